@@ -1,0 +1,111 @@
+"""Tunable parameters: declared once, as a dataclass, for the library, the YAML files and the ROS nodes alike.
+
+A parameter block is a frozen dataclass whose fields are made with :func:`param`, which carries the description and the valid
+range. :func:`load_params` fills it from a ROS 2 parameter file (``/**: ros__parameters: {...}``), so that an evaluation without
+ROS and a node on the robot read the same file.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import sys
+import typing
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+
+from dexstack.errors import ConfigError
+
+P = TypeVar("P")
+
+
+def param(default: Any, doc: str, lo: float | None = None, hi: float | None = None) -> Any:
+    """A dataclass field with a description and an inclusive range; lists are given as tuples and checked per entry."""
+    return dataclasses.field(default=default, metadata={"doc": doc, "lo": lo, "hi": hi})
+
+
+def share_dir() -> Path:
+    """The folder that holds ``config/`` and ``launch/``: the checkout, or ``share/dexstack`` of the installation."""
+    here = Path(__file__).resolve()
+    for root in (here.parents[2], Path(sys.prefix) / "share" / "dexstack", *(p / "share" / "dexstack" for p in here.parents)):
+        if (root / "config").is_dir():
+            return root
+    raise ConfigError(f"no config folder was found beside {here.parent} or under {sys.prefix}/share/dexstack; reinstall dexstack")
+
+
+def coerce(name: str, value: Any, field: dataclasses.Field, annotation: Any) -> Any:
+    """Check and convert one value.
+
+    Raises:
+        ConfigError: wrong type, non-finite, or outside the field's range.
+    """
+    lo, hi = field.metadata.get("lo"), field.metadata.get("hi")
+
+    def scalar(kind: type, x: Any) -> Any:
+        if kind is float and isinstance(x, int | float) and not isinstance(x, bool):
+            x = float(x)
+        if not isinstance(x, kind) or (kind is int and isinstance(x, bool)):
+            raise ConfigError(f"parameter '{name}' must be {kind.__name__}, got {x!r}")
+        if kind is float and not math.isfinite(x):
+            raise ConfigError(f"parameter '{name}' must be finite, got {x!r}")
+        if kind in (int, float) and ((lo is not None and x < lo) or (hi is not None and x > hi)):
+            raise ConfigError(f"parameter '{name}' must lie in [{lo}, {hi}], got {x!r}")
+        return x
+
+    if typing.get_origin(annotation) is tuple:
+        if isinstance(value, str) or not hasattr(value, "__iter__"):
+            raise ConfigError(f"parameter '{name}' must be a list, got {value!r}")
+        value = tuple(value)
+        if len(value) != len(field.default):
+            raise ConfigError(f"parameter '{name}' must have {len(field.default)} entries, got {len(value)}")
+        return tuple(scalar(typing.get_args(annotation)[0], x) for x in value)
+    return scalar(annotation, value)
+
+
+def make_params(cls: type[P], values: Mapping[str, Any], *, ignore_unknown: bool = False) -> P:
+    """Build a parameter block from a flat mapping.
+
+    Raises:
+        ConfigError: an unknown name, or a value that :func:`coerce` refuses.
+    """
+    hints = typing.get_type_hints(cls)
+    fields = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    unknown = sorted(set(values) - set(fields))
+    if unknown and not ignore_unknown:
+        raise ConfigError(f"unknown parameter {unknown[0]!r} for {cls.__name__}; known: {', '.join(sorted(fields))}")
+    return cls(**{k: coerce(k, v, fields[k], hints[k]) for k, v in values.items() if k in fields})
+
+
+def read_parameter_file(path: str | Path, node: str) -> dict[str, Any]:
+    """The parameters a ROS 2 YAML file gives to ``node`` (wildcard first, then the node's own section).
+
+    Raises:
+        ConfigError: the file is missing or is not a ROS 2 parameter file.
+    """
+    path = Path(path)
+    try:
+        document = yaml.safe_load(path.read_text())
+    except OSError as error:
+        raise ConfigError(f"cannot read the parameter file {path}: {error.strerror}") from None
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path} is not valid YAML: {error}") from None
+    if not isinstance(document, dict):
+        raise ConfigError(f"{path} holds no parameters (expected '/**:' or node names at the top)")
+    values: dict[str, Any] = {}
+    for key in ("/**", node):
+        section = document.get(key) or {}
+        if not isinstance(section, dict) or (section and "ros__parameters" not in section):
+            raise ConfigError(f"section '{key}' of {path} has no 'ros__parameters'")
+        values.update(section.get("ros__parameters") or {})
+    return values
+
+
+def load_params(cls: type[P], path: str | Path, node: str, **overrides: Any) -> P:
+    """Parameter block ``cls`` of ``node`` from a ROS 2 parameter file; keyword arguments win over the file.
+
+    Names that belong to another block of the same node are left to that block.
+    """
+    return make_params(cls, {**read_parameter_file(path, node), **overrides}, ignore_unknown=True)
