@@ -1,0 +1,67 @@
+"""Reading of the YAML files that describe hands and objects, with one clear sentence for each mistake."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from dexstack.errors import ConfigError
+
+
+def data_dir() -> Path:
+    """The folder with the hands and objects that come with dexstack."""
+    return Path(__file__).resolve().parent / "data"
+
+
+def read_yaml(path: Path, required: Sequence[str], optional: Sequence[str] = ()) -> dict[str, Any]:
+    """A YAML mapping with exactly the ``required`` keys and perhaps ``optional`` ones.
+
+    Raises:
+        ConfigError: missing file, malformed YAML, a missing or an unknown key.
+    """
+    try:
+        document = yaml.safe_load(path.read_text())
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(document, dict):
+        raise ConfigError(f"{path} must hold the keys {', '.join(required)}")
+    for key in required:
+        if key not in document:
+            raise ConfigError(f"{path} lacks the key '{key}'")
+    for key in document:
+        if key not in required and key not in optional:
+            raise ConfigError(f"{path} has the unknown key '{key}'; known: {', '.join((*required, *optional))}")
+    return document
+
+
+def number_list(where: object, key: str, value: Any, count: int) -> np.ndarray:
+    """(count,) finite float64.
+
+    Raises:
+        ConfigError: not a list of ``count`` finite numbers.
+    """
+    good = isinstance(value, list | tuple | np.ndarray) and len(value) == count
+    if good:
+        good = all(isinstance(x, int | float | np.number) and not isinstance(x, bool) and np.isfinite(x) for x in value)
+    if not good:
+        raise ConfigError(f"{where}: '{key}' must be {'a finite number' if count == 1 else f'{count} finite numbers'}, got {value!r}")
+    return np.array(value, dtype=float)
+
+
+def quaternion(where: object, key: str, value: Any) -> np.ndarray:
+    """(4,) unit quaternion wxyz; one that is off by rounding only is normalised.
+
+    Raises:
+        ConfigError: not four finite numbers, or a norm off 1 by more than 1e-3.
+    """
+    quat = number_list(where, key, value, 4)
+    norm = float(np.linalg.norm(quat))
+    if abs(norm - 1.0) > 1e-3:
+        raise ConfigError(f"{where}: '{key}' must be a unit quaternion (w, x, y, z), got one of norm {norm:.4g}")
+    return quat / norm

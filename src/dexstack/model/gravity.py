@@ -1,0 +1,32 @@
+"""Gravity torques of the hand, for the servo law that compensates them."""
+
+from __future__ import annotations
+
+import mujoco
+import numpy as np
+
+from dexstack.model.hand import HandModel
+from dexstack.model.scene import build_scene
+
+
+class GravityCompensation:
+    """tau_g(q): the joint torques that hold the hand still against gravity, as the palm is mounted.
+
+    The result of a call is valid until the next call (nothing is allocated in the servo loop).
+    """
+
+    def __init__(self, hand: HandModel) -> None:
+        self._model = build_scene(hand, None, camera=False).compile()
+        self._data = mujoco.MjData(self._model)
+        self._tau = np.zeros(self._model.nv)
+
+    def __call__(self, q: np.ndarray) -> np.ndarray:
+        """tau_g (16,) [N m] at the joint angles ``q`` (16,) [rad].
+
+        Velocity is zero, so the inverse dynamics with zero acceleration is the gravity term alone.
+        """
+        self._data.qpos[:] = q
+        mujoco.mj_kinematics(self._model, self._data)
+        mujoco.mj_comPos(self._model, self._data)
+        mujoco.mj_rne(self._model, self._data, 0, self._tau)
+        return self._tau

@@ -1,0 +1,239 @@
+"""The hand as every part of the stack sees it: one tree of bodies, read from a URDF and the YAML beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dexstack.errors import ConfigError
+from dexstack.model.description import data_dir, number_list, quaternion, read_yaml
+from dexstack.model.urdf import Joint, Link, Shape, check_inertia, read_urdf
+
+NUM_JOINTS = 16
+SIDES = ("right", "left")
+
+
+@dataclass(frozen=True)
+class Body:
+    """The palm or one moving link; links fixed to it are merged into it.
+
+    The frame B of a body sits on its joint: with the joint at angle q the body's pose in its parent P is
+    ``X_PB(q) = (R_PB_at_zero Rot(axis, q), p_PB)``.
+    """
+
+    name: str
+    parent: int
+    """Index of the parent body; -1 for the palm."""
+    joint: int | None
+    """Index of the joint that moves the body; None for the palm."""
+    R_PB_at_zero: np.ndarray
+    """(3, 3) rotation to the parent's frame at q = 0."""
+    p_PB: np.ndarray
+    """(3,) origin in the parent's frame [m]."""
+    axis: np.ndarray
+    """(3,) unit joint axis, body frame."""
+    mass: float
+    """[kg]"""
+    com: np.ndarray
+    """(3,) centre of mass, body frame [m]."""
+    inertia: np.ndarray
+    """(3, 3) about the centre of mass, body axes [kg m²]."""
+    shapes: tuple[Shape, ...]
+    """Collision shapes, body frame."""
+
+
+@dataclass(frozen=True)
+class Fingertip:
+    """The centre of a tip sphere: ``p_BT`` (3,) in the frame of body ``body`` [m]."""
+
+    body: int
+    p_BT: np.ndarray
+
+
+@dataclass(frozen=True)
+class HandModel:
+    """A hand of 16 revolute joints on a fixed palm; joint order index, middle, ring, thumb; link i+1 is moved by joint i."""
+
+    name: str
+    side: str
+    joint_names: tuple[str, ...]
+    lower: np.ndarray
+    """(16,) [rad]"""
+    upper: np.ndarray
+    """(16,) [rad]"""
+    effort: np.ndarray
+    """(16,) torque limit [N m]"""
+    velocity: np.ndarray
+    """(16,) speed limit [rad/s]"""
+    damping: np.ndarray
+    """(16,) passive viscous damping of the joints [N m s/rad]"""
+    quat_WP: np.ndarray
+    """(4,) orientation of the palm frame in the world, wxyz."""
+    p_WP: np.ndarray
+    """(3,) origin of the palm frame in the world [m]."""
+    bodies: tuple[Body, ...]
+    """17: the palm, then the 16 links."""
+    fingertips: tuple[Fingertip, ...]
+    """4: index, middle, ring, thumb."""
+    fingertip_radius: float
+    """[m]"""
+    overlaps: tuple[tuple[int, int], ...]
+    """Pairs of bodies that overlap by construction and do not collide: parents with children, and those the YAML adds."""
+    friction_palm: float
+    friction_fingers: float
+    poses: dict[str, np.ndarray]
+    """Named joint angles (16,) [rad]; "home" is always there."""
+    urdf_path: Path
+
+    @property
+    def home(self) -> np.ndarray:
+        """(16,) resting pose [rad]."""
+        return self.poses["home"]
+
+    def joint_indices(self, names: Sequence[str]) -> np.ndarray:
+        """Positions of ``names`` in the joint order, (len(names),) int.
+
+        Raises:
+            ConfigError: a name this hand does not have.
+        """
+        order = {name: i for i, name in enumerate(self.joint_names)}
+        for name in names:
+            if name not in order:
+                raise ConfigError(f"the hand '{self.name}' has no joint '{name}'; its joints are {', '.join(self.joint_names)}")
+        return np.array([order[name] for name in names], dtype=int)
+
+
+def load_hand(side: str | Path = "right") -> HandModel:
+    """The Allegro Hand V4, ``"right"`` or ``"left"``, or a hand of the user's by the path of its YAML.
+
+    Raises:
+        ConfigError: an unknown side, a missing or malformed file, an impossible inertia, a home pose outside the joint limits.
+    """
+    if str(side) in SIDES:
+        path = data_dir() / "hands" / f"allegro_v4_{side}.yaml"
+    elif Path(side).suffix in (".yaml", ".yml"):
+        path = Path(side)
+    else:
+        raise ConfigError(f"unknown hand '{side}'; known: {', '.join(SIDES)}, or the path of a hand's YAML file")
+    document = read_yaml(path, ("urdf", "side", "palm_link", "palm_mount", "fingertips", "friction", "overlaps", "poses"))
+    urdf_path = path.parent / str(document["urdf"])
+    name, links, joints = read_urdf(urdf_path)
+    bodies, joints, frames = _merge_fixed(urdf_path, str(document["palm_link"]), links, joints)
+    if len(joints) != NUM_JOINTS:
+        raise ConfigError(f"{urdf_path} has {len(joints)} revolute joints; dexstack drives hands of {NUM_JOINTS}")
+    lower = np.array([j.lower for j in joints])
+    upper = np.array([j.upper for j in joints])
+    return HandModel(
+        name=name,
+        side=str(document["side"]),
+        joint_names=tuple(j.name for j in joints),
+        lower=lower,
+        upper=upper,
+        effort=np.array([j.effort for j in joints]),
+        velocity=np.array([j.velocity for j in joints]),
+        damping=np.array([j.damping for j in joints]),
+        quat_WP=quaternion(path, "palm_mount.quaternion", _entry(path, document, "palm_mount", "quaternion")),
+        p_WP=number_list(path, "palm_mount.position", _entry(path, document, "palm_mount", "position"), 3),
+        bodies=bodies,
+        fingertips=_fingertips(path, _entry(path, document, "fingertips", "links"), frames),
+        fingertip_radius=_positive(path, "fingertips.radius", _entry(path, document, "fingertips", "radius")),
+        overlaps=_overlaps(path, document["overlaps"], bodies),
+        friction_palm=_positive(path, "friction.palm", _entry(path, document, "friction", "palm")),
+        friction_fingers=_positive(path, "friction.fingers", _entry(path, document, "friction", "fingers")),
+        poses=_poses(path, document["poses"], joints),
+        urdf_path=urdf_path,
+    )
+
+
+def _entry(path: Path, document: dict[str, Any], section: str, key: str) -> Any:
+    if not isinstance(document[section], dict) or key not in document[section]:
+        raise ConfigError(f"{path}: '{section}' must have an entry '{key}'")
+    return document[section][key]
+
+
+def _positive(path: Path, key: str, value: Any) -> float:
+    number = float(number_list(path, key, [value], 1)[0])
+    if number <= 0.0:
+        raise ConfigError(f"{path}: '{key}' must be positive, got {number:g}")
+    return number
+
+
+def _fingertips(path: Path, links: Any, frames: dict[str, tuple[int, np.ndarray, np.ndarray]]) -> tuple[Fingertip, ...]:
+    if not isinstance(links, list) or len(links) != 4:
+        raise ConfigError(f"{path}: 'fingertips.links' must name four links")
+    for name in links:
+        if name not in frames:
+            raise ConfigError(f"{path}: the fingertip link '{name}' does not exist; links are {', '.join(frames)}")
+    return tuple(Fingertip(frames[name][0], frames[name][2]) for name in links)
+
+
+def _poses(path: Path, section: Any, joints: tuple[Joint, ...]) -> dict[str, np.ndarray]:
+    if not isinstance(section, dict) or "home" not in section:
+        raise ConfigError(f"{path}: 'poses' must hold joint angles by name, one of them 'home'")
+    poses = {}
+    for name, rows in section.items():
+        flat = [x for row in rows for x in row] if isinstance(rows, list) and all(isinstance(row, list) for row in rows) else rows
+        poses[str(name)] = number_list(path, f"poses.{name}", flat, NUM_JOINTS)
+        for joint, q in zip(joints, poses[str(name)], strict=True):
+            if not joint.lower <= q <= joint.upper:
+                limits = f"[{joint.lower:g}, {joint.upper:g}]"
+                raise ConfigError(f"{path}: poses.{name} puts '{joint.name}' at {q:g} rad, outside its limits {limits}")
+    return poses
+
+
+def _overlaps(path: Path, pairs: Any, bodies: tuple[Body, ...]) -> tuple[tuple[int, int], ...]:
+    index = {body.name: i for i, body in enumerate(bodies)}
+    result = [(body.parent, i) for i, body in enumerate(bodies) if body.parent >= 0]
+    for pair in pairs if isinstance(pairs, list) else [pairs]:
+        if not isinstance(pair, list) or len(pair) != 2 or not all(name in index for name in pair):
+            raise ConfigError(f"{path}: 'overlaps' must hold pairs of links out of {', '.join(index)}; got {pair!r}")
+        result.append((index[pair[0]], index[pair[1]]))
+    return tuple(result)
+
+
+def _merge_fixed(
+    path: Path, palm: str, links: tuple[Link, ...], joints: tuple[Joint, ...]
+) -> tuple[tuple[Body, ...], tuple[Joint, ...], dict[str, tuple[int, np.ndarray, np.ndarray]]]:
+    """Bodies (palm, then one per revolute joint), the revolute joints in file order, and each link's (body, R_BL, p_BL)."""
+    children = {j.child: j for j in joints}
+    by_name = {link.name: link for link in links}
+    if palm not in by_name or palm in children:
+        raise ConfigError(f"{path}: the palm link '{palm}' must exist and be the root of the tree")
+    revolute = tuple(j for j in joints if j.kind == "revolute")
+    index = {palm: 0} | {j.child: i + 1 for i, j in enumerate(revolute)}
+
+    def frame(name: str, depth: int = 0) -> tuple[int, np.ndarray, np.ndarray]:
+        """(body index, R_BL, p_BL) of a link in the body that carries it."""
+        if name in index:
+            return index[name], np.eye(3), np.zeros(3)
+        if name not in children or depth > len(links):
+            raise ConfigError(f"{path}: the link '{name}' is not connected to the palm '{palm}'")
+        joint = children[name]
+        body, R_BP, p_BP = frame(joint.parent, depth + 1)
+        return body, R_BP @ joint.R_PC, p_BP + R_BP @ joint.p_PC
+
+    frames = {link.name: frame(link.name) for link in links}
+    bodies = []
+    for i, name in enumerate(index):
+        parts = [(by_name[n], R, p) for n, (b, R, p) in frames.items() if b == i]
+        mass = sum(link.mass for link, _, _ in parts)
+        com = sum(link.mass * (p + R @ link.com) for link, R, p in parts) / mass if mass > 0.0 else np.zeros(3)
+        inertia = np.zeros((3, 3))
+        for link, R, p in parts:
+            d = p + R @ link.com - com
+            inertia += R @ link.inertia @ R.T + link.mass * (d @ d * np.eye(3) - np.outer(d, d))
+        check_inertia(f"body '{name}' of {path}", mass, inertia)
+        shapes = tuple(Shape(s.kind, s.size, p + R @ s.p, R @ s.R) for link, R, p in parts for s in link.shapes)
+        if i == 0:
+            bodies.append(Body(name, -1, None, np.eye(3), np.zeros(3), np.array([1.0, 0.0, 0.0]), mass, com, inertia, shapes))
+            continue
+        joint = revolute[i - 1]
+        parent, R_BP, p_BP = frames[joint.parent]
+        if parent >= i:
+            raise ConfigError(f"{path}: joint '{joint.name}' must come after the joint that moves its parent link")
+        bodies.append(Body(name, parent, i - 1, R_BP @ joint.R_PC, p_BP + R_BP @ joint.p_PC, joint.axis, mass, com, inertia, shapes))
+    return tuple(bodies), revolute, frames

@@ -1,0 +1,129 @@
+"""The objects a hand plays with: one folder each, with a YAML and a mesh; a new object is those two files and no code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import trimesh
+
+from dexstack.errors import ConfigError
+from dexstack.geometry.mesh import load_mesh
+from dexstack.model.description import data_dir, number_list, read_yaml
+from dexstack.model.urdf import check_inertia
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where a task puts the object, and how a trial disturbs it."""
+
+    pose_WO: np.ndarray
+    """(7,) position [m] and quaternion wxyz in the world."""
+    noise_position: float
+    """Standard deviation of x and of y [m]."""
+    noise_yaw: float
+    """Largest turn about world z either way [rad]."""
+
+
+@dataclass(frozen=True)
+class ObjectModel:
+    """A rigid object; its frame O has the mesh file's axes and the centre of mass as origin."""
+
+    name: str
+    mesh_path: Path
+    mesh: trimesh.Trimesh
+    """Surface in frame O [m]."""
+    mass: float
+    """[kg]"""
+    inertia: np.ndarray
+    """(3, 3) about the centre of mass, axes of O, at uniform density [kg m²]."""
+    size: np.ndarray
+    """(3,) extents of the mesh along the axes of O [m]."""
+    friction: np.ndarray
+    """(3,) sliding [-], torsional [m], rolling [m]."""
+    contact_dimension: int
+    """3: sliding friction only; 4: and torsional; 6: and rolling."""
+    starts: dict[str, Start]
+    """Per task."""
+
+    def start(self, task: str) -> Start:
+        """Where ``task`` puts this object.
+
+        Raises:
+            ConfigError: the object's YAML has no start for it.
+        """
+        if task not in self.starts:
+            raise ConfigError(f"the object '{self.name}' has no start pose for the task '{task}'; it has {', '.join(self.starts)}")
+        return self.starts[task]
+
+
+def object_names() -> tuple[str, ...]:
+    """The objects that come with dexstack."""
+    return tuple(sorted(p.parent.name for p in (data_dir() / "objects").glob("*/*.yaml") if p.stem == p.parent.name))
+
+
+def load_object(name: str | Path) -> ObjectModel:
+    """An object by its name, or one of the user's by the path of its YAML.
+
+    Raises:
+        ConfigError: an unknown name, a missing or malformed file, an unusable mesh, a mass or inertia no body has.
+    """
+    if str(name) in object_names():
+        path = data_dir() / "objects" / str(name) / f"{name}.yaml"
+    elif Path(name).suffix in (".yaml", ".yml"):
+        path = Path(name)
+    else:
+        raise ConfigError(f"unknown object '{name}'; known: {', '.join(object_names())}, or the path of an object's YAML file")
+    document = read_yaml(path, ("name", "mesh", "mass", "friction", "start"), ("contact_dimension",))
+    mass = float(number_list(path, "mass", [document["mass"]], 1)[0])
+    if mass <= 0.0:
+        raise ConfigError(f"{path}: 'mass' must be positive, got {mass:g} kg")
+    dimension = document.get("contact_dimension", 3)
+    if dimension not in (3, 4, 6):
+        raise ConfigError(f"{path}: 'contact_dimension' must be 3, 4 or 6, got {dimension!r}")
+    friction = _section(path, document, "friction", ("sliding", "torsional", "rolling"))
+    if min(friction.values()) < 0.0:
+        raise ConfigError(f"{path}: friction must not be negative")
+    mesh = load_mesh(path.parent / str(document["mesh"]))
+    mesh.apply_translation(-mesh.center_mass)
+    mesh.density = mass / mesh.volume
+    inertia = np.array(mesh.moment_inertia)
+    inertia = (inertia + inertia.T) / 2.0
+    check_inertia(f"object '{document['name']}' of {path}", mass, inertia)
+    return ObjectModel(
+        name=str(document["name"]),
+        mesh_path=path.parent / str(document["mesh"]),
+        mesh=mesh,
+        mass=mass,
+        inertia=inertia,
+        size=np.array(mesh.extents),
+        friction=np.array(list(friction.values())),
+        contact_dimension=int(dimension),
+        starts=_starts(path, document["start"]),
+    )
+
+
+def _section(path: Path, document: dict[str, Any], key: str, entries: tuple[str, ...]) -> dict[str, float]:
+    section = document[key]
+    if not isinstance(section, dict) or set(section) != set(entries):
+        raise ConfigError(f"{path}: '{key}' must have exactly the entries {', '.join(entries)}")
+    return {entry: float(number_list(path, f"{key}.{entry}", [section[entry]], 1)[0]) for entry in entries}
+
+
+def _starts(path: Path, section: Any) -> dict[str, Start]:
+    if not isinstance(section, dict) or not section:
+        raise ConfigError(f"{path}: 'start' must give a pose for at least one task")
+    starts = {}
+    for task, entry in section.items():
+        keys = ("position", "yaw", "noise_position", "noise_yaw")
+        if not isinstance(entry, dict) or set(entry) != set(keys):
+            raise ConfigError(f"{path}: 'start.{task}' must have exactly the entries {', '.join(keys)}")
+        position = number_list(path, f"start.{task}.position", entry["position"], 3)
+        yaw, noise_position, noise_yaw = (float(number_list(path, f"start.{task}.{k}", [entry[k]], 1)[0]) for k in keys[1:])
+        if noise_position < 0.0 or noise_yaw < 0.0:
+            raise ConfigError(f"{path}: the noise of 'start.{task}' must not be negative")
+        pose_WO = np.concatenate([position, [np.cos(yaw / 2), 0.0, 0.0, np.sin(yaw / 2)]])
+        starts[str(task)] = Start(pose_WO, noise_position, noise_yaw)
+    return starts

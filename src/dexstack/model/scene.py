@@ -1,0 +1,188 @@
+"""One scene for every use: hand + object (+ floor, camera) as a MuJoCo spec, built from the hand and object models.
+
+Layout of the state that every user of the compiled model may rely on: ``qpos`` = 16 joint angles, then the object's position and
+quaternion (wxyz); ``qvel`` = 16 joint speeds, then the object's linear velocity (world) and angular velocity (body).
+Geom groups: 0 collides and is drawn, 2 is only drawn.
+"""
+
+from __future__ import annotations
+
+import mujoco
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from dexstack.model.hand import HandModel
+from dexstack.model.objects import ObjectModel
+from dexstack.model.urdf import Shape
+
+TIMESTEP = 0.002
+GRAVITY = np.array([0.0, 0.0, -9.81])
+GROUP_SOLID = 0
+GROUP_DRAWN = 2
+OBJECT_BODY = "object"
+
+_KINDS = {
+    "box": mujoco.mjtGeom.mjGEOM_BOX,
+    "sphere": mujoco.mjtGeom.mjGEOM_SPHERE,
+    "capsule": mujoco.mjtGeom.mjGEOM_CAPSULE,
+    "cylinder": mujoco.mjtGeom.mjGEOM_CYLINDER,
+}
+_DARK, _LIGHT, _PALM = (0.30, 0.31, 0.34, 1.0), (0.92, 0.91, 0.88, 1.0), (0.22, 0.23, 0.25, 1.0)
+_FACES = (  # outward axis and colour of the marker on each side of an object: opposite sides differ, so that yaw shows in a film
+    ((1, 0, 0), (0.84, 0.19, 0.15, 1.0)),
+    ((-1, 0, 0), (0.95, 0.55, 0.12, 1.0)),
+    ((0, 1, 0), (0.16, 0.50, 0.73, 1.0)),
+    ((0, -1, 0), (0.18, 0.63, 0.34, 1.0)),
+    ((0, 0, 1), (0.97, 0.97, 0.95, 1.0)),
+    ((0, 0, -1), (0.45, 0.30, 0.65, 1.0)),
+)
+
+
+def _wxyz(R: np.ndarray) -> np.ndarray:
+    return Rotation.from_matrix(R).as_quat(scalar_first=True)
+
+
+def _set_inertia(body: mujoco.MjsBody, mass: float, com: np.ndarray, inertia: np.ndarray) -> None:
+    body.explicitinertial = True
+    body.mass = mass
+    body.ipos = com
+    body.fullinertia = inertia[[0, 1, 2, 0, 0, 1], [0, 1, 2, 1, 2, 2]]
+
+
+def new_spec(name: str) -> mujoco.MjSpec:
+    """An empty spec with the stack's time step, gravity, integrator and friction cone."""
+    spec = mujoco.MjSpec()
+    spec.modelname = name
+    spec.compiler.degree = False
+    spec.compiler.autolimits = True
+    spec.option.timestep = TIMESTEP
+    spec.option.gravity = GRAVITY
+    spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
+    spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
+    spec.option.impratio = 10.0
+    return spec
+
+
+def add_hand(spec: mujoco.MjSpec, hand: HandModel) -> None:
+    """Add palm, links and joints of ``hand``, mounted in the world; links that overlap by construction do not collide."""
+    frames = []
+    for body in hand.bodies:
+        parent = spec.worldbody if body.parent < 0 else frames[body.parent]
+        frame = parent.add_body(name=body.name)
+        frames.append(frame)
+        if body.joint is None:
+            frame.pos, frame.quat = hand.p_WP, hand.quat_WP
+        else:
+            frame.pos, frame.quat = body.p_PB, _wxyz(body.R_PB_at_zero)
+            j = body.joint
+            frame.add_joint(
+                name=hand.joint_names[j],
+                type=mujoco.mjtJoint.mjJNT_HINGE,
+                axis=body.axis,
+                range=(hand.lower[j], hand.upper[j]),
+                damping=np.full(3, hand.damping[j]),
+            )
+        _set_inertia(frame, body.mass, body.com, body.inertia)
+        for k, shape in enumerate(body.shapes):
+            _add_shape(
+                frame,
+                f"{body.name}/{k}",
+                shape,
+                _PALM if body.joint is None else _LIGHT if shape.kind == "capsule" else _DARK,
+                hand.friction_palm if body.joint is None else hand.friction_fingers,
+            )
+    for a, b in hand.overlaps:
+        spec.add_exclude(bodyname1=hand.bodies[a].name, bodyname2=hand.bodies[b].name)
+
+
+def _add_shape(frame: mujoco.MjsBody, name: str, shape: Shape, rgba: tuple[float, ...], friction: float) -> None:
+    size = np.zeros(3)
+    size[: len(shape.size)] = shape.size
+    frame.add_geom(
+        name=name,
+        type=_KINDS[shape.kind],
+        size=size,
+        pos=shape.p,
+        quat=_wxyz(shape.R),
+        rgba=rgba,
+        friction=(friction, 0.005, 0.0001),
+        group=GROUP_SOLID,
+    )
+
+
+def add_object(spec: mujoco.MjSpec, obj: ObjectModel) -> None:
+    """Add a free ``obj`` as body ``"object"``; its mesh collides as its convex hull, coloured faces are drawn on it."""
+    spec.add_mesh(
+        name=OBJECT_BODY,
+        uservert=np.asarray(obj.mesh.vertices, dtype=np.float32).ravel(),
+        userface=np.asarray(obj.mesh.faces, dtype=np.int32).ravel(),
+        inertia=mujoco.mjtMeshInertia.mjMESH_INERTIA_EXACT,
+    )
+    body = spec.worldbody.add_body(name=OBJECT_BODY)
+    body.add_freejoint(name=OBJECT_BODY)
+    _set_inertia(body, obj.mass, np.zeros(3), obj.inertia)
+    body.add_geom(
+        name=OBJECT_BODY,
+        type=mujoco.mjtGeom.mjGEOM_MESH,
+        meshname=OBJECT_BODY,
+        friction=obj.friction,
+        condim=obj.contact_dimension,
+        rgba=(0.93, 0.80, 0.35, 1.0),
+        group=GROUP_SOLID,
+    )
+    _add_face_markers(body, obj)
+
+
+def _add_face_markers(body: mujoco.MjsBody, obj: ObjectModel) -> None:
+    """A thin coloured plate where each axis of the object leaves its surface."""
+    for axis, rgba in _FACES:
+        direction = np.array(axis, dtype=float)
+        k = int(np.argmax(np.abs(direction)))
+        reach = np.max(obj.mesh.vertices @ direction)
+        size = 0.32 * obj.size
+        size[k] = 0.0004
+        body.add_geom(
+            name=f"{OBJECT_BODY}/face{'+-'[int(direction[k] < 0)]}{'xyz'[k]}",
+            type=mujoco.mjtGeom.mjGEOM_BOX,
+            size=size,
+            pos=direction * reach,
+            rgba=rgba,
+            contype=0,
+            conaffinity=0,
+            mass=0.0,
+            group=GROUP_DRAWN,
+        )
+
+
+def build_scene(hand: HandModel, obj: ObjectModel | None, *, floor: bool = False, camera: bool = True) -> mujoco.MjSpec:
+    """Hand, object and surroundings as one spec; ``.compile()`` gives the plant's model.
+
+    Args:
+        hand: mounted as its palm mount says.
+        obj: the free object, or None for the hand alone.
+        floor: whether a floor lies 0.1 m below the palm frame.
+        camera: whether a camera named "film" looks at the palm from the thumb's side.
+    """
+    spec = new_spec(f"{hand.name}{'' if obj is None else ' with ' + obj.name}")
+    add_hand(spec, hand)
+    if obj is not None:
+        add_object(spec, obj)
+    if floor:
+        spec.worldbody.add_geom(
+            name="floor",
+            type=mujoco.mjtGeom.mjGEOM_PLANE,
+            size=(0.0, 0.0, 0.05),
+            pos=(0.0, 0.0, -0.1),
+            rgba=(0.75, 0.77, 0.8, 1.0),
+            friction=(0.5, 0.005, 0.0001),
+            group=GROUP_SOLID,
+        )
+    if camera:
+        eye, target = np.array([0.16, 0.26, 0.30]), np.array([0.03, 0.0, 0.03])
+        back = (eye - target) / np.linalg.norm(eye - target)
+        right = np.cross([0.0, 0.0, 1.0], back)
+        right /= np.linalg.norm(right)
+        R_WC = np.column_stack([right, np.cross(back, right), back])
+        spec.worldbody.add_camera(name="film", pos=eye, quat=_wxyz(R_WC), fovy=40.0)
+    spec.worldbody.add_light(pos=(0.2, 0.2, 1.0), dir=(-0.2, -0.2, -1.0))
+    return spec

@@ -1,0 +1,196 @@
+"""Reads a URDF into a plain tree of links and joints, and refuses one that no rigid body could have.
+
+Only what the stack uses is read: inertials, primitive collision shapes, revolute and fixed joints. Visuals and meshes stay with the
+tools that draw them.
+"""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from dexstack.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A primitive collision shape, posed in the frame of its body.
+
+    ``size`` by ``kind``: box: three half extents; sphere: (radius,); capsule and cylinder: (radius, half length), axis along z.
+    A capsule's half length is measured between the centres of its end spheres.
+    """
+
+    kind: str
+    size: np.ndarray
+    p: np.ndarray
+    R: np.ndarray
+
+
+@dataclass(frozen=True)
+class Link:
+    """A URDF link: mass [kg], centre of mass (3,) [m], inertia (3, 3) about it, link axes [kg m²]."""
+
+    name: str
+    mass: float
+    com: np.ndarray
+    inertia: np.ndarray
+    shapes: tuple[Shape, ...]
+
+
+@dataclass(frozen=True)
+class Joint:
+    """A URDF joint; ``R_PC``, ``p_PC``: pose of the child link in the parent link at zero; ``axis`` in the child's frame."""
+
+    name: str
+    kind: str
+    parent: str
+    child: str
+    R_PC: np.ndarray
+    p_PC: np.ndarray
+    axis: np.ndarray
+    lower: float
+    upper: float
+    effort: float
+    velocity: float
+    damping: float
+
+
+def check_inertia(where: str, mass: float, inertia: np.ndarray) -> None:
+    """Refuse a mass or rotational inertia (3, 3, about the centre of mass) that no rigid body has.
+
+    Raises:
+        ConfigError: not finite, mass not positive, not symmetric positive definite, or principal moments that break the triangle
+            inequality I1 + I2 >= I3.
+    """
+    if not np.isfinite(mass) or mass <= 0.0:
+        raise ConfigError(f"{where}: the mass must be positive, got {mass:g} kg")
+    if not np.isfinite(inertia).all() or not np.allclose(inertia, inertia.T, rtol=1e-9, atol=0.0):
+        raise ConfigError(f"{where}: the inertia must be a finite symmetric matrix")
+    moments = np.linalg.eigvalsh(inertia)
+    text = ", ".join(f"{m:.4g}" for m in moments)
+    if moments[0] <= 0.0:
+        raise ConfigError(f"{where}: the inertia is not positive definite (principal moments {text} kg m²)")
+    if moments[0] + moments[1] < moments[2] * (1.0 - 1e-9):
+        raise ConfigError(f"{where}: no rigid body has this inertia: its principal moments {text} kg m² break the triangle inequality")
+
+
+def read_urdf(path: str | Path) -> tuple[str, tuple[Link, ...], tuple[Joint, ...]]:
+    """Robot name, links and joints of a URDF file, in file order.
+
+    Raises:
+        ConfigError: a missing or malformed file, an unsupported shape or joint type, an impossible inertia, or a joint between
+            links that do not exist.
+    """
+    path = Path(path)
+    try:
+        root = ET.parse(path).getroot()
+    except OSError as error:
+        raise ConfigError(f"cannot read the hand description {path}: {error.strerror}") from None
+    except ET.ParseError as error:
+        raise ConfigError(f"{path} is not valid XML: {error}") from None
+    if root.tag != "robot":
+        raise ConfigError(f"{path} is not a URDF: its root element is <{root.tag}>, not <robot>")
+    links = tuple(_read_link(path, e) for e in root.findall("link"))
+    joints = tuple(_read_joint(path, e) for e in root.findall("joint"))
+    names = {link.name for link in links}
+    for joint in joints:
+        for end in (joint.parent, joint.child):
+            if end not in names:
+                raise ConfigError(f"joint '{joint.name}' of {path} refers to the link '{end}', which does not exist")
+    return root.get("name", path.stem), links, joints
+
+
+def _numbers(where: str, element: ET.Element | None, attribute: str, default: str | None = None, count: int | None = 1) -> np.ndarray:
+    text = default if element is None else element.get(attribute, default)
+    if text is None:
+        raise ConfigError(f"{where} lacks '{attribute}'")
+    try:
+        values = np.array([float(word) for word in text.split()])
+    except ValueError:
+        raise ConfigError(f"{where}: '{attribute}' must be numbers, got '{text}'") from None
+    if len(values) != count or not np.isfinite(values).all():
+        raise ConfigError(f"{where}: '{attribute}' must be {count} finite numbers, got '{text}'")
+    return values
+
+
+def _origin(where: str, parent: ET.Element) -> tuple[np.ndarray, np.ndarray]:
+    origin = parent.find("origin")
+    rpy = _numbers(where, origin, "rpy", "0 0 0", 3)
+    return Rotation.from_euler("xyz", rpy).as_matrix(), _numbers(where, origin, "xyz", "0 0 0", 3)
+
+
+def _read_link(path: Path, element: ET.Element) -> Link:
+    name = element.get("name", "")
+    where = f"link '{name}' of {path}"
+    shapes = []
+    for collision in element.findall("collision"):
+        R, p = _origin(where, collision)
+        geometry = collision.find("geometry")
+        shape = geometry[0] if geometry is not None and len(geometry) else None
+        if shape is None or shape.tag not in ("box", "sphere", "cylinder"):
+            kind = "none" if shape is None else shape.tag
+            raise ConfigError(f"{where}: collision shapes must be box, sphere or cylinder, got {kind}")
+        if shape.tag == "box":
+            size = _numbers(where, shape, "size", count=3) / 2
+        elif shape.tag == "sphere":
+            size = _numbers(where, shape, "radius")
+        else:
+            size = np.append(_numbers(where, shape, "radius"), _numbers(where, shape, "length") / 2)
+        if (size <= 0.0).any():
+            raise ConfigError(f"{where}: a {shape.tag} must have positive dimensions")
+        shapes.append(Shape(shape.tag, size, p, R))
+    inertial = element.find("inertial")
+    if inertial is None:
+        return Link(name, 0.0, np.zeros(3), np.zeros((3, 3)), tuple(_join_capsules(shapes)))
+    R, com = _origin(where, inertial)
+    mass = float(_numbers(where, inertial.find("mass"), "value")[0])
+    tensor = inertial.find("inertia")
+    xx, xy, xz, yy, yz, zz = (float(_numbers(where, tensor, "i" + key)[0]) for key in ("xx", "xy", "xz", "yy", "yz", "zz"))
+    inertia = R @ np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) @ R.T
+    check_inertia(where, mass, inertia)
+    return Link(name, mass, com, inertia, tuple(_join_capsules(shapes)))
+
+
+def _join_capsules(shapes: list[Shape]) -> list[Shape]:
+    """URDF has no capsule: a cylinder with a sphere of its radius on each end is read as one capsule, which it is."""
+    rest = list(shapes)
+    capsules = []
+    for cylinder in [s for s in shapes if s.kind == "cylinder"]:
+        radius, half = cylinder.size
+        ends = []
+        for sign in (-1.0, 1.0):
+            tip = cylinder.p + sign * half * cylinder.R[:, 2]
+            ends += [s for s in rest if s.kind == "sphere" and np.allclose(s.p, tip, atol=1e-9) and abs(s.size[0] - radius) < 1e-9][:1]
+        if len(ends) == 2:
+            rest = [s for s in rest if s is not cylinder and s is not ends[0] and s is not ends[1]]
+            capsules.append(Shape("capsule", cylinder.size, cylinder.p, cylinder.R))
+    return rest + capsules
+
+
+def _read_joint(path: Path, element: ET.Element) -> Joint:
+    name, kind = element.get("name", ""), element.get("type", "")
+    where = f"joint '{name}' of {path}"
+    if kind not in ("revolute", "fixed"):
+        raise ConfigError(f"{where} is of type '{kind}'; only revolute and fixed joints are supported")
+    parent, child = element.find("parent"), element.find("child")
+    if parent is None or child is None:
+        raise ConfigError(f"{where} must name a parent and a child link")
+    R, p = _origin(where, element)
+    ends = (parent.get("link", ""), child.get("link", ""))
+    if kind == "fixed":
+        return Joint(name, kind, *ends, R, p, np.array([1.0, 0.0, 0.0]), 0.0, 0.0, 0.0, 0.0, 0.0)
+    axis = _numbers(where, element.find("axis"), "xyz", "1 0 0", 3)
+    if np.linalg.norm(axis) < 1e-6:
+        raise ConfigError(f"{where}: the axis must not be zero")
+    limit = element.find("limit")
+    lower, upper, effort, velocity = (float(_numbers(where, limit, key)[0]) for key in ("lower", "upper", "effort", "velocity"))
+    damping = float(_numbers(where, element.find("dynamics"), "damping", "0")[0])
+    if not lower < upper:
+        raise ConfigError(f"{where}: the lower limit {lower:g} must be below the upper limit {upper:g}")
+    if effort <= 0.0 or velocity <= 0.0 or damping < 0.0:
+        raise ConfigError(f"{where}: effort and velocity limits must be positive and damping not negative")
+    return Joint(name, kind, *ends, R, p, axis / np.linalg.norm(axis), lower, upper, effort, velocity, damping)
