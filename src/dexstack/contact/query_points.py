@@ -1,0 +1,71 @@
+"""Query points: where on the robot the C-SDF of the object is evaluated."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from dexstack.model.hand import HandModel, Shape
+
+
+class QueryPoints(NamedTuple):
+    """Query spheres fixed to the bodies of a hand: a sphere of radius r at distance d of the object is d − r away from it.
+
+    Rounded links (capsules, spheres) are covered exactly by spheres along their axis, flat ones by points (r = 0) on their faces.
+    """
+
+    p_BQ: np.ndarray
+    """(Q, 3) centres in the body frame [m]."""
+    radius: np.ndarray
+    """(Q,) [m]."""
+    body: np.ndarray
+    """(Q,) body index, 0 = palm."""
+
+
+def _axis_points(half_length: float, spacing: float) -> np.ndarray:
+    n = max(2, int(np.ceil(2 * half_length / spacing)) + 1)
+    z = np.linspace(-half_length, half_length, n)
+    return np.column_stack([np.zeros((n, 2)), z])
+
+
+def _box_points(half: np.ndarray, spacing: float) -> np.ndarray:
+    axes = [np.linspace(-h, h, max(2, int(np.ceil(2 * h / spacing)) + 1)) for h in half]
+    grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 3)
+    return grid[np.any(np.isclose(np.abs(grid), half), axis=1)]
+
+
+def _cylinder_points(radius: float, half_length: float, spacing: float) -> np.ndarray:
+    n = max(8, int(np.ceil(2 * np.pi * radius / spacing)))
+    angle = 2 * np.pi * np.arange(n) / n
+    z = _axis_points(half_length, spacing)[:, 2]
+    return np.array([[radius * np.cos(a), radius * np.sin(a), h] for h in z for a in angle])
+
+
+def shape_points(shape: Shape, spacing: float) -> tuple[np.ndarray, np.ndarray]:
+    """Query spheres of one collision shape in its body's frame: centres (n, 3) and radii (n,)."""
+    radius = 0.0
+    if shape.kind == "sphere":
+        points, radius = np.zeros((1, 3)), shape.size[0]
+    elif shape.kind == "capsule":
+        points, radius = _axis_points(shape.size[1], spacing), shape.size[0]
+    elif shape.kind == "box":
+        points = _box_points(np.asarray(shape.size, float), spacing)
+    elif shape.kind == "cylinder":
+        points = _cylinder_points(shape.size[0], shape.size[1], spacing)
+    else:
+        raise ValueError(f"no query points for shape kind {shape.kind!r}")
+    return points @ np.asarray(shape.R).T + np.asarray(shape.p), np.full(len(points), radius)
+
+
+def hand_query_points(hand: HandModel, spacing: float) -> QueryPoints:
+    """Query points over every collision shape of the hand, ``spacing`` [m] apart."""
+    centres, radii, bodies = [], [], []
+    for index, body in enumerate(hand.bodies):
+        for shape in body.shapes:
+            points, radius = shape_points(shape, spacing)
+            centres.append(points)
+            radii.append(radius)
+            bodies.append(np.full(len(points), index))
+    return QueryPoints(np.concatenate(centres), np.concatenate(radii), np.concatenate(bodies).astype(np.int32))

@@ -1,0 +1,53 @@
+"""D-SDF: the paper's closed-form time step, a gradient step of a smooth distance in force space, contactsdf [15]–[20]."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jaxtyping import Float
+
+from dexstack.control.models.base import Sensitivity, StepModel
+from dexstack.control.problem import FRICTION_DIRECTIONS, ModelParams, StepProblem
+
+
+class _Context(NamedTuple):
+    inv_sqrt_Q: Float[Array, " V"]
+    normals: Float[Array, "M V"]
+    """n_ij = −Q^-½ J_ijᵀ / ‖Q^-½ J_ijᵀ‖; zero rows stay zero."""
+    inv_length: Float[Array, " M"]
+    sigma: Float[Array, ""]
+
+
+def dsdf(z: Float[Array, " V"], normals: Float[Array, "M V"], offsets: Float[Array, " M"], sigma: Array) -> Float[Array, ""]:
+    """D-SDF [19]: (1/σ) LSE(0, LSE_ij σ(n_ijᵀ z + b_ij)), 0 deep inside the feasible set."""
+    return jax.nn.logsumexp(jnp.concatenate([jnp.zeros(1, z.dtype), sigma * (normals @ z + offsets)])) / sigma
+
+
+class DsdfModel(StepModel):
+    """z⁺ = z_q − D-SDF(z_q) ∇D-SDF(z_q) [20]: exact for one active face, an approximation for several at once."""
+
+    def prepare(self, problem: StepProblem, theta: ModelParams) -> _Context:
+        inv_sqrt_Q = jax.lax.rsqrt(problem.Q)
+        rows = problem.J * inv_sqrt_Q
+        length = jnp.sqrt(jnp.sum(rows**2, axis=1))
+        inv_length = jnp.where(length > 1e-6, 1.0 / jnp.maximum(length, 1e-6), 0.0)
+        return _Context(inv_sqrt_Q, -rows * inv_length[:, None], inv_length, theta.sigma)
+
+    def initial_dual(self, problem: StepProblem) -> Array:
+        return jnp.zeros(0, problem.J.dtype)
+
+    def _step(self, c: _Context, b: Array, phi: Array) -> Array:
+        z = c.inv_sqrt_Q * b
+        # A row of an inactive contact has no normal: push its plane far away instead of letting it count as touching.
+        offsets = jnp.where(c.inv_length > 0, -jnp.repeat(phi, FRICTION_DIRECTIONS) * c.inv_length, -1e3)
+        value, gradient = jax.value_and_grad(dsdf)(z, c.normals, offsets, c.sigma)
+        return c.inv_sqrt_Q * (z - value * gradient)
+
+    def step(self, context: _Context, b: Array, phi: Array, dual: Array) -> tuple[Array, Array]:
+        return self._step(context, b, phi), dual
+
+    def sensitivity(self, context: _Context, b: Array, phi: Array, dual: Array) -> Sensitivity:
+        return Sensitivity(*jax.jacfwd(self._step, argnums=(1, 2))(context, b, phi))

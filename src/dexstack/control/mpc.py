@@ -1,0 +1,292 @@
+"""ContactSDF-MPC [22]: box-constrained single shooting on a frozen contact set, projected Gauss–Newton with a fixed number of iterations."""
+
+from __future__ import annotations
+
+import enum
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jaxtyping import Float
+
+from dexstack.config import param
+from dexstack.contact.contact import Contacts
+from dexstack.control.models.base import StepModel
+from dexstack.control.problem import OBJECT_DOF, ModelParams, force, integrate_quaternion, step_problem
+from dexstack.model.kinematics import KinematicTree
+
+if TYPE_CHECKING:
+    from dexstack.model.hand import HandModel
+
+
+@dataclass(frozen=True)
+class MpcParams:
+    """Parameters of the MPC; the first block is compiled in, the second may change between solves."""
+
+    horizon: int = param(4, "T, predicted steps", 1, 20)
+    step: float = param(0.1, "h, length of a predicted step [s]", 0.005, 0.5)
+    iterations: int = param(5, "Gauss–Newton iterations of one solve", 1, 50)
+
+    u_max: float = param(0.2, "largest commanded joint displacement per step [rad]", 0.0, 1.0)
+    effort_weight: float = param(0.1, "ω_u, weight of the commanded displacement [1/rad²]", 0.0, 1e6)
+    damping: float = param(0.02, "smallest Levenberg damping tried, relative to the Hessian's mean diagonal", 0.0, 10.0)
+    limit_margin: float = param(0.02, "targets and predictions stay this far inside the joint limits [rad]", 0.0, 0.3)
+
+
+class SolveStatus(enum.IntEnum):
+    """How a solve ended; the controller never raises."""
+
+    OK = 0
+    NO_DESCENT = 1
+    """The last iteration found no better point: converged, or stuck."""
+    BAD_INPUT = 2
+    """A non-finite or wrong-size input; the previous command is repeated."""
+    DIVERGED = 3
+    """The solver produced a non-finite number; the previous command is repeated."""
+
+
+class PlannedState(NamedTuple):
+    """What a cost sees of a predicted state."""
+
+    p_WO: Float[Array, "3"]
+    quat_WO: Float[Array, "4"]
+    q: Float[Array, " N"]
+    p_WTip: Float[Array, "F 3"]
+    """Fingertips, linear in the joint displacement from the current state."""
+
+
+class Cost(Protocol):
+    """A task's cost as sums of squares: Σ_t ‖stage‖² + ‖terminal‖²; smooth in the state, ``weights`` a pytree of numbers."""
+
+    def stage(self, state: PlannedState, goal_WO: Float[Array, "7"], weights: Any) -> Float[Array, " R"]: ...
+
+    def terminal(self, state: PlannedState, goal_WO: Float[Array, "7"], weights: Any) -> Float[Array, " R"]: ...
+
+
+@dataclass(frozen=True)
+class MpcResult:
+    """One solve."""
+
+    status: SolveStatus
+    q_des: np.ndarray
+    """(N,) joint target for the coming step [rad]."""
+    plan: np.ndarray
+    """(T, N) commanded displacements [rad]."""
+    prediction: np.ndarray
+    """(T + 1, 7 + N) predicted object poses and joint angles, the first the measured ones."""
+    cost: float
+    cpu_s: float
+    wall_s: float
+
+
+class _Tunable(NamedTuple):
+    u_max: Array
+    effort_weight: Array
+    damping: Array
+    lower: Array
+    upper: Array
+
+
+class _Trajectory(NamedTuple):
+    displacement: Float[Array, "T+1 V"]
+    """Accumulated displacement from the current state."""
+    quat: Float[Array, "T+1 4"]
+    free: Array
+    """(T, N) 1 where the commanded displacement acts, 0 where a joint limit replaced it."""
+    held: Array
+    """(T, N) 1 where the predicted joint is inside its limits, 0 where it was stopped there."""
+    force: Float[Array, "T V"]
+    phi: Float[Array, "T C"]
+    dual: Float[Array, "T D"]
+
+
+DAMPING = (1.0, 10.0, 100.0, 1000.0)
+"""Levenberg dampings tried in parallel, as multiples of the parameter: near the box and at kinks a shorter Newton step is no substitute."""
+
+
+class Mpc:
+    """Finds u_0..u_{T−1} in a box that minimise a task's cost over a predicted rollout with the contact set frozen at the current state.
+
+    The distances follow the rollout, φ_t = φ_0 + J_n (q_t − q_0). Joint limits are imposed on the target and on the prediction of every
+    step. All arrays have fixed shapes: the solver is compiled once per instance.
+    """
+
+    def __init__(self, hand: HandModel, model: StepModel, cost: Cost, params: MpcParams = MpcParams()) -> None:
+        self.hand = hand
+        self.params = params
+        self._tree = KinematicTree(hand)
+        self._model = model
+        self._cost = cost
+        self._n = len(hand.joint_names)
+        self._T = params.horizon
+        self._compiled = jax.jit(self._solve)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the warm start and the command held."""
+        self._plan = np.zeros((self._T, self._n), np.float32)
+        self._q_des: np.ndarray | None = None
+
+    def warm_up(self, contacts: Contacts, theta: ModelParams, weights: Any) -> float:
+        """Compile for these shapes; returns the seconds it took."""
+        start = time.perf_counter()
+        pose = np.array([0, 0, 0.1, 1, 0, 0, 0], np.float32)
+        self.solve(pose, self.hand.home, contacts, pose, theta, weights)
+        self.reset()
+        return time.perf_counter() - start
+
+    def solve(
+        self, pose_WO: np.ndarray, q: np.ndarray, contacts: Contacts, goal_WO: np.ndarray, theta: ModelParams, weights: Any
+    ) -> MpcResult:
+        """Plan from object pose (7,), joints (N,) and contact set towards goal pose (7,); see :class:`MpcResult`."""
+        wall, cpu = time.perf_counter(), time.process_time()
+        p = self.params
+        f32 = lambda a: np.asarray(a, np.float32)  # noqa: E731
+        pose_WO, q, goal_WO = f32(pose_WO), f32(q), f32(goal_WO)
+        good = pose_WO.shape == (7,) and q.shape == (self._n,) and goal_WO.shape == (7,)
+        good = good and all(np.all(np.isfinite(a)) for a in (pose_WO, q, goal_WO, contacts.p_W, contacts.nhat_W, contacts.phi))
+        status, cost = SolveStatus.BAD_INPUT, np.nan
+        prediction = np.full((self._T + 1, 7 + self._n), np.nan)
+        if good:
+            tunable = _Tunable(
+                f32(p.u_max), f32(p.effort_weight), f32(p.damping), f32(self.hand.lower + p.limit_margin), f32(self.hand.upper - p.limit_margin)
+            )
+            out = self._compiled(pose_WO, q, contacts, goal_WO, self._plan, theta, weights, tunable)
+            plan, q_des, prediction, cost, improved = (np.asarray(a) for a in out)
+            status = SolveStatus.DIVERGED
+            if np.all(np.isfinite(plan)) and np.all(np.isfinite(q_des)):
+                status = SolveStatus.OK if improved else SolveStatus.NO_DESCENT
+                self._plan, self._q_des = plan, q_des
+        if self._q_des is None:
+            held = np.asarray(self.hand.home, float) if not good else q
+        else:
+            held = self._q_des
+        return MpcResult(
+            status, np.array(held, float), self._plan, prediction, float(cost), time.process_time() - cpu, time.perf_counter() - wall
+        )
+
+    # --- traced -------------------------------------------------------------------------------------------------------------------
+
+    def _solve(
+        self,
+        pose_WO: Array,
+        q: Array,
+        contacts: Contacts,
+        goal_WO: Array,
+        plan: Array,
+        theta: ModelParams,
+        weights: Any,
+        tunable: _Tunable,
+    ) -> tuple[Array, ...]:
+        pose_WO = jnp.concatenate([pose_WO[:3], pose_WO[3:] * jax.lax.rsqrt(jnp.maximum(jnp.sum(pose_WO[3:] ** 2), 1e-12))])
+        poses = self._tree.poses(q)
+        p_WTip = self._tree.fingertips(poses)
+        J_tip = self._tree.point_jacobian(poses, p_WTip, jnp.asarray(self._tree.tip_body))
+        problem = step_problem(self._tree, poses, pose_WO, contacts, theta, self.params.step)
+        context = self._model.prepare(problem, theta)
+
+        def state(displacement: Array, quat: Array) -> PlannedState:
+            dq = displacement[OBJECT_DOF:]
+            return PlannedState(pose_WO[:3] + displacement[:3], quat, q + dq, p_WTip + J_tip @ dq)
+
+        def residuals(trajectory: _Trajectory) -> tuple[Array, Array]:
+            stage = jax.vmap(lambda d, r: self._cost.stage(state(d, r), goal_WO, weights))
+            last = state(trajectory.displacement[-1], trajectory.quat[-1])
+            return stage(trajectory.displacement[1:], trajectory.quat[1:]), self._cost.terminal(last, goal_WO, weights)
+
+        def total(U: Array, trajectory: _Trajectory) -> Array:
+            stage, terminal = residuals(trajectory)
+            return jnp.sum(stage**2) + jnp.sum(terminal**2) + tunable.effort_weight * jnp.sum(U**2)
+
+        def rollout(U: Array, dual: Array) -> _Trajectory:
+            def advance(carry: tuple[Array, Array], inputs: tuple[Array, Array]) -> tuple[tuple[Array, Array], tuple[Array, ...]]:
+                displacement, quat = carry
+                u, dual = inputs
+                now = q + displacement[OBJECT_DOF:]
+                allowed = jnp.clip(u, tunable.lower - now, tunable.upper - now)
+                b = force(theta, allowed)
+                phi = problem.phi + problem.Jn @ displacement
+                dq, dual = self._model.step(context, b, phi, dual)
+                joints = now + dq[OBJECT_DOF:]
+                stopped = jnp.clip(joints, jnp.minimum(tunable.lower, now), jnp.maximum(tunable.upper, now))
+                displacement = jnp.concatenate([displacement[:OBJECT_DOF] + dq[:OBJECT_DOF], stopped - q])
+                quat = integrate_quaternion(quat, dq[3:OBJECT_DOF])
+                return (displacement, quat), (displacement, quat, allowed == u, stopped == joints, b, phi, dual)
+
+            start = (jnp.zeros(OBJECT_DOF + self._n, q.dtype), pose_WO[3:])
+            _, (displacement, quat, free, held, b, phi, dual) = jax.lax.scan(advance, start, (U, dual))
+            prepend = lambda first, rest: jnp.concatenate([first[None], rest])  # noqa: E731
+            return _Trajectory(
+                prepend(start[0], displacement), prepend(start[1], quat), free.astype(q.dtype), held.astype(q.dtype), b, phi, dual
+            )
+
+        def linearise(trajectory: _Trajectory) -> Array:
+            """∂(displacement)/∂U, (T, V, T·N)."""
+            sensitivity = jax.vmap(self._model.sensitivity, in_axes=(None, 0, 0, 0))(
+                context, trajectory.force, trajectory.phi, trajectory.dual
+            )
+            # ∂dq/∂(own command) and ∂dq/∂(displacement so far); a command replaced by a joint limit follows the joint instead.
+            by_command = sensitivity.force[:, :, OBJECT_DOF:] * theta.stiffness
+            by_state = sensitivity.phi @ problem.Jn
+            by_state = by_state.at[:, :, OBJECT_DOF:].add(-by_command * (1 - trajectory.free)[:, None, :])
+            by_command = by_command * trajectory.free[:, None, :]
+            V, rows, S = OBJECT_DOF + self._n, [], None
+            for t in range(self._T):
+                own = jnp.zeros((V, self._T, self._n), q.dtype).at[:, t].set(by_command[t]).reshape(V, -1)
+                S = own if S is None else S + by_state[t] @ S + own
+                S = S.at[OBJECT_DOF:].multiply(trajectory.held[t][:, None])
+                rows.append(S)
+            return jnp.stack(rows)
+
+        def gauss_newton(U: Array, trajectory: _Trajectory) -> Array:
+            S = linearise(trajectory)
+
+            def local(residual: Any, displacement: Array, quat: Array) -> tuple[Array, Array]:
+                def moved(delta: Array) -> Array:
+                    return residual(state(displacement + delta, integrate_quaternion(quat, delta[3:OBJECT_DOF])), goal_WO, weights)
+
+                zero = jnp.zeros_like(displacement)
+                return moved(zero), jax.jacfwd(moved)(zero)
+
+            r, Jr = jax.vmap(lambda d, r: local(self._cost.stage, d, r))(trajectory.displacement[1:], trajectory.quat[1:])
+            r_T, Jr_T = local(self._cost.terminal, trajectory.displacement[-1], trajectory.quat[-1])
+            A = jnp.concatenate([(Jr @ S).reshape(-1, S.shape[2]), Jr_T @ S[-1]])
+            residual = jnp.concatenate([r.reshape(-1), r_T])
+            u = U.reshape(-1)
+            g = A.T @ residual + tunable.effort_weight * u
+            H = A.T @ A
+            blocked = ((u <= -tunable.u_max) & (g > 0)) | ((u >= tunable.u_max) & (g < 0))
+            inside = 1.0 - blocked.astype(u.dtype)
+            H = H * inside[:, None] * inside[None, :]
+            mean = jnp.mean(jnp.diagonal(H))
+
+            def solve(damping: Array) -> Array:
+                diagonal = (tunable.effort_weight + damping * mean + 1e-9) * inside + (1 - inside)
+                factor = jax.scipy.linalg.cho_factor(H + jnp.diag(diagonal), lower=True)
+                return jax.scipy.linalg.cho_solve(factor, -g * inside).reshape(U.shape)
+
+            return jax.vmap(solve)(tunable.damping * jnp.asarray(DAMPING, u.dtype))
+
+        def iterate(_: int, carry: tuple[Array, _Trajectory, Array, Array]) -> tuple[Array, _Trajectory, Array, Array]:
+            U, trajectory, cost, _improved = carry
+            candidates = jnp.clip(U + gauss_newton(U, trajectory), -tunable.u_max, tunable.u_max)
+            rollouts = jax.vmap(rollout, in_axes=(0, None))(candidates, trajectory.dual)
+            costs = jax.vmap(total)(candidates, rollouts)
+            costs = jnp.where(jnp.isfinite(costs), costs, jnp.inf)
+            best = jnp.argmin(costs)
+            improved = costs[best] < cost
+            chosen = jax.tree.map(lambda new, old: jnp.where(improved, new[best], old), (candidates, rollouts), (U, trajectory))
+            return chosen[0], chosen[1], jnp.where(improved, costs[best], cost), improved
+
+        U = jnp.clip(plan, -tunable.u_max, tunable.u_max)
+        trajectory = rollout(U, jnp.broadcast_to(self._model.initial_dual(problem), (self._T, *self._model.initial_dual(problem).shape)))
+        first = (U, trajectory, total(U, trajectory), jnp.asarray(False))
+        U, trajectory, cost, improved = jax.lax.fori_loop(0, self.params.iterations, iterate, first)
+        q_des = jnp.clip(q + U[0], tunable.lower, tunable.upper)
+        joints = q + trajectory.displacement[:, OBJECT_DOF:]
+        prediction = jnp.concatenate([pose_WO[:3] + trajectory.displacement[:, :3], trajectory.quat, joints], axis=1)
+        return U, q_des, prediction, cost, improved

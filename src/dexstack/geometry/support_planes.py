@@ -1,0 +1,114 @@
+"""Convex objects as support planes: {x | n_i · x + b_i ≤ 0 for all i}, contactsdf [8]."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import trimesh
+from scipy.spatial import HalfspaceIntersection, cKDTree
+
+FACE_ANGLE = np.deg2rad(2.0)
+"""Faces whose normals differ by less are one support plane."""
+
+REACH = 0.02
+"""Distance from the object up to which the planes are made metric [m]; the contact margin of the detector."""
+
+
+@dataclass(frozen=True)
+class SupportPlanes:
+    """Support planes of the convex hull of a mesh, in the mesh's frame B.
+
+    A plane through the hull's support point is valid for *every* direction, and the largest plane distance over all directions is the
+    Euclidean distance to the hull. Planes beyond those of the faces therefore leave the inside as it is and make the outside near edges
+    and corners metric; they are chosen greedily to that end.
+    """
+
+    nhat_B: np.ndarray
+    """(K, 3) unit outward normals."""
+    offset: np.ndarray
+    """(K,) b_i = −max over the hull of n_i · x [m]."""
+    distance_error: float
+    """Largest shortfall of the plane distance against the Euclidean one, over points up to REACH outside the hull [m]."""
+    hull_error: float
+    """How far the planes' intersection reaches beyond a face of the hull [m] (0 when every face has its plane)."""
+    concavity: float
+    """Largest distance of a point on the hull from the mesh surface [m]: what a convex model cannot see."""
+
+
+def fibonacci_directions(n: int) -> np.ndarray:
+    """``n`` nearly uniform unit vectors (n, 3)."""
+    i = np.arange(n) + 0.5
+    z, turn = 1 - 2 * i / n, np.pi * (1 + np.sqrt(5)) * i
+    r = np.sqrt(1 - z * z)
+    return np.column_stack([r * np.cos(turn), r * np.sin(turn), z])
+
+
+def _distinct(normals: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Heaviest representative normals such that every normal lies within FACE_ANGLE of one of them."""
+    kept: list[np.ndarray] = []
+    for k in np.argsort(-weights, kind="stable"):
+        if not kept or np.max(np.asarray(kept) @ normals[k]) < np.cos(FACE_ANGLE):
+            kept.append(normals[k])
+    return np.asarray(kept)
+
+
+def _edge_normals(hull: trimesh.Trimesh) -> np.ndarray:
+    """Directions on the arcs between the normals of neighbouring faces: the planes that touch a whole edge."""
+    a, b = (np.asarray(hull.face_normals)[hull.face_adjacency[:, side]] for side in (0, 1))
+    bent = np.einsum("ei,ei->e", a, b) < np.cos(FACE_ANGLE)
+    arcs = [(1 - s) * a[bent] + s * b[bent] for s in np.linspace(0, 1, 9)[1:-1]]
+    normals = np.concatenate(arcs) if arcs else np.zeros((0, 3))
+    return normals / np.linalg.norm(normals, axis=1, keepdims=True)
+
+
+def hull_distance(hull: trimesh.Trimesh, points: np.ndarray) -> np.ndarray:
+    """Euclidean distance of points (n, 3) *outside* a convex hull to it (n,) [m]; every triangle is tried."""
+    best = np.full(len(points), np.inf)
+    for triangle in np.asarray(hull.triangles):
+        nearest = trimesh.triangles.closest_point(np.broadcast_to(triangle, (len(points), 3, 3)), points)
+        best = np.minimum(best, np.linalg.norm(points - nearest, axis=1))
+    return best
+
+
+def support_planes(mesh: trimesh.Trimesh, num_planes: int = 128) -> SupportPlanes:
+    """Support planes of ``mesh``: its hull's faces, largest first, and the directions that best mend the distance outside.
+
+    At most half of the planes go to faces, so that edges and corners keep planes of their own.
+    """
+    hull = mesh.convex_hull
+    vertices = np.asarray(hull.vertices, float)
+    chosen = _distinct(np.asarray(hull.face_normals, float), np.asarray(hull.area_faces))[: num_planes // 2]
+    candidates = np.vstack([_edge_normals(hull), fibonacci_directions(400)])
+
+    rng = np.random.default_rng(0)
+    low, high = vertices.min(axis=0) - REACH, vertices.max(axis=0) + REACH
+    points = rng.uniform(low, high, (4000, 3))
+    face_n, face_b = np.asarray(hull.face_normals), np.einsum("fi,fi->f", hull.face_normals, hull.triangles[:, 0])
+    points = points[np.max(points @ face_n.T - face_b, axis=1) > 0]
+    distance = hull_distance(hull, points)
+    points, distance = points[distance < REACH][:1000], distance[distance < REACH][:1000]
+
+    def plane_values(nhat: np.ndarray) -> np.ndarray:
+        return nhat @ points.T - np.max(nhat @ vertices.T, axis=1)[:, None]
+
+    best, offered = np.max(plane_values(chosen), axis=0), plane_values(candidates)
+    while len(chosen) < num_planes:
+        shortfall = np.sum((distance - np.maximum(best, offered)) ** 2, axis=1)
+        k = int(np.argmin(shortfall))
+        chosen = np.vstack([chosen, candidates[k]])
+        best = np.maximum(best, offered[k])
+
+    offset = -np.max(chosen @ vertices.T, axis=1)
+    corners = HalfspaceIntersection(np.column_stack([chosen, offset]), np.mean(vertices, axis=0)).intersections
+    surface, _ = trimesh.sample.sample_surface(hull, 4000, seed=0)
+    samples, _ = trimesh.sample.sample_surface(mesh, 40000, seed=0)
+    gap, _ = cKDTree(np.vstack([samples, mesh.vertices])).query(surface)
+    spacing = np.sqrt(mesh.area / 40000)  # a hull point on the mesh still is about one sample spacing from its nearest sample
+    return SupportPlanes(
+        nhat_B=chosen,
+        offset=offset,
+        distance_error=float(np.max(distance - best)),
+        hull_error=float(max(np.max(corners @ face_n.T - face_b), 0.0)),
+        concavity=float(max(np.max(gap) - 3 * spacing, 0.0)),
+    )

@@ -1,0 +1,93 @@
+"""Forward kinematics and point Jacobians of a fixed-base hand, in JAX, evaluated level by level of the tree."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jaxtyping import Float
+
+if TYPE_CHECKING:
+    from dexstack.model.hand import HandModel
+
+
+def rotation_from_quaternion(quat: np.ndarray) -> np.ndarray:
+    """Rotation matrix (3, 3) of a quaternion wxyz of any length but zero."""
+    w, x, y, z = np.asarray(quat, float) / np.linalg.norm(quat)
+    return np.array(
+        [
+            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+        ]
+    )
+
+
+class BodyPoses(NamedTuple):
+    """Poses of the bodies B (palm first) and of the joint axes in the world frame."""
+
+    R_WB: Float[Array, "B 3 3"]
+    p_WB: Float[Array, "B 3"]
+    axis_W: Float[Array, "N 3"]
+    """Unit axis of joint j; the axis passes through ``p_WB[j + 1]``."""
+
+
+class KinematicTree:
+    """Kinematics of a hand whose body ``j + 1`` is moved by revolute joint ``j`` and whose body 0 is fixed in the world.
+
+    Constant arrays only: an instance is closed over by compiled functions, never traced.
+    """
+
+    def __init__(self, hand: HandModel) -> None:
+        bodies = hand.bodies
+        self.num_joints = len(hand.joint_names)
+        self.num_bodies = len(bodies)
+        quat_WP, p_WP = hand.quat_WP, hand.p_WP
+        self._R_WP, self._p_WP = rotation_from_quaternion(quat_WP), np.asarray(p_WP, float)
+        # Rodrigues: R_PB(q) = R0 (a aᵀ + cos q (I − a aᵀ) + sin q [a]×), so three constant matrices per body are enough.
+        self._const, self._cos, self._sin = (np.zeros((self.num_joints, 3, 3)) for _ in range(3))
+        self._p_PB, self._axis_B = np.zeros((self.num_joints, 3)), np.zeros((self.num_joints, 3))
+        ancestors = np.zeros((self.num_bodies, self.num_joints), bool)
+        depth = np.zeros(self.num_bodies, int)
+        for i, body in enumerate(bodies[1:]):
+            assert body.joint == i and body.parent <= i
+            a = np.asarray(body.axis, float)
+            outer, skew = np.outer(a, a), np.cross(np.eye(3), a)
+            self._const[i], self._cos[i], self._sin[i] = (body.R_PB_at_zero @ m for m in (outer, np.eye(3) - outer, skew))
+            self._p_PB[i], self._axis_B[i] = body.p_PB, a
+            depth[i + 1] = depth[body.parent] + 1
+            ancestors[i + 1] = ancestors[body.parent]
+            ancestors[i + 1, i] = True
+        self._levels = [np.flatnonzero(depth == d) for d in range(1, depth.max() + 1)]
+        self._parent = np.array([max(b.parent, 0) for b in bodies])
+        self.moves = np.vstack([np.zeros((1, self.num_joints), bool), ancestors])
+        """(B + 1, N): joint j moves body b at row ``b + 1``; row 0 is the ground."""
+        self.tip_body = np.array([tip.body for tip in hand.fingertips])
+        self.p_BT = np.array([tip.p_BT for tip in hand.fingertips])
+
+    def poses(self, q: Float[Array, " N"]) -> BodyPoses:
+        """Poses of all bodies at joint angles ``q`` [rad]."""
+        dtype = q.dtype
+        as_const = lambda a: jnp.asarray(a, dtype)  # noqa: E731
+        R_PB = as_const(self._const) + jnp.cos(q)[:, None, None] * as_const(self._cos) + jnp.sin(q)[:, None, None] * as_const(self._sin)
+        R_WB = jnp.zeros((self.num_bodies, 3, 3), dtype).at[0].set(as_const(self._R_WP))
+        p_WB = jnp.zeros((self.num_bodies, 3), dtype).at[0].set(as_const(self._p_WP))
+        for level in self._levels:
+            parent = self._parent[level]
+            R_WP, joint = R_WB[parent], level - 1
+            p_WB = p_WB.at[level].set(p_WB[parent] + jnp.einsum("bij,bj->bi", R_WP, as_const(self._p_PB[joint])))
+            R_WB = R_WB.at[level].set(jnp.einsum("bij,bjk->bik", R_WP, R_PB[joint]))
+        return BodyPoses(R_WB, p_WB, jnp.einsum("bij,bj->bi", R_WB[1:], as_const(self._axis_B)))
+
+    def fingertips(self, poses: BodyPoses) -> Float[Array, "F 3"]:
+        """Fingertip positions p_WTip [m]."""
+        return poses.p_WB[self.tip_body] + jnp.einsum("fij,fj->fi", poses.R_WB[self.tip_body], jnp.asarray(self.p_BT, poses.p_WB.dtype))
+
+    def point_jacobian(self, poses: BodyPoses, p_W: Float[Array, "C 3"], link: Array) -> Float[Array, "C 3 N"]:
+        """Translational Jacobian in the world frame of points fixed to ``link`` [m/rad]; zero for the palm and the ground (−1)."""
+        arm = p_W[:, None, :] - poses.p_WB[None, 1:, :]
+        columns = jnp.cross(jnp.broadcast_to(poses.axis_W[None], arm.shape), arm)
+        columns = jnp.where(jnp.asarray(self.moves)[link + 1][:, :, None], columns, 0.0)
+        return jnp.swapaxes(columns, 1, 2)

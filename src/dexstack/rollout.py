@@ -1,0 +1,127 @@
+"""One process, no ROS: plant, servo, contact detection and MPC in simulated time, with the controller's latency modelled."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dexstack.contact.detector import ContactDetector
+from dexstack.control.mpc import Mpc, SolveStatus
+from dexstack.control.problem import ModelParams
+from dexstack.engines.base import Plant
+from dexstack.hand.servo import ServoLaw
+from dexstack.tasks.allegro import AllegroTask
+
+
+@dataclass
+class Recording:
+    """Samples of one trial, one entry per replan."""
+
+    t: list[float] = field(default_factory=list)
+    pose_WO: list[np.ndarray] = field(default_factory=list)
+    q: list[np.ndarray] = field(default_factory=list)
+    q_des: list[np.ndarray] = field(default_factory=list)
+    status: list[int] = field(default_factory=list)
+    contacts: list[int] = field(default_factory=list)
+    detect_s: list[float] = field(default_factory=list)
+    solve_s: list[float] = field(default_factory=list)
+    """CPU time of detection and solve."""
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {name: np.asarray(getattr(self, name)) for name in self.__dataclass_fields__}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Outcome of one trial."""
+
+    reached: bool
+    """The orientation error stayed below the task's tolerance for its hold time."""
+    reached_s: float
+    """Simulated time at which it was reached; NaN if never."""
+    orientation_error: float
+    """Geodesic error at the end [rad]."""
+    position_error: float
+    dropped: bool
+    recording: dict[str, np.ndarray]
+
+
+def run_trial(
+    plant: Plant,
+    servo: ServoLaw,
+    detector: ContactDetector,
+    mpc: Mpc,
+    theta: ModelParams,
+    weights: Any,
+    task: AllegroTask,
+    rng: np.random.Generator,
+    *,
+    seconds: float,
+    period: float,
+    latency: float,
+    stop_when_reached: bool = True,
+    command: Callable[[Any, np.ndarray, np.ndarray], np.ndarray] | None = None,
+) -> Trial:
+    """Run the task once.
+
+    Every ``period`` [s] the controller sees the state; its command reaches the servo ``latency`` [s] later, while the plant goes on.
+    The servo runs at its own period on the plant's joint angles. ``rng`` draws the start pose: the trial is repeatable.
+    """
+    q0 = np.array(mpc.hand.home, float)
+    plant.reset(q0, task.start_pose(rng))
+    servo.reset()
+    servo.enable()
+    mpc.reset()
+    record = Recording()
+    pending: list[tuple[float, np.ndarray]] = []
+    tau = np.zeros(len(q0))
+    ticks = replans = 0
+    inside_since, reached_at = np.nan, np.nan
+    q_command = q0
+    steps = round(seconds / plant.dt)
+    for k in range(steps):
+        t = k * plant.dt
+        if t >= replans * period - 1e-9:
+            replans += 1
+            pose, q = np.array(plant.pose_WO), np.array(plant.joint_position)
+            begin = time.process_time()
+            contacts = detector.detect(pose, q)
+            detected = time.process_time() - begin
+            result = mpc.solve(pose, q, contacts, task.goal_WO, theta, weights)
+            target = result.q_des if command is None else command(result, q, q_command)
+            if result.status not in (SolveStatus.BAD_INPUT, SolveStatus.DIVERGED):
+                pending.append((t + latency, target))
+            q_command = target
+            for name, value in (
+                ("t", t), ("pose_WO", pose), ("q", q), ("q_des", target), ("status", int(result.status)),
+                ("contacts", int(contacts.active.sum())), ("detect_s", detected), ("solve_s", detected + result.cpu_s),
+            ):  # fmt: skip
+                getattr(record, name).append(value)
+            error = task.orientation_error(pose)
+            if error >= task.tolerance or task.dropped(pose):
+                inside_since = np.nan
+            elif np.isnan(inside_since):
+                inside_since = t
+            if np.isnan(reached_at) and t - inside_since >= task.hold:
+                reached_at = t
+            if task.dropped(pose) or (stop_when_reached and not np.isnan(reached_at)):
+                break
+        while pending and t >= pending[0][0] - 1e-9:
+            servo.set_command(pending.pop(0)[1], t)
+        if t >= ticks * servo.params.period - 1e-9:
+            ticks += 1
+            tau = servo.step(plant.joint_position, t).tau
+        plant.step(tau)
+    pose = np.array(plant.pose_WO)
+    return Trial(
+        reached=not np.isnan(reached_at),
+        reached_s=float(reached_at),
+        orientation_error=task.orientation_error(pose),
+        position_error=task.position_error(pose),
+        dropped=task.dropped(pose),
+        recording=record.arrays(),
+    )

@@ -1,0 +1,35 @@
+"""Rotations of goals and scores, in numpy; quaternions wxyz."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def quaternion_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Hamilton product a ⊗ b."""
+    w, x, y, z = a
+    p, q, r, s = b
+    return np.array([w * p - x * q - y * r - z * s, w * q + x * p + y * s - z * r, w * r - x * s + y * p + z * q, w * s + x * r - y * q + z * p])
+
+
+def yaw_quaternion(yaw: float) -> np.ndarray:
+    """Rotation by ``yaw`` [rad] about the world's z axis."""
+    return np.array([np.cos(yaw / 2), 0.0, 0.0, np.sin(yaw / 2)])
+
+
+def yaw_of(quat: np.ndarray) -> float:
+    """Heading of the body's x axis about the world's z axis [rad], in (−π, π]; undefined where that axis is vertical."""
+    w, x, y, z = quat
+    return float(np.arctan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z)))
+
+
+def geodesic_angle(a: np.ndarray, b: np.ndarray) -> float:
+    """Angle between two orientations [rad], 2 acos |a·b|."""
+    a, b = np.asarray(a, float) / np.linalg.norm(a), np.asarray(b, float) / np.linalg.norm(b)
+    dot = abs(float(a @ b))
+    return float(2 * np.arctan2(np.sqrt(max(1 - dot * dot, 0.0)), dot))
+
+
+def wrap_angle(angle: float) -> float:
+    """The same angle in (−π, π]."""
+    return float(-((-angle + np.pi) % (2 * np.pi) - np.pi))
