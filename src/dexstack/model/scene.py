@@ -64,7 +64,7 @@ def new_spec(name: str) -> mujoco.MjSpec:
 
 
 def add_hand(spec: mujoco.MjSpec, hand: HandModel) -> None:
-    """Add palm, links and joints of ``hand``, mounted in the world; links that overlap by construction do not collide."""
+    """Add palm, links and joints of ``hand``, mounted in the world; a link and its parent, which overlap, do not collide."""
     frames = []
     for body in hand.bodies:
         parent = spec.worldbody if body.parent < 0 else frames[body.parent]
@@ -91,8 +91,8 @@ def add_hand(spec: mujoco.MjSpec, hand: HandModel) -> None:
                 _PALM if body.joint is None else _LIGHT if shape.kind == "capsule" else _DARK,
                 hand.friction_palm if body.joint is None else hand.friction_fingers,
             )
-    for a, b in hand.overlaps:
-        spec.add_exclude(bodyname1=hand.bodies[a].name, bodyname2=hand.bodies[b].name)
+    for body in hand.bodies[1:]:
+        spec.add_exclude(bodyname1=hand.bodies[body.parent].name, bodyname2=body.name)
 
 
 def _add_shape(frame: mujoco.MjsBody, name: str, shape: Shape, rgba: tuple[float, ...], friction: float) -> None:
