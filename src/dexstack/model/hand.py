@@ -92,6 +92,16 @@ class HandModel:
         """(16,) resting pose [rad]."""
         return self.poses["home"]
 
+    def pose(self, name: str) -> np.ndarray:
+        """(16,) joint angles of a named pose [rad].
+
+        Raises:
+            ConfigError: the hand's YAML has no pose of that name.
+        """
+        if name not in self.poses:
+            raise ConfigError(f"the hand '{self.name}' has no pose '{name}'; it has {', '.join(self.poses)}")
+        return self.poses[name]
+
     def joint_indices(self, names: Sequence[str]) -> np.ndarray:
         """Positions of ``names`` in the joint order, (len(names),) int.
 
