@@ -78,8 +78,11 @@ class MujocoPlant:
 
         Raises:
             ConfigError: ``tau`` is not (16,) and finite.
+            FloatingPointError: the simulation diverged.
         """
         if tau.shape != (NUM_JOINTS,) or not np.isfinite(tau).all():
             raise ConfigError(f"the plant needs {NUM_JOINTS} finite torques, got {tau!r}")
         self.data.qfrc_applied[:NUM_JOINTS] = tau
         mujoco.mj_step(self.model, self.data)
+        if not np.isfinite(self.data.qvel).all():
+            raise FloatingPointError(f"the MuJoCo plant diverged at {self.data.time:.3f} s")

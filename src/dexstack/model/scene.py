@@ -78,6 +78,7 @@ def new_spec(name: str) -> mujoco.MjSpec:
     spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
     spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
     spec.option.impratio = 10.0
+    spec.option.disableflags = mujoco.mjtDisableBit.mjDSBL_AUTORESET  # a diverging plant must not jump back to the start unnoticed
     return spec
 
 
