@@ -20,7 +20,6 @@ class MujocoPlantParams:
     """Parameters of the MuJoCo plant."""
 
     dt: float = param(TIMESTEP, "length of one physics step [s]", 1e-4, 0.01)
-    floor: bool = param(False, "whether a floor lies 0.1 m below the palm")
 
 
 class MujocoPlant:
@@ -28,15 +27,14 @@ class MujocoPlant:
 
     def __init__(self, hand: HandModel, obj: ObjectModel, params: MujocoPlantParams | None = None) -> None:
         params = params or MujocoPlantParams()
-        spec = build_scene(hand, obj, floor=params.floor)
+        spec = build_scene(hand, obj)
         spec.option.timestep = params.dt
         self.dt = params.dt
         self.model = spec.compile()
         """The compiled scene; state layout as :mod:`dexstack.model.scene` says."""
         self.data = mujoco.MjData(self.model)
-        self._name = obj.name
         start = next(iter(obj.starts.values()))
-        self.reset(hand.home, start.pose_WO)
+        self.reset(hand.pose(start.hand_pose), start.pose_WO)
 
     @property
     def time(self) -> float:
@@ -80,8 +78,11 @@ class MujocoPlant:
 
         Raises:
             ConfigError: ``tau`` is not (16,) and finite.
+            FloatingPointError: the simulation diverged.
         """
         if tau.shape != (NUM_JOINTS,) or not np.isfinite(tau).all():
             raise ConfigError(f"the plant needs {NUM_JOINTS} finite torques, got {tau!r}")
         self.data.qfrc_applied[:NUM_JOINTS] = tau
         mujoco.mj_step(self.model, self.data)
+        if not np.isfinite(self.data.qvel).all():
+            raise FloatingPointError(f"the MuJoCo plant diverged at {self.data.time:.3f} s")

@@ -27,7 +27,7 @@ def load_mesh(path: str | Path) -> trimesh.Trimesh:
     if not path.is_file():
         raise ConfigError(f"there is no mesh file {path}")
     try:
-        mesh = trimesh.load(path, force="mesh")
+        mesh = trimesh.load(path, force="mesh", process=False)  # processing would drop what is wrong in silence
     except Exception as error:  # trimesh raises whatever its parsers raise
         raise ConfigError(f"cannot read the mesh {path}: {error}") from None
     if not isinstance(mesh, trimesh.Trimesh) or len(mesh.faces) == 0:

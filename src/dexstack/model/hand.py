@@ -81,8 +81,6 @@ class HandModel:
     """4: index, middle, ring, thumb."""
     fingertip_radius: float
     """[m]"""
-    overlaps: tuple[tuple[int, int], ...]
-    """Pairs of bodies that overlap by construction and do not collide: parents with children, and those the YAML adds."""
     friction_palm: float
     friction_fingers: float
     poses: dict[str, np.ndarray]
@@ -93,6 +91,16 @@ class HandModel:
     def home(self) -> np.ndarray:
         """(16,) resting pose [rad]."""
         return self.poses["home"]
+
+    def pose(self, name: str) -> np.ndarray:
+        """(16,) joint angles of a named pose [rad].
+
+        Raises:
+            ConfigError: the hand's YAML has no pose of that name.
+        """
+        if name not in self.poses:
+            raise ConfigError(f"the hand '{self.name}' has no pose '{name}'; it has {', '.join(self.poses)}")
+        return self.poses[name]
 
     def joint_indices(self, names: Sequence[str]) -> np.ndarray:
         """Positions of ``names`` in the joint order, (len(names),) int.
@@ -119,7 +127,7 @@ def load_hand(side: str | Path = "right") -> HandModel:
         path = Path(side)
     else:
         raise ConfigError(f"unknown hand '{side}'; known: {', '.join(SIDES)}, or the path of a hand's YAML file")
-    document = read_yaml(path, ("urdf", "side", "palm_link", "palm_mount", "fingertips", "friction", "overlaps", "poses"))
+    document = read_yaml(path, ("urdf", "side", "palm_link", "palm_mount", "fingertips", "friction", "poses"))
     urdf_path = path.parent / str(document["urdf"])
     name, links, joints = read_urdf(urdf_path)
     bodies, joints, frames = _merge_fixed(urdf_path, str(document["palm_link"]), links, joints)
@@ -141,7 +149,6 @@ def load_hand(side: str | Path = "right") -> HandModel:
         bodies=bodies,
         fingertips=_fingertips(path, _entry(path, document, "fingertips", "links"), frames),
         fingertip_radius=_positive(path, "fingertips.radius", _entry(path, document, "fingertips", "radius")),
-        overlaps=_overlaps(path, document["overlaps"], bodies),
         friction_palm=_positive(path, "friction.palm", _entry(path, document, "friction", "palm")),
         friction_fingers=_positive(path, "friction.fingers", _entry(path, document, "friction", "fingers")),
         poses=_poses(path, document["poses"], joints),
@@ -183,16 +190,6 @@ def _poses(path: Path, section: Any, joints: tuple[Joint, ...]) -> dict[str, np.
                 limits = f"[{joint.lower:g}, {joint.upper:g}]"
                 raise ConfigError(f"{path}: poses.{name} puts '{joint.name}' at {q:g} rad, outside its limits {limits}")
     return poses
-
-
-def _overlaps(path: Path, pairs: Any, bodies: tuple[Body, ...]) -> tuple[tuple[int, int], ...]:
-    index = {body.name: i for i, body in enumerate(bodies)}
-    result = [(body.parent, i) for i, body in enumerate(bodies) if body.parent >= 0]
-    for pair in pairs if isinstance(pairs, list) else [pairs]:
-        if not isinstance(pair, list) or len(pair) != 2 or not all(name in index for name in pair):
-            raise ConfigError(f"{path}: 'overlaps' must hold pairs of links out of {', '.join(index)}; got {pair!r}")
-        result.append((index[pair[0]], index[pair[1]]))
-    return tuple(result)
 
 
 def _merge_fixed(

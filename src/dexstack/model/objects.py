@@ -14,6 +14,8 @@ from dexstack.geometry.mesh import load_mesh
 from dexstack.model.description import data_dir, number_list, read_yaml
 from dexstack.model.urdf import check_inertia
 
+_START = ("position", "yaw", "noise_position", "noise_yaw")
+
 
 @dataclass(frozen=True)
 class Start:
@@ -25,6 +27,8 @@ class Start:
     """Standard deviation of x and of y [m]."""
     noise_yaw: float
     """Largest turn about world z either way [rad]."""
+    hand_pose: str
+    """Name of the hand pose to start from; see :meth:`dexstack.model.hand.HandModel.pose`."""
 
 
 @dataclass(frozen=True)
@@ -117,13 +121,12 @@ def _starts(path: Path, section: Any) -> dict[str, Start]:
         raise ConfigError(f"{path}: 'start' must give a pose for at least one task")
     starts = {}
     for task, entry in section.items():
-        keys = ("position", "yaw", "noise_position", "noise_yaw")
-        if not isinstance(entry, dict) or set(entry) != set(keys):
-            raise ConfigError(f"{path}: 'start.{task}' must have exactly the entries {', '.join(keys)}")
+        if not isinstance(entry, dict) or not set(entry) - {"hand_pose"} == set(_START):
+            raise ConfigError(f"{path}: 'start.{task}' must have the entries {', '.join(_START)} and may have 'hand_pose'")
         position = number_list(path, f"start.{task}.position", entry["position"], 3)
-        yaw, noise_position, noise_yaw = (float(number_list(path, f"start.{task}.{k}", [entry[k]], 1)[0]) for k in keys[1:])
+        yaw, noise_position, noise_yaw = (float(number_list(path, f"start.{task}.{k}", [entry[k]], 1)[0]) for k in _START[1:])
         if noise_position < 0.0 or noise_yaw < 0.0:
             raise ConfigError(f"{path}: the noise of 'start.{task}' must not be negative")
         pose_WO = np.concatenate([position, [np.cos(yaw / 2), 0.0, 0.0, np.sin(yaw / 2)]])
-        starts[str(task)] = Start(pose_WO, noise_position, noise_yaw)
+        starts[str(task)] = Start(pose_WO, noise_position, noise_yaw, str(entry.get("hand_pose", "home")))
     return starts

@@ -1,17 +1,20 @@
-"""One scene for every use: hand + object (+ floor, camera) as a MuJoCo spec, built from the hand and object models.
+"""One scene for every use: hand or balls, object, floor and camera as a MuJoCo spec, built from the hand and object models.
 
-Layout of the state that every user of the compiled model may rely on: ``qpos`` = 16 joint angles, then the object's position and
-quaternion (wxyz); ``qvel`` = 16 joint speeds, then the object's linear velocity (world) and angular velocity (body).
-Geom groups: 0 collides and is drawn, 2 is only drawn.
+Layout of the state that every user of the compiled model may rely on: ``qpos`` = joint angles (16) or ball positions (3 per ball), then
+the object's position and quaternion (wxyz); ``qvel`` = their rates, then the object's linear velocity (world) and angular velocity
+(body). Geom groups: 0 collides and is drawn, 2 is only drawn.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import mujoco
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from dexstack.model.hand import HandModel
+from dexstack.model.hand import Body, HandModel
 from dexstack.model.objects import ObjectModel
 from dexstack.model.urdf import Shape
 
@@ -20,6 +23,21 @@ GRAVITY = np.array([0.0, 0.0, -9.81])
 GROUP_SOLID = 0
 GROUP_DRAWN = 2
 OBJECT_BODY = "object"
+
+
+@dataclass(frozen=True)
+class Ball:
+    """A point finger: a sphere on three undamped sliding joints along the world's axes."""
+
+    p_W: tuple[float, float, float]
+    """Centre at the start [m]."""
+    radius: float = 0.01
+    """[m]"""
+    mass: float = 0.00419
+    """[kg]"""
+    friction: float = 0.5
+    """Sliding friction."""
+
 
 _KINDS = {
     "box": mujoco.mjtGeom.mjGEOM_BOX,
@@ -60,11 +78,12 @@ def new_spec(name: str) -> mujoco.MjSpec:
     spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
     spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
     spec.option.impratio = 10.0
+    spec.option.disableflags = mujoco.mjtDisableBit.mjDSBL_AUTORESET  # a diverging plant must not jump back to the start unnoticed
     return spec
 
 
 def add_hand(spec: mujoco.MjSpec, hand: HandModel) -> None:
-    """Add palm, links and joints of ``hand``, mounted in the world; links that overlap by construction do not collide."""
+    """Add palm, links and joints of ``hand``, mounted in the world; a link and its parent, which overlap, do not collide."""
     frames = []
     for body in hand.bodies:
         parent = spec.worldbody if body.parent < 0 else frames[body.parent]
@@ -80,7 +99,7 @@ def add_hand(spec: mujoco.MjSpec, hand: HandModel) -> None:
                 type=mujoco.mjtJoint.mjJNT_HINGE,
                 axis=body.axis,
                 range=(hand.lower[j], hand.upper[j]),
-                damping=np.full(3, hand.damping[j]),
+                damping=(hand.damping[j], 0.0, 0.0),  # linear; the others multiply higher powers of the speed
             )
         _set_inertia(frame, body.mass, body.com, body.inertia)
         for k, shape in enumerate(body.shapes):
@@ -91,8 +110,28 @@ def add_hand(spec: mujoco.MjSpec, hand: HandModel) -> None:
                 _PALM if body.joint is None else _LIGHT if shape.kind == "capsule" else _DARK,
                 hand.friction_palm if body.joint is None else hand.friction_fingers,
             )
-    for a, b in hand.overlaps:
-        spec.add_exclude(bodyname1=hand.bodies[a].name, bodyname2=hand.bodies[b].name)
+        _add_knuckle(frame, body)
+    for body in hand.bodies[1:]:
+        spec.add_exclude(bodyname1=hand.bodies[body.parent].name, bodyname2=body.name)
+
+
+def _add_knuckle(frame: mujoco.MjsBody, body: Body) -> None:
+    """A drawn cylinder around a joint that bends across its link, where two boxes would leave a gap."""
+    across = int(np.argmax(np.abs(body.axis)))
+    boxes = [s for s in body.shapes if s.kind == "box" and np.allclose(s.R, np.eye(3))]
+    if across == 2 or not boxes or abs(boxes[0].p[across]) > 1e-6:
+        return
+    frame.add_geom(
+        name=f"{body.name}/knuckle",
+        type=mujoco.mjtGeom.mjGEOM_CYLINDER,
+        size=(min(boxes[0].size), boxes[0].size[across], 0.0),
+        quat=_wxyz(Rotation.align_vectors([np.eye(3)[across]], [[0.0, 0.0, 1.0]])[0].as_matrix()),
+        rgba=_DARK,
+        contype=0,
+        conaffinity=0,
+        mass=0.0,
+        group=GROUP_DRAWN,
+    )
 
 
 def _add_shape(frame: mujoco.MjsBody, name: str, shape: Shape, rgba: tuple[float, ...], friction: float) -> None:
@@ -154,35 +193,62 @@ def _add_face_markers(body: mujoco.MjsBody, obj: ObjectModel) -> None:
         )
 
 
-def build_scene(hand: HandModel, obj: ObjectModel | None, *, floor: bool = False, camera: bool = True) -> mujoco.MjSpec:
+def add_balls(spec: mujoco.MjSpec, balls: Sequence[Ball]) -> None:
+    """Add each ball with its joints ``ball_<i>_x``, ``_y``, ``_z``; its coordinates are positions in the world, not offsets."""
+    for i, ball in enumerate(balls):
+        body = spec.worldbody.add_body(name=f"ball_{i}", pos=ball.p_W)
+        for k, axis in enumerate(np.eye(3)):
+            body.add_joint(name=f"ball_{i}_{'xyz'[k]}", type=mujoco.mjtJoint.mjJNT_SLIDE, axis=axis, ref=ball.p_W[k])
+        body.add_geom(
+            name=f"ball_{i}",
+            type=mujoco.mjtGeom.mjGEOM_SPHERE,
+            size=(ball.radius, 0.0, 0.0),
+            mass=ball.mass,
+            friction=(ball.friction, 0.005, 0.0001),
+            rgba=_FACES[2 * (i % 3)][1],
+            group=GROUP_SOLID,
+        )
+
+
+def build_scene(
+    hand: HandModel | None,
+    obj: ObjectModel | None,
+    *,
+    balls: Sequence[Ball] = (),
+    floor: float | None = None,
+    camera: bool = True,
+) -> mujoco.MjSpec:
     """Hand, object and surroundings as one spec; ``.compile()`` gives the plant's model.
 
     Args:
-        hand: mounted as its palm mount says.
-        obj: the free object, or None for the hand alone.
-        floor: whether a floor lies 0.1 m below the palm frame.
-        camera: whether a camera named "film" looks at the palm from the thumb's side.
+        hand: mounted as its palm mount says, or None.
+        obj: the free object, or None.
+        balls: point fingers, after the hand's joints in the state.
+        floor: height of a floor in the world [m], or None.
+        camera: whether a camera named "film" looks at the workspace from the side of the fingers.
     """
-    spec = new_spec(f"{hand.name}{'' if obj is None else ' with ' + obj.name}")
-    add_hand(spec, hand)
+    spec = new_spec(" with ".join(part.name for part in (hand, obj) if part is not None) or "scene")
+    if hand is not None:
+        add_hand(spec, hand)
+    add_balls(spec, balls)
     if obj is not None:
         add_object(spec, obj)
-    if floor:
+    if floor is not None:
         spec.worldbody.add_geom(
             name="floor",
             type=mujoco.mjtGeom.mjGEOM_PLANE,
             size=(0.0, 0.0, 0.05),
-            pos=(0.0, 0.0, -0.1),
+            pos=(0.0, 0.0, floor),
             rgba=(0.75, 0.77, 0.8, 1.0),
             friction=(0.5, 0.005, 0.0001),
             group=GROUP_SOLID,
         )
     if camera:
-        eye, target = np.array([0.16, 0.26, 0.30]), np.array([0.03, 0.0, 0.03])
+        eye, target = np.array([0.24, 0.17, 0.27]), np.array([-0.005, 0.0, 0.02])
         back = (eye - target) / np.linalg.norm(eye - target)
         right = np.cross([0.0, 0.0, 1.0], back)
         right /= np.linalg.norm(right)
         R_WC = np.column_stack([right, np.cross(back, right), back])
-        spec.worldbody.add_camera(name="film", pos=eye, quat=_wxyz(R_WC), fovy=40.0)
+        spec.worldbody.add_camera(name="film", pos=eye, quat=_wxyz(R_WC), fovy=33.0)
     spec.worldbody.add_light(pos=(0.2, 0.2, 1.0), dir=(-0.2, -0.2, -1.0))
     return spec

@@ -1,0 +1,66 @@
+"""The mesh loader takes closed meshes in metres and says why it refuses others."""
+
+import pytest
+import trimesh
+
+from dexstack.errors import ConfigError
+from dexstack.geometry.mesh import load_mesh
+
+
+@pytest.mark.parametrize("suffix", ("obj", "stl", "ply"))
+def test_a_closed_mesh_is_read(tmp_path, suffix):
+    path = tmp_path / f"box.{suffix}"
+    trimesh.creation.box((0.02, 0.04, 0.06)).export(path)
+    mesh = load_mesh(path)
+    assert mesh.is_watertight and len(mesh.vertices) == 8
+    assert mesh.volume == pytest.approx(48e-6, rel=1e-5)
+
+
+def test_inward_faces_are_turned_outward(tmp_path):
+    box = trimesh.creation.box((0.02, 0.04, 0.06))
+    box.invert()
+    box.export(tmp_path / "box.obj")
+    assert load_mesh(tmp_path / "box.obj").volume > 0
+
+
+def open_box() -> trimesh.Trimesh:
+    box = trimesh.creation.box((0.05, 0.05, 0.05))
+    return trimesh.Trimesh(box.vertices, box.faces[:-1])
+
+
+@pytest.mark.parametrize(
+    ("mesh", "message"),
+    [
+        (trimesh.creation.box((56, 56, 56)), "is 56 m wide; meshes are in metres"),
+        (trimesh.creation.box((1e-5, 1e-5, 1e-5)), "is 1e-05 m wide; meshes are in metres"),
+        (open_box(), "not watertight"),
+    ],
+)
+def test_an_unusable_mesh_is_refused(tmp_path, mesh, message):
+    path = tmp_path / "bad.obj"
+    mesh.export(path)
+    with pytest.raises(ConfigError, match=f"bad.obj.*{message}") as caught:
+        load_mesh(path)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("# nothing\n", "bad.obj"),
+        ("v 0 0 0\nv 0 0 nan\nv 0 1 0\nv 1 0 0\nf 1 2 3\nf 1 2 4\nf 2 3 4\nf 1 3 4\n", "not finite"),
+    ],
+)
+def test_an_empty_or_damaged_file_is_refused(tmp_path, text, message):
+    path = tmp_path / "bad.obj"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=message):
+        load_mesh(path)
+
+
+def test_a_missing_or_unknown_file_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match=r"there is no mesh file .*none\.obj"):
+        load_mesh(tmp_path / "none.obj")
+    (tmp_path / "notes.txt").write_text("not a mesh")
+    with pytest.raises(ConfigError, match=r"cannot read the mesh .*notes\.txt"):
+        load_mesh(tmp_path / "notes.txt")
