@@ -161,7 +161,7 @@ def build_scene(hand: HandModel, obj: ObjectModel | None, *, floor: bool = False
         hand: mounted as its palm mount says.
         obj: the free object, or None for the hand alone.
         floor: whether a floor lies 0.1 m below the palm frame.
-        camera: whether a camera named "film" looks at the palm from the thumb's side.
+        camera: whether a camera named "film" looks down at the palm, steeply enough for yaw to show.
     """
     spec = new_spec(f"{hand.name}{'' if obj is None else ' with ' + obj.name}")
     add_hand(spec, hand)
@@ -178,11 +178,11 @@ def build_scene(hand: HandModel, obj: ObjectModel | None, *, floor: bool = False
             group=GROUP_SOLID,
         )
     if camera:
-        eye, target = np.array([0.16, 0.26, 0.30]), np.array([0.03, 0.0, 0.03])
+        eye, target = np.array([0.16, -0.26, 0.40]), np.array([0.035, 0.0, 0.02])
         back = (eye - target) / np.linalg.norm(eye - target)
         right = np.cross([0.0, 0.0, 1.0], back)
         right /= np.linalg.norm(right)
         R_WC = np.column_stack([right, np.cross(back, right), back])
-        spec.worldbody.add_camera(name="film", pos=eye, quat=_wxyz(R_WC), fovy=40.0)
+        spec.worldbody.add_camera(name="film", pos=eye, quat=_wxyz(R_WC), fovy=28.0)
     spec.worldbody.add_light(pos=(0.2, 0.2, 1.0), dir=(-0.2, -0.2, -1.0))
     return spec
