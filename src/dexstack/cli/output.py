@@ -66,7 +66,7 @@ def publish(args: argparse.Namespace, command: str, results: Mapping[str, Any], 
 
         console = Console()
         for view in views:
-            console.print(view)
+            console.print(view, markup=False, highlight=False, soft_wrap=isinstance(view, str))
 
 
 def _plain(value: Any) -> Any:
@@ -126,6 +126,7 @@ def _finite(values: Iterable[float]) -> Any:
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Any:
     """A rich table; numbers are right-aligned, floats shown with four significant digits, None as a dash."""
     from rich.table import Table
+    from rich.text import Text
 
     rows = [list(row) for row in rows]
     result = Table(title=title, title_justify="left")
@@ -133,7 +134,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> 
         numeric = any(isinstance(row[i], int | float) for row in rows)
         result.add_column(name, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
-        result.add_row(*("–" if x is None else f"{x:.4g}" if isinstance(x, float) else str(x) for x in row))
+        result.add_row(*(Text("–" if x is None else f"{x:.4g}" if isinstance(x, float) else str(x)) for x in row))
     return result
 
 
