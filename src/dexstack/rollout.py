@@ -71,7 +71,7 @@ def run_trial(
     Every ``period`` [s] the controller sees the state; its command reaches the servo ``latency`` [s] later, while the plant goes on.
     The servo runs at its own period on the plant's joint angles. ``rng`` draws the start pose: the trial is repeatable.
     """
-    q0 = np.array(mpc.hand.home, float)
+    q0 = np.array(mpc.hand.pose(task.start.hand_pose), float)
     plant.reset(q0, task.start_pose(rng))
     servo.reset()
     servo.enable()

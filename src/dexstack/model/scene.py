@@ -225,7 +225,7 @@ def build_scene(
         obj: the free object, or None.
         balls: point fingers, after the hand's joints in the state.
         floor: height of a floor in the world [m], or None.
-        camera: whether a camera named "film" looks at the workspace from the side of the fingers.
+        camera: whether a camera named "film" looks down at the palm, steeply enough for yaw to show.
     """
     spec = new_spec(" with ".join(part.name for part in (hand, obj) if part is not None) or "scene")
     if hand is not None:
@@ -244,11 +244,11 @@ def build_scene(
             group=GROUP_SOLID,
         )
     if camera:
-        eye, target = np.array([0.24, 0.17, 0.27]), np.array([-0.005, 0.0, 0.02])
+        eye, target = np.array([0.16, -0.26, 0.40]), np.array([0.035, 0.0, 0.02])
         back = (eye - target) / np.linalg.norm(eye - target)
         right = np.cross([0.0, 0.0, 1.0], back)
         right /= np.linalg.norm(right)
         R_WC = np.column_stack([right, np.cross(back, right), back])
-        spec.worldbody.add_camera(name="film", pos=eye, quat=_wxyz(R_WC), fovy=33.0)
+        spec.worldbody.add_camera(name="film", pos=eye, quat=_wxyz(R_WC), fovy=28.0)
     spec.worldbody.add_light(pos=(0.2, 0.2, 1.0), dir=(-0.2, -0.2, -1.0))
     return spec

@@ -1,0 +1,151 @@
+"""What every command prints: one JSON object for programs, tables for people, progress on stderr."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import platform
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from dexstack import __version__
+from dexstack.errors import ConfigError
+
+T = TypeVar("T")
+
+
+def add_json_argument(parser: argparse.ArgumentParser) -> None:
+    """Add ``--json [FILE|-]`` to a command's parser."""
+    parser.add_argument(
+        "--json",
+        metavar="FILE|-",
+        nargs="?",
+        const="-",
+        type=_writable,
+        help="write the results as one JSON object to FILE; without FILE, or with '-', to stdout instead of the table",
+    )
+
+
+def _writable(target: str) -> str:
+    """Refuse at once what could only fail after a long run."""
+    path = Path(target)
+    if target != "-" and (path.is_dir() or not os.access(path if path.exists() else path.absolute().parent, os.W_OK)):
+        raise argparse.ArgumentTypeError(f"cannot write {target}")
+    return target
+
+
+def publish(args: argparse.Namespace, command: str, results: Mapping[str, Any], *views: Any, seed: int | None = None) -> None:
+    """Write the command's results.
+
+    Args:
+        args: parsed arguments, with ``json`` from :func:`add_json_argument`.
+        command: what was run, as the user would type it, e.g. ``"bench mpc"``.
+        results: the JSON object's ``results``; numpy numbers and arrays are converted, non-finite numbers become null.
+        views: rich renderables or strings, printed to stdout unless the JSON object goes there.
+        seed: the seed of the run, if it has one.
+
+    Raises:
+        ConfigError: the file cannot be written.
+    """
+    if args.json:
+        document = {"command": command, "version": __version__, "seed": seed, "machine": machine(), "results": results}
+        text = json.dumps(_plain(document), indent=2, allow_nan=False) + "\n"
+        if args.json == "-":
+            sys.stdout.write(text)
+            return
+        try:
+            Path(args.json).write_text(text)
+        except OSError as error:
+            raise ConfigError(f"cannot write {args.json}: {error.strerror}") from None
+    if views:
+        from rich.console import Console
+
+        console = Console()
+        for view in views:
+            console.print(view, markup=False, highlight=False, soft_wrap=isinstance(view, str))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    if hasattr(value, "tolist"):  # numpy and JAX, without importing either
+        return _plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def machine() -> dict[str, Any]:
+    """Processor, number of cores this process may use, Python version."""
+    cpu = platform.processor() or platform.machine()
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                cpu = line.partition(":")[2].strip()
+                break
+    except OSError:
+        pass
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return {"cpu": cpu, "cores": cores, "python": platform.python_version()}
+
+
+def times(seconds: Iterable[float]) -> dict[str, float | int | None]:
+    """Durations [s] as ``{p50, p99, mean, n}``; non-finite samples are left out, null stands for "no sample"."""
+    import numpy as np
+
+    x = _finite(seconds)
+    if not x.size:
+        return {"p50": None, "p99": None, "mean": None, "n": 0}
+    p50, p99 = np.percentile(x, [50, 99])
+    return {"p50": float(p50), "p99": float(p99), "mean": float(x.mean()), "n": x.size}
+
+
+def errors(values: Iterable[float]) -> dict[str, float | int | None]:
+    """Error magnitudes as ``{mean, std, median, max, n}``; non-finite samples are left out, null stands for "no sample"."""
+    import numpy as np
+
+    x = _finite(values)
+    if not x.size:
+        return {"mean": None, "std": None, "median": None, "max": None, "n": 0}
+    return {"mean": float(x.mean()), "std": float(x.std()), "median": float(np.median(x)), "max": float(x.max()), "n": x.size}
+
+
+def _finite(values: Iterable[float]) -> Any:
+    import numpy as np
+
+    x = np.asarray(values if hasattr(values, "__len__") else list(values), float).ravel()
+    return x[np.isfinite(x)]
+
+
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Any:
+    """A rich table; numbers are right-aligned, floats shown with four significant digits, None as a dash."""
+    from rich.table import Table
+    from rich.text import Text
+
+    rows = [list(row) for row in rows]
+    result = Table(title=title, title_justify="left")
+    for i, name in enumerate(columns):
+        numeric = any(isinstance(row[i], int | float) for row in rows)
+        result.add_column(name, justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        result.add_row(*(Text("–" if x is None else f"{x:.4g}" if isinstance(x, float) else str(x)) for x in row))
+    return result
+
+
+def note(message: str) -> None:
+    """One line of progress on stderr."""
+    print(message, file=sys.stderr, flush=True)
+
+
+def track(items: Iterable[T], description: str, total: int | None = None) -> Iterable[T]:
+    """Iterate with a progress bar on stderr."""
+    from rich.console import Console
+    from rich.progress import track as rich_track
+
+    return rich_track(items, description=description, total=total, console=Console(stderr=True))

@@ -1,0 +1,164 @@
+"""A short film of a run: the scene, the goal as an outline, and a dial of the yaw."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import mujoco
+import numpy as np
+import trimesh
+from PIL import Image, ImageDraw, ImageFont
+
+from dexstack.model.scene import OBJECT_BODY
+from dexstack.report.render import Camera, Renderer
+from dexstack.tasks.rotations import geodesic_angle, wrap_angle, yaw_of
+
+FPS = 12.5  # GIF times are multiples of 10 ms
+GOAL = (214, 30, 130)
+_INK, _PAPER = (28, 32, 40), (250, 250, 252)
+_FINE = 3  # lines are drawn this many times larger and then averaged
+_CREASE = np.radians(25.0)
+
+
+def _rotation(quat: np.ndarray) -> np.ndarray:
+    R = np.empty(9)
+    mujoco.mju_quat2Mat(R, quat)
+    return R.reshape(3, 3)
+
+
+@dataclass(frozen=True)
+class _Outline:
+    """The drawable edges of a mesh geom, in the frame of its body."""
+
+    vertices: np.ndarray
+    normals: np.ndarray
+    edges: np.ndarray
+    faces_of_edge: np.ndarray
+    crease: np.ndarray
+
+    @classmethod
+    def of_geom(cls, model: mujoco.MjModel, geom: int) -> _Outline:
+        mesh_id = model.geom_dataid[geom]
+        v0, f0 = model.mesh_vertadr[mesh_id], model.mesh_faceadr[mesh_id]
+        vertices = model.mesh_vert[v0 : v0 + model.mesh_vertnum[mesh_id]]
+        mesh = trimesh.Trimesh(vertices, model.mesh_face[f0 : f0 + model.mesh_facenum[mesh_id]])
+        R_BG = _rotation(model.geom_quat[geom])
+        return cls(
+            vertices=mesh.vertices @ R_BG.T + model.geom_pos[geom],
+            normals=mesh.face_normals @ R_BG.T,
+            edges=np.asarray(mesh.face_adjacency_edges),
+            faces_of_edge=np.asarray(mesh.face_adjacency),
+            crease=np.asarray(mesh.face_adjacency_angles) > _CREASE,
+        )
+
+    def segments(self, camera: Camera, pose_WB: np.ndarray) -> np.ndarray:
+        """Pixel coordinates (n, 2, 2) of the creases and of the silhouette that face the camera."""
+        R_WB = _rotation(pose_WB[3:])
+        p_W = self.vertices @ R_WB.T + pose_WB[:3]
+        on_face = p_W[self.edges[:, 0]]
+        normals = self.normals @ R_WB.T
+        front = [np.einsum("ij,ij->i", normals[f], camera.p_WC - on_face) > 0 for f in self.faces_of_edge.T]
+        shown = (front[0] != front[1]) | (self.crease & front[0])
+        return camera.project(p_W)[self.edges[shown]]
+
+
+class _Artist:
+    """Draws the frames of one film."""
+
+    def __init__(self, scene: mujoco.MjModel, camera: Camera):
+        self.scene, self.camera = scene, camera
+        self.renderer = Renderer(scene, camera)
+        body = scene.body(OBJECT_BODY)
+        geoms = range(body.geomadr[0], body.geomadr[0] + body.geomnum[0])
+        self.outlines = [_Outline.of_geom(scene, g) for g in geoms if int(scene.geom_type[g]) == mujoco.mjtGeom.mjGEOM_MESH]
+        self.font = ImageFont.load_default(round(camera.height / 19))
+
+    def frame(self, q: np.ndarray, pose_WO: np.ndarray, goal_WO: np.ndarray, t: float) -> Image.Image:
+        data = mujoco.MjData(self.scene)
+        data.qpos[:] = np.concatenate([q, pose_WO])
+        mujoco.mj_kinematics(self.scene, data)
+        mujoco.mj_comPos(self.scene, data)
+        image = Image.fromarray(self.renderer.render(data))
+        for outline in self.outlines:
+            self._lines(image, outline.segments(self.camera, goal_WO))
+        self._caption(image, pose_WO, goal_WO, t)
+        return image
+
+    def _lines(self, image: Image.Image, segments: np.ndarray) -> None:
+        mask = Image.new("L", (image.width * _FINE, image.height * _FINE))
+        draw = ImageDraw.Draw(mask)
+        for (x0, y0), (x1, y1) in segments * _FINE:
+            draw.line((x0, y0, x1, y1), fill=235, width=round(1.6 * _FINE))
+        image.paste(GOAL, mask=mask.resize(image.size, Image.Resampling.BOX))
+
+    def _caption(self, image: Image.Image, pose_WO: np.ndarray, goal_WO: np.ndarray, t: float) -> None:
+        yaw, goal = yaw_of(pose_WO[3:]), yaw_of(goal_WO[3:])
+        error = geodesic_angle(pose_WO[3:], goal_WO[3:])
+        draw = ImageDraw.Draw(image, "RGBA")
+        size = self.font.size
+        top = image.height - 1.5 * size
+        draw.rectangle((0, top, image.width, image.height), fill=(*_PAPER, 190))
+        texts = (f"{t:.1f} s", f"yaw {np.degrees(yaw):+.0f}°", f"goal {np.degrees(goal):+.0f}°", f"3-D error {error:.2f} rad")
+        for k, text in enumerate(texts):
+            draw.text((image.width * (0.03 + 0.20 * k), top + 0.1 * size), text, font=self.font, fill=GOAL if k == 2 else _INK)
+        self._dial(image, yaw, goal)
+
+    def _dial(self, image: Image.Image, yaw: float, goal: float) -> None:
+        """Seen from above: the goal's heading and the object's, with the way still to go between them."""
+        r = round(image.height / 10)
+        side, c, fine = 2 * r + 2, r + 1, _FINE
+        dial = Image.new("RGBA", (side * fine, side * fine))
+        draw = ImageDraw.Draw(dial)
+        box = [fine, fine, (side - 1) * fine, (side - 1) * fine]
+        draw.ellipse(box, fill=(*_PAPER, 200), outline=(*_INK, 255), width=fine)
+        to_go = wrap_angle(goal - yaw)
+        start, stop = sorted((-np.degrees(yaw), -np.degrees(yaw + to_go)))
+        draw.pieslice(box, start, stop, fill=(*GOAL, 70))
+        for angle, colour, width, reach in ((goal, GOAL, 2, 1.0), (yaw, _INK, 3, 0.85)):
+            tip = ((c + reach * r * np.cos(angle)) * fine, (c - reach * r * np.sin(angle)) * fine)
+            draw.line((c * fine, c * fine, *tip), fill=(*colour, 255), width=width * fine)
+        dial = dial.resize((side, side), Image.Resampling.BOX)
+        image.paste(dial, (image.width - side - r // 3, r // 3), dial)
+
+
+def write_film(
+    path: Path, recording: Mapping[str, np.ndarray], scene: mujoco.MjModel, *, width: int = 400, height: int = 300, seconds: float = 15.0
+) -> Path:
+    """Write a GIF of a run, in its own time where it is no longer than ``seconds``, faster where it is.
+
+    Args:
+        path: the file; its folder exists.
+        recording: ``t`` (K,), ``q`` (K, n), ``pose_WO`` (K, 7), ```goal_WO``, as :func:`dexstack.report.run.write_run` takes them.
+        scene: compiled scene with the camera ``film`` whose state is ``q`` then ``pose_WO``.
+    """
+    t = np.asarray(recording["t"], float)
+    artist = _Artist(scene, Camera.of_model(scene, "film", width=width, height=height))
+    count = max(2, round(FPS * min(t[-1] - t[0], seconds)) + 1)
+    samples = np.searchsorted(t, np.linspace(t[0], t[-1], count) - 1e-9).clip(0, len(t) - 1)
+
+    def draw(k: int) -> Image.Image:
+        return artist.frame(recording["q"][k], recording["pose_WO"][k], recording["goal_WO"][k], t[k])
+
+    with ThreadPoolExecutor(min(4, len(os.sched_getaffinity(0)))) as pool:
+        _write_gif(path, pool.map(draw, samples))
+    return path
+
+
+def _write_gif(path: Path, frames: Iterator[Image.Image]) -> None:
+    """One palette for all frames and no dither: what stands still then costs nothing."""
+    first = next(frames)
+    palette = _palette(first)
+    quantised = (frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in itertools.chain([first], frames))
+    next(quantised).save(path, save_all=True, append_images=quantised, duration=round(1000 / FPS), loop=0, optimize=False)
+
+
+def _palette(image: Image.Image) -> Image.Image:
+    """A palette in which small coloured things count for more than their area."""
+    coarse, counts = np.unique(np.asarray(image).reshape(-1, 3) // 4, axis=0, return_counts=True)
+    pixels = np.repeat(coarse * 4 + 2, np.ceil(counts**0.4).astype(int), axis=0).astype(np.uint8)
+    return Image.fromarray(pixels[None]).quantize(colors=255, method=Image.Quantize.MEDIANCUT, kmeans=2)

@@ -1,0 +1,59 @@
+"""One picture of the numbers of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from dexstack.tasks.rotations import geodesic_angle, yaw_of
+
+TOLERANCE = 0.1
+
+
+def write_plot(path: Path, recording: Mapping[str, np.ndarray], tolerance: float = TOLERANCE) -> Path:
+    """Draw yaw against goal, orientation error, position error and solve time against time, as a PNG.
+
+    Args:
+        path: the file; its folder exists.
+        recording: as for :func:`~dexstack.report.run.write_run`, with one goal per sample.
+        tolerance: orientation error that counts as reached [rad].
+    """
+    t = np.asarray(recording["t"], float)
+    pose = np.asarray(recording["pose_WO"], float)
+    goal = np.asarray(recording["goal_WO"], float)
+    yaw, goal_yaw = (np.unwrap([yaw_of(p[3:]) for p in x]) for x in (pose, goal))
+    yaw += 2 * np.pi * np.round((goal_yaw[-1] - yaw[-1]) / (2 * np.pi))  # end on the same turn as the goal
+    error = [geodesic_angle(p[3:], g[3:]) for p, g in zip(pose, goal, strict=True)]
+    distance = 1e3 * np.linalg.norm(pose[:, :3] - goal[:, :3], axis=1)
+
+    timed = len(recording.get("solve_s", ())) > 0
+    figure = Figure(figsize=(8.0, 8.0 if timed else 6.2), layout="constrained")
+    axes = figure.subplots(4 if timed else 3, 1, sharex=True)
+    axes[0].plot(t, np.degrees(goal_yaw), "--", color="#d61e82", label="goal")
+    axes[0].plot(t, np.degrees(yaw), color="#1f5fa8", label="object")
+    axes[0].set_ylabel("yaw [°]")
+    axes[0].legend(loc="lower right")
+    axes[1].plot(t, error, color="#1f5fa8")
+    axes[1].axhspan(0.0, tolerance, color="#3a9d5d", alpha=0.2, label=f"reached: below {tolerance:g} rad")
+    axes[1].set_ylabel("3-D orientation\nerror [rad]")
+    axes[1].legend(loc="upper right")
+    axes[2].plot(t, distance, color="#1f5fa8")
+    axes[2].set_ylabel("distance from the\ngoal position [mm]")
+    for ax in axes[1:3]:
+        ax.set_ylim(bottom=0.0)
+    if timed:
+        solve_t, solve_ms = np.asarray(recording["solve_t"], float), 1e3 * np.asarray(recording["solve_s"], float)
+        p50, p99 = np.percentile(solve_ms, [50, 99])
+        rate = (len(solve_t) - 1) / (solve_t[-1] - solve_t[0]) if len(solve_t) > 1 else np.nan
+        axes[3].plot(solve_t, solve_ms, ".", markersize=3, color="#1f5fa8")
+        axes[3].set_ylim(0.0, 1.3 * max(p99, 1e-3))
+        axes[3].set_ylabel("MPC solve [ms]")
+        axes[3].set_title(f"p50 {p50:.2f} ms, p99 {p99:.2f} ms, {rate:.0f} solves per second", fontsize="small", loc="right")
+    axes[-1].set_xlabel("time [s]")
+    for ax in axes:
+        ax.grid(alpha=0.3)
+    figure.savefig(path, dpi=110)
+    return path

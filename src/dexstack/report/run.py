@@ -1,0 +1,57 @@
+"""The results folder of a run: its numbers, a plot and a film."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import mujoco
+import numpy as np
+
+from dexstack.errors import ConfigError
+from dexstack.report.film import write_film
+from dexstack.report.plot import write_plot
+
+REQUIRED = ("t", "q", "pose_WO", "goal_WO")
+
+
+def write_run(results_dir: str | Path, recording: Mapping[str, np.ndarray], scene: mujoco.MjModel) -> dict[str, Path]:
+    """Write ``recording.npz``, ``run.png`` and ``run.gif`` into ``results_dir``, which is made if it is missing.
+
+    Args:
+        recording: arrays over K samples: ``t`` (K,) simulated time [s], ``q`` (K, n) joint angles [rad], ``pose_WO`` (K, 7) object pose,
+            ``goal_WO`` (7,) or (K, 7); where known also ``solve_s`` (M,) [s] with its times ``solve_t`` (M,) (left out: ``t``).
+            Further arrays are only stored.
+        scene: compiled ``build_scene`` of the hand and the object.
+
+    Returns:
+        The paths by kind: ``recording``, ``plot``, ``film``; plot and film are left out when fewer than two samples are finite.
+
+    Raises:
+        ConfigError: an array is missing, or the folder cannot be written.
+    """
+    missing = [name for name in REQUIRED if name not in recording]
+    if missing:
+        raise ConfigError(f"the recording has no '{missing[0]}'; a run needs {', '.join(REQUIRED)}")
+    results_dir = Path(results_dir)
+    try:
+        results_dir.mkdir(parents=True, exist_ok=True)
+        np.savez_compressed(results_dir / "recording.npz", **recording)
+    except OSError as error:
+        raise ConfigError(f"cannot write the results folder {results_dir}: {error.strerror}") from None
+    written = {"recording": results_dir / "recording.npz"}
+    shown = _finite_samples(recording)
+    if len(shown["t"]) >= 2:
+        written["plot"] = write_plot(results_dir / "run.png", shown)
+        written["film"] = write_film(results_dir / "run.gif", shown, scene)
+    return written
+
+
+def _finite_samples(recording: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The samples that can be drawn; a plant that diverged leaves others."""
+    arrays = {name: np.asarray(recording[name], float) for name in recording if name in REQUIRED or name in ("solve_t", "solve_s")}
+    arrays["goal_WO"] = np.broadcast_to(arrays["goal_WO"], (len(arrays["t"]), 7))
+    if "solve_s" in arrays:
+        arrays.setdefault("solve_t", arrays["t"])
+    keep = np.isfinite(np.column_stack([arrays[name] for name in REQUIRED])).all(axis=1)
+    return {name: array[keep] if name in REQUIRED else array for name, array in arrays.items()}

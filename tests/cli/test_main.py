@@ -1,0 +1,105 @@
+"""Dispatch, exit codes and start-up time of the ``dexstack`` command."""
+
+import subprocess
+import sys
+import time
+import types
+
+import pytest
+
+from dexstack import __version__
+from dexstack.cli import main as cli
+from dexstack.errors import ConfigError
+
+
+@pytest.fixture
+def command(monkeypatch):
+    """Make ``eval`` a stand-in whose ``run`` the test chooses; records what it was called with."""
+    module = types.ModuleType("dexstack.cli.eval")
+    module.add_parser = lambda subparsers: subparsers.add_parser("eval").add_argument("--trials", type=int)
+    module.seen = []
+
+    def install(run):
+        module.run = lambda args: (module.seen.append(args.trials), run())[1]
+        monkeypatch.setitem(sys.modules, "dexstack.cli.eval", module)
+        return module
+
+    return install
+
+
+def fail(error):
+    raise error
+
+
+@pytest.mark.parametrize("status", [0, 1])
+def test_the_exit_code_is_the_commands(command, status):
+    module = command(lambda: status)
+    assert cli.main(["eval", "--trials", "3"]) == status
+    assert module.seen == [3]
+
+
+def test_config_errors_are_one_line_and_exit_2(command, capsys):
+    command(lambda: fail(ConfigError("parameter 'kp' must be finite")))
+    assert cli.main(["eval"]) == 2
+    captured = capsys.readouterr()
+    assert captured.err == "dexstack eval: parameter 'kp' must be finite\n" and captured.out == ""
+
+
+def test_other_errors_keep_their_traceback(command):
+    command(lambda: fail(RuntimeError("a bug")))
+    with pytest.raises(RuntimeError, match="a bug"):
+        cli.main(["eval"])
+
+
+def test_ctrl_c_exits_130(command, capsys):
+    command(lambda: fail(KeyboardInterrupt()))
+    assert cli.main(["eval"]) == 130
+    assert "Traceback" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("argv", [[], ["juggle"], ["eval", "--trials", "many"]])
+def test_wrong_usage_exits_2(command, argv, capsys):
+    command(lambda: 0)
+    with pytest.raises(SystemExit) as stop:
+        cli.main(argv)
+    assert stop.value.code == 2
+    assert "usage: dexstack" in capsys.readouterr().err
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["--version"])
+    assert stop.value.code == 0
+    assert capsys.readouterr().out == f"dexstack {__version__}\n"
+
+
+def test_help_names_every_command_and_imports_none_of_them():
+    code = (
+        "import sys; from dexstack.cli.main import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'numpy', 'jax', 'mujoco', 'rclpy', 'rich', 'yaml'} & set(sys.modules); assert not heavy, heavy"
+    )
+    fastest = float("inf")
+    for _ in range(5):  # the best of a few: other work on the machine must not decide
+        start = time.perf_counter()
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        fastest = min(fastest, time.perf_counter() - start)
+        assert done.returncode == 0, done.stderr
+    assert all(name in done.stdout for name in cli.COMMANDS)
+    assert fastest < 0.3
+
+
+def test_a_closed_pipe_is_quiet():
+    code = (
+        "import sys, types; module = types.ModuleType('dexstack.cli.eval')\n"
+        "module.add_parser = lambda s: s.add_parser('eval')\n"
+        "module.run = lambda args: print('x' * 1000000) or 0\n"
+        "sys.modules['dexstack.cli.eval'] = module\n"
+        "from dexstack.cli.main import main; sys.exit(main(['eval']))"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    assert process.wait() == 1
+    process.stderr.close()

@@ -1,0 +1,84 @@
+"""The JSON object, the summaries and the refusal of unusable output files."""
+
+import argparse
+import json
+import math
+
+import numpy as np
+import pytest
+
+from dexstack import __version__
+from dexstack.cli import output
+from dexstack.errors import ConfigError
+
+
+def parse(*argv):
+    parser = argparse.ArgumentParser(exit_on_error=False)
+    parser.add_argument("what", nargs="?")
+    output.add_json_argument(parser)
+    return parser.parse_args(argv)
+
+
+def test_json_to_stdout_replaces_the_table(capsys):
+    results = {
+        "a": np.float32(0.5),
+        "b": np.arange(3),
+        "c": math.nan,
+        "d": (np.int64(1), [math.inf]),
+        "e": np.array([1.0, math.nan]),
+        "f": None,
+    }
+    output.publish(parse("--json"), "bench mpc", results, output.table("T", ["x"], [[1]]), seed=3)
+    document = json.loads(capsys.readouterr().out)
+    assert list(document) == ["command", "version", "seed", "machine", "results"]
+    assert (document["command"], document["version"], document["seed"]) == ("bench mpc", __version__, 3)
+    assert set(document["machine"]) == {"cpu", "cores", "python"} and document["machine"]["cores"] >= 1
+    assert document["results"] == {"a": 0.5, "b": [0, 1, 2], "c": None, "d": [1, [None]], "e": [1.0, None], "f": None}
+
+
+def test_json_to_a_file_leaves_the_table_on_stdout(tmp_path, capsys):
+    target = tmp_path / "out.json"
+    output.publish(
+        parse("--json", str(target)), "doctor", {}, output.table("Title", ["name", "value"], [["solve", 0.00123456], ["none", None]])
+    )
+    shown = capsys.readouterr().out
+    assert "Title" in shown and "0.001235" in shown and "–" in shown
+    assert json.loads(target.read_text())["seed"] is None
+
+
+def test_without_json_only_the_table_is_shown(capsys):
+    output.publish(parse(), "doctor", {"x": 1}, "all well")
+    assert capsys.readouterr().out == "all well\n"
+
+
+def test_json_flag_before_a_positional_argument_takes_it_as_a_file(tmp_path):
+    assert parse("mpc", "--json").json == "-"
+    assert parse("--json", "-", "mpc").what == "mpc"
+
+
+@pytest.mark.parametrize("target", ["", "missing/out.json"])
+def test_unusable_files_are_refused_before_the_run(tmp_path, target):
+    with pytest.raises(argparse.ArgumentError, match="cannot write"):
+        parse("--json", str(tmp_path / target))
+
+
+def test_a_file_that_became_unusable_is_one_sentence(tmp_path):
+    args = parse("--json", str(tmp_path / "out.json"))
+    (tmp_path / "out.json").mkdir()
+    with pytest.raises(ConfigError, match=r"cannot write .*out\.json: Is a directory"):
+        output.publish(args, "doctor", {})
+
+
+def test_times_and_errors():
+    x = [1.0, 2.0, 3.0, 4.0, math.nan]
+    assert output.times(x) == {"p50": 2.5, "p99": pytest.approx(3.97), "mean": 2.5, "n": 4}
+    assert output.errors(iter(x)) == {"mean": 2.5, "std": pytest.approx(math.sqrt(1.25)), "median": 2.5, "max": 4.0, "n": 4}
+    assert output.times([]) == {"p50": None, "p99": None, "mean": None, "n": 0}
+    assert output.errors([math.inf]) == {"mean": None, "std": None, "median": None, "max": None, "n": 0}
+
+
+def test_progress_goes_to_stderr(capsys):
+    output.note("compiling")
+    assert list(output.track([1, 2], "trials")) == [1, 2]
+    captured = capsys.readouterr()
+    assert captured.out == "" and "compiling" in captured.err

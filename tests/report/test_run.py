@@ -1,0 +1,105 @@
+"""What a run leaves behind: numbers, a plot and a film that show what happened."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from dexstack.errors import ConfigError
+from dexstack.model.hand import load_hand
+from dexstack.model.objects import load_object
+from dexstack.model.scene import build_scene
+from dexstack.report.film import FPS, GOAL, write_film
+from dexstack.report.plot import write_plot
+from dexstack.report.run import write_run
+from dexstack.tasks.rotations import yaw_quaternion
+
+
+@pytest.fixture(scope="module")
+def scene():
+    return build_scene(load_hand(), load_object("cube"), floor=True).compile()
+
+
+@pytest.fixture(scope="module")
+def recording():
+    """A cube that turns by 90° within one second."""
+    t = np.arange(0.0, 1.001, 0.02)
+    start = load_object("cube").start("allegro").pose_WO
+    pose = np.tile(start, (len(t), 1))
+    pose[:, 3:] = [yaw_quaternion(np.pi / 2 * x) for x in t]
+    goal = np.tile(np.concatenate([start[:3], yaw_quaternion(np.pi / 2)]), (len(t), 1))
+    return {
+        "t": t,
+        "q": np.tile(load_hand().home, (len(t), 1)),
+        "pose_WO": pose,
+        "goal_WO": goal,
+        "solve_t": t,
+        "solve_s": np.full(len(t), 0.0015),
+    }
+
+
+def frames(path):
+    with Image.open(path) as film:
+        result = []
+        for k in range(film.n_frames):
+            film.seek(k)
+            result.append((np.asarray(film.convert("RGB")).astype(int), film.info["duration"]))
+    return result
+
+
+def test_write_run_writes_everything(tmp_path, scene, recording):
+    written = write_run(tmp_path / "new" / "folder", recording, scene)
+    assert set(written) == {"recording", "plot", "film"}
+    assert all(path.parent == tmp_path / "new" / "folder" and path.stat().st_size > 1000 for path in written.values())
+    with np.load(written["recording"]) as stored:
+        assert set(stored) == set(recording)
+        np.testing.assert_array_equal(stored["pose_WO"], recording["pose_WO"])
+
+
+def test_film_runs_in_real_time_and_shows_the_turn(tmp_path, scene, recording):
+    shown = frames(write_film(tmp_path / "a.gif", recording, scene, width=200, height=150))
+    assert sum(duration for _, duration in shown) / 1000 == pytest.approx(1.0 + 1 / FPS, abs=0.1)
+    first, last = shown[0][0], shown[-1][0]
+    assert first.shape == (150, 200, 3)
+    centre = np.s_[30:110, 40:130]
+    assert np.mean(np.abs(first[centre] - last[centre]).max(axis=2) > 40) > 0.05  # the cube has turned
+    near_goal_colour = np.abs(first[centre] - GOAL).max(axis=2) < 60
+    assert near_goal_colour.sum() > 30  # the outline of the goal
+
+
+def test_a_long_run_is_shown_faster(tmp_path, scene, recording):
+    slow = {**recording, "t": 40.0 * recording["t"]}
+    shown = frames(write_film(tmp_path / "a.gif", slow, scene, width=80, height=60, seconds=2.0))
+    assert sum(duration for _, duration in shown) / 1000 == pytest.approx(2.0, abs=0.2)
+
+
+def test_plot_shows_solve_times_only_where_there_are_any(tmp_path, recording):
+    untimed = {k: v for k, v in recording.items() if k != "solve_s"}
+    heights = [Image.open(write_plot(tmp_path / f"{k}.png", r)).height for k, r in enumerate((recording, untimed))]
+    assert heights[0] > heights[1]
+
+
+def test_a_run_that_never_began_leaves_its_numbers(tmp_path, scene, recording):
+    short = {k: v[:1] for k, v in recording.items()}
+    assert set(write_run(tmp_path, short, scene)) == {"recording"}
+
+
+def test_samples_of_a_diverged_plant_and_a_constant_goal_can_be_drawn(tmp_path, scene, recording):
+    pose = recording["pose_WO"].copy()
+    pose[10:] = np.nan
+    broken = {
+        "t": recording["t"],
+        "q": recording["q"],
+        "pose_WO": pose,
+        "goal_WO": recording["goal_WO"][0],
+        "solve_s": recording["solve_s"],
+    }
+    written = write_run(tmp_path, broken, scene)
+    assert sum(duration for _, duration in frames(written["film"])) / 1000 == pytest.approx(0.18 + 1 / FPS, abs=0.1)
+
+
+def test_missing_arrays_and_unwritable_folders_are_one_sentence(tmp_path, scene, recording):
+    with pytest.raises(ConfigError, match="no 'goal_WO'"):
+        write_run(tmp_path, {k: v for k, v in recording.items() if k != "goal_WO"}, scene)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match="cannot write the results folder"):
+        write_run(tmp_path / "file", recording, scene)
