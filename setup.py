@@ -1,10 +1,11 @@
-"""ament_python and pip both build the package from here; all metadata is in setup.cfg."""
+"""ament_python and pip both build the package from here; what both can read from setup.cfg is there."""
 
 from glob import glob
 
 from setuptools import setup
 
 setup(
+    python_requires=">=3.11",  # colcon cannot read it from setup.cfg
     data_files=[
         ("share/ament_index/resource_index/packages", ["resource/dexstack"]),
         ("share/dexstack", ["package.xml"]),
