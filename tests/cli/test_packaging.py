@@ -1,0 +1,29 @@
+"""What has to be said twice, for pip and for ROS, is said alike."""
+
+import importlib.metadata
+import re
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from dexstack import __version__
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_package_xml_agrees_with_the_package():
+    package = ElementTree.parse(ROOT / "package.xml").getroot()
+    assert package.findtext("name") == "dexstack" and package.get("format") == "3"
+    assert package.findtext("version") == __version__ == importlib.metadata.version("dexstack")
+    # colcon drops the package's environment hook in silence when the address is not valid
+    assert re.fullmatch(r"[\w.+-]+@[\w-]+(\.[\w-]+)+", package.find("maintainer").get("email"))
+
+
+def test_every_requirement_is_pinned():
+    lines = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if line and not line.startswith("#")]
+    pins = {canonicalize_name(name): version for name, version in (line.split("==") for line in lines)}
+    assert len(pins) == len(lines)
+    required = {canonicalize_name(Requirement(text).name) for text in importlib.metadata.requires("dexstack")}
+    assert required and required <= set(pins)
