@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import jax
+import jax.flatten_util
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -29,7 +30,7 @@ class MpcParams:
 
     horizon: int = param(4, "T, predicted steps", 1, 20)
     step: float = param(0.1, "h, length of a predicted step [s]", 0.005, 0.5)
-    iterations: int = param(5, "Gauss–Newton iterations of one solve", 1, 50)
+    iterations: int = param(3, "Gauss–Newton iterations of one solve", 1, 50)
 
     u_max: float = param(0.2, "largest commanded joint displacement per step [rad]", 0.0, 1.0)
     effort_weight: float = param(0.1, "ω_u, weight of the commanded displacement [1/rad²]", 0.0, 1e6)
@@ -104,7 +105,7 @@ class _Trajectory(NamedTuple):
     dual: Float[Array, "T D"]
 
 
-DAMPING = (1.0, 10.0, 100.0, 1000.0)
+DAMPING = (1.0, 30.0)
 """Levenberg dampings tried in parallel, as multiples of the parameter: near the box and at kinks a shorter Newton step is no substitute."""
 
 
@@ -123,7 +124,8 @@ class Mpc:
         self._cost = cost
         self._n = len(hand.joint_names)
         self._T = params.horizon
-        self._compiled = jax.jit(self._solve)
+        self._compiled = jax.jit(self._packed_solve)
+        self._tunable_key: tuple[Any, ...] | None = None
         self.reset()
 
     def reset(self) -> None:
@@ -144,32 +146,58 @@ class Mpc:
     ) -> MpcResult:
         """Plan from object pose (7,), joints (N,) and contact set towards goal pose (7,); see :class:`MpcResult`."""
         wall, cpu = time.perf_counter(), time.process_time()
-        p = self.params
-        f32 = lambda a: np.asarray(a, np.float32)  # noqa: E731
-        pose_WO, q, goal_WO = f32(pose_WO), f32(q), f32(goal_WO)
-        good = pose_WO.shape == (7,) and q.shape == (self._n,) and goal_WO.shape == (7,)
-        good = good and all(np.all(np.isfinite(a)) for a in (pose_WO, q, goal_WO, contacts.p_W, contacts.nhat_W, contacts.phi))
+        inputs = self._pack(pose_WO, q, contacts, goal_WO)
         status, cost = SolveStatus.BAD_INPUT, np.nan
         prediction = np.full((self._T + 1, 7 + self._n), np.nan)
-        if good:
-            tunable = _Tunable(
-                f32(p.u_max), f32(p.effort_weight), f32(p.damping), f32(self.hand.lower + p.limit_margin), f32(self.hand.upper - p.limit_margin)
-            )
-            out = self._compiled(pose_WO, q, contacts, goal_WO, self._plan, theta, weights, tunable)
-            plan, q_des, prediction, cost, improved = (np.asarray(a) for a in out)
+        if inputs is not None:
+            out = np.asarray(self._compiled(inputs, self._pack_tunable(theta, weights)))
+            plan, q_des, predicted, (cost, improved) = np.split(out, np.cumsum([self._T * self._n, self._n, (self._T + 1) * (7 + self._n)]))
             status = SolveStatus.DIVERGED
-            if np.all(np.isfinite(plan)) and np.all(np.isfinite(q_des)):
+            if np.all(np.isfinite(out)):
                 status = SolveStatus.OK if improved else SolveStatus.NO_DESCENT
-                self._plan, self._q_des = plan, q_des
-        if self._q_des is None:
-            held = np.asarray(self.hand.home, float) if not good else q
-        else:
-            held = self._q_des
+                self._plan, self._q_des = plan.reshape(self._T, self._n), q_des
+                prediction = predicted.reshape(self._T + 1, -1)
+        held = self._q_des if self._q_des is not None else self.hand.home
         return MpcResult(
             status, np.array(held, float), self._plan, prediction, float(cost), time.process_time() - cpu, time.perf_counter() - wall
         )
 
+    def _pack(self, pose_WO: np.ndarray, q: np.ndarray, contacts: Contacts, goal_WO: np.ndarray) -> np.ndarray | None:
+        """One float32 vector of all inputs, because every separate array costs a dispatch; None if one is unusable."""
+        parts = [pose_WO, q, goal_WO, self._plan, *contacts]
+        try:
+            parts = [np.asarray(part, np.float32) for part in parts]
+        except (TypeError, ValueError):
+            return None
+        C = parts[6].size
+        sizes = ((7,), (self._n,), (7,), (self._T, self._n), (C, 3), (C, 3), (C,), (C,), (C,))
+        if any(part.shape != size for part, size in zip(parts, sizes, strict=True)):
+            return None
+        packed = np.concatenate([part.ravel() for part in parts])
+        return packed if np.all(np.isfinite(packed)) and np.dot(pose_WO[3:], pose_WO[3:]) > 1e-6 else None
+
+    def _pack_tunable(self, theta: ModelParams, weights: Any) -> Array:
+        """θ, weights and tunables as one device vector, made anew only when one of them is replaced."""
+        key = (theta, weights, self.params)
+        if self._tunable_key is None or any(a is not b for a, b in zip(key, self._tunable_key, strict=True)):
+            p = self.params
+            lower, upper = self.hand.lower + p.limit_margin, self.hand.upper - p.limit_margin
+            tree = (theta, weights, _Tunable(p.u_max, p.effort_weight, p.damping, lower, upper))
+            vector, self._unravel = jax.flatten_util.ravel_pytree(jax.tree.map(lambda a: np.asarray(a, np.float32), tree))
+            self._tunable_key, self._tunable_vector = key, vector
+        return self._tunable_vector
+
     # --- traced -------------------------------------------------------------------------------------------------------------------
+
+    def _packed_solve(self, inputs: Array, tunable: Array) -> Array:
+        T, n = self._T, self._n
+        C = (inputs.size - 14 - n - T * n) // 9
+        pose_WO, q, goal_WO, plan, p_W, nhat_W, phi, link, active = jnp.split(
+            inputs, np.cumsum([7, n, 7, T * n, 3 * C, 3 * C, C, C])
+        )
+        contacts = Contacts(p_W.reshape(C, 3), nhat_W.reshape(C, 3), phi, link.astype(jnp.int32), active > 0.5)
+        out = self._solve(pose_WO, q, contacts, goal_WO, plan.reshape(T, n), *self._unravel(tunable))
+        return jnp.concatenate([part.reshape(-1).astype(inputs.dtype) for part in out])
 
     def _solve(
         self,

@@ -1,0 +1,116 @@
+"""Implicit compliant contact: Newton steps on the step problem with its constraints replaced by smooth springs.
+
+Each row J_ij of [5] becomes a spring of stiffness k whose force is a smooth ramp over a distance ε of the row's gap s = J_ij dq + φ_i:
+
+    min_dq ½ dqᵀ Q dq − bᵀ dq + Σ_ij k ε² Ψ(−s_ij/ε),     Ψ′(x) = softplus(x)
+
+The minimum obeys Q dq = b + Jᵀ f with f = k ε softplus(−s/ε) ≥ 0: contact forces at the *end* of the step, so stiff contacts stay
+stable. Smoothing gives a contact that is about to close a force and a gradient, which a planner needs to find it. The problem is
+strongly convex and smooth: derivatives follow from the Hessian, ∂dq/∂b = H⁻¹ and ∂dq/∂φ = −H⁻¹ Jᵀ k σ(−s/ε).
+
+H = Q + Jᵀ diag(k σ) J couples fingers only through the object (a row touches one finger), so that it is inverted by small blocks:
+each finger by itself, then the Schur complement of the object.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jaxtyping import Float
+
+from dexstack.control.models.base import Sensitivity, StepModel
+from dexstack.control.problem import FRICTION_DIRECTIONS, OBJECT_DOF, ModelParams, StepProblem
+
+
+def small_inverse(A: Float[Array, "*B m m"]) -> Float[Array, "*B m m"]:
+    """Inverse of small symmetric positive definite matrices, unrolled over their entries so that it compiles to one loop over the batch.
+
+    Gauss–Jordan without pivoting, which is stable for positive definite matrices.
+    """
+    m = A.shape[-1]
+    a = [[A[..., i, j] for j in range(m)] for i in range(m)]
+    for k in range(m):
+        pivot = 1.0 / a[k][k]
+        row = [a[k][j] * pivot for j in range(m)]
+        row[k] = pivot
+        for i in range(m):
+            if i != k:
+                factor = a[i][k]
+                a[i] = [(-factor * pivot if j == k else a[i][j] - factor * row[j]) for j in range(m)]
+        a[k] = row
+    return jnp.stack([jnp.stack(r, axis=-1) for r in a], axis=-2)
+
+
+class _Blocks(NamedTuple):
+    """Inverse of H in arrow form: object 6×6 (Schur complement's inverse), fingers m×m, and X_f = H_of H_ff⁻¹."""
+
+    schur: Float[Array, "6 6"]
+    finger: Float[Array, "F m m"]
+    X: Float[Array, "F 6 m"]
+
+
+class _Context(NamedTuple):
+    problem: StepProblem
+    active: Float[Array, " M"]
+
+
+class ImplicitModel(StepModel):
+    """Newton's method on the smoothed step problem, a fixed number of steps, started from the last solution."""
+
+    def __init__(self, fingers: int, steps: int = 2, stiffness: float = 1000.0, smoothing: float = 0.001) -> None:
+        """``fingers`` equal chains of joints in joint order; ``stiffness`` k of a row [N/m]; ``smoothing`` ε [m]."""
+        self.fingers = fingers
+        self.steps = steps
+        self.stiffness = stiffness
+        self.smoothing = smoothing
+
+    def prepare(self, problem: StepProblem, theta: ModelParams) -> _Context:
+        return _Context(problem, (jnp.sum(problem.J**2, axis=1) > 1e-12).astype(problem.J.dtype))
+
+    def initial_dual(self, problem: StepProblem) -> Array:
+        return jnp.zeros(problem.J.shape[1], problem.J.dtype)
+
+    def _contact(self, c: _Context, dq: Array, phi: Array) -> tuple[Array, Array]:
+        """Row forces [N] and their stiffness [N/m]."""
+        x = -(c.problem.J @ dq + jnp.repeat(phi, FRICTION_DIRECTIONS)) / self.smoothing
+        # softplus and its slope from one exponential, safe for large |x|
+        e = jnp.exp(-jnp.abs(x))
+        force = self.stiffness * self.smoothing * (jnp.maximum(x, 0.0) + jnp.log1p(e))
+        slope = self.stiffness * jnp.where(x >= 0, 1.0, e) / (1.0 + e)
+        return c.active * force, c.active * slope
+
+    def _blocks(self, c: _Context, slope: Array) -> _Blocks:
+        J, F = c.problem.J, self.fingers
+        H = jnp.diag(c.problem.Q) + J.T @ (slope[:, None] * J)
+        m = (H.shape[0] - OBJECT_DOF) // F
+        o = OBJECT_DOF
+        H_ff = jnp.stack([H[o + f * m : o + (f + 1) * m, o + f * m : o + (f + 1) * m] for f in range(F)])
+        H_of = jnp.swapaxes(H[:o, o:].reshape(o, F, m), 0, 1)
+        finger = small_inverse(H_ff)
+        X = H_of @ finger
+        return _Blocks(small_inverse(H[:o, :o] - jnp.einsum("fim,fjm->ij", X, H_of)), finger, X)
+
+    def _apply(self, blocks: _Blocks, g: Array) -> Array:
+        """H⁻¹ g."""
+        g_o, g_f = g[:OBJECT_DOF], g[OBJECT_DOF:].reshape(self.fingers, -1)
+        y_o = blocks.schur @ (g_o - jnp.einsum("fim,fm->i", blocks.X, g_f))
+        y_f = jnp.einsum("fmn,fn->fm", blocks.finger, g_f) - jnp.einsum("fim,i->fm", blocks.X, y_o)
+        return jnp.concatenate([y_o, y_f.reshape(-1)])
+
+    def step(self, context: _Context, b: Array, phi: Array, dual: Array) -> tuple[Array, Array]:
+        dq = dual
+        for _ in range(self.steps):
+            force, slope = self._contact(context, dq, phi)
+            gradient = context.problem.Q * dq - b - force @ context.problem.J
+            dq = dq - self._apply(self._blocks(context, slope), gradient)
+        return dq, dq
+
+    def sensitivity(self, context: _Context, b: Array, phi: Array, dual: Array) -> Sensitivity:
+        _, slope = self._contact(context, dual, phi)
+        blocks = self._blocks(context, slope)
+        inverse = jax.vmap(lambda e: self._apply(blocks, e))(jnp.eye(b.shape[0], dtype=b.dtype))
+        by_row = -inverse @ (slope[:, None] * context.problem.J).T
+        return Sensitivity(force=inverse, phi=by_row.reshape(b.shape[0], -1, FRICTION_DIRECTIONS).sum(axis=2))
