@@ -1,0 +1,374 @@
+"""The base of every node: lifecycle, parameters, diagnostics, one working thread, and an orderly end.
+
+A node runs three threads: the main thread waits for the end, an executor serves parameters, lifecycle and diagnostics, and, while the
+node is active, a worker calls :meth:`StackNode.work` again and again. Control data goes through the worker only (:mod:`.wire`), so that
+no control loop waits for an executor.
+
+With the parameter ``autostart`` (the default) a node configures and activates itself, which is also how a node that was restarted after
+a crash comes back; without it a lifecycle manager does so.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import faulthandler
+import gc
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+import traceback
+import typing
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import rclpy
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor, SetParametersResult
+from rclpy.clock import Clock, ClockType
+from rclpy.exceptions import (
+    InvalidParameterTypeException,
+    InvalidParameterValueException,
+    ParameterUninitializedException,
+)
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
+from rclpy.parameter import Parameter
+from rclpy.signals import SignalHandlerOptions
+
+from dexstack.config import make_params, param
+from dexstack.errors import ConfigError
+from dexstack.nodes.wire import REPORTS, BadMessage, Newest, set_stamp
+
+P = TypeVar("P")
+V = TypeVar("V")
+
+PATIENCE = 0.1
+"""Longest time one turn of :meth:`StackNode.work` may wait for a message [s]; bounds how long a node takes to stop."""
+EXIT_FAILED = 1
+EXIT_CONFIG = 2
+
+OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
+
+
+@dataclasses.dataclass(frozen=True)
+class NodeParams:
+    """Parameters every node has."""
+
+    autostart: bool = param(True, "configure and activate on start, without a lifecycle manager")
+
+
+class StackNode(LifecycleNode):
+    """One node; subclasses write :meth:`configure`, :meth:`work` and what else they need.
+
+    Args:
+        name: default node name.
+        blocks: parameter dataclasses (see :mod:`dexstack.config`) whose fields become ROS parameters of the same name.
+    """
+
+    LIVE: frozenset[str] = frozenset()
+    """Parameters that may change after the node was configured."""
+
+    def __init__(self, name: str, *blocks: type) -> None:
+        super().__init__(name)
+        self._blocks: dict[type, Any] = {}
+        self._declare(NodeParams, *blocks)
+        self.dropped: Counter[str] = Counter()
+        self._last_drop: dict[str, str] = {}
+        self._warned: dict[str, float] = {}
+        self.time = 0.0
+        """Newest time seen in messages [s]; stamps the diagnostics."""
+        self.ended = threading.Event()
+        """Set to end the process."""
+        self.exit_code = 0
+        self._stop = threading.Event()
+        self._worker: threading.Thread | None = None
+        self._errands: queue.SimpleQueue[tuple[Callable[[], Any], threading.Event]] = queue.SimpleQueue()
+        self._report_to = self.create_publisher(DiagnosticArray, "/diagnostics", REPORTS)
+        self.create_timer(1.0, self._report, clock=Clock(clock_type=ClockType.STEADY_TIME))
+        self.add_on_set_parameters_callback(self._on_parameters)
+
+    # --- what subclasses write ----------------------------------------------------------------------------------------------------
+
+    def configure(self) -> None:
+        """Build what the node needs; may take long.
+
+        Raises:
+            ConfigError: the parameters cannot be used.
+        """
+
+    def begin(self) -> None:
+        """Called in the worker before the first :meth:`work`: forget what an earlier activation left."""
+
+    def work(self) -> None:
+        """One turn of the worker; waits for messages for at most :data:`PATIENCE`."""
+        raise NotImplementedError
+
+    def finish(self) -> None:
+        """Called in the worker after the last :meth:`work`, whatever ended it: leave everything safe."""
+
+    def apply(self, block: Any) -> None:
+        """A parameter block changed after :meth:`configure`; the new one replaces the old if this does not raise.
+
+        Raises:
+            ConfigError: the change cannot be made now.
+        """
+
+    def status(self) -> tuple[bytes, str, dict[str, Any]]:
+        """Diagnostics: level, one line, values."""
+        return OK, "", {}
+
+    # --- services to subclasses ---------------------------------------------------------------------------------------------------
+
+    def params(self, block: type[P]) -> P:
+        """The current values of one parameter block."""
+        return self._blocks[block]
+
+    def newest(self, msg_type: type, topic: str, qos: Any, decode: Callable[[Any], V]) -> Newest[V]:
+        """A subscription for the worker to take from; what ``decode`` refuses is counted and reported."""
+        return Newest(self, msg_type, topic, qos, decode, self.drop)
+
+    def drop(self, topic: str, reason: str) -> None:
+        """Count a message that was not used; warn at most once in 5 s per topic."""
+        self.dropped[topic] += 1
+        self._last_drop[topic] = reason
+        now = time.monotonic()
+        if now - self._warned.get(topic, -1e9) > 5.0:
+            self._warned[topic] = now
+            self.get_logger().warning(f"dropped a message on {topic}: {reason} ({self.dropped[topic]} so far)")
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the worker has to come to an end."""
+        return self._stop.is_set()
+
+    def end(self, exit_code: int) -> None:
+        """End the process from any thread."""
+        self.exit_code = exit_code
+        self.ended.set()
+
+    def in_worker(self, action: Callable[[], Any], timeout: float = 2.0) -> bool:
+        """Let the worker run ``action`` between two turns, and wait; False when the node is not active (or hangs)."""
+        if self._worker is None:
+            return False
+        done = threading.Event()
+        self._errands.put((action, done))
+        return done.wait(timeout)
+
+    # --- parameters ---------------------------------------------------------------------------------------------------------------
+
+    def _declare(self, *blocks: type) -> None:
+        for block in blocks:
+            values = {}
+            for field in dataclasses.fields(block):
+                kind = _ROS_TYPE[_scalar(typing.get_type_hints(block)[field.name])]
+                default = list(field.default) if isinstance(field.default, tuple) else field.default
+                if isinstance(default, list):
+                    kind = _ROS_ARRAY[kind]
+                self.declare_parameter(field.name, Parameter(field.name, kind, default).value, descriptor(field, kind))
+                values[field.name] = self.get_parameter(field.name).value
+            self._blocks[block] = make_params(block, values)
+
+    def _on_parameters(self, changes: Sequence[Parameter]) -> SetParametersResult:
+        new = {p.name: p.value for p in changes}
+        blocks = dict(self._blocks)
+        configured = self._state_machine.current_state[1] != "unconfigured"
+        try:
+            for block, old in self._blocks.items():
+                mine = {f.name: new[f.name] for f in dataclasses.fields(block) if f.name in new}
+                blocks[block] = make_params(block, {**dataclasses.asdict(old), **mine})
+                if blocks[block] == old:
+                    continue
+                fixed = [name for name in mine if name not in self.LIVE and getattr(blocks[block], name) != getattr(old, name)]
+                if configured and fixed:
+                    raise ConfigError(f"parameter '{fixed[0]}' can only change while the node is unconfigured")
+                if configured:
+                    self.apply(blocks[block])
+        except ConfigError as error:
+            return SetParametersResult(successful=False, reason=str(error))
+        self._blocks = blocks
+        return SetParametersResult(successful=True)
+
+    # --- lifecycle ----------------------------------------------------------------------------------------------------------------
+
+    def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
+        return self._transition(self.configure)
+
+    def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        self._stop.clear()
+        self._worker = threading.Thread(target=self._run_worker, name="worker")
+        self._worker.start()
+        return TransitionCallbackReturn.SUCCESS
+
+    def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        self.stop_worker()
+        return TransitionCallbackReturn.SUCCESS
+
+    def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
+        return TransitionCallbackReturn.SUCCESS
+
+    def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
+        self.stop_worker()
+        self.ended.set()
+        return TransitionCallbackReturn.SUCCESS
+
+    def stop_worker(self) -> None:
+        """Stop and join the worker."""
+        self._stop.set()
+        if self._worker is not None and self._worker is not threading.current_thread():
+            self._worker.join()
+            self._worker = None
+
+    def _transition(self, action: Callable[[], None]) -> TransitionCallbackReturn:
+        try:
+            action()
+        except ConfigError as error:
+            self.get_logger().fatal(str(error))
+            self.exit_code = EXIT_CONFIG
+        except Exception:
+            self.get_logger().fatal(traceback.format_exc())
+            self.exit_code = EXIT_FAILED
+        else:
+            return TransitionCallbackReturn.SUCCESS
+        return TransitionCallbackReturn.FAILURE
+
+    def _run_worker(self) -> None:
+        try:
+            self.begin()
+            while not self._stop.is_set():
+                while not self._errands.empty():
+                    action, done = self._errands.get()
+                    action()
+                    done.set()
+                self.work()
+        except Exception:
+            if self.context.ok():  # a crash is for the supervisor to restart, not for the node to hide
+                self.get_logger().fatal(traceback.format_exc())
+                self.end(EXIT_FAILED)
+        finally:
+            try:
+                self.finish()
+            except Exception:
+                self.get_logger().error(traceback.format_exc())
+
+    def autostart(self) -> bool:
+        """Configure and activate; False when that failed."""
+        return (
+            self.trigger_configure() == TransitionCallbackReturn.SUCCESS and self.trigger_activate() == TransitionCallbackReturn.SUCCESS
+        )
+
+    # --- diagnostics --------------------------------------------------------------------------------------------------------------
+
+    def _report(self) -> None:
+        state = self._state_machine.current_state[1]
+        level, text, values = self.status() if state == "active" else (WARN, "", {})
+        for topic, count in self.dropped.items():
+            values[f"dropped {topic}"] = count
+            values[f"last dropped {topic}"] = self._last_drop[topic]
+        message = DiagnosticArray()
+        set_stamp(message.header.stamp, self.time)
+        message.status = [
+            DiagnosticStatus(
+                level=level,
+                name=self.get_fully_qualified_name(),
+                message=text or state,
+                hardware_id=str(os.getpid()),
+                values=[KeyValue(key=str(k), value=f"{v:.6g}" if isinstance(v, float) else str(v)) for k, v in values.items()],
+            )
+        ]
+        self._report_to.publish(message)
+
+
+_ROS_TYPE = {
+    bool: Parameter.Type.BOOL,
+    int: Parameter.Type.INTEGER,
+    float: Parameter.Type.DOUBLE,
+    str: Parameter.Type.STRING,
+}
+_ROS_ARRAY = {
+    Parameter.Type.INTEGER: Parameter.Type.INTEGER_ARRAY,
+    Parameter.Type.DOUBLE: Parameter.Type.DOUBLE_ARRAY,
+    Parameter.Type.STRING: Parameter.Type.STRING_ARRAY,
+}
+
+
+def _scalar(annotation: Any) -> type:
+    """The type of a parameter, or of a list parameter's entries."""
+    return typing.get_args(annotation)[0] if typing.get_origin(annotation) is tuple else annotation
+
+
+def descriptor(field: dataclasses.Field, kind: Parameter.Type) -> ParameterDescriptor:
+    """ROS descriptor of a field made with :func:`dexstack.config.param`: description, type and range."""
+    lo, hi = field.metadata.get("lo"), field.metadata.get("hi")
+    result = ParameterDescriptor(name=field.name, type=kind.value, description=field.metadata["doc"])
+    if lo is None and hi is None:
+        return result
+    if kind == Parameter.Type.DOUBLE:
+        low, high = (-sys.float_info.max if lo is None else float(lo)), (sys.float_info.max if hi is None else float(hi))
+        result.floating_point_range = [FloatingPointRange(from_value=low, to_value=high)]
+    elif kind == Parameter.Type.INTEGER:
+        low, high = (-(2**63) if lo is None else int(lo)), (2**63 - 1 if hi is None else int(hi))
+        result.integer_range = [IntegerRange(from_value=low, to_value=high)]
+    else:  # ROS has no ranges for lists; the set-parameters callback checks every entry
+        result.additional_constraints = f"entries in [{lo}, {hi}]"
+    return result
+
+
+def run_node(make: Callable[[], StackNode]) -> int:
+    """Run one node until SIGINT, SIGTERM, a shutdown transition or a failure.
+
+    Returns:
+        The exit code: 0 after a signal, 2 when the parameters cannot be used, 1 after a crash.
+    """
+    faulthandler.enable()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)  # TERM must run the same orderly end as Ctrl-C
+    node: StackNode | None = None
+    executor: SingleThreadedExecutor | None = None
+    spinner: threading.Thread | None = None
+    try:
+        # Not rclpy's handlers: they shut the context down before the worker could say its last word (zero torque).
+        rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
+        node = make()
+        executor = SingleThreadedExecutor()
+        executor.add_node(node)
+        spinner = threading.Thread(target=_spin, args=(executor,), name="executor")
+        spinner.start()
+        if node.get_parameter("autostart").value:
+            if node.autostart():
+                gc.freeze()  # libraries hold a million long-lived objects; a collection that visits them would stall a control loop
+            else:
+                node.end(node.exit_code or EXIT_FAILED)
+        while not node.ended.wait(3600.0):
+            pass
+        return node.exit_code
+    except KeyboardInterrupt:
+        return 0
+    except (ConfigError, InvalidParameterTypeException, InvalidParameterValueException, ParameterUninitializedException) as error:
+        print(f"{' '.join(str(error).split())}", file=sys.stderr)
+        return EXIT_CONFIG
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
+        if node is not None:
+            node.stop_worker()
+        if executor is not None:
+            executor.shutdown()
+        rclpy.try_shutdown()
+        if spinner is not None:
+            spinner.join()
+        if node is not None:
+            node.destroy_node()
+
+
+def _spin(executor: SingleThreadedExecutor) -> None:
+    try:
+        executor.spin()
+    except ExternalShutdownException:
+        pass
+
+
+__all__ = ["ERROR", "OK", "PATIENCE", "WARN", "BadMessage", "NodeParams", "StackNode", "run_node"]

@@ -1,0 +1,316 @@
+"""The console node: shows a run on the terminal and records it; ends itself when the run has ended.
+
+Exit code 0: the goal was reached. 1: it was not, or nothing ever moved. The recording (``recording.npz`` in the results folder) is
+written when the node ends, whatever ends it; see :class:`Recorder`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from diagnostic_msgs.msg import DiagnosticArray
+from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped
+from sensor_msgs.msg import JointState, PointCloud2
+from std_msgs.msg import String
+
+from dexstack.config import param
+from dexstack.model.hand import load_hand
+from dexstack.nodes.common import OK, PATIENCE, StackNode, run_node
+from dexstack.nodes.task import ENDED
+from dexstack.nodes.wire import (
+    COMMAND,
+    LATCHED,
+    REPORTS,
+    SENSOR,
+    BadMessage,
+    JointReader,
+    PoseSample,
+    WaitSet,
+    read_contacts,
+    read_pose,
+)
+
+VIEW_PERIOD = 0.25
+"""Wall time between two refreshes of the live view [s]."""
+LINE_PERIOD = 2.0
+"""Wall time between two lines of the plain view [s]."""
+SILENCE = 3.5
+"""A node whose diagnostics are older than this is shown as silent [s]."""
+
+
+@dataclass(frozen=True)
+class ConsoleParams:
+    """Parameters of the console node."""
+
+    hand: str = param("right", "side of the hand, or the path of a hand's YAML")
+    results: str = param("", "folder that receives recording.npz; empty records nothing")
+    live: bool = param(False, "redraw a view in place instead of printing lines")
+    launched: float = param(0.0, "time.monotonic() at which the graph was started [s]; 0 counts from this node's start", 0.0, None)
+    start_timeout: float = param(120.0, "give up when no joint command has come after this wall time [s]", 1.0, 1e5)
+
+
+class Recorder:
+    """Samples of the newest attempt, one per object pose, with what was newest then.
+
+    Arrays (n samples): ``t`` since the rollout's start [s], ``wall`` [s], ``pose_WO`` (n, 7), ``q`` and ``q_command`` (n, 16), NaN where
+    there was none, ``goal_WO`` (n, 7), ``error`` [rad], ``contacts``. With ``mpc_`` in front: the controller's diagnostics, once a second.
+    """
+
+    def __init__(self, joints: int) -> None:
+        self._no_joints = np.full(joints, np.nan)
+        self.clear()
+
+    def clear(self) -> None:
+        self.rows: dict[str, list[Any]] = {name: [] for name in ("t", "wall", "pose_WO", "q", "q_command", "goal_WO", "error", "contacts")}
+        self.mpc: dict[str, list[float]] = {}
+
+    def add(self, **row: Any) -> None:
+        for name, value in row.items():
+            self.rows[name].append(value)
+
+    def add_mpc(self, values: dict[str, str]) -> None:
+        for name, text in values.items():
+            try:
+                value = float(text)
+            except ValueError:
+                continue
+            self.mpc.setdefault(name, []).append(value)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        fill = self._no_joints
+        rows = dict(self.rows)
+        for name in ("q", "q_command"):
+            rows[name] = [fill if x is None else x for x in rows[name]]
+        result = {name: np.asarray(values, float) for name, values in rows.items()}
+        return result | {f"mpc_{name}": np.asarray(values, float) for name, values in self.mpc.items()}
+
+
+class ConsoleNode(StackNode):
+    """See the module's docstring."""
+
+    def __init__(self) -> None:
+        super().__init__("console", ConsoleParams)
+
+    def configure(self) -> None:
+        p = self.params(ConsoleParams)
+        names = load_hand(p.hand).joint_names
+        self._recorder = Recorder(len(names))
+        self._poses = self.newest(PoseWithCovarianceStamped, "object_pose", SENSOR, read_pose)
+        self._joints = self.newest(JointState, "joint_states", SENSOR, JointReader(names, "position"))
+        self._commands = self.newest(JointState, "joint_command", COMMAND, JointReader(names, "position"))
+        self._goals = self.newest(PoseStamped, "goal_pose", LATCHED, read_pose)
+        self._contacts = self.newest(PointCloud2, "contacts", SENSOR, read_contacts)
+        self._states = self.newest(String, "rollout/state", LATCHED, read_state)
+        self._reports = self.newest(DiagnosticArray, "/diagnostics", REPORTS, self._note_report)
+        self._wait = WaitSet(self, self._poses, self._states)
+        self._view: Any = None
+
+    def begin(self) -> None:
+        self._health: dict[str, tuple[float, Any]] = {}
+        self._state: dict[str, Any] = {"phase": "waiting", "attempt": 1}
+        self._goal = self._q = self._command = None
+        self._contact_count = 0
+        self._launched = self.params(ConsoleParams).launched or time.monotonic()
+        self._first_command: float | None = None
+        self._rollout: tuple[float, float] | None = None
+        self._shown = 0.0
+        self._factor = math.nan
+        if self.params(ConsoleParams).live:
+            from rich.live import Live
+
+            self._view = Live(auto_refresh=False)
+            self._view.start()
+
+    def work(self) -> None:
+        self._wait.wait(PATIENCE)
+        now = time.monotonic()
+        self._reports.take()
+        self._goal = self._goals.take() or self._goal
+        self._q = self._joints.take() or self._q
+        command = self._commands.take()
+        if command is not None:
+            self._command = command
+            if self._first_command is None:
+                self._first_command = now - self._launched
+        contacts = self._contacts.take()
+        if contacts is not None:
+            self._contact_count = len(contacts.phi)
+        state = self._states.take()
+        if state is not None:
+            self._take_state(state, now)
+        pose = self._poses.take()
+        if pose is not None:
+            self.time = pose.t
+            self._record(pose, now)
+        if now - self._shown > (VIEW_PERIOD if self._view else LINE_PERIOD):
+            self._shown = now
+            self._show()
+        if self._state["phase"] in ENDED:
+            self.end(0 if self._state["phase"] == "reached" else 1)
+        elif self._first_command is None and now - self._launched > self.params(ConsoleParams).start_timeout:
+            print(f"no joint command after {now - self._launched:.0f} s; the nodes' logs say why", flush=True)
+            self.end(1)
+
+    def finish(self) -> None:
+        if self._view:
+            self._show()
+            self._view.stop()
+        folder = self.params(ConsoleParams).results
+        if folder:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            np.savez_compressed(Path(folder) / "recording.npz", summary=json.dumps(self._summary()), **self._recorder.arrays())
+
+    def status(self) -> tuple[bytes, str, dict[str, Any]]:
+        return OK, self._state["phase"], {"samples": len(self._recorder.rows["t"])}
+
+    # --- what came in -------------------------------------------------------------------------------------------------------------
+
+    def _take_state(self, state: dict[str, Any], now: float) -> None:
+        if state["phase"] == "running" and (self._state["phase"] != "running" or state["attempt"] != self._state["attempt"]):
+            self._rollout = (state["t"], now)
+            self._recorder.clear()
+        self._state = state
+
+    def _record(self, pose: PoseSample, now: float) -> None:
+        if self._rollout is None or pose.t < self._rollout[0]:
+            return
+        elapsed = pose.t - self._rollout[0]
+        self._factor = elapsed / max(now - self._rollout[1], 1e-3)
+        self._recorder.add(
+            t=elapsed,
+            wall=now - self._rollout[1],
+            pose_WO=pose.pose,
+            q=None if self._q is None else self._q.values,
+            q_command=None if self._command is None else self._command.values,
+            goal_WO=np.full(7, np.nan) if self._goal is None else self._goal.pose,
+            error=self._state.get("error", math.nan),
+            contacts=self._contact_count,
+        )
+
+    def _note_report(self, message: DiagnosticArray) -> None:
+        now = time.monotonic()
+        for status in message.status:
+            self._health[status.name] = (now, status)
+            if status.name.rpartition("/")[2] == "mpc" and self._rollout is not None:
+                self._recorder.add_mpc({kv.key: kv.value for kv in status.values})
+
+    def _values(self, node: str) -> dict[str, str]:
+        """Newest diagnostics values of a node."""
+        for name, (_, status) in self._health.items():
+            if name.rpartition("/")[2] == node:
+                return {kv.key: kv.value for kv in status.values}
+        return {}
+
+    def _summary(self) -> dict[str, Any]:
+        state = self._state
+        mpc = self._values("mpc")
+        number = lambda key: float(mpc[key]) if key in mpc else None  # noqa: E731
+        return {
+            "phase": state["phase"],
+            "reached": state["phase"] == "reached",
+            "attempt": state["attempt"],
+            "seconds": state.get("elapsed"),
+            "goal_yaw": state.get("goal_yaw"),
+            "yaw": state.get("yaw"),
+            "orientation_error_rad": state.get("error"),
+            "position_error_m": state.get("position_error"),
+            "first_command_s": self._first_command,
+            "real_time_factor": None if math.isnan(self._factor) else self._factor,
+            "rate_hz": number("rate_hz"),
+            "solve_s": {key: number(f"solve_{key}") for key in ("p50", "p99", "mean", "n")},
+        }
+
+    # --- what is shown ------------------------------------------------------------------------------------------------------------
+
+    def _show(self) -> None:
+        if self._view:
+            self._view.update(self._panel(), refresh=True)
+        else:
+            print(self._line(), flush=True)
+
+    def _line(self) -> str:
+        s, mpc = self._state, self._values("mpc")
+        parts = [s["phase"]]
+        if "yaw" in s:
+            parts.append(f"t {s['elapsed']:.1f} s")
+            parts.append(f"yaw {math.degrees(s['yaw']):+.1f}° of {math.degrees(s['goal_yaw']):+.0f}°, error {s['error']:.3f} rad")
+        if "rate_hz" in mpc:
+            parts.append(f"MPC {float(mpc['rate_hz']):.0f} Hz, solve {_ms(mpc, 'solve_p50')}/{_ms(mpc, 'solve_p99')} ms")
+        parts.append(f"{self._contact_count} contacts")
+        if not math.isnan(self._factor):
+            parts.append(f"real-time factor {self._factor:.2f}")
+        trouble = [f"{name.lstrip('/')}: {text}" for name, level, text in self._nodes() if level != "ok"]
+        return "  ".join([*parts, *trouble])
+
+    def _nodes(self) -> list[tuple[str, str, str]]:
+        """(name, ok | warn | error | silent, message) of every node heard of."""
+        now = time.monotonic()
+        rows = []
+        for name, (heard, status) in sorted(self._health.items()):
+            level = {b"\x00": "ok", b"\x01": "warn"}.get(status.level, "error")
+            if now - heard > SILENCE:
+                rows.append((name, "silent", f"silent for {now - heard:.0f} s"))
+            else:
+                rows.append((name, level, status.message))
+        return rows
+
+    def _panel(self) -> Any:
+        from rich.console import Group
+        from rich.panel import Panel
+        from rich.table import Table
+        from rich.text import Text
+
+        s, mpc = self._state, self._values("mpc")
+        numbers = Table.grid(padding=(0, 2))
+        numbers.add_row("phase", Text(s["phase"], style="bold"))
+        if "yaw" in s:
+            goal, yaw = math.degrees(s["goal_yaw"]), math.degrees(s["yaw"])
+            numbers.add_row("time", f"{s['elapsed']:.1f} s")
+            numbers.add_row("yaw", f"{_bar(yaw, goal)} {yaw:+6.1f}° of {goal:+.0f}°")
+            numbers.add_row("error", f"{s['error']:.3f} rad, {1e3 * s['position_error']:.0f} mm")
+        rate = f"{float(mpc['rate_hz']):.0f} Hz" if "rate_hz" in mpc else "–"
+        numbers.add_row("MPC", f"{rate}, solve p50 {_ms(mpc, 'solve_p50')} ms, p99 {_ms(mpc, 'solve_p99')} ms")
+        numbers.add_row("contacts", str(self._contact_count))
+        numbers.add_row("real-time factor", "–" if math.isnan(self._factor) else f"{self._factor:.2f}")
+        nodes = Table.grid(padding=(0, 2))
+        style = {"ok": "green", "warn": "yellow", "error": "red", "silent": "red"}
+        for name, level, text in self._nodes():
+            nodes.add_row(Text("●", style=style[level]), name, text)
+        return Panel(Group(numbers, "", nodes), title="dexstack", title_align="left", width=78)
+
+
+def read_state(message: String) -> dict[str, Any]:
+    """The rollout state (see :mod:`dexstack.nodes.task`)."""
+    try:
+        state = json.loads(message.data)
+    except ValueError:
+        raise BadMessage("not JSON") from None
+    numbers = ("t", "elapsed", "goal_yaw", "yaw", "error", "position_error", "attempt")
+    if not isinstance(state, dict) or "phase" not in state or not all(isinstance(state.get(k), int | float) for k in numbers):
+        raise BadMessage("not a rollout state")
+    return state
+
+
+def _ms(values: dict[str, str], key: str) -> str:
+    return f"{1e3 * float(values[key]):.1f}" if key in values else "–"
+
+
+def _bar(value: float, goal: float, width: int = 30) -> str:
+    share = 0.0 if goal == 0 else min(max(value / goal, 0.0), 1.0)
+    full = round(share * width)
+    return "█" * full + "░" * (width - full)
+
+
+def main() -> int:
+    return run_node(ConsoleNode)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,111 @@
+"""The contact detector node: object pose and joint angles in, the contact set out, at the rate of the poses."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from geometry_msgs.msg import Point, PoseWithCovarianceStamped
+from sensor_msgs.msg import JointState, PointCloud2
+from visualization_msgs.msg import Marker, MarkerArray
+
+from dexstack.config import param
+from dexstack.contact.detector import ContactDetector, DetectorParams
+from dexstack.model.hand import load_hand
+from dexstack.model.objects import load_object
+from dexstack.nodes.common import OK, PATIENCE, WARN, StackNode, run_node
+from dexstack.nodes.wire import COMMAND, SENSOR, WORLD, JointReader, JointSample, WaitSet, contacts_message, read_pose, set_stamp
+
+NORMAL_LENGTH = 0.02
+"""Length at which markers show a normal [m]."""
+
+
+@dataclass(frozen=True)
+class ContactDetectorParams:
+    """Parameters of the node, beside those of the detector."""
+
+    hand: str = param("right", "side of the hand, or the path of a hand's YAML")
+    object: str = param("cube", "name of an object, or the path of an object's YAML")
+    joint_timeout: float = param(0.1, "joint angles older than this against the pose are not used [s]", 0.001, 10.0)
+    marker_every: int = param(5, "publish contact_markers for every n-th pose, if anybody looks", 1, 1000)
+
+
+class ContactDetectorNode(StackNode):
+    """See the module's docstring."""
+
+    LIVE = frozenset({"joint_timeout", "marker_every"})
+
+    def __init__(self) -> None:
+        super().__init__("contact_detector", ContactDetectorParams, DetectorParams)
+
+    def configure(self) -> None:
+        p = self.params(ContactDetectorParams)
+        hand = load_hand(p.hand)
+        obj = load_object(p.object)
+        self._detector = ContactDetector(hand, obj, self.params(DetectorParams))
+        self._detector.detect(np.array([0.0, 0.0, 0.1, 1.0, 0.0, 0.0, 0.0]), hand.home)  # compile now, not in the loop
+        self._poses = self.newest(PoseWithCovarianceStamped, "object_pose", SENSOR, read_pose)
+        self._joints = self.newest(JointState, "joint_states", SENSOR, JointReader(hand.joint_names, "position"))
+        self._wait = WaitSet(self, self._poses)
+        self._to_contacts = self.create_publisher(PointCloud2, "contacts", SENSOR)
+        self._to_markers = self.create_publisher(MarkerArray, "contact_markers", COMMAND)
+
+    def begin(self) -> None:
+        self._newest_joints: JointSample | None = None
+        self._count = self._reported = self._without_joints = 0
+        self._contacts = 0
+        self._busy = 0.0
+
+    def work(self) -> None:
+        p = self.params(ContactDetectorParams)
+        self._wait.wait(PATIENCE)
+        pose = self._poses.take()
+        if pose is None:
+            return
+        self.time = pose.t
+        self._newest_joints = joints = self._joints.take() or self._newest_joints
+        if joints is None or abs(pose.t - joints.t) > p.joint_timeout:
+            self._without_joints += 1
+            return
+        start = time.perf_counter()
+        found = self._detector.detect(pose.pose, joints.values)
+        on = np.asarray(found.active)
+        self._to_contacts.publish(contacts_message(pose.t, found.p_W[on], found.nhat_W[on], found.phi[on], found.link[on]))
+        self._busy += time.perf_counter() - start
+        self._contacts = int(on.sum())
+        if self._count % p.marker_every == 0 and self._to_markers.get_subscription_count():
+            self._to_markers.publish(_markers(pose.t, found.p_W[on], found.nhat_W[on]))
+        self._count += 1
+
+    def status(self) -> tuple[bytes, str, dict[str, Any]]:
+        rate, self._reported = self._count - self._reported, self._count
+        busy, self._busy = self._busy, 0.0
+        values = {"rate_hz": rate, "contacts": self._contacts, "poses_without_joints": self._without_joints}
+        if not rate:
+            return WARN, "no object pose or no joint states", values
+        values["detect_s"] = busy / rate
+        return OK, f"{self._contacts} contacts", values
+
+
+def _markers(t: float, p_W: np.ndarray, nhat_W: np.ndarray) -> MarkerArray:
+    """The object's outward normals as lines."""
+    marker = Marker(ns="contacts", type=Marker.LINE_LIST, action=Marker.ADD)
+    marker.header.frame_id = WORLD
+    set_stamp(marker.header.stamp, t)
+    marker.scale.x = 0.001
+    marker.color.r, marker.color.g, marker.color.a = 1.0, 0.5, 1.0
+    marker.pose.orientation.w = 1.0
+    ends = np.stack([p_W, p_W + NORMAL_LENGTH * nhat_W], axis=1).reshape(-1, 3)
+    marker.points = [Point(x=float(x), y=float(y), z=float(z)) for x, y, z in ends]
+    return MarkerArray(markers=[marker])
+
+
+def main() -> int:
+    return run_node(ContactDetectorNode)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

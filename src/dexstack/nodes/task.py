@@ -1,0 +1,170 @@
+"""The task node: says where the object shall go, when a rollout starts and ends, and whether the goal was reached.
+
+A rollout starts when the controller speaks for the first time: the node then has the simulator put everything to its start (on a robot
+there is nothing to reset) and publishes the goal again, stamped with the start of the rollout. ``rollout/state`` carries one JSON object::
+
+    phase            waiting (no command yet) | starting | running | reached | timeout | dropped
+    t, elapsed       time of the pose it was judged by, and since the start of the rollout [s]
+    goal_yaw, yaw    turn from the nominal start [rad]
+    error            geodesic orientation error [rad]
+    position_error   [m]
+    attempt          1, and one more whenever the clock went backwards because the simulator was restarted
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped
+from rclpy.client import Client
+from sensor_msgs.msg import JointState
+from std_msgs.msg import String
+from std_srvs.srv import Trigger
+
+from dexstack.config import param
+from dexstack.model.hand import load_hand
+from dexstack.model.objects import load_object
+from dexstack.nodes.common import OK, PATIENCE, WARN, StackNode, run_node
+from dexstack.nodes.wire import COMMAND, LATCHED, SENSOR, WORLD, JointReader, PoseSample, WaitSet, fill_pose, read_pose, set_stamp
+from dexstack.tasks.allegro import AllegroTask
+
+ENDED = ("reached", "timeout", "dropped")
+STATE_PERIOD = 0.1
+"""Time between two messages on rollout/state while the phase does not change [s]."""
+SERVICE_TIMEOUT = 5.0
+
+
+@dataclass(frozen=True)
+class TaskParams:
+    """Parameters of the task node."""
+
+    hand: str = param("right", "side of the hand, or the path of a hand's YAML")
+    object: str = param("cube", "name of an object, or the path of an object's YAML")
+    goal_yaw: float = param(math.pi / 2, "turn of the object from its nominal start [rad]", -math.pi, math.pi)
+    seconds: float = param(30.0, "time after which the rollout counts as failed [s]", 0.1, 1e5)
+    reset_service: str = param("simulator/reset", "service that puts everything to its start; empty when there is none")
+
+
+class TaskNode(StackNode):
+    """See the module's docstring."""
+
+    LIVE = frozenset({"seconds"})
+
+    def __init__(self) -> None:
+        super().__init__("task", TaskParams)
+
+    def configure(self) -> None:
+        p = self.params(TaskParams)
+        hand = load_hand(p.hand)
+        self._task = AllegroTask(load_object(p.object), p.goal_yaw)
+        self._poses = self.newest(PoseWithCovarianceStamped, "object_pose", SENSOR, read_pose)
+        self._commands = self.newest(JointState, "joint_command", COMMAND, JointReader(hand.joint_names, "position"))
+        self._wait = WaitSet(self, self._poses)
+        self._to_goal = self.create_publisher(PoseStamped, "goal_pose", LATCHED)
+        self._to_state = self.create_publisher(String, "rollout/state", LATCHED)
+        self._reset: Client | None = self.create_client(Trigger, p.reset_service) if p.reset_service else None
+        self._goal = PoseStamped()
+        self._goal.header.frame_id = WORLD
+        fill_pose(self._goal.pose, self._task.goal_WO)
+
+    def begin(self) -> None:
+        self._phase = "waiting"
+        self._attempt = 1
+        self._start = self._inside_since = math.nan
+        self._last: PoseSample | None = None
+        self._stated = -math.inf
+        self._publish_goal(0.0)
+
+    def work(self) -> None:
+        self._wait.wait(PATIENCE)
+        pose = self._poses.take()
+        if pose is None:
+            return
+        backwards = self._last is not None and pose.t < self._last.t
+        self._last = pose
+        self.time = pose.t
+        before = self._phase
+        if self._phase == "waiting":
+            if self._commands.take() is not None:
+                self._to_start(pose)
+        elif self._phase == "starting" or (self._phase == "running" and backwards):
+            self._attempt += backwards
+            self._begin_rollout(pose.t)
+        elif self._phase == "running":
+            self._judge(pose)
+        if self._phase != before or not 0.0 <= pose.t - self._stated < STATE_PERIOD:
+            self._publish_state(pose)
+
+    def status(self) -> tuple[bytes, str, dict[str, Any]]:
+        return (WARN if self._phase in ("waiting", "timeout", "dropped") else OK), self._phase, {"attempt": self._attempt}
+
+    def _to_start(self, pose: PoseSample) -> None:
+        """Ask for the reset and wait for it; the next pose starts the rollout."""
+        self._phase = "starting"
+        if self._reset is None:
+            return
+        request = None
+        for _ in range(round(SERVICE_TIMEOUT / PATIENCE)):
+            if self.stopping:
+                return
+            if request is None and self._reset.wait_for_service(PATIENCE):
+                request = self._reset.call_async(Trigger.Request())
+            elif request is not None and request.done():
+                break
+            elif request is not None:
+                self._wait.wait(PATIENCE)
+                self._poses.take()
+        else:
+            self.get_logger().error(f"no answer from {self._reset.srv_name}: the rollout starts from where things are")
+        self._poses.take()  # a pose from before the reset
+
+    def _begin_rollout(self, t: float) -> None:
+        self._phase = "running"
+        self._start, self._inside_since = t, math.nan
+        self._publish_goal(t)
+
+    def _judge(self, pose: PoseSample) -> None:
+        task = self._task
+        if task.dropped(pose.pose):
+            self._phase = "dropped"
+            return
+        if task.orientation_error(pose.pose) >= task.tolerance:
+            self._inside_since = math.nan
+        elif math.isnan(self._inside_since):
+            self._inside_since = pose.t
+        if pose.t - self._inside_since >= task.hold:
+            self._phase = "reached"
+        elif pose.t - self._start > self.params(TaskParams).seconds:
+            self._phase = "timeout"
+
+    def _publish_goal(self, t: float) -> None:
+        set_stamp(self._goal.header.stamp, t)
+        self._to_goal.publish(self._goal)
+
+    def _publish_state(self, pose: PoseSample) -> None:
+        self._stated = pose.t
+        task = self._task
+        elapsed = 0.0 if math.isnan(self._start) else pose.t - self._start
+        state = {
+            "phase": self._phase,
+            "t": pose.t,
+            "elapsed": elapsed,
+            "goal_yaw": task.goal_yaw,
+            "yaw": task.yaw(pose.pose),
+            "error": task.orientation_error(pose.pose),
+            "position_error": task.position_error(pose.pose),
+            "attempt": self._attempt,
+        }
+        self._to_state.publish(String(data=json.dumps(state)))
+
+
+def main() -> int:
+    return run_node(TaskNode)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
