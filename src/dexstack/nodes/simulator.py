@@ -59,7 +59,7 @@ class SimulatorNode(StackNode):
         p = self.params(SimulatorParams)
         self._hand = load_hand(p.hand)
         obj = load_object(p.object)
-        self._task = AllegroTask(obj, 0.0)
+        self._task = AllegroTask(obj.start("allegro"), 0.0)
         self._plant = MujocoPlant(self._hand, obj, self.params(MujocoPlantParams))
         names = self._hand.joint_names
         self._feedback = JointWriter(names, "position")

@@ -60,7 +60,7 @@ class TaskNode(StackNode):
     def configure(self) -> None:
         p = self.params(TaskParams)
         hand = load_hand(p.hand)
-        self._task = AllegroTask(load_object(p.object), p.goal_yaw)
+        self._task = AllegroTask(load_object(p.object).start("allegro"), p.goal_yaw)
         self._poses = self.newest(PoseWithCovarianceStamped, "object_pose", SENSOR, read_pose)
         self._commands = self.newest(JointState, "joint_command", COMMAND, JointReader(hand.joint_names, "position"))
         self._wait = WaitSet(self, self._poses)

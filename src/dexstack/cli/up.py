@@ -1,0 +1,100 @@
+"""``dexstack up``: start the graph of nodes, keep it running, say how the run went."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+import time
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from dexstack.cli.output import add_json_argument, note, publish
+from dexstack.cli.supervisor import Supervisor, graph_environment
+from dexstack.errors import ConfigError
+from dexstack.graph import MODES
+
+NOT_ARGUMENTS = ("results",)
+"""Arguments of the graph that this command sets itself."""
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    """Add ``up`` and one subcommand per mode, with the arguments of the graph."""
+    parser = subparsers.add_parser("up", help="start the whole graph of nodes", description=__doc__)
+    modes = parser.add_subparsers(dest="mode", metavar="MODE", required=True)
+    for name, mode in MODES.items():
+        p = modes.add_parser(name, help=mode.doc, description=mode.doc, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+        for a in mode.arguments:
+            if a.name not in NOT_ARGUMENTS:
+                flag, metavar = "--" + a.name.replace("_", "-"), a.name.rpartition("_")[2].upper()
+                p.add_argument(flag, default=a.default, help=a.doc, choices=a.choices or None, metavar=None if a.choices else metavar)
+        p.add_argument("--results", type=Path, default=None, help="folder for recording, film, plot and logs (default: results/<mode>-<time>)")
+        p.add_argument("--no-film", action="store_true", help="leave the film out")
+        add_json_argument(p)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run one mode to its end.
+
+    Returns:
+        0 when the goal was reached or the user stopped the run, 1 when not, 2 when an argument cannot be used.
+    """
+    mode = MODES[args.mode]
+    results = (args.results or Path("results") / f"{args.mode}-{datetime.now():%Y%m%d-%H%M%S}").absolute()
+    values = {a.name: getattr(args, a.name) for a in mode.arguments if a.name not in NOT_ARGUMENTS} | {"results": str(results)}
+    nodes = mode.describe(values)
+    try:
+        (results / "log").mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"cannot create the results folder {results}: {error.strerror}") from None
+    recording = results / "recording.npz"
+    recording.unlink(missing_ok=True)
+
+    live = sys.stdout.isatty() and not args.json
+    own = {"live": live, "launched": time.monotonic()}
+    nodes = [replace(n, parameters={**n.parameters, **own}) if n.ends_run else n for n in nodes]
+    with graph_environment() as environment:
+        note(f"starting {len(nodes)} nodes in ROS domain {environment['ROS_DOMAIN_ID']}; results in {results}")
+        supervisor = Supervisor(nodes, environment, results / "log", view=sys.stdout if live else sys.stderr)
+        end = supervisor.run()
+    summary = _summary(recording)
+    summary.update(stopped=end.stopped, restarts=end.restarts, results=str(results))
+    report = _report(results, recording, film=not args.no_film)
+    publish(args, f"up {args.mode}", {**summary, **report}, _line(summary, report), seed=int(args.seed))
+    if end.failure:
+        note(end.failure)
+        return 1
+    return 0 if summary.get("reached") or end.stopped else 1
+
+
+def _summary(recording: Path) -> dict[str, Any]:
+    """What the console node concluded."""
+    import numpy as np
+
+    if not recording.is_file():
+        return {"reached": False}
+    with np.load(recording) as data:
+        return json.loads(str(data["summary"]))
+
+
+def _report(results: Path, recording: Path, *, film: bool) -> dict[str, Any]:
+    """Plot and film of the run."""
+    return {}
+
+
+def _line(summary: dict[str, Any], report: dict[str, Any]) -> str:
+    """The one line a person reads."""
+    outcome = "reached" if summary.get("reached") else "stopped" if summary.get("stopped") else summary.get("phase", "failed")
+    parts = [outcome]
+    if summary.get("yaw") is not None:
+        parts.append(f"yaw {math.degrees(summary['yaw']):+.1f}° of {math.degrees(summary['goal_yaw']):+.0f}°")
+        parts.append(f"error {summary['orientation_error_rad']:.3f} rad after {summary['seconds']:.1f} s")
+    if summary.get("real_time_factor") is not None:
+        parts.append(f"real-time factor {summary['real_time_factor']:.2f}")
+    if summary.get("solve_s", {}).get("n"):
+        solve = summary["solve_s"]
+        parts.append(f"MPC {summary['rate_hz']:.0f} Hz, solve p50 {1e3 * solve['p50']:.1f} ms, p99 {1e3 * solve['p99']:.1f} ms")
+    return ", ".join([*parts, f"results in {summary['results']}"])

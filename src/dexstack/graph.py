@@ -1,0 +1,152 @@
+"""What runs together: the nodes of each mode, their parameters and how they are kept alive; the only place that says so.
+
+``dexstack up`` and the launch files both read it. A mode is a list of arguments, which are the same words everywhere
+(``dexstack up sim --goal-yaw 45``, ``ros2 launch dexstack sim.launch.py goal_yaw:=45``), and a function from their values to nodes.
+Nodes bring themselves up (their parameter ``autostart``), in any order and again after a crash, so nobody has to sequence them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dexstack.config import share_dir
+from dexstack.errors import ConfigError
+
+Value = bool | int | float | str
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One thing a user chooses at start; the type is the default's."""
+
+    name: str
+    default: Value
+    doc: str
+    choices: tuple[str, ...] = ()
+    """All values there are; empty: any."""
+    lo: float | None = None
+    hi: float | None = None
+
+    def parse(self, text: Value) -> Value:
+        """A value from a string, as launch files and command lines give it.
+
+        Raises:
+            ConfigError: not of the argument's type, or out of its range.
+        """
+        kind = type(self.default)
+        try:
+            value = kind(text)
+        except ValueError:
+            raise ConfigError(f"'{self.name}' must be {'a whole number' if kind is int else 'a number'}, got '{text}'") from None
+        if self.choices and value not in self.choices:
+            raise ConfigError(f"'{self.name}' must be one of {', '.join(self.choices)}, got '{text}'")
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ConfigError(f"'{self.name}' must be finite, got '{text}'")
+        if not isinstance(value, str) and ((self.lo is not None and value < self.lo) or (self.hi is not None and value > self.hi)):
+            raise ConfigError(f"'{self.name}' must lie in [{self.lo:g}, {self.hi:g}], got '{text}'")
+        return value
+
+
+@dataclass(frozen=True)
+class NodeDescription:
+    """One process."""
+
+    name: str
+    """Node name, module in ``dexstack.nodes`` and section of the parameter file."""
+    parameters: Mapping[str, Value] = field(default_factory=dict)
+    """Win over the parameter files."""
+    parameter_files: tuple[Path, ...] = ()
+    namespace: str = ""
+    remappings: tuple[tuple[str, str], ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Added to the inherited environment unless set there."""
+    respawn: bool = True
+    respawn_delay: float = 0.2
+    """Wait before a restart [s]."""
+    ends_run: bool = False
+    """The run ends when this node exits by itself."""
+
+    @property
+    def module(self) -> str:
+        """To be run with ``python -m``."""
+        return f"dexstack.nodes.{self.name}"
+
+
+@dataclass(frozen=True)
+class Mode:
+    """A way to run the stack."""
+
+    doc: str
+    arguments: tuple[Argument, ...]
+    build: Callable[[Mapping[str, Any]], list[NodeDescription]]
+
+    def describe(self, values: Mapping[str, Any]) -> list[NodeDescription]:
+        """The nodes for some of the arguments' values; the others take their defaults.
+
+        Raises:
+            ConfigError: an unknown argument, or a value an argument does not take.
+        """
+        known = {a.name: a for a in self.arguments}
+        for name in values:
+            if name not in known:
+                raise ConfigError(f"unknown argument '{name}'; known: {', '.join(known)}")
+        return self.build({name: a.parse(values.get(name, a.default)) for name, a in known.items()})
+
+
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+"""Matrices here are small: a second thread of a linear algebra library only takes the core from another node."""
+XLA_ONE_THREAD = {**ONE_THREAD, "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false", "JAX_PLATFORMS": "cpu"}
+
+SIM_ARGUMENTS = (
+    Argument("task", "allegro", "what to do", ("allegro",)),
+    Argument("object", "cube", "what to do it with: a name, or the path of an object's YAML"),
+    Argument("hand", "right", "which hand: right, left, or the path of a hand's YAML"),
+    Argument("plant", "mujoco", "physics engine", ("mujoco",)),
+    Argument("perception", "truth", "where the object pose comes from", ("truth",)),
+    Argument("goal_yaw", 90.0, "turn of the object from its nominal start [deg]", lo=-180.0, hi=180.0),
+    Argument("seconds", 30.0, "simulated time after which the run has failed [s]", lo=0.1, hi=1e5),
+    Argument("seed", 0, "seed of the noise of the start pose", lo=0, hi=2**31 - 1),
+    Argument("real_time_factor", 1.0, "simulated seconds per second", lo=0.01, hi=100.0),
+    Argument("namespace", "", "namespace of all nodes and topics"),
+    Argument("params", "", "ROS 2 parameter file that wins over config/<task>.yaml"),
+    Argument("results", "", "folder that receives the recording"),
+)
+
+
+def _sim(a: Mapping[str, Any]) -> list[NodeDescription]:
+    namespace = a["namespace"].strip("/")
+    files = [share_dir() / "config" / f"{a['task']}.yaml"]
+    if a["params"]:
+        files.append(Path(a["params"]).absolute())
+    for path in files:
+        if not path.is_file():
+            raise ConfigError(f"there is no parameter file {path}")
+
+    def node(name: str, environment: Mapping[str, str] = ONE_THREAD, ends_run: bool = False, **parameters: Value) -> NodeDescription:
+        return NodeDescription(
+            name,
+            parameters=parameters,
+            parameter_files=tuple(files),
+            namespace=f"/{namespace}" if namespace else "",
+            environment=environment,
+            ends_run=ends_run,
+        )
+
+    hand, obj = {"hand": a["hand"]}, {"object": a["object"]}
+    return [  # those that need longest to start come first
+        node("mpc", XLA_ONE_THREAD, **hand, **obj),
+        node("contact_detector", XLA_ONE_THREAD, **hand, **obj),
+        node("simulator", **hand, **obj, seed=a["seed"], real_time_factor=a["real_time_factor"]),
+        node("hand", **hand),
+        node("task", **hand, **obj, goal_yaw=math.radians(a["goal_yaw"]), seconds=a["seconds"]),
+        node("console", **hand, results=a["results"], ends_run=True),
+    ]
+
+
+MODES: dict[str, Mode] = {
+    "sim": Mode("hand, object and everything else simulated", SIM_ARGUMENTS, _sim),
+}

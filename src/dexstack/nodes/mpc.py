@@ -1,0 +1,178 @@
+"""The MPC node: every contact set is answered by one solve and one joint command.
+
+The command is stamped with the time of the contact set it answers, so that the hand sees its true age. A goal with a new stamp starts a
+new rollout: the warm start is forgotten. Without goal, pose or fresh joint angles nothing is commanded and the hand's watchdog decides.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from geometry_msgs.msg import Point, PoseStamped, PoseWithCovarianceStamped
+from sensor_msgs.msg import JointState, PointCloud2
+from visualization_msgs.msg import Marker, MarkerArray
+
+from dexstack.config import param
+from dexstack.contact.contact import Contacts, empty_contacts
+from dexstack.control.mpc import Mpc, MpcParams, SolveStatus
+from dexstack.model.hand import load_hand
+from dexstack.model.objects import load_object
+from dexstack.nodes.common import OK, PATIENCE, WARN, StackNode, run_node
+from dexstack.nodes.wire import (
+    COMMAND,
+    LATCHED,
+    SENSOR,
+    WORLD,
+    ContactSample,
+    JointReader,
+    JointSample,
+    JointWriter,
+    PoseSample,
+    WaitSet,
+    read_contacts,
+    read_pose,
+    set_stamp,
+)
+from dexstack.tasks.allegro import AllegroCost, AllegroWeights
+
+HISTORY = 8192
+"""Solve times kept for the percentiles."""
+
+
+@dataclass(frozen=True)
+class MpcNodeParams:
+    """Parameters of the node, beside those of the MPC and the task's weights."""
+
+    hand: str = param("right", "side of the hand, or the path of a hand's YAML")
+    object: str = param("cube", "name of an object, or the path of an object's YAML")
+    capacity: int = param(12, "number of contacts the solver is compiled for; the nearest are kept", 1, 64)
+    input_timeout: float = param(0.1, "pose and joint angles older than this against the contacts are not used [s]", 0.001, 10.0)
+    prediction_every: int = param(5, "publish mpc/prediction for every n-th solve, if anybody looks", 1, 1000)
+
+
+class MpcNode(StackNode):
+    """See the module's docstring."""
+
+    LIVE = frozenset({"input_timeout", "prediction_every", *(f.name for f in fields(AllegroWeights))})
+
+    def __init__(self) -> None:
+        super().__init__("mpc", MpcNodeParams, MpcParams, AllegroWeights)
+
+    def configure(self) -> None:
+        p = self.params(MpcNodeParams)
+        hand, obj = load_hand(p.hand), load_object(p.object)
+        self._build(hand, obj)
+        names = hand.joint_names
+        self._contacts = self.newest(PointCloud2, "contacts", SENSOR, read_contacts)
+        self._poses = self.newest(PoseWithCovarianceStamped, "object_pose", SENSOR, read_pose)
+        self._joints = self.newest(JointState, "joint_states", SENSOR, JointReader(names, "position"))
+        self._goals = self.newest(PoseStamped, "goal_pose", LATCHED, read_pose)
+        self._wait = WaitSet(self, self._contacts)
+        self._command = JointWriter(names, "position")
+        self._to_command = self.create_publisher(JointState, "joint_command", COMMAND)
+        self._to_prediction = self.create_publisher(MarkerArray, "mpc/prediction", COMMAND)
+
+    def _build(self, hand, obj) -> None:
+        from dexstack.control.models.dual import DualModel
+        from dexstack.control.problem import physical_params
+        mp = self.params(MpcParams)
+        self._mpc = Mpc(hand, DualModel(), AllegroCost(), mp)
+        self._theta = physical_params(obj.mass, obj.inertia, 0.5, np.full(16, 1.0), hand.damping, mp.step, 10.0, 100.0)
+        self._weights = self.params(AllegroWeights).arrays()
+        self._mpc.warm_up(empty_contacts(self.params(MpcNodeParams).capacity), self._theta, self._weights)
+
+    def apply(self, block: Any) -> None:
+        if isinstance(block, AllegroWeights):
+            self._weights = block.arrays()
+
+    def begin(self) -> None:
+        self._mpc.reset()
+        self._goal: PoseSample | None = None
+        self._pose: PoseSample | None = None
+        self._q: JointSample | None = None
+        self._t = 0.0
+        self._wall = np.zeros(HISTORY)
+        self._cpu = np.zeros(HISTORY)
+        self._count = self._reported = self._without_input = self._refused = 0
+        self._failures: dict[str, int] = {}
+
+    def work(self) -> None:
+        p = self.params(MpcNodeParams)
+        self._wait.wait(PATIENCE)
+        goal = self._goals.take()
+        if goal is not None:
+            if self._goal is None or goal.t != self._goal.t:
+                self._mpc.reset()
+            self._goal = goal
+        contacts = self._contacts.take()
+        if contacts is None:
+            return
+        if contacts.t < self._t:  # the simulator was restarted
+            self._pose = self._q = None
+            self._mpc.reset()
+        self.time = self._t = contacts.t
+        self._pose = self._poses.take() or self._pose
+        self._q = self._joints.take() or self._q
+        old = lambda sample: sample is None or abs(contacts.t - sample.t) > p.input_timeout  # noqa: E731
+        if self._goal is None or old(self._pose) or old(self._q):
+            self._without_input += 1
+            return
+        result = self._mpc.solve(
+            self._pose.pose, self._q.values, self._padded(contacts, p.capacity), self._goal.pose, self._theta, self._weights
+        )
+        self._wall[self._count % HISTORY], self._cpu[self._count % HISTORY] = result.wall_s, result.cpu_s
+        self._count += 1
+        if result.status in (SolveStatus.BAD_INPUT, SolveStatus.DIVERGED):
+            self._failures[result.status.name] = self._failures.get(result.status.name, 0) + 1
+            return
+        self._command.position[:] = result.q_des
+        self._to_command.publish(self._command.at(contacts.t))
+        if self._count % p.prediction_every == 0 and self._to_prediction.get_subscription_count():
+            self._to_prediction.publish(_path(contacts.t, result.prediction))
+
+    def status(self) -> tuple[bytes, str, dict[str, Any]]:
+        rate, self._reported = self._count - self._reported, self._count
+        values: dict[str, Any] = {"rate_hz": float(rate), "without_input": self._without_input}
+        values.update({f"failed {name}": n for name, n in self._failures.items()})
+        n = min(self._count, HISTORY)
+        if n:
+            for name, samples in (("solve", self._cpu[:n]), ("solve_wall", self._wall[:n])):
+                p50, p99 = np.percentile(samples, [50, 99])
+                values.update({f"{name}_p50": float(p50), f"{name}_p99": float(p99), f"{name}_mean": float(samples.mean())})
+            values["solve_n"] = n
+        if not rate:
+            return WARN, "no contacts, pose, joint states or goal", values
+        return OK, f"{rate} Hz", values
+
+    def _padded(self, sample: ContactSample, capacity: int) -> Contacts:
+        """The nearest contacts in as many slots as the solver was compiled for."""
+        contacts = empty_contacts(capacity)
+        keep = np.argsort(sample.phi, kind="stable")[:capacity]
+        n = len(keep)
+        contacts.p_W[:n], contacts.nhat_W[:n], contacts.phi[:n] = sample.p_W[keep], sample.nhat_W[keep], sample.phi[keep]
+        contacts.link[:n], contacts.active[:n] = sample.link[keep], True
+        return contacts
+
+
+def _path(t: float, prediction: np.ndarray) -> MarkerArray:
+    """The object's predicted way as a line."""
+    marker = Marker(ns="prediction", type=Marker.LINE_STRIP, action=Marker.ADD)
+    marker.header.frame_id = WORLD
+    set_stamp(marker.header.stamp, t)
+    marker.scale.x = 0.002
+    marker.color.g, marker.color.a = 1.0, 1.0
+    marker.pose.orientation.w = 1.0
+    marker.points = [Point(x=float(x), y=float(y), z=float(z)) for x, y, z in prediction[:, :3]]
+    return MarkerArray(markers=[marker])
+
+
+def main() -> int:
+    return run_node(MpcNode)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
