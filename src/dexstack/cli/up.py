@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from dexstack.cli.output import add_json_argument, note, publish
+from dexstack.cli.output import add_json_argument, note, publish, times
 from dexstack.cli.supervisor import Supervisor, graph_environment
 from dexstack.errors import ConfigError
 from dexstack.graph import MODES
@@ -31,8 +31,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
             if a.name not in NOT_ARGUMENTS:
                 flag, metavar = "--" + a.name.replace("_", "-"), a.name.rpartition("_")[2].upper()
                 p.add_argument(flag, default=a.default, help=a.doc, choices=a.choices or None, metavar=None if a.choices else metavar)
-        p.add_argument("--results", type=Path, default=None, help="folder for recording, film, plot and logs (default: results/<mode>-<time>)")
-        p.add_argument("--no-film", action="store_true", help="leave the film out")
+        p.add_argument("--results", type=Path, help="folder for recording, plot, film and logs (default: a new one in results/)")
+        p.add_argument("--no-report", action="store_true", help="leave the plot and the film out")
         add_json_argument(p)
 
 
@@ -62,8 +62,10 @@ def run(args: argparse.Namespace) -> int:
         end = supervisor.run()
     summary = _summary(recording)
     summary.update(stopped=end.stopped, restarts=end.restarts, results=str(results))
-    report = _report(results, recording, film=not args.no_film)
-    publish(args, f"up {args.mode}", {**summary, **report}, _line(summary, report), seed=int(args.seed))
+    if recording.is_file() and not args.no_report:
+        note("drawing the plot and the film")
+        _report(results, recording, hand=args.hand, obj=args.object)
+    publish(args, f"up {args.mode}", summary, _line(summary), seed=int(args.seed))
     if end.failure:
         note(end.failure)
         return 1
@@ -77,15 +79,27 @@ def _summary(recording: Path) -> dict[str, Any]:
     if not recording.is_file():
         return {"reached": False}
     with np.load(recording) as data:
-        return json.loads(str(data["summary"]))
+        summary = json.loads(str(data["summary"]))
+        solves, t = data["solve_s"], data["t"]
+    rate = len(solves) / t[-1] if len(t) and t[-1] > 0 else None
+    return {**summary, "rate_hz": rate, "solve_s": times(solves)}
 
 
-def _report(results: Path, recording: Path, *, film: bool) -> dict[str, Any]:
+def _report(results: Path, recording: Path, *, hand: str, obj: str) -> None:
     """Plot and film of the run."""
-    return {}
+    import numpy as np
+
+    from dexstack.model.hand import load_hand
+    from dexstack.model.objects import load_object
+    from dexstack.model.scene import build_scene
+    from dexstack.report.run import write_run
+
+    with np.load(recording) as data:
+        arrays = dict(data)
+    write_run(results, arrays, build_scene(load_hand(hand), load_object(obj)).compile())
 
 
-def _line(summary: dict[str, Any], report: dict[str, Any]) -> str:
+def _line(summary: dict[str, Any]) -> str:
     """The one line a person reads."""
     outcome = "reached" if summary.get("reached") else "stopped" if summary.get("stopped") else summary.get("phase", "failed")
     parts = [outcome]

@@ -10,6 +10,7 @@ a crash comes back; without it a lifecycle manager does so.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import faulthandler
 import gc
@@ -365,10 +366,8 @@ def run_node(make: Callable[[], StackNode]) -> int:
 
 
 def _spin(executor: SingleThreadedExecutor) -> None:
-    try:
+    with contextlib.suppress(ExternalShutdownException):
         executor.spin()
-    except ExternalShutdownException:
-        pass
 
 
 __all__ = ["ERROR", "OK", "PATIENCE", "WARN", "BadMessage", "NodeParams", "StackNode", "run_node"]

@@ -18,7 +18,7 @@ import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped
 from sensor_msgs.msg import JointState, PointCloud2
-from std_msgs.msg import String
+from std_msgs.msg import Float64MultiArray, String
 
 from dexstack.config import param
 from dexstack.model.hand import load_hand
@@ -60,7 +60,8 @@ class Recorder:
     """Samples of the newest attempt, one per object pose, with what was newest then.
 
     Arrays (n samples): ``t`` since the rollout's start [s], ``wall`` [s], ``pose_WO`` (n, 7), ``q`` and ``q_command`` (n, 16), NaN where
-    there was none, ``goal_WO`` (n, 7), ``error`` [rad], ``contacts``. With ``mpc_`` in front: the controller's diagnostics, once a second.
+    there was none, ``goal_WO`` (n, 7), ``error`` [rad], ``contacts``. Of the solves: ``solve_t`` like ``t``, ``solve_s`` processor time and
+    ``solve_wall_s`` wall time [s].
     """
 
     def __init__(self, joints: int) -> None:
@@ -69,27 +70,21 @@ class Recorder:
 
     def clear(self) -> None:
         self.rows: dict[str, list[Any]] = {name: [] for name in ("t", "wall", "pose_WO", "q", "q_command", "goal_WO", "error", "contacts")}
-        self.mpc: dict[str, list[float]] = {}
+        self.solves: list[np.ndarray] = []
 
     def add(self, **row: Any) -> None:
         for name, value in row.items():
             self.rows[name].append(value)
-
-    def add_mpc(self, values: dict[str, str]) -> None:
-        for name, text in values.items():
-            try:
-                value = float(text)
-            except ValueError:
-                continue
-            self.mpc.setdefault(name, []).append(value)
 
     def arrays(self) -> dict[str, np.ndarray]:
         fill = self._no_joints
         rows = dict(self.rows)
         for name in ("q", "q_command"):
             rows[name] = [fill if x is None else x for x in rows[name]]
-        result = {name: np.asarray(values, float) for name, values in rows.items()}
-        return result | {f"mpc_{name}": np.asarray(values, float) for name, values in self.mpc.items()}
+        solves = np.concatenate(self.solves) if self.solves else np.empty((0, 3))
+        return {name: np.asarray(values, float) for name, values in rows.items()} | {
+            name: solves[:, i] for i, name in enumerate(("solve_t", "solve_s", "solve_wall_s"))
+        }
 
 
 class ConsoleNode(StackNode):
@@ -109,6 +104,7 @@ class ConsoleNode(StackNode):
         self._contacts = self.newest(PointCloud2, "contacts", SENSOR, read_contacts)
         self._states = self.newest(String, "rollout/state", LATCHED, read_state)
         self._reports = self.newest(DiagnosticArray, "/diagnostics", REPORTS, self._note_report)
+        self._times = self.newest(Float64MultiArray, "mpc/solve_times", REPORTS, self._note_solves)
         self._wait = WaitSet(self, self._poses, self._states)
         self._view: Any = None
 
@@ -132,6 +128,7 @@ class ConsoleNode(StackNode):
         self._wait.wait(PATIENCE)
         now = time.monotonic()
         self._reports.take()
+        self._times.take()
         self._goal = self._goals.take() or self._goal
         self._q = self._joints.take() or self._q
         command = self._commands.take()
@@ -198,8 +195,14 @@ class ConsoleNode(StackNode):
         now = time.monotonic()
         for status in message.status:
             self._health[status.name] = (now, status)
-            if status.name.rpartition("/")[2] == "mpc" and self._rollout is not None:
-                self._recorder.add_mpc({kv.key: kv.value for kv in status.values})
+
+    def _note_solves(self, message: Float64MultiArray) -> None:
+        if len(message.data) % 3:
+            raise BadMessage(f"{len(message.data)} numbers, three per solve expected")
+        if self._rollout is not None:
+            rows = np.array(message.data).reshape(-1, 3)
+            rows[:, 0] -= self._rollout[0]
+            self._recorder.solves.append(rows[rows[:, 0] >= 0.0])
 
     def _values(self, node: str) -> dict[str, str]:
         """Newest diagnostics values of a node."""
@@ -210,8 +213,6 @@ class ConsoleNode(StackNode):
 
     def _summary(self) -> dict[str, Any]:
         state = self._state
-        mpc = self._values("mpc")
-        number = lambda key: float(mpc[key]) if key in mpc else None  # noqa: E731
         return {
             "phase": state["phase"],
             "reached": state["phase"] == "reached",
@@ -223,8 +224,6 @@ class ConsoleNode(StackNode):
             "position_error_m": state.get("position_error"),
             "first_command_s": self._first_command,
             "real_time_factor": None if math.isnan(self._factor) else self._factor,
-            "rate_hz": number("rate_hz"),
-            "solve_s": {key: number(f"solve_{key}") for key in ("p50", "p99", "mean", "n")},
         }
 
     # --- what is shown ------------------------------------------------------------------------------------------------------------

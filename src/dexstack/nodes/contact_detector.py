@@ -12,6 +12,7 @@ from geometry_msgs.msg import Point, PoseWithCovarianceStamped
 from sensor_msgs.msg import JointState, PointCloud2
 from visualization_msgs.msg import Marker, MarkerArray
 
+from dexstack.compilation import use_compilation_cache
 from dexstack.config import param
 from dexstack.contact.detector import ContactDetector, DetectorParams
 from dexstack.model.hand import load_hand
@@ -42,6 +43,7 @@ class ContactDetectorNode(StackNode):
         super().__init__("contact_detector", ContactDetectorParams, DetectorParams)
 
     def configure(self) -> None:
+        use_compilation_cache()
         p = self.params(ContactDetectorParams)
         hand = load_hand(p.hand)
         obj = load_object(p.object)

@@ -2,29 +2,36 @@
 
 The command is stamped with the time of the contact set it answers, so that the hand sees its true age. A goal with a new stamp starts a
 new rollout: the warm start is forgotten. Without goal, pose or fresh joint angles nothing is commanded and the hand's watchdog decides.
+
+``mpc/solve_times`` carries, once a second, one row per solve: time of the contact set, processor time, wall time [s].
 """
 
 from __future__ import annotations
 
 import sys
-import time
+from array import array
 from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 from geometry_msgs.msg import Point, PoseStamped, PoseWithCovarianceStamped
 from sensor_msgs.msg import JointState, PointCloud2
+from std_msgs.msg import Float64MultiArray, MultiArrayDimension
 from visualization_msgs.msg import Marker, MarkerArray
 
+from dexstack.compilation import use_compilation_cache
 from dexstack.config import param
 from dexstack.contact.contact import Contacts, empty_contacts
+from dexstack.control.models.dual import DualModel
 from dexstack.control.mpc import Mpc, MpcParams, SolveStatus
+from dexstack.control.problem import physical_params
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 from dexstack.nodes.common import OK, PATIENCE, WARN, StackNode, run_node
 from dexstack.nodes.wire import (
     COMMAND,
     LATCHED,
+    REPORTS,
     SENSOR,
     WORLD,
     ContactSample,
@@ -63,6 +70,7 @@ class MpcNode(StackNode):
         super().__init__("mpc", MpcNodeParams, MpcParams, AllegroWeights)
 
     def configure(self) -> None:
+        use_compilation_cache()
         p = self.params(MpcNodeParams)
         hand, obj = load_hand(p.hand), load_object(p.object)
         self._build(hand, obj)
@@ -75,10 +83,9 @@ class MpcNode(StackNode):
         self._command = JointWriter(names, "position")
         self._to_command = self.create_publisher(JointState, "joint_command", COMMAND)
         self._to_prediction = self.create_publisher(MarkerArray, "mpc/prediction", COMMAND)
+        self._to_times = self.create_publisher(Float64MultiArray, "mpc/solve_times", REPORTS)
 
     def _build(self, hand, obj) -> None:
-        from dexstack.control.models.dual import DualModel
-        from dexstack.control.problem import physical_params
         mp = self.params(MpcParams)
         self._mpc = Mpc(hand, DualModel(), AllegroCost(), mp)
         self._theta = physical_params(obj.mass, obj.inertia, 0.5, np.full(16, 1.0), hand.damping, mp.step, 10.0, 100.0)
@@ -95,8 +102,7 @@ class MpcNode(StackNode):
         self._pose: PoseSample | None = None
         self._q: JointSample | None = None
         self._t = 0.0
-        self._wall = np.zeros(HISTORY)
-        self._cpu = np.zeros(HISTORY)
+        self._times = np.zeros((HISTORY, 3))
         self._count = self._reported = self._without_input = self._refused = 0
         self._failures: dict[str, int] = {}
 
@@ -124,7 +130,7 @@ class MpcNode(StackNode):
         result = self._mpc.solve(
             self._pose.pose, self._q.values, self._padded(contacts, p.capacity), self._goal.pose, self._theta, self._weights
         )
-        self._wall[self._count % HISTORY], self._cpu[self._count % HISTORY] = result.wall_s, result.cpu_s
+        self._times[self._count % HISTORY] = contacts.t, result.cpu_s, result.wall_s
         self._count += 1
         if result.status in (SolveStatus.BAD_INPUT, SolveStatus.DIVERGED):
             self._failures[result.status.name] = self._failures.get(result.status.name, 0) + 1
@@ -135,12 +141,15 @@ class MpcNode(StackNode):
             self._to_prediction.publish(_path(contacts.t, result.prediction))
 
     def status(self) -> tuple[bytes, str, dict[str, Any]]:
-        rate, self._reported = self._count - self._reported, self._count
+        first, self._reported = self._reported, self._count
+        rate = self._reported - first
+        if rate:
+            self._to_times.publish(_table(self._times[np.arange(first, first + rate) % HISTORY]))
         values: dict[str, Any] = {"rate_hz": float(rate), "without_input": self._without_input}
         values.update({f"failed {name}": n for name, n in self._failures.items()})
-        n = min(self._count, HISTORY)
+        n = min(self._reported, HISTORY)
         if n:
-            for name, samples in (("solve", self._cpu[:n]), ("solve_wall", self._wall[:n])):
+            for name, samples in (("solve", self._times[:n, 1]), ("solve_wall", self._times[:n, 2])):
                 p50, p99 = np.percentile(samples, [50, 99])
                 values.update({f"{name}_p50": float(p50), f"{name}_p99": float(p99), f"{name}_mean": float(samples.mean())})
             values["solve_n"] = n
@@ -156,6 +165,15 @@ class MpcNode(StackNode):
         contacts.p_W[:n], contacts.nhat_W[:n], contacts.phi[:n] = sample.p_W[keep], sample.nhat_W[keep], sample.phi[keep]
         contacts.link[:n], contacts.active[:n] = sample.link[keep], True
         return contacts
+
+
+def _table(rows: np.ndarray) -> Float64MultiArray:
+    message = Float64MultiArray(data=array("d", rows.tobytes()))
+    message.layout.dim = [
+        MultiArrayDimension(label="solve", size=rows.shape[0], stride=rows.size),
+        MultiArrayDimension(label="t cpu wall", size=rows.shape[1], stride=rows.shape[1]),
+    ]
+    return message
 
 
 def _path(t: float, prediction: np.ndarray) -> MarkerArray:

@@ -1,0 +1,52 @@
+"""Fixtures of the node tests; without rclpy there is nothing to test here."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from dexstack.cli.supervisor import graph_environment
+
+if importlib.util.find_spec("rclpy") is None:
+    collect_ignore_glob = ["test_*.py"]
+else:
+    from harness import Probe, Run
+
+
+@pytest.fixture(scope="module")
+def domain() -> Iterator[int]:
+    """A ROS domain nobody else on this machine uses; nothing leaves the machine."""
+    names = ("ROS_DOMAIN_ID", "ROS_AUTOMATIC_DISCOVERY_RANGE", "FASTDDS_BUILTIN_TRANSPORTS")
+    before = {name: os.environ.pop(name, None) for name in names}
+    with graph_environment() as environment:
+        os.environ.update({name: environment[name] for name in names})
+        yield int(environment["ROS_DOMAIN_ID"])
+    for name, value in before.items():
+        os.environ.pop(name, None)
+        if value is not None:
+            os.environ[name] = value
+
+
+@pytest.fixture
+def probe(domain: int) -> Iterator[Probe]:
+    probe = Probe(domain)
+    yield probe
+    probe.close()
+
+
+@pytest.fixture
+def start(domain: int, tmp_path: Path) -> Iterator[Callable[..., Run]]:
+    """Starts runs in the test's domain, and ends them whatever happens."""
+    runs: list[Run] = []
+
+    def make(*arguments: str) -> Run:
+        runs.append(Run(tmp_path / f"run{len(runs)}", *arguments, domain=domain))
+        return runs[-1]
+
+    yield make
+    for run in runs:
+        run.close()

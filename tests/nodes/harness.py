@@ -1,0 +1,121 @@
+"""A graph under test: `dexstack up sim` as a process, and a probe node in the test's own process that listens and meddles."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import rclpy
+from diagnostic_msgs.msg import DiagnosticArray
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from sensor_msgs.msg import JointState
+from std_msgs.msg import String
+
+from dexstack.nodes.console import read_state
+from dexstack.nodes.wire import LATCHED, REPORTS, SENSOR
+
+NODES = ("simulator", "hand", "contact_detector", "mpc", "task", "console")
+
+
+def wait_until(condition: Callable[[], Any], timeout: float, what: str) -> Any:
+    """The first true value of ``condition``; fails the test when none comes in time."""
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.02)
+    pytest.fail(f"waited {timeout:g} s for {what}")
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+class Probe:
+    """Listens to a graph: diagnostics, rollout state, and the hand's applied commands and torques with their time of arrival."""
+
+    def __init__(self, domain: int) -> None:
+        self.context = rclpy.Context()
+        self.context.init(domain_id=domain)
+        self.node = rclpy.create_node("probe", context=self.context)
+        self.reports: dict[str, Any] = {}
+        self.heard: dict[str, float] = {}
+        self.states: list[dict[str, Any]] = []
+        self.applied: list[tuple[float, JointState]] = []
+        self.torques: list[tuple[float, JointState]] = []
+        self.node.create_subscription(DiagnosticArray, "/diagnostics", self._on_report, REPORTS)
+        self.node.create_subscription(String, "rollout/state", lambda m: self.states.append(read_state(m)), LATCHED)
+        for topic, kept in (("hand/applied_command", self.applied), ("hand/torque", self.torques)):
+            self.node.create_subscription(JointState, topic, lambda m, kept=kept: kept.append((time.monotonic(), m)), SENSOR)
+        self._executor = SingleThreadedExecutor(context=self.context)
+        self._executor.add_node(self.node)
+        self._thread = threading.Thread(target=self._spin)
+        self._thread.start()
+
+    def _spin(self) -> None:
+        with contextlib.suppress(ExternalShutdownException):
+            self._executor.spin()
+
+    def _on_report(self, message: DiagnosticArray) -> None:
+        for status in message.status:
+            name = status.name.rpartition("/")[2]
+            self.reports[name] = status
+            self.heard[name] = time.monotonic()
+
+    def values(self, node: str) -> dict[str, str]:
+        return {kv.key: kv.value for kv in self.reports[node].values} if node in self.reports else {}
+
+    def pid(self, node: str) -> int:
+        return int(self.reports[node].hardware_id) if node in self.reports else 0
+
+    def phase(self) -> str:
+        return self.states[-1]["phase"] if self.states else ""
+
+    def close(self) -> None:
+        self._executor.shutdown()
+        self.context.try_shutdown()
+        self._thread.join()
+
+
+class Run:
+    """One `dexstack up sim`."""
+
+    def __init__(self, results: Path, *arguments: str, domain: int | None = None, env: dict[str, str] | None = None) -> None:
+        self.results = results
+        environment = dict(os.environ if env is None else env)
+        if domain is not None:
+            environment["ROS_DOMAIN_ID"] = str(domain)
+        command = [sys.executable, "-m", "dexstack.cli.main", "up", "sim", "--results", str(results), "--no-report", *arguments]
+        results.mkdir(parents=True, exist_ok=True)
+        with (results / "out.txt").open("w") as out, (results / "err.txt").open("w") as err:
+            self.process = subprocess.Popen(command, env=environment, stdout=out, stderr=err, stdin=subprocess.DEVNULL)
+
+    @property
+    def err(self) -> str:
+        return (self.results / "err.txt").read_text()
+
+    @property
+    def out(self) -> str:
+        return (self.results / "out.txt").read_text()
+
+    def interrupt(self) -> int:
+        self.process.send_signal(signal.SIGINT)
+        return self.process.wait(20.0)
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()  # the nodes end with it
+            self.process.wait()
