@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 from dexstack.cli.supervisor import graph_environment
 
+sys.path.insert(0, str(Path(__file__).parent))  # for the harness
 if importlib.util.find_spec("rclpy") is None:
     collect_ignore_glob = ["test_*.py"]
 else:
