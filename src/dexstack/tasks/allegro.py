@@ -10,14 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
 from dexstack.config import param
 from dexstack.tasks.rotations import geodesic_angle, quaternion_product, wrap_angle, yaw_of, yaw_quaternion
 
 if TYPE_CHECKING:
+    from jax import Array
+
     from dexstack.control.mpc import PlannedState
     from dexstack.model.objects import Start
 
@@ -37,15 +37,22 @@ class AllegroWeights:
 
 
 class AllegroCost:
-    """The cost as residuals (see :class:`dexstack.control.mpc.Cost`)."""
+    """The cost as residuals (see :class:`dexstack.control.mpc.Cost`).
+
+    JAX is imported where it is traced: simulator and task node use this module for goal and score, and start faster without.
+    """
 
     def _goal(self, state: PlannedState, goal_WO: Array, weights: dict[str, Array]) -> Array:
+        import jax.numpy as jnp
+
         a, b = goal_WO[3:], state.quat_WO
         vector = a[0] * b[1:] - b[0] * a[1:] - jnp.cross(a[1:], b[1:])
         position = jnp.sqrt(weights["position_weight"]) * (state.p_WO - goal_WO[:3])
         return jnp.concatenate([position, jnp.sqrt(weights["orientation_weight"]) * vector])
 
     def stage(self, state: PlannedState, goal_WO: Array, weights: dict[str, Array]) -> Array:
+        import jax.numpy as jnp
+
         reach = jnp.sqrt(weights["contact_weight"]) * (state.p_WTip - state.p_WO).reshape(-1)
         return jnp.concatenate([reach, jnp.sqrt(weights["running_weight"]) * self._goal(state, goal_WO, weights)])
 
