@@ -8,6 +8,7 @@ Nodes bring themselves up (their parameter ``autostart``), in any order and agai
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -72,8 +73,13 @@ class NodeDescription:
 
     @property
     def module(self) -> str:
-        """To be run with ``python -m``."""
+        """Where the node's code is."""
         return f"dexstack.nodes.{self.name}"
+
+    @property
+    def command(self) -> list[str]:
+        """The program, before its ROS arguments: run by the interpreter that runs this, so that both find the same packages."""
+        return [sys.executable, "-m", self.module]
 
 
 @dataclass(frozen=True)

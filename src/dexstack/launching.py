@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 
 from launch.actions import DeclareLaunchArgument, OpaqueFunction, Shutdown
 from launch_ros.actions import Node
@@ -28,8 +27,8 @@ def launch_description(mode: str) -> LaunchDescription:
 
 def _node(d: NodeDescription) -> Node:
     return Node(
-        executable=sys.executable,
-        arguments=["-m", d.module],
+        executable=d.command[0],
+        arguments=d.command[1:],
         name=d.name,
         namespace=d.namespace,
         parameters=[*(str(path) for path in d.parameter_files), dict(d.parameters)],

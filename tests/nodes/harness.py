@@ -21,7 +21,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
 from dexstack.nodes.console import read_state
-from dexstack.nodes.wire import LATCHED, REPORTS, SENSOR
+from dexstack.nodes.wire import LATCHED, REPORTS, SENSOR, BadMessage
 
 NODES = ("simulator", "hand", "contact_detector", "mpc", "task", "console")
 
@@ -57,7 +57,7 @@ class Probe:
         self.applied: list[tuple[float, JointState]] = []
         self.torques: list[tuple[float, JointState]] = []
         self.node.create_subscription(DiagnosticArray, "/diagnostics", self._on_report, REPORTS)
-        self.node.create_subscription(String, "rollout/state", lambda m: self.states.append(read_state(m)), LATCHED)
+        self.node.create_subscription(String, "rollout/state", self._on_state, LATCHED)
         for topic, kept in (("hand/applied_command", self.applied), ("hand/torque", self.torques)):
             self.node.create_subscription(JointState, topic, lambda m, kept=kept: kept.append((time.monotonic(), m)), SENSOR)
         self._executor = SingleThreadedExecutor(context=self.context)
@@ -74,6 +74,10 @@ class Probe:
             name = status.name.rpartition("/")[2]
             self.reports[name] = status
             self.heard[name] = time.monotonic()
+
+    def _on_state(self, message: String) -> None:
+        with contextlib.suppress(BadMessage):  # a test may publish such
+            self.states.append(read_state(message))
 
     def values(self, node: str) -> dict[str, str]:
         return {kv.key: kv.value for kv in self.reports[node].values} if node in self.reports else {}

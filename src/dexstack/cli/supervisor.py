@@ -12,7 +12,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -154,7 +153,7 @@ class Supervisor:
         node = child.node
         parameters = child.log.with_suffix(".yaml")
         parameters.write_text(yaml.safe_dump({"/**": {"ros__parameters": dict(node.parameters)}}))
-        command = [sys.executable, "-m", node.module, "--ros-args", "--disable-external-lib-logs", "-r", f"__node:={node.name}"]
+        command = [*node.command, "--ros-args", "--disable-external-lib-logs", "-r", f"__node:={node.name}"]
         if node.namespace:
             command += ["-r", f"__ns:={node.namespace}"]
         for a, b in node.remappings:

@@ -1,0 +1,122 @@
+"""The graph description: its arguments, its agreement with the nodes, and the launch file that reads it."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dexstack.config import read_parameter_file, share_dir
+from dexstack.errors import ConfigError
+from dexstack.graph import MODES, Argument
+from dexstack.nodes.common import StackNode
+
+SIM = MODES["sim"]
+
+
+def declared(module: str) -> set[str]:
+    """Parameters a node declares: the fields of the parameter blocks its module names."""
+    found = importlib.import_module(module)
+    blocks = [x for x in vars(found).values() if dataclasses.is_dataclass(x) and isinstance(x, type)]
+    return {f.name for block in blocks for f in dataclasses.fields(block) if "doc" in f.metadata}
+
+
+def test_every_argument_is_described_and_has_a_valid_default():
+    for mode in MODES.values():
+        for argument in mode.arguments:
+            assert argument.doc and argument.parse(argument.default) == argument.default
+            assert argument.parse(str(argument.default)) == argument.default
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"goal_yaw": "ninety"}, "'goal_yaw' must be a number"),
+        ({"goal_yaw": "nan"}, "'goal_yaw' must be finite"),
+        ({"goal_yaw": 200}, "'goal_yaw' must lie in"),
+        ({"seed": "1.5"}, "'seed' must be a whole number"),
+        ({"plant": "bullet"}, "'plant' must be one of mujoco"),
+        ({"colour": "red"}, "unknown argument 'colour'"),
+        ({"params": "nowhere.yaml"}, "no parameter file"),
+    ],
+)
+def test_wrong_arguments_are_one_clear_error(values, message):
+    with pytest.raises(ConfigError, match=message):
+        SIM.describe(values)
+
+
+def test_values_reach_the_nodes_they_concern():
+    nodes = {n.name: n for n in SIM.describe({"goal_yaw": "180", "object": "stick", "namespace": "left_hand", "seed": "3"})}
+    assert nodes["task"].parameters["goal_yaw"] == pytest.approx(3.14159265)
+    assert all(nodes[name].parameters["object"] == "stick" for name in ("simulator", "contact_detector", "mpc", "task"))
+    assert nodes["simulator"].parameters["seed"] == 3
+    assert {n.namespace for n in nodes.values()} == {"/left_hand"}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_nodes_exist_and_declare_what_the_graph_sets(mode):
+    nodes = MODES[mode].describe({})
+    assert len({n.name for n in nodes}) == len(nodes) and sum(n.ends_run for n in nodes) == 1
+    for node in nodes:
+        module = importlib.import_module(node.module)
+        assert any(isinstance(x, type) and issubclass(x, StackNode) and x is not StackNode for x in vars(module).values())
+        assert set(node.parameters) <= declared(node.module), f"{node.name} does not declare all its parameters"
+
+
+def test_parameter_files_name_only_parameters_some_node_declares():
+    everything = set().union(*(declared(n.module) for n in SIM.describe({})))
+    for path in (share_dir() / "config").glob("*.yaml"):
+        for key in ["", *(n.name for n in SIM.describe({}))]:
+            assert set(read_parameter_file(path, key)) <= everything, path
+
+
+def test_nodes_that_need_no_jax_do_not_import_it():
+    code = "import sys, importlib; importlib.import_module(sys.argv[1]); sys.exit('jax' in sys.modules)"
+    for name in ("simulator", "hand", "task", "console"):
+        assert subprocess.run([sys.executable, "-c", code, f"dexstack.nodes.{name}"], check=False).returncode == 0, name
+
+
+def test_launch_file_repeats_nothing():
+    """The launch file names a mode; every name in the description stays out of it."""
+    text = (share_dir() / "launch" / "sim.launch.py").read_text().partition('"""\n')[2]
+    names = [a.name for a in SIM.arguments] + [n.name for n in SIM.describe({})]
+    assert 'launch_description("sim")' in text
+    assert not [name for name in names if f'"{name}"' in text or f"'{name}'" in text]
+
+
+@pytest.mark.skipif(importlib.util.find_spec("launch_ros") is None, reason="launch and launch_ros come with a ROS 2 installation only")
+def test_launch_description_matches_the_graph():
+    from launch import LaunchContext
+    from launch.actions import DeclareLaunchArgument, OpaqueFunction
+
+    from dexstack.launching import launch_description
+
+    description = launch_description("sim")
+    context = LaunchContext()
+    arguments = [e for e in description.entities if isinstance(e, DeclareLaunchArgument)]
+    assert [(a.name, a.description) for a in arguments] == [(a.name, a.doc) for a in SIM.arguments]
+    for argument in arguments:
+        argument.visit(context)
+    (build,) = [e for e in description.entities if isinstance(e, OpaqueFunction)]
+    launched = build.visit(context)
+    for node, expected in zip(launched, SIM.describe({}), strict=True):
+        node._perform_substitutions(context)
+        assert node.node_name == f"/{expected.name}"
+        command = [piece[0].perform(context) for piece in node.cmd[:3]]
+        assert command == [sys.executable, "-m", expected.module]
+
+
+def test_argument_ranges_are_inclusive():
+    argument = Argument("x", 1.0, "a number", lo=0.0, hi=2.0)
+    assert argument.parse("0") == 0.0 and argument.parse("2") == 2.0
+    with pytest.raises(ConfigError):
+        argument.parse("2.001")
+
+
+def test_scripts_of_a_package_share_its_folder():
+    assert (Path(share_dir()) / "launch" / "sim.launch.py").is_file()
