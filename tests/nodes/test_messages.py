@@ -52,7 +52,10 @@ def other_messages(topic: str) -> dict[str, object]:
     if topic == "contacts":
         wrong = contacts_message(0.0, np.zeros((2, 3)), np.zeros((2, 3)), np.zeros(2), np.zeros(2, int))
         wrong.width = 3
-        return {"wrong size": wrong, "not a number": contacts_message(0.0, np.full((1, 3), NAN), np.zeros((1, 3)), np.zeros(1), np.zeros(1, int))}
+        return {
+            "wrong size": wrong,
+            "not a number": contacts_message(0.0, np.full((1, 3), NAN), np.zeros((1, 3)), np.zeros(1), np.zeros(1, int)),
+        }
     if topic == "rollout/state":
         return {"not JSON": String(data="{"), "wrong fields": String(data="{}")}
     if topic == "mpc/solve_times":

@@ -53,7 +53,9 @@ def test_a_run_ends_with_the_node_that_ends_it(tmp_path):
 def test_a_node_that_crashes_is_restarted(tmp_path):
     once = f"import os, sys\nif len(open({str(tmp_path / 'x')!r}).readlines()) == 1: os.kill(os.getpid(), 9)\n" + SLEEP
     stop = f"import time\nwhile not os.path.exists({str(tmp_path / 'x')!r}) or len(open({str(tmp_path / 'x')!r}).readlines()) < 2: time.sleep(.01)"
-    end = supervise(tmp_path, Stand("x", code=once, pids=str(tmp_path / "x")), Stand("last", code=stop, pids=str(tmp_path / "l"), ends_run=True))
+    end = supervise(
+        tmp_path, Stand("x", code=once, pids=str(tmp_path / "x")), Stand("last", code=stop, pids=str(tmp_path / "l"), ends_run=True)
+    )
     assert end.restarts == {"x": 1} and not end.failure
 
 

@@ -78,6 +78,8 @@ class End:
     """By the user."""
     failure: str = ""
     """Why the supervisor gave up; empty when it did not."""
+    unusable: bool = False
+    """It gave up because a node refused its parameters."""
     restarts: dict[str, int] = field(default_factory=dict)
 
 
@@ -145,7 +147,7 @@ class Supervisor:
             if child.node.ends_run and code in (0, 1):
                 return True
             if not self._may_restart(child, code, now):
-                self._end.failure = _explain(child, code)
+                self._end.failure, self._end.unusable = _explain(child, code), code == EXIT_CONFIG
                 return True
         return False
 

@@ -17,6 +17,7 @@ from dexstack.cli.supervisor import Supervisor, graph_environment
 from dexstack.errors import ConfigError
 from dexstack.graph import MODES
 
+USAGE_ERROR = 2
 NOT_ARGUMENTS = ("results",)
 """Arguments of the graph that this command sets itself."""
 
@@ -68,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     publish(args, f"up {args.mode}", summary, _line(summary), seed=int(args.seed))
     if end.failure:
         note(end.failure)
-        return 1
+        return USAGE_ERROR if end.unusable else 1
     return 0 if summary.get("reached") or end.stopped else 1
 
 
@@ -106,6 +107,8 @@ def _line(summary: dict[str, Any]) -> str:
     if summary.get("yaw") is not None:
         parts.append(f"yaw {math.degrees(summary['yaw']):+.1f}° of {math.degrees(summary['goal_yaw']):+.0f}°")
         parts.append(f"error {summary['orientation_error_rad']:.3f} rad after {summary['seconds']:.1f} s")
+    if summary.get("first_command_s") is not None:
+        parts.append(f"first command after {summary['first_command_s']:.1f} s")
     if summary.get("real_time_factor") is not None:
         parts.append(f"real-time factor {summary['real_time_factor']:.2f}")
     if summary.get("solve_s", {}).get("n"):

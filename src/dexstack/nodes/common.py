@@ -257,9 +257,7 @@ class StackNode(LifecycleNode):
 
     def autostart(self) -> bool:
         """Configure and activate; False when that failed."""
-        return (
-            self.trigger_configure() == TransitionCallbackReturn.SUCCESS and self.trigger_activate() == TransitionCallbackReturn.SUCCESS
-        )
+        return self.trigger_configure() == TransitionCallbackReturn.SUCCESS and self.trigger_activate() == TransitionCallbackReturn.SUCCESS
 
     # --- diagnostics --------------------------------------------------------------------------------------------------------------
 

@@ -193,8 +193,10 @@ class ConsoleNode(StackNode):
 
     def _note_report(self, message: DiagnosticArray) -> None:
         now = time.monotonic()
+        mine = self.get_namespace().rstrip("/") + "/"
         for status in message.status:
-            self._health[status.name] = (now, status)
+            if status.name.startswith(mine):  # /diagnostics is everybody's
+                self._health[status.name.removeprefix(mine)] = (now, status)
 
     def _note_solves(self, message: Float64MultiArray) -> None:
         if len(message.data) % 3:
@@ -206,10 +208,7 @@ class ConsoleNode(StackNode):
 
     def _values(self, node: str) -> dict[str, str]:
         """Newest diagnostics values of a node."""
-        for name, (_, status) in self._health.items():
-            if name.rpartition("/")[2] == node:
-                return {kv.key: kv.value for kv in status.values}
-        return {}
+        return {kv.key: kv.value for kv in self._health[node][1].values} if node in self._health else {}
 
     def _summary(self) -> dict[str, Any]:
         state = self._state
@@ -245,7 +244,7 @@ class ConsoleNode(StackNode):
         parts.append(f"{self._contact_count} contacts")
         if not math.isnan(self._factor):
             parts.append(f"real-time factor {self._factor:.2f}")
-        trouble = [f"{name.lstrip('/')}: {text}" for name, level, text in self._nodes() if level != "ok"]
+        trouble = [f"{name}: {text}" for name, level, text in self._nodes() if level != "ok"]
         return "  ".join([*parts, *trouble])
 
     def _nodes(self) -> list[tuple[str, str, str]]:

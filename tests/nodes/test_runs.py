@@ -1,0 +1,84 @@
+"""Whole runs: to the goal, two at once, interrupted at the start."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import signal
+import subprocess
+
+import numpy as np
+import pytest
+from harness import NODES, Probe, Run, alive, wait_until
+
+pytestmark = pytest.mark.slow
+
+
+def children(pid: int) -> list[int]:
+    done = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False)
+    return [int(line) for line in done.stdout.split()]
+
+
+def test_a_small_turn_is_reached_and_recorded(start):
+    run = start("--goal-yaw", "20", "--json", "-")
+    assert run.process.wait(90) == 0, run.err
+    results = json.loads(run.out)["results"]
+    assert results["reached"] and not results["stopped"] and results["restarts"] == {}
+    assert results["orientation_error_rad"] < 0.1 and results["goal_yaw"] == pytest.approx(math.radians(20))
+    assert results["first_command_s"] > 0 and results["solve_s"]["n"] >= 5
+    with np.load(run.results / "recording.npz") as data:
+        n = len(data["t"])
+        assert n > 20 and data["pose_WO"].shape == (n, 7) and data["q"].shape == data["q_command"].shape == (n, 16)
+        assert np.all(np.diff(data["t"]) > 0) and data["t"][0] < 0.1
+        assert np.isfinite(data["q"][5:]).all() and np.isfinite(data["goal_WO"]).all()
+        moved = np.linalg.norm(data["q"][-1] - data["q"][0])
+        assert moved > 0.05, "the hand never moved"
+
+
+def test_two_graphs_do_not_disturb_each_other(tmp_path, domain):
+    environment = {k: v for k, v in os.environ.items() if k != "ROS_DOMAIN_ID"}
+    arguments = ("--seconds", "600", "--json", "-", "--goal-yaw")
+    runs = [Run(tmp_path / f"{yaw}", *arguments, str(yaw), env=environment) for yaw in (170, -170)]
+    probes = []
+    try:
+        for run in runs:
+            found = wait_until(lambda r=run: re.search(r"ROS domain (\d+)", r.err), 20, "the domain")
+            probes.append(Probe(int(found[1])))
+        for probe, yaw in zip(probes, (170, -170), strict=True):
+            wait_until(lambda p=probe: p.phase() == "running" and set(p.reports) >= set(NODES), 90, "the rollout")
+            assert [state["goal_yaw"] for state in probe.states] == pytest.approx([math.radians(yaw)] * len(probe.states))
+            for topic in ("object_pose", "hand/torque", "joint_command"):
+                assert probe.node.count_publishers(topic) == 1, topic
+        nodes = [{name: probe.pid(name) for name in NODES} for probe in probes]
+        assert not set(nodes[0].values()) & set(nodes[1].values())
+        assert runs[0].interrupt() == 0
+        t = probes[1].states[-1]["t"]
+        wait_until(lambda: probes[1].states[-1]["t"] > t + 0.5, 20, "the other graph to go on")
+        assert all(alive(pid) for pid in nodes[1].values()) and not any(alive(pid) for pid in nodes[0].values())
+        assert runs[1].interrupt() == 0
+        assert not any(alive(pid) for pid in nodes[1].values())
+        for run in runs:
+            assert json.loads(run.out)["results"]["restarts"] == {}
+    finally:
+        for probe in probes:
+            probe.close()
+        for run in runs:
+            run.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_during_start_up_is_clean(start, number):
+    run = start()
+    started = wait_until(lambda: p if len(p := children(run.process.pid)) == len(NODES) else None, 20, "the nodes' processes")
+    run.process.send_signal(number)
+    assert run.process.wait(20) == 0
+    assert not any(alive(pid) for pid in started)
+    assert "stopped" in run.out
+
+
+def test_an_unusable_argument_is_one_sentence(start):
+    run = start("--object", "teapot")
+    assert run.process.wait(60) == 2
+    assert "unknown object 'teapot'" in run.err and "Traceback" not in run.err
