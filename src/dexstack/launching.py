@@ -30,6 +30,7 @@ def _node(d: NodeDescription) -> Node:
         executable=d.command[0],
         arguments=d.command[1:],
         name=d.name,
+        exec_name=d.name,
         namespace=d.namespace,
         parameters=[*(str(path) for path in d.parameter_files), dict(d.parameters)],
         remappings=list(d.remappings),

@@ -51,11 +51,10 @@ def test_a_run_ends_with_the_node_that_ends_it(tmp_path):
 
 
 def test_a_node_that_crashes_is_restarted(tmp_path):
-    once = f"import os, sys\nif len(open({str(tmp_path / 'x')!r}).readlines()) == 1: os.kill(os.getpid(), 9)\n" + SLEEP
-    stop = f"import time\nwhile not os.path.exists({str(tmp_path / 'x')!r}) or len(open({str(tmp_path / 'x')!r}).readlines()) < 2: time.sleep(.01)"
-    end = supervise(
-        tmp_path, Stand("x", code=once, pids=str(tmp_path / "x")), Stand("last", code=stop, pids=str(tmp_path / "l"), ends_run=True)
-    )
+    lives, end_of_run = tmp_path / "x", tmp_path / "l"
+    once = f"import os\nif len(open({str(lives)!r}).readlines()) == 1: os.kill(os.getpid(), 9)\n{SLEEP}"
+    second = f"import time\nopen({str(lives)!r}, 'a')\nwhile len(open({str(lives)!r}).readlines()) < 2: time.sleep(.01)"
+    end = supervise(tmp_path, Stand("x", code=once, pids=str(lives)), Stand("last", code=second, pids=str(end_of_run), ends_run=True))
     assert end.restarts == {"x": 1} and not end.failure
 
 

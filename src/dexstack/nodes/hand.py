@@ -96,11 +96,11 @@ class HandNode(StackNode):
         self._has_feedback = False
 
     def work(self) -> None:
-        servo = self._servo
         sample = self._transport.read(PATIENCE)
         self._has_feedback = sample is not None
         if sample is None:
             return
+        servo = self._servo
         t = self.time = sample.t
         command = self._commands.take()
         if command is not None and servo.enabled:

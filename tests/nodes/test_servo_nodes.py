@@ -1,0 +1,242 @@
+"""The hand node and the simulator node, each alone with a test that plays its counterpart."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from array import array
+
+import numpy as np
+import pytest
+import rclpy
+from geometry_msgs.msg import PoseWithCovarianceStamped
+from harness import wait_until
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.lifecycle import TransitionCallbackReturn
+from rclpy.parameter import Parameter
+from rosgraph_msgs.msg import Clock
+from sensor_msgs.msg import JointState
+from std_srvs.srv import Trigger
+
+from dexstack.model.hand import load_hand
+from dexstack.nodes.hand import HandNode
+from dexstack.nodes.simulator import RESET_GAP, SimulatorNode
+from dexstack.nodes.wire import COMMAND, SENSOR, SERVO, read_pose, seconds, set_stamp
+
+HAND = load_hand("right")
+NAMES = list(HAND.joint_names)
+PUSH = np.clip(HAND.home + 0.2, HAND.lower, HAND.upper)
+
+
+def joint_state(t: float, **fields) -> JointState:
+    message = JointState(name=NAMES)
+    set_stamp(message.header.stamp, t)
+    for field, values in fields.items():
+        setattr(message, field, array("d", values))
+    return message
+
+
+class Pair:
+    """A node under test and its counterpart, both spun by a thread."""
+
+    def __init__(self, node) -> None:
+        self.node = node
+        self.peer = rclpy.create_node("peer")
+        self._executor = SingleThreadedExecutor()
+        self._executor.add_node(node)
+        self._executor.add_node(self.peer)
+        self._thread = threading.Thread(target=self._spin)
+        self._thread.start()
+
+    def _spin(self) -> None:
+        with contextlib.suppress(ExternalShutdownException):
+            self._executor.spin()
+
+    def activate(self) -> None:
+        assert self.node.autostart()
+
+    def call(self, service: str) -> Trigger.Response:
+        client = self.peer.create_client(Trigger, service)
+        assert client.wait_for_service(5.0)
+        future = client.call_async(Trigger.Request())
+        wait_until(future.done, 5, f"an answer from {service}")
+        return future.result()
+
+    def close(self) -> None:
+        self.node.stop_worker()
+        self._executor.shutdown()
+        self._thread.join()
+        rclpy.try_shutdown()
+
+
+@pytest.fixture
+def pair(domain):
+    pairs = []
+
+    def make(kind, **parameters):
+        rclpy.init(domain_id=domain)
+        node = kind()
+        for name, value in parameters.items():
+            assert node.set_parameters([Parameter(name, value=value)])[0].successful
+        pairs.append(Pair(node))
+        return pairs[-1]
+
+    yield make
+    for one in pairs:
+        one.close()
+
+
+# --- hand -------------------------------------------------------------------------------------------------------------------------
+
+
+class Bench:
+    """Plays a hand that stands still, and the controller."""
+
+    def __init__(self, pair: Pair) -> None:
+        self.feedback = pair.peer.create_publisher(JointState, "hand/feedback", SERVO)
+        self.command = pair.peer.create_publisher(JointState, "joint_command", COMMAND)
+        self.torques: list[JointState] = []
+        pair.peer.create_subscription(JointState, "hand/torque", self.torques.append, SERVO)
+        wait_until(lambda: self.feedback.get_subscription_count() and self.command.get_subscription_count(), 5, "the hand node")
+        self.t = 1.0
+
+    def tick(self) -> JointState:
+        """One feedback and the torque that answers it."""
+        self.t += 0.003
+        self.feedback.publish(joint_state(self.t, position=HAND.home))
+        wait_until(lambda: self.torques and abs(seconds(self.torques[-1].header.stamp) - self.t) < 1e-6, 2, "a torque")
+        return self.torques[-1]
+
+
+def test_hand_is_limp_until_commanded_and_ends_with_zero_torque(pair):
+    hand = pair(HandNode)
+    hand.activate()
+    bench = Bench(hand)
+    assert not any(bench.tick().effort)
+    bench.command.publish(joint_state(bench.t, position=PUSH))
+    wait_until(lambda: np.abs(bench.tick().effort).max() > 0.05, 5, "the hand to push")
+    assert np.all(np.abs(bench.tick().effort) <= HAND.effort + 1e-12)
+
+    assert hand.node.trigger_deactivate() == TransitionCallbackReturn.SUCCESS
+    wait_until(lambda: not any(bench.torques[-1].effort), 2, "zero torque after deactivation")
+    assert hand.node.trigger_activate() == TransitionCallbackReturn.SUCCESS
+    assert not any(bench.tick().effort), "a command from before the deactivation moved the hand"
+
+
+def test_stop_service_is_immediate_and_enable_needs_a_new_command(pair):
+    hand = pair(HandNode)
+    hand.activate()
+    bench = Bench(hand)
+    bench.tick()
+    bench.command.publish(joint_state(bench.t, position=PUSH))
+    wait_until(lambda: any(bench.tick().effort), 5, "the hand to push")
+    assert hand.call("hand/stop").success
+    wait_until(lambda: not any(bench.torques[-1].effort), 2, "zero torque without any further feedback")
+    bench.command.publish(joint_state(bench.t, position=PUSH))
+    for _ in range(10):
+        assert not any(bench.tick().effort)
+    assert hand.call("hand/enable").success
+    assert not any(bench.tick().effort)
+    bench.command.publish(joint_state(bench.t, position=PUSH))
+    wait_until(lambda: any(bench.tick().effort), 5, "the hand to push again")
+
+
+def test_new_gains_start_limp(pair):
+    hand = pair(HandNode)
+    hand.activate()
+    bench = Bench(hand)
+    bench.tick()
+    bench.command.publish(joint_state(bench.t, position=PUSH))
+    wait_until(lambda: any(bench.tick().effort), 5, "the hand to push")
+    assert hand.node.set_parameters([Parameter("kp", value=2.0)])[0].successful
+    assert not any(bench.tick().effort)
+    assert not hand.node.set_parameters([Parameter("hand", value="left")])[0].successful, "the hand cannot change while configured"
+
+
+def test_wrong_configuration_is_refused_in_one_sentence(pair, capfd):
+    hand = pair(HandNode, hand="middle")
+    assert not hand.node.autostart() and hand.node.exit_code == 2
+    assert "unknown hand 'middle'" in capfd.readouterr().err
+
+
+# --- simulator --------------------------------------------------------------------------------------------------------------------
+
+
+class Puppeteer:
+    """Plays the hand node: answers every feedback with ``torque`` after ``delay`` [s], or not at all when ``torque`` is None."""
+
+    def __init__(self, pair: Pair) -> None:
+        self.torque: list[float] | None = None
+        self.delay = 0.0
+        self.feedback: list[tuple[float, JointState]] = []
+        self.clock: list[float] = []
+        self.poses: list[PoseWithCovarianceStamped] = []
+        self._answer = pair.peer.create_publisher(JointState, "hand/torque", SERVO)
+        pair.peer.create_subscription(JointState, "hand/feedback", self._on_feedback, SENSOR)  # the newest only
+        pair.peer.create_subscription(Clock, "/clock", lambda m: self.clock.append(seconds(m.clock)), SENSOR)
+        pair.peer.create_subscription(PoseWithCovarianceStamped, "object_pose", self.poses.append, SENSOR)
+
+    def _on_feedback(self, message: JointState) -> None:
+        self.feedback.append((time.monotonic(), message))
+        if self.torque is not None:
+            time.sleep(self.delay)
+            self._answer.publish(joint_state(seconds(message.header.stamp), effort=self.torque))
+
+    def speed(self, wall: float) -> float:
+        """Simulated time per wall time over the coming ``wall`` [s]."""
+        before = len(self.feedback)
+        wait_until(lambda: len(self.feedback) > before + 1, 5, "feedback")
+        first = self.feedback[-1]
+        wait_until(lambda: self.feedback[-1][0] > first[0] + wall, wall + 5, "feedback")
+        last = self.feedback[-1]
+        return (seconds(last[1].header.stamp) - seconds(first[1].header.stamp)) / (last[0] - first[0])
+
+
+def test_simulator_runs_without_a_hand_and_waits_for_a_slow_one(pair):
+    simulator = pair(SimulatorNode)
+    hand = Puppeteer(simulator)
+    simulator.activate()
+    assert 0.7 < hand.speed(1.0) < 1.1, "nobody answers: nobody is waited for"
+    wait_until(lambda: hand.clock and hand.poses, 2, "clock and pose")
+
+    hand.delay, hand.torque = 0.012, [0.0] * 16
+    hand.speed(0.3)
+    assert hand.speed(1.0) < 0.5, "12 ms for each 3 ms period: the clock must slow down"
+    assert simulator.node._timeouts == 0
+
+    hand.delay, before = 0.0, np.array(hand.feedback[-1][1].position)
+    hand.torque = [0.0] * 12 + [0.0, 0.0, 0.3, 0.0]
+    wait_until(lambda: np.array(hand.feedback[-1][1].position)[14] > before[14] + 0.05, 5, "the thumb to give way to its torque")
+
+    hand.torque = None
+    wait_until(lambda: simulator.node._timeouts == 1, 2, "the simulator to miss the hand")
+    assert 0.7 < hand.speed(1.0) < 1.1
+    assert simulator.node._timeouts == 1
+
+
+def test_reset_leaps_in_time_and_repeats_the_start(pair):
+    simulator = pair(SimulatorNode, seed=5)
+    hand = Puppeteer(simulator)
+    simulator.activate()
+    wait_until(lambda: len(hand.poses) > 20, 10, "poses")
+    first = read_pose(hand.poses[0])
+    last = seconds(hand.feedback[-1][1].header.stamp)
+    assert simulator.call("simulator/reset").success
+    wait_until(lambda: seconds(hand.feedback[-1][1].header.stamp) > last + RESET_GAP, 5, "the leap")
+    leap = next(m for _, m in hand.feedback if seconds(m.header.stamp) > last + RESET_GAP)
+    np.testing.assert_array_equal(leap.position, HAND.home)
+    stamps = [seconds(m.header.stamp) for _, m in hand.feedback]
+    assert np.all(np.diff(stamps) > 0) and np.max(np.diff(stamps)) > RESET_GAP
+    again = wait_until(lambda: next((s for s in map(read_pose, hand.poses) if s.t > last + RESET_GAP), None), 5, "a pose")
+    np.testing.assert_allclose(again.pose, first.pose, atol=1e-3)
+
+
+def test_feedback_keeps_its_rate(pair):
+    simulator = pair(SimulatorNode)
+    hand = Puppeteer(simulator)
+    hand.torque = [0.0] * 16
+    simulator.activate()
+    wait_until(lambda: len(hand.feedback) > 400, 10, "feedback")
+    stamps = np.array([seconds(m.header.stamp) for _, m in hand.feedback])
+    assert np.mean(np.diff(stamps)) == pytest.approx(0.003, rel=0.02)
