@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import trimesh
 
 from dexstack.errors import ConfigError
-from dexstack.geometry.mesh import load_mesh
 from dexstack.model.description import data_dir, number_list, read_yaml
 from dexstack.model.urdf import check_inertia
+
+if TYPE_CHECKING:
+    import trimesh
 
 _START = ("position", "yaw", "noise_position", "noise_yaw")
 
@@ -58,9 +59,7 @@ class ObjectModel:
         Raises:
             ConfigError: the object's YAML has no start for it.
         """
-        if task not in self.starts:
-            raise ConfigError(f"the object '{self.name}' has no start pose for the task '{task}'; it has {', '.join(self.starts)}")
-        return self.starts[task]
+        return _start(self.name, self.starts, task)
 
 
 def object_names() -> tuple[str, ...]:
@@ -74,13 +73,9 @@ def load_object(name: str | Path) -> ObjectModel:
     Raises:
         ConfigError: an unknown name, a missing or malformed file, an unusable mesh, a mass or inertia no body has.
     """
-    if str(name) in object_names():
-        path = data_dir() / "objects" / str(name) / f"{name}.yaml"
-    elif Path(name).suffix in (".yaml", ".yml"):
-        path = Path(name)
-    else:
-        raise ConfigError(f"unknown object '{name}'; known: {', '.join(object_names())}, or the path of an object's YAML file")
-    document = read_yaml(path, ("name", "mesh", "mass", "friction", "start"), ("contact_dimension",))
+    from dexstack.geometry.mesh import load_mesh
+
+    path, document = _read(name)
     mass = float(number_list(path, "mass", [document["mass"]], 1)[0])
     if mass <= 0.0:
         raise ConfigError(f"{path}: 'mass' must be positive, got {mass:g} kg")
@@ -107,6 +102,33 @@ def load_object(name: str | Path) -> ObjectModel:
         contact_dimension=int(dimension),
         starts=_starts(path, document["start"]),
     )
+
+
+def load_start(name: str | Path, task: str) -> Start:
+    """Where ``task`` puts an object, without its mesh.
+
+    Raises:
+        ConfigError: an unknown name, a malformed file, or no start for this task.
+    """
+    path, document = _read(name)
+    return _start(str(document["name"]), _starts(path, document["start"]), task)
+
+
+def _read(name: str | Path) -> tuple[Path, dict[str, Any]]:
+    """Path and contents of an object's YAML."""
+    if str(name) in object_names():
+        path = data_dir() / "objects" / str(name) / f"{name}.yaml"
+    elif Path(name).suffix in (".yaml", ".yml"):
+        path = Path(name)
+    else:
+        raise ConfigError(f"unknown object '{name}'; known: {', '.join(object_names())}, or the path of an object's YAML file")
+    return path, read_yaml(path, ("name", "mesh", "mass", "friction", "start"), ("contact_dimension",))
+
+
+def _start(name: str, starts: dict[str, Start], task: str) -> Start:
+    if task not in starts:
+        raise ConfigError(f"the object '{name}' has no start pose for the task '{task}'; it has {', '.join(starts)}")
+    return starts[task]
 
 
 def _section(path: Path, document: dict[str, Any], key: str, entries: tuple[str, ...]) -> dict[str, float]:

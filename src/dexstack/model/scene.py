@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import mujoco
 import numpy as np
-from scipy.spatial.transform import Rotation
 
 from dexstack.model.hand import Body, HandModel
 from dexstack.model.objects import ObjectModel
@@ -57,7 +56,16 @@ _FACES = (  # outward axis and colour of the marker on each side of an object: o
 
 
 def _wxyz(R: np.ndarray) -> np.ndarray:
-    return Rotation.from_matrix(R).as_quat(scalar_first=True)
+    quat = np.empty(4)
+    mujoco.mju_mat2Quat(quat, np.ascontiguousarray(R, float).reshape(9))
+    return quat
+
+
+def _wxyz_from_z(axis: np.ndarray) -> np.ndarray:
+    """The shortest turn that takes the z axis to ``axis`` (3,)."""
+    quat = np.empty(4)
+    mujoco.mju_quatZ2Vec(quat, axis)
+    return quat
 
 
 def _set_inertia(body: mujoco.MjsBody, mass: float, com: np.ndarray, inertia: np.ndarray) -> None:
@@ -125,7 +133,7 @@ def _add_knuckle(frame: mujoco.MjsBody, body: Body) -> None:
         name=f"{body.name}/knuckle",
         type=mujoco.mjtGeom.mjGEOM_CYLINDER,
         size=(min(boxes[0].size), boxes[0].size[across], 0.0),
-        quat=_wxyz(Rotation.align_vectors([np.eye(3)[across]], [[0.0, 0.0, 1.0]])[0].as_matrix()),
+        quat=_wxyz_from_z(np.eye(3)[across]),
         rgba=_DARK,
         contype=0,
         conaffinity=0,

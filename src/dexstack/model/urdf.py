@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from scipy.spatial.transform import Rotation
 
 from dexstack.errors import ConfigError
 
@@ -120,7 +119,19 @@ def _numbers(where: str, element: ET.Element | None, attribute: str, default: st
 def _origin(where: str, parent: ET.Element) -> tuple[np.ndarray, np.ndarray]:
     origin = parent.find("origin")
     rpy = _numbers(where, origin, "rpy", "0 0 0", 3)
-    return Rotation.from_euler("xyz", rpy).as_matrix(), _numbers(where, origin, "xyz", "0 0 0", 3)
+    return _rotation(*rpy), _numbers(where, origin, "xyz", "0 0 0", 3)
+
+
+def _rotation(roll: float, pitch: float, yaw: float) -> np.ndarray:
+    """Rz(yaw) Ry(pitch) Rx(roll), (3, 3). Every node reads a URDF when it starts: importing scipy for this would cost it half a second."""
+    (cr, cp, cy), (sr, sp, sy) = np.cos([roll, pitch, yaw]), np.sin([roll, pitch, yaw])
+    return np.array(
+        [
+            [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr],
+            [sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr],
+            [-sp, cp * sr, cp * cr],
+        ]
+    )
 
 
 def _read_link(path: Path, element: ET.Element) -> Link:

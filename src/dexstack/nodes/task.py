@@ -27,7 +27,7 @@ from std_srvs.srv import Trigger
 
 from dexstack.config import param
 from dexstack.model.hand import load_hand
-from dexstack.model.objects import load_object
+from dexstack.model.objects import load_start
 from dexstack.nodes.common import OK, PATIENCE, WARN, StackNode, run_node
 from dexstack.nodes.wire import COMMAND, LATCHED, SENSOR, WORLD, JointReader, PoseSample, WaitSet, fill_pose, read_pose, set_stamp
 from dexstack.tasks.allegro import AllegroTask
@@ -60,7 +60,7 @@ class TaskNode(StackNode):
     def configure(self) -> None:
         p = self.params(TaskParams)
         hand = load_hand(p.hand)
-        self._task = AllegroTask(load_object(p.object).start("allegro"), p.goal_yaw)
+        self._task = AllegroTask(load_start(p.object, "allegro"), p.goal_yaw)
         self._poses = self.newest(PoseWithCovarianceStamped, "object_pose", SENSOR, read_pose)
         self._commands = self.newest(JointState, "joint_command", COMMAND, JointReader(hand.joint_names, "position"))
         self._wait = WaitSet(self, self._poses)
