@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import sys
 import time
 from dataclasses import replace
@@ -55,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     recording.unlink(missing_ok=True)
 
     live = sys.stdout.isatty() and not args.json
-    own = {"live": live, "launched": time.monotonic()}
+    own = {"live": live, "launched": _start_of_process()}
     nodes = [replace(n, parameters={**n.parameters, **own}) if n.ends_run else n for n in nodes]
     with graph_environment() as environment:
         note(f"starting {len(nodes)} nodes in ROS domain {environment['ROS_DOMAIN_ID']}; results in {results}")
@@ -71,6 +72,15 @@ def run(args: argparse.Namespace) -> int:
         note(end.failure)
         return USAGE_ERROR if end.unusable else 1
     return 0 if summary.get("reached") or end.stopped else 1
+
+
+def _start_of_process() -> float:
+    """When the user pressed enter, on the clock of time.monotonic() [s]."""
+    try:
+        ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+        return time.monotonic() - (time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK"))
+    except (OSError, AttributeError):
+        return time.monotonic()
 
 
 def _summary(recording: Path) -> dict[str, Any]:
