@@ -30,6 +30,8 @@ class Recording:
     detect_s: list[float] = field(default_factory=list)
     solve_s: list[float] = field(default_factory=list)
     """CPU time of detection and solve."""
+    latency: list[float] = field(default_factory=list)
+    """From the pose to the command that answers it."""
 
     def arrays(self) -> dict[str, np.ndarray]:
         return {name: np.asarray(getattr(self, name)) for name in self.__dataclass_fields__}
@@ -62,13 +64,14 @@ def run_trial(
     *,
     seconds: float,
     period: float,
-    latency: float,
+    latency: float | None,
     stop_when_reached: bool = True,
     command: Callable[[Any, np.ndarray, np.ndarray], np.ndarray] | None = None,
 ) -> Trial:
     """Run the task once.
 
-    Every ``period`` [s] the controller sees the state; its command reaches the servo ``latency`` [s] later, while the plant goes on.
+    Every ``period`` [s] the controller sees the state; its command reaches the servo ``latency`` [s] later, while the plant goes on;
+    without ``latency`` it is as late as its own computation was on the wall clock, and the trial is not repeatable.
     The servo runs at its own period on the plant's joint angles. ``rng`` draws the start pose: the trial is repeatable.
     """
     q0 = np.array(mpc.hand.pose(task.start.hand_pose), float)
@@ -88,17 +91,18 @@ def run_trial(
         if t >= replans * period - 1e-9:
             replans += 1
             pose, q = np.array(plant.pose_WO), np.array(plant.joint_position)
-            begin = time.process_time()
+            begin, wall = time.process_time(), time.perf_counter()
             contacts = detector.detect(pose, q)
             detected = time.process_time() - begin
             result = mpc.solve(pose, q, contacts, task.goal_WO, theta, weights)
             target = result.q_des if command is None else command(result, q, q_command)
+            late = time.perf_counter() - wall if latency is None else latency
             if result.status not in (SolveStatus.BAD_INPUT, SolveStatus.DIVERGED):
-                pending.append((t + latency, target))
+                pending.append((t + late, target))
             q_command = target
             for name, value in (
                 ("t", t), ("pose_WO", pose), ("q", q), ("q_des", target), ("status", int(result.status)),
-                ("contacts", int(contacts.active.sum())), ("detect_s", detected), ("solve_s", detected + result.cpu_s),
+                ("contacts", int(contacts.active.sum())), ("detect_s", detected), ("solve_s", detected + result.cpu_s), ("latency", late),
             ):  # fmt: skip
                 getattr(record, name).append(value)
             error = task.orientation_error(pose)

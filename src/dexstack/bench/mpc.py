@@ -1,0 +1,89 @@
+"""Time of contact detection and MPC solve on states of the running closed loop."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from dexstack.closed_loop import ClosedLoop, LoopSpec
+from dexstack.contact.contact import Contacts
+from dexstack.control.mpc import SolveStatus
+from dexstack.control.problem import FRICTION_DIRECTIONS
+from dexstack.tasks.allegro import AllegroTask
+
+SECONDS = 6.0
+"""Length of a trial that supplies states [s]: approach, turning and holding are all in it."""
+GOALS = (math.pi / 2, -math.pi / 2)
+
+
+@dataclass(frozen=True)
+class MpcTiming:
+    """Samples over M counted solves, seconds."""
+
+    detect_cpu: np.ndarray
+    solve_cpu: np.ndarray
+    detect_wall: np.ndarray
+    solve_wall: np.ndarray
+    contacts: np.ndarray
+    """(S,) active contacts of every timed state, counted or not."""
+    statuses: dict[str, int]
+    compile_s: float
+    horizon: int
+    variables: int
+    rows: int
+
+
+def time_mpc(spec: LoopSpec, *, solves: int, min_contacts: int, seed: int) -> MpcTiming:
+    """Time ``solves`` solves on states with at least ``min_contacts`` active contacts.
+
+    The states are those at which the controller planned, in their order, so that every solve starts from the plan of the one before as
+    it does in the loop; states with fewer contacts are solved too but not counted. Trials are added until there are enough.
+
+    Raises:
+        ConfigError: see :class:`~dexstack.closed_loop.ClosedLoop`.
+        RuntimeError: the loop makes no state with that many contacts.
+    """
+    loop = ClosedLoop(spec)
+    samples: list[tuple[float, float, float, float]] = []
+    contacts: list[int] = []
+    statuses: dict[str, int] = {}
+    trial = 0
+    while len(samples) < solves:
+        if trial >= 3 and not samples:
+            raise RuntimeError(f"no state of {trial} trials has {min_contacts} active contacts")
+        goal = GOALS[trial % len(GOALS)]
+        recording = loop.trial(goal, seed + trial, SECONDS).recording
+        trial += 1
+        goal_WO = AllegroTask(loop.start, goal).goal_WO
+        loop.mpc.reset()
+        for pose, q in zip(recording["pose_WO"], recording["q"], strict=True):
+            clocks = [_clocks()]
+            found: Contacts = loop.detector.detect(pose, q)
+            clocks.append(_clocks())
+            result = loop.mpc.solve(pose, q, found, goal_WO, loop.theta, loop.weights)
+            clocks.append(_clocks())
+            active = int(found.active.sum())
+            contacts.append(active)
+            if active >= min_contacts and len(samples) < solves:
+                (c0, w0), (c1, w1), (c2, w2) = clocks
+                samples.append((c1 - c0, c2 - c1, w1 - w0, w2 - w1))
+                name = SolveStatus(result.status).name
+                statuses[name] = statuses.get(name, 0) + 1
+    columns = np.array(samples).T
+    return MpcTiming(
+        *columns,
+        contacts=np.array(contacts),
+        statuses=statuses,
+        compile_s=loop.compile_s,
+        horizon=loop.mpc.params.horizon,
+        variables=loop.mpc.params.horizon * len(loop.hand.joint_names),
+        rows=loop.detector.params.capacity * FRICTION_DIRECTIONS,
+    )
+
+
+def _clocks() -> tuple[float, float]:
+    """Processor time of this process and wall time [s]."""
+    return time.process_time(), time.perf_counter()

@@ -1,0 +1,123 @@
+"""``dexstack bench``: measure the parts of the stack."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from dexstack.cli.output import add_json_argument, errors, note, publish, table, times
+from dexstack.errors import ConfigError
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    """Add ``bench`` and one subcommand per part."""
+    parser = subparsers.add_parser("bench", help="measure the parts against their peers", description=__doc__)
+    parts = parser.add_subparsers(dest="part", metavar="PART", required=True)
+    p = parts.add_parser(
+        "mpc",
+        help="time of an MPC solve",
+        description="Processor and wall time of contact detection and MPC solve, on one core, on states of the closed loop. "
+        "Exit code 0 only if the solve's processor time keeps both limits.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    p.add_argument("--object", default="cube", help="name of an object, or the path of an object's YAML")
+    p.add_argument("--hand", default="right", help="right, left, or the path of a hand's YAML")
+    p.add_argument("--model", help="time-stepping model of the planner (default: the parameter files')")
+    p.add_argument("--params", action="append", default=[], metavar="FILE", help="ROS 2 parameter file that wins over config/allegro.yaml")
+    p.add_argument("--solves", type=int, default=1000, metavar="N", help="solves that count")
+    p.add_argument("--min-contacts", type=int, default=8, metavar="N", help="a state counts from this many active contacts on")
+    p.add_argument("--p50", type=float, default=2e-3, metavar="S", help="largest median for exit code 0")
+    p.add_argument("--p99", type=float, default=3e-3, metavar="S", help="largest 99th percentile for exit code 0")
+    p.add_argument("--core", type=int, metavar="K", help="core to run on (default: the last one this process may use)")
+    p.add_argument("--seed", type=int, default=0, metavar="S", help="seed of the trials that supply the states")
+    add_json_argument(p)
+
+
+@contextmanager
+def one_core(core: int | None) -> Iterator[int]:
+    """Keep this process on one core; entered before JAX starts, so that its threads stay there too.
+
+    Raises:
+        ConfigError: the process may not use that core.
+    """
+    before = os.sched_getaffinity(0)
+    chosen = max(before) if core is None else core
+    if chosen not in before:
+        raise ConfigError(f"--core {chosen} is not one of the cores this process may use: {sorted(before)}")
+    os.sched_setaffinity(0, {chosen})
+    try:
+        yield chosen
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the measurement.
+
+    Returns:
+        0 when the limits were kept, otherwise 1.
+    """
+    if args.solves < 1 or args.seed < 0:
+        raise ConfigError("--solves must be at least 1 and --seed not negative")
+    with one_core(args.core) as core:
+        from dexstack.bench.mpc import time_mpc
+        from dexstack.closed_loop import LoopSpec
+
+        note(f"core {core}: compiling the controller, then {args.solves} solves on states of the closed loop")
+        overrides: tuple[tuple[str, Any], ...] = (("model", args.model),) if args.model else ()
+        spec = LoopSpec(args.object, args.hand, tuple(str(Path(f).absolute()) for f in args.params), overrides)
+        m = time_mpc(spec, solves=args.solves, min_contacts=args.min_contacts, seed=args.seed)
+
+    results: dict[str, Any] = {
+        "core": core,
+        "object": args.object,
+        "horizon": m.horizon,
+        "variables": m.variables,
+        "rows": m.rows,
+        "solve_s": times(m.solve_cpu),
+        "solve_wall_s": times(m.solve_wall),
+        "detect_s": times(m.detect_cpu),
+        "detect_wall_s": times(m.detect_wall),
+        "detect_and_solve_s": times(m.detect_cpu + m.solve_cpu),
+        "detect_and_solve_wall_s": times(m.detect_wall + m.solve_wall),
+        "compile_s": m.compile_s,
+        "contacts": {**errors(m.contacts), "min_counted": args.min_contacts, "counted": m.solve_cpu.size},
+        "statuses": m.statuses,
+        "limits_s": {"p50": args.p50, "p99": args.p99},
+    }
+    solve = results["solve_s"]
+    passed = solve["p50"] <= args.p50 and solve["p99"] <= args.p99
+    results["passed"] = passed
+
+    def row(name: str, key: str) -> list[Any]:
+        t = results[key]
+        return [name, *(f"{1e3 * t[k]:.2f}" for k in ("p50", "p99", "mean")), t["n"]]
+
+    rows = [
+        row("solve, processor", "solve_s"),
+        row("solve, wall", "solve_wall_s"),
+        row("detection, processor", "detect_s"),
+        row("detection and solve, processor", "detect_and_solve_s"),
+        row("detection and solve, wall", "detect_and_solve_wall_s"),
+    ]
+    c = results["contacts"]
+    publish(
+        args,
+        "bench mpc",
+        results,
+        table(
+            f"MPC, {args.object}, horizon {m.horizon}, {m.variables} variables, up to {m.rows} rows, core {core}",
+            ("ms", "p50", "p99", "mean", "n"),
+            rows,
+        ),
+        f"{c['n']} states, {c['counted']} counted (at least {args.min_contacts} active contacts; mean {c['mean']:.1f}, "
+        f"most {c['max']:.0f}); compiled in {m.compile_s:.1f} s; {', '.join(f'{n} {name}' for name, n in m.statuses.items())}",
+        f"solve p50 {1e3 * solve['p50']:.2f} ms (limit {1e3 * args.p50:g}), p99 {1e3 * solve['p99']:.2f} ms (limit {1e3 * args.p99:g}): "
+        + ("kept" if passed else "not kept"),
+        seed=args.seed,
+    )
+    return 0 if passed else 1

@@ -1,0 +1,132 @@
+"""Everything one process needs for closed-loop trials of the Allegro task, built from names and parameter files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from dexstack.config import make_params, param, read_parameter_file, share_dir
+from dexstack.contact.detector import ContactDetector, DetectorParams
+from dexstack.control.factory import PlannerParams, make_model, make_mpc
+from dexstack.control.mpc import MpcParams
+from dexstack.engines.mujoco import MujocoPlant, MujocoPlantParams
+from dexstack.hand.servo import ServoLaw, ServoParams
+from dexstack.model.gravity import GravityCompensation
+from dexstack.model.hand import HandModel, load_hand
+from dexstack.model.objects import ObjectModel, Start, load_object
+from dexstack.rollout import Trial, run_trial
+from dexstack.tasks.allegro import AllegroCost, AllegroTask, AllegroWeights
+
+P = TypeVar("P")
+
+BLOCKS: dict[type, str] = {
+    DetectorParams: "contact_detector",
+    MpcParams: "mpc",
+    PlannerParams: "mpc",
+    AllegroWeights: "mpc",
+    MujocoPlantParams: "simulator",
+    ServoParams: "hand",
+}
+"""Whose section of a parameter file holds a block: the node that runs the same code over ROS."""
+
+
+@dataclass(frozen=True)
+class LoopParams:
+    """Timing of the loop."""
+
+    pose_period: float = param(0.02, "time between two object poses, each answered by one plan [s]", 0.002, 1.0)
+    latency: float = param(0.01, "time from a pose to the command that answers it [s]", 0.0, 1.0)
+
+
+@dataclass(frozen=True)
+class LoopSpec:
+    """What to build; small and picklable, so that another process can build the same."""
+
+    object: str = "cube"
+    hand: str = "right"
+    files: tuple[str, ...] = ()
+    """Parameter files after ``config/allegro.yaml``, the last wins."""
+    overrides: tuple[tuple[str, Any], ...] = field(default=())
+    """Single parameters that win over all files."""
+
+
+class Parts(NamedTuple):
+    """What a spec names, read and checked."""
+
+    hand: HandModel
+    obj: ObjectModel
+    start: Start
+    params: dict[type, Any]
+    """One object of every parameter class in :data:`BLOCKS`, and of :class:`LoopParams`."""
+
+
+def read_parts(spec: LoopSpec) -> Parts:
+    """Read everything a spec names; quick, nothing is compiled.
+
+    Raises:
+        ConfigError: an unknown name, an unreadable file, a parameter out of its range.
+    """
+    params = read_blocks((share_dir() / "config" / "allegro.yaml", *spec.files), dict(spec.overrides))
+    make_model(params[PlannerParams])  # only to refuse an unknown name here
+    obj = load_object(spec.object)
+    return Parts(load_hand(spec.hand), obj, obj.start("allegro"), params)
+
+
+class ClosedLoop:
+    """Plant, servo, contact detector and compiled MPC of one hand and one object.
+
+    Raises:
+        ConfigError: see :func:`read_parts`.
+    """
+
+    def __init__(self, spec: LoopSpec) -> None:
+        self.hand, self.obj, self.start, self.params = read_parts(spec)
+        self.timing: LoopParams = self.params[LoopParams]
+        self.plant = MujocoPlant(self.hand, self.obj, self.params[MujocoPlantParams])
+        self.servo = ServoLaw(self.hand, self.params[ServoParams], GravityCompensation(self.hand))
+        self.detector = ContactDetector(self.hand, self.obj, self.params[DetectorParams])
+        self.mpc, self.theta = make_mpc(self.hand, self.obj, AllegroCost(), self.params[PlannerParams], self.params[MpcParams])
+        self.weights = self.params[AllegroWeights].arrays()
+        contacts = self.detector.detect(self.start.pose_WO, self.hand.home)
+        self.compile_s = self.mpc.warm_up(contacts, self.theta, self.weights)
+        """Time the MPC took to compile [s]."""
+
+    def trial(self, goal_yaw: float, seed: int, seconds: float, *, measured_latency: bool = False) -> Trial:
+        """One trial of ``seconds`` [s] towards ``goal_yaw`` [rad]; ``seed`` draws the start pose, as it does for ``dexstack up sim``.
+
+        With ``measured_latency`` every command is as late as its own computation was, and the trial is not repeatable.
+        """
+        return run_trial(
+            self.plant,
+            self.servo,
+            self.detector,
+            self.mpc,
+            self.theta,
+            self.weights,
+            AllegroTask(self.start, goal_yaw),
+            np.random.default_rng(seed),
+            seconds=seconds,
+            period=self.timing.pose_period,
+            latency=None if measured_latency else self.timing.latency,
+            stop_when_reached=False,
+        )
+
+
+def read_blocks(files: Sequence[str | Path], overrides: Mapping[str, Any]) -> dict[type, Any]:
+    """Every parameter block of the loop from ROS 2 parameter files; the last file wins, then ``overrides``.
+
+    Raises:
+        ConfigError: see :func:`dexstack.config.make_params`.
+    """
+
+    def block(cls: type[P], node: str) -> P:
+        values: dict[str, Any] = {}
+        for path in files:
+            values.update(read_parameter_file(path, node))
+        return make_params(cls, {**values, **overrides}, ignore_unknown=True)
+
+    return {cls: block(cls, node) for cls, node in {**BLOCKS, LoopParams: "simulator"}.items()}

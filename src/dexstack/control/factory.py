@@ -1,0 +1,79 @@
+"""The planner of one hand and one object from parameters: the only place that chooses the time-stepping model and its θ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dexstack.config import param
+from dexstack.control.models.base import StepModel
+from dexstack.control.models.dsdf import DsdfModel
+from dexstack.control.models.dual import DualModel
+from dexstack.control.mpc import Cost, Mpc, MpcParams
+from dexstack.control.problem import ModelParams, physical_params
+from dexstack.errors import ConfigError
+from dexstack.hand.servo import ServoParams
+
+if TYPE_CHECKING:
+    from dexstack.model.hand import HandModel
+    from dexstack.model.objects import ObjectModel
+
+
+@dataclass(frozen=True)
+class PlannerParams:
+    """Which time-stepping model plans, and the physics it assumes; all compiled in or fixed for a run."""
+
+    model: str = param("dual", "time-stepping model: dsdf (the paper's one step) or dual (accelerated dual)")
+    dual_steps: int = param(10, "model dual: gradient steps", 1, 1000)
+    dual_compliance: float = param(0.01, "model dual: compliance of a contact row relative to the row's own [-]", 1e-6, 1.0)
+    dsdf_sigma: float = param(120.0, "model dsdf: sharpness of the smooth maximum [1/√J]", 1.0, 1e5)
+    inertia_scale: float = param(
+        20.0, "the object's mass and inertia times this resist its motion: damps the quasi-dynamic fall [-]", 0.1, 1e4
+    )
+    planned_friction: float = param(0.8, "μ of every contact in the plan [-]", 0.0, 5.0)
+    kp: float = param(ServoParams.kp, "proportional gain of the joint servo [N·m/rad]", 0.01, 10.0)
+    kd: float = param(ServoParams.kd, "derivative gain of the joint servo, added to the joints' own damping [N·m·s/rad]", 0.0, 1.0)
+
+
+MODELS: dict[str, Callable[[PlannerParams], StepModel]] = {
+    "dsdf": lambda p: DsdfModel(),
+    "dual": lambda p: DualModel(p.dual_steps, p.dual_compliance),
+}
+"""Every time-stepping model by the name a parameter calls it."""
+
+
+def make_model(params: PlannerParams) -> StepModel:
+    """The chosen time-stepping model.
+
+    Raises:
+        ConfigError: no model has that name.
+    """
+    if params.model not in MODELS:
+        raise ConfigError(f"unknown time-stepping model '{params.model}'; known: {', '.join(MODELS)}")
+    return MODELS[params.model](params)
+
+
+def make_theta(hand: HandModel, obj: ObjectModel, params: PlannerParams, step: float) -> ModelParams:
+    """θ of a model with time step ``step`` [s]."""
+    return physical_params(
+        mass=obj.mass,
+        inertia=obj.inertia,
+        friction=params.planned_friction,
+        stiffness=np.full(len(hand.joint_names), params.kp),
+        damping=hand.damping + params.kd,
+        h=step,
+        inertia_scale=params.inertia_scale,
+        sigma=params.dsdf_sigma,
+    )
+
+
+def make_mpc(hand: HandModel, obj: ObjectModel, cost: Cost, planner: PlannerParams, mpc: MpcParams) -> tuple[Mpc, ModelParams]:
+    """The MPC and the θ it is called with.
+
+    Raises:
+        ConfigError: see :func:`make_model`.
+    """
+    return Mpc(hand, make_model(planner), cost, mpc), make_theta(hand, obj, planner, mpc.step)

@@ -1,0 +1,54 @@
+"""One picture of many trials: how the errors fell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from dexstack.errors import ConfigError
+
+COLOURS = ("#1f5fa8", "#d61e82", "#3a9d5d", "#c77700", "#6b4ea0", "#7a7a7a")
+
+
+def write_trials_plot(
+    path: Path, curves: Sequence[tuple[str, bool, np.ndarray, np.ndarray, np.ndarray]], tolerance: float, title: str
+) -> Path:
+    """Draw orientation and position error of every trial against time, as a PNG.
+
+    Args:
+        path: the file; its folder is made if it is missing.
+        curves: per trial a label (trials of one label share a colour), whether it succeeded (dashed if not), times (K,) [s],
+            orientation errors (K,) [rad] and position errors (K,) [m].
+        tolerance: orientation error that counts as reached [rad].
+        title: printed above.
+
+    Raises:
+        ConfigError: the file cannot be written.
+    """
+    figure = Figure(figsize=(8.0, 5.4), layout="constrained")
+    turn, shift = figure.subplots(2, 1, sharex=True)
+    turn.axhspan(0.0, tolerance, color="#3a9d5d", alpha=0.2, label=f"reached: below {tolerance:g} rad")
+    colours: dict[str, str] = {}
+    for label, succeeded, t, orientation, position in curves:
+        known = label in colours
+        colour = colours.setdefault(label, COLOURS[len(colours) % len(COLOURS)])
+        style = {"color": colour, "lw": 1.0, "alpha": 0.8, "ls": "-" if succeeded else "--"}
+        turn.plot(t, orientation, label=None if known else label, **style)
+        shift.plot(t, 1e3 * np.asarray(position), **style)
+    turn.set_title(title, fontsize="medium", loc="left")
+    turn.set_ylabel("3-D orientation\nerror [rad]")
+    turn.legend(loc="upper right", fontsize="small")
+    shift.set_ylabel("distance from the\ngoal position [mm]")
+    shift.set_xlabel("time [s]   (dashed: not reached)")
+    for ax in (turn, shift):
+        ax.grid(alpha=0.3)
+        ax.set_ylim(bottom=0.0)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, dpi=110)
+    except OSError as error:
+        raise ConfigError(f"cannot write {path}: {error.strerror}") from None
+    return path
