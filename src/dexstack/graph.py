@@ -114,7 +114,7 @@ SIM_ARGUMENTS = (
     Argument("plant", "mujoco", "physics engine", ("mujoco",)),
     Argument("perception", "truth", "where the object pose comes from", ("truth",)),
     Argument("goal_yaw", 90.0, "turn of the object from its nominal start [deg]", lo=-180.0, hi=180.0),
-    Argument("seconds", 30.0, "simulated time after which the run has failed [s]", lo=0.1, hi=1e5),
+    Argument("seconds", 15.0, "simulated time after which the run has failed [s]", lo=0.1, hi=1e5),
     Argument("seed", 0, "seed of the noise of the start pose", lo=0, hi=2**31 - 1),
     Argument("real_time_factor", 1.0, "simulated seconds per second", lo=0.01, hi=100.0),
     Argument("namespace", "", "namespace of all nodes and topics"),

@@ -12,6 +12,7 @@ from dexstack.config import param
 from dexstack.control.models.base import StepModel
 from dexstack.control.models.dsdf import DsdfModel
 from dexstack.control.models.dual import DualModel
+from dexstack.control.models.implicit import ImplicitModel
 from dexstack.control.mpc import Cost, Mpc, MpcParams
 from dexstack.control.problem import ModelParams, physical_params
 from dexstack.errors import ConfigError
@@ -26,7 +27,10 @@ if TYPE_CHECKING:
 class PlannerParams:
     """Which time-stepping model plans, and the physics it assumes; all compiled in or fixed for a run."""
 
-    model: str = param("dual", "time-stepping model: dsdf (the paper's one step) or dual (accelerated dual)")
+    model: str = param("implicit", "time-stepping model: implicit (compliant contact), dual (accelerated dual) or dsdf (the paper's one step)")
+    implicit_steps: int = param(2, "model implicit: Newton steps", 1, 100)
+    implicit_stiffness: float = param(1000.0, "model implicit: stiffness of a contact row [N/m]", 1.0, 1e6)
+    implicit_smoothing: float = param(0.001, "model implicit: distance over which a contact's force sets in [m]", 1e-5, 0.1)
     dual_steps: int = param(10, "model dual: gradient steps", 1, 1000)
     dual_compliance: float = param(0.01, "model dual: compliance of a contact row relative to the row's own [-]", 1e-6, 1.0)
     dsdf_sigma: float = param(120.0, "model dsdf: sharpness of the smooth maximum [1/√J]", 1.0, 1e5)
@@ -39,6 +43,7 @@ class PlannerParams:
 
 
 MODELS: dict[str, Callable[[PlannerParams], StepModel]] = {
+    "implicit": lambda p: ImplicitModel(p.implicit_steps, p.implicit_stiffness, p.implicit_smoothing),
     "dsdf": lambda p: DsdfModel(),
     "dual": lambda p: DualModel(p.dual_steps, p.dual_compliance),
 }

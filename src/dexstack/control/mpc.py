@@ -30,7 +30,7 @@ class MpcParams:
 
     horizon: int = param(4, "T, predicted steps", 1, 20)
     step: float = param(0.1, "h, length of a predicted step [s]", 0.005, 0.5)
-    iterations: int = param(3, "Gauss–Newton iterations of one solve", 1, 50)
+    iterations: int = param(2, "Gauss–Newton iterations of one solve", 1, 50)
 
     u_max: float = param(0.2, "largest commanded joint displacement per step [rad]", 0.0, 1.0)
     effort_weight: float = param(0.1, "ω_u, weight of the commanded displacement [1/rad²]", 0.0, 1e6)

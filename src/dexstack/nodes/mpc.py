@@ -22,9 +22,8 @@ from visualization_msgs.msg import Marker, MarkerArray
 from dexstack.compilation import use_compilation_cache
 from dexstack.config import param
 from dexstack.contact.contact import Contacts, empty_contacts
-from dexstack.control.models.dual import DualModel
-from dexstack.control.mpc import Mpc, MpcParams, SolveStatus
-from dexstack.control.problem import physical_params
+from dexstack.control.factory import PlannerParams, make_mpc
+from dexstack.control.mpc import MpcParams, SolveStatus
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 from dexstack.nodes.common import OK, PATIENCE, WARN, StackNode, run_node
@@ -67,7 +66,7 @@ class MpcNode(StackNode):
     LIVE = frozenset({"input_timeout", "prediction_every", *(f.name for f in fields(AllegroWeights))})
 
     def __init__(self) -> None:
-        super().__init__("mpc", MpcNodeParams, MpcParams, AllegroWeights)
+        super().__init__("mpc", MpcNodeParams, PlannerParams, MpcParams, AllegroWeights)
 
     def configure(self) -> None:
         use_compilation_cache()
@@ -86,9 +85,7 @@ class MpcNode(StackNode):
         self._to_times = self.create_publisher(Float64MultiArray, "mpc/solve_times", REPORTS)
 
     def _build(self, hand, obj) -> None:
-        mp = self.params(MpcParams)
-        self._mpc = Mpc(hand, DualModel(), AllegroCost(), mp)
-        self._theta = physical_params(obj.mass, obj.inertia, 0.5, np.full(16, 1.0), hand.damping, mp.step, 10.0, 100.0)
+        self._mpc, self._theta = make_mpc(hand, obj, AllegroCost(), self.params(PlannerParams), self.params(MpcParams))
         self._weights = self.params(AllegroWeights).arrays()
         self._mpc.warm_up(empty_contacts(self.params(MpcNodeParams).capacity), self._theta, self._weights)
 

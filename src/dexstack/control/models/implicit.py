@@ -60,8 +60,8 @@ class _Context(NamedTuple):
 class ImplicitModel(StepModel):
     """Newton's method on the smoothed step problem, a fixed number of steps, started from the last solution."""
 
-    def __init__(self, fingers: int, steps: int = 2, stiffness: float = 1000.0, smoothing: float = 0.001) -> None:
-        """``fingers`` equal chains of joints in joint order; ``stiffness`` k of a row [N/m]; ``smoothing`` ε [m]."""
+    def __init__(self, steps: int = 2, stiffness: float = 1000.0, smoothing: float = 0.001, fingers: int = 4) -> None:
+        """``steps`` Newton steps; ``stiffness`` k of a row [N/m]; ``smoothing`` ε [m]; ``fingers`` equal chains, in joint order."""
         self.fingers = fingers
         self.steps = steps
         self.stiffness = stiffness
