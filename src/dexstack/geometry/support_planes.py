@@ -14,6 +14,9 @@ FACE_ANGLE = np.deg2rad(2.0)
 REACH = 0.02
 """Distance from the object up to which the planes are made metric [m]; the contact margin of the detector."""
 
+NEAR = 0.002
+"""Distance from the object below which bodies touch for all a planner cares [m]."""
+
 
 @dataclass(frozen=True)
 class SupportPlanes:
@@ -29,7 +32,10 @@ class SupportPlanes:
     offset: np.ndarray
     """(K,) b_i = −max over the hull of n_i · x [m]."""
     distance_error: float
-    """Largest shortfall of the plane distance against the Euclidean one, over points up to REACH outside the hull [m]."""
+    """Largest shortfall of the plane distance against the Euclidean one, over a dense sample of points up to REACH outside the hull [m];
+    it is largest off the corners, where few planes serve a wide range of directions."""
+    contact_error: float
+    """The same up to NEAR outside the hull, where contacts are made [m]."""
     hull_error: float
     """How far the planes' intersection reaches beyond a face of the hull [m] (0 when every face has its plane)."""
     concavity: float
@@ -62,13 +68,27 @@ def _edge_normals(hull: trimesh.Trimesh) -> np.ndarray:
     return normals / np.linalg.norm(normals, axis=1, keepdims=True)
 
 
-def hull_distance(hull: trimesh.Trimesh, points: np.ndarray) -> np.ndarray:
-    """Euclidean distance of points (n, 3) *outside* a convex hull to it (n,) [m]; every triangle is tried."""
-    best = np.full(len(points), np.inf)
-    for triangle in np.asarray(hull.triangles):
-        nearest = trimesh.triangles.closest_point(np.broadcast_to(triangle, (len(points), 3, 3)), points)
-        best = np.minimum(best, np.linalg.norm(points - nearest, axis=1))
-    return best
+def normal_cones(hull: trimesh.Trimesh) -> tuple[np.ndarray, np.ndarray]:
+    """Samples of a convex surface with its normals: points p (n, 3) and unit n (n, 3) such that p + r n is r away from the hull.
+
+    Every face with its normal, points along every edge with the normals between its faces, every corner with those between its edges.
+    """
+    normals, corners = np.asarray(hull.face_normals), np.asarray(hull.vertices)
+    weights = np.array([(i, j, 6 - i - j) for i in range(1, 5) for j in range(1, 6 - i)]) / 6
+    faces = np.einsum("fvi,sv->fsi", hull.triangles, weights)
+    pairs = normals[hull.face_adjacency]
+    arcs = np.einsum("epi,sp->esi", pairs, [[1 - s, s] for s in np.linspace(0, 1, 9)])
+    ends = corners[hull.face_adjacency_edges]
+    along = np.einsum("epi,sp->esi", ends, [[1 - s, s] for s in (0.1, 0.3, 0.5, 0.7, 0.9)])
+    directions = fibonacci_directions(6000)
+    points = [
+        faces.reshape(-1, 3),
+        np.repeat(along, arcs.shape[1], axis=1).reshape(-1, 3),
+        corners[np.argmax(directions @ corners.T, axis=1)],
+    ]
+    outward = [np.repeat(normals, faces.shape[1], axis=0), np.tile(arcs, (1, along.shape[1], 1)).reshape(-1, 3), directions]
+    n = np.concatenate(outward)
+    return np.concatenate(points), n / np.linalg.norm(n, axis=1, keepdims=True)
 
 
 def support_planes(mesh: trimesh.Trimesh, num_planes: int = 128) -> SupportPlanes:
@@ -81,34 +101,37 @@ def support_planes(mesh: trimesh.Trimesh, num_planes: int = 128) -> SupportPlane
     chosen = _distinct(np.asarray(hull.face_normals, float), np.asarray(hull.area_faces))[: num_planes // 2]
     candidates = np.vstack([_edge_normals(hull), fibonacci_directions(400)])
 
+    surface, outward = normal_cones(hull)
     rng = np.random.default_rng(0)
-    low, high = vertices.min(axis=0) - REACH, vertices.max(axis=0) + REACH
-    points = rng.uniform(low, high, (4000, 3))
-    face_n, face_b = np.asarray(hull.face_normals), np.einsum("fi,fi->f", hull.face_normals, hull.triangles[:, 0])
-    points = points[np.max(points @ face_n.T - face_b, axis=1) > 0]
-    distance = hull_distance(hull, points)
-    points, distance = points[distance < REACH][:1000], distance[distance < REACH][:1000]
+    sample = rng.choice(len(surface), min(len(surface), 3000), replace=False)
+    distance = rng.uniform(0, REACH, len(sample))
+    points = surface[sample] + distance[:, None] * outward[sample]
 
     def plane_values(nhat: np.ndarray) -> np.ndarray:
         return nhat @ points.T - np.max(nhat @ vertices.T, axis=1)[:, None]
 
     best, offered = np.max(plane_values(chosen), axis=0), plane_values(candidates)
     while len(chosen) < num_planes:
-        shortfall = np.sum((distance - np.maximum(best, offered)) ** 2, axis=1)
-        k = int(np.argmin(shortfall))
+        k = int(np.argmin(np.sum((distance - np.maximum(best, offered)) ** 2, axis=1)))
         chosen = np.vstack([chosen, candidates[k]])
         best = np.maximum(best, offered[k])
 
     offset = -np.max(chosen @ vertices.T, axis=1)
+
+    def shortfall(reach: float) -> float:  # it grows along every normal, so it is largest at the end
+        return float(reach - np.min(np.max((surface + reach * outward) @ chosen.T + offset, axis=1)))
+
+    face_n, face_b = np.asarray(hull.face_normals), np.einsum("fi,fi->f", hull.face_normals, hull.triangles[:, 0])
     corners = HalfspaceIntersection(np.column_stack([chosen, offset]), np.mean(vertices, axis=0)).intersections
-    surface, _ = trimesh.sample.sample_surface(hull, 4000, seed=0)
+    skin, _ = trimesh.sample.sample_surface(hull, 4000, seed=0)
     samples, _ = trimesh.sample.sample_surface(mesh, 40000, seed=0)
-    gap, _ = cKDTree(np.vstack([samples, mesh.vertices])).query(surface)
+    gap, _ = cKDTree(np.vstack([samples, mesh.vertices])).query(skin)
     spacing = np.sqrt(mesh.area / 40000)  # a hull point on the mesh still is about one sample spacing from its nearest sample
     return SupportPlanes(
         nhat_B=chosen,
         offset=offset,
-        distance_error=float(np.max(distance - best)),
+        distance_error=shortfall(REACH),
+        contact_error=shortfall(NEAR),
         hull_error=float(max(np.max(corners @ face_n.T - face_b), 0.0)),
         concavity=float(max(np.max(gap) - 3 * spacing, 0.0)),
     )
