@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 
+from launch import LaunchContext, LaunchDescription
 from launch.actions import DeclareLaunchArgument, OpaqueFunction, Shutdown
 from launch_ros.actions import Node
 
 from dexstack.graph import MODES, NodeDescription
-from launch import LaunchContext, LaunchDescription
 
 
 def launch_description(mode: str) -> LaunchDescription:

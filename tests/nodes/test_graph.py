@@ -21,9 +21,12 @@ SIM = MODES["sim"]
 
 def declared(module: str) -> set[str]:
     """Parameters a node declares: the fields of the parameter blocks its module names."""
-    found = importlib.import_module(module)
-    blocks = [x for x in vars(found).values() if dataclasses.is_dataclass(x) and isinstance(x, type)]
-    return {f.name for block in blocks for f in dataclasses.fields(block) if "doc" in f.metadata}
+    return {f.name for block in parameter_blocks(module) for f in dataclasses.fields(block)}
+
+
+def parameter_blocks(module: str) -> list[type]:
+    found = [x for x in vars(importlib.import_module(module)).values() if dataclasses.is_dataclass(x) and isinstance(x, type)]
+    return [block for block in found if all("doc" in f.metadata for f in dataclasses.fields(block))]
 
 
 def test_every_argument_is_described_and_has_a_valid_default():
@@ -73,6 +76,15 @@ def test_parameter_files_name_only_parameters_some_node_declares():
     for path in (share_dir() / "config").glob("*.yaml"):
         for key in ["", *(n.name for n in SIM.describe({}))]:
             assert set(read_parameter_file(path, key)) <= everything, path
+
+
+def test_parameter_files_have_the_types_ros_insists_on():
+    """A whole number for a decimal parameter is fine for Python and refused by ROS."""
+    blocks = {x for n in SIM.describe({}) for x in parameter_blocks(n.module)}
+    defaults = {f.name: f.default for block in blocks for f in dataclasses.fields(block)}
+    for path in (share_dir() / "config").glob("*.yaml"):
+        for name, value in read_parameter_file(path, "").items():
+            assert type(value) is (list if isinstance(defaults[name], tuple) else type(defaults[name])), (path.name, name)
 
 
 def test_nodes_that_need_no_jax_do_not_import_it():

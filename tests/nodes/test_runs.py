@@ -57,10 +57,9 @@ def test_two_graphs_do_not_disturb_each_other(tmp_path, domain):
         t = probes[1].states[-1]["t"]
         wait_until(lambda: probes[1].states[-1]["t"] > t + 0.5, 20, "the other graph to go on")
         assert all(alive(pid) for pid in nodes[1].values()) and not any(alive(pid) for pid in nodes[0].values())
-        assert runs[1].interrupt() == 0
-        assert not any(alive(pid) for pid in nodes[1].values())
-        for run in runs:
-            assert json.loads(run.out)["results"]["restarts"] == {}
+        assert json.loads(runs[0].out)["results"]["restarts"] == {}
+        runs[1].process.kill()  # even so, no node is left behind
+        wait_until(lambda: not any(alive(pid) for pid in nodes[1].values()), 10, "the nodes of a killed supervisor to end")
     finally:
         for probe in probes:
             probe.close()

@@ -91,9 +91,9 @@ def _summary(recording: Path) -> dict[str, Any]:
         return {"reached": False}
     with np.load(recording) as data:
         summary = json.loads(str(data["summary"]))
-        solves, t = data["solve_s"], data["t"]
-    rate = len(solves) / t[-1] if len(t) and t[-1] > 0 else None
-    return {**summary, "rate_hz": rate, "solve_s": times(solves)}
+        t, cpu, wall = data["solve_t"], data["solve_s"], data["solve_wall_s"]
+    rate = (len(t) - 1) / (t[-1] - t[0]) if len(t) > 1 else None
+    return {**summary, "rate_hz": rate, "solve_s": times(cpu), "solve_wall_s": times(wall)}
 
 
 def _report(results: Path, recording: Path, *, hand: str, obj: str) -> None:

@@ -10,7 +10,6 @@ a crash comes back; without it a lifecycle manager does so.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import faulthandler
 import gc
@@ -102,7 +101,7 @@ class StackNode(LifecycleNode):
         """
 
     def begin(self) -> None:
-        """Called in the worker before the first :meth:`work`: forget what an earlier activation left."""
+        """Called before the worker starts: forget what an earlier activation left."""
 
     def work(self) -> None:
         """One turn of the worker; waits for messages for at most :data:`PATIENCE`."""
@@ -199,6 +198,9 @@ class StackNode(LifecycleNode):
         return self._transition(self.configure)
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        result = self._transition(self.begin)
+        if result != TransitionCallbackReturn.SUCCESS:
+            return result
         self._stop.clear()
         self._worker = threading.Thread(target=self._run_worker, name="worker")
         self._worker.start()
@@ -238,7 +240,6 @@ class StackNode(LifecycleNode):
 
     def _run_worker(self) -> None:
         try:
-            self.begin()
             while not self._stop.is_set():
                 while not self._errands.empty():
                     action, done = self._errands.get()
@@ -334,7 +335,7 @@ def run_node(make: Callable[[], StackNode]) -> int:
         node = make()
         executor = SingleThreadedExecutor()
         executor.add_node(node)
-        spinner = threading.Thread(target=_spin, args=(executor,), name="executor")
+        spinner = threading.Thread(target=_spin, args=(executor, node), name="executor")
         spinner.start()
         if node.get_parameter("autostart").value:
             if node.autostart():
@@ -363,9 +364,14 @@ def run_node(make: Callable[[], StackNode]) -> int:
             node.destroy_node()
 
 
-def _spin(executor: SingleThreadedExecutor) -> None:
-    with contextlib.suppress(ExternalShutdownException):
+def _spin(executor: SingleThreadedExecutor, node: StackNode) -> None:
+    try:
         executor.spin()
+    except ExternalShutdownException:
+        pass
+    except Exception:
+        node.get_logger().fatal(traceback.format_exc())
+        node.end(EXIT_FAILED)
 
 
 __all__ = ["ERROR", "OK", "PATIENCE", "WARN", "BadMessage", "NodeParams", "StackNode", "run_node"]

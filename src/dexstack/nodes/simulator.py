@@ -167,6 +167,7 @@ class SimulatorNode(StackNode):
         self._place()
         self._next_clock = self._next_pose = self._now()
         self._wall_zero -= RESET_GAP / self._paced_factor
+        self._mark = (self._mark[0] + RESET_GAP, self._mark[1])
 
 
 def main() -> int:
