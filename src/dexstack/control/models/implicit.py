@@ -25,23 +25,30 @@ from dexstack.control.models.base import Sensitivity, StepModel
 from dexstack.control.problem import FRICTION_DIRECTIONS, OBJECT_DOF, ModelParams, StepProblem
 
 
-def small_inverse(A: Float[Array, "*B m m"]) -> Float[Array, "*B m m"]:
-    """Inverse of small symmetric positive definite matrices, unrolled over their entries so that it compiles to one loop over the batch.
+def _product(A: Array, B: Array) -> Array:
+    """A B of small matrices as a fused multiply and sum: a library call per product would cost more than the arithmetic."""
+    return jnp.sum(A[..., :, :, None] * B[..., None, :, :], axis=-2)
 
-    Gauss–Jordan without pivoting, which is stable for positive definite matrices.
-    """
+
+def small_inverse(A: Float[Array, "*B m m"]) -> Float[Array, "*B m m"]:
+    """Inverse of small symmetric positive definite matrices by halves (Schur complement), closed form up to 3 × 3."""
     m = A.shape[-1]
-    a = [[A[..., i, j] for j in range(m)] for i in range(m)]
-    for k in range(m):
-        pivot = 1.0 / a[k][k]
-        row = [a[k][j] * pivot for j in range(m)]
-        row[k] = pivot
-        for i in range(m):
-            if i != k:
-                factor = a[i][k]
-                a[i] = [(-factor * pivot if j == k else a[i][j] - factor * row[j]) for j in range(m)]
-        a[k] = row
-    return jnp.stack([jnp.stack(r, axis=-1) for r in a], axis=-2)
+    if m == 1:
+        return 1.0 / A
+    if m == 2:
+        adjugate = jnp.stack([A[..., 1, 1], -A[..., 0, 1], -A[..., 1, 0], A[..., 0, 0]], axis=-1).reshape(A.shape)
+        return adjugate / (A[..., 0, 0] * A[..., 1, 1] - A[..., 0, 1] * A[..., 1, 0])[..., None, None]
+    if m == 3:
+        a, b, c = A[..., 0, :], A[..., 1, :], A[..., 2, :]
+        adjugate = jnp.stack([jnp.cross(b, c), jnp.cross(c, a), jnp.cross(a, b)], axis=-1)
+        return adjugate / jnp.sum(a * adjugate[..., :, 0], axis=-1)[..., None, None]
+    h = m // 2
+    P, Q = small_inverse(A[..., :h, :h]), A[..., :h, h:]
+    X = _product(P, Q)
+    S = small_inverse(A[..., h:, h:] - _product(jnp.swapaxes(Q, -1, -2), X))
+    Y = -_product(X, S)
+    upper = jnp.concatenate([P - _product(Y, jnp.swapaxes(X, -1, -2)), Y], axis=-1)
+    return jnp.concatenate([upper, jnp.concatenate([jnp.swapaxes(Y, -1, -2), S], axis=-1)], axis=-2)
 
 
 class _Blocks(NamedTuple):
