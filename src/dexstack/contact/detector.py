@@ -14,7 +14,7 @@ from dexstack.contact.contact import Contacts
 from dexstack.contact.csdf import distance_and_normal
 from dexstack.contact.query_points import hand_query_points
 from dexstack.geometry.support_planes import support_planes
-from dexstack.model.kinematics import KinematicTree
+from dexstack.model.kinematics import KinematicTree, quaternion_matrix
 
 if TYPE_CHECKING:
     from dexstack.model.hand import HandModel
@@ -130,18 +130,6 @@ class ContactDetector:
             link=jnp.zeros(PALM_SLOTS, jnp.int32),
             active=(distance[slot] < self.params.margin) & ~duplicate,
         )
-
-
-def quaternion_matrix(quat: jax.Array) -> jax.Array:
-    """Rotation matrix (3, 3) of a quaternion wxyz of any length; NaN only for NaN."""
-    w, x, y, z = quat / jnp.sqrt(jnp.maximum(jnp.sum(quat * quat), 1e-20))
-    return jnp.array(
-        [
-            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
-        ]
-    )
 
 
 def _octant_directions() -> np.ndarray:

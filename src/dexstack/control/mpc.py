@@ -1,4 +1,4 @@
-"""ContactSDF-MPC [22]: box-constrained single shooting on a frozen contact set, projected Gauss–Newton with a fixed number of iterations."""
+"""ContactSDF-MPC [22]: box-constrained single shooting on a frozen contact set, by a fixed number of projected Gauss–Newton iterations."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class _Trajectory(NamedTuple):
     dual: Float[Array, "T D"]
 
 
-DAMPING = (1.0, 30.0)
+DAMPINGS = (1.0, 30.0)
 """Levenberg dampings tried in parallel, as multiples of the parameter: near the box and at kinks a shorter Newton step is no substitute."""
 
 
@@ -297,7 +297,7 @@ class Mpc:
                 factor = jax.scipy.linalg.cho_factor(H + jnp.diag(diagonal), lower=True)
                 return jax.scipy.linalg.cho_solve(factor, -g * inside).reshape(U.shape)
 
-            return jax.vmap(solve)(tunable.damping * jnp.asarray(DAMPING, u.dtype))
+            return jax.vmap(solve)(tunable.damping * jnp.asarray(DAMPINGS, u.dtype))
 
         def iterate(_: int, carry: tuple[Array, _Trajectory, Array, Array]) -> tuple[Array, _Trajectory, Array, Array]:
             U, trajectory, cost, _improved = carry

@@ -11,8 +11,7 @@ from jax import Array
 from jaxtyping import Float
 
 from dexstack.contact.contact import Contacts
-from dexstack.contact.detector import quaternion_matrix
-from dexstack.model.kinematics import BodyPoses, KinematicTree
+from dexstack.model.kinematics import BodyPoses, KinematicTree, quaternion_matrix
 
 OBJECT_DOF = 6
 FRICTION_DIRECTIONS = 4
@@ -103,12 +102,21 @@ def integrate_quaternion(quat: Float[Array, "4"], rotation_B: Float[Array, "3"])
     w = jnp.where(half_square < 1e-12, 1.0 - half_square / 2, jnp.cos(half))
     x, y, z = rotation_B / 2 * jnp.where(half_square < 1e-12, 1.0, jnp.sin(half) / half)
     a, b, c, d = quat
-    out = jnp.stack([a * w - b * x - c * y - d * z, a * x + b * w + c * z - d * y, a * y - b * z + c * w + d * x, a * z + b * y - c * x + d * w])
+    out = jnp.stack(
+        [a * w - b * x - c * y - d * z, a * x + b * w + c * z - d * y, a * y - b * z + c * w + d * x, a * z + b * y - c * x + d * w]
+    )
     return out * jax.lax.rsqrt(jnp.sum(out * out))
 
 
 def physical_params(
-    mass: float, inertia: np.ndarray, friction: float, stiffness: np.ndarray, damping: np.ndarray, h: float, inertia_scale: float, sigma: float
+    mass: float,
+    inertia: np.ndarray,
+    friction: float,
+    stiffness: np.ndarray,
+    damping: np.ndarray,
+    h: float,
+    inertia_scale: float,
+    sigma: float,
 ) -> ModelParams:
     """θ from physical quantities: the object's inertia times ``inertia_scale`` (which damps the quasi-dynamic fall), lag from k and d."""
     stiffness, damping = np.asarray(stiffness, float), np.asarray(damping, float)

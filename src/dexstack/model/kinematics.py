@@ -25,6 +25,18 @@ def rotation_from_quaternion(quat: np.ndarray) -> np.ndarray:
     )
 
 
+def quaternion_matrix(quat: Float[Array, "4"]) -> Float[Array, "3 3"]:
+    """Rotation matrix (3, 3) of a quaternion wxyz of any length; NaN only for NaN."""
+    w, x, y, z = quat / jnp.sqrt(jnp.maximum(jnp.sum(quat * quat), 1e-20))
+    return jnp.array(
+        [
+            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+        ]
+    )
+
+
 class BodyPoses(NamedTuple):
     """Poses of the bodies B (palm first) and of the joint axes in the world frame."""
 

@@ -9,7 +9,9 @@ def quaternion_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Hamilton product a ⊗ b."""
     w, x, y, z = a
     p, q, r, s = b
-    return np.array([w * p - x * q - y * r - z * s, w * q + x * p + y * s - z * r, w * r - x * s + y * p + z * q, w * s + x * r - y * q + z * p])
+    return np.array(
+        [w * p - x * q - y * r - z * s, w * q + x * p + y * s - z * r, w * r - x * s + y * p + z * q, w * s + x * r - y * q + z * p]
+    )
 
 
 def yaw_quaternion(yaw: float) -> np.ndarray:
