@@ -55,8 +55,7 @@ class ContactDetector:
         padded = np.array([np.resize(i, most) if len(i) else np.zeros(most, int) for i in links])
         valid = np.array([np.arange(most) < len(i) for i in links])
         self._finger = (query.p_BQ[padded], np.where(valid, query.radius[padded], -1.0))
-        palm_shapes = [s for s in hand.bodies[0].shapes if s.kind == "box"]
-        self._palm_box = max(palm_shapes, key=lambda s: np.prod(s.size))
+        self._palm_boxes = [shape for shape in hand.bodies[0].shapes if shape.kind == "box"]
         hull = np.asarray(obj.mesh.convex_hull.vertices, float)
         spread = hull[np.unique(np.argmax(_octant_directions() @ hull.T, axis=1))]
         self._footprint_B = 0.9 * np.vstack([spread, np.zeros(3)])
@@ -102,18 +101,22 @@ class ContactDetector:
         return Contacts(*(jnp.concatenate(pair) for pair in zip(palm, finger, strict=True)))
 
     def _palm(self, poses: object, R_WO: jax.Array, p_WO: jax.Array, query: object) -> Contacts:
-        """Palm contacts: the object's extreme points, drawn in by a tenth and brought to the palm's upper face, are the queries."""
+        """Palm contacts: the object's extreme points, drawn in by a tenth and brought to the palm's nearest upper face, are queried."""
         const = lambda a: jnp.asarray(a, p_WO.dtype)  # noqa: E731
-        box = self._palm_box
-        R_WS = poses.R_WB[0] @ const(box.R)
-        p_WS = poses.p_WB[0] + poses.R_WB[0] @ const(box.p)
-        half = const(box.size)
-        p_S = ((p_WO + const(self._footprint_B) @ R_WO.T) - p_WS) @ R_WS
-        up_S = R_WS.T[:, 2]  # the box axis most nearly vertical carries the face that bears the object
-        bearing = jnp.argmax(jnp.abs(up_S))
-        is_bearing = jnp.arange(3) == bearing
-        face_S = jnp.where(is_bearing, jnp.sign(up_S) * half, jnp.clip(p_S, -half, half))
-        p_WQ = p_WS + face_S @ R_WS.T
+        p_WF = p_WO + const(self._footprint_B) @ R_WO.T
+        reached, moved = [], []
+        for box in self._palm_boxes:
+            R_WS = poses.R_WB[0] @ const(box.R)
+            p_WS = poses.p_WB[0] + poses.R_WB[0] @ const(box.p)
+            half = const(box.size)
+            p_S = (p_WF - p_WS) @ R_WS
+            up_S = R_WS[2]  # the box axis most nearly vertical carries the face that bears the object
+            is_bearing = jnp.arange(3) == jnp.argmax(jnp.abs(up_S))
+            inside_S = jnp.clip(p_S, -half, half)
+            reached.append(p_WS + jnp.where(is_bearing, jnp.sign(up_S) * half, inside_S) @ R_WS.T)
+            moved.append(jnp.sum(jnp.where(is_bearing, 0.0, p_S - inside_S) ** 2, axis=1))
+        nearest_box = jnp.argmin(jnp.stack(moved), axis=0)
+        p_WQ = jnp.take_along_axis(jnp.stack(reached), nearest_box[None, :, None], axis=0)[0]
         distance, nhat = query(p_WQ)
         slots, apart = [], jnp.full(distance.shape, jnp.inf)
         for _ in range(PALM_SLOTS):  # nearest first, then near *and* far from those chosen; a chosen one has apart = 0
