@@ -28,7 +28,7 @@ PALM_SLOTS = 4
 class DetectorParams:
     """Parameters of the contact detector."""
 
-    capacity: int = param(12, "number of contact slots, 4 of them reserved for the palm", 6, 64)
+    capacity: int = param(12, "number of contact slots, 4 of them reserved for the palm", 6, 36)
     margin: float = param(0.02, "bodies farther apart than this are not in contact [m]", 0.0, 0.1)
     spacing: float = param(0.008, "distance between query points on flat links [m]", 0.001, 0.05)
     num_planes: int = param(96, "support planes of the object", 16, 1024)
