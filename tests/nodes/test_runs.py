@@ -27,7 +27,7 @@ def test_a_small_turn_is_reached_and_recorded(start):
     results = json.loads(run.out)["results"]
     assert results["reached"] and not results["stopped"] and results["restarts"] == {}
     assert results["orientation_error_rad"] < 0.1 and results["goal_yaw"] == pytest.approx(math.radians(20))
-    assert results["first_command_s"] > 0 and results["solve_s"]["n"] >= 5
+    assert 0 < results["first_command_s"] < 30 and results["solve_s"]["n"] >= 5
     with np.load(run.results / "recording.npz") as data:
         n = len(data["t"])
         assert n > 20 and data["pose_WO"].shape == (n, 7) and data["q"].shape == data["q_command"].shape == (n, 16)

@@ -154,6 +154,20 @@ def test_new_gains_start_limp(pair):
     assert not hand.node.set_parameters([Parameter("hand", value="left")])[0].successful, "the hand cannot change while configured"
 
 
+def test_lifecycle_can_be_walked_again_and_again(pair):
+    hand = pair(HandNode)
+    for _ in range(3):
+        assert hand.node.trigger_configure() == TransitionCallbackReturn.SUCCESS
+        assert hand.node.trigger_activate() == TransitionCallbackReturn.SUCCESS
+        bench = Bench(hand)
+        assert not any(bench.tick().effort)
+        assert hand.peer.count_publishers("hand/torque") == hand.peer.count_subscribers("joint_command") == 1
+        assert hand.node.trigger_deactivate() == TransitionCallbackReturn.SUCCESS
+        assert hand.node.trigger_cleanup() == TransitionCallbackReturn.SUCCESS
+        wait_until(lambda: not hand.peer.count_publishers("hand/torque"), 5, "the torque topic to go")
+        assert hand.node.set_parameters([Parameter("kp", value=1.5)])[0].successful
+
+
 def test_wrong_configuration_is_refused_in_one_sentence(pair, capfd):
     hand = pair(HandNode, hand="middle")
     assert not hand.node.autostart() and hand.node.exit_code == 2
@@ -179,9 +193,10 @@ class Puppeteer:
 
     def _on_feedback(self, message: JointState) -> None:
         self.feedback.append((time.monotonic(), message))
-        if self.torque is not None:
+        torque = self.torque
+        if torque is not None:
             time.sleep(self.delay)
-            self._answer.publish(joint_state(seconds(message.header.stamp), effort=self.torque))
+            self._answer.publish(joint_state(seconds(message.header.stamp), effort=torque))
 
     def speed(self, wall: float) -> float:
         """Simulated time per wall time over the coming ``wall`` [s]."""

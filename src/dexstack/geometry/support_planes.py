@@ -111,8 +111,11 @@ def support_planes(mesh: trimesh.Trimesh, num_planes: int = 128) -> SupportPlane
         return nhat @ points.T - np.max(nhat @ vertices.T, axis=1)[:, None]
 
     best, offered = np.max(plane_values(chosen), axis=0), plane_values(candidates)
+    short = np.empty_like(offered)  # one buffer: every controller runs this when it starts
     while len(chosen) < num_planes:
-        k = int(np.argmin(np.sum((distance - np.maximum(best, offered)) ** 2, axis=1)))
+        np.maximum(best, offered, out=short)
+        np.subtract(distance, short, out=short)
+        k = int(np.argmin(np.einsum("kp,kp->k", short, short)))
         chosen = np.vstack([chosen, candidates[k]])
         best = np.maximum(best, offered[k])
 

@@ -28,6 +28,7 @@ from typing import Any, TypeVar
 import rclpy
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor, SetParametersResult
+from rclpy.client import Client
 from rclpy.clock import Clock, ClockType
 from rclpy.exceptions import (
     InvalidParameterTypeException,
@@ -37,7 +38,10 @@ from rclpy.exceptions import (
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from rclpy.parameter import Parameter
+from rclpy.publisher import Publisher
+from rclpy.service import Service
 from rclpy.signals import SignalHandlerOptions
+from rclpy.subscription import Subscription
 
 from dexstack.config import make_params, param
 from dexstack.errors import ConfigError
@@ -84,6 +88,7 @@ class StackNode(LifecycleNode):
         self.ended = threading.Event()
         """Set to end the process."""
         self.exit_code = 0
+        self._configured: list[Publisher | Subscription | Service | Client] = []
         self._stop = threading.Event()
         self._worker: threading.Thread | None = None
         self._errands: queue.SimpleQueue[tuple[Callable[[], Any], threading.Event]] = queue.SimpleQueue()
@@ -195,7 +200,12 @@ class StackNode(LifecycleNode):
     # --- lifecycle ----------------------------------------------------------------------------------------------------------------
 
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
-        return self._transition(self.configure)
+        before = {id(entity) for entity in self._entities()}
+        result = self._transition(self.configure)
+        self._configured = [entity for entity in self._entities() if id(entity) not in before]
+        if result != TransitionCallbackReturn.SUCCESS:
+            self._discard()
+        return result
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
         result = self._transition(self.begin)
@@ -211,12 +221,23 @@ class StackNode(LifecycleNode):
         return TransitionCallbackReturn.SUCCESS
 
     def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
+        self._discard()
         return TransitionCallbackReturn.SUCCESS
 
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
         self.stop_worker()
         self.ended.set()
         return TransitionCallbackReturn.SUCCESS
+
+    def _entities(self) -> list[Publisher | Subscription | Service | Client]:
+        return [*self.publishers, *self.subscriptions, *self.services, *self.clients]
+
+    def _discard(self) -> None:
+        """Undo what :meth:`configure` created, so that it can run again."""
+        for entity in self._configured:
+            kind = next(k for k in (Publisher, Subscription, Service, Client) if isinstance(entity, k))
+            getattr(self, f"destroy_{kind.__name__.lower()}")(entity)
+        self._configured = []
 
     def stop_worker(self) -> None:
         """Stop and join the worker."""
