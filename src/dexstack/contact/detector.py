@@ -59,7 +59,6 @@ class ContactDetector:
         hull = np.asarray(obj.mesh.convex_hull.vertices, float)
         spread = hull[np.unique(np.argmax(_octant_directions() @ hull.T, axis=1))]
         self._footprint_B = 0.9 * np.vstack([spread, np.zeros(3)])
-        self.detect_traced = self._detect
         self._jitted = jax.jit(self._detect)
 
     def detect(self, pose_WO: np.ndarray, q: np.ndarray) -> Contacts:
@@ -78,24 +77,26 @@ class ContactDetector:
             distance, nhat_O = distance_and_normal((p_WQ - p_WO) @ R_WO, *planes)
             return distance, nhat_O @ R_WO.T
 
-        # Fingers: nearest two queries of every link, then the nearest of those.
+        # Fingers: the nearest two queries of every link, ranked by their largest plane distance; the smooth distance only of those.
         p_BQ, radius = const(self._finger[0]), const(self._finger[1])
         p_WQ = poses.p_WB[1:, None, :] + jnp.einsum("bij,bqj->bqi", poses.R_WB[1:], p_BQ)
-        distance, nhat = query(p_WQ)
-        phi = jnp.where(radius < 0, 1.0, distance - radius)
-        first = jnp.argmin(phi, axis=1)
-        rows = jnp.arange(phi.shape[0])
-        second = jnp.argmin(phi.at[rows, first].set(2.0), axis=1)
+        rank = jnp.max(((p_WQ - p_WO) @ R_WO) @ planes[0].T + planes[1], axis=-1) - radius
+        rank = jnp.where(radius < 0, 1.0, rank)
+        first = jnp.argmin(rank, axis=1)
+        rows = jnp.arange(rank.shape[0])
+        second = jnp.argmin(rank.at[rows, first].set(2.0), axis=1)
         pick = jnp.stack([first, second], axis=1)
-        take = lambda a: jnp.take_along_axis(a, pick.reshape(pick.shape + (1,) * (a.ndim - 2)), axis=1)  # noqa: E731
-        phi2, dist2, n2, p2 = (take(a).reshape((-1, *a.shape[2:])) for a in (phi, distance, nhat, p_WQ))
-        _, nearest = jax.lax.top_k(-phi2, self.params.capacity - PALM_SLOTS)
+        p_WQ = p_WQ[rows[:, None], pick].reshape(-1, 3)
+        distance, nhat = query(p_WQ)
+        picked_radius = radius[rows[:, None], pick].reshape(-1)
+        phi = jnp.where(picked_radius < 0, 1.0, distance - picked_radius)
+        _, nearest = jax.lax.top_k(-phi, self.params.capacity - PALM_SLOTS)
         finger = Contacts(
-            p_W=(p2 - dist2[:, None] * n2)[nearest],
-            nhat_W=n2[nearest],
-            phi=phi2[nearest],
+            p_W=(p_WQ - distance[:, None] * nhat)[nearest],
+            nhat_W=nhat[nearest],
+            phi=phi[nearest],
             link=(1 + nearest // 2).astype(jnp.int32),
-            active=phi2[nearest] < self.params.margin,
+            active=phi[nearest] < self.params.margin,
         )
         palm = self._palm(poses, R_WO, p_WO, query)
         return Contacts(*(jnp.concatenate(pair) for pair in zip(palm, finger, strict=True)))
