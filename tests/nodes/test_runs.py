@@ -39,7 +39,7 @@ def test_a_small_turn_is_reached_and_recorded(start):
 
 def test_two_graphs_do_not_disturb_each_other(tmp_path, domain):
     environment = {k: v for k, v in os.environ.items() if k != "ROS_DOMAIN_ID"}
-    arguments = ("--seconds", "600", "--json", "-", "--goal-yaw")
+    arguments = ("--real-time-factor", "0.2", "--seconds", "600", "--json", "-", "--goal-yaw")  # slow: they must not end
     runs = [Run(tmp_path / f"{yaw}", *arguments, str(yaw), env=environment) for yaw in (170, -170)]
     probes = []
     try:
