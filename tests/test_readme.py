@@ -1,0 +1,28 @@
+"""What the README and the parameter file say is what the code does."""
+
+import dataclasses
+from pathlib import Path
+
+from dexstack.config import read_parameter_file, share_dir
+from dexstack.control.factory import PlannerParams
+from dexstack.control.mpc import MpcParams
+from dexstack.nodes.mpc import MpcNodeParams
+from dexstack.tasks.allegro import AllegroWeights
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_ci_runs_the_readmes_test_command():
+    command = next(line for line in (ROOT / "README.md").read_text().splitlines() if line.endswith("-m pytest"))
+    assert command in (ROOT / ".ci" / "run").read_text().splitlines()
+
+
+def test_the_parameter_file_repeats_the_defaults_it_shows():
+    """A number stands in the file so that users find it, and in the code so that it has a meaning without the file."""
+    shown = read_parameter_file(share_dir() / "config" / "allegro.yaml", "mpc")
+    defaults = {
+        f.name: f.default for cls in (PlannerParams, MpcParams, AllegroWeights, MpcNodeParams) for f in dataclasses.fields(cls)
+    }
+    planner = {name: value for name, value in shown.items() if name not in ("command_timeout", "hold_timeout")}
+    assert len(planner) > 10
+    assert planner == {name: defaults[name] for name in planner}
