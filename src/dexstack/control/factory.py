@@ -28,7 +28,7 @@ class PlannerParams:
     """Which time-stepping model plans, and the physics it assumes; all compiled in or fixed for a run."""
 
     model: str = param("implicit", "time-stepping model: implicit (compliant contact), dual (accelerated) or dsdf (the paper's one step)")
-    implicit_steps: int = param(2, "model implicit: Newton steps", 1, 100)
+    implicit_steps: int = param(1, "model implicit: Newton steps", 1, 100)
     implicit_stiffness: float = param(1000.0, "model implicit: stiffness of a contact row [N/m]", 1.0, 1e6)
     implicit_smoothing: float = param(0.001, "model implicit: distance over which a contact's force sets in [m]", 1e-5, 0.1)
     dual_steps: int = param(10, "model dual: gradient steps", 1, 1000)

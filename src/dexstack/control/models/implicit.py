@@ -65,9 +65,12 @@ class _Context(NamedTuple):
 
 
 class ImplicitModel(StepModel):
-    """Newton's method on the smoothed step problem, a fixed number of steps, started from the last solution."""
+    """Newton's method on the smoothed step problem, a fixed number of steps from the last solution.
 
-    def __init__(self, steps: int = 2, stiffness: float = 1000.0, smoothing: float = 0.001, fingers: int = 4) -> None:
+    One step is enough inside the MPC: its iterations start each other, so the steps converge together with the plan.
+    """
+
+    def __init__(self, steps: int = 1, stiffness: float = 1000.0, smoothing: float = 0.001, fingers: int = 4) -> None:
         """``steps`` Newton steps; ``stiffness`` k of a row [N/m]; ``smoothing`` ε [m]; ``fingers`` equal chains, in joint order."""
         self.fingers = fingers
         self.steps = steps
