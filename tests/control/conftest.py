@@ -1,0 +1,49 @@
+"""The state most tests of the controller start from: the cube at rest on the palm, the fingers around it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from dexstack.contact.contact import Contacts
+from dexstack.contact.detector import ContactDetector
+from dexstack.model.hand import HandModel, load_hand
+from dexstack.model.objects import ObjectModel, load_object
+
+
+class Resting(NamedTuple):
+    hand: HandModel
+    obj: ObjectModel
+    detector: ContactDetector
+    pose_WO: np.ndarray
+    q: np.ndarray
+    contacts: Contacts
+
+
+@pytest.fixture(scope="session")
+def resting() -> Resting:
+    hand, obj = load_hand("right"), load_object("cube")
+    detector = ContactDetector(hand, obj)
+    start = obj.start("allegro")
+    q = hand.pose(start.hand_pose)
+    return Resting(hand, obj, detector, start.pose_WO, q, detector.detect(start.pose_WO, q))
+
+
+@pytest.fixture
+def compilations() -> Iterator[list[str]]:
+    """Grows by one entry whenever JAX compiles something."""
+    import jax.monitoring
+
+    seen: list[str] = []
+    listening = True
+
+    def listener(event: str, duration: float, **_: object) -> None:
+        if listening and event.endswith("backend_compile_duration"):
+            seen.append(event)
+
+    jax.monitoring.register_event_duration_secs_listener(listener)
+    yield seen
+    listening = False
