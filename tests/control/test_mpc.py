@@ -1,0 +1,347 @@
+"""The MPC through its interface: it improves, keeps box and limits, survives bad numbers, compiles once, repeats itself."""
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from scipy.spatial.transform import Rotation
+
+from dexstack.contact.contact import Contacts, empty_contacts
+from dexstack.control.factory import MODELS, PlannerParams, make_model, make_mpc
+from dexstack.control.mpc import Mpc, MpcParams, SolveStatus
+from dexstack.control.problem import OBJECT_DOF, ModelParams, force, integrate_quaternion, step_problem
+from dexstack.model.kinematics import KinematicTree
+from dexstack.tasks.allegro import AllegroCost, AllegroTask, AllegroWeights
+from dexstack.tasks.rotations import yaw_of
+
+GOOD = (SolveStatus.OK, SolveStatus.NO_DESCENT)
+HELD = (SolveStatus.BAD_INPUT, SolveStatus.DIVERGED)
+MANY = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True)
+
+
+class Planner(NamedTuple):
+    mpc: Mpc
+    theta: ModelParams
+    weights: Any
+    goal_WO: np.ndarray
+
+    def solve(self, pose, q, contacts, goal=None, theta=None, weights=None):
+        goal = self.goal_WO if goal is None else goal
+        return self.mpc.solve(pose, q, contacts, goal, theta or self.theta, weights or self.weights)
+
+
+def make(resting, name=PlannerParams.model, **mpc):
+    solver, theta = make_mpc(resting.hand, resting.obj, AllegroCost(), PlannerParams(model=name), MpcParams(**mpc))
+    return Planner(solver, theta, AllegroWeights().arrays(), AllegroTask(resting.obj.start("allegro"), np.pi / 2).goal_WO)
+
+
+@pytest.fixture(scope="module")
+def shared(resting):
+    """One compiled planner for the tests of this file."""
+    planner = make(resting)
+    planner.mpc.warm_up(resting.contacts, planner.theta, planner.weights)
+    return planner
+
+
+@pytest.fixture
+def planner(shared):
+    shared.mpc.reset()
+    return shared
+
+
+@pytest.fixture(scope="module")
+def states(resting):
+    """Object poses, joint angles and contacts: at rest, disturbed, with joints at and beyond their limits, dropped."""
+    rng = np.random.default_rng(0)
+    hand, out = resting.hand, [(resting.pose_WO, resting.q, resting.contacts)]
+    for k in range(15):
+        turn = Rotation.from_rotvec(rng.normal(0, 0.3, 3)) if k < 12 else Rotation.random(rng=rng)
+        pose = np.concatenate([resting.pose_WO[:3] + rng.normal(0, (0.01, 0.01, 0.003)), turn.as_quat(scalar_first=True)])
+        q = rng.uniform(hand.lower, hand.upper) if k % 2 else resting.q + rng.normal(0, 0.1, 16)
+        if k % 3 == 0:
+            q = np.where(rng.random(16) < 0.5, hand.lower, hand.upper)
+        if k % 5 == 0:
+            q = q + rng.uniform(-0.05, 0.05, 16)  # a measured joint may be beyond its limit
+        out.append((pose, q, resting.detector.detect(pose, q)))
+    return out
+
+
+def test_it_plans_to_turn_the_cube_towards_the_goal(planner, resting):
+    result = planner.solve(resting.pose_WO, resting.q, resting.contacts)
+    assert result.status in GOOD
+    np.testing.assert_allclose(result.prediction[0], np.concatenate([resting.pose_WO, resting.q]), atol=1e-6)
+    yaw = [yaw_of(pose[3:7]) for pose in result.prediction]
+    assert yaw[-1] > 0.02 and np.all(np.diff(yaw) > -1e-3)
+    opposite = AllegroTask(resting.obj.start("allegro"), -np.pi / 2).goal_WO
+    planner.mpc.reset()
+    assert yaw_of(planner.solve(resting.pose_WO, resting.q, resting.contacts, opposite).prediction[-1, 3:7]) < -0.02
+
+
+def test_results_have_the_promised_shapes(planner, resting):
+    result = planner.solve(resting.pose_WO, resting.q, resting.contacts)
+    T = planner.mpc.params.horizon
+    assert result.q_des.shape == (16,) and result.plan.shape == (T, 16) and result.prediction.shape == (T + 1, 23)
+    assert np.isfinite(result.cost) and result.cpu_s > 0 and result.wall_s > 0
+    np.testing.assert_allclose(np.linalg.norm(result.prediction[:, 3:7], axis=1), 1.0, atol=1e-5)
+    limits = resting.hand.lower + planner.mpc.params.limit_margin, resting.hand.upper - planner.mpc.params.limit_margin
+    np.testing.assert_allclose(result.q_des, np.clip(resting.q + result.plan[0], *limits), atol=1e-6)
+
+
+def check_limits(planner, hand, q, result):
+    p = planner.mpc.params
+    assert np.abs(result.plan).max() <= p.u_max + 1e-6
+    lower, upper = hand.lower + p.limit_margin, hand.upper - p.limit_margin
+    assert np.all(result.q_des >= lower - 1e-5) and np.all(result.q_des <= upper + 1e-5)
+    joints = result.prediction[:, 7:]
+    # a joint that starts outside may come in, never go farther out
+    assert np.all(joints >= np.minimum(lower, q) - 1e-5) and np.all(joints <= np.maximum(upper, q) + 1e-5)
+
+
+def test_box_and_joint_limits_hold_at_every_predicted_step(planner, resting, states):
+    for pose, q, contacts in states:
+        for _ in range(3):  # warm-started too
+            result = planner.solve(pose, q, contacts)
+            assert result.status in GOOD
+            check_limits(planner, resting.hand, q, result)
+
+
+@MANY
+@given(data=st.data())
+def test_limits_hold_at_any_corner_of_the_joint_range(data, shared, resting):
+    """Every joint at, just inside or just outside one of its limits."""
+    side = np.array(data.draw(st.lists(st.sampled_from([0.0, 1.0]), min_size=16, max_size=16)))
+    off = np.array(data.draw(st.lists(st.floats(-0.04, 0.04), min_size=16, max_size=16)))
+    q = resting.hand.lower + side * (resting.hand.upper - resting.hand.lower) + off
+    result = shared.solve(resting.pose_WO, q, resting.contacts)
+    assert result.status in GOOD
+    check_limits(shared, resting.hand, q, result)
+
+
+# --- bad input ------------------------------------------------------------------------------------------------------------------------
+
+INPUTS = ("pose_WO", "q", "goal_WO", "p_W", "nhat_W", "phi")
+
+
+def inputs(resting, goal):
+    c = resting.contacts
+    values = dict(zip(INPUTS, (resting.pose_WO, resting.q, goal, c.p_W, c.nhat_W, c.phi), strict=True))
+    return {name: np.array(value, float) for name, value in values.items()}
+
+
+def solve_with(planner, resting, values):
+    c = resting.contacts
+    contacts = Contacts(values["p_W"], values["nhat_W"], values["phi"], c.link, c.active)
+    return planner.mpc.solve(values["pose_WO"], values["q"], contacts, values["goal_WO"], planner.theta, planner.weights)
+
+
+def check_held(result, before):
+    assert result.status == SolveStatus.BAD_INPUT
+    np.testing.assert_array_equal(result.q_des, before.q_des)
+    np.testing.assert_array_equal(result.plan, before.plan)
+    assert result.cpu_s >= 0 and result.wall_s >= 0
+
+
+@MANY
+@given(data=st.data())
+def test_one_number_that_is_not_finite_holds_the_previous_command(data, shared, resting):
+    shared.mpc.reset()
+    values = inputs(resting, shared.goal_WO)
+    before = solve_with(shared, resting, values)
+    name = data.draw(st.sampled_from(INPUTS))
+    values[name].flat[data.draw(st.integers(0, values[name].size - 1))] = data.draw(st.sampled_from([np.nan, np.inf, -np.inf, 1e39]))
+    with np.errstate(over="ignore"):
+        check_held(solve_with(shared, resting, values), before)
+    assert solve_with(shared, resting, inputs(resting, shared.goal_WO)).status in GOOD  # and it recovers
+
+
+@MANY
+@given(data=st.data())
+def test_a_wrong_size_holds_the_previous_command(data, shared, resting):
+    shared.mpc.reset()
+    values = inputs(resting, shared.goal_WO)
+    before = solve_with(shared, resting, values)
+    name = data.draw(st.sampled_from(INPUTS))
+    spoil = data.draw(
+        st.sampled_from([lambda a: a[:-1], lambda a: np.concatenate([a, a[:1]]), lambda a: a[None], lambda a: a[:0], lambda a: a[0]])
+    )
+    values[name] = spoil(values[name])
+    check_held(solve_with(shared, resting, values), before)
+
+
+@pytest.mark.parametrize("value", [None, "fist", [[1.0], [1.0, 2.0]], {}, [None] * 7])
+@pytest.mark.parametrize("name", INPUTS)
+def test_what_is_no_array_holds_the_previous_command(name, value, planner, resting):
+    before = solve_with(planner, resting, inputs(resting, planner.goal_WO))
+    check_held(solve_with(planner, resting, inputs(resting, planner.goal_WO) | {name: value}), before)
+
+
+def test_without_a_previous_command_it_holds_a_pose_inside_the_limits(planner, resting):
+    result = planner.solve(np.full(7, np.nan), resting.q, resting.contacts)
+    assert result.status == SolveStatus.BAD_INPUT
+    assert np.all(result.q_des >= resting.hand.lower) and np.all(result.q_des <= resting.hand.upper)
+
+
+def test_an_object_without_orientation_is_bad_input(planner, resting):
+    pose = np.concatenate([resting.pose_WO[:3], np.zeros(4)])
+    assert planner.solve(pose, resting.q, resting.contacts).status in HELD
+
+
+@MANY
+@given(
+    pose=st.lists(st.floats(width=32, allow_nan=True, allow_infinity=True), min_size=7, max_size=7),
+    q=st.lists(st.floats(-1e6, 1e6), min_size=16, max_size=16),
+    phi=st.lists(st.floats(-1e6, 1e6), min_size=12, max_size=12),
+)
+def test_no_numbers_make_it_raise_or_command_nonsense(pose, q, phi, shared, resting):
+    contacts = resting.contacts._replace(phi=np.array(phi))
+    with np.errstate(over="ignore"):
+        result = shared.solve(np.array(pose), np.array(q), contacts)
+    hand = resting.hand
+    assert result.status in SolveStatus
+    assert np.all(np.isfinite(result.q_des)) and np.all(np.isfinite(result.plan))
+    assert np.all(result.q_des >= hand.lower - 1e-6) and np.all(result.q_des <= hand.upper + 1e-6)
+
+
+@pytest.mark.parametrize("field", ModelParams._fields)
+def test_broken_parameters_diverge_and_hold_the_previous_command(field, planner, resting):
+    """θ may come from a learner."""
+    before = planner.solve(resting.pose_WO, resting.q, resting.contacts)
+    broken = planner.theta._replace(**{field: jnp.full_like(getattr(planner.theta, field), jnp.nan)})
+    result = planner.solve(resting.pose_WO, resting.q, resting.contacts, theta=broken)
+    if result.status in HELD:
+        np.testing.assert_array_equal(result.q_des, before.q_des)
+    else:
+        assert field == "sigma"  # the only number a model may have no use for
+    assert np.all(np.isfinite(result.q_des))
+    assert planner.solve(resting.pose_WO, resting.q, resting.contacts).status in GOOD
+
+
+def test_no_contact_is_no_problem(planner, resting):
+    result = planner.solve(resting.pose_WO, resting.q, empty_contacts(resting.contacts.phi.size))
+    assert result.status in GOOD and np.all(np.isfinite(result.prediction))
+
+
+# --- the solver -----------------------------------------------------------------------------------------------------------------------
+
+
+def test_the_same_input_gives_the_same_output(planner, resting, states):
+    for pose, q, contacts in states[:4]:
+        results = []
+        for _ in range(2):
+            planner.mpc.reset()
+            results.append(planner.solve(pose, q, contacts))
+        for name in ("status", "q_des", "plan", "prediction", "cost"):
+            np.testing.assert_array_equal(getattr(results[0], name), getattr(results[1], name))
+
+
+def test_a_warm_start_continues_where_the_last_solve_ended(planner, resting):
+    costs = [planner.solve(resting.pose_WO, resting.q, resting.contacts).cost for _ in range(5)]
+    planner.mpc.reset()
+    assert planner.solve(resting.pose_WO, resting.q, resting.contacts).cost == costs[0]
+    assert np.all(np.diff(costs) <= 0.01 * costs[0])  # a model's own iterations start anew with each solve
+
+
+def test_bad_input_does_not_disturb_the_warm_start(planner, resting):
+    planner.solve(resting.pose_WO, resting.q, resting.contacts)
+    undisturbed = planner.solve(resting.pose_WO, resting.q, resting.contacts)
+    planner.mpc.reset()
+    planner.solve(resting.pose_WO, resting.q, resting.contacts)
+    planner.solve(resting.pose_WO, np.full(16, np.nan), resting.contacts)
+    np.testing.assert_array_equal(planner.solve(resting.pose_WO, resting.q, resting.contacts).plan, undisturbed.plan)
+
+
+def test_it_compiles_once_whatever_changes_between_solves(planner, states, compilations):
+    """States, types of the arrays, goals, weights, θ."""
+    rng = np.random.default_rng(0)
+    pose, q, contacts = states[0]
+    planner.solve(pose, q, contacts)
+    before = len(compilations)
+    for pose, q, contacts in states:
+        weights = {name: np.float32(value * rng.uniform(0.5, 2)) for name, value in planner.weights.items()}
+        theta = planner.theta._replace(friction=np.float32(rng.uniform(0.2, 1.5)))
+        goal = np.concatenate([pose[:3], Rotation.random(rng=rng).as_quat(scalar_first=True)])
+        planner.solve(pose.astype(np.float32), list(q), Contacts(*map(np.float64, contacts)), goal, theta, weights)
+    assert len(compilations) == before
+
+
+def test_weights_change_the_plan_without_compiling(planner, resting, compilations):
+    planner.solve(resting.pose_WO, resting.q, resting.contacts)
+    planner.mpc.reset()
+    reach = AllegroWeights(orientation_weight=0.0, position_weight=0.0, contact_weight=1e3).arrays()
+    before = len(compilations)
+    result = planner.solve(resting.pose_WO, resting.q, resting.contacts, weights=reach)
+    assert len(compilations) == before
+    tree = KinematicTree(resting.hand)
+
+    def spread(row):  # the cost that is left: how far the tips are from the object
+        tips = np.asarray(tree.fingertips(tree.poses(jnp.asarray(row[7:], jnp.float32))))
+        return np.sum((tips - row[:3]) ** 2)
+
+    assert spread(result.prediction[-1]) < 0.9 * spread(result.prediction[0])
+
+
+@pytest.mark.slow
+def test_more_iterations_never_cost_more(resting, states):
+    planners = [make(resting, iterations=n, horizon=2) for n in (1, 3, 8)]
+    for pose, q, contacts in states:
+        costs = []
+        for planner in planners:
+            planner.mpc.reset()
+            costs.append(planner.solve(pose, q, contacts).cost)
+        assert costs[1] <= costs[0] * (1 + 1e-5) and costs[2] <= costs[1] * (1 + 1e-5)
+    assert costs[2] < costs[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MODELS)
+def test_every_model_plans(name, resting, states):
+    """Within box and limits, better than doing nothing, for every model of the factory."""
+    planner = make(resting, name, horizon=2)
+    for k, (pose, q, contacts) in enumerate(states):
+        planner.mpc.reset()
+        result = planner.solve(pose, q, contacts)
+        assert result.status in GOOD and np.all(np.isfinite(result.prediction))
+        check_limits(planner, resting.hand, q, result)
+        if k == 0:
+            assert np.abs(result.plan).max() > 1e-3
+            planner.mpc.reset()
+            again = planner.solve(pose, q, contacts)
+            np.testing.assert_array_equal(again.plan, result.plan)
+
+
+@pytest.mark.slow
+def test_the_prediction_is_the_models_rollout(resting, states):
+    """Recomputed in float64 from the plan: frozen contacts, distances that follow, limits on targets and joints, rotations on SO(3).
+
+    With the D-SDF, whose step has no memory.
+    """
+    planner = make(resting, "dsdf")
+    p = planner.mpc.params
+    lower, upper = resting.hand.lower + p.limit_margin, resting.hand.upper - p.limit_margin
+    results = []
+    for pose, q, contacts in states[:6]:
+        planner.mpc.reset()
+        results.append((pose, q, contacts, planner.solve(pose, q, contacts)))
+    with jax.enable_x64(True):
+        tree, model = KinematicTree(resting.hand), make_model(replace(PlannerParams(), model="dsdf"))
+        theta = jax.tree.map(lambda a: jnp.asarray(a, jnp.float64), planner.theta)
+        for pose, q, contacts, result in results:
+            frozen = Contacts(*(jnp.asarray(a, jnp.float64) if a.dtype.kind == "f" else jnp.asarray(a) for a in contacts))
+            problem = step_problem(tree, tree.poses(jnp.asarray(q)), jnp.asarray(pose), frozen, theta, p.step)
+            context = model.prepare(problem, theta)
+            moved, quat = np.zeros(OBJECT_DOF + 16), jnp.asarray(pose[3:])
+            for u, expected in zip(result.plan, result.prediction[1:], strict=True):
+                now = q + moved[OBJECT_DOF:]
+                b = force(theta, jnp.asarray(np.clip(u, lower - now, upper - now)))
+                phi = np.asarray(problem.phi) + np.asarray(problem.Jn) @ moved
+                dq = np.asarray(model.step(context, b, jnp.asarray(phi), model.initial_dual(problem))[0])
+                quat = integrate_quaternion(quat, jnp.asarray(dq[3:6]))
+                joints = np.clip(now + dq[OBJECT_DOF:], np.minimum(lower, now), np.maximum(upper, now))
+                moved = np.concatenate([moved[:OBJECT_DOF] + dq[:OBJECT_DOF], joints - q])
+                ours = np.concatenate([pose[:3] + moved[:3], quat, joints])
+                np.testing.assert_allclose(expected, ours, atol=2e-3)
