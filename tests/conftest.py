@@ -12,3 +12,20 @@ def x64() -> Iterator[None]:
 
     with jax.enable_x64(True):
         yield
+
+
+@pytest.fixture
+def compilations() -> Iterator[list[str]]:
+    """Grows by one entry whenever JAX compiles something."""
+    import jax.monitoring
+
+    seen: list[str] = []
+    listening = True
+
+    def listener(event: str, duration: float, **_: object) -> None:
+        if listening and event.endswith("backend_compile_duration"):
+            seen.append(event)
+
+    jax.monitoring.register_event_duration_secs_listener(listener)
+    yield seen
+    listening = False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -30,20 +29,3 @@ def resting() -> Resting:
     start = obj.start("allegro")
     q = hand.pose(start.hand_pose)
     return Resting(hand, obj, detector, start.pose_WO, q, detector.detect(start.pose_WO, q))
-
-
-@pytest.fixture
-def compilations() -> Iterator[list[str]]:
-    """Grows by one entry whenever JAX compiles something."""
-    import jax.monitoring
-
-    seen: list[str] = []
-    listening = True
-
-    def listener(event: str, duration: float, **_: object) -> None:
-        if listening and event.endswith("backend_compile_duration"):
-            seen.append(event)
-
-    jax.monitoring.register_event_duration_secs_listener(listener)
-    yield seen
-    listening = False

@@ -5,10 +5,11 @@ import jax.numpy as jnp
 import mujoco
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
 from dexstack.contact.contact import GROUND
 from dexstack.model.hand import SIDES, load_hand
-from dexstack.model.kinematics import KinematicTree, rotation_from_quaternion
+from dexstack.model.kinematics import KinematicTree, quaternion_matrix, rotation_from_quaternion
 from dexstack.model.scene import build_scene
 
 
@@ -92,6 +93,9 @@ def test_single_precision_is_good_to_a_micrometre():
         np.testing.assert_allclose(ours.p_WB, theirs, atol=1e-6)
 
 
-def test_rotation_of_a_quaternion_of_any_length():
-    R = rotation_from_quaternion(np.array([2.0, 0.0, 0.0, 2.0]))
-    np.testing.assert_allclose(R, [[0, -1, 0], [1, 0, 0], [0, 0, 1]], atol=1e-15)
+def test_rotations_of_quaternions_of_any_length_are_scipys():
+    rng = np.random.default_rng(0)
+    for quat in rng.normal(size=(20, 4)):
+        theirs = Rotation.from_quat(quat, scalar_first=True).as_matrix()
+        np.testing.assert_allclose(rotation_from_quaternion(3 * quat), theirs, atol=1e-14)
+        np.testing.assert_allclose(quaternion_matrix(0.1 * quat), theirs, atol=1e-6)
