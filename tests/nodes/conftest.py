@@ -22,15 +22,13 @@ else:
 @pytest.fixture(scope="module")
 def domain() -> Iterator[int]:
     """A ROS domain nobody else on this machine uses; nothing leaves the machine."""
-    names = ("ROS_DOMAIN_ID", "ROS_AUTOMATIC_DISCOVERY_RANGE", "FASTDDS_BUILTIN_TRANSPORTS")
-    before = {name: os.environ.pop(name, None) for name in names}
+    before = dict(os.environ)
+    os.environ.pop("ROS_DOMAIN_ID", None)
     with graph_environment() as environment:
-        os.environ.update({name: environment[name] for name in names})
+        os.environ.update(environment)
         yield int(environment["ROS_DOMAIN_ID"])
-    for name, value in before.items():
-        os.environ.pop(name, None)
-        if value is not None:
-            os.environ[name] = value
+    os.environ.clear()
+    os.environ.update(before)
 
 
 @pytest.fixture

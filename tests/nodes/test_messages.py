@@ -95,7 +95,7 @@ def test_bad_messages_are_dropped_and_counted_and_nothing_dies(start, probe):
     wait_until(lambda: probe.states[-1]["t"] > t + 0.5, 10, "time to go on")
     assert probe.phase() in ("running", "dropped")
 
-    assert run.interrupt() == 0
+    assert run.interrupt() == 0, run.err
     assert not any(alive(pid) for pid in pids.values()), "a node outlived the run"
     document = json.loads(run.out)
     assert document["command"] == "up sim" and document["results"]["stopped"] and not document["results"]["reached"]

@@ -53,7 +53,7 @@ def test_two_graphs_do_not_disturb_each_other(tmp_path, domain):
                 assert probe.node.count_publishers(topic) == 1, topic
         nodes = [{name: probe.pid(name) for name in NODES} for probe in probes]
         assert not set(nodes[0].values()) & set(nodes[1].values())
-        assert runs[0].interrupt() == 0
+        assert runs[0].interrupt() == 0, runs[0].err
         t = probes[1].states[-1]["t"]
         wait_until(lambda: probes[1].states[-1]["t"] > t + 0.5, 20, "the other graph to go on")
         assert all(alive(pid) for pid in nodes[1].values()) and not any(alive(pid) for pid in nodes[0].values())

@@ -121,7 +121,7 @@ def _line(summary: dict[str, Any]) -> str:
         parts.append(f"first command after {summary['first_command_s']:.1f} s")
     if summary.get("real_time_factor") is not None:
         parts.append(f"real-time factor {summary['real_time_factor']:.2f}")
-    if summary.get("solve_s", {}).get("n"):
+    if summary.get("rate_hz") is not None:
         solve = summary["solve_s"]
         parts.append(f"MPC {summary['rate_hz']:.0f} Hz, solve p50 {1e3 * solve['p50']:.1f} ms, p99 {1e3 * solve['p99']:.1f} ms")
     return ", ".join([*parts, f"results in {summary['results']}"])

@@ -162,7 +162,9 @@ class ConsoleNode(StackNode):
         folder = self.params(ConsoleParams).results
         if folder:
             Path(folder).mkdir(parents=True, exist_ok=True)
-            np.savez_compressed(Path(folder) / "recording.npz", summary=json.dumps(self._summary()), **self._recorder.arrays())
+            unfinished = Path(folder) / "recording.part.npz"
+            np.savez_compressed(unfinished, summary=json.dumps(self._summary()), **self._recorder.arrays())
+            unfinished.replace(Path(folder) / "recording.npz")
 
     def status(self) -> tuple[bytes, str, dict[str, Any]]:
         return OK, self._state["phase"], {"samples": len(self._recorder.rows["t"])}
