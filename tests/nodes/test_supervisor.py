@@ -109,7 +109,6 @@ def test_two_graphs_get_two_domains(monkeypatch):
     with graph_environment() as first, graph_environment() as second:
         assert first["ROS_DOMAIN_ID"] != second["ROS_DOMAIN_ID"]
         assert first["ROS_AUTOMATIC_DISCOVERY_RANGE"] == "LOCALHOST"
-        assert Path(first["FASTDDS_DEFAULT_PROFILES_FILE"]).is_file()
 
 
 def test_what_the_user_has_set_stays(monkeypatch):

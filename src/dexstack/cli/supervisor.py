@@ -21,7 +21,6 @@ from typing import TextIO
 import yaml
 
 from dexstack.cli.output import note
-from dexstack.config import share_dir
 from dexstack.errors import ConfigError
 from dexstack.graph import NodeDescription
 
@@ -51,7 +50,6 @@ def graph_environment() -> Iterator[dict[str, str]]:
     environment.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
     # Loopback instead of shared memory: as cheap at these message sizes, and a killed node leaves no locked segment behind.
     environment.setdefault("FASTDDS_BUILTIN_TRANSPORTS", "UDPv4")
-    environment.setdefault("FASTDDS_DEFAULT_PROFILES_FILE", str(share_dir() / "config" / "fastdds.xml"))
     environment["PYTHONUNBUFFERED"] = "1"
     if "ROS_DOMAIN_ID" in environment:
         yield environment
