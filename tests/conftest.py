@@ -3,6 +3,12 @@
 from collections.abc import Iterator
 
 import pytest
+from jaxtyping import install_import_hook
+
+# Shapes and types that annotations promise are checked in tests, and only there.
+install_import_hook(
+    ["dexstack.contact", "dexstack.control.models", "dexstack.control.problem", "dexstack.model.kinematics"], "beartype.beartype"
+)
 
 
 @pytest.fixture

@@ -239,7 +239,7 @@ def test_it_is_compiled_once(hand, detector, compilations):
     detector.detect(*next(states(hand, 1, 7)))
     before = len(compilations)
     for pose, q in states(hand, 5, 7):
-        detector.detect(list(pose), q.astype(np.float32))
+        detector.detect(pose.astype(np.float32), q)
     assert len(compilations) == before
 
 

@@ -44,7 +44,7 @@ def test_point_jacobians_equal_mujocos(peers):
     """Of points anywhere on any link; zero for the palm and the ground."""
     hand, tree, model, data = peers
     rng = np.random.default_rng(1)
-    links = np.arange(GROUND, 17)
+    links = jnp.arange(GROUND, 17)
     jacobian = jax.jit(lambda q, p: tree.point_jacobian(tree.poses(q), p, links))
     for q in angles(hand, 5):
         data.qpos[:16] = q
@@ -54,7 +54,7 @@ def test_point_jacobians_equal_mujocos(peers):
         ours = np.asarray(jacobian(jnp.asarray(q), jnp.asarray(points)))
         assert ours.shape == (18, 3, 16)
         assert not ours[:2].any()
-        for link, p_W, J in zip(links[1:], points[1:], ours[1:], strict=True):
+        for link, p_W, J in zip(np.asarray(links)[1:], points[1:], ours[1:], strict=True):
             theirs = np.zeros((3, model.nv))
             mujoco.mj_jac(model, data, theirs, None, p_W, model.body(hand.bodies[link].name).id)
             np.testing.assert_allclose(J, theirs[:, :16], atol=1e-12)
@@ -98,4 +98,4 @@ def test_rotations_of_quaternions_of_any_length_are_scipys():
     for quat in rng.normal(size=(20, 4)):
         theirs = Rotation.from_quat(quat, scalar_first=True).as_matrix()
         np.testing.assert_allclose(rotation_from_quaternion(3 * quat), theirs, atol=1e-14)
-        np.testing.assert_allclose(quaternion_matrix(0.1 * quat), theirs, atol=1e-6)
+        np.testing.assert_allclose(quaternion_matrix(jnp.asarray(0.1 * quat)), theirs, atol=1e-6)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dexstack.cli.output import add_json_argument, errors, note, publish, table, times
+from dexstack.graph import XLA_ONE_THREAD
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from dexstack.closed_loop import ClosedLoop, LoopSpec
 
 MEASURED = "measured"
-ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false"}
-"""A trial is one thread of work; several run side by side."""
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -198,7 +197,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _outcomes(args: argparse.Namespace, spec: LoopSpec, goals: Sequence[float]) -> Iterator[Outcome]:
     """The trials in order; fresh processes, so that what this one has loaded or set does not matter."""
-    for name, value in ONE_THREAD.items():
+    for name, value in XLA_ONE_THREAD.items():  # a trial is one thread of work; several run side by side
         os.environ.setdefault(name, value)
     n = args.trials
     pool = ProcessPoolExecutor(
