@@ -3,7 +3,7 @@
 The command is stamped with the time of the contact set it answers, so that the hand sees its true age. A goal with a new stamp starts a
 new rollout: the warm start is forgotten. Without goal, pose or fresh joint angles nothing is commanded and the hand's watchdog decides.
 
-``mpc/solve_times`` carries, once a second, one row per solve: time of the contact set, processor time, wall time [s].
+``mpc/solve_times`` carries, every ten solves, one row per solve: time of the contact set, processor time, wall time [s].
 """
 
 from __future__ import annotations
@@ -47,6 +47,8 @@ from dexstack.tasks.allegro import AllegroCost, AllegroWeights
 
 HISTORY = 8192
 """Solve times kept for the percentiles."""
+BATCH = 10
+"""Solves in one message of solve times: few messages, and little is lost when a run ends."""
 
 
 @dataclass(frozen=True)
@@ -129,6 +131,8 @@ class MpcNode(StackNode):
         )
         self._times[self._count % HISTORY] = contacts.t, result.cpu_s, result.wall_s
         self._count += 1
+        if self._count % BATCH == 0:
+            self._to_times.publish(_table(self._times[np.arange(self._count - BATCH, self._count) % HISTORY]))
         if result.status in (SolveStatus.BAD_INPUT, SolveStatus.DIVERGED):
             self._failures[result.status.name] = self._failures.get(result.status.name, 0) + 1
             return
@@ -140,8 +144,6 @@ class MpcNode(StackNode):
     def status(self) -> tuple[bytes, str, dict[str, Any]]:
         first, self._reported = self._reported, self._count
         rate = self._reported - first
-        if rate:
-            self._to_times.publish(_table(self._times[np.arange(first, first + rate) % HISTORY]))
         values: dict[str, Any] = {"rate_hz": float(rate), "without_input": self._without_input}
         values.update({f"failed {name}": n for name, n in self._failures.items()})
         n = min(self._reported, HISTORY)
