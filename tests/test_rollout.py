@@ -208,3 +208,15 @@ def test_parameters_come_from_the_files_the_last_one_winning(tmp_path):
 def test_what_cannot_be_built_is_said_at_once(spec, complaint):
     with pytest.raises(ConfigError, match=complaint):
         read_parts(spec)
+
+
+def test_the_loop_and_the_nodes_agree_where_each_has_a_default():
+    """The evaluation stands for the graph: poses as often, contacts as many."""
+    pytest.importorskip("rclpy")
+    from dexstack.contact.detector import DetectorParams
+    from dexstack.nodes.mpc import MpcNodeParams
+    from dexstack.nodes.simulator import SimulatorParams
+
+    assert SimulatorParams.pose_period == LoopParams.pose_period
+    assert MpcNodeParams.capacity == DetectorParams.capacity
+    assert SimulatorParams.feedback_period == ServoParams.period

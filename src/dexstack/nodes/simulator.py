@@ -112,7 +112,7 @@ class SimulatorNode(StackNode):
     def _place(self) -> None:
         """Hand and object to their start, the same for the same seed."""
         rng = np.random.default_rng(self.params(SimulatorParams).seed)
-        self._plant.reset(self._hand.home, self._task.start_pose(rng))
+        self._plant.reset(self._hand.pose(self._task.start.hand_pose), self._task.start_pose(rng))
         self._next_feedback = self._now()
         self._awaited: float | None = None
 
