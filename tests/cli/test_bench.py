@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dexstack.bench.mpc import MpcTiming
-from dexstack.cli.bench import one_core
+from dexstack.cli.cores import one_core
 from dexstack.cli.main import main
 from dexstack.errors import ConfigError
 

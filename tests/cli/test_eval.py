@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from dexstack.cli import eval as command
+from dexstack.cli.eval import allegro as command
 from dexstack.cli.main import main
 from dexstack.cli.output import errors
 

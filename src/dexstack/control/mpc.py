@@ -192,9 +192,7 @@ class Mpc:
     def _packed_solve(self, inputs: Array, tunable: Array) -> Array:
         T, n = self._T, self._n
         C = (inputs.size - 14 - n - T * n) // 9
-        pose_WO, q, goal_WO, plan, p_W, nhat_W, phi, link, active = jnp.split(
-            inputs, np.cumsum([7, n, 7, T * n, 3 * C, 3 * C, C, C])
-        )
+        pose_WO, q, goal_WO, plan, p_W, nhat_W, phi, link, active = jnp.split(inputs, np.cumsum([7, n, 7, T * n, 3 * C, 3 * C, C, C]))
         contacts = Contacts(p_W.reshape(C, 3), nhat_W.reshape(C, 3), phi, link.astype(jnp.int32), active > 0.5)
         out = self._solve(pose_WO, q, contacts, goal_WO, plan.reshape(T, n), *self._unravel(tunable))
         return jnp.concatenate([part.reshape(-1).astype(inputs.dtype) for part in out])

@@ -38,7 +38,7 @@ class ModelParams(NamedTuple):
 class StepProblem(NamedTuple):
     """One step over displacements dq = h v = (object linear W, object angular B, joints), V = 6 + N:
 
-        min ½ dqᵀ Q dq − dqᵀ b   s.t.   J_ij dq + φ_i ≥ 0                                       [5], times h
+    min ½ dqᵀ Q dq − dqᵀ b   s.t.   J_ij dq + φ_i ≥ 0                                       [5], times h
     """
 
     Q: Float[Array, " V"]

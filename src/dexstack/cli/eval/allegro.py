@@ -1,4 +1,4 @@
-"""``dexstack eval``: seeded closed-loop trials in one process each, without ROS: the controller and the plant of ``dexstack up sim``."""
+"""``dexstack eval allegro``: seeded trials without ROS, with the controller and the plant of ``dexstack up sim``."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dexstack.cli import arguments
+from dexstack.cli.arguments import MEASURED
 from dexstack.cli.output import add_json_argument, errors, note, publish, table, times
 from dexstack.graph import XLA_ONE_THREAD
 
@@ -24,14 +26,10 @@ if TYPE_CHECKING:
 
     from dexstack.closed_loop import ClosedLoop, LoopSpec
 
-MEASURED = "measured"
-
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
-    """Add ``eval`` and one subcommand per task."""
-    parser = subparsers.add_parser("eval", help="closed-loop trials in one process, without ROS", description=__doc__)
-    tasks = parser.add_subparsers(dest="task", metavar="TASK", required=True)
-    p = tasks.add_parser(
+    """Add ``eval allegro``."""
+    p = subparsers.add_parser(
         "allegro",
         help="turn an object on the palm of the Allegro hand",
         description="Trials of turning an object on the palm. Exit code 0 only if the success rate of --require was reached.",
@@ -41,58 +39,31 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     p.add_argument("--hand", default="right", help="right, left, or the path of a hand's YAML")
     p.add_argument("--plant", default="mujoco", choices=["mujoco"], help="physics engine")
     p.add_argument("--model", help="time-stepping model of the planner (default: the parameter files')")
-    p.add_argument("--trials", type=_positive_int, default=10, metavar="N")
-    p.add_argument("--seed", type=_natural, default=0, metavar="S", help="trial k draws its start pose with seed S + k")
+    p.add_argument("--trials", type=arguments.positive_int, default=10, metavar="N")
+    p.add_argument("--seed", type=arguments.natural, default=0, metavar="S", help="trial k draws its start pose with seed S + k")
     p.add_argument(
-        "--goal-yaw", type=_angle, nargs="+", default=[90.0], metavar="DEG", help="turn from the nominal start; several are taken in turn"
+        "--goal-yaw",
+        type=arguments.angle,
+        nargs="+",
+        default=[90.0],
+        metavar="DEG",
+        help="turn from the nominal start; several are taken in turn",
     )
-    p.add_argument("--seconds", type=_positive, default=15.0, metavar="S", help="simulated time of a trial")
-    p.add_argument("--period", type=_positive, metavar="S", help="time between two plans (default: the parameter files' pose_period)")
+    p.add_argument("--seconds", type=arguments.positive, default=15.0, metavar="S", help="simulated time of a trial")
+    p.add_argument(
+        "--period", type=arguments.positive, metavar="S", help="time between two plans (default: the parameter files' pose_period)"
+    )
     p.add_argument(
         "--latency",
-        type=_latency,
+        type=arguments.latency,
         metavar="S|measured",
         help="from pose to command; 'measured': each computation's own wall time, which no seed repeats (default: the parameter files')",
     )
-    p.add_argument("--require", type=_rate, default=1.0, metavar="RATE", help="smallest success rate for exit code 0")
+    p.add_argument("--require", type=arguments.rate, default=1.0, metavar="RATE", help="smallest success rate for exit code 0")
     p.add_argument("--params", action="append", default=[], metavar="FILE", help="ROS 2 parameter file that wins over config/allegro.yaml")
-    p.add_argument("--jobs", type=_positive_int, default=1, metavar="N", help="processes that run trials side by side")
+    p.add_argument("--jobs", type=arguments.positive_int, default=1, metavar="N", help="processes that run trials side by side")
     p.add_argument("--results", type=Path, help="folder for the picture (default: a new one in results/)")
     add_json_argument(p)
-
-
-def _number(text: str, kind: type, ok: Any, what: str) -> Any:
-    try:
-        value = kind(text)
-    except ValueError:
-        value = math.nan
-    if not (math.isfinite(value) and ok(value)):
-        raise argparse.ArgumentTypeError(f"must be {what}, got '{text}'")
-    return value
-
-
-def _positive_int(text: str) -> int:
-    return _number(text, int, lambda x: x > 0, "a whole number above 0")
-
-
-def _natural(text: str) -> int:
-    return _number(text, int, lambda x: x >= 0, "a whole number, 0 or more")
-
-
-def _positive(text: str) -> float:
-    return _number(text, float, lambda x: x > 0, "a number above 0")
-
-
-def _angle(text: str) -> float:
-    return _number(text, float, lambda x: abs(x) <= 180, "degrees in [-180, 180]")
-
-
-def _rate(text: str) -> float:
-    return _number(text, float, lambda x: 0 <= x <= 1, "a number in [0, 1]")
-
-
-def _latency(text: str) -> float | str:
-    return text if text == MEASURED else _number(text, float, lambda x: x >= 0, f"'{MEASURED}', or seconds, 0 or more")
 
 
 @dataclass(frozen=True)
@@ -188,10 +159,10 @@ def run(args: argparse.Namespace) -> int:
 
     results = _results(args, outcomes)
     results.update(period_s=timing.pose_period, latency_s=None if args.latency == MEASURED else timing.latency)
-    folder = args.results or Path("results") / f"eval-{args.task}-{datetime.now():%Y%m%d-%H%M%S}"
+    folder = args.results or Path("results") / f"eval-{args.subcommand}-{datetime.now():%Y%m%d-%H%M%S}"
     results["plot"] = str(_plot(folder / "trials.png", args, outcomes))
     passed = results["success_rate"] >= args.require
-    publish(args, f"eval {args.task}", results, *_views(args, results, passed), seed=args.seed)
+    publish(args, f"eval {args.subcommand}", results, *_views(args, results, passed), seed=args.seed)
     return 0 if passed else 1
 
 
@@ -229,7 +200,7 @@ def _results(args: argparse.Namespace, outcomes: Sequence[Outcome]) -> dict[str,
     solves = np.concatenate([o.solve_s for o in outcomes])
     by_goal = {goal: _summary([o for o in outcomes if o.goal_yaw == goal]) for goal in dict.fromkeys(o.goal_yaw for o in outcomes)}
     return {
-        "task": args.task,
+        "task": args.subcommand,
         "object": args.object,
         "hand": args.hand,
         "plant": args.plant,

@@ -1,23 +1,19 @@
-"""``dexstack bench``: measure the parts of the stack."""
+"""``dexstack bench mpc``: time of contact detection and MPC solve."""
 
 from __future__ import annotations
 
 import argparse
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from dexstack.cli.cores import one_core
 from dexstack.cli.output import add_json_argument, errors, note, publish, table, times
 from dexstack.errors import ConfigError
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
-    """Add ``bench`` and one subcommand per part."""
-    parser = subparsers.add_parser("bench", help="measure the parts against their peers", description=__doc__)
-    parts = parser.add_subparsers(dest="part", metavar="PART", required=True)
-    p = parts.add_parser(
+    """Add ``bench mpc``."""
+    p = subparsers.add_parser(
         "mpc",
         help="time of an MPC solve",
         description="Processor and wall time of contact detection and MPC solve, on one core, on states of the closed loop. "
@@ -35,24 +31,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     p.add_argument("--core", type=int, metavar="K", help="core to run on (default: the last one this process may use)")
     p.add_argument("--seed", type=int, default=0, metavar="S", help="seed of the trials that supply the states")
     add_json_argument(p)
-
-
-@contextmanager
-def one_core(core: int | None) -> Iterator[int]:
-    """Keep this process on one core; entered before JAX starts, so that its threads stay there too.
-
-    Raises:
-        ConfigError: the process may not use that core.
-    """
-    before = os.sched_getaffinity(0)
-    chosen = max(before) if core is None else core
-    if chosen not in before:
-        raise ConfigError(f"--core {chosen} is not one of the cores this process may use: {sorted(before)}")
-    os.sched_setaffinity(0, {chosen})
-    try:
-        yield chosen
-    finally:
-        os.sched_setaffinity(0, before)
 
 
 def run(args: argparse.Namespace) -> int:
