@@ -51,7 +51,7 @@ class StrawMpc:
     """Commands one step of every joint from the second solve on; the n-th solve fails if asked to."""
 
     def __init__(self, hand, fail=()):
-        self.hand, self.fail, self.solves = hand, fail, 0
+        self.robot, self.fail, self.solves = hand, fail, 0
 
     def reset(self):
         self.solves = 0
@@ -59,7 +59,7 @@ class StrawMpc:
     def solve(self, pose_WO, q, contacts, goal_WO, theta, weights):
         self.solves += 1
         status = SolveStatus.BAD_INPUT if self.solves in self.fail else SolveStatus.OK
-        q_des = self.hand.home + (0.1 if self.solves > 1 else 0.0)
+        q_des = self.robot.home + (0.1 if self.solves > 1 else 0.0)
         return SimpleNamespace(status=status, q_des=q_des, cpu_s=0.0, wall_s=0.0)
 
 

@@ -1,4 +1,4 @@
-"""Everything one process needs for closed-loop trials of the Allegro task, built from names and parameter files."""
+"""Everything one process needs for closed-loop trials of a task, built from names and parameter files."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ import numpy as np
 from dexstack.config import make_params, param, read_parameter_file, share_dir
 from dexstack.contact.detector import ContactDetector, DetectorParams
 from dexstack.control.factory import PlannerParams, make_model, make_mpc
-from dexstack.control.mpc import MpcParams
+from dexstack.control.mpc import Cost, MpcParams
+from dexstack.engines.base import Plant
 from dexstack.engines.mujoco import MujocoPlant, MujocoPlantParams
 from dexstack.hand.servo import ServoLaw, ServoParams
 from dexstack.model.gravity import GravityCompensation
 from dexstack.model.hand import HandModel, load_hand
 from dexstack.model.objects import ObjectModel, Start, load_object
-from dexstack.rollout import Trial, run_trial
+from dexstack.model.robot import Robot
+from dexstack.rollout import Servo, Task, Trial, run_trial
 from dexstack.tasks.allegro import AllegroCost, AllegroTask, AllegroWeights
 
 P = TypeVar("P")
@@ -76,27 +78,32 @@ def read_parts(spec: LoopSpec) -> Parts:
     return Parts(load_hand(spec.hand), obj, obj.start("allegro"), params)
 
 
-class ClosedLoop:
-    """Plant, servo, contact detector and compiled MPC of one hand and one object.
+class Loop:
+    """Plant, servo, contact detector and compiled MPC of one robot and one object: the trials of any task."""
 
-    Raises:
-        ConfigError: see :func:`read_parts`.
-    """
-
-    def __init__(self, spec: LoopSpec) -> None:
-        self.hand, self.obj, self.start, self.params = read_parts(spec)
-        self.timing: LoopParams = self.params[LoopParams]
-        self.plant = MujocoPlant(self.hand, self.obj, self.params[MujocoPlantParams])
-        self.servo = ServoLaw(self.hand, self.params[ServoParams], GravityCompensation(self.hand))
-        self.detector = ContactDetector(self.hand, self.obj, self.params[DetectorParams])
-        self.mpc, self.theta = make_mpc(self.hand, self.obj, AllegroCost(), self.params[PlannerParams], self.params[MpcParams])
-        self.weights = self.params[AllegroWeights].arrays()
-        contacts = self.detector.detect(self.start.pose_WO, self.hand.home)
-        self.compile_s = self.mpc.warm_up(contacts, self.theta, self.weights)
+    def __init__(
+        self,
+        robot: Robot,
+        obj: ObjectModel,
+        start: Start,
+        plant: Plant,
+        servo: Servo,
+        cost: Cost,
+        weights: dict[str, np.ndarray],
+        params: Mapping[type, Any],
+    ) -> None:
+        """``params`` holds detector, planner, MPC and timing; the MPC is compiled here."""
+        self.robot, self.obj, self.start, self.params = robot, obj, start, params
+        self.timing: LoopParams = params[LoopParams]
+        self.plant, self.servo, self.weights = plant, servo, weights
+        self.detector = ContactDetector(robot, obj, params[DetectorParams])
+        self.mpc, self.theta = make_mpc(robot, obj, cost, params[PlannerParams], params[MpcParams])
+        contacts = self.detector.detect(start.pose_WO, robot.home)
+        self.compile_s = self.mpc.warm_up(contacts, self.theta, weights)
         """Time the MPC took to compile [s]."""
 
-    def trial(self, goal_yaw: float, seed: int, seconds: float, *, measured_latency: bool = False) -> Trial:
-        """One trial of ``seconds`` [s] towards ``goal_yaw`` [rad]; ``seed`` draws the start pose, as it does for ``dexstack up sim``.
+    def run(self, task: Task, seed: int, seconds: float, *, measured_latency: bool = False) -> Trial:
+        """One trial of ``seconds`` [s]; ``seed`` draws the start pose, as it does for ``dexstack up sim``.
 
         With ``measured_latency`` every command is as late as its own computation was, and the trial is not repeatable.
         """
@@ -107,13 +114,31 @@ class ClosedLoop:
             self.mpc,
             self.theta,
             self.weights,
-            AllegroTask(self.start, goal_yaw),
+            task,
             np.random.default_rng(seed),
             seconds=seconds,
             period=self.timing.pose_period,
             latency=None if measured_latency else self.timing.latency,
             stop_when_reached=False,
         )
+
+
+class ClosedLoop(Loop):
+    """The Allegro task.
+
+    Raises:
+        ConfigError: see :func:`read_parts`.
+    """
+
+    def __init__(self, spec: LoopSpec) -> None:
+        self.hand, obj, start, params = read_parts(spec)
+        plant = MujocoPlant(self.hand, obj, params[MujocoPlantParams])
+        servo = ServoLaw(self.hand, params[ServoParams], GravityCompensation(self.hand))
+        super().__init__(self.hand, obj, start, plant, servo, AllegroCost(), params[AllegroWeights].arrays(), params)
+
+    def trial(self, goal_yaw: float, seed: int, seconds: float, *, measured_latency: bool = False) -> Trial:
+        """One trial towards ``goal_yaw`` [rad]; see :meth:`Loop.run`."""
+        return self.run(AllegroTask(self.start, goal_yaw), seed, seconds, measured_latency=measured_latency)
 
 
 def read_blocks(files: Sequence[str | Path], overrides: Mapping[str, Any]) -> dict[type, Any]:

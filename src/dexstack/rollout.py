@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -13,8 +13,51 @@ from dexstack.contact.detector import ContactDetector
 from dexstack.control.mpc import Mpc, SolveStatus
 from dexstack.control.problem import ModelParams
 from dexstack.engines.base import Plant
-from dexstack.hand.servo import ServoLaw
-from dexstack.tasks.allegro import AllegroTask
+from dexstack.model.objects import Start
+
+
+class Task(Protocol):
+    """Goal and score of one run."""
+
+    @property
+    def start(self) -> Start:
+        """Its ``hand_pose`` is where the robot starts."""
+
+    @property
+    def tolerance(self) -> float:
+        """Orientation error that counts as reached [rad]."""
+
+    @property
+    def hold(self) -> float:
+        """How long it must stay so [s]."""
+
+    @property
+    def goal_WO(self) -> np.ndarray:
+        """(7,)"""
+
+    def start_pose(self, rng: np.random.Generator) -> np.ndarray: ...
+
+    def orientation_error(self, pose_WO: np.ndarray) -> float: ...
+
+    def position_error(self, pose_WO: np.ndarray) -> float: ...
+
+    def dropped(self, pose_WO: np.ndarray) -> bool: ...
+
+
+class Servo(Protocol):
+    """The robot's own position control, between commands and forces; see :class:`dexstack.hand.servo.ServoLaw`."""
+
+    params: Any
+    """Its ``period`` is the time between two feedbacks [s]."""
+
+    def reset(self) -> None: ...
+
+    def enable(self) -> None: ...
+
+    def set_command(self, q: np.ndarray, t: float) -> Any: ...
+
+    def step(self, q: np.ndarray, t: float) -> Any:
+        """Feedback in, a result with the forces ``tau`` out."""
 
 
 @dataclass
@@ -54,12 +97,12 @@ class Trial:
 
 def run_trial(
     plant: Plant,
-    servo: ServoLaw,
+    servo: Servo,
     detector: ContactDetector,
     mpc: Mpc,
     theta: ModelParams,
     weights: Any,
-    task: AllegroTask,
+    task: Task,
     rng: np.random.Generator,
     *,
     seconds: float,
@@ -74,7 +117,7 @@ def run_trial(
     without ``latency`` it is as late as its own computation was on the wall clock, and the trial is not repeatable.
     The servo runs at its own period on the plant's joint angles. ``rng`` draws the start pose: the trial is repeatable.
     """
-    q0 = np.array(mpc.hand.pose(task.start.hand_pose), float)
+    q0 = np.array(mpc.robot.pose(task.start.hand_pose), float)
     plant.reset(q0, task.start_pose(rng))
     servo.reset()
     servo.enable()

@@ -7,8 +7,9 @@ from scipy.spatial.transform import Rotation
 from scipy.special import logsumexp
 
 from dexstack.contact.contact import GROUND, Contacts, empty_contacts
-from dexstack.contact.detector import PALM_SLOTS, ContactDetector, DetectorParams
-from dexstack.contact.query_points import hand_query_points
+from dexstack.contact.detector import ContactDetector, DetectorParams
+from dexstack.contact.query_points import robot_query_points
+from dexstack.contact.support import SUPPORT_SLOTS
 from dexstack.geometry.support_planes import support_planes
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
@@ -59,14 +60,14 @@ def distances(planes, pose_WO, p_W):
 
 def test_finger_slots_hold_the_nearest_of_all_query_points(hand, detector):
     """At most two of each link, else the nearest of all; distance, link, point and normal belong together."""
-    query = hand_query_points(hand, PARAMS.spacing)
+    query = robot_query_points(hand, PARAMS.spacing)
     for pose, q in states(hand, 40, 0):
         R, p = body_poses(hand, q)
         p_WQ = p[query.body] + np.einsum("qij,qj->qi", R[query.body], query.p_BQ)
         phi = distances(detector.planes, pose, p_WQ) - query.radius
         nearest = [i for b in range(1, 17) for i in np.flatnonzero(query.body == b)[np.argsort(phi[query.body == b])[:2]]]
-        nearest = sorted(nearest, key=lambda i: phi[i])[: PARAMS.capacity - PALM_SLOTS]
-        found = Contacts(*(a[PALM_SLOTS:] for a in detector.detect(pose, q)))
+        nearest = sorted(nearest, key=lambda i: phi[i])[: PARAMS.capacity - SUPPORT_SLOTS]
+        found = Contacts(*(a[SUPPORT_SLOTS:] for a in detector.detect(pose, q)))
         np.testing.assert_allclose(found.phi, phi[nearest], atol=2e-6)
         apart = np.diff(phi[nearest], prepend=-1, append=1).clip(min=0)
         clear = (apart[1:] > 1e-5) & (apart[:-1] > 1e-5)  # equal distances may change places
@@ -101,7 +102,7 @@ def test_every_capacity_a_parameter_allows_works(hand, capacity):
     small = ContactDetector(hand, load_object("cube"), DetectorParams(capacity=capacity))
     found = small.detect(np.array([0, 0, 0.0393, 1, 0, 0, 0]), hand.home)
     assert found.phi.shape == (capacity,) and np.all(np.isfinite(found.phi))
-    assert np.count_nonzero(found.link == 0) == PALM_SLOTS
+    assert np.count_nonzero(found.link == 0) == SUPPORT_SLOTS
 
 
 def convex(mesh):
@@ -138,7 +139,7 @@ def link_distance(hand, body, R, p, hull, pose):
 
 def test_links_are_as_far_away_as_coal_says(hand, obj, detector):
     """Query points on a link miss what touches between them by less than their spacing allows, and never see it nearer than it is."""
-    hull, query = convex(obj.mesh), hand_query_points(hand, PARAMS.spacing)
+    hull, query = convex(obj.mesh), robot_query_points(hand, PARAMS.spacing)
     error = []
     for pose, q in states(hand, 60, 3):
         R, p = body_poses(hand, q)
@@ -181,7 +182,7 @@ def test_the_palm_is_never_lost(hand, obj, detector):
             )
             for box, shape in palm
         )
-        found = Contacts(*(a[:PALM_SLOTS] for a in detector.detect(pose, q)))
+        found = Contacts(*(a[:SUPPORT_SLOTS] for a in detector.detect(pose, q)))
         assert np.all(found.link == 0)
         if theirs < 0.01:
             assert found.active.any()
@@ -196,10 +197,10 @@ def test_a_resting_object_is_supported_on_all_sides(hand):
     """Four palm contacts of a cube in the middle of the palm span its footprint on that palm, each about at zero distance."""
     cube = load_object("cube")
     found = ContactDetector(hand, cube, PARAMS).detect(np.array([-0.02, 0.0, 0.0393, 1, 0, 0, 0]), hand.home)
-    palm = Contacts(*(a[:PALM_SLOTS] for a in found))
+    palm = Contacts(*(a[:SUPPORT_SLOTS] for a in found))
     assert palm.active.all()
     np.testing.assert_allclose(palm.phi, 0.0, atol=3e-4)
-    np.testing.assert_allclose(palm.nhat_W, np.tile([0.0, 0.0, -1.0], (PALM_SLOTS, 1)), atol=0.02)
+    np.testing.assert_allclose(palm.nhat_W, np.tile([0.0, 0.0, -1.0], (SUPPORT_SLOTS, 1)), atol=0.02)
     spread = palm.p_W.max(axis=0) - palm.p_W.min(axis=0)
     assert spread[1] > 0.045 and spread[0] > 0.035
 

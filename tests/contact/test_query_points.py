@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dexstack.contact.query_points import hand_query_points, shape_points
+from dexstack.contact.query_points import robot_query_points, shape_points
 from dexstack.model.hand import SIDES, load_hand
 from dexstack.model.urdf import Shape
 
@@ -73,7 +73,7 @@ def test_an_unknown_shape_is_refused():
 @pytest.mark.parametrize("side", SIDES)
 def test_every_link_of_the_hand_has_queries_of_its_own_shapes(side):
     hand = load_hand(side)
-    query = hand_query_points(hand, SPACING)
+    query = robot_query_points(hand, SPACING)
     assert set(query.body) == set(range(17))
     for index, body in enumerate(hand.bodies):
         on = query.body == index

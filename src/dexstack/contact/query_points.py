@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from dexstack.model.hand import HandModel, Shape
+    from dexstack.model.robot import Robot
+    from dexstack.model.urdf import Shape
 
 
 class QueryPoints(NamedTuple):
-    """Query spheres fixed to the bodies of a hand: a sphere of radius r at distance d of the object is d − r away from it.
+    """Query spheres fixed to the bodies of a robot: a sphere of radius r at distance d of the object is d − r away from it.
 
     Rounded links (capsules, spheres) are covered exactly by spheres along their axis, flat ones by points (r = 0) on their faces.
     """
@@ -21,7 +22,7 @@ class QueryPoints(NamedTuple):
     radius: np.ndarray
     """(Q,) [m]."""
     body: np.ndarray
-    """(Q,) body index, 0 = palm."""
+    """(Q,) body index, 0 = base."""
 
 
 def _axis_points(half_length: float, spacing: float) -> np.ndarray:
@@ -54,15 +55,17 @@ def shape_points(shape: Shape, spacing: float) -> tuple[np.ndarray, np.ndarray]:
         points = _box_points(np.asarray(shape.size, float), spacing)
     elif shape.kind == "cylinder":
         points = _cylinder_points(shape.size[0], shape.size[1], spacing)
+    elif shape.kind == "plane":  # the object asks a plane, not the plane the object
+        points = np.zeros((0, 3))
     else:
         raise ValueError(f"no query points for shape kind {shape.kind!r}")
     return points @ np.asarray(shape.R).T + np.asarray(shape.p), np.full(len(points), radius)
 
 
-def hand_query_points(hand: HandModel, spacing: float) -> QueryPoints:
-    """Query points over every collision shape of the hand, ``spacing`` [m] apart."""
+def robot_query_points(robot: Robot, spacing: float) -> QueryPoints:
+    """Query points over every collision shape of the moving bodies, ``spacing`` [m] apart."""
     centres, radii, bodies = [], [], []
-    for index, body in enumerate(hand.bodies):
+    for index, body in enumerate(robot.bodies):
         for shape in body.shapes:
             points, radius = shape_points(shape, spacing)
             centres.append(points)

@@ -1,4 +1,4 @@
-"""The planner of one hand and one object from parameters: the only place that chooses the time-stepping model and its θ."""
+"""The planner of one robot and one object from parameters: the only place that chooses the time-stepping model and its θ."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from dexstack.errors import ConfigError
 from dexstack.hand.servo import ServoParams
 
 if TYPE_CHECKING:
-    from dexstack.model.hand import HandModel
     from dexstack.model.objects import ObjectModel
+    from dexstack.model.robot import Robot
 
 
 @dataclass(frozen=True)
@@ -38,47 +38,47 @@ class PlannerParams:
         20.0, "the object's mass and inertia times this resist its motion: damps the quasi-dynamic fall [-]", 0.1, 1e4
     )
     planned_friction: float = param(0.8, "μ of every contact in the plan [-]", 0.0, 5.0)
-    kp: float = param(ServoParams.kp, "proportional gain of the joint servo [N·m/rad]", 0.01, 10.0)
+    kp: float = param(ServoParams.kp, "proportional gain of the joint servo [N·m/rad, N/m for sliding joints]", 0.01, 1000.0)
     kd: float = param(ServoParams.kd, "derivative gain of the joint servo, added to the joints' own damping [N·m·s/rad]", 0.0, 1.0)
 
 
-MODELS: dict[str, Callable[[PlannerParams], StepModel]] = {
-    "implicit": lambda p: ImplicitModel(p.implicit_steps, p.implicit_stiffness, p.implicit_smoothing),
-    "dsdf": lambda p: DsdfModel(),
-    "dual": lambda p: DualModel(p.dual_steps, p.dual_compliance),
+MODELS: dict[str, Callable[[PlannerParams, int], StepModel]] = {
+    "implicit": lambda p, chains: ImplicitModel(p.implicit_steps, p.implicit_stiffness, p.implicit_smoothing, chains),
+    "dsdf": lambda p, chains: DsdfModel(),
+    "dual": lambda p, chains: DualModel(p.dual_steps, p.dual_compliance),
 }
-"""Every time-stepping model by the name a parameter calls it."""
+"""Every time-stepping model by the name a parameter calls it, made for a robot of so many chains."""
 
 
-def make_model(params: PlannerParams) -> StepModel:
-    """The chosen time-stepping model.
+def make_model(params: PlannerParams, chains: int = 4) -> StepModel:
+    """The chosen time-stepping model for a robot of ``chains`` equal chains of joints.
 
     Raises:
         ConfigError: no model has that name.
     """
     if params.model not in MODELS:
         raise ConfigError(f"unknown time-stepping model '{params.model}'; known: {', '.join(MODELS)}")
-    return MODELS[params.model](params)
+    return MODELS[params.model](params, chains)
 
 
-def make_theta(hand: HandModel, obj: ObjectModel, params: PlannerParams, step: float) -> ModelParams:
+def make_theta(robot: Robot, obj: ObjectModel, params: PlannerParams, step: float) -> ModelParams:
     """θ of a model with time step ``step`` [s]."""
     return physical_params(
         mass=obj.mass,
         inertia=obj.inertia,
         friction=params.planned_friction,
-        stiffness=np.full(len(hand.joint_names), params.kp),
-        damping=hand.damping + params.kd,
+        stiffness=np.full(len(robot.joint_names), params.kp),
+        damping=robot.damping + params.kd,
         h=step,
         inertia_scale=params.inertia_scale,
         sigma=params.dsdf_sigma,
     )
 
 
-def make_mpc(hand: HandModel, obj: ObjectModel, cost: Cost, planner: PlannerParams, mpc: MpcParams) -> tuple[Mpc, ModelParams]:
+def make_mpc(robot: Robot, obj: ObjectModel, cost: Cost, planner: PlannerParams, mpc: MpcParams) -> tuple[Mpc, ModelParams]:
     """The MPC and the θ it is called with.
 
     Raises:
         ConfigError: see :func:`make_model`.
     """
-    return Mpc(hand, make_model(planner), cost, mpc), make_theta(hand, obj, planner, mpc.step)
+    return Mpc(robot, make_model(planner, robot.chains), cost, mpc), make_theta(robot, obj, planner, mpc.step)

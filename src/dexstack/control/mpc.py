@@ -18,10 +18,9 @@ from dexstack.config import param
 from dexstack.contact.contact import Contacts
 from dexstack.control.models.base import StepModel
 from dexstack.control.problem import OBJECT_DOF, ModelParams, force, integrate_quaternion, step_problem
-from dexstack.model.kinematics import KinematicTree
 
 if TYPE_CHECKING:
-    from dexstack.model.hand import HandModel
+    from dexstack.model.robot import Robot
 
 
 @dataclass(frozen=True)
@@ -32,10 +31,10 @@ class MpcParams:
     step: float = param(0.1, "h, length of a predicted step [s]", 0.005, 0.5)
     iterations: int = param(2, "Gauss–Newton iterations of one solve", 1, 50)
 
-    u_max: float = param(0.2, "largest commanded joint displacement per step [rad]", 0.0, 1.0)
-    effort_weight: float = param(0.1, "ω_u, weight of the commanded displacement [1/rad²]", 0.0, 1e6)
+    u_max: float = param(0.2, "largest commanded joint displacement per step [rad, m for sliding joints]", 0.0, 1.0)
+    effort_weight: float = param(0.1, "ω_u, weight of the commanded displacement [1/rad², 1/m²]", 0.0, 1e6)
     damping: float = param(0.02, "smallest Levenberg damping tried, relative to the Hessian's mean diagonal", 0.0, 10.0)
-    limit_margin: float = param(0.02, "targets and predictions stay this far inside the joint limits [rad]", 0.0, 0.3)
+    limit_margin: float = param(0.02, "targets and predictions stay this far inside the joint limits [rad, m]", 0.0, 0.3)
 
 
 class SolveStatus(enum.IntEnum):
@@ -74,11 +73,11 @@ class MpcResult:
 
     status: SolveStatus
     q_des: np.ndarray
-    """(N,) joint target for the coming step [rad]."""
+    """(N,) joint target for the coming step [rad, m]."""
     plan: np.ndarray
-    """(T, N) commanded displacements [rad]."""
+    """(T, N) commanded displacements [rad, m]."""
     prediction: np.ndarray
-    """(T + 1, 7 + N) predicted object poses and joint angles, the first the measured ones."""
+    """(T + 1, 7 + N) predicted object poses and joint positions, the first the measured ones."""
     cost: float
     cpu_s: float
     wall_s: float
@@ -116,13 +115,13 @@ class Mpc:
     step. All arrays have fixed shapes: the solver is compiled once per instance.
     """
 
-    def __init__(self, hand: HandModel, model: StepModel, cost: Cost, params: MpcParams = MpcParams()) -> None:
-        self.hand = hand
+    def __init__(self, robot: Robot, model: StepModel, cost: Cost, params: MpcParams = MpcParams()) -> None:
+        self.robot = robot
         self.params = params
-        self._tree = KinematicTree(hand)
+        self._tree = robot.kinematics()
         self._model = model
         self._cost = cost
-        self._n = len(hand.joint_names)
+        self._n = len(robot.joint_names)
         self._T = params.horizon
         self._compiled = jax.jit(self._packed_solve)
         self._tunable_key: tuple[Any, ...] | None = None
@@ -137,7 +136,7 @@ class Mpc:
         """Compile for these shapes; returns the seconds it took."""
         start = time.perf_counter()
         pose = np.array([0, 0, 0.1, 1, 0, 0, 0], np.float32)
-        self.solve(pose, self.hand.home, contacts, pose, theta, weights)
+        self.solve(pose, self.robot.home, contacts, pose, theta, weights)
         self.reset()
         return time.perf_counter() - start
 
@@ -157,7 +156,7 @@ class Mpc:
                 status = SolveStatus.OK if improved else SolveStatus.NO_DESCENT
                 self._plan, self._q_des = plan.reshape(self._T, self._n), q_des
                 prediction = predicted.reshape(self._T + 1, -1)
-        held = self._q_des if self._q_des is not None else self.hand.home
+        held = self._q_des if self._q_des is not None else self.robot.home
         return MpcResult(
             status, np.array(held, float), self._plan, prediction, float(cost), time.process_time() - cpu, time.perf_counter() - wall
         )
@@ -181,7 +180,7 @@ class Mpc:
         key = (theta, weights, self.params)
         if self._tunable_key is None or any(a is not b for a, b in zip(key, self._tunable_key, strict=True)):
             p = self.params
-            lower, upper = self.hand.lower + p.limit_margin, self.hand.upper - p.limit_margin
+            lower, upper = self.robot.lower + p.limit_margin, self.robot.upper - p.limit_margin
             tree = (theta, weights, _Tunable(p.u_max, p.effort_weight, p.damping, lower, upper))
             vector, self._unravel = jax.flatten_util.ravel_pytree(jax.tree.map(lambda a: np.asarray(a, np.float32), tree))
             self._tunable_key, self._tunable_vector = key, vector

@@ -11,7 +11,7 @@ from jax import Array
 from jaxtyping import Float
 
 from dexstack.contact.contact import Contacts
-from dexstack.model.kinematics import BodyPoses, KinematicTree, quaternion_matrix
+from dexstack.model.kinematics import BodyPoses, Kinematics, quaternion_matrix
 
 OBJECT_DOF = 6
 FRICTION_DIRECTIONS = 4
@@ -68,7 +68,7 @@ def skew(v: Float[Array, "C 3"]) -> Float[Array, "C 3 3"]:
     return jnp.stack([zero, -v[:, 2], v[:, 1], v[:, 2], zero, -v[:, 0], -v[:, 1], v[:, 0], zero], axis=1).reshape(-1, 3, 3)
 
 
-def relative_jacobian(tree: KinematicTree, poses: BodyPoses, pose_WO: Float[Array, "7"], contacts: Contacts) -> Float[Array, "C 3 V"]:
+def relative_jacobian(tree: Kinematics, poses: BodyPoses, pose_WO: Float[Array, "7"], contacts: Contacts) -> Float[Array, "C 3 V"]:
     """Jacobian of v_robot − v_object at the contact points, world frame, against (v_O W, ω_O B, joints)."""
     R_WO = quaternion_matrix(pose_WO[3:])
     arm = contacts.p_W - pose_WO[:3]
@@ -78,7 +78,7 @@ def relative_jacobian(tree: KinematicTree, poses: BodyPoses, pose_WO: Float[Arra
 
 
 def step_problem(
-    tree: KinematicTree, poses: BodyPoses, pose_WO: Float[Array, "7"], contacts: Contacts, theta: ModelParams, h: float
+    tree: Kinematics, poses: BodyPoses, pose_WO: Float[Array, "7"], contacts: Contacts, theta: ModelParams, h: float
 ) -> StepProblem:
     """Freeze the contact set into a step problem of length ``h`` [s]."""
     relative = relative_jacobian(tree, poses, pose_WO, contacts)

@@ -8,7 +8,7 @@ import numpy as np
 
 
 class Plant(Protocol):
-    """A hand and one free object, advanced in fixed steps by joint torques.
+    """A robot of N joints (a hand: 16) and one free object, advanced in fixed steps by joint torques (or forces).
 
     Passive joint damping belongs to the plant; gravity compensation, PD and torque limits belong to the servo law. Arrays returned
     by the getters are copies. Twist order: linear velocity in world, angular velocity in body axes.
@@ -23,11 +23,11 @@ class Plant(Protocol):
 
     @property
     def joint_position(self) -> np.ndarray:
-        """(16,) [rad]"""
+        """(N,) [rad or m]"""
 
     @property
     def joint_velocity(self) -> np.ndarray:
-        """(16,) [rad/s]"""
+        """(N,) [rad/s or m/s]"""
 
     @property
     def pose_WO(self) -> np.ndarray:
@@ -38,7 +38,7 @@ class Plant(Protocol):
         """(6,) object velocity: linear [m/s] in world, angular [rad/s] in body axes."""
 
     def reset(self, q_hand: np.ndarray, pose_WO: np.ndarray, v: np.ndarray | None = None) -> None:
-        """Start again at time zero from joint angles (16,), object pose (7,) and, unless at rest, velocity (22,): joints, then twist."""
+        """Start again at time zero: joint positions (N,), object pose (7,) and, unless at rest, velocity (N + 6,), joints before twist."""
 
     def step(self, tau: np.ndarray) -> None:
-        """Advance by ``dt`` under the joint torques ``tau`` (16,) [N m]."""
+        """Advance by ``dt`` under the joint torques ``tau`` (N,) [N m or N]."""

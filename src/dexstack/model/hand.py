@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dexstack.errors import ConfigError
 from dexstack.model.description import data_dir, number_list, quaternion, read_yaml
 from dexstack.model.urdf import Joint, Link, Shape, check_inertia, read_urdf
+
+if TYPE_CHECKING:
+    from dexstack.model.kinematics import KinematicTree
 
 NUM_JOINTS = 16
 SIDES = ("right", "left")
@@ -91,6 +94,17 @@ class HandModel:
     def home(self) -> np.ndarray:
         """(16,) resting pose [rad]."""
         return self.poses["home"]
+
+    @property
+    def chains(self) -> int:
+        """4 fingers of 4 joints."""
+        return len(self.fingertips)
+
+    def kinematics(self) -> KinematicTree:
+        """Kinematics for JAX, which is imported only here."""
+        from dexstack.model.kinematics import KinematicTree
+
+        return KinematicTree(self)
 
     def pose(self, name: str) -> np.ndarray:
         """(16,) joint angles of a named pose [rad].

@@ -1,7 +1,8 @@
-"""Forward kinematics and point Jacobians of a fixed-base hand, in JAX, evaluated level by level of the tree."""
+"""Forward kinematics and point Jacobians of robots on a fixed base, in JAX: hands level by level of their tree, and balls."""
 
 from __future__ import annotations
 
+import abc
 from typing import TYPE_CHECKING, NamedTuple
 
 import jax.numpy as jnp
@@ -43,10 +44,26 @@ class BodyPoses(NamedTuple):
     R_WB: Float[Array, "B 3 3"]
     p_WB: Float[Array, "B 3"]
     axis_W: Float[Array, "N 3"]
-    """Unit axis of joint j; the axis passes through ``p_WB[j + 1]``."""
+    """Unit axis of joint j; a hand's passes through ``p_WB[j + 1]``."""
 
 
-class KinematicTree:
+class Kinematics(abc.ABC):
+    """Where the bodies of a robot are, and how its joints move them; pure functions of arrays, traced by JAX."""
+
+    tip_body: np.ndarray
+    """(F,) body of each fingertip."""
+
+    @abc.abstractmethod
+    def poses(self, q: Float[Array, " N"]) -> BodyPoses: ...
+
+    @abc.abstractmethod
+    def fingertips(self, poses: BodyPoses) -> Float[Array, "F 3"]: ...
+
+    @abc.abstractmethod
+    def point_jacobian(self, poses: BodyPoses, p_W: Float[Array, "C 3"], link: Array) -> Float[Array, "C 3 N"]: ...
+
+
+class KinematicTree(Kinematics):
     """Kinematics of a hand whose body ``j + 1`` is moved by revolute joint ``j`` and whose body 0 is fixed in the world.
 
     Constant arrays only: an instance is closed over by compiled functions, never traced.
@@ -103,3 +120,30 @@ class KinematicTree:
         columns = jnp.cross(jnp.broadcast_to(poses.axis_W[None], arm.shape), arm)
         columns = jnp.where(jnp.asarray(self.moves)[link + 1][:, :, None], columns, 0.0)
         return jnp.swapaxes(columns, 1, 2)
+
+
+class BallKinematics(Kinematics):
+    """Kinematics of balls on three sliding joints each: body 0 is the floor, body ``i + 1`` ball i, and its centre the fingertip."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.tip_body = np.arange(1, count + 1)
+        self._columns = np.zeros((count + 2, 3, 3 * count))
+        """Jacobian of every link, first the ground's."""
+        for i in range(count):
+            self._columns[i + 2, :, 3 * i : 3 * i + 3] = np.eye(3)
+
+    def poses(self, q: Float[Array, " N"]) -> BodyPoses:
+        """Poses of the floor and of all balls at joint positions ``q`` [m]."""
+        p_WB = jnp.concatenate([jnp.zeros((1, 3), q.dtype), q.reshape(-1, 3)])
+        return BodyPoses(
+            jnp.broadcast_to(jnp.eye(3, dtype=q.dtype), (self.count + 1, 3, 3)), p_WB, jnp.tile(jnp.eye(3, dtype=q.dtype), (self.count, 1))
+        )
+
+    def fingertips(self, poses: BodyPoses) -> Float[Array, "F 3"]:
+        """Centres of the balls p_WTip [m]."""
+        return poses.p_WB[1:]
+
+    def point_jacobian(self, poses: BodyPoses, p_W: Float[Array, "C 3"], link: Array) -> Float[Array, "C 3 N"]:
+        """Translational Jacobian in the world frame of points fixed to ``link`` [-]; zero for the floor (0) and the ground (−1)."""
+        return jnp.asarray(self._columns, p_W.dtype)[link + 1]

@@ -7,12 +7,14 @@ the object's position and quaternion (wxyz); ``qvel`` = their rates, then the ob
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import mujoco
 import numpy as np
 
+from dexstack.model.balls import Ball, BallsModel
 from dexstack.model.hand import Body, HandModel
 from dexstack.model.objects import ObjectModel
 from dexstack.model.urdf import Shape
@@ -22,20 +24,6 @@ GRAVITY = np.array([0.0, 0.0, -9.81])
 GROUP_SOLID = 0
 GROUP_DRAWN = 2
 OBJECT_BODY = "object"
-
-
-@dataclass(frozen=True)
-class Ball:
-    """A point finger: a sphere on three undamped sliding joints along the world's axes."""
-
-    p_W: tuple[float, float, float]
-    """Centre at the start [m]."""
-    radius: float = 0.01
-    """[m]"""
-    mass: float = 0.00419
-    """[kg]"""
-    friction: float = 0.5
-    """Sliding friction."""
 
 
 _KINDS = {
@@ -206,7 +194,9 @@ def add_balls(spec: mujoco.MjSpec, balls: Sequence[Ball]) -> None:
     for i, ball in enumerate(balls):
         body = spec.worldbody.add_body(name=f"ball_{i}", pos=ball.p_W)
         for k, axis in enumerate(np.eye(3)):
-            body.add_joint(name=f"ball_{i}_{'xyz'[k]}", type=mujoco.mjtJoint.mjJNT_SLIDE, axis=axis, ref=ball.p_W[k])
+            body.add_joint(
+                name=f"ball_{i}_{'xyz'[k]}", type=mujoco.mjtJoint.mjJNT_SLIDE, axis=axis, ref=ball.p_W[k], damping=(ball.damping, 0.0, 0.0)
+            )
         body.add_geom(
             name=f"ball_{i}",
             type=mujoco.mjtGeom.mjGEOM_SPHERE,
@@ -260,3 +250,19 @@ def build_scene(
         spec.worldbody.add_camera(name="film", pos=eye, quat=_wxyz(R_WC), fovy=28.0)
     spec.worldbody.add_light(pos=(0.2, 0.2, 1.0), dir=(-0.2, -0.2, -1.0))
     return spec
+
+
+@functools.singledispatch
+def robot_scene(robot: Any, obj: ObjectModel) -> mujoco.MjSpec:
+    """The scene of any robot and the object it plays with: a hand over nothing, balls over a floor."""
+    raise TypeError(f"no scene is known for a robot of type {type(robot).__name__}")
+
+
+@robot_scene.register
+def _(robot: HandModel, obj: ObjectModel) -> mujoco.MjSpec:
+    return build_scene(robot, obj)
+
+
+@robot_scene.register
+def _(robot: BallsModel, obj: ObjectModel) -> mujoco.MjSpec:
+    return build_scene(None, obj, balls=robot.balls, floor=0.0)

@@ -1,0 +1,112 @@
+"""Balls as a robot: spheres that slide along the world's axes over a floor, each a finger of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dexstack.errors import ConfigError
+from dexstack.model.urdf import Shape
+
+if TYPE_CHECKING:
+    from dexstack.model.kinematics import BallKinematics
+
+DENSITY = 1000.0
+"""Of a ball [kg/m³]."""
+
+
+@dataclass(frozen=True)
+class Ball:
+    """A point finger: a sphere on three sliding joints along the world's axes."""
+
+    p_W: tuple[float, float, float]
+    """Centre at the start [m]."""
+    radius: float = 0.01
+    """[m]"""
+    mass: float = 0.00419
+    """[kg]"""
+    friction: float = 0.5
+    """Sliding friction."""
+    damping: float = 0.0
+    """Of each joint [N s/m]."""
+
+
+@dataclass(frozen=True)
+class BallPart:
+    """The floor, or one ball: collision shapes in its own frame, whose axes are the world's."""
+
+    shapes: tuple[Shape, ...]
+
+
+@dataclass(frozen=True)
+class BallsModel:
+    """Balls over a floor at height zero, as a :class:`~dexstack.model.robot.Robot`; joint order x, y, z of ball 0, then of ball 1 …"""
+
+    balls: tuple[Ball, ...]
+    reach: float = 0.3
+    """How far a centre may go from the world's origin along x and y, and above the floor [m]; downwards it stops on the floor."""
+
+    def __post_init__(self) -> None:
+        if len({ball.radius for ball in self.balls}) != 1:
+            raise ConfigError("a robot of balls needs at least one, all of the same radius")
+
+    @property
+    def name(self) -> str:
+        return f"{len(self.balls)} balls"
+
+    @property
+    def joint_names(self) -> tuple[str, ...]:
+        return tuple(f"ball_{i}_{axis}" for i in range(len(self.balls)) for axis in "xyz")
+
+    @property
+    def lower(self) -> np.ndarray:
+        """(N,) [m]"""
+        return np.array([[-self.reach, -self.reach, ball.radius] for ball in self.balls]).ravel()
+
+    @property
+    def upper(self) -> np.ndarray:
+        """(N,) [m]"""
+        return np.full(3 * len(self.balls), self.reach)
+
+    @property
+    def damping(self) -> np.ndarray:
+        """(N,) [N s/m]"""
+        return np.repeat([ball.damping for ball in self.balls], 3)
+
+    @property
+    def weight(self) -> np.ndarray:
+        """(N,) force that balances gravity [N]."""
+        return np.array([[0.0, 0.0, 9.81 * ball.mass] for ball in self.balls]).ravel()
+
+    @property
+    def home(self) -> np.ndarray:
+        """(N,) start [m]."""
+        return np.array([ball.p_W for ball in self.balls]).ravel()
+
+    @property
+    def chains(self) -> int:
+        return len(self.balls)
+
+    @property
+    def bodies(self) -> tuple[BallPart, ...]:
+        """The floor, then the balls."""
+        floor = Shape("plane", np.zeros(0), np.zeros(3), np.eye(3))
+        return (BallPart((floor,)), *(BallPart((Shape("sphere", np.array([b.radius]), np.zeros(3), np.eye(3)),)) for b in self.balls))
+
+    def kinematics(self) -> BallKinematics:
+        """Kinematics for JAX, which is imported only here."""
+        from dexstack.model.kinematics import BallKinematics
+
+        return BallKinematics(len(self.balls))
+
+    def pose(self, name: str) -> np.ndarray:
+        """(N,) the start; balls know no other pose.
+
+        Raises:
+            ConfigError: another name than "home".
+        """
+        if name != "home":
+            raise ConfigError(f"balls have no pose '{name}'; they have home")
+        return self.home

@@ -1,0 +1,55 @@
+"""What contact detection, planner and closed loop need to know of a robot: a fixed base, equal chains of joints, shapes, fingertips."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from dexstack.model.kinematics import Kinematics
+    from dexstack.model.urdf import Shape
+
+
+class Part(Protocol):
+    """One body of a robot."""
+
+    @property
+    def shapes(self) -> Sequence[Shape]:
+        """Collision shapes, body frame."""
+
+
+class Robot(Protocol):
+    """A hand, or balls. Joints are hinges [rad] or slides [m]; they come chain by chain, and chains meet only in the object."""
+
+    @property
+    def joint_names(self) -> tuple[str, ...]: ...
+
+    @property
+    def lower(self) -> np.ndarray:
+        """(N,) joint limits [rad or m]."""
+
+    @property
+    def upper(self) -> np.ndarray: ...
+
+    @property
+    def damping(self) -> np.ndarray:
+        """(N,) passive viscous damping of the joints [N m s/rad or N s/m]."""
+
+    @property
+    def home(self) -> np.ndarray:
+        """(N,) resting pose."""
+
+    @property
+    def chains(self) -> int:
+        """Number of chains, each of N/chains joints."""
+
+    @property
+    def bodies(self) -> Sequence[Part]:
+        """The base, which bears the object with its boxes or its plane, then what moves; indexed as a contact's ``link``."""
+
+    def kinematics(self) -> Kinematics: ...
+
+    def pose(self, name: str) -> np.ndarray:
+        """(N,) joint positions of a named pose."""
