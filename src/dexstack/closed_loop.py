@@ -13,6 +13,7 @@ from dexstack.config import make_params, param, read_parameter_file, share_dir
 from dexstack.contact.detector import ContactDetector, DetectorParams
 from dexstack.control.factory import PlannerParams, make_model, make_mpc
 from dexstack.control.mpc import Cost, MpcParams
+from dexstack.control.stall import StallParams, StallRemedy
 from dexstack.engines.base import Plant
 from dexstack.engines.mujoco import MujocoPlant, MujocoPlantParams
 from dexstack.hand.servo import ServoLaw, ServoParams
@@ -28,6 +29,7 @@ P = TypeVar("P")
 BLOCKS: dict[type, str] = {
     DetectorParams: "contact_detector",
     MpcParams: "mpc",
+    StallParams: "mpc",
     PlannerParams: "mpc",
     AllegroWeights: "mpc",
     MujocoPlantParams: "simulator",
@@ -98,6 +100,7 @@ class Loop:
         self.plant, self.servo, self.weights = plant, servo, weights
         self.detector = ContactDetector(robot, obj, params[DetectorParams])
         self.mpc, self.theta = make_mpc(robot, obj, cost, params[PlannerParams], params[MpcParams])
+        self.remedy = StallRemedy(self.mpc, robot.pose(start.hand_pose), params[StallParams])
         contacts = self.detector.detect(start.pose_WO, robot.home)
         self.compile_s = self.mpc.warm_up(contacts, self.theta, weights)
         """Time the MPC took to compile [s]."""
@@ -120,6 +123,7 @@ class Loop:
             period=self.timing.pose_period,
             latency=None if measured_latency else self.timing.latency,
             stop_when_reached=False,
+            remedy=self.remedy,
         )
 
 

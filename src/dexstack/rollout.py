@@ -12,6 +12,7 @@ import numpy as np
 from dexstack.contact.detector import ContactDetector
 from dexstack.control.mpc import Mpc, SolveStatus
 from dexstack.control.problem import ModelParams
+from dexstack.control.stall import StallRemedy
 from dexstack.engines.base import Plant
 from dexstack.model.objects import Start
 
@@ -92,6 +93,8 @@ class Trial:
     """Geodesic error at the end [rad]."""
     position_error: float
     dropped: bool
+    stalls: int
+    """How often the rollout stalled and the robot let go."""
     recording: dict[str, np.ndarray]
 
 
@@ -110,6 +113,7 @@ def run_trial(
     latency: float | None,
     stop_when_reached: bool = True,
     command: Callable[[Any, np.ndarray, np.ndarray], np.ndarray] | None = None,
+    remedy: StallRemedy | None = None,
 ) -> Trial:
     """Run the task once.
 
@@ -122,6 +126,8 @@ def run_trial(
     servo.reset()
     servo.enable()
     mpc.reset()
+    if remedy is not None:
+        remedy.reset()
     record = Recording()
     pending: list[tuple[float, np.ndarray]] = []
     tau = np.zeros(len(q0))
@@ -138,6 +144,9 @@ def run_trial(
             contacts = detector.detect(pose, q)
             detected = time.process_time() - begin
             result = mpc.solve(pose, q, contacts, task.goal_WO, theta, weights)
+            error = task.orientation_error(pose)
+            if remedy is not None:
+                result = remedy.apply(t, error, q, result)
             target = result.q_des if command is None else command(result, q, q_command)
             late = time.perf_counter() - wall if latency is None else latency
             if result.status not in (SolveStatus.BAD_INPUT, SolveStatus.DIVERGED):
@@ -148,7 +157,6 @@ def run_trial(
                 ("contacts", int(contacts.active.sum())), ("detect_s", detected), ("solve_s", detected + result.cpu_s), ("latency", late),
             ):  # fmt: skip
                 getattr(record, name).append(value)
-            error = task.orientation_error(pose)
             if error >= task.tolerance or task.dropped(pose):
                 inside_since = np.nan
             elif np.isnan(inside_since):
@@ -170,5 +178,6 @@ def run_trial(
         orientation_error=task.orientation_error(pose),
         position_error=task.position_error(pose),
         dropped=task.dropped(pose),
+        stalls=0 if remedy is None else remedy.stalls,
         recording=record.arrays(),
     )

@@ -31,7 +31,7 @@ class MpcParams:
     step: float = param(0.1, "h, length of a predicted step [s]", 0.005, 0.5)
     iterations: int = param(2, "Gauss–Newton iterations of one solve", 1, 50)
 
-    u_max: float = param(0.2, "largest commanded joint displacement per step [rad, m for sliding joints]", 0.0, 1.0)
+    u_max: float = param(0.15, "largest commanded joint displacement per step [rad, m for sliding joints]", 0.0, 1.0)
     effort_weight: float = param(0.1, "ω_u, weight of the commanded displacement [1/rad², 1/m²]", 0.0, 1e6)
     damping: float = param(0.02, "smallest Levenberg damping tried, relative to the Hessian's mean diagonal", 0.0, 10.0)
     limit_margin: float = param(0.02, "targets and predictions stay this far inside the joint limits [rad, m]", 0.0, 0.3)
@@ -47,6 +47,8 @@ class SolveStatus(enum.IntEnum):
     """A non-finite or wrong-size input; the previous command is repeated."""
     DIVERGED = 3
     """The solver produced a non-finite number; the previous command is repeated."""
+    RETREAT = 4
+    """The rollout has stalled: the command lets go instead of following the plan; see :mod:`dexstack.control.stall`."""
 
 
 class PlannedState(NamedTuple):
@@ -104,8 +106,9 @@ class _Trajectory(NamedTuple):
     dual: Float[Array, "T D"]
 
 
-DAMPINGS = (1.0, 30.0)
-"""Levenberg dampings tried in parallel, as multiples of the parameter: near the box and at kinks a shorter Newton step is no substitute."""
+DAMPINGS = (1.0, 30.0, 300.0, 3000.0)
+"""Levenberg dampings tried in parallel, as multiples of the parameter: near the box and at kinks a shorter Newton step is no substitute.
+The largest make a step that is short and nearly downhill: without them a plan can be stuck where it is no minimum."""
 
 
 class Mpc:

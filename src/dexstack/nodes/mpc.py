@@ -1,7 +1,8 @@
 """The MPC node: every contact set is answered by one solve and one joint command.
 
 The command is stamped with the time of the contact set it answers, so that the hand sees its true age. A goal with a new stamp starts a
-new rollout: the warm start is forgotten. Without goal, pose or fresh joint angles nothing is commanded and the hand's watchdog decides.
+new rollout: the warm start is forgotten. A rollout that gets no nearer to its goal is freed by letting go for a moment. Without goal, pose
+or fresh joint angles nothing is commanded and the hand's watchdog decides.
 
 ``mpc/solve_times`` carries, every ten solves, one row per solve: time of the contact set, processor time, wall time [s].
 """
@@ -24,6 +25,7 @@ from dexstack.config import param
 from dexstack.contact.contact import Contacts, empty_contacts
 from dexstack.control.factory import PlannerParams, make_mpc
 from dexstack.control.mpc import MpcParams, SolveStatus
+from dexstack.control.stall import StallParams, StallRemedy
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 from dexstack.nodes.common import OK, PATIENCE, WARN, StackNode, run_node
@@ -44,6 +46,7 @@ from dexstack.nodes.wire import (
     set_stamp,
 )
 from dexstack.tasks.allegro import AllegroCost, AllegroWeights
+from dexstack.tasks.rotations import geodesic_angle
 
 HISTORY = 8192
 """Solve times kept for the percentiles."""
@@ -65,10 +68,12 @@ class MpcNodeParams:
 class MpcNode(StackNode):
     """See the module's docstring."""
 
-    LIVE = frozenset({"input_timeout", "prediction_every", *(f.name for f in fields(AllegroWeights))})
+    LIVE = frozenset(
+        {"input_timeout", "prediction_every", *(f.name for f in fields(AllegroWeights)), *(f.name for f in fields(StallParams))}
+    )
 
     def __init__(self) -> None:
-        super().__init__("mpc", MpcNodeParams, PlannerParams, MpcParams, AllegroWeights)
+        super().__init__("mpc", MpcNodeParams, PlannerParams, MpcParams, AllegroWeights, StallParams)
 
     def configure(self) -> None:
         use_compilation_cache()
@@ -89,14 +94,18 @@ class MpcNode(StackNode):
     def _build(self, hand, obj) -> None:
         self._mpc, self._theta = make_mpc(hand, obj, AllegroCost(), self.params(PlannerParams), self.params(MpcParams))
         self._weights = self.params(AllegroWeights).arrays()
+        rest = hand.pose(obj.start("allegro").hand_pose)
+        self._remedy = StallRemedy(self._mpc, rest, self.params(StallParams))
         self._mpc.warm_up(empty_contacts(self.params(MpcNodeParams).capacity), self._theta, self._weights)
 
     def apply(self, block: Any) -> None:
         if isinstance(block, AllegroWeights):
             self._weights = block.arrays()
+        elif isinstance(block, StallParams):
+            self._remedy.params = block
 
     def begin(self) -> None:
-        self._mpc.reset()
+        self._restart()
         self._goal: PoseSample | None = None
         self._pose: PoseSample | None = None
         self._q: JointSample | None = None
@@ -111,14 +120,14 @@ class MpcNode(StackNode):
         goal = self._goals.take()
         if goal is not None:
             if self._goal is None or goal.t != self._goal.t:
-                self._mpc.reset()
+                self._restart()
             self._goal = goal
         contacts = self._contacts.take()
         if contacts is None:
             return
         if contacts.t < self._t:  # the simulator was restarted
             self._pose = self._q = None
-            self._mpc.reset()
+            self._restart()
         self.time = self._t = contacts.t
         self._pose = self._poses.take() or self._pose
         self._q = self._joints.take() or self._q
@@ -136,15 +145,22 @@ class MpcNode(StackNode):
         if result.status in (SolveStatus.BAD_INPUT, SolveStatus.DIVERGED):
             self._failures[result.status.name] = self._failures.get(result.status.name, 0) + 1
             return
+        error = geodesic_angle(self._pose.pose[3:], self._goal.pose[3:])
+        result = self._remedy.apply(contacts.t, error, self._q.values, result)
         self._command.position[:] = result.q_des
         self._to_command.publish(self._command.at(contacts.t))
         if self._count % p.prediction_every == 0 and self._to_prediction.get_subscription_count():
             self._to_prediction.publish(_path(contacts.t, result.prediction))
 
+    def _restart(self) -> None:
+        """Begin a rollout: neither warm start nor progress of the one before."""
+        self._mpc.reset()
+        self._remedy.reset()
+
     def status(self) -> tuple[bytes, str, dict[str, Any]]:
         first, self._reported = self._reported, self._count
         rate = self._reported - first
-        values: dict[str, Any] = {"rate_hz": float(rate), "without_input": self._without_input}
+        values: dict[str, Any] = {"rate_hz": float(rate), "without_input": self._without_input, "stalls": self._remedy.stalls}
         values.update({f"failed {name}": n for name, n in self._failures.items()})
         n = min(self._reported, HISTORY)
         if n:

@@ -61,6 +61,27 @@ class AllegroCost:
 
 
 @dataclass(frozen=True)
+class Published:
+    """The paper's targets and results for one object."""
+
+    goals_deg: tuple[float, ...]
+    """Yaw from the start."""
+    steps: int
+    """H, steps of a rollout, of 0.1 s in the model."""
+    orientation_error: str
+    """mean ± std [rad]"""
+    rate_hz: str
+
+
+PUBLISHED = {
+    "cube": Published((45, -45, 60, -60, 90, -90), 150, "0.08 ± 0.06", "40.6 ± 17.1"),
+    "foambrick": Published((45, -45, 60, -60, 90, -90), 200, "0.17 ± 0.15", "40.3 ± 12.9"),
+    "stick": Published((36, -36, 45, -45, 54, -54), 200, "0.28 ± 0.21", "46.9 ± 15.3"),
+}
+"""Per object; contactsdf, on-palm table (n = 6)."""
+
+
+@dataclass(frozen=True)
 class AllegroTask:
     """Goal and score of one run: turn the object by ``goal_yaw`` [rad] from its nominal start pose, where it lies."""
 
@@ -68,6 +89,8 @@ class AllegroTask:
     goal_yaw: float
     tolerance: float = 0.1
     """Geodesic orientation error that counts as reached [rad]."""
+    success_error: float = 0.2
+    """A trial that ends with a smaller orientation error, the object in the hand, has succeeded [rad]."""
     hold: float = 0.3
     """How long the error must stay below the tolerance [s]."""
     drop_distance: float = 0.08
