@@ -13,7 +13,9 @@ from dexstack.hand.servo import ServoLaw, ServoMode, ServoParams
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 from dexstack.rollout import run_trial
+from dexstack.sensing import PoseSensor
 from dexstack.tasks.allegro import AllegroTask
+from dexstack.tasks.continuous import ContinuousTask
 
 
 class StrawPlant:
@@ -220,3 +222,30 @@ def test_the_loop_and_the_nodes_agree_where_each_has_a_default():
     assert SimulatorParams.pose_period == LoopParams.pose_period
     assert MpcNodeParams.capacity == DetectorParams.capacity
     assert SimulatorParams.feedback_period == ServoParams.period
+
+
+def test_the_controller_sees_the_pose_late_and_the_score_sees_it_now(hand):
+    seen = []
+
+    class Watching(StrawMpc):
+        def solve(self, pose_WO, *rest):
+            seen.append(pose_WO)
+            return super().solve(pose_WO, *rest)
+
+    trial, _, _ = straw(hand, plant=StrawPlant(rate=1.0), mpc=Watching(hand), period=0.05, sensor=PoseSensor(pose_delay=0.03))
+    task = AllegroTask(load_object("cube").start("allegro"), 0.0)
+    actual = [task.yaw(pose) for pose in trial.recording["pose_WO"]]
+    np.testing.assert_allclose(np.subtract(actual, [task.yaw(pose) for pose in seen])[1:], 0.03, atol=1e-9)
+
+
+def test_a_reached_goal_is_followed_by_the_next(hand):
+    start = load_object("cube").start("allegro")
+    plant, servo = StrawPlant(rate=0.2), ServoLaw(hand, ServoParams(kp=1.0))
+    task = ContinuousTask(start, 0.4, turn=0.4)
+    trial = run_trial(
+        plant, servo, DETECTOR, StrawMpc(hand), None, None, task, np.random.default_rng(0),
+        seconds=7.0, period=0.02, latency=0.0, stop_when_reached=False,
+    )  # fmt: skip
+    first = AllegroTask(start, 0.0).yaw(trial.recording["pose_WO"][0])
+    expected = [(goal - 0.1 - first) / 0.2 + 0.3 for goal in (0.4, 0.8, 1.2)]
+    np.testing.assert_allclose(trial.reached_at, expected, atol=0.05)

@@ -22,7 +22,9 @@ from dexstack.model.hand import HandModel, load_hand
 from dexstack.model.objects import ObjectModel, Start, load_object
 from dexstack.model.robot import Robot
 from dexstack.rollout import Servo, Task, Trial, run_trial
-from dexstack.tasks.allegro import AllegroCost, AllegroTask, AllegroWeights
+from dexstack.sensing import PoseSensor
+from dexstack.tasks.allegro import AllegroCost, AllegroTask, AllegroWeights, without_reach
+from dexstack.tasks.continuous import ContinuousTask
 
 P = TypeVar("P")
 
@@ -32,6 +34,7 @@ BLOCKS: dict[type, str] = {
     StallParams: "mpc",
     PlannerParams: "mpc",
     AllegroWeights: "mpc",
+    PoseSensor: "simulator",
     MujocoPlantParams: "simulator",
     ServoParams: "hand",
 }
@@ -100,7 +103,7 @@ class Loop:
         self.plant, self.servo, self.weights = plant, servo, weights
         self.detector = ContactDetector(robot, obj, params[DetectorParams])
         self.mpc, self.theta = make_mpc(robot, obj, cost, params[PlannerParams], params[MpcParams])
-        self.remedy = StallRemedy(self.mpc, robot.pose(start.hand_pose), params[StallParams])
+        self.remedy = StallRemedy(self.mpc, robot.pose(start.hand_pose), params[StallParams], without_reach)
         contacts = self.detector.detect(start.pose_WO, robot.home)
         self.compile_s = self.mpc.warm_up(contacts, self.theta, weights)
         """Time the MPC took to compile [s]."""
@@ -124,6 +127,7 @@ class Loop:
             latency=None if measured_latency else self.timing.latency,
             stop_when_reached=False,
             remedy=self.remedy,
+            sensor=self.params[PoseSensor],
         )
 
 
@@ -139,6 +143,14 @@ class ClosedLoop(Loop):
         plant = MujocoPlant(self.hand, obj, params[MujocoPlantParams])
         servo = ServoLaw(self.hand, params[ServoParams], GravityCompensation(self.hand))
         super().__init__(self.hand, obj, start, plant, servo, AllegroCost(), params[AllegroWeights].arrays(), params)
+
+    def yaw(self, pose_WO: np.ndarray) -> float:
+        """Turn of the object from its nominal start [rad], in (−π, π]."""
+        return AllegroTask(self.start, 0.0).yaw(pose_WO)
+
+    def turn_on(self, turn: float, seed: int, seconds: float) -> Trial:
+        """Continuous rotation by sub-goals ``turn`` [rad] apart; see :class:`~dexstack.tasks.continuous.ContinuousTask`."""
+        return self.run(ContinuousTask(self.start, turn, turn=turn), seed, seconds)
 
     def trial(self, goal_yaw: float, seed: int, seconds: float, *, measured_latency: bool = False) -> Trial:
         """One trial towards ``goal_yaw`` [rad]; see :meth:`Loop.run`."""

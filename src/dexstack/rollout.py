@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,6 +16,9 @@ from dexstack.control.problem import ModelParams
 from dexstack.control.stall import StallRemedy
 from dexstack.engines.base import Plant
 from dexstack.model.objects import Start
+from dexstack.sensing import PoseSensor
+
+PERFECT = PoseSensor()
 
 
 class Task(Protocol):
@@ -43,6 +47,9 @@ class Task(Protocol):
     def position_error(self, pose_WO: np.ndarray) -> float: ...
 
     def dropped(self, pose_WO: np.ndarray) -> bool: ...
+
+    def following(self) -> Task | None:
+        """The task that takes over once this one is reached; None: this one stays."""
 
 
 class Servo(Protocol):
@@ -87,8 +94,8 @@ class Trial:
 
     reached: bool
     """The orientation error stayed below the task's tolerance for its hold time."""
-    reached_s: float
-    """Simulated time at which it was reached; NaN if never."""
+    reached_at: tuple[float, ...]
+    """Simulated time at which each goal was reached: one, or as many as the tasks that followed each other [s]."""
     orientation_error: float
     """Geodesic error at the end [rad]."""
     position_error: float
@@ -96,6 +103,11 @@ class Trial:
     stalls: int
     """How often the rollout stalled and the robot let go."""
     recording: dict[str, np.ndarray]
+
+    @property
+    def reached_s(self) -> float:
+        """When the first goal was reached; NaN if never [s]."""
+        return self.reached_at[0] if self.reached_at else np.nan
 
 
 def run_trial(
@@ -114,12 +126,14 @@ def run_trial(
     stop_when_reached: bool = True,
     command: Callable[[Any, np.ndarray, np.ndarray], np.ndarray] | None = None,
     remedy: StallRemedy | None = None,
+    sensor: PoseSensor = PERFECT,
 ) -> Trial:
     """Run the task once.
 
     Every ``period`` [s] the controller sees the state; its command reaches the servo ``latency`` [s] later, while the plant goes on;
     without ``latency`` it is as late as its own computation was on the wall clock, and the trial is not repeatable.
-    The servo runs at its own period on the plant's joint angles. ``rng`` draws the start pose: the trial is repeatable.
+    The servo runs at its own period on the plant's joint angles. ``rng`` draws the start pose and the sensor's noise: the trial is
+    repeatable. Where a task follows the one reached, the robot goes back to its start pose first, if there is a remedy that knows it.
     """
     q0 = np.array(mpc.robot.pose(task.start.hand_pose), float)
     plant.reset(q0, task.start_pose(rng))
@@ -132,38 +146,47 @@ def run_trial(
     pending: list[tuple[float, np.ndarray]] = []
     tau = np.zeros(len(q0))
     ticks = replans = 0
-    inside_since, reached_at = np.nan, np.nan
+    inside_since, is_reached = np.nan, False
+    reached_at: list[float] = []
+    truth: collections.deque[np.ndarray] = collections.deque(maxlen=1 + round(sensor.pose_delay / plant.dt))
     q_command = q0
     steps = round(seconds / plant.dt)
     for k in range(steps):
         t = k * plant.dt
+        truth.append(plant.pose_WO)
         if t >= replans * period - 1e-9:
             replans += 1
-            pose, q = np.array(plant.pose_WO), np.array(plant.joint_position)
+            actual, pose, q = truth[-1], sensor.measure(truth[0], rng), np.array(plant.joint_position)
             begin, wall = time.process_time(), time.perf_counter()
             contacts = detector.detect(pose, q)
             detected = time.process_time() - begin
-            result = mpc.solve(pose, q, contacts, task.goal_WO, theta, weights)
-            error = task.orientation_error(pose)
-            if remedy is not None:
-                result = remedy.apply(t, error, q, result)
+            if remedy is None:
+                result = mpc.solve(pose, q, contacts, task.goal_WO, theta, weights)
+            else:
+                result = remedy.solve(t, task.orientation_error(pose), pose, q, contacts, task.goal_WO, theta, weights)
             target = result.q_des if command is None else command(result, q, q_command)
             late = time.perf_counter() - wall if latency is None else latency
             if result.status not in (SolveStatus.BAD_INPUT, SolveStatus.DIVERGED):
                 pending.append((t + late, target))
             q_command = target
             for name, value in (
-                ("t", t), ("pose_WO", pose), ("q", q), ("q_des", target), ("status", int(result.status)),
+                ("t", t), ("pose_WO", actual), ("q", q), ("q_des", target), ("status", int(result.status)),
                 ("contacts", int(contacts.active.sum())), ("detect_s", detected), ("solve_s", detected + result.cpu_s), ("latency", late),
             ):  # fmt: skip
                 getattr(record, name).append(value)
-            if error >= task.tolerance or task.dropped(pose):
+            if task.orientation_error(actual) >= task.tolerance or task.dropped(actual):
                 inside_since = np.nan
             elif np.isnan(inside_since):
                 inside_since = t
-            if np.isnan(reached_at) and t - inside_since >= task.hold:
-                reached_at = t
-            if task.dropped(pose) or (stop_when_reached and not np.isnan(reached_at)):
+            if not is_reached and t - inside_since >= task.hold:
+                is_reached = True
+                reached_at.append(t)
+                following = task.following()
+                if following is not None:
+                    task, inside_since, is_reached = following, np.nan, False
+                    if remedy is not None:
+                        remedy.retreat(t)
+            if task.dropped(actual) or (stop_when_reached and is_reached):
                 break
         while pending and t >= pending[0][0] - 1e-9:
             servo.set_command(pending.pop(0)[1], t)
@@ -173,8 +196,8 @@ def run_trial(
         plant.step(tau)
     pose = np.array(plant.pose_WO)
     return Trial(
-        reached=not np.isnan(reached_at),
-        reached_s=float(reached_at),
+        reached=bool(reached_at),
+        reached_at=tuple(reached_at),
         orientation_error=task.orientation_error(pose),
         position_error=task.position_error(pose),
         dropped=task.dropped(pose),

@@ -1,4 +1,4 @@
-"""The stall detector: who is stalled, for how long the robot lets go, what it forgets afterwards."""
+"""The stall detector: who is stalled, how the robot lets go, what it forgets afterwards."""
 
 from types import SimpleNamespace
 
@@ -10,40 +10,64 @@ from dexstack.control.stall import StallParams, StallRemedy
 
 REST = np.array([0.0, 1.0])
 Q = np.array([0.5, 0.95])
-PLAN = MpcResult(SolveStatus.OK, np.array([0.6, 0.9]), np.zeros((1, 2)), np.zeros((2, 9)), 1.0, 0.0, 0.0)
-P = StallParams(stall_window=1.0, stall_progress=0.05, stall_tolerance=0.1, retreat_time=0.5)
+POSE = np.array([0.01, 0.02, 0.03, 1.0, 0.0, 0.0, 0.0])
+GOAL = np.array([0.0, 0.0, 0.03, 0.0, 0.0, 0.0, 1.0])
+P = StallParams(stall_window=1.0, stall_progress=0.05, stall_tolerance=0.1, retreat_time=0.5, retreat_weight=2.0)
+WEIGHTS = {"reach": 3.0}
 
 
 class Planner(SimpleNamespace):
+    """Writes down what it is asked."""
+
+    def __init__(self):
+        super().__init__(params=MpcParams(u_max=0.2), resets=0, asked=[], status=SolveStatus.OK)
+
     def reset(self):
         self.resets += 1
+
+    def solve(self, pose_WO, q, contacts, goal_WO, theta, weights, pull=None):
+        self.asked.append(SimpleNamespace(goal=goal_WO, weights=weights, pull=pull))
+        return MpcResult(self.status, np.array([0.6, 0.9]), np.zeros((1, 2)), np.zeros((2, 9)), 1.0, 0.0, 0.0)
 
 
 @pytest.fixture
 def planner():
-    return Planner(params=MpcParams(u_max=0.2), resets=0)
+    return Planner()
 
 
 @pytest.fixture
 def remedy(planner):
-    return StallRemedy(planner, REST, P)
+    return StallRemedy(planner, REST, P, lambda weights: {**weights, "reach": 0.0})
 
 
-def run(remedy, errors, dt=0.1, t=0.0):
-    return [remedy.apply(t + k * dt, error, Q, PLAN).status for k, error in enumerate(errors)]
+def run(remedy, errors, dt=0.1, t=0.0, q=Q):
+    return [remedy.solve(t + k * dt, error, POSE, q, None, GOAL, None, WEIGHTS).status for k, error in enumerate(errors)]
 
 
-def test_a_rollout_that_gets_nearer_is_left_alone(remedy, planner):
+def test_a_rollout_that_gets_nearer_is_left_to_the_planner(remedy, planner):
     assert set(run(remedy, np.linspace(1.5, 0.2, 60))) == {SolveStatus.OK}
-    assert remedy.stalls == 0 and planner.resets == 0
+    assert remedy.stalls == 0 and planner.resets == 1
+    assert all(a.goal is GOAL and a.weights is WEIGHTS and a.pull is None for a in planner.asked)
 
 
 def test_one_that_stands_still_lets_go_for_the_retreat_time_and_starts_afresh(remedy, planner):
     statuses = run(remedy, [0.8] * 25)
-    retreat = [k for k, s in enumerate(statuses) if s == SolveStatus.RETREAT]
-    assert retreat == list(range(10, 15)) and remedy.stalls == 1 and planner.resets == 1
-    assert run(remedy, [0.8], t=2.6)[0] == SolveStatus.RETREAT  # a whole window after the retreat ended, again
-    assert remedy.stalls == 2
+    assert [k for k, s in enumerate(statuses) if s == SolveStatus.RETREAT] == list(range(10, 15))
+    assert remedy.stalls == 1 and planner.resets == 3  # at the start, before letting go and after
+    assert run(remedy, [0.8], t=2.51)[0] == SolveStatus.RETREAT and remedy.stalls == 2  # a whole window after the retreat ended
+
+
+def test_letting_go_keeps_the_object_where_it_is_and_draws_the_joints_to_rest(remedy, planner):
+    run(remedy, [0.8] * 11)
+    asked = planner.asked[-1]
+    np.testing.assert_array_equal(asked.goal, POSE)
+    assert asked.weights == {"reach": 0.0} and asked.pull.weight == P.retreat_weight
+    np.testing.assert_allclose(asked.pull.reference, [-0.2, 0.05])  # no farther than one step may reach
+
+
+def test_it_ends_when_the_robot_is_at_rest(remedy):
+    run(remedy, [0.8] * 12)
+    assert run(remedy, [0.8], t=1.2, q=REST + 0.05)[0] == SolveStatus.OK
 
 
 def test_progress_counts_against_the_best_error_so_that_swinging_is_a_stall(remedy):
@@ -54,11 +78,10 @@ def test_an_object_at_its_goal_is_not_stalled(remedy):
     assert set(run(remedy, [0.05] * 100)) == {SolveStatus.OK}
 
 
-def test_the_retreat_moves_towards_the_rest_pose_no_faster_than_the_planner_may(remedy):
-    run(remedy, [0.8] * 10)
-    result = remedy.apply(1.0, 0.8, Q, PLAN)
-    np.testing.assert_allclose(result.q_des, [0.3, 1.0])
-    np.testing.assert_array_equal(result.plan, PLAN.plan)
+def test_a_retreat_can_be_asked_for_and_is_no_stall(remedy):
+    run(remedy, [0.8])
+    remedy.retreat(0.1)
+    assert run(remedy, [0.8], t=0.1)[0] == SolveStatus.RETREAT and remedy.stalls == 0
 
 
 def test_a_new_rollout_forgets_the_old_one(remedy):
@@ -67,8 +90,14 @@ def test_a_new_rollout_forgets_the_old_one(remedy):
     assert set(run(remedy, [0.8] * 9, t=0.9)) == {SolveStatus.OK}
 
 
+def test_a_failed_solve_stays_one(remedy, planner):
+    planner.status = SolveStatus.DIVERGED
+    assert set(run(remedy, [0.8] * 20)) == {SolveStatus.DIVERGED}
+
+
 def test_it_can_be_turned_off(planner):
-    assert set(run(StallRemedy(planner, REST, StallParams(retreat_time=0.0)), [0.8] * 100)) == {SolveStatus.OK}
+    params = StallParams(retreat_time=0.0)
+    assert set(run(StallRemedy(planner, REST, params, dict), [0.8] * 100)) == {SolveStatus.OK}
 
 
 def test_a_lost_pose_changes_nothing(remedy):

@@ -48,7 +48,7 @@ class SolveStatus(enum.IntEnum):
     DIVERGED = 3
     """The solver produced a non-finite number; the previous command is repeated."""
     RETREAT = 4
-    """The rollout has stalled: the command lets go instead of following the plan; see :mod:`dexstack.control.stall`."""
+    """Solved, but to let go of the object instead of moving it; see :mod:`dexstack.control.stall`."""
 
 
 class PlannedState(NamedTuple):
@@ -59,6 +59,15 @@ class PlannedState(NamedTuple):
     q: Float[Array, " N"]
     p_WTip: Float[Array, "F 3"]
     """Fingertips, linear in the joint displacement from the current state."""
+
+
+class Pull(NamedTuple):
+    """Where the commanded displacements are drawn to: ω ‖u_t − reference‖² at every step, in place of ω_u ‖u_t‖²."""
+
+    reference: np.ndarray
+    """(N,) displacement per step."""
+    weight: float
+    """ω [1/rad², 1/m²]"""
 
 
 class Cost(Protocol):
@@ -87,7 +96,6 @@ class MpcResult:
 
 class _Tunable(NamedTuple):
     u_max: Array
-    effort_weight: Array
     damping: Array
     lower: Array
     upper: Array
@@ -144,11 +152,21 @@ class Mpc:
         return time.perf_counter() - start
 
     def solve(
-        self, pose_WO: np.ndarray, q: np.ndarray, contacts: Contacts, goal_WO: np.ndarray, theta: ModelParams, weights: Any
+        self,
+        pose_WO: np.ndarray,
+        q: np.ndarray,
+        contacts: Contacts,
+        goal_WO: np.ndarray,
+        theta: ModelParams,
+        weights: Any,
+        pull: Pull | None = None,
     ) -> MpcResult:
-        """Plan from object pose (7,), joints (N,) and contact set towards goal pose (7,); see :class:`MpcResult`."""
+        """Plan from object pose (7,), joints (N,) and contact set towards goal pose (7,); see :class:`MpcResult`.
+
+        ``pull`` draws the commands to a reference; without it they are drawn to zero with the weight of the parameters.
+        """
         wall, cpu = time.perf_counter(), time.process_time()
-        inputs = self._pack(pose_WO, q, contacts, goal_WO)
+        inputs = self._pack(pose_WO, q, contacts, goal_WO, pull or Pull(np.zeros(self._n), self.params.effort_weight))
         status, cost = SolveStatus.BAD_INPUT, np.nan
         prediction = np.full((self._T + 1, 7 + self._n), np.nan)
         if inputs is not None:
@@ -164,15 +182,15 @@ class Mpc:
             status, np.array(held, float), self._plan, prediction, float(cost), time.process_time() - cpu, time.perf_counter() - wall
         )
 
-    def _pack(self, pose_WO: np.ndarray, q: np.ndarray, contacts: Contacts, goal_WO: np.ndarray) -> np.ndarray | None:
+    def _pack(self, pose_WO: np.ndarray, q: np.ndarray, contacts: Contacts, goal_WO: np.ndarray, pull: Pull) -> np.ndarray | None:
         """One float32 vector of all inputs, because every separate array costs a dispatch; None if one is unusable."""
-        parts = [pose_WO, q, goal_WO, self._plan, *contacts]
+        parts = [pose_WO, q, goal_WO, self._plan, pull.reference, [pull.weight], *contacts]
         try:
             parts = [np.asarray(part, np.float32) for part in parts]
         except (TypeError, ValueError):
             return None
-        C = parts[6].size
-        sizes = ((7,), (self._n,), (7,), (self._T, self._n), (C, 3), (C, 3), (C,), (C,), (C,))
+        C = parts[8].size
+        sizes = ((7,), (self._n,), (7,), (self._T, self._n), (self._n,), (1,), (C, 3), (C, 3), (C,), (C,), (C,))
         if any(part.shape != size for part, size in zip(parts, sizes, strict=True)):
             return None
         packed = np.concatenate([part.ravel() for part in parts])
@@ -184,7 +202,7 @@ class Mpc:
         if self._tunable_key is None or any(a is not b for a, b in zip(key, self._tunable_key, strict=True)):
             p = self.params
             lower, upper = self.robot.lower + p.limit_margin, self.robot.upper - p.limit_margin
-            tree = (theta, weights, _Tunable(p.u_max, p.effort_weight, p.damping, lower, upper))
+            tree = (theta, weights, _Tunable(p.u_max, p.damping, lower, upper))
             vector, self._unravel = jax.flatten_util.ravel_pytree(jax.tree.map(lambda a: np.asarray(a, np.float32), tree))
             self._tunable_key, self._tunable_vector = key, vector
         return self._tunable_vector
@@ -193,10 +211,11 @@ class Mpc:
 
     def _packed_solve(self, inputs: Array, tunable: Array) -> Array:
         T, n = self._T, self._n
-        C = (inputs.size - 14 - n - T * n) // 9
-        pose_WO, q, goal_WO, plan, p_W, nhat_W, phi, link, active = jnp.split(inputs, np.cumsum([7, n, 7, T * n, 3 * C, 3 * C, C, C]))
+        C = (inputs.size - 15 - (T + 2) * n) // 9
+        sizes = [7, n, 7, T * n, n, 1, 3 * C, 3 * C, C, C]
+        pose_WO, q, goal_WO, plan, reference, weight, p_W, nhat_W, phi, link, active = jnp.split(inputs, np.cumsum(sizes))
         contacts = Contacts(p_W.reshape(C, 3), nhat_W.reshape(C, 3), phi, link.astype(jnp.int32), active > 0.5)
-        out = self._solve(pose_WO, q, contacts, goal_WO, plan.reshape(T, n), *self._unravel(tunable))
+        out = self._solve(pose_WO, q, contacts, goal_WO, plan.reshape(T, n), Pull(reference, weight[0]), *self._unravel(tunable))
         return jnp.concatenate([part.reshape(-1).astype(inputs.dtype) for part in out])
 
     def _solve(
@@ -206,6 +225,7 @@ class Mpc:
         contacts: Contacts,
         goal_WO: Array,
         plan: Array,
+        pull: Pull,
         theta: ModelParams,
         weights: Any,
         tunable: _Tunable,
@@ -228,7 +248,7 @@ class Mpc:
 
         def total(U: Array, trajectory: _Trajectory) -> Array:
             stage, terminal = residuals(trajectory)
-            return jnp.sum(stage**2) + jnp.sum(terminal**2) + tunable.effort_weight * jnp.sum(U**2)
+            return jnp.sum(stage**2) + jnp.sum(terminal**2) + pull.weight * jnp.sum((U - pull.reference) ** 2)
 
         def rollout(U: Array, dual: Array) -> _Trajectory:
             def advance(carry: tuple[Array, Array], inputs: tuple[Array, Array]) -> tuple[tuple[Array, Array], tuple[Array, ...]]:
@@ -285,7 +305,7 @@ class Mpc:
             A = jnp.concatenate([(Jr @ S).reshape(-1, S.shape[2]), Jr_T @ S[-1]])
             residual = jnp.concatenate([r.reshape(-1), r_T])
             u = U.reshape(-1)
-            g = A.T @ residual + tunable.effort_weight * u
+            g = A.T @ residual + pull.weight * (U - pull.reference).reshape(-1)
             H = A.T @ A
             blocked = ((u <= -tunable.u_max) & (g > 0)) | ((u >= tunable.u_max) & (g < 0))
             inside = 1.0 - blocked.astype(u.dtype)
@@ -293,7 +313,7 @@ class Mpc:
             mean = jnp.mean(jnp.diagonal(H))
 
             def solve(damping: Array) -> Array:
-                diagonal = (tunable.effort_weight + damping * mean + 1e-9) * inside + (1 - inside)
+                diagonal = (pull.weight + damping * mean + 1e-9) * inside + (1 - inside)
                 factor = jax.scipy.linalg.cho_factor(H + jnp.diag(diagonal), lower=True)
                 return jax.scipy.linalg.cho_solve(factor, -g * inside).reshape(U.shape)
 

@@ -45,7 +45,7 @@ from dexstack.nodes.wire import (
     read_pose,
     set_stamp,
 )
-from dexstack.tasks.allegro import AllegroCost, AllegroWeights
+from dexstack.tasks.allegro import AllegroCost, AllegroWeights, without_reach
 from dexstack.tasks.rotations import geodesic_angle
 
 HISTORY = 8192
@@ -95,7 +95,7 @@ class MpcNode(StackNode):
         self._mpc, self._theta = make_mpc(hand, obj, AllegroCost(), self.params(PlannerParams), self.params(MpcParams))
         self._weights = self.params(AllegroWeights).arrays()
         rest = hand.pose(obj.start("allegro").hand_pose)
-        self._remedy = StallRemedy(self._mpc, rest, self.params(StallParams))
+        self._remedy = StallRemedy(self._mpc, rest, self.params(StallParams), without_reach)
         self._mpc.warm_up(empty_contacts(self.params(MpcNodeParams).capacity), self._theta, self._weights)
 
     def apply(self, block: Any) -> None:
@@ -135,9 +135,9 @@ class MpcNode(StackNode):
         if self._goal is None or old(self._pose) or old(self._q):
             self._without_input += 1
             return
-        result = self._mpc.solve(
-            self._pose.pose, self._q.values, self._padded(contacts, p.capacity), self._goal.pose, self._theta, self._weights
-        )
+        found = self._padded(contacts, p.capacity)
+        error = geodesic_angle(self._pose.pose[3:], self._goal.pose[3:])
+        result = self._remedy.solve(contacts.t, error, self._pose.pose, self._q.values, found, self._goal.pose, self._theta, self._weights)
         self._times[self._count % HISTORY] = contacts.t, result.cpu_s, result.wall_s
         self._count += 1
         if self._count % BATCH == 0:
@@ -145,8 +145,6 @@ class MpcNode(StackNode):
         if result.status in (SolveStatus.BAD_INPUT, SolveStatus.DIVERGED):
             self._failures[result.status.name] = self._failures.get(result.status.name, 0) + 1
             return
-        error = geodesic_angle(self._pose.pose[3:], self._goal.pose[3:])
-        result = self._remedy.apply(contacts.t, error, self._q.values, result)
         self._command.position[:] = result.q_des
         self._to_command.publish(self._command.at(contacts.t))
         if self._count % p.prediction_every == 0 and self._to_prediction.get_subscription_count():
@@ -154,7 +152,6 @@ class MpcNode(StackNode):
 
     def _restart(self) -> None:
         """Begin a rollout: neither warm start nor progress of the one before."""
-        self._mpc.reset()
         self._remedy.reset()
 
     def status(self) -> tuple[bytes, str, dict[str, Any]]:

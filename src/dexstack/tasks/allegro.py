@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class AllegroWeights:
     """Weights of the Allegro task's cost; all may change between solves."""
 
-    position_weight: float = param(1e3, "ω_p, weight of the final position error [1/m²]", 0.0, 1e7)
+    position_weight: float = param(3e3, "ω_p, weight of the final position error [1/m²]", 0.0, 1e7)
     orientation_weight: float = param(100.0, "ω_q, weight of the final orientation error [-]", 0.0, 1e7)
     contact_weight: float = param(3.0, "ω_c, weight of fingertip–object distances [1/m²]", 0.0, 1e7)
     running_weight: float = param(0.05, "ω_r, share of the final cost charged at every predicted step [-]", 0.0, 10.0)
@@ -34,6 +34,11 @@ class AllegroWeights:
     def arrays(self) -> dict[str, np.ndarray]:
         """The weights as float32 scalars for a compiled solver."""
         return {name: np.float32(getattr(self, name)) for name in self.__dataclass_fields__}
+
+
+def without_reach(weights: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The weights with which nothing draws the fingertips to the object."""
+    return {**weights, "contact_weight": np.float32(0.0)}
 
 
 class AllegroCost:
@@ -117,6 +122,10 @@ class AllegroTask:
     def position_error(self, pose_WO: np.ndarray) -> float:
         """Distance to the goal position [m]."""
         return float(np.linalg.norm(pose_WO[:3] - self.goal_WO[:3]))
+
+    def following(self) -> AllegroTask | None:
+        """No other task follows; see :mod:`dexstack.tasks.continuous`."""
+        return None
 
     def yaw(self, pose_WO: np.ndarray) -> float:
         """Yaw turned from the nominal start [rad], in (−π, π]."""
