@@ -107,52 +107,89 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 """Matrices here are small: a second thread of a linear algebra library only takes the core from another node."""
 XLA_ONE_THREAD = {**ONE_THREAD, "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false", "JAX_PLATFORMS": "cpu"}
 
-SIM_ARGUMENTS = (
-    Argument("task", "allegro", "what to do", ("allegro",)),
-    Argument("object", "cube", "what to do it with: a name, or the path of an object's YAML"),
-    Argument("hand", "right", "which hand: right, left, or the path of a hand's YAML"),
-    Argument("plant", "mujoco", "physics engine", ("mujoco",)),
-    Argument("perception", "truth", "where the object pose comes from", ("truth",)),
-    Argument("goal_yaw", 90.0, "turn of the object from its nominal start [deg]", lo=-180.0, hi=180.0),
-    Argument("seconds", 15.0, "simulated time after which the run has failed [s]", lo=0.1, hi=1e5),
-    Argument("seed", 0, "seed of the noise of the start pose", lo=0, hi=2**31 - 1),
-    Argument("real_time_factor", 1.0, "simulated seconds per second", lo=0.01, hi=100.0),
-    Argument("namespace", "", "namespace of all nodes and topics"),
-    Argument("params", "", "ROS 2 parameter file that wins over config/<task>.yaml"),
-    Argument("results", "", "folder that receives the recording"),
+TASK = Argument("task", "allegro", "what to do", ("allegro",))
+OBJECT = Argument("object", "cube", "what to do it with: a name, or the path of an object's YAML")
+HAND = Argument("hand", "right", "which hand: right, left, or the path of a hand's YAML")
+PLANT = Argument("plant", "mujoco", "physics engine", ("mujoco",))
+PERCEPTION = Argument("perception", "truth", "where the object pose comes from", ("truth",))
+GOAL_YAW = Argument("goal_yaw", 90.0, "turn of the object from its nominal start [deg]", lo=-180.0, hi=180.0)
+SECONDS = Argument("seconds", 15.0, "time after which the run has failed [s]", lo=0.1, hi=1e5)
+SEED = Argument("seed", 0, "seed of the noise of the start pose", lo=0, hi=2**31 - 1)
+REAL_TIME_FACTOR = Argument("real_time_factor", 1.0, "simulated seconds per second", lo=0.01, hi=100.0)
+NAMESPACE = Argument("namespace", "", "namespace of all nodes and topics")
+PARAMS = Argument("params", "", "ROS 2 parameter file that wins over config/<task>.yaml")
+RESULTS = Argument("results", "", "folder that receives the recording")
+HARDWARE = Argument("hardware", "V4", "generation of the hand", ("V3", "V4", "V5"))
+INTERFACE = Argument("interface", "socketcan", "CAN interface", ("socketcan", "pcan", "udp_multicast"))
+CHANNEL = Argument("channel", "", "channel of the CAN interface; empty: can0, PCAN_USBBUS1, or the loopback bus of the ROS domain")
+
+SIM_ARGUMENTS = (TASK, OBJECT, HAND, PLANT, PERCEPTION, GOAL_YAW, SECONDS, SEED, REAL_TIME_FACTOR, NAMESPACE, PARAMS, RESULTS)
+MOCK_ARGUMENTS = (TASK, OBJECT, HAND, PLANT, PERCEPTION, GOAL_YAW, SECONDS, SEED, HARDWARE, CHANNEL, NAMESPACE, PARAMS, RESULTS)
+HARDWARE_ARGUMENTS = (
+    *(TASK, OBJECT, HAND),
+    Argument("perception", "topic", "where the object pose comes from: another node publishes object_pose", ("topic",)),
+    *(GOAL_YAW, SECONDS, HARDWARE, INTERFACE, CHANNEL, NAMESPACE, PARAMS, RESULTS),
 )
 
 
-def _sim(a: Mapping[str, Any]) -> list[NodeDescription]:
-    namespace = a["namespace"].strip("/")
-    files = [share_dir() / "config" / f"{a['task']}.yaml"]
-    if a["params"]:
-        files.append(Path(a["params"]).absolute())
-    for path in files:
-        if not path.is_file():
-            raise ConfigError(f"there is no parameter file {path}")
+class _Builder:
+    """What all modes have in common."""
 
-    def node(name: str, environment: Mapping[str, str] = ONE_THREAD, ends_run: bool = False, **parameters: Value) -> NodeDescription:
+    def __init__(self, a: Mapping[str, Any]) -> None:
+        self._a = a
+        namespace = a["namespace"].strip("/")
+        self._namespace = f"/{namespace}" if namespace else ""
+        self._files = [share_dir() / "config" / f"{a['task']}.yaml"]
+        if a["params"]:
+            self._files.append(Path(a["params"]).absolute())
+        for path in self._files:
+            if not path.is_file():
+                raise ConfigError(f"there is no parameter file {path}")
+        self.hand, self.object = {"hand": a["hand"]}, {"object": a["object"]}
+
+    def node(self, name: str, environment: Mapping[str, str] = ONE_THREAD, ends_run: bool = False, **parameters: Value) -> NodeDescription:
         return NodeDescription(
             name,
             parameters=parameters,
-            parameter_files=tuple(files),
-            namespace=f"/{namespace}" if namespace else "",
+            parameter_files=tuple(self._files),
+            namespace=self._namespace,
             environment=environment,
             ends_run=ends_run,
         )
 
-    hand, obj = {"hand": a["hand"]}, {"object": a["object"]}
-    return [  # those that need longest to start come first
-        node("mpc", XLA_ONE_THREAD, **hand, **obj),
-        node("contact_detector", XLA_ONE_THREAD, **hand, **obj),
-        node("simulator", **hand, **obj, seed=a["seed"], real_time_factor=a["real_time_factor"]),
-        node("hand", **hand),
-        node("task", **hand, **obj, goal_yaw=math.radians(a["goal_yaw"]), seconds=a["seconds"]),
-        node("console", **hand, results=a["results"], ends_run=True),
-    ]
+    def graph(self, *hand_side: NodeDescription, **task: Value) -> list[NodeDescription]:
+        """Controller, task and console around the nodes on the hand's side; those that need longest to start come first."""
+        a, both = self._a, self.hand | self.object
+        return [
+            self.node("mpc", XLA_ONE_THREAD, **both),
+            self.node("contact_detector", XLA_ONE_THREAD, **both),
+            *hand_side,
+            self.node("task", **both, goal_yaw=math.radians(a["goal_yaw"]), seconds=a["seconds"], **task),
+            self.node("console", **self.hand, results=a["results"], ends_run=True),
+        ]
+
+
+def _sim(a: Mapping[str, Any]) -> list[NodeDescription]:
+    b = _Builder(a)
+    simulator = b.node("simulator", **b.hand, **b.object, seed=a["seed"], real_time_factor=a["real_time_factor"])
+    return b.graph(simulator, b.node("hand", **b.hand))
+
+
+def _mock(a: Mapping[str, Any]) -> list[NodeDescription]:
+    b = _Builder(a)
+    bus = {"interface": "udp_multicast", "channel": a["channel"]}
+    simulator = b.node("simulator", **b.hand, **b.object, **bus, seed=a["seed"], emulated_hardware=a["hardware"])
+    return b.graph(simulator, b.node("hand", **b.hand, **bus, hardware=a["hardware"]))
+
+
+def _hardware(a: Mapping[str, Any]) -> list[NodeDescription]:
+    b = _Builder(a)
+    hand = b.node("hand", **b.hand, interface=a["interface"], channel=a["channel"], hardware=a["hardware"])
+    return b.graph(hand, reset_service="")
 
 
 MODES: dict[str, Mode] = {
     "sim": Mode("hand, object and everything else simulated", SIM_ARGUMENTS, _sim),
+    "mock": Mode("an emulated hand on a CAN bus, with the plant behind it, driven as a real one", MOCK_ARGUMENTS, _mock),
+    "hardware": Mode("the real hand on its CAN bus", HARDWARE_ARGUMENTS, _hardware),
 }

@@ -93,31 +93,33 @@ def test_nodes_that_need_no_jax_do_not_import_it():
         assert subprocess.run([sys.executable, "-c", code, f"dexstack.nodes.{name}"], check=False).returncode == 0, name
 
 
-def test_launch_file_repeats_nothing():
+@pytest.mark.parametrize("mode", MODES)
+def test_launch_file_repeats_nothing(mode):
     """The launch file names a mode; every name in the description stays out of it."""
-    text = (share_dir() / "launch" / "sim.launch.py").read_text().partition('"""\n')[2]
-    names = [a.name for a in SIM.arguments] + [n.name for n in SIM.describe({})]
-    assert 'launch_description("sim")' in text
+    text = (share_dir() / "launch" / f"{mode}.launch.py").read_text().partition('"""\n')[2]
+    names = [a.name for a in MODES[mode].arguments if a.name != mode] + [n.name for n in MODES[mode].describe({})]
+    assert f'launch_description("{mode}")' in text
     assert not [name for name in names if f'"{name}"' in text or f"'{name}'" in text]
 
 
 @pytest.mark.skipif(importlib.util.find_spec("launch_ros") is None, reason="launch and launch_ros come with a ROS 2 installation only")
-def test_launch_description_matches_the_graph():
+@pytest.mark.parametrize("mode", MODES)
+def test_launch_description_matches_the_graph(mode):
     from launch import LaunchContext
     from launch.actions import DeclareLaunchArgument, OpaqueFunction
 
     from dexstack.launching import launch_description
 
-    description = launch_description("sim")
+    description = launch_description(mode)
     context = LaunchContext()
     arguments = [e for e in description.entities if isinstance(e, DeclareLaunchArgument)]
-    for found, expected in zip(arguments, SIM.arguments, strict=True):  # launch adds the choices to the description
+    for found, expected in zip(arguments, MODES[mode].arguments, strict=True):  # launch adds the choices to the description
         assert found.name == expected.name and found.description.startswith(expected.doc)
     for argument in arguments:
         argument.visit(context)
     (build,) = [e for e in description.entities if isinstance(e, OpaqueFunction)]
     launched = build.visit(context)
-    for node, expected in zip(launched, SIM.describe({}), strict=True):
+    for node, expected in zip(launched, MODES[mode].describe({}), strict=True):
         node._perform_substitutions(context)
         assert node.node_name == f"/{expected.name}"
         command = [piece[0].perform(context) for piece in node.cmd[:3]]

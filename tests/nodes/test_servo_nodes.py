@@ -21,7 +21,8 @@ from std_srvs.srv import Trigger
 
 from dexstack.model.hand import load_hand
 from dexstack.nodes.hand import HandNode
-from dexstack.nodes.simulator import RESET_GAP, SimulatorNode
+from dexstack.nodes.simulated_hand import RESET_GAP
+from dexstack.nodes.simulator import SimulatorNode
 from dexstack.nodes.wire import COMMAND, SENSOR, SERVO, read_pose, seconds, set_stamp
 
 HAND = load_hand("right")
@@ -218,16 +219,16 @@ def test_simulator_runs_without_a_hand_and_waits_for_a_slow_one(pair):
     hand.delay, hand.torque = 0.012, [0.0] * 16
     hand.speed(0.3)
     assert hand.speed(1.0) < 0.5, "12 ms for each 3 ms period: the clock must slow down"
-    assert simulator.node._timeouts == 0
+    assert simulator.node._hand.timeouts == 0
 
     hand.delay, before = 0.0, np.array(hand.feedback[-1][1].position)
     hand.torque = [0.0] * 12 + [0.0, 0.0, 0.3, 0.0]
     wait_until(lambda: np.array(hand.feedback[-1][1].position)[14] > before[14] + 0.05, 5, "the thumb to give way to its torque")
 
     hand.torque = None
-    wait_until(lambda: simulator.node._timeouts == 1, 2, "the simulator to miss the hand")
+    wait_until(lambda: simulator.node._hand.timeouts == 1, 2, "the simulator to miss the hand")
     assert 0.7 < hand.speed(1.0) < 1.1
-    assert simulator.node._timeouts == 1
+    assert simulator.node._hand.timeouts == 1
 
 
 def test_reset_leaps_in_time_and_repeats_the_start(pair):

@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     if recording.is_file() and not args.no_report:
         note("drawing the plot and the film")
         _report(results, recording, hand=args.hand, obj=args.object)
-    publish(args, f"up {args.mode}", summary, _line(summary), seed=int(args.seed))
+    publish(args, f"up {args.mode}", summary, _line(summary), seed=int(args.seed) if "seed" in args else None)
     if end.failure:
         note(end.failure)
         return USAGE_ERROR if end.unusable else 1

@@ -4,33 +4,37 @@ Every servo period (3 ms) the node publishes the joint angles on ``hand/feedback
 torques that answered the *previous* feedback: one period of transport delay, as on the hand's bus, and the same whatever the host does.
 If the answer is late the node waits for it, up to ``torque_timeout`` of wall time, so that a busy host slows ``/clock`` rather than
 changing the physics. If it does not come the hand counts as dead: its torque is zero and nobody waits until it speaks again.
+
+With the parameter ``interface`` the plant sits behind an emulated hand on a CAN bus instead (:mod:`dexstack.hand.emulator`), which waits
+for nobody: the plant runs in real time on the system's clock under the torque that was last on the bus, as a real hand would. What is wrong
+with that hand is set by parameters while it runs (``ros2 param set /simulator loss 0.1``); the service ``~/power_cycle`` switches it off
+and on.
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 from geometry_msgs.msg import PoseWithCovarianceStamped
 from rosgraph_msgs.msg import Clock
-from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 
 from dexstack.config import param
 from dexstack.engines.mujoco import MujocoPlant, MujocoPlantParams
+from dexstack.hand.params import BusParams, EmulatedHandParams, FaultParams
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
-from dexstack.nodes.common import OK, WARN, StackNode, run_node
-from dexstack.nodes.wire import SENSOR, SERVO, WORLD, JointReader, JointWriter, WaitSet, fill_pose, set_stamp
+from dexstack.nodes.common import StackNode, run_node
+from dexstack.nodes.simulated_hand import BusHand, SimulatedHand, TopicHand
+from dexstack.nodes.wire import SENSOR, WORLD, fill_pose, set_stamp
 from dexstack.tasks.allegro import AllegroTask
 
 LARGEST_LAG = 0.1
 """Wall time by which the simulation may run behind before it gives up catching up [s]."""
-RESET_GAP = 0.5
-"""A reset moves the clock on by this much, so that every watchdog sees a gap and nobody takes the leap of the joints for a motion [s]."""
 
 
 @dataclass(frozen=True)
@@ -50,61 +54,68 @@ class SimulatorParams:
 class SimulatorNode(StackNode):
     """See the module's docstring."""
 
-    LIVE = frozenset({"real_time_factor", "clock_period", "pose_period", "torque_timeout"})
+    LIVE = frozenset({"real_time_factor", "clock_period", "pose_period", "torque_timeout", *(f.name for f in fields(FaultParams))})
 
     def __init__(self) -> None:
-        super().__init__("simulator", SimulatorParams, MujocoPlantParams)
+        super().__init__("simulator", SimulatorParams, MujocoPlantParams, BusParams, EmulatedHandParams, FaultParams)
 
     def configure(self) -> None:
         p = self.params(SimulatorParams)
-        self._hand = load_hand(p.hand)
+        self._model = load_hand(p.hand)
         obj = load_object(p.object)
         self._task = AllegroTask(obj.start("allegro"), 0.0)
-        self._plant = MujocoPlant(self._hand, obj, self.params(MujocoPlantParams))
-        names = self._hand.joint_names
-        self._feedback = JointWriter(names, "position")
+        self._plant = MujocoPlant(self._model, obj, self.params(MujocoPlantParams))
         self._clock = Clock()
         self._pose = PoseWithCovarianceStamped()
         self._pose.header.frame_id = WORLD
-        self._to_hand = self.create_publisher(JointState, "hand/feedback", SERVO)
         self._to_clock = self.create_publisher(Clock, "/clock", SENSOR)
         self._to_pose = self.create_publisher(PoseWithCovarianceStamped, "object_pose", SENSOR)
-        self._torques = self.newest(JointState, "hand/torque", SERVO, JointReader(names, "effort"))
-        self._torque_wait = WaitSet(self, self._torques)
-        self.create_service(Trigger, "~/reset", self._on_reset)
+        bus = self.params(BusParams)
+        self._hand: SimulatedHand
+        if bus.interface:
+            self._hand = BusHand(self._model.side, bus, self.params(EmulatedHandParams), self.params(FaultParams), p.seed)
+            self.create_service(Trigger, "~/power_cycle", lambda _, response: self._answer(response, self._hand.power_cycle))
+        else:
+            self._hand = TopicHand(self, self._model.joint_names)
+        self.create_service(Trigger, "~/reset", lambda _, response: self._answer(response, self._reset))
+
+    def apply(self, block: Any) -> None:
+        if isinstance(block, FaultParams):
+            self._hand.inject(block)
 
     def begin(self) -> None:
-        self._time_of_start = 0.0
+        self._hand.open()
+        self._time_of_start = self._hand.start_time()
         self._place()
-        self._answering = False
-        self._timeouts = 0
-        self._next_clock = self._next_pose = 0.0
-        self._mark = (0.0, time.monotonic())
-        self._wall_zero = time.monotonic()
-        self._paced_factor = self.params(SimulatorParams).real_time_factor
+        self._next_clock = self._next_pose = self._now()
+        self._mark = (self._now(), time.monotonic())
+        self._wall_zero = time.monotonic() - self._now() / self._factor
+        self._paced_factor = self._factor
 
     def work(self) -> None:
         p = self.params(SimulatorParams)
+        self._pace()
         t = self._now()
-        self._pace(t, p.real_time_factor)
-        tau = self._answer(p.torque_timeout)
-        self._feedback.position[:] = self._plant.joint_position
-        self._to_hand.publish(self._feedback.at(t))
-        self._awaited = t
+        tau = self._hand.exchange(t, self._plant.joint_position, p.torque_timeout)
         self._next_feedback += p.feedback_period
         self._publish_due(p)
         while self._now() < self._next_feedback - 1e-9:
             self._plant.step(tau)
             self._publish_due(p)
 
+    def finish(self) -> None:
+        self._hand.close()
+
     def status(self) -> tuple[bytes, str, dict[str, Any]]:
         t, wall = self.time, time.monotonic()
         factor = (t - self._mark[0]) / max(wall - self._mark[1], 1e-6)
         self._mark = (t, wall)
-        values = {"time": t, "real_time_factor": factor, "torque_timeouts": self._timeouts}
-        if not self._answering:
-            return WARN, "the hand does not answer: its torque is zero", values
-        return OK, f"real-time factor {factor:.2f}", values
+        level, text, values = self._hand.status()
+        return level, text or f"real-time factor {factor:.2f}", {"time": t, "real_time_factor": factor, **values}
+
+    @property
+    def _factor(self) -> float:
+        return self.params(SimulatorParams).real_time_factor if self._hand.waits else 1.0
 
     def _now(self) -> float:
         return self._time_of_start + self._plant.time
@@ -112,62 +123,48 @@ class SimulatorNode(StackNode):
     def _place(self) -> None:
         """Hand and object to their start, the same for the same seed."""
         rng = np.random.default_rng(self.params(SimulatorParams).seed)
-        self._plant.reset(self._hand.pose(self._task.start.hand_pose), self._task.start_pose(rng))
+        self._plant.reset(self._model.pose(self._task.start.hand_pose), self._task.start_pose(rng))
         self._next_feedback = self._now()
-        self._awaited: float | None = None
+        self._hand.placed()
 
-    def _pace(self, t: float, factor: float) -> None:
-        """Sleep until the wall clock has reached simulated time ``t``."""
+    def _pace(self) -> None:
+        """Wait until the wall clock has reached simulated time."""
+        factor = self._factor
         if factor != self._paced_factor:
-            self._paced_factor, self._wall_zero = factor, time.monotonic() - t / factor
-        early = self._wall_zero + t / factor - time.monotonic()
-        if early > 0:
-            time.sleep(early)
-        elif early < -LARGEST_LAG:
-            self._wall_zero -= early
-
-    def _answer(self, timeout: float) -> np.ndarray:
-        """Torques that answer the last feedback; zero without an answer."""
-        deadline = time.monotonic() + timeout
-        while self._awaited is not None:
-            sample = self._torques.take()
-            if sample is not None:
-                self._answering = True  # an old answer, too, says that the hand is there again
-                if abs(sample.t - self._awaited) < 1e-6:
-                    return sample.values
-            left = deadline - time.monotonic()
-            if not self._answering or left <= 0.0:
-                break
-            self._torque_wait.wait(left)
-        if self._answering and self._awaited is not None:
-            self._timeouts += 1
-            self._answering = False
-            self.get_logger().warning(f"no torque for {timeout:g} s: the hand is limp", throttle_duration_sec=5.0)
-        return np.zeros(len(self._hand.joint_names))
+            self._paced_factor, self._wall_zero = factor, time.monotonic() - self._now() / factor
+        early = self._wall_zero + self._now() / factor - time.monotonic()
+        self._hand.wait(early, self._plant.joint_position)
+        if early < -LARGEST_LAG:
+            if self._hand.waits:
+                self._wall_zero -= early
+            else:  # on the system's clock there is no slowing down: some physics is left out
+                self._time_of_start -= early
+                self._next_feedback -= early
 
     def _publish_due(self, p: SimulatorParams) -> None:
         t = self.time = self._now()
         if t >= self._next_clock - 1e-9:
-            self._next_clock += p.clock_period
+            self._next_clock = max(self._next_clock + p.clock_period, t - LARGEST_LAG)
             set_stamp(self._clock.clock, t)
             self._to_clock.publish(self._clock)
         if t >= self._next_pose - 1e-9:
-            self._next_pose += p.pose_period
+            self._next_pose = max(self._next_pose + p.pose_period, t - LARGEST_LAG)
             set_stamp(self._pose.header.stamp, t)
             fill_pose(self._pose.pose.pose, self._plant.pose_WO)
             self._to_pose.publish(self._pose)
 
-    def _on_reset(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        response.success = self.in_worker(self._reset)
+    def _answer(self, response: Trigger.Response, action: Any) -> Trigger.Response:
+        response.success = self.in_worker(action)
         response.message = "" if response.success else "the simulator is not active"
         return response
 
     def _reset(self) -> None:
-        self._time_of_start = self._now() + RESET_GAP
+        gap = self._hand.reset_gap
+        self._time_of_start = self._now() + gap
         self._place()
         self._next_clock = self._next_pose = self._now()
-        self._wall_zero -= RESET_GAP / self._paced_factor
-        self._mark = (self._mark[0] + RESET_GAP, self._mark[1])
+        self._wall_zero -= gap / self._paced_factor
+        self._mark = (self._mark[0] + gap, self._mark[1])
 
 
 def main() -> int:

@@ -1,0 +1,7 @@
+"""The graph around the real hand, for ``ros2 launch``: everything comes from :mod:`dexstack.graph`."""
+
+from dexstack.launching import launch_description
+
+
+def generate_launch_description():
+    return launch_description("hardware")

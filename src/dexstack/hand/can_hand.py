@@ -1,0 +1,445 @@
+"""An Allegro hand on a CAN bus: start-up, identity, complete sets of joint angles in, torques out, faults, shut-down.
+
+Start-up (:meth:`CanHand.start`): flush, servo off, ask information and serial number, check them, zero torque, set the period, wait for the
+first complete set of finger frames, servo on, and wait until the hand says so. Shut-down (:meth:`CanHand.close`): zero torque, period 0,
+servo off. Between the two, every failure ends in :meth:`CanHand.servo_off` and a :class:`HandFault`; only a new start leaves it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from dexstack.errors import ConfigError
+from dexstack.hand import protocol
+from dexstack.hand.bus import BusError, CanBus, Trouble
+from dexstack.hand.calibration import load_offsets
+from dexstack.hand.guard import Guard
+from dexstack.hand.link import FaultKind, Feedback, HandFault
+from dexstack.hand.params import BusParams, CanHandParams
+from dexstack.hand.protocol import FINGERS, JOINTS, Command, Frame, HandInfo, ProtocolError, frame_id, split_id
+from dexstack.hand.realtime import make_realtime
+
+LOOK = 0.01
+"""Longest single wait for a frame [s]; silence is counted in these, so that a machine that was paused does not look like a silent hand."""
+ASK_TIMEOUT = 0.1
+"""Time the hand gets to answer a question, each of ATTEMPTS times [s]."""
+ATTEMPTS = 3
+STREAM_TIMEOUT = 0.5
+"""Time until the first complete set after the period was set, and until the servo is on [s]."""
+TEMPERATURE_PERIOD = 200
+"""[ms]"""
+LATE = 0.01
+"""A set that waited longer than this to be read is skipped if there is a newer one [s]."""
+CLOCK_JUMP = 0.02
+"""A system clock that moves by more than this between two sets has jumped [s]."""
+UNANSWERED = 10
+"""Status requests in a row without an answer that count as a fault."""
+
+
+class CanHand:
+    """See the module's docstring.
+
+    Args:
+        side: ``"right"`` or ``"left"``, what the hand must say it is.
+        bus: where it is.
+        params: how to drive it.
+        system_time: system clock [s]; another one for tests.
+    """
+
+    def __init__(
+        self, side: str, bus: BusParams, params: CanHandParams | None = None, system_time: Callable[[], float] = time.time
+    ) -> None:
+        self.params = p = params or CanHandParams()
+        self.hardware = protocol.hardware(p.hardware)
+        self._side = side
+        self._bus_params = bus
+        self._system_time = system_time
+        self._bus: CanBus | None = None
+        self._guard: Guard | None = None
+        self._wants_guard = p.guard and bus.interface != "virtual"  # a virtual bus ends with its process
+        self.on = False
+        """The servo is on, as far as we know."""
+        self.off_confirmed = False
+        """The hand itself said that its servo is off."""
+        self.info: HandInfo | None = None
+        self.serial = ""
+        self.temperatures = [0] * FINGERS
+        """[°C]"""
+        self.offsets = np.zeros(JOINTS)
+        """Zero offsets of this hand [rad]: joint angle = measured angle − offset."""
+        self.realtime = False
+        self.sets = self.missed = self.clock_jumps = self.bad_frames = 0
+        self.arrival = self.answered = 0.0
+        """System time at which the newest set's last frame arrived, and at which its last torque frame was handed to the bus [s]."""
+        self._offset = system_time() - time.monotonic()
+        self._t = 0.0
+        self._forget_stream()
+
+    # --- start and end ------------------------------------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Open the bus and post the guard; nothing moves.
+
+        Raises:
+            HandFault: that failed.
+        """
+        p = self.params
+        if p.realtime_priority and not self.realtime:
+            self.realtime = make_realtime(p.realtime_priority)
+        try:
+            if self._bus is None:
+                self._bus = CanBus(self._bus_params)
+        except BusError as error:
+            raise _fault(error) from None
+        if self._wants_guard and (self._guard is None or not self._guard.alive):
+            if self._guard is not None:
+                self._guard.close()
+            self._guard = Guard(self._bus_params, p.guard_timeout)
+            if not self._guard.wait_ready():
+                raise HandFault(
+                    FaultKind.GUARD, "the guard process does not start", f"python -m dexstack.hand.guard   on {self._bus_params}"
+                )
+
+    def identify(self) -> tuple[HandInfo, str]:
+        """Servo off, then who the hand is.
+
+        Raises:
+            HandFault: nobody answers, or it is not the hand that was configured.
+        """
+        self.open()
+        try:
+            self._bus.flush()
+            self.servo_off()
+            self.info = protocol.read_info(self._ask(Command.INFO, "its information"))
+            self.serial = protocol.read_serial(self._ask(Command.SERIAL, "its serial number"))
+        except BusError as error:
+            self._reopen()
+            raise _fault(error) from None
+        except ProtocolError as error:
+            raise HandFault(FaultKind.NO_ANSWER, f"the hand answered with {error}", "switch the hand off and on") from None
+        self._check_identity()
+        self.offsets = load_offsets(self.params.calibration_dir, self.serial)
+        return self.info, self.serial
+
+    def stream(self) -> None:
+        """Have the hand send its joint angles and temperatures, and wait for the first complete set; the servo stays off.
+
+        Raises:
+            HandFault: they do not come.
+        """
+        try:
+            self._bus.send(protocol.set_period(self.params.can_period, 0, TEMPERATURE_PERIOD, self._bus_params.device))
+            self._forget_stream()
+            self.on = False
+            deadline = time.monotonic() + STREAM_TIMEOUT
+            while self._read(LOOK) is None:
+                if time.monotonic() > deadline:
+                    missing = ", ".join(str(f) for f in range(FINGERS) if f not in self._last_set)
+                    text = f"no complete set of joint angles within {STREAM_TIMEOUT:g} s; nothing from finger {missing or 'any'}"
+                    raise HandFault(
+                        FaultKind.FEEDBACK_LOST, text, "switch the hand off and on; check the finger's cable if it is always the same"
+                    )
+        except BusError as error:
+            self._reopen()
+            raise _fault(error) from None
+
+    def start(self) -> None:
+        """The whole start-up; afterwards the servo is on with zero torque.
+
+        Raises:
+            HandFault: the hand cannot be driven; the servo is off.
+        """
+        self.identify()
+        if self.info.over_temperature:
+            text = f"the hand is too hot ({self.info.temperature} °C)"
+            raise HandFault(FaultKind.OVER_TEMPERATURE, text, "let it cool down with the power off, then enable again")
+        if self.info.communication_fault:
+            raise HandFault(FaultKind.COMMUNICATION, "the hand reports an internal communication fault", "switch the hand off and on")
+        self.stream()
+        try:
+            self._send_torque(np.zeros(JOINTS, np.int16))
+            if self._guard is not None:
+                self._guard.arm()
+            self._bus.send(protocol.servo_on(self._bus_params.device))
+            self._unanswered, self._said_off = 0, -round(STREAM_TIMEOUT / self.params.status_period)
+            self.on, self.off_confirmed = True, False
+            deadline = time.monotonic() + STREAM_TIMEOUT
+            self.info = None
+            while self.info is None or not self.info.servo_on:
+                self.read(LOOK)
+                if time.monotonic() > deadline:
+                    raise HandFault(
+                        FaultKind.SERVO_OFF, "the hand does not switch its servo on", "check the hand's power supply and its emergency stop"
+                    )
+            self._said_off = 0
+        except BusError as error:
+            self.servo_off()
+            raise _fault(error) from None
+        except HandFault:
+            self.servo_off()
+            raise
+
+    def servo_off(self) -> None:
+        """Zero torque and servo off; never raises. While the hand has not confirmed, :meth:`read` repeats it."""
+        self.on = False
+        self.off_confirmed = False
+        try:
+            self._send_off()
+        except BusError:
+            return  # the guard stays armed: it may have more luck, and read() goes on trying
+        if self._guard is not None and self._guard.alive:
+            self._guard.disarm()
+
+    def close(self) -> None:
+        """Zero torque, period 0, servo off, whatever state everything is in; never raises."""
+        if self._bus is not None:
+            self.servo_off()
+            with contextlib.suppress(BusError):
+                self._bus.send(protocol.set_period(0, 0, 0, self._bus_params.device))
+                self._bus.send(protocol.servo_off(self._bus_params.device))  # as the vendor has it: period, then servo
+            if not self.off_confirmed:
+                self._wait_off()
+            self._bus.close()
+            self._bus = None
+        if self._guard is not None:
+            self._guard.close()  # fires if the servo could not be switched off
+            self._guard = None
+
+    # --- the stream ----------------------------------------------------------------------------------------------------------------
+
+    def read(self, timeout: float) -> Feedback | None:
+        """The next complete set of joint angles; None after ``timeout`` [s] without one.
+
+        Raises:
+            HandFault: the hand or the bus failed while the servo was on; the servo was told to go off.
+        """
+        if self._bus is None:
+            time.sleep(timeout)
+            return None
+        try:
+            return self._read(timeout)
+        except BusError as error:
+            return self._failed(_fault(error), timeout)
+        except HandFault as fault:
+            return self._failed(fault, 0.0)
+
+    def write(self, tau: np.ndarray) -> None:
+        """Send joint torques (16,) [N·m]; nothing while the servo is off.
+
+        Raises:
+            HandFault: the bus did not take them, or the guard had to act meanwhile.
+        """
+        if not self.on:
+            return
+        try:
+            if self._guard is not None and self._guard.fired:
+                raise HandFault(
+                    FaultKind.GUARD, "the guard took the torque away: this process hung", "see real-time scheduling in hardware/README.md"
+                )
+            self._send_torque(self.hardware.torque_to_counts(tau))
+            self.answered = time.time()
+        except BusError as error:
+            self._failed(_fault(error), 0.0)
+        except HandFault as fault:
+            self._failed(fault, 0.0)
+
+    def from_stamp(self, stamp: float) -> float:
+        """Time on the servo's clock of a stamp on the system's clock [s]."""
+        return stamp - self._offset
+
+    def status(self) -> dict[str, Any]:
+        """For diagnostics."""
+        values: dict[str, Any] = {"bus": str(self._bus_params), "serial": self.serial, "servo_on": self.on}
+        if self.info is not None:
+            values |= {
+                "hardware_version": f"0x{self.info.hardware_version:04x}",
+                "firmware_version": f"0x{self.info.firmware_version:04x}",
+                "over_temperature": self.info.over_temperature,
+                "temperature": self.info.temperature,
+            }
+        values |= {f"temperature_{finger}": t for finger, t in enumerate(self.temperatures)}
+        values |= {"sets": self.sets, "missed_sets": self.missed, "clock_jumps": self.clock_jumps, "bad_frames": self.bad_frames}
+        if self._wants_guard:
+            values["guard_pid"] = self._guard.pid if self._guard is not None and self._guard.alive else 0
+        values["calibrated"] = bool(self.offsets.any())
+        values["realtime"] = self.realtime
+        return values
+
+    # --- inside --------------------------------------------------------------------------------------------------------------------
+
+    def _read(self, timeout: float) -> Feedback | None:
+        deadline = time.monotonic() + timeout
+        while True:
+            if self._guard is not None:
+                self._guard.beat()
+            now = time.monotonic()
+            if now >= self._next_status:
+                self._next_status = now + self.params.status_period
+                self._poll_status()
+            wait = min(LOOK, max(deadline - now, 0.0))
+            received = self._bus.receive(wait)
+            if received is None:
+                self._silent += wait
+                if self.on and self._silent >= self.params.feedback_timeout - 1e-9:
+                    raise HandFault(FaultKind.FEEDBACK_LOST, f"no joint angles for {1e3 * self._silent:.0f} ms", "dexstack diagnose hand")
+                if time.monotonic() >= deadline:
+                    return None
+                continue
+            frame, arrival = received
+            try:
+                complete = self._take(frame)
+            except ProtocolError:
+                self.bad_frames += 1
+                continue
+            if complete and not (time.time() - arrival > LATE and self._bus.pending()):  # after a pause only the newest set counts
+                return self._feedback(arrival)
+
+    def _take(self, frame: Frame) -> bool:
+        """Sort one frame in; True when it completes a set."""
+        command, device = split_id(frame.id)
+        if frame.remote or device != self._bus_params.device:
+            return False
+        if Command.POSITION <= command < Command.POSITION + FINGERS:
+            return self._take_finger(command - Command.POSITION, protocol.read_four(frame.data))
+        if command == Command.INFO:
+            self.info = protocol.read_info(frame.data)
+            self._unanswered = 0
+            self._judge(self.info)
+        elif Command.TEMPERATURE <= command < Command.TEMPERATURE + FINGERS:
+            self.temperatures[command - Command.TEMPERATURE] = protocol.read_temperature(frame.data)
+        return False
+
+    def _take_finger(self, finger: int, counts: tuple[int, ...]) -> bool:
+        if finger in self._set:  # the next set has begun before this one was complete
+            self.missed += 1
+            self._missed_in_row += 1
+            self._last_set = frozenset(self._set)
+            self._set.clear()
+            if self.on and self._missed_in_row * self.params.can_period >= 1e3 * self.params.feedback_timeout:
+                lost = ", ".join(str(f) for f in range(FINGERS) if f not in self._last_set)
+                text = f"no joint angles from finger {lost} in {self._missed_in_row} sets"
+                raise HandFault(FaultKind.FINGER_LOST, text, "check that finger's cable; dexstack diagnose hand")
+        self._set[finger] = counts
+        if len(self._set) < FINGERS:
+            return False
+        for f, values in self._set.items():
+            self._counts[4 * f : 4 * f + 4] = values
+        self._set.clear()
+        self._last_set = frozenset(range(FINGERS))
+        self._missed_in_row, self._silent = 0, 0.0
+        self.sets += 1
+        return True
+
+    def _feedback(self, arrival: float) -> Feedback:
+        system, now = self._system_time(), time.monotonic()
+        offset = system - now
+        if abs(offset - self._offset) > CLOCK_JUMP:
+            self.clock_jumps += 1
+        self._offset = offset
+        self.arrival = arrival
+        waited = time.time() - arrival  # in the receive queue
+        self._t = t = max(self._t, now - (waited if 0.0 <= waited < 0.1 else 0.0))
+        return Feedback(t, t + offset, self.hardware.counts_to_angle(self._counts) - self.offsets)
+
+    def _judge(self, info: HandInfo) -> None:
+        """What the hand says about itself while its servo is on."""
+        self.off_confirmed = not info.servo_on
+        if not self.on:
+            return
+        if self.hardware.reports_faults and info.over_temperature:
+            text = f"the hand reports over-temperature ({info.temperature} °C)"
+            raise HandFault(FaultKind.OVER_TEMPERATURE, text, "let it cool down, then enable again")
+        if self.hardware.reports_faults and info.communication_fault:
+            raise HandFault(FaultKind.COMMUNICATION, "the hand reports an internal communication fault", "switch the hand off and on")
+        self._said_off = 0 if info.servo_on else self._said_off + 1
+        if self._said_off >= 3:
+            raise HandFault(
+                FaultKind.SERVO_OFF, "the hand's servo went off by itself", "was the hand switched off and on? Then enable again"
+            )
+
+    def _poll_status(self) -> None:
+        if self.on:
+            self._unanswered += 1
+            if self._unanswered > UNANSWERED:
+                raise HandFault(
+                    FaultKind.NO_ANSWER, f"{UNANSWERED} requests for the hand's status were not answered", "dexstack diagnose hand"
+                )
+            if self._guard is not None and not self._guard.alive:
+                raise HandFault(FaultKind.GUARD, "the guard process died", "enable again: a new one will be posted")
+        elif not self.off_confirmed:
+            self._send_off()
+        self._bus.send(protocol.request(Command.INFO, self._bus_params.device))
+
+    def _failed(self, fault: HandFault, pause: float) -> None:
+        """The servo off; raises the fault if it was on, otherwise it is no news."""
+        was_on = self.on
+        self.servo_off()
+        if was_on:
+            raise fault
+        time.sleep(min(pause, LOOK))
+
+    def _ask(self, command: Command, what: str) -> bytes:
+        """The answer to a question; other frames are dropped."""
+        wanted = frame_id(command, self._bus_params.device)
+        for _ in range(ATTEMPTS):
+            self._bus.send(protocol.request(command, self._bus_params.device))
+            deadline = time.monotonic() + ASK_TIMEOUT
+            while (left := deadline - time.monotonic()) > 0.0:
+                received = self._bus.receive(left)
+                if received is not None and received[0].id == wanted and not received[0].remote:
+                    return received[0].data
+        text = f"nobody on {self._bus_params} says {what}"
+        raise HandFault(FaultKind.NO_ANSWER, text, "switch the hand on; check CAN_H, CAN_L and the termination (hardware/README.md)")
+
+    def _check_identity(self) -> None:
+        left = self.serial[3:4] != "R" if self.hardware.side_in_serial else self.info.left
+        found = "left" if left else "right"
+        if found != self._side:
+            raise HandFault(
+                FaultKind.WRONG_HAND,
+                f"this is a {found} hand ({self.serial}), a {self._side} one is configured",
+                f"use hand:={found}, or connect the other hand",
+            )
+        if self.info.generation != self.hardware.generation:
+            text = f"this hand has hardware version 0x{self.info.hardware_version:04x}, {self.hardware.name} is configured"
+            raise HandFault(FaultKind.WRONG_HAND, text, f"use hardware:=V{self.info.generation}")
+
+    def _send_torque(self, counts: np.ndarray) -> None:
+        values = counts.tolist()
+        for finger in range(FINGERS):
+            self._bus.send(protocol.set_torque(finger, values[4 * finger : 4 * finger + 4], self._bus_params.device))
+
+    def _send_off(self) -> None:
+        self._send_torque(np.zeros(JOINTS, np.int16))
+        self._bus.send(protocol.servo_off(self._bus_params.device))
+
+    def _wait_off(self) -> None:
+        """Give the hand a moment to confirm; what it does not confirm is said again."""
+        with contextlib.suppress(BusError, HandFault, ConfigError):
+            for _ in range(ATTEMPTS):
+                if not protocol.read_info(self._ask(Command.INFO, "its information")).servo_on:
+                    self.off_confirmed = True
+                    return
+                self._send_off()
+
+    def _reopen(self) -> None:
+        """Drop the bus handle, so that the next start opens a new one."""
+        if self._bus is not None:
+            self._bus.close()
+            self._bus = None
+
+    def _forget_stream(self) -> None:
+        self._set: dict[int, tuple[int, ...]] = {}
+        self._last_set: frozenset[int] = frozenset()
+        self._counts = np.zeros(JOINTS, np.int16)
+        self._missed_in_row = self._unanswered = self._said_off = 0
+        self._silent = self._next_status = 0.0
+
+
+def _fault(error: BusError) -> HandFault:
+    return HandFault(FaultKind.BUS_OFF if error.trouble is Trouble.BUS_OFF else FaultKind.BUS, str(error), error.mend)

@@ -1,0 +1,166 @@
+"""The hand's driver: every complete set of joint angles is answered by one set of torques.
+
+Control law (:class:`dexstack.hand.servo.ServoLaw`, the same object for a simulated, an emulated and a real hand), at each feedback::
+
+    tau = clip( kp (q_applied − q) − kd qd + tau_g(q),  −effort, effort )
+
+with q_applied the command after joint limits and slew limit and qd low-passed; then, for a hand on a bus,
+``counts = trunc(clip(tau × counts_per_Nm, −limit, limit))`` per joint and generation (:class:`dexstack.hand.protocol.Hardware`).
+
+Zero torque (LIMP) without a fresh command; HOLD, then LIMP, when commands stop: see the servo. On top of that, the servo of a hand on a bus
+is switched *off* (zero torque frames, then servo off, repeated until the hand confirms it):
+
+* when :meth:`HandDriver.turn` finds a fault: no complete set of angles for ``feedback_timeout``, one finger missing for as long, the
+  controller off the bus or the interface gone, over-temperature or internal communication fault reported, status requests unanswered, the
+  hand's servo gone off by itself, the guard dead. The fault stays until :meth:`HandDriver.enable`, which runs the whole start-up again;
+* by :meth:`HandDriver.stop`, at once, whatever the hand does;
+* by :meth:`HandDriver.close`, which every way out of the driver's thread, of ``with driver:`` and of the hand node passes: return,
+  exception, SIGINT, SIGTERM;
+* by the guard process (:mod:`dexstack.hand.guard`), when this process is killed or hangs. The servo is never on without it.
+
+Nothing can take the torque away while the bus carries no frames at all: then servo-off is the first thing said when it does again,
+and there is the hand's power switch.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dexstack.hand.link import Feedback, HandFault, Link
+from dexstack.hand.servo import Fault, ServoLaw, ServoMode, ServoOutput
+
+Command = tuple[np.ndarray, float | None]
+
+
+class Turn(NamedTuple):
+    """What one turn saw and did."""
+
+    feedback: Feedback
+    output: ServoOutput
+
+
+class HandDriver:
+    """One hand, its servo and its safety; see the module's docstring.
+
+    Args:
+        link: the way to the hand.
+        servo: the law.
+        commands: asked at every feedback for a new command: joint angles (N,) [rad] and their time on the others' clock [s] (None: now), or
+            None when there is none. By default what :meth:`command` was told.
+    """
+
+    def __init__(self, link: Link, servo: ServoLaw, commands: Callable[[], Command | None] | None = None) -> None:
+        self.link = link
+        self.servo = servo
+        self.fault: HandFault | None = None
+        """Why the hand is not driven; None when it is."""
+        self.fault_counts: dict[str, int] = {}
+        self._command: Command | None = None
+        self._commands = commands or self._told
+        self.refused: Fault | None = None
+        """Why the newest command was refused; None when it was taken."""
+        self._no_torque = np.zeros(servo.n)
+
+    def start(self) -> None:
+        """Start the hand and the servo, LIMP.
+
+        Raises:
+            HandFault: the hand cannot be driven; also kept in :attr:`fault`.
+        """
+        self.servo.reset()
+        self._commands()  # what was said before does not move the hand
+        try:
+            self.link.start()
+        except HandFault as fault:
+            self._note(fault)
+            raise
+        self.fault = None
+
+    def enable(self) -> None:
+        """Recover from a fault or a stop, on request: the whole start-up, then LIMP until a new command.
+
+        Raises:
+            HandFault: the hand still cannot be driven.
+        """
+        self.start()
+        self.servo.enable()
+
+    def stop(self) -> None:
+        """Servo off at once, and commands are refused until :meth:`enable`."""
+        self.link.servo_off()
+        self.servo.disable()
+
+    def close(self) -> None:
+        """Zero torque, period 0, servo off; never raises."""
+        self.servo.reset()
+        self.link.close()
+
+    def command(self, q: np.ndarray, stamp: float | None = None) -> None:
+        """A new target (N,) [rad] for the next turn, from any thread; ``stamp`` [s] on the others' clock, None for "now"."""
+        self._command = (q, stamp)
+
+    def _told(self) -> Command | None:
+        command, self._command = self._command, None
+        return command
+
+    def turn(self, timeout: float) -> Turn | None:
+        """Wait for a feedback and answer it; None when none came within ``timeout`` [s]. Never raises for what the hand does."""
+        try:
+            feedback = self.link.read(timeout)
+            if feedback is None:
+                return None
+            self.refused = None
+            command = self._commands()
+            if command is not None and self.servo.enabled:
+                q, stamp = command
+                self.refused = self.servo.set_command(q, feedback.t if stamp is None else self.link.from_stamp(stamp))
+            output = self.servo.step(feedback.q, feedback.t)
+            if self.fault is None:
+                self.link.write(output.tau)
+            elif output.mode is not ServoMode.LIMP:
+                self.servo.reset()
+                output = ServoOutput(self._no_torque.copy(), np.full_like(output.tau, np.nan), output.qd, ServoMode.LIMP)
+            return Turn(feedback, output)
+        except HandFault as fault:
+            self._note(fault)
+            self.servo.reset()
+            return None
+
+    def _note(self, fault: HandFault) -> None:
+        self.fault = fault
+        self.fault_counts[fault.kind.value] = self.fault_counts.get(fault.kind.value, 0) + 1
+
+    # --- in a thread of its own ------------------------------------------------------------------------------------------------------
+
+    def run(self, on_turn: Any = None) -> None:
+        """Turn until :meth:`end`; then leave the hand limp."""
+        try:
+            while not self._end.is_set():
+                turn = self.turn(0.05)
+                if turn is not None and on_turn is not None:
+                    on_turn(turn)
+        finally:
+            self.close()
+
+    def __enter__(self) -> HandDriver:
+        """Start the hand and its thread."""
+        self._end = threading.Event()
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        self._thread = threading.Thread(target=self.run, args=(self.on_turn,), name="servo")
+        self._thread.start()
+        return self
+
+    on_turn: Any = None
+    """Called with every :class:`Turn` in the driver's thread, when that runs."""
+
+    def __exit__(self, *_: object) -> None:
+        self._end.set()
+        self._thread.join()

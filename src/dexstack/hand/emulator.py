@@ -1,0 +1,306 @@
+"""An emulated Allegro hand on a CAN bus: its firmware, as far as the bus can see it, in front of any plant.
+
+:class:`EmulatedHand` is the firmware without input or output: frames in, frames out, latched torque. Like the real one it keeps the last
+torque for ever, forgets everything when its power is cycled, and speaks only when asked or after its period was set.
+:class:`EmulatorLoop` connects one to a bus and a plant in real time. Run as a program it is a hand in a process of its own, with the
+plant behind it; lines of JSON on standard input change its faults while it runs, and every line is answered by its state::
+
+    python -m dexstack.hand.emulator --interface udp_multicast --channel 239.74.163.2:6100
+    {"loss": 0.2}                {"silent_finger": 2}             {"power_cycle": true}            {}
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import heapq
+import json
+import select
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from dexstack.config import make_params
+from dexstack.errors import ConfigError
+from dexstack.hand import protocol
+from dexstack.hand.bus import CanBus
+from dexstack.hand.params import BusParams, EmulatedHandParams, FaultParams
+from dexstack.hand.protocol import FINGERS, JOINTS, Command, Frame, HandInfo, ProtocolError, split_id
+from dexstack.hand.realtime import make_realtime
+
+LARGEST_LAG = 0.1
+"""Wall time by which the emulator may run behind before it gives up catching up [s]."""
+
+
+class EmulatedHand:
+    """The firmware.
+
+    Args:
+        side: ``"right"`` or ``"left"``.
+        params: who it is.
+        device: its number on the bus.
+        seed: of jitter and loss.
+    """
+
+    def __init__(self, side: str = "right", params: EmulatedHandParams | None = None, device: int = 0, seed: int = 0) -> None:
+        self.params = p = params or EmulatedHandParams()
+        self.hardware = protocol.hardware(p.emulated_hardware)
+        self.left = side == "left"
+        serial = p.emulated_serial
+        if self.hardware.side_in_serial:
+            serial = f"{serial[:3]:3}{'L' if self.left else 'R'}{serial[4:]}"
+        self.serial = serial
+        self.device = device
+        self.faults = FaultParams()
+        self.temperatures = [40, 41, 42, 43]
+        self._offsets = np.array(p.zero_offsets)
+        self._rng = np.random.default_rng(seed)
+        self._queue: list[tuple[float, int, Frame]] = []
+        self._sequence = 0
+        self.over_limit = 0
+        """Torque frames beyond a limit of this hardware, since the beginning; must stay 0."""
+        self.torque_frames = self.sets = self.frames = 0
+        self.largest = 0.0
+        """Largest share of its limit that any torque took while it was on the bus."""
+        self.power_cycle()
+
+    def power_cycle(self) -> None:
+        """As after the power came back: servo off, nothing periodic, no torque."""
+        self.servo = False
+        self.counts = np.zeros(JOINTS, np.int16)
+        self.periods = (0, 0, 0)
+        self._next = [0.0, 0.0, 0.0]
+        self._queue.clear()
+
+    @property
+    def torque(self) -> np.ndarray:
+        """What the motors do now (16,) [N·m]."""
+        return self.hardware.counts_to_torque(self.counts) if self.servo else np.zeros(JOINTS)
+
+    def receive(self, frame: Frame, t: float) -> None:
+        """A frame from the bus at time ``t`` [s]."""
+        command, device = split_id(frame.id)
+        if device != self.device or self.faults.bus_off or self._lost():
+            return
+        self.frames += 1
+        with contextlib.suppress(ProtocolError):
+            if frame.remote:
+                self._answer(command, t)
+            elif Command.TORQUE <= command < Command.TORQUE + FINGERS:
+                self._take_torque(command - Command.TORQUE, protocol.read_four(frame.data))
+            elif command == Command.SERVO_ON:
+                self.servo = True
+            elif command == Command.SERVO_OFF:
+                self.servo = False
+            elif command == Command.PERIOD:
+                self.periods = protocol.read_period(frame.data)
+                self._next = [t, t, t]
+
+    def due(self, t: float, q: np.ndarray) -> list[Frame]:
+        """The frames that go onto the bus by time ``t`` [s], the joints being at ``q`` (16,) [rad]."""
+        position, _, temperature = self.periods
+        if position and t >= self._next[0] - 1e-9:
+            self._next[0] = self._after(self._next[0], 1e-3 * position, t)
+            self.sets += 1
+            if not self.faults.silent:
+                counts = self.hardware.angle_to_counts(q + self._offsets).tolist()
+                for finger in range(FINGERS):
+                    if finger != self.faults.silent_finger:
+                        self._say(protocol.position(finger, counts[4 * finger : 4 * finger + 4], self.device), t)
+        if temperature and t >= self._next[2] - 1e-9:
+            self._next[2] = self._after(self._next[2], 1e-3 * temperature, t)
+            for sensor, celsius in enumerate(self.temperatures):
+                self._say(protocol.temperature(sensor, celsius, self.device), t)
+        out = []
+        while self._queue and self._queue[0][0] <= t + 1e-9:
+            out.append(heapq.heappop(self._queue)[2])
+        return [] if self.faults.bus_off else out
+
+    def next_due(self, t: float) -> float:
+        """When :meth:`due` will next have something to do; infinite when it has not been asked for anything."""
+        times = [at for at, period in zip(self._next, self.periods, strict=True) if period]
+        return min([*times, self._queue[0][0]] if self._queue else times, default=float("inf"))
+
+    def state(self) -> dict[str, Any]:
+        """For those who test."""
+        return {
+            "servo": self.servo,
+            "limp": not self.servo or not self.counts.any(),
+            "periods": list(self.periods),
+            "counts": self.counts.tolist(),
+            "sets": self.sets,
+            "torque_frames": self.torque_frames,
+            "over_limit": self.over_limit,
+            "largest": self.largest,
+        }
+
+    def _answer(self, command: int, t: float) -> None:
+        if command == Command.INFO:
+            version = self.hardware.generation << 8 | 2
+            f = self.faults
+            value = HandInfo(version, 0x0405, self.left, 54, self.servo, f.over_temperature, f.communication_fault)
+            self._say(protocol.info(value, self.device), t)
+        elif command == Command.SERIAL:
+            self._say(protocol.serial(self.serial, self.device), t)
+
+    def _take_torque(self, finger: int, counts: tuple[int, ...]) -> None:
+        self.torque_frames += 1
+        joints = slice(4 * finger, 4 * finger + 4)
+        share = float(np.max(np.abs(counts) / self.hardware.limit[joints]))
+        self.over_limit += share > 1.0
+        self.largest = max(self.largest, share)
+        self.counts[joints] = counts
+
+    def _say(self, frame: Frame, t: float) -> None:
+        if self._lost():
+            return
+        f = self.faults
+        at = t + f.latency + (f.jitter * self._rng.random() if f.jitter else 0.0)
+        self._sequence += 1
+        heapq.heappush(self._queue, (at, self._sequence, frame))
+
+    def _lost(self) -> bool:
+        return self.faults.loss > 0.0 and self._rng.random() < self.faults.loss
+
+    def _after(self, last: float, period: float, t: float) -> float:
+        """The next multiple of a period; what was missed while the process did not run is not made up for."""
+        return last + period if t - last < LARGEST_LAG else t + period
+
+
+class EmulatorLoop:
+    """An emulated hand between a bus and a plant.
+
+    Args:
+        hand: the firmware.
+        bus: an open bus.
+    """
+
+    def __init__(self, hand: EmulatedHand, bus: CanBus) -> None:
+        self.hand = hand
+        self._bus = bus
+
+    def inject(self, faults: FaultParams) -> None:
+        """Change what is wrong."""
+        if faults.bus_off and not self.hand.faults.bus_off:
+            self._bus.announce_bus_off()
+        self.hand.faults = faults
+
+    def run_until(self, t: float, now: Callable[[], float], q: np.ndarray) -> None:
+        """Serve the bus until ``now()`` reaches ``t`` [s], the joints standing at ``q`` (16,) [rad]."""
+        while True:
+            time_now = now()
+            for frame in self.hand.due(time_now, q):
+                self._bus.send(frame)
+            received = self._bus.receive(max(0.0, min(t, self.hand.next_due(time_now)) - time_now))
+            if received is not None:
+                self.hand.receive(received[0], now())
+            elif time_now >= t:
+                return
+
+
+class StandingPlant:
+    """16 joints that turn under their torques against friction and nothing else; no object. For tests of the bus and the driver."""
+
+    dt = 0.003
+
+    def __init__(self, q: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> None:
+        self.joint_position, self.joint_velocity = q.copy(), np.zeros_like(q)
+        self._lower, self._upper = lower, upper
+        self.time = 0.0
+
+    def step(self, tau: np.ndarray) -> None:
+        self.time += self.dt
+        self.joint_velocity = tau / 0.1  # viscous friction [N·m·s/rad] outweighs inertia
+        self.joint_position = np.clip(self.joint_position + self.dt * self.joint_velocity, self._lower, self._upper)
+
+
+def run_plant(loop: EmulatorLoop, plant: Any, until: Callable[[], bool], every: Callable[[], None] = lambda: None) -> None:
+    """Run a plant behind an emulated hand in real time, in steps of the servo's period, until ``until()``."""
+    period = max(plant.dt, 0.003)
+    t = time.monotonic()
+    while not until():
+        loop.run_until(t, time.monotonic, plant.joint_position)
+        every()
+        goal = plant.time + period
+        while plant.time < goal - 1e-9:
+            plant.step(loop.hand.torque)
+        t += period
+        if time.monotonic() - t > LARGEST_LAG:
+            t = time.monotonic()
+
+
+def _fields(cls: type, parser: argparse.ArgumentParser) -> None:
+    for f in dataclasses.fields(cls):
+        kind = type(f.default)
+        if kind is bool:
+            parser.add_argument(f"--{f.name.replace('_', '-')}", action="store_true", help=f.metadata["doc"])
+        elif kind is tuple:
+            parser.add_argument(
+                f"--{f.name.replace('_', '-')}", type=float, nargs=len(f.default), default=f.default, help=f.metadata["doc"]
+            )
+        else:
+            parser.add_argument(f"--{f.name.replace('_', '-')}", type=kind, default=f.default, help=f.metadata["doc"])
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="dexstack.hand.emulator", description=__doc__.partition("\n")[0])
+    parser.add_argument("--hand", default="right", help="right, left, or the path of a hand's YAML")
+    parser.add_argument("--plant", default="mujoco", choices=("mujoco", "standing"), help="what is behind the hand")
+    parser.add_argument("--object", default="cube", help="object of the mujoco plant")
+    for cls in (BusParams, EmulatedHandParams, FaultParams):
+        _fields(cls, parser)
+    args = vars(parser.parse_args(argv))
+    try:
+        blocks = {cls: make_params(cls, args, ignore_unknown=True) for cls in (BusParams, EmulatedHandParams, FaultParams)}
+        plant, side = _plant(args["plant"], args["hand"], args["object"])
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return 2
+    if blocks[EmulatedHandParams].emulator_priority:
+        make_realtime(blocks[EmulatedHandParams].emulator_priority)
+    bus = CanBus(blocks[BusParams])
+    loop = EmulatorLoop(EmulatedHand(side, blocks[EmulatedHandParams], blocks[BusParams].device), bus)
+    loop.inject(blocks[FaultParams])
+    ended = False
+
+    def serve() -> None:
+        """Read a line of changes, if there is one, and answer with the state."""
+        nonlocal ended
+        if not select.select([sys.stdin], [], [], 0.0)[0]:
+            return
+        line = sys.stdin.readline()
+        if not line:
+            ended = True
+            return
+        changes = json.loads(line)
+        if changes.pop("power_cycle", False):
+            loop.hand.power_cycle()
+        loop.inject(make_params(FaultParams, {**dataclasses.asdict(loop.hand.faults), **changes}))
+        state = {**loop.hand.state(), "time": time.monotonic(), "cpu_s": time.process_time(), "q": plant.joint_position.tolist()}
+        print(json.dumps(state), flush=True)
+
+    print(json.dumps({"ready": True, "bus": str(bus.params), "serial": loop.hand.serial}), flush=True)
+    with contextlib.suppress(KeyboardInterrupt):
+        run_plant(loop, plant, lambda: ended, serve)
+    bus.close()
+    return 0
+
+
+def _plant(name: str, hand_name: str, obj: str) -> tuple[Any, str]:
+    from dexstack.model.hand import load_hand
+
+    hand = load_hand(hand_name)
+    if name == "standing":
+        return StandingPlant(hand.home, hand.lower, hand.upper), hand.side
+    from dexstack.engines.mujoco import MujocoPlant
+    from dexstack.model.objects import load_object
+
+    return MujocoPlant(hand, load_object(obj)), hand.side
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,68 @@
+"""What a driver needs of a hand, whatever is between the two: feedback, torques, and faults that say what mends them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+
+class FaultKind(StrEnum):
+    """Why the servo is off."""
+
+    NO_ANSWER = "no_answer"
+    WRONG_HAND = "wrong_hand"
+    OVER_TEMPERATURE = "over_temperature"
+    COMMUNICATION = "internal_communication"
+    FEEDBACK_LOST = "feedback_lost"
+    FINGER_LOST = "finger_lost"
+    SERVO_OFF = "servo_off"
+    BUS = "bus"
+    BUS_OFF = "bus_off"
+    GUARD = "guard"
+
+
+class HandFault(Exception):
+    """The hand cannot be driven (any more); its servo is off, or was told so."""
+
+    def __init__(self, kind: FaultKind, text: str, mend: str = "") -> None:
+        super().__init__(text)
+        self.kind = kind
+        self.mend = mend
+
+
+class Feedback(NamedTuple):
+    """One complete set of joint angles."""
+
+    t: float
+    """Time on the clock of the servo [s]."""
+    stamp: float
+    """Time on the clock of everybody else [s]: the system's for a hand on a bus."""
+    q: np.ndarray
+    """(16,) [rad]"""
+
+
+class Link(Protocol):
+    """How a driver reaches a hand: :class:`dexstack.hand.can_hand.CanHand`, or the topics of a simulated one."""
+
+    def start(self) -> None:
+        """Make the hand ready to be driven, with zero torque. Raises HandFault."""
+
+    def read(self, timeout: float) -> Feedback | None:
+        """The newest feedback, None after ``timeout`` [s] without any. Raises HandFault."""
+
+    def write(self, tau: np.ndarray) -> None:
+        """Send joint torques (N,) [N·m] in answer to the newest feedback. Raises HandFault."""
+
+    def servo_off(self) -> None:
+        """Zero torque, at once; never raises."""
+
+    def close(self) -> None:
+        """Leave the hand limp; never raises."""
+
+    def from_stamp(self, stamp: float) -> float:
+        """Time on the clock of the feedback of a stamp that others wrote [s]."""
+
+    def status(self) -> dict[str, Any]:
+        """For diagnostics."""

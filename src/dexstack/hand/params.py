@@ -1,0 +1,83 @@
+"""Parameters of a hand on a bus and of an emulated one; here, so that whoever declares them need not have python-can."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from dexstack.config import param
+from dexstack.errors import ConfigError
+from dexstack.hand.protocol import FINGERS, JOINTS
+
+INTERFACES = ("socketcan", "pcan", "udp_multicast", "virtual")
+GROUP = "239.74.163.2"
+FIRST_PORT = 6100
+"""The bus of ROS domain d is this port + d: below Linux' ephemeral ports, and like the domain it belongs to one graph."""
+
+
+@dataclass(frozen=True)
+class BusParams:
+    """Which bus the hand is on."""
+
+    interface: str = param("", "CAN interface: socketcan, pcan, udp_multicast or virtual; empty: no bus, the hand is a topic")
+    channel: str = param("", "channel of the interface, e.g. can0, PCAN_USBBUS1, 239.74.163.2:6100; empty: the interface's first")
+    device: int = param(0, "device number of the hand on its bus", 0, 3)
+
+    def __post_init__(self) -> None:
+        if self.interface and self.interface not in INTERFACES:
+            raise ConfigError(f"unknown CAN interface '{self.interface}'; known: {', '.join(INTERFACES)}")
+
+    @property
+    def exclusive(self) -> bool:
+        """Only one process at a time can open the channel."""
+        return self.interface == "pcan"
+
+    @property
+    def where(self) -> str:
+        """The channel, its default filled in."""
+        if self.channel:
+            return self.channel
+        domain = os.environ.get("ROS_DOMAIN_ID", "0")
+        port = FIRST_PORT + (int(domain) if domain.isdigit() else 0)
+        return {"socketcan": "can0", "pcan": "PCAN_USBBUS1", "udp_multicast": f"{GROUP}:{port}"}.get(self.interface, "dexstack")
+
+    def __str__(self) -> str:
+        return f"{self.interface} {self.where}"
+
+
+@dataclass(frozen=True)
+class CanHandParams:
+    """The hand on the bus."""
+
+    hardware: str = param("V4", "generation of the hand: V3, V4 or V5")
+    can_period: int = param(3, "time between two sets of joint angles [ms]", 1, 100)
+    feedback_timeout: float = param(0.05, "servo off when no complete set of finger frames came for this long [s]", 0.01, 0.09)
+    status_period: float = param(0.04, "time between two requests for the hand's status [s]", 0.01, 0.09)
+    guard: bool = param(True, "never switch the servo on without a guard process that switches it off when this one dies")
+    guard_timeout: float = param(0.05, "the guard acts when this process hangs for this long [s]", 0.02, 0.09)
+    realtime_priority: int = param(40, "SCHED_FIFO priority of the process, where permitted; 0: none", 0, 90)
+    calibration_dir: str = param("", "folder of zero offsets by serial number; empty: $XDG_CONFIG_HOME/dexstack/hands")
+
+
+@dataclass(frozen=True)
+class EmulatedHandParams:
+    """Who the emulated hand is."""
+
+    emulated_hardware: str = param("V4", "generation of the emulated hand: V3, V4 or V5")
+    emulated_serial: str = param("EMU00001", "its serial number, up to 8 characters")
+    zero_offsets: tuple[float, ...] = param((0.0,) * JOINTS, "what its encoders read at joint angle zero [rad]", -0.5, 0.5)
+    emulator_priority: int = param(30, "SCHED_FIFO priority of the emulator's process, where permitted; 0: none", 0, 90)
+
+
+@dataclass(frozen=True)
+class FaultParams:
+    """What is wrong with the emulated hand; may change at any time."""
+
+    latency: float = param(0.0, "delay of every frame it sends [s]", 0.0, 1.0)
+    jitter: float = param(0.0, "random further delay of every frame, up to this [s]", 0.0, 1.0)
+    loss: float = param(0.0, "share of frames that get lost, in both directions", 0.0, 1.0)
+    silent: bool = param(False, "it sends no joint angles")
+    silent_finger: int = param(-1, "finger whose joint angles get lost; -1: none", -1, FINGERS - 1)
+    over_temperature: bool = param(False, "it reports over-temperature")
+    communication_fault: bool = param(False, "it reports an internal communication fault")
+    bus_off: bool = param(False, "the driver's CAN controller is off the bus: nothing comes through in either direction")

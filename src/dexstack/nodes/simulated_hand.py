@@ -1,0 +1,184 @@
+"""The hand in front of the simulator's plant: topics that the hand node answers, or an emulated hand on a CAN bus."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from sensor_msgs.msg import JointState
+
+from dexstack.hand.params import BusParams, EmulatedHandParams, FaultParams
+from dexstack.nodes.common import OK, WARN, StackNode
+from dexstack.nodes.wire import SERVO, JointReader, JointWriter, WaitSet
+
+if TYPE_CHECKING:
+    from dexstack.hand.emulator import EmulatorLoop
+
+RESET_GAP = 0.5
+"""A reset moves simulated time on by this [s], so that every watchdog sees a gap and nobody takes the leap of the joints for a motion."""
+
+
+class SimulatedHand(Protocol):
+    """What the simulator needs of the hand in front of its plant."""
+
+    waits: bool
+    """Simulated time is its own and waits for a slow hand node; otherwise it is the system's."""
+    reset_gap: float
+    """By how much a reset moves the time on [s]."""
+
+    def open(self) -> None:
+        """Before the first exchange. Raises ConfigError."""
+
+    def close(self) -> None:
+        """After the last one."""
+
+    def start_time(self) -> float:
+        """Time at which the simulation starts [s]."""
+
+    def placed(self) -> None:
+        """The plant was put to its start."""
+
+    def wait(self, seconds: float, q: np.ndarray) -> None:
+        """Let the wall time until the next exchange go by (none is left when not positive); the joints are at ``q`` (16,) [rad]."""
+
+    def exchange(self, t: float, q: np.ndarray, timeout: float) -> np.ndarray:
+        """Show the joint angles ``q`` (16,) [rad] of time ``t`` [s]; the torques (16,) [N·m] under which the plant moves on."""
+
+    def inject(self, faults: FaultParams) -> None:
+        """Change what is wrong with an emulated hand."""
+
+    def power_cycle(self) -> None:
+        """Switch an emulated hand off and on."""
+
+    def status(self) -> tuple[bytes, str, dict[str, Any]]:
+        """Diagnostics: level, what is wrong (empty: nothing), values."""
+
+
+class TopicHand:
+    """The hand node answers ``hand/feedback`` with ``hand/torque``, and is waited for."""
+
+    waits = True
+    reset_gap = RESET_GAP
+
+    def __init__(self, node: StackNode, names: Sequence[str]) -> None:
+        self._node = node
+        self._feedback = JointWriter(names, "position")
+        self._to_hand = node.create_publisher(JointState, "hand/feedback", SERVO)
+        self._torques = node.newest(JointState, "hand/torque", SERVO, JointReader(names, "effort"))
+        self._torque_wait = WaitSet(node, self._torques)
+        self._no_torque = np.zeros(len(names))
+
+    def open(self) -> None:
+        self._answering = False
+        self.timeouts = 0
+
+    def close(self) -> None:
+        pass
+
+    def start_time(self) -> float:
+        return 0.0
+
+    def placed(self) -> None:
+        self._awaited: float | None = None
+
+    def wait(self, seconds: float, q: np.ndarray) -> None:
+        if seconds > 0.0:
+            time.sleep(seconds)
+
+    def exchange(self, t: float, q: np.ndarray, timeout: float) -> np.ndarray:
+        tau = self._answer(timeout)
+        self._feedback.position[:] = q
+        self._to_hand.publish(self._feedback.at(t))
+        self._awaited = t
+        return tau
+
+    def inject(self, faults: FaultParams) -> None:
+        """Topics have no faults."""
+
+    def power_cycle(self) -> None:
+        """Topics have no power."""
+
+    def status(self) -> tuple[bytes, str, dict[str, Any]]:
+        values = {"torque_timeouts": self.timeouts}
+        return (OK, "", values) if self._answering else (WARN, "the hand does not answer: its torque is zero", values)
+
+    def _answer(self, timeout: float) -> np.ndarray:
+        """Torques that answer the last feedback; zero without an answer."""
+        deadline = time.monotonic() + timeout
+        while self._awaited is not None:
+            sample = self._torques.take()
+            if sample is not None:
+                self._answering = True  # an old answer, too, says that the hand is there again
+                if abs(sample.t - self._awaited) < 1e-6:
+                    return sample.values
+            left = deadline - time.monotonic()
+            if not self._answering or left <= 0.0:
+                break
+            self._torque_wait.wait(left)
+        if self._answering and self._awaited is not None:
+            self.timeouts += 1
+            self._answering = False
+            self._node.get_logger().warning(f"no torque for {timeout:g} s: the hand is limp", throttle_duration_sec=5.0)
+        return self._no_torque
+
+
+class BusHand:
+    """An emulated hand on a CAN bus, in real time."""
+
+    waits = False
+    reset_gap = 0.0
+
+    def __init__(self, side: str, bus: BusParams, params: EmulatedHandParams, faults: FaultParams, seed: int) -> None:
+        from dexstack.hand.emulator import EmulatedHand  # python-can is needed for a hand on a bus only
+
+        self._params, self._bus_params, self._faults = params, bus, faults
+        self._hand = EmulatedHand(side, params, bus.device, seed)
+        self._loop: EmulatorLoop | None = None
+
+    def open(self) -> None:
+        from dexstack.errors import ConfigError
+        from dexstack.hand.bus import BusError, CanBus
+        from dexstack.hand.emulator import EmulatorLoop
+        from dexstack.hand.realtime import make_realtime
+
+        try:
+            self._bus = CanBus(self._bus_params)
+        except BusError as error:
+            raise ConfigError(f"{error}; to mend: {error.mend}") from None
+        if self._params.emulator_priority:
+            make_realtime(self._params.emulator_priority)
+        self._hand.power_cycle()
+        self._loop = EmulatorLoop(self._hand, self._bus)
+        self._loop.inject(self._faults)
+
+    def close(self) -> None:
+        self._bus.close()
+        self._loop = None
+
+    def start_time(self) -> float:
+        return time.time()
+
+    def placed(self) -> None:
+        pass
+
+    def wait(self, seconds: float, q: np.ndarray) -> None:
+        assert self._loop is not None
+        self._loop.run_until(time.monotonic() + max(seconds, 0.0), time.monotonic, q)
+
+    def exchange(self, t: float, q: np.ndarray, timeout: float) -> np.ndarray:
+        return self._hand.torque  # the joint angles went out when they were due
+
+    def inject(self, faults: FaultParams) -> None:
+        self._faults = faults
+        if self._loop is not None:
+            self._loop.inject(faults)
+
+    def power_cycle(self) -> None:
+        self._hand.power_cycle()
+
+    def status(self) -> tuple[bytes, str, dict[str, Any]]:
+        state = self._hand.state()
+        values = {name: state[name] for name in ("servo", "limp", "sets", "torque_frames", "over_limit", "largest")}
+        return (OK, "", values) if state["servo"] else (WARN, "the hand's servo is off", values)
