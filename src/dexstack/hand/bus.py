@@ -126,6 +126,8 @@ class CanBus:
         self.params = params
         try:
             self._bus = _open(params)
+        except ConfigError:
+            raise
         except (can.CanError, OSError, ImportError, ValueError, NotImplementedError) as error:
             raise _explain(params, error) from None
 

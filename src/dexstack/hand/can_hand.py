@@ -116,6 +116,7 @@ class CanHand:
             self._bus.flush()
             self.servo_off()
             self.info = protocol.read_info(self._ask(Command.INFO, "its information"))
+            self.off_confirmed = not self.info.servo_on
             self.serial = protocol.read_serial(self._ask(Command.SERIAL, "its serial number"))
         except BusError as error:
             self._reopen()
@@ -133,11 +134,15 @@ class CanHand:
             HandFault: they do not come.
         """
         try:
-            self._bus.send(protocol.set_period(self.params.can_period, 0, TEMPERATURE_PERIOD, self._bus_params.device))
             self._forget_stream()
             self.on = False
-            deadline = time.monotonic() + STREAM_TIMEOUT
-            while self._read(LOOK) is None:
+            deadline, asked = time.monotonic() + STREAM_TIMEOUT, 0.0
+            while True:
+                if time.monotonic() > asked + ASK_TIMEOUT:  # again, as a frame may get lost
+                    asked = time.monotonic()
+                    self._bus.send(protocol.set_period(self.params.can_period, 0, TEMPERATURE_PERIOD, self._bus_params.device))
+                if self._read(LOOK) is not None:
+                    return
                 if time.monotonic() > deadline:
                     missing = ", ".join(str(f) for f in range(FINGERS) if f not in self._last_set)
                     text = f"no complete set of joint angles within {STREAM_TIMEOUT:g} s; nothing from finger {missing or 'any'}"
@@ -165,12 +170,14 @@ class CanHand:
             self._send_torque(np.zeros(JOINTS, np.int16))
             if self._guard is not None:
                 self._guard.arm()
-            self._bus.send(protocol.servo_on(self._bus_params.device))
             self._unanswered, self._said_off = 0, -round(STREAM_TIMEOUT / self.params.status_period)
             self.on, self.off_confirmed = True, False
-            deadline = time.monotonic() + STREAM_TIMEOUT
+            deadline, asked = time.monotonic() + STREAM_TIMEOUT, 0.0
             self.info = None
             while self.info is None or not self.info.servo_on:
+                if time.monotonic() > asked + ASK_TIMEOUT:
+                    asked = time.monotonic()
+                    self._bus.send(protocol.servo_on(self._bus_params.device))
                 self.read(LOOK)
                 if time.monotonic() > deadline:
                     raise HandFault(

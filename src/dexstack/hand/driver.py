@@ -24,8 +24,10 @@ and there is the hand's power switch.
 
 from __future__ import annotations
 
+import queue
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -136,10 +138,25 @@ class HandDriver:
 
     # --- in a thread of its own ------------------------------------------------------------------------------------------------------
 
+    def in_thread(self, action: Callable[[], None]) -> None:
+        """Let the driver's thread call ``action`` (:meth:`enable`, :meth:`stop`) between two turns, and wait; raises what it raises."""
+        result: Future[None] = Future()
+
+        def errand() -> None:
+            try:
+                result.set_result(action())
+            except Exception as error:
+                result.set_exception(error)
+
+        self._errands.put(errand)
+        result.result()
+
     def run(self, on_turn: Any = None) -> None:
         """Turn until :meth:`end`; then leave the hand limp."""
         try:
             while not self._end.is_set():
+                while not self._errands.empty():
+                    self._errands.get()()
                 turn = self.turn(0.05)
                 if turn is not None and on_turn is not None:
                     on_turn(turn)
@@ -149,6 +166,7 @@ class HandDriver:
     def __enter__(self) -> HandDriver:
         """Start the hand and its thread."""
         self._end = threading.Event()
+        self._errands: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         try:
             self.start()
         except BaseException:

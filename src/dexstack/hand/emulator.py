@@ -68,13 +68,15 @@ class EmulatedHand:
         """Largest share of its limit that any torque took while it was on the bus."""
         self.power_cycle()
 
-    def power_cycle(self) -> None:
-        """As after the power came back: servo off, nothing periodic, no torque."""
+    def power_cycle(self, t: float = 0.0) -> None:
+        """As after the power came back at time ``t`` [s]: servo off, nothing periodic, no torque."""
         self.servo = False
         self.counts = np.zeros(JOINTS, np.int16)
         self.periods = (0, 0, 0)
         self._next = [0.0, 0.0, 0.0]
         self._queue.clear()
+        self.limp_since: float | None = t
+        """When the motors last lost their torque [s]; None while they have some."""
 
     @property
     def torque(self) -> np.ndarray:
@@ -84,14 +86,18 @@ class EmulatedHand:
     def receive(self, frame: Frame, t: float) -> None:
         """A frame from the bus at time ``t`` [s]."""
         command, device = split_id(frame.id)
-        if device != self.device or self.faults.bus_off or self._lost():
+        if device != self.device:
             return
         self.frames += 1
+        if Command.TORQUE <= command < Command.TORQUE + FINGERS and not frame.remote:
+            self._check_torque(command - Command.TORQUE, frame.data)  # also what gets lost was put on the bus
+        if self.faults.bus_off or self._lost():
+            return
         with contextlib.suppress(ProtocolError):
             if frame.remote:
                 self._answer(command, t)
             elif Command.TORQUE <= command < Command.TORQUE + FINGERS:
-                self._take_torque(command - Command.TORQUE, protocol.read_four(frame.data))
+                self.counts[4 * (command - Command.TORQUE) :][:4] = protocol.read_four(frame.data)
             elif command == Command.SERVO_ON:
                 self.servo = True
             elif command == Command.SERVO_OFF:
@@ -99,6 +105,7 @@ class EmulatedHand:
             elif command == Command.PERIOD:
                 self.periods = protocol.read_period(frame.data)
                 self._next = [t, t, t]
+        self._note_limp(t)
 
     def due(self, t: float, q: np.ndarray) -> list[Frame]:
         """The frames that go onto the bus by time ``t`` [s], the joints being at ``q`` (16,) [rad]."""
@@ -129,7 +136,8 @@ class EmulatedHand:
         """For those who test."""
         return {
             "servo": self.servo,
-            "limp": not self.servo or not self.counts.any(),
+            "limp": self.limp_since is not None,
+            "limp_since": self.limp_since,
             "periods": list(self.periods),
             "counts": self.counts.tolist(),
             "sets": self.sets,
@@ -147,13 +155,17 @@ class EmulatedHand:
         elif command == Command.SERIAL:
             self._say(protocol.serial(self.serial, self.device), t)
 
-    def _take_torque(self, finger: int, counts: tuple[int, ...]) -> None:
+    def _check_torque(self, finger: int, data: bytes) -> None:
         self.torque_frames += 1
-        joints = slice(4 * finger, 4 * finger + 4)
-        share = float(np.max(np.abs(counts) / self.hardware.limit[joints]))
+        share = float(np.max(np.abs(protocol.read_four(data)) / self.hardware.limit[4 * finger : 4 * finger + 4]))
         self.over_limit += share > 1.0
         self.largest = max(self.largest, share)
-        self.counts[joints] = counts
+
+    def _note_limp(self, t: float) -> None:
+        if self.servo and self.counts.any():
+            self.limp_since = None
+        elif self.limp_since is None:
+            self.limp_since = t
 
     def _say(self, frame: Frame, t: float) -> None:
         if self._lost():
@@ -278,7 +290,7 @@ def main(argv: list[str] | None = None) -> int:
             return
         changes = json.loads(line)
         if changes.pop("power_cycle", False):
-            loop.hand.power_cycle()
+            loop.hand.power_cycle(time.monotonic())
         loop.inject(make_params(FaultParams, {**dataclasses.asdict(loop.hand.faults), **changes}))
         state = {**loop.hand.state(), "time": time.monotonic(), "cpu_s": time.process_time(), "q": plant.joint_position.tolist()}
         print(json.dumps(state), flush=True)

@@ -1,0 +1,206 @@
+"""The driver in front of an emulated hand: start-up and shut-down frame by frame, identity, conversion, calibration."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from emulated import HAND, PUSH, SERVO, until
+
+from dexstack.hand import protocol
+from dexstack.hand.calibration import load_offsets, save_offsets
+from dexstack.hand.can_hand import CanHand
+from dexstack.hand.link import FaultKind, HandFault
+from dexstack.hand.params import BusParams, CanHandParams
+from dexstack.hand.protocol import Command, Frame, split_id
+from dexstack.hand.servo import ServoLaw, ServoMode
+
+
+def story(frames) -> list[str]:
+    """What the driver said, in words, repetitions left out."""
+    words: list[str] = []
+    for _, frame in frames:
+        command, _ = split_id(frame.id)
+        word = None
+        if frame.remote and command in (Command.INFO, Command.SERIAL):
+            word = f"ask {Command(command).name}"
+        elif command in (Command.SERVO_ON, Command.SERVO_OFF):
+            word = Command(command).name
+        elif command == Command.PERIOD:
+            word = f"period {protocol.read_period(frame.data)[0]}"
+        elif Command.TORQUE <= command < Command.TORQUE + 4:
+            word = "torque" if any(frame.data) else "zero"
+        if word is not None and (not words or words[-1] != word):
+            words.append(word)
+    return words
+
+
+def test_start_up_and_shut_down_in_the_order_of_the_fact_sheet(emulator, driver, tap):
+    hand = emulator()
+    with driver() as d:
+        d.push(0.4)
+        assert d.servo.mode is ServoMode.TRACK and d.link.on and d.fault is None
+        assert hand.set()["servo"] and not hand.set()["limp"]
+    words = story(tap.listen())
+    first_torque = words.index("torque")
+    assert words[:6] == ["zero", "SERVO_OFF", "ask INFO", "ask SERIAL", "period 3", "ask INFO"]
+    assert "SERVO_ON" in words[:first_torque] and words[words.index("SERVO_ON") - 1] == "zero"
+    last = len(words) - 1 - words[::-1].index("torque")
+    assert words[last + 1 : last + 5] == ["zero", "SERVO_OFF", "period 0", "SERVO_OFF"]
+    state = hand.set()
+    assert state["limp"] and not state["servo"] and state["periods"] == [0, 0, 0] and not any(state["counts"])
+
+
+def test_an_exception_leaves_the_hand_limp(emulator, driver):
+    hand = emulator()
+    with pytest.raises(RuntimeError, match="a bug"), driver() as d:
+        d.push(0.2)
+        assert hand.set()["servo"]
+        raise RuntimeError("a bug")
+    state = hand.set()
+    assert state["limp"] and not state["servo"] and state["periods"] == [0, 0, 0]
+
+
+def test_a_bug_in_the_servo_thread_leaves_the_hand_limp(emulator, driver, monkeypatch):
+    monkeypatch.setattr("threading.excepthook", lambda args: None)  # expected
+    hand = emulator()
+
+    def fail(turn) -> None:
+        if d.servo.mode is ServoMode.TRACK:
+            raise ValueError("a bug")
+
+    d = driver()
+    d.on_turn = fail
+    with d:
+        d.push(0.3)
+        start = time.monotonic()
+        hand.limp_within(start, 0.0)
+
+
+def test_angles_and_torques_arrive(emulator, driver):
+    hand = emulator()
+    with driver() as d:
+        d.push(0.6)
+        feedback, output = d.turns[-1]
+        state = hand.set()
+        np.testing.assert_allclose(d.turns[0].feedback.q, HAND.home, atol=1e-4)
+        assert np.all(feedback.q > HAND.home - 1e-3) and np.abs(feedback.q - HAND.home).max() > 0.05, "it was pushed"
+        assert abs(feedback.stamp - time.time()) < 0.1
+        assert np.abs(np.array(state["counts"]) / 1200.0 - output.tau).max() < 0.05
+        assert d.link.missed == 0 and np.abs(np.diff([t.feedback.t for t in d.turns])).max() < 0.1
+
+
+@pytest.mark.parametrize("name", ["V3", "V4", "V5"])
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_every_generation_and_side_can_be_driven(emulator, driver, name, side):
+    hand = emulator("--emulated-hardware", name, "--hand", side)
+    with driver(side, hardware=name) as d:
+        d.push(0.15)
+        assert d.fault is None and hand.set()["servo"]
+        assert (d.link.info.left, d.link.info.generation) == (side == "left", int(name[1]))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "mend"),
+    [
+        (("--hand", "left"), "this is a left hand .EMU00001., a right one is configured", "hand:=left"),
+        (("--emulated-hardware", "V3"), "hardware version 0x0302, V4 is configured", "hardware:=V3"),
+        (("--over-temperature",), "too hot", "cool down"),
+        (("--communication-fault",), "internal communication fault", "switch the hand off and on"),
+        (("--silent",), "no complete set", "switch the hand off and on"),
+        (("--silent-finger", "2"), "nothing from finger 2", "finger's cable"),
+    ],
+)
+def test_a_hand_that_must_not_be_driven_is_refused(emulator, driver, arguments, message, mend):
+    """Wrong side, wrong version, or ill: no servo on, no torque, and one sentence."""
+    hand = emulator(*arguments)
+    with pytest.raises(HandFault, match=message) as caught, driver():
+        pass
+    assert mend in caught.value.mend
+    state = hand.set()
+    assert not state["servo"] and state["largest"] == 0.0 and state["periods"] == [0, 0, 0]
+
+
+def test_no_hand_is_one_sentence(driver):
+    with pytest.raises(HandFault, match="nobody on udp_multicast") as caught, driver():
+        pass
+    assert caught.value.kind is FaultKind.NO_ANSWER and "switch the hand on" in caught.value.mend
+
+
+@pytest.mark.parametrize(
+    ("interface", "channel", "kind"),
+    [("socketcan", "can17", "can17|no CAN"), ("pcan", "PCAN_USBBUS1", "pcan"), ("udp_multicast", "here", "GROUP:PORT")],
+)
+def test_a_bus_that_is_not_there_is_one_sentence_with_a_remedy(interface, channel, kind):
+    link = CanHand("right", BusParams(interface, channel), CanHandParams(realtime_priority=0))
+    with pytest.raises((HandFault, ValueError), match=kind) as caught:
+        link.start()
+    assert not isinstance(caught.value, HandFault) or caught.value.mend
+    link.close()
+
+
+def test_frames_of_another_hand_are_ignored(emulator, driver, tap):
+    emulator()
+    with driver() as d:
+        d.push(0.1)
+        before = d.turns[-1].feedback.q
+        for finger in range(4):
+            tap._bus.send(protocol.position(finger, (9000, 9000, 9000, 9000), device=1))
+        tap._bus.send(Frame(protocol.frame_id(Command.POSITION + 2), b"\1\2"))  # a broken one of our own
+        d.push(0.1)
+        assert np.abs(d.turns[-1].feedback.q - before).max() < 0.2 and d.link.bad_frames == 1 and d.fault is None
+
+
+def test_latency_jitter_and_some_loss_are_survived(emulator, driver):
+    hand = emulator("--latency", "0.002", "--jitter", "0.001", "--loss", "0.02")
+    with driver() as d:
+        d.push(1.5)
+        assert d.fault is None and d.servo.mode is ServoMode.TRACK
+        assert d.link.missed > 5 and d.link.sets > 0.6 * hand.set()["sets"]
+
+
+def test_zero_offsets_are_kept_by_serial_number_and_used(emulator, driver, tmp_path):
+    offsets = np.linspace(-0.1, 0.1, 16)
+    emulator("--zero-offsets", *map(str, offsets))
+    with driver() as d:
+        until(lambda: d.turns, 1.0, "feedback")
+        np.testing.assert_allclose(d.turns[0].feedback.q - HAND.home, offsets, atol=1e-4)
+    path = save_offsets(tmp_path, "EMU00001", offsets, measured="today", pose="home")
+    np.testing.assert_allclose(load_offsets(tmp_path, "EMU00001"), offsets, atol=1e-6)
+    assert not load_offsets(tmp_path, "EMU00002").any()
+    with driver(calibration_dir=str(tmp_path)) as d:
+        until(lambda: d.turns, 1.0, "feedback")
+        np.testing.assert_allclose(d.turns[0].feedback.q, HAND.home, atol=1e-4)
+        assert d.link.status()["calibrated"]
+    path.rename(tmp_path / "EMU00002.yaml")
+    with pytest.raises(ValueError, match="belongs to the hand 'EMU00001'"):
+        load_offsets(tmp_path, "EMU00002")
+    with pytest.raises(ValueError, match=r"joint 3 is \+0.500 rad"):
+        save_offsets(tmp_path, "X", np.eye(16)[3] / 2, measured="today", pose="home")
+
+
+def test_the_same_on_a_virtual_bus():
+    """One process, two threads: no guard, as the hand goes with the process."""
+    import threading
+
+    from dexstack.hand.bus import CanBus
+    from dexstack.hand.driver import HandDriver
+    from dexstack.hand.emulator import EmulatedHand, EmulatorLoop, StandingPlant, run_plant
+
+    params = BusParams("virtual", "test_can_hand")
+    bus, hand, stop = CanBus(params), EmulatedHand(), threading.Event()
+    plant = StandingPlant(HAND.home, HAND.lower, HAND.upper)
+    thread = threading.Thread(target=run_plant, args=(EmulatorLoop(hand, bus), plant, stop.is_set))
+    thread.start()
+    try:
+        with HandDriver(CanHand("right", params, CanHandParams(realtime_priority=0)), ServoLaw(HAND, SERVO)) as d:
+            for _ in range(30):
+                d.command(PUSH)
+                time.sleep(0.02)
+            assert d.fault is None and hand.servo and np.abs(plant.joint_position - HAND.home).max() > 0.05
+        assert not hand.servo and hand.over_limit == 0
+    finally:
+        stop.set()
+        thread.join()
+        bus.close()
