@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import sys
@@ -20,6 +21,15 @@ from dexstack.hand.params import BusParams, CanHandParams
 from dexstack.hand.servo import ServoLaw
 
 _channels = itertools.count()
+
+
+@pytest.fixture(autouse=True)
+def ordinary_scheduling() -> Iterator[None]:
+    """A driver puts its process under real-time scheduling where it may; the other tests of this process need not know."""
+    yield
+    for thread in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(OSError):
+            os.sched_setscheduler(int(thread.name), os.SCHED_OTHER, os.sched_param(0))
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -24,6 +25,20 @@ HAND = load_hand("right")
 PUSH = np.clip(HAND.home + 0.3, HAND.lower, HAND.upper)
 BACK = np.clip(HAND.home - 0.3, HAND.lower, HAND.upper)
 SERVO = ServoParams(command_timeout=0.1, hold_timeout=0.3)
+
+
+def _may_be_realtime() -> bool:
+    try:
+        policy, priority = os.sched_getscheduler(0), os.sched_getparam(0)
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+        os.sched_setscheduler(0, policy, priority)
+    except OSError:
+        return False
+    return True
+
+
+WITHIN = 0.1 if _may_be_realtime() else 0.3
+"""How soon the hand must be limp [s]. Without real-time scheduling a busy machine alone may keep a process waiting for longer."""
 
 
 def until(condition: Callable[[], Any], timeout: float, what: str) -> Any:

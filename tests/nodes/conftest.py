@@ -43,8 +43,8 @@ def start(domain: int, tmp_path: Path) -> Iterator[Callable[..., Run]]:
     """Starts runs in the test's domain, and ends them whatever happens."""
     runs: list[Run] = []
 
-    def make(*arguments: str) -> Run:
-        runs.append(Run(tmp_path / f"run{len(runs)}", *arguments, domain=domain))
+    def make(*arguments: str, mode: str = "sim") -> Run:
+        runs.append(Run(tmp_path / f"run{len(runs)}", *arguments, mode=mode, domain=domain))
         return runs[-1]
 
     yield make

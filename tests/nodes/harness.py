@@ -99,14 +99,16 @@ class Probe:
 
 
 class Run:
-    """One `dexstack up sim`."""
+    """One `dexstack up`."""
 
-    def __init__(self, results: Path, *arguments: str, domain: int | None = None, env: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, results: Path, *arguments: str, mode: str = "sim", domain: int | None = None, env: dict[str, str] | None = None
+    ) -> None:
         self.results = results
         environment = dict(os.environ if env is None else env)
         if domain is not None:
             environment["ROS_DOMAIN_ID"] = str(domain)
-        command = [sys.executable, "-m", "dexstack.cli.main", "up", "sim", "--results", str(results), "--no-report", *arguments]
+        command = [sys.executable, "-m", "dexstack.cli.main", "up", mode, "--results", str(results), "--no-report", *arguments]
         results.mkdir(parents=True, exist_ok=True)
         with (results / "out.txt").open("w") as out, (results / "err.txt").open("w") as err:
             self.process = subprocess.Popen(command, env=environment, stdout=out, stderr=err, stdin=subprocess.DEVNULL)

@@ -25,6 +25,8 @@ WARM_UP = 1.0
 """[s]"""
 COMMAND_PERIOD = 0.02
 LOOK_AT_LOAD = 5.0
+DRIVER_PRIORITY, EMULATOR_PRIORITY = 70, 60
+"""Above what other dexstack processes of this machine ask for."""
 
 
 class HandTiming(NamedTuple):
@@ -57,8 +59,8 @@ class HandTiming(NamedTuple):
 def time_hand(seconds: float, others: Sequence[int], *, side: str = "right", plant: str = "mujoco", busy: bool = True) -> HandTiming:
     """Drive an emulated hand for ``seconds`` [s] after a warm-up, its joints following sines at 50 commands per second.
 
-    The driver runs where this process runs; on the ``others`` run the emulated hand, which stands for a device of its own, and, if ``busy``,
-    one process for each of them that burns every cycle it gets.
+    The driver runs where this process runs; on the ``others`` run the emulated hand, which stands for a device of its own, and, if
+    ``busy``, one process for each of them that burns every cycle it gets.
     """
     bus = BusParams("udp_multicast", f"239.75.{os.getpid() >> 8 & 255}.{os.getpid() & 255}:6400")
     hand = load_hand(side)
@@ -68,12 +70,12 @@ def time_hand(seconds: float, others: Sequence[int], *, side: str = "right", pla
 
     def note(turn: Turn) -> None:
         nonlocal count
-        if count < n:
+        if count < n and driver.fault is None:
             arrival[count], answered[count] = link.arrival, link.answered
             count += 1
 
     with _emulator(bus, side, plant, others) as ask, _burners(others if busy else ()):
-        link = CanHand(side, bus, CanHandParams())
+        link = CanHand(side, bus, CanHandParams(realtime_priority=DRIVER_PRIORITY))
         driver = HandDriver(link, ServoLaw(hand, ServoParams(), GravityCompensation(hand)))
         driver.on_turn = note
         load: list[float] = []
@@ -121,7 +123,12 @@ def _command(driver: HandDriver, home: np.ndarray, seconds: float, load: list[fl
 @contextlib.contextmanager
 def _emulator(bus: BusParams, side: str, plant: str, cores: Sequence[int]) -> Iterator[Any]:
     command = [sys.executable, "-m", "dexstack.hand.emulator", "--interface", bus.interface, "--channel", bus.channel]
-    process = subprocess.Popen([*command, "--hand", side, "--plant", plant], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [*command, "--hand", side, "--plant", plant, "--emulator-priority", str(EMULATOR_PRIORITY)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     assert process.stdin is not None and process.stdout is not None
 
     def ask() -> dict[str, Any]:

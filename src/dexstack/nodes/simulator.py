@@ -65,7 +65,7 @@ class SimulatorNode(StackNode):
         obj = load_object(p.object)
         self._task = AllegroTask(obj.start("allegro"), 0.0)
         self._plant = MujocoPlant(self._model, obj, self.params(MujocoPlantParams))
-        self._clock = Clock()
+        self._clock_message = Clock()
         self._pose = PoseWithCovarianceStamped()
         self._pose.header.frame_id = WORLD
         self._to_clock = self.create_publisher(Clock, "/clock", SENSOR)
@@ -145,8 +145,8 @@ class SimulatorNode(StackNode):
         t = self.time = self._now()
         if t >= self._next_clock - 1e-9:
             self._next_clock = max(self._next_clock + p.clock_period, t - LARGEST_LAG)
-            set_stamp(self._clock.clock, t)
-            self._to_clock.publish(self._clock)
+            set_stamp(self._clock_message.clock, t)
+            self._to_clock.publish(self._clock_message)
         if t >= self._next_pose - 1e-9:
             self._next_pose = max(self._next_pose + p.pose_period, t - LARGEST_LAG)
             set_stamp(self._pose.header.stamp, t)

@@ -16,8 +16,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     p = subparsers.add_parser(
         "hand",
         help="the servo loop over CAN, against an emulated hand",
-        description="Period and latency of the servo loop against an emulated hand in a process of its own, with the driver on one core "
-        "and the others busy; or, with --fuzz, random command messages through servo and protocol. Exit code 0 only if all limits are kept.",
+        description="Period and latency of the servo loop against an emulated hand in a process of its own, the driver on one core and "
+        "the others busy; or, with --fuzz, random commands through servo and protocol. Exit code 0 only if all limits are kept.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     p.add_argument("--seconds", type=positive, default=60.0, metavar="S", help="how long to measure")

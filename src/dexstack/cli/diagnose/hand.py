@@ -1,0 +1,194 @@
+"""``dexstack diagnose hand``: interface → bus → identity → stream → one small wiggle."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from dexstack.cli.hand_access import add_hand_arguments, agreed, the_bus
+from dexstack.cli.output import add_json_argument, note, publish, table
+
+if TYPE_CHECKING:
+    from dexstack.hand.can_hand import CanHand
+    from dexstack.model.hand import HandModel
+
+JOINT = 15
+"""The joint that wiggles: the tip of the thumb, which touches nothing when the hand is open."""
+SWING = 0.12
+"""[rad]"""
+WIGGLE = 2.0
+"""[s]"""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """What was found in one layer."""
+
+    name: str
+    good: bool
+    detail: str
+    mend: str = ""
+    """What mends it when it is broken."""
+
+
+class Broken(Exception):
+    """A layer is broken."""
+
+    def __init__(self, detail: str, mend: str) -> None:
+        super().__init__(detail)
+        self.mend = mend
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    """Add ``diagnose hand``."""
+    p = subparsers.add_parser(
+        "hand",
+        help="interface, bus, identity, stream, one small wiggle",
+        description="Walks through interface, bus, identity, stream and one small wiggle of the thumb's tip, stops at the first broken "
+        "layer and prints what mends it. Exit code 0 only if every layer is good.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    add_hand_arguments(p)
+    p.add_argument("--seconds", type=float, default=2.0, metavar="S", help="how long to listen to the stream")
+    p.add_argument("--no-wiggle", action="store_true", help="nothing moves: leave the last layer out")
+    p.add_argument("--yes", action="store_true", help="do not ask before the hand moves")
+    add_json_argument(p)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Walk through the layers.
+
+    Returns:
+        0 when all of them are good, otherwise 1.
+    """
+    with the_bus(args) as bus:
+        layers = _walk(args, bus)
+    good = all(layer.good for layer in layers)
+    results = {"good": good, "layers": [asdict(layer) for layer in layers], "broken": None if good else layers[-1].name}
+    rows = [(layer.name, "good" if layer.good else "BROKEN", layer.detail) for layer in layers]
+    last = "The hand is ready: dexstack up hardware" if good else f"To mend '{layers[-1].name}': {layers[-1].mend}"
+    publish(args, "diagnose hand", results, table("dexstack diagnose hand", ("layer", "", "found"), rows), last)
+    return 0 if good else 1
+
+
+def _walk(args: argparse.Namespace, bus: Any) -> list[Layer]:
+    from dexstack.hand.can_hand import CanHand
+    from dexstack.hand.link import HandFault
+    from dexstack.hand.params import CanHandParams
+    from dexstack.model.hand import load_hand
+
+    hand = load_hand(args.hand)
+    link = CanHand(hand.side, bus, CanHandParams(hardware=args.hardware, calibration_dir=args.calibration_dir))
+    steps: list[tuple[str, Callable[[], str]]] = [
+        ("interface", lambda: _interface(link, bus)),
+        ("bus", lambda: _bus(link, bus)),
+        ("identity", lambda: _identity(link)),
+        ("stream", lambda: _stream(link, hand, args.seconds)),
+    ]
+    if not args.no_wiggle:
+        steps.append(("wiggle", lambda: _wiggle(args, link, hand)))
+    layers = []
+    try:
+        for name, step in steps:
+            note(f"{name} …")
+            try:
+                layers.append(Layer(name, True, step()))
+            except (HandFault, Broken) as fault:
+                layers.append(Layer(name, False, str(fault), fault.mend))
+                break
+    finally:
+        link.close()
+    return layers
+
+
+def _interface(link: CanHand, bus: Any) -> str:
+    link.open()
+    return f"{bus} is open"
+
+
+def _bus(link: CanHand, bus: Any) -> str:
+    """Whether anybody answers, whoever it is."""
+    from dexstack.hand.link import FaultKind, HandFault
+
+    try:
+        link.identify()
+    except HandFault as fault:
+        if fault.kind is not FaultKind.WRONG_HAND:
+            raise
+    return f"device {bus.device} answers"
+
+
+def _identity(link: CanHand) -> str:
+    from dexstack.hand.link import FaultKind, HandFault
+
+    info, serial = link.identify()
+    if info.over_temperature or info.communication_fault:
+        what = "over-temperature" if info.over_temperature else "an internal communication fault"
+        raise HandFault(FaultKind.OVER_TEMPERATURE, f"the hand reports {what} ({info.temperature} °C)", "let it cool down, switched off")
+    side = "left" if info.left else "right"
+    versions = f"hardware 0x{info.hardware_version:04x}, firmware 0x{info.firmware_version:04x}"
+    calibrated = "calibrated" if link.offsets.any() else "not calibrated"
+    return f"{serial}, {side}, {versions}, {info.temperature} °C, {calibrated}"
+
+
+def _stream(link: CanHand, hand: HandModel, seconds: float) -> str:
+    import numpy as np
+
+    link.stream()
+    first, missed, arrivals, q = link.sets, link.missed, [], None
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        feedback = link.read(0.02)
+        if feedback is not None:
+            arrivals.append(link.arrival)
+            q = feedback.q
+    sets, missed = link.sets - first, link.missed - missed
+    expected = seconds / (1e-3 * link.params.can_period)
+    if q is None or sets < 0.9 * expected:
+        mend = "ip -details -statistics link show   (errors? bit rate 1 Mbit/s? termination?); see hardware/README.md"
+        raise Broken(f"{sets} complete sets of joint angles in {seconds:g} s, {expected:.0f} expected; {missed} incomplete", mend)
+    if missed > 0.01 * expected:
+        raise Broken(f"{missed} of {sets + missed} sets were incomplete", "check the cable and the termination of the bus")
+    outside = np.flatnonzero((q < hand.lower - 0.2) | (q > hand.upper + 0.2))
+    if outside.size:
+        names = ", ".join(f"{hand.joint_names[i]} at {q[i]:+.2f} rad" for i in outside)
+        raise Broken(f"outside the joint limits: {names}", "dexstack calibrate hand")
+    jitter = np.percentile(np.abs(np.diff(arrivals) - 1e-3 * link.params.can_period), 99)
+    return f"{sets / seconds:.0f} sets per second, {missed} incomplete, p99 of the jitter {1e3 * jitter:.2f} ms"
+
+
+def _wiggle(args: argparse.Namespace, link: CanHand, hand: HandModel) -> str:
+    import numpy as np
+
+    from dexstack.hand.driver import HandDriver, Turn
+    from dexstack.hand.servo import ServoLaw, ServoParams
+    from dexstack.model.gravity import GravityCompensation
+
+    question = f"The servo goes on and {hand.joint_names[JOINT]} moves by {np.degrees(SWING):.0f}°. Is the hand free to move?"
+    if not agreed(args, question):
+        raise Broken("not allowed to move", "say --yes, or --no-wiggle to leave it out")
+    driver = HandDriver(link, ServoLaw(hand, ServoParams(slew_rate=1.0), GravityCompensation(hand)))
+    seen: list[Turn] = []
+    driver.on_turn = seen.append
+    with driver:
+        while not seen:
+            time.sleep(0.01)
+        start = np.clip(seen[-1].feedback.q, hand.lower, hand.upper)
+        away = -SWING if start[JOINT] - SWING > hand.lower[JOINT] else SWING
+        begin = time.monotonic()
+        while (t := time.monotonic() - begin) < WIGGLE and driver.fault is None:
+            target = start.copy()
+            target[JOINT] += away * np.sin(np.pi * t / WIGGLE)
+            driver.command(target)
+            time.sleep(0.02)
+        if driver.fault is not None:
+            raise driver.fault
+    angles = np.array([turn.feedback.q[JOINT] for turn in seen])
+    moved, largest = np.ptp(angles), max(np.abs(turn.output.tau).max() for turn in seen)
+    if moved < 0.3 * SWING:
+        detail = f"{hand.joint_names[JOINT]} moved by {np.degrees(moved):.1f}° where {np.degrees(SWING):.0f}° were asked for"
+        raise Broken(detail, "is the motors' power on, is something in the way? Then: dexstack diagnose hand --yes")
+    return f"{hand.joint_names[JOINT]} moved by {np.degrees(moved):.1f}° with at most {largest:.2f} N·m in any joint"

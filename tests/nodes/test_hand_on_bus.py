@@ -1,0 +1,209 @@
+"""The hand node in front of an emulated hand on a CAN bus, and whole runs of `dexstack up mock`."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from harness import NODES, alive, wait_until
+from rclpy.lifecycle import TransitionCallbackReturn
+from sensor_msgs.msg import JointState
+from test_servo_nodes import HAND, PUSH, joint_state, pair  # noqa: F401
+
+from dexstack.hand.params import BusParams
+from dexstack.hand.protocol import Command, split_id
+from dexstack.nodes.common import ERROR, OK, WARN
+from dexstack.nodes.hand import HandNode
+from dexstack.nodes.simulator import SimulatorNode
+from dexstack.nodes.wire import COMMAND, SENSOR, seconds
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "hand"))
+from emulated import WITHIN, Emulator, Tap
+
+
+@pytest.fixture
+def bus(domain) -> BusParams:
+    return BusParams("udp_multicast", f"239.74.{domain}.{os.getpid() % 250 + 1}:6301")
+
+
+class Controller:
+    """Commands the node at 50 Hz while it has a target, and remembers what the node says."""
+
+    def __init__(self, pair) -> None:  # noqa: F811
+        self.target: np.ndarray | None = None
+        self.states: list[JointState] = []
+        self.applied: list[JointState] = []
+        self._command = pair.peer.create_publisher(JointState, "joint_command", COMMAND)
+        pair.peer.create_subscription(JointState, "joint_states", self.states.append, SENSOR)
+        pair.peer.create_subscription(JointState, "hand/applied_command", self.applied.append, SENSOR)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stop.wait(0.02):
+            if self.target is not None:
+                self._command.publish(joint_state(time.time(), position=self.target))
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join()
+
+
+@pytest.fixture
+def hand(pair, bus) -> Iterator:  # noqa: F811
+    """An emulated hand, the node, a controller."""
+    emulator = Emulator(bus)
+    node = pair(HandNode, interface=bus.interface, channel=bus.channel, realtime_priority=0, calibration_dir="/nonexistent")
+    controller = Controller(node)
+    yield emulator, node, controller
+    controller.close()
+    node.node.stop_worker()
+    assert emulator.set()["limp"] and not emulator.set()["servo"]
+    emulator.close()
+
+
+def test_the_node_drives_stops_enables_and_reports(hand):
+    emulator, node, controller = hand
+    node.activate()
+    wait_until(lambda: emulator.set()["servo"], 5, "the servo to go on")
+    assert emulator.set()["limp"], "nobody commanded yet"
+    controller.target = PUSH
+    wait_until(lambda: not emulator.set()["limp"], 5, "the hand to be pushed")
+    wait_until(lambda: controller.states and controller.applied and not np.isnan(controller.applied[-1].position).any(), 5, "its topics")
+    state = controller.states[-1]
+    assert abs(seconds(state.header.stamp) - time.time()) < 0.5 and list(state.name) == list(HAND.joint_names)
+    level, text, values = node.node.status()
+    assert (level, text) == (OK, "track") and values["serial"] == "EMU00001" and values["temperature_3"] == 43
+
+    start = time.monotonic()
+    assert node.call("hand/stop").success
+    emulator.limp_within(start, WITHIN)
+    time.sleep(0.1)
+    assert not emulator.set()["servo"] and node.node.status()[:2] == (WARN, "stopped by service")
+    assert node.call("hand/enable").success
+    wait_until(lambda: not emulator.set()["limp"], 2, "the hand to be pushed again")
+
+    start = time.monotonic()
+    emulator.set(over_temperature=True)
+    emulator.limp_within(start, WITHIN)
+    wait_until(lambda: node.node.status()[0] == ERROR, 2, "the fault to be reported")
+    assert node.node.status()[2]["fault"] == "over_temperature"
+    answer = node.call("hand/enable")
+    assert not answer.success and "too hot" in answer.message and "cool down" in answer.message
+    emulator.set(over_temperature=False)
+    assert node.call("hand/enable").success
+    wait_until(lambda: not emulator.set()["limp"], 2, "the hand to be pushed again")
+
+    assert node.node.trigger_deactivate() == TransitionCallbackReturn.SUCCESS
+    state = emulator.set()
+    assert state["limp"] and not state["servo"] and state["periods"] == [0, 0, 0]
+    assert node.node.trigger_activate() == TransitionCallbackReturn.SUCCESS
+    wait_until(lambda: not emulator.set()["limp"], 5, "the hand to be pushed after activation")
+
+
+def test_the_node_waits_for_a_hand_and_refuses_the_wrong_one(pair, bus):  # noqa: F811
+    node = pair(HandNode, interface=bus.interface, channel=bus.channel, realtime_priority=0)
+    node.activate()
+    wait_until(lambda: node.node.status()[0] == WARN and "nobody on" in node.node.status()[1], 3, "the node to say that nobody answers")
+    emulator = Emulator(bus, "--hand", "left")
+    wait_until(node.node.ended.is_set, 5, "the node to end")
+    assert node.node.exit_code == 2 and "left hand" in node.node.status()[1]
+    node.node.stop_worker()
+    assert not emulator.set()["servo"] and emulator.set()["largest"] == 0.0
+    emulator.close()
+
+
+def test_an_unknown_interface_or_generation_is_refused(pair, capfd):  # noqa: F811
+    node = pair(HandNode)
+    result = node.node.set_parameters([rclpy_parameter("interface", "carrier pigeon")])[0]
+    assert not result.successful and "unknown CAN interface 'carrier pigeon'" in result.reason
+    for name, value in (("interface", "udp_multicast"), ("hardware", "V9")):
+        assert node.node.set_parameters([rclpy_parameter(name, value)])[0].successful
+    assert not node.node.autostart() and node.node.exit_code == 2
+    assert "unknown hardware 'V9'" in capfd.readouterr().err
+
+
+def rclpy_parameter(name, value):
+    from rclpy.parameter import Parameter
+
+    return Parameter(name, value=value)
+
+
+def test_the_simulator_speaks_can(pair, bus):  # noqa: F811
+    from dexstack.hand.can_hand import CanHand
+    from dexstack.hand.driver import HandDriver
+    from dexstack.hand.params import CanHandParams
+    from dexstack.hand.servo import ServoLaw, ServoParams
+    from dexstack.model.gravity import GravityCompensation
+
+    simulator = pair(SimulatorNode, interface=bus.interface, channel=bus.channel, emulator_priority=0)
+    poses: list = []
+    from geometry_msgs.msg import PoseWithCovarianceStamped
+
+    simulator.peer.create_subscription(PoseWithCovarianceStamped, "object_pose", poses.append, SENSOR)
+    simulator.activate()
+    link = CanHand("right", bus, CanHandParams(realtime_priority=0, calibration_dir="/nonexistent"))
+    turns: list = []
+    driver = HandDriver(link, ServoLaw(HAND, ServoParams(), GravityCompensation(HAND)))
+    driver.on_turn = turns.append
+    with driver:
+        wait_until(lambda: len(turns) > 5 and poses, 5, "angles and poses")
+        assert abs(seconds(poses[-1].header.stamp) - turns[-1].feedback.stamp) < 0.2, "poses and angles are on one clock"
+        before = turns[-1].feedback.q
+        for _ in range(50):
+            driver.command(PUSH)
+            time.sleep(0.02)
+        assert np.linalg.norm(turns[-1].feedback.q - PUSH) < 0.7 * np.linalg.norm(before - PUSH), "the joints follow"
+        assert simulator.call("simulator/reset").success
+        wait_until(lambda: any(np.abs(t.feedback.q - HAND.home).max() < 0.02 for t in turns[-100:]), 2, "the start pose")
+        assert simulator.call("simulator/power_cycle").success
+        wait_until(lambda: driver.fault, 2, "the driver to notice")
+        driver.in_thread(driver.enable)
+        assert simulator.node.set_parameters([rclpy_parameter("silent", True)])[0].successful
+        wait_until(lambda: driver.fault, 2, "the driver to notice")
+    assert simulator.node.status()[2]["over_limit"] == 0
+
+
+@pytest.mark.slow
+def test_a_run_on_the_emulated_hand_survives_the_loss_of_its_hand_node(start, probe, domain):
+    """The guard switches the servo off within 100 ms; the supervisor starts the node again; the run goes on."""
+    tap = Tap(BusParams("udp_multicast", f"239.74.163.2:{6100 + domain}"))
+    try:
+        run = start("--goal-yaw", "175", "--seconds", "8", "--json", "-", mode="mock")
+        wait_until(lambda: tap.listen() is not None and probe.phase() == "running" and probe.states[-1]["elapsed"] > 0.4, 60, "the rollout")
+        wait_until(lambda: set(probe.reports) >= set(NODES), 5, "diagnostics of every node")
+        pids = {name: probe.pid(name) for name in NODES}
+        killed = time.time()
+        os.kill(pids["hand"], signal.SIGKILL)
+        said = lambda command: [t for t, frame in tap.listen() if split_id(frame.id)[0] == command and t > killed]  # noqa: E731
+        wait_until(lambda: said(Command.SERVO_OFF), 5, "somebody to switch the servo off")
+        assert said(Command.SERVO_OFF)[0] - killed < WITHIN
+        wait_until(lambda: said(Command.SERVO_ON), 30, "the new hand node to switch it on")
+        wait_until(lambda: tap.listen() and run.process.poll() is not None, 60, "the end of the run")
+        results = json.loads(run.out)["results"]
+        assert results["restarts"] == {"hand": 1} and results["phase"] in ("reached", "timeout", "dropped")
+        survivors = {name: pid for name, pid in pids.items() if name != "hand"}
+        assert not any(alive(pid) for pid in survivors.values())
+        last = [split_id(frame.id)[0] for _, frame in tap.listen()]
+        power = [c for c in last if c in (Command.SERVO_ON, Command.SERVO_OFF)]
+        assert power[-1] == Command.SERVO_OFF, "the run ended with the servo on"
+    finally:
+        tap.close()
+
+
+@pytest.mark.slow
+def test_the_goal_is_reached_on_the_emulated_hand(start):
+    run = start("--json", "-", mode="mock")
+    assert run.process.wait(90) == 0, run.err
+    document = json.loads(run.out)
+    assert document["command"] == "up mock" and document["results"]["reached"] and document["results"]["restarts"] == {}
+    assert document["results"]["real_time_factor"] == pytest.approx(1.0, abs=0.1)
