@@ -1,7 +1,7 @@
 """The CAN bus under the hand: frames in and out through python-can, and what its failures mean.
 
 Interfaces: ``socketcan`` and ``pcan`` reach a hand; ``udp_multicast`` connects processes of one machine (nothing leaves the loopback
-interface) and ``virtual`` threads of one process. python-can's own tools can listen in on all of them.
+interface) and ``virtual`` threads of one process.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class BusError(Exception):
 class LoopbackBus(UdpMulticastBus):
     """python-can's UDP multicast bus, confined to the loopback interface and deaf to its own frames, as a CAN controller is.
 
-    It speaks the format of its base class, so that python-can's tools can listen in, and adds that a group on a port is a bus of its own
-    (the base class hears every group of the port) and that it works on a machine without any network.
+    It packs frames as its base class does, and adds that a group on a port is a bus of its own (the base class hears every group of the
+    port) and that it works on a machine without any network.
     """
 
     def __init__(self, channel: str, port: int, **kwargs: Any) -> None:

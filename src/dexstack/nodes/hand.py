@@ -10,6 +10,7 @@ through the whole start-up again and answers what is wrong if the hand still can
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Sequence
@@ -21,6 +22,7 @@ from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 
 from dexstack.config import param
+from dexstack.errors import ConfigError
 from dexstack.hand.driver import Command, HandDriver
 from dexstack.hand.link import FaultKind, Feedback, HandFault, Link
 from dexstack.hand.params import BusParams, CanHandParams
@@ -174,6 +176,11 @@ class HandNode(StackNode):
             return False
         try:
             self._driver.start()
+        except ConfigError as error:
+            self.get_logger().fatal(str(error))
+            self.end(EXIT_CONFIG)
+            self._try_at = math.inf
+            return False
         except HandFault as fault:
             if fault.kind is FaultKind.WRONG_HAND:
                 self.get_logger().fatal(f"{fault}. To mend: {fault.mend}")
