@@ -173,12 +173,21 @@ def test_the_simulator_speaks_can(pair, bus):  # noqa: F811
     assert simulator.node.status()[2]["over_limit"] == 0
 
 
+@pytest.fixture
+def patience(tmp_path) -> tuple[str, ...]:
+    """Where real-time scheduling is refused, a busy machine must not look like a dead hand or a driver that hangs."""
+    if WITHIN <= 0.1:
+        return ()
+    (tmp_path / "patience.yaml").write_text("/**: {ros__parameters: {guard_timeout: 0.5, feedback_timeout: 0.5, command_timeout: 0.3}}")
+    return "--params", str(tmp_path / "patience.yaml")
+
+
 @pytest.mark.slow
-def test_a_run_on_the_emulated_hand_survives_the_loss_of_its_hand_node(start, probe, domain):
+def test_a_run_on_the_emulated_hand_survives_the_loss_of_its_hand_node(start, probe, domain, patience):
     """The guard switches the servo off within 100 ms; the supervisor starts the node again; the run goes on."""
     tap = Tap(BusParams("udp_multicast", f"239.74.163.2:{6100 + domain}"))
     try:
-        run = start("--goal-yaw", "175", "--seconds", "8", "--json", "-", mode="mock")
+        run = start("--goal-yaw", "175", "--seconds", "8", "--json", "-", *patience, mode="mock")
         wait_until(lambda: tap.listen() is not None and probe.phase() == "running" and probe.states[-1]["elapsed"] > 0.4, 60, "the rollout")
         wait_until(lambda: set(probe.reports) >= set(NODES), 5, "diagnostics of every node")
         pids = {name: probe.pid(name) for name in NODES}
@@ -201,8 +210,8 @@ def test_a_run_on_the_emulated_hand_survives_the_loss_of_its_hand_node(start, pr
 
 
 @pytest.mark.slow
-def test_the_goal_is_reached_on_the_emulated_hand(start):
-    run = start("--json", "-", mode="mock")
+def test_the_goal_is_reached_on_the_emulated_hand(start, patience):
+    run = start("--json", "-", *patience, mode="mock")
     assert run.process.wait(90) == 0, run.err
     document = json.loads(run.out)
     assert document["command"] == "up mock" and document["results"]["reached"] and document["results"]["restarts"] == {}

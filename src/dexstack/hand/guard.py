@@ -58,6 +58,7 @@ class Guard:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             start_new_session=True,
+            preexec_fn=_ordinary_scheduling,
         )
         os.close(memory)
         os.close(theirs)
@@ -107,6 +108,11 @@ class Guard:
             self._process.kill()
             self._process.wait()
         self._page.close()
+
+
+def _ordinary_scheduling() -> None:
+    """Runs in the child: what it inherits from a driver under real-time scheduling would let its start-up starve everybody else."""
+    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 
 
 def _fire(params: BusParams, bus: CanBus | None) -> CanBus | None:

@@ -51,10 +51,10 @@ class CanHandParams:
 
     hardware: str = param("V4", "generation of the hand: V3, V4 or V5")
     can_period: int = param(3, "time between two sets of joint angles [ms]", 1, 100)
-    feedback_timeout: float = param(0.05, "servo off when no complete set of finger frames came for this long [s]", 0.01, 0.09)
+    feedback_timeout: float = param(0.05, "servo off when no complete set of finger frames came for this long [s]", 0.01, 1.0)
     status_period: float = param(0.04, "time between two requests for the hand's status [s]", 0.01, 0.09)
     guard: bool = param(True, "never switch the servo on without a guard process that switches it off when this one dies")
-    guard_timeout: float = param(0.05, "the guard acts when this process hangs for this long [s]", 0.02, 0.09)
+    guard_timeout: float = param(0.05, "the guard acts when this process hangs for this long [s]", 0.02, 1.0)
     realtime_priority: int = param(40, "SCHED_FIFO priority of the process, where permitted; 0: none", 0, 90)
     calibration_dir: str = param("", "folder of zero offsets by serial number; empty: $XDG_CONFIG_HOME/dexstack/hands")
 

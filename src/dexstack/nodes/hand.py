@@ -4,8 +4,8 @@ With the parameter ``interface`` empty the hand is simulated: joint angles come 
 Otherwise it is on a CAN bus. Everything else is the same: the servo law, its limits and watchdogs, topics, services, diagnostics. The
 worker is paced by the hand's own feedback. Whatever ends it, the hand is left limp; on a bus that is zero torque, period 0, servo off.
 
-The node waits for a hand that is not there yet. A fault later on switches the servo off and stays until ``~/enable`` is called, which goes
-through the whole start-up again and answers what is wrong if the hand still cannot be driven.
+The node waits for a hand that is not there yet, and starts one again that failed before anybody moved it. Later a fault switches the servo
+off and stays until ``~/enable`` is called, which goes through the whole start-up again and answers what is wrong if it still fails.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class HandNode(StackNode):
             self._driver.servo = servo
 
     def begin(self) -> None:
-        self._started = False
+        self._started = self._moved = False
         self._try_at = 0.0
         self._reported: HandFault | None = None
         self._ticks = 0
@@ -126,14 +126,18 @@ class HandNode(StackNode):
         self._has_feedback = turn is not None
         if self._driver.fault is not self._reported:
             self._reported = fault = self._driver.fault
-            if fault is not None:
+            if fault is not None and self._moved:
                 self.get_logger().error(f"servo off: {fault}. To mend: {fault.mend}; then call the service {self.get_name()}/enable")
+            elif fault is not None:  # nobody moved the hand since its start: starting again surprises nobody
+                self.get_logger().warning(f"servo off: {fault}; starting the hand again")
+                self._started, self._try_at = False, time.monotonic() + RETRY
         if turn is None:
             return
         if self._driver.refused is not None:
             self.drop("joint_command", self._driver.refused.value)
         (_, stamp, q), output = turn
         self.time, self._mode = stamp, output.mode
+        self._moved |= output.mode is not ServoMode.LIMP
         state = self._state
         state.position[:], state.velocity[:], state.effort[:] = q, output.qd, output.tau
         self._to_state.publish(state.at(stamp))
@@ -188,7 +192,7 @@ class HandNode(StackNode):
             self.get_logger().warning(f"the hand does not start: {fault}. To mend: {fault.mend}", throttle_duration_sec=5.0)
             self._try_at = time.monotonic() + RETRY
             return False
-        self._started = True
+        self._started, self._moved, self._reported = True, False, None
         return True
 
     def _take_command(self) -> Command | None:
@@ -215,7 +219,7 @@ class HandNode(StackNode):
 
     def _enable(self) -> None:
         self._driver.enable()
-        self._started = True
+        self._started, self._moved, self._reported = True, False, None
 
 
 def main() -> int:
