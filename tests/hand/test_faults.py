@@ -9,6 +9,7 @@ commands stop                 holds; after hold_timeout limp                    
 commands not usable           refused and counted; as if they had stopped         the next good command
 feedback stops                limp, servo off                                     enable
 one finger's frames lost      limp, servo off                                     enable
+interface goes away           servo off as soon as there is one again             enable
 controller goes off the bus   servo off is the first word when frames pass again  enable
 over-temperature reported     limp, servo off                                     enable, refused while it lasts
 communication fault reported  limp, servo off                                     enable, refused while it lasts
@@ -34,6 +35,7 @@ import numpy as np
 import pytest
 from emulated import BACK, HAND, PUSH, WITHIN, until
 
+from dexstack.hand.bus import BusError, Trouble
 from dexstack.hand.fuzz import fuzz_commands
 from dexstack.hand.link import FaultKind, HandFault
 from dexstack.hand.servo import Fault, ServoMode
@@ -100,6 +102,32 @@ def test_bus_off_and_recovery(emulator, driver):
         back = time.monotonic()
         hand.set(bus_off=False)
         hand.limp_within(back, WITHIN)
+        recover(d, hand)
+
+
+class Unplugged:
+    """A bus whose adapter was pulled out."""
+
+    def __getattr__(self, name):
+        def fail(*_):
+            raise BusError(Trouble.DOWN, "the adapter is gone", "plug it in")
+
+        return fail
+
+    def close(self) -> None:
+        pass
+
+
+def test_the_adapter_is_pulled_out_and_put_back(emulator, driver):
+    hand = emulator()
+    with driver() as d:
+        d.push(0.15)
+        start, before = time.monotonic(), d.link._bus
+        d.link._bus = Unplugged()
+        hand.limp_within(start, WITHIN)  # the interface is there again at once: a new handle says servo off
+        wait_fault(d, FaultKind.BUS)
+        assert d.fault.mend == "plug it in"
+        before.close()
         recover(d, hand)
 
 

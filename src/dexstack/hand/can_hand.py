@@ -160,10 +160,10 @@ class CanHand:
             HandFault: the hand cannot be driven; the servo is off.
         """
         self.identify()
-        if self.info.over_temperature:
+        if self.hardware.reports_faults and self.info.over_temperature:
             text = f"the hand is too hot ({self.info.temperature} °C)"
             raise HandFault(FaultKind.OVER_TEMPERATURE, text, "let it cool down with the power off, then enable again")
-        if self.info.communication_fault:
+        if self.hardware.reports_faults and self.info.communication_fault:
             raise HandFault(FaultKind.COMMUNICATION, "the hand reports an internal communication fault", "switch the hand off and on")
         self.stream()
         try:
@@ -226,14 +226,24 @@ class CanHand:
             HandFault: the hand or the bus failed while the servo was on; the servo was told to go off.
         """
         if self._bus is None:
-            time.sleep(timeout)
+            time.sleep(min(timeout, LOOK))
+            self._speak_again()
             return None
         try:
             return self._read(timeout)
         except BusError as error:
-            return self._failed(_fault(error), timeout)
-        except HandFault as fault:
-            return self._failed(fault, 0.0)
+            fault = _fault(error)
+            lost = error.trouble is not Trouble.BUS_OFF  # a controller that is off the bus comes back; an interface that went away does not
+        except HandFault as failed:
+            fault, lost = failed, False
+        was_on = self.on
+        self.servo_off()
+        if lost:
+            self._reopen()
+        if was_on:
+            raise fault
+        time.sleep(min(timeout, LOOK))
+        return None
 
     def write(self, tau: np.ndarray) -> None:
         """Send joint torques (16,) [N·m]; nothing while the servo is off.
@@ -251,9 +261,11 @@ class CanHand:
             self._send_torque(self.hardware.torque_to_counts(tau))
             self.answered = time.time()
         except BusError as error:
-            self._failed(_fault(error), 0.0)
-        except HandFault as fault:
-            self._failed(fault, 0.0)
+            self.servo_off()
+            raise _fault(error) from None
+        except HandFault:
+            self.servo_off()
+            raise
 
     def from_stamp(self, stamp: float) -> float:
         """Time on the servo's clock of a stamp on the system's clock [s]."""
@@ -382,13 +394,13 @@ class CanHand:
             self._send_off()
         self._bus.send(protocol.request(Command.INFO, self._bus_params.device))
 
-    def _failed(self, fault: HandFault, pause: float) -> None:
-        """The servo off; raises the fault if it was on, otherwise it is no news."""
-        was_on = self.on
-        self.servo_off()
-        if was_on:
-            raise fault
-        time.sleep(min(pause, LOOK))
+    def _speak_again(self) -> None:
+        """The interface went away with the servo on, for all we know: as soon as there is one again, the servo off."""
+        if self.off_confirmed:
+            return
+        with contextlib.suppress(BusError):
+            self._bus = CanBus(self._bus_params)
+            self.servo_off()
 
     def _ask(self, command: Command, what: str) -> bytes:
         """The answer to a question; other frames are dropped."""

@@ -149,7 +149,7 @@ class HandDriver:
                 result.set_exception(error)
 
         self._errands.put(errand)
-        result.result()
+        result.result(timeout=10.0)
 
     def run(self, on_turn: Any = None) -> None:
         """Turn until :meth:`end`; then leave the hand limp."""
