@@ -225,7 +225,7 @@ def test_can(modules, system, files, usable, mend):
 def test_python_can_missing(modules, system):
     modules(can=None)
     finding = by_name(doctor.check_can())["python-can"]
-    assert not finding.usable and finding.mend.endswith("-m pip install python-can")
+    assert not finding.usable and finding.mend.endswith("-m pip install -c constraints.txt -e '.[hardware]'")
 
 
 def fake_realsense(*names):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import os
 import sys
@@ -18,6 +17,7 @@ from emulated import HAND, SERVO, Emulator, Tap, Watch
 
 from dexstack.hand.can_hand import CanHand
 from dexstack.hand.params import BusParams, CanHandParams
+from dexstack.hand.realtime import make_ordinary
 from dexstack.hand.servo import ServoLaw
 
 _channels = itertools.count()
@@ -27,9 +27,7 @@ _channels = itertools.count()
 def ordinary_scheduling() -> Iterator[None]:
     """A driver puts its process under real-time scheduling where it may; the other tests of this process need not know."""
     yield
-    for thread in Path("/proc/self/task").iterdir():
-        with contextlib.suppress(OSError):
-            os.sched_setscheduler(int(thread.name), os.SCHED_OTHER, os.sched_param(0))
+    make_ordinary()
 
 
 @pytest.fixture

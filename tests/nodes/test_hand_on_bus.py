@@ -20,6 +20,7 @@ from test_servo_nodes import HAND, PUSH, joint_state, pair  # noqa: F401
 
 from dexstack.hand.params import BusParams
 from dexstack.hand.protocol import Command, split_id
+from dexstack.nodes import simulated_hand
 from dexstack.nodes.common import ERROR, OK, WARN
 from dexstack.nodes.hand import HandNode
 from dexstack.nodes.simulator import SimulatorNode
@@ -171,6 +172,18 @@ def test_the_simulator_speaks_can(pair, bus):  # noqa: F811
         assert simulator.node.set_parameters([rclpy_parameter("silent", True)])[0].successful
         wait_until(lambda: driver.fault, 2, "the driver to notice")
     assert simulator.node.status()[2]["over_limit"] == 0
+
+
+def test_a_plant_that_is_too_slow_for_real_time_says_so_and_stays_on_the_clock(pair, bus, monkeypatch):  # noqa: F811
+    monkeypatch.setattr(simulated_hand, "TOO_LATE", 3)
+    simulator = pair(SimulatorNode, interface=bus.interface, channel=bus.channel, emulator_priority=0)
+    assert simulator.node.trigger_configure() == TransitionCallbackReturn.SUCCESS
+    plant = simulator.node._plant
+    step = plant.step
+    plant.step = lambda tau: (time.sleep(0.1), step(tau))
+    assert simulator.node.trigger_activate() == TransitionCallbackReturn.SUCCESS
+    wait_until(lambda: simulator.node.status()[1] == "the plant does not keep up with real time", 10, "the simulator to notice")
+    assert abs(simulator.node.time - time.time()) < 1.0
 
 
 @pytest.fixture

@@ -283,12 +283,12 @@ def _usb_vendors() -> set[str]:
 
 
 def check_can() -> Iterable[Finding]:
-    """python-can and an interface that is up."""
-    fault = _imports("can")
+    """python-can (with msgpack, for the emulated hand) and an interface that is up."""
+    fault = _imports("can", "msgpack")
     if fault is None:
         yield Finding("python-can", True, str(getattr(_import("can"), "__version__", "installed")))
     else:
-        yield Finding("python-can", False, fault, f"{PIP} python-can")
+        yield Finding("python-can", False, fault, f"{PIP} -c constraints.txt -e '.[hardware]'")
     interfaces = {}
     for folder in (SYSTEM / "sys/class/net").glob("*"):
         if (folder / "type").is_file() and (folder / "type").read_text().strip() == _ARPHRD_CAN:
@@ -297,11 +297,11 @@ def check_can() -> Iterable[Finding]:
     if up:
         yield Finding("CAN interface", True, ", ".join(sorted(up)))
     elif real := sorted(name for name in interfaces if not name.startswith("vcan")):
-        yield Finding("CAN interface", False, f"{real[0]} is down", f"sudo ip link set {real[0]} up type can bitrate 1000000")
+        yield Finding("CAN interface", False, f"{real[0]} is down", f"sudo ip link set {real[0]} up type can bitrate 1000000 restart-ms 20")
     elif pcan := sorted((SYSTEM / "dev").glob("pcan*")):
         yield Finding("CAN interface", True, f"{pcan[0].name} of the PCAN driver")
     elif _PEAK_SYSTEM in _usb_vendors():
-        mend = "sudo modprobe peak_usb && sudo ip link set can0 up type can bitrate 1000000"
+        mend = "sudo modprobe peak_usb && sudo ip link set can0 up type can bitrate 1000000 restart-ms 20"
         yield Finding("CAN interface", False, "a PEAK adapter without its driver", mend)
     else:
         yield Finding("CAN interface", False, "no adapter found", "connect the hand's CAN adapter and power the hand")

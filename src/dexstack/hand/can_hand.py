@@ -67,7 +67,7 @@ class CanHand:
         self.off_confirmed = False
         """The hand itself said that its servo is off."""
         self.info: HandInfo | None = None
-        self.serial = ""
+        self.serial = self.side = ""
         self.temperatures = [0] * FINGERS
         """[°C]"""
         self.offsets = np.zeros(JOINTS)
@@ -417,7 +417,7 @@ class CanHand:
 
     def _check_identity(self) -> None:
         left = self.serial[3:4] != "R" if self.hardware.side_in_serial else self.info.left
-        found = "left" if left else "right"
+        self.side = found = "left" if left else "right"
         if found != self._side:
             raise HandFault(
                 FaultKind.WRONG_HAND,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -13,8 +14,19 @@ def make_realtime(priority: int) -> bool:
     keep the servo waiting.
     """
     try:
-        for thread in Path("/proc/self/task").iterdir():
-            os.sched_setscheduler(int(thread.name), os.SCHED_FIFO, os.sched_param(priority))
+        _every_thread(os.SCHED_FIFO, priority)
     except (OSError, AttributeError):
         return False
     return True
+
+
+def make_ordinary() -> None:
+    """Back to ordinary scheduling, every thread."""
+    with contextlib.suppress(OSError, AttributeError):
+        _every_thread(os.SCHED_OTHER, 0)
+
+
+def _every_thread(policy: int, priority: int) -> None:
+    for thread in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(ProcessLookupError):  # it ended meanwhile
+            os.sched_setscheduler(int(thread.name), policy, os.sched_param(priority))

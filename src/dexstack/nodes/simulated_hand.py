@@ -10,6 +10,7 @@ import numpy as np
 from sensor_msgs.msg import JointState
 
 from dexstack.hand.params import BusParams, EmulatedHandParams, FaultParams
+from dexstack.hand.realtime import make_ordinary, make_realtime
 from dexstack.nodes.common import OK, WARN, StackNode
 from dexstack.nodes.wire import SERVO, JointReader, JointWriter, WaitSet
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 RESET_GAP = 0.5
 """A reset moves simulated time on by this [s], so that every watchdog sees a gap and nobody takes the leap of the joints for a motion."""
+TOO_LATE = 20
+"""So often some physics may be left out before the plant counts as too slow for an emulated hand."""
 
 
 class SimulatedHand(Protocol):
@@ -42,6 +45,9 @@ class SimulatedHand(Protocol):
 
     def wait(self, seconds: float, q: np.ndarray) -> None:
         """Let the wall time until the next exchange go by (none is left when not positive); the joints are at ``q`` (16,) [rad]."""
+
+    def late(self) -> None:
+        """Some physics was left out because the plant does not keep up with the wall clock."""
 
     def exchange(self, t: float, q: np.ndarray, timeout: float) -> np.ndarray:
         """Show the joint angles ``q`` (16,) [rad] of time ``t`` [s]; the torques (16,) [N·m] under which the plant moves on."""
@@ -86,6 +92,9 @@ class TopicHand:
     def wait(self, seconds: float, q: np.ndarray) -> None:
         if seconds > 0.0:
             time.sleep(seconds)
+
+    def late(self) -> None:
+        """Never: simulated time waits."""
 
     def exchange(self, t: float, q: np.ndarray, timeout: float) -> np.ndarray:
         tau = self._answer(timeout)
@@ -141,7 +150,6 @@ class BusHand:
         from dexstack.errors import ConfigError
         from dexstack.hand.bus import BusError, CanBus
         from dexstack.hand.emulator import EmulatorLoop
-        from dexstack.hand.realtime import make_realtime
 
         try:
             self._bus = CanBus(self._bus_params)
@@ -150,6 +158,7 @@ class BusHand:
         if self._params.emulator_priority:
             make_realtime(self._params.emulator_priority)
         self._hand.power_cycle()
+        self._late = 0
         self._loop = EmulatorLoop(self._hand, self._bus)
         self._loop.inject(self._faults)
 
@@ -167,6 +176,11 @@ class BusHand:
         assert self._loop is not None
         self._loop.run_until(time.monotonic() + max(seconds, 0.0), time.monotonic, q)
 
+    def late(self) -> None:
+        self._late += 1
+        if self._late == TOO_LATE:  # a plant that needs all of a core must not take it from everybody else
+            make_ordinary()
+
     def exchange(self, t: float, q: np.ndarray, timeout: float) -> np.ndarray:
         return self._hand.torque  # the joint angles went out when they were due
 
@@ -181,4 +195,7 @@ class BusHand:
     def status(self) -> tuple[bytes, str, dict[str, Any]]:
         state = self._hand.state()
         values = {name: state[name] for name in ("servo", "limp", "sets", "torque_frames", "over_limit", "largest")}
+        values["late"] = self._late
+        if self._late >= TOO_LATE:
+            return WARN, "the plant does not keep up with real time", values
         return (OK, "", values) if state["servo"] else (WARN, "the hand's servo is off", values)

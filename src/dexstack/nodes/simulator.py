@@ -140,6 +140,7 @@ class SimulatorNode(StackNode):
             else:  # on the system's clock there is no slowing down: some physics is left out
                 self._time_of_start -= early
                 self._next_feedback -= early
+                self._hand.late()
 
     def _publish_due(self, p: SimulatorParams) -> None:
         t = self.time = self._now()

@@ -128,10 +128,9 @@ def _identity(link: CanHand) -> str:
     if info.over_temperature or info.communication_fault:
         what = "over-temperature" if info.over_temperature else "an internal communication fault"
         raise HandFault(FaultKind.OVER_TEMPERATURE, f"the hand reports {what} ({info.temperature} °C)", "let it cool down, switched off")
-    side = "left" if info.left else "right"
     versions = f"hardware 0x{info.hardware_version:04x}, firmware 0x{info.firmware_version:04x}"
     calibrated = "calibrated" if link.offsets.any() else "not calibrated"
-    return f"{serial}, {side}, {versions}, {info.temperature} °C, {calibrated}"
+    return f"{serial}, {link.side}, {versions}, {info.temperature} °C, {calibrated}"
 
 
 def _stream(link: CanHand, hand: HandModel, seconds: float) -> str:
