@@ -282,6 +282,25 @@ with HandDriver(CanHand("right", BusParams("udp_multicast", sys.argv[1]), CanHan
 """
 
 
+def test_the_driving_process_is_killed_while_the_bus_is_off(emulator, bus):
+    """The guard outlives it and insists: servo off when frames pass again."""
+    hand = emulator()
+    process = subprocess.Popen([sys.executable, "-c", DRIVER, bus.channel], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    guard = int(process.stdout.readline())
+    until(lambda: not hand.set()["limp"], 2.0, "the hand to be pushed")
+    hand.set(bus_off=True)
+    time.sleep(0.05)
+    process.kill()
+    process.wait()
+    time.sleep(0.5)
+    assert not hand.set()["limp"], "nobody can reach it"
+    start = time.monotonic()
+    hand.set(bus_off=False)
+    hand.limp_within(start, WITHIN)
+    assert not hand.set()["servo"]
+    until(lambda: not os.path.exists(f"/proc/{guard}"), 3.0, "the guard to leave when its work is done")
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP, signal.SIGTERM, signal.SIGINT])
 def test_the_driving_process_is_killed_or_hangs(emulator, bus, number):
     hand = emulator()

@@ -116,7 +116,7 @@ class CanHand:
             self._bus.flush()
             self.servo_off()
             self.info = protocol.read_info(self._ask(Command.INFO, "its information"))
-            self.off_confirmed = not self.info.servo_on
+            self._note_power(self.info)
             self.serial = protocol.read_serial(self._ask(Command.SERIAL, "its serial number"))
         except BusError as error:
             self._reopen()
@@ -192,15 +192,11 @@ class CanHand:
             raise
 
     def servo_off(self) -> None:
-        """Zero torque and servo off; never raises. While the hand has not confirmed, :meth:`read` repeats it."""
+        """Zero torque and servo off; never raises. While the hand has not confirmed, :meth:`read` repeats it and the guard stays armed."""
         self.on = False
         self.off_confirmed = False
-        try:
+        with contextlib.suppress(BusError):
             self._send_off()
-        except BusError:
-            return  # the guard stays armed: it may have more luck, and read() goes on trying
-        if self._guard is not None and self._guard.alive:
-            self._guard.disarm()
 
     def close(self) -> None:
         """Zero torque, period 0, servo off, whatever state everything is in; never raises."""
@@ -365,10 +361,16 @@ class CanHand:
         self._t = t = max(self._t, now - (waited if 0.0 <= waited < 0.1 else 0.0))
         return Feedback(t, t + offset, self.hardware.counts_to_angle(self._counts) - self.offsets)
 
+    def _note_power(self, info: HandInfo) -> None:
+        """Whether the hand confirms that its servo is off; then the guard may stand at ease."""
+        self.off_confirmed = not info.servo_on
+        if self.off_confirmed and self._guard is not None and self._guard.alive:
+            self._guard.disarm()
+
     def _judge(self, info: HandInfo) -> None:
         """What the hand says about itself while its servo is on."""
-        self.off_confirmed = not info.servo_on
         if not self.on:
+            self._note_power(info)
             return
         if self.hardware.reports_faults and info.over_temperature:
             text = f"the hand reports over-temperature ({info.temperature} °C)"
@@ -441,8 +443,8 @@ class CanHand:
         """Give the hand a moment to confirm; what it does not confirm is said again."""
         with contextlib.suppress(BusError, HandFault, ConfigError):
             for _ in range(ATTEMPTS):
-                if not protocol.read_info(self._ask(Command.INFO, "its information")).servo_on:
-                    self.off_confirmed = True
+                self._note_power(protocol.read_info(self._ask(Command.INFO, "its information")))
+                if self.off_confirmed:
                     return
                 self._send_off()
 

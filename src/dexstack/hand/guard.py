@@ -6,7 +6,8 @@ starts a guard, and never switches the servo on without one. The two share a pag
 * the driver counts its turns there; while it is *armed* (servo on) and the count stands still for ``timeout``, it counts as hung;
 * the pipe breaks in the moment the driver's process ends, whatever ended it.
 
-In both cases the guard sends zero torque and servo off on a bus handle of its own, several times. Time is counted in looks of
+In both cases the guard sends zero torque and servo off on a bus handle of its own, several times; for a dead driver it goes on until the
+hand says that its servo is off, up to :data:`PERSISTENCE`. Time is counted in looks of
 :data:`LOOK`, so that a machine that was paused does not look like a driver that hangs. A channel that only one process can open (PCAN's
 own driver) is opened after the driver is gone; a driver that hangs there is killed first. The guard is deaf to SIGINT and SIGTERM, lives
 in a session of its own, and ends with its driver. What it cannot outlive: SIGKILL to both processes, the end of the container or machine,
@@ -28,11 +29,16 @@ import time
 from dexstack.hand import protocol
 from dexstack.hand.bus import BusError, CanBus
 from dexstack.hand.params import BusParams
+from dexstack.hand.protocol import Command, ProtocolError
 
 LOOK = 0.005
 """Time between two looks at the driver [s]."""
 REPEATS = 5
-"""How often the last word is said."""
+"""How often the last word is said in one go."""
+ANSWER = 0.02
+"""Time the hand gets to say whether its servo is off [s]."""
+PERSISTENCE = 60.0
+"""How long the guard of a dead driver tries [s]."""
 _PAGE = 64
 _COUNT = struct.Struct("<Q")
 _DRIVER, _GUARD, _ARMED, _FIRED, _READY = 0, 8, 16, 17, 18
@@ -96,17 +102,14 @@ class Guard:
         self._page[_ARMED] = 1
 
     def disarm(self) -> None:
-        """The servo is off."""
+        """The hand said that its servo is off."""
         self._page[_ARMED] = 0
 
     def close(self) -> None:
-        """Dismiss the guard; if it is still armed it fires first."""
+        """Dismiss the guard. One that is still armed stays as long as it takes to have the hand confirm that its servo is off."""
         os.close(self._pipe)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(2.0)
-        if self.alive:
-            self._process.kill()
-            self._process.wait()
+            self._process.wait(0.5)
         self._page.close()
 
 
@@ -131,6 +134,29 @@ def _fire(params: BusParams, bus: CanBus | None) -> CanBus | None:
     return bus
 
 
+def _confirmed(params: BusParams, bus: CanBus) -> bool:
+    """Whether the hand says that its servo is off."""
+    bus.flush()  # what the guard did not read while it stood there
+    bus.send(protocol.request(Command.INFO, params.device))
+    deadline = time.monotonic() + ANSWER
+    while (left := deadline - time.monotonic()) > 0.0:
+        received = bus.receive(left)
+        if received is not None and received[0].id == protocol.frame_id(Command.INFO, params.device) and not received[0].remote:
+            with contextlib.suppress(ProtocolError):
+                return not protocol.read_info(received[0].data).servo_on
+    return False
+
+
+def _insist(params: BusParams, bus: CanBus | None) -> None:
+    """Nobody else is there: until the hand confirms."""
+    deadline = time.monotonic() + PERSISTENCE
+    while time.monotonic() < deadline:
+        bus = _fire(params, bus)
+        with contextlib.suppress(BusError):
+            if bus is not None and _confirmed(params, bus):
+                return
+
+
 def watch(params: BusParams, page: mmap.mmap, pipe: int, timeout: float) -> None:
     """The guard's whole life."""
     driver = os.getppid()
@@ -146,8 +172,7 @@ def watch(params: BusParams, page: mmap.mmap, pipe: int, timeout: float) -> None
         if gone:
             if page[_ARMED]:
                 page[_FIRED] = 1
-                for _ in range(3):
-                    bus = _fire(params, bus)
+                _insist(params, bus)
             return
         if looks * LOOK >= timeout:
             page[_FIRED] = 1
