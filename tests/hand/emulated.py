@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -25,6 +27,8 @@ HAND = load_hand("right")
 PUSH = np.clip(HAND.home + 0.3, HAND.lower, HAND.upper)
 BACK = np.clip(HAND.home - 0.3, HAND.lower, HAND.upper)
 SERVO = ServoParams(command_timeout=0.1, hold_timeout=0.3)
+
+SO_RCVBUFFORCE = 33
 
 
 def _may_be_realtime() -> bool:
@@ -105,6 +109,8 @@ class Tap:
 
     def __init__(self, bus: BusParams) -> None:
         self._bus = CanBus(bus)
+        with contextlib.suppress(OSError):  # only root may have a buffer that outlasts any wait for the processor
+            self._bus._bus._in.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 25)
         self.frames: list[tuple[float, Frame]] = []
 
     def listen(self) -> list[tuple[float, Frame]]:

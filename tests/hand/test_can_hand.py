@@ -194,7 +194,7 @@ def test_the_same_on_a_virtual_bus():
     thread = threading.Thread(target=run_plant, args=(EmulatorLoop(hand, bus), plant, stop.is_set))
     thread.start()
     try:
-        with HandDriver(CanHand("right", params, CanHandParams(realtime_priority=0)), ServoLaw(HAND, SERVO)) as d:
+        with HandDriver(CanHand("right", params, CanHandParams(realtime_priority=0, feedback_timeout=0.5)), ServoLaw(HAND, SERVO)) as d:
             for _ in range(30):
                 d.command(PUSH)
                 time.sleep(0.02)
