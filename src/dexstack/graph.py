@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dexstack.config import share_dir
+from dexstack.engines import PLANTS
 from dexstack.errors import ConfigError
 
 Value = bool | int | float | str
@@ -111,7 +112,7 @@ SIM_ARGUMENTS = (
     Argument("task", "allegro", "what to do", ("allegro",)),
     Argument("object", "cube", "what to do it with: a name, or the path of an object's YAML"),
     Argument("hand", "right", "which hand: right, left, or the path of a hand's YAML"),
-    Argument("plant", "mujoco", "physics engine", ("mujoco",)),
+    Argument("plant", "mujoco", "physics engine", tuple(PLANTS)),
     Argument("perception", "truth", "where the object pose comes from", ("truth",)),
     Argument("goal_yaw", 90.0, "turn of the object from its nominal start [deg]", lo=-180.0, hi=180.0),
     Argument("seconds", 15.0, "simulated time after which the run has failed [s]", lo=0.1, hi=1e5),
@@ -146,7 +147,7 @@ def _sim(a: Mapping[str, Any]) -> list[NodeDescription]:
     return [  # those that need longest to start come first
         node("mpc", XLA_ONE_THREAD, **hand, **obj),
         node("contact_detector", XLA_ONE_THREAD, **hand, **obj),
-        node("simulator", **hand, **obj, seed=a["seed"], real_time_factor=a["real_time_factor"]),
+        node("simulator", **hand, **obj, plant=a["plant"], seed=a["seed"], real_time_factor=a["real_time_factor"]),
         node("hand", **hand),
         node("task", **hand, **obj, goal_yaw=math.radians(a["goal_yaw"]), seconds=a["seconds"]),
         node("console", **hand, results=a["results"], ends_run=True),
