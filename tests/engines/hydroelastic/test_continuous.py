@@ -10,6 +10,7 @@ from dexstack.engines.hydroelastic.continuous import ContinuousSystem
 from dexstack.errors import ConfigError
 
 
+@pytest.mark.slow
 def test_bounces_keep_their_energy():
     rows = energy_between_bounces(scenes.ball(height=0.01), 5, method="DOP853")
     assert len(rows) == 6

@@ -24,6 +24,7 @@ from dexstack.engines.hydroelastic.discrete import (
     velocity_step,
 )
 from dexstack.engines.hydroelastic.fields import CompliantMesh, RigidMesh
+from dexstack.engines.hydroelastic.shapes import half_space
 from dexstack.engines.hydroelastic.workspace import DROP_ANGLE, workspace
 from dexstack.errors import ConfigError
 
@@ -104,7 +105,8 @@ class HydroelasticSystem:
         self.worst_residual = 0.0
         """Largest relative optimality residual since the last :meth:`forget`."""
         self.static = _static(model, self.geometries)
-        self._soft = numba.typed.List([g.mesh.packed for g in self.geometries if isinstance(g.mesh, CompliantMesh)])
+        soft = [g.mesh.packed for g in self.geometries if isinstance(g.mesh, CompliantMesh)]
+        self._soft = numba.typed.List(soft or [half_space(1.0, depth=1.0).packed])  # the unused one gives an empty list its type
         hard = [g.mesh.packed for g in self.geometries if isinstance(g.mesh, RigidMesh)]
         self._hard = numba.typed.List(hard or [_nothing_rigid()])
         d = self.data
