@@ -14,8 +14,8 @@ from dexstack.contact.detector import ContactDetector, DetectorParams
 from dexstack.control.factory import PlannerParams, make_model, make_mpc
 from dexstack.control.mpc import Cost, MpcParams
 from dexstack.control.stall import StallParams, StallRemedy
+from dexstack.engines import make_plant, plant_params
 from dexstack.engines.base import Plant
-from dexstack.engines.mujoco import MujocoPlant, MujocoPlantParams
 from dexstack.hand.servo import ServoLaw, ServoParams
 from dexstack.model.gravity import GravityCompensation
 from dexstack.model.hand import HandModel, load_hand
@@ -35,7 +35,6 @@ BLOCKS: dict[type, str] = {
     PlannerParams: "mpc",
     AllegroWeights: "mpc",
     PoseSensor: "simulator",
-    MujocoPlantParams: "simulator",
     ServoParams: "hand",
 }
 """Whose section of a parameter file holds a block: the node that runs the same code over ROS."""
@@ -59,6 +58,8 @@ class LoopSpec:
     """Parameter files after ``config/allegro.yaml``, the last wins."""
     overrides: tuple[tuple[str, Any], ...] = field(default=())
     """Single parameters that win over all files."""
+    plant: str = "mujoco"
+    """See :data:`dexstack.engines.PLANTS`."""
 
 
 class Parts(NamedTuple):
@@ -68,7 +69,7 @@ class Parts(NamedTuple):
     obj: ObjectModel
     start: Start
     params: dict[type, Any]
-    """One object of every parameter class in :data:`BLOCKS`, and of :class:`LoopParams`."""
+    """One object of every parameter class in :data:`BLOCKS`, of :class:`LoopParams` and of the plant's."""
 
 
 def read_parts(spec: LoopSpec) -> Parts:
@@ -77,7 +78,7 @@ def read_parts(spec: LoopSpec) -> Parts:
     Raises:
         ConfigError: an unknown name, an unreadable file, a parameter out of its range.
     """
-    params = read_blocks((share_dir() / "config" / "allegro.yaml", *spec.files), dict(spec.overrides))
+    params = read_blocks((share_dir() / "config" / "allegro.yaml", *spec.files), dict(spec.overrides), spec.plant)
     make_model(params[PlannerParams])  # only to refuse an unknown name here
     obj = load_object(spec.object)
     return Parts(load_hand(spec.hand), obj, obj.start("allegro"), params)
@@ -140,7 +141,7 @@ class ClosedLoop(Loop):
 
     def __init__(self, spec: LoopSpec) -> None:
         self.hand, obj, start, params = read_parts(spec)
-        plant = MujocoPlant(self.hand, obj, params[MujocoPlantParams])
+        plant = make_plant(spec.plant, self.hand, obj, params[plant_params(spec.plant)])
         servo = ServoLaw(self.hand, params[ServoParams], GravityCompensation(self.hand))
         super().__init__(self.hand, obj, start, plant, servo, AllegroCost(), params[AllegroWeights].arrays(), params)
 
@@ -157,8 +158,8 @@ class ClosedLoop(Loop):
         return self.run(AllegroTask(self.start, goal_yaw), seed, seconds, measured_latency=measured_latency)
 
 
-def read_blocks(files: Sequence[str | Path], overrides: Mapping[str, Any]) -> dict[type, Any]:
-    """Every parameter block of the loop from ROS 2 parameter files; the last file wins, then ``overrides``.
+def read_blocks(files: Sequence[str | Path], overrides: Mapping[str, Any], plant: str = "mujoco") -> dict[type, Any]:
+    """Every parameter block of the loop with this plant from ROS 2 parameter files; the last file wins, then ``overrides``.
 
     Raises:
         ConfigError: see :func:`dexstack.config.make_params`.
@@ -170,4 +171,5 @@ def read_blocks(files: Sequence[str | Path], overrides: Mapping[str, Any]) -> di
             values.update(read_parameter_file(path, node))
         return make_params(cls, {**values, **overrides}, ignore_unknown=True)
 
-    return {cls: block(cls, node) for cls, node in {**BLOCKS, LoopParams: "simulator"}.items()}
+    simulator = {LoopParams: "simulator", plant_params(plant): "simulator"}
+    return {cls: block(cls, node) for cls, node in {**BLOCKS, **simulator}.items()}

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dexstack.config import share_dir
+from dexstack.engines import PLANTS
 from dexstack.errors import ConfigError
 
 Value = bool | int | float | str
@@ -110,7 +111,7 @@ XLA_ONE_THREAD = {**ONE_THREAD, "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false
 TASK = Argument("task", "allegro", "what to do", ("allegro",))
 OBJECT = Argument("object", "cube", "what to do it with: a name, or the path of an object's YAML")
 HAND = Argument("hand", "right", "which hand: right, left, or the path of a hand's YAML")
-PLANT = Argument("plant", "mujoco", "physics engine", ("mujoco",))
+PLANT = Argument("plant", "mujoco", "physics engine", tuple(PLANTS))
 PERCEPTION = Argument("perception", "truth", "where the object pose comes from", ("truth",))
 GOAL_YAW = Argument("goal_yaw", 90.0, "turn of the object from its nominal start [deg]", lo=-180.0, hi=180.0)
 SECONDS = Argument("seconds", 15.0, "time after which the run has failed [s]", lo=0.1, hi=1e5)
@@ -171,14 +172,14 @@ class _Builder:
 
 def _sim(a: Mapping[str, Any]) -> list[NodeDescription]:
     b = _Builder(a)
-    simulator = b.node("simulator", **b.hand, **b.object, seed=a["seed"], real_time_factor=a["real_time_factor"])
+    simulator = b.node("simulator", **b.hand, **b.object, plant=a["plant"], seed=a["seed"], real_time_factor=a["real_time_factor"])
     return b.graph(simulator, b.node("hand", **b.hand))
 
 
 def _mock(a: Mapping[str, Any]) -> list[NodeDescription]:
     b = _Builder(a)
     bus = {"interface": "udp_multicast", "channel": a["channel"]}
-    simulator = b.node("simulator", **b.hand, **b.object, **bus, seed=a["seed"], emulated_hardware=a["hardware"])
+    simulator = b.node("simulator", **b.hand, **b.object, **bus, plant=a["plant"], seed=a["seed"], emulated_hardware=a["hardware"])
     return b.graph(simulator, b.node("hand", **b.hand, **bus, hardware=a["hardware"]))
 
 

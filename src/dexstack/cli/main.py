@@ -21,6 +21,7 @@ COMMANDS = {
     "bench": "measure the parts against their peers",
     "diagnose": "walk through the layers under a device and stop at the first broken one",
     "calibrate": "measure what differs from device to device",
+    "demo": "what the engines must show: simulated, judged and drawn",
     "doctor": "what is installed and usable here, and the command that mends what is not",
 }
 """Name and one line of help of every command; the module of the same name holds the rest."""

@@ -24,7 +24,8 @@ from rosgraph_msgs.msg import Clock
 from std_srvs.srv import Trigger
 
 from dexstack.config import param
-from dexstack.engines.mujoco import MujocoPlant, MujocoPlantParams
+from dexstack.engines import PLANTS, make_plant, plant_params
+from dexstack.errors import ConfigError
 from dexstack.hand.params import BusParams, EmulatedHandParams, FaultParams
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
@@ -43,6 +44,7 @@ class SimulatorParams:
 
     hand: str = param("right", "side of the hand, or the path of a hand's YAML")
     object: str = param("cube", "name of an object, or the path of an object's YAML")
+    plant: str = param("mujoco", f"physics engine ({', '.join(PLANTS)}); fixed when the node starts")
     seed: int = param(0, "seed of the noise of the start pose", 0, 2**31 - 1)
     real_time_factor: float = param(1.0, "simulated seconds per second of wall time", 0.01, 100.0)
     feedback_period: float = param(0.003, "time between two joint feedbacks [s]", 0.001, 0.1)
@@ -57,14 +59,18 @@ class SimulatorNode(StackNode):
     LIVE = frozenset({"real_time_factor", "clock_period", "pose_period", "torque_timeout", *(f.name for f in fields(FaultParams))})
 
     def __init__(self) -> None:
-        super().__init__("simulator", SimulatorParams, MujocoPlantParams, BusParams, EmulatedHandParams, FaultParams)
+        super().__init__("simulator", SimulatorParams, BusParams, EmulatedHandParams, FaultParams)
+        self._plant_name = self.params(SimulatorParams).plant
+        self._declare(plant_params(self._plant_name))
 
     def configure(self) -> None:
         p = self.params(SimulatorParams)
         self._model = load_hand(p.hand)
         obj = load_object(p.object)
         self._task = AllegroTask(obj.start("allegro"), 0.0)
-        self._plant = MujocoPlant(self._model, obj, self.params(MujocoPlantParams))
+        if p.plant != self._plant_name:
+            raise ConfigError(f"the plant was '{self._plant_name}' when this node started; start another one for '{p.plant}'")
+        self._plant = make_plant(p.plant, self._model, obj, self.params(plant_params(p.plant)))
         self._clock_message = Clock()
         self._pose = PoseWithCovarianceStamped()
         self._pose.header.frame_id = WORLD

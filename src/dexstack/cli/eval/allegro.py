@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from dexstack.cli import arguments
 from dexstack.cli.arguments import MEASURED
 from dexstack.cli.output import add_json_argument, errors, note, publish, table, times
+from dexstack.engines import PLANTS
 from dexstack.graph import XLA_ONE_THREAD
 from dexstack.tasks.allegro import PUBLISHED, AllegroTask
 
@@ -38,7 +39,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
     p.add_argument("--object", default="cube", help="name of an object, or the path of an object's YAML")
     p.add_argument("--hand", default="right", help="right, left, or the path of a hand's YAML")
-    p.add_argument("--plant", default="mujoco", choices=["mujoco"], help="physics engine")
+    p.add_argument("--plant", default="mujoco", choices=list(PLANTS), help="physics engine")
     p.add_argument("--model", help="time-stepping model of the planner (default: the parameter files')")
     p.add_argument("--trials", type=arguments.positive_int, default=12, metavar="N")
     p.add_argument("--seed", type=arguments.natural, default=0, metavar="S", help="trial k draws its start pose with seed S + k")
@@ -152,7 +153,7 @@ def run(args: argparse.Namespace) -> int:
     if args.model is not None:
         overrides["model"] = args.model
     files = tuple(str(Path(f).absolute()) for f in args.params)
-    spec = LoopSpec(args.object, args.hand, files, tuple(sorted(overrides.items())))
+    spec = LoopSpec(args.object, args.hand, files, tuple(sorted(overrides.items())), args.plant)
     timing = read_parts(spec).params[LoopParams]
 
     published = PUBLISHED.get(args.object, PUBLISHED["cube"])

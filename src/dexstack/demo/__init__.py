@@ -1,0 +1,1 @@
+"""What the engines must show, one module per engine: simulated, judged and drawn."""

@@ -1,0 +1,278 @@
+"""Checks of the hydroelastic engine that involve motion: simulate, judge, draw. Each returns its figures and a picture."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import mujoco
+import numpy as np
+from matplotlib.figure import Figure
+
+from dexstack.engines.hydroelastic import scenes
+from dexstack.engines.hydroelastic.continuous import ContinuousSystem
+from dexstack.engines.hydroelastic.convex import LAGGED, SAP, TOLERANCE
+from dexstack.engines.hydroelastic.system import HydroelasticSystem
+
+SCHEMES = {"lagged": LAGGED, "sap": SAP}
+BLUE, PINK, GREEN, GREY = "#1f5fa8", "#d61e82", "#3a9d5d", "#7a7a7a"
+
+COIN_RATIOS = (0.1, 0.2, 0.4, 0.653, 1.0, 2.0, 4.0, 10.0)
+"""ε₀ = v/(ωR) of the coin's starts."""
+COIN_THEORY = 0.653
+"""ε* of a disk with even pressure."""
+COIN_REFERENCE = 0.64426
+"""ε* of the 152-triangle disk under error control, as published."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """Outcome of one check."""
+
+    results: dict[str, Any]
+    """As for :func:`dexstack.cli.output.publish`; ``passed`` says whether the figures were reached."""
+    figure: Figure
+    lines: list[str]
+    """What was found, for people."""
+
+
+# --- spinning coin ----------------------------------------------------------------------------------------------------------------------
+
+
+def slide_coin(system: HydroelasticSystem, ratio: float, speed: float, max_steps: int = 8000) -> np.ndarray:
+    """Let a coin slide and spin to rest.
+
+    Args:
+        system: from :func:`~dexstack.engines.hydroelastic.scenes.coin`.
+        ratio: ε₀.
+        speed: √(v² + (ωR)²) at the start [m/s].
+        max_steps: end after so many, at rest or not.
+
+    Returns:
+        (K, 2) v and ωR after every step until rest [m/s].
+    """
+    rim = speed / np.hypot(1.0, ratio)
+    system.data.qvel[:] = ratio * rim, 0, 0, 0, 0, rim / scenes.COIN_RADIUS
+    rows = []
+    rest = 1e-3 * scenes.COIN_FRICTION * 9.81 * system.model.opt.timestep
+    for _ in range(max_steps):
+        system.step()
+        v = system.data.qvel
+        rows.append((np.hypot(v[0], v[1]), abs(v[5]) * scenes.COIN_RADIUS))
+        if sum(rows[-1]) < rest:
+            break
+    return np.array(rows)
+
+
+def last_ratio(speeds: np.ndarray, dt: float) -> float:
+    """ε of the last step at which the coin still has more speed than friction takes in one step; NaN if it never came to rest."""
+    moving = np.hypot(*speeds.T) > scenes.COIN_FRICTION * 9.81 * dt
+    if moving[-1] or not moving.any():
+        return float("nan")
+    v, rim = speeds[np.flatnonzero(moving)[-1]]
+    return float(v / rim) if rim > 0.0 else float("nan")
+
+
+def coin(scheme: str = "lagged", ratios: Sequence[float] = COIN_RATIOS, speed: float = 5.0, dt: float = 1e-3) -> Check:
+    """Every start ends at one ratio of sliding to spinning; the error is of order one in δt and two in the mesh."""
+    rows, curves, residual, unsolved = [], [], 0.0, 0
+    for ratio in ratios:
+        system = scenes.coin(dt, SCHEMES[scheme])
+        speeds = slide_coin(system, ratio, speed)
+        rows.append({"start": ratio, "end": last_ratio(speeds, dt), "steps": len(speeds)})
+        curves.append(speeds)
+        residual, unsolved = max(residual, system.worst_residual), unsolved + system.unsolved
+    ends = np.array([r["end"] for r in rows])
+    off = float(np.max(np.abs(ends / COIN_REFERENCE - 1.0)))
+    fine = scenes.coin(dt, SCHEMES[scheme], segments=60, rings=12)
+    theory = last_ratio(slide_coin(fine, 0.653, 1.0), dt) / COIN_THEORY - 1.0
+    steps, step_errors, step_order = _step_study(SCHEMES[scheme])
+    sizes, size_errors, size_order = _mesh_study(SCHEMES[scheme], dt)
+    results = {
+        "scheme": scheme,
+        "dt_s": dt,
+        "ratios": rows,
+        "worst_from_reference": off,
+        "worst_from_theory": float(np.max(np.abs(ends / COIN_THEORY - 1.0))),
+        "finer_mesh_from_theory": theory,
+        "order_in_time": step_order,
+        "order_in_mesh": size_order,
+        "worst_residual": residual,
+        "unsolved": unsolved,
+        "passed": bool(off <= 0.005 and abs(theory) <= 0.013 and step_order > 0.9 and size_order > 1.8 and residual <= TOLERANCE),
+    }
+    figure = Figure(figsize=(11.0, 3.8), layout="constrained")
+    left, middle, right = figure.subplots(1, 3)
+    for speeds in curves:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            left.plot(np.hypot(*speeds.T), speeds[:, 0] / speeds[:, 1], color=BLUE, lw=1)
+    left.axhline(COIN_THEORY, color=GREY, ls="--", label="theory, even disk: 0.653")
+    left.axhline(COIN_REFERENCE, color=PINK, ls="-.", label="this disk, error-controlled: 0.644")
+    left.set(xscale="log", yscale="log", xlabel="speed left [m/s]", ylabel="ε = v/(ωR)", title=f"{scheme}: from every start to one ratio")
+    left.set_ylim(0.05, 20)
+    left.invert_xaxis()
+    for ax, x, y, order, label in (
+        (middle, steps, step_errors, step_order, "δt [s]"),
+        (right, sizes, size_errors, size_order, "mesh [mm]"),
+    ):
+        ax.loglog(x, y, "o-", color=BLUE, label=f"order {order:.2f}")
+        ax.set(xlabel=label, ylabel="relative error of the motion")
+    left.legend(fontsize="small")
+    middle.legend()
+    right.legend()
+    lines = [
+        f"ε* = {np.nanmin(ends):.4f} … {np.nanmax(ends):.4f} from ε₀ = {min(ratios):g} … {max(ratios):g}: "
+        f"within {100 * off:.2f} % of {COIN_REFERENCE}",
+        f"with a finer disk {100 * theory:+.2f} % from 0.653; order {step_order:.2f} in δt, {size_order:.2f} in the mesh; "
+        f"worst residual {residual:.1e}, {unsolved} steps unsolved",
+    ]
+    return Check(results, figure, lines)
+
+
+def _motion(system: HydroelasticSystem, seconds: float, samples: int = 40) -> np.ndarray:
+    """(samples, 3) x, y and yaw·R of a coin that starts at 0.5 m/s with ε₀ = 1 [m]."""
+    rim = 0.5 / np.sqrt(2.0)
+    system.data.qvel[:] = rim, 0, 0, 0, 0, rim / scenes.COIN_RADIUS
+    dt = system.model.opt.timestep
+    every = round(seconds / samples / dt)
+    rows, yaw = [], 0.0
+    for k in range(samples * every):
+        system.step()
+        yaw += dt * system.data.qvel[5]
+        if (k + 1) % every == 0:
+            rows.append((*system.data.qpos[:2], yaw * scenes.COIN_RADIUS))
+    return np.array(rows)
+
+
+def _order(x: np.ndarray, errors: np.ndarray) -> float:
+    return float(np.polyfit(np.log(x), np.log(errors), 1)[0])
+
+
+def _study(motions: list[np.ndarray]) -> np.ndarray:
+    """Relative errors of all motions but the last, which is the reference."""
+    exact = motions[-1]
+    return np.array([np.linalg.norm(m - exact) / np.linalg.norm(exact) for m in motions[:-1]])
+
+
+def _step_study(scheme: int) -> tuple[np.ndarray, np.ndarray, float]:
+    steps = np.array([4e-3, 2e-3, 1e-3, 5e-4])
+    errors = _study([_motion(scenes.coin(dt, scheme, segments=32), 0.16) for dt in (*steps, 5e-5)])
+    return steps, errors, _order(steps, errors)
+
+
+def _mesh_study(scheme: int, dt: float) -> tuple[np.ndarray, np.ndarray, float]:
+    rings = np.array([1, 2, 4])
+    errors = _study([_motion(scenes.coin(dt, scheme, segments=6 * n, rings=n), 0.16) for n in (*rings, 16)])
+    sizes = 1e3 * scenes.COIN_RADIUS / rings
+    return sizes, errors, _order(sizes, errors)
+
+
+# --- grip -------------------------------------------------------------------------------------------------------------------------------
+
+GRIP_PERIOD, GRIP_DUTY, GRIP_TIGHT, GRIP_LOOSE = 6.0, 0.75, 16.0, 1.0
+"""Square wave of the grip force [s, -, N, N]."""
+BAR_OFFSET, BAR_MASS = 0.03, 0.06
+"""Centre of mass of the bar from the fingers [m], and mass [kg]."""
+
+
+def grip_force(t: float) -> float:
+    """[N]"""
+    return GRIP_TIGHT if t % GRIP_PERIOD < GRIP_DUTY * GRIP_PERIOD else GRIP_LOOSE
+
+
+def grip(scheme: str = "lagged", seconds: float = 12.0, dt: float = 1e-3, size: float = 0.02) -> Check:
+    """A bar held off its centre of mass: torque of the patch holds it when the grip is tight, and lets it turn when it is loose."""
+    scenes.gripper(dt, SCHEMES[scheme], size=size).step()  # loads or compiles the kernels, outside what is timed
+    system = scenes.gripper(dt, SCHEMES[scheme], size=size, offset=BAR_OFFSET, mass=BAR_MASS)
+    n = round(seconds / dt)
+    pitch, faces = np.empty(n), np.empty(n)
+    start = time.process_time()
+    for k in range(n):
+        scenes.press(system, grip_force(k * dt))
+        system.step()
+        pitch[k], faces[k] = scenes.pitch(system.data.qpos[5:9]), system.faces
+    cpu = time.process_time() - start
+    model = scenes.gripper_spec(dt, point_contact=True, offset=BAR_OFFSET, mass=BAR_MASS).compile()
+    data = mujoco.MjData(model)
+    point = np.empty(n)
+    for k in range(n):
+        data.qfrc_applied[:2] = grip_force(k * dt)
+        mujoco.mj_step(model, data)
+        point[k] = scenes.pitch(data.qpos[5:9])
+    t = dt * np.arange(n)
+    first_tight = slice(round(0.3 / dt), round(GRIP_DUTY * GRIP_PERIOD / dt))
+    first_loose = slice(round(GRIP_DUTY * GRIP_PERIOD / dt), round(GRIP_PERIOD / dt))
+    held, turned, slipped = (float(np.degrees(np.ptp(x[s]))) for x, s in ((pitch, first_tight), (pitch, first_loose), (point, first_tight)))
+    results = {
+        "scheme": scheme,
+        "dt_s": dt,
+        "turn_while_tight_rad": np.radians(held),
+        "turn_while_loose_rad": np.radians(turned),
+        "point_contact_turn_while_tight_rad": np.radians(slipped),
+        "faces": float(faces.mean()),
+        "worst_residual": system.worst_residual,
+        "unsolved": system.unsolved,
+        "real_time_factor": seconds / cpu,
+        "passed": bool(held < 1.0 and turned > 5.0 and slipped > 20.0 and system.worst_residual <= TOLERANCE),
+    }
+    figure = Figure(figsize=(8.0, 5.0), layout="constrained")
+    force, angle = figure.subplots(2, 1, sharex=True, height_ratios=(1, 2))
+    force.plot(t, [grip_force(x) for x in t], color=GREY)
+    force.set_ylabel("grip [N]")
+    angle.plot(t, np.degrees(point), color=PINK, lw=1, label="point contact (MuJoCo)")
+    angle.plot(t, np.degrees(pitch), color=BLUE, label="pressure field contact")
+    angle.set(xlabel="time [s]", ylabel="pitch of the bar [°]")
+    angle.legend()
+    lines = [
+        f"tight ({GRIP_TIGHT:g} N): turns {held:.2f}°; loose ({GRIP_LOOSE:g} N): turns {turned:.0f}°; "
+        f"point contact turns {slipped:.0f}° while tight",
+        f"{faces.mean():.0f} faces, real-time factor {seconds / cpu:.1f}, "
+        f"worst residual {system.worst_residual:.1e}, {system.unsolved} unsolved",
+    ]
+    return Check(results, figure, lines)
+
+
+# --- energy -----------------------------------------------------------------------------------------------------------------------------
+
+
+def energy_between_bounces(system: HydroelasticSystem, bounces: int, *, method: str = "Radau", rtol: float = 1e-6) -> np.ndarray:
+    """(bounces + 1, 2) times [s] and energies [J] while nothing touches, before the first bounce and after every one."""
+    motion = ContinuousSystem(system)
+    motion.place(motion.state)
+    rows, touching = [(0.0, motion.energy())], False
+    for t, y in motion.run(1e6, method=method, rtol=rtol, atol=1e-2 * rtol, max_step=2e-3):
+        motion.rate(t, y)
+        if motion.faces:
+            touching = True
+        elif touching:
+            touching = False
+            rows.append((t, motion.energy()))
+            if len(rows) > bounces:
+                break
+    return np.array(rows)
+
+
+def drop(bounces: int = 100, method: str = "Radau") -> Check:
+    """A ball that falls straight, and a dumbbell that tumbles in a bowl: without damping and friction neither gains nor loses energy."""
+    figure = Figure(figsize=(8.0, 3.8), layout="constrained")
+    ax = figure.subplots()
+    results: dict[str, Any] = {"method": method, "bounces": bounces}
+    lines, worst = [], 0.0
+    for name, make, colour in (("ball", scenes.ball, BLUE), ("dumbbell", scenes.dumbbell, PINK)):
+        start = time.process_time()
+        rows = energy_between_bounces(make(), bounces, method=method)
+        drift = np.abs(rows[:, 1] / rows[0, 1] - 1.0)
+        ax.semilogy(np.arange(1, len(rows)), np.maximum(drift[1:], 1e-16), color=colour, label=name)
+        results[name] = {"bounces": len(rows) - 1, "seconds": rows[-1, 0], "worst_drift": drift.max()}
+        worst = max(worst, float(drift.max()))
+        cpu = time.process_time() - start
+        lines.append(
+            f"{name}: {len(rows) - 1} bounces in {rows[-1, 0]:.1f} s, energy within {drift.max():.1e}; {cpu:.0f} s of processor time"
+        )
+    ax.axhline(1e-3, color=GREY, ls="--", label="limit")
+    ax.set(xlabel="bounces", ylabel="|E/E₀ − 1| in flight", title=f"error-controlled {method}, no damping, no friction")
+    ax.legend()
+    results["passed"] = bool(worst < 1e-3)
+    return Check(results, figure, lines)

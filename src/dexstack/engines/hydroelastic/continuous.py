@@ -1,0 +1,206 @@
+"""Continuous mode: contact forces as a function of the state, integrated with error control or in fixed steps.
+
+    M(q) v̇ = τ − c(q, v) + Σ_pairs Jᵀ w(q, v),   q̇ = N(q) v
+
+with the wrench w of ``forces.py``: pressure with dissipation and regularised friction, integrated over the fan of every polygon, so that
+it is continuous in the state. Joint stops belong to the velocity-level mode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import mujoco
+import numba
+import numpy as np
+from numba import njit
+from scipy import integrate
+
+from dexstack.engines.hydroelastic.discrete import _far_apart, _pair_jacobian
+from dexstack.engines.hydroelastic.forces import ContactLaw, wrench_kernel
+from dexstack.engines.hydroelastic.surface import surface_kernel, surface_kernel_rigid
+from dexstack.engines.hydroelastic.system import HydroelasticSystem
+from dexstack.errors import ConfigError
+
+METHODS = {"Radau": integrate.Radau, "BDF": integrate.BDF, "LSODA": integrate.LSODA, "DOP853": integrate.DOP853, "RK45": integrate.RK45}
+"""Error-controlled methods of scipy; the first three are implicit."""
+FIXED = ("euler", "midpoint", "rk4")
+"""Fixed-step methods: semi-implicit Euler, explicit midpoint, and the classical one of order four."""
+
+
+@njit(cache=True)
+def _contact_force(bundle: numba.typed.List, stiction_speed: float, hunt_crossley: np.ndarray, force: np.ndarray) -> int:
+    """Generalised contact force (nv,) at the poses of the bundle's state; the number of faces, or −1 if an array is too small."""
+    s, state, soft, hard, surface, p, _, _ = bundle[0]
+    force[:] = 0.0
+    faces = 0
+    twist, wrench, about = np.empty(6), np.empty(6), np.empty(3)
+    for k in range(s.pairs.shape[0]):
+        ga, gb = s.pairs[k, 0], s.pairs[k, 1]
+        if _far_apart(s, state, ga, gb):
+            continue
+        a, b = s.geom_body[ga], s.geom_body[gb]
+        Ra, Rb = state.xmat[a].reshape(3, 3), state.xmat[b].reshape(3, 3)
+        rigid = s.geom_rigid[gb] == 1
+        if rigid:
+            n = surface_kernel_rigid(soft[s.geom_index[ga]], hard[s.geom_index[gb]], Ra, state.xpos[a], Rb, state.xpos[b], surface)
+        else:
+            n = surface_kernel(soft[s.geom_index[ga]], soft[s.geom_index[gb]], Ra, state.xpos[a], Rb, state.xpos[b], surface)
+        if n < 0:
+            return -1
+        if n == 0:
+            continue
+        faces += n
+        about[:] = surface.centroid_W[0]
+        _pair_jacobian(s, state, b, a, about, p, 0)  # of A relative to B
+        for i in range(6):
+            twist[i] = 0.0
+            for j in range(p.pair_ndof[0]):
+                twist[i] += p.pair_J[0, i, j] * state.qvel[p.pair_dof[0, j]]
+        law = ContactLaw(1.0, 0.0, hunt_crossley[k], s.pair_relaxation[k], s.pair_friction[k], stiction_speed)
+        wrench_kernel(surface, n, law, rigid, about, twist[3:], twist[:3], wrench)
+        for j in range(p.pair_ndof[0]):
+            x = 0.0
+            for i in range(3):
+                x += p.pair_J[0, i, j] * wrench[3 + i] + p.pair_J[0, 3 + i, j] * wrench[i]
+            force[p.pair_dof[0, j]] += x
+    return faces
+
+
+class ContinuousSystem:
+    """The same scene as a system of differential equations.
+
+    Args:
+        system: bodies and meshes; its state is where the integration starts, and follows it.
+        stiction_speed: v_s of the regularised friction [m/s].
+    """
+
+    def __init__(self, system: HydroelasticSystem, stiction_speed: float = 1e-4) -> None:
+        if system.static.limit_dof.size:
+            raise ConfigError("joint stops need the velocity-level mode: the continuous one has no force for them")
+        self.system = system
+        self.stiction_speed = stiction_speed
+        system.drop_angle(np.pi)  # a face dropped for its angle would be a jump of the force
+        self.model, self.data = system.model, system.data
+        self.evaluations = 0
+        """Calls of :meth:`rate`."""
+        self.faces = 0
+        """Faces at the last call of :meth:`rate`."""
+        meshes = [g.mesh for g in system.geometries]
+        self._hunt_crossley = np.array(
+            [getattr(meshes[a], "dissipation", 0.0) + getattr(meshes[b], "dissipation", 0.0) for a, b in system.static.pairs]
+        )
+        self._force = np.zeros(self.model.nv)
+        if np.any(self.model.jnt_type == mujoco.mjtJoint.mjJNT_BALL):
+            raise ConfigError("the continuous mode takes free, hinge and slide joints, no ball joints")
+
+    @property
+    def state(self) -> np.ndarray:
+        """(nq + nv,) positions and velocities now."""
+        return np.concatenate([self.data.qpos, self.data.qvel])
+
+    def place(self, y: np.ndarray) -> None:
+        """Bring the bodies into state ``y``; quaternions are made unit."""
+        nq = self.model.nq
+        self.data.qpos[:], self.data.qvel[:] = y[:nq], y[nq:]
+        mujoco.mj_normalizeQuat(self.model, self.data.qpos)
+        mujoco.mj_fwdPosition(self.model, self.data)
+        mujoco.mj_fwdVelocity(self.model, self.data)
+
+    def rate(self, t: float, y: np.ndarray) -> np.ndarray:
+        """ẏ (nq + nv,); a solver's right-hand side."""
+        model, data = self.model, self.data
+        self.evaluations += 1
+        self.place(y)
+        while True:
+            faces = _contact_force(self.system.bundle, self.stiction_speed, self._hunt_crossley, self._force)
+            if faces >= 0:
+                break
+            self.system.enlarge()
+        self.faces = faces
+        acceleration = np.empty((1, model.nv))
+        mujoco.mj_factorM(model, data)
+        mujoco.mj_solveM(model, data, acceleration, (self._force + data.qfrc_passive + data.qfrc_applied - data.qfrc_bias)[None])
+        return np.concatenate([self._position_rate(), acceleration[0]])
+
+    def jacobian(self, t: float, y: np.ndarray) -> np.ndarray:
+        """∂ẏ/∂y by differences of fixed width: scipy's own widen without end along coordinates that nothing depends on."""
+        base = self.rate(t, y)
+        columns = []
+        for i in range(y.size):
+            x = y.copy()
+            x[i] += 1e-7
+            columns.append((self.rate(t, x) - base) / (x[i] - y[i]))
+        return np.array(columns).T
+
+    def run(
+        self, seconds: float, *, method: str = "Radau", rtol: float = 1e-8, atol: float = 1e-10, max_step: float = 5e-3
+    ) -> Iterator[tuple[float, np.ndarray]]:
+        """Integrate with error control; yields time [s] and state after every accepted step.
+
+        Args:
+            seconds: from now.
+            method: one of :data:`METHODS`.
+            rtol, atol: of the local error.
+            max_step: bounds how far a body may travel before contact is looked for [s].
+
+        Raises:
+            ConfigError: an unknown method.
+            FloatingPointError: the method gave up.
+        """
+        if method not in METHODS:
+            raise ConfigError(f"unknown method '{method}'; known: {', '.join(METHODS)}")
+        start = self.data.time
+        options = {"jac": self.jacobian} if method in ("Radau", "BDF") else {}
+        solver = METHODS[method](self.rate, 0.0, self.state, seconds, rtol=rtol, atol=atol, max_step=max_step, first_step=1e-6, **options)
+        while solver.status == "running":
+            message = solver.step()
+            if solver.status == "failed":
+                raise FloatingPointError(f"{method} gave up at {start + solver.t:.4f} s: {message}")
+            self.place(solver.y)
+            self.data.time = start + solver.t
+            yield start + solver.t, solver.y
+        self.place(solver.y)
+
+    def run_fixed(self, seconds: float, dt: float, *, method: str = "rk4") -> Iterator[tuple[float, np.ndarray]]:
+        """The same in fixed steps of ``dt`` [s] with one of :data:`FIXED`."""
+        if method not in FIXED:
+            raise ConfigError(f"unknown method '{method}'; known: {', '.join(FIXED)}")
+        start, y, nq = self.data.time, self.state, self.model.nq
+        for k in range(round(seconds / dt)):
+            k1 = self.rate(0.0, y)
+            if method == "euler":
+                v = y[nq:] + dt * k1[nq:]
+                self.data.qvel[:] = v
+                y = np.concatenate([y[:nq] + dt * self._position_rate(), v])
+            elif method == "midpoint":
+                y = y + dt * self.rate(0.0, y + 0.5 * dt * k1)
+            else:
+                k2 = self.rate(0.0, y + 0.5 * dt * k1)
+                k3 = self.rate(0.0, y + 0.5 * dt * k2)
+                k4 = self.rate(0.0, y + dt * k3)
+                y = y + dt / 6.0 * (k1 + 2.0 * k2 + 2.0 * k3 + k4)
+            self.place(y)
+            self.data.time = start + (k + 1) * dt
+            yield self.data.time, y
+
+    def energy(self) -> float:
+        """Kinetic and gravitational energy at the state placed last [J]; the contacts' own is not in it."""
+        mujoco.mj_energyPos(self.model, self.data)
+        mujoco.mj_energyVel(self.model, self.data)
+        return float(self.data.energy.sum())
+
+    def _position_rate(self) -> np.ndarray:
+        """q̇ (nq,) = N(q) v."""
+        model, data = self.model, self.data
+        rate = np.empty(model.nq)
+        for j in range(model.njnt):
+            q, v = model.jnt_qposadr[j], model.jnt_dofadr[j]
+            if model.jnt_type[j] == mujoco.mjtJoint.mjJNT_FREE:
+                rate[q : q + 3] = data.qvel[v : v + 3]
+                quat = np.empty(4)
+                mujoco.mju_derivQuat(quat, data.qpos[q + 3 : q + 7], data.qvel[v + 3 : v + 6])
+                rate[q + 3 : q + 7] = quat
+            else:
+                rate[q] = data.qvel[v]
+        return rate

@@ -1,0 +1,467 @@
+"""The contact surface of two bodies: where their pressures are equal, or where a rigid surface lies in a compliant body.
+
+Flood fill. Two trees of boxes over the *boundary* triangles find pairs whose triangles may cross: the rim of every open patch of the
+surface passes through one. From such a pair the surface is followed: each edge of its polygon carries the face that cut it and so names
+the one pair behind it (``clip.py``). Patches without a rim, of a body wholly inside another, are found from the pressure's peaks (or from
+a vertex of each part of a rigid surface). Faces of zero area and faces dropped for their angle are passed through: patches would go
+missing otherwise.
+
+All work arrays live in :class:`~dexstack.engines.hydroelastic.workspace.Surface`, so that nothing is allocated during a query.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from dexstack.engines.hydroelastic.bvh import LANES, descend, triangles_apart
+from dexstack.engines.hydroelastic.clip import cut_all, slice_tet
+from dexstack.engines.hydroelastic.fields import CompliantMesh, RigidMesh, open_compliant, open_rigid
+from dexstack.engines.hydroelastic.interior import in_box, inside_surface, locate, peak_pair
+from dexstack.engines.hydroelastic.workspace import DEEP_A, FULL, PAIRS, ContactSurface, Surface, Workspace, open_surface, workspace
+
+__all__ = [
+    "ContactSurface",
+    "Surface",
+    "Workspace",
+    "exhaustive_kernel",
+    "exhaustive_kernel_rigid",
+    "query",
+    "surface_kernel",
+    "surface_kernel_rigid",
+    "workspace",
+]
+
+SNAP = 1e-13
+"""p_A − p_B below this fraction of the lesser of the two greatest pressures is zero."""
+ROUNDING = 4e-16
+"""… and below this fraction of what a pressure may change over a body: positions are no more exact than that."""
+NEAR = 1e-14
+"""Vertices of a polygon closer than this [m] are one."""
+
+
+def query(
+    a: CompliantMesh, b: CompliantMesh | RigidMesh, R_WA: np.ndarray, p_WA: np.ndarray, R_WB: np.ndarray, p_WB: np.ndarray, out: Workspace
+) -> ContactSurface:
+    """Contact surface of A and B at the given poses.
+
+    Args:
+        a, b: the bodies; A compliant.
+        R_WA, p_WA, R_WB, p_WB: (3, 3) rotations and (3,) positions of the bodies in world.
+        out: reused from query to query; grows where it is too small.
+    """
+    rigid = isinstance(b, RigidMesh)
+    kernel = _query_rigid if rigid else _query
+    n = kernel(a.handle, b.handle, R_WA, p_WA, R_WB, p_WB, out.handle)
+    while n == FULL:
+        out.grow()
+        n = kernel(a.handle, b.handle, R_WA, p_WA, R_WB, p_WB, out.handle)
+    return ContactSurface(out.arrays, n, rigid)
+
+
+@njit(cache=True, fastmath={"contract"})
+def _query(a, b, R_WA, p_WA, R_WB, p_WB, out):
+    return surface_kernel(open_compliant(a), open_compliant(b), R_WA, p_WA, R_WB, p_WB, open_surface(out))
+
+
+@njit(cache=True, fastmath={"contract"})
+def exhaustive_kernel(pa, pb, R_WA, p_WA, R_WB, p_WB, out):
+    """As :func:`surface_kernel`, by trying every pair of tets."""
+    return _kernel(pa, pb, R_WA, p_WA, R_WB, p_WB, out, True)
+
+
+@njit(cache=True, fastmath={"contract"})
+def exhaustive_kernel_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out):
+    """As :func:`surface_kernel_rigid`, by trying every tet with every triangle."""
+    return _kernel_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out, True)
+
+
+@njit(cache=True, fastmath={"contract"})
+def _query_rigid(a, b, R_WA, p_WA, R_WB, p_WB, out):
+    return surface_kernel_rigid(open_compliant(a), open_rigid(b), R_WA, p_WA, R_WB, p_WB, open_surface(out))
+
+
+@njit(cache=True, fastmath={"contract"}, forceinline=True)
+def _visit(queue, table, tail, first, second, width):
+    """Append a pair to the queue unless it was there; the new length, or FULL."""
+    key = np.int64(first) * np.int64(width) + np.int64(second)
+    mask = np.int64(len(table) - 1)
+    at = ((key * np.int64(0x9E3779B97F4A7C1)) >> np.int64(20)) & mask
+    while table[at] != -1:
+        if table[at] == key:
+            return tail
+        at = (at + 1) & mask
+    if tail >= len(queue):
+        return FULL
+    table[at] = key
+    queue[tail, 0] = first
+    queue[tail, 1] = second
+    return tail + 1
+
+
+@njit(cache=True, fastmath={"contract"}, forceinline=True)
+def _forget(queue, table, tail, width):
+    """Empty the table by the keys in the queue."""
+    mask = np.int64(len(table) - 1)
+    for i in range(tail):
+        key = np.int64(queue[i, 0]) * np.int64(width) + np.int64(queue[i, 1])
+        at = ((key * np.int64(0x9E3779B97F4A7C1)) >> np.int64(20)) & mask
+        while table[at] != -1:  # clears whole runs: their other members are in the queue too
+            table[at] = -1
+            at = (at + 1) & mask
+
+
+@njit(cache=True, fastmath={"contract"}, forceinline=True)
+def _next_rim(pa, pb, R, p, stack, top, queue, table, tail, width):
+    """Go on through the trees until a pair not seen before is found where boundary triangles cross.
+
+    Returns:
+        height of the stack, length of the queue or FULL.
+    """
+    before = tail
+    nodes_a, nodes_b = len(pa.lane), len(pb.lane)
+    while top > 0 and tail == before:
+        if top + LANES > len(stack):
+            return top, FULL
+        top -= 1
+        i, j = stack[top, 0], stack[top, 1]
+        if i < nodes_a or j < nodes_b:
+            top = descend(pa, pb, i, j, R, p, stack, top)
+        elif not triangles_apart(pa.corner, i - nodes_a, pb.corner, j - nodes_b, R, p):
+            tail = _visit(queue, table, tail, pa.triangle[i - nodes_a], pb.triangle[j - nodes_b], width)
+            if tail == FULL:
+                return top, FULL
+    return top, tail
+
+
+@njit(cache=True, fastmath={"contract"}, forceinline=True)
+def _emit(poly, n, n0, n1, n2, R_WA, p_WA, out, face, corners):
+    """Write polygon ``poly[:n]`` with unit normal (n0, n1, n2), both in A's frame, as face ``face`` with its corners from ``corners`` on.
+
+    Returns:
+        number of corners, 0 for a face without area, FULL when the pool is too small; then the centroid in A's frame.
+    """
+    if corners + n > len(out.vertex_W):
+        return FULL, 0.0, 0.0, 0.0
+    # corners that fall together are one
+    m = 0
+    for i in range(n):
+        j = m - 1
+        if m > 0:
+            a, b, c = poly[i, 0] - poly[j, 0], poly[i, 1] - poly[j, 1], poly[i, 2] - poly[j, 2]
+            if a * a + b * b + c * c < NEAR * NEAR:
+                continue
+        if m != i:
+            poly[m, 0], poly[m, 1], poly[m, 2] = poly[i, 0], poly[i, 1], poly[i, 2]
+        m += 1
+    if m > 1:
+        a, b, c = poly[m - 1, 0] - poly[0, 0], poly[m - 1, 1] - poly[0, 1], poly[m - 1, 2] - poly[0, 2]
+        if a * a + b * b + c * c < NEAR * NEAR:
+            m -= 1
+    if m < 3:
+        return 0, 0.0, 0.0, 0.0
+    x, y, z = poly[0, 0], poly[0, 1], poly[0, 2]
+    a0, a1, a2 = poly[1, 0] - x, poly[1, 1] - y, poly[1, 2] - z
+    area = c0 = c1 = c2 = 0.0
+    for i in range(2, m):
+        b0, b1, b2 = poly[i, 0] - x, poly[i, 1] - y, poly[i, 2] - z
+        s = (a1 * b2 - a2 * b1) * n0 + (a2 * b0 - a0 * b2) * n1 + (a0 * b1 - a1 * b0) * n2
+        area += s
+        c0 += s * (a0 + b0)
+        c1 += s * (a1 + b1)
+        c2 += s * (a2 + b2)
+        a0, a1, a2 = b0, b1, b2
+    if not area > 0.0:
+        return 0, 0.0, 0.0, 0.0
+    c0, c1, c2 = x + c0 / (3.0 * area), y + c1 / (3.0 * area), z + c2 / (3.0 * area)
+    out.area[face] = 0.5 * area
+    for j in range(3):
+        r0, r1, r2, o = R_WA[j, 0], R_WA[j, 1], R_WA[j, 2], p_WA[j]
+        out.nhat_W[face, j] = r0 * n0 + r1 * n1 + r2 * n2
+        out.centroid_W[face, j] = r0 * c0 + r1 * c1 + r2 * c2 + o
+        for i in range(m):
+            out.vertex_W[corners + i, j] = r0 * poly[i, 0] + r1 * poly[i, 1] + r2 * poly[i, 2] + o
+    out.start[face + 1] = corners + m
+    return m, c0, c1, c2
+
+
+@njit(cache=True, fastmath={"contract"}, forceinline=True)
+def _relative(R_WA, p_WA, R_WB, p_WB, frame):
+    """Pose of B in A."""
+    R, p = frame[:3], frame[3]
+    d0, d1, d2 = p_WB[0] - p_WA[0], p_WB[1] - p_WA[1], p_WB[2] - p_WA[2]
+    for i in range(3):
+        p[i] = R_WA[0, i] * d0 + R_WA[1, i] * d1 + R_WA[2, i] * d2
+        for j in range(3):
+            R[i, j] = R_WA[0, i] * R_WB[0, j] + R_WA[1, i] * R_WB[1, j] + R_WA[2, i] * R_WB[2, j]
+    return R, p
+
+
+@njit(cache=True, fastmath={"contract"})
+def surface_kernel(pa, pb, R_WA, p_WA, R_WB, p_WB, out):
+    """Equal-pressure surface of two compliant bodies.
+
+    Args:
+        pa, pb: ``CompliantMesh.packed``.
+        out: workspace, filled.
+
+    Returns:
+        number of faces, or FULL.
+    """
+    return _kernel(pa, pb, R_WA, p_WA, R_WB, p_WB, out, False)
+
+
+@njit(cache=True, fastmath={"contract"}, forceinline=True)
+def _kernel(pa, pb, R_WA, p_WA, R_WB, p_WB, out, exhaustive):
+    R, p = _relative(R_WA, p_WA, R_WB, p_WB, out.frame)
+    status = out.status
+    status[:] = 0
+    out.start[0] = 0
+    queue, table, stack, poly, label = out.queue, out.table, out.stack, out.poly, out.label
+    cos_drop = out.cos_drop[0]
+    width = len(pb.tet)
+    snap = SNAP * min(pa.scale[0], pb.scale[0]) + ROUNDING * max(pa.scale[1], pb.scale[1])
+    faces = corners = head = tail = 0
+    stack[0, 0] = stack[0, 1] = 0
+    top = 1
+    peaks = len(pa.peak) + len(pb.peak)
+    peak = 0
+    result = pair = 0
+    while result >= 0:
+        if exhaustive:
+            # every pair there is, to check the flood against
+            if pair == len(pa.tet) * width:
+                break
+            queue[0, 0], queue[0, 1] = pair // width, pair % width
+            head = 0
+            pair += 1
+        elif head == tail:
+            # the next pair to start from: first where boundary triangles cross
+            if top > 0:
+                top, tail = _next_rim(pa, pb, R, p, stack, top, queue, table, tail, width)
+                if tail == FULL:
+                    result = FULL
+                continue
+            # then where a pressure peak lies inside the other body
+            if peak < peaks:
+                ta, tb = peak_pair(pa, pb, R, p, peak, out)
+                peak += 1
+                if ta >= 0:
+                    tail = _visit(queue, table, tail, ta, tb, width)
+                    if tail == FULL:
+                        result = FULL
+                continue
+            break
+        ta, tb = queue[head, 0], queue[head, 1]
+        head += 1
+        # p_A − p_B = n·x + c in A's frame; h is ∇p_A in B's
+        a0, a1, a2 = pa.tet[ta, 16], pa.tet[ta, 17], pa.tet[ta, 18]
+        b0, b1, b2 = pb.tet[tb, 16], pb.tet[tb, 17], pb.tet[tb, 18]
+        g0 = R[0, 0] * b0 + R[0, 1] * b1 + R[0, 2] * b2
+        g1 = R[1, 0] * b0 + R[1, 1] * b1 + R[1, 2] * b2
+        g2 = R[2, 0] * b0 + R[2, 1] * b1 + R[2, 2] * b2
+        c = pb.tet[tb, 19] - (g0 * p[0] + g1 * p[1] + g2 * p[2])
+        mask = 0
+        for k in range(4):
+            v = pa.tet_int[ta, k]
+            f = pa.vertex[v, 3] - (g0 * pa.vertex[v, 0] + g1 * pa.vertex[v, 1] + g2 * pa.vertex[v, 2] + c)
+            if abs(f) <= snap:
+                f = 0.0
+            elif f > 0.0:
+                mask |= 1 << k
+            poly[12 + k, 7] = f
+        if mask == 0 or mask == 15:
+            continue
+        status[PAIRS] += 1
+        # the plane in A's tet
+        n = slice_tet(poly, label, mask, pa, ta, R, p, pb.tet, tb)
+        n, on_face = cut_all(poly, label, n)
+        if n == 0:
+            continue
+        if on_face:  # the polygon lies in a face of B's tet: it belongs to the tet where p_A > p_B
+            h0 = R[0, 0] * a0 + R[1, 0] * a1 + R[2, 0] * a2
+            h1 = R[0, 1] * a0 + R[1, 1] * a1 + R[2, 1] * a2
+            h2 = R[0, 2] * a0 + R[1, 2] * a1 + R[2, 2] * a2
+            c = pa.tet[ta, 19] + (a0 * p[0] + a1 * p[1] + a2 * p[2])
+            above = 0
+            for k in range(4):
+                v = pb.tet_int[tb, k]
+                f = h0 * pb.vertex[v, 0] + h1 * pb.vertex[v, 1] + h2 * pb.vertex[v, 2] + c - pb.vertex[v, 3]
+                if f > snap:
+                    above += 1
+            if above == 0 or above == 4:
+                continue
+        for m in range(0 if exhaustive else n):
+            k = label[m]
+            na = pa.tet_int[ta, 4 + k] if k < 4 else ta
+            nb = pb.tet_int[tb, k] if k >= 4 else tb
+            if na >= 0 and nb >= 0:
+                tail = _visit(queue, table, tail, na, nb, width)
+                if tail == FULL:
+                    result = FULL
+                    break
+        if result == FULL:
+            break
+        n0, n1, n2 = a0 - g0, a1 - g1, a2 - g2
+        length = math.sqrt(n0 * n0 + n1 * n1 + n2 * n2)
+        n0, n1, n2 = n0 / length, n1 / length, n2 / length
+        da = n0 * a0 + n1 * a1 + n2 * a2
+        db = n0 * g0 + n1 * g1 + n2 * g2
+        if da <= cos_drop * math.sqrt(a0 * a0 + a1 * a1 + a2 * a2) or -db <= cos_drop * math.sqrt(g0 * g0 + g1 * g1 + g2 * g2):
+            continue
+        if faces >= len(out.area):
+            result = FULL
+            break
+        m, x, y, z = _emit(poly, n, n0, n1, n2, R_WA, p_WA, out, faces, corners)
+        if m <= 0:
+            result = min(m, 0)
+            continue
+        out.pressure[faces] = a0 * x + a1 * y + a2 * z + pa.tet[ta, 19]
+        out.grad_a[faces] = da
+        s0, s1, s2 = a0 - da * n0, a1 - da * n1, a2 - da * n2
+        for k in range(3):
+            out.slope_W[faces, k] = R_WA[k, 0] * s0 + R_WA[k, 1] * s1 + R_WA[k, 2] * s2
+        out.grad_b[faces] = db
+        out.tet_a[faces] = ta
+        out.elem_b[faces] = tb
+        corners += m
+        faces += 1
+    if result < 0:
+        table[:] = -1
+        return FULL
+    _forget(queue, table, tail, width)
+    return faces
+
+
+@njit(cache=True, fastmath={"contract"})
+def surface_kernel_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out):
+    """The part of a rigid surface B that lies in a compliant body A, cut by A's tets.
+
+    Args:
+        pa: ``CompliantMesh.packed``.
+        pb: ``RigidMesh.packed``.
+        out: workspace, filled.
+
+    Returns:
+        number of faces, or FULL.
+    """
+    return _kernel_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out, False)
+
+
+@njit(cache=True, fastmath={"contract"}, forceinline=True)
+def _kernel_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out, exhaustive):
+    R, p = _relative(R_WA, p_WA, R_WB, p_WB, out.frame)
+    status = out.status
+    status[:] = 0
+    out.start[0] = 0
+    queue, table, stack, poly, label = out.queue, out.table, out.stack, out.poly, out.label
+    cos_drop = out.cos_drop[0]
+    width = len(pb.tri_int)
+    faces = corners = head = tail = 0
+    stack[0, 0] = stack[0, 1] = 0
+    top = 1
+    seed = 0
+    result = pair = 0
+    while result >= 0:
+        if exhaustive:
+            # every pair there is, to check the flood against
+            if pair == len(pa.tet) * width:
+                break
+            queue[0, 0], queue[0, 1] = pair // width, pair % width
+            head = 0
+            pair += 1
+        elif head == tail:
+            # the next pair to start from: first where boundary triangles cross
+            if top > 0:
+                top, tail = _next_rim(pa, pb, R, p, stack, top, queue, table, tail, width)
+                if tail == FULL:
+                    result = FULL
+                continue
+            # then from one corner of every part of B that lies inside A
+            if seed < len(pb.seed):
+                tb = pb.seed[seed]
+                seed += 1
+                v = pb.tri_int[tb, 0]
+                y0, y1, y2 = pb.vertex[v, 0], pb.vertex[v, 1], pb.vertex[v, 2]
+                x = R[0, 0] * y0 + R[0, 1] * y1 + R[0, 2] * y2 + p[0]
+                y = R[1, 0] * y0 + R[1, 1] * y1 + R[1, 2] * y2 + p[1]
+                z = R[2, 0] * y0 + R[2, 1] * y1 + R[2, 2] * y2 + p[2]
+                if in_box(pa.box, x, y, z):
+                    ta = locate(pa, x, y, z, 0)
+                    if ta >= 0:
+                        tail = _visit(queue, table, tail, ta, tb, width)
+                        if tail == FULL:
+                            result = FULL
+                continue
+            break
+        ta, tb = queue[head, 0], queue[head, 1]
+        head += 1
+        status[PAIRS] += 1
+        # distances of the tet's corners from the triangle's plane; below it p_A counts as the lesser
+        b0, b1, b2 = pb.tri[tb, 16], pb.tri[tb, 17], pb.tri[tb, 18]
+        n0 = R[0, 0] * b0 + R[0, 1] * b1 + R[0, 2] * b2
+        n1 = R[1, 0] * b0 + R[1, 1] * b1 + R[1, 2] * b2
+        n2 = R[2, 0] * b0 + R[2, 1] * b1 + R[2, 2] * b2
+        c = pb.tri[tb, 19] - (n0 * p[0] + n1 * p[1] + n2 * p[2])
+        mask = 0
+        for k in range(4):
+            v = pa.tet_int[ta, k]
+            f = n0 * pa.vertex[v, 0] + n1 * pa.vertex[v, 1] + n2 * pa.vertex[v, 2] + c
+            if abs(f) <= NEAR:
+                f = 0.0
+            elif f > 0.0:
+                mask |= 1 << k
+            poly[12 + k, 7] = f
+        if mask == 0 or mask == 15:
+            continue
+        n = slice_tet(poly, label, mask, pa, ta, R, p, pb.tri, tb)
+        n, _ = cut_all(poly, label, n)
+        if n == 0:
+            continue
+        for m in range(0 if exhaustive else n):
+            k = label[m]
+            na = pa.tet_int[ta, 4 + k] if k < 4 else ta
+            nb = pb.tri_int[tb, k - 1] if k >= 4 else tb
+            if na >= 0 and nb >= 0:
+                tail = _visit(queue, table, tail, na, nb, width)
+                if tail == FULL:
+                    result = FULL
+                    break
+        if result == FULL:
+            break
+        a0, a1, a2 = pa.tet[ta, 16], pa.tet[ta, 17], pa.tet[ta, 18]
+        da = n0 * a0 + n1 * a1 + n2 * a2
+        if da <= cos_drop * math.sqrt(a0 * a0 + a1 * a1 + a2 * a2):
+            continue
+        if faces >= len(out.area):
+            result = FULL
+            break
+        m, x, y, z = _emit(poly, n, n0, n1, n2, R_WA, p_WA, out, faces, corners)
+        if m <= 0:
+            result = min(m, 0)
+            continue
+        out.pressure[faces] = a0 * x + a1 * y + a2 * z + pa.tet[ta, 19]
+        out.grad_a[faces] = da
+        s0, s1, s2 = a0 - da * n0, a1 - da * n1, a2 - da * n2
+        for k in range(3):
+            out.slope_W[faces, k] = R_WA[k, 0] * s0 + R_WA[k, 1] * s1 + R_WA[k, 2] * s2
+        out.grad_b[faces] = 0.0
+        out.tet_a[faces] = ta
+        out.elem_b[faces] = tb
+        corners += m
+        faces += 1
+    if result < 0:
+        table[:] = -1
+        return FULL
+    _forget(queue, table, tail, width)
+    for i in range(len(pa.peak)):
+        v = pa.peak[i, 0]
+        x, y, z = pa.vertex[v, 0] - p[0], pa.vertex[v, 1] - p[1], pa.vertex[v, 2] - p[2]
+        y0 = R[0, 0] * x + R[1, 0] * y + R[2, 0] * z
+        y1 = R[0, 1] * x + R[1, 1] * y + R[2, 1] * z
+        y2 = R[0, 2] * x + R[1, 2] * y + R[2, 2] * z
+        if in_box(pb.box, y0, y1, y2) and inside_surface(pb, y0, y1, y2):
+            status[DEEP_A] += 1
+    return faces

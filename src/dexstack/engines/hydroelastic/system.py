@@ -1,0 +1,277 @@
+"""Bodies with pressure fields: a MuJoCo model for joints, masses and gravity, meshes for contact, and the arrays the kernels read.
+
+MuJoCo's own contacts and constraints are switched off; of its step only poses, mass matrix and bias forces are used.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import mujoco
+import numba
+import numpy as np
+
+from dexstack.engines.hydroelastic.convex import LAGGED, MAX_PAIR_DOFS, SolveStatus, make_problem, make_workspace
+from dexstack.engines.hydroelastic.discrete import (
+    TOO_MANY_PAIRS,
+    Bundle,
+    State,
+    Static,
+    make_contacts,
+    velocity_step,
+)
+from dexstack.engines.hydroelastic.fields import CompliantMesh, RigidMesh
+from dexstack.engines.hydroelastic.shapes import half_space
+from dexstack.engines.hydroelastic.workspace import DROP_ANGLE, workspace
+from dexstack.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """One mesh on one body."""
+
+    name: str
+    body: str
+    """Name of a body of the MuJoCo model; ``"world"`` is the ground."""
+    mesh: CompliantMesh | RigidMesh
+    """Vertices in the body's frame."""
+    friction: float
+    """Between two surfaces the larger counts."""
+    relaxation_time: float = 0.0
+    """τ of the velocity-level dissipation [s]; between two bodies the sum counts."""
+
+
+class Wrench(NamedTuple):
+    """What one geometry does to another."""
+
+    a: str
+    b: str
+    point_W: np.ndarray
+    """(3,) [m]"""
+    force_W: np.ndarray
+    """(3,) on b [N]"""
+    moment_W: np.ndarray
+    """(3,) on b, about ``point_W`` [N m]"""
+
+
+def moved(mesh: CompliantMesh | RigidMesh, R_BG: np.ndarray, p_BG: np.ndarray) -> CompliantMesh | RigidMesh:
+    """A mesh given in frame G, in frame B."""
+    vertices_B = mesh.vertices_B @ np.asarray(R_BG).T + p_BG
+    return dataclasses.replace(mesh, vertices_B=vertices_B)
+
+
+def contactless(spec: mujoco.MjSpec) -> mujoco.MjModel:
+    """Compile a spec with MuJoCo's contacts and constraints off.
+
+    Raises:
+        ConfigError: the spec holds something that only MuJoCo's constraint solver could do.
+    """
+    flags = spec.option.disableflags
+    spec.option.disableflags = flags | mujoco.mjtDisableBit.mjDSBL_CONTACT | mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
+    model = spec.compile()
+    spec.option.disableflags = flags
+    if model.neq or model.ntendon or np.any(model.dof_frictionloss) or np.any(model.jnt_limited & (model.jnt_type < 2)):
+        raise ConfigError(
+            "the hydroelastic engine takes joints with stops and damping, but no equality, tendon, dry joint friction or ball limit"
+        )
+    return model
+
+
+class HydroelasticSystem:
+    """A scene that advances in velocity-level steps of ``model.opt.timestep``.
+
+    Args:
+        model: from :func:`contactless`.
+        geometries: what may touch what: any two that are not on one body, on bodies welded together, on parent and child, on a pair the
+            model excludes, both fixed to the world, or both rigid.
+        scheme: :data:`~dexstack.engines.hydroelastic.convex.LAGGED` or ``SAP``.
+
+    Raises:
+        ConfigError: an unknown body, or a kinematic chain too long for the kernels.
+    """
+
+    def __init__(self, model: mujoco.MjModel, geometries: Sequence[Geometry], scheme: int = LAGGED) -> None:
+        self.model = model
+        self.data = mujoco.MjData(model)
+        self.geometries = tuple(geometries)
+        self.scheme = scheme
+        self.status = SolveStatus.SOLVED
+        """How the last step's solve ended."""
+        self.unsolved = 0
+        """Steps since the last :meth:`forget` whose solve did not reach the tolerance."""
+        self.worst_residual = 0.0
+        """Largest relative optimality residual since the last :meth:`forget`."""
+        self.static = _static(model, self.geometries)
+        soft = [g.mesh.packed for g in self.geometries if isinstance(g.mesh, CompliantMesh)]
+        self._soft = numba.typed.List(soft or [half_space(1.0, depth=1.0).packed])  # the unused one gives an empty list its type
+        hard = [g.mesh.packed for g in self.geometries if isinstance(g.mesh, RigidMesh)]
+        self._hard = numba.typed.List(hard or [_nothing_rigid()])
+        d = self.data
+        self._state = State(
+            d.qpos, d.qvel, d.xpos, d.xmat, d.cdof, d.subtree_com, d.M, d.qfrc_bias, d.qfrc_passive, d.qfrc_applied
+        )  # fmt: skip
+        self._drop_angle = DROP_ANGLE
+        self._room(16, 512)
+        mujoco.mj_kinematics(model, d)
+
+    @property
+    def time(self) -> float:
+        """Simulated time [s]."""
+        return self.data.time
+
+    @property
+    def faces(self) -> int:
+        """Polygons that carried contact in the last step."""
+        return int(self.problem.counts[1])
+
+    @property
+    def iterations(self) -> int:
+        """Newton iterations of the last step's solve."""
+        return int(self.workspace.info[0])
+
+    def forget(self) -> None:
+        """Start the counts of solves again."""
+        self.unsolved, self.worst_residual, self.status = 0, 0.0, SolveStatus.SOLVED
+
+    def step(self) -> SolveStatus:
+        """Advance by one time step under gravity and ``data.qfrc_applied``.
+
+        With :data:`~dexstack.engines.hydroelastic.convex.SolveStatus.NOT_FINITE` nothing has moved.
+        """
+        model, data = self.model, self.data
+        mujoco.mj_fwdPosition(model, data)
+        mujoco.mj_fwdVelocity(model, data)
+        dt = model.opt.timestep
+        while True:
+            status = velocity_step(self.bundle, self.scheme, dt)
+            if status >= 0:
+                break
+            self.enlarge(pairs=status == TOO_MANY_PAIRS)
+        self.status = SolveStatus(status)
+        self.worst_residual = max(self.worst_residual, self.workspace.info[2])
+        if status != SolveStatus.SOLVED:
+            self.unsolved += 1
+        if status != SolveStatus.NOT_FINITE:
+            mujoco.mj_integratePos(model, data.qpos, data.qvel, dt)
+            data.time += dt
+        return self.status
+
+    def wrenches(self) -> list[Wrench]:
+        """Mean contact wrenches over the last step, at the poses it began with."""
+        result = []
+        for k in range(self.problem.counts[0]):
+            a, b = self.static.pairs[self.contacts.pair[k]]
+            impulse = self.problem.impulse[k] / self.model.opt.timestep
+            result.append(
+                Wrench(
+                    self.geometries[a].name,
+                    self.geometries[b].name,
+                    self.contacts.point_W[k].copy(),
+                    impulse[:3].copy(),
+                    impulse[3:].copy(),
+                )
+            )
+        return result
+
+    def enlarge(self, *, pairs: bool = False) -> None:
+        """Twice the room for faces, or for pairs that touch."""
+        p, f = self.problem.pair_ndof.size, len(self.problem.faces)
+        self._room(2 * p if pairs else p, f if pairs else 2 * f)
+
+    def drop_angle(self, angle: float) -> None:
+        """Leave out faces whose normal turns further than this from a pressure gradient [rad]; π: none."""
+        self._drop_angle = angle
+        self._room(self.problem.pair_ndof.size, len(self.problem.faces))
+
+    def _room(self, pairs: int, faces: int) -> None:
+        """Arrays for so many pairs and faces."""
+        nv, limits = self.model.nv, 2 * self.static.limit_dof.size
+        self.problem = make_problem(nv, pairs, faces, limits)
+        self.workspace = make_workspace(nv, pairs)
+        self.contacts = make_contacts(pairs, faces)
+        self.surface = workspace(faces, self._drop_angle)
+        self.bundle = numba.typed.List(
+            [Bundle(self.static, self._state, self._soft, self._hard, self.surface, self.problem, self.workspace, self.contacts)]
+        )
+
+
+def _nothing_rigid() -> NamedTuple:
+    """Gives the empty list of rigid meshes its type."""
+    triangle = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0]])
+    return RigidMesh("unused", triangle, np.array([[0, 1, 2]])).packed
+
+
+def _static(model: mujoco.MjModel, geometries: Sequence[Geometry]) -> Static:
+    names = {model.body(b).name: b for b in range(model.nbody)}
+    for g in geometries:
+        if g.body not in names:
+            raise ConfigError(f"geometry '{g.name}' sits on body '{g.body}', which the model does not have")
+        if not (np.isfinite(g.friction) and g.friction >= 0.0 and np.isfinite(g.relaxation_time) and g.relaxation_time >= 0.0):
+            raise ConfigError(f"friction and relaxation time of geometry '{g.name}' must be finite and not negative")
+    body = np.array([names[g.body] for g in geometries], np.int64).reshape(-1)
+    rigid = np.array([isinstance(g.mesh, RigidMesh) for g in geometries], np.int64).reshape(-1)
+    index = np.where(rigid == 1, np.cumsum(rigid), np.cumsum(1 - rigid)) - 1
+    pairs = [
+        (j, i) if rigid[i] else (i, j)
+        for j in range(len(geometries))
+        for i in range(j)
+        if not (rigid[i] and rigid[j]) and _may_touch(model, body[i], body[j])
+    ]
+    chains = [_chain(model, b) for b in range(model.nbody)]
+    longest = max(map(len, chains), default=0)
+    if longest > MAX_PAIR_DOFS // 2:
+        raise ConfigError(f"a body hangs on {longest} joint velocities; the hydroelastic engine takes {MAX_PAIR_DOFS // 2}")
+    chain = np.zeros((model.nbody, MAX_PAIR_DOFS // 2), np.int64)
+    for b, dofs in enumerate(chains):
+        chain[b, : len(dofs)] = dofs
+    limited = np.flatnonzero(model.jnt_limited)
+    return Static(
+        geom_body=body,
+        geom_rigid=rigid,
+        geom_index=index.astype(np.int64),
+        geom_box=np.array([_box(g.mesh.vertices_B) for g in geometries]).reshape(-1, 7),
+        pairs=np.array(pairs, np.int64).reshape(-1, 2),
+        pair_friction=np.array([max(geometries[i].friction, geometries[j].friction) for i, j in pairs]),
+        pair_relaxation=np.array([geometries[i].relaxation_time + geometries[j].relaxation_time for i, j in pairs]),
+        chain=chain,
+        chain_length=np.array([len(c) for c in chains], np.int64),
+        body_root=model.body_rootid.astype(np.int64),
+        M_rownnz=model.M_rownnz.astype(np.int64),
+        M_rowadr=model.M_rowadr.astype(np.int64),
+        M_colind=model.M_colind.astype(np.int64),
+        damping=np.array(model.dof_damping).reshape(-1),
+        limit_dof=model.jnt_dofadr[limited].astype(np.int64),
+        limit_qpos=model.jnt_qposadr[limited].astype(np.int64),
+        limit_range=np.array(model.jnt_range[limited]).reshape(-1, 2),
+    )
+
+
+def _box(vertices: np.ndarray) -> np.ndarray:
+    low, high = vertices.min(axis=0), vertices.max(axis=0)
+    centre = 0.5 * (low + high)
+    return np.concatenate([centre, 0.5 * (high - low), [np.linalg.norm(vertices - centre, axis=1).max()]])
+
+
+def _chain(model: mujoco.MjModel, body: int) -> list[int]:
+    """Velocities that move a body, ascending."""
+    dofs: list[int] = []
+    while body:
+        first = model.body_dofadr[body]
+        dofs += range(first, first + model.body_dofnum[body])
+        body = model.body_parentid[body]
+    return sorted(int(d) for d in dofs)
+
+
+def _may_touch(model: mujoco.MjModel, a: int, b: int) -> bool:
+    """MuJoCo's own rules of which bodies collide."""
+    a, b = min(a, b), max(a, b)
+    wa, wb = model.body_weldid[a], model.body_weldid[b]
+    parents = model.body_weldid[model.body_parentid[wa]], model.body_weldid[model.body_parentid[wb]]
+    return (
+        wa != wb
+        and not (wa and wb and (wa == parents[1] or wb == parents[0]))
+        and (int(a) << 16) + int(b) not in set(model.exclude_signature.tolist())
+    )

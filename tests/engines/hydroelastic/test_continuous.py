@@ -1,0 +1,65 @@
+"""The continuous mode: conserved energy, a conservative force, order of the fixed-step methods."""
+
+import numpy as np
+import pytest
+from scipy.spatial.transform import Rotation
+
+from dexstack.demo.hydroelastic import energy_between_bounces
+from dexstack.engines.hydroelastic import scenes
+from dexstack.engines.hydroelastic.continuous import ContinuousSystem
+from dexstack.errors import ConfigError
+
+
+@pytest.mark.slow
+def test_bounces_keep_their_energy():
+    rows = energy_between_bounces(scenes.ball(height=0.01), 5, method="DOP853")
+    assert len(rows) == 6
+    np.testing.assert_allclose(rows[:, 1], rows[0, 1], rtol=1e-4)
+
+
+def test_the_force_on_a_tumbling_dumbbell_is_conservative():
+    """How the vertical force changes with a turn is how the moment changes with height: both are ∂²U/∂z∂θ."""
+    motion = ContinuousSystem(scenes.ball())
+    rng = np.random.default_rng(1)
+
+    def wrench(z: float, R: Rotation) -> np.ndarray:
+        motion.place(np.array([0.02, 0.01, z, *R.as_quat(scalar_first=True), 0, 0, 0, 0, 0, 0]))
+        acceleration = motion.rate(0.0, motion.state)[7:]
+        assert motion.faces > 0
+        moment_B = 0.4 * scenes.BALL_MASS * scenes.BALL_RADIUS**2 * acceleration[3:]
+        return np.concatenate([scenes.BALL_MASS * acceleration[:3], R.as_matrix() @ moment_B])
+
+    h = 1e-6
+    for _ in range(30):
+        z, R = scenes.BALL_RADIUS - rng.uniform(0.004, 0.008), Rotation.random(random_state=rng)
+        for axis in range(2):
+            turn = np.zeros(3)
+            turn[axis] = h
+            dF = (wrench(z, Rotation.from_rotvec(turn) * R)[2] - wrench(z, Rotation.from_rotvec(-turn) * R)[2]) / (2 * h)
+            dM = (wrench(z + h, R)[3 + axis] - wrench(z - h, R)[3 + axis]) / (2 * h)
+            assert dF == pytest.approx(dM, rel=1e-3, abs=1e-2)
+
+
+@pytest.mark.parametrize(("method", "order"), [("euler", 1), ("midpoint", 2), ("rk4", 4)])
+def test_fixed_steps_have_their_order(method, order):
+    """A free flight with spin about all axes: smooth, and not integrated exactly."""
+
+    def end(dt: float) -> np.ndarray:
+        motion = ContinuousSystem(scenes.dumbbell(height=0.5))
+        motion.data.qvel[:] = 0.3, 0, 0, 6, 4, 5
+        for _, y in motion.run_fixed(0.1, dt, method=method):
+            last = y
+        return last[3:]
+
+    exact = end(2.5e-4) if method == "rk4" else end(2e-5) if method == "midpoint" else end(1e-5)
+    steps = np.array([1e-2, 5e-3] if method == "rk4" else [2e-3, 1e-3])
+    errors = [np.linalg.norm(end(dt) - exact) for dt in steps]
+    assert np.log2(errors[0] / errors[1]) == pytest.approx(order, abs=0.35)
+
+
+def test_unknown_methods_and_joint_stops_are_refused():
+    motion = ContinuousSystem(scenes.ball())
+    with pytest.raises(ConfigError, match="unknown method 'heun'"):
+        next(motion.run(1.0, method="heun"))
+    with pytest.raises(ConfigError, match="unknown method 'heun'"):
+        next(motion.run_fixed(1.0, 1e-3, method="heun"))
