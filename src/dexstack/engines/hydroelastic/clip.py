@@ -1,0 +1,142 @@
+"""Polygons of one pair of elements: the equal-pressure plane in two tets, and a rigid triangle in one tet.
+
+A polygon lives in the first rows of a scratch array, one vertex a row: x, y, z in A's frame, then four barycentric coordinates in the
+tet that clips it, so that cutting with a face costs no more than interpolating a row. ``label[i]`` names what lies behind the edge from
+vertex i to vertex i + 1: 0…3 a face of A's tet, 4…7 a face of B's tet or, for a rigid triangle, one of its edges.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+ROWS = 16
+"""Rows of a scratch array; a polygon has at most eight vertices."""
+COLUMNS = 8
+TOLERANCE = 1e-14
+"""Barycentric coordinates above minus this are inside: a vertex on a face belongs to both sides."""
+
+
+def _slice_table() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """For every set of vertices with f > 0 (bit i for vertex i): number of corners, the tet edge each lies on, labels.
+
+    Corners run counter-clockwise about ∇f for a positively oriented tet.
+    """
+    corner = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]])
+    count, edges, labels = np.zeros(16, np.int64), np.zeros((16, 4, 2), np.int64), np.zeros((16, 4), np.int64)
+    for mask in range(1, 15):
+        up = [i for i in range(4) if mask >> i & 1]
+        down = [i for i in range(4) if not mask >> i & 1]
+        if len(up) == 2:
+            ring = [(up[0], down[0]), (up[0], down[1]), (up[1], down[1]), (up[1], down[0])]
+        else:
+            ring = [(u, d) for u in up for d in down]
+        middle = [corner[[u, d]].mean(axis=0) for u, d in ring]
+        about = np.cross(middle[1] - middle[0], middle[2] - middle[1])
+        if about @ (corner[up].mean(axis=0) - corner[down].mean(axis=0)) < 0:
+            ring.reverse()
+        count[mask] = len(ring)
+        for i, edge in enumerate(ring):
+            edges[mask, i] = edge
+            (labels[mask, i],) = {0, 1, 2, 3} - set(edge) - set(ring[(i + 1) % len(ring)])
+    return count, edges, labels
+
+
+SLICE_COUNT, SLICE_EDGE, SLICE_LABEL = _slice_table()
+
+
+@njit(cache=True, forceinline=True)
+def cut(poly, label, n, k, face):
+    """Cut a convex polygon in place with barycentric coordinate ``k`` ≥ 0; the new edge gets the label ``face``.
+
+    Returns:
+        number of vertices left.
+    """
+    column = 3 + k
+    first = -1  # last vertex inside before the run of vertices outside
+    last = -1  # first vertex inside after it
+    outside = 0
+    before = poly[n - 1, column] >= -TOLERANCE
+    for i in range(n):
+        now = poly[i, column] >= -TOLERANCE
+        if not now:
+            outside += 1
+            if before:
+                first = i - 1 if i > 0 else n - 1
+        elif not before:
+            last = i
+        before = now
+    if outside == 0:
+        return n
+    if outside == n:
+        return 0
+    # corners where the edges first → first + 1 and last − 1 → last cross the face
+    after = first + 1 if first + 1 < n else 0
+    prior = last - 1 if last > 0 else n - 1
+    b = max(poly[first, column], 0.0)
+    t = b / (b - poly[after, column])
+    s0 = poly[first, 0] + t * (poly[after, 0] - poly[first, 0])
+    s1 = poly[first, 1] + t * (poly[after, 1] - poly[first, 1])
+    s2 = poly[first, 2] + t * (poly[after, 2] - poly[first, 2])
+    s3 = poly[first, 3] + t * (poly[after, 3] - poly[first, 3])
+    s4 = poly[first, 4] + t * (poly[after, 4] - poly[first, 4])
+    s5 = poly[first, 5] + t * (poly[after, 5] - poly[first, 5])
+    s6 = poly[first, 6] + t * (poly[after, 6] - poly[first, 6])
+    b = max(poly[last, column], 0.0)
+    t = b / (b - poly[prior, column])
+    e0 = poly[last, 0] + t * (poly[prior, 0] - poly[last, 0])
+    e1 = poly[last, 1] + t * (poly[prior, 1] - poly[last, 1])
+    e2 = poly[last, 2] + t * (poly[prior, 2] - poly[last, 2])
+    e3 = poly[last, 3] + t * (poly[prior, 3] - poly[last, 3])
+    e4 = poly[last, 4] + t * (poly[prior, 4] - poly[last, 4])
+    e5 = poly[last, 5] + t * (poly[prior, 5] - poly[last, 5])
+    e6 = poly[last, 6] + t * (poly[prior, 6] - poly[last, 6])
+    entering = label[prior]
+    # the vertices inside stay in their order: last … first, wrapping round the end or not
+    m = n - outside
+    if last > first:  # the run outside lies between: keep 0…first, then the two corners, then last…n−1
+        shift = first + 3 - last
+        if shift > 0:  # only one vertex is outside
+            for i in range(n - 1, last - 1, -1):
+                for j in range(7):
+                    poly[i + shift, j] = poly[i, j]
+                label[i + shift] = label[i]
+        elif shift < 0:
+            for i in range(last, n):
+                for j in range(7):
+                    poly[i + shift, j] = poly[i, j]
+                label[i + shift] = label[i]
+        at = first + 1
+    else:  # the run outside wraps round the end: keep last…first, moved to the front
+        if last > 0:
+            for i in range(m):
+                for j in range(7):
+                    poly[i, j] = poly[i + last, j]
+                label[i] = label[i + last]
+        at = m
+    poly[at, 0], poly[at, 1], poly[at, 2] = s0, s1, s2
+    poly[at, 3], poly[at, 4], poly[at, 5], poly[at, 6] = s3, s4, s5, s6
+    poly[at, column] = 0.0
+    label[at] = face
+    at += 1
+    poly[at, 0], poly[at, 1], poly[at, 2] = e0, e1, e2
+    poly[at, 3], poly[at, 4], poly[at, 5], poly[at, 6] = e3, e4, e5, e6
+    poly[at, column] = 0.0
+    label[at] = entering
+    return m + 2
+
+
+@njit(cache=True, forceinline=True)
+def cut_all(poly, label, n, base):
+    """Cut with all four barycentric coordinates; edges on face k get the label ``base + k``. Returns the number of vertices left."""
+    for k in range(4):
+        most = poly[0, 3 + k]
+        for i in range(1, n):
+            most = max(most, poly[i, 3 + k])
+        if most < -TOLERANCE:
+            return 0
+    for k in range(4):
+        n = cut(poly, label, n, k, base + k)
+        if n < 3:
+            return 0
+    return n

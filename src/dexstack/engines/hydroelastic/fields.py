@@ -1,0 +1,316 @@
+"""Meshes of the hydroelastic engine: a tetrahedral mesh with a pressure field, and a rigid surface of triangles; their file format.
+
+All quantities in SI and in the body's frame B. A mesh is checked once, when it is made; the kernels trust it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from dexstack.engines.hydroelastic.bvh import build_tree
+from dexstack.errors import ConfigError
+
+FACES = np.array([[1, 2, 3], [0, 3, 2], [0, 1, 3], [0, 2, 1]], np.int32)
+"""Vertices of face k of a positively oriented tet, counter-clockwise from outside; face k is opposite vertex k."""
+
+FORMAT = "dexstack-hydroelastic-mesh-1"
+
+
+class PackedCompliant(NamedTuple):
+    """What the kernels take of a :class:`CompliantMesh` with n vertices, m tets, k boundary triangles."""
+
+    vertex: np.ndarray
+    """(n, 4) position and pressure"""
+    tet: np.ndarray
+    """(m, 20): barycentric planes b_k(x) = plane[k, :3]·x + plane[k, 3] as (4, 4), then ∇p and the offset of p(x) = ∇p·x + offset"""
+    tet_int: np.ndarray
+    """(m, 8) int32: vertices, then the tet behind each face or −1"""
+    triangle: np.ndarray
+    """(k, 2) int32: tet and local face of every boundary triangle, in the order of the tree's leaves"""
+    box: np.ndarray
+    """(N, 6) centre and half widths of the tree's nodes"""
+    node: np.ndarray
+    """(N, 2) int32, see :func:`~dexstack.engines.hydroelastic.bvh.build_tree`"""
+    peak: np.ndarray
+    """(q, 2) int32: vertices whose pressure no neighbour exceeds, one of each plateau, and a tet each belongs to"""
+    scale: np.ndarray
+    """(1,) greatest pressure"""
+
+
+class PackedRigid(NamedTuple):
+    """What the kernels take of a :class:`RigidMesh` with n vertices, k triangles."""
+
+    vertex: np.ndarray
+    """(n, 4) position, and zero"""
+    normal: np.ndarray
+    """(k, 3) unit, outward"""
+    tri_int: np.ndarray
+    """(k, 6) int32: vertices, then the triangle behind the edge from vertex e to vertex e + 1, or −1"""
+    triangle: np.ndarray
+    """(k, 2) int32: triangle, in the order of the tree's leaves; second column unused"""
+    box: np.ndarray
+    node: np.ndarray
+    seed: np.ndarray
+    """(c,) int32: one triangle of every connected part"""
+
+
+def _frozen(x: np.ndarray, dtype: type) -> np.ndarray:
+    x = np.array(x, dtype, order="C")
+    x.setflags(write=False)
+    return x
+
+
+@dataclass(frozen=True, eq=False)
+class CompliantMesh:
+    """A body that gives way: tets with a pressure at every vertex, zero on the boundary."""
+
+    name: str
+    vertices_B: np.ndarray
+    """(n, 3) [m]"""
+    tets: np.ndarray
+    """(m, 4) int32, positively oriented: (v1−v0)×(v2−v0)·(v3−v0) > 0"""
+    pressure: np.ndarray
+    """(n,) E·ε at the vertices [Pa]"""
+    modulus: float
+    """E [Pa]: pressure where the penetration extent ε is one"""
+    dissipation: float = 0.0
+    """Hunt–Crossley coefficient d of p = p0 (1 − d v_n) [s/m]"""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "vertices_B", _frozen(self.vertices_B, np.float64))
+        object.__setattr__(self, "tets", _frozen(self.tets, np.int32))
+        object.__setattr__(self, "pressure", _frozen(self.pressure, np.float64))
+        _check_indices(self.name, self.vertices_B, self.tets, 4)
+        if self.pressure.shape != (len(self.vertices_B),) or not np.isfinite(self.pressure).all():
+            raise ConfigError(f"the mesh {self.name} needs one finite pressure for each of its {len(self.vertices_B)} vertices")
+        if not (np.isfinite(self.modulus) and self.modulus > 0 and np.isfinite(self.dissipation) and self.dissipation >= 0):
+            raise ConfigError(f"the mesh {self.name} needs a positive modulus and a dissipation of at least zero")
+        if len(self.tets) and self.volumes.min() <= 0.0:
+            raise ConfigError(f"tet {int(self.volumes.argmin())} of the mesh {self.name} is flat or turned inside out")
+        if (self.neighbours == -2).any():
+            raise ConfigError(f"the mesh {self.name} has a face that more than two tets share")
+
+    @cached_property
+    def volumes(self) -> np.ndarray:
+        """(m,) [m³]"""
+        v = self.vertices_B[self.tets]
+        return np.einsum("ij,ij->i", np.cross(v[:, 1] - v[:, 0], v[:, 2] - v[:, 0]), v[:, 3] - v[:, 0]) / 6
+
+    @cached_property
+    def planes(self) -> np.ndarray:
+        """(m, 4, 4): barycentric coordinate k at x is planes[:, k, :3]·x + planes[:, k, 3]."""
+        v = self.vertices_B[self.tets]
+        planes = np.empty((len(v), 4, 4))
+        for k, (a, b, c) in enumerate(FACES):  # b_k = 0 on face k and 1 at vertex k
+            inward = -np.cross(v[:, b] - v[:, a], v[:, c] - v[:, a])
+            inward /= np.einsum("ij,ij->i", inward, v[:, k] - v[:, a])[:, None]
+            planes[:, k, :3] = inward
+            planes[:, k, 3] = -np.einsum("ij,ij->i", inward, v[:, a])
+        return planes
+
+    @cached_property
+    def gradient_B(self) -> np.ndarray:
+        """(m, 3) ∇p of every tet [Pa/m]."""
+        p = self.pressure[self.tets]
+        # differences first: a constant pressure has no gradient, not one of 1e-16 E
+        return np.einsum("mk,mkj->mj", p[:, 1:] - p[:, :1], self.planes[:, 1:, :3])
+
+    @cached_property
+    def offset(self) -> np.ndarray:
+        """(m,) p(x) = gradient_B·x + offset [Pa]."""
+        return self.pressure[self.tets[:, 0]] - np.einsum("mj,mj->m", self.gradient_B, self.vertices_B[self.tets[:, 0]])
+
+    @cached_property
+    def neighbours(self) -> np.ndarray:
+        """(m, 4) int32: tet behind face k, −1 on the boundary, −2 where more than two tets meet."""
+        return _neighbours(self.tets, FACES)
+
+    @cached_property
+    def boundary(self) -> np.ndarray:
+        """(k, 2) int32: tet and local face of every boundary triangle."""
+        return np.argwhere(self.neighbours == -1).astype(np.int32)
+
+    @property
+    def boundary_triangles(self) -> np.ndarray:
+        """(k, 3) int32: vertices of the boundary triangles, outward."""
+        return self.tets[self.boundary[:, :1], FACES[self.boundary[:, 1]]]
+
+    @cached_property
+    def packed(self) -> PackedCompliant:
+        """Flat arrays for the kernels."""
+        corner = self.vertices_B[self.boundary_triangles]
+        box, node, order = build_tree(corner.min(axis=1), corner.max(axis=1))
+        tet = np.concatenate([self.planes.reshape(-1, 16), self.gradient_B, self.offset[:, None]], axis=1)
+        return PackedCompliant(
+            np.ascontiguousarray(np.column_stack([self.vertices_B, self.pressure])),
+            np.ascontiguousarray(tet),
+            np.ascontiguousarray(np.concatenate([self.tets, self.neighbours], axis=1)),
+            np.ascontiguousarray(self.boundary[order]),
+            box,
+            node,
+            self._peaks(),
+            np.array([np.abs(self.pressure).max()]),
+        )
+
+    def _peaks(self) -> np.ndarray:
+        """(q, 2) vertices of greatest pressure among their neighbours, one per plateau, each with one of its tets."""
+        p, n = self.pressure, len(self.pressure)
+        pairs = np.concatenate([self.tets[:, [i, j]] for i in range(4) for j in range(i)])
+        tolerance = 1e-9 * max(p.max(initial=0.0), 0.0)
+        is_peak = p > tolerance
+        for i, j in (pairs.T, pairs.T[::-1]):
+            is_peak[i[p[j] > p[i] + tolerance]] = False
+        part = _parts(n, pairs[is_peak[pairs].all(axis=1)])
+        one = np.unique(part[is_peak])  # a part is named by its least vertex
+        owner = np.zeros(n, np.int64)
+        for k in range(4):
+            owner[self.tets[:, k]] = np.arange(len(self.tets))
+        return np.column_stack([one, owner[one]]).astype(np.int32)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the mesh as one npz file; names and units are in the file."""
+        return _save(
+            path,
+            kind="compliant",
+            name=self.name,
+            vertices_m=self.vertices_B,
+            tets=self.tets,
+            pressure_Pa=self.pressure,
+            modulus_Pa=self.modulus,
+            dissipation_s_per_m=self.dissipation,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class RigidMesh:
+    """A body that does not give way: its surface."""
+
+    name: str
+    vertices_B: np.ndarray
+    """(n, 3) [m]"""
+    triangles: np.ndarray
+    """(k, 3) int32, counter-clockwise from outside"""
+    normals_B: np.ndarray = field(init=False)
+    """(k, 3) unit, outward"""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "vertices_B", _frozen(self.vertices_B, np.float64))
+        object.__setattr__(self, "triangles", _frozen(self.triangles, np.int32))
+        _check_indices(self.name, self.vertices_B, self.triangles, 3)
+        v = self.vertices_B[self.triangles]
+        normal = np.cross(v[:, 1] - v[:, 0], v[:, 2] - v[:, 0])
+        length = np.linalg.norm(normal, axis=1)
+        if len(length) and length.min() <= 0.0:
+            raise ConfigError(f"triangle {int(length.argmin())} of the mesh {self.name} has no area")
+        object.__setattr__(self, "normals_B", _frozen(normal / length[:, None], np.float64))
+        if (self.neighbours == -2).any():
+            raise ConfigError(f"the mesh {self.name} has an edge that more than two triangles share")
+
+    @cached_property
+    def neighbours(self) -> np.ndarray:
+        """(k, 3) int32: triangle behind the edge from vertex e to vertex e + 1, −1 if none."""
+        return _neighbours(self.triangles, np.array([[0, 1], [1, 2], [2, 0]]))
+
+    @cached_property
+    def packed(self) -> PackedRigid:
+        """Flat arrays for the kernels."""
+        corner = self.vertices_B[self.triangles]
+        box, node, order = build_tree(corner.min(axis=1), corner.max(axis=1))
+        k = len(self.triangles)
+        inner = np.argwhere(self.neighbours >= 0)
+        part = _parts(k, np.column_stack([inner[:, 0], self.neighbours[inner[:, 0], inner[:, 1]]]))
+        return PackedRigid(
+            np.ascontiguousarray(np.column_stack([self.vertices_B, np.zeros(len(self.vertices_B))])),
+            self.normals_B.copy(),
+            np.ascontiguousarray(np.concatenate([self.triangles, self.neighbours], axis=1)),
+            np.ascontiguousarray(np.column_stack([order, np.zeros_like(order)])),
+            box,
+            node,
+            np.unique(part).astype(np.int32),
+        )
+
+    def save(self, path: str | Path) -> Path:
+        """Write the mesh as one npz file; names and units are in the file."""
+        return _save(path, kind="rigid", name=self.name, vertices_m=self.vertices_B, triangles=self.triangles)
+
+
+def load_field(path: str | Path) -> CompliantMesh | RigidMesh:
+    """Read a mesh that :meth:`CompliantMesh.save` or :meth:`RigidMesh.save` wrote.
+
+    Raises:
+        ConfigError: the file is missing, not of this format, or its mesh cannot be used.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise ConfigError(f"there is no hydroelastic mesh file {path}")
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            data = {key: file[key] for key in file.files}
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"cannot read the hydroelastic mesh {path}: {error}") from None
+    if str(data.get("format")) != FORMAT:
+        raise ConfigError(f"{path} is not a hydroelastic mesh of the format {FORMAT}")
+    try:
+        if str(data["kind"]) == "rigid":
+            return RigidMesh(str(data["name"]), data["vertices_m"], data["triangles"])
+        return CompliantMesh(
+            str(data["name"]),
+            data["vertices_m"],
+            data["tets"],
+            data["pressure_Pa"],
+            float(data["modulus_Pa"]),
+            float(data["dissipation_s_per_m"]),
+        )
+    except KeyError as error:
+        raise ConfigError(f"the hydroelastic mesh {path} lacks {error}") from None
+
+
+def _save(path: str | Path, **data: object) -> Path:
+    path = Path(path)
+    if path.suffix != ".npz":
+        raise ConfigError(f"a hydroelastic mesh is written as .npz, not as {path.name}")
+    np.savez_compressed(path, format=FORMAT, **data)
+    return path
+
+
+def _check_indices(name: str, vertices: np.ndarray, elements: np.ndarray, width: int) -> None:
+    if vertices.ndim != 2 or vertices.shape[1] != 3 or not np.isfinite(vertices).all():
+        raise ConfigError(f"the mesh {name} needs finite vertices of shape (n, 3), not {vertices.shape}")
+    if elements.ndim != 2 or elements.shape[1] != width or len(elements) == 0:
+        raise ConfigError(f"the mesh {name} needs elements of shape (m, {width}), not {elements.shape}")
+    if elements.min() < 0 or elements.max() >= len(vertices):
+        raise ConfigError(f"the mesh {name} names vertices that it does not have")
+
+
+def _neighbours(elements: np.ndarray, faces: np.ndarray) -> np.ndarray:
+    """(m, f) int32: the element that shares face k, −1 if none, −2 if several."""
+    m, f = len(elements), len(faces)
+    key = np.sort(elements[:, faces].reshape(m * f, -1), axis=1)
+    _, group, count = np.unique(key, axis=0, return_inverse=True, return_counts=True)
+    group = group.ravel()
+    by_group = np.argsort(group, kind="stable")
+    first = np.concatenate([[0], np.cumsum(count)])
+    out = np.full(m * f, -1, np.int32)
+    two = np.flatnonzero(count == 2)
+    a, b = by_group[first[two]], by_group[first[two] + 1]
+    out[a], out[b] = b // f, a // f
+    out[np.isin(group, np.flatnonzero(count > 2))] = -2
+    return out.reshape(m, f)
+
+
+def _parts(n: int, pairs: np.ndarray) -> np.ndarray:
+    """(n,) least member of the connected part of every one of n items, given pairs that are connected."""
+    from scipy.sparse import coo_matrix
+    from scipy.sparse.csgraph import connected_components
+
+    pairs = np.asarray(pairs).reshape(-1, 2)
+    graph = coo_matrix((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), (n, n))
+    _, label = connected_components(graph, directed=False)
+    least = np.full(label.max(initial=-1) + 1, n)
+    np.minimum.at(least, label, np.arange(n))
+    return least[label]

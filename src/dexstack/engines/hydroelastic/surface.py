@@ -1,0 +1,828 @@
+"""The contact surface of two bodies: where their pressures are equal, or where a rigid surface lies in a compliant body.
+
+Flood fill. Two trees of boxes over the *boundary* triangles find pairs whose triangles may cross: the rim of every open patch of the
+surface passes through one. From such a pair the surface is followed: each edge of its polygon carries the face that cut it and so names
+the one pair behind it (``clip.py``). Patches without a rim, of a body wholly inside another, are found from the pressure's peaks (or from
+a vertex of each part of a rigid surface). Faces of zero area and faces dropped for their angle are passed through: patches would go
+missing otherwise.
+
+All work arrays live in :class:`Surface`, so that nothing is allocated during a query.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from dexstack.engines.hydroelastic.clip import COLUMNS, ROWS, SLICE_COUNT, SLICE_EDGE, SLICE_LABEL, cut_all
+from dexstack.engines.hydroelastic.fields import CompliantMesh, RigidMesh
+
+COS_ALPHA = math.cos(5 * math.pi / 8)
+"""A face whose normal turns further than this from a pressure gradient is dropped: it would pull."""
+SNAP = 1e-13
+"""p_A − p_B below this fraction of the lesser of the two greatest pressures is zero."""
+NEAR = 1e-14
+"""Vertices of a polygon closer than this [m] are one."""
+FULL = -1
+"""Returned by the kernels when an array of the workspace is too small."""
+
+DEEP_A, DEEP_B, PAIRS, PEAKS = 0, 1, 2, 3
+"""Entries of :attr:`Surface.status`."""
+
+
+class Surface(NamedTuple):
+    """Faces of a contact surface, in world, and the arrays the query works with; made by :func:`workspace`."""
+
+    centroid_W: np.ndarray
+    """(F, 3) [m]"""
+    nhat_W: np.ndarray
+    """(F, 3) unit, from B into A"""
+    area: np.ndarray
+    """(F,) [m²]"""
+    pressure: np.ndarray
+    """(F,) at the centroid [Pa]"""
+    grad_a: np.ndarray
+    """(F,) ∇p_A·n̂ [Pa/m]"""
+    grad_b: np.ndarray
+    """(F,) ∇p_B·n̂ [Pa/m]; zero for a rigid B"""
+    tet_a: np.ndarray
+    """(F,) int32"""
+    elem_b: np.ndarray
+    """(F,) int32 tet or triangle of B"""
+    vertex_W: np.ndarray
+    """(P, 3) corners of all polygons, counter-clockwise about n̂"""
+    start: np.ndarray
+    """(F + 1,) int32: corners of face i are start[i] … start[i + 1] − 1"""
+    status: np.ndarray
+    """(8,) int32: pressure peaks of A, of B overrun by the other body; pairs clipped; peaks of A and B in the other body"""
+    queue: np.ndarray
+    """(Q, 2) int32 pairs found so far"""
+    table: np.ndarray
+    """(T,) int64 hash table of the pairs, −1 where empty; T a power of two; empty between queries"""
+    stack: np.ndarray
+    """(S, 2) int32 pairs of tree nodes"""
+    poly: np.ndarray
+    """scratch of ``clip.py``"""
+    label: np.ndarray
+
+
+def workspace(faces: int = 1024) -> Surface:
+    """Arrays for a surface of up to ``faces`` faces."""
+    pairs = 4 * faces + 64
+    table = 1 << math.ceil(math.log2(2 * pairs))
+    return Surface(
+        np.zeros((faces, 3)),
+        np.zeros((faces, 3)),
+        np.zeros(faces),
+        np.zeros(faces),
+        np.zeros(faces),
+        np.zeros(faces),
+        np.zeros(faces, np.int32),
+        np.zeros(faces, np.int32),
+        np.zeros((8 * faces, 3)),
+        np.zeros(faces + 1, np.int32),
+        np.zeros(8, np.int32),
+        np.zeros((pairs, 2), np.int32),
+        np.full(table, -1, np.int64),
+        np.zeros((2048, 2), np.int32),
+        np.zeros((ROWS, COLUMNS)),
+        np.zeros(ROWS, np.int64),
+    )
+
+
+@dataclass(frozen=True)
+class ContactSurface:
+    """The faces found by one query, as views into the workspace: valid until its next use."""
+
+    faces: Surface
+    n: int
+    rigid: bool
+    """B is rigid"""
+
+    def __getattr__(self, name: str) -> np.ndarray:
+        if name in ("centroid_W", "nhat_W", "area", "pressure", "grad_a", "grad_b", "tet_a", "elem_b"):
+            return getattr(self.faces, name)[: self.n]
+        raise AttributeError(name)
+
+    @property
+    def start(self) -> np.ndarray:
+        """(n + 1,) first corner of every face."""
+        return self.faces.start[: self.n + 1]
+
+    @property
+    def vertex_W(self) -> np.ndarray:
+        """(P, 3) corners [m]."""
+        return self.faces.vertex_W[: self.faces.start[self.n] if self.n else 0]
+
+    @property
+    def overrun(self) -> tuple[int, int]:
+        """How many pressure peaks of A and of B lie inside the other body at a lower pressure than its own: there is no surface of
+        equal pressure around them, the body is pressed past its medial axis."""
+        return int(self.faces.status[DEEP_A]), int(self.faces.status[DEEP_B])
+
+
+def query(
+    a: CompliantMesh, b: CompliantMesh | RigidMesh, R_WA: np.ndarray, p_WA: np.ndarray, R_WB: np.ndarray, p_WB: np.ndarray, out: Surface
+) -> ContactSurface:
+    """Contact surface of A and B at the given poses.
+
+    Args:
+        a, b: the bodies; A compliant.
+        R_WA, p_WA, R_WB, p_WB: (3, 3) rotations and (3,) positions of the bodies in world.
+        out: from :func:`workspace`; replaced by a larger one where it is too small.
+    """
+    rigid = isinstance(b, RigidMesh)
+    kernel = surface_kernel_rigid if rigid else surface_kernel
+    n = kernel(a.packed, b.packed, R_WA, p_WA, R_WB, p_WB, out)
+    while n == FULL:
+        out = workspace(2 * len(out.area))
+        n = kernel(a.packed, b.packed, R_WA, p_WA, R_WB, p_WB, out)
+    return ContactSurface(out, n, rigid)
+
+
+@njit(cache=True, forceinline=True)
+def _visit(queue, table, tail, first, second, width):
+    """Append a pair to the queue unless it was there; the new length, or FULL."""
+    key = np.int64(first) * np.int64(width) + np.int64(second)
+    mask = np.int64(len(table) - 1)
+    at = ((key * np.int64(0x9E3779B97F4A7C1)) >> np.int64(20)) & mask
+    while table[at] != -1:
+        if table[at] == key:
+            return tail
+        at = (at + 1) & mask
+    if tail >= len(queue):
+        return FULL
+    table[at] = key
+    queue[tail, 0] = first
+    queue[tail, 1] = second
+    return tail + 1
+
+
+@njit(cache=True, forceinline=True)
+def _forget(queue, table, tail, width):
+    """Empty the table by the keys in the queue."""
+    mask = np.int64(len(table) - 1)
+    for i in range(tail):
+        key = np.int64(queue[i, 0]) * np.int64(width) + np.int64(queue[i, 1])
+        at = ((key * np.int64(0x9E3779B97F4A7C1)) >> np.int64(20)) & mask
+        while table[at] != -1:  # clears whole runs: their other members are in the queue too
+            table[at] = -1
+            at = (at + 1) & mask
+
+
+@njit(cache=True, forceinline=True)
+def _boxes_apart(ba, i, bb, j, R, p):
+    """Whether two boxes, the second given in B's frame at R, p in A's, are apart along one of the six face normals."""
+    d0 = R[0, 0] * bb[j, 0] + R[0, 1] * bb[j, 1] + R[0, 2] * bb[j, 2] + p[0] - ba[i, 0]
+    d1 = R[1, 0] * bb[j, 0] + R[1, 1] * bb[j, 1] + R[1, 2] * bb[j, 2] + p[1] - ba[i, 1]
+    d2 = R[2, 0] * bb[j, 0] + R[2, 1] * bb[j, 1] + R[2, 2] * bb[j, 2] + p[2] - ba[i, 2]
+    h0, h1, h2 = bb[j, 3], bb[j, 4], bb[j, 5]
+    if abs(d0) > ba[i, 3] + abs(R[0, 0]) * h0 + abs(R[0, 1]) * h1 + abs(R[0, 2]) * h2:
+        return True
+    if abs(d1) > ba[i, 4] + abs(R[1, 0]) * h0 + abs(R[1, 1]) * h1 + abs(R[1, 2]) * h2:
+        return True
+    if abs(d2) > ba[i, 5] + abs(R[2, 0]) * h0 + abs(R[2, 1]) * h1 + abs(R[2, 2]) * h2:
+        return True
+    g0, g1, g2 = ba[i, 3], ba[i, 4], ba[i, 5]
+    if abs(R[0, 0] * d0 + R[1, 0] * d1 + R[2, 0] * d2) > h0 + abs(R[0, 0]) * g0 + abs(R[1, 0]) * g1 + abs(R[2, 0]) * g2:
+        return True
+    if abs(R[0, 1] * d0 + R[1, 1] * d1 + R[2, 1] * d2) > h1 + abs(R[0, 1]) * g0 + abs(R[1, 1]) * g1 + abs(R[2, 1]) * g2:
+        return True
+    return abs(R[0, 2] * d0 + R[1, 2] * d1 + R[2, 2] * d2) > h2 + abs(R[0, 2]) * g0 + abs(R[1, 2]) * g1 + abs(R[2, 2]) * g2
+
+
+@njit(cache=True, forceinline=True)
+def _same_side(d0, d1, d2, margin):
+    return (d0 > margin and d1 > margin and d2 > margin) or (d0 < -margin and d1 < -margin and d2 < -margin)
+
+
+@njit(cache=True, forceinline=True)
+def _plane(tet, t, k, x, y, z):
+    """Barycentric coordinate k of a point in tet t."""
+    return tet[t, 4 * k] * x + tet[t, 4 * k + 1] * y + tet[t, 4 * k + 2] * z + tet[t, 4 * k + 3]
+
+
+@njit(cache=True)
+def locate(mesh, x, y, z, start):
+    """A tet that contains a point of the mesh's frame, or −1; walks from tet ``start``, then tries them all."""
+    tet, tet_int = mesh.tet, mesh.tet_int
+    t = start
+    for _ in range(64):
+        least, face = 0.0, -1
+        for k in range(4):
+            b = _plane(tet, t, k, x, y, z)
+            if b < least - 1e-14:
+                least, face = b, k
+        if face < 0:
+            return t
+        t = tet_int[t, 4 + face]
+        if t < 0:
+            break
+    for t in range(len(tet)):
+        if (
+            _plane(tet, t, 0, x, y, z) >= -1e-14
+            and _plane(tet, t, 1, x, y, z) >= -1e-14
+            and _plane(tet, t, 2, x, y, z) >= -1e-14
+            and _plane(tet, t, 3, x, y, z) >= -1e-14
+        ):
+            return t
+    return -1
+
+
+@njit(cache=True)
+def in_box(box, x, y, z):
+    """Whether a point of the mesh's frame lies in the box of its whole tree."""
+    return abs(x - box[0, 0]) <= box[0, 3] and abs(y - box[0, 1]) <= box[0, 4] and abs(z - box[0, 2]) <= box[0, 5]
+
+
+@njit(cache=True)
+def inside_surface(mesh, x, y, z):
+    """Whether a point of B's frame lies inside a closed rigid surface: winding number by solid angles."""
+    total = 0.0
+    for i in range(len(mesh.tri_int)):
+        a0, a1, a2 = mesh.vertex[mesh.tri_int[i, 0], 0] - x, mesh.vertex[mesh.tri_int[i, 0], 1] - y, mesh.vertex[mesh.tri_int[i, 0], 2] - z
+        b0, b1, b2 = mesh.vertex[mesh.tri_int[i, 1], 0] - x, mesh.vertex[mesh.tri_int[i, 1], 1] - y, mesh.vertex[mesh.tri_int[i, 1], 2] - z
+        c0, c1, c2 = mesh.vertex[mesh.tri_int[i, 2], 0] - x, mesh.vertex[mesh.tri_int[i, 2], 1] - y, mesh.vertex[mesh.tri_int[i, 2], 2] - z
+        na, nb, nc = math.sqrt(a0 * a0 + a1 * a1 + a2 * a2), math.sqrt(b0 * b0 + b1 * b1 + b2 * b2), math.sqrt(c0 * c0 + c1 * c1 + c2 * c2)
+        det = a0 * (b1 * c2 - b2 * c1) - a1 * (b0 * c2 - b2 * c0) + a2 * (b0 * c1 - b1 * c0)
+        ab, bc, ca = a0 * b0 + a1 * b1 + a2 * b2, b0 * c0 + b1 * c1 + b2 * c2, c0 * a0 + c1 * a1 + c2 * a2
+        total += math.atan2(det, na * nb * nc + ab * nc + bc * na + ca * nb)
+    return total > math.pi  # half of the full 2π of these half angles
+
+
+@njit(cache=True)
+def _march(pa, pb, R, p, ta, tb, x, y, z):
+    """Follow p_A − p_B downhill (or uphill from below zero) on a straight line through pairs of tets, from a point in both.
+
+    Returns:
+        the pair where it is zero, or (−1, −1) where the line leaves a body first.
+    """
+    d0 = d1 = d2 = 0.0
+    for step in range(4 * (len(pa.tet) + len(pb.tet))):
+        # p_A − p_B and its gradient here, in A's frame
+        g0, g1, g2 = pb.tet[tb, 16], pb.tet[tb, 17], pb.tet[tb, 18]
+        n0 = pa.tet[ta, 16] - (R[0, 0] * g0 + R[0, 1] * g1 + R[0, 2] * g2)
+        n1 = pa.tet[ta, 17] - (R[1, 0] * g0 + R[1, 1] * g1 + R[1, 2] * g2)
+        n2 = pa.tet[ta, 18] - (R[2, 0] * g0 + R[2, 1] * g1 + R[2, 2] * g2)
+        u0, u1, u2 = x - p[0], y - p[1], z - p[2]
+        y0 = R[0, 0] * u0 + R[1, 0] * u1 + R[2, 0] * u2
+        y1 = R[0, 1] * u0 + R[1, 1] * u1 + R[2, 1] * u2
+        y2 = R[0, 2] * u0 + R[1, 2] * u1 + R[2, 2] * u2
+        f = pa.tet[ta, 16] * x + pa.tet[ta, 17] * y + pa.tet[ta, 18] * z + pa.tet[ta, 19] - (g0 * y0 + g1 * y1 + g2 * y2 + pb.tet[tb, 19])
+        if step == 0:
+            length = math.sqrt(n0 * n0 + n1 * n1 + n2 * n2)
+            if length == 0.0:
+                return -1, -1
+            sign = -1.0 if f > 0.0 else 1.0
+            d0, d1, d2 = sign * n0 / length, sign * n1 / length, sign * n2 / length
+            above = f > 0.0
+        slope = n0 * d0 + n1 * d1 + n2 * d2
+        zero = math.inf
+        if f == 0.0 or (f > 0.0) != above:
+            return ta, tb
+        if slope * f < 0.0:
+            zero = -f / slope
+        leave, face = math.inf, -1
+        for k in range(4):
+            s = pa.tet[ta, 4 * k] * d0 + pa.tet[ta, 4 * k + 1] * d1 + pa.tet[ta, 4 * k + 2] * d2
+            if s < 0.0:
+                t = max(_plane(pa.tet, ta, k, x, y, z), 0.0) / -s
+                if t < leave:
+                    leave, face = t, k
+        e0 = R[0, 0] * d0 + R[1, 0] * d1 + R[2, 0] * d2
+        e1 = R[0, 1] * d0 + R[1, 1] * d1 + R[2, 1] * d2
+        e2 = R[0, 2] * d0 + R[1, 2] * d1 + R[2, 2] * d2
+        for k in range(4):
+            s = pb.tet[tb, 4 * k] * e0 + pb.tet[tb, 4 * k + 1] * e1 + pb.tet[tb, 4 * k + 2] * e2
+            if s < 0.0:
+                t = max(_plane(pb.tet, tb, k, y0, y1, y2), 0.0) / -s
+                if t < leave:
+                    leave, face = t, 4 + k
+        if zero <= leave:
+            return ta, tb
+        x, y, z = x + leave * d0, y + leave * d1, z + leave * d2
+        if face < 4:
+            ta = pa.tet_int[ta, 4 + face]
+        else:
+            tb = pb.tet_int[tb, face]
+        if ta < 0 or tb < 0:
+            return -1, -1
+    return -1, -1
+
+
+@njit(cache=True)
+def _peak_pair(pa, pb, R, p, i, out):
+    """Pair where the surface round peak i lies (A's peaks first, then B's), or (−1, −1); counts what it finds in the status."""
+    of_a = i < len(pa.peak)
+    if of_a:
+        ta = pa.peak[i, 1]
+        v = pa.peak[i, 0]
+        x, y, z = pa.vertex[v, 0], pa.vertex[v, 1], pa.vertex[v, 2]
+        mesh, t = pa, ta
+    else:
+        tb = pb.peak[i - len(pa.peak), 1]
+        v = pb.peak[i - len(pa.peak), 0]
+        x, y, z = pb.vertex[v, 0], pb.vertex[v, 1], pb.vertex[v, 2]
+        mesh, t = pb, tb
+    c0 = c1 = c2 = 0.0
+    for k in range(4):
+        c0 += 0.25 * mesh.vertex[mesh.tet_int[t, k], 0]
+        c1 += 0.25 * mesh.vertex[mesh.tet_int[t, k], 1]
+        c2 += 0.25 * mesh.vertex[mesh.tet_int[t, k], 2]
+    # a little inside the tet, so that the walk starts in its interior
+    x, y, z = x + 1e-3 * (c0 - x), y + 1e-3 * (c1 - y), z + 1e-3 * (c2 - z)
+    if of_a:
+        u0, u1, u2 = x - p[0], y - p[1], z - p[2]
+        y0 = R[0, 0] * u0 + R[1, 0] * u1 + R[2, 0] * u2
+        y1 = R[0, 1] * u0 + R[1, 1] * u1 + R[2, 1] * u2
+        y2 = R[0, 2] * u0 + R[1, 2] * u1 + R[2, 2] * u2
+        if not in_box(pb.box, y0, y1, y2):
+            return -1, -1
+        tb = locate(pb, y0, y1, y2, 0)
+    else:
+        y0, y1, y2 = x, y, z
+        x = R[0, 0] * y0 + R[0, 1] * y1 + R[0, 2] * y2 + p[0]
+        y = R[1, 0] * y0 + R[1, 1] * y1 + R[1, 2] * y2 + p[1]
+        z = R[2, 0] * y0 + R[2, 1] * y1 + R[2, 2] * y2 + p[2]
+        if not in_box(pa.box, x, y, z):
+            return -1, -1
+        ta = locate(pa, x, y, z, 0)
+    if ta < 0 or tb < 0:
+        return -1, -1
+    out.status[PEAKS] += 1
+    f = pa.tet[ta, 16] * x + pa.tet[ta, 17] * y + pa.tet[ta, 18] * z + pa.tet[ta, 19]
+    f -= pb.tet[tb, 16] * y0 + pb.tet[tb, 17] * y1 + pb.tet[tb, 18] * y2 + pb.tet[tb, 19]
+    if of_a and f < 0.0:
+        out.status[DEEP_A] += 1
+        return -1, -1
+    if not of_a and f > 0.0:
+        out.status[DEEP_B] += 1
+        return -1, -1
+    return _march(pa, pb, R, p, ta, tb, x, y, z)
+
+
+@njit(cache=True, forceinline=True)
+def _emit(poly, n, n0, n1, n2, R_WA, p_WA, out, face, corners):
+    """Write polygon ``poly[:n]`` with unit normal (n0, n1, n2), both in A's frame, as face ``face`` with its corners from ``corners`` on.
+
+    Returns:
+        number of corners, 0 for a face without area, FULL when the pool is too small; then the centroid in A's frame.
+    """
+    if corners + n > len(out.vertex_W):
+        return FULL, 0.0, 0.0, 0.0
+    # corners that fall together are one
+    m = 0
+    for i in range(n):
+        j = m - 1
+        if m > 0:
+            a, b, c = poly[i, 0] - poly[j, 0], poly[i, 1] - poly[j, 1], poly[i, 2] - poly[j, 2]
+            if a * a + b * b + c * c < NEAR * NEAR:
+                continue
+        if m != i:
+            poly[m, 0], poly[m, 1], poly[m, 2] = poly[i, 0], poly[i, 1], poly[i, 2]
+        m += 1
+    if m > 1:
+        a, b, c = poly[m - 1, 0] - poly[0, 0], poly[m - 1, 1] - poly[0, 1], poly[m - 1, 2] - poly[0, 2]
+        if a * a + b * b + c * c < NEAR * NEAR:
+            m -= 1
+    if m < 3:
+        return 0, 0.0, 0.0, 0.0
+    x, y, z = poly[0, 0], poly[0, 1], poly[0, 2]
+    a0, a1, a2 = poly[1, 0] - x, poly[1, 1] - y, poly[1, 2] - z
+    area = c0 = c1 = c2 = 0.0
+    for i in range(2, m):
+        b0, b1, b2 = poly[i, 0] - x, poly[i, 1] - y, poly[i, 2] - z
+        s = (a1 * b2 - a2 * b1) * n0 + (a2 * b0 - a0 * b2) * n1 + (a0 * b1 - a1 * b0) * n2
+        area += s
+        c0 += s * (a0 + b0)
+        c1 += s * (a1 + b1)
+        c2 += s * (a2 + b2)
+        a0, a1, a2 = b0, b1, b2
+    if not area > 0.0:
+        return 0, 0.0, 0.0, 0.0
+    c0, c1, c2 = x + c0 / (3.0 * area), y + c1 / (3.0 * area), z + c2 / (3.0 * area)
+    out.area[face] = 0.5 * area
+    for j in range(3):
+        r0, r1, r2, o = R_WA[j, 0], R_WA[j, 1], R_WA[j, 2], p_WA[j]
+        out.nhat_W[face, j] = r0 * n0 + r1 * n1 + r2 * n2
+        out.centroid_W[face, j] = r0 * c0 + r1 * c1 + r2 * c2 + o
+        for i in range(m):
+            out.vertex_W[corners + i, j] = r0 * poly[i, 0] + r1 * poly[i, 1] + r2 * poly[i, 2] + o
+    out.start[face + 1] = corners + m
+    return m, c0, c1, c2
+
+
+@njit(cache=True, forceinline=True)
+def _relative(R_WA, p_WA, R_WB, p_WB):
+    """Pose of B in A."""
+    R = np.empty((3, 3))
+    p = np.empty(3)
+    d0, d1, d2 = p_WB[0] - p_WA[0], p_WB[1] - p_WA[1], p_WB[2] - p_WA[2]
+    for i in range(3):
+        p[i] = R_WA[0, i] * d0 + R_WA[1, i] * d1 + R_WA[2, i] * d2
+        for j in range(3):
+            R[i, j] = R_WA[0, i] * R_WB[0, j] + R_WA[1, i] * R_WB[1, j] + R_WA[2, i] * R_WB[2, j]
+    return R, p
+
+
+@njit(cache=True)
+def surface_kernel(pa, pb, R_WA, p_WA, R_WB, p_WB, out):
+    """Equal-pressure surface of two compliant bodies.
+
+    Args:
+        pa, pb: ``CompliantMesh.packed``.
+        out: workspace, filled.
+
+    Returns:
+        number of faces, or FULL.
+    """
+    R, p = _relative(R_WA, p_WA, R_WB, p_WB)
+    status = out.status
+    status[:] = 0
+    out.start[0] = 0
+    queue, table, stack, poly, label = out.queue, out.table, out.stack, out.poly, out.label
+    width = len(pb.tet)
+    snap = SNAP * min(pa.scale[0], pb.scale[0]) + 2e-16 * max(pa.scale[0], pb.scale[0])
+    faces = corners = head = tail = 0
+    top = 0
+    if not _boxes_apart(pa.box, 0, pb.box, 0, R, p):
+        stack[0, 0] = stack[0, 1] = 0
+        top = 1
+    peaks = len(pa.peak) + len(pb.peak)
+    peak = 0
+    result = 0
+    while result >= 0:
+        if head == tail:
+            # the next pair to start from: first where boundary triangles may cross
+            if top > 0:
+                top -= 1
+                i, j = stack[top, 0], stack[top, 1]
+                leaf_a, leaf_b = pa.node[i, 0] < 0, pb.node[j, 0] < 0
+                if leaf_a and leaf_b:
+                    first_a, first_b = -1 - pa.node[i, 0], -1 - pb.node[j, 0]
+                    for u in range(first_a, first_a + pa.node[i, 1]):
+                        for v in range(first_b, first_b + pb.node[j, 1]):
+                            if _triangles_apart(pa, u, pb, v, R, p):
+                                continue
+                            tail = _visit(queue, table, tail, pa.triangle[u, 0], pb.triangle[v, 0], width)
+                            if tail == FULL:
+                                result = FULL
+                                break
+                        if result == FULL:
+                            break
+                    if result == FULL:
+                        break
+                    continue
+                if top + 2 > len(stack):
+                    result = FULL
+                    break
+                # split the larger box
+                if leaf_b or (not leaf_a and pa.box[i, 3] + pa.box[i, 4] + pa.box[i, 5] > pb.box[j, 3] + pb.box[j, 4] + pb.box[j, 5]):
+                    for c in range(2):
+                        child = pa.node[i, c]
+                        if not _boxes_apart(pa.box, child, pb.box, j, R, p):
+                            stack[top, 0], stack[top, 1] = child, j
+                            top += 1
+                else:
+                    for c in range(2):
+                        child = pb.node[j, c]
+                        if not _boxes_apart(pa.box, i, pb.box, child, R, p):
+                            stack[top, 0], stack[top, 1] = i, child
+                            top += 1
+                continue
+            # then where a pressure peak lies inside the other body
+            if peak < peaks:
+                ta, tb = _peak_pair(pa, pb, R, p, peak, out)
+                peak += 1
+                if ta >= 0:
+                    tail = _visit(queue, table, tail, ta, tb, width)
+                    if tail == FULL:
+                        result = FULL
+                continue
+            break
+        ta, tb = queue[head, 0], queue[head, 1]
+        head += 1
+        # p_A − p_B = n·x + c in A's frame; h is ∇p_A in B's
+        a0, a1, a2 = pa.tet[ta, 16], pa.tet[ta, 17], pa.tet[ta, 18]
+        b0, b1, b2 = pb.tet[tb, 16], pb.tet[tb, 17], pb.tet[tb, 18]
+        g0 = R[0, 0] * b0 + R[0, 1] * b1 + R[0, 2] * b2
+        g1 = R[1, 0] * b0 + R[1, 1] * b1 + R[1, 2] * b2
+        g2 = R[2, 0] * b0 + R[2, 1] * b1 + R[2, 2] * b2
+        c = pb.tet[tb, 19] - (g0 * p[0] + g1 * p[1] + g2 * p[2])
+        mask = 0
+        for k in range(4):
+            v = pa.tet_int[ta, k]
+            f = pa.vertex[v, 3] - (g0 * pa.vertex[v, 0] + g1 * pa.vertex[v, 1] + g2 * pa.vertex[v, 2] + c)
+            if abs(f) <= snap:
+                f = 0.0
+            elif f > 0.0:
+                mask |= 1 << k
+            poly[12 + k, 7] = f
+        if mask == 0 or mask == 15:
+            continue
+        h0 = R[0, 0] * a0 + R[1, 0] * a1 + R[2, 0] * a2
+        h1 = R[0, 1] * a0 + R[1, 1] * a1 + R[2, 1] * a2
+        h2 = R[0, 2] * a0 + R[1, 2] * a1 + R[2, 2] * a2
+        c = pa.tet[ta, 19] + (a0 * p[0] + a1 * p[1] + a2 * p[2])
+        above = 0
+        for k in range(4):
+            v = pb.tet_int[tb, k]
+            f = h0 * pb.vertex[v, 0] + h1 * pb.vertex[v, 1] + h2 * pb.vertex[v, 2] + c - pb.vertex[v, 3]
+            if f > snap:
+                above += 1
+        if above == 0 or above == 4:
+            continue
+        status[PAIRS] += 1
+        # the plane in A's tet
+        n = SLICE_COUNT[mask]
+        for m in range(n):
+            i, j = SLICE_EDGE[mask, m, 0], SLICE_EDGE[mask, m, 1]
+            fi, fj = poly[12 + i, 7], poly[12 + j, 7]
+            t = fi / (fi - fj)
+            vi, vj = pa.tet_int[ta, i], pa.tet_int[ta, j]
+            x = pa.vertex[vi, 0] + t * (pa.vertex[vj, 0] - pa.vertex[vi, 0])
+            y = pa.vertex[vi, 1] + t * (pa.vertex[vj, 1] - pa.vertex[vi, 1])
+            z = pa.vertex[vi, 2] + t * (pa.vertex[vj, 2] - pa.vertex[vi, 2])
+            poly[m, 0], poly[m, 1], poly[m, 2] = x, y, z
+            label[m] = SLICE_LABEL[mask, m]
+            x, y, z = x - p[0], y - p[1], z - p[2]
+            y0 = R[0, 0] * x + R[1, 0] * y + R[2, 0] * z
+            y1 = R[0, 1] * x + R[1, 1] * y + R[2, 1] * z
+            y2 = R[0, 2] * x + R[1, 2] * y + R[2, 2] * z
+            for k in range(4):
+                poly[m, 3 + k] = _plane(pb.tet, tb, k, y0, y1, y2)
+        n = cut_all(poly, label, n, 4)
+        if n == 0:
+            continue
+        for m in range(n):
+            k = label[m]
+            na = pa.tet_int[ta, 4 + k] if k < 4 else ta
+            nb = pb.tet_int[tb, k] if k >= 4 else tb
+            if na >= 0 and nb >= 0:
+                tail = _visit(queue, table, tail, na, nb, width)
+                if tail == FULL:
+                    result = FULL
+                    break
+        if result == FULL:
+            break
+        n0, n1, n2 = a0 - g0, a1 - g1, a2 - g2
+        length = math.sqrt(n0 * n0 + n1 * n1 + n2 * n2)
+        n0, n1, n2 = n0 / length, n1 / length, n2 / length
+        da = n0 * a0 + n1 * a1 + n2 * a2
+        db = n0 * g0 + n1 * g1 + n2 * g2
+        if da <= COS_ALPHA * math.sqrt(a0 * a0 + a1 * a1 + a2 * a2) or -db <= COS_ALPHA * math.sqrt(g0 * g0 + g1 * g1 + g2 * g2):
+            continue
+        if faces >= len(out.area):
+            result = FULL
+            break
+        m, x, y, z = _emit(poly, n, n0, n1, n2, R_WA, p_WA, out, faces, corners)
+        if m <= 0:
+            result = min(m, 0)
+            continue
+        out.pressure[faces] = a0 * x + a1 * y + a2 * z + pa.tet[ta, 19]
+        out.grad_a[faces] = da
+        out.grad_b[faces] = db
+        out.tet_a[faces] = ta
+        out.elem_b[faces] = tb
+        corners += m
+        faces += 1
+    if result < 0:
+        table[:] = -1
+        return FULL
+    _forget(queue, table, tail, width)
+    return faces
+
+
+@njit(cache=True, forceinline=True)
+def _triangles_apart(pa, u, pb, v, R, p):
+    """Whether a boundary triangle of A lies on one side of one of B, or the other way round."""
+    ta, ka, tb, kb = pa.triangle[u, 0], pa.triangle[u, 1], pb.triangle[v, 0], pb.triangle[v, 1]
+    low = high = False
+    for k in range(4):
+        if k != kb:
+            w = pb.tet_int[tb, k]
+            y0, y1, y2 = pb.vertex[w, 0], pb.vertex[w, 1], pb.vertex[w, 2]
+            d = _plane(
+                pa.tet,
+                ta,
+                ka,
+                R[0, 0] * y0 + R[0, 1] * y1 + R[0, 2] * y2 + p[0],
+                R[1, 0] * y0 + R[1, 1] * y1 + R[1, 2] * y2 + p[1],
+                R[2, 0] * y0 + R[2, 1] * y1 + R[2, 2] * y2 + p[2],
+            )
+            low = low or d <= 1e-12
+            high = high or d >= -1e-12
+    if not (low and high):
+        return True
+    low = high = False
+    for k in range(4):
+        if k != ka:
+            w = pa.tet_int[ta, k]
+            x, y, z = pa.vertex[w, 0] - p[0], pa.vertex[w, 1] - p[1], pa.vertex[w, 2] - p[2]
+            d = _plane(
+                pb.tet,
+                tb,
+                kb,
+                R[0, 0] * x + R[1, 0] * y + R[2, 0] * z,
+                R[0, 1] * x + R[1, 1] * y + R[2, 1] * z,
+                R[0, 2] * x + R[1, 2] * y + R[2, 2] * z,
+            )
+            low = low or d <= 1e-12
+            high = high or d >= -1e-12
+    return not (low and high)
+
+
+@njit(cache=True)
+def surface_kernel_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out):
+    """The part of a rigid surface B that lies in a compliant body A, cut by A's tets.
+
+    Args:
+        pa: ``CompliantMesh.packed``.
+        pb: ``RigidMesh.packed``.
+        out: workspace, filled.
+
+    Returns:
+        number of faces, or FULL.
+    """
+    R, p = _relative(R_WA, p_WA, R_WB, p_WB)
+    status = out.status
+    status[:] = 0
+    out.start[0] = 0
+    queue, table, stack, poly, label = out.queue, out.table, out.stack, out.poly, out.label
+    width = len(pb.tri_int)
+    faces = corners = head = tail = 0
+    top = 0
+    if not _boxes_apart(pa.box, 0, pb.box, 0, R, p):
+        stack[0, 0] = stack[0, 1] = 0
+        top = 1
+    seed = 0
+    result = 0
+    while result >= 0:
+        if head == tail:
+            # the next pair to start from: first where A's boundary may cross B
+            if top > 0:
+                top -= 1
+                i, j = stack[top, 0], stack[top, 1]
+                leaf_a, leaf_b = pa.node[i, 0] < 0, pb.node[j, 0] < 0
+                if leaf_a and leaf_b:
+                    first_a, first_b = -1 - pa.node[i, 0], -1 - pb.node[j, 0]
+                    for u in range(first_a, first_a + pa.node[i, 1]):
+                        for v in range(first_b, first_b + pb.node[j, 1]):
+                            if _triangle_apart_rigid(pa, u, pb, v, R, p):
+                                continue
+                            tail = _visit(queue, table, tail, pa.triangle[u, 0], pb.triangle[v, 0], width)
+                            if tail == FULL:
+                                result = FULL
+                                break
+                        if result == FULL:
+                            break
+                    if result == FULL:
+                        break
+                    continue
+                if top + 2 > len(stack):
+                    result = FULL
+                    break
+                # split the larger box
+                if leaf_b or (not leaf_a and pa.box[i, 3] + pa.box[i, 4] + pa.box[i, 5] > pb.box[j, 3] + pb.box[j, 4] + pb.box[j, 5]):
+                    for c in range(2):
+                        child = pa.node[i, c]
+                        if not _boxes_apart(pa.box, child, pb.box, j, R, p):
+                            stack[top, 0], stack[top, 1] = child, j
+                            top += 1
+                else:
+                    for c in range(2):
+                        child = pb.node[j, c]
+                        if not _boxes_apart(pa.box, i, pb.box, child, R, p):
+                            stack[top, 0], stack[top, 1] = i, child
+                            top += 1
+                continue
+            # then from one corner of every part of B that lies inside A
+            if seed < len(pb.seed):
+                tb = pb.seed[seed]
+                seed += 1
+                v = pb.tri_int[tb, 0]
+                y0, y1, y2 = pb.vertex[v, 0], pb.vertex[v, 1], pb.vertex[v, 2]
+                x = R[0, 0] * y0 + R[0, 1] * y1 + R[0, 2] * y2 + p[0]
+                y = R[1, 0] * y0 + R[1, 1] * y1 + R[1, 2] * y2 + p[1]
+                z = R[2, 0] * y0 + R[2, 1] * y1 + R[2, 2] * y2 + p[2]
+                if in_box(pa.box, x, y, z):
+                    ta = locate(pa, x, y, z, 0)
+                    if ta >= 0:
+                        tail = _visit(queue, table, tail, ta, tb, width)
+                        if tail == FULL:
+                            result = FULL
+                continue
+            break
+        ta, tb = queue[head, 0], queue[head, 1]
+        head += 1
+        status[PAIRS] += 1
+        for m in range(3):
+            v = pb.tri_int[tb, m]
+            y0, y1, y2 = pb.vertex[v, 0], pb.vertex[v, 1], pb.vertex[v, 2]
+            x = R[0, 0] * y0 + R[0, 1] * y1 + R[0, 2] * y2 + p[0]
+            y = R[1, 0] * y0 + R[1, 1] * y1 + R[1, 2] * y2 + p[1]
+            z = R[2, 0] * y0 + R[2, 1] * y1 + R[2, 2] * y2 + p[2]
+            poly[m, 0], poly[m, 1], poly[m, 2] = x, y, z
+            label[m] = 4 + m
+            for k in range(4):
+                poly[m, 3 + k] = _plane(pa.tet, ta, k, x, y, z)
+        n = cut_all(poly, label, 3, 0)
+        if n == 0:
+            continue
+        for m in range(n):
+            k = label[m]
+            na = pa.tet_int[ta, 4 + k] if k < 4 else ta
+            nb = pb.tri_int[tb, k - 1] if k >= 4 else tb
+            if na >= 0 and nb >= 0:
+                tail = _visit(queue, table, tail, na, nb, width)
+                if tail == FULL:
+                    result = FULL
+                    break
+        if result == FULL:
+            break
+        a0, a1, a2 = pa.tet[ta, 16], pa.tet[ta, 17], pa.tet[ta, 18]
+        b0, b1, b2 = pb.normal[tb, 0], pb.normal[tb, 1], pb.normal[tb, 2]
+        n0 = R[0, 0] * b0 + R[0, 1] * b1 + R[0, 2] * b2
+        n1 = R[1, 0] * b0 + R[1, 1] * b1 + R[1, 2] * b2
+        n2 = R[2, 0] * b0 + R[2, 1] * b1 + R[2, 2] * b2
+        da = n0 * a0 + n1 * a1 + n2 * a2
+        if da <= COS_ALPHA * math.sqrt(a0 * a0 + a1 * a1 + a2 * a2):
+            continue
+        # a triangle in the face between two tets belongs to the one it looks out of
+        twice = False
+        for k in range(4):
+            most = 0.0
+            for m in range(n):
+                most = max(most, abs(poly[m, 3 + k]))
+            if most <= 1e-12 and pa.tet[ta, 4 * k] * n0 + pa.tet[ta, 4 * k + 1] * n1 + pa.tet[ta, 4 * k + 2] * n2 > 0.0:
+                twice = True
+        if twice:
+            continue
+        if faces >= len(out.area):
+            result = FULL
+            break
+        m, x, y, z = _emit(poly, n, n0, n1, n2, R_WA, p_WA, out, faces, corners)
+        if m <= 0:
+            result = min(m, 0)
+            continue
+        out.pressure[faces] = a0 * x + a1 * y + a2 * z + pa.tet[ta, 19]
+        out.grad_a[faces] = da
+        out.grad_b[faces] = 0.0
+        out.tet_a[faces] = ta
+        out.elem_b[faces] = tb
+        corners += m
+        faces += 1
+    if result < 0:
+        table[:] = -1
+        return FULL
+    _forget(queue, table, tail, width)
+    for i in range(len(pa.peak)):
+        v = pa.peak[i, 0]
+        x, y, z = pa.vertex[v, 0] - p[0], pa.vertex[v, 1] - p[1], pa.vertex[v, 2] - p[2]
+        y0 = R[0, 0] * x + R[1, 0] * y + R[2, 0] * z
+        y1 = R[0, 1] * x + R[1, 1] * y + R[2, 1] * z
+        y2 = R[0, 2] * x + R[1, 2] * y + R[2, 2] * z
+        if in_box(pb.box, y0, y1, y2) and inside_surface(pb, y0, y1, y2):
+            status[DEEP_A] += 1
+    return faces
+
+
+@njit(cache=True, forceinline=True)
+def _triangle_apart_rigid(pa, u, pb, v, R, p):
+    """Whether a boundary triangle of A lies on one side of a triangle of B, or the other way round."""
+    ta, ka, tb = pa.triangle[u, 0], pa.triangle[u, 1], pb.triangle[v, 0]
+    low = high = False
+    for k in range(3):
+        w = pb.tri_int[tb, k]
+        y0, y1, y2 = pb.vertex[w, 0], pb.vertex[w, 1], pb.vertex[w, 2]
+        d = _plane(
+            pa.tet,
+            ta,
+            ka,
+            R[0, 0] * y0 + R[0, 1] * y1 + R[0, 2] * y2 + p[0],
+            R[1, 0] * y0 + R[1, 1] * y1 + R[1, 2] * y2 + p[1],
+            R[2, 0] * y0 + R[2, 1] * y1 + R[2, 2] * y2 + p[2],
+        )
+        low = low or d <= 1e-12
+        high = high or d >= -1e-12
+    if not (low and high):
+        return True
+    b0, b1, b2 = pb.normal[tb, 0], pb.normal[tb, 1], pb.normal[tb, 2]
+    w = pb.tri_int[tb, 0]
+    c = b0 * pb.vertex[w, 0] + b1 * pb.vertex[w, 1] + b2 * pb.vertex[w, 2]
+    low = high = False
+    for k in range(4):
+        if k != ka:
+            w = pa.tet_int[ta, k]
+            x, y, z = pa.vertex[w, 0] - p[0], pa.vertex[w, 1] - p[1], pa.vertex[w, 2] - p[2]
+            d = -c
+            d += b0 * (R[0, 0] * x + R[1, 0] * y + R[2, 0] * z)
+            d += b1 * (R[0, 1] * x + R[1, 1] * y + R[2, 1] * z)
+            d += b2 * (R[0, 2] * x + R[1, 2] * y + R[2, 2] * z)
+            low = low or d <= 1e-13
+            high = high or d >= -1e-13
+    return not (low and high)
