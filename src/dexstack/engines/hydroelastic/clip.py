@@ -17,6 +17,10 @@ TOLERANCE = 1e-14
 """Barycentric coordinates above minus this are inside: a vertex on a face belongs to both sides."""
 
 
+ON_FACE = 1e-11
+"""A polygon whose barycentric coordinate stays below this may lie in that face."""
+
+
 def _slice_table() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """For every set of vertices with f > 0 (bit i for vertex i): number of corners, the tet edge each lies on, labels.
 
@@ -45,7 +49,7 @@ def _slice_table() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 SLICE_COUNT, SLICE_EDGE, SLICE_LABEL = _slice_table()
 
 
-@njit(cache=True, forceinline=True)
+@njit(cache=True, fastmath={"contract"}, forceinline=True)
 def cut(poly, label, n, k, face):
     """Cut a convex polygon in place with barycentric coordinate ``k`` ≥ 0; the new edge gets the label ``face``.
 
@@ -126,17 +130,61 @@ def cut(poly, label, n, k, face):
     return m + 2
 
 
-@njit(cache=True, forceinline=True)
-def cut_all(poly, label, n, base):
-    """Cut with all four barycentric coordinates; edges on face k get the label ``base + k``. Returns the number of vertices left."""
+@njit(cache=True, fastmath={"contract"}, forceinline=True)
+def barycentric(tet, t, k, x, y, z):
+    """Barycentric coordinate k of a point in tet t."""
+    return tet[t, 4 * k] * x + tet[t, 4 * k + 1] * y + tet[t, 4 * k + 2] * z + tet[t, 4 * k + 3]
+
+
+@njit(cache=True, fastmath={"contract"}, forceinline=True)
+def slice_tet(poly, label, mask, pa, ta, R, p, function, row):
+    """Polygon where f is zero in tet ``ta`` of A, given f at its corners in ``poly[12:, 7]`` and the set of corners where f > 0.
+
+    Args:
+        function: rows of four linear functions in B's frame, evaluated at the corners of the polygon.
+        row: which of them.
+
+    Returns:
+        number of corners, 3 or 4.
+    """
+    n = SLICE_COUNT[mask]
+    for m in range(n):
+        i, j = SLICE_EDGE[mask, m, 0], SLICE_EDGE[mask, m, 1]
+        fi, fj = poly[12 + i, 7], poly[12 + j, 7]
+        t = fi / (fi - fj)
+        vi, vj = pa.tet_int[ta, i], pa.tet_int[ta, j]
+        x = pa.vertex[vi, 0] + t * (pa.vertex[vj, 0] - pa.vertex[vi, 0])
+        y = pa.vertex[vi, 1] + t * (pa.vertex[vj, 1] - pa.vertex[vi, 1])
+        z = pa.vertex[vi, 2] + t * (pa.vertex[vj, 2] - pa.vertex[vi, 2])
+        poly[m, 0], poly[m, 1], poly[m, 2] = x, y, z
+        label[m] = SLICE_LABEL[mask, m]
+        x, y, z = x - p[0], y - p[1], z - p[2]
+        y0 = R[0, 0] * x + R[1, 0] * y + R[2, 0] * z
+        y1 = R[0, 1] * x + R[1, 1] * y + R[2, 1] * z
+        y2 = R[0, 2] * x + R[1, 2] * y + R[2, 2] * z
+        for k in range(4):
+            poly[m, 3 + k] = barycentric(function, row, k, y0, y1, y2)
+    return n
+
+
+@njit(cache=True, fastmath={"contract"}, forceinline=True)
+def cut_all(poly, label, n):
+    """Cut with all four coordinates of B; edges on face k get the label ``4 + k``.
+
+    Returns:
+        number of vertices left, and whether the polygon lies in a face.
+    """
+    on_face = False
     for k in range(4):
         most = poly[0, 3 + k]
         for i in range(1, n):
             most = max(most, poly[i, 3 + k])
-        if most < -TOLERANCE:
-            return 0
+        if most < ON_FACE:
+            if most < -TOLERANCE:
+                return 0, False
+            on_face = True
     for k in range(4):
-        n = cut(poly, label, n, k, base + k)
+        n = cut(poly, label, n, k, 4 + k)
         if n < 3:
-            return 0
-    return n
+            return 0, False
+    return n, on_face

@@ -2,8 +2,8 @@
 
 Every convex shape is a surface of triangles and, for each surface vertex, a point of the core (the medial axis or what stands for it)
 where ε = 1. A triangle and the core points of its corners span a prism, split into at most three tets; where core points coincide
-the prism is a pyramid or one tet. ε is then linear from surface to core, and exactly the depth over the inscribed radius wherever the two are
-parallel.
+the prism is a pyramid or one tet. ε is then linear from surface to core, and exactly the depth over the inscribed radius wherever the
+two are parallel.
 """
 
 from __future__ import annotations

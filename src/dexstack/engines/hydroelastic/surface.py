@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+from numba import carray, njit
 
-from dexstack.engines.hydroelastic.clip import COLUMNS, ROWS, SLICE_COUNT, SLICE_EDGE, SLICE_LABEL, cut_all
-from dexstack.engines.hydroelastic.fields import CompliantMesh, RigidMesh
+from dexstack.engines.hydroelastic.bvh import push, push_child, triangles_apart
+from dexstack.engines.hydroelastic.clip import COLUMNS, ROWS, barycentric, cut_all, slice_tet
+from dexstack.engines.hydroelastic.fields import CompliantMesh, RigidMesh, _pointer, handle, open_compliant, open_rigid
 
 COS_ALPHA = math.cos(5 * math.pi / 8)
 """A face whose normal turns further than this from a pressure gradient is dropped: it would pull."""
@@ -65,6 +66,10 @@ class Surface(NamedTuple):
     """(T,) int64 hash table of the pairs, −1 where empty; T a power of two; empty between queries"""
     stack: np.ndarray
     """(S, 2) int32 pairs of tree nodes"""
+    stack_box: np.ndarray
+    """(S, 6) the box of the second node in A's frame: centre, half widths"""
+    frame: np.ndarray
+    """(4, 3) rotation and position of B in A"""
     poly: np.ndarray
     """scratch of ``clip.py``"""
     label: np.ndarray
@@ -73,6 +78,7 @@ class Surface(NamedTuple):
 def workspace(faces: int = 1024) -> Surface:
     """Arrays for a surface of up to ``faces`` faces."""
     pairs = 4 * faces + 64
+    stack = faces + 512
     table = 1 << math.ceil(math.log2(2 * pairs))
     return Surface(
         np.zeros((faces, 3)),
@@ -88,7 +94,9 @@ def workspace(faces: int = 1024) -> Surface:
         np.zeros(8, np.int32),
         np.zeros((pairs, 2), np.int32),
         np.full(table, -1, np.int64),
-        np.zeros((2048, 2), np.int32),
+        np.zeros((stack, 2), np.int32),
+        np.zeros((stack, 6)),
+        np.zeros((4, 3)),
         np.zeros((ROWS, COLUMNS)),
         np.zeros(ROWS, np.int64),
     )
@@ -126,25 +134,72 @@ class ContactSurface:
 
 
 def query(
-    a: CompliantMesh, b: CompliantMesh | RigidMesh, R_WA: np.ndarray, p_WA: np.ndarray, R_WB: np.ndarray, p_WB: np.ndarray, out: Surface
+    a: CompliantMesh, b: CompliantMesh | RigidMesh, R_WA: np.ndarray, p_WA: np.ndarray, R_WB: np.ndarray, p_WB: np.ndarray, out: Workspace
 ) -> ContactSurface:
     """Contact surface of A and B at the given poses.
 
     Args:
         a, b: the bodies; A compliant.
         R_WA, p_WA, R_WB, p_WB: (3, 3) rotations and (3,) positions of the bodies in world.
-        out: from :func:`workspace`; replaced by a larger one where it is too small.
+        out: reused from query to query; grows where it is too small.
     """
     rigid = isinstance(b, RigidMesh)
-    kernel = surface_kernel_rigid if rigid else surface_kernel
-    n = kernel(a.packed, b.packed, R_WA, p_WA, R_WB, p_WB, out)
+    kernel = _query_rigid if rigid else _query
+    n = kernel(a.handle, b.handle, R_WA, p_WA, R_WB, p_WB, out.handle)
     while n == FULL:
-        out = workspace(2 * len(out.area))
-        n = kernel(a.packed, b.packed, R_WA, p_WA, R_WB, p_WB, out)
-    return ContactSurface(out, n, rigid)
+        out.grow()
+        n = kernel(a.handle, b.handle, R_WA, p_WA, R_WB, p_WB, out.handle)
+    return ContactSurface(out.arrays, n, rigid)
 
 
-@njit(cache=True, forceinline=True)
+class Workspace:
+    """Arrays for queries from Python; grows when a surface needs more."""
+
+    def __init__(self, faces: int = 1024) -> None:
+        self.arrays = workspace(faces)
+        self.handle = handle(self.arrays)
+
+    def grow(self) -> None:
+        """Twice as many faces."""
+        self.__init__(2 * len(self.arrays.area))
+
+
+@njit(cache=True, fastmath={"contract"}, forceinline=True)
+def open_surface(h):
+    """:class:`Surface` of a handle."""
+    return Surface(
+        carray(_pointer(h[0]), (h[1], 3), np.float64),
+        carray(_pointer(h[2]), (h[3], 3), np.float64),
+        carray(_pointer(h[4]), (h[5],), np.float64),
+        carray(_pointer(h[6]), (h[7],), np.float64),
+        carray(_pointer(h[8]), (h[9],), np.float64),
+        carray(_pointer(h[10]), (h[11],), np.float64),
+        carray(_pointer(h[12]), (h[13],), np.int32),
+        carray(_pointer(h[14]), (h[15],), np.int32),
+        carray(_pointer(h[16]), (h[17], 3), np.float64),
+        carray(_pointer(h[18]), (h[19],), np.int32),
+        carray(_pointer(h[20]), (h[21],), np.int32),
+        carray(_pointer(h[22]), (h[23], 2), np.int32),
+        carray(_pointer(h[24]), (h[25],), np.int64),
+        carray(_pointer(h[26]), (h[27], 2), np.int32),
+        carray(_pointer(h[28]), (h[29], 6), np.float64),
+        carray(_pointer(h[30]), (h[31], 3), np.float64),
+        carray(_pointer(h[32]), (h[33], COLUMNS), np.float64),
+        carray(_pointer(h[34]), (h[35],), np.int64),
+    )
+
+
+@njit(cache=True, fastmath={"contract"})
+def _query(a, b, R_WA, p_WA, R_WB, p_WB, out):
+    return surface_kernel(open_compliant(a), open_compliant(b), R_WA, p_WA, R_WB, p_WB, open_surface(out))
+
+
+@njit(cache=True, fastmath={"contract"})
+def _query_rigid(a, b, R_WA, p_WA, R_WB, p_WB, out):
+    return surface_kernel_rigid(open_compliant(a), open_rigid(b), R_WA, p_WA, R_WB, p_WB, open_surface(out))
+
+
+@njit(cache=True, fastmath={"contract"}, forceinline=True)
 def _visit(queue, table, tail, first, second, width):
     """Append a pair to the queue unless it was there; the new length, or FULL."""
     key = np.int64(first) * np.int64(width) + np.int64(second)
@@ -162,7 +217,7 @@ def _visit(queue, table, tail, first, second, width):
     return tail + 1
 
 
-@njit(cache=True, forceinline=True)
+@njit(cache=True, fastmath={"contract"}, forceinline=True)
 def _forget(queue, table, tail, width):
     """Empty the table by the keys in the queue."""
     mask = np.int64(len(table) - 1)
@@ -174,39 +229,44 @@ def _forget(queue, table, tail, width):
             at = (at + 1) & mask
 
 
-@njit(cache=True, forceinline=True)
-def _boxes_apart(ba, i, bb, j, R, p):
-    """Whether two boxes, the second given in B's frame at R, p in A's, are apart along one of the six face normals."""
-    d0 = R[0, 0] * bb[j, 0] + R[0, 1] * bb[j, 1] + R[0, 2] * bb[j, 2] + p[0] - ba[i, 0]
-    d1 = R[1, 0] * bb[j, 0] + R[1, 1] * bb[j, 1] + R[1, 2] * bb[j, 2] + p[1] - ba[i, 1]
-    d2 = R[2, 0] * bb[j, 0] + R[2, 1] * bb[j, 1] + R[2, 2] * bb[j, 2] + p[2] - ba[i, 2]
-    h0, h1, h2 = bb[j, 3], bb[j, 4], bb[j, 5]
-    if abs(d0) > ba[i, 3] + abs(R[0, 0]) * h0 + abs(R[0, 1]) * h1 + abs(R[0, 2]) * h2:
-        return True
-    if abs(d1) > ba[i, 4] + abs(R[1, 0]) * h0 + abs(R[1, 1]) * h1 + abs(R[1, 2]) * h2:
-        return True
-    if abs(d2) > ba[i, 5] + abs(R[2, 0]) * h0 + abs(R[2, 1]) * h1 + abs(R[2, 2]) * h2:
-        return True
-    g0, g1, g2 = ba[i, 3], ba[i, 4], ba[i, 5]
-    if abs(R[0, 0] * d0 + R[1, 0] * d1 + R[2, 0] * d2) > h0 + abs(R[0, 0]) * g0 + abs(R[1, 0]) * g1 + abs(R[2, 0]) * g2:
-        return True
-    if abs(R[0, 1] * d0 + R[1, 1] * d1 + R[2, 1] * d2) > h1 + abs(R[0, 1]) * g0 + abs(R[1, 1]) * g1 + abs(R[2, 1]) * g2:
-        return True
-    return abs(R[0, 2] * d0 + R[1, 2] * d1 + R[2, 2] * d2) > h2 + abs(R[0, 2]) * g0 + abs(R[1, 2]) * g1 + abs(R[2, 2]) * g2
+@njit(cache=True, fastmath={"contract"}, forceinline=True)
+def _next_rim(pa, pb, R, p, stack, stack_box, top, queue, table, tail, width):
+    """Go on through the trees until a pair not seen before is found where boundary triangles cross.
+
+    Returns:
+        height of the stack, length of the queue or FULL.
+    """
+    before = tail
+    while top > 0 and tail == before:
+        top -= 1
+        i, j = stack[top, 0], stack[top, 1]
+        leaf_a, leaf_b = pa.node[i, 0] < 0, pb.node[j, 0] < 0
+        if leaf_a and leaf_b:
+            first_a, first_b = -1 - pa.node[i, 0], -1 - pb.node[j, 0]
+            for u in range(first_a, first_a + pa.node[i, 1]):
+                for v in range(first_b, first_b + pb.node[j, 1]):
+                    if not triangles_apart(pa.corner, u, pb.corner, v, R, p):
+                        tail = _visit(queue, table, tail, pa.triangle[u], pb.triangle[v], width)
+                        if tail == FULL:
+                            return top, FULL
+            continue
+        if top + 2 > len(stack):
+            return top, FULL
+        h0, h1, h2 = stack_box[top, 3], stack_box[top, 4], stack_box[top, 5]
+        # go down the larger box
+        if leaf_b or (not leaf_a and pa.box[i, 3] + pa.box[i, 4] + pa.box[i, 5] > pb.box[j, 3] + pb.box[j, 4] + pb.box[j, 5]):
+            c0, c1, c2 = stack_box[top, 0], stack_box[top, 1], stack_box[top, 2]
+            left, right = pa.node[i, 0], pa.node[i, 1]
+            top = push_child(stack, stack_box, top, pa.box, left, pb.box, j, R, c0, c1, c2, h0, h1, h2)
+            top = push_child(stack, stack_box, top, pa.box, right, pb.box, j, R, c0, c1, c2, h0, h1, h2)
+        else:
+            left, right = pb.node[j, 0], pb.node[j, 1]
+            top = push(stack, stack_box, top, pa.box, i, pb.box, left, R, p)
+            top = push(stack, stack_box, top, pa.box, i, pb.box, right, R, p)
+    return top, tail
 
 
-@njit(cache=True, forceinline=True)
-def _same_side(d0, d1, d2, margin):
-    return (d0 > margin and d1 > margin and d2 > margin) or (d0 < -margin and d1 < -margin and d2 < -margin)
-
-
-@njit(cache=True, forceinline=True)
-def _plane(tet, t, k, x, y, z):
-    """Barycentric coordinate k of a point in tet t."""
-    return tet[t, 4 * k] * x + tet[t, 4 * k + 1] * y + tet[t, 4 * k + 2] * z + tet[t, 4 * k + 3]
-
-
-@njit(cache=True)
+@njit(cache=True, fastmath={"contract"})
 def locate(mesh, x, y, z, start):
     """A tet that contains a point of the mesh's frame, or −1; walks from tet ``start``, then tries them all."""
     tet, tet_int = mesh.tet, mesh.tet_int
@@ -214,7 +274,7 @@ def locate(mesh, x, y, z, start):
     for _ in range(64):
         least, face = 0.0, -1
         for k in range(4):
-            b = _plane(tet, t, k, x, y, z)
+            b = barycentric(tet, t, k, x, y, z)
             if b < least - 1e-14:
                 least, face = b, k
         if face < 0:
@@ -224,22 +284,22 @@ def locate(mesh, x, y, z, start):
             break
     for t in range(len(tet)):
         if (
-            _plane(tet, t, 0, x, y, z) >= -1e-14
-            and _plane(tet, t, 1, x, y, z) >= -1e-14
-            and _plane(tet, t, 2, x, y, z) >= -1e-14
-            and _plane(tet, t, 3, x, y, z) >= -1e-14
+            barycentric(tet, t, 0, x, y, z) >= -1e-14
+            and barycentric(tet, t, 1, x, y, z) >= -1e-14
+            and barycentric(tet, t, 2, x, y, z) >= -1e-14
+            and barycentric(tet, t, 3, x, y, z) >= -1e-14
         ):
             return t
     return -1
 
 
-@njit(cache=True)
+@njit(cache=True, fastmath={"contract"})
 def in_box(box, x, y, z):
     """Whether a point of the mesh's frame lies in the box of its whole tree."""
     return abs(x - box[0, 0]) <= box[0, 3] and abs(y - box[0, 1]) <= box[0, 4] and abs(z - box[0, 2]) <= box[0, 5]
 
 
-@njit(cache=True)
+@njit(cache=True, fastmath={"contract"})
 def inside_surface(mesh, x, y, z):
     """Whether a point of B's frame lies inside a closed rigid surface: winding number by solid angles."""
     total = 0.0
@@ -254,7 +314,7 @@ def inside_surface(mesh, x, y, z):
     return total > math.pi  # half of the full 2π of these half angles
 
 
-@njit(cache=True)
+@njit(cache=True, fastmath={"contract"})
 def _march(pa, pb, R, p, ta, tb, x, y, z):
     """Follow p_A − p_B downhill (or uphill from below zero) on a straight line through pairs of tets, from a point in both.
 
@@ -290,7 +350,7 @@ def _march(pa, pb, R, p, ta, tb, x, y, z):
         for k in range(4):
             s = pa.tet[ta, 4 * k] * d0 + pa.tet[ta, 4 * k + 1] * d1 + pa.tet[ta, 4 * k + 2] * d2
             if s < 0.0:
-                t = max(_plane(pa.tet, ta, k, x, y, z), 0.0) / -s
+                t = max(barycentric(pa.tet, ta, k, x, y, z), 0.0) / -s
                 if t < leave:
                     leave, face = t, k
         e0 = R[0, 0] * d0 + R[1, 0] * d1 + R[2, 0] * d2
@@ -299,7 +359,7 @@ def _march(pa, pb, R, p, ta, tb, x, y, z):
         for k in range(4):
             s = pb.tet[tb, 4 * k] * e0 + pb.tet[tb, 4 * k + 1] * e1 + pb.tet[tb, 4 * k + 2] * e2
             if s < 0.0:
-                t = max(_plane(pb.tet, tb, k, y0, y1, y2), 0.0) / -s
+                t = max(barycentric(pb.tet, tb, k, y0, y1, y2), 0.0) / -s
                 if t < leave:
                     leave, face = t, 4 + k
         if zero <= leave:
@@ -314,7 +374,7 @@ def _march(pa, pb, R, p, ta, tb, x, y, z):
     return -1, -1
 
 
-@njit(cache=True)
+@njit(cache=True, fastmath={"contract"})
 def _peak_pair(pa, pb, R, p, i, out):
     """Pair where the surface round peak i lies (A's peaks first, then B's), or (−1, −1); counts what it finds in the status."""
     of_a = i < len(pa.peak)
@@ -365,7 +425,7 @@ def _peak_pair(pa, pb, R, p, i, out):
     return _march(pa, pb, R, p, ta, tb, x, y, z)
 
 
-@njit(cache=True, forceinline=True)
+@njit(cache=True, fastmath={"contract"}, forceinline=True)
 def _emit(poly, n, n0, n1, n2, R_WA, p_WA, out, face, corners):
     """Write polygon ``poly[:n]`` with unit normal (n0, n1, n2), both in A's frame, as face ``face`` with its corners from ``corners`` on.
 
@@ -416,11 +476,10 @@ def _emit(poly, n, n0, n1, n2, R_WA, p_WA, out, face, corners):
     return m, c0, c1, c2
 
 
-@njit(cache=True, forceinline=True)
-def _relative(R_WA, p_WA, R_WB, p_WB):
+@njit(cache=True, fastmath={"contract"}, forceinline=True)
+def _relative(R_WA, p_WA, R_WB, p_WB, frame):
     """Pose of B in A."""
-    R = np.empty((3, 3))
-    p = np.empty(3)
+    R, p = frame[:3], frame[3]
     d0, d1, d2 = p_WB[0] - p_WA[0], p_WB[1] - p_WA[1], p_WB[2] - p_WA[2]
     for i in range(3):
         p[i] = R_WA[0, i] * d0 + R_WA[1, i] * d1 + R_WA[2, i] * d2
@@ -429,7 +488,7 @@ def _relative(R_WA, p_WA, R_WB, p_WB):
     return R, p
 
 
-@njit(cache=True)
+@njit(cache=True, fastmath={"contract"})
 def surface_kernel(pa, pb, R_WA, p_WA, R_WB, p_WB, out):
     """Equal-pressure surface of two compliant bodies.
 
@@ -440,59 +499,25 @@ def surface_kernel(pa, pb, R_WA, p_WA, R_WB, p_WB, out):
     Returns:
         number of faces, or FULL.
     """
-    R, p = _relative(R_WA, p_WA, R_WB, p_WB)
+    R, p = _relative(R_WA, p_WA, R_WB, p_WB, out.frame)
     status = out.status
     status[:] = 0
     out.start[0] = 0
-    queue, table, stack, poly, label = out.queue, out.table, out.stack, out.poly, out.label
+    queue, table, stack, stack_box, poly, label = out.queue, out.table, out.stack, out.stack_box, out.poly, out.label
     width = len(pb.tet)
     snap = SNAP * min(pa.scale[0], pb.scale[0]) + 2e-16 * max(pa.scale[0], pb.scale[0])
     faces = corners = head = tail = 0
-    top = 0
-    if not _boxes_apart(pa.box, 0, pb.box, 0, R, p):
-        stack[0, 0] = stack[0, 1] = 0
-        top = 1
+    top = push(stack, stack_box, 0, pa.box, 0, pb.box, 0, R, p)
     peaks = len(pa.peak) + len(pb.peak)
     peak = 0
     result = 0
     while result >= 0:
         if head == tail:
-            # the next pair to start from: first where boundary triangles may cross
+            # the next pair to start from: first where boundary triangles cross
             if top > 0:
-                top -= 1
-                i, j = stack[top, 0], stack[top, 1]
-                leaf_a, leaf_b = pa.node[i, 0] < 0, pb.node[j, 0] < 0
-                if leaf_a and leaf_b:
-                    first_a, first_b = -1 - pa.node[i, 0], -1 - pb.node[j, 0]
-                    for u in range(first_a, first_a + pa.node[i, 1]):
-                        for v in range(first_b, first_b + pb.node[j, 1]):
-                            if _triangles_apart(pa, u, pb, v, R, p):
-                                continue
-                            tail = _visit(queue, table, tail, pa.triangle[u, 0], pb.triangle[v, 0], width)
-                            if tail == FULL:
-                                result = FULL
-                                break
-                        if result == FULL:
-                            break
-                    if result == FULL:
-                        break
-                    continue
-                if top + 2 > len(stack):
+                top, tail = _next_rim(pa, pb, R, p, stack, stack_box, top, queue, table, tail, width)
+                if tail == FULL:
                     result = FULL
-                    break
-                # split the larger box
-                if leaf_b or (not leaf_a and pa.box[i, 3] + pa.box[i, 4] + pa.box[i, 5] > pb.box[j, 3] + pb.box[j, 4] + pb.box[j, 5]):
-                    for c in range(2):
-                        child = pa.node[i, c]
-                        if not _boxes_apart(pa.box, child, pb.box, j, R, p):
-                            stack[top, 0], stack[top, 1] = child, j
-                            top += 1
-                else:
-                    for c in range(2):
-                        child = pb.node[j, c]
-                        if not _boxes_apart(pa.box, i, pb.box, child, R, p):
-                            stack[top, 0], stack[top, 1] = i, child
-                            top += 1
                 continue
             # then where a pressure peak lies inside the other body
             if peak < peaks:
@@ -524,40 +549,25 @@ def surface_kernel(pa, pb, R_WA, p_WA, R_WB, p_WB, out):
             poly[12 + k, 7] = f
         if mask == 0 or mask == 15:
             continue
-        h0 = R[0, 0] * a0 + R[1, 0] * a1 + R[2, 0] * a2
-        h1 = R[0, 1] * a0 + R[1, 1] * a1 + R[2, 1] * a2
-        h2 = R[0, 2] * a0 + R[1, 2] * a1 + R[2, 2] * a2
-        c = pa.tet[ta, 19] + (a0 * p[0] + a1 * p[1] + a2 * p[2])
-        above = 0
-        for k in range(4):
-            v = pb.tet_int[tb, k]
-            f = h0 * pb.vertex[v, 0] + h1 * pb.vertex[v, 1] + h2 * pb.vertex[v, 2] + c - pb.vertex[v, 3]
-            if f > snap:
-                above += 1
-        if above == 0 or above == 4:
-            continue
         status[PAIRS] += 1
         # the plane in A's tet
-        n = SLICE_COUNT[mask]
-        for m in range(n):
-            i, j = SLICE_EDGE[mask, m, 0], SLICE_EDGE[mask, m, 1]
-            fi, fj = poly[12 + i, 7], poly[12 + j, 7]
-            t = fi / (fi - fj)
-            vi, vj = pa.tet_int[ta, i], pa.tet_int[ta, j]
-            x = pa.vertex[vi, 0] + t * (pa.vertex[vj, 0] - pa.vertex[vi, 0])
-            y = pa.vertex[vi, 1] + t * (pa.vertex[vj, 1] - pa.vertex[vi, 1])
-            z = pa.vertex[vi, 2] + t * (pa.vertex[vj, 2] - pa.vertex[vi, 2])
-            poly[m, 0], poly[m, 1], poly[m, 2] = x, y, z
-            label[m] = SLICE_LABEL[mask, m]
-            x, y, z = x - p[0], y - p[1], z - p[2]
-            y0 = R[0, 0] * x + R[1, 0] * y + R[2, 0] * z
-            y1 = R[0, 1] * x + R[1, 1] * y + R[2, 1] * z
-            y2 = R[0, 2] * x + R[1, 2] * y + R[2, 2] * z
-            for k in range(4):
-                poly[m, 3 + k] = _plane(pb.tet, tb, k, y0, y1, y2)
-        n = cut_all(poly, label, n, 4)
+        n = slice_tet(poly, label, mask, pa, ta, R, p, pb.tet, tb)
+        n, on_face = cut_all(poly, label, n)
         if n == 0:
             continue
+        if on_face:  # the polygon lies in a face of B's tet: it belongs to the tet where p_A > p_B
+            h0 = R[0, 0] * a0 + R[1, 0] * a1 + R[2, 0] * a2
+            h1 = R[0, 1] * a0 + R[1, 1] * a1 + R[2, 1] * a2
+            h2 = R[0, 2] * a0 + R[1, 2] * a1 + R[2, 2] * a2
+            c = pa.tet[ta, 19] + (a0 * p[0] + a1 * p[1] + a2 * p[2])
+            above = 0
+            for k in range(4):
+                v = pb.tet_int[tb, k]
+                f = h0 * pb.vertex[v, 0] + h1 * pb.vertex[v, 1] + h2 * pb.vertex[v, 2] + c - pb.vertex[v, 3]
+                if f > snap:
+                    above += 1
+            if above == 0 or above == 4:
+                continue
         for m in range(n):
             k = label[m]
             na = pa.tet_int[ta, 4 + k] if k < 4 else ta
@@ -597,46 +607,7 @@ def surface_kernel(pa, pb, R_WA, p_WA, R_WB, p_WB, out):
     return faces
 
 
-@njit(cache=True, forceinline=True)
-def _triangles_apart(pa, u, pb, v, R, p):
-    """Whether a boundary triangle of A lies on one side of one of B, or the other way round."""
-    ta, ka, tb, kb = pa.triangle[u, 0], pa.triangle[u, 1], pb.triangle[v, 0], pb.triangle[v, 1]
-    low = high = False
-    for k in range(4):
-        if k != kb:
-            w = pb.tet_int[tb, k]
-            y0, y1, y2 = pb.vertex[w, 0], pb.vertex[w, 1], pb.vertex[w, 2]
-            d = _plane(
-                pa.tet,
-                ta,
-                ka,
-                R[0, 0] * y0 + R[0, 1] * y1 + R[0, 2] * y2 + p[0],
-                R[1, 0] * y0 + R[1, 1] * y1 + R[1, 2] * y2 + p[1],
-                R[2, 0] * y0 + R[2, 1] * y1 + R[2, 2] * y2 + p[2],
-            )
-            low = low or d <= 1e-12
-            high = high or d >= -1e-12
-    if not (low and high):
-        return True
-    low = high = False
-    for k in range(4):
-        if k != ka:
-            w = pa.tet_int[ta, k]
-            x, y, z = pa.vertex[w, 0] - p[0], pa.vertex[w, 1] - p[1], pa.vertex[w, 2] - p[2]
-            d = _plane(
-                pb.tet,
-                tb,
-                kb,
-                R[0, 0] * x + R[1, 0] * y + R[2, 0] * z,
-                R[0, 1] * x + R[1, 1] * y + R[2, 1] * z,
-                R[0, 2] * x + R[1, 2] * y + R[2, 2] * z,
-            )
-            low = low or d <= 1e-12
-            high = high or d >= -1e-12
-    return not (low and high)
-
-
-@njit(cache=True)
+@njit(cache=True, fastmath={"contract"})
 def surface_kernel_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out):
     """The part of a rigid surface B that lies in a compliant body A, cut by A's tets.
 
@@ -648,57 +619,23 @@ def surface_kernel_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out):
     Returns:
         number of faces, or FULL.
     """
-    R, p = _relative(R_WA, p_WA, R_WB, p_WB)
+    R, p = _relative(R_WA, p_WA, R_WB, p_WB, out.frame)
     status = out.status
     status[:] = 0
     out.start[0] = 0
-    queue, table, stack, poly, label = out.queue, out.table, out.stack, out.poly, out.label
+    queue, table, stack, stack_box, poly, label = out.queue, out.table, out.stack, out.stack_box, out.poly, out.label
     width = len(pb.tri_int)
     faces = corners = head = tail = 0
-    top = 0
-    if not _boxes_apart(pa.box, 0, pb.box, 0, R, p):
-        stack[0, 0] = stack[0, 1] = 0
-        top = 1
+    top = push(stack, stack_box, 0, pa.box, 0, pb.box, 0, R, p)
     seed = 0
     result = 0
     while result >= 0:
         if head == tail:
-            # the next pair to start from: first where A's boundary may cross B
+            # the next pair to start from: first where boundary triangles cross
             if top > 0:
-                top -= 1
-                i, j = stack[top, 0], stack[top, 1]
-                leaf_a, leaf_b = pa.node[i, 0] < 0, pb.node[j, 0] < 0
-                if leaf_a and leaf_b:
-                    first_a, first_b = -1 - pa.node[i, 0], -1 - pb.node[j, 0]
-                    for u in range(first_a, first_a + pa.node[i, 1]):
-                        for v in range(first_b, first_b + pb.node[j, 1]):
-                            if _triangle_apart_rigid(pa, u, pb, v, R, p):
-                                continue
-                            tail = _visit(queue, table, tail, pa.triangle[u, 0], pb.triangle[v, 0], width)
-                            if tail == FULL:
-                                result = FULL
-                                break
-                        if result == FULL:
-                            break
-                    if result == FULL:
-                        break
-                    continue
-                if top + 2 > len(stack):
+                top, tail = _next_rim(pa, pb, R, p, stack, stack_box, top, queue, table, tail, width)
+                if tail == FULL:
                     result = FULL
-                    break
-                # split the larger box
-                if leaf_b or (not leaf_a and pa.box[i, 3] + pa.box[i, 4] + pa.box[i, 5] > pb.box[j, 3] + pb.box[j, 4] + pb.box[j, 5]):
-                    for c in range(2):
-                        child = pa.node[i, c]
-                        if not _boxes_apart(pa.box, child, pb.box, j, R, p):
-                            stack[top, 0], stack[top, 1] = child, j
-                            top += 1
-                else:
-                    for c in range(2):
-                        child = pb.node[j, c]
-                        if not _boxes_apart(pa.box, i, pb.box, child, R, p):
-                            stack[top, 0], stack[top, 1] = i, child
-                            top += 1
                 continue
             # then from one corner of every part of B that lies inside A
             if seed < len(pb.seed):
@@ -720,17 +657,25 @@ def surface_kernel_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out):
         ta, tb = queue[head, 0], queue[head, 1]
         head += 1
         status[PAIRS] += 1
-        for m in range(3):
-            v = pb.tri_int[tb, m]
-            y0, y1, y2 = pb.vertex[v, 0], pb.vertex[v, 1], pb.vertex[v, 2]
-            x = R[0, 0] * y0 + R[0, 1] * y1 + R[0, 2] * y2 + p[0]
-            y = R[1, 0] * y0 + R[1, 1] * y1 + R[1, 2] * y2 + p[1]
-            z = R[2, 0] * y0 + R[2, 1] * y1 + R[2, 2] * y2 + p[2]
-            poly[m, 0], poly[m, 1], poly[m, 2] = x, y, z
-            label[m] = 4 + m
-            for k in range(4):
-                poly[m, 3 + k] = _plane(pa.tet, ta, k, x, y, z)
-        n = cut_all(poly, label, 3, 0)
+        # distances of the tet's corners from the triangle's plane; below it p_A counts as the lesser
+        b0, b1, b2 = pb.tri[tb, 16], pb.tri[tb, 17], pb.tri[tb, 18]
+        n0 = R[0, 0] * b0 + R[0, 1] * b1 + R[0, 2] * b2
+        n1 = R[1, 0] * b0 + R[1, 1] * b1 + R[1, 2] * b2
+        n2 = R[2, 0] * b0 + R[2, 1] * b1 + R[2, 2] * b2
+        c = pb.tri[tb, 19] - (n0 * p[0] + n1 * p[1] + n2 * p[2])
+        mask = 0
+        for k in range(4):
+            v = pa.tet_int[ta, k]
+            f = n0 * pa.vertex[v, 0] + n1 * pa.vertex[v, 1] + n2 * pa.vertex[v, 2] + c
+            if abs(f) <= NEAR:
+                f = 0.0
+            elif f > 0.0:
+                mask |= 1 << k
+            poly[12 + k, 7] = f
+        if mask == 0 or mask == 15:
+            continue
+        n = slice_tet(poly, label, mask, pa, ta, R, p, pb.tri, tb)
+        n, _ = cut_all(poly, label, n)
         if n == 0:
             continue
         for m in range(n):
@@ -745,22 +690,8 @@ def surface_kernel_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out):
         if result == FULL:
             break
         a0, a1, a2 = pa.tet[ta, 16], pa.tet[ta, 17], pa.tet[ta, 18]
-        b0, b1, b2 = pb.normal[tb, 0], pb.normal[tb, 1], pb.normal[tb, 2]
-        n0 = R[0, 0] * b0 + R[0, 1] * b1 + R[0, 2] * b2
-        n1 = R[1, 0] * b0 + R[1, 1] * b1 + R[1, 2] * b2
-        n2 = R[2, 0] * b0 + R[2, 1] * b1 + R[2, 2] * b2
         da = n0 * a0 + n1 * a1 + n2 * a2
         if da <= COS_ALPHA * math.sqrt(a0 * a0 + a1 * a1 + a2 * a2):
-            continue
-        # a triangle in the face between two tets belongs to the one it looks out of
-        twice = False
-        for k in range(4):
-            most = 0.0
-            for m in range(n):
-                most = max(most, abs(poly[m, 3 + k]))
-            if most <= 1e-12 and pa.tet[ta, 4 * k] * n0 + pa.tet[ta, 4 * k + 1] * n1 + pa.tet[ta, 4 * k + 2] * n2 > 0.0:
-                twice = True
-        if twice:
             continue
         if faces >= len(out.area):
             result = FULL
@@ -789,40 +720,3 @@ def surface_kernel_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out):
         if in_box(pb.box, y0, y1, y2) and inside_surface(pb, y0, y1, y2):
             status[DEEP_A] += 1
     return faces
-
-
-@njit(cache=True, forceinline=True)
-def _triangle_apart_rigid(pa, u, pb, v, R, p):
-    """Whether a boundary triangle of A lies on one side of a triangle of B, or the other way round."""
-    ta, ka, tb = pa.triangle[u, 0], pa.triangle[u, 1], pb.triangle[v, 0]
-    low = high = False
-    for k in range(3):
-        w = pb.tri_int[tb, k]
-        y0, y1, y2 = pb.vertex[w, 0], pb.vertex[w, 1], pb.vertex[w, 2]
-        d = _plane(
-            pa.tet,
-            ta,
-            ka,
-            R[0, 0] * y0 + R[0, 1] * y1 + R[0, 2] * y2 + p[0],
-            R[1, 0] * y0 + R[1, 1] * y1 + R[1, 2] * y2 + p[1],
-            R[2, 0] * y0 + R[2, 1] * y1 + R[2, 2] * y2 + p[2],
-        )
-        low = low or d <= 1e-12
-        high = high or d >= -1e-12
-    if not (low and high):
-        return True
-    b0, b1, b2 = pb.normal[tb, 0], pb.normal[tb, 1], pb.normal[tb, 2]
-    w = pb.tri_int[tb, 0]
-    c = b0 * pb.vertex[w, 0] + b1 * pb.vertex[w, 1] + b2 * pb.vertex[w, 2]
-    low = high = False
-    for k in range(4):
-        if k != ka:
-            w = pa.tet_int[ta, k]
-            x, y, z = pa.vertex[w, 0] - p[0], pa.vertex[w, 1] - p[1], pa.vertex[w, 2] - p[2]
-            d = -c
-            d += b0 * (R[0, 0] * x + R[1, 0] * y + R[2, 0] * z)
-            d += b1 * (R[0, 1] * x + R[1, 1] * y + R[2, 1] * z)
-            d += b2 * (R[0, 2] * x + R[1, 2] * y + R[2, 2] * z)
-            low = low or d <= 1e-13
-            high = high or d >= -1e-13
-    return not (low and high)
