@@ -68,7 +68,7 @@ class PackedRigid(NamedTuple):
 
 
 @intrinsic
-def _pointer(typing_context, address):
+def pointer(typing_context, address):
     """An address as a pointer."""
 
     def generate(context, builder, signature, arguments):
@@ -89,15 +89,15 @@ def handle(arrays: tuple[np.ndarray, ...]) -> np.ndarray:
 def open_compliant(h):
     """:class:`PackedCompliant` of a handle."""
     return PackedCompliant(
-        carray(_pointer(h[0]), (h[1], 4), np.float64),
-        carray(_pointer(h[2]), (h[3], 20), np.float64),
-        carray(_pointer(h[4]), (h[5], 8), np.int32),
-        carray(_pointer(h[6]), (h[7],), np.int32),
-        carray(_pointer(h[8]), (h[9], 13), np.float64),
-        carray(_pointer(h[10]), (h[11], 6), np.float64),
-        carray(_pointer(h[12]), (h[13], 2), np.int32),
-        carray(_pointer(h[14]), (h[15], 2), np.int32),
-        carray(_pointer(h[16]), (h[17],), np.float64),
+        carray(pointer(h[0]), (h[1], 4), np.float64),
+        carray(pointer(h[2]), (h[3], 20), np.float64),
+        carray(pointer(h[4]), (h[5], 8), np.int32),
+        carray(pointer(h[6]), (h[7],), np.int32),
+        carray(pointer(h[8]), (h[9], 13), np.float64),
+        carray(pointer(h[10]), (h[11], 6), np.float64),
+        carray(pointer(h[12]), (h[13], 2), np.int32),
+        carray(pointer(h[14]), (h[15], 2), np.int32),
+        carray(pointer(h[16]), (h[17],), np.float64),
     )
 
 
@@ -105,14 +105,14 @@ def open_compliant(h):
 def open_rigid(h):
     """:class:`PackedRigid` of a handle."""
     return PackedRigid(
-        carray(_pointer(h[0]), (h[1], 4), np.float64),
-        carray(_pointer(h[2]), (h[3], 20), np.float64),
-        carray(_pointer(h[4]), (h[5], 6), np.int32),
-        carray(_pointer(h[6]), (h[7],), np.int32),
-        carray(_pointer(h[8]), (h[9], 13), np.float64),
-        carray(_pointer(h[10]), (h[11], 6), np.float64),
-        carray(_pointer(h[12]), (h[13], 2), np.int32),
-        carray(_pointer(h[14]), (h[15],), np.int32),
+        carray(pointer(h[0]), (h[1], 4), np.float64),
+        carray(pointer(h[2]), (h[3], 20), np.float64),
+        carray(pointer(h[4]), (h[5], 6), np.int32),
+        carray(pointer(h[6]), (h[7],), np.int32),
+        carray(pointer(h[8]), (h[9], 13), np.float64),
+        carray(pointer(h[10]), (h[11], 6), np.float64),
+        carray(pointer(h[12]), (h[13], 2), np.int32),
+        carray(pointer(h[14]), (h[15],), np.int32),
     )
 
 

@@ -6,131 +6,38 @@ the one pair behind it (``clip.py``). Patches without a rim, of a body wholly in
 a vertex of each part of a rigid surface). Faces of zero area and faces dropped for their angle are passed through: patches would go
 missing otherwise.
 
-All work arrays live in :class:`Surface`, so that nothing is allocated during a query.
+All work arrays live in :class:`~dexstack.engines.hydroelastic.workspace.Surface`, so that nothing is allocated during a query.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
-from numba import carray, njit
+from numba import njit
 
 from dexstack.engines.hydroelastic.bvh import push, push_child, triangles_apart
-from dexstack.engines.hydroelastic.clip import COLUMNS, ROWS, barycentric, cut_all, slice_tet
-from dexstack.engines.hydroelastic.fields import CompliantMesh, RigidMesh, _pointer, handle, open_compliant, open_rigid
+from dexstack.engines.hydroelastic.clip import cut_all, slice_tet
+from dexstack.engines.hydroelastic.fields import CompliantMesh, RigidMesh, open_compliant, open_rigid
+from dexstack.engines.hydroelastic.interior import in_box, inside_surface, locate, peak_pair
+from dexstack.engines.hydroelastic.workspace import DEEP_A, FULL, PAIRS, ContactSurface, Surface, Workspace, open_surface, workspace
 
-COS_ALPHA = math.cos(5 * math.pi / 8)
-"""A face whose normal turns further than this from a pressure gradient is dropped: it would pull."""
+__all__ = [
+    "ContactSurface",
+    "Surface",
+    "Workspace",
+    "exhaustive_kernel",
+    "exhaustive_kernel_rigid",
+    "query",
+    "surface_kernel",
+    "surface_kernel_rigid",
+    "workspace",
+]
+
 SNAP = 1e-13
 """p_A − p_B below this fraction of the lesser of the two greatest pressures is zero."""
 NEAR = 1e-14
 """Vertices of a polygon closer than this [m] are one."""
-FULL = -1
-"""Returned by the kernels when an array of the workspace is too small."""
-
-DEEP_A, DEEP_B, PAIRS, PEAKS = 0, 1, 2, 3
-"""Entries of :attr:`Surface.status`."""
-
-
-class Surface(NamedTuple):
-    """Faces of a contact surface, in world, and the arrays the query works with; made by :func:`workspace`."""
-
-    centroid_W: np.ndarray
-    """(F, 3) [m]"""
-    nhat_W: np.ndarray
-    """(F, 3) unit, from B into A"""
-    area: np.ndarray
-    """(F,) [m²]"""
-    pressure: np.ndarray
-    """(F,) at the centroid [Pa]"""
-    grad_a: np.ndarray
-    """(F,) ∇p_A·n̂ [Pa/m]"""
-    grad_b: np.ndarray
-    """(F,) ∇p_B·n̂ [Pa/m]; zero for a rigid B"""
-    tet_a: np.ndarray
-    """(F,) int32"""
-    elem_b: np.ndarray
-    """(F,) int32 tet or triangle of B"""
-    vertex_W: np.ndarray
-    """(P, 3) corners of all polygons, counter-clockwise about n̂"""
-    start: np.ndarray
-    """(F + 1,) int32: corners of face i are start[i] … start[i + 1] − 1"""
-    status: np.ndarray
-    """(8,) int32: pressure peaks of A, of B overrun by the other body; pairs clipped; peaks of A and B in the other body"""
-    queue: np.ndarray
-    """(Q, 2) int32 pairs found so far"""
-    table: np.ndarray
-    """(T,) int64 hash table of the pairs, −1 where empty; T a power of two; empty between queries"""
-    stack: np.ndarray
-    """(S, 2) int32 pairs of tree nodes"""
-    stack_box: np.ndarray
-    """(S, 6) the box of the second node in A's frame: centre, half widths"""
-    frame: np.ndarray
-    """(4, 3) rotation and position of B in A"""
-    poly: np.ndarray
-    """scratch of ``clip.py``"""
-    label: np.ndarray
-
-
-def workspace(faces: int = 1024) -> Surface:
-    """Arrays for a surface of up to ``faces`` faces."""
-    pairs = 4 * faces + 64
-    stack = faces + 512
-    table = 1 << math.ceil(math.log2(2 * pairs))
-    return Surface(
-        np.zeros((faces, 3)),
-        np.zeros((faces, 3)),
-        np.zeros(faces),
-        np.zeros(faces),
-        np.zeros(faces),
-        np.zeros(faces),
-        np.zeros(faces, np.int32),
-        np.zeros(faces, np.int32),
-        np.zeros((8 * faces, 3)),
-        np.zeros(faces + 1, np.int32),
-        np.zeros(8, np.int32),
-        np.zeros((pairs, 2), np.int32),
-        np.full(table, -1, np.int64),
-        np.zeros((stack, 2), np.int32),
-        np.zeros((stack, 6)),
-        np.zeros((4, 3)),
-        np.zeros((ROWS, COLUMNS)),
-        np.zeros(ROWS, np.int64),
-    )
-
-
-@dataclass(frozen=True)
-class ContactSurface:
-    """The faces found by one query, as views into the workspace: valid until its next use."""
-
-    faces: Surface
-    n: int
-    rigid: bool
-    """B is rigid"""
-
-    def __getattr__(self, name: str) -> np.ndarray:
-        if name in ("centroid_W", "nhat_W", "area", "pressure", "grad_a", "grad_b", "tet_a", "elem_b"):
-            return getattr(self.faces, name)[: self.n]
-        raise AttributeError(name)
-
-    @property
-    def start(self) -> np.ndarray:
-        """(n + 1,) first corner of every face."""
-        return self.faces.start[: self.n + 1]
-
-    @property
-    def vertex_W(self) -> np.ndarray:
-        """(P, 3) corners [m]."""
-        return self.faces.vertex_W[: self.faces.start[self.n] if self.n else 0]
-
-    @property
-    def overrun(self) -> tuple[int, int]:
-        """How many pressure peaks of A and of B lie inside the other body at a lower pressure than its own: there is no surface of
-        equal pressure around them, the body is pressed past its medial axis."""
-        return int(self.faces.status[DEEP_A]), int(self.faces.status[DEEP_B])
 
 
 def query(
@@ -152,46 +59,21 @@ def query(
     return ContactSurface(out.arrays, n, rigid)
 
 
-class Workspace:
-    """Arrays for queries from Python; grows when a surface needs more."""
-
-    def __init__(self, faces: int = 1024) -> None:
-        self.arrays = workspace(faces)
-        self.handle = handle(self.arrays)
-
-    def grow(self) -> None:
-        """Twice as many faces."""
-        self.__init__(2 * len(self.arrays.area))
-
-
-@njit(cache=True, fastmath={"contract"}, forceinline=True)
-def open_surface(h):
-    """:class:`Surface` of a handle."""
-    return Surface(
-        carray(_pointer(h[0]), (h[1], 3), np.float64),
-        carray(_pointer(h[2]), (h[3], 3), np.float64),
-        carray(_pointer(h[4]), (h[5],), np.float64),
-        carray(_pointer(h[6]), (h[7],), np.float64),
-        carray(_pointer(h[8]), (h[9],), np.float64),
-        carray(_pointer(h[10]), (h[11],), np.float64),
-        carray(_pointer(h[12]), (h[13],), np.int32),
-        carray(_pointer(h[14]), (h[15],), np.int32),
-        carray(_pointer(h[16]), (h[17], 3), np.float64),
-        carray(_pointer(h[18]), (h[19],), np.int32),
-        carray(_pointer(h[20]), (h[21],), np.int32),
-        carray(_pointer(h[22]), (h[23], 2), np.int32),
-        carray(_pointer(h[24]), (h[25],), np.int64),
-        carray(_pointer(h[26]), (h[27], 2), np.int32),
-        carray(_pointer(h[28]), (h[29], 6), np.float64),
-        carray(_pointer(h[30]), (h[31], 3), np.float64),
-        carray(_pointer(h[32]), (h[33], COLUMNS), np.float64),
-        carray(_pointer(h[34]), (h[35],), np.int64),
-    )
-
-
 @njit(cache=True, fastmath={"contract"})
 def _query(a, b, R_WA, p_WA, R_WB, p_WB, out):
     return surface_kernel(open_compliant(a), open_compliant(b), R_WA, p_WA, R_WB, p_WB, open_surface(out))
+
+
+@njit(cache=True, fastmath={"contract"})
+def exhaustive_kernel(pa, pb, R_WA, p_WA, R_WB, p_WB, out):
+    """As :func:`surface_kernel`, by trying every pair of tets."""
+    return _kernel(pa, pb, R_WA, p_WA, R_WB, p_WB, out, True)
+
+
+@njit(cache=True, fastmath={"contract"})
+def exhaustive_kernel_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out):
+    """As :func:`surface_kernel_rigid`, by trying every tet with every triangle."""
+    return _kernel_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out, True)
 
 
 @njit(cache=True, fastmath={"contract"})
@@ -264,165 +146,6 @@ def _next_rim(pa, pb, R, p, stack, stack_box, top, queue, table, tail, width):
             top = push(stack, stack_box, top, pa.box, i, pb.box, left, R, p)
             top = push(stack, stack_box, top, pa.box, i, pb.box, right, R, p)
     return top, tail
-
-
-@njit(cache=True, fastmath={"contract"})
-def locate(mesh, x, y, z, start):
-    """A tet that contains a point of the mesh's frame, or −1; walks from tet ``start``, then tries them all."""
-    tet, tet_int = mesh.tet, mesh.tet_int
-    t = start
-    for _ in range(64):
-        least, face = 0.0, -1
-        for k in range(4):
-            b = barycentric(tet, t, k, x, y, z)
-            if b < least - 1e-14:
-                least, face = b, k
-        if face < 0:
-            return t
-        t = tet_int[t, 4 + face]
-        if t < 0:
-            break
-    for t in range(len(tet)):
-        if (
-            barycentric(tet, t, 0, x, y, z) >= -1e-14
-            and barycentric(tet, t, 1, x, y, z) >= -1e-14
-            and barycentric(tet, t, 2, x, y, z) >= -1e-14
-            and barycentric(tet, t, 3, x, y, z) >= -1e-14
-        ):
-            return t
-    return -1
-
-
-@njit(cache=True, fastmath={"contract"})
-def in_box(box, x, y, z):
-    """Whether a point of the mesh's frame lies in the box of its whole tree."""
-    return abs(x - box[0, 0]) <= box[0, 3] and abs(y - box[0, 1]) <= box[0, 4] and abs(z - box[0, 2]) <= box[0, 5]
-
-
-@njit(cache=True, fastmath={"contract"})
-def inside_surface(mesh, x, y, z):
-    """Whether a point of B's frame lies inside a closed rigid surface: winding number by solid angles."""
-    total = 0.0
-    for i in range(len(mesh.tri_int)):
-        a0, a1, a2 = mesh.vertex[mesh.tri_int[i, 0], 0] - x, mesh.vertex[mesh.tri_int[i, 0], 1] - y, mesh.vertex[mesh.tri_int[i, 0], 2] - z
-        b0, b1, b2 = mesh.vertex[mesh.tri_int[i, 1], 0] - x, mesh.vertex[mesh.tri_int[i, 1], 1] - y, mesh.vertex[mesh.tri_int[i, 1], 2] - z
-        c0, c1, c2 = mesh.vertex[mesh.tri_int[i, 2], 0] - x, mesh.vertex[mesh.tri_int[i, 2], 1] - y, mesh.vertex[mesh.tri_int[i, 2], 2] - z
-        na, nb, nc = math.sqrt(a0 * a0 + a1 * a1 + a2 * a2), math.sqrt(b0 * b0 + b1 * b1 + b2 * b2), math.sqrt(c0 * c0 + c1 * c1 + c2 * c2)
-        det = a0 * (b1 * c2 - b2 * c1) - a1 * (b0 * c2 - b2 * c0) + a2 * (b0 * c1 - b1 * c0)
-        ab, bc, ca = a0 * b0 + a1 * b1 + a2 * b2, b0 * c0 + b1 * c1 + b2 * c2, c0 * a0 + c1 * a1 + c2 * a2
-        total += math.atan2(det, na * nb * nc + ab * nc + bc * na + ca * nb)
-    return total > math.pi  # half of the full 2π of these half angles
-
-
-@njit(cache=True, fastmath={"contract"})
-def _march(pa, pb, R, p, ta, tb, x, y, z):
-    """Follow p_A − p_B downhill (or uphill from below zero) on a straight line through pairs of tets, from a point in both.
-
-    Returns:
-        the pair where it is zero, or (−1, −1) where the line leaves a body first.
-    """
-    d0 = d1 = d2 = 0.0
-    for step in range(4 * (len(pa.tet) + len(pb.tet))):
-        # p_A − p_B and its gradient here, in A's frame
-        g0, g1, g2 = pb.tet[tb, 16], pb.tet[tb, 17], pb.tet[tb, 18]
-        n0 = pa.tet[ta, 16] - (R[0, 0] * g0 + R[0, 1] * g1 + R[0, 2] * g2)
-        n1 = pa.tet[ta, 17] - (R[1, 0] * g0 + R[1, 1] * g1 + R[1, 2] * g2)
-        n2 = pa.tet[ta, 18] - (R[2, 0] * g0 + R[2, 1] * g1 + R[2, 2] * g2)
-        u0, u1, u2 = x - p[0], y - p[1], z - p[2]
-        y0 = R[0, 0] * u0 + R[1, 0] * u1 + R[2, 0] * u2
-        y1 = R[0, 1] * u0 + R[1, 1] * u1 + R[2, 1] * u2
-        y2 = R[0, 2] * u0 + R[1, 2] * u1 + R[2, 2] * u2
-        f = pa.tet[ta, 16] * x + pa.tet[ta, 17] * y + pa.tet[ta, 18] * z + pa.tet[ta, 19] - (g0 * y0 + g1 * y1 + g2 * y2 + pb.tet[tb, 19])
-        if step == 0:
-            length = math.sqrt(n0 * n0 + n1 * n1 + n2 * n2)
-            if length == 0.0:
-                return -1, -1
-            sign = -1.0 if f > 0.0 else 1.0
-            d0, d1, d2 = sign * n0 / length, sign * n1 / length, sign * n2 / length
-            above = f > 0.0
-        slope = n0 * d0 + n1 * d1 + n2 * d2
-        zero = math.inf
-        if f == 0.0 or (f > 0.0) != above:
-            return ta, tb
-        if slope * f < 0.0:
-            zero = -f / slope
-        leave, face = math.inf, -1
-        for k in range(4):
-            s = pa.tet[ta, 4 * k] * d0 + pa.tet[ta, 4 * k + 1] * d1 + pa.tet[ta, 4 * k + 2] * d2
-            if s < 0.0:
-                t = max(barycentric(pa.tet, ta, k, x, y, z), 0.0) / -s
-                if t < leave:
-                    leave, face = t, k
-        e0 = R[0, 0] * d0 + R[1, 0] * d1 + R[2, 0] * d2
-        e1 = R[0, 1] * d0 + R[1, 1] * d1 + R[2, 1] * d2
-        e2 = R[0, 2] * d0 + R[1, 2] * d1 + R[2, 2] * d2
-        for k in range(4):
-            s = pb.tet[tb, 4 * k] * e0 + pb.tet[tb, 4 * k + 1] * e1 + pb.tet[tb, 4 * k + 2] * e2
-            if s < 0.0:
-                t = max(barycentric(pb.tet, tb, k, y0, y1, y2), 0.0) / -s
-                if t < leave:
-                    leave, face = t, 4 + k
-        if zero <= leave:
-            return ta, tb
-        x, y, z = x + leave * d0, y + leave * d1, z + leave * d2
-        if face < 4:
-            ta = pa.tet_int[ta, 4 + face]
-        else:
-            tb = pb.tet_int[tb, face]
-        if ta < 0 or tb < 0:
-            return -1, -1
-    return -1, -1
-
-
-@njit(cache=True, fastmath={"contract"})
-def _peak_pair(pa, pb, R, p, i, out):
-    """Pair where the surface round peak i lies (A's peaks first, then B's), or (−1, −1); counts what it finds in the status."""
-    of_a = i < len(pa.peak)
-    if of_a:
-        ta = pa.peak[i, 1]
-        v = pa.peak[i, 0]
-        x, y, z = pa.vertex[v, 0], pa.vertex[v, 1], pa.vertex[v, 2]
-        mesh, t = pa, ta
-    else:
-        tb = pb.peak[i - len(pa.peak), 1]
-        v = pb.peak[i - len(pa.peak), 0]
-        x, y, z = pb.vertex[v, 0], pb.vertex[v, 1], pb.vertex[v, 2]
-        mesh, t = pb, tb
-    c0 = c1 = c2 = 0.0
-    for k in range(4):
-        c0 += 0.25 * mesh.vertex[mesh.tet_int[t, k], 0]
-        c1 += 0.25 * mesh.vertex[mesh.tet_int[t, k], 1]
-        c2 += 0.25 * mesh.vertex[mesh.tet_int[t, k], 2]
-    # a little inside the tet, so that the walk starts in its interior
-    x, y, z = x + 1e-3 * (c0 - x), y + 1e-3 * (c1 - y), z + 1e-3 * (c2 - z)
-    if of_a:
-        u0, u1, u2 = x - p[0], y - p[1], z - p[2]
-        y0 = R[0, 0] * u0 + R[1, 0] * u1 + R[2, 0] * u2
-        y1 = R[0, 1] * u0 + R[1, 1] * u1 + R[2, 1] * u2
-        y2 = R[0, 2] * u0 + R[1, 2] * u1 + R[2, 2] * u2
-        if not in_box(pb.box, y0, y1, y2):
-            return -1, -1
-        tb = locate(pb, y0, y1, y2, 0)
-    else:
-        y0, y1, y2 = x, y, z
-        x = R[0, 0] * y0 + R[0, 1] * y1 + R[0, 2] * y2 + p[0]
-        y = R[1, 0] * y0 + R[1, 1] * y1 + R[1, 2] * y2 + p[1]
-        z = R[2, 0] * y0 + R[2, 1] * y1 + R[2, 2] * y2 + p[2]
-        if not in_box(pa.box, x, y, z):
-            return -1, -1
-        ta = locate(pa, x, y, z, 0)
-    if ta < 0 or tb < 0:
-        return -1, -1
-    out.status[PEAKS] += 1
-    f = pa.tet[ta, 16] * x + pa.tet[ta, 17] * y + pa.tet[ta, 18] * z + pa.tet[ta, 19]
-    f -= pb.tet[tb, 16] * y0 + pb.tet[tb, 17] * y1 + pb.tet[tb, 18] * y2 + pb.tet[tb, 19]
-    if of_a and f < 0.0:
-        out.status[DEEP_A] += 1
-        return -1, -1
-    if not of_a and f > 0.0:
-        out.status[DEEP_B] += 1
-        return -1, -1
-    return _march(pa, pb, R, p, ta, tb, x, y, z)
 
 
 @njit(cache=True, fastmath={"contract"}, forceinline=True)
@@ -499,20 +222,33 @@ def surface_kernel(pa, pb, R_WA, p_WA, R_WB, p_WB, out):
     Returns:
         number of faces, or FULL.
     """
+    return _kernel(pa, pb, R_WA, p_WA, R_WB, p_WB, out, False)
+
+
+@njit(cache=True, fastmath={"contract"}, forceinline=True)
+def _kernel(pa, pb, R_WA, p_WA, R_WB, p_WB, out, exhaustive):
     R, p = _relative(R_WA, p_WA, R_WB, p_WB, out.frame)
     status = out.status
     status[:] = 0
     out.start[0] = 0
     queue, table, stack, stack_box, poly, label = out.queue, out.table, out.stack, out.stack_box, out.poly, out.label
+    cos_drop = out.cos_drop[0]
     width = len(pb.tet)
     snap = SNAP * min(pa.scale[0], pb.scale[0]) + 2e-16 * max(pa.scale[0], pb.scale[0])
     faces = corners = head = tail = 0
     top = push(stack, stack_box, 0, pa.box, 0, pb.box, 0, R, p)
     peaks = len(pa.peak) + len(pb.peak)
     peak = 0
-    result = 0
+    result = pair = 0
     while result >= 0:
-        if head == tail:
+        if exhaustive:
+            # every pair there is, to check the flood against
+            if pair == len(pa.tet) * width:
+                break
+            queue[0, 0], queue[0, 1] = pair // width, pair % width
+            head = 0
+            pair += 1
+        elif head == tail:
             # the next pair to start from: first where boundary triangles cross
             if top > 0:
                 top, tail = _next_rim(pa, pb, R, p, stack, stack_box, top, queue, table, tail, width)
@@ -521,7 +257,7 @@ def surface_kernel(pa, pb, R_WA, p_WA, R_WB, p_WB, out):
                 continue
             # then where a pressure peak lies inside the other body
             if peak < peaks:
-                ta, tb = _peak_pair(pa, pb, R, p, peak, out)
+                ta, tb = peak_pair(pa, pb, R, p, peak, out)
                 peak += 1
                 if ta >= 0:
                     tail = _visit(queue, table, tail, ta, tb, width)
@@ -568,7 +304,7 @@ def surface_kernel(pa, pb, R_WA, p_WA, R_WB, p_WB, out):
                     above += 1
             if above == 0 or above == 4:
                 continue
-        for m in range(n):
+        for m in range(0 if exhaustive else n):
             k = label[m]
             na = pa.tet_int[ta, 4 + k] if k < 4 else ta
             nb = pb.tet_int[tb, k] if k >= 4 else tb
@@ -584,7 +320,7 @@ def surface_kernel(pa, pb, R_WA, p_WA, R_WB, p_WB, out):
         n0, n1, n2 = n0 / length, n1 / length, n2 / length
         da = n0 * a0 + n1 * a1 + n2 * a2
         db = n0 * g0 + n1 * g1 + n2 * g2
-        if da <= COS_ALPHA * math.sqrt(a0 * a0 + a1 * a1 + a2 * a2) or -db <= COS_ALPHA * math.sqrt(g0 * g0 + g1 * g1 + g2 * g2):
+        if da <= cos_drop * math.sqrt(a0 * a0 + a1 * a1 + a2 * a2) or -db <= cos_drop * math.sqrt(g0 * g0 + g1 * g1 + g2 * g2):
             continue
         if faces >= len(out.area):
             result = FULL
@@ -595,6 +331,9 @@ def surface_kernel(pa, pb, R_WA, p_WA, R_WB, p_WB, out):
             continue
         out.pressure[faces] = a0 * x + a1 * y + a2 * z + pa.tet[ta, 19]
         out.grad_a[faces] = da
+        s0, s1, s2 = a0 - da * n0, a1 - da * n1, a2 - da * n2
+        for k in range(3):
+            out.slope_W[faces, k] = R_WA[k, 0] * s0 + R_WA[k, 1] * s1 + R_WA[k, 2] * s2
         out.grad_b[faces] = db
         out.tet_a[faces] = ta
         out.elem_b[faces] = tb
@@ -619,18 +358,31 @@ def surface_kernel_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out):
     Returns:
         number of faces, or FULL.
     """
+    return _kernel_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out, False)
+
+
+@njit(cache=True, fastmath={"contract"}, forceinline=True)
+def _kernel_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out, exhaustive):
     R, p = _relative(R_WA, p_WA, R_WB, p_WB, out.frame)
     status = out.status
     status[:] = 0
     out.start[0] = 0
     queue, table, stack, stack_box, poly, label = out.queue, out.table, out.stack, out.stack_box, out.poly, out.label
+    cos_drop = out.cos_drop[0]
     width = len(pb.tri_int)
     faces = corners = head = tail = 0
     top = push(stack, stack_box, 0, pa.box, 0, pb.box, 0, R, p)
     seed = 0
-    result = 0
+    result = pair = 0
     while result >= 0:
-        if head == tail:
+        if exhaustive:
+            # every pair there is, to check the flood against
+            if pair == len(pa.tet) * width:
+                break
+            queue[0, 0], queue[0, 1] = pair // width, pair % width
+            head = 0
+            pair += 1
+        elif head == tail:
             # the next pair to start from: first where boundary triangles cross
             if top > 0:
                 top, tail = _next_rim(pa, pb, R, p, stack, stack_box, top, queue, table, tail, width)
@@ -678,7 +430,7 @@ def surface_kernel_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out):
         n, _ = cut_all(poly, label, n)
         if n == 0:
             continue
-        for m in range(n):
+        for m in range(0 if exhaustive else n):
             k = label[m]
             na = pa.tet_int[ta, 4 + k] if k < 4 else ta
             nb = pb.tri_int[tb, k - 1] if k >= 4 else tb
@@ -691,7 +443,7 @@ def surface_kernel_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out):
             break
         a0, a1, a2 = pa.tet[ta, 16], pa.tet[ta, 17], pa.tet[ta, 18]
         da = n0 * a0 + n1 * a1 + n2 * a2
-        if da <= COS_ALPHA * math.sqrt(a0 * a0 + a1 * a1 + a2 * a2):
+        if da <= cos_drop * math.sqrt(a0 * a0 + a1 * a1 + a2 * a2):
             continue
         if faces >= len(out.area):
             result = FULL
@@ -702,6 +454,9 @@ def surface_kernel_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out):
             continue
         out.pressure[faces] = a0 * x + a1 * y + a2 * z + pa.tet[ta, 19]
         out.grad_a[faces] = da
+        s0, s1, s2 = a0 - da * n0, a1 - da * n1, a2 - da * n2
+        for k in range(3):
+            out.slope_W[faces, k] = R_WA[k, 0] * s0 + R_WA[k, 1] * s1 + R_WA[k, 2] * s2
         out.grad_b[faces] = 0.0
         out.tet_a[faces] = ta
         out.elem_b[faces] = tb
