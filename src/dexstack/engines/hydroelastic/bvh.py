@@ -1,116 +1,137 @@
-"""Broad phase: binary trees of axis-aligned boxes over triangles, built once per mesh; where the triangles of two bodies may cross.
+"""Broad phase: trees of axis-aligned boxes over triangles, built once per mesh; where the triangles of two bodies may cross.
 
-A pair of nodes waits on the stack together with B's box as seen in A's frame, so that going down A's tree costs six comparisons.
+A node has up to eight children whose boxes are stored lane by lane, so that one pass of vector instructions tests them all.
 """
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numba import njit
 
-LEAF_SIZE = 1
-"""Triangles per leaf at most."""
+LANES = 8
+"""Children of a node at most."""
 MARGIN = 1e-13
 """Distance from a plane [m] below which a corner may be on it."""
+EMPTY = -1e30
+"""Half width of a child that is not there: no test passes."""
 
 
-def build_tree(lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Median-split tree over n boxes.
+def build_tree(lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Tree over n ≥ 1 boxes, parts of equal number along the longest axis.
 
     Args:
         lower: (n, 3) least corner of every box.
         upper: (n, 3) greatest corner.
 
     Returns:
-        box (N, 6): centre and half widths of every node, in the mesh's frame; node (N, 2) int32: the two children of an inner node,
-        ``(-1 - first, count)`` for a leaf; order (n,) int32: the items in the order the leaves name them.
+        box (N + n, 6): centre and half widths of the N nodes, the root first, then of the items in the order of the tree;
+        lane (N, 6, 8): the same of every node's children; child (N, 8) int32: their rows in ``box``; order (n,) int32: which item is where.
     """
     n = len(lower)
     order = np.arange(n)
     centre = 0.5 * (lower + upper)
-    box: list[np.ndarray] = []
-    node: list[list[int]] = []
+    nodes: list[tuple[int, int]] = []
+    children: list[list[tuple[int, int] | int]] = []
+
+    def split(first: int, last: int, parts: int) -> list[tuple[int, int]]:
+        if parts == 1:
+            return [(first, last)]
+        items = order[first:last]
+        axis = int(np.argmax(np.ptp(centre[items], axis=0)))
+        order[first:last] = items[np.argsort(centre[items, axis], kind="stable")]
+        left = parts // 2
+        middle = first + (last - first) * left // parts
+        return split(first, middle, left) + split(middle, last, parts - left)
 
     def add(first: int, last: int) -> int:
-        items = order[first:last]
-        low, high = lower[items].min(axis=0), upper[items].max(axis=0)
-        index = len(node)
-        # a box may be flat; the pad keeps touching boxes touching after rounding
-        pad = 1e-12 * (np.abs(low).max() + np.abs(high).max())
-        box.append(np.concatenate([0.5 * (low + high), 0.5 * (high - low) + pad]))
-        node.append([-1 - first, last - first])
-        if last - first > LEAF_SIZE:
-            axis = int(np.argmax(np.ptp(centre[items], axis=0)))
-            order[first:last] = items[np.argsort(centre[items, axis], kind="stable")]
-            middle = (first + last) // 2
-            left = add(first, middle)
-            right = add(middle, last)
-            node[index] = [left, right]
+        count = last - first
+        index = len(nodes)
+        nodes.append((first, last))
+        children.append([])
+        # nodes above triangles are full: fewer of them are cheaper than fewer levels
+        leaves = math.ceil(count / LANES)
+        depth = max(1, math.ceil(math.log(leaves, LANES) - 1e-9))
+        parts = split(first, last, count if count <= LANES else math.ceil(leaves ** (1 / depth) - 1e-9))
+        children[index] = [(-1, low) if high - low == 1 else add(low, high) for low, high in parts]
         return index
 
-    if n:
-        add(0, n)
+    add(0, n)
+    low = np.array([lower[order[i:j]].min(axis=0) for i, j in nodes] + list(lower[order]))
+    high = np.array([upper[order[i:j]].max(axis=0) for i, j in nodes] + list(upper[order]))
+    # a box may be flat; the pad keeps touching boxes touching after rounding
+    pad = 1e-12 * (np.abs(low).max(axis=1) + np.abs(high).max(axis=1))
+    box = np.concatenate([0.5 * (low + high), 0.5 * (high - low) + pad[:, None]], axis=1)
+    child = np.zeros((len(nodes), LANES), np.int32)
+    lane = np.zeros((len(nodes), 6, LANES))
+    lane[:, 3:] = EMPTY
+    for i, members in enumerate(children):
+        for k, member in enumerate(members):
+            child[i, k] = len(nodes) + member[1] if isinstance(member, tuple) else member
+            lane[i, :, k] = box[child[i, k]]
+    return box, lane, child, order.astype(np.int32)
+
+
+@njit(cache=True, fastmath={"contract", "nnan", "nsz"}, forceinline=True)
+def _hits(lane, n, box, k, m00, m01, m02, m10, m11, m12, m20, m21, m22, q0, q1, q2):
+    """Which children of node n touch box k of the other body, bit by bit, along the six face normals.
+
+    The matrix m and the vector q take the other body's frame into the node's.
+    """
+    a00, a01, a02 = abs(m00), abs(m01), abs(m02)
+    a10, a11, a12 = abs(m10), abs(m11), abs(m12)
+    a20, a21, a22 = abs(m20), abs(m21), abs(m22)
+    b0, b1, b2, h0, h1, h2 = box[k, 0], box[k, 1], box[k, 2], box[k, 3], box[k, 4], box[k, 5]
+    c0, c1, c2 = m00 * b0 + m01 * b1 + m02 * b2 + q0, m10 * b0 + m11 * b1 + m12 * b2 + q1, m20 * b0 + m21 * b1 + m22 * b2 + q2
+    e0, e1, e2 = a00 * h0 + a01 * h1 + a02 * h2, a10 * h0 + a11 * h1 + a12 * h2, a20 * h0 + a21 * h1 + a22 * h2
+    mask = 0
+    for i in range(8):
+        d0, d1, d2 = c0 - lane[n, 0, i], c1 - lane[n, 1, i], c2 - lane[n, 2, i]
+        g0, g1, g2 = lane[n, 3, i], lane[n, 4, i], lane[n, 5, i]
+        least = min(g0 + e0 - abs(d0), g1 + e1 - abs(d1))
+        least = min(least, g2 + e2 - abs(d2))
+        least = min(least, h0 + a00 * g0 + a10 * g1 + a20 * g2 - abs(m00 * d0 + m10 * d1 + m20 * d2))
+        least = min(least, h1 + a01 * g0 + a11 * g1 + a21 * g2 - abs(m01 * d0 + m11 * d1 + m21 * d2))
+        least = min(least, h2 + a02 * g0 + a12 * g1 + a22 * g2 - abs(m02 * d0 + m12 * d1 + m22 * d2))
+        mask |= (1 << i) if least >= 0.0 else 0
+    return mask
+
+
+@njit(cache=True, fastmath={"contract"}, forceinline=True)
+def descend(pa, pb, i, j, R, p, stack, top):
+    """Put on the stack the pairs of one body's node with those children of the other's that touch it; the new height.
+
+    The larger node's children are taken; ``i`` and ``j`` are rows of the boxes and not both triangles.
+    """
+    larger = pa.box[i, 3] + pa.box[i, 4] + pa.box[i, 5] > pb.box[j, 3] + pb.box[j, 4] + pb.box[j, 5]
+    of_a = i < len(pa.lane) and (larger or j >= len(pb.lane))
+    if of_a:
+        m00, m01, m02, m10, m11, m12, m20, m21, m22 = (
+            R[0, 0], R[0, 1], R[0, 2], R[1, 0], R[1, 1], R[1, 2], R[2, 0], R[2, 1], R[2, 2]
+        )  # fmt: skip
+        q0, q1, q2 = p[0], p[1], p[2]
+        lane, n, box, k, child = pa.lane, i, pb.box, j, pa.child
     else:
-        box, node = [np.zeros(6)], [[-1, 0]]
-    return np.array(box), np.array(node, np.int32), order.astype(np.int32)
-
-
-@njit(cache=True, fastmath={"contract"}, forceinline=True)
-def push(stack, stack_box, top, box_a, i, box_b, j, R, p):
-    """Put a pair of nodes on the stack unless their boxes are apart along one of the six face normals; the new height."""
-    c0, c1, c2, h0, h1, h2 = box_b[j, 0], box_b[j, 1], box_b[j, 2], box_b[j, 3], box_b[j, 4], box_b[j, 5]
-    r00, r01, r02 = abs(R[0, 0]), abs(R[0, 1]), abs(R[0, 2])
-    e0 = r00 * h0 + r01 * h1 + r02 * h2
-    c = R[0, 0] * c0 + R[0, 1] * c1 + R[0, 2] * c2 + p[0]
-    d0 = c - box_a[i, 0]
-    if abs(d0) > box_a[i, 3] + e0:
-        return top
-    stack_box[top, 0], stack_box[top, 3] = c, e0
-    r10, r11, r12 = abs(R[1, 0]), abs(R[1, 1]), abs(R[1, 2])
-    e1 = r10 * h0 + r11 * h1 + r12 * h2
-    c = R[1, 0] * c0 + R[1, 1] * c1 + R[1, 2] * c2 + p[1]
-    d1 = c - box_a[i, 1]
-    if abs(d1) > box_a[i, 4] + e1:
-        return top
-    stack_box[top, 1], stack_box[top, 4] = c, e1
-    r20, r21, r22 = abs(R[2, 0]), abs(R[2, 1]), abs(R[2, 2])
-    e2 = r20 * h0 + r21 * h1 + r22 * h2
-    c = R[2, 0] * c0 + R[2, 1] * c1 + R[2, 2] * c2 + p[2]
-    d2 = c - box_a[i, 2]
-    if abs(d2) > box_a[i, 5] + e2:
-        return top
-    stack_box[top, 2], stack_box[top, 5] = c, e2
-    g0, g1, g2 = box_a[i, 3], box_a[i, 4], box_a[i, 5]
-    if abs(R[0, 0] * d0 + R[1, 0] * d1 + R[2, 0] * d2) > h0 + r00 * g0 + r10 * g1 + r20 * g2:
-        return top
-    if abs(R[0, 1] * d0 + R[1, 1] * d1 + R[2, 1] * d2) > h1 + r01 * g0 + r11 * g1 + r21 * g2:
-        return top
-    if abs(R[0, 2] * d0 + R[1, 2] * d1 + R[2, 2] * d2) > h2 + r02 * g0 + r12 * g1 + r22 * g2:
-        return top
-    stack[top, 0], stack[top, 1] = i, j
-    return top + 1
-
-
-@njit(cache=True, fastmath={"contract"}, forceinline=True)
-def push_child(stack, stack_box, top, box_a, i, box_b, j, R, c0, c1, c2, e0, e1, e2):
-    """The same for a child of A's node and the same node of B, whose box in A's frame, centre c and half widths e, is known."""
-    d0, g0 = c0 - box_a[i, 0], box_a[i, 3]
-    if abs(d0) > g0 + e0:
-        return top
-    d1, g1 = c1 - box_a[i, 1], box_a[i, 4]
-    if abs(d1) > g1 + e1:
-        return top
-    d2, g2 = c2 - box_a[i, 2], box_a[i, 5]
-    if abs(d2) > g2 + e2:
-        return top
-    for k in range(3):
-        r0, r1, r2 = R[0, k], R[1, k], R[2, k]
-        if abs(r0 * d0 + r1 * d1 + r2 * d2) > box_b[j, 3 + k] + abs(r0) * g0 + abs(r1) * g1 + abs(r2) * g2:
-            return top
-    stack[top, 0], stack[top, 1] = i, j
-    stack_box[top, 0], stack_box[top, 1], stack_box[top, 2] = c0, c1, c2
-    stack_box[top, 3], stack_box[top, 4], stack_box[top, 5] = e0, e1, e2
-    return top + 1
+        m00, m01, m02, m10, m11, m12, m20, m21, m22 = (
+            R[0, 0], R[1, 0], R[2, 0], R[0, 1], R[1, 1], R[2, 1], R[0, 2], R[1, 2], R[2, 2]
+        )  # fmt: skip
+        q0 = -(m00 * p[0] + m01 * p[1] + m02 * p[2])
+        q1 = -(m10 * p[0] + m11 * p[1] + m12 * p[2])
+        q2 = -(m20 * p[0] + m21 * p[1] + m22 * p[2])
+        lane, n, box, k, child = pb.lane, j, pa.box, i, pb.child
+    mask = _hits(lane, n, box, k, m00, m01, m02, m10, m11, m12, m20, m21, m22, q0, q1, q2)
+    c = 0
+    while mask:
+        if mask & 1:
+            if of_a:
+                stack[top, 0], stack[top, 1] = child[n, c], j
+            else:
+                stack[top, 0], stack[top, 1] = i, child[n, c]
+            top += 1
+        mask >>= 1
+        c += 1
+    return top
 
 
 @njit(cache=True, fastmath={"contract"}, forceinline=True)

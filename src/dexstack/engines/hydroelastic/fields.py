@@ -34,13 +34,15 @@ class PackedCompliant(NamedTuple):
     tet_int: np.ndarray
     """(m, 8) int32: vertices, then the tet behind each face or −1"""
     triangle: np.ndarray
-    """(k,) int32: tet behind every boundary triangle, in the order of the tree's leaves"""
+    """(k,) int32: tet behind every boundary triangle, in the order of the tree"""
     corner: np.ndarray
     """(k, 13): corners, unit outward normal n and offset o (n·x + o = 0) of every boundary triangle, in the same order"""
     box: np.ndarray
-    """(N, 6) centre and half widths of the tree's nodes"""
-    node: np.ndarray
-    """(N, 2) int32, see :func:`~dexstack.engines.hydroelastic.bvh.build_tree`"""
+    """(N + k, 6) centre and half widths of the tree's nodes and of the triangles"""
+    lane: np.ndarray
+    """(N, 6, 8) the same of every node's children"""
+    child: np.ndarray
+    """(N, 8) int32, see :func:`~dexstack.engines.hydroelastic.bvh.build_tree`"""
     peak: np.ndarray
     """(q, 2) int32: vertices whose pressure no neighbour exceeds, one of each plateau, and a tet each belongs to"""
     scale: np.ndarray
@@ -58,11 +60,12 @@ class PackedRigid(NamedTuple):
     tri_int: np.ndarray
     """(k, 6) int32: vertices, then the triangle behind the edge from vertex e to vertex e + 1, or −1"""
     triangle: np.ndarray
-    """(k,) int32: triangles in the order of the tree's leaves"""
+    """(k,) int32: triangles in the order of the tree"""
     corner: np.ndarray
     """(k, 13): corners, normal and offset in the same order, as in :class:`PackedCompliant`"""
     box: np.ndarray
-    node: np.ndarray
+    lane: np.ndarray
+    child: np.ndarray
     seed: np.ndarray
     """(c,) int32: one triangle of every connected part"""
 
@@ -95,9 +98,10 @@ def open_compliant(h):
         carray(pointer(h[6]), (h[7],), np.int32),
         carray(pointer(h[8]), (h[9], 13), np.float64),
         carray(pointer(h[10]), (h[11], 6), np.float64),
-        carray(pointer(h[12]), (h[13], 2), np.int32),
-        carray(pointer(h[14]), (h[15], 2), np.int32),
-        carray(pointer(h[16]), (h[17],), np.float64),
+        carray(pointer(h[12]), (h[13], 6, 8), np.float64),
+        carray(pointer(h[14]), (h[15], 8), np.int32),
+        carray(pointer(h[16]), (h[17], 2), np.int32),
+        carray(pointer(h[18]), (h[19],), np.float64),
     )
 
 
@@ -111,8 +115,9 @@ def open_rigid(h):
         carray(pointer(h[6]), (h[7],), np.int32),
         carray(pointer(h[8]), (h[9], 13), np.float64),
         carray(pointer(h[10]), (h[11], 6), np.float64),
-        carray(pointer(h[12]), (h[13], 2), np.int32),
-        carray(pointer(h[14]), (h[15],), np.int32),
+        carray(pointer(h[12]), (h[13], 6, 8), np.float64),
+        carray(pointer(h[14]), (h[15], 8), np.int32),
+        carray(pointer(h[16]), (h[17],), np.int32),
     )
 
 
@@ -206,7 +211,7 @@ class CompliantMesh:
     def packed(self) -> PackedCompliant:
         """Flat arrays for the kernels."""
         corner = self.vertices_B[self.boundary_triangles]
-        box, node, order = build_tree(corner.min(axis=1), corner.max(axis=1))
+        box, lane, child, order = build_tree(corner.min(axis=1), corner.max(axis=1))
         tet = np.concatenate([self.planes.reshape(-1, 16), self.gradient_B, self.offset[:, None]], axis=1)
         return PackedCompliant(
             np.ascontiguousarray(np.column_stack([self.vertices_B, self.pressure])),
@@ -215,7 +220,8 @@ class CompliantMesh:
             np.ascontiguousarray(self.boundary[order, 0]),
             _corners(corner[order]),
             box,
-            node,
+            lane,
+            child,
             self._peaks(),
             np.array([np.abs(self.pressure).max()]),
         )
@@ -288,7 +294,7 @@ class RigidMesh:
     def packed(self) -> PackedRigid:
         """Flat arrays for the kernels."""
         corner = self.vertices_B[self.triangles]
-        box, node, order = build_tree(corner.min(axis=1), corner.max(axis=1))
+        box, lane, child, order = build_tree(corner.min(axis=1), corner.max(axis=1))
         k = len(self.triangles)
         inner = np.argwhere(self.neighbours >= 0)
         part = _parts(k, np.column_stack([inner[:, 0], self.neighbours[inner[:, 0], inner[:, 1]]]))
@@ -299,7 +305,8 @@ class RigidMesh:
             order,
             _corners(corner[order]),
             box,
-            node,
+            lane,
+            child,
             np.unique(part).astype(np.int32),
         )
 

@@ -16,7 +16,7 @@ import math
 import numpy as np
 from numba import njit
 
-from dexstack.engines.hydroelastic.bvh import push, push_child, triangles_apart
+from dexstack.engines.hydroelastic.bvh import LANES, descend, triangles_apart
 from dexstack.engines.hydroelastic.clip import cut_all, slice_tet
 from dexstack.engines.hydroelastic.fields import CompliantMesh, RigidMesh, open_compliant, open_rigid
 from dexstack.engines.hydroelastic.interior import in_box, inside_surface, locate, peak_pair
@@ -112,39 +112,25 @@ def _forget(queue, table, tail, width):
 
 
 @njit(cache=True, fastmath={"contract"}, forceinline=True)
-def _next_rim(pa, pb, R, p, stack, stack_box, top, queue, table, tail, width):
+def _next_rim(pa, pb, R, p, stack, top, queue, table, tail, width):
     """Go on through the trees until a pair not seen before is found where boundary triangles cross.
 
     Returns:
         height of the stack, length of the queue or FULL.
     """
     before = tail
+    nodes_a, nodes_b = len(pa.lane), len(pb.lane)
     while top > 0 and tail == before:
+        if top + LANES > len(stack):
+            return top, FULL
         top -= 1
         i, j = stack[top, 0], stack[top, 1]
-        leaf_a, leaf_b = pa.node[i, 0] < 0, pb.node[j, 0] < 0
-        if leaf_a and leaf_b:
-            first_a, first_b = -1 - pa.node[i, 0], -1 - pb.node[j, 0]
-            for u in range(first_a, first_a + pa.node[i, 1]):
-                for v in range(first_b, first_b + pb.node[j, 1]):
-                    if not triangles_apart(pa.corner, u, pb.corner, v, R, p):
-                        tail = _visit(queue, table, tail, pa.triangle[u], pb.triangle[v], width)
-                        if tail == FULL:
-                            return top, FULL
-            continue
-        if top + 2 > len(stack):
-            return top, FULL
-        h0, h1, h2 = stack_box[top, 3], stack_box[top, 4], stack_box[top, 5]
-        # go down the larger box
-        if leaf_b or (not leaf_a and pa.box[i, 3] + pa.box[i, 4] + pa.box[i, 5] > pb.box[j, 3] + pb.box[j, 4] + pb.box[j, 5]):
-            c0, c1, c2 = stack_box[top, 0], stack_box[top, 1], stack_box[top, 2]
-            left, right = pa.node[i, 0], pa.node[i, 1]
-            top = push_child(stack, stack_box, top, pa.box, left, pb.box, j, R, c0, c1, c2, h0, h1, h2)
-            top = push_child(stack, stack_box, top, pa.box, right, pb.box, j, R, c0, c1, c2, h0, h1, h2)
-        else:
-            left, right = pb.node[j, 0], pb.node[j, 1]
-            top = push(stack, stack_box, top, pa.box, i, pb.box, left, R, p)
-            top = push(stack, stack_box, top, pa.box, i, pb.box, right, R, p)
+        if i < nodes_a or j < nodes_b:
+            top = descend(pa, pb, i, j, R, p, stack, top)
+        elif not triangles_apart(pa.corner, i - nodes_a, pb.corner, j - nodes_b, R, p):
+            tail = _visit(queue, table, tail, pa.triangle[i - nodes_a], pb.triangle[j - nodes_b], width)
+            if tail == FULL:
+                return top, FULL
     return top, tail
 
 
@@ -231,12 +217,13 @@ def _kernel(pa, pb, R_WA, p_WA, R_WB, p_WB, out, exhaustive):
     status = out.status
     status[:] = 0
     out.start[0] = 0
-    queue, table, stack, stack_box, poly, label = out.queue, out.table, out.stack, out.stack_box, out.poly, out.label
+    queue, table, stack, poly, label = out.queue, out.table, out.stack, out.poly, out.label
     cos_drop = out.cos_drop[0]
     width = len(pb.tet)
     snap = SNAP * min(pa.scale[0], pb.scale[0]) + 2e-16 * max(pa.scale[0], pb.scale[0])
     faces = corners = head = tail = 0
-    top = push(stack, stack_box, 0, pa.box, 0, pb.box, 0, R, p)
+    stack[0, 0] = stack[0, 1] = 0
+    top = 1
     peaks = len(pa.peak) + len(pb.peak)
     peak = 0
     result = pair = 0
@@ -251,7 +238,7 @@ def _kernel(pa, pb, R_WA, p_WA, R_WB, p_WB, out, exhaustive):
         elif head == tail:
             # the next pair to start from: first where boundary triangles cross
             if top > 0:
-                top, tail = _next_rim(pa, pb, R, p, stack, stack_box, top, queue, table, tail, width)
+                top, tail = _next_rim(pa, pb, R, p, stack, top, queue, table, tail, width)
                 if tail == FULL:
                     result = FULL
                 continue
@@ -367,11 +354,12 @@ def _kernel_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out, exhaustive):
     status = out.status
     status[:] = 0
     out.start[0] = 0
-    queue, table, stack, stack_box, poly, label = out.queue, out.table, out.stack, out.stack_box, out.poly, out.label
+    queue, table, stack, poly, label = out.queue, out.table, out.stack, out.poly, out.label
     cos_drop = out.cos_drop[0]
     width = len(pb.tri_int)
     faces = corners = head = tail = 0
-    top = push(stack, stack_box, 0, pa.box, 0, pb.box, 0, R, p)
+    stack[0, 0] = stack[0, 1] = 0
+    top = 1
     seed = 0
     result = pair = 0
     while result >= 0:
@@ -385,7 +373,7 @@ def _kernel_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out, exhaustive):
         elif head == tail:
             # the next pair to start from: first where boundary triangles cross
             if top > 0:
-                top, tail = _next_rim(pa, pb, R, p, stack, stack_box, top, queue, table, tail, width)
+                top, tail = _next_rim(pa, pb, R, p, stack, top, queue, table, tail, width)
                 if tail == FULL:
                     result = FULL
                 continue

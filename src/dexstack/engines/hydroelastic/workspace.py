@@ -53,8 +53,6 @@ class Surface(NamedTuple):
     """(T,) int64 hash table of the pairs, −1 where empty; T a power of two; empty between queries"""
     stack: np.ndarray
     """(S, 2) int32 pairs of tree nodes"""
-    stack_box: np.ndarray
-    """(S, 6) the box of the second node in A's frame: centre, half widths"""
     cos_drop: np.ndarray
     """(1,) cosine of the angle from which on faces are dropped; below −1 none are"""
     frame: np.ndarray
@@ -90,7 +88,6 @@ def workspace(faces: int = 1024, drop_angle: float = DROP_ANGLE) -> Surface:
         np.zeros((pairs, 2), np.int32),
         np.full(table, -1, np.int64),
         np.zeros((stack, 2), np.int32),
-        np.zeros((stack, 6)),
         np.array([math.cos(drop_angle) if drop_angle < math.pi else -2.0]),
         np.zeros((4, 3)),
         np.zeros((ROWS, COLUMNS)),
@@ -164,9 +161,8 @@ def open_surface(h):
         carray(pointer(h[24]), (h[25], 2), np.int32),
         carray(pointer(h[26]), (h[27],), np.int64),
         carray(pointer(h[28]), (h[29], 2), np.int32),
-        carray(pointer(h[30]), (h[31], 6), np.float64),
-        carray(pointer(h[32]), (h[33],), np.float64),
-        carray(pointer(h[34]), (h[35], 3), np.float64),
-        carray(pointer(h[36]), (h[37], COLUMNS), np.float64),
-        carray(pointer(h[38]), (h[39],), np.int64),
+        carray(pointer(h[30]), (h[31],), np.float64),
+        carray(pointer(h[32]), (h[33], 3), np.float64),
+        carray(pointer(h[34]), (h[35], COLUMNS), np.float64),
+        carray(pointer(h[36]), (h[37],), np.int64),
     )
