@@ -13,8 +13,9 @@ from numba import njit
 ROWS = 16
 """Rows of a scratch array; a polygon has at most eight vertices."""
 COLUMNS = 8
-TOLERANCE = 1e-14
-"""Barycentric coordinates above minus this are inside: a vertex on a face belongs to both sides."""
+TOLERANCE = 4e-12
+"""Barycentric coordinates above minus this are inside: a vertex on a face belongs to both sides. Positions rounded to 1e-16 m in a tet
+2e-5 m high move the coordinate by this much; a vertex kept too much changes an area by as little."""
 
 
 ON_FACE = 1e-11

@@ -46,7 +46,7 @@ class PackedCompliant(NamedTuple):
     peak: np.ndarray
     """(q, 2) int32: vertices whose pressure no neighbour exceeds, one of each plateau, and a tet each belongs to"""
     scale: np.ndarray
-    """(1,) greatest pressure"""
+    """(2,) greatest pressure, greatest gradient times size"""
 
 
 class PackedRigid(NamedTuple):
@@ -223,7 +223,7 @@ class CompliantMesh:
             lane,
             child,
             self._peaks(),
-            np.array([np.abs(self.pressure).max()]),
+            np.array([np.abs(self.pressure).max(), np.linalg.norm(self.gradient_B, axis=1).max() * np.ptp(self.vertices_B, axis=0).max()]),
         )
 
     def _peaks(self) -> np.ndarray:

@@ -36,6 +36,8 @@ __all__ = [
 
 SNAP = 1e-13
 """p_A − p_B below this fraction of the lesser of the two greatest pressures is zero."""
+ROUNDING = 4e-16
+"""… and below this fraction of what a pressure may change over a body: positions are no more exact than that."""
 NEAR = 1e-14
 """Vertices of a polygon closer than this [m] are one."""
 
@@ -220,7 +222,7 @@ def _kernel(pa, pb, R_WA, p_WA, R_WB, p_WB, out, exhaustive):
     queue, table, stack, poly, label = out.queue, out.table, out.stack, out.poly, out.label
     cos_drop = out.cos_drop[0]
     width = len(pb.tet)
-    snap = SNAP * min(pa.scale[0], pb.scale[0]) + 2e-16 * max(pa.scale[0], pb.scale[0])
+    snap = SNAP * min(pa.scale[0], pb.scale[0]) + ROUNDING * max(pa.scale[1], pb.scale[1])
     faces = corners = head = tail = 0
     stack[0, 0] = stack[0, 1] = 0
     top = 1
