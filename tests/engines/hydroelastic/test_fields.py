@@ -1,0 +1,91 @@
+"""Pressure fields: builders, checks, file format."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import trimesh
+
+from dexstack.engines.hydroelastic import shapes
+from dexstack.engines.hydroelastic.fields import CompliantMesh, RigidMesh, load_field
+from dexstack.errors import ConfigError
+
+E = 1e5
+BUILT = {
+    "sphere": shapes.sphere(0.05, E, size=0.02),
+    "ellipsoid": shapes.ellipsoid((0.05, 0.03, 0.02), E, size=0.02),
+    "box": shapes.box((0.1, 0.06, 0.04), E),
+    "cube": shapes.box((0.1, 0.1, 0.1), E),
+    "long cylinder": shapes.cylinder(0.02, 0.1, E, size=0.01),
+    "flat cylinder": shapes.cylinder(0.02, 0.01, E, size=0.01),
+    "equal cylinder": shapes.cylinder(0.02, 0.04, E, size=0.01),
+    "capsule": shapes.capsule(0.02, 0.06, E, size=0.01),
+    "convex": shapes.convex(np.random.default_rng(0).normal(size=(30, 3)), E),
+}
+
+
+@pytest.mark.parametrize("name", BUILT)
+def test_a_shape_is_filled_once_and_its_pressure_is_zero_outside_and_E_at_the_core(name: str) -> None:
+    m = BUILT[name]
+    surface = shapes.rigid(m)
+    hull = trimesh.Trimesh(surface.vertices_B, surface.triangles, process=False)
+    assert hull.is_watertight and hull.is_winding_consistent
+    assert m.volumes.sum() == pytest.approx(hull.volume, rel=1e-12)
+    assert (m.pressure[m.boundary_triangles] == 0).all() and m.pressure.max() == E
+    assert len(m.packed.peak) == 1
+
+
+def test_the_pressure_of_a_box_is_its_depth_over_half_its_shortest_side() -> None:
+    m = BUILT["box"]
+    rng = np.random.default_rng(1)
+    half = np.array([0.05, 0.03, 0.02])
+    for x in rng.uniform(-half, half, (200, 3)):
+        b = m.planes[:, :, :3] @ x + m.planes[:, :, 3]
+        t = int(np.argmax(b.min(axis=1)))
+        assert m.gradient_B[t] @ x + m.offset[t] == pytest.approx(E * (half - np.abs(x)).min() / 0.02, abs=1e-6 * E)
+
+
+def test_a_mesh_comes_back_from_its_file(tmp_path) -> None:
+    m = BUILT["capsule"]
+    back = load_field(m.save(tmp_path / "capsule.npz"))
+    assert isinstance(back, CompliantMesh) and back.name == m.name and back.modulus == m.modulus
+    assert (back.vertices_B == m.vertices_B).all() and (back.tets == m.tets).all() and (back.pressure == m.pressure).all()
+    rigid = shapes.rigid(m)
+    again = load_field(rigid.save(tmp_path / "rigid.npz"))
+    assert isinstance(again, RigidMesh) and (again.triangles == rigid.triangles).all()
+    with np.load(tmp_path / "capsule.npz") as file:
+        assert {"vertices_m", "pressure_Pa", "modulus_Pa", "dissipation_s_per_m"} <= set(file.files)
+
+
+def test_bad_meshes_are_refused(tmp_path) -> None:
+    points = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]])
+    with pytest.raises(ConfigError, match="inside out"):
+        CompliantMesh("x", points, np.array([[0, 2, 1, 3]]), np.zeros(4), E)
+    with pytest.raises(ConfigError, match="finite vertices"):
+        CompliantMesh("x", points * np.nan, np.array([[0, 1, 2, 3]]), np.zeros(4), E)
+    with pytest.raises(ConfigError, match="one finite pressure"):
+        CompliantMesh("x", points, np.array([[0, 1, 2, 3]]), np.zeros(3), E)
+    with pytest.raises(ConfigError, match="does not have"):
+        RigidMesh("x", points, np.array([[0, 1, 7]]))
+    with pytest.raises(ConfigError, match="no area"):
+        RigidMesh("x", points, np.array([[0, 1, 1]]))
+    with pytest.raises(ConfigError, match="there is no"):
+        load_field(tmp_path / "none.npz")
+    (tmp_path / "bad.npz").write_bytes(b"no")
+    with pytest.raises(ConfigError, match="cannot read"):
+        load_field(tmp_path / "bad.npz")
+    with pytest.raises(ConfigError, match="positive"):
+        shapes.sphere(-1.0, E, size=0.1)
+
+
+@pytest.mark.slow
+def test_any_watertight_mesh_gets_a_field() -> None:
+    from dexstack.engines.hydroelastic.meshing import compliant_mesh
+
+    torus = trimesh.creation.torus(0.04, 0.015, major_sections=24, minor_sections=12)
+    m = compliant_mesh(torus, E, size=0.02, name="torus")
+    assert m.volumes.sum() == pytest.approx(torus.volume, rel=0.02)
+    assert (m.pressure[m.boundary_triangles] == 0).all() and m.pressure.max() == pytest.approx(E)
+    assert (m.pressure[m.tets].max(axis=1) > 0).all()
+    with pytest.raises(ConfigError, match="watertight"):
+        compliant_mesh(trimesh.Trimesh(torus.vertices, torus.faces[1:]), E, size=0.02)
