@@ -9,17 +9,19 @@ import pytest
 
 from dexstack.engines.hydroelastic import shapes
 from dexstack.engines.hydroelastic.energy import energy
+from dexstack.engines.hydroelastic.fields import RigidMesh
 from dexstack.engines.hydroelastic.forces import ContactLaw, polygon_wrench, wrench
 from dexstack.engines.hydroelastic.surface import Workspace, query
 
 I3, ZERO = np.eye(3), np.zeros(3)
 AREA, DEPTH, E, H = 0.01, 0.01, 1e5, 0.05
-"""A rigid cube of 0.1 m pressed 0.01 m into a layer: pressure 2e4 Pa, gradient E/H."""
+"""The underside of a rigid cube of 0.1 m pressed 0.01 m into a layer: pressure 2e4 Pa, gradient E/H."""
 
 
 def pressed():
-    block, ground = shapes.rigid(shapes.box((0.1, 0.1, 0.1), 1.0)), shapes.half_space(E, depth=H)
-    return query(ground, block, I3, ZERO, I3, np.array([0, 0, 0.05 - DEPTH]), Workspace())
+    corners = np.array([[0.05, 0.05, 0], [0.05, -0.05, 0], [-0.05, -0.05, 0], [-0.05, 0.05, 0]])
+    plate = RigidMesh("plate", corners, np.array([[0, 1, 2], [0, 2, 3]]))
+    return query(shapes.half_space(E, depth=H), plate, I3, ZERO, I3, np.array([0, 0, -DEPTH]), Workspace())
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,20 @@ DEPTH = 512
 
 
 @njit(cache=True)
+def _volume(t):
+    a0, a1, a2 = t[1, 0] - t[0, 0], t[1, 1] - t[0, 1], t[1, 2] - t[0, 2]
+    b0, b1, b2 = t[2, 0] - t[0, 0], t[2, 1] - t[0, 1], t[2, 2] - t[0, 2]
+    c0, c1, c2 = t[3, 0] - t[0, 0], t[3, 1] - t[0, 1], t[3, 2] - t[0, 2]
+    return abs(a0 * (b1 * c2 - b2 * c1) + a1 * (b2 * c0 - b0 * c2) + a2 * (b0 * c1 - b1 * c0)) / 6.0
+
+
+@njit(cache=True)
+def _put(stack, at, a, b, c, d):
+    for i in range(3):
+        stack[at, 0, i], stack[at, 1, i], stack[at, 2, i], stack[at, 3, i] = a[i], b[i], c[i], d[i]
+
+
+@njit(cache=True)
 def _integrate(stack, top, plane, planes, p, q, cap):
     """∫ of the lesser of two linear functions over the tets on the stack, where planes[:planes] are all ≥ 0.
 
@@ -23,56 +37,71 @@ def _integrate(stack, top, plane, planes, p, q, cap):
         p, q: (4,) linear functions a·x + b; ``q`` counts only with ``cap``.
     """
     total = 0.0
-    value = np.empty(4)
+    value, f0, order = np.empty(4), np.empty(4), np.empty(4, np.int64)
+    t, a, c = np.empty((4, 3)), np.empty((4, 3)), np.empty((4, 4, 3))
     while top > 0:
         top -= 1
-        t = stack[top].copy()
+        for i in range(4):
+            for d in range(3):
+                t[i, d] = stack[top, i, d]
         k = plane[top]
         last = planes.shape[0] + (1 if cap else 0)
         if k == last:
-            v = abs(np.linalg.det(t[1:] - t[0])) / 6.0
+            v = _volume(t)
             mean_p = mean_q = 0.0
             for i in range(4):
                 mean_p += 0.25 * (p[0] * t[i, 0] + p[1] * t[i, 1] + p[2] * t[i, 2] + p[3])
                 mean_q += 0.25 * (q[0] * t[i, 0] + q[1] * t[i, 1] + q[2] * t[i, 2] + q[3])
             total += v * (min(mean_p, mean_q) if cap else mean_p)
             continue
-        f = planes[k] if k < planes.shape[0] else p - q
         inside = 0
         for i in range(4):
-            value[i] = f[0] * t[i, 0] + f[1] * t[i, 1] + f[2] * t[i, 2] + f[3]
+            value[i] = 0.0
+            for d in range(4):
+                f = planes[k, d] if k < planes.shape[0] else p[d] - q[d]
+                value[i] += f * (t[i, d] if d < 3 else 1.0)
             inside += value[i] > 0.0
         both = k == planes.shape[0]  # p − q divides, it does not cut away
         if inside == 4 or (both and inside == 0):
-            stack[top] = t
-            plane[top] = k + 1
+            plane[top] = k + 1  # the tet is still there
             top += 1
             continue
         if inside == 0:
             continue
-        order = np.argsort(-value)  # those inside first
+        low = 3
+        high = 0
+        for i in range(4):  # those inside first
+            if value[i] > 0.0:
+                order[high] = i
+                high += 1
+            else:
+                order[low] = i
+                low -= 1
         for side in range(2 if both else 1):
             m = inside if side == 0 else 4 - inside
-            a = t[order] if side == 0 else t[order[::-1]].copy()
-            f0 = value[order] if side == 0 else value[order[::-1]].copy()
-            c = np.empty((4, 4, 3))  # where edges cross
-            for i in range(m):
+            for i in range(4):
+                k_i = order[i] if side == 0 else order[3 - i]
+                f0[i] = value[k_i]
+                for d in range(3):
+                    a[i, d] = t[k_i, d]
+            for i in range(m):  # where edges cross
                 for j in range(m, 4):
                     s = f0[i] / (f0[i] - f0[j])
-                    c[i, j] = a[i] + s * (a[j] - a[i])
+                    for d in range(3):
+                        c[i, j, d] = a[i, d] + s * (a[j, d] - a[i, d])
             if m == 1:
                 pieces = 1
-                stack[top, 0], stack[top, 1], stack[top, 2], stack[top, 3] = a[0], c[0, 1], c[0, 2], c[0, 3]
+                _put(stack, top, a[0], c[0, 1], c[0, 2], c[0, 3])
             elif m == 2:
                 pieces = 3
-                stack[top, 0], stack[top, 1], stack[top, 2], stack[top, 3] = a[0], a[1], c[1, 2], c[1, 3]
-                stack[top + 1, 0], stack[top + 1, 1], stack[top + 1, 2], stack[top + 1, 3] = a[0], c[0, 2], c[1, 2], c[1, 3]
-                stack[top + 2, 0], stack[top + 2, 1], stack[top + 2, 2], stack[top + 2, 3] = a[0], c[0, 2], c[0, 3], c[1, 3]
+                _put(stack, top, a[0], a[1], c[1, 2], c[1, 3])
+                _put(stack, top + 1, a[0], c[0, 2], c[1, 2], c[1, 3])
+                _put(stack, top + 2, a[0], c[0, 2], c[0, 3], c[1, 3])
             else:
                 pieces = 3
-                stack[top, 0], stack[top, 1], stack[top, 2], stack[top, 3] = a[0], a[1], a[2], c[2, 3]
-                stack[top + 1, 0], stack[top + 1, 1], stack[top + 1, 2], stack[top + 1, 3] = a[0], a[1], c[1, 3], c[2, 3]
-                stack[top + 2, 0], stack[top + 2, 1], stack[top + 2, 2], stack[top + 2, 3] = a[0], c[0, 3], c[1, 3], c[2, 3]
+                _put(stack, top, a[0], a[1], a[2], c[2, 3])
+                _put(stack, top + 1, a[0], a[1], c[1, 3], c[2, 3])
+                _put(stack, top + 2, a[0], c[0, 3], c[1, 3], c[2, 3])
             for i in range(pieces):
                 plane[top + i] = k + 1
             top += pieces
@@ -87,7 +116,8 @@ def _energy(pa, tets_b, planes_b, field_b, sign_b, cap):
     corner = np.empty((4, 3))
     for i in range(len(pa.tet)):
         for k in range(4):
-            corner[k] = pa.vertex[pa.tet_int[i, k], :3]
+            for d in range(3):
+                corner[k, d] = pa.vertex[pa.tet_int[i, k], d]
         p = pa.tet[i, 16:20]
         for j in range(len(tets_b)):
             apart = False
@@ -101,7 +131,7 @@ def _energy(pa, tets_b, planes_b, field_b, sign_b, cap):
                     apart = True
                     break
             if not apart:
-                stack[0] = corner
+                _put(stack, 0, corner[0], corner[1], corner[2], corner[3])
                 plane[0] = 0
                 total += sign_b[j] * _integrate(stack, 1, plane, planes_b[j], p, field_b[j], cap)
     return total

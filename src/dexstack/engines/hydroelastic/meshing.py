@@ -95,5 +95,9 @@ def extent(vertices: np.ndarray, tets: np.ndarray, name: str = "mesh") -> np.nda
     fixed = np.union1d(surface, np.flatnonzero(core))
     if len(fixed) < len(vertices):
         epsilon = skfem.solve(*skfem.condense(stiffness, x=epsilon, D=fixed))
+    epsilon = np.clip(epsilon, 0.0, 1.0)
+    # an inner vertex between surface vertices only gets nothing from them: its depth decides
+    alone = inner[epsilon[inner] < 1e-12]
+    epsilon[alone] = depth[alone] / depth.max()
     epsilon[surface] = 0.0
-    return np.clip(epsilon, 0.0, 1.0)
+    return epsilon
