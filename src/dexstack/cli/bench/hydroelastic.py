@@ -31,7 +31,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "--mean-limit", type=float, default=0.12, metavar="X", help="largest geometric mean of our time over Drake's (--reference)"
     )
     p.add_argument("--case-limit", type=float, default=0.30, metavar="X", help="largest time over Drake's of one case (--reference)")
-    p.add_argument("--picture", metavar="FILE", help="draw the result as a PNG (--sinusoid, --convergence)")
+    p.add_argument("--picture", metavar="FILE", help="draw the result as a PNG (--reference: field and contact surface of the last pose)")
     p.add_argument("--core", type=int, metavar="K", help="core to run on (default: the last one this process may use)")
     p.add_argument("--seed", type=int, default=0, metavar="S", help="seed of the random poses (--fuzz)")
     add_json_argument(p)
@@ -66,6 +66,16 @@ def _reference(args: argparse.Namespace, core: int) -> int:
     checks = check_answers(cases, out)
     note(f"{args.rounds} rounds over {sum(len(c.poses) for c in cases)} poses" + (f" beside Drake {version}" if version else ""))
     time_cases(cases, out, args.rounds, peer=version is not None)
+
+    if args.picture:
+        from pathlib import Path
+
+        from dexstack.bench.hydroelastic import ask
+        from dexstack.report.contact_patch import draw_contact
+
+        case = cases[-1]
+        surface, sign = ask(case, case.poses[-1], out)
+        draw_contact(Path(args.picture), case.a if sign > 0 else case.b, surface)
 
     rows, listed, ratios = [], [], []
     for case in cases:
