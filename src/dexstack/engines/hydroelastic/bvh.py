@@ -74,10 +74,11 @@ def build_tree(lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.nda
 
 
 @njit(cache=True, fastmath={"contract", "nnan", "nsz"}, forceinline=True)
-def _hits(lane, n, box, k, m00, m01, m02, m10, m11, m12, m20, m21, m22, q0, q1, q2):
-    """Which children of node n touch box k of the other body, bit by bit, along the six face normals.
+def _hits(lane, n, box, k, m00, m01, m02, m10, m11, m12, m20, m21, m22, q0, q1, q2, corner, t):
+    """Which children of node n touch box k of the other body, bit by bit.
 
-    The matrix m and the vector q take the other body's frame into the node's.
+    Tested along the six face normals and, where the box is that of triangle t ≥ 0 in ``corner``, the triangle's own. The matrix m and the
+    vector q take the other body's frame into the node's.
     """
     a00, a01, a02 = abs(m00), abs(m01), abs(m02)
     a10, a11, a12 = abs(m10), abs(m11), abs(m12)
@@ -85,6 +86,14 @@ def _hits(lane, n, box, k, m00, m01, m02, m10, m11, m12, m20, m21, m22, q0, q1, 
     b0, b1, b2, h0, h1, h2 = box[k, 0], box[k, 1], box[k, 2], box[k, 3], box[k, 4], box[k, 5]
     c0, c1, c2 = m00 * b0 + m01 * b1 + m02 * b2 + q0, m10 * b0 + m11 * b1 + m12 * b2 + q1, m20 * b0 + m21 * b1 + m22 * b2 + q2
     e0, e1, e2 = a00 * h0 + a01 * h1 + a02 * h2, a10 * h0 + a11 * h1 + a12 * h2, a20 * h0 + a21 * h1 + a22 * h2
+    n0 = n1 = n2 = o = 0.0
+    if t >= 0:
+        b0, b1, b2 = corner[t, 9], corner[t, 10], corner[t, 11]
+        n0, n1, n2 = m00 * b0 + m01 * b1 + m02 * b2, m10 * b0 + m11 * b1 + m12 * b2, m20 * b0 + m21 * b1 + m22 * b2
+        o = corner[t, 12] - (n0 * q0 + n1 * q1 + n2 * q2)
+    # distances from the plane, measured from the box's centre
+    o += n0 * c0 + n1 * c1 + n2 * c2
+    s0, s1, s2 = abs(n0), abs(n1), abs(n2)
     mask = 0
     for i in range(8):
         d0, d1, d2 = c0 - lane[n, 0, i], c1 - lane[n, 1, i], c2 - lane[n, 2, i]
@@ -94,6 +103,7 @@ def _hits(lane, n, box, k, m00, m01, m02, m10, m11, m12, m20, m21, m22, q0, q1, 
         least = min(least, h0 + a00 * g0 + a10 * g1 + a20 * g2 - abs(m00 * d0 + m10 * d1 + m20 * d2))
         least = min(least, h1 + a01 * g0 + a11 * g1 + a21 * g2 - abs(m01 * d0 + m11 * d1 + m21 * d2))
         least = min(least, h2 + a02 * g0 + a12 * g1 + a22 * g2 - abs(m02 * d0 + m12 * d1 + m22 * d2))
+        least = min(least, MARGIN + s0 * g0 + s1 * g1 + s2 * g2 - abs(o - (n0 * d0 + n1 * d1 + n2 * d2)))
         mask |= (1 << i) if least >= 0.0 else 0
     return mask
 
@@ -111,7 +121,7 @@ def descend(pa, pb, i, j, R, p, stack, top):
             R[0, 0], R[0, 1], R[0, 2], R[1, 0], R[1, 1], R[1, 2], R[2, 0], R[2, 1], R[2, 2]
         )  # fmt: skip
         q0, q1, q2 = p[0], p[1], p[2]
-        lane, n, box, k, child = pa.lane, i, pb.box, j, pa.child
+        lane, n, box, k, child, corner, t = pa.lane, i, pb.box, j, pa.child, pb.corner, j - len(pb.lane)
     else:
         m00, m01, m02, m10, m11, m12, m20, m21, m22 = (
             R[0, 0], R[1, 0], R[2, 0], R[0, 1], R[1, 1], R[2, 1], R[0, 2], R[1, 2], R[2, 2]
@@ -119,8 +129,8 @@ def descend(pa, pb, i, j, R, p, stack, top):
         q0 = -(m00 * p[0] + m01 * p[1] + m02 * p[2])
         q1 = -(m10 * p[0] + m11 * p[1] + m12 * p[2])
         q2 = -(m20 * p[0] + m21 * p[1] + m22 * p[2])
-        lane, n, box, k, child = pb.lane, j, pa.box, i, pb.child
-    mask = _hits(lane, n, box, k, m00, m01, m02, m10, m11, m12, m20, m21, m22, q0, q1, q2)
+        lane, n, box, k, child, corner, t = pb.lane, j, pa.box, i, pb.child, pa.corner, i - len(pa.lane)
+    mask = _hits(lane, n, box, k, m00, m01, m02, m10, m11, m12, m20, m21, m22, q0, q1, q2, corner, t)
     c = 0
     while mask:
         if mask & 1:

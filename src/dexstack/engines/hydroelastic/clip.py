@@ -13,6 +13,9 @@ from numba import njit
 ROWS = 16
 """Rows of a scratch array; a polygon has at most eight vertices."""
 COLUMNS = 8
+"""Seven are used; eight are one vector register."""
+FREE = 10
+"""First of two rows for corners being made."""
 TOLERANCE = 4e-12
 """Barycentric coordinates above minus this are inside: a vertex on a face belongs to both sides. Positions rounded to 1e-16 m in a tet
 2e-5 m high move the coordinate by this much; a vertex kept too much changes an area by as little."""
@@ -80,22 +83,12 @@ def cut(poly, label, n, k, face):
     prior = last - 1 if last > 0 else n - 1
     b = max(poly[first, column], 0.0)
     t = b / (b - poly[after, column])
-    s0 = poly[first, 0] + t * (poly[after, 0] - poly[first, 0])
-    s1 = poly[first, 1] + t * (poly[after, 1] - poly[first, 1])
-    s2 = poly[first, 2] + t * (poly[after, 2] - poly[first, 2])
-    s3 = poly[first, 3] + t * (poly[after, 3] - poly[first, 3])
-    s4 = poly[first, 4] + t * (poly[after, 4] - poly[first, 4])
-    s5 = poly[first, 5] + t * (poly[after, 5] - poly[first, 5])
-    s6 = poly[first, 6] + t * (poly[after, 6] - poly[first, 6])
+    for j in range(COLUMNS):
+        poly[FREE, j] = poly[first, j] + t * (poly[after, j] - poly[first, j])
     b = max(poly[last, column], 0.0)
     t = b / (b - poly[prior, column])
-    e0 = poly[last, 0] + t * (poly[prior, 0] - poly[last, 0])
-    e1 = poly[last, 1] + t * (poly[prior, 1] - poly[last, 1])
-    e2 = poly[last, 2] + t * (poly[prior, 2] - poly[last, 2])
-    e3 = poly[last, 3] + t * (poly[prior, 3] - poly[last, 3])
-    e4 = poly[last, 4] + t * (poly[prior, 4] - poly[last, 4])
-    e5 = poly[last, 5] + t * (poly[prior, 5] - poly[last, 5])
-    e6 = poly[last, 6] + t * (poly[prior, 6] - poly[last, 6])
+    for j in range(COLUMNS):
+        poly[FREE + 1, j] = poly[last, j] + t * (poly[prior, j] - poly[last, j])
     entering = label[prior]
     # the vertices inside stay in their order: last … first, wrapping round the end or not
     m = n - outside
@@ -103,29 +96,29 @@ def cut(poly, label, n, k, face):
         shift = first + 3 - last
         if shift > 0:  # only one vertex is outside
             for i in range(n - 1, last - 1, -1):
-                for j in range(7):
+                for j in range(COLUMNS):
                     poly[i + shift, j] = poly[i, j]
                 label[i + shift] = label[i]
         elif shift < 0:
             for i in range(last, n):
-                for j in range(7):
+                for j in range(COLUMNS):
                     poly[i + shift, j] = poly[i, j]
                 label[i + shift] = label[i]
         at = first + 1
     else:  # the run outside wraps round the end: keep last…first, moved to the front
         if last > 0:
             for i in range(m):
-                for j in range(7):
+                for j in range(COLUMNS):
                     poly[i, j] = poly[i + last, j]
                 label[i] = label[i + last]
         at = m
-    poly[at, 0], poly[at, 1], poly[at, 2] = s0, s1, s2
-    poly[at, 3], poly[at, 4], poly[at, 5], poly[at, 6] = s3, s4, s5, s6
+    for j in range(COLUMNS):
+        poly[at, j] = poly[FREE, j]
     poly[at, column] = 0.0
     label[at] = face
     at += 1
-    poly[at, 0], poly[at, 1], poly[at, 2] = e0, e1, e2
-    poly[at, 3], poly[at, 4], poly[at, 5], poly[at, 6] = e3, e4, e5, e6
+    for j in range(COLUMNS):
+        poly[at, j] = poly[FREE + 1, j]
     poly[at, column] = 0.0
     label[at] = entering
     return m + 2

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -95,14 +94,16 @@ def workspace(faces: int = 1024, drop_angle: float = DROP_ANGLE) -> Surface:
     )
 
 
-@dataclass(frozen=True)
 class ContactSurface:
     """The faces found by one query, as views into the workspace: valid until its next use."""
 
-    faces: Surface
-    n: int
-    rigid: bool
-    """B is rigid"""
+    __slots__ = ("faces", "n", "rigid")
+
+    def __init__(self, faces: Surface, n: int, rigid: bool) -> None:
+        self.faces = faces
+        self.n = n
+        self.rigid = rigid
+        """B is rigid"""
 
     def __getattr__(self, name: str) -> np.ndarray:
         if name in ("centroid_W", "nhat_W", "area", "pressure", "grad_a", "grad_b", "slope_W", "tet_a", "elem_b"):

@@ -1,0 +1,35 @@
+"""``dexstack bench hydroelastic`` as a user types it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dexstack.cli.main import main
+
+REFERENCE = str(Path(__file__).parent / "drake.json")
+
+
+def test_reference_without_drake_checks_the_answers_and_says_what_it_skipped(tmp_path, capsys, monkeypatch) -> None:
+    monkeypatch.setattr("dexstack.bench.hydroelastic.drake_version", lambda: None)
+    file = tmp_path / "out.json"
+    assert main(["bench", "hydroelastic", "--reference", REFERENCE, "--rounds", "1", "--json", str(file)]) == 0
+    assert "skipped" in capsys.readouterr().out
+    results = json.loads(file.read_text())["results"]
+    assert results["checks"]["force"] == {**results["checks"]["force"], "checked": 5, "failed": 0}
+    assert results["ratio"] is None and results["passed"]
+
+
+def test_convergence_and_sinusoid_draw_pictures(tmp_path) -> None:
+    for what in ("convergence", "sinusoid"):
+        picture = tmp_path / f"{what}.png"
+        assert main(["bench", "hydroelastic", f"--{what}", "--picture", str(picture)]) == 0
+        assert picture.stat().st_size > 1000
+
+
+@pytest.mark.parametrize("arguments", [["--reference", "none.json"], ["--fuzz", "0"]])
+def test_bad_input_is_one_sentence(arguments, capsys) -> None:
+    assert main(["bench", "hydroelastic", *arguments]) == 2
+    assert len(capsys.readouterr().err.strip().splitlines()) == 1
