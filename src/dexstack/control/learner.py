@@ -1,0 +1,242 @@
+"""Learning θ = {M_o, K_r, m_o, μ, σ} of a time-stepping model by gradient through the model, contactsdf [23], [24].
+
+    min_θ Σ  w_p ‖p⁺ − p̂⁺(θ)‖² + w_q 4 (1 − (q⁺ᵀ q̂⁺(θ))²) + w_r ‖q_r⁺ − q̂_r⁺(θ)‖²
+
+over transitions; 4 (1 − (qᵀq̂)²) is the squared angle where that is small. The hat is the planner's own model: the same
+:func:`dexstack.control.problem.step_problem`, the same :class:`dexstack.control.models.base.StepModel`, the same θ.
+
+Every number of θ stays inside its range (:data:`~dexstack.control.ranges.RANGES`) by reparametrisation,
+θ = lo (hi/lo)^sigmoid(4 x / ln(hi/lo)): x is free, and a change of x is about a relative change of θ. What a few hundred transitions
+cannot tell apart moves together: the three translations of M_o, the stiffness of all joints, the lag of all joints. So there are nine
+free numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jaxtyping import Float
+
+from dexstack.config import param
+from dexstack.control.models.base import StepModel
+from dexstack.control.problem import OBJECT_DOF, ModelParams, force, integrate_quaternion, step_problem
+from dexstack.control.ranges import RANGES
+from dexstack.control.transitions import Transitions, take
+from dexstack.errors import ConfigError
+from dexstack.model.kinematics import KinematicTree
+
+if TYPE_CHECKING:
+    from dexstack.model.hand import HandModel
+
+
+@dataclass(frozen=True)
+class LearnerParams:
+    """Parameters of the learner."""
+
+    learning_rate: float = param(0.05, "step of Adam; about the relative change of a parameter per update [-]", 1e-5, 1.0)
+    epochs: int = param(10, "passes over the buffer per update of θ", 1, 1000)
+    batch: int = param(100, "transitions per gradient", 1, 100000)
+    capacity: int = param(2000, "transitions the ring buffer holds", 10, 1000000)
+    position_weight: float = param(4e4, "w_p, weight of the squared position error [1/m²]", 0.0, 1e9)
+    orientation_weight: float = param(100.0, "w_q, weight of the squared orientation error [1/rad²]", 0.0, 1e9)
+    joint_weight: float = param(10.0, "w_r, weight of the squared error of a joint [1/rad²]", 0.0, 1e9)
+    robust: float = param(1.0, "weighted error of a transition beyond which it counts linearly instead of squared [-]", 1e-3, 1e6)
+    solver_calls: int = param(12, "calls of the time-stepping model, each started from the last, until a step counts as solved", 1, 1000)
+
+
+class Free(NamedTuple):
+    """The learned numbers: shifts of x against the first guess."""
+
+    translation: Array
+    rotation: Float[Array, "3"]
+    stiffness: Array
+    cover: Array
+    mass: Array
+    friction: Array
+    sigma: Array
+
+
+AT_START = Free(*(np.zeros(3, np.float32) if name == "rotation" else np.zeros((), np.float32) for name in Free._fields))
+
+
+def _width(lo: Any, hi: Any) -> Any:
+    return np.log(np.asarray(hi) / np.asarray(lo))
+
+
+def _encode(value: Any, lo: Any, hi: Any) -> np.ndarray:
+    """x of a value strictly inside its range."""
+    share = np.log(np.asarray(value, float) / lo) / _width(lo, hi)
+    return np.log(share / (1 - share)) * _width(lo, hi) / 4
+
+
+def _decode(x: Array, lo: Any, hi: Any) -> Array:
+    width = jnp.asarray(_width(lo, hi), x.dtype)
+    return jnp.asarray(lo, x.dtype) * jnp.exp(width * jax.nn.sigmoid(4 * x / width))
+
+
+class Reparametrisation:
+    """θ as a smooth function of free numbers, equal to the first guess where they are zero.
+
+    Raises:
+        ConfigError: a number of the first guess is outside its range.
+    """
+
+    def __init__(self, first: ModelParams) -> None:
+        self._x = {}
+        for name, (lo, hi) in RANGES._asdict().items():
+            value = np.asarray(getattr(first, name), float)
+            if not (np.all(value > lo) and np.all(value < hi)):
+                raise ConfigError(
+                    f"'{name}' of θ must lie between {np.min(lo):g} and {np.max(hi):g}, got {np.array2string(value, precision=4)}"
+                )
+            self._x[name] = _encode(value, lo, hi)
+
+    def theta(self, free: Free) -> ModelParams:
+        """θ for some free numbers; traced."""
+        shift = free._asdict()
+        shift["inertia"] = jnp.concatenate([jnp.broadcast_to(free.translation, (3,)), free.rotation])
+        return ModelParams(
+            **{
+                name: _decode(jnp.asarray(self._x[name], shift[name].dtype) + shift[name], *getattr(RANGES, name))
+                for name in ModelParams._fields
+            }
+        )
+
+
+Predict = Callable[[ModelParams, Transitions], tuple[Array, Array]]
+"""Object pose (7,) and joint angles (N,) one step after a transition's start."""
+
+
+def model_prediction(hand: HandModel, model: StepModel, step: float, calls: int) -> Predict:
+    """The planner's one-step prediction, solved in ``calls`` calls of the model, differentiable in θ (see ``StepModel.solved``)."""
+    tree = KinematicTree(hand)
+
+    def predict(theta: ModelParams, at: Transitions) -> tuple[Array, Array]:
+        problem = step_problem(tree, tree.poses(at.q), at.pose_WO, at.contacts, theta, step)
+        context = model.prepare(problem, theta)
+        b = force(theta, at.q_command - at.q)
+        fixed, fixed_b, fixed_problem = jax.lax.stop_gradient((context, b, problem))
+        first = model.initial_dual(fixed_problem)
+        dual = jax.lax.fori_loop(0, calls, lambda _, last: model.step(fixed, fixed_b, fixed_problem.phi, last)[1], first)
+        dq = model.solved(context, b, problem.phi, dual)
+        pose = jnp.concatenate([at.pose_WO[:3] + dq[:3], integrate_quaternion(at.pose_WO[3:], dq[3:OBJECT_DOF])])
+        return pose, at.q + dq[OBJECT_DOF:]
+
+    return predict
+
+
+def squared_errors(pose: Array, q: Array, at: Transitions) -> tuple[Array, Array, Array]:
+    """Squared errors of a prediction: position [m²], orientation [rad², for small angles], joints (sum) [rad²]."""
+    a, b = at.next_pose_WO[3:], pose[3:]
+    # 1 − (qᵀq̂)² as the squared vector part of the difference, which does not lose digits near zero
+    vector = a[0] * b[1:] - b[0] * a[1:] - jnp.cross(a[1:], b[1:])
+    return jnp.sum((pose[:3] - at.next_pose_WO[:3]) ** 2), 4 * jnp.sum(vector**2), jnp.sum((q - at.next_q) ** 2)
+
+
+class Update(NamedTuple):
+    """What one call of :meth:`Learner.update` did."""
+
+    loss_before: float
+    loss_after: float
+    gradients: int
+    """Gradient steps taken."""
+    refused: int
+    """Gradient steps not taken because a number was not finite."""
+
+
+class Learner:
+    """Adam on the free numbers of θ over mini-batches of transitions.
+
+    One instance compiles for one batch size. Its state is θ's free numbers and Adam's moments, so that updates go on where the last ended.
+    """
+
+    def __init__(self, hand: HandModel, model: StepModel, first: ModelParams, step: float, params: LearnerParams = LearnerParams()) -> None:
+        import_optax()
+        import optax
+
+        self.params = params
+        self._joints = len(hand.joint_names)
+        self._map = Reparametrisation(first)
+        self._predict = model_prediction(hand, model, step, params.solver_calls)
+        self._optimiser = optax.adam(params.learning_rate)
+        self._free = AT_START
+        self._state = self._optimiser.init(self._free)
+        self._advance = jax.jit(self._step)
+        self._loss_of = jax.jit(self._loss)
+        self._theta_of = jax.jit(self._map.theta)
+
+    @property
+    def theta(self) -> ModelParams:
+        """The newest θ, as float32 numpy arrays."""
+        return jax.tree.map(lambda a: np.asarray(a, np.float32), self._theta_of(self._free))
+
+    def loss(self, data: Transitions) -> float:
+        """Mean loss of the newest θ over some transitions."""
+        total = 0.0
+        for batch, weight in self._batches(data, np.arange(data.count)):
+            total += float(self._loss_of(self._free, batch, weight)) * float(weight.sum())
+        return total / data.count
+
+    def update(self, data: Transitions, rng: np.random.Generator, should_stop: Callable[[], bool] = lambda: False) -> Update:
+        """Pass over the data :attr:`LearnerParams.epochs` times in mini-batches; a step with a non-finite number is not taken."""
+        before, gradients, refused = self.loss(data), 0, 0
+        for _ in range(self.params.epochs):
+            for batch, weight in self._batches(data, rng.permutation(data.count)):
+                if should_stop():
+                    break
+                free, state, good = self._advance(self._free, self._state, batch, weight)
+                if bool(good):
+                    self._free, self._state = free, state
+                    gradients += 1
+                else:
+                    refused += 1
+        return Update(before, self.loss(data), gradients, refused)
+
+    def _batches(self, data: Transitions, order: np.ndarray):
+        """Mini-batches of one size, so that one compilation serves; the last is filled up with transitions that count nothing."""
+        B = self.params.batch
+        for first in range(0, len(order), B):
+            index = order[first : first + B]
+            weight = np.zeros(B, np.float32)
+            weight[: len(index)] = 1.0
+            yield take(data, np.resize(index, B)), weight
+
+    # --- traced -------------------------------------------------------------------------------------------------------------------
+
+    def _loss(self, free: Free, batch: Transitions, weight: Array) -> Array:
+        p, theta = self.params, self._map.theta(free)
+
+        def one(at: Transitions) -> Array:
+            position, orientation, joints = squared_errors(*self._predict(theta, at), at)
+            error = p.position_weight * position + p.orientation_weight * orientation + p.joint_weight * joints
+            # Huber on the norm: squared below, linear above, so that one slip does not outvote a hundred quiet steps
+            return jnp.where(error < p.robust**2, error, 2 * p.robust * jnp.sqrt(jnp.maximum(error, p.robust**2)) - p.robust**2)
+
+        return jnp.sum(weight * jax.vmap(one)(batch)) / jnp.sum(weight)
+
+    def _step(self, free: Free, state: Any, batch: Transitions, weight: Array) -> tuple[Free, Any, Array]:
+        import optax
+
+        loss, gradient = jax.value_and_grad(self._loss)(free, batch, weight)
+        change, state = self._optimiser.update(gradient, state, free)
+        free = optax.apply_updates(free, change)
+        good = jnp.isfinite(loss) & jnp.all(jnp.stack([jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves((free, gradient))]))
+        return free, state, good
+
+
+def import_optax() -> None:
+    """Check that the optimiser is installed.
+
+    Raises:
+        ConfigError: it is not.
+    """
+    try:
+        import optax  # noqa: F401
+    except ImportError:
+        raise ConfigError("learning needs optax: pip install -c constraints.txt 'dexstack[learn]'") from None
