@@ -9,7 +9,7 @@ import pytest
 
 from dexstack.contact.contact import Contacts
 from dexstack.control.factory import PlannerParams, make_model, make_theta
-from dexstack.control.learner import AT_START, Learner, LearnerParams, Reparametrisation, model_prediction
+from dexstack.control.learner import LearnerParams, model_prediction, of_model, planner_learner
 from dexstack.control.problem import ModelParams
 from dexstack.control.ranges import RANGES
 from dexstack.control.transitions import Transitions, take
@@ -30,7 +30,7 @@ def starts(resting):
     pose, q, command, contacts = zip(*rows, strict=True)
     pose, q, command = (np.array(a, np.float32) for a in (pose, q, command))
     contacts = Contacts(*(np.stack(a) for a in zip(*contacts, strict=True)))
-    return Transitions(pose, q, np.zeros_like(q), np.zeros((64, 6), np.float32), command, contacts, pose, q)
+    return Transitions(pose, q, np.zeros_like(q), np.zeros((64, 6), np.float32), q, command, contacts, pose, q)
 
 
 def shown(resting, starts, name, theta):
@@ -52,8 +52,8 @@ def test_the_gradient_is_the_slope_of_the_loss(name, tolerance, resting, starts,
     theta = make_theta(resting.hand, resting.obj, params, H)
     data = shown(resting, take(starts, slice(6)), name, scaled(theta, inertia=1.5, friction=0.8, stiffness=1.3, mass=1.2))
     wide = jax.tree.map(lambda a: np.asarray(a, np.float64) if a.dtype == np.float32 else a, data)
-    learner = Learner(resting.hand, make_model(params), theta, H, LearnerParams(batch=6, solver_calls=40))
-    free = jax.tree.map(lambda a: jnp.asarray(a, jnp.float64), AT_START)
+    learner = planner_learner(resting.hand, make_model(params), theta, H, LearnerParams(batch=6, solver_calls=40))
+    free = jax.tree.map(lambda a: jnp.asarray(a, jnp.float64), learner._free)
     loss = jax.jit(lambda f: learner._loss(f, wide, np.ones(6)))
     flat, unravel = jax.flatten_util.ravel_pytree(free)
     gradient = jax.flatten_util.ravel_pytree(jax.jit(jax.grad(lambda f: learner._loss(f, wide, np.ones(6))))(free))[0]
@@ -68,7 +68,7 @@ def test_it_finds_the_theta_it_was_shown(resting, starts):
     theta = make_theta(resting.hand, resting.obj, PlannerParams(), H)
     truth = scaled(theta, inertia=0.4, stiffness=2.0, cover=0.8, mass=1.5, friction=0.6)
     data = shown(resting, starts, "implicit", truth)
-    learner = Learner(resting.hand, make_model(PlannerParams()), theta, H, LearnerParams(batch=64, epochs=400))
+    learner = planner_learner(resting.hand, make_model(PlannerParams()), theta, H, LearnerParams(batch=64, epochs=400))
     update = learner.update(data, np.random.default_rng(0))
     assert update.refused == 0 and update.gradients == 400
     assert update.loss_after < 1e-3 * update.loss_before
@@ -79,7 +79,7 @@ def test_it_finds_the_theta_it_was_shown(resting, starts):
 def test_updates_compile_once_and_go_on_where_the_last_ended(resting, starts, compilations):
     theta = make_theta(resting.hand, resting.obj, PlannerParams(model="dsdf"), H)
     data = shown(resting, starts, "dsdf", scaled(theta, inertia=2.0))
-    learner = Learner(resting.hand, make_model(PlannerParams(model="dsdf")), theta, H, LearnerParams(batch=25, epochs=2))
+    learner = planner_learner(resting.hand, make_model(PlannerParams(model="dsdf")), theta, H, LearnerParams(batch=25, epochs=2))
     first = learner.update(data, np.random.default_rng(0))
     assert learner.theta.inertia[0] != theta.inertia[0]
     before = len(compilations)
@@ -91,7 +91,7 @@ def test_updates_compile_once_and_go_on_where_the_last_ended(resting, starts, co
 
 def test_a_transition_that_is_not_finite_changes_nothing(resting, starts):
     theta = make_theta(resting.hand, resting.obj, PlannerParams(model="dsdf"), H)
-    learner = Learner(resting.hand, make_model(PlannerParams(model="dsdf")), theta, H, LearnerParams(batch=64, epochs=1))
+    learner = planner_learner(resting.hand, make_model(PlannerParams(model="dsdf")), theta, H, LearnerParams(batch=64, epochs=1))
     bad = starts._replace(next_q=np.where(np.arange(64)[:, None] == 3, np.nan, starts.next_q))
     before = learner.theta
     assert learner.update(bad, np.random.default_rng(0)).refused == 1
@@ -100,10 +100,10 @@ def test_a_transition_that_is_not_finite_changes_nothing(resting, starts):
 
 def test_every_number_stays_in_its_range_whatever_the_free_numbers(resting):
     theta = make_theta(resting.hand, resting.obj, PlannerParams(), H)
-    mapping = Reparametrisation(theta)
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5), mapping.theta(AT_START), theta)
+    mapping = of_model(theta)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5), mapping.theta(mapping.start), theta)
     for far in (-1e3, -3.0, 3.0, 1e3):
-        there = mapping.theta(jax.tree.map(lambda a, far=far: jnp.full(a.shape, far, jnp.float32), AT_START))
+        there = mapping.theta(jax.tree.map(lambda a, far=far: jnp.full(a.shape, far, jnp.float32), mapping.start))
         for name, (lo, hi) in RANGES._asdict().items():
             value = np.asarray(getattr(there, name))
             assert np.all(value >= np.float32(lo) * (1 - 1e-5)) and np.all(value <= np.float32(hi) * (1 + 1e-5)), name
@@ -113,7 +113,7 @@ def test_a_first_guess_outside_its_range_is_refused(resting):
     theta = make_theta(resting.hand, resting.obj, PlannerParams(), H)
     for name, wrong in (("mass", 0.0), ("friction", 99.0), ("cover", np.ones(16))):
         with pytest.raises(ConfigError, match=f"'{name}'"):
-            Reparametrisation(theta._replace(**{name: wrong}))
+            of_model(theta._replace(**{name: wrong}))
 
 
 def test_the_prediction_is_the_planners(resting):
@@ -129,7 +129,16 @@ def test_the_prediction_is_the_planners(resting):
     plan = mpc.solve(resting.pose_WO, resting.q, resting.contacts, goal, theta, AllegroWeights().arrays())
     zeros = np.zeros(16, np.float32), np.zeros(6, np.float32)
     f32 = lambda a: np.asarray(a, np.float32)  # noqa: E731
-    at = Transitions(f32(resting.pose_WO), f32(resting.q), *zeros, f32(plan.q_des), resting.contacts, f32(resting.pose_WO), f32(resting.q))
+    at = Transitions(
+        f32(resting.pose_WO),
+        f32(resting.q),
+        *zeros,
+        f32(resting.q),
+        f32(plan.q_des),
+        resting.contacts,
+        f32(resting.pose_WO),
+        f32(resting.q),
+    )
     pose, q = jax.jit(model_prediction(resting.hand, model, H, 2))(theta, at)
     assert np.abs(np.asarray(q) - resting.q).max() > 0.02
     np.testing.assert_allclose(plan.prediction[1], np.concatenate([pose, q]), atol=2e-4)

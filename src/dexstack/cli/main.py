@@ -19,6 +19,7 @@ COMMANDS = {
     "up": "start the whole graph of nodes: simulation, mock or hardware",
     "eval": "closed-loop trials in one process, without ROS",
     "bench": "measure the parts against their peers",
+    "learn": "learn the planner's model from rollouts or recordings",
     "doctor": "what is installed and usable here, and the command that mends what is not",
 }
 """Name and one line of help of every command; the module of the same name holds the rest."""

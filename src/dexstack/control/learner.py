@@ -13,7 +13,7 @@ free numbers.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,7 +21,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jaxtyping import Float
 
 from dexstack.config import param
 from dexstack.control.models.base import StepModel
@@ -50,21 +49,6 @@ class LearnerParams:
     solver_calls: int = param(12, "calls of the time-stepping model, each started from the last, until a step counts as solved", 1, 1000)
 
 
-class Free(NamedTuple):
-    """The learned numbers: shifts of x against the first guess."""
-
-    translation: Array
-    rotation: Float[Array, "3"]
-    stiffness: Array
-    cover: Array
-    mass: Array
-    friction: Array
-    sigma: Array
-
-
-AT_START = Free(*(np.zeros(3, np.float32) if name == "rotation" else np.zeros((), np.float32) for name in Free._fields))
-
-
 def _width(lo: Any, hi: Any) -> Any:
     return np.log(np.asarray(hi) / np.asarray(lo))
 
@@ -81,36 +65,54 @@ def _decode(x: Array, lo: Any, hi: Any) -> Array:
 
 
 class Reparametrisation:
-    """θ as a smooth function of free numbers, equal to the first guess where they are zero.
+    """Numbers in ranges as a smooth function of free numbers, equal to the first guess where those are zero.
+
+    Args:
+        first: a NamedTuple of numbers or arrays, such as ``ModelParams``.
+        ranges: the same NamedTuple of (lo, hi).
+        ties: for a field of ``first`` the names of the free numbers that shift it, concatenated; of every other field all numbers are
+            shifted by one free number of its name.
 
     Raises:
         ConfigError: a number of the first guess is outside its range.
     """
 
-    def __init__(self, first: ModelParams) -> None:
+    def __init__(self, first: Any, ranges: Any, ties: Mapping[str, Mapping[str, int]] | None = None) -> None:
+        self._kind, self._ranges, self._ties = type(first), ranges, ties or {}
         self._x = {}
-        for name, (lo, hi) in RANGES._asdict().items():
+        for name, (lo, hi) in ranges._asdict().items():
             value = np.asarray(getattr(first, name), float)
             if not (np.all(value > lo) and np.all(value < hi)):
-                raise ConfigError(
-                    f"'{name}' of θ must lie between {np.min(lo):g} and {np.max(hi):g}, got {np.array2string(value, precision=4)}"
-                )
+                where = f"between {np.min(lo):g} and {np.max(hi):g}"
+                raise ConfigError(f"'{name}' of θ must lie {where}, got {np.array2string(value, precision=4)}")
             self._x[name] = _encode(value, lo, hi)
+        self.start: dict[str, np.ndarray] = {}
+        """The free numbers, all zero."""
+        for name in ranges._fields:
+            for free in self._ties.get(name, {name: 1}):
+                self.start[free] = np.zeros((), np.float32)
 
-    def theta(self, free: Free) -> ModelParams:
-        """θ for some free numbers; traced."""
-        shift = free._asdict()
-        shift["inertia"] = jnp.concatenate([jnp.broadcast_to(free.translation, (3,)), free.rotation])
-        return ModelParams(
-            **{
-                name: _decode(jnp.asarray(self._x[name], shift[name].dtype) + shift[name], *getattr(RANGES, name))
-                for name in ModelParams._fields
-            }
-        )
+    def theta(self, free: Mapping[str, Array]) -> Any:
+        """The numbers for some free numbers; traced."""
+        out = {}
+        for name, x in self._x.items():
+            ties = self._ties.get(name)
+            shift = free[name] if ties is None else jnp.concatenate([jnp.broadcast_to(free[f], (n,)) for f, n in ties.items()])
+            out[name] = _decode(jnp.asarray(x, shift.dtype) + shift, *getattr(self._ranges, name))
+        return self._kind(**out)
 
 
-Predict = Callable[[ModelParams, Transitions], tuple[Array, Array]]
-"""Object pose (7,) and joint angles (N,) one step after a transition's start."""
+def of_model(first: ModelParams) -> Reparametrisation:
+    """The nine free numbers of the planner's θ.
+
+    Raises:
+        ConfigError: a number of the first guess is outside its range.
+    """
+    return Reparametrisation(first, RANGES, {"inertia": {"translation": 3, "roll": 1, "pitch": 1, "yaw": 1}})
+
+
+Predict = Callable[[Any, Transitions], tuple[Array, Array]]
+"""Object pose (7,) and joint angles (N,) one step after a transition's start, from a model's parameters and the transition."""
 
 
 def model_prediction(hand: HandModel, model: StepModel, step: float, calls: int) -> Predict:
@@ -156,23 +158,22 @@ class Learner:
     One instance compiles for one batch size. Its state is θ's free numbers and Adam's moments, so that updates go on where the last ended.
     """
 
-    def __init__(self, hand: HandModel, model: StepModel, first: ModelParams, step: float, params: LearnerParams = LearnerParams()) -> None:
+    def __init__(self, numbers: Reparametrisation, predict: Predict, params: LearnerParams = LearnerParams()) -> None:
         import_optax()
         import optax
 
         self.params = params
-        self._joints = len(hand.joint_names)
-        self._map = Reparametrisation(first)
-        self._predict = model_prediction(hand, model, step, params.solver_calls)
+        self._map = numbers
+        self._predict = predict
         self._optimiser = optax.adam(params.learning_rate)
-        self._free = AT_START
+        self._free = numbers.start
         self._state = self._optimiser.init(self._free)
         self._advance = jax.jit(self._step)
         self._loss_of = jax.jit(self._loss)
         self._theta_of = jax.jit(self._map.theta)
 
     @property
-    def theta(self) -> ModelParams:
+    def theta(self) -> Any:
         """The newest θ, as float32 numpy arrays."""
         return jax.tree.map(lambda a: np.asarray(a, np.float32), self._theta_of(self._free))
 
@@ -198,7 +199,7 @@ class Learner:
                     refused += 1
         return Update(before, self.loss(data), gradients, refused)
 
-    def _batches(self, data: Transitions, order: np.ndarray):
+    def _batches(self, data: Transitions, order: np.ndarray) -> Iterator[tuple[Transitions, np.ndarray]]:
         """Mini-batches of one size, so that one compilation serves; the last is filled up with transitions that count nothing."""
         B = self.params.batch
         for first in range(0, len(order), B):
@@ -209,7 +210,7 @@ class Learner:
 
     # --- traced -------------------------------------------------------------------------------------------------------------------
 
-    def _loss(self, free: Free, batch: Transitions, weight: Array) -> Array:
+    def _loss(self, free: dict[str, Array], batch: Transitions, weight: Array) -> Array:
         p, theta = self.params, self._map.theta(free)
 
         def one(at: Transitions) -> Array:
@@ -220,7 +221,7 @@ class Learner:
 
         return jnp.sum(weight * jax.vmap(one)(batch)) / jnp.sum(weight)
 
-    def _step(self, free: Free, state: Any, batch: Transitions, weight: Array) -> tuple[Free, Any, Array]:
+    def _step(self, free: dict[str, Array], state: Any, batch: Transitions, weight: Array) -> tuple[dict[str, Array], Any, Array]:
         import optax
 
         loss, gradient = jax.value_and_grad(self._loss)(free, batch, weight)
@@ -240,3 +241,12 @@ def import_optax() -> None:
         import optax  # noqa: F401
     except ImportError:
         raise ConfigError("learning needs optax: pip install -c constraints.txt 'dexstack[learn]'") from None
+
+
+def planner_learner(hand: HandModel, model: StepModel, first: ModelParams, step: float, params: LearnerParams = LearnerParams()) -> Learner:
+    """A learner of the planner's θ from a first guess, for a time step [s].
+
+    Raises:
+        ConfigError: see :func:`of_model`, :func:`import_optax`.
+    """
+    return Learner(of_model(first), model_prediction(hand, model, step, params.solver_calls), params)

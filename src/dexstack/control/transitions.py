@@ -32,6 +32,8 @@ class Transitions(NamedTuple):
     """(K, N) joint velocity at the start [rad/s]; unused by models without velocity."""
     twist_WO: np.ndarray
     """(K, 6) object velocity at the start: linear in world [m/s], angular in body axes [rad/s]; unused by models without velocity."""
+    q_before: np.ndarray
+    """(K, N) joint target in force just before the start [rad]; unused by models that know no limit on the target's speed."""
     q_command: np.ndarray
     """(K, N) joint target that, held for the step, moves a free joint as the targets of the step did [rad]."""
     contacts: Contacts
@@ -124,13 +126,14 @@ def cut(
             command = np.sum(weight * arrays["q_command"][i:j], axis=0) / np.sum(weight, axis=0)
             pose, q = arrays["pose_WO"][i], arrays["q"][i]
             k = i - first
-            rows.append((pose, q, qd[k], twist[k], command, detect(pose, q), arrays["pose_WO"][j], arrays["q"][j]))
+            before = arrays["q_command"][i - 1] if k else q
+            rows.append((pose, q, qd[k], twist[k], before, command, detect(pose, q), arrays["pose_WO"][j], arrays["q"][j]))
     if not rows:
         return None
     columns = list(zip(*rows, strict=True))
-    contacts = Contacts(*(np.stack(field) for field in zip(*columns[5], strict=True)))
-    stacked = [np.stack(c).astype(np.float32) for c in (*columns[:5], *columns[6:])]
-    return Transitions(*stacked[:5], contacts, *stacked[5:])
+    contacts = Contacts(*(np.stack(field) for field in zip(*columns[6], strict=True)))
+    stacked = [np.stack(c).astype(np.float32) for c in (*columns[:6], *columns[7:])]
+    return Transitions(*stacked[:6], contacts, *stacked[6:])
 
 
 def _segments(arrays: Mapping[str, np.ndarray], finite: np.ndarray, step: float) -> Iterator[tuple[int, int]]:
