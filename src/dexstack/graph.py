@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dexstack.config import share_dir
+from dexstack.config import read_parameter_file, share_dir
 from dexstack.errors import ConfigError
 
 Value = bool | int | float | str
@@ -118,6 +118,8 @@ SIM_ARGUMENTS = (
     Argument("seed", 0, "seed of the noise of the start pose", lo=0, hi=2**31 - 1),
     Argument("real_time_factor", 1.0, "simulated seconds per second", lo=0.01, hi=100.0),
     Argument("namespace", "", "namespace of all nodes and topics"),
+    Argument("theta", "", "learned θ of the planner: a name or a file; empty: the physical parameters"),
+    Argument("learn", "no", "learn θ while it runs, and let the planner use it at once", ("yes", "no")),
     Argument("params", "", "ROS 2 parameter file that wins over config/<task>.yaml"),
     Argument("results", "", "folder that receives the recording"),
 )
@@ -142,15 +144,20 @@ def _sim(a: Mapping[str, Any]) -> list[NodeDescription]:
             ends_run=ends_run,
         )
 
-    hand, obj = {"hand": a["hand"]}, {"object": a["object"]}
-    return [  # those that need longest to start come first
-        node("mpc", XLA_ONE_THREAD, **hand, **obj),
+    hand, obj, theta = {"hand": a["hand"]}, {"object": a["object"]}, {"theta": a["theta"]}
+    nodes = [  # those that need longest to start come first
+        node("mpc", XLA_ONE_THREAD, **hand, **obj, **theta),
         node("contact_detector", XLA_ONE_THREAD, **hand, **obj),
         node("simulator", **hand, **obj, seed=a["seed"], real_time_factor=a["real_time_factor"]),
         node("hand", **hand),
         node("task", **hand, **obj, goal_yaw=math.radians(a["goal_yaw"]), seconds=a["seconds"]),
         node("console", **hand, results=a["results"], ends_run=True),
     ]
+    if a["learn"] == "yes":
+        # The learner predicts as the planner and its detector do, so it gets their sections of the files; what it does not know it ignores.
+        theirs = {k: v for path in files for section in ("contact_detector", "mpc") for k, v in read_parameter_file(path, section).items()}
+        nodes.insert(2, node("learner", XLA_ONE_THREAD, **theirs, **hand, **obj, **theta, results=a["results"]))
+    return nodes
 
 
 MODES: dict[str, Mode] = {

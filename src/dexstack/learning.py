@@ -240,7 +240,7 @@ def learn_on_policy(
     model = make_model(loop.params[PlannerParams])
     learner = planner_learner(loop.hand, model, first, loop.mpc.params.step, params)
     rng = np.random.default_rng(seed)
-    buffer = RingBuffer(params.capacity)
+    buffer = RingBuffer(params.buffer)
     yield Point(0, first, None, score_with(first)), None, []
     theta, done, rollouts = first, 0, 0
     while done < steps:

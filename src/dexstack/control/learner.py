@@ -41,10 +41,10 @@ class LearnerParams:
     learning_rate: float = param(0.05, "step of Adam; about the relative change of a parameter per update [-]", 1e-5, 1.0)
     epochs: int = param(10, "passes over the buffer per update of θ", 1, 1000)
     batch: int = param(100, "transitions per gradient", 1, 100000)
-    capacity: int = param(2000, "transitions the ring buffer holds", 10, 1000000)
-    position_weight: float = param(4e4, "w_p, weight of the squared position error [1/m²]", 0.0, 1e9)
-    orientation_weight: float = param(100.0, "w_q, weight of the squared orientation error [1/rad²]", 0.0, 1e9)
-    joint_weight: float = param(10.0, "w_r, weight of the squared error of a joint [1/rad²]", 0.0, 1e9)
+    buffer: int = param(2000, "transitions the ring buffer holds", 10, 1000000)
+    position_loss: float = param(4e4, "w_p, weight of the squared position error [1/m²]", 0.0, 1e9)
+    orientation_loss: float = param(100.0, "w_q, weight of the squared orientation error [1/rad²]", 0.0, 1e9)
+    joint_loss: float = param(10.0, "w_r, weight of the squared error of a joint [1/rad²]", 0.0, 1e9)
     robust: float = param(1.0, "weighted error of a transition beyond which it counts linearly instead of squared [-]", 1e-3, 1e6)
     solver_calls: int = param(12, "calls of the time-stepping model, each started from the last, until a step counts as solved", 1, 1000)
 
@@ -172,6 +172,13 @@ class Learner:
         self._loss_of = jax.jit(self._loss)
         self._theta_of = jax.jit(self._map.theta)
 
+    def warm_up(self, example: Transitions) -> None:
+        """Compile for transitions of these shapes; nothing is learned."""
+        batch, weight = next(self._batches(example, np.arange(example.count)))
+        self._advance(self._free, self._state, batch, weight)
+        self._loss_of(self._free, batch, weight)
+        self._theta_of(self._free)
+
     @property
     def theta(self) -> Any:
         """The newest θ, as float32 numpy arrays."""
@@ -215,7 +222,7 @@ class Learner:
 
         def one(at: Transitions) -> Array:
             position, orientation, joints = squared_errors(*self._predict(theta, at), at)
-            error = p.position_weight * position + p.orientation_weight * orientation + p.joint_weight * joints
+            error = p.position_loss * position + p.orientation_loss * orientation + p.joint_loss * joints
             # Huber on the norm: squared below, linear above, so that one slip does not outvote a hundred quiet steps
             return jnp.where(error < p.robust**2, error, 2 * p.robust * jnp.sqrt(jnp.maximum(error, p.robust**2)) - p.robust**2)
 

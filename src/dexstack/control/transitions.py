@@ -53,6 +53,14 @@ class Transitions(NamedTuple):
         return total.hexdigest()
 
 
+def at_rest(pose_WO: np.ndarray, q: np.ndarray, contacts: Contacts) -> Transitions:
+    """One transition in which nothing moves, as an example of the shapes."""
+    f32 = lambda a: np.asarray(a, np.float32)[None]  # noqa: E731
+    pose, q = f32(pose_WO), f32(q)
+    contacts = Contacts(*(np.asarray(a)[None] for a in contacts))
+    return Transitions(pose, q, np.zeros_like(q), np.zeros((1, 6), np.float32), q, q, contacts, pose, q)
+
+
 def concatenate(parts: list[Transitions]) -> Transitions:
     """All transitions of some lists, in their order."""
     return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
