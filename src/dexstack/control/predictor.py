@@ -106,7 +106,7 @@ def joint_inertia(hand: HandModel, tree: KinematicTree, poses: BodyPoses) -> Flo
     inertia = jnp.asarray(np.array([b.inertia for b in bodies]), dtype)
     R = poses.R_WB[1:]
     p_W = poses.p_WB[1:] + jnp.einsum("bij,bj->bi", R, com)
-    Jv = tree.point_jacobian(poses, p_W, np.arange(1, len(bodies) + 1))
+    Jv = tree.point_jacobian(poses, p_W, jnp.arange(1, len(bodies) + 1))
     Jw = jnp.where(jnp.asarray(tree.moves[2:])[:, None, :], poses.axis_W.T[None], 0.0)
     I_W = jnp.einsum("bij,bjk,blk->bil", R, inertia, R)
     return jnp.einsum("b,bin,bim->nm", mass, Jv, Jv) + jnp.einsum("bin,bij,bjm->nm", Jw, I_W, Jw)
