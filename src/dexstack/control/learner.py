@@ -192,8 +192,12 @@ class Learner:
         return total / data.count
 
     def update(self, data: Transitions, rng: np.random.Generator, should_stop: Callable[[], bool] = lambda: False) -> Update:
-        """Pass over the data :attr:`LearnerParams.epochs` times in mini-batches; a step with a non-finite number is not taken."""
+        """Pass over the data :attr:`LearnerParams.epochs` times in mini-batches and keep the best: the start, or the end of one pass.
+
+        A gradient step with a non-finite number is not taken.
+        """
         before, gradients, refused = self.loss(data), 0, 0
+        best = (before, self._free)
         for _ in range(self.params.epochs):
             for batch, weight in self._batches(data, rng.permutation(data.count)):
                 if should_stop():
@@ -204,7 +208,13 @@ class Learner:
                     gradients += 1
                 else:
                     refused += 1
-        return Update(before, self.loss(data), gradients, refused)
+            if should_stop():
+                break
+            loss = self.loss(data)
+            if loss < best[0]:
+                best = (loss, self._free)
+        self._free = best[1]
+        return Update(before, best[0], gradients, refused)
 
     def _batches(self, data: Transitions, order: np.ndarray) -> Iterator[tuple[Transitions, np.ndarray]]:
         """Mini-batches of one size, so that one compilation serves; the last is filled up with transitions that count nothing."""

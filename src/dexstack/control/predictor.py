@@ -90,9 +90,9 @@ def predictor_theta(hand: HandModel, obj: ObjectModel, kp: float, kd: float) -> 
         max(obj.friction[0], hand.friction_palm),
         max(obj.friction[0], hand.friction_fingers),
         float(np.mean(hand.damping)) + kd,
-        160.0,
-        0.02,
-        0.002,
+        200.0,
+        0.15,
+        0.0005,
     )
     return PredictorTheta(*(np.float32(x) for x in numbers))
 
@@ -163,7 +163,9 @@ class Predictor:
         M = jnp.zeros((V, V), dtype).at[jnp.arange(OBJECT_DOF), jnp.arange(OBJECT_DOF)].set(inertia)
         M = M.at[OBJECT_DOF:, OBJECT_DOF:].set(joint_inertia(self._hand, self._tree, poses))
         on_joints = jnp.concatenate([jnp.zeros(OBJECT_DOF, dtype), jnp.ones(n, dtype)])
-        base = M / h**2 + jnp.diag(on_joints * (theta.stiffness + theta.damping / h))
+        # d/s made a little less, so that a free joint covers exactly 1 − exp(−s k/d) of its way in a substep
+        drag = theta.stiffness / jnp.expm1(h * theta.stiffness / theta.damping)
+        base = M / h**2 + jnp.diag(on_joints * (theta.stiffness + drag))
         weight = jnp.zeros(V, dtype).at[2].set(-GRAVITY * theta.mass)
         slip = theta.slip_speed * h
         effective = 1.0 / (jnp.sum(rows.n * jnp.linalg.solve(M, rows.n.T).T, axis=1) + 1e-3)
@@ -177,13 +179,15 @@ class Predictor:
             phi = rows.phi + rows.n @ moved
 
             def newton(dq: Array) -> Array:
-                x = -(phi + rows.n @ dq * (1 + theta.dissipation / h)) / p.smoothing
-                f = stiffness * p.smoothing * jax.nn.softplus(x)
-                slope = stiffness * jax.nn.sigmoid(x) * (1 + theta.dissipation / h)
+                move = rows.n @ dq
+                inside = jax.nn.sigmoid(-(phi + move) / p.smoothing)
+                x = -(phi + move * (1 + theta.dissipation / h)) / p.smoothing
+                f = inside * stiffness * p.smoothing * jax.nn.softplus(x)
+                slope = inside * stiffness * jax.nn.sigmoid(x) * (1 + theta.dissipation / h)
                 slide = rows.t @ dq
-                drag = rows.friction * f / jnp.sqrt(jnp.sum(slide**2, axis=1) + slip**2)
-                gradient = base @ dq - b - f @ rows.n + jnp.einsum("c,cd,cdv->v", drag, slide, rows.t)
-                H = base + (rows.n.T * slope) @ rows.n + jnp.einsum("c,cdv,cdw->vw", drag, rows.t, rows.t)
+                hold = rows.friction * f / jnp.sqrt(jnp.sum(slide**2, axis=1) + slip**2)
+                gradient = base @ dq - b - f @ rows.n + jnp.einsum("c,cd,cdv->v", hold, slide, rows.t)
+                H = base + (rows.n.T * slope) @ rows.n + jnp.einsum("c,cdv,cdw->vw", hold, rows.t, rows.t)
                 d = jax.lax.rsqrt(jnp.diagonal(H))
                 factor = jax.scipy.linalg.cho_factor(H * d[:, None] * d[None, :], lower=True)
                 return dq - d * jax.scipy.linalg.cho_solve(factor, d * gradient)
