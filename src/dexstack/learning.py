@@ -18,18 +18,15 @@ from dexstack.control.problem import ModelParams
 from dexstack.control.transitions import RingBuffer, Transitions, concatenate, cut, rotation_between, take
 from dexstack.errors import ConfigError
 from dexstack.rollout import Trial, run_trial
-from dexstack.tasks.allegro import AllegroTask
+from dexstack.tasks.allegro import PUBLISHED, AllegroTask
 
-GOALS = {"stick": (36.0, -36.0, 45.0, -45.0, 54.0, -54.0)}
-OTHER_GOALS = (45.0, -45.0, 60.0, -60.0, 90.0, -90.0)
-"""Turns of the task's table [deg]."""
 ROLLOUT_STEPS = 100
 """H, model steps of a rollout that collects data."""
 
 
 def goals_of(obj: str) -> tuple[float, ...]:
-    """The task's turns of an object [rad]."""
-    return tuple(math.radians(a) for a in GOALS.get(obj, OTHER_GOALS))
+    """The task's turns of an object [rad]; those of the cube for an object the task's table does not have."""
+    return tuple(math.radians(a) for a in PUBLISHED.get(obj, PUBLISHED["cube"]).goals_deg)
 
 
 def roll_out(
@@ -225,8 +222,9 @@ class Point(NamedTuple):
 
     @property
     def success_rate(self) -> float:
-        """Share of the trials that reached their goal and did not drop the object; NaN without trials."""
-        return float(np.mean([t.reached and not t.dropped for t in self.trials])) if self.trials else math.nan
+        """Share of the trials that ended near their goal, the object in the hand; NaN without trials."""
+        near = [t.orientation_error < AllegroTask.success_error and not t.dropped for t in self.trials]
+        return float(np.mean(near)) if near else math.nan
 
 
 def evaluate(loop: ClosedLoop, theta: ModelParams, count: int, seed: int, seconds: float) -> list[Trial]:

@@ -158,7 +158,11 @@ def theta_for(name: str, *, object_name: str, robot_name: str, step: float, join
         ConfigError: see :func:`load_theta`, or it was learned for another object, hand or time step.
     """
     content = load_theta(name, joints)
-    for what, learned, wanted in (("object", content.object, object_name), ("hand", content.hand, robot_name), ("step", content.step, step)):
+    for what, learned, wanted in (
+        ("object", content.object, object_name),
+        ("hand", content.hand, robot_name),
+        ("step", content.step, step),
+    ):
         if learned != wanted:
             raise ConfigError(f"the θ '{name}' was learned for the {what} {learned!r}, not for {wanted!r}")
     return content.theta
