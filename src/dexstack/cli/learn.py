@@ -115,7 +115,7 @@ def _first(name: str, loop: ClosedLoop) -> ModelParams:
     if name == UNINFORMED:
         return uninformed_theta(loop)
     joints = len(loop.hand.joint_names)
-    return theta_for(name, object_name=loop.obj.name, hand_name=loop.hand.name, step=loop.mpc.params.step, joints=joints)
+    return theta_for(name, object_name=loop.obj.name, robot_name=loop.hand.name, step=loop.mpc.params.step, joints=joints)
 
 
 def _on_policy(
