@@ -13,7 +13,7 @@ def test_a_run_too_short_for_three_goals_fails_and_says_how_far_it_came(tmp_path
     assert main(argv) == 1
     r = json.loads((tmp_path / "out.json").read_text())["results"]
     assert 1 <= r["reached"] == len(r["reached_at_s"]) < 3 and r["dropped"] == 0 and not r["passed"]
-    assert r["turned_rad"] > 1.2 and r["position_error_m"]["max"] < 0.05
+    assert 1.2 < r["turned_rad"] and r["position_error_m"]["max"] < 0.05
     assert (tmp_path / "continuous.png").read_bytes().startswith(b"\x89PNG")
 
 
