@@ -11,7 +11,7 @@ import numpy as np
 
 from dexstack.config import make_params, param, read_parameter_file, share_dir
 from dexstack.contact.detector import ContactDetector, DetectorParams
-from dexstack.control.factory import PlannerParams, make_model, make_mpc
+from dexstack.control.factory import PlannerParams, make_model, make_mpc, make_theta
 from dexstack.control.mpc import Cost, MpcParams
 from dexstack.control.stall import StallParams, StallRemedy
 from dexstack.engines import make_plant, plant_params
@@ -79,9 +79,10 @@ def read_parts(spec: LoopSpec) -> Parts:
         ConfigError: an unknown name, an unreadable file, a parameter out of its range.
     """
     params = read_blocks((share_dir() / "config" / "allegro.yaml", *spec.files), dict(spec.overrides), spec.plant)
-    make_model(params[PlannerParams])  # only to refuse an unknown name here
-    obj = load_object(spec.object)
-    return Parts(load_hand(spec.hand), obj, obj.start("allegro"), params)
+    make_model(params[PlannerParams])  # this and the next: only to refuse an unknown name here
+    hand, obj = load_hand(spec.hand), load_object(spec.object)
+    make_theta(hand, obj, params[PlannerParams], params[MpcParams].step)
+    return Parts(hand, obj, obj.start("allegro"), params)
 
 
 class Loop:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dexstack.config import share_dir
+from dexstack.config import read_parameter_file, share_dir
 from dexstack.engines import PLANTS
 from dexstack.errors import ConfigError
 
@@ -118,18 +118,20 @@ SECONDS = Argument("seconds", 15.0, "time after which the run has failed [s]", l
 SEED = Argument("seed", 0, "seed of the noise of the start pose", lo=0, hi=2**31 - 1)
 REAL_TIME_FACTOR = Argument("real_time_factor", 1.0, "simulated seconds per second", lo=0.01, hi=100.0)
 NAMESPACE = Argument("namespace", "", "namespace of all nodes and topics")
+THETA = Argument("theta", "", "learned θ of the planner: a name or a file; empty: the physical parameters")
+LEARN = Argument("learn", "no", "learn θ while it runs, and let the planner use it at once", ("yes", "no"))
 PARAMS = Argument("params", "", "ROS 2 parameter file that wins over config/<task>.yaml")
 RESULTS = Argument("results", "", "folder that receives the recording")
 HARDWARE = Argument("hardware", "V4", "generation of the hand", ("V3", "V4", "V5"))
 INTERFACE = Argument("interface", "socketcan", "CAN interface", ("socketcan", "pcan", "udp_multicast"))
 CHANNEL = Argument("channel", "", "channel of the CAN interface; empty: can0, PCAN_USBBUS1, or the loopback bus of the ROS domain")
 
-SIM_ARGUMENTS = (TASK, OBJECT, HAND, PLANT, PERCEPTION, GOAL_YAW, SECONDS, SEED, REAL_TIME_FACTOR, NAMESPACE, PARAMS, RESULTS)
-MOCK_ARGUMENTS = (TASK, OBJECT, HAND, PLANT, PERCEPTION, GOAL_YAW, SECONDS, SEED, HARDWARE, CHANNEL, NAMESPACE, PARAMS, RESULTS)
+SIM_ARGUMENTS = (TASK, OBJECT, HAND, PLANT, PERCEPTION, GOAL_YAW, SECONDS, SEED, REAL_TIME_FACTOR, NAMESPACE, THETA, LEARN, PARAMS, RESULTS)
+MOCK_ARGUMENTS = (TASK, OBJECT, HAND, PLANT, PERCEPTION, GOAL_YAW, SECONDS, SEED, HARDWARE, CHANNEL, NAMESPACE, THETA, LEARN, PARAMS, RESULTS)
 HARDWARE_ARGUMENTS = (
     *(TASK, OBJECT, HAND),
     Argument("perception", "topic", "where the object pose comes from: another node publishes object_pose", ("topic",)),
-    *(GOAL_YAW, SECONDS, HARDWARE, INTERFACE, CHANNEL, NAMESPACE, PARAMS, RESULTS),
+    *(GOAL_YAW, SECONDS, HARDWARE, INTERFACE, CHANNEL, NAMESPACE, THETA, LEARN, PARAMS, RESULTS),
 )
 
 
@@ -161,13 +163,19 @@ class _Builder:
     def graph(self, *hand_side: NodeDescription, **task: Value) -> list[NodeDescription]:
         """Controller, task and console around the nodes on the hand's side; those that need longest to start come first."""
         a, both = self._a, self.hand | self.object
-        return [
-            self.node("mpc", XLA_ONE_THREAD, **both),
+        nodes = [
+            self.node("mpc", XLA_ONE_THREAD, **both, theta=a["theta"]),
             self.node("contact_detector", XLA_ONE_THREAD, **both),
             *hand_side,
             self.node("task", **both, goal_yaw=math.radians(a["goal_yaw"]), seconds=a["seconds"], **task),
             self.node("console", **self.hand, results=a["results"], ends_run=True),
         ]
+        if a["learn"] == "yes":
+            # The learner predicts as the planner and its detector do, so it gets their sections of the files; what it does not know it ignores.
+            sections = [read_parameter_file(path, section) for path in self._files for section in ("contact_detector", "mpc")]
+            theirs = {name: value for section in sections for name, value in section.items()}
+            nodes.insert(2, self.node("learner", XLA_ONE_THREAD, **{**theirs, **both}, theta=a["theta"], results=a["results"]))
+        return nodes
 
 
 def _sim(a: Mapping[str, Any]) -> list[NodeDescription]:

@@ -345,3 +345,14 @@ def test_the_prediction_is_the_models_rollout(resting, states):
                 moved = np.concatenate([moved[:OBJECT_DOF] + dq[:OBJECT_DOF], joints - q])
                 ours = np.concatenate([pose[:3] + moved[:3], quat, joints])
                 np.testing.assert_allclose(expected, ours, atol=2e-3)
+
+
+def test_another_theta_is_planned_with_at_once_and_compiles_nothing(planner, resting, compilations):
+    first = planner.solve(resting.pose_WO, resting.q, resting.contacts)
+    theta = jax.tree.map(lambda a: np.asarray(a, np.float32), planner.theta)
+    theta = theta._replace(stiffness=theta.stiffness * np.float32(0.3), friction=np.float32(0.2))
+    before = len(compilations)
+    planner.mpc.reset()
+    second = planner.solve(resting.pose_WO, resting.q, resting.contacts, theta=theta)
+    assert len(compilations) == before
+    assert second.status in GOOD and np.abs(second.q_des - first.q_des).max() > 1e-3

@@ -19,6 +19,7 @@ COMMANDS = {
     "up": "start the whole graph of nodes: simulation, mock or hardware",
     "eval": "closed-loop trials in one process, without ROS",
     "bench": "measure the parts against their peers",
+    "learn": "learn the planner's model from rollouts or recordings",
     "diagnose": "walk through the layers under a device and stop at the first broken one",
     "calibrate": "measure what differs from device to device",
     "demo": "what the engines must show: simulated, judged and drawn",

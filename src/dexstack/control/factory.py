@@ -15,6 +15,7 @@ from dexstack.control.models.dual import DualModel
 from dexstack.control.models.implicit import ImplicitModel
 from dexstack.control.mpc import Cost, Mpc, MpcParams
 from dexstack.control.problem import ModelParams, physical_params
+from dexstack.control.theta_file import theta_for
 from dexstack.errors import ConfigError
 from dexstack.hand.servo import ServoParams
 
@@ -38,6 +39,7 @@ class PlannerParams:
         20.0, "the object's mass and inertia times this resist its motion: damps the quasi-dynamic fall [-]", 0.1, 1e4
     )
     planned_friction: float = param(0.8, "μ of every contact in the plan [-]", 0.0, 5.0)
+    theta: str = param("", "learned θ, a name or a file, in place of the physical parameters; empty: none")
     kp: float = param(ServoParams.kp, "proportional gain of the joint servo [N·m/rad, N/m for sliding joints]", 0.01, 1000.0)
     kd: float = param(ServoParams.kd, "derivative gain of the joint servo, added to the joints' own damping [N·m·s/rad]", 0.0, 1.0)
 
@@ -62,7 +64,13 @@ def make_model(params: PlannerParams, chains: int = 4) -> StepModel:
 
 
 def make_theta(robot: Robot, obj: ObjectModel, params: PlannerParams, step: float) -> ModelParams:
-    """θ of a model with time step ``step`` [s]."""
+    """θ of a model with time step ``step`` [s]: the learned one if it is named, otherwise from physical quantities.
+
+    Raises:
+        ConfigError: the learned θ cannot be read, or is for something else.
+    """
+    if params.theta:
+        return theta_for(params.theta, object_name=obj.name, robot_name=robot.name, step=step, joints=len(robot.joint_names))
     return physical_params(
         mass=obj.mass,
         inertia=obj.inertia,
@@ -79,6 +87,6 @@ def make_mpc(robot: Robot, obj: ObjectModel, cost: Cost, planner: PlannerParams,
     """The MPC and the θ it is called with.
 
     Raises:
-        ConfigError: see :func:`make_model`.
+        ConfigError: see :func:`make_model` and :func:`make_theta`.
     """
     return Mpc(robot, make_model(planner, robot.chains), cost, mpc), make_theta(robot, obj, planner, mpc.step)

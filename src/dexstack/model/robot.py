@@ -24,6 +24,9 @@ class Robot(Protocol):
     """A hand, or balls. Joints are hinges [rad] or slides [m]; they come chain by chain, and chains meet only in the object."""
 
     @property
+    def name(self) -> str: ...
+
+    @property
     def joint_names(self) -> tuple[str, ...]: ...
 
     @property

@@ -4,6 +4,8 @@ The command is stamped with the time of the contact set it answers, so that the 
 new rollout: the warm start is forgotten. A rollout that gets no nearer to its goal is freed by letting go for a moment. Without goal, pose
 or fresh joint angles nothing is commanded and the hand's watchdog decides.
 
+A θ on ``learner/theta`` replaces the one planned with, between two solves: numbers into the compiled solver, nothing is compiled.
+
 ``mpc/solve_times`` carries, every ten solves, one row per solve: time of the contact set, processor time, wall time [s].
 """
 
@@ -17,7 +19,7 @@ from typing import Any
 import numpy as np
 from geometry_msgs.msg import Point, PoseStamped, PoseWithCovarianceStamped
 from sensor_msgs.msg import JointState, PointCloud2
-from std_msgs.msg import Float64MultiArray, MultiArrayDimension
+from std_msgs.msg import Float64MultiArray, MultiArrayDimension, String
 from visualization_msgs.msg import Marker, MarkerArray
 
 from dexstack.compilation import use_compilation_cache
@@ -29,6 +31,7 @@ from dexstack.control.stall import StallParams, StallRemedy
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 from dexstack.nodes.common import OK, PATIENCE, WARN, StackNode, run_node
+from dexstack.nodes.theta import THETA_TOPIC, ThetaReader
 from dexstack.nodes.wire import (
     COMMAND,
     LATCHED,
@@ -85,6 +88,8 @@ class MpcNode(StackNode):
         self._poses = self.newest(PoseWithCovarianceStamped, "object_pose", SENSOR, read_pose)
         self._joints = self.newest(JointState, "joint_states", SENSOR, JointReader(names, "position"))
         self._goals = self.newest(PoseStamped, "goal_pose", LATCHED, read_pose)
+        reader = ThetaReader(obj.name, hand.name, self.params(MpcParams).step, len(names))
+        self._thetas = self.newest(String, THETA_TOPIC, LATCHED, reader)
         self._wait = WaitSet(self, self._contacts)
         self._command = JointWriter(names, "position")
         self._to_command = self.create_publisher(JointState, "joint_command", COMMAND)
@@ -111,7 +116,7 @@ class MpcNode(StackNode):
         self._q: JointSample | None = None
         self._t = 0.0
         self._times = np.zeros((HISTORY, 3))
-        self._count = self._reported = self._without_input = self._refused = 0
+        self._count = self._reported = self._without_input = self._refused = self._thetas_taken = 0
         self._failures: dict[str, int] = {}
 
     def work(self) -> None:
@@ -122,6 +127,10 @@ class MpcNode(StackNode):
             if self._goal is None or goal.t != self._goal.t:
                 self._restart()
             self._goal = goal
+        theta = self._thetas.take()
+        if theta is not None:
+            self._theta = theta
+            self._thetas_taken += 1
         contacts = self._contacts.take()
         if contacts is None:
             return
@@ -158,6 +167,7 @@ class MpcNode(StackNode):
         first, self._reported = self._reported, self._count
         rate = self._reported - first
         values: dict[str, Any] = {"rate_hz": float(rate), "without_input": self._without_input, "stalls": self._remedy.stalls}
+        values["thetas_taken"] = self._thetas_taken
         values.update({f"failed {name}": n for name, n in self._failures.items()})
         n = min(self._reported, HISTORY)
         if n:

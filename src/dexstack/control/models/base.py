@@ -39,3 +39,11 @@ class StepModel(abc.ABC):
     @abc.abstractmethod
     def sensitivity(self, context: Any, b: Float[Array, " V"], phi: Float[Array, " C"], dual: Array) -> Sensitivity:
         """Derivatives at a step whose returned dual was ``dual``."""
+
+    def solved(self, context: Any, b: Float[Array, " V"], phi: Float[Array, " C"], dual: Array) -> Float[Array, " V"]:
+        """The displacement of a step solved to the end, whose derivatives in the context (and so in θ), b and φ are exact.
+
+        Args:
+            dual: of the solved step; no derivative is taken through it.
+        """
+        return self.step(context, b, phi, dual)[0]  # right for closed forms, and for Newton's method at its solution

@@ -32,8 +32,8 @@ class DsdfModel(StepModel):
     def prepare(self, problem: StepProblem, theta: ModelParams) -> _Context:
         inv_sqrt_Q = jax.lax.rsqrt(problem.Q)
         rows = problem.J * inv_sqrt_Q
-        length = jnp.sqrt(jnp.sum(rows**2, axis=1))
-        inv_length = jnp.where(length > 1e-6, 1.0 / jnp.maximum(length, 1e-6), 0.0)
+        square = jnp.sum(rows**2, axis=1)  # the root only where it has a derivative: a row may be zero
+        inv_length = jnp.where(square > 1e-12, jax.lax.rsqrt(jnp.maximum(square, 1e-12)), 0.0)
         return _Context(inv_sqrt_Q, -rows * inv_length[:, None], inv_length, theta.sigma)
 
     def initial_dual(self, problem: StepProblem) -> Array:

@@ -1,0 +1,287 @@
+"""``dexstack learn``: learn θ of the planner's model, on policy or from recordings."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dexstack.cli import arguments
+from dexstack.cli.output import add_json_argument, errors, note, publish, table
+from dexstack.errors import ConfigError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from dexstack.closed_loop import ClosedLoop
+    from dexstack.control.learner import LearnerParams
+    from dexstack.control.problem import ModelParams
+    from dexstack.control.transitions import Transitions
+    from dexstack.learning import Point
+
+PLANNERS, UNINFORMED = "planner", "uninformed"
+EVALUATION = 500_000
+"""Seeds of the trials that evaluate start this far above those of the rollouts that teach."""
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    """Add ``learn``."""
+    p = subparsers.add_parser(
+        "learn",
+        help="learn the planner's model",
+        description="Learn the parameters θ of the planner's model by gradient through it: on policy (rollouts of 100 steps under the "
+        "newest θ, an update, and again), or from recordings. Exit code 0 only if the last loss is below the first and --require is kept.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    p.add_argument("--object", default="cube", help="name of an object, or the path of an object's YAML")
+    p.add_argument("--hand", default="right", help="right, left, or the path of a hand's YAML")
+    p.add_argument("--model", help="time-stepping model of the planner (default: the parameter files')")
+    p.add_argument("--params", action="append", default=[], metavar="FILE", help="ROS 2 parameter file that wins over config/allegro.yaml")
+    p.add_argument("--start", default=PLANNERS, metavar="THETA", help="first guess: planner, uninformed, or a learned θ's name or file")
+    p.add_argument("--steps", type=arguments.positive_int, default=2000, metavar="N", help="environment steps of 0.1 s")
+    p.add_argument("--every", type=arguments.positive_int, default=400, metavar="N", help="steps per update: 4 rollouts")
+    p.add_argument(
+        "--from", dest="recordings", type=Path, nargs="+", metavar="FILE", help="learn from these instead: recording.npz, --record"
+    )
+    p.add_argument("--epochs", type=arguments.positive_int, metavar="N", help="passes over the buffer per update")
+    p.add_argument("--learning-rate", type=arguments.positive, metavar="R", help="step of Adam")
+    p.add_argument(
+        "--trials", type=arguments.positive_int, default=1, metavar="N", help="times to learn, with seeds S, S + 1, …: a curve each"
+    )
+    p.add_argument("--evaluate", type=arguments.natural, default=0, metavar="N", help="trials of the task after every update")
+    p.add_argument("--seconds", type=arguments.positive, default=10.0, metavar="S", help="simulated time of such a trial")
+    p.add_argument("--require", type=arguments.rate, default=0.0, metavar="RATE", help="smallest final success rate for exit code 0")
+    p.add_argument("--save", metavar="NAME", help="write the (last trial's) θ: a name puts it into theta/, which --theta finds")
+    p.add_argument("--record", type=Path, metavar="FILE", help="write the rollouts, to learn from again")
+    p.add_argument("--results", type=Path, help="folder for the picture (default: a new one in results/)")
+    p.add_argument("--seed", type=arguments.natural, default=0, metavar="S")
+    add_json_argument(p)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Learn.
+
+    Returns:
+        0 when the loss fell and the required success rate was reached, otherwise 1.
+    """
+    from dexstack.closed_loop import ClosedLoop, LoopSpec
+    from dexstack.compilation import use_compilation_cache
+    from dexstack.control.learner import LearnerParams
+
+    if args.recordings and (args.trials > 1 or args.record):
+        raise ConfigError("--from learns once from what there is: --trials and --record are for rollouts")
+    if args.require and not args.evaluate:
+        raise ConfigError("--require needs --evaluate N")
+    changes = {"epochs": args.epochs, "learning_rate": args.learning_rate}
+    params = dataclasses.replace(LearnerParams(), **{name: value for name, value in changes.items() if value is not None})
+    overrides: tuple[tuple[str, Any], ...] = (("model", args.model),) if args.model else ()
+    use_compilation_cache()
+    loop = ClosedLoop(LoopSpec(args.object, args.hand, tuple(str(Path(f).absolute()) for f in args.params), overrides))
+    first = _first(args.start, loop)
+
+    def score_with(theta: ModelParams) -> list[Any]:
+        from dexstack.learning import evaluate
+
+        return evaluate(loop, theta, args.evaluate, args.seed + EVALUATION, args.seconds)
+
+    curves: list[list[Point]] = []
+    recordings: list[Mapping[str, np.ndarray]] = []
+    for k in range(args.trials):
+        learn = _from_recordings if args.recordings else _on_policy
+        points, data, made = learn(args, loop, first, params, args.seed + k, score_with)
+        curves.append(points)
+        recordings += made
+    theta_file = _save(args, loop, curves[-1], data) if args.save else None
+    if args.record:
+        _record(args.record, recordings)
+    results = _results(args, loop, curves, data)
+    results["theta_file"] = theta_file and str(theta_file)
+    results["plot"] = str(_plot(args, curves)) if args.evaluate and len(curves[0]) > 2 else None
+    fell = all(c[-1].update.loss_after < c[1].update.loss_before for c in curves)
+    passed = fell and (not args.evaluate or results["final_success_rate"] >= args.require)
+    publish(args, "learn", results, *_views(args, results, passed), seed=args.seed)
+    return 0 if passed else 1
+
+
+def _first(name: str, loop: ClosedLoop) -> ModelParams:
+    from dexstack.control.theta_file import theta_for
+    from dexstack.learning import uninformed_theta
+
+    if name == PLANNERS:
+        return loop.theta
+    if name == UNINFORMED:
+        return uninformed_theta(loop)
+    joints = len(loop.hand.joint_names)
+    return theta_for(name, object_name=loop.obj.name, robot_name=loop.hand.name, step=loop.mpc.params.step, joints=joints)
+
+
+def _on_policy(
+    args: argparse.Namespace, loop: ClosedLoop, first: ModelParams, params: LearnerParams, seed: int, score_with: Callable
+) -> tuple[list[Point], Transitions, list[Mapping[str, np.ndarray]]]:
+    from dexstack.learning import learn_on_policy
+
+    points, recordings, data = [], [], None
+    # Seeds of two trials must not share rollouts: a trial uses one per rollout.
+    for point, buffer, made in learn_on_policy(
+        loop, first, params, steps=args.steps, every=args.every, seed=1000 * seed, score_with=score_with
+    ):
+        data = buffer
+        points.append(point)
+        recordings += made
+        _say(args, seed, point)
+    return points, data, recordings
+
+
+def _from_recordings(
+    args: argparse.Namespace, loop: ClosedLoop, first: ModelParams, params: LearnerParams, seed: int, score_with: Callable
+) -> tuple[list[Point], Transitions, list[Mapping[str, np.ndarray]]]:
+    import numpy as np
+
+    from dexstack.control.factory import PlannerParams, make_model
+    from dexstack.control.learner import planner_learner
+    from dexstack.control.transitions import check_recording, concatenate, cut
+    from dexstack.learning import Point
+
+    h, parts = loop.mpc.params.step, []
+    for path in args.recordings:
+        try:
+            with np.load(path) as archive:
+                recording = {name: archive[name] for name in archive.files if name != "summary"}
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"cannot read the recording {path}: {error}") from None
+        check_recording(recording, len(loop.hand.joint_names), str(path))
+        part = cut(recording, h, np.asarray(loop.theta.cover), loop.detector.detect)
+        if part is not None:
+            parts.append(part)
+        note(f"{path}: {0 if part is None else part.count} transitions")
+    if not parts:
+        raise ConfigError(
+            f"no two samples of {', '.join(map(str, args.recordings))} are {h:g} s apart without an intervention between them"
+        )
+    data = concatenate(parts)
+    learner = planner_learner(loop.hand, make_model(loop.params[PlannerParams]), first, h, params)
+    points = [Point(0, first, None, score_with(first))]
+    update = learner.update(data, np.random.default_rng(seed))
+    points.append(Point(data.count, learner.theta, update, score_with(learner.theta)))
+    for point in points:
+        _say(args, seed, point)
+    return points, data, []
+
+
+def _say(args: argparse.Namespace, seed: int, point: Point) -> None:
+    text = f"seed {seed}, {point.steps} steps"
+    if point.update:
+        text += f": loss {point.update.loss_before:.4g} → {point.update.loss_after:.4g}"
+    if point.trials:
+        text += f": {100 * point.success_rate:.0f} % of {len(point.trials)} trials succeed"
+    note(text)
+
+
+def _save(args: argparse.Namespace, loop: ClosedLoop, points: list[Point], data: Transitions) -> Path:
+    from dexstack.control.factory import PlannerParams
+    from dexstack.control.theta_file import ThetaFile, new_theta_path, save_theta
+
+    update = points[-1].update
+    metrics = {"loss_before": points[1].update.loss_before, "loss_after": update.loss_after}
+    if args.evaluate:
+        metrics |= {"success_rate": points[-1].success_rate, "trials": args.evaluate}
+    source = ", ".join(map(str, args.recordings)) if args.recordings else "rollouts"
+    content = ThetaFile(
+        theta=points[-1].theta,
+        object=loop.obj.name,
+        hand=loop.hand.name,
+        model=loop.params[PlannerParams].model,
+        step=loop.mpc.params.step,
+        seed=args.seed + args.trials - 1,
+        date=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        data={"transitions": data.count, "sha256": data.digest(), "source": source},
+        metrics=metrics,
+    )
+    path = new_theta_path(args.save)
+    save_theta(path, content)
+    return path
+
+
+def _record(path: Path, recordings: list[Mapping[str, np.ndarray]]) -> None:
+    import numpy as np
+
+    from dexstack.learning import stack_recordings
+
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("wb") as file:
+            np.savez_compressed(file, **stack_recordings(recordings))
+    except OSError as error:
+        raise ConfigError(f"cannot write {path}: {error.strerror}") from None
+
+
+def _results(args: argparse.Namespace, loop: ClosedLoop, curves: list[list[Point]], data: Transitions) -> dict[str, Any]:
+    from dexstack.control.factory import PlannerParams
+
+    def entry(point: Point) -> dict[str, Any]:
+        out: dict[str, Any] = {"steps": point.steps, "theta": point.theta._asdict()}
+        if point.update:
+            out["update"] = point.update._asdict()
+        if point.trials:
+            out["success_rate"] = point.success_rate
+            out["orientation_error_rad"] = errors(t.orientation_error for t in point.trials)
+            out["position_error_m"] = errors(t.position_error for t in point.trials)
+        return out
+
+    return {
+        "object": args.object,
+        "hand": args.hand,
+        "model": loop.params[PlannerParams].model,
+        "start": args.start,
+        "step_s": loop.mpc.params.step,
+        "data_sha256": data.digest(),
+        "evaluation_trials": args.evaluate,
+        "first_success_rate": _mean_rate(curves, 0) if args.evaluate else None,
+        "final_success_rate": _mean_rate(curves, -1) if args.evaluate else None,
+        "curves": [{"seed": args.seed + k, "points": [entry(p) for p in points]} for k, points in enumerate(curves)],
+    }
+
+
+def _mean_rate(curves: list[list[Point]], which: int) -> float:
+    return sum(points[which].success_rate for points in curves) / len(curves)
+
+
+def _plot(args: argparse.Namespace, curves: list[list[Point]]) -> Path:
+    import numpy as np
+
+    from dexstack.report.learning import write_learning_plot
+
+    folder = args.results or Path("results") / f"learn-{datetime.now():%Y%m%d-%H%M%S}"
+    each = lambda f: np.array([[f(p) for p in points] for points in curves], float)  # noqa: E731
+    quantities = {
+        "success rate": each(lambda p: p.success_rate),
+        "final 3-D error,\nmean [rad]": each(lambda p: np.mean([t.orientation_error for t in p.trials])),
+        "from the goal,\nmean [mm]": each(lambda p: 1e3 * np.mean([t.position_error for t in p.trials])),
+    }
+    title = f"{args.object}: the planner with the θ learned so far, {args.evaluate} trials of {args.seconds:g} s per point"
+    return write_learning_plot(folder / "learning.png", np.array([p.steps for p in curves[0]]), quantities, title)
+
+
+def _views(args: argparse.Namespace, results: dict[str, Any], passed: bool) -> list[Any]:
+    rows = []
+    for curve in results["curves"]:
+        for p in curve["points"]:
+            update, turn = p.get("update", {}), p.get("orientation_error_rad")
+            rate = None if turn is None else f"{100 * p['success_rate']:.0f} %"
+            shift = None if turn is None else 1e3 * p["position_error_m"]["mean"]
+            row = [curve["seed"], p["steps"], update.get("loss_before"), update.get("loss_after"), rate, turn and turn["mean"], shift]
+            rows.append(row)
+    columns = ("seed", "steps", "loss before", "after", "success", "error [rad]", "position [mm]")
+    views = [table(f"{args.object}, model {results['model']}, start {args.start}", columns, rows)]
+    last = results["curves"][-1]["points"][-1]["theta"]
+    numbers = [[name, float(value.min()), float(value.max())] for name, value in last.items()]
+    views.append(table("θ", ("parameter", "smallest", "largest"), numbers))
+    if results["theta_file"]:
+        views.append(f"θ is in {results['theta_file']}; use it with `dexstack eval allegro --theta {args.save}`")
+    if results["plot"]:
+        views.append(f"picture in {results['plot']}")
+    views.append("the loss fell and the success rate is what was asked for" if passed else "not what was asked for")
+    return views

@@ -1,0 +1,85 @@
+"""Contacts between any two bodies of the scene, fingers among themselves included, by MuJoCo's collision of their solid shapes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import mujoco
+import numpy as np
+from jax import Array
+from jaxtyping import Float, Int
+
+from dexstack.contact.contact import GROUND, Contacts
+from dexstack.model.hand import HandModel
+from dexstack.model.objects import ObjectModel
+from dexstack.model.scene import OBJECT_BODY, build_scene
+
+OBJECT = -2
+"""Link index of the object; the others are those of :class:`~dexstack.contact.contact.Contacts`."""
+
+
+class PairContacts(NamedTuple):
+    """Contacts between two links each, at fixed capacity F: d(phi)/dt = nhat_W · (v_to − v_from) at ``p_W``; unused slots are 1 m apart."""
+
+    p_W: Float[Array | np.ndarray, "*K F 3"]
+    nhat_W: Float[Array | np.ndarray, "*K F 3"]
+    """Unit normal from ``from_link`` to ``to_link``."""
+    phi: Float[Array | np.ndarray, "*K F"]
+    from_link: Int[Array | np.ndarray, "*K F"]
+    to_link: Int[Array | np.ndarray, "*K F"]
+
+
+def empty_pairs(capacity: int) -> PairContacts:
+    """A set with no contact: both links are the ground, which nothing moves."""
+    ground = np.full(capacity, GROUND, np.int32)
+    nhat = np.tile(np.array([0.0, 0.0, 1.0], np.float32), (capacity, 1))
+    return PairContacts(np.zeros((capacity, 3), np.float32), nhat, np.ones(capacity, np.float32), ground, ground.copy())
+
+
+def object_pairs(contacts: Contacts, pairs: PairContacts) -> PairContacts:
+    """The pairs without the object's own, and in their place the contacts of a :class:`~dexstack.contact.detector.ContactDetector`."""
+    mine = np.where(np.asarray(contacts.active), OBJECT, GROUND).astype(np.int32)
+    theirs = np.where(np.asarray(contacts.active), contacts.link, GROUND).astype(np.int32)
+    hand = pairs.from_link != OBJECT
+    rest = PairContacts(
+        pairs.p_W,
+        pairs.nhat_W,
+        np.where(hand, pairs.phi, np.float32(1)),
+        np.where(hand, pairs.from_link, np.int32(GROUND)),
+        np.where(hand, pairs.to_link, np.int32(GROUND)),
+    )
+    first = PairContacts(contacts.p_W, contacts.nhat_W, np.where(contacts.active, contacts.phi, np.float32(1)), mine, theirs)
+    return PairContacts(*(np.concatenate(both) for both in zip(first, rest, strict=True)))
+
+
+class PairDetector:
+    """Finds the nearest pairs of one hand and one object that are closer than ``margin`` [m]; the object counts as its convex hull."""
+
+    def __init__(self, hand: HandModel, obj: ObjectModel, capacity: int = 40, margin: float = 0.005) -> None:
+        self.capacity = capacity
+        spec = build_scene(hand, obj, camera=False)
+        for geom in spec.geoms:
+            geom.margin = margin / 2  # MuJoCo adds those of the two
+        self._model = spec.compile()
+        self._data = mujoco.MjData(self._model)
+        names = {OBJECT_BODY: OBJECT} | {body.name: i for i, body in enumerate(hand.bodies)}
+        self._link = np.array([names.get(self._model.body(b).name, GROUND) for b in self._model.geom_bodyid], np.int32)
+
+    def detect(self, pose_WO: np.ndarray, q: np.ndarray) -> PairContacts:
+        """Pairs at object pose (7,) and joint angles (N,) [rad], the nearest first; the object is always the ``from_link``."""
+        n = len(q)
+        self._data.qpos[:n], self._data.qpos[n:] = q, pose_WO
+        mujoco.mj_kinematics(self._model, self._data)
+        mujoco.mj_comPos(self._model, self._data)
+        mujoco.mj_collision(self._model, self._data)
+        found = self._data.contact
+        order = np.argsort(found.dist, kind="stable")[: self.capacity]
+        k = len(order)
+        out = empty_pairs(self.capacity)
+        links = self._link[found.geom[order]].reshape(k, 2)
+        swapped = links[:, 1] == OBJECT
+        links = np.where(swapped[:, None], links[:, ::-1], links)
+        out.p_W[:k], out.phi[:k] = found.pos[order], found.dist[order]
+        out.nhat_W[:k] = found.frame[order, :3] * np.where(swapped, -1.0, 1.0)[:, None]
+        out.from_link[:k], out.to_link[:k] = links.T
+        return out

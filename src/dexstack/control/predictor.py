@@ -1,0 +1,231 @@
+"""The predictor: one model step in substeps, with velocities, finger–finger contacts and Coulomb friction. For prediction, not planning.
+
+Each substep of length s = h / n finds the displacement dq of (object linear W, object angular B, joints) that minimises
+
+    ½ (dq − s v)ᵀ M/s² (dq − s v) + ½ dq_rᵀ d/s dq_r + ½ k ‖q_des − q_r − dq_r‖² − m g dz + Σ_i N(φ_i + J_i^n dq) + Σ_i μ_i f_i |J_i^t dq|
+
+that is, implicit Euler on the equations of motion, with M the object's and the fingers' inertia, k and d the servo's stiffness and the
+joints' damping. Normals are smooth springs with dissipation, f = k_c ε softplus(−(gap + τ gap_rate)/ε); friction is Coulomb's with the
+normal force of the iteration before and |x| = √(x² + (v_s s)²): it sticks below the slip speed v_s. The velocity v = dq / s goes on
+to the next substep.
+
+The geometry (normals, lever arms, inertia of the fingers) is that of the start of the step; distances follow the motion, φ + J^n dq. Unlike
+in the planner's step problem a sliding contact is not lifted (its rows J^n − μ J^d trade slip for gap), and nothing is quasi-static.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jaxtyping import Float
+
+from dexstack.config import param
+from dexstack.contact.pairs import OBJECT, PairContacts
+from dexstack.control.problem import OBJECT_DOF, integrate_quaternion, skew, tangents
+from dexstack.control.transitions import Transitions
+from dexstack.hand.servo import ServoParams
+from dexstack.model.kinematics import BodyPoses, KinematicTree, quaternion_matrix
+
+if TYPE_CHECKING:
+    from dexstack.model.hand import HandModel
+    from dexstack.model.objects import ObjectModel
+
+GRAVITY = 9.81
+
+
+@dataclass(frozen=True)
+class PredictorParams:
+    """What is compiled into a predictor."""
+
+    substeps: int = param(10, "substeps of one model step", 1, 200)
+    iterations: int = param(5, "Newton iterations per substep", 1, 50)
+    smoothing: float = param(2e-4, "distance over which a contact's force sets in [m]", 1e-6, 1e-2)
+    slew_rate: float = param(ServoParams.slew_rate, "largest speed of the servo's target [rad/s]", 0.01, 1e6)
+    velocities: bool = param(True, "start with the joints' and the object's velocities, not from rest")
+    finger_contacts: bool = param(True, "contacts between fingers")
+
+
+class PredictorTheta(NamedTuple):
+    """The predictor's physical parameters; the first block means what it means in ``ModelParams``."""
+
+    mass: Array
+    """[kg] of the object; its inertia is that of uniform density."""
+    stiffness: Array
+    """k, of all joints [N m/rad]."""
+    friction_palm: Array
+    friction_fingers: Array
+
+    damping: Array
+    """d, of all joints [N m s/rad]; the planner's cover is 1 − exp(−h k/d)."""
+    contact_rate: Array
+    """ω_c: a contact's stiffness is ω_c² times the effective mass that it moves [1/s]."""
+    dissipation: Array
+    """τ [s]."""
+    slip_speed: Array
+    """v_s [m/s]."""
+
+
+PREDICTOR_RANGES = PredictorTheta(
+    mass=(1e-3, 10.0),
+    stiffness=(1e-2, 1e2),
+    friction_palm=(1e-2, 3.0),
+    friction_fingers=(1e-2, 3.0),
+    damping=(1e-3, 10.0),
+    contact_rate=(10.0, 1e4),
+    dissipation=(1e-5, 1.0),
+    slip_speed=(1e-5, 1.0),
+)
+
+
+def predictor_theta(hand: HandModel, obj: ObjectModel, kp: float, kd: float) -> PredictorTheta:
+    """The parameters from data sheets: object, joints and servo as they are, contacts as stiff as MuJoCo's at this mass."""
+    numbers = (
+        obj.mass,
+        kp,
+        max(obj.friction[0], hand.friction_palm),
+        max(obj.friction[0], hand.friction_fingers),
+        float(np.mean(hand.damping)) + kd,
+        200.0,
+        0.15,
+        0.0005,
+    )
+    return PredictorTheta(*(np.float32(x) for x in numbers))
+
+
+def joint_inertia(hand: HandModel, tree: KinematicTree, poses: BodyPoses) -> Float[Array, "N N"]:
+    """Inertia of the fingers over the joints, Σ_b m J_vᵀ J_v + J_ωᵀ I J_ω [kg m²]."""
+    dtype = poses.p_WB.dtype
+    bodies = hand.bodies[1:]
+    com = jnp.asarray(np.array([b.com for b in bodies]), dtype)
+    mass = jnp.asarray(np.array([b.mass for b in bodies]), dtype)
+    inertia = jnp.asarray(np.array([b.inertia for b in bodies]), dtype)
+    R = poses.R_WB[1:]
+    p_W = poses.p_WB[1:] + jnp.einsum("bij,bj->bi", R, com)
+    Jv = tree.point_jacobian(poses, p_W, jnp.arange(1, len(bodies) + 1))
+    Jw = jnp.where(jnp.asarray(tree.moves[2:])[:, None, :], poses.axis_W.T[None], 0.0)
+    I_W = jnp.einsum("bij,bjk,blk->bil", R, inertia, R)
+    return jnp.einsum("b,bin,bim->nm", mass, Jv, Jv) + jnp.einsum("bin,bij,bjm->nm", Jw, I_W, Jw)
+
+
+class _Rows(NamedTuple):
+    n: Float[Array, "C V"]
+    t: Float[Array, "C 2 V"]
+    phi: Float[Array, " C"]
+    friction: Float[Array, " C"]
+
+
+class PredictedState(NamedTuple):
+    """Where a prediction has got to."""
+
+    pose_WO: Float[Array, "7"]
+    q: Float[Array, " N"]
+    velocity: Float[Array, " V"]
+    """Object linear in world, angular in body axes, joints."""
+    target: Float[Array, " N"]
+    """Joint target the servo has reached under its speed limit."""
+
+
+class Predictor:
+    """One-step prediction of one hand and one object."""
+
+    def __init__(self, hand: HandModel, obj: ObjectModel, step: float, params: PredictorParams = PredictorParams()) -> None:
+        self._hand, self._obj, self._step, self.params = hand, obj, step, params
+        self._tree = KinematicTree(hand)
+        self._rotational = np.diag(obj.inertia) / obj.mass  # per kg
+
+    def __call__(self, theta: PredictorTheta, at: Transitions) -> tuple[Array, Array]:
+        """Object pose (7,) and joint angles (N,) after the step; traced. The transition's contacts are :class:`PairContacts`."""
+        state = self.start(at)
+        state = self.advance(theta, state, at, at.contacts, self.params.substeps)
+        return state.pose_WO, state.q
+
+    def start(self, at: Transitions) -> PredictedState:
+        """The state at the start of a transition."""
+        velocity = jnp.concatenate([at.twist_WO, at.qd])
+        velocity = velocity if self.params.velocities else jnp.zeros_like(velocity)
+        return PredictedState(at.pose_WO, at.q, velocity, at.q_before)
+
+    def advance(
+        self, theta: PredictorTheta, state: PredictedState, at: Transitions, contacts: PairContacts, substeps: int
+    ) -> PredictedState:
+        """Some substeps on one contact set; traced."""
+        p, h = self.params, self._step / self.params.substeps
+        dtype, n = state.q.dtype, len(self._hand.joint_names)
+        poses = self._tree.poses(state.q)
+        rows = self._rows(theta, poses, state, contacts)
+        V = OBJECT_DOF + n
+        inertia = theta.mass * jnp.concatenate([jnp.ones(3, dtype), jnp.asarray(self._rotational, dtype)])
+        M = jnp.zeros((V, V), dtype).at[jnp.arange(OBJECT_DOF), jnp.arange(OBJECT_DOF)].set(inertia)
+        M = M.at[OBJECT_DOF:, OBJECT_DOF:].set(joint_inertia(self._hand, self._tree, poses))
+        on_joints = jnp.concatenate([jnp.zeros(OBJECT_DOF, dtype), jnp.ones(n, dtype)])
+        # d/s made a little less, so that a free joint covers exactly 1 − exp(−s k/d) of its way in a substep
+        drag = theta.stiffness / jnp.expm1(h * theta.stiffness / theta.damping)
+        base = M / h**2 + jnp.diag(on_joints * (theta.stiffness + drag))
+        weight = jnp.zeros(V, dtype).at[2].set(-GRAVITY * theta.mass)
+        slip = theta.slip_speed * h
+        effective = 1.0 / (jnp.sum(rows.n * jnp.linalg.solve(M, rows.n.T).T, axis=1) + 1e-3)
+        stiffness = theta.contact_rate**2 * effective
+
+        def substep(carry: tuple[Array, ...], _: None) -> tuple[tuple[Array, ...], None]:
+            moved, quat, velocity, target = carry
+            target = target + jnp.clip(at.q_command - target, -p.slew_rate * h, p.slew_rate * h)
+            pull = theta.stiffness * (target - state.q - moved[OBJECT_DOF:])
+            b = M @ velocity / h + weight + jnp.concatenate([jnp.zeros(OBJECT_DOF, dtype), pull])
+            phi = rows.phi + rows.n @ moved
+
+            def newton(dq: Array) -> Array:
+                move = rows.n @ dq
+                inside = jax.nn.sigmoid(-(phi + move) / p.smoothing)
+                x = -(phi + move * (1 + theta.dissipation / h)) / p.smoothing
+                f = inside * stiffness * p.smoothing * jax.nn.softplus(x)
+                slope = inside * stiffness * jax.nn.sigmoid(x) * (1 + theta.dissipation / h)
+                slide = rows.t @ dq
+                hold = rows.friction * f / jnp.sqrt(jnp.sum(slide**2, axis=1) + slip**2)
+                gradient = base @ dq - b - f @ rows.n + jnp.einsum("c,cd,cdv->v", hold, slide, rows.t)
+                H = base + (rows.n.T * slope) @ rows.n + jnp.einsum("c,cdv,cdw->vw", hold, rows.t, rows.t)
+                d = jax.lax.rsqrt(jnp.diagonal(H))
+                factor = jax.scipy.linalg.cho_factor(H * d[:, None] * d[None, :], lower=True)
+                return dq - d * jax.scipy.linalg.cho_solve(factor, d * gradient)
+
+            dq = velocity * h
+            for _ in range(p.iterations):
+                dq = newton(dq)
+            return (moved + dq, integrate_quaternion(quat, dq[3:OBJECT_DOF]), dq / h, target), None
+
+        first = (jnp.zeros(V, dtype), state.pose_WO[3:], state.velocity, state.target)
+        (moved, quat, velocity, target), _ = jax.lax.scan(substep, first, None, length=substeps)
+        pose = jnp.concatenate([state.pose_WO[:3] + moved[:3], quat])
+        return PredictedState(pose, state.q + moved[OBJECT_DOF:], velocity, target)
+
+    def _rows(self, theta: PredictorTheta, poses: BodyPoses, state: PredictedState, c: PairContacts) -> _Rows:
+        """Normal and tangential rows of the contacts."""
+        relative = self._jacobian(poses, state, c.p_W, c.to_link) - self._jacobian(poses, state, c.p_W, c.from_link)
+        with_object = (c.from_link == OBJECT) | (c.to_link == OBJECT)
+        if not self.params.finger_contacts:
+            relative = jnp.where(with_object[:, None, None], relative, 0.0)
+        on_palm = with_object & (c.to_link <= 0)
+        friction = jnp.where(on_palm, theta.friction_palm, theta.friction_fingers)
+        n, t = jnp.einsum("ci,civ->cv", c.nhat_W, relative), jnp.einsum("cdi,civ->cdv", tangents(c.nhat_W), relative)
+        # a joint's limits are contacts without friction
+        N = len(self._hand.joint_names)
+        stop = jnp.concatenate([jnp.zeros((N, OBJECT_DOF), n.dtype), jnp.eye(N, dtype=n.dtype)], axis=1)
+        lower, upper = (jnp.asarray(limit, n.dtype) for limit in (self._hand.lower, self._hand.upper))
+        return _Rows(
+            jnp.concatenate([n, stop, -stop]),
+            jnp.concatenate([t, jnp.zeros((2 * N, 2, n.shape[1]), n.dtype)]),
+            jnp.concatenate([c.phi, state.q - lower, upper - state.q]),
+            jnp.concatenate([friction, jnp.zeros(2 * N, n.dtype)]),
+        )
+
+    def _jacobian(self, poses: BodyPoses, state: PredictedState, p_W: Array, link: Array) -> Float[Array, "C 3 V"]:
+        """Velocity of the contact points as points of ``link``, world frame, against (v_O W, ω_O B, joints)."""
+        arm = p_W - state.pose_WO[:3]
+        eye = jnp.broadcast_to(jnp.eye(3, dtype=arm.dtype), (arm.shape[0], 3, 3))
+        of_object = jnp.concatenate([eye, -skew(arm) @ quaternion_matrix(state.pose_WO[3:])], axis=2)
+        of_object = jnp.where((link == OBJECT)[:, None, None], of_object, 0.0)
+        return jnp.concatenate([of_object, self._tree.point_jacobian(poses, p_W, jnp.maximum(link, -1))], axis=2)

@@ -1,0 +1,206 @@
+"""What a model learns from: states one model step apart, cut out of recordings, in a ring buffer of fixed size."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from dexstack.contact.contact import Contacts
+from dexstack.errors import ConfigError
+
+RECORDED = ("t", "pose_WO", "q", "q_command")
+"""Arrays a recording must have: K samples of time [s], object pose (K, 7), joint angles (K, N), joint target in force (K, N)."""
+MATCH = 0.1
+"""A sample counts as one step later when its time is that of the step but for this share of it."""
+LONGEST_JUMP = 0.05
+"""An object that moved farther than this between two samples was put there by somebody [m]; one that falls for 0.1 s moves as far."""
+
+
+class Transitions(NamedTuple):
+    """K transitions; each array's first axis is K. The same fields without it are one transition."""
+
+    pose_WO: np.ndarray
+    """(K, 7)"""
+    q: np.ndarray
+    """(K, N)"""
+    qd: np.ndarray
+    """(K, N) joint velocity at the start [rad/s]; unused by models without velocity."""
+    twist_WO: np.ndarray
+    """(K, 6) object velocity at the start: linear in world [m/s], angular in body axes [rad/s]; unused by models without velocity."""
+    q_before: np.ndarray
+    """(K, N) joint target in force just before the start [rad]; unused by models that know no limit on the target's speed."""
+    q_command: np.ndarray
+    """(K, N) joint target that, held for the step, moves a free joint as the targets of the step did [rad]."""
+    contacts: Contacts
+    """Contact set at the start."""
+    next_pose_WO: np.ndarray
+    next_q: np.ndarray
+
+    @property
+    def count(self) -> int:
+        return len(self.pose_WO)
+
+    def digest(self) -> str:
+        """SHA-256 of the numbers: says whether two parameter sets were learned from the same data."""
+        total = hashlib.sha256()
+        for leaf in jax.tree.leaves(self):
+            total.update(np.ascontiguousarray(leaf).tobytes())
+        return total.hexdigest()
+
+
+def at_rest(pose_WO: np.ndarray, q: np.ndarray, contacts: Contacts) -> Transitions:
+    """One transition in which nothing moves, as an example of the shapes."""
+    f32 = lambda a: np.asarray(a, np.float32)[None]  # noqa: E731
+    pose, q = f32(pose_WO), f32(q)
+    contacts = Contacts(*(np.asarray(a)[None] for a in contacts))
+    return Transitions(pose, q, np.zeros_like(q), np.zeros((1, 6), np.float32), q, q, contacts, pose, q)
+
+
+def concatenate(parts: list[Transitions]) -> Transitions:
+    """All transitions of some lists, in their order."""
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
+
+
+def take(transitions: Transitions, index: np.ndarray | slice) -> Transitions:
+    """The transitions at an index."""
+    return jax.tree.map(lambda leaf: leaf[index], transitions)
+
+
+def rotation_between(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Rotation vectors (K, 3) in body axes that turn the quaternions ``a`` (K, 4) into ``b`` (K, 4), wxyz [rad]."""
+    w = np.sum(a * b, axis=1)
+    v = a[:, :1] * b[:, 1:] - b[:, :1] * a[:, 1:] - np.cross(a[:, 1:], b[:, 1:])
+    v *= np.where(w < 0, -1.0, 1.0)[:, None]
+    sine = np.linalg.norm(v, axis=1)
+    angle = 2 * np.arctan2(sine, np.abs(w))
+    return v * np.where(sine > 1e-9, angle / np.maximum(sine, 1e-9), 2.0)[:, None]
+
+
+def check_recording(recording: Mapping[str, np.ndarray], joints: int, where: str) -> None:
+    """Refuse what :func:`cut` could not use.
+
+    Raises:
+        ConfigError: an array is missing or of another size.
+    """
+    for name in RECORDED:
+        if name not in recording:
+            raise ConfigError(f"{where} has no '{name}'; learning needs {', '.join(RECORDED)}")
+    K = len(recording["t"])
+    sizes = {"t": (K,), "pose_WO": (K, 7), "q": (K, joints), "q_command": (K, joints), "qd": (K, joints), "twist_WO": (K, 6)}
+    for name, size in sizes.items():
+        if name in recording and np.shape(recording[name]) != size:
+            raise ConfigError(f"'{name}' of {where} is {np.shape(recording[name])}, {size} expected")
+
+
+def cut(
+    recording: Mapping[str, np.ndarray],
+    step: float,
+    cover: np.ndarray,
+    detect: Callable[[np.ndarray, np.ndarray], Contacts],
+) -> Transitions | None:
+    """Transitions of length ``step`` [s] from the samples of a recording, or None when it has none.
+
+    A transition never spans a place where somebody intervened: a gap in the samples, a clock that went back, an object that jumped (a
+    reset between two rollouts). Samples with a non-finite entry are left out. Velocities that were not recorded are difference
+    quotients over the sample before; the first sample after an intervention then has none and starts no transition.
+
+    Args:
+        recording: see :data:`RECORDED`, and optionally ``qd`` (K, N), ``twist_WO`` (K, 6) and ``rollout`` (K,), whose changes are
+            interventions too.
+        step: h of the model [s].
+        cover: (N,) share of a command a free joint covers in one step: newer targets count for more.
+        detect: contact set at an object pose (7,) and joint angles (N,).
+    """
+    arrays = {name: np.asarray(recording[name], float) for name in (*RECORDED, "qd", "twist_WO", "rollout") if name in recording}
+    t = arrays["t"]
+    finite = np.isfinite(np.column_stack([arrays[name] for name in RECORDED])).all(axis=1)
+    rows: list[tuple[np.ndarray, ...]] = []
+    for first, last in _segments(arrays, finite, step):
+        index = np.arange(first, last)
+        qd, twist = _velocities(arrays, index)
+        rate = -np.log1p(-np.clip(cover, 0.0, 1 - 1e-9)) / step
+        for i in index[np.isfinite(qd).all(axis=1)]:
+            j = first + int(np.argmin(np.abs(t[first:last] - t[i] - step)))
+            if j <= i or abs(t[j] - t[i] - step) > MATCH * step:
+                continue
+            # What each target adds to a free joint's motion decays until the end of the step: e^{-r(t_j − t_{k+1})} − e^{-r(t_j − t_k)}
+            left = np.exp(-rate[None, :] * (t[j] - t[i : j + 1])[:, None])
+            weight = np.diff(left, axis=0)
+            command = np.sum(weight * arrays["q_command"][i:j], axis=0) / np.sum(weight, axis=0)
+            pose, q = arrays["pose_WO"][i], arrays["q"][i]
+            k = i - first
+            before = arrays["q_command"][i - 1] if k else q
+            rows.append((pose, q, qd[k], twist[k], before, command, detect(pose, q), arrays["pose_WO"][j], arrays["q"][j]))
+    if not rows:
+        return None
+    columns = list(zip(*rows, strict=True))
+    contacts = Contacts(*(np.stack(field) for field in zip(*columns[6], strict=True)))
+    stacked = [np.stack(c).astype(np.float32) for c in (*columns[:6], *columns[7:])]
+    return Transitions(*stacked[:6], contacts, *stacked[6:])
+
+
+def _segments(arrays: Mapping[str, np.ndarray], finite: np.ndarray, step: float) -> Iterator[tuple[int, int]]:
+    """[first, last) of the stretches in which nobody intervened."""
+    t = arrays["t"]
+    if not len(t):
+        return
+    gap = np.diff(t)
+    broken = (gap <= 0) | (gap > (1 + MATCH) * step) | ~finite[1:] | ~finite[:-1]
+    with np.errstate(invalid="ignore"):
+        broken |= np.linalg.norm(np.diff(arrays["pose_WO"][:, :3], axis=0), axis=1) > LONGEST_JUMP
+    if "rollout" in arrays:
+        broken |= np.diff(arrays["rollout"]) != 0
+    edges = np.concatenate([[0], 1 + np.flatnonzero(broken), [len(t)]])
+    for first, last in itertools.pairwise(edges):
+        if last - first >= 2:
+            yield int(first), int(last)
+
+
+def _velocities(arrays: Mapping[str, np.ndarray], index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Joint and object velocities of a stretch of samples, NaN for the first one where they have to be difference quotients."""
+    pose, dt = arrays["pose_WO"][index], np.diff(arrays["t"][index])[:, None]
+    if "qd" in arrays:
+        qd = arrays["qd"][index]
+    else:
+        qd = np.vstack([np.full((1, arrays["q"].shape[1]), np.nan), np.diff(arrays["q"][index], axis=0) / dt])
+    if "twist_WO" in arrays:
+        return qd, arrays["twist_WO"][index]
+    moved = np.hstack([np.diff(pose[:, :3], axis=0), rotation_between(pose[:-1, 3:], pose[1:, 3:])]) / dt
+    return qd, np.vstack([np.zeros((1, 6)), moved])
+
+
+class RingBuffer:
+    """The newest transitions, at most ``capacity`` of them."""
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self._store: Transitions | None = None
+        self._next = 0
+        self.count = 0
+
+    def add(self, transitions: Transitions) -> None:
+        """Put transitions in; the oldest go when there is no room."""
+        transitions = take(transitions, slice(-self.capacity, None))
+        if self._store is None:
+            self._store = jax.tree.map(lambda leaf: np.zeros((self.capacity, *leaf.shape[1:]), leaf.dtype), transitions)
+        where = (self._next + np.arange(transitions.count)) % self.capacity
+        for kept, new in zip(jax.tree.leaves(self._store), jax.tree.leaves(transitions), strict=True):
+            kept[where] = new
+        self._next = int(self._next + transitions.count) % self.capacity
+        self.count = min(self.count + transitions.count, self.capacity)
+
+    def all(self) -> Transitions:
+        """Everything in the buffer, the oldest first.
+
+        Raises:
+            ConfigError: the buffer is empty.
+        """
+        if self._store is None:
+            raise ConfigError("the buffer holds no transitions")
+        start = self._next if self.count == self.capacity else 0
+        return take(self._store, (start + np.arange(self.count)) % self.capacity)

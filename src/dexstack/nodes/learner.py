@@ -1,0 +1,200 @@
+"""The learner node: learns θ of the planner's model from the running rollout and hands it to the planner.
+
+For every object pose while a rollout is running it keeps a sample (pose, joint angles, joint command); what lies between two rollouts (the
+reset of hand and object) is never kept. Every ``update_every`` samples a thread of its own cuts transitions out of them, adds these to the
+ring buffer, takes some gradient steps and publishes θ on ``learner/theta`` (latched), from where the ``mpc`` node takes it between
+two solves. With ``results`` every θ is also written there as ``theta.yaml``.
+
+The process lowers its own priority: the planner and the servo come first.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import queue
+import sys
+import threading
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from geometry_msgs.msg import PoseWithCovarianceStamped
+from sensor_msgs.msg import JointState
+from std_msgs.msg import String
+
+from dexstack.compilation import use_compilation_cache
+from dexstack.config import param
+from dexstack.contact.detector import ContactDetector, DetectorParams
+from dexstack.control.factory import PlannerParams, make_model, make_theta
+from dexstack.control.learner import LearnerParams, planner_learner
+from dexstack.control.mpc import MpcParams
+from dexstack.control.theta_file import ThetaFile, save_theta
+from dexstack.control.transitions import MATCH, RingBuffer, at_rest, cut
+from dexstack.model.hand import load_hand
+from dexstack.model.objects import load_object
+from dexstack.nodes.common import EXIT_FAILED, OK, PATIENCE, WARN, StackNode, run_node
+from dexstack.nodes.console import read_state
+from dexstack.nodes.theta import THETA_TOPIC, theta_message
+from dexstack.nodes.wire import COMMAND, LATCHED, SENSOR, JointReader, JointSample, PoseSample, WaitSet, read_pose
+
+NICENESS = 10
+
+
+@dataclass(frozen=True)
+class LearnerNodeParams:
+    """Parameters of the node, beside those of the learner and of the planner whose model it learns."""
+
+    hand: str = param("right", "side of the hand, or the path of a hand's YAML")
+    object: str = param("cube", "name of an object, or the path of an object's YAML")
+    results: str = param("", "folder that receives theta.yaml; empty: none")
+    seed: int = param(0, "seed of the order of mini-batches", 0, 2**31 - 1)
+    update_every: int = param(50, "samples between two updates of θ", 10, 100000)
+    input_timeout: float = param(0.05, "joint angles older than this against the pose are not used [s]", 0.001, 10.0)
+
+
+class LearnerNode(StackNode):
+    """See the module's docstring."""
+
+    LIVE = frozenset({"update_every", "input_timeout"})
+
+    def __init__(self) -> None:
+        super().__init__("learner", LearnerNodeParams, LearnerParams, PlannerParams, MpcParams, DetectorParams)
+
+    def configure(self) -> None:
+        use_compilation_cache()
+        p, planner, self._step = self.params(LearnerNodeParams), self.params(PlannerParams), self.params(MpcParams).step
+        self._hand, self._obj = load_hand(p.hand), load_object(p.object)
+        self._first = make_theta(self._hand, self._obj, planner, self._step)
+        self._cover = np.asarray(self._first.cover, float)
+        self._detector = ContactDetector(self._hand, self._obj, self.params(DetectorParams))
+        self._model = planner.model
+        self._learner = planner_learner(self._hand, make_model(planner), self._first, self._step, self.params(LearnerParams))
+        pose = np.array([0, 0, 0.1, 1, 0, 0, 0])
+        self._learner.warm_up(at_rest(pose, self._hand.home, self._detector.detect(pose, self._hand.home)))
+        self._buffer = RingBuffer(self.params(LearnerParams).buffer)
+        names = self._hand.joint_names
+        self._poses = self.newest(PoseWithCovarianceStamped, "object_pose", SENSOR, read_pose)
+        self._joints = self.newest(JointState, "joint_states", SENSOR, JointReader(names, "position"))
+        self._commands = self.newest(JointState, "joint_command", COMMAND, JointReader(names, "position"))
+        self._states = self.newest(String, "rollout/state", LATCHED, read_state)
+        self._wait = WaitSet(self, self._poses, self._states)
+        self._to_theta = self.create_publisher(String, THETA_TOPIC, LATCHED)
+
+    def begin(self) -> None:
+        if hasattr(os, "setpriority"):
+            os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
+        self._q: JointSample | None = None
+        self._command: JointSample | None = None
+        self._start = math.nan
+        self._rollout: tuple[Any, ...] = ()
+        self._samples: list[tuple[float, np.ndarray, np.ndarray, np.ndarray]] = []
+        self._fresh = 0
+        self._transitions = self._updates = self._refused = 0
+        self._loss = math.nan
+        self._chunks: queue.SimpleQueue[dict[str, np.ndarray] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._learn, name="learning")
+        self._thread.start()
+
+    def work(self) -> None:
+        self._wait.wait(PATIENCE)
+        state = self._states.take()
+        if state is not None:
+            self._take_state(state)
+        self._q = self._joints.take() or self._q
+        self._command = self._commands.take() or self._command
+        pose = self._poses.take()
+        if pose is not None:
+            self._take_pose(pose)
+
+    def finish(self) -> None:
+        self._chunks.put(None)
+        self._thread.join()
+
+    def status(self) -> tuple[bytes, str, dict[str, Any]]:
+        values = {"transitions": self._transitions, "updates": self._updates, "loss": self._loss, "refused_steps": self._refused}
+        if not self._updates:
+            return OK, "no update yet", values
+        return (OK if math.isfinite(self._loss) else WARN), f"update {self._updates}, loss {self._loss:.3g}", values
+
+    def _take_state(self, state: dict[str, Any]) -> None:
+        """A rollout that begins starts a new stretch of samples; one that ends closes it."""
+        rollout = (state["phase"], state["attempt"])
+        if rollout == self._rollout:
+            return
+        self._hand_over(keep=False)
+        self._start = state["t"] if state["phase"] == "running" else math.nan
+        self._rollout = rollout
+
+    def _take_pose(self, pose: PoseSample) -> None:
+        """Keep a sample, during a rollout and with joint angles of the time of the pose and a command."""
+        p = self.params(LearnerNodeParams)
+        self.time = pose.t
+        if not pose.t >= self._start or self._q is None or self._command is None:  # NaN: no rollout
+            return
+        if abs(pose.t - self._q.t) > p.input_timeout or (self._samples and pose.t <= self._samples[-1][0]):
+            return
+        self._samples.append((pose.t, pose.pose, self._q.values, self._command.values))
+        self._fresh += 1
+        if self._fresh >= p.update_every:
+            self._hand_over(keep=True)
+
+    def _hand_over(self, *, keep: bool) -> None:
+        """Give the samples to the learning thread; those less than a step old start the next stretch if the rollout goes on."""
+        if self._fresh:
+            t, pose, q, command = (np.array(column) for column in zip(*self._samples, strict=True))
+            self._chunks.put({"t": t, "pose_WO": pose, "q": q, "q_command": command})
+        last = self._samples[-1][0] if self._samples else 0.0
+        # One transition starts at each sample that has a later one a step away; the sample before the first gives it its velocity.
+        started = [i for i, sample in enumerate(self._samples) if sample[0] <= last - (1 - MATCH) * self._step]
+        self._samples = self._samples[started[-1] :] if keep and started else []
+        self._fresh = 0
+
+    def _learn(self) -> None:
+        """The learning thread."""
+        rng = np.random.default_rng(self.params(LearnerNodeParams).seed)
+        try:
+            while (chunk := self._chunks.get()) is not None:
+                new = cut(chunk, self._step, self._cover, self._detector.detect)
+                if new is None or self.stopping:
+                    continue
+                self._buffer.add(new)
+                self._transitions += new.count
+                update = self._learner.update(self._buffer.all(), rng, lambda: self.stopping)
+                self._refused += update.refused
+                self._loss = update.loss_after
+                self._updates += 1
+                self._publish()
+        except Exception:
+            import traceback
+
+            self.get_logger().fatal(traceback.format_exc())
+            self.end(EXIT_FAILED)
+
+    def _publish(self) -> None:
+        theta = self._learner.theta
+        about = {"object": self._obj.name, "hand": self._hand.name, "model": self._model, "step": self._step}
+        if self.context.ok():
+            self._to_theta.publish(theta_message(theta, **about, loss=self._loss, transitions=self._transitions, updates=self._updates))
+        p = self.params(LearnerNodeParams)
+        if p.results:
+            data = self._buffer.all()
+            content = ThetaFile(
+                theta,
+                **about,
+                seed=p.seed,
+                date=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+                data={"transitions": data.count, "sha256": data.digest(), "source": "learner node"},
+                metrics={"loss_after": self._loss, "updates": self._updates},
+            )
+            save_theta(Path(p.results) / "theta.yaml", content)
+
+
+def main() -> int:
+    return run_node(LearnerNode)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

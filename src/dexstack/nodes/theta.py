@@ -1,0 +1,45 @@
+"""θ on the wire: one JSON object in a latched std_msgs/String, with what it was learned for, so that nobody plans with another's.
+
+object, hand, model, step [s], theta {name: number or numbers, see dexstack.control.problem.ModelParams}, loss, transitions, updates
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from std_msgs.msg import String
+
+from dexstack.control.problem import ModelParams
+from dexstack.control.ranges import check_theta
+from dexstack.errors import ConfigError
+from dexstack.nodes.wire import BadMessage
+
+THETA_TOPIC = "learner/theta"
+
+
+def theta_message(theta: ModelParams, **about: Any) -> String:
+    """A message of θ and what it was learned for."""
+    numbers = {name: value.tolist() for name, value in theta._asdict().items()}
+    return String(data=json.dumps({**about, "theta": numbers}))
+
+
+class ThetaReader:
+    """Decodes θ for one object, hand, time step [s] and number of joints."""
+
+    def __init__(self, obj: str, hand: str, step: float, joints: int) -> None:
+        self._wanted = {"object": obj, "hand": hand, "step": step}
+        self._joints = joints
+
+    def __call__(self, message: String) -> ModelParams:
+        try:
+            document = json.loads(message.data)
+            for key, wanted in self._wanted.items():
+                if document[key] != wanted:
+                    raise BadMessage(f"θ was learned for the {key} {str(document[key])[:40]!r}, not for {wanted!r}")
+            theta = ModelParams(**{name: document["theta"][name] for name in ModelParams._fields})
+            return check_theta(theta, self._joints, "θ")
+        except (json.JSONDecodeError, KeyError, TypeError) as error:
+            raise BadMessage(f"not a θ ({type(error).__name__})") from None
+        except ConfigError as error:
+            raise BadMessage(str(error)) from None

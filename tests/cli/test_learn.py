@@ -1,0 +1,97 @@
+"""``dexstack learn`` and ``dexstack bench prediction``: arguments, files, exit codes; learning itself is tested with the library."""
+
+import json
+
+import numpy as np
+import pytest
+import yaml
+
+from dexstack.cli.main import main
+from dexstack.report.learning import interval, write_learning_plot
+
+SHORT = ["learn", "--model", "dsdf", "--start", "uninformed", "--steps", "150", "--every", "100", "--epochs", "2"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("learn")
+
+
+@pytest.fixture(scope="module")
+def learned(folder):
+    """Two updates on policy, their θ and their rollouts."""
+    argv = [*SHORT, "--save", str(folder / "mine.yaml"), "--record", str(folder / "rollouts.npz"), "--json", str(folder / "out.json")]
+    status = main(argv)
+    return status, json.loads((folder / "out.json").read_text())["results"]
+
+
+@pytest.mark.slow
+def test_learning_on_policy_lowers_the_loss_and_leaves_files(learned, folder):
+    status, results = learned
+    assert status == 0
+    (curve,) = results["curves"]
+    assert [p["steps"] for p in curve["points"]] == [0, 100, 200]
+    assert curve["points"][-1]["update"]["loss_after"] < curve["points"][1]["update"]["loss_before"]
+    document = yaml.safe_load((folder / "mine.yaml").read_text())
+    assert document["object"] == "cube" and document["learned"]["data"]["sha256"] == results["data_sha256"]
+    with np.load(folder / "rollouts.npz") as recording:
+        assert set(recording.files) == {"t", "pose_WO", "q", "q_command", "qd", "twist_WO", "rollout"}
+        assert len(np.unique(recording["rollout"])) == 2
+
+
+@pytest.mark.slow
+def test_the_rollouts_it_recorded_teach_again_and_the_theta_it_saved_is_taken(learned, folder):
+    out = folder / "again.json"
+    argv = [*SHORT, "--start", str(folder / "mine.yaml"), "--from", str(folder / "rollouts.npz"), "--json", str(out)]
+    assert main(argv) == 0
+    again = json.loads(out.read_text())["results"]
+    assert again["curves"][0]["points"][-1]["steps"] == 200
+    assert again["data_sha256"] == learned[1]["data_sha256"]
+
+
+@pytest.mark.parametrize(
+    ("argv", "complaint"),
+    [
+        (["--from", "nowhere.npz"], "cannot read the recording nowhere.npz"),
+        (["--require", "0.5"], "--require needs --evaluate"),
+        (["--from", "a.npz", "--trials", "2"], "--from learns once"),
+        (["--start", "nobody"], "no θ 'nobody'"),
+        (["--object", "duck"], "unknown object 'duck'"),
+    ],
+)
+def test_unusable_input_is_one_sentence(argv, complaint, capsys, monkeypatch):
+    monkeypatch.setattr("dexstack.control.mpc.Mpc.warm_up", lambda *_: 0.0)
+    assert main(["learn", *argv]) == 2
+    err = capsys.readouterr().err
+    assert complaint in err and "Traceback" not in err
+
+
+def test_an_unknown_theta_is_refused_before_anything_runs(capsys):
+    assert main(["eval", "allegro", "--theta", "nobody"]) == 2
+    assert "no θ 'nobody'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("share", "status"), [(0.5, 0), (0.7, 1)])
+def test_the_learned_predictor_decides_the_exit_code(share, status, monkeypatch, capsys):
+    from dexstack.bench import prediction
+    from dexstack.learning import PredictionError
+
+    error = lambda x: PredictionError(*(x * np.ones(5) for _ in range(3)))  # noqa: E731
+    rows = [prediction.Row("stays", error(1.0), None), prediction.Row("predictor, learned", error(share), {"mass": [0.2, 0.2]})]
+    monkeypatch.setattr(prediction, "study_prediction", lambda *_, **__: prediction.Study(rows, 100, 5))
+    assert main(["bench", "prediction", "--json"]) == status
+    results = json.loads(capsys.readouterr().out)["results"]
+    assert results["passed"] is (status == 0) and results["models"][1]["relative"]["position"] == share
+
+
+def test_the_interval_is_students():
+    values = np.array([[1.0, 5.0], [2.0, 5.0], [3.0, 5.0]])
+    mean, half = interval(values)
+    np.testing.assert_allclose(mean, [2.0, 5.0])
+    np.testing.assert_allclose(half, [4.30265 / np.sqrt(3), 0.0], rtol=1e-4)
+    assert np.isnan(interval(values[:1])[1]).all()
+
+
+def test_the_picture_is_a_picture(tmp_path):
+    path = write_learning_plot(tmp_path / "new" / "x.png", np.arange(3), {"rate": np.random.default_rng(0).random((2, 3))}, "title")
+    assert path.read_bytes().startswith(b"\x89PNG")

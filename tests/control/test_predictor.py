@@ -1,0 +1,122 @@
+"""The predictor against closed forms: fall, lag of a free joint, a sliding block, rest; its contacts against finite differences."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dexstack.contact.pairs import OBJECT, PairDetector, empty_pairs, object_pairs
+from dexstack.control.predictor import GRAVITY, Predictor, PredictorParams, joint_inertia, predictor_theta
+from dexstack.control.transitions import at_rest
+from dexstack.model.kinematics import KinematicTree
+
+H = 0.1
+
+
+@pytest.fixture(scope="module")
+def setting(resting):
+    """A function of a transition, compiled once, and the data-sheet parameters."""
+    predictor = Predictor(resting.hand, resting.obj, H, PredictorParams(substeps=20, slew_rate=1e4))
+    theta = predictor_theta(resting.hand, resting.obj, 1.0, 0.0)
+    return jax.jit(predictor), theta
+
+
+@pytest.fixture
+def start(resting):
+    """At rest, touching nothing."""
+    one = at_rest(resting.pose_WO, resting.hand.home, resting.contacts)
+    one = jax.tree.map(lambda leaf: leaf[0], one)
+    return one._replace(contacts=empty_pairs(8))
+
+
+def test_in_the_air_it_falls_and_keeps_its_velocity(setting, start):
+    predict, theta = setting
+    pose, q = predict(theta, start._replace(twist_WO=np.array([0.1, -0.2, 0, 0, 0, 2.0], np.float32)))
+    fall = GRAVITY * H**2 / 2 * (1 + 1 / 20)  # implicit Euler in 20 substeps
+    np.testing.assert_allclose(pose[:3] - start.pose_WO[:3], [0.01, -0.02, -fall], atol=1e-5)
+    np.testing.assert_allclose(2 * np.arcsin(pose[6]), 0.2, atol=1e-4)
+    np.testing.assert_allclose(q, start.q, atol=1e-6)
+
+
+def test_a_free_joint_lags_its_command_as_the_servo_does(setting, start):
+    """d q̇ = k (q_des − q) but for the finger's small inertia: 1 − exp(−h k/d) of the way."""
+    predict, theta = setting
+    joints = np.zeros(16, np.float32)
+    joints[[3, 7, 11]] = -0.1
+    _, q = predict(theta, start._replace(q_command=start.q + joints))
+    share = (np.asarray(q) - start.q)[[3, 7, 11]] / -0.1
+    np.testing.assert_allclose(share, 1 - np.exp(-H * theta.stiffness / theta.damping), atol=0.04)
+
+
+def test_a_sliding_block_is_slowed_by_friction_and_not_lifted(setting, start):
+    predict, theta = setting
+    pairs = empty_pairs(8)
+    pairs.p_W[0], pairs.phi[0], pairs.from_link[0] = start.pose_WO[:3], 0.0, OBJECT  # at the centre, so that it does not tip
+    pairs.nhat_W[0] = 0, 0, -1
+    v, mu = 0.4, float(theta.friction_palm)
+    pose, _ = predict(theta, start._replace(contacts=pairs, twist_WO=np.array([v, 0, 0, 0, 0, 0], np.float32)))
+    assert pose[0] - start.pose_WO[0] == pytest.approx(v * H - mu * GRAVITY * H**2 / 2, rel=0.06)
+    assert -1.5e-3 < pose[2] - start.pose_WO[2] < 1e-4
+
+
+def test_a_resting_cube_rests(setting, resting, start):
+    predict, theta = setting
+    pairs = PairDetector(resting.hand, resting.obj, capacity=40).detect(resting.pose_WO, resting.hand.home)
+    pose, _ = predict(theta, start._replace(contacts=pairs))
+    assert np.linalg.norm(pose[:3] - start.pose_WO[:3]) < 1.5e-3 and np.linalg.norm(pose[4:]) < 0.01
+
+
+def test_distances_change_as_the_rows_say(resting):
+    """d(phi)/d(q) of the pairs MuJoCo finds, fingers among themselves included, against detecting again a little later."""
+    rng = np.random.default_rng(0)
+    detector = PairDetector(resting.hand, resting.obj, capacity=1, margin=0.01)
+    predictor = Predictor(resting.hand, resting.obj, H)
+    theta = predictor_theta(resting.hand, resting.obj, 1.0, 0.0)
+    tree = KinematicTree(resting.hand)
+    kinds = set()
+    for _ in range(60):
+        q = np.clip(resting.q + rng.uniform(-0.4, 0.4, 16), resting.hand.lower, resting.hand.upper)
+        pose = resting.pose_WO + np.concatenate([rng.normal(0, 0.01, 2), [rng.uniform(0.002, 0.03)], np.zeros(4)])
+        found = detector.detect(pose, q)
+        if found.phi[0] == 1.0:
+            continue
+        example = at_rest(pose, q, resting.contacts)
+        state = predictor.start(jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), example))
+        row = np.asarray(predictor._rows(theta, tree.poses(jnp.asarray(q, jnp.float32)), state, jax.tree.map(jnp.asarray, found)).n)[0]
+        moved = 1e-4 * rng.normal(size=16)
+        shift = 1e-5 * rng.normal(size=3)
+        after = detector.detect(pose + np.concatenate([shift, np.zeros(4)]), q + moved)
+        if (after.from_link[0], after.to_link[0]) != (found.from_link[0], found.to_link[0]):
+            continue
+        expected = row[:3] @ shift + row[6:] @ moved
+        if abs(after.phi[0] - found.phi[0] - expected) < 0.1 * abs(expected) + 2e-7:
+            kinds.add("object" if found.from_link[0] == OBJECT else "fingers")
+        else:
+            pytest.fail(f"{found.from_link[0]}–{found.to_link[0]}: {after.phi[0] - found.phi[0]} instead of {expected}")
+    assert kinds == {"object", "fingers"}
+
+
+def test_query_point_contacts_take_the_place_of_the_objects_pairs(resting):
+    pairs = PairDetector(resting.hand, resting.obj).detect(resting.pose_WO, resting.q)
+    both = object_pairs(resting.contacts, pairs)
+    used = both.phi < 1
+    mine = both.from_link == OBJECT
+    assert np.count_nonzero(mine) == np.count_nonzero(resting.contacts.active)
+    np.testing.assert_array_equal(both.phi[mine], resting.contacts.phi[resting.contacts.active])
+    assert np.count_nonzero(used & ~mine) == np.count_nonzero((pairs.phi < 1) & (pairs.from_link != OBJECT))
+
+
+def test_the_fingers_inertia_is_mujocos(resting):
+    import mujoco
+
+    from dexstack.model.scene import build_scene
+
+    model = build_scene(resting.hand, None, camera=False).compile()
+    data = mujoco.MjData(model)
+    data.qpos[:] = resting.q
+    mujoco.mj_forward(model, data)
+    M = np.zeros((16, 16))
+    mujoco.mj_fullM(model, data, M)
+    tree = KinematicTree(resting.hand)
+    ours = joint_inertia(resting.hand, tree, tree.poses(jnp.asarray(resting.q, jnp.float32)))
+    np.testing.assert_allclose(ours, M, atol=1e-3 * np.abs(M).max())
