@@ -27,7 +27,7 @@ import trimesh
 from dexstack.config import param
 from dexstack.contact.contact import Contacts
 from dexstack.contact.detector import ContactDetector
-from dexstack.control.mpc import Mpc, MpcResult
+from dexstack.control.mpc import Mpc, MpcResult, SolveStatus
 from dexstack.control.problem import ModelParams
 from dexstack.model.balls import BallsModel
 from dexstack.model.kinematics import rotation_from_quaternion
@@ -119,6 +119,7 @@ class RegraspingMpc:
             target = self._travel(pose_WO, q.reshape(-1, 3))
         return replace(
             result,
+            status=result.status if self.phase is Phase.HOLD else SolveStatus.RETREAT,
             q_des=np.clip(target, self._lower, self._upper),
             cpu_s=result.cpu_s + time.process_time() - cpu,
             wall_s=result.wall_s + time.perf_counter() - wall,
