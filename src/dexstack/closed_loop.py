@@ -13,10 +13,13 @@ from dexstack.config import make_params, param, read_parameter_file, share_dir
 from dexstack.contact.detector import ContactDetector, DetectorParams
 from dexstack.control.factory import PlannerParams, make_model, make_mpc, make_theta
 from dexstack.control.mpc import Cost, MpcParams
+from dexstack.control.regrasp import RegraspingMpc, RegraspParams
 from dexstack.control.stall import StallParams, StallRemedy
 from dexstack.engines import make_plant, plant_params
 from dexstack.engines.base import Plant
+from dexstack.hand.ball_servo import BallServo, BallServoParams
 from dexstack.hand.servo import ServoLaw, ServoParams
+from dexstack.model.balls import BallsModel
 from dexstack.model.gravity import GravityCompensation
 from dexstack.model.hand import HandModel, load_hand
 from dexstack.model.objects import ObjectModel, Start, load_object
@@ -25,19 +28,9 @@ from dexstack.rollout import Servo, Task, Trial, run_trial
 from dexstack.sensing import PoseSensor
 from dexstack.tasks.allegro import AllegroCost, AllegroTask, AllegroWeights, without_reach
 from dexstack.tasks.continuous import ContinuousTask
+from dexstack.tasks.three_ball import TASK, ThreeBallCost, ThreeBallParams, ThreeBallWeights, scene_balls, scene_object
 
 P = TypeVar("P")
-
-BLOCKS: dict[type, str] = {
-    DetectorParams: "contact_detector",
-    MpcParams: "mpc",
-    StallParams: "mpc",
-    PlannerParams: "mpc",
-    AllegroWeights: "mpc",
-    PoseSensor: "simulator",
-    ServoParams: "hand",
-}
-"""Whose section of a parameter file holds a block: the node that runs the same code over ROS."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +39,19 @@ class LoopParams:
 
     pose_period: float = param(0.02, "time between two object poses, each answered by one plan [s]", 0.002, 1.0)
     latency: float = param(0.01, "time from a pose to the command that answers it [s]", 0.0, 1.0)
+
+
+_LOOP: dict[type, str] = {
+    LoopParams: "simulator",
+    PoseSensor: "simulator",
+    DetectorParams: "contact_detector",
+    MpcParams: "mpc",
+    PlannerParams: "mpc",
+}
+BLOCKS = {**_LOOP, StallParams: "mpc", AllegroWeights: "mpc", ServoParams: "hand"}
+"""Whose section of a parameter file holds a block of the Allegro task: the node that runs the same code over ROS."""
+THREE_BALL_BLOCKS = {**_LOOP, ThreeBallWeights: "mpc", RegraspParams: "mpc", ThreeBallParams: "simulator"}
+"""The same for the three-ball task."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +75,7 @@ class Parts(NamedTuple):
     obj: ObjectModel
     start: Start
     params: dict[type, Any]
-    """One object of every parameter class in :data:`BLOCKS`, of :class:`LoopParams` and of the plant's."""
+    """One object of every parameter class in :data:`BLOCKS`, and of the plant's."""
 
 
 def read_parts(spec: LoopSpec) -> Parts:
@@ -78,7 +84,7 @@ def read_parts(spec: LoopSpec) -> Parts:
     Raises:
         ConfigError: an unknown name, an unreadable file, a parameter out of its range.
     """
-    params = read_blocks((share_dir() / "config" / "allegro.yaml", *spec.files), dict(spec.overrides), spec.plant)
+    params = read_blocks((share_dir() / "config" / "allegro.yaml", *spec.files), dict(spec.overrides), plant=spec.plant)
     make_model(params[PlannerParams])  # this and the next: only to refuse an unknown name here
     hand, obj = load_hand(spec.hand), load_object(spec.object)
     make_theta(hand, obj, params[PlannerParams], params[MpcParams].step)
@@ -105,7 +111,8 @@ class Loop:
         self.plant, self.servo, self.weights = plant, servo, weights
         self.detector = ContactDetector(robot, obj, params[DetectorParams])
         self.mpc, self.theta = make_mpc(robot, obj, cost, params[PlannerParams], params[MpcParams])
-        self.remedy = StallRemedy(self.mpc, robot.pose(start.hand_pose), params[StallParams], without_reach)
+        self.remedy: StallRemedy | None = None
+        """What a task does when the rollout stalls, if it does not leave that to its MPC."""
         contacts = self.detector.detect(start.pose_WO, robot.home)
         self.compile_s = self.mpc.warm_up(contacts, self.theta, weights)
         """Time the MPC took to compile [s]."""
@@ -145,6 +152,7 @@ class ClosedLoop(Loop):
         plant = make_plant(spec.plant, self.hand, obj, params[plant_params(spec.plant)])
         servo = ServoLaw(self.hand, params[ServoParams], GravityCompensation(self.hand))
         super().__init__(self.hand, obj, start, plant, servo, AllegroCost(), params[AllegroWeights].arrays(), params)
+        self.remedy = StallRemedy(self.mpc, self.hand.pose(start.hand_pose), params[StallParams], without_reach)
 
     def yaw(self, pose_WO: np.ndarray) -> float:
         """Turn of the object from its nominal start [rad], in (−π, π]."""
@@ -159,8 +167,47 @@ class ClosedLoop(Loop):
         return self.run(AllegroTask(self.start, goal_yaw), seed, seconds, measured_latency=measured_latency)
 
 
-def read_blocks(files: Sequence[str | Path], overrides: Mapping[str, Any], plant: str = "mujoco") -> dict[type, Any]:
-    """Every parameter block of the loop with this plant from ROS 2 parameter files; the last file wins, then ``overrides``.
+class ThreeBallParts(NamedTuple):
+    """What a spec names for the three-ball task, read and checked."""
+
+    balls: BallsModel
+    obj: ObjectModel
+    params: dict[type, Any]
+    """One object of every parameter class in :data:`THREE_BALL_BLOCKS`, and of the plant's."""
+
+
+def read_three_ball(spec: LoopSpec) -> ThreeBallParts:
+    """Read everything a spec names; quick, nothing is compiled.
+
+    Raises:
+        ConfigError: an unknown name, an unreadable file, a parameter out of its range.
+    """
+    params = read_blocks((share_dir() / "config" / "three_ball.yaml", *spec.files), dict(spec.overrides), THREE_BALL_BLOCKS, spec.plant)
+    make_model(params[PlannerParams])  # only to refuse an unknown name here
+    obj = scene_object(load_object(spec.object), params[ThreeBallParams])
+    return ThreeBallParts(scene_balls(obj, params[ThreeBallParams]), obj, params)
+
+
+class ThreeBallLoop(Loop):
+    """The three-ball task; of the spec, the hand is not used.
+
+    Raises:
+        ConfigError: see :func:`read_three_ball`.
+    """
+
+    def __init__(self, spec: LoopSpec) -> None:
+        balls, obj, params = read_three_ball(spec)
+        plant = make_plant(spec.plant, balls, obj, params[plant_params(spec.plant)])
+        servo = BallServo(balls, BallServoParams(params[ThreeBallParams].kp))
+        weights = params[ThreeBallWeights].arrays()
+        super().__init__(balls, obj, obj.start(TASK), plant, servo, ThreeBallCost(), weights, params)
+        self.mpc = RegraspingMpc(self.mpc, self.detector, balls, obj, params[RegraspParams])
+
+
+def read_blocks(
+    files: Sequence[str | Path], overrides: Mapping[str, Any], blocks: Mapping[type, str] = BLOCKS, plant: str = "mujoco"
+) -> dict[type, Any]:
+    """Every parameter block of a loop, and the plant's, from ROS 2 parameter files; the last file wins, then ``overrides``.
 
     Raises:
         ConfigError: see :func:`dexstack.config.make_params`.
@@ -172,5 +219,4 @@ def read_blocks(files: Sequence[str | Path], overrides: Mapping[str, Any], plant
             values.update(read_parameter_file(path, node))
         return make_params(cls, {**values, **overrides}, ignore_unknown=True)
 
-    simulator = {LoopParams: "simulator", plant_params(plant): "simulator"}
-    return {cls: block(cls, node) for cls, node in {**BLOCKS, **simulator}.items()}
+    return {cls: block(cls, node) for cls, node in {**blocks, plant_params(plant): "simulator"}.items()}

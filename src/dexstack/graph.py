@@ -127,7 +127,9 @@ INTERFACE = Argument("interface", "socketcan", "CAN interface", ("socketcan", "p
 CHANNEL = Argument("channel", "", "channel of the CAN interface; empty: can0, PCAN_USBBUS1, or the loopback bus of the ROS domain")
 
 SIM_ARGUMENTS = (TASK, OBJECT, HAND, PLANT, PERCEPTION, GOAL_YAW, SECONDS, SEED, REAL_TIME_FACTOR, NAMESPACE, THETA, LEARN, PARAMS, RESULTS)
-MOCK_ARGUMENTS = (TASK, OBJECT, HAND, PLANT, PERCEPTION, GOAL_YAW, SECONDS, SEED, HARDWARE, CHANNEL, NAMESPACE, THETA, LEARN, PARAMS, RESULTS)
+MOCK_ARGUMENTS = (
+    *(TASK, OBJECT, HAND, PLANT, PERCEPTION, GOAL_YAW, SECONDS, SEED, HARDWARE, CHANNEL, NAMESPACE, THETA, LEARN, PARAMS, RESULTS),
+)
 HARDWARE_ARGUMENTS = (
     *(TASK, OBJECT, HAND),
     Argument("perception", "topic", "where the object pose comes from: another node publishes object_pose", ("topic",)),
@@ -171,7 +173,7 @@ class _Builder:
             self.node("console", **self.hand, results=a["results"], ends_run=True),
         ]
         if a["learn"] == "yes":
-            # The learner predicts as the planner and its detector do, so it gets their sections of the files; what it does not know it ignores.
+            # It predicts as the planner and its detector do, so it gets their sections of the files; what it does not know it ignores.
             sections = [read_parameter_file(path, section) for path in self._files for section in ("contact_detector", "mpc")]
             theirs = {name: value for section in sections for name, value in section.items()}
             nodes.insert(2, self.node("learner", XLA_ONE_THREAD, **{**theirs, **both}, theta=a["theta"], results=a["results"]))

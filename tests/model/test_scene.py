@@ -4,9 +4,10 @@ import mujoco
 import numpy as np
 import pytest
 
+from dexstack.model.balls import Ball
 from dexstack.model.hand import SIDES, load_hand
 from dexstack.model.objects import load_object, object_names
-from dexstack.model.scene import GROUP_DRAWN, OBJECT_BODY, Ball, build_scene
+from dexstack.model.scene import GROUP_DRAWN, OBJECT_BODY, build_scene
 
 
 def at(model: mujoco.MjModel, q: np.ndarray, pose_WO: np.ndarray | None = None) -> mujoco.MjData:

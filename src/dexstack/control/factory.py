@@ -10,6 +10,7 @@ import numpy as np
 
 from dexstack.config import param
 from dexstack.control.models.base import StepModel
+from dexstack.control.models.cf import ComplementarityFreeModel
 from dexstack.control.models.dsdf import DsdfModel
 from dexstack.control.models.dual import DualModel
 from dexstack.control.models.implicit import ImplicitModel
@@ -28,13 +29,19 @@ if TYPE_CHECKING:
 class PlannerParams:
     """Which time-stepping model plans, and the physics it assumes; all compiled in or fixed for a run."""
 
-    model: str = param("implicit", "time-stepping model: implicit (compliant contact), dual (accelerated) or dsdf (the paper's one step)")
+    model: str = param(
+        "implicit",
+        "time-stepping model: implicit (compliant contact), dual (accelerated), dsdf (the paper), dsdf-k or cf",
+    )
     implicit_steps: int = param(1, "model implicit: Newton steps", 1, 100)
     implicit_stiffness: float = param(1000.0, "model implicit: stiffness of a contact row [N/m]", 1.0, 1e6)
     implicit_smoothing: float = param(0.001, "model implicit: distance over which a contact's force sets in [m]", 1e-5, 0.1)
     dual_steps: int = param(10, "model dual: gradient steps", 1, 1000)
     dual_compliance: float = param(0.01, "model dual: compliance of a contact row relative to the row's own [-]", 1e-6, 1.0)
     dsdf_sigma: float = param(120.0, "model dsdf: sharpness of the smooth maximum [1/√J]", 1.0, 1e5)
+    dsdf_steps: int = param(4, "model dsdf-k: gradient steps", 1, 100)
+    cf_gain: float = param(0.25, "model cf: gain of a contact row relative to the row's own stiffness [-]", 0.01, 1.0)
+    cf_smoothing: float = param(0.0005, "model cf: distance over which a contact's force sets in [m]", 1e-7, 0.1)
     inertia_scale: float = param(
         20.0, "the object's mass and inertia times this resist its motion: damps the quasi-dynamic fall [-]", 0.1, 1e4
     )
@@ -47,7 +54,9 @@ class PlannerParams:
 MODELS: dict[str, Callable[[PlannerParams, int], StepModel]] = {
     "implicit": lambda p, chains: ImplicitModel(p.implicit_steps, p.implicit_stiffness, p.implicit_smoothing, chains),
     "dsdf": lambda p, chains: DsdfModel(),
+    "dsdf-k": lambda p, chains: DsdfModel(p.dsdf_steps),
     "dual": lambda p, chains: DualModel(p.dual_steps, p.dual_compliance),
+    "cf": lambda p, chains: ComplementarityFreeModel(p.cf_gain, p.cf_smoothing),
 }
 """Every time-stepping model by the name a parameter calls it, made for a robot of so many chains."""
 

@@ -35,3 +35,9 @@ def geodesic_angle(a: np.ndarray, b: np.ndarray) -> float:
 def wrap_angle(angle: float) -> float:
     """The same angle in (−π, π]."""
     return float(-((-angle + np.pi) % (2 * np.pi) - np.pi))
+
+
+def rotate(quat: np.ndarray, p: np.ndarray) -> np.ndarray:
+    """Points (K, 3) turned by a unit quaternion."""
+    t = 2 * np.cross(quat[1:], p)
+    return p + quat[0] * t + np.cross(quat[1:], t)

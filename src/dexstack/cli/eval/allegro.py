@@ -5,12 +5,8 @@ from __future__ import annotations
 import argparse
 import functools
 import math
-import multiprocessing
-import os
-import signal
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -18,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from dexstack.cli import arguments
 from dexstack.cli.arguments import MEASURED
+from dexstack.cli.eval.pool import in_processes
 from dexstack.cli.output import add_json_argument, errors, note, publish, table, times
 from dexstack.engines import PLANTS
-from dexstack.graph import XLA_ONE_THREAD
 from dexstack.tasks.allegro import PUBLISHED, AllegroTask
 
 if TYPE_CHECKING:
@@ -183,18 +179,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _outcomes(args: argparse.Namespace, spec: LoopSpec, goals: Sequence[float]) -> Iterator[Outcome]:
-    """The trials in order; fresh processes, so that what this one has loaded or set does not matter."""
-    for name, value in XLA_ONE_THREAD.items():  # a trial is one thread of work; several run side by side
-        os.environ.setdefault(name, value)
+    """The trials in order."""
     n = args.trials
-    pool = ProcessPoolExecutor(
-        min(args.jobs, n), multiprocessing.get_context("spawn"), initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_DFL)
-    )
     measured = args.latency == MEASURED
-    try:
-        yield from pool.map(_trial, [spec] * n, goals, range(args.seed, args.seed + n), [args.seconds] * n, [measured] * n)
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+    yield from in_processes(_trial, args.jobs, [spec] * n, goals, range(args.seed, args.seed + n), [args.seconds] * n, [measured] * n)
 
 
 def _summary(outcomes: Sequence[Outcome]) -> dict[str, Any]:

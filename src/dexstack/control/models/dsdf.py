@@ -1,4 +1,7 @@
-"""D-SDF: the paper's closed-form time step, a gradient step of a smooth distance in force space, contactsdf [15]–[20]."""
+"""D-SDF: the paper's closed-form time step, a gradient step of a smooth distance in force space, contactsdf [15]–[20].
+
+Unrolled k times it alternates between the faces and ends near a feasible point, not near the closest one, which is the exact step.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,11 @@ def dsdf(z: Float[Array, " V"], normals: Float[Array, "M V"], offsets: Float[Arr
 
 
 class DsdfModel(StepModel):
-    """z⁺ = z_q − D-SDF(z_q) ∇D-SDF(z_q) [20]: exact for one active face, an approximation for several at once."""
+    """z⁺ = z_q − D-SDF(z_q) ∇D-SDF(z_q) [20], k times: exact for one active face, an approximation for several at once."""
+
+    def __init__(self, steps: int = 1) -> None:
+        """``steps`` is k; the paper's model has one."""
+        self.steps = steps
 
     def prepare(self, problem: StepProblem, theta: ModelParams) -> _Context:
         inv_sqrt_Q = jax.lax.rsqrt(problem.Q)
@@ -43,8 +50,10 @@ class DsdfModel(StepModel):
         z = c.inv_sqrt_Q * b
         # A row of an inactive contact has no normal: push its plane far away instead of letting it count as touching.
         offsets = jnp.where(c.inv_length > 0, -jnp.repeat(phi, FRICTION_DIRECTIONS) * c.inv_length, -1e3)
-        value, gradient = jax.value_and_grad(dsdf)(z, c.normals, offsets, c.sigma)
-        return c.inv_sqrt_Q * (z - value * gradient)
+        for _ in range(self.steps):
+            value, gradient = jax.value_and_grad(dsdf)(z, c.normals, offsets, c.sigma)
+            z = z - value * gradient
+        return c.inv_sqrt_Q * z
 
     def step(self, context: _Context, b: Array, phi: Array, dual: Array) -> tuple[Array, Array]:
         return self._step(context, b, phi), dual

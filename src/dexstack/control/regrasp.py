@@ -1,0 +1,223 @@
+"""When not to follow the plan: hold where the goal is reached, let go and grasp elsewhere where a local optimum holds the planner.
+
+A planner that looks half a second ahead has fixed points short of the goal (a flip whose balls press against each other), and near the
+goal it goes on touching an object that had better be left alone. Around the MPC, and with its interface:
+
+* PLAN      the plan is followed.
+* HOLD      the object is within the settle tolerances of a goal where it can rest: the robot stays where it is. Ends when it is outside
+            twice the tolerances.
+* RETREAT   the terminal cost has not fallen by the share ``progress`` below its best for ``patience`` plans: every ball moves away from
+            the object. Meanwhile placements of all balls on the object's surface are drawn, and the MPC is asked from each of them, as if
+            the balls were there, how near the goal it would come: the one with the least predicted terminal cost wins.
+* TRAVEL    the balls go there, over the object where it is in the way; then planning starts afresh.
+
+All draws are seeded. The MPC is solved in every phase, so that its times are those of planning throughout.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+import trimesh
+
+from dexstack.config import param
+from dexstack.contact.contact import Contacts
+from dexstack.contact.detector import ContactDetector
+from dexstack.control.mpc import Mpc, MpcResult, SolveStatus
+from dexstack.control.problem import ModelParams
+from dexstack.model.balls import BallsModel
+from dexstack.model.kinematics import rotation_from_quaternion
+from dexstack.model.objects import ObjectModel
+
+SURFACE_POINTS = 400
+"""Points of the surface that placements are drawn from."""
+SOLVES = 2
+"""Solves, each from the plan of the one before, for one placement."""
+NEAR = 0.005
+"""A ball this near a waypoint has reached it [m]."""
+CLEARANCE = 0.006
+"""Distance kept from the object while travelling [m]."""
+
+
+@dataclass(frozen=True)
+class RegraspParams:
+    """Parameters of the supervision."""
+
+    settle_position: float = param(0.003, "the robot holds when the object is this near the goal [m] …", 0.0, 0.1)
+    settle_angle: float = param(0.04, "… and turned at most this much against it [rad]", 0.0, 1.0)
+    patience: int = param(20, "plans without progress before the robot lets go", 1, 10000)
+    progress: float = param(0.05, "share by which the terminal cost must fall to count as progress [-]", 0.0, 1.0)
+    retreat: int = param(5, "plans for which it retreats", 1, 100)
+    placements: int = param(6, "placements weighed in each of them", 1, 100)
+    travel: int = param(30, "most plans for which it travels", 1, 1000)
+
+
+class Phase(IntEnum):
+    """See the module's docstring."""
+
+    PLAN = 0
+    HOLD = 1
+    RETREAT = 2
+    TRAVEL = 3
+
+
+class RegraspingMpc:
+    """An MPC of balls that holds, lets go and grasps elsewhere; interface of :class:`~dexstack.control.mpc.Mpc`."""
+
+    def __init__(self, mpc: Mpc, detector: ContactDetector, balls: BallsModel, obj: ObjectModel, params: RegraspParams) -> None:
+        self.robot, self.params, self._mpc, self._detector, self._p = balls, mpc.params, mpc, detector, params
+        self._radius = balls.balls[0].radius
+        hull = obj.mesh.convex_hull
+        self._p_B, faces = trimesh.sample.sample_surface(hull, SURFACE_POINTS, seed=0)
+        self._nhat_B = np.asarray(hull.face_normals)[faces]
+        self._corners_B = np.asarray(hull.vertices)
+        self._lower, self._upper = balls.lower, balls.upper
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the warm start, the phase and the draws made."""
+        self._rng = np.random.default_rng(0)
+        self._plan_afresh()
+
+    def _plan_afresh(self) -> None:
+        self._mpc.reset()
+        self.phase, self._best, self._since = Phase.PLAN, np.inf, 0
+
+    def solve(
+        self, pose_WO: np.ndarray, q: np.ndarray, contacts: Contacts, goal_WO: np.ndarray, theta: ModelParams, weights: Any
+    ) -> MpcResult:
+        """See :meth:`~dexstack.control.mpc.Mpc.solve`; ``weights`` has those of position and orientation."""
+        result = self._mpc.solve(pose_WO, q, contacts, goal_WO, theta, weights)
+        if not np.all(np.isfinite(result.prediction)):  # a bad input or a failed solve: the MPC's answer stands
+            return result
+        wall, cpu = time.perf_counter(), time.process_time()
+        pose_WO, q, goal_WO = (np.asarray(a, float) for a in (pose_WO, q, goal_WO))
+        cost = lambda pose: _goal_cost(pose, goal_WO, weights)  # noqa: E731
+        self._change_phase(pose_WO, q, goal_WO, cost(pose_WO))
+        if self.phase is Phase.PLAN:
+            return result
+        target = self._held if self.phase is Phase.HOLD else q
+        if self.phase is Phase.RETREAT:
+            away = q.reshape(-1, 3) - pose_WO[:3]
+            away[:, 2] = np.maximum(away[:, 2], 0.0)
+            away /= np.linalg.norm(away, axis=1, keepdims=True) + 1e-9
+            target = q + self.params.u_max * away.ravel()
+            for _ in range(self._p.placements):
+                centres, normals = self._draw(pose_WO)
+                self._mpc.reset()
+                found = self._detector.detect(pose_WO, centres.ravel())
+                for _ in range(SOLVES):
+                    ask = self._mpc.solve(pose_WO, centres.ravel(), found, goal_WO, theta, weights)
+                value = cost(ask.prediction[-1]) if np.all(np.isfinite(ask.prediction)) else np.inf
+                if value < self._placement[0]:
+                    self._placement = value, centres, normals
+        elif self.phase is Phase.TRAVEL:
+            target = self._travel(pose_WO, q.reshape(-1, 3))
+        return replace(
+            result,
+            status=result.status if self.phase is Phase.HOLD else SolveStatus.RETREAT,
+            q_des=np.clip(target, self._lower, self._upper),
+            cpu_s=result.cpu_s + time.process_time() - cpu,
+            wall_s=result.wall_s + time.perf_counter() - wall,
+        )
+
+    def _change_phase(self, pose_WO: np.ndarray, q: np.ndarray, goal_WO: np.ndarray, cost: float) -> None:
+        p = self._p
+        self._since += 1
+        if self.phase is Phase.RETREAT and self._since > p.retreat:
+            self.phase, self._since = Phase.TRAVEL, 0
+            self._assign(q.reshape(-1, 3))
+        if self.phase is Phase.TRAVEL and (self._since > p.travel or np.all(self._leg == 2)):
+            self._plan_afresh()
+        if self.phase in (Phase.RETREAT, Phase.TRAVEL):
+            return
+        slack = 2.0 if self.phase is Phase.HOLD else 1.0
+        position, angle = _errors(pose_WO, goal_WO)
+        if position < slack * p.settle_position and angle < slack * p.settle_angle and self._rests(goal_WO):
+            if self.phase is Phase.PLAN:
+                self.phase, self._held = Phase.HOLD, q.copy()
+            return
+        if self.phase is Phase.HOLD:
+            self._plan_afresh()
+        if cost < (1 - p.progress) * self._best:
+            self._best, self._since = cost, 0
+        if self._since >= p.patience:
+            self.phase, self._since = Phase.RETREAT, 0
+            self._placement = (np.inf, q.reshape(-1, 3), np.tile([0.0, 0.0, 1.0], (len(q) // 3, 1)))
+
+    def _rests(self, goal_WO: np.ndarray) -> bool:
+        """Whether the object stays in the goal pose by itself: what it stands on there reaches around its centre of mass."""
+        corners = self._corners_B @ rotation_from_quaternion(goal_WO[3:]).T
+        standing = corners[corners[:, 2] < np.min(corners[:, 2]) + 0.001, :2]
+        around = np.linspace(0, 2 * np.pi, 16, endpoint=False)
+        return bool(np.min(np.max(standing @ np.stack([np.cos(around), np.sin(around)]), axis=0)) > 0.002)
+
+    def _draw(self, pose_WO: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Centres (B, 3) of balls that touch the object above the floor and not each other, and its normals there (B, 3)."""
+        R_WO, count = rotation_from_quaternion(pose_WO[3:]), self.robot.chains
+        normals = self._nhat_B @ R_WO.T
+        centres = pose_WO[:3] + self._p_B @ R_WO.T + (self._radius + 0.0005) * normals
+        free = np.flatnonzero(centres[:, 2] >= self._radius)
+        for _ in range(100):
+            pick = self._rng.choice(free, count, replace=False)
+            apart = np.linalg.norm(centres[pick][:, None] - centres[pick][None], axis=2) + 10 * np.eye(count)
+            if np.min(apart) > 2.4 * self._radius:
+                break
+        return centres[pick], normals[pick]
+
+    def _assign(self, q: np.ndarray) -> None:
+        """Send every ball to a place of the chosen placement, the farthest place first to the ball nearest to it."""
+        _, centres, normals = self._placement
+        distance = np.linalg.norm(q[:, None] - centres[None], axis=2)
+        order = np.full(len(q), -1)
+        for place in np.argsort(-np.min(distance, axis=0)):
+            ball = int(np.argmin(np.where(order < 0, distance[:, place], np.inf)))
+            order[ball] = place
+        self._places, self._outward = centres[order], normals[order]
+        self._leg = np.zeros(len(q), int)
+        """Of each ball: 0 on the way to a point before its place, 1 from there to the place, 2 arrived."""
+
+    def _travel(self, pose_WO: np.ndarray, q: np.ndarray) -> np.ndarray:
+        """Target (N,) of the next step."""
+        before = self._places + (self._radius + CLEARANCE) * self._outward
+        before[:, 2] = np.maximum(before[:, 2], self._radius)
+        R_WO = rotation_from_quaternion(pose_WO[3:])
+        top = np.max(self._corners_B @ R_WO[2]) + pose_WO[2] + self._radius + CLEARANCE
+        target = np.empty_like(q)
+        for i, (p, via, place) in enumerate(zip(q, before, self._places, strict=True)):
+            if self._leg[i] == 0 and np.linalg.norm(p - via) < NEAR:
+                self._leg[i] = 1
+            if self._leg[i] == 1 and np.linalg.norm(p - place) < NEAR:
+                self._leg[i] = 2
+            if self._leg[i] > 0:
+                target[i] = place
+            elif self._is_free(pose_WO[:3], R_WO, p, via) or np.linalg.norm(p[:2] - via[:2]) < NEAR:
+                target[i] = via
+            elif p[2] < top - NEAR:
+                target[i] = [*p[:2], top]
+            else:
+                target[i] = [*via[:2], top]
+        return (q + np.clip(target - q, -self.params.u_max, self.params.u_max)).ravel()
+
+    def _is_free(self, p_WO: np.ndarray, R_WO: np.ndarray, start: np.ndarray, end: np.ndarray) -> bool:
+        """Whether a ball keeps clear of the object on a straight way."""
+        way = start + np.linspace(0.1, 1.0, 10)[:, None] * (end - start)
+        planes = self._detector.planes
+        distance = np.max((way - p_WO) @ R_WO @ planes.nhat_B.T + planes.offset, axis=1)
+        return bool(np.min(distance) > self._radius + 0.5 * CLEARANCE)
+
+
+def _errors(pose_WO: np.ndarray, goal_WO: np.ndarray) -> tuple[float, float]:
+    """Distance [m] and angle [rad] to the goal."""
+    dot = abs(pose_WO[3:7] @ goal_WO[3:]) / np.linalg.norm(pose_WO[3:7])
+    return float(np.linalg.norm(pose_WO[:3] - goal_WO[:3])), float(2 * np.arccos(min(1.0, dot)))
+
+
+def _goal_cost(pose_WO: np.ndarray, goal_WO: np.ndarray, weights: Any) -> float:
+    """The task's terminal cost, ω_p ‖p_o − p_goal‖² + ω_q (θ/2)²."""
+    position, angle = _errors(pose_WO, goal_WO)
+    return float(weights["position_weight"]) * position**2 + float(weights["orientation_weight"]) * (angle / 2) ** 2

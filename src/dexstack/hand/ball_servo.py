@@ -1,0 +1,53 @@
+"""Position control of balls, the counterpart of the hand's joint servo: f = k_p (p_des − p) + m g.
+
+The damping −d v acts in the plant, as the passive damping of the joints does for the hand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from dexstack.model.balls import BallsModel
+
+
+@dataclass(frozen=True)
+class BallServoParams:
+    """Stiffness and pace."""
+
+    kp: float = 50.0
+    """[N/m]"""
+    period: float = 0.002
+    """Time between two feedbacks [s]."""
+
+
+class BallServoOutput(NamedTuple):
+    tau: np.ndarray
+    """(N,) forces [N]."""
+
+
+class BallServo:
+    """The servo of one robot of balls; see :class:`dexstack.rollout.Servo`."""
+
+    def __init__(self, balls: BallsModel, params: BallServoParams | None = None) -> None:
+        self.params = params or BallServoParams()
+        self._weight = balls.weight
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the target: the balls then only float."""
+        self._target: np.ndarray | None = None
+
+    def enable(self) -> None:
+        """Balls are always on."""
+
+    def set_command(self, q: np.ndarray, t: float) -> None:
+        """New target (N,) [m]."""
+        self._target = np.array(q, float)
+
+    def step(self, q: np.ndarray, t: float) -> BallServoOutput:
+        """Forces at the positions (N,) [m]."""
+        pull = 0.0 if self._target is None else self.params.kp * (self._target - q)
+        return BallServoOutput(self._weight + pull)

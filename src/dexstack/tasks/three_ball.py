@@ -1,0 +1,196 @@
+"""Three balls move, turn and flip an object on a floor: robot, object, targets, cost and score of the task.
+
+    c_t = ω_c Σ_i ‖p_i − p_o‖² + ω_g ‖Σ_i d_i‖² + ω_r c_goal(q_t),      d_i = R_oᵀ (p_i − p_o) / ‖p_i − p_o‖           [26, 27]
+    c_T = c_goal = ω_p ‖p_o − p_goal‖² + ω_q (θ/2)²                                                                       [25]
+
+with p_i the centres of the balls and θ the angle between q_o and q_goal. The paper has sin²(θ/2) = 1 − (q_oᵀ q_goal)² instead of
+(θ/2)²: equal for small angles, but without slope at half a turn, which is one of the targets. ω_u‖u‖² belongs to the MPC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dexstack.config import param
+from dexstack.model.balls import DENSITY, Ball, BallsModel
+from dexstack.model.objects import ObjectModel, Start
+from dexstack.tasks.rotations import geodesic_angle, quaternion_product, rotate, yaw_quaternion
+
+if TYPE_CHECKING:
+    from jax import Array
+
+    from dexstack.control.mpc import PlannedState
+
+TASK = "three-ball"
+CORNER = 0.05
+"""Targets lie at ± this along x and y [m]."""
+YAWS = (0.0, np.pi / 4, -np.pi / 4, np.pi / 2, -np.pi / 2)
+FLIPS = (np.pi / 2, -np.pi / 2)
+"""About y, for compact objects."""
+ROLLS = (3 * np.pi / 4, np.pi)
+"""About x, for objects that are long in x: the paper's table says y, its code turns the stick about its long axis."""
+LONG = 2.0
+"""An object is long if it measures this many times more along x than along y."""
+TURNS_PER_BLOCK, FLIPS_PER_BLOCK = 5, 2
+
+
+@dataclass(frozen=True)
+class ThreeBallParams:
+    """The scene."""
+
+    object_mass: float = param(0.01, "mass of the object, whatever its own YAML says [kg]", 1e-4, 10.0)
+    object_friction: float = param(0.5, "sliding friction of object, balls and floor [-]", 0.0, 2.0)
+    ball_radius: float = param(0.01, "largest radius of a ball [m]", 0.001, 0.05)
+    ball_share: float = param(0.235, "largest radius of a ball as a share of the object's least extent [-]", 0.01, 1.0)
+    ball_gap: float = param(0.012, "distance of a ball from the object at the start [m]", 0.0, 0.1)
+    noise_position: float = param(0.003, "standard deviation of the object's start along x and along y [m]", 0.0, 0.01)
+    noise_yaw: float = param(0.1, "largest turn of the object at the start, either way [rad]", 0.0, 0.3)
+    kp: float = param(50.0, "stiffness of a ball's position control [N/m]", 0.1, 1000.0)
+    ball_damping: float = param(1.0, "damping of a ball's position control [N s/m]", 0.0, 100.0)
+
+
+@dataclass(frozen=True)
+class ThreeBallWeights:
+    """Weights of the cost; all may change between solves."""
+
+    position_weight: float = param(1e4, "ω_p, weight of the final position error [1/m²]", 0.0, 1e7)
+    orientation_weight: float = param(100.0, "ω_q, weight of the final orientation error [-]", 0.0, 1e7)
+    contact_weight: float = param(10.0, "ω_c, weight of ball–object distances [1/m²]", 0.0, 1e7)
+    grasp_weight: float = param(0.1, "ω_g, weight of the sum of the balls' directions [-]", 0.0, 1e7)
+    running_weight: float = param(0.05, "ω_r, share of the final cost charged at every predicted step [-]", 0.0, 10.0)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The weights as float32 scalars for a compiled solver."""
+        return {name: np.float32(getattr(self, name)) for name in self.__dataclass_fields__}
+
+
+class ThreeBallCost:
+    """The cost as residuals (see :class:`dexstack.control.mpc.Cost`); JAX is imported where it is traced."""
+
+    def _goal(self, state: PlannedState, goal_WO: Array, weights: dict[str, Array]) -> Array:
+        import jax.numpy as jnp
+
+        a, b = goal_WO[3:], state.quat_WO
+        scalar = a @ b
+        vector = jnp.where(scalar < 0, -1.0, 1.0) * (a[0] * b[1:] - b[0] * a[1:] - jnp.cross(a[1:], b[1:]))
+        square = vector @ vector
+        sine = jnp.sqrt(jnp.maximum(square, 1e-12))
+        half_angle = vector * jnp.where(square < 1e-12, 1.0, jnp.arctan2(sine, jnp.abs(scalar)) / sine)
+        position = jnp.sqrt(weights["position_weight"]) * (state.p_WO - goal_WO[:3])
+        return jnp.concatenate([position, jnp.sqrt(weights["orientation_weight"]) * half_angle])
+
+    def stage(self, state: PlannedState, goal_WO: Array, weights: dict[str, Array]) -> Array:
+        import jax.numpy as jnp
+
+        reach = state.p_WTip - state.p_WO
+        # A turn of the frame leaves the length of the sum as it is, so [27] needs no R_o.
+        direction = reach / jnp.sqrt(jnp.sum(reach**2, axis=1, keepdims=True) + 1e-8)
+        return jnp.concatenate(
+            [
+                jnp.sqrt(weights["contact_weight"]) * reach.reshape(-1),
+                jnp.sqrt(weights["grasp_weight"]) * jnp.sum(direction, axis=0),
+                jnp.sqrt(weights["running_weight"]) * self._goal(state, goal_WO, weights),
+            ]
+        )
+
+    def terminal(self, state: PlannedState, goal_WO: Array, weights: dict[str, Array]) -> Array:
+        return self._goal(state, goal_WO, weights)
+
+
+@dataclass(frozen=True)
+class ThreeBallTask:
+    """Goal and score of one run."""
+
+    start: Start
+    goal_WO: np.ndarray
+    """(7,)"""
+    tolerance: float = 0.25
+    """Geodesic orientation error that counts as reached [rad]."""
+    position_tolerance: float = 0.02
+    """Distance that does, for the success of a trial [m]."""
+    hold: float = 0.3
+    """How long the error must stay below the tolerance [s]."""
+    drop_distance: float = 0.3
+    """An object farther than this from its start has been lost [m]."""
+
+    def start_pose(self, rng: np.random.Generator) -> np.ndarray:
+        """Start pose (7,) with the start's noise, so that two trials of one target are two trials."""
+        pose = self.start.pose_WO.copy()
+        pose[:2] += rng.normal(0.0, self.start.noise_position, 2)
+        turn = rng.uniform(-self.start.noise_yaw, self.start.noise_yaw)
+        pose[3:] = quaternion_product(yaw_quaternion(turn), pose[3:])
+        return pose
+
+    def following(self) -> None:
+        """No task follows."""
+
+    def orientation_error(self, pose_WO: np.ndarray) -> float:
+        """Geodesic angle to the goal [rad]."""
+        return geodesic_angle(pose_WO[3:], self.goal_WO[3:])
+
+    def position_error(self, pose_WO: np.ndarray) -> float:
+        """Distance to the goal position [m]."""
+        return float(np.linalg.norm(pose_WO[:3] - self.goal_WO[:3]))
+
+    def dropped(self, pose_WO: np.ndarray) -> bool:
+        """Whether the object has been lost."""
+        return bool(not np.all(np.isfinite(pose_WO)) or np.linalg.norm(pose_WO[:3] - self.start.pose_WO[:3]) > self.drop_distance)
+
+
+def resting_height(obj: ObjectModel, quat_WO: np.ndarray) -> float:
+    """Height of the object's origin when it touches the floor in this orientation [m]."""
+    return float(-np.min(rotate(quat_WO, np.asarray(obj.mesh.vertices, float))[:, 2]))
+
+
+def scene_object(obj: ObjectModel, params: ThreeBallParams) -> ObjectModel:
+    """The object as this task has it: its mass and friction, resting at the world's origin."""
+    quat = np.array([1.0, 0.0, 0.0, 0.0])
+    pose_WO = np.concatenate([[0.0, 0.0, resting_height(obj, quat)], quat])
+    return replace(
+        obj,
+        mass=params.object_mass,
+        inertia=obj.inertia * (params.object_mass / obj.mass),
+        friction=np.array([params.object_friction, 0.005, 0.0001]),
+        contact_dimension=6,
+        starts={TASK: Start(pose_WO, params.noise_position, params.noise_yaw, "home")},
+    )
+
+
+def scene_balls(obj: ObjectModel, params: ThreeBallParams) -> BallsModel:
+    """Three balls around a scene's object: at its ends along the shorter of x and y, and above."""
+    radius = min(params.ball_radius, params.ball_share * float(np.min(obj.size)))
+    height = float(obj.starts[TASK].pose_WO[2])
+    side = np.eye(3)[int(np.argmin(obj.size[:2]))]
+    away = lambda axis: float(np.max(obj.mesh.vertices @ axis)) + radius + params.ball_gap  # noqa: E731
+    level = np.array([0.0, 0.0, max(height, radius)])
+    places = (level + away(side) * side, level + np.array([0.0, 0.0, away(np.eye(3)[2])]), level - away(-side) * side)
+    mass = DENSITY * 4 / 3 * np.pi * radius**3
+    return BallsModel(tuple(Ball(tuple(map(float, p)), radius, mass, params.object_friction, params.ball_damping) for p in places))
+
+
+def flip_axis(obj: ObjectModel) -> tuple[np.ndarray, tuple[float, ...]]:
+    """Axis (3,) and angles [rad] of an object's flips."""
+    return (np.eye(3)[0], ROLLS) if obj.size[0] > LONG * obj.size[1] else (np.eye(3)[1], FLIPS)
+
+
+def targets(obj: ObjectModel, seed: int) -> Iterator[tuple[str, np.ndarray]]:
+    """Target poses (7,) without end, in blocks of five turns and two flips, each with what it asks, e.g. "turn +45°".
+
+    Every target rests on the floor: its height is computed from the object.
+    """
+    rng = np.random.default_rng(seed)
+    axis, angles = flip_axis(obj)
+    while True:
+        for k in range(TURNS_PER_BLOCK + FLIPS_PER_BLOCK):
+            xy = CORNER * rng.choice([-1.0, 1.0], 2)
+            if k < TURNS_PER_BLOCK:
+                angle, name = float(rng.choice(YAWS)), "turn"
+                quat = yaw_quaternion(angle)
+            else:
+                angle, name = float(rng.choice(angles)), "flip"
+                quat = np.concatenate([[np.cos(angle / 2)], np.sin(angle / 2) * axis])
+            yield f"{name} {np.degrees(angle):+.0f}°", np.concatenate([xy, [resting_height(obj, quat)], quat])

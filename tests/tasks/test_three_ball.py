@@ -1,0 +1,153 @@
+"""The three-ball task: scene, targets, cost and the loop around it."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import mujoco
+import numpy as np
+import pytest
+from scipy.spatial.transform import Rotation
+
+from dexstack.closed_loop import LoopParams, LoopSpec, ThreeBallLoop, read_three_ball
+from dexstack.contact.detector import ContactDetector, DetectorParams
+from dexstack.control.mpc import PlannedState
+from dexstack.control.regrasp import Phase
+from dexstack.errors import ConfigError
+from dexstack.model.scene import robot_scene
+from dexstack.tasks.three_ball import CORNER, TASK, ThreeBallCost, ThreeBallTask, ThreeBallWeights, resting_height, targets
+
+OBJECTS = ("cube", "foambrick", "stick")
+
+
+@pytest.fixture(scope="module", params=OBJECTS)
+def parts(request):
+    return read_three_ball(LoopSpec(request.param))
+
+
+@pytest.fixture(scope="module")
+def loop():
+    """A short horizon compiles faster."""
+    return ThreeBallLoop(LoopSpec("cube", overrides=(("horizon", 2), ("iterations", 1))))
+
+
+def test_the_scene_is_the_published_one(parts):
+    assert parts.obj.mass == pytest.approx(0.01)
+    assert parts.obj.friction[0] == 0.5 and parts.obj.contact_dimension == 6
+    radius = {"cube": 0.01, "foambrick": 0.01, "stick": 0.00705}[parts.obj.name]
+    assert [ball.radius for ball in parts.balls.balls] == pytest.approx([radius] * 3)
+    assert parts.balls.balls[0].mass == pytest.approx(4.19e-3 * (radius / 0.01) ** 3, rel=1e-3)
+
+
+def test_nothing_touches_at_the_start_but_the_object_the_floor(parts):
+    """The published balls start inside the floor."""
+    model = robot_scene(parts.balls, parts.obj).compile()
+    data = mujoco.MjData(model)
+    data.qpos[:9], data.qpos[9:] = parts.balls.home, parts.obj.start(TASK).pose_WO
+    mujoco.mj_forward(model, data)
+    pairs = {frozenset(model.geom(int(g)).name for g in contact.geom) for contact in data.contact}
+    assert pairs <= {frozenset(("object", "floor"))}  # or not even that, where it touches at no depth
+    assert all(contact.dist > -1e-4 for contact in data.contact)
+
+
+def test_targets_are_the_papers_and_rest_on_the_floor(parts):
+    some = list(itertools.islice(targets(parts.obj, 3), 70))
+    assert [name.split()[0] for name, _ in some[:7]] == ["turn"] * 5 + ["flip"] * 2
+    for _, goal in some:
+        np.testing.assert_allclose(np.abs(goal[:2]), CORNER)
+        corners = Rotation.from_quat(goal[3:], scalar_first=True).apply(parts.obj.mesh.vertices) + goal[:3]
+        assert corners[:, 2].min() == pytest.approx(0.0, abs=1e-9)
+    flips = {"stick": {"flip +135°", "flip +180°"}}.get(parts.obj.name, {"flip +90°", "flip -90°"})
+    assert {name for name, _ in some} == {f"turn {a:+d}°" for a in (0, 45, -45, 90, -90)} | flips
+    again = list(itertools.islice(targets(parts.obj, 3), 70))
+    assert all(a[0] == b[0] and np.array_equal(a[1], b[1]) for a, b in zip(some, again, strict=True))
+
+
+def test_the_cost_is_its_formula():
+    rng = np.random.default_rng(0)
+    w = ThreeBallWeights(running_weight=0.0)
+    for _ in range(10):
+        a, b = Rotation.random(rng=rng), Rotation.random(rng=rng)
+        p, goal_p, tips = rng.normal(size=3), rng.normal(size=3), rng.normal(size=(3, 3))
+        state = PlannedState(*map(jnp.asarray, (p, a.as_quat(scalar_first=True), tips.ravel(), tips)))
+        goal = jnp.asarray(np.concatenate([goal_p, b.as_quat(scalar_first=True)]))
+        terminal = float(jnp.sum(ThreeBallCost().terminal(state, goal, w.arrays()) ** 2))
+        angle = (a.inv() * b).magnitude()
+        expected = w.position_weight * np.sum((p - goal_p) ** 2) + w.orientation_weight * (angle / 2) ** 2
+        assert terminal == pytest.approx(expected, rel=1e-4)
+        reach = tips - p
+        d = reach / np.linalg.norm(reach, axis=1, keepdims=True)
+        stage = float(jnp.sum(ThreeBallCost().stage(state, goal, w.arrays()) ** 2))
+        expected = w.contact_weight * np.sum(reach**2) + w.grasp_weight * np.sum(np.sum(d, axis=0) ** 2)
+        assert stage == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("angle", [0.0, 1e-7, np.pi])
+def test_the_cost_has_a_slope_at_no_turn_and_at_half_a_turn(angle):
+    w = ThreeBallWeights()
+    goal = jnp.asarray([0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0])
+
+    def residual(angle):
+        quat = jnp.stack([jnp.cos(angle / 2), jnp.sin(angle / 2), 0.0 * angle, 0.0 * angle])
+        return ThreeBallCost().terminal(PlannedState(jnp.zeros(3), quat, jnp.zeros(9), jnp.zeros((3, 3))), goal, w.arrays())
+
+    slope = jax.jacfwd(residual)(jnp.asarray(angle))
+    np.testing.assert_allclose(np.abs(slope[3:]), [np.sqrt(w.orientation_weight) / 2, 0, 0], rtol=1e-3, atol=1e-3)
+
+
+def test_the_floor_bears_the_lowest_corners(parts):
+    """Exact for every pose: the lowest slot is the lowest corner, the normal is the floor's, balls are as far as the hull says."""
+    detector = ContactDetector(parts.balls, parts.obj, DetectorParams(capacity=8, margin=0.05))
+    rng = np.random.default_rng(1)
+    for _ in range(10):
+        turn = Rotation.random(rng=rng)
+        quat = turn.as_quat(scalar_first=True)
+        pose = np.concatenate([rng.normal(0, 0.02, 2), [resting_height(parts.obj, quat) + 0.001], quat])
+        found = detector.detect(pose, parts.balls.home)
+        assert found.phi[:4].min() == pytest.approx(0.001, abs=1e-6)
+        np.testing.assert_array_equal(found.nhat_W[:4], np.tile([0.0, 0.0, -1.0], (4, 1)))
+        assert list(found.link)[:4] == [0] * 4 and sorted(found.link[4:]) == [1, 2, 3]
+
+
+def test_an_unknown_model_is_refused_before_anything_is_built():
+    with pytest.raises(ConfigError, match="unknown time-stepping model"):
+        read_three_ball(LoopSpec(overrides=(("model", "magic"),)))
+
+
+def test_it_holds_at_the_goal_and_lets_go_when_stuck(loop):
+    """At a goal that is reached the balls stay; towards one that cannot be reached, high in the air, they let go and come back."""
+    start = loop.start
+    trial = loop.run(ThreeBallTask(start, start.pose_WO), 0, 4.0)
+    assert trial.position_error < 0.006 and trial.orientation_error < 0.1
+    high = start.pose_WO + np.array([0, 0, 10.0, 0, 0, 0, 0])
+    seen = set()
+    solve = loop.mpc.solve
+
+    def watched(*args):
+        result = solve(*args)
+        seen.add(loop.mpc.phase)
+        assert np.all(result.q_des >= loop.robot.lower - 1e-9)
+        return result
+
+    loop.mpc.solve = watched
+    try:
+        loop.run(ThreeBallTask(start, high), 0, 10.0)
+    finally:
+        loop.mpc.solve = solve
+    assert {Phase.PLAN, Phase.RETREAT, Phase.TRAVEL} <= seen
+
+
+def test_the_same_trial_twice_is_the_same(loop):
+    goal = next(targets(loop.obj, 0))[1]
+    first, second = (loop.run(ThreeBallTask(loop.start, goal), 5, 2.0) for _ in range(2))
+    np.testing.assert_array_equal(first.recording["pose_WO"], second.recording["pose_WO"])
+    assert loop.params[LoopParams].pose_period == 0.1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["cube"])
+def test_a_turn_reaches_its_goal(name):
+    loop = ThreeBallLoop(LoopSpec(name))
+    goal = np.concatenate([[0.05, 0.05], loop.start.pose_WO[2:3], [np.cos(np.pi / 8), 0.0, 0.0, np.sin(np.pi / 8)]])
+    trial = loop.run(ThreeBallTask(loop.start, goal), 0, 12.0)
+    assert trial.position_error < 0.01 and trial.orientation_error < 0.1
