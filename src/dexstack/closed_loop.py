@@ -59,6 +59,8 @@ class LoopSpec:
     """Parameter files after ``config/allegro.yaml``, the last wins."""
     overrides: tuple[tuple[str, Any], ...] = field(default=())
     """Single parameters that win over all files."""
+    plant_scale: tuple[float, float, float] = (1.0, 1.0, 1.0)
+    """What the plant's object has of the mass, sliding friction and size that the controller believes in."""
 
 
 class Parts(NamedTuple):
