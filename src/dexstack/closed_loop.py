@@ -22,7 +22,7 @@ from dexstack.hand.servo import ServoLaw, ServoParams
 from dexstack.model.balls import BallsModel
 from dexstack.model.gravity import GravityCompensation
 from dexstack.model.hand import HandModel, load_hand
-from dexstack.model.objects import ObjectModel, Start, load_object
+from dexstack.model.objects import ObjectModel, Start, load_object, scaled
 from dexstack.model.robot import Robot
 from dexstack.rollout import Servo, Task, Trial, run_trial
 from dexstack.sensing import PoseSensor
@@ -66,6 +66,8 @@ class LoopSpec:
     """Single parameters that win over all files."""
     plant: str = "mujoco"
     """See :data:`dexstack.engines.PLANTS`."""
+    plant_scale: tuple[float, float, float] = (1.0, 1.0, 1.0)
+    """What the plant's object has of the mass, sliding friction and size that the controller believes in."""
 
 
 class Parts(NamedTuple):
@@ -149,7 +151,10 @@ class ClosedLoop(Loop):
 
     def __init__(self, spec: LoopSpec) -> None:
         self.hand, obj, start, params = read_parts(spec)
-        plant = make_plant(spec.plant, self.hand, obj, params[plant_params(spec.plant)])
+        mass, friction, size = spec.plant_scale
+        actual = scaled(obj, mass=mass, friction=friction, size=size)
+        start = actual.start("allegro")
+        plant = make_plant(spec.plant, self.hand, actual, params[plant_params(spec.plant)])
         servo = ServoLaw(self.hand, params[ServoParams], GravityCompensation(self.hand))
         super().__init__(self.hand, obj, start, plant, servo, AllegroCost(), params[AllegroWeights].arrays(), params)
         self.remedy = StallRemedy(self.mpc, self.hand.pose(start.hand_pose), params[StallParams], without_reach)

@@ -185,7 +185,7 @@ def run_trial(
                 if following is not None:
                     task, inside_since, is_reached = following, np.nan, False
                     if remedy is not None:
-                        remedy.retreat(t)
+                        remedy.release(t)
             if task.dropped(actual) or (stop_when_reached and is_reached):
                 break
         while pending and t >= pending[0][0] - 1e-9:

@@ -1,9 +1,13 @@
 """Stalls: a rollout that gets no nearer to its goal is noticed, and the robot lets go and takes hold again.
 
 A planner that looks four steps ahead stops at fixed points: fingers in each other's way, or an object that springs back as far as it was
-turned. Letting go to the pose the rollout began with changes the grasp the next plan starts from; it frees most of them (``dexstack eval
-allegro`` counts stalls). Letting go is planned too: the same MPC keeps the object where it is while its commands are drawn to the rest
-pose and nothing draws the fingertips to the object. Fingers moved straight to their rest pose drag the object along.
+turned. There are two ways back to the pose the rollout began with:
+
+* RETREAT, after a stall: straight and for a short time. The fingers drag the object a little, and the next plan starts from another state
+  and another grasp; that frees most stalls (``dexstack eval allegro`` counts them). Letting go without moving the object frees fewer: the
+  next plan ends where the last one did.
+* RELEASE, between two goals: planned. The same MPC keeps the object where it is while its commands are drawn to the rest pose and nothing
+  draws the fingertips to the object.
 """
 
 from __future__ import annotations
@@ -23,14 +27,15 @@ from dexstack.control.problem import ModelParams
 
 @dataclass(frozen=True)
 class StallParams:
-    """When a rollout counts as stalled, and how the robot then lets go."""
+    """When a rollout counts as stalled, and how the robot lets go."""
 
     stall_window: float = param(1.5, "time without progress after which a rollout has stalled [s]; a huge value turns this off", 0.1, 1e9)
     stall_progress: float = param(0.05, "fall of the orientation error below its best that counts as progress [rad]", 0.001, 1.0)
     stall_tolerance: float = param(0.1, "a rollout nearer to its goal than this is not stalled [rad]", 0.0, 3.2)
-    retreat_time: float = param(2.5, "longest time for which the robot lets go; 0 turns this off [s]", 0.0, 10.0)
-    retreat_reached: float = param(0.1, "the robot has let go when every joint is this near to its rest pose [rad, m]", 0.001, 1.0)
-    retreat_weight: float = param(1.0, "weight that draws the joints to their rest pose while letting go [1/rad², 1/m²]", 1e-3, 1e6)
+    retreat_time: float = param(0.6, "time for which a stalled robot moves straight to its rest pose; 0 turns this off [s]", 0.0, 10.0)
+    release_time: float = param(2.5, "longest time for which the robot lets go between two goals [s]", 0.0, 10.0)
+    release_reached: float = param(0.1, "it has let go when every joint is this near to its rest pose [rad, m]", 0.001, 1.0)
+    release_weight: float = param(1.0, "weight that draws the joints to their rest pose while letting go [1/rad², 1/m²]", 1e-3, 1e6)
 
 
 class StallRemedy:
@@ -54,13 +59,13 @@ class StallRemedy:
         self._mpc.reset()
         self.stalls = 0
         """Stalls of this rollout."""
-        self._until = -math.inf
+        self._until = self._release_until = -math.inf
         self._held_WO: np.ndarray | None = None
         self._begin(math.inf, math.nan)
 
-    def retreat(self, t: float) -> None:
+    def release(self, t: float) -> None:
         """Let go from time ``t`` [s] on, as between two goals."""
-        self._until = t + self.params.retreat_time
+        self._release_until = t + self.params.release_time
 
     def solve(
         self,
@@ -75,32 +80,36 @@ class StallRemedy:
     ) -> MpcResult:
         """A command for the state at time ``t`` [s], whose orientation error is ``error`` [rad]; the rest as for :meth:`Mpc.solve`.
 
-        A command that lets go has the status RETREAT.
+        A command that retreats or lets go has the status RETREAT.
         """
         if math.isnan(self._since):
             self._since = t
         self._watch(t, error)
-        if t < self._until and np.max(np.abs(self._rest - q)) > self.params.retreat_reached:
+        if t < self._release_until and np.max(np.abs(self._rest - q)) > self.params.release_reached:
             return self._let_go(pose_WO, q, contacts, theta, weights)
-        if self._held_WO is not None:
+        if self._held_WO is not None or -math.inf < self._until <= t:
             self._mpc.reset()
-            self._held_WO, self._until = None, -math.inf
+            self._held_WO, self._until, self._release_until = None, -math.inf, -math.inf
             self._begin(error, t)
-        return self._mpc.solve(pose_WO, q, contacts, goal_WO, theta, weights)
+        result = self._mpc.solve(pose_WO, q, contacts, goal_WO, theta, weights)
+        if t < self._until:
+            reach = self._mpc.params.u_max
+            return _retreating(replace(result, q_des=q + np.clip(self._rest - q, -reach, reach)))
+        return result
 
     def _begin(self, error: float, t: float) -> None:
         self._best, self._since = error, t
 
     def _watch(self, t: float, error: float) -> None:
         p = self.params
-        if t < self._until or not math.isfinite(error):
+        if t < max(self._until, self._release_until) or not math.isfinite(error):
             return
         if error < p.stall_tolerance or error < self._best - p.stall_progress:
             self._begin(error, t)
         elif t - self._since >= p.stall_window and p.retreat_time > 0.0:
             self.stalls += 1
-            self._begin(error, t)
-            self.retreat(t)
+            self._until = t + p.retreat_time
+            self._begin(error, self._until)
 
     def _let_go(self, pose_WO: np.ndarray, q: np.ndarray, contacts: Contacts, theta: ModelParams, weights: Any) -> MpcResult:
         if self._held_WO is None:
@@ -109,7 +118,10 @@ class StallRemedy:
         if self._weights[0] is not weights:
             self._weights = weights, self._release(weights)
         reach = self._mpc.params.u_max
-        pull = Pull(np.clip(self._rest - q, -reach, reach), self.params.retreat_weight)
-        result = self._mpc.solve(pose_WO, q, contacts, self._held_WO, theta, self._weights[1], pull)
-        solved = result.status in (SolveStatus.OK, SolveStatus.NO_DESCENT)
-        return replace(result, status=SolveStatus.RETREAT) if solved else result
+        pull = Pull(np.clip(self._rest - q, -reach, reach), self.params.release_weight)
+        return _retreating(self._mpc.solve(pose_WO, q, contacts, self._held_WO, theta, self._weights[1], pull))
+
+
+def _retreating(result: MpcResult) -> MpcResult:
+    """The result with status RETREAT, unless the solve failed."""
+    return replace(result, status=SolveStatus.RETREAT) if result.status in (SolveStatus.OK, SolveStatus.NO_DESCENT) else result

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +60,28 @@ class ObjectModel:
             ConfigError: the object's YAML has no start for it.
         """
         return _start(self.name, self.starts, task)
+
+
+def scaled(obj: ObjectModel, *, mass: float = 1.0, friction: float = 1.0, size: float = 1.0) -> ObjectModel:
+    """The same object with mass, sliding friction and size multiplied; it stands as high above its support as before.
+
+    Raises:
+        ConfigError: a factor that is not positive.
+    """
+    if min(mass, friction, size) <= 0.0 or not np.isfinite([mass, friction, size]).all():
+        raise ConfigError(f"factors of an object's mass, friction and size must be positive, got {mass:g}, {friction:g}, {size:g}")
+    mesh = obj.mesh.copy()
+    mesh.apply_scale(size)
+    raised = np.array([0.0, 0.0, (size - 1.0) * -obj.mesh.bounds[0, 2], 0.0, 0.0, 0.0, 0.0])
+    return replace(
+        obj,
+        mesh=mesh,
+        mass=mass * obj.mass,
+        inertia=mass * size**2 * obj.inertia,
+        size=size * obj.size,
+        friction=obj.friction * [friction, 1.0, 1.0],
+        starts={task: replace(start, pose_WO=start.pose_WO + raised) for task, start in obj.starts.items()},
+    )
 
 
 def object_names() -> tuple[str, ...]:

@@ -80,6 +80,23 @@ def write_continuous_plot(
     return _save(figure, path)
 
 
+def write_heat_map(path: Path, share: np.ndarray, rows: Sequence[str], columns: Sequence[str], title: str) -> Path:
+    """Draw success rates (R, C) in [0, 1] as a PNG.
+
+    Raises:
+        ConfigError: the file cannot be written.
+    """
+    figure = Figure(figsize=(2.6 + 0.8 * len(columns), 1.2 + 0.36 * len(rows)), layout="constrained")
+    ax = figure.subplots()
+    ax.imshow(share, cmap="RdYlGn", vmin=0.0, vmax=1.0, aspect="auto")
+    for (i, j), value in np.ndenumerate(share):
+        ax.text(j, i, f"{100 * value:.0f}", ha="center", va="center", fontsize="small")
+    ax.set_xticks(range(len(columns)), columns)
+    ax.set_yticks(range(len(rows)), rows)
+    ax.set_title(f"{title} [%]", fontsize="medium", loc="left")
+    return _save(figure, path)
+
+
 def _save(figure: Figure, path: Path) -> Path:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

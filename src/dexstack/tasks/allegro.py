@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class AllegroWeights:
     """Weights of the Allegro task's cost; all may change between solves."""
 
-    position_weight: float = param(3e3, "ω_p, weight of the final position error [1/m²]", 0.0, 1e7)
+    position_weight: float = param(1e3, "ω_p, weight of the final position error [1/m²]", 0.0, 1e7)
     orientation_weight: float = param(100.0, "ω_q, weight of the final orientation error [-]", 0.0, 1e7)
     contact_weight: float = param(3.0, "ω_c, weight of fingertip–object distances [1/m²]", 0.0, 1e7)
     running_weight: float = param(0.05, "ω_r, share of the final cost charged at every predicted step [-]", 0.0, 10.0)

@@ -6,7 +6,7 @@ import argparse
 
 from dexstack.cli.subcommands import add_subcommands, run_subcommand
 
-TASKS = ("allegro", "continuous", "three-ball")
+TASKS = ("allegro", "three-ball", "continuous", "robustness")
 """Every task: a module of this package of that name (with ``_`` for ``-``) that imports nothing heavy before it runs."""
 
 
