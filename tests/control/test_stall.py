@@ -11,8 +11,8 @@ from dexstack.control.stall import StallParams, StallRemedy
 REST = np.array([0.0, 1.0])
 Q = np.array([0.5, 0.95])
 POSE = np.array([0.01, 0.02, 0.03, 1.0, 0.0, 0.0, 0.0])
-GOAL = np.array([0.0, 0.0, 0.03, 0.0, 0.0, 0.0, 1.0])
-P = StallParams(stall_window=1.0, stall_progress=0.05, stall_tolerance=0.1, retreat_time=0.5, retreat_weight=2.0)
+GOAL = np.array([0.01, 0.0, 0.03, 0.0, 0.0, 0.0, 1.0])
+P = StallParams(stall_window=1.0, stall_progress=0.05, stall_tolerance=0.1, retreat_time=0.5, release_time=0.8, release_weight=2.0)
 WEIGHTS = {"reach": 3.0}
 
 
@@ -50,24 +50,34 @@ def test_a_rollout_that_gets_nearer_is_left_to_the_planner(remedy, planner):
     assert all(a.goal is GOAL and a.weights is WEIGHTS and a.pull is None for a in planner.asked)
 
 
-def test_one_that_stands_still_lets_go_for_the_retreat_time_and_starts_afresh(remedy, planner):
+def test_one_that_stands_still_goes_straight_to_rest_for_the_retreat_time_and_starts_afresh(remedy, planner):
     statuses = run(remedy, [0.8] * 25)
     assert [k for k, s in enumerate(statuses) if s == SolveStatus.RETREAT] == list(range(10, 15))
-    assert remedy.stalls == 1 and planner.resets == 3  # at the start, before letting go and after
+    assert remedy.stalls == 1 and planner.resets == 2  # at the start and after the retreat
     assert run(remedy, [0.8], t=2.51)[0] == SolveStatus.RETREAT and remedy.stalls == 2  # a whole window after the retreat ended
 
 
-def test_letting_go_keeps_the_object_where_it_is_and_draws_the_joints_to_rest(remedy, planner):
-    run(remedy, [0.8] * 11)
+def test_a_retreat_goes_no_faster_than_the_planner_may(remedy):
+    run(remedy, [0.8] * 10)
+    result = remedy.solve(1.0, 0.8, POSE, Q, None, GOAL, None, WEIGHTS)
+    np.testing.assert_allclose(result.q_des, [0.3, 1.0])
+
+
+def test_a_release_keeps_the_object_where_it_is_and_draws_the_joints_to_rest(remedy, planner):
+    run(remedy, [0.8])
+    remedy.release(0.1)
+    assert set(run(remedy, [0.8] * 8, t=0.1)) == {SolveStatus.RETREAT} and remedy.stalls == 0
     asked = planner.asked[-1]
     np.testing.assert_array_equal(asked.goal, POSE)
-    assert asked.weights == {"reach": 0.0} and asked.pull.weight == P.retreat_weight
+    assert asked.weights == {"reach": 0.0} and asked.pull.weight == P.release_weight
     np.testing.assert_allclose(asked.pull.reference, [-0.2, 0.05])  # no farther than one step may reach
+    assert run(remedy, [0.8], t=0.91)[0] == SolveStatus.OK and planner.asked[-1].goal is GOAL
 
 
-def test_it_ends_when_the_robot_is_at_rest(remedy):
-    run(remedy, [0.8] * 12)
-    assert run(remedy, [0.8], t=1.2, q=REST + 0.05)[0] == SolveStatus.OK
+def test_a_release_ends_when_the_robot_is_at_rest(remedy):
+    remedy.release(0.0)
+    assert run(remedy, [0.8] * 2) == [SolveStatus.RETREAT] * 2
+    assert run(remedy, [0.8], t=0.2, q=REST + 0.05)[0] == SolveStatus.OK
 
 
 def test_progress_counts_against_the_best_error_so_that_swinging_is_a_stall(remedy):
@@ -76,12 +86,6 @@ def test_progress_counts_against_the_best_error_so_that_swinging_is_a_stall(reme
 
 def test_an_object_at_its_goal_is_not_stalled(remedy):
     assert set(run(remedy, [0.05] * 100)) == {SolveStatus.OK}
-
-
-def test_a_retreat_can_be_asked_for_and_is_no_stall(remedy):
-    run(remedy, [0.8])
-    remedy.retreat(0.1)
-    assert run(remedy, [0.8], t=0.1)[0] == SolveStatus.RETREAT and remedy.stalls == 0
 
 
 def test_a_new_rollout_forgets_the_old_one(remedy):
@@ -103,3 +107,11 @@ def test_it_can_be_turned_off(planner):
 def test_a_lost_pose_changes_nothing(remedy):
     assert set(run(remedy, [np.nan] * 30)) == {SolveStatus.OK}
     assert remedy.stalls == 0
+
+
+def test_an_object_that_has_gone_far_is_released_instead_of_dragged(remedy, planner):
+    far = POSE + np.eye(7)[0] * 0.09
+    for k in range(12):
+        remedy.solve(0.1 * k, 0.8, far, Q, None, GOAL, None, WEIGHTS)
+    assert remedy.stalls == 1 and planner.asked[-1].pull is not None
+    np.testing.assert_array_equal(planner.asked[-1].goal, far)

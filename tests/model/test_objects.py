@@ -7,7 +7,7 @@ import pytest
 import trimesh
 
 from dexstack.errors import ConfigError
-from dexstack.model.objects import load_object, object_names
+from dexstack.model.objects import load_object, object_names, scaled
 
 FACTS = {"cube": ((0.056, 0.056, 0.056), 0.2), "foambrick": ((0.052, 0.075, 0.047), 0.05), "stick": ((0.130, 0.035, 0.030), 0.1)}
 
@@ -108,3 +108,15 @@ def test_unknown_objects_and_tasks_are_named():
         load_object("/nowhere/teapot.yaml")
     with pytest.raises(ConfigError, match="'cube' has no start pose for the task 'juggling'; it has allegro"):
         load_object("cube").start("juggling")
+
+
+def test_a_scaled_object_has_the_inertia_of_its_size_and_stands_on_the_same_support():
+    cube = load_object("cube")
+    heavy = scaled(cube, mass=2.0, friction=0.5, size=1.05)
+    assert heavy.mass == pytest.approx(2 * cube.mass) and heavy.friction[0] == pytest.approx(cube.friction[0] / 2)
+    np.testing.assert_allclose(heavy.inertia, 2 * 1.05**2 * cube.inertia)
+    np.testing.assert_allclose(heavy.mesh.extents, 1.05 * cube.mesh.extents)
+    bottom = [o.start("allegro").pose_WO[2] + o.mesh.bounds[0, 2] for o in (cube, heavy)]
+    assert bottom[0] == pytest.approx(bottom[1])
+    with pytest.raises(ConfigError, match="must be positive"):
+        scaled(cube, size=0.0)

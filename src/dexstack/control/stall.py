@@ -6,8 +6,8 @@ turned. There are two ways back to the pose the rollout began with:
 * RETREAT, after a stall: straight and for a short time. The fingers drag the object a little, and the next plan starts from another state
   and another grasp; that frees most stalls (``dexstack eval allegro`` counts them). Letting go without moving the object frees fewer: the
   next plan ends where the last one did.
-* RELEASE, between two goals: planned. The same MPC keeps the object where it is while its commands are drawn to the rest pose and nothing
-  draws the fingertips to the object.
+* RELEASE, between two goals, and after a stall where the object may not be dragged any farther (on and on, drags add up): planned. The
+  same MPC keeps the object where it is while its commands are drawn to the rest pose and nothing draws the fingertips to the object.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ class StallParams:
     stall_progress: float = param(0.05, "fall of the orientation error below its best that counts as progress [rad]", 0.001, 1.0)
     stall_tolerance: float = param(0.1, "a rollout nearer to its goal than this is not stalled [rad]", 0.0, 3.2)
     retreat_time: float = param(0.6, "time for which a stalled robot moves straight to its rest pose; 0 turns this off [s]", 0.0, 10.0)
+    stall_distance: float = param(0.08, "a stalled object farther than this from its goal is let go by plan, not dragged [m]", 0.0, 10.0)
     release_time: float = param(2.5, "longest time for which the robot lets go between two goals [s]", 0.0, 10.0)
     release_reached: float = param(0.1, "it has let go when every joint is this near to its rest pose [rad, m]", 0.001, 1.0)
     release_weight: float = param(1.0, "weight that draws the joints to their rest pose while letting go [1/rad², 1/m²]", 1e-3, 1e6)
@@ -84,7 +85,7 @@ class StallRemedy:
         """
         if math.isnan(self._since):
             self._since = t
-        self._watch(t, error)
+        self._watch(t, error, float(np.linalg.norm(pose_WO[:3] - goal_WO[:3])))
         if t < self._release_until and np.max(np.abs(self._rest - q)) > self.params.release_reached:
             return self._let_go(pose_WO, q, contacts, theta, weights)
         if self._held_WO is not None or -math.inf < self._until <= t:
@@ -100,7 +101,7 @@ class StallRemedy:
     def _begin(self, error: float, t: float) -> None:
         self._best, self._since = error, t
 
-    def _watch(self, t: float, error: float) -> None:
+    def _watch(self, t: float, error: float, distance: float) -> None:
         p = self.params
         if t < max(self._until, self._release_until) or not math.isfinite(error):
             return
@@ -108,8 +109,11 @@ class StallRemedy:
             self._begin(error, t)
         elif t - self._since >= p.stall_window and p.retreat_time > 0.0:
             self.stalls += 1
-            self._until = t + p.retreat_time
-            self._begin(error, self._until)
+            if distance > p.stall_distance:
+                self.release(t)
+            else:
+                self._until = t + p.retreat_time
+            self._begin(error, max(self._until, self._release_until))
 
     def _let_go(self, pose_WO: np.ndarray, q: np.ndarray, contacts: Contacts, theta: ModelParams, weights: Any) -> MpcResult:
         if self._held_WO is None:

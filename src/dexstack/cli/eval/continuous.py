@@ -12,6 +12,7 @@ from typing import Any
 
 from dexstack.cli import arguments
 from dexstack.cli.output import add_json_argument, errors, note, publish, table, times
+from dexstack.config import share_dir
 from dexstack.graph import XLA_ONE_THREAD
 
 FIRST = 3
@@ -33,7 +34,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     p.add_argument("--turn", type=arguments.angle, default=90.0, metavar="DEG", help="from one sub-goal to the next")
     p.add_argument("--seconds", type=arguments.positive, default=60.0, metavar="S", help="simulated time")
     p.add_argument("--seed", type=arguments.natural, default=0, metavar="S", help="draws the start pose")
-    p.add_argument("--params", action="append", default=[], metavar="FILE", help="ROS 2 parameter file that wins over config/allegro.yaml")
+    p.add_argument(
+        "--params", action="append", default=[], metavar="FILE", help="ROS 2 parameter file that wins over config/continuous.yaml"
+    )
     p.add_argument("--results", type=Path, help="folder for the picture (default: a new one in results/)")
     add_json_argument(p)
 
@@ -53,7 +56,8 @@ def run(args: argparse.Namespace) -> int:
 
     use_compilation_cache()
     note("compiling the controller")
-    loop = ClosedLoop(LoopSpec(args.object, args.hand, tuple(str(Path(f).absolute()) for f in args.params)))
+    files = (str(share_dir() / "config" / "continuous.yaml"), *(str(Path(f).absolute()) for f in args.params))
+    loop = ClosedLoop(LoopSpec(args.object, args.hand, files))
     note(f"{args.seconds:g} s of sub-goals {args.turn:+g}° apart")
     wall = time.perf_counter()
     trial = loop.turn_on(math.radians(args.turn), args.seed, args.seconds)

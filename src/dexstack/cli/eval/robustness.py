@@ -158,7 +158,8 @@ def run(args: argparse.Namespace) -> int:
             ("world", "n", "success", "dropped", "stalls", "mean [rad]", "median"),
             rows,
         ),
-        f"worst cell {100 * worst:.0f} %, {'at least' if passed else 'less than'} the {100 * args.require:g} % asked for; picture in {plot}",
+        f"worst cell {100 * worst:.0f} %, {'at least' if passed else 'less than'} the {100 * args.require:g} % asked for; "
+        f"picture in {plot}",
         seed=args.seed,
     )
     return 0 if passed else 1
