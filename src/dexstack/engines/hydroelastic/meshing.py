@@ -7,6 +7,9 @@ The core is what lies deepest: all interior vertices at ``CORE`` of the greatest
 
 from __future__ import annotations
 
+import contextlib
+import tempfile
+
 import numpy as np
 import trimesh
 
@@ -36,9 +39,10 @@ def compliant_mesh(surface: trimesh.Trimesh, modulus: float, *, size: float, nam
 
     ratio = float(np.clip(size / np.linalg.norm(surface.extents), 1e-3, 0.5))
     try:
-        vertices, tets = pytetwild.tetrahedralize(
-            np.asarray(surface.vertices, float), np.asarray(surface.faces, np.int32), edge_length_fac=ratio, num_threads=1, quiet=True
-        )
+        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):  # it leaves a file where it runs
+            vertices, tets = pytetwild.tetrahedralize(
+                np.asarray(surface.vertices, float), np.asarray(surface.faces, np.int32), edge_length_fac=ratio, num_threads=1, quiet=True
+            )
     except RuntimeError as error:
         raise ConfigError(f"the mesh {name} cannot be filled with tets: {error}") from None
     vertices, tets = np.asarray(vertices, float)[:, :3], np.asarray(tets)[:, :4]
