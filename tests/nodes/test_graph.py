@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from dexstack.closed_loop import BLOCKS, THREE_BALL_BLOCKS
 from dexstack.config import read_parameter_file, share_dir
 from dexstack.errors import ConfigError
 from dexstack.graph import MODES, Argument
@@ -71,8 +72,10 @@ def test_nodes_exist_and_declare_what_the_graph_sets(mode):
         assert set(node.parameters) <= declared(node.module), f"{node.name} does not declare all its parameters"
 
 
-def test_parameter_files_name_only_parameters_some_node_declares():
-    everything = set().union(*(declared(n.module) for n in SIM.describe({})))
+def test_parameter_files_name_only_parameters_that_a_node_or_a_loop_has():
+    """The three-ball task has no nodes: its file is the loop's."""
+    loops = {f.name for block in (*BLOCKS, *THREE_BALL_BLOCKS) for f in dataclasses.fields(block)}
+    everything = loops.union(*(declared(n.module) for n in SIM.describe({})))
     for path in (share_dir() / "config").glob("*.yaml"):
         for key in ["", *(n.name for n in SIM.describe({}))]:
             assert set(read_parameter_file(path, key)) <= everything, path
