@@ -1,0 +1,29 @@
+"""``dexstack eval robustness``: other worlds reach the plant and not the controller; table, heat map and exit code."""
+
+import json
+
+import pytest
+
+from dexstack.cli.eval import robustness
+from dexstack.cli.main import main
+from dexstack.closed_loop import ClosedLoop, LoopSpec
+
+
+@pytest.mark.slow
+def test_cells_are_counted_and_drawn(tmp_path, monkeypatch):
+    monkeypatch.setattr(robustness, "CELLS", robustness.CELLS[:2])
+    argv = ["eval", "robustness", "--trials", "1", "--require", "0", "--results", str(tmp_path), "--json", str(tmp_path / "out.json")]
+    assert main(argv) == 0
+    r = json.loads((tmp_path / "out.json").read_text())["results"]
+    assert [c["cell"] for c in r["cells"]] == ["as believed", "mass × 0.5"]
+    assert r["success_rate"] == min(c["success_rate"] for c in r["cells"])
+    assert (tmp_path / "robustness.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.slow
+def test_the_plant_is_scaled_and_the_controller_is_not_told():
+    loop = ClosedLoop(LoopSpec(plant_scale=(2.0, 1.0, 1.05)))
+    told, actual = loop.obj, loop.plant.model.body("object")
+    assert actual.mass[0] == pytest.approx(2 * told.mass)
+    assert float(loop.theta.mass) == pytest.approx(told.mass)
+    assert loop.plant.pose_WO[2] > told.start("allegro").pose_WO[2]
