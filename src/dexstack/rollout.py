@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -124,7 +123,6 @@ def run_trial(
     period: float,
     latency: float | None,
     stop_when_reached: bool = True,
-    command: Callable[[Any, np.ndarray, np.ndarray], np.ndarray] | None = None,
     remedy: StallRemedy | None = None,
     sensor: PoseSensor = PERFECT,
 ) -> Trial:
@@ -149,7 +147,6 @@ def run_trial(
     inside_since, is_reached = np.nan, False
     reached_at: list[float] = []
     truth: collections.deque[np.ndarray] = collections.deque(maxlen=1 + round(sensor.pose_delay / plant.dt))
-    q_command = q0
     steps = round(seconds / plant.dt)
     for k in range(steps):
         t = k * plant.dt
@@ -164,11 +161,10 @@ def run_trial(
                 result = mpc.solve(pose, q, contacts, task.goal_WO, theta, weights)
             else:
                 result = remedy.solve(t, task.orientation_error(pose), pose, q, contacts, task.goal_WO, theta, weights)
-            target = result.q_des if command is None else command(result, q, q_command)
+            target = result.q_des
             late = time.perf_counter() - wall if latency is None else latency
             if result.status not in (SolveStatus.BAD_INPUT, SolveStatus.DIVERGED):
                 pending.append((t + late, target))
-            q_command = target
             for name, value in (
                 ("t", t), ("pose_WO", actual), ("q", q), ("q_des", target), ("status", int(result.status)),
                 ("contacts", int(contacts.active.sum())), ("detect_s", detected), ("solve_s", detected + result.cpu_s), ("latency", late),

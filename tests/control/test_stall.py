@@ -115,3 +115,9 @@ def test_an_object_that_has_gone_far_is_released_instead_of_dragged(remedy, plan
         remedy.solve(0.1 * k, 0.8, far, Q, None, GOAL, None, WEIGHTS)
     assert remedy.stalls == 1 and planner.asked[-1].pull is not None
     np.testing.assert_array_equal(planner.asked[-1].goal, far)
+
+
+def test_a_release_of_a_robot_at_rest_does_not_wait_for_it_to_leave_rest(remedy):
+    remedy.release(0.0)
+    assert run(remedy, [0.8], q=REST) == [SolveStatus.OK]
+    assert run(remedy, [0.8], t=0.1) == [SolveStatus.OK]

@@ -86,8 +86,10 @@ class StallRemedy:
         if math.isnan(self._since):
             self._since = t
         self._watch(t, error, float(np.linalg.norm(pose_WO[:3] - goal_WO[:3])))
-        if t < self._release_until and np.max(np.abs(self._rest - q)) > self.params.release_reached:
-            return self._let_go(pose_WO, q, contacts, theta, weights)
+        if t < self._release_until:
+            if np.max(np.abs(self._rest - q)) > self.params.release_reached:
+                return self._let_go(pose_WO, q, contacts, theta, weights)
+            self._release_until = -math.inf  # it has let go, and may take hold again at once
         if self._held_WO is not None or -math.inf < self._until <= t:
             self._mpc.reset()
             self._held_WO, self._until, self._release_until = None, -math.inf, -math.inf
