@@ -13,6 +13,7 @@ from dexstack.closed_loop import ClosedLoop
 from dexstack.contact.pairs import PairContacts, PairDetector, object_pairs
 from dexstack.control.factory import PlannerParams, make_model
 from dexstack.control.learner import LearnerParams, Predict, Update, planner_learner
+from dexstack.control.mpc import MpcResult
 from dexstack.control.predictor import Predictor, PredictorTheta
 from dexstack.control.problem import ModelParams
 from dexstack.control.transitions import RingBuffer, Transitions, concatenate, cut, rotation_between, take
@@ -42,9 +43,9 @@ def roll_out(
     rng = np.random.default_rng(seed)
     lower, upper = loop.hand.lower, loop.hand.upper
 
-    def command(result, q: np.ndarray, before: np.ndarray) -> np.ndarray:
+    def command(result: MpcResult) -> np.ndarray:
         velocities.append((loop.plant.joint_velocity, loop.plant.twist_WO))
-        return np.clip(result.q_des + dither * rng.normal(size=len(q)), lower, upper) if dither else result.q_des
+        return np.clip(result.q_des + dither * rng.normal(size=len(lower)), lower, upper) if dither else result.q_des
 
     trial = run_trial(
         loop.plant,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import collections
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 
 from dexstack.contact.detector import ContactDetector
-from dexstack.control.mpc import Mpc, SolveStatus
+from dexstack.control.mpc import Mpc, MpcResult, SolveStatus
 from dexstack.control.problem import ModelParams
 from dexstack.control.stall import StallRemedy
 from dexstack.engines.base import Plant
@@ -123,6 +124,7 @@ def run_trial(
     period: float,
     latency: float | None,
     stop_when_reached: bool = True,
+    command: Callable[[MpcResult], np.ndarray] | None = None,
     remedy: StallRemedy | None = None,
     sensor: PoseSensor = PERFECT,
 ) -> Trial:
@@ -130,6 +132,7 @@ def run_trial(
 
     Every ``period`` [s] the controller sees the state; its command reaches the servo ``latency`` [s] later, while the plant goes on;
     without ``latency`` it is as late as its own computation was on the wall clock, and the trial is not repeatable.
+    ``command`` makes the servo's target (N,) [rad] from a plan, for exploration; without it the plan's own target is sent.
     The servo runs at its own period on the plant's joint angles. ``rng`` draws the start pose and the sensor's noise: the trial is
     repeatable. Where a task follows the one reached, the robot goes back to its start pose first, if there is a remedy that knows it.
     """
@@ -161,7 +164,7 @@ def run_trial(
                 result = mpc.solve(pose, q, contacts, task.goal_WO, theta, weights)
             else:
                 result = remedy.solve(t, task.orientation_error(pose), pose, q, contacts, task.goal_WO, theta, weights)
-            target = result.q_des
+            target = result.q_des if command is None else command(result)
             late = time.perf_counter() - wall if latency is None else latency
             if result.status not in (SolveStatus.BAD_INPUT, SolveStatus.DIVERGED):
                 pending.append((t + late, target))
