@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dexstack.bench.nlp import NlpBaseline, Planning
 from dexstack.closed_loop import ClosedLoop, LoopSpec
 from dexstack.contact.contact import Contacts
 from dexstack.control.mpc import SolveStatus
@@ -34,13 +36,27 @@ class MpcTiming:
     horizon: int
     variables: int
     rows: int
+    baseline: tuple[Baseline, ...] = ()
 
 
-def time_mpc(spec: LoopSpec, *, solves: int, min_contacts: int, seed: int) -> MpcTiming:
+@dataclass(frozen=True)
+class Baseline:
+    """Solves of the same problems by one solver, seconds of processor time; every solve starts from the solver's own last plan."""
+
+    name: str
+    cpu: np.ndarray
+    cost: np.ndarray
+    """Of the solver's plan under the solver's own model."""
+    solved: int
+    """Solves that ended where the solver wanted."""
+
+
+def time_mpc(spec: LoopSpec, *, solves: int, min_contacts: int, seed: int, baseline: int = 0) -> MpcTiming:
     """Time ``solves`` solves on states with at least ``min_contacts`` active contacts.
 
     The states are those at which the controller planned, in their order, so that every solve starts from the plan of the one before as
     it does in the loop; states with fewer contacts are solved too but not counted. Trials are added until there are enough.
+    The first ``baseline`` problems that count are solved by IPOPT too, see :mod:`dexstack.bench.nlp`.
 
     Raises:
         ConfigError: see :class:`~dexstack.closed_loop.ClosedLoop`.
@@ -50,6 +66,7 @@ def time_mpc(spec: LoopSpec, *, solves: int, min_contacts: int, seed: int) -> Mp
     samples: list[tuple[float, float, float, float]] = []
     contacts: list[int] = []
     statuses: dict[str, int] = {}
+    problems: list[Planning] = []
     trial = 0
     while len(samples) < solves:
         if trial >= 3 and not samples:
@@ -72,6 +89,8 @@ def time_mpc(spec: LoopSpec, *, solves: int, min_contacts: int, seed: int) -> Mp
                 samples.append((c1 - c0, c2 - c1, w1 - w0, w2 - w1))
                 name = SolveStatus(result.status).name
                 statuses[name] = statuses.get(name, 0) + 1
+                if len(problems) < baseline:
+                    problems.append(Planning(pose, q, found, goal_WO))
     columns = np.array(samples).T
     return MpcTiming(
         *columns,
@@ -81,7 +100,23 @@ def time_mpc(spec: LoopSpec, *, solves: int, min_contacts: int, seed: int) -> Mp
         horizon=loop.mpc.params.horizon,
         variables=loop.mpc.params.horizon * len(loop.hand.joint_names),
         rows=loop.detector.params.capacity * FRICTION_DIRECTIONS,
+        baseline=tuple(_baselines(loop, spec, problems)) if problems else (),
     )
+
+
+def _baselines(loop: ClosedLoop, spec: LoopSpec, problems: list[Planning]) -> Iterator[Baseline]:
+    """The MPC with the loop's model and with D-SDF, then IPOPT with D-SDF and with the step problem's conditions."""
+    paper = ClosedLoop(replace(spec, overrides=(*(o for o in spec.overrides if o[0] != "model"), ("model", "dsdf"))))
+    for name, of in (("ours", loop), ("ours, D-SDF", paper)):
+        of.mpc.reset()
+        results = [of.mpc.solve(p.pose_WO, p.q, p.contacts, p.goal_WO, of.theta, of.weights) for p in problems]
+        solved = sum(r.status in (SolveStatus.OK, SolveStatus.NO_DESCENT) for r in results)
+        yield Baseline(name, np.array([r.cpu_s for r in results]), np.array([r.cost for r in results]), solved)
+    for name, kkt in (("IPOPT, D-SDF", False), ("IPOPT, QP by its relaxed KKT conditions", True)):
+        solver = NlpBaseline(paper.mpc, paper.theta, paper.weights, paper.detector.params.capacity, kkt=kkt)
+        solutions = [solver.solve(p) for p in problems]
+        cpu, cost = (np.array([getattr(s, key) for s in solutions]) for key in ("cpu_s", "cost"))
+        yield Baseline(name, cpu, cost, sum(s.solved for s in solutions))
 
 
 def _clocks() -> tuple[float, float]:
