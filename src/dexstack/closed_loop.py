@@ -24,6 +24,7 @@ from dexstack.model.gravity import GravityCompensation
 from dexstack.model.hand import HandModel, load_hand
 from dexstack.model.objects import ObjectModel, Start, load_object, scaled
 from dexstack.model.robot import Robot
+from dexstack.pushes import Pushes
 from dexstack.rollout import Servo, Task, Trial, run_trial
 from dexstack.sensing import PoseSensor
 from dexstack.tasks.allegro import AllegroCost, AllegroTask, AllegroWeights, without_reach
@@ -44,6 +45,7 @@ class LoopParams:
 _LOOP: dict[type, str] = {
     LoopParams: "simulator",
     PoseSensor: "simulator",
+    Pushes: "simulator",
     DetectorParams: "contact_detector",
     MpcParams: "mpc",
     PlannerParams: "mpc",
@@ -139,6 +141,7 @@ class Loop:
             stop_when_reached=False,
             remedy=self.remedy,
             sensor=self.params[PoseSensor],
+            pushes=self.params[Pushes],
         )
 
 

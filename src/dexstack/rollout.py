@@ -16,6 +16,8 @@ from dexstack.control.problem import ModelParams
 from dexstack.control.stall import StallRemedy
 from dexstack.engines.base import Plant
 from dexstack.model.objects import Start
+from dexstack.pushes import NONE as NO_PUSHES
+from dexstack.pushes import Pushes
 from dexstack.sensing import PoseSensor
 
 PERFECT = PoseSensor()
@@ -127,14 +129,15 @@ def run_trial(
     command: Callable[[MpcResult], np.ndarray] | None = None,
     remedy: StallRemedy | None = None,
     sensor: PoseSensor = PERFECT,
+    pushes: Pushes = NO_PUSHES,
 ) -> Trial:
     """Run the task once.
 
     Every ``period`` [s] the controller sees the state; its command reaches the servo ``latency`` [s] later, while the plant goes on;
     without ``latency`` it is as late as its own computation was on the wall clock, and the trial is not repeatable.
     ``command`` makes the servo's target (N,) [rad] from a plan, for exploration; without it the plan's own target is sent.
-    The servo runs at its own period on the plant's joint angles. ``rng`` draws the start pose and the sensor's noise: the trial is
-    repeatable. Where a task follows the one reached, the robot goes back to its start pose first, if there is a remedy that knows it.
+    The servo runs at its own period on the plant's joint angles. ``rng`` draws the start pose, the sensor's noise and the pushes: the
+    trial is repeatable. Where a task follows the one reached, the robot goes back to its start pose first, if a remedy knows it.
     """
     q0 = np.array(mpc.robot.pose(task.start.hand_pose), float)
     plant.reset(q0, task.start_pose(rng))
@@ -153,6 +156,8 @@ def run_trial(
     steps = round(seconds / plant.dt)
     for k in range(steps):
         t = k * plant.dt
+        if pushes.due(t - plant.dt, t):
+            pushes.push(plant, rng)
         truth.append(plant.pose_WO)
         if t >= replans * period - 1e-9:
             replans += 1

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from dexstack.cli.eval import robustness
+from dexstack.cli.eval.pool import in_processes, on_ray
 from dexstack.cli.main import main
 from dexstack.closed_loop import ClosedLoop, LoopSpec
 
@@ -27,3 +28,10 @@ def test_the_plant_is_scaled_and_the_controller_is_not_told():
     assert actual.mass[0] == pytest.approx(2 * told.mass)
     assert float(loop.theta.mass) == pytest.approx(told.mass)
     assert loop.plant.pose_WO[2] > told.start("allegro").pose_WO[2]
+
+
+@pytest.mark.parametrize("spread", [in_processes, on_ray])
+def test_trials_come_back_in_order(spread):
+    if spread is on_ray:
+        pytest.importorskip("ray", reason="comes with the extra [ray] only")
+    assert list(spread(divmod, 2, [7, 8, 9], [2, 3, 4])) == [(3, 1), (2, 2), (2, 1)]

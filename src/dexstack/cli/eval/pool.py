@@ -1,4 +1,4 @@
-"""Trials in processes of their own, side by side if asked to."""
+"""Trials in processes of their own, side by side if asked to, on this machine or on the machines of a Ray cluster."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any, TypeVar
 
+from dexstack.errors import ConfigError
 from dexstack.graph import XLA_ONE_THREAD
 
 T = TypeVar("T")
@@ -28,3 +29,40 @@ def in_processes(function: Callable[..., T], jobs: int, *columns: Sequence[Any])
         yield from pool.map(function, *columns)
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
+
+
+def on_ray(function: Callable[..., T], jobs: int, *columns: Sequence[Any]) -> Iterator[T]:
+    """The same on Ray: on the cluster that ``RAY_ADDRESS`` names, with one process per core there, otherwise in ``jobs`` processes here.
+
+    The machines of a cluster need this version of dexstack.
+
+    Raises:
+        ConfigError: Ray is not installed, or the cluster cannot be reached.
+    """
+    try:
+        import ray
+        from ray.util import ActorPool
+    except ModuleNotFoundError:
+        raise ConfigError("--ray needs ray: pip install 'dexstack[ray]'") from None
+    here = {} if os.environ.get("RAY_ADDRESS") else {"num_cpus": jobs, "include_dashboard": False}
+    try:
+        ray.init(runtime_env={"env_vars": dict(XLA_ONE_THREAD)}, log_to_driver=False, logging_level="error", **here)
+    except ConnectionError as error:
+        raise ConfigError(f"no Ray cluster at RAY_ADDRESS={os.environ['RAY_ADDRESS']}: {error}") from None
+    try:
+        worker = ray.remote(num_cpus=1)(_Worker)
+        processes = min(int(ray.cluster_resources()["CPU"]), len(columns[0]))
+        pool = ActorPool([worker.remote(function) for _ in range(processes)])
+        yield from pool.map(lambda actor, row: actor.run.remote(row), list(zip(*columns, strict=True)))
+    finally:
+        ray.shutdown()
+
+
+class _Worker:
+    """One process: what a function keeps between two calls, as a compiled planner, stays in it."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    def run(self, row: tuple[Any, ...]) -> Any:
+        return self._function(*row)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dexstack.cli import arguments
-from dexstack.cli.eval.pool import in_processes
+from dexstack.cli.eval.pool import in_processes, on_ray
 from dexstack.cli.output import add_json_argument, errors, note, publish, table
 from dexstack.tasks.allegro import PUBLISHED, AllegroTask
 
@@ -46,6 +46,8 @@ CELLS = (
     Cell("camera and noise", CAMERA + NOISE),
     Cell("command 25 ms late", (("latency", 0.025),)),
     Cell("command 50 ms late", (("latency", 0.05),)),
+    Cell("pushes of 0.1 m/s", (("push_speed", 0.1),)),
+    Cell("pushes of 0.2 m/s", (("push_speed", 0.2),)),
 )
 
 
@@ -54,8 +56,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     p = subparsers.add_parser(
         "robustness",
         help="the Allegro task in a world that is not as the controller believes",
-        description="Trials of turning an object on the palm with other mass, friction and size, a noisy and late pose and late commands, "
-        "none of which the controller knows. Exit code 0 only if every cell reached the success rate of --require.",
+        description="Trials of turning an object on the palm with other mass, friction and size, a noisy and late pose, late commands and "
+        "pushes, none of which the controller knows. Exit code 0 only if every cell reached the success rate of --require.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     p.add_argument("--object", default="cube", help="name of an object, or the path of an object's YAML")
@@ -65,6 +67,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     p.add_argument("--require", type=arguments.rate, default=0.9, metavar="RATE", help="smallest success rate of any cell for exit code 0")
     p.add_argument("--params", action="append", default=[], metavar="FILE", help="ROS 2 parameter file that wins over config/allegro.yaml")
     p.add_argument("--jobs", type=arguments.positive_int, default=1, metavar="N", help="processes that run trials side by side")
+    p.add_argument("--ray", action="store_true", help="spread the trials over the machines of a Ray cluster, or this one (extra [ray])")
     p.add_argument("--results", type=Path, help="folder for the picture (default: a new one in results/)")
     add_json_argument(p)
 
@@ -101,9 +104,10 @@ def run(args: argparse.Namespace) -> int:
     published = PUBLISHED.get(args.object, PUBLISHED["cube"])
     seconds = published.steps * 0.1
     goals = [published.goals_deg[k % len(published.goals_deg)] for k in range(args.trials)]
-    note(f"{len(CELLS)} cells of {args.trials} trials of {seconds:g} s in {args.jobs} process(es)")
+    note(f"{len(CELLS)} cells of {args.trials} trials of {seconds:g} s {'on Ray' if args.ray else f'in {args.jobs} process(es)'}")
     n = args.trials
-    outcomes = in_processes(
+    spread = on_ray if args.ray else in_processes
+    outcomes = spread(
         _trial,
         args.jobs,
         [spec for spec in specs for _ in range(n)],
