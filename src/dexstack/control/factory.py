@@ -14,6 +14,7 @@ from dexstack.control.models.cf import ComplementarityFreeModel
 from dexstack.control.models.dsdf import DsdfModel
 from dexstack.control.models.dual import DualModel
 from dexstack.control.models.implicit import ImplicitModel
+from dexstack.control.models.qp import QpModel
 from dexstack.control.mpc import Cost, Mpc, MpcParams
 from dexstack.control.problem import ModelParams, physical_params
 from dexstack.control.theta_file import theta_for
@@ -31,7 +32,7 @@ class PlannerParams:
 
     model: str = param(
         "implicit",
-        "time-stepping model: implicit (compliant contact), dual (accelerated), dsdf (the paper), dsdf-k or cf",
+        "time-stepping model: implicit (compliant contact), dual (accelerated), dsdf (the paper), dsdf-k, cf or qp (exact)",
     )
     implicit_steps: int = param(1, "model implicit: Newton steps", 1, 100)
     implicit_stiffness: float = param(1000.0, "model implicit: stiffness of a contact row [N/m]", 1.0, 1e6)
@@ -42,6 +43,8 @@ class PlannerParams:
     dsdf_steps: int = param(4, "model dsdf-k: gradient steps", 1, 100)
     cf_gain: float = param(0.25, "model cf: gain of a contact row relative to the row's own stiffness [-]", 0.01, 1.0)
     cf_smoothing: float = param(0.0005, "model cf: distance over which a contact's force sets in [m]", 1e-7, 0.1)
+    qp_steps: int = param(16, "model qp: Newton steps", 1, 200)
+    qp_barrier: float = param(1e-6, "model qp: complementarity of a row at the end [J]", 1e-14, 1e-2)
     inertia_scale: float = param(
         20.0, "the object's mass and inertia times this resist its motion: damps the quasi-dynamic fall [-]", 0.1, 1e4
     )
@@ -56,6 +59,7 @@ MODELS: dict[str, Callable[[PlannerParams, int], StepModel]] = {
     "dsdf": lambda p, chains: DsdfModel(),
     "dsdf-k": lambda p, chains: DsdfModel(p.dsdf_steps),
     "dual": lambda p, chains: DualModel(p.dual_steps, p.dual_compliance),
+    "qp": lambda p, chains: QpModel(p.qp_steps, p.qp_barrier),
     "cf": lambda p, chains: ComplementarityFreeModel(p.cf_gain, p.cf_smoothing),
 }
 """Every time-stepping model by the name a parameter calls it, made for a robot of so many chains."""
