@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -69,7 +69,7 @@ class LoopSpec:
     plant: str = "mujoco"
     """See :data:`dexstack.engines.PLANTS`."""
     plant_scale: tuple[float, float, float] = (1.0, 1.0, 1.0)
-    """What the plant's object has of the mass, sliding friction and size that the controller believes in."""
+    """What the plant's object has of the mass, sliding friction (the hand too) and size that the controller believes in."""
 
 
 class Parts(NamedTuple):
@@ -157,7 +157,11 @@ class ClosedLoop(Loop):
         mass, friction, size = spec.plant_scale
         actual = scaled(obj, mass=mass, friction=friction, size=size)
         start = actual.start("allegro")
-        plant = make_plant(spec.plant, self.hand, actual, params[plant_params(spec.plant)])
+        # a contact takes the rougher of its two surfaces, so that the object's alone would change nothing
+        surface = replace(
+            self.hand, friction_palm=friction * self.hand.friction_palm, friction_fingers=friction * self.hand.friction_fingers
+        )
+        plant = make_plant(spec.plant, surface, actual, params[plant_params(spec.plant)])
         servo = ServoLaw(self.hand, params[ServoParams], GravityCompensation(self.hand))
         super().__init__(self.hand, obj, start, plant, servo, AllegroCost(), params[AllegroWeights].arrays(), params)
         self.remedy = StallRemedy(self.mpc, self.hand.pose(start.hand_pose), params[StallParams], without_reach)

@@ -80,7 +80,7 @@ def make_params(cls: type[P], values: Mapping[str, Any], *, ignore_unknown: bool
 
 
 def read_parameter_file(path: str | Path, node: str) -> dict[str, Any]:
-    """The parameters a ROS 2 YAML file gives to ``node`` (wildcard first, then the node's own section).
+    """The parameters a ROS 2 YAML file gives to ``node``: those of all nodes, then of the node in any namespace, then its own.
 
     Raises:
         ConfigError: the file is missing or is not a ROS 2 parameter file.
@@ -95,7 +95,7 @@ def read_parameter_file(path: str | Path, node: str) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise ConfigError(f"{path} holds no parameters (expected '/**:' or node names at the top)")
     values: dict[str, Any] = {}
-    for key in ("/**", node):
+    for key in ("/**", f"/**/{node}", f"/{node}", node):
         section = document.get(key) or {}
         if not isinstance(section, dict) or (section and "ros__parameters" not in section):
             raise ConfigError(f"section '{key}' of {path} has no 'ros__parameters'")

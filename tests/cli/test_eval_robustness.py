@@ -8,6 +8,7 @@ from dexstack.cli.eval import robustness
 from dexstack.cli.eval.pool import in_processes, on_ray
 from dexstack.cli.main import main
 from dexstack.closed_loop import ClosedLoop, LoopSpec
+from dexstack.engines import make_plant
 
 
 @pytest.mark.slow
@@ -23,9 +24,12 @@ def test_cells_are_counted_and_drawn(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_the_plant_is_scaled_and_the_controller_is_not_told():
-    loop = ClosedLoop(LoopSpec(plant_scale=(2.0, 1.0, 1.05)))
+    loop = ClosedLoop(LoopSpec(plant_scale=(2.0, 0.5, 1.05)))
     told, actual = loop.obj, loop.plant.model.body("object")
     assert actual.mass[0] == pytest.approx(2 * told.mass)
+    believed = make_plant("mujoco", loop.hand, told).model
+    rough = [m.geom_friction[m.geom_contype > 0, 0] for m in (loop.plant.model, believed)]
+    assert rough[0] == pytest.approx(0.5 * rough[1])  # of hand and object: a contact takes the larger of two
     assert float(loop.theta.mass) == pytest.approx(told.mass)
     assert loop.plant.pose_WO[2] > told.start("allegro").pose_WO[2]
 
