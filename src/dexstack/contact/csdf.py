@@ -36,3 +36,16 @@ def distance_and_normal(
     gradient = (w @ nhat_B) / total
     length = jnp.linalg.norm(gradient, axis=-1, keepdims=True)
     return (peak[..., 0] + jnp.log(total[..., 0])) / sigma, gradient / jnp.maximum(length, 1e-6)
+
+
+def union_distance_and_normal(
+    x_B: Float[Array, "Q 3"], nhat_B: Float[Array, "P K 3"], offset: Float[Array, "P K"], sigma: float
+) -> tuple[Float[Array, " Q"], Float[Array, "Q 3"]]:
+    """The same to a union of convex parts: of each point's nearest part.
+
+    Outside it is the distance to the union; inside, where parts meet, it is no deeper than each part alone.
+    """
+    distance, nhat = jax.vmap(distance_and_normal, in_axes=(None, 0, 0, None))(x_B, nhat_B, offset, sigma)
+    nearest = jnp.argmin(distance, axis=0)
+    pick = lambda a: jnp.take_along_axis(a, nearest.reshape((1, -1) + (1,) * (a.ndim - 2)), axis=0)[0]  # noqa: E731
+    return pick(distance), pick(nhat)

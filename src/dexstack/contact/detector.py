@@ -11,10 +11,10 @@ import numpy as np
 
 from dexstack.config import param
 from dexstack.contact.contact import Contacts
-from dexstack.contact.csdf import distance_and_normal
+from dexstack.contact.csdf import union_distance_and_normal
 from dexstack.contact.query_points import robot_query_points
 from dexstack.contact.support import SUPPORT_SLOTS, make_support
-from dexstack.geometry.support_planes import support_planes
+from dexstack.geometry.decomposition import plane_sets
 from dexstack.model.kinematics import quaternion_matrix
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class DetectorParams:
     capacity: int = param(12, "number of contact slots, 4 of them reserved for the palm or floor", 6, 36)
     margin: float = param(0.02, "bodies farther apart than this are not in contact [m]", 0.0, 0.1)
     spacing: float = param(0.008, "distance between query points on flat links [m]", 0.001, 0.05)
-    num_planes: int = param(96, "support planes of the object", 16, 1024)
+    num_planes: int = param(96, "support planes of a convex object; each part of another has at most 32", 16, 1024)
     sigma: float = param(20000.0, "sharpness of the C-SDF's smooth maximum [1/m]", 100.0, 1e7)
     footprint_tilt: float = param(0.05, "metres of distance traded for a metre of spread between palm or floor contacts", 0.0, 1.0)
 
@@ -47,7 +47,7 @@ class ContactDetector:
 
     def __init__(self, robot: Robot, obj: ObjectModel, params: DetectorParams = DetectorParams(), dtype: type = np.float32) -> None:
         self.params = params
-        self.planes = support_planes(obj.mesh, params.num_planes)
+        self.planes = plane_sets(obj.mesh, obj.parts, params.num_planes)
         self._tree = robot.kinematics()
         self._dtype = dtype
         query = robot_query_points(robot, params.spacing)
@@ -74,13 +74,14 @@ class ContactDetector:
         planes = (const(self.planes.nhat_B), const(self.planes.offset), self.params.sigma)
 
         def query(p_WQ: jax.Array) -> tuple[jax.Array, jax.Array]:
-            distance, nhat_O = distance_and_normal((p_WQ - p_WO) @ R_WO, *planes)
+            distance, nhat_O = union_distance_and_normal((p_WQ - p_WO) @ R_WO, *planes)
             return distance, nhat_O @ R_WO.T
 
         # Fingers: the nearest queries of every link, ranked by their largest plane distance; the smooth distance only of those.
         p_BQ, radius = const(self._finger[0]), const(self._finger[1])
         p_WQ = poses.p_WB[1:, None, :] + jnp.einsum("bij,bqj->bqi", poses.R_WB[1:], p_BQ)
-        rank = jnp.max(((p_WQ - p_WO) @ R_WO) @ planes[0].T + planes[1], axis=-1) - radius
+        p_OQ = (p_WQ - p_WO) @ R_WO
+        rank = jnp.min(jax.vmap(lambda n, b: jnp.max(p_OQ @ n.T + b, axis=-1))(*planes[:2]), axis=0) - radius
         rank = jnp.where(radius < 0, 1.0, rank)
         rows, picks = jnp.arange(rank.shape[0]), []
         for _ in range(self._per_link):

@@ -53,7 +53,7 @@ def object_pairs(contacts: Contacts, pairs: PairContacts) -> PairContacts:
 
 
 class PairDetector:
-    """Finds the nearest pairs of one hand and one object that are closer than ``margin`` [m]; the object counts as its convex hull."""
+    """Finds the nearest pairs of one hand and one object that are closer than ``margin`` [m]; the object counts as its convex parts."""
 
     def __init__(self, hand: HandModel, obj: ObjectModel, capacity: int = 40, margin: float = 0.005) -> None:
         self.capacity = capacity

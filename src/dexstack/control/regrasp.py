@@ -206,8 +206,7 @@ class RegraspingMpc:
     def _is_free(self, p_WO: np.ndarray, R_WO: np.ndarray, start: np.ndarray, end: np.ndarray) -> bool:
         """Whether a ball keeps clear of the object on a straight way."""
         way = start + np.linspace(0.1, 1.0, 10)[:, None] * (end - start)
-        planes = self._detector.planes
-        distance = np.max((way - p_WO) @ R_WO @ planes.nhat_B.T + planes.offset, axis=1)
+        distance = self._detector.planes.distance((way - p_WO) @ R_WO)
         return bool(np.min(distance) > self._radius + 0.5 * CLEARANCE)
 
 

@@ -91,8 +91,8 @@ def normal_cones(hull: trimesh.Trimesh) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate(points), n / np.linalg.norm(n, axis=1, keepdims=True)
 
 
-def support_planes(mesh: trimesh.Trimesh, num_planes: int = 128) -> SupportPlanes:
-    """Support planes of ``mesh``: its hull's faces, largest first, and the directions that best mend the distance outside.
+def choose_planes(mesh: trimesh.Trimesh, num_planes: int) -> tuple[np.ndarray, np.ndarray]:
+    """n_i (K, 3) and b_i (K,) [m]: the faces of the hull, largest first, and the directions that best mend the distance outside.
 
     At most half of the planes go to faces, so that edges and corners keep planes of their own.
     """
@@ -119,7 +119,15 @@ def support_planes(mesh: trimesh.Trimesh, num_planes: int = 128) -> SupportPlane
         chosen = np.vstack([chosen, candidates[k]])
         best = np.maximum(best, offered[k])
 
-    offset = -np.max(chosen @ vertices.T, axis=1)
+    return chosen, -np.max(chosen @ vertices.T, axis=1)
+
+
+def support_planes(mesh: trimesh.Trimesh, num_planes: int = 128) -> SupportPlanes:
+    """The planes of :func:`choose_planes` and how well they represent ``mesh``."""
+    chosen, offset = choose_planes(mesh, num_planes)
+    hull = mesh.convex_hull
+    vertices = np.asarray(hull.vertices, float)
+    surface, outward = normal_cones(hull)
 
     def shortfall(reach: float) -> float:  # it grows along every normal, so it is largest at the end
         return float(reach - np.min(np.max((surface + reach * outward) @ chosen.T + offset, axis=1)))

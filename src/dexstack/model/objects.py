@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,6 +53,17 @@ class ObjectModel:
     """3: sliding friction only; 4: and torsional; 6: and rolling."""
     starts: dict[str, Start]
     """Per task."""
+
+    @functools.cached_property
+    def parts(self) -> tuple[trimesh.Trimesh, ...]:
+        """Convex parts whose union the object is, in frame O: the mesh alone if it is convex; see :mod:`dexstack.geometry.decomposition`.
+
+        Raises:
+            ConfigError: the mesh is not convex, and what takes it apart is not installed.
+        """
+        from dexstack.geometry.decomposition import convex_parts
+
+        return convex_parts(self.mesh)
 
     def start(self, task: str) -> Start:
         """Where ``task`` puts this object.

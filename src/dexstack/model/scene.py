@@ -146,25 +146,27 @@ def _add_shape(frame: mujoco.MjsBody, name: str, shape: Shape, rgba: tuple[float
 
 
 def add_object(spec: mujoco.MjSpec, obj: ObjectModel) -> None:
-    """Add a free ``obj`` as body ``"object"``; its mesh collides as its convex hull, coloured faces are drawn on it."""
-    spec.add_mesh(
-        name=OBJECT_BODY,
-        uservert=np.asarray(obj.mesh.vertices, dtype=np.float32).ravel(),
-        userface=np.asarray(obj.mesh.faces, dtype=np.int32).ravel(),
-        inertia=mujoco.mjtMeshInertia.mjMESH_INERTIA_EXACT,
-    )
+    """Add a free ``obj`` as body ``"object"``, one geom for each of its convex parts; coloured faces are drawn on it."""
     body = spec.worldbody.add_body(name=OBJECT_BODY)
     body.add_freejoint(name=OBJECT_BODY)
     _set_inertia(body, obj.mass, np.zeros(3), obj.inertia)
-    body.add_geom(
-        name=OBJECT_BODY,
-        type=mujoco.mjtGeom.mjGEOM_MESH,
-        meshname=OBJECT_BODY,
-        friction=obj.friction,
-        condim=obj.contact_dimension,
-        rgba=(0.93, 0.80, 0.35, 1.0),
-        group=GROUP_SOLID,
-    )
+    for k, part in enumerate(obj.parts):
+        name = OBJECT_BODY if k == 0 else f"{OBJECT_BODY}/part{k}"
+        spec.add_mesh(
+            name=name,
+            uservert=np.asarray(part.vertices, dtype=np.float32).ravel(),
+            userface=np.asarray(part.faces, dtype=np.int32).ravel(),
+            inertia=mujoco.mjtMeshInertia.mjMESH_INERTIA_EXACT,
+        )
+        body.add_geom(
+            name=name,
+            type=mujoco.mjtGeom.mjGEOM_MESH,
+            meshname=name,
+            friction=obj.friction,
+            condim=obj.contact_dimension,
+            rgba=(0.93, 0.80, 0.35, 1.0),
+            group=GROUP_SOLID,
+        )
     _add_face_markers(body, obj)
 
 
