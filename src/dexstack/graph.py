@@ -122,18 +122,21 @@ THETA = Argument("theta", "", "learned θ of the planner: a name or a file; empt
 LEARN = Argument("learn", "no", "learn θ while it runs, and let the planner use it at once", ("yes", "no"))
 PARAMS = Argument("params", "", "ROS 2 parameter file that wins over config/<task>.yaml")
 RESULTS = Argument("results", "", "folder that receives the recording")
+RECORD = Argument("record", "", "bag (MCAP) that receives every message; empty: none")
 HARDWARE = Argument("hardware", "V4", "generation of the hand", ("V3", "V4", "V5"))
 INTERFACE = Argument("interface", "socketcan", "CAN interface", ("socketcan", "pcan", "udp_multicast"))
 CHANNEL = Argument("channel", "", "channel of the CAN interface; empty: can0, PCAN_USBBUS1, or the loopback bus of the ROS domain")
 
-SIM_ARGUMENTS = (TASK, OBJECT, HAND, PLANT, PERCEPTION, GOAL_YAW, SECONDS, SEED, REAL_TIME_FACTOR, NAMESPACE, THETA, LEARN, PARAMS, RESULTS)
+SIM_ARGUMENTS = (
+    *(TASK, OBJECT, HAND, PLANT, PERCEPTION, GOAL_YAW, SECONDS, SEED, REAL_TIME_FACTOR, NAMESPACE, THETA, LEARN, PARAMS, RESULTS, RECORD),
+)
 MOCK_ARGUMENTS = (
-    *(TASK, OBJECT, HAND, PLANT, PERCEPTION, GOAL_YAW, SECONDS, SEED, HARDWARE, CHANNEL, NAMESPACE, THETA, LEARN, PARAMS, RESULTS),
+    *(TASK, OBJECT, HAND, PLANT, PERCEPTION, GOAL_YAW, SECONDS, SEED, HARDWARE, CHANNEL, NAMESPACE, THETA, LEARN, PARAMS, RESULTS, RECORD),
 )
 HARDWARE_ARGUMENTS = (
     *(TASK, OBJECT, HAND),
     Argument("perception", "topic", "where the object pose comes from: another node publishes object_pose", ("topic",)),
-    *(GOAL_YAW, SECONDS, HARDWARE, INTERFACE, CHANNEL, NAMESPACE, THETA, LEARN, PARAMS, RESULTS),
+    *(GOAL_YAW, SECONDS, HARDWARE, INTERFACE, CHANNEL, NAMESPACE, THETA, LEARN, PARAMS, RESULTS, RECORD),
 )
 
 
@@ -177,6 +180,9 @@ class _Builder:
             sections = [read_parameter_file(path, section) for path in self._files for section in ("contact_detector", "mpc")]
             theirs = {name: value for section in sections for name, value in section.items()}
             nodes.insert(2, self.node("learner", XLA_ONE_THREAD, **{**theirs, **both}, theta=a["theta"], results=a["results"]))
+        if a["record"]:
+            # First, so that it misses little; its own respawn is harmless, since it never writes over a bag.
+            nodes.insert(0, self.node("recorder", file=str(Path(a["record"]).absolute())))
         return nodes
 
 

@@ -20,6 +20,8 @@ COMMANDS = {
     "eval": "closed-loop trials in one process, without ROS",
     "bench": "measure the parts against their peers",
     "learn": "learn the planner's model from rollouts or recordings",
+    "record": "record a running graph into a bag",
+    "replay": "publish a bag again",
     "diagnose": "walk through the layers under a device and stop at the first broken one",
     "calibrate": "measure what differs from device to device",
     "demo": "what the engines must show: simulated, judged and drawn",
