@@ -20,6 +20,7 @@ COMMANDS = {
     "eval": "closed-loop trials in one process, without ROS",
     "bench": "measure the parts against their peers",
     "learn": "learn the planner's model from rollouts or recordings",
+    "monitor": "show a running graph in a browser",
     "record": "record a running graph into a bag",
     "replay": "publish a bag again",
     "diagnose": "walk through the layers under a device and stop at the first broken one",
