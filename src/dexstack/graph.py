@@ -122,18 +122,19 @@ THETA = Argument("theta", "", "learned θ of the planner: a name or a file; empt
 LEARN = Argument("learn", "no", "learn θ while it runs, and let the planner use it at once", ("yes", "no"))
 PARAMS = Argument("params", "", "ROS 2 parameter file that wins over config/<task>.yaml")
 RESULTS = Argument("results", "", "folder that receives the recording")
+RECORD = Argument("record", "", "bag (MCAP) that receives every message; empty: none")
+MONITOR = Argument("monitor", "no", "serve a page that shows the run in a browser, and go on when the goal is reached", ("yes", "no"))
 HARDWARE = Argument("hardware", "V4", "generation of the hand", ("V3", "V4", "V5"))
 INTERFACE = Argument("interface", "socketcan", "CAN interface", ("socketcan", "pcan", "udp_multicast"))
 CHANNEL = Argument("channel", "", "channel of the CAN interface; empty: can0, PCAN_USBBUS1, or the loopback bus of the ROS domain")
 
-SIM_ARGUMENTS = (TASK, OBJECT, HAND, PLANT, PERCEPTION, GOAL_YAW, SECONDS, SEED, REAL_TIME_FACTOR, NAMESPACE, THETA, LEARN, PARAMS, RESULTS)
-MOCK_ARGUMENTS = (
-    *(TASK, OBJECT, HAND, PLANT, PERCEPTION, GOAL_YAW, SECONDS, SEED, HARDWARE, CHANNEL, NAMESPACE, THETA, LEARN, PARAMS, RESULTS),
-)
+COMMON = (NAMESPACE, THETA, LEARN, PARAMS, RESULTS, RECORD, MONITOR)
+SIM_ARGUMENTS = (TASK, OBJECT, HAND, PLANT, PERCEPTION, GOAL_YAW, SECONDS, SEED, REAL_TIME_FACTOR, *COMMON)
+MOCK_ARGUMENTS = (TASK, OBJECT, HAND, PLANT, PERCEPTION, GOAL_YAW, SECONDS, SEED, HARDWARE, CHANNEL, *COMMON)
 HARDWARE_ARGUMENTS = (
     *(TASK, OBJECT, HAND),
     Argument("perception", "topic", "where the object pose comes from: another node publishes object_pose", ("topic",)),
-    *(GOAL_YAW, SECONDS, HARDWARE, INTERFACE, CHANNEL, NAMESPACE, THETA, LEARN, PARAMS, RESULTS),
+    *(GOAL_YAW, SECONDS, HARDWARE, INTERFACE, CHANNEL, *COMMON),
 )
 
 
@@ -170,13 +171,18 @@ class _Builder:
             self.node("contact_detector", XLA_ONE_THREAD, **both),
             *hand_side,
             self.node("task", **both, goal_yaw=math.radians(a["goal_yaw"]), seconds=a["seconds"], **task),
-            self.node("console", **self.hand, results=a["results"], ends_run=True),
+            self.node("console", **self.hand, results=a["results"], stay=a["monitor"] == "yes", ends_run=True),
         ]
         if a["learn"] == "yes":
             # It predicts as the planner and its detector do, so it gets their sections of the files; what it does not know it ignores.
             sections = [read_parameter_file(path, section) for path in self._files for section in ("contact_detector", "mpc")]
             theirs = {name: value for section in sections for name, value in section.items()}
             nodes.insert(2, self.node("learner", XLA_ONE_THREAD, **{**theirs, **both}, theta=a["theta"], results=a["results"]))
+        if a["monitor"] == "yes":
+            nodes.append(self.node("monitor", **both))
+        if a["record"]:
+            # First, so that it misses little; its own respawn is harmless, since it never writes over a bag.
+            nodes.insert(0, self.node("recorder", file=str(Path(a["record"]).absolute())))
         return nodes
 
 

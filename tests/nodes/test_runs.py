@@ -12,6 +12,11 @@ import subprocess
 import numpy as np
 import pytest
 from harness import NODES, Probe, Run, alive, wait_until
+from rosbags.highlevel import AnyReader
+
+from dexstack.bags.file import BagReader
+from dexstack.bags.samples import read_samples
+from dexstack.model.hand import load_hand
 
 pytestmark = pytest.mark.slow
 
@@ -21,8 +26,8 @@ def children(pid: int) -> list[int]:
     return [int(line) for line in done.stdout.split()]
 
 
-def test_a_small_turn_is_reached_and_recorded(start):
-    run = start("--goal-yaw", "20", "--json", "-")
+def test_a_small_turn_is_reached_and_recorded(start, tmp_path):
+    run = start("--goal-yaw", "20", "--json", "-", "--record", str(tmp_path / "run.mcap"))
     assert run.process.wait(90) == 0, run.err
     results = json.loads(run.out)["results"]
     assert results["reached"] and not results["stopped"] and results["restarts"] == {}
@@ -35,6 +40,19 @@ def test_a_small_turn_is_reached_and_recorded(start):
         assert np.isfinite(data["q"][5:]).all() and np.isfinite(data["goal_WO"]).all()
         moved = np.linalg.norm(data["q"][-1] - data["q"][0])
         assert moved > 0.05, "the hand never moved"
+    bag = BagReader(tmp_path / "run.mcap")
+    times = [entry.t for entry in bag]
+    assert times == sorted(times) and not bag.cut
+    topics = bag.topics()
+    assert {"/object_pose", "/joint_states", "/joint_command", "/contacts", "/goal_pose", "/rollout/state", "/diagnostics"} <= set(topics)
+    assert "transient_local" in topics["/goal_pose"].qos and "best_effort" in topics["/joint_states"].qos
+    with AnyReader([tmp_path / "run.mcap"]) as reader:  # somebody else's reader of the format of `ros2 bag`
+        read = [(c.topic, t, raw) for c, t, raw in reader.messages()]
+        poses = [reader.deserialize(raw, c.msgtype) for c, _, raw in reader.messages() if c.topic == "/object_pose"]
+    assert sorted(read) == sorted((e.topic.name, e.t, e.data) for e in bag)
+    assert all(p.header.frame_id == "world" and 0.0 < p.pose.pose.position.z < 0.3 for p in poses)
+    samples = read_samples(tmp_path / "run.mcap", load_hand("right").joint_names)
+    assert abs(len(samples["t"]) - n) <= 5 and samples["q_command"].shape == (len(samples["t"]), 16)
 
 
 def test_two_graphs_do_not_disturb_each_other(tmp_path, domain):

@@ -44,7 +44,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     p.add_argument("--steps", type=arguments.positive_int, default=2000, metavar="N", help="environment steps of 0.1 s")
     p.add_argument("--every", type=arguments.positive_int, default=400, metavar="N", help="steps per update: 4 rollouts")
     p.add_argument(
-        "--from", dest="recordings", type=Path, nargs="+", metavar="FILE", help="learn from these instead: recording.npz, --record"
+        "--from", dest="recordings", type=Path, nargs="+", metavar="FILE", help="learn from these instead: recording.npz, --record, bags"
     )
     p.add_argument("--epochs", type=arguments.positive_int, metavar="N", help="passes over the buffer per update")
     p.add_argument("--learning-rate", type=arguments.positive, metavar="R", help="step of Adam")
@@ -147,11 +147,7 @@ def _from_recordings(
 
     h, parts = loop.mpc.params.step, []
     for path in args.recordings:
-        try:
-            with np.load(path) as archive:
-                recording = {name: archive[name] for name in archive.files if name != "summary"}
-        except (OSError, ValueError) as error:
-            raise ConfigError(f"cannot read the recording {path}: {error}") from None
+        recording = _read(path, loop)
         check_recording(recording, len(loop.hand.joint_names), str(path))
         part = cut(recording, h, np.asarray(loop.theta.cover), loop.detector.detect)
         if part is not None:
@@ -169,6 +165,21 @@ def _from_recordings(
     for point in points:
         _say(args, seed, point)
     return points, data, []
+
+
+def _read(path: Path, loop: ClosedLoop) -> Mapping[str, np.ndarray]:
+    """One recording: a bag, or the arrays that `dexstack up` and --record write."""
+    import numpy as np
+
+    if path.suffix == ".mcap":
+        from dexstack.bags.samples import read_samples
+
+        return read_samples(path, loop.hand.joint_names)
+    try:
+        with np.load(path) as archive:
+            return {name: archive[name] for name in archive.files if name != "summary"}
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"cannot read the recording {path}: {error}") from None
 
 
 def _say(args: argparse.Namespace, seed: int, point: Point) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -36,6 +37,8 @@ LONGEST_DELAY = 5.0
 EXIT_CONFIG = 2
 DOMAINS = range(1, 102)
 """Domains whose ports lie below Linux' ephemeral range."""
+CLAIM = "dexstack-ros-domain-"
+"""Name in the kernel under which a graph holds its domain."""
 PR_SET_PDEATHSIG = 1
 
 
@@ -59,11 +62,37 @@ def graph_environment() -> Iterator[dict[str, str]]:
         yield environment
 
 
+def attached_environment() -> dict[str, str]:
+    """The environment of a command that joins a graph: the domain that the user has set, else that of the graph which `dexstack up` started
+    on this machine, else ROS 2's own choice.
+
+    Raises:
+        ConfigError: several such graphs are running.
+    """
+    environment = dict(os.environ)
+    environment.setdefault("FASTDDS_BUILTIN_TRANSPORTS", "UDPv4")
+    environment["PYTHONUNBUFFERED"] = "1"
+    if "ROS_DOMAIN_ID" not in environment and (running := _running_domains()):
+        if len(running) > 1:
+            raise ConfigError(f"graphs are running in the ROS domains {', '.join(running)}; say which one with ROS_DOMAIN_ID=…")
+        environment["ROS_DOMAIN_ID"] = running[0]
+        environment.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+    return environment
+
+
+def _running_domains() -> list[str]:
+    try:
+        names = Path("/proc/net/unix").read_text()
+    except OSError:
+        return []
+    return sorted(set(re.findall(rf"@{CLAIM}(\d+)$", names, re.MULTILINE)), key=int)
+
+
 def _claim_domain(stack: contextlib.ExitStack) -> int:
     for domain in DOMAINS:
         claim = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
         with contextlib.suppress(OSError):
-            claim.bind(f"\0dexstack-ros-domain-{domain}")
+            claim.bind(f"\0{CLAIM}{domain}")
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as port:
                 port.bind(("", 7410 + 250 * domain))  # taken: some other ROS graph runs in this domain
             return domain
@@ -78,6 +107,8 @@ class End:
     """By the user."""
     failure: str = ""
     """Why the supervisor gave up; empty when it did not."""
+    exit_code: int = 0
+    """Of the node that ended the run."""
     unusable: bool = False
     """It gave up because a node refused its parameters."""
     restarts: dict[str, int] = field(default_factory=dict)
@@ -145,6 +176,7 @@ class Supervisor:
                 continue
             child.process = None
             if child.node.ends_run and code in (0, 1):
+                self._end.exit_code = code
                 return True
             if not self._may_restart(child, code, now):
                 self._end.failure, self._end.unusable = _explain(child, code), code == EXIT_CONFIG

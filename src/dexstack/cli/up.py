@@ -13,6 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from dexstack.cli.monitor import HOST, PORT, page_parameters
 from dexstack.cli.output import add_json_argument, note, publish, times
 from dexstack.cli.supervisor import Supervisor, graph_environment
 from dexstack.errors import ConfigError
@@ -32,7 +33,10 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         for a in mode.arguments:
             if a.name not in NOT_ARGUMENTS:
                 flag, metavar = "--" + a.name.replace("_", "-"), a.name.rpartition("_")[2].upper()
-                p.add_argument(flag, default=a.default, help=a.doc, choices=a.choices or None, metavar=None if a.choices else metavar)
+                kind = {"choices": a.choices} if a.choices else {"metavar": metavar}
+                if set(a.choices) == {"yes", "no"}:
+                    kind |= {"nargs": "?", "const": "yes"}
+                p.add_argument(flag, default=a.default, help=a.doc, **kind)
         p.add_argument("--results", type=Path, help="folder for recording, plot, film and logs (default: a new one in results/)")
         p.add_argument("--no-report", action="store_true", help="leave the plot and the film out")
         add_json_argument(p)
@@ -58,6 +62,10 @@ def run(args: argparse.Namespace) -> int:
     live = sys.stdout.isatty() and not args.json
     own = {"live": live, "launched": _start_of_process()}
     nodes = [replace(n, parameters={**n.parameters, **own}) if n.ends_run else n for n in nodes]
+    if values.get("monitor") == "yes":
+        page = page_parameters(HOST, PORT)
+        nodes = [replace(n, parameters={**n.parameters, **page}) if n.name == "monitor" else n for n in nodes]
+        note(f"the monitor will be at http://{page['host']}:{page['port']}; the run goes on until Ctrl-C")
     with graph_environment() as environment:
         note(f"starting {len(nodes)} nodes in ROS domain {environment['ROS_DOMAIN_ID']}; results in {results}")
         supervisor = Supervisor(nodes, environment, results / "log", view=sys.stdout if live else sys.stderr)

@@ -1,4 +1,4 @@
-"""The console node: shows a run on the terminal and records it; ends itself when the run has ended.
+"""The console node: shows a run on the terminal and records it; ends itself when the run has ended, unless told to stay.
 
 Exit code 0: the goal was reached. 1: it was not, or nothing ever moved. The recording (``recording.npz`` in the results folder) is
 written when the node ends, whatever ends it; see :class:`Recorder`.
@@ -23,6 +23,7 @@ from std_msgs.msg import Float64MultiArray, String
 from dexstack.config import param
 from dexstack.model.hand import load_hand
 from dexstack.nodes.common import OK, PATIENCE, StackNode, run_node
+from dexstack.nodes.health import Health
 from dexstack.nodes.task import ENDED
 from dexstack.nodes.wire import (
     COMMAND,
@@ -41,8 +42,6 @@ VIEW_PERIOD = 0.25
 """Wall time between two refreshes of the live view [s]."""
 LINE_PERIOD = 2.0
 """Wall time between two lines of the plain view [s]."""
-SILENCE = 3.5
-"""A node whose diagnostics are older than this is shown as silent [s]."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +52,7 @@ class ConsoleParams:
     results: str = param("", "folder that receives recording.npz; empty records nothing")
     live: bool = param(False, "redraw a view in place instead of printing lines")
     launched: float = param(0.0, "time.monotonic() at which the graph was started [s]; 0 counts from this node's start", 0.0, None)
+    stay: bool = param(False, "go on when the rollout has ended: somebody may set another goal")
     start_timeout: float = param(120.0, "give up when no joint command has come after this wall time [s]", 1.0, 1e5)
 
 
@@ -103,13 +103,13 @@ class ConsoleNode(StackNode):
         self._goals = self.newest(PoseStamped, "goal_pose", LATCHED, read_pose)
         self._contacts = self.newest(PointCloud2, "contacts", SENSOR, read_contacts)
         self._states = self.newest(String, "rollout/state", LATCHED, read_state)
-        self._reports = self.newest(DiagnosticArray, "/diagnostics", REPORTS, self._note_report)
+        self._health = Health(self)
+        self._reports = self.newest(DiagnosticArray, "/diagnostics", REPORTS, self._health.note)
         self._times = self.newest(Float64MultiArray, "mpc/solve_times", REPORTS, self._note_solves)
         self._wait = WaitSet(self, self._poses, self._states)
         self._view: Any = None
 
     def begin(self) -> None:
-        self._health: dict[str, tuple[float, Any]] = {}
         self._state: dict[str, Any] = {"phase": "waiting", "attempt": 1}
         self._goal = self._q = self._command = None
         self._contact_count = 0
@@ -149,7 +149,7 @@ class ConsoleNode(StackNode):
         if now - self._shown > (VIEW_PERIOD if self._view else LINE_PERIOD):
             self._shown = now
             self._show()
-        if self._state["phase"] in ENDED:
+        if self._state["phase"] in ENDED and not self.params(ConsoleParams).stay:
             self.end(0 if self._state["phase"] == "reached" else 1)
         elif self._first_command is None and now - self._launched > self.params(ConsoleParams).start_timeout:
             print(f"no joint command after {now - self._launched:.0f} s; the nodes' logs say why", flush=True)
@@ -193,13 +193,6 @@ class ConsoleNode(StackNode):
             contacts=self._contact_count,
         )
 
-    def _note_report(self, message: DiagnosticArray) -> None:
-        now = time.monotonic()
-        mine = self.get_namespace().rstrip("/") + "/"
-        for status in message.status:
-            if status.name.startswith(mine):  # /diagnostics is everybody's
-                self._health[status.name.removeprefix(mine)] = (now, status)
-
     def _note_solves(self, message: Float64MultiArray) -> None:
         if len(message.data) % 3:
             raise BadMessage(f"{len(message.data)} numbers, three per solve expected")
@@ -207,10 +200,6 @@ class ConsoleNode(StackNode):
             rows = np.array(message.data).reshape(-1, 3)
             rows[:, 0] -= self._rollout[0]
             self._recorder.solves.append(rows[rows[:, 0] >= 0.0])
-
-    def _values(self, node: str) -> dict[str, str]:
-        """Newest diagnostics values of a node."""
-        return {kv.key: kv.value for kv in self._health[node][1].values} if node in self._health else {}
 
     def _summary(self) -> dict[str, Any]:
         state = self._state
@@ -236,7 +225,7 @@ class ConsoleNode(StackNode):
             print(self._line(), flush=True)
 
     def _line(self) -> str:
-        s, mpc = self._state, self._values("mpc")
+        s, mpc = self._state, self._health.values("mpc")
         parts = [s["phase"]]
         if "yaw" in s:
             parts.append(f"t {s['elapsed']:.1f} s")
@@ -246,20 +235,8 @@ class ConsoleNode(StackNode):
         parts.append(f"{self._contact_count} contacts")
         if not math.isnan(self._factor):
             parts.append(f"real-time factor {self._factor:.2f}")
-        trouble = [f"{name}: {text}" for name, level, text in self._nodes() if level != "ok"]
+        trouble = [f"{name}: {text}" for name, level, text in self._health.rows() if level != "ok"]
         return "  ".join([*parts, *trouble])
-
-    def _nodes(self) -> list[tuple[str, str, str]]:
-        """(name, ok | warn | error | silent, message) of every node heard of."""
-        now = time.monotonic()
-        rows = []
-        for name, (heard, status) in sorted(self._health.items()):
-            level = {b"\x00": "ok", b"\x01": "warn"}.get(status.level, "error")
-            if now - heard > SILENCE:
-                rows.append((name, "silent", f"silent for {now - heard:.0f} s"))
-            else:
-                rows.append((name, level, status.message))
-        return rows
 
     def _panel(self) -> Any:
         from rich.console import Group
@@ -267,7 +244,7 @@ class ConsoleNode(StackNode):
         from rich.table import Table
         from rich.text import Text
 
-        s, mpc = self._state, self._values("mpc")
+        s, mpc = self._state, self._health.values("mpc")
         numbers = Table.grid(padding=(0, 2))
         numbers.add_row("phase", Text(s["phase"], style="bold"))
         if "yaw" in s:
@@ -281,7 +258,7 @@ class ConsoleNode(StackNode):
         numbers.add_row("real-time factor", "–" if math.isnan(self._factor) else f"{self._factor:.2f}")
         nodes = Table.grid(padding=(0, 2))
         style = {"ok": "green", "warn": "yellow", "error": "red", "silent": "red"}
-        for name, level, text in self._nodes():
+        for name, level, text in self._health.rows():
             nodes.add_row(Text("●", style=style[level]), name, text)
         return Panel(Group(numbers, "", nodes), title="dexstack", title_align="left", width=78)
 

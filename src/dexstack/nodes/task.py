@@ -1,14 +1,15 @@
 """The task node: says where the object shall go, when a rollout starts and ends, and whether the goal was reached.
 
 A rollout starts when the controller speaks for the first time: the node then has the simulator put everything to its start (on a robot
-there is nothing to reset) and publishes the goal again, stamped with the start of the rollout. ``rollout/state`` carries one JSON object::
+there is nothing to reset) and publishes the goal again, stamped with the start of the rollout. A new ``goal_yaw`` starts a rollout from
+where things are, the service ``~/restart`` one from the start pose. ``rollout/state`` carries one JSON object::
 
     phase            waiting (no command yet) | starting | running | reached | timeout | dropped
     t, elapsed       time of the pose it was judged by, and since the start of the rollout [s]
     goal_yaw, yaw    turn from the nominal start [rad]
     error            geodesic orientation error [rad]
     position_error   [m]
-    attempt          1, and one more whenever the clock went backwards because the simulator was restarted
+    attempt          1, and one more for every further rollout: a new goal, a restart, a clock that went backwards with its simulator
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class TaskParams:
 class TaskNode(StackNode):
     """See the module's docstring."""
 
-    LIVE = frozenset({"seconds"})
+    LIVE = frozenset({"seconds", "goal_yaw"})
 
     def __init__(self) -> None:
         super().__init__("task", TaskParams)
@@ -60,7 +61,7 @@ class TaskNode(StackNode):
     def configure(self) -> None:
         p = self.params(TaskParams)
         hand = load_hand(p.hand)
-        self._task = AllegroTask(load_start(p.object, "allegro"), p.goal_yaw)
+        self._object_start = load_start(p.object, "allegro")
         self._poses = self.newest(PoseWithCovarianceStamped, "object_pose", SENSOR, read_pose)
         self._commands = self.newest(JointState, "joint_command", COMMAND, JointReader(hand.joint_names, "position"))
         self._wait = WaitSet(self, self._poses)
@@ -69,11 +70,17 @@ class TaskNode(StackNode):
         self._reset: Client | None = self.create_client(Trigger, p.reset_service) if p.reset_service else None
         self._goal = PoseStamped()
         self._goal.header.frame_id = WORLD
-        fill_pose(self._goal.pose, self._task.goal_WO)
+        self._aim(p.goal_yaw)
+        self.create_service(Trigger, "~/restart", self._on_restart)
+
+    def apply(self, block: Any) -> None:
+        if block.goal_yaw != self._task.goal_yaw and not self.in_worker(lambda: self._new_goal(block.goal_yaw)):
+            self._aim(block.goal_yaw)  # not active: published when it is
 
     def begin(self) -> None:
         self._phase = "waiting"
         self._attempt = 1
+        self._again = False
         self._start = self._inside_since = math.nan
         self._last: PoseSample | None = None
         self._stated = -math.inf
@@ -88,7 +95,10 @@ class TaskNode(StackNode):
         self._last = pose
         self.time = pose.t
         before = self._phase
-        if self._phase == "waiting":
+        if self._again:
+            self._again = False
+            self._to_start(pose)
+        elif self._phase == "waiting":
             if self._commands.take() is not None:
                 self._to_start(pose)
         elif self._phase == "starting" or (self._phase == "running" and backwards):
@@ -101,6 +111,30 @@ class TaskNode(StackNode):
 
     def status(self) -> tuple[bytes, str, dict[str, Any]]:
         return (WARN if self._phase in ("waiting", "timeout", "dropped") else OK), self._phase, {"attempt": self._attempt}
+
+    def _aim(self, goal_yaw: float) -> None:
+        self._task = AllegroTask(self._object_start, goal_yaw)
+        fill_pose(self._goal.pose, self._task.goal_WO)
+
+    def _new_goal(self, goal_yaw: float) -> None:
+        """In the worker: from now on this is the goal; a rollout that runs or has ended is followed by another one."""
+        self._aim(goal_yaw)
+        if self._phase in ("running", *ENDED) and self._last is not None:
+            self._attempt += 1
+            self._begin_rollout(self._last.t)
+            self._publish_state(self._last)
+        else:
+            self._publish_goal(0.0)
+
+    def _on_restart(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        response.success = self._phase != "waiting" and self.in_worker(self._restart)
+        response.message = "" if response.success else "there is nothing to restart: the controller has not spoken yet"
+        return response
+
+    def _restart(self) -> None:
+        """In the worker: the next pose starts a rollout at the start."""
+        self._attempt += 1
+        self._again = True
 
     def _to_start(self, pose: PoseSample) -> None:
         """Ask for the reset and wait for it; the next pose starts the rollout."""

@@ -67,7 +67,7 @@ class ContactSample(NamedTuple):
 # --- taking messages --------------------------------------------------------------------------------------------------------------
 
 
-class _TakenByOwner(CallbackGroup):
+class TakenByOwner(CallbackGroup):
     """Keeps an executor away from a subscription whose owner takes the messages itself."""
 
     def can_execute(self, entity: Any) -> bool:
@@ -89,7 +89,7 @@ class Newest(Generic[T]):
         self._decode = decode
         self._dropped = dropped
         self._msg_type = msg_type
-        self.subscription: Subscription = node.create_subscription(msg_type, topic, _unreachable, qos, callback_group=_TakenByOwner())
+        self.subscription: Subscription = node.create_subscription(msg_type, topic, unreachable, qos, callback_group=TakenByOwner())
         self._handle = self.subscription.handle
 
     def take(self) -> T | None:
@@ -103,7 +103,7 @@ class Newest(Generic[T]):
         return newest
 
 
-def _unreachable(message: Any) -> None:
+def unreachable(message: Any) -> None:
     raise AssertionError("an executor took a message that belongs to the node's own thread")
 
 

@@ -1,0 +1,137 @@
+"""MCAP files as `ros2 bag` and Foxglove read and write them: messages are bytes, exactly as they were on the wire.
+
+Written in chunks of 64 KiB: what was on the disk when the recorder died, or a copy was cut off, opens up to the last whole chunk.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from dexstack.errors import ConfigError
+
+PROFILE, SCHEMA, ENCODING = "ros2", "ros2msg", "cdr"
+QOS_KEY = "offered_qos_profiles"
+CHUNK = 64 * 1024
+MAGIC = b"\x89MCAP0\r\n"
+
+
+def _need_mcap() -> None:
+    try:
+        import mcap  # noqa: F401
+    except ImportError:
+        raise ConfigError("bags need the extra 'bags': pip install -c constraints.txt -e '.[bags]'") from None
+
+
+class Topic(NamedTuple):
+    """What a bag says about one topic."""
+
+    name: str
+    type_name: str
+    """``package/msg/Type``."""
+    qos: str
+    """The publishers' quality of service, as YAML; empty when the bag does not say."""
+    definition: str
+
+
+class Entry(NamedTuple):
+    """One message."""
+
+    topic: Topic
+    t: int
+    """When it arrived at the recorder [ns]."""
+    published: int
+    """When it was sent [ns]."""
+    data: bytes
+
+
+class BagWriter:
+    """Writes one bag.
+
+    Raises:
+        ConfigError: the file cannot be written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        _need_mcap()
+        from mcap.writer import Writer
+
+        try:
+            self._file = path.open("wb")
+        except OSError as error:
+            raise ConfigError(f"cannot write {path}: {error.strerror}") from None
+        self._writer: Any = Writer(self._file, chunk_size=CHUNK)
+        self._writer.start(profile=PROFILE, library="dexstack")
+        self._channels: dict[str, int] = {}
+        self._schemas: dict[str, int] = {}
+
+    def add_topic(self, topic: Topic) -> None:
+        """Announce a topic; its messages come after."""
+        if topic.type_name not in self._schemas:
+            self._schemas[topic.type_name] = self._writer.register_schema(topic.type_name, SCHEMA, topic.definition.encode())
+        self._channels[topic.name] = self._writer.register_channel(
+            topic.name, ENCODING, self._schemas[topic.type_name], {QOS_KEY: topic.qos}
+        )
+
+    def add(self, topic: str, t: int, published: int, data: bytes) -> None:
+        """Append a message of an announced topic."""
+        self._writer.add_message(self._channels[topic], log_time=t, publish_time=published, data=data)
+
+    def flush(self) -> None:
+        """Hand the chunks that are complete to the system."""
+        self._file.flush()
+
+    def close(self) -> None:
+        """Write the index; a bag without one opens, too."""
+        self._writer.finish()
+        self._file.close()
+
+
+class BagReader:
+    """Reads a bag from its start to its end, or to where it was cut.
+
+    Raises:
+        ConfigError: there is no such file, or it is no MCAP file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        _need_mcap()
+        self.path = path
+        self.cut = False
+        """Whether the file ended in the middle; known after the last message."""
+        try:
+            with path.open("rb") as file:
+                if file.read(len(MAGIC)) != MAGIC:
+                    raise ConfigError(f"{path} is not an MCAP file")
+        except OSError as error:
+            raise ConfigError(f"cannot read the bag {path}: {error.strerror}") from None
+
+    def __iter__(self) -> Iterator[Entry]:
+        import zstandard
+        from mcap.exceptions import McapError
+        from mcap.records import Channel, Message, Schema
+        from mcap.stream_reader import CRCValidationError, StreamReader
+
+        schemas: dict[int, Any] = {}
+        topics: dict[int, Topic] = {}
+        self.cut = False
+        with self.path.open("rb") as file:
+            try:
+                for record in StreamReader(file, validate_crcs=True, record_size_limit=self.path.stat().st_size).records:
+                    if isinstance(record, Schema):
+                        schemas[record.id] = record
+                    elif isinstance(record, Channel):
+                        schema = schemas.get(record.schema_id)
+                        if record.message_encoding == ENCODING and schema is not None:
+                            text = schema.data.decode(errors="replace")
+                            topics[record.id] = Topic(record.topic, schema.name, record.metadata.get(QOS_KEY, ""), text)
+                    elif isinstance(record, Message) and record.channel_id in topics:
+                        yield Entry(topics[record.channel_id], record.log_time, record.publish_time, record.data)
+            except (McapError, CRCValidationError, zstandard.ZstdError, EOFError, struct.error, ValueError):
+                self.cut = True
+
+    def topics(self) -> dict[str, Topic]:
+        """Every topic that has a message."""
+        return {entry.topic.name: entry.topic for entry in self}

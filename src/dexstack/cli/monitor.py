@@ -1,0 +1,79 @@
+"""``dexstack monitor``: show a running graph, or a replay, in a browser."""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import os
+import socket
+
+from dexstack.cli import arguments
+from dexstack.cli.output import add_json_argument, note, publish
+from dexstack.errors import ConfigError
+
+HOST, PORT = "127.0.0.1", 8080
+PORTS = 100
+"""How many ports are tried, from the one asked for on."""
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    """Add ``monitor``."""
+    p = subparsers.add_parser(
+        "monitor",
+        help="show a running graph in a browser",
+        description="Serve a page that shows a running graph, or a replay, in a browser: scene, plots, health of the nodes, controls. It "
+        "joins the graph that was started on this machine, or the one of ROS_DOMAIN_ID. Ctrl-C ends it.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    p.add_argument("--object", default="cube", help="name of an object, or the path of an object's YAML")
+    p.add_argument("--hand", default="right", help="right, left, or the path of a hand's YAML")
+    p.add_argument("--namespace", default="", help="namespace of the graph's nodes")
+    p.add_argument("--host", default=HOST, help="address to listen on; whoever reaches it can move the hand")
+    p.add_argument("--port", type=arguments.positive_int, default=PORT, help="port, or the next free one")
+    p.add_argument("--no-open", action="store_true", help="do not open a browser")
+    add_json_argument(p)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve until Ctrl-C.
+
+    Returns:
+        0 when the user ended it, otherwise the node's exit code.
+    """
+    from dexstack.cli.supervisor import attached_environment
+    from dexstack.cli.tool_nodes import run_nodes
+    from dexstack.graph import NodeDescription
+
+    environment = attached_environment()
+    page = page_parameters(args.host, args.port)
+    if args.no_open:
+        page["open"] = False
+    namespace = args.namespace.strip("/")
+    parameters = {"hand": args.hand, "object": args.object, **page}
+    node = NodeDescription("monitor", parameters, namespace=f"/{namespace}" if namespace else "", ends_run=True)
+    url = f"http://{page['host']}:{page['port']}"
+    note(f"ROS domain {environment.get('ROS_DOMAIN_ID', '0')} at {url}")
+    status = run_nodes([node], environment)
+    publish(args, "monitor", {"url": url})
+    return status
+
+
+def page_parameters(host: str, port: int) -> dict[str, str | int | bool]:
+    """Parameters of the monitor node: address, the first free port, and whether there is a screen to open the page on.
+
+    Raises:
+        ConfigError: no port is free, or the address is not this machine's.
+    """
+    for candidate in range(port, min(port + PORTS, 65536)):
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((host, candidate))
+            except PermissionError:
+                raise ConfigError(f"port {candidate} of {host} is for administrators; try --port {PORT}") from None
+            except OSError as error:
+                if candidate == port and error.errno != errno.EADDRINUSE:
+                    raise ConfigError(f"cannot listen on {host}: {error.strerror}") from None
+                continue
+        return {"host": host, "port": candidate, "open": bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))}
+    raise ConfigError(f"no port from {port} on is free on {host}")

@@ -1,0 +1,53 @@
+"""``dexstack record``: write everything a running graph says into one MCAP bag."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from dexstack.cli import arguments
+from dexstack.cli.output import add_json_argument, note, publish
+from dexstack.errors import ConfigError
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    """Add ``record``."""
+    p = subparsers.add_parser(
+        "record",
+        help="record a running graph into a bag",
+        description="Record every message of a running graph into one MCAP file, which `ros2 bag`, Foxglove, `dexstack replay` and "
+        "`dexstack learn --from` open. It "
+        "joins the graph that `dexstack up` started on this machine, or the one of ROS_DOMAIN_ID. Ctrl-C ends it.",
+    )
+    p.add_argument("file", type=Path, metavar="FILE", help="the bag, e.g. run.mcap")
+    p.add_argument("--seconds", type=arguments.positive, metavar="S", help="end after this time (default: at Ctrl-C)")
+    add_json_argument(p)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Record.
+
+    Returns:
+        0 when there is a bag with messages, 1 when not.
+    """
+    from dexstack.bags.file import BagReader
+    from dexstack.cli.supervisor import attached_environment
+    from dexstack.cli.tool_nodes import run_nodes
+    from dexstack.graph import NodeDescription
+
+    file = args.file.absolute()
+    if file.exists():
+        raise ConfigError(f"{args.file} is there already; name another file")
+    if not file.parent.is_dir():
+        raise ConfigError(f"there is no folder {file.parent}")
+    environment = attached_environment()
+    note(f"recording ROS domain {environment.get('ROS_DOMAIN_ID', '0')} into {args.file}")
+    recorder = NodeDescription("recorder", {"file": str(file), "seconds": args.seconds or 0.0}, ends_run=True)
+    status = run_nodes([recorder], environment)
+    if status:
+        return status
+    counts: dict[str, int] = {}
+    for entry in BagReader(file):
+        counts[entry.topic.name] = counts.get(entry.topic.name, 0) + 1
+    publish(args, "record", {"file": str(file), "messages": sum(counts.values()), "topics": counts})
+    return 0 if counts else 1

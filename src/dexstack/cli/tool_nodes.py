@@ -1,0 +1,30 @@
+"""Runs one or two nodes beside a graph as a command: what `dexstack record`, `replay` and `monitor` have in common."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from dexstack.cli.output import note
+from dexstack.cli.supervisor import End, Supervisor
+from dexstack.graph import NodeDescription
+
+USAGE_ERROR = 2
+
+
+def run_nodes(nodes: Sequence[NodeDescription], environment: Mapping[str, str]) -> int:
+    """Run nodes until the one that ends the run has ended, or the user stops them.
+
+    Returns:
+        0 when it ended well or was stopped, 1 when a node failed, 2 when one cannot use its parameters.
+    """
+    with tempfile.TemporaryDirectory(prefix="dexstack-") as logs:
+        end: End = Supervisor(nodes, environment, Path(logs), view=sys.stderr).run()
+        if end.exit_code:
+            note("".join(log.read_text(errors="replace") for log in Path(logs).glob("*.log")))
+    if end.failure:
+        note(end.failure)
+        return USAGE_ERROR if end.unusable else 1
+    return end.exit_code

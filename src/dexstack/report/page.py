@@ -1,0 +1,271 @@
+"""The page of the browser monitor: the scene in 3-D, plots, the nodes' health, and controls; viser carries it to the browsers.
+
+Nothing here knows ROS: values are put in by :class:`dexstack.nodes.monitor.MonitorNode`, and what the user does comes out as calls.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import mujoco
+import numpy as np
+
+from dexstack.errors import ConfigError
+from dexstack.model.hand import HandModel
+from dexstack.model.objects import ObjectModel
+from dexstack.model.scene import OBJECT_BODY, build_scene
+from dexstack.report.bodies import body_meshes
+
+FAR = 0.02
+"""Contacts at this distance and beyond have the last colour [m]."""
+NORMAL = 0.015
+"""Length at which a normal is drawn [m]."""
+_NEAR_RGB, _MIDDLE_RGB, _FAR_RGB = np.array([(220, 30, 30), (240, 190, 30), (40, 110, 220)], float)
+_PLOT_POINTS = 300
+_LEVELS = {"ok": "#2a9d4a", "warn": "#c98a00", "error": "#c82020", "silent": "#c82020"}
+
+Action = Callable[[], str]
+"""Does something and returns what to tell the user."""
+
+
+def distance_colours(phi: np.ndarray) -> np.ndarray:
+    """Colours (n, 3) uint8 of contacts by distance (n,) [m]: red at contact, yellow halfway, blue from :data:`FAR` on."""
+    x = np.clip(phi / FAR, 0.0, 1.0)[:, None]
+    near = _NEAR_RGB + 2 * x * (_MIDDLE_RGB - _NEAR_RGB)
+    far = _MIDDLE_RGB + (2 * x - 1) * (_FAR_RGB - _MIDDLE_RGB)
+    return np.where(x < 0.5, near, far).astype(np.uint8)
+
+
+class Page:
+    """One page, served on ``http://host:port``.
+
+    Args:
+        stop, enable, restart: what the buttons do.
+        set_goal: called with the turn of the object from its nominal start [deg].
+        set_factor: called with simulated seconds per second.
+
+    Raises:
+        ConfigError: viser is not installed, or nothing can listen at that address.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        hand: HandModel,
+        obj: ObjectModel,
+        *,
+        stop: Action,
+        enable: Action,
+        restart: Action,
+        set_goal: Callable[[float], str],
+        set_factor: Callable[[float], str],
+    ) -> None:
+        try:
+            import viser
+        except ImportError:
+            raise ConfigError("the monitor needs the extra 'monitor': pip install -c constraints.txt -e '.[monitor]'") from None
+        try:
+            self.server = viser.ViserServer(host=host, port=port, label="dexstack", verbose=False)
+        except OSError as error:
+            raise ConfigError(f"nothing can listen on {host}:{port}: {error.strerror}") from None
+        self.url = f"http://{host}:{self.server.get_port()}"
+        self._model = build_scene(hand, obj).compile()
+        self._data = mujoco.MjData(self._model)
+        self._busy = threading.Lock()
+        self._build_scene(obj)
+        self._build_controls(stop, enable, restart, set_goal, set_factor)
+        self._build_plots()
+
+    @property
+    def watched(self) -> bool:
+        """Whether any browser looks."""
+        return bool(self.server.get_clients())
+
+    def close(self) -> None:
+        """Stop serving."""
+        self.server.stop()
+
+    # --- the scene ----------------------------------------------------------------------------------------------------------------
+
+    def _build_scene(self, obj: ObjectModel) -> None:
+        scene = self.server.scene
+        scene.set_up_direction("+z")
+        scene.add_grid("/floor", width=0.6, height=0.6, cell_size=0.05, section_size=0.1, position=(0.0, 0.0, -0.1))
+        self._bodies, self._hand_meshes = {}, []
+        for body, parts in body_meshes(self._model).items():
+            name = self._model.body(body).name
+            self._bodies[body] = scene.add_frame(f"/scene/{name}", show_axes=False)
+            for k, (colour, mesh) in enumerate(parts):
+                handle = scene.add_mesh_simple(
+                    f"/scene/{name}/{k}",
+                    np.asarray(mesh.vertices, np.float32),
+                    np.asarray(mesh.faces, np.uint32),
+                    color=colour,
+                    flat_shading=True,
+                    cast_shadow=False,
+                    receive_shadow=False,
+                )
+                if name != OBJECT_BODY:
+                    self._hand_meshes.append(handle)
+        self._goal = scene.add_mesh_simple(
+            "/goal",
+            np.asarray(obj.mesh.vertices, np.float32),
+            np.asarray(obj.mesh.faces, np.uint32),
+            color=(60, 170, 90),
+            opacity=0.3,
+            visible=False,
+            cast_shadow=False,
+            receive_shadow=False,
+        )
+        self._goal_axes = scene.add_frame("/goal/axes", axes_length=0.04, axes_radius=0.001, origin_radius=0.0)
+        mujoco.mj_kinematics(self._model, self._data)
+        centre = self._data.xpos[1:].mean(axis=0)
+        camera = self.server.initial_camera
+        camera.position, camera.look_at = tuple(centre + np.array([0.15, -0.2, 0.22])), tuple(centre)
+        self.show_contacts(np.zeros((0, 3)), np.zeros((0, 3)), np.zeros(0))
+        self.show_prediction(np.zeros((0, 3)))
+
+    def show_state(self, q: np.ndarray | None, pose_WO: np.ndarray | None) -> None:
+        """Hand at the joint angles ``q`` (16,) [rad], object at ``pose_WO`` (7,); None leaves it where it was."""
+        n = self._model.nq - 7
+        if q is not None:
+            self._data.qpos[:n] = q
+        if pose_WO is not None:
+            self._data.qpos[n:] = pose_WO
+        mujoco.mj_kinematics(self._model, self._data)
+        with self.server.atomic():
+            for body, handle in self._bodies.items():
+                handle.position, handle.wxyz = self._data.xpos[body], self._data.xquat[body]
+
+    def show_goal(self, pose_WO: np.ndarray) -> None:
+        """The goal, as the object in transparent green."""
+        self._goal.position, self._goal.wxyz, self._goal.visible = pose_WO[:3], pose_WO[3:], True
+
+    def show_contacts(self, p_W: np.ndarray, nhat_W: np.ndarray, phi: np.ndarray) -> None:
+        """Contact points (n, 3) and normals (n, 3), coloured by distance (n,)."""
+        if not len(phi):
+            p_W, nhat_W, phi = np.full((1, 3), -9.0), np.zeros((1, 3)), np.full(1, FAR)  # far away: an empty set cannot be drawn
+        colours = distance_colours(phi)
+        ends = np.stack([p_W, p_W + NORMAL * nhat_W], axis=1).astype(np.float32)
+        self.server.scene.add_point_cloud(
+            "/contacts/points", p_W.astype(np.float32), colours, point_size=0.004, point_shape="circle", precision="float32"
+        )
+        self.server.scene.add_line_segments("/contacts/normals", ends, np.repeat(colours[:, None], 2, axis=1), thickness=0.0012)
+
+    def show_prediction(self, p_W: np.ndarray) -> None:
+        """The way the object is predicted to go, (n, 3)."""
+        if len(p_W) < 2:
+            p_W = np.full((2, 3), -9.0)
+        segments = np.stack([p_W[:-1], p_W[1:]], axis=1).astype(np.float32)
+        self.server.scene.add_line_segments("/prediction", segments, (200, 40, 200), thickness=0.002)
+
+    # --- controls -----------------------------------------------------------------------------------------------------------------
+
+    def _build_controls(self, stop: Action, enable: Action, restart: Action, set_goal: Any, set_factor: Any) -> None:
+        gui = self.server.gui
+        gui.configure_theme(show_logo=False, show_share_button=False)
+        gui.main_panel.dock_right()
+        self._summary = gui.add_markdown("**waiting**")
+        self.stop_button = gui.add_button("Stop the hand", color="red", hint="servo off, until it is enabled again")
+        self.enable_button = gui.add_button("Enable the hand", hint="servo on; it follows the next command")
+        self.restart_button = gui.add_button("Start again", hint="hand and object back to the start, where there is a simulator")
+        self.goal_slider = gui.add_slider("turn [°]", min=-180.0, max=180.0, step=1.0, initial_value=90.0)
+        self.goal_button = gui.add_button("Set the goal", hint="turn of the object from its nominal start; a new rollout begins")
+        self.factor_slider = gui.add_slider("real-time factor", min=0.05, max=2.0, step=0.05, initial_value=1.0)
+        self.clear_box = gui.add_checkbox("transparent hand", initial_value=False, hint="contacts are between hand and object")
+        self._answer = gui.add_markdown("")
+        self._on(self.stop_button.on_click, stop)
+        self._on(self.enable_button.on_click, enable)
+        self._on(self.restart_button.on_click, restart)
+        self._on(self.goal_button.on_click, lambda: set_goal(float(self.goal_slider.value)))
+        self._on(self.factor_slider.on_update, lambda: set_factor(float(self.factor_slider.value)))
+
+        @self.clear_box.on_update
+        def _(event: Any) -> None:
+            for mesh in self._hand_meshes:
+                mesh.opacity = 0.3 if self.clear_box.value else None
+
+    def _on(self, register: Any, action: Action) -> None:
+        """``stop`` never waits for another action's answer: each runs in a thread of viser's pool."""
+
+        def run(event: Any) -> None:
+            if event.client is not None:  # not the page's own changes
+                answer = action()
+                with self._busy:
+                    self._answer.content = answer
+
+        register(run)
+
+    def offer_goal(self, degrees: float) -> None:
+        """What the slider for the goal stands at before somebody moves it [deg]."""
+        self.goal_slider.value = degrees
+
+    def show_summary(self, lines: Sequence[str]) -> None:
+        """What a glance should see, as markdown lines."""
+        self._summary.content = "  \n".join(lines)
+
+    def show_nodes(self, rows: Sequence[tuple[str, str, str]], values: Mapping[str, Mapping[str, str]]) -> None:
+        """(name, ok | warn | error | silent, message) of every node, and what each reports."""
+        cells = []
+        for name, level, message in rows:
+            details = "".join(f"<br><small>{html.escape(k)}: {html.escape(v)}</small>" for k, v in values.get(name, {}).items())
+            dot = f'<span style="color:{_LEVELS[level]}">●</span>'
+            cells.append(f"<details><summary>{dot} <b>{html.escape(name)}</b> {html.escape(message)}</summary>{details}</details>")
+        self._nodes.content = f'<div style="font-size:0.8em;padding:0 1em">{"".join(cells)}</div>'
+
+    # --- plots --------------------------------------------------------------------------------------------------------------------
+
+    def _build_plots(self) -> None:
+        gui = self.server.gui
+        self._plots: dict[str, tuple[Any, deque[tuple[float, ...]]]] = {}
+        with gui.add_folder("Nodes"):
+            self._nodes = gui.add_html("")
+        with gui.add_folder("Plots"):
+            for title, series in (
+                ("error [rad]", ("error",)),
+                ("solve time [ms]", ("p50", "p99")),
+                ("rate [Hz]", ("MPC", "contacts", "hand / 10")),
+            ):
+                self._add_plot(title, series)
+
+    def _add_plot(self, title: str, series: tuple[str, ...]) -> None:
+        import viser.uplot as uplot
+
+        colours = ("#c82020", "#2060c8", "#2a9d4a")
+        lines = tuple(uplot.Series(label=name, stroke=colour, width=2) for name, colour in zip(series, colours, strict=False))
+        empty = tuple(np.zeros(1) for _ in range(len(series) + 1))
+        handle = self.server.gui.add_uplot(
+            empty,
+            (uplot.Series(label="t [s]"), *lines),
+            title=title,
+            scales={"x": uplot.Scale(time=False)},
+            axes=(uplot.Axis(), uplot.Axis(size=45)),
+            legend=uplot.Legend(show=True),
+            aspect=2.0,
+        )
+        self._plots[title] = handle, deque(maxlen=_PLOT_POINTS)
+
+    def plot(self, title: str, t: float, *values: float) -> None:
+        """Append one point per curve; a time that goes back starts the plot anew. Shown by :meth:`draw_plots`."""
+        points = self._plots[title][1]
+        if points and t < points[-1][0]:
+            points.clear()
+        points.append((t, *values))
+
+    def draw_plots(self) -> None:
+        """Send the plots to the browsers."""
+        for handle, points in self._plots.values():
+            if points:
+                table = np.array(points).T
+                handle.data = tuple(np.where(np.isfinite(row), row, 0.0) for row in table)
+
+
+def ms(values: Mapping[str, str], key: str) -> float:
+    """A reported number of seconds in milliseconds, NaN where there is none."""
+    return 1e3 * float(values.get(key, math.nan))

@@ -1,0 +1,95 @@
+"""A headless Chromium, driven through its debugging port."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import itertools
+import json
+import re
+import shutil
+import subprocess
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from websockets.sync.client import connect
+
+PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+class Browser:
+    """One page.
+
+    Args:
+        url: what to open.
+        profile: an empty folder.
+    """
+
+    def __init__(self, url: str, profile: Path, *, width: int = 1280, height: int = 800) -> None:
+        flags = ["--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--hide-scrollbars", "--mute-audio", "--no-first-run"]
+        flags += ["--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--disable-background-networking", "--disable-gpu-vsync"]
+        flags += [f"--user-data-dir={profile}", "--remote-debugging-port=0", f"--window-size={width},{height}"]
+        log = profile / "chromium.log"
+        with log.open("w") as out:
+            self._process = subprocess.Popen([str(PROGRAM), *flags, "about:blank"], stderr=out, stdout=out, stdin=subprocess.DEVNULL)
+        port = self._wait(lambda: re.search(r"DevTools listening on ws://127.0.0.1:(\d+)", log.read_text()), 60)[1]
+        new = urllib.request.Request(f"http://127.0.0.1:{port}/json/new?{url}", method="PUT")
+        page = json.load(urllib.request.urlopen(new))
+        self._stack = contextlib.ExitStack()
+        self._socket = self._stack.enter_context(connect(page["webSocketDebuggerUrl"], max_size=None))
+        self._numbers = itertools.count(1)
+
+    def call(self, method: str, **params: Any) -> dict[str, Any]:
+        """One command of the DevTools protocol and its result."""
+        number = next(self._numbers)
+        self._socket.send(json.dumps({"id": number, "method": method, "params": params}))
+        while True:
+            answer = json.loads(self._socket.recv(timeout=60))
+            if answer.get("id") == number:
+                return answer["result"]
+
+    def evaluate(self, script: str) -> Any:
+        """The value of a JavaScript expression."""
+        return self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)["result"].get("value")
+
+    def wait_for(self, script: str, timeout: float = 60) -> Any:
+        """The first true value of an expression."""
+        return self._wait(lambda: self.evaluate(script), timeout)
+
+    def click(self, label: str) -> None:
+        """Press the button with this text."""
+        self.wait_for(f"!!{_button(label)}")
+        self.evaluate(f"{_button(label)}.click()")
+
+    def type(self, selector: str, text: str) -> None:
+        """Replace what an input holds, as somebody at the keyboard would."""
+        self.evaluate(f"document.querySelector({json.dumps(selector)}).select()")
+        self.evaluate(f"document.querySelector({json.dumps(selector)}).focus()")
+        self.call("Input.insertText", text=text)
+        self.evaluate("document.activeElement.blur()")
+
+    def text(self) -> str:
+        """What is written on the page."""
+        return self.evaluate("document.body.innerText")
+
+    def screenshot(self) -> bytes:
+        """The page as PNG."""
+        return base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"])
+
+    def close(self) -> None:
+        self._stack.close()
+        self._process.terminate()
+        self._process.wait(20)
+
+    def _wait(self, condition: Any, timeout: float) -> Any:
+        for _ in range(int(timeout / 0.1)):
+            if value := condition():
+                return value
+            time.sleep(0.1)
+        raise AssertionError(f"waited {timeout:g} s for the browser")
+
+
+def _button(label: str) -> str:
+    return f"[...document.querySelectorAll('button')].find(b => b.innerText.trim() == {json.dumps(label)})"

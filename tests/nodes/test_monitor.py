@@ -1,0 +1,274 @@
+"""The browser monitor: what its page does reaches the graph, over the page's own web socket and in a real browser."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import math
+import socket
+import subprocess
+import threading
+import urllib.request
+
+import browser
+import msgspec
+import numpy as np
+import pytest
+import rclpy
+from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped
+from harness import Probe, wait_until
+from PIL import Image
+from rclpy.executors import SingleThreadedExecutor
+from sensor_msgs.msg import JointState
+from websockets.sync.client import connect
+
+from dexstack.cli.monitor import page_parameters
+from dexstack.errors import ConfigError
+from dexstack.model.hand import load_hand
+from dexstack.model.objects import load_object
+from dexstack.nodes.hand import HandNode
+from dexstack.nodes.monitor import MonitorNode
+from dexstack.nodes.task import TaskNode
+from dexstack.nodes.wire import COMMAND, LATCHED, SENSOR, contacts_message, fill_pose
+from dexstack.report.bodies import body_meshes
+from dexstack.report.page import FAR, distance_colours
+from dexstack.tasks.rotations import yaw_of
+
+NEEDS_BROWSER = "no Chromium here (Debian: apt-get install chromium); the page's web socket is tested without one"
+
+
+@pytest.fixture(scope="module")
+def stack(domain):
+    """Monitor, task and hand in this process; nobody else."""
+    rclpy.init(domain_id=domain)
+    port = page_parameters("127.0.0.1", 8300)["port"]
+    nodes = [MonitorNode(), TaskNode(), HandNode()]
+    nodes[0].set_parameters([rclpy.parameter.Parameter("port", value=port)])
+    nodes[1].set_parameters([rclpy.parameter.Parameter("reset_service", value="")])
+    executor = SingleThreadedExecutor()
+    for node in nodes:
+        executor.add_node(node)
+    thread = threading.Thread(target=executor.spin)
+    thread.start()
+    assert all(node.autostart() for node in nodes)
+    yield nodes
+    for node in nodes:
+        node.stop_worker()
+    nodes[0].page.close()
+    executor.shutdown()
+    rclpy.shutdown()
+    thread.join()
+
+
+@pytest.fixture
+def feed(stack, probe: Probe):
+    """What the page shows, and what the task and the hand need: pose, joint angles, contacts, feedback, at 50 Hz."""
+    hand, obj = load_hand("right"), load_object("cube")
+    pose_to = probe.node.create_publisher(PoseWithCovarianceStamped, "object_pose", SENSOR)
+    feedback_to = probe.node.create_publisher(JointState, "hand/feedback", SENSOR)
+    contacts = contacts_message(0.0, np.zeros((1, 3)), np.array([[0.0, 0.0, 1.0]]), np.zeros(1), np.zeros(1, np.int32))
+    contacts_to = probe.node.create_publisher(type(contacts), "contacts", SENSOR)
+    pose = PoseWithCovarianceStamped()
+    pose.header.frame_id = "world"
+    fill_pose(pose.pose.pose, obj.start("allegro").pose_WO)
+    feedback = JointState(name=list(hand.joint_names), position=list(hand.home))
+    ticks = iter(range(1, 1_000_000))
+
+    def tick() -> None:
+        t = 0.02 * next(ticks)
+        for stamp in (pose.header.stamp, feedback.header.stamp):
+            stamp.sec, stamp.nanosec = int(t), int(1e9 * (t % 1))
+        pose_to.publish(pose)
+        feedback_to.publish(feedback)
+        contacts_to.publish(contacts)
+
+    timer = probe.node.create_timer(0.02, tick)
+    yield
+    probe.node.destroy_timer(timer)
+
+
+class Visitor:
+    """Somebody who opened the page: speaks its protocol over the web socket."""
+
+    def __init__(self, page) -> None:
+        import viser
+
+        self._stack = contextlib.ExitStack()
+        connection = connect(page.url.replace("http", "ws"), subprotocols=[f"viser-v{viser.__version__}"], max_size=None)
+        self._socket = self._stack.enter_context(connection)
+        self._reader = threading.Thread(target=self._read)
+        self.received = 0
+        self._reader.start()
+        here = {"wxyz": (1, 0, 0, 0), "position": (0.3, 0, 0.3), "look_at": (0, 0, 0), "up_direction": (0, 0, 1)}
+        lens = {"fov": 1.0, "near": 0.01, "far": 10.0, "image_height": 600, "image_width": 900}
+        self._send({"type": "ViewerCameraMessage", **here, **lens})  # only who looks from somewhere is a viewer
+
+    def _read(self) -> None:
+        for message in self._socket:
+            self.received += len(message)
+
+    def change(self, element, value) -> None:
+        """As a browser reports a moved slider or a pressed button."""
+        update = {"type": "GuiUpdateMessage", "uuid": element._impl.uuid, "updates": {"value": value}}
+        self._send(update)
+
+    def _send(self, message) -> None:
+        self._socket.send(msgspec.msgpack.encode(message))
+
+    def close(self) -> None:
+        self._stack.close()
+        self._reader.join()
+
+
+@pytest.fixture
+def visitor(stack):
+    made = Visitor(stack[0].page)
+    yield made
+    made.close()
+
+
+def test_the_scene_is_sent(stack, feed, visitor):
+    page = stack[0].page
+    wait_until(lambda: visitor.received > 20_000, 20, "the meshes")
+    wait_until(
+        lambda: np.allclose(page._bodies[max(page._bodies)].position, load_object("cube").start("allegro").pose_WO[:3]), 10, "the cube"
+    )
+    before = visitor.received
+    wait_until(lambda: visitor.received > before + 2000, 10, "pictures to go on")
+
+
+def test_a_goal_set_on_the_page_reaches_the_goal_topic(stack, feed, visitor, probe):
+    goals = []
+    probe.node.create_subscription(PoseStamped, "goal_pose", goals.append, LATCHED)
+    page = stack[0].page
+    wait_until(lambda: goals, 10, "the first goal")
+    visitor.change(page.goal_slider, -35.0)
+    wait_until(lambda: page.goal_slider.value == -35.0, 10, "the slider")
+    visitor.change(page.goal_button, True)
+    start = yaw_of(load_object("cube").start("allegro").pose_WO[3:])
+
+    def yaw(goal) -> float:
+        q = goal.pose.orientation
+        return yaw_of(np.array([q.w, q.x, q.y, q.z])) - start
+
+    wait_until(lambda: abs(yaw(goals[-1]) - math.radians(-35)) < 1e-6, 10, "the goal")
+    wait_until(lambda: page._answer.content == "goal_yaw: set", 10, "the answer on the page")
+
+
+def test_stop_on_the_page_stops_the_hand(stack, feed, visitor, probe):
+    hand, page = stack[2], stack[0].page
+    wait_until(lambda: probe.values("hand").get("enabled") == "True", 20, "the hand")
+    visitor.change(page.stop_button, True)
+    wait_until(lambda: not hand._driver.servo.enabled, 10, "the hand to stop")
+    wait_until(lambda: page._answer.content == "hand/stop: done", 10, "the answer")
+    count = len(probe.torques)
+    wait_until(lambda: len(probe.torques) > count + 5, 10, "torques")
+    assert not np.any([m.effort for _, m in probe.torques[count + 1 :]])
+    visitor.change(page.enable_button, True)
+    wait_until(lambda: hand._driver.servo.enabled, 10, "the hand to be enabled")
+
+
+def test_a_restart_and_a_goal_start_further_rollouts(stack, feed, visitor, probe):
+    page = stack[0].page
+    names = list(load_hand("right").joint_names)
+    visitor.change(page.restart_button, True)
+    wait_until(lambda: "nothing to restart" in page._answer.content, 10, "the refusal")
+    commands = probe.node.create_publisher(JointState, "joint_command", COMMAND)
+    timer = probe.node.create_timer(0.05, lambda: commands.publish(JointState(name=names, position=list(load_hand("right").home))))
+    try:
+        wait_until(lambda: probe.phase() == "running" and probe.states[-1]["attempt"] == 1, 20, "the first rollout")
+        visitor.change(page.restart_button, True)
+        wait_until(lambda: probe.phase() == "running" and probe.states[-1]["attempt"] == 2, 20, "the second")
+        visitor.change(page.goal_slider, 12.0)
+        visitor.change(page.goal_button, True)
+        wait_until(lambda: probe.states[-1]["attempt"] == 3 and probe.states[-1]["elapsed"] < 2.0, 20, "the third")
+        assert probe.states[-1]["goal_yaw"] == pytest.approx(math.radians(12))
+    finally:
+        probe.node.destroy_timer(timer)
+
+
+def test_an_action_that_nobody_takes_says_so(stack, visitor):
+    page = stack[0].page
+    visitor.change(page.factor_slider, 0.5)  # there is no simulator
+    wait_until(lambda: "nobody offers" in page._answer.content, 10, "the answer")
+
+
+def test_the_page_is_for_this_machine_only(stack):
+    port = stack[0].page.server.get_port()
+    assert urllib.request.urlopen(f"http://127.0.0.1:{port}").status == 200
+    listening = subprocess.run(["ss", "-ltnH", f"sport = :{port}"], capture_output=True, text=True, check=False).stdout
+    assert not listening or "127.0.0.1" in listening
+    others = {info[4][0] for info in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)} - {"127.0.0.1"}
+    for address in others:
+        with socket.socket() as client:
+            client.settimeout(1.0)
+            assert client.connect_ex((address, port)) != 0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(browser.PROGRAM is None, reason=NEEDS_BROWSER)
+def test_in_a_browser(stack, feed, probe, tmp_path):
+    goals = []
+    probe.node.create_subscription(PoseStamped, "goal_pose", goals.append, LATCHED)
+    hand, page = stack[2], stack[0].page
+    window = browser.Browser(page.url, tmp_path, width=900, height=600)
+    try:
+        window.wait_for("document.body.innerText.includes('Stop the hand')", 120)
+
+        def picture() -> np.ndarray:
+            return np.asarray(Image.open(io.BytesIO(window.screenshot())).convert("RGB"), int)[100:, 50:550]
+
+        # The cube has red, blue, green and orange faces, of which the camera sees some; all else on the left is grey.
+        saturated = lambda image: ((image.max(axis=2) - image.min(axis=2)) > 60).sum()  # noqa: E731
+        wait_until(lambda: saturated(picture()) > 200, 90, "the object to be drawn")
+        dark = (picture().max(axis=2) < 130).sum()
+        assert dark > 2000, "the hand is drawn"
+        for text in ("error [rad]", "solve time [ms]", "contact"):
+            assert text in window.text() or text == "contact"
+        window.click("Stop the hand")
+        wait_until(lambda: not hand._driver.servo.enabled, 20, "the hand to stop")
+        window.click("Enable the hand")
+        wait_until(lambda: hand._driver.servo.enabled, 20, "the hand to be enabled")
+        first = len(goals)
+        window.click("Set the goal")
+        wait_until(lambda: len(goals) > first or page._answer.content == "goal_yaw: set", 20, "the goal")
+        wait_until(lambda: "hand" in window.text() and "task" in window.text(), 20, "the list of nodes")
+    finally:
+        window.close()
+
+
+def test_the_bodies_fill_the_place_the_geoms_do():
+    """Every mesh's box is its geoms' box: MuJoCo's own bounding volumes agree."""
+    import mujoco
+
+    from dexstack.model.scene import build_scene
+
+    model = build_scene(load_hand("right"), load_object("cube")).compile()
+    bodies = body_meshes(model)
+    assert set(bodies) == {int(b) for b in model.geom_bodyid if model.body(int(b)).name}
+    for body, parts in bodies.items():
+        vertices = np.vstack([mesh.vertices for _, mesh in parts])
+        for g in np.flatnonzero(model.geom_bodyid == body):
+            centre, half = model.geom_aabb[g, :3], model.geom_aabb[g, 3:]
+            R = np.empty(9)
+            mujoco.mju_quat2Mat(R, model.geom_quat[g])
+            for axis in range(3):
+                for side in (-1, 1):  # the middle of each face of the geom's box is not outside the body's points
+                    point = model.geom_pos[g] + R.reshape(3, 3) @ (centre + side * half * np.eye(3)[axis])
+                    direction = side * R.reshape(3, 3)[:, axis]
+                    assert (vertices @ direction).max() >= point @ direction - 1e-3, model.geom(g).name
+
+
+def test_colours_tell_distances_apart():
+    red, yellow, blue = distance_colours(np.array([-0.001, FAR / 2, 2 * FAR])).astype(int)
+    assert red[0] > 200 and red[2] < 60 and yellow[0] > 200 and yellow[1] > 150 and blue[2] > 200 and blue[0] < 60
+
+
+def test_a_port_that_is_taken_is_passed_over():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert page_parameters("127.0.0.1", port)["port"] > port
+    with pytest.raises(ConfigError, match="cannot listen on 203"):
+        page_parameters("203.0.113.1", 8080)
