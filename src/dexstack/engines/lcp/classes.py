@@ -1,0 +1,171 @@
+"""The frictional LCP by its classes: residual, and the solution that belongs to an assignment of classes.
+
+    w = A f + b;   normal rows: f ≥ 0, w ≥ 0, f w = 0;   friction rows of normal n: |f| ≤ μ f_n, and w ≠ 0 only against a force at its bound
+
+A row of ``owner`` −1 is a normal row (contact, joint stop), any other a friction row of the normal row it names, which comes before it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+SEPARATE, CLAMP, STICK, HIGH, LOW = 0, 1, 2, 3, 4
+"""Classes: N and C of normal rows; F, H (f = +μ f_n) and L (f = −μ f_n) of friction rows."""
+
+
+@njit(cache=True)
+def residual(A, b, owner, mu, f):
+    """Largest entry of f − proj(f − w) over the rows, which is zero exactly at solutions; infinite for a force that is not finite."""
+    n = b.size
+    worst = 0.0
+    for i in range(n):
+        w = b[i]
+        for j in range(n):
+            w += A[i, j] * f[j]
+        g = f[i] - w
+        if owner[i] < 0:
+            g = max(g, 0.0)
+        else:
+            limit = mu[i] * max(f[owner[i]], 0.0)
+            g = min(max(g, -limit), limit)
+        error = abs(f[i] - g)
+        if not error <= worst:
+            worst = error if np.isfinite(error) else np.inf
+    return worst
+
+
+@njit(cache=True)
+def relative(A, b, owner, mu, f):
+    """:func:`residual` relative to 1 + |f|."""
+    largest = 0.0
+    for i in range(f.size):
+        largest = max(largest, abs(f[i]))
+    return residual(A, b, owner, mu, f) / (1.0 + largest)
+
+
+@njit(cache=True)
+def solve_in_place(G, x, floor):
+    """Gaussian elimination with row pivots of G x = x; a column without a pivot above ``floor`` gets x = 0. Returns its rank."""
+    n = x.size
+    rank = n
+    for k in range(n):
+        p = k
+        for i in range(k + 1, n):
+            if abs(G[i, k]) > abs(G[p, k]):
+                p = i
+        if abs(G[p, k]) <= floor:
+            rank -= 1
+            for i in range(k, n):
+                G[i, k] = 0.0
+            continue
+        if p != k:
+            for j in range(k, n):
+                G[k, j], G[p, j] = G[p, j], G[k, j]
+            x[k], x[p] = x[p], x[k]
+        for i in range(k + 1, n):
+            factor = G[i, k] / G[k, k]
+            if factor != 0.0:
+                for j in range(k + 1, n):
+                    G[i, j] -= factor * G[k, j]
+                x[i] -= factor * x[k]
+    for k in range(n - 1, -1, -1):
+        if abs(G[k, k]) <= floor:
+            x[k] = 0.0
+            continue
+        total = x[k]
+        for j in range(k + 1, n):
+            total -= G[k, j] * x[j]
+        x[k] = total / G[k, k]
+    return rank
+
+
+@njit(cache=True)
+def active_rows(cls, owner, index):
+    """Rows whose force is unknown and whose w is zero (C, and F of a clamped contact), into ``index``; how many."""
+    count = 0
+    for i in range(cls.size):
+        if cls[i] == CLAMP or (cls[i] == STICK and cls[owner[i]] == CLAMP):
+            index[count] = i
+            count += 1
+    return count
+
+
+@njit(cache=True)
+def class_matrix(A, owner, mu, cls, index, count, G):
+    """The equations of the classes [15]: w of the active rows as a function of their forces; sliding friction follows its normal force."""
+    for c in range(count):
+        j = index[c]
+        for r in range(count):
+            G[r, c] = A[index[r], j]
+    for k in range(cls.size):
+        if (cls[k] == HIGH or cls[k] == LOW) and cls[owner[k]] == CLAMP:
+            sign = mu[k] if cls[k] == HIGH else -mu[k]
+            c = np.searchsorted(index[:count], owner[k])
+            for r in range(count):
+                G[r, c] += sign * A[index[r], k]
+
+
+@njit(cache=True)
+def spread(owner, mu, cls, index, x, count, f):
+    """All forces from those of the active rows."""
+    f[:] = 0.0
+    for c in range(count):
+        f[index[c]] = x[c]
+    for k in range(cls.size):
+        if cls[k] == HIGH and cls[owner[k]] == CLAMP:
+            f[k] = mu[k] * f[owner[k]]
+        elif cls[k] == LOW and cls[owner[k]] == CLAMP:
+            f[k] = -mu[k] * f[owner[k]]
+
+
+@njit(cache=True)
+def forces_of_classes(A, b, owner, mu, cls, f, rounds):
+    """Forces under given classes by elimination, then ``rounds`` of iterative refinement. Returns the rank that is missing."""
+    n = b.size
+    index = np.empty(n, np.int64)
+    count = active_rows(cls, owner, index)
+    G = np.empty((count, count))
+    class_matrix(A, owner, mu, cls, index, count, G)
+    top = 0.0
+    for i in range(count):
+        top = max(top, abs(A[index[i], index[i]]))
+    x = np.empty(count)
+    for i in range(count):
+        x[i] = -b[index[i]]
+    H = G.copy()
+    rank = solve_in_place(H, x, 1e-13 * top)
+    for _ in range(rounds):
+        e = np.empty(count)
+        for i in range(count):
+            e[i] = -b[index[i]]
+            for j in range(count):
+                e[i] -= G[i, j] * x[j]
+        H = G.copy()
+        solve_in_place(H, e, 1e-13 * top)
+        x += e
+    spread(owner, mu, cls, index, x, count, f)
+    return count - rank
+
+
+@njit(cache=True)
+def clip_forces(owner, mu, f):
+    """Move forces onto their bounds where rounding left them outside."""
+    for i in range(f.size):
+        if owner[i] < 0:
+            f[i] = max(f[i], 0.0)
+    for i in range(f.size):
+        if owner[i] >= 0:
+            limit = mu[i] * f[owner[i]]
+            f[i] = min(max(f[i], -limit), limit)
+
+
+@njit(cache=True)
+def read_classes(A, b, owner, mu, f, cls):
+    """The classes a solution lies in."""
+    for i in range(f.size):
+        if owner[i] < 0:
+            cls[i] = CLAMP if f[i] > 0.0 else SEPARATE
+        else:
+            limit = mu[i] * f[owner[i]]
+            cls[i] = HIGH if f[i] >= limit else LOW if f[i] <= -limit else STICK

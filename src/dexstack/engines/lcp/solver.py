@@ -1,0 +1,196 @@
+"""The frictional LCP behind one interface: a status and a verified residual with every solution, whatever found it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+from numba import njit
+
+from dexstack.engines.lcp.classes import HIGH, SEPARATE, clip_forces, forces_of_classes, read_classes, relative
+from dexstack.engines.lcp.dantzig import dantzig
+from dexstack.engines.lcp.lemke import DONE, lemke
+from dexstack.engines.lcp.pgs import pgs
+from dexstack.errors import ConfigError
+
+TOLERANCE = 1e-9
+"""Largest residual of a solution, relative to 1 + |f|."""
+ENOUGH = 1e-12
+"""Relative residual beyond which no polishing is tried."""
+TRIES = 12
+"""Most covering vectors tried."""
+METHODS = ("lemke", "dantzig", "pgs")
+
+
+class Status(IntEnum):
+    """How a solve ended."""
+
+    SOLVED = 0
+    """Every row is within :data:`TOLERANCE`."""
+    UNSOLVED = 1
+    """No valid solution was found; the forces are the best seen, not a solution."""
+
+
+class Way(IntEnum):
+    """What found the solution."""
+
+    WARM = 0
+    """The classes given."""
+    FIRST = 1
+    """The method asked for, at once."""
+    RETRY = 2
+    """Lemke with another covering vector."""
+    SEARCH = 3
+    """Dantzig's method of classes, after Lemke had given up; or the search of classes, after Dantzig's pivots had looped."""
+
+
+@dataclass(frozen=True)
+class Solution:
+    """What a solve returns."""
+
+    f: np.ndarray
+    """(n,) forces or impulses."""
+    status: Status
+    residual: float
+    """Largest error of any row relative to 1 + |f|; see :func:`.classes.residual`."""
+    classes: np.ndarray
+    """(n,) of :mod:`.classes`, a start for the next solve."""
+    way: Way
+    work: int
+    """Pivots (Lemke), looping rows (Dantzig) or sweeps (PGS)."""
+
+
+@njit(cache=True)
+def _accept(A, b, owner, mu, cls, f, tolerance):
+    """Polish forces by their classes, verify them. Returns the relative residual; ``f`` is overwritten only by something better."""
+    clip_forces(owner, mu, f)
+    best = relative(A, b, owner, mu, f)
+    g = np.empty(f.size)
+    for rounds in range(0, 3, 2):
+        if best <= ENOUGH:
+            break
+        forces_of_classes(A, b, owner, mu, cls, g, rounds)
+        clip_forces(owner, mu, g)
+        error = relative(A, b, owner, mu, g)
+        if error < best:
+            best = error
+            f[:] = g
+    return best
+
+
+@njit(cache=True)
+def solve_lcp(A, b, owner, mu, cls, f, warm, tolerance):
+    """Warm start, then Lemke with up to ``TRIES`` covering vectors, then Dantzig: each answer verified before it counts.
+
+    Args:
+        cls: (n,) classes to start from if ``warm``; overwritten by the solution's.
+        f: (n,) overwritten by the forces.
+
+    Returns:
+        The :class:`Way` it was found, or −1; the relative residual; pivots in all.
+    """
+    n = b.size
+    if n == 0:
+        return 0, 0.0, 0
+    best = np.inf
+    g, c = np.empty(n), np.empty(n, cls.dtype)
+    if warm:
+        c[:] = cls
+        forces_of_classes(A, b, owner, mu, c, g, 1)
+        clip_forces(owner, mu, g)
+        best = relative(A, b, owner, mu, g)
+        f[:] = g
+        if best <= tolerance:
+            return 0, best, 0
+    if n == 1:  # the most frequent problem of all
+        f[0] = max(-b[0] / A[0, 0], 0.0) if A[0, 0] > 0.0 else 0.0
+        cls[0] = 1 if f[0] > 0.0 else 0
+        error = relative(A, b, owner, mu, f)
+        return (1 if error <= tolerance else -1), error, 1
+    d = np.empty(n)
+    seed = np.uint64(88172645463325252)  # the same problem always gets the same answer
+    work, way = 0, -1
+    for attempt in range(TRIES):
+        for i in range(n):
+            seed ^= seed << np.uint64(13)
+            seed ^= seed >> np.uint64(7)
+            seed ^= seed << np.uint64(17)
+            u = float(seed >> np.uint64(11)) / 9007199254740992.0
+            scale = np.sqrt(max(A[i, i], 1e-300))
+            d[i] = scale * (0.75 + 0.5 * u) if owner[i] < 0 else scale * (u - 0.5)
+        status, pivots = lemke(A, b, owner, mu, d, c, g, 40 * n + 100)
+        work += pivots
+        if status != DONE:
+            continue
+        error = _accept(A, b, owner, mu, c, g, tolerance)
+        if error < best:
+            best = error
+            f[:] = g
+            cls[:] = c
+        if best <= tolerance:
+            return (1 if attempt == 0 else 2), best, work
+    if n <= 96:
+        status, _, _ = dantzig(A, b, owner, mu, c, g, 10 * n + 20, 2000, tolerance)
+        if status == DONE:
+            error = _accept(A, b, owner, mu, c, g, tolerance)
+            if error < best:
+                best = error
+                f[:] = g
+                cls[:] = c
+            if best <= tolerance:
+                way = 3
+    return way, best, work
+
+
+def solve(
+    A: np.ndarray,
+    b: np.ndarray,
+    owner: np.ndarray,
+    mu: np.ndarray,
+    method: str = "lemke",
+    *,
+    warm: np.ndarray | None = None,
+    tolerance: float = TOLERANCE,
+) -> Solution:
+    """Solve one frictional LCP.
+
+    Args:
+        A: (n, n) symmetric, positive semidefinite.
+        b: (n,).
+        owner: (n,) −1 for normal rows, for a friction row its normal row, which comes before it.
+        mu: (n,) friction coefficients, read on friction rows.
+        method: one of :data:`METHODS`.
+        warm: (n,) classes to try first (Lemke).
+        tolerance: residual that counts as solved, relative to 1 + |f|.
+
+    Raises:
+        ConfigError: an unknown method, sizes that do not match, numbers that are not finite.
+    """
+    A, b, mu = (np.ascontiguousarray(x, float) for x in (A, b, mu))
+    owner = np.ascontiguousarray(owner, np.int64)
+    n = b.size
+    if method not in METHODS:
+        raise ConfigError(f"unknown LCP solver '{method}'; known: {', '.join(METHODS)}")
+    if A.shape != (n, n) or owner.shape != (n,) or mu.shape != (n,):
+        raise ConfigError(f"an LCP of {n} rows needs A ({n}, {n}) and owner and mu ({n},), got {A.shape}, {owner.shape}, {mu.shape}")
+    if not (np.isfinite(A).all() and np.isfinite(b).all() and np.isfinite(mu).all() and (mu >= 0.0).all()):
+        raise ConfigError("an LCP needs finite A, b and mu, and mu not negative")
+    if (owner >= np.arange(n)).any() or (owner[owner[owner >= 0]] >= 0).any():
+        raise ConfigError("a friction row must name a normal row before it")
+    f, cls = np.zeros(n), np.full(n, SEPARATE, np.int64)
+    cls[owner >= 0] = HIGH
+    if method == "lemke":
+        if warm is not None:
+            cls[:] = warm
+        way, error, work = solve_lcp(A, b, owner, mu, cls, f, warm is not None, tolerance)
+        way = Way(way) if way >= 0 else Way.SEARCH
+    elif method == "dantzig":
+        _, work, searched = dantzig(A, b, owner, mu, cls, f, 10 * n + 20, 20_000, tolerance)
+        way = Way.SEARCH if searched else Way.FIRST
+        error = _accept(A, b, owner, mu, cls, f, tolerance)
+    else:
+        work, _ = pgs(A, b, owner, mu, f, 2000, tolerance)
+        error, way = float(relative(A, b, owner, mu, f)), Way.FIRST
+        read_classes(A, b, owner, mu, f, cls)
+    return Solution(f, Status.SOLVED if error <= tolerance else Status.UNSOLVED, float(error), cls, way, int(work))
