@@ -26,6 +26,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from dexstack.engines.hydroelastic.kernel import PLAIN
+
 SAP, LAGGED = 0, 1
 MAX_PAIR_DOFS = 24
 """Velocities on which one pair's relative twist may depend."""
@@ -93,11 +95,15 @@ class Problem(NamedTuple):
 
 
 class Workspace(NamedTuple):
-    """Scratch arrays of :func:`solve`."""
+    """Scratch arrays of :func:`solve` and of what sets up its problem."""
 
     V: np.ndarray
     dV: np.ndarray
+    twist: np.ndarray
     G: np.ndarray
+    GJ: np.ndarray
+    Y: np.ndarray
+    W: np.ndarray
     H: np.ndarray
     envelope: np.ndarray
     gradient: np.ndarray
@@ -133,7 +139,11 @@ def make_workspace(nv: int, pairs: int) -> Workspace:
     return Workspace(
         V=np.zeros((pairs, 6)),
         dV=np.zeros((pairs, 6)),
+        twist=np.zeros(6),
         G=np.zeros((pairs, 6, 6)),
+        GJ=np.zeros((6, MAX_PAIR_DOFS)),
+        Y=np.zeros((6, nv)),
+        W=np.zeros((6, 6)),
         H=np.zeros((nv, nv)),
         envelope=np.zeros(nv, np.int64),
         gradient=np.zeros(nv),
@@ -144,7 +154,7 @@ def make_workspace(nv: int, pairs: int) -> Workspace:
     )
 
 
-@njit(cache=True)
+@njit(**PLAIN)
 def _pair_twists(p: Problem, v: np.ndarray, V: np.ndarray) -> None:
     for k in range(p.counts[0]):
         for i in range(6):
@@ -154,13 +164,13 @@ def _pair_twists(p: Problem, v: np.ndarray, V: np.ndarray) -> None:
             V[k, i] = s
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always", **PLAIN)
 def _face_velocity(face: np.ndarray, V: np.ndarray) -> tuple[float, float, float]:
     rx, ry, rz = face[_RX], face[_RY], face[_RZ]
     return V[0] + V[4] * rz - V[5] * ry, V[1] + V[5] * rx - V[3] * rz, V[2] + V[3] * ry - V[4] * rx
 
 
-@njit(cache=True)
+@njit(**PLAIN)
 def _rank_one(G: np.ndarray, a: float, mx: float, my: float, mz: float, rx: float, ry: float, rz: float) -> None:
     """G (6, 6) += a m̃ m̃ᵀ, lower triangle, with m̃ = [m; r × m]."""
     w = (mx, my, mz, ry * mz - rz * my, rz * mx - rx * mz, rx * my - ry * mx)
@@ -170,7 +180,7 @@ def _rank_one(G: np.ndarray, a: float, mx: float, my: float, mz: float, rx: floa
             G[i, j] += s * w[j]
 
 
-@njit(cache=True)
+@njit(**PLAIN)
 def _pair_gradient_hessian(p: Problem, scheme: int, V: np.ndarray, G: np.ndarray) -> None:
     """Impulse (6,) of every pair at relative twists V, and −∂impulse/∂V (6, 6)."""
     for k in range(p.counts[0]):
@@ -254,11 +264,10 @@ def _pair_gradient_hessian(p: Problem, scheme: int, V: np.ndarray, G: np.ndarray
                 Gk[j, i] = Gk[i, j]
 
 
-@njit(cache=True)
-def _slope_along(p: Problem, scheme: int, V: np.ndarray, dV: np.ndarray, alpha: float) -> tuple[float, float]:
-    """First and second derivative with respect to alpha of the faces' cost at V + alpha dV."""
+@njit(**PLAIN)
+def _slope_along(p: Problem, scheme: int, V: np.ndarray, dV: np.ndarray, alpha: float, U: np.ndarray) -> tuple[float, float]:
+    """First and second derivative with respect to alpha of the faces' cost at V + alpha dV; ``U`` (6,) is scratch."""
     d1 = d2 = 0.0
-    U = np.empty(6)
     for k in range(p.counts[0]):
         for i in range(6):
             U[i] = V[k, i] + alpha * dV[k, i]
@@ -300,7 +309,7 @@ def _slope_along(p: Problem, scheme: int, V: np.ndarray, dV: np.ndarray, alpha: 
     return d1, d2
 
 
-@njit(cache=True)
+@njit(**PLAIN)
 def _limit_slope(p: Problem, v: np.ndarray, dv: np.ndarray, alpha: float) -> tuple[float, float]:
     d1 = d2 = 0.0
     for i in range(p.counts[2]):
@@ -312,7 +321,7 @@ def _limit_slope(p: Problem, v: np.ndarray, dv: np.ndarray, alpha: float) -> tup
     return d1, d2
 
 
-@njit(cache=True)
+@njit(**PLAIN)
 def _gradient(p: Problem, v: np.ndarray, gradient: np.ndarray, net: np.ndarray) -> tuple[float, float]:
     """Gradient of the whole cost from the pairs' impulses; its norm and that of the net contact impulse, each over √A_ii."""
     nv = v.size
@@ -341,7 +350,7 @@ def _gradient(p: Problem, v: np.ndarray, gradient: np.ndarray, net: np.ndarray) 
     return np.sqrt(norm), np.sqrt(contact)
 
 
-@njit(cache=True)
+@njit(**PLAIN)
 def _momentum_norm(p: Problem, scratch: np.ndarray) -> float:
     """‖A v*‖, over √A_ii."""
     total = 0.0
@@ -355,7 +364,7 @@ def _momentum_norm(p: Problem, scratch: np.ndarray) -> float:
     return np.sqrt(total)
 
 
-@njit(cache=True)
+@njit(**PLAIN)
 def _assemble(p: Problem, v: np.ndarray, w: Workspace) -> None:
     """H = A + Σ Jᵀ G J + limits, lower triangle inside the envelope."""
     nv = v.size
@@ -363,7 +372,7 @@ def _assemble(p: Problem, v: np.ndarray, w: Workspace) -> None:
     for i in range(nv):
         for j in range(w.envelope[i], i + 1):
             H[i, j] = p.A[i, j] if j >= p.first[i] else 0.0
-    GJ = np.empty((6, MAX_PAIR_DOFS))
+    GJ = w.GJ
     for k in range(p.counts[0]):
         n = p.pair_ndof[k]
         J = p.pair_J[k]
@@ -385,7 +394,7 @@ def _assemble(p: Problem, v: np.ndarray, w: Workspace) -> None:
             H[p.limit_dof[i], p.limit_dof[i]] += p.limit_row[i, 0]
 
 
-@njit(cache=True)
+@njit(**PLAIN)
 def _find_envelope(p: Problem, w: Workspace) -> None:
     for i in range(p.first.size):
         w.envelope[i] = p.first[i]
@@ -397,7 +406,7 @@ def _find_envelope(p: Problem, w: Workspace) -> None:
                 w.envelope[i] = min(w.envelope[i], lowest)
 
 
-@njit(cache=True)
+@njit(**PLAIN)
 def factorise(H: np.ndarray, envelope: np.ndarray) -> bool:
     """Cholesky factor of H over its lower triangle, inside the envelope; False if H is not positive definite."""
     for i in range(envelope.size):
@@ -416,7 +425,7 @@ def factorise(H: np.ndarray, envelope: np.ndarray) -> bool:
     return True
 
 
-@njit(cache=True)
+@njit(**PLAIN)
 def back_substitute(L: np.ndarray, envelope: np.ndarray, x: np.ndarray) -> None:
     """x ← (L Lᵀ)⁻¹ x."""
     n = envelope.size
@@ -431,7 +440,7 @@ def back_substitute(L: np.ndarray, envelope: np.ndarray, x: np.ndarray) -> None:
             x[k] -= L[i, k] * x[i]
 
 
-@njit(cache=True)
+@njit(**PLAIN)
 def _line_search(p: Problem, scheme: int, v: np.ndarray, w: Workspace, start: float, end: float, quad0: float, quad1: float) -> float:
     """The step where the cost's slope along dv is zero, between 0 and 1, by Newton's method kept inside the bracket.
 
@@ -443,7 +452,7 @@ def _line_search(p: Problem, scheme: int, v: np.ndarray, w: Workspace, start: fl
     low, high = 0.0, 1.0
     alpha = -start / (end - start)
     for _ in range(60):
-        d1, d2 = _slope_along(p, scheme, w.V, w.dV, alpha)
+        d1, d2 = _slope_along(p, scheme, w.V, w.dV, alpha, w.twist)
         l1, l2 = _limit_slope(p, v, w.dv, alpha)
         w.info[1] += 1
         d1 += quad0 + alpha * quad1 + l1
@@ -461,7 +470,7 @@ def _line_search(p: Problem, scheme: int, v: np.ndarray, w: Workspace, start: fl
     return alpha
 
 
-@njit(cache=True)
+@njit(**PLAIN)
 def _newton(p: Problem, scheme: int, v: np.ndarray, w: Workspace, momentum: float) -> int:
     """Minimise with n₀ as it is; ``w.V`` holds the pairs' twists of v on return."""
     nv = v.size
@@ -519,11 +528,12 @@ def _newton(p: Problem, scheme: int, v: np.ndarray, w: Workspace, momentum: floa
             _pair_twists(p, w.trial, w.V)
             _pair_gradient_hessian(p, scheme, w.V, w.G)
             norm, contact = _gradient(p, w.trial, w.gradient, w.net)
-        v[:] = w.trial
+        for i in range(nv):
+            v[i] = w.trial[i]
     return _SOLVED if w.info[2] <= TOLERANCE else _NOT_CONVERGED
 
 
-@njit(cache=True)
+@njit(**PLAIN)
 def _lag(p: Problem, V: np.ndarray, catch_up: bool) -> float:
     """How far the n₀ are from the normal impulses at twists V, relative to all of them; with ``catch_up`` they are set to them."""
     total = off = 0.0
@@ -540,7 +550,7 @@ def _lag(p: Problem, V: np.ndarray, catch_up: bool) -> float:
     return off / total if total > 0.0 else 0.0
 
 
-@njit(cache=True)
+@njit(**PLAIN)
 def solve(p: Problem, scheme: int, v: np.ndarray, w: Workspace) -> int:
     """Minimise; v (nv,) holds the first guess and then the solution.
 

@@ -25,6 +25,7 @@ from dexstack.engines.hydroelastic.convex import (
     factorise,
     solve,
 )
+from dexstack.engines.hydroelastic.kernel import PLAIN
 from dexstack.engines.hydroelastic.surface import Surface, surface_kernel, surface_kernel_rigid
 
 STICTION = 1e-3
@@ -107,7 +108,7 @@ def make_contacts(pairs: int, faces: int) -> Contacts:
     return Contacts(np.zeros(pairs, np.int64), np.zeros((pairs, 3)), np.zeros(faces), np.zeros(faces), np.zeros((faces, 3)))
 
 
-@njit(cache=True)
+@njit(**PLAIN)
 def _far_apart(s: Static, state: State, a: int, b: int) -> bool:
     """Whether the ball around either lies outside the box around the other."""
     for _ in range(2):
@@ -128,7 +129,7 @@ def _far_apart(s: Static, state: State, a: int, b: int) -> bool:
     return False
 
 
-@njit(cache=True)
+@njit(**PLAIN)
 def _pair_jacobian(s: Static, state: State, a: int, b: int, c: np.ndarray, p: Problem, k: int) -> None:
     """Twist of body b relative to body a at the world point c, per velocity on which it depends."""
     i = j = n = 0
@@ -163,6 +164,50 @@ def _pair_jacobian(s: Static, state: State, a: int, b: int, c: np.ndarray, p: Pr
     p.pair_ndof[k] = n
 
 
+@njit(**PLAIN)
+def _add_pair(s: Static, state: State, k: int, out: Surface, n: int, p: Problem, contacts: Contacts, pair: int, first: int) -> int:
+    """Write the n faces of a surface that carry contact as those of ``pair``, from ``first`` on; the number of faces then."""
+    ga, gb = s.pairs[k, 0], s.pairs[k, 1]
+    rigid = s.geom_rigid[gb]
+    faces = first
+    x = y = z = weight = 0.0
+    for f in range(n):
+        pressure, area, g = out.pressure[f], out.area[f], out.grad_a[f]
+        if not rigid:
+            gb_n = -out.grad_b[f]
+            if gb_n <= 0.0:
+                continue
+            g = g * gb_n / (g + gb_n)
+        if g <= 0.0 or out.grad_a[f] <= 0.0 or pressure <= 0.0 or area <= 0.0:
+            continue
+        row = p.faces[faces]
+        for i in range(3):
+            row[i] = out.centroid_W[f, i]
+            row[3 + i] = -out.nhat_W[f, i]
+        x += area * row[0]
+        y += area * row[1]
+        z += area * row[2]
+        weight += area
+        contacts.pressure[faces] = pressure
+        contacts.area[faces] = area
+        contacts.stiffness[faces, 0] = g * area
+        contacts.stiffness[faces, 1] = -pressure / g
+        contacts.stiffness[faces, 2] = s.pair_relaxation[k]
+        row[9] = s.pair_friction[k]
+        faces += 1
+    if faces == first:
+        return first
+    point = contacts.point_W[pair]
+    point[0], point[1], point[2] = x / weight, y / weight, z / weight
+    for f in range(first, faces):
+        for i in range(3):
+            p.faces[f, i] -= point[i]
+    contacts.pair[pair] = k
+    _pair_jacobian(s, state, s.geom_body[ga], s.geom_body[gb], point, p, pair)
+    p.pair_start[pair] = first
+    return faces
+
+
 @njit(cache=True)
 def find_contacts(s: Static, state: State, soft: list, hard: list, out: Surface, p: Problem, contacts: Contacts) -> int:
     """Fill in pairs and faces (geometry, stiffness) of the problem.
@@ -171,7 +216,6 @@ def find_contacts(s: Static, state: State, soft: list, hard: list, out: Surface,
         0, :data:`TOO_MANY_FACES` or :data:`TOO_MANY_PAIRS`.
     """
     pairs = faces = 0
-    point = np.empty(3)
     for k in range(s.pairs.shape[0]):
         ga, gb = s.pairs[k, 0], s.pairs[k, 1]
         if _far_apart(s, state, ga, gb):
@@ -188,48 +232,15 @@ def find_contacts(s: Static, state: State, soft: list, hard: list, out: Surface,
             continue
         if pairs == p.pair_ndof.size:
             return TOO_MANY_PAIRS
-        first = faces
-        weight = 0.0
-        point[:] = 0.0
-        for f in range(n):
-            pressure, area, g = out.pressure[f], out.area[f], out.grad_a[f]
-            if not s.geom_rigid[gb]:
-                gb_n = -out.grad_b[f]
-                if gb_n <= 0.0:
-                    continue
-                g = g * gb_n / (g + gb_n)
-            if g <= 0.0 or out.grad_a[f] <= 0.0 or pressure <= 0.0 or area <= 0.0:
-                continue
-            row = p.faces[faces]
-            for i in range(3):
-                row[i] = out.centroid_W[f, i]
-                row[3 + i] = -out.nhat_W[f, i]
-                point[i] += area * row[i]
-            weight += area
-            contacts.pressure[faces] = pressure
-            contacts.area[faces] = area
-            contacts.stiffness[faces, 0] = g * area
-            contacts.stiffness[faces, 1] = -pressure / g
-            contacts.stiffness[faces, 2] = s.pair_relaxation[k]
-            row[9] = s.pair_friction[k]
-            faces += 1
-        if faces == first:
-            continue
-        for i in range(3):
-            point[i] /= weight
-            contacts.point_W[pairs, i] = point[i]
-            for f in range(first, faces):
-                p.faces[f, i] -= point[i]
-        contacts.pair[pairs] = k
-        _pair_jacobian(s, state, a, b, point, p, pairs)
-        p.pair_start[pairs] = first
-        pairs += 1
+        more = _add_pair(s, state, k, out, n, p, contacts, pairs, faces)
+        if more > faces:
+            pairs, faces = pairs + 1, more
     p.pair_start[pairs] = faces
     p.counts[0], p.counts[1] = pairs, faces
     return 0
 
 
-@njit(cache=True)
+@njit(**PLAIN)
 def _free_motion(s: Static, state: State, dt: float, p: Problem, w: Workspace) -> bool:
     """A = M + δt D and v* of the problem; ``w.H`` keeps A's factor. False if the mass matrix is not positive definite."""
     nv = state.qvel.size
@@ -253,12 +264,11 @@ def _free_motion(s: Static, state: State, dt: float, p: Problem, w: Workspace) -
     return True
 
 
-@njit(cache=True)
+@njit(**PLAIN)
 def _regularise(state: State, dt: float, p: Problem, w: Workspace, contacts: Contacts) -> None:
     """The columns of ``faces`` that depend on the time step and the masses; ``w.H`` holds A's factor."""
     nv = state.qvel.size
-    Y = np.zeros((6, nv))
-    W = np.empty((6, 6))
+    Y, W = w.Y, w.W
     for k in range(p.counts[0]):
         n = p.pair_ndof[k]
         lowest = p.pair_dof[k, 0] if n > 0 else nv
@@ -293,7 +303,7 @@ def _regularise(state: State, dt: float, p: Problem, w: Workspace, contacts: Con
             row[10] = -dt * stiffness * phi
 
 
-@njit(cache=True)
+@njit(**PLAIN)
 def _find_limits(s: Static, state: State, dt: float, p: Problem) -> None:
     n = 0
     for i in range(s.limit_dof.size):

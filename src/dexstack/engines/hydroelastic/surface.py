@@ -20,6 +20,7 @@ from dexstack.engines.hydroelastic.bvh import LANES, descend, triangles_apart
 from dexstack.engines.hydroelastic.clip import cut_all, slice_tet
 from dexstack.engines.hydroelastic.fields import CompliantMesh, RigidMesh, open_compliant, open_rigid
 from dexstack.engines.hydroelastic.interior import in_box, inside_surface, locate, peak_pair
+from dexstack.engines.hydroelastic.kernel import KERNEL
 from dexstack.engines.hydroelastic.workspace import DEEP_A, FULL, PAIRS, ContactSurface, Surface, Workspace, open_surface, workspace
 
 __all__ = [
@@ -66,13 +67,13 @@ def _query(a, b, R_WA, p_WA, R_WB, p_WB, out):
     return surface_kernel(open_compliant(a), open_compliant(b), R_WA, p_WA, R_WB, p_WB, open_surface(out))
 
 
-@njit(cache=True, fastmath={"contract"})
+@njit(**KERNEL)
 def exhaustive_kernel(pa, pb, R_WA, p_WA, R_WB, p_WB, out):
     """As :func:`surface_kernel`, by trying every pair of tets."""
     return _kernel(pa, pb, R_WA, p_WA, R_WB, p_WB, out, True)
 
 
-@njit(cache=True, fastmath={"contract"})
+@njit(**KERNEL)
 def exhaustive_kernel_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out):
     """As :func:`surface_kernel_rigid`, by trying every tet with every triangle."""
     return _kernel_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out, True)
@@ -83,7 +84,7 @@ def _query_rigid(a, b, R_WA, p_WA, R_WB, p_WB, out):
     return surface_kernel_rigid(open_compliant(a), open_rigid(b), R_WA, p_WA, R_WB, p_WB, open_surface(out))
 
 
-@njit(cache=True, fastmath={"contract"}, forceinline=True)
+@njit(forceinline=True, **KERNEL)
 def _visit(queue, table, tail, first, second, width):
     """Append a pair to the queue unless it was there; the new length, or FULL."""
     key = np.int64(first) * np.int64(width) + np.int64(second)
@@ -101,7 +102,7 @@ def _visit(queue, table, tail, first, second, width):
     return tail + 1
 
 
-@njit(cache=True, fastmath={"contract"}, forceinline=True)
+@njit(forceinline=True, **KERNEL)
 def _forget(queue, table, tail, width):
     """Empty the table by the keys in the queue."""
     mask = np.int64(len(table) - 1)
@@ -113,18 +114,16 @@ def _forget(queue, table, tail, width):
             at = (at + 1) & mask
 
 
-@njit(cache=True, fastmath={"contract"}, forceinline=True)
-def _next_rim(pa, pb, R, p, stack, top, queue, table, tail, width):
-    """Go on through the trees until a pair not seen before is found where boundary triangles cross.
-
-    Returns:
-        height of the stack, length of the queue or FULL.
-    """
-    before = tail
+@njit(**KERNEL)
+def _find_rims(pa, pb, R, p, stack, queue, table, width):
+    """Fill the queue with the pairs whose boundary triangles cross; its length, or FULL."""
+    stack[0, 0] = stack[0, 1] = 0
+    top = 1
+    tail = 0
     nodes_a, nodes_b = len(pa.lane), len(pb.lane)
-    while top > 0 and tail == before:
+    while top > 0:
         if top + LANES > len(stack):
-            return top, FULL
+            return FULL
         top -= 1
         i, j = stack[top, 0], stack[top, 1]
         if i < nodes_a or j < nodes_b:
@@ -132,11 +131,11 @@ def _next_rim(pa, pb, R, p, stack, top, queue, table, tail, width):
         elif not triangles_apart(pa.corner, i - nodes_a, pb.corner, j - nodes_b, R, p):
             tail = _visit(queue, table, tail, pa.triangle[i - nodes_a], pb.triangle[j - nodes_b], width)
             if tail == FULL:
-                return top, FULL
-    return top, tail
+                return FULL
+    return tail
 
 
-@njit(cache=True, fastmath={"contract"}, forceinline=True)
+@njit(forceinline=True, **KERNEL)
 def _emit(poly, n, n0, n1, n2, R_WA, p_WA, out, face, corners):
     """Write polygon ``poly[:n]`` with unit normal (n0, n1, n2), both in A's frame, as face ``face`` with its corners from ``corners`` on.
 
@@ -187,7 +186,7 @@ def _emit(poly, n, n0, n1, n2, R_WA, p_WA, out, face, corners):
     return m, c0, c1, c2
 
 
-@njit(cache=True, fastmath={"contract"}, forceinline=True)
+@njit(forceinline=True, **KERNEL)
 def _relative(R_WA, p_WA, R_WB, p_WB, frame):
     """Pose of B in A."""
     R, p = frame[:3], frame[3]
@@ -199,7 +198,7 @@ def _relative(R_WA, p_WA, R_WB, p_WB, frame):
     return R, p
 
 
-@njit(cache=True, fastmath={"contract"})
+@njit(**KERNEL)
 def surface_kernel(pa, pb, R_WA, p_WA, R_WB, p_WB, out):
     """Equal-pressure surface of two compliant bodies.
 
@@ -213,7 +212,7 @@ def surface_kernel(pa, pb, R_WA, p_WA, R_WB, p_WB, out):
     return _kernel(pa, pb, R_WA, p_WA, R_WB, p_WB, out, False)
 
 
-@njit(cache=True, fastmath={"contract"}, forceinline=True)
+@njit(forceinline=True, **KERNEL)
 def _kernel(pa, pb, R_WA, p_WA, R_WB, p_WB, out, exhaustive):
     R, p = _relative(R_WA, p_WA, R_WB, p_WB, out.frame)
     status = out.status
@@ -223,12 +222,11 @@ def _kernel(pa, pb, R_WA, p_WA, R_WB, p_WB, out, exhaustive):
     cos_drop = out.cos_drop[0]
     width = len(pb.tet)
     snap = SNAP * min(pa.scale[0], pb.scale[0]) + ROUNDING * max(pa.scale[1], pb.scale[1])
-    faces = corners = head = tail = 0
-    stack[0, 0] = stack[0, 1] = 0
-    top = 1
+    faces = corners = head = 0
+    tail = 0 if exhaustive else _find_rims(pa, pb, R, p, stack, queue, table, width)
     peaks = len(pa.peak) + len(pb.peak)
     peak = 0
-    result = pair = 0
+    result, pair = min(tail, 0), 0
     while result >= 0:
         if exhaustive:
             # every pair there is, to check the flood against
@@ -238,13 +236,7 @@ def _kernel(pa, pb, R_WA, p_WA, R_WB, p_WB, out, exhaustive):
             head = 0
             pair += 1
         elif head == tail:
-            # the next pair to start from: first where boundary triangles cross
-            if top > 0:
-                top, tail = _next_rim(pa, pb, R, p, stack, top, queue, table, tail, width)
-                if tail == FULL:
-                    result = FULL
-                continue
-            # then where a pressure peak lies inside the other body
+            # what no rim leads to: where a pressure peak lies inside the other body
             if peak < peaks:
                 ta, tb = peak_pair(pa, pb, R, p, peak, out)
                 peak += 1
@@ -335,7 +327,7 @@ def _kernel(pa, pb, R_WA, p_WA, R_WB, p_WB, out, exhaustive):
     return faces
 
 
-@njit(cache=True, fastmath={"contract"})
+@njit(**KERNEL)
 def surface_kernel_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out):
     """The part of a rigid surface B that lies in a compliant body A, cut by A's tets.
 
@@ -350,7 +342,7 @@ def surface_kernel_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out):
     return _kernel_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out, False)
 
 
-@njit(cache=True, fastmath={"contract"}, forceinline=True)
+@njit(forceinline=True, **KERNEL)
 def _kernel_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out, exhaustive):
     R, p = _relative(R_WA, p_WA, R_WB, p_WB, out.frame)
     status = out.status
@@ -359,11 +351,10 @@ def _kernel_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out, exhaustive):
     queue, table, stack, poly, label = out.queue, out.table, out.stack, out.poly, out.label
     cos_drop = out.cos_drop[0]
     width = len(pb.tri_int)
-    faces = corners = head = tail = 0
-    stack[0, 0] = stack[0, 1] = 0
-    top = 1
+    faces = corners = head = 0
+    tail = 0 if exhaustive else _find_rims(pa, pb, R, p, stack, queue, table, width)
     seed = 0
-    result = pair = 0
+    result, pair = min(tail, 0), 0
     while result >= 0:
         if exhaustive:
             # every pair there is, to check the flood against
@@ -373,13 +364,7 @@ def _kernel_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out, exhaustive):
             head = 0
             pair += 1
         elif head == tail:
-            # the next pair to start from: first where boundary triangles cross
-            if top > 0:
-                top, tail = _next_rim(pa, pb, R, p, stack, top, queue, table, tail, width)
-                if tail == FULL:
-                    result = FULL
-                continue
-            # then from one corner of every part of B that lies inside A
+            # what no rim leads to: from one corner of every part of B that lies inside A
             if seed < len(pb.seed):
                 tb = pb.seed[seed]
                 seed += 1
