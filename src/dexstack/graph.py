@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +90,12 @@ class Mode:
     doc: str
     arguments: tuple[Argument, ...]
     build: Callable[[Mapping[str, Any]], list[NodeDescription]]
+    without_effect: frozenset[str] = frozenset()
+    """Arguments that this mode takes, so that every mode takes the same, and that change nothing in it."""
+
+    def ignored(self, values: Mapping[str, Any]) -> list[str]:
+        """The names of values that were chosen and change nothing."""
+        return [a.name for a in self.arguments if a.name in self.without_effect and a.parse(values.get(a.name, a.default)) != a.default]
 
     def describe(self, values: Mapping[str, Any]) -> list[NodeDescription]:
         """The nodes for some of the arguments' values; the others take their defaults.
@@ -128,14 +134,26 @@ HARDWARE = Argument("hardware", "V4", "generation of the hand", ("V3", "V4", "V5
 INTERFACE = Argument("interface", "socketcan", "CAN interface", ("socketcan", "pcan", "udp_multicast"))
 CHANNEL = Argument("channel", "", "channel of the CAN interface; empty: can0, PCAN_USBBUS1, or the loopback bus of the ROS domain")
 
-COMMON = (NAMESPACE, THETA, LEARN, PARAMS, RESULTS, RECORD, MONITOR)
-SIM_ARGUMENTS = (TASK, OBJECT, HAND, PLANT, PERCEPTION, GOAL_YAW, SECONDS, SEED, REAL_TIME_FACTOR, *COMMON)
-MOCK_ARGUMENTS = (TASK, OBJECT, HAND, PLANT, PERCEPTION, GOAL_YAW, SECONDS, SEED, HARDWARE, CHANNEL, *COMMON)
-HARDWARE_ARGUMENTS = (
-    *(TASK, OBJECT, HAND),
-    Argument("perception", "topic", "where the object pose comes from: another node publishes object_pose", ("topic",)),
-    *(GOAL_YAW, SECONDS, HARDWARE, INTERFACE, CHANNEL, *COMMON),
+PART = Argument("part", "all", "which nodes run here: those at the hand and the camera, all others, or both", ("all", "robot", "planner"))
+RESPAWN = Argument("respawn", "yes", "start a node again that crashed", ("yes", "no"))
+USE_SIM_TIME = Argument(
+    "use_sim_time",
+    "false",
+    "give the nodes' own clocks the time of /clock; control goes by the stamps of messages anyway",
+    ("true", "false"),
 )
+ARGUMENTS = (
+    *(TASK, OBJECT, HAND, PLANT, PERCEPTION, GOAL_YAW, SECONDS, SEED, REAL_TIME_FACTOR, HARDWARE, INTERFACE, CHANNEL),
+    *(NAMESPACE, THETA, LEARN, PARAMS, RESULTS, RECORD, MONITOR, PART, RESPAWN, USE_SIM_TIME),
+)
+"""What every mode takes."""
+
+
+def _arguments(without_effect: frozenset[str], *instead: Argument) -> tuple[Argument, ...]:
+    """All arguments, some with other defaults or choices; what changes nothing says so."""
+    own = {a.name: a for a in instead}
+    of_mode = [own.get(a.name, a) for a in ARGUMENTS]
+    return tuple(replace(a, doc=f"{a.doc} (no effect in this mode)") if a.name in without_effect else a for a in of_mode)
 
 
 class _Builder:
@@ -156,10 +174,11 @@ class _Builder:
     def node(self, name: str, environment: Mapping[str, str] = ONE_THREAD, ends_run: bool = False, **parameters: Value) -> NodeDescription:
         return NodeDescription(
             name,
-            parameters=parameters,
+            parameters=parameters | ({"use_sim_time": True} if self._a["use_sim_time"] == "true" else {}),
             parameter_files=tuple(self._files),
             namespace=self._namespace,
             environment=environment,
+            respawn=self._a["respawn"] == "yes",
             ends_run=ends_run,
         )
 
@@ -183,7 +202,8 @@ class _Builder:
         if a["record"]:
             # First, so that it misses little; its own respawn is harmless, since it never writes over a bag.
             nodes.insert(0, self.node("recorder", file=str(Path(a["record"]).absolute())))
-        return nodes
+        at_the_robot = {node.name for node in hand_side}
+        return [node for node in nodes if a["part"] == "all" or (node.name in at_the_robot) == (a["part"] == "robot")]
 
 
 def _sim(a: Mapping[str, Any]) -> list[NodeDescription]:
@@ -205,8 +225,13 @@ def _hardware(a: Mapping[str, Any]) -> list[NodeDescription]:
     return b.graph(hand, reset_service="")
 
 
+_NOT_SIM = frozenset({"hardware", "interface", "channel"})
+_NOT_MOCK = frozenset({"interface", "real_time_factor"})
+_NOT_HARDWARE = frozenset({"plant", "seed", "real_time_factor"})
+_TOPIC = Argument("perception", "topic", "where the object pose comes from: another node publishes object_pose", ("topic",))
+
 MODES: dict[str, Mode] = {
-    "sim": Mode("hand, object and everything else simulated", SIM_ARGUMENTS, _sim),
-    "mock": Mode("an emulated hand on a CAN bus, with the plant behind it, driven as a real one", MOCK_ARGUMENTS, _mock),
-    "hardware": Mode("the real hand on its CAN bus", HARDWARE_ARGUMENTS, _hardware),
+    "sim": Mode("hand, object and everything else simulated", _arguments(_NOT_SIM), _sim, _NOT_SIM),
+    "mock": Mode("an emulated hand on a CAN bus, with the plant behind it, driven as a real one", _arguments(_NOT_MOCK), _mock, _NOT_MOCK),
+    "hardware": Mode("the real hand on its CAN bus", _arguments(_NOT_HARDWARE, _TOPIC), _hardware, _NOT_HARDWARE),
 }

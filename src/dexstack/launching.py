@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from launch import LaunchContext, LaunchDescription
-from launch.actions import DeclareLaunchArgument, OpaqueFunction, Shutdown
+from launch.actions import DeclareLaunchArgument, LogInfo, OpaqueFunction, Shutdown
 from launch_ros.actions import Node
 
 from dexstack.graph import MODES, NodeDescription
@@ -15,9 +15,10 @@ def launch_description(mode: str) -> LaunchDescription:
     """What ``ros2 launch dexstack <mode>.launch.py`` runs."""
     arguments = MODES[mode].arguments
 
-    def nodes(context: LaunchContext) -> list[Node]:
+    def nodes(context: LaunchContext) -> list[Node | LogInfo]:
         values = {a.name: context.launch_configurations[a.name] for a in arguments}
-        return [_node(description) for description in MODES[mode].describe(values)]
+        idle = [LogInfo(msg=f"'{name}' changes nothing in the mode '{mode}'") for name in MODES[mode].ignored(values)]
+        return idle + [_node(description) for description in MODES[mode].describe(values)]
 
     declared = [
         DeclareLaunchArgument(a.name, default_value=str(a.default), description=a.doc, choices=list(a.choices) or None) for a in arguments

@@ -105,6 +105,39 @@ def test_launch_file_repeats_nothing(mode):
     assert not [name for name in names if f'"{name}"' in text or f"'{name}'" in text]
 
 
+def test_every_mode_takes_the_same_arguments():
+    names = {mode: [a.name for a in MODES[mode].arguments] for mode in MODES}
+    assert names["sim"] == names["mock"] == names["hardware"] and len(set(names["sim"])) == len(names["sim"])
+    assert {"namespace", "use_sim_time", "respawn"} <= set(names["sim"])
+    for mode in MODES.values():
+        assert all(("no effect" in a.doc) == (a.name in mode.without_effect) for a in mode.arguments)
+
+
+def test_an_argument_without_effect_is_noticed():
+    assert SIM.ignored({"interface": "pcan", "seed": "3"}) == ["interface"] and not SIM.ignored({"interface": "socketcan"})
+    assert MODES["hardware"].ignored({"seed": "3", "plant": "mujoco"}) == ["seed"]
+
+
+def test_respawn_and_simulated_time_reach_every_node():
+    nodes = SIM.describe({"respawn": "no", "use_sim_time": "true"})
+    assert not any(n.respawn for n in nodes) and all(n.parameters["use_sim_time"] is True for n in nodes)
+    assert all(n.respawn and "use_sim_time" not in n.parameters for n in SIM.describe({}))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_parts_make_the_whole(mode):
+    names = lambda part: [n.name for n in MODES[mode].describe({"part": part})]  # noqa: E731
+    assert set(names("robot")) == {"hand"} | ({"simulator"} if mode != "hardware" else set())
+    assert sorted(names("robot") + names("planner")) == sorted(names("all"))
+
+
+def test_monitor_and_recorder_run_beside_the_graph():
+    nodes = {n.name: n for n in SIM.describe({"monitor": "yes", "record": "a.mcap", "object": "stick"})}
+    assert nodes["monitor"].parameters["object"] == "stick" and nodes["console"].parameters["stay"]
+    assert Path(nodes["recorder"].parameters["file"]).is_absolute()
+    assert not {"monitor", "recorder"} & {n.name for n in SIM.describe({})}
+
+
 @pytest.mark.skipif(importlib.util.find_spec("launch_ros") is None, reason="launch and launch_ros come with a ROS 2 installation only")
 @pytest.mark.parametrize("mode", MODES)
 def test_launch_description_matches_the_graph(mode):

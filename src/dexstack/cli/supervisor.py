@@ -43,14 +43,18 @@ PR_SET_PDEATHSIG = 1
 
 
 @contextlib.contextmanager
-def graph_environment() -> Iterator[dict[str, str]]:
+def graph_environment(*, whole: bool = True) -> Iterator[dict[str, str]]:
     """The environment of one graph; what the user has set stays.
 
-    Nothing leaves the machine, and the graph has a ROS domain to itself: it is claimed by a name in the kernel (an abstract socket), which
-    vanishes with the process whatever ends it.
+    A part of a graph (not ``whole``) finds the other parts on other machines in the local network, in ROS 2's default domain.
+
+    Of a whole graph nothing leaves the machine, and it has a ROS domain to itself: that is claimed by a name in the kernel (an abstract
+    socket), which vanishes with the process whatever ends it.
     """
     environment = dict(os.environ)
-    environment.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+    environment.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST" if whole else "SUBNET")
+    if not whole:
+        environment.setdefault("ROS_DOMAIN_ID", "0")
     # Loopback instead of shared memory: as cheap at these message sizes, and a killed node leaves no locked segment behind.
     environment.setdefault("FASTDDS_BUILTIN_TRANSPORTS", "UDPv4")
     environment["PYTHONUNBUFFERED"] = "1"

@@ -34,8 +34,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
             if a.name not in NOT_ARGUMENTS:
                 flag, metavar = "--" + a.name.replace("_", "-"), a.name.rpartition("_")[2].upper()
                 kind = {"choices": a.choices} if a.choices else {"metavar": metavar}
-                if set(a.choices) == {"yes", "no"}:
-                    kind |= {"nargs": "?", "const": "yes"}
+                if set(a.choices) in ({"yes", "no"}, {"true", "false"}):
+                    kind |= {"nargs": "?", "const": a.choices[0]}
                 p.add_argument(flag, default=a.default, help=a.doc, **kind)
         p.add_argument("--results", type=Path, help="folder for recording, plot, film and logs (default: a new one in results/)")
         p.add_argument("--no-report", action="store_true", help="leave the plot and the film out")
@@ -52,6 +52,8 @@ def run(args: argparse.Namespace) -> int:
     results = (args.results or Path("results") / f"{args.mode}-{datetime.now():%Y%m%d-%H%M%S}").absolute()
     values = {a.name: getattr(args, a.name) for a in mode.arguments if a.name not in NOT_ARGUMENTS} | {"results": str(results)}
     nodes = mode.describe(values)
+    for name in mode.ignored(values):
+        note(f"--{name.replace('_', '-')} changes nothing in the mode '{args.mode}'")
     try:
         (results / "log").mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -66,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
         page = page_parameters(HOST, PORT)
         nodes = [replace(n, parameters={**n.parameters, **page}) if n.name == "monitor" else n for n in nodes]
         note(f"the monitor will be at http://{page['host']}:{page['port']}; the run goes on until Ctrl-C")
-    with graph_environment() as environment:
+    with graph_environment(whole=args.part == "all") as environment:
         note(f"starting {len(nodes)} nodes in ROS domain {environment['ROS_DOMAIN_ID']}; results in {results}")
         supervisor = Supervisor(nodes, environment, results / "log", view=sys.stdout if live else sys.stderr)
         end = supervisor.run()

@@ -1,0 +1,96 @@
+"""The launch files with genuine launch_ros, where it is installed: they load, start the graph, restart what crashed, and leave nothing."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from harness import NODES, alive, wait_until
+
+from dexstack.config import share_dir
+from dexstack.graph import MODES
+
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("launch_ros") is None,
+    reason="launch and launch_ros come with a ROS 2 installation only; test_graph.py tests the description they read",
+)
+LAUNCH = """
+import sys
+from launch import LaunchService
+from launch.actions import IncludeLaunchDescription
+from launch.launch_description_sources import PythonLaunchDescriptionSource
+from launch import LaunchDescription
+arguments = [tuple(a.split(":=")) for a in sys.argv[2:]]
+service = LaunchService()
+source = PythonLaunchDescriptionSource(sys.argv[1])
+service.include_launch_description(LaunchDescription([IncludeLaunchDescription(source, launch_arguments=arguments)]))
+sys.exit(service.run())
+"""
+
+
+class Launched:
+    """One `ros2 launch`, by its own Python interface."""
+
+    def __init__(self, tmp_path, mode: str, *arguments: str) -> None:
+        self._log = tmp_path / f"{mode}.txt"
+        path = str(share_dir() / "launch" / f"{mode}.launch.py")
+        environment = {**os.environ, "ROS_LOG_DIR": str(tmp_path / "log")}
+        with self._log.open("w") as out:
+            self.process = subprocess.Popen([sys.executable, "-c", LAUNCH, path, *arguments], env=environment, stdout=out, stderr=out)
+
+    @property
+    def output(self) -> str:
+        return self._log.read_text()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_launch_file_loads_and_describes_its_arguments(mode):
+    from launch.launch_description_sources import get_launch_description_from_python_launch_file
+
+    description = get_launch_description_from_python_launch_file(str(share_dir() / "launch" / f"{mode}.launch.py"))
+    arguments = description.get_launch_arguments()
+    assert [a.name for a in arguments] == [a.name for a in MODES[mode].arguments]
+    assert all(len(a.description) > 5 and a.default_value is not None for a in arguments)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["sim", "mock"])
+def test_a_launch_file_starts_the_graph_and_keeps_it_alive(mode, probe, tmp_path):
+    launched = Launched(tmp_path, mode, "goal_yaw:=170", "seconds:=600", "namespace:=")
+    try:
+        wait_until(lambda: set(probe.reports) >= set(NODES) and probe.phase() == "running", 120, "the rollout")
+        first = probe.pid("contact_detector")
+        os.kill(first, signal.SIGKILL)
+        wait_until(lambda: probe.pid("contact_detector") != first, 60, "the node to come back")
+        nodes = [probe.pid(name) for name in NODES]
+        assert all(alive(pid) for pid in nodes)
+        launched.process.send_signal(signal.SIGINT)
+        launched.process.wait(30)
+        wait_until(lambda: not any(alive(pid) for pid in nodes), 10, "the nodes to end")
+    finally:
+        launched.process.kill()
+    assert "Traceback" not in launched.output, launched.output
+
+
+@pytest.mark.slow
+def test_the_end_of_the_run_ends_the_launch(probe, tmp_path):
+    launched = Launched(tmp_path, "sim", "goal_yaw:=10", "seed:=1", "interface:=pcan", f"results:={tmp_path}")
+    try:
+        assert launched.process.wait(120) == 0, launched.output
+    finally:
+        launched.process.kill()
+    assert "'interface' changes nothing" in launched.output
+    with np.load(tmp_path / "recording.npz") as recording:
+        assert json.loads(str(recording["summary"]))["reached"]
+
+
+def test_a_wrong_argument_is_one_clear_error(domain, tmp_path):
+    launched = Launched(tmp_path, "sim", "goal_yaw:=ninety")
+    assert launched.process.wait(60) != 0
+    assert "'goal_yaw' must be a number" in launched.output
