@@ -7,6 +7,7 @@ Nodes bring themselves up (their parameter ``autostart``), in any order and agai
 
 from __future__ import annotations
 
+import importlib.util
 import math
 import sys
 from collections.abc import Callable, Mapping
@@ -134,6 +135,12 @@ HARDWARE = Argument("hardware", "V4", "generation of the hand", ("V3", "V4", "V5
 INTERFACE = Argument("interface", "socketcan", "CAN interface", ("socketcan", "pcan", "udp_multicast"))
 CHANNEL = Argument("channel", "", "channel of the CAN interface; empty: can0, PCAN_USBBUS1, or the loopback bus of the ROS domain")
 
+ROBOT_STATE = Argument(
+    "robot_state",
+    "yes" if importlib.util.find_spec("tf2_msgs") else "no",
+    "publish robot_description and the tree of frames, for rviz; the default is yes where tf2_msgs is installed",
+    ("yes", "no"),
+)
 PART = Argument("part", "all", "which nodes run here: those at the hand and the camera, all others, or both", ("all", "robot", "planner"))
 RESPAWN = Argument("respawn", "yes", "start a node again that crashed", ("yes", "no"))
 USE_SIM_TIME = Argument(
@@ -144,7 +151,7 @@ USE_SIM_TIME = Argument(
 )
 ARGUMENTS = (
     *(TASK, OBJECT, HAND, PLANT, PERCEPTION, GOAL_YAW, SECONDS, SEED, REAL_TIME_FACTOR, HARDWARE, INTERFACE, CHANNEL),
-    *(NAMESPACE, THETA, LEARN, PARAMS, RESULTS, RECORD, MONITOR, PART, RESPAWN, USE_SIM_TIME),
+    *(NAMESPACE, THETA, LEARN, PARAMS, RESULTS, RECORD, MONITOR, ROBOT_STATE, PART, RESPAWN, USE_SIM_TIME),
 )
 """What every mode takes."""
 
@@ -199,6 +206,8 @@ class _Builder:
             nodes.insert(2, self.node("learner", XLA_ONE_THREAD, **{**theirs, **both}, theta=a["theta"], results=a["results"]))
         if a["monitor"] == "yes":
             nodes.append(self.node("monitor", **both))
+        if a["robot_state"] == "yes":
+            nodes.append(self.node("robot_state", **both))
         if a["record"]:
             # First, so that it misses little; its own respawn is harmless, since it never writes over a bag.
             nodes.insert(0, self.node("recorder", file=str(Path(a["record"]).absolute())))

@@ -31,7 +31,7 @@ from dexstack.nodes.monitor import MonitorNode
 from dexstack.nodes.task import TaskNode
 from dexstack.nodes.wire import COMMAND, LATCHED, SENSOR, contacts_message, fill_pose
 from dexstack.report.bodies import body_meshes
-from dexstack.report.page import FAR, distance_colours
+from dexstack.report.colours import FAR, distance_colours
 from dexstack.tasks.rotations import yaw_of
 
 NEEDS_BROWSER = "no Chromium here (Debian: apt-get install chromium); the page's web socket is tested without one"

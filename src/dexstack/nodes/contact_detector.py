@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from geometry_msgs.msg import Point, PoseWithCovarianceStamped
 from sensor_msgs.msg import JointState, PointCloud2
+from std_msgs.msg import ColorRGBA
 from visualization_msgs.msg import Marker, MarkerArray
 
 from dexstack.compilation import use_compilation_cache
@@ -19,6 +20,7 @@ from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 from dexstack.nodes.common import OK, PATIENCE, WARN, StackNode, run_node
 from dexstack.nodes.wire import COMMAND, SENSOR, WORLD, JointReader, JointSample, WaitSet, contacts_message, read_pose, set_stamp
+from dexstack.report.colours import distance_colours
 
 NORMAL_LENGTH = 0.02
 """Length at which markers show a normal [m]."""
@@ -79,7 +81,7 @@ class ContactDetectorNode(StackNode):
         self._busy += time.perf_counter() - start
         self._contacts = int(on.sum())
         if self._count % p.marker_every == 0 and self._to_markers.get_subscription_count():
-            self._to_markers.publish(_markers(pose.t, found.p_W[on], found.nhat_W[on]))
+            self._to_markers.publish(_markers(pose.t, found.p_W[on], found.nhat_W[on], found.phi[on]))
         self._count += 1
 
     def status(self) -> tuple[bytes, str, dict[str, Any]]:
@@ -92,16 +94,18 @@ class ContactDetectorNode(StackNode):
         return OK, f"{self._contacts} contacts", values
 
 
-def _markers(t: float, p_W: np.ndarray, nhat_W: np.ndarray) -> MarkerArray:
-    """The object's outward normals as lines."""
+def _markers(t: float, p_W: np.ndarray, nhat_W: np.ndarray, phi: np.ndarray) -> MarkerArray:
+    """The object's outward normals as lines, coloured by distance: red touches, blue is far."""
     marker = Marker(ns="contacts", type=Marker.LINE_LIST, action=Marker.ADD)
     marker.header.frame_id = WORLD
     set_stamp(marker.header.stamp, t)
     marker.scale.x = 0.001
-    marker.color.r, marker.color.g, marker.color.a = 1.0, 0.5, 1.0
+    marker.color.a = 1.0
     marker.pose.orientation.w = 1.0
     ends = np.stack([p_W, p_W + NORMAL_LENGTH * nhat_W], axis=1).reshape(-1, 3)
     marker.points = [Point(x=float(x), y=float(y), z=float(z)) for x, y, z in ends]
+    colours = np.repeat(distance_colours(phi), 2, axis=0) / 255.0
+    marker.colors = [ColorRGBA(r=float(r), g=float(g), b=float(b), a=1.0) for r, g, b in colours]
     return MarkerArray(markers=[marker])
 
 

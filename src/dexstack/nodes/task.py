@@ -10,6 +10,8 @@ where things are, the service ``~/restart`` one from the start pose. ``rollout/s
     error            geodesic orientation error [rad]
     position_error   [m]
     attempt          1, and one more for every further rollout: a new goal, a restart, a clock that went backwards with its simulator
+
+``rollout/error`` carries the orientation error alone [rad], for what can only plot numbers.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from typing import Any
 from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped
 from rclpy.client import Client
 from sensor_msgs.msg import JointState
-from std_msgs.msg import String
+from std_msgs.msg import Float64, String
 from std_srvs.srv import Trigger
 
 from dexstack.config import param
@@ -67,6 +69,7 @@ class TaskNode(StackNode):
         self._wait = WaitSet(self, self._poses)
         self._to_goal = self.create_publisher(PoseStamped, "goal_pose", LATCHED)
         self._to_state = self.create_publisher(String, "rollout/state", LATCHED)
+        self._to_error = self.create_publisher(Float64, "rollout/error", COMMAND)
         self._reset: Client | None = self.create_client(Trigger, p.reset_service) if p.reset_service else None
         self._goal = PoseStamped()
         self._goal.header.frame_id = WORLD
@@ -194,6 +197,7 @@ class TaskNode(StackNode):
             "attempt": self._attempt,
         }
         self._to_state.publish(String(data=json.dumps(state)))
+        self._to_error.publish(Float64(data=state["error"]))
 
 
 def main() -> int:

@@ -20,25 +20,15 @@ from dexstack.model.hand import HandModel
 from dexstack.model.objects import ObjectModel
 from dexstack.model.scene import OBJECT_BODY, build_scene
 from dexstack.report.bodies import body_meshes
+from dexstack.report.colours import FAR, distance_colours
 
-FAR = 0.02
-"""Contacts at this distance and beyond have the last colour [m]."""
 NORMAL = 0.015
 """Length at which a normal is drawn [m]."""
-_NEAR_RGB, _MIDDLE_RGB, _FAR_RGB = np.array([(220, 30, 30), (240, 190, 30), (40, 110, 220)], float)
 _PLOT_POINTS = 300
 _LEVELS = {"ok": "#2a9d4a", "warn": "#c98a00", "error": "#c82020", "silent": "#c82020"}
 
 Action = Callable[[], str]
 """Does something and returns what to tell the user."""
-
-
-def distance_colours(phi: np.ndarray) -> np.ndarray:
-    """Colours (n, 3) uint8 of contacts by distance (n,) [m]: red at contact, yellow halfway, blue from :data:`FAR` on."""
-    x = np.clip(phi / FAR, 0.0, 1.0)[:, None]
-    near = _NEAR_RGB + 2 * x * (_MIDDLE_RGB - _NEAR_RGB)
-    far = _MIDDLE_RGB + (2 * x - 1) * (_FAR_RGB - _MIDDLE_RGB)
-    return np.where(x < 0.5, near, far).astype(np.uint8)
 
 
 class Page:

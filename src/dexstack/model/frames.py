@@ -1,0 +1,53 @@
+"""The frames of a hand as a tree: world → palm → links → tips."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import mujoco
+import numpy as np
+
+from dexstack.model.hand import HandModel
+from dexstack.model.urdf import Joint, read_urdf
+
+PALM = "palm"
+
+
+class Frame(NamedTuple):
+    """The pose of a frame in its parent's."""
+
+    parent: str
+    name: str
+    p: np.ndarray
+    """(3,) [m]"""
+    quat: np.ndarray
+    """(4,) wxyz"""
+
+
+class FrameTree:
+    """All frames of one hand; the names of links are the URDF's, so that a viewer that has the URDF finds them."""
+
+    def __init__(self, hand: HandModel) -> None:
+        _, _, joints = read_urdf(hand.urdf_path)
+        root = hand.bodies[0].name
+        still = [Frame("world", PALM, hand.p_WP, hand.quat_WP), Frame(PALM, root, np.zeros(3), np.array([1.0, 0.0, 0.0, 0.0]))]
+        still += [Frame(j.parent, j.child, j.p_PC, _wxyz(j.R_PC)) for j in joints if j.kind == "fixed"]
+        self.fixed = tuple(still)
+        """Frames that never move."""
+        self._moving: tuple[Joint, ...] = tuple(j for j in joints if j.kind == "revolute")
+
+    def moving(self, q: np.ndarray) -> list[Frame]:
+        """The frames of the links at the joint angles ``q`` (16,) [rad]."""
+        frames = []
+        for joint, angle in zip(self._moving, q, strict=True):
+            turn, quat = np.empty(4), np.empty(4)
+            mujoco.mju_axisAngle2Quat(turn, joint.axis, angle)
+            mujoco.mju_mulQuat(quat, _wxyz(joint.R_PC), turn)
+            frames.append(Frame(joint.parent, joint.child, joint.p_PC, quat))
+        return frames
+
+
+def _wxyz(R: np.ndarray) -> np.ndarray:
+    quat = np.empty(4)
+    mujoco.mju_mat2Quat(quat, np.ascontiguousarray(R, float).reshape(9))
+    return quat

@@ -1,0 +1,143 @@
+"""The robot state node: what rviz needs to draw the hand and the object where they are.
+
+``robot_description`` (latched) carries the hand's URDF. Where tf2_msgs is installed, ``/tf_static`` and ``/tf`` carry the tree world → palm
+→ links → tips, and world → object; where it is not, as with rclpy from PyPI, the node says so once and publishes the description only.
+``object_markers`` carries the object where it is and, in transparent green, where it shall go, if anybody looks. A camera's frame comes
+from who knows where the camera is.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from geometry_msgs.msg import Point, PoseStamped, PoseWithCovarianceStamped, TransformStamped
+from sensor_msgs.msg import JointState
+from std_msgs.msg import String
+from visualization_msgs.msg import Marker, MarkerArray
+
+from dexstack.config import param
+from dexstack.model.frames import Frame, FrameTree
+from dexstack.model.hand import load_hand
+from dexstack.model.objects import ObjectModel, load_object
+from dexstack.nodes.common import OK, PATIENCE, WARN, StackNode, run_node
+from dexstack.nodes.wire import COMMAND, LATCHED, SENSOR, WORLD, JointReader, PoseSample, WaitSet, fill_pose, read_pose, set_stamp
+
+OBJECT = "object"
+_IS, _SHALL = (0.85, 0.65, 0.25, 1.0), (0.2, 0.7, 0.35, 0.3)
+
+
+@dataclass(frozen=True)
+class RobotStateParams:
+    """Parameters of the robot state node."""
+
+    hand: str = param("right", "side of the hand, or the path of a hand's YAML")
+    object: str = param("cube", "name of an object, or the path of an object's YAML")
+    rate: float = param(30.0, "largest number of messages on /tf per second of message time", 1.0, 400.0)
+
+
+class RobotStateNode(StackNode):
+    """See the module's docstring."""
+
+    LIVE = frozenset({"rate"})
+
+    def __init__(self) -> None:
+        super().__init__("robot_state", RobotStateParams)
+
+    def configure(self) -> None:
+        p = self.params(RobotStateParams)
+        hand = load_hand(p.hand)
+        self._tree = FrameTree(hand)
+        self._poses = self.newest(PoseWithCovarianceStamped, "object_pose", SENSOR, read_pose)
+        self._joints = self.newest(JointState, "joint_states", SENSOR, JointReader(hand.joint_names, "position"))
+        self._wait = WaitSet(self, self._joints)
+        self._goals = self.newest(PoseStamped, "goal_pose", LATCHED, read_pose)
+        self._to_markers = self.create_publisher(MarkerArray, "object_markers", COMMAND)
+        self._markers = [_solid(load_object(p.object), k, colour) for k, colour in enumerate((_IS, _SHALL))]
+        self._description = String(data=hand.urdf_path.read_text())
+        self._to_description = self.create_publisher(String, "robot_description", LATCHED)
+        self._to_tf = self._to_static = None
+        if importlib.util.find_spec("tf2_msgs") is None:
+            self.get_logger().info("tf2_msgs is not installed: no /tf; the monitor and the log need none")
+            return
+        from tf2_msgs.msg import TFMessage
+
+        self._to_tf = self.create_publisher(TFMessage, "/tf", COMMAND)
+        self._to_static = self.create_publisher(TFMessage, "/tf_static", LATCHED)
+        self._message = TFMessage
+
+    def begin(self) -> None:
+        self._pose: PoseSample | None = None
+        self._goal: PoseSample | None = None
+        self._last = -1.0
+        self._count = self._reported = 0
+        self._to_description.publish(self._description)
+        if self._to_static is not None:
+            self._to_static.publish(self._message(transforms=transforms(0.0, self._tree.fixed)))
+
+    def work(self) -> None:
+        self._wait.wait(PATIENCE)
+        joints = self._joints.take()
+        if joints is None or 0.0 <= joints.t - self._last < 1.0 / self.params(RobotStateParams).rate:
+            return
+        self.time = self._last = joints.t
+        self._pose = self._poses.take() or self._pose
+        self._goal = self._goals.take() or self._goal
+        self._count += 1
+        if self._to_markers.get_subscription_count():
+            self._publish_markers(joints.t)
+        if self._to_tf is None:
+            return
+        moving = transforms(joints.t, self._tree.moving(joints.values))
+        if self._pose is not None:
+            moving += transforms(self._pose.t, [Frame(WORLD, OBJECT, self._pose.pose[:3], self._pose.pose[3:])])
+        self._to_tf.publish(self._message(transforms=moving))
+
+    def _publish_markers(self, t: float) -> None:
+        shown = []
+        for marker, sample in zip(self._markers, (self._pose, self._goal), strict=True):
+            if sample is not None:
+                set_stamp(marker.header.stamp, t)
+                fill_pose(marker.pose, sample.pose)
+                shown.append(marker)
+        self._to_markers.publish(MarkerArray(markers=shown))
+
+    def status(self) -> tuple[bytes, str, dict[str, Any]]:
+        rate, self._reported = self._count - self._reported, self._count
+        values = {"rate_hz": rate, "tf": self._to_tf is not None}
+        return (OK, f"{rate} Hz", values) if rate else (WARN, "no joint states", values)
+
+
+def _solid(obj: ObjectModel, number: int, rgba: tuple[float, float, float, float]) -> Marker:
+    """The object's surface as triangles in its own frame."""
+    marker = Marker(ns="object", id=number, type=Marker.TRIANGLE_LIST, action=Marker.ADD)
+    marker.header.frame_id = WORLD
+    marker.scale.x = marker.scale.y = marker.scale.z = 1.0
+    marker.color.r, marker.color.g, marker.color.b, marker.color.a = rgba
+    marker.points = [Point(x=float(x), y=float(y), z=float(z)) for x, y, z in obj.mesh.triangles.reshape(-1, 3)]
+    return marker
+
+
+def transforms(t: float, frames: Iterable[Frame]) -> list[TransformStamped]:
+    """Frames as messages, stamped ``t`` [s]."""
+    messages = []
+    for frame in frames:
+        message = TransformStamped(child_frame_id=frame.name)
+        message.header.frame_id = frame.parent
+        set_stamp(message.header.stamp, t)
+        v, r = message.transform.translation, message.transform.rotation
+        v.x, v.y, v.z = map(float, frame.p)
+        r.w, r.x, r.y, r.z = map(float, frame.quat)
+        messages.append(message)
+    return messages
+
+
+def main() -> int:
+    return run_node(RobotStateNode)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,152 @@
+"""What rviz draws: the tree of frames is complete and agrees with the stack's kinematics, and the description is there for late comers."""
+
+from __future__ import annotations
+
+import json
+import re
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import mujoco
+import numpy as np
+import pytest
+import rclpy
+import yaml
+from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped
+from harness import wait_until
+from rclpy.executors import SingleThreadedExecutor
+from sensor_msgs.msg import JointState
+from std_msgs.msg import String
+from visualization_msgs.msg import MarkerArray
+
+from dexstack import nodes
+from dexstack.config import share_dir
+from dexstack.model.frames import FrameTree
+from dexstack.model.hand import load_hand
+from dexstack.model.objects import load_object
+from dexstack.model.scene import build_scene
+from dexstack.nodes.robot_state import RobotStateNode, transforms
+from dexstack.nodes.wire import LATCHED, SENSOR
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_the_tree_is_complete_and_agrees_with_the_scene(side):
+    hand = load_hand(side)
+    tree = FrameTree(hand)
+    q = np.random.default_rng(0).uniform(hand.lower, hand.upper)
+    messages = transforms(1.5, [*tree.fixed, *tree.moving(q)])
+    parents = {m.child_frame_id: m for m in messages}
+    links = {link.get("name") for link in ElementTree.parse(hand.urdf_path).getroot().findall("link")}
+    assert set(parents) == links | {"palm"} and len(messages) == len(parents), "every frame has one parent"
+
+    def in_world(name: str) -> np.ndarray:
+        if name == "world":
+            return np.eye(4)
+        transform = parents[name].transform
+        X, R = np.eye(4), np.empty(9)
+        mujoco.mju_quat2Mat(R, np.array([getattr(transform.rotation, a) for a in "wxyz"]))
+        X[:3, :3], X[:3, 3] = R.reshape(3, 3), [getattr(transform.translation, a) for a in "xyz"]
+        return in_world(parents[name].header.frame_id) @ X
+
+    model = build_scene(hand, load_object("cube")).compile()
+    data = mujoco.MjData(model)
+    data.qpos[:16] = q
+    mujoco.mj_kinematics(model, data)
+    for body in hand.bodies:
+        X = in_world(body.name)
+        np.testing.assert_allclose(X[:3, 3], data.body(body.name).xpos, atol=1e-9)
+        np.testing.assert_allclose(X[:3, :3], data.body(body.name).xmat.reshape(3, 3), atol=1e-9)
+    for tip in hand.fingertips:
+        X = in_world(hand.bodies[tip.body].name)
+        named = in_world(hand.bodies[tip.body].name + "_tip")
+        np.testing.assert_allclose(named[:3, 3], X[:3, 3] + X[:3, :3] @ tip.p_BT, atol=1e-9)
+
+
+def test_every_link_with_a_body_can_be_seen():
+    for side in ("right", "left"):
+        links = ElementTree.parse(load_hand(side).urdf_path).getroot().findall("link")
+        assert sum(len(link.findall("visual")) for link in links) >= 17
+        assert all(len(link.findall("visual")) >= len(link.findall("collision")) for link in links)
+
+
+def test_the_description_waits_for_late_comers_and_there_is_no_tf_without_tf2(domain, probe):
+    rclpy.init(domain_id=domain)
+    node = RobotStateNode()
+    executor = SingleThreadedExecutor()
+    executor.add_node(node)
+    try:
+        assert node.autostart()
+        seen: list[String] = []
+        probe.node.create_subscription(String, "robot_description", seen.append, LATCHED)
+        wait_until(lambda: executor.spin_once(0.05) or seen, 10, "the description")
+        assert seen[0].data == load_hand("right").urdf_path.read_text()
+        import importlib.util
+
+        has_tf = importlib.util.find_spec("tf2_msgs") is not None
+        assert ("/tf" in dict(node.get_topic_names_and_types())) == has_tf
+    finally:
+        node.stop_worker()
+        executor.shutdown()
+        node.destroy_node()
+        rclpy.shutdown()
+
+
+def test_the_goal_and_the_object_are_drawn_for_who_looks(domain, probe):
+    rclpy.init(domain_id=domain)
+    node = RobotStateNode()
+    executor = SingleThreadedExecutor()
+    executor.add_node(node)
+    try:
+        assert node.autostart()
+        seen: list[MarkerArray] = []
+        probe.node.create_subscription(MarkerArray, "object_markers", seen.append, 1)
+        to_pose = probe.node.create_publisher(PoseWithCovarianceStamped, "object_pose", SENSOR)
+        to_goal = probe.node.create_publisher(PoseStamped, "goal_pose", LATCHED)
+        to_joints = probe.node.create_publisher(JointState, "joint_states", SENSOR)
+        pose, goal = PoseWithCovarianceStamped(), PoseStamped()
+        pose.pose.pose.position.x, pose.pose.pose.orientation.w = 0.25, 1.0
+        goal.pose.position.x, goal.pose.orientation.w = 0.5, 1.0
+        to_goal.publish(goal)
+        hand = load_hand("right")
+        for k in range(1, 500):
+            joints = JointState(name=list(hand.joint_names), position=list(hand.home))
+            joints.header.stamp.sec = k
+            to_pose.publish(pose)
+            to_joints.publish(joints)
+            executor.spin_once(0.02)
+            if seen and len(seen[-1].markers) == 2:
+                break
+        object_, target = seen[-1].markers
+        assert object_.pose.position.x == 0.25 and target.pose.position.x == 0.5 and object_.color.a > target.color.a
+        corners = np.array([(p.x, p.y, p.z) for p in object_.points])
+        np.testing.assert_allclose(np.ptp(corners, axis=0), load_object("cube").size, atol=1e-6)
+    finally:
+        node.stop_worker()
+        executor.shutdown()
+        node.destroy_node()
+        rclpy.shutdown()
+
+
+def topics_in(path: str) -> set[str]:
+    text = (share_dir() / "config" / path).read_text()
+    return set(re.findall(r"Value: (\S+)", text)) if path.endswith("rviz") else set(re.findall(r"/([\w/]+)/data", text))
+
+
+def test_rviz_and_rqt_look_at_topics_that_there_are():
+    code = "".join(path.read_text() for path in Path(nodes.__path__[0]).glob("*.py"))
+    wanted = topics_in("dexstack.rviz") | topics_in("dexstack.perspective")
+    assert {
+        "robot_description",
+        "object_pose",
+        "contacts",
+        "contact_markers",
+        "mpc/prediction",
+        "object_markers",
+        "rollout/error",
+    } <= wanted
+    camera = {"camera/color/image_raw"}  # any driver's
+    assert [topic for topic in wanted - camera if f'"{topic}"' not in code] == []
+    rviz = yaml.safe_load((share_dir() / "config" / "dexstack.rviz").read_text())
+    assert rviz["Visualization Manager"]["Global Options"]["Fixed Frame"] == "world"
+    perspective = json.loads((share_dir() / "config" / "dexstack.perspective").read_text())
+    assert "rqt_reconfigure/Param" in perspective["groups"]["pluginmanager"]["keys"]["running-plugins"]["repr"]
