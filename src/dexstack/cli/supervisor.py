@@ -94,12 +94,16 @@ def _running_domains() -> list[str]:
 
 def _claim_domain(stack: contextlib.ExitStack) -> int:
     for domain in DOMAINS:
-        claim = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
-        with contextlib.suppress(OSError):
+        claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        try:
             claim.bind(f"\0{CLAIM}{domain}")
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as port:
                 port.bind(("", 7410 + 250 * domain))  # taken: some other ROS graph runs in this domain
-            return domain
+        except OSError:
+            claim.close()  # what is not used is not held: who looks for running graphs goes by these names
+            continue
+        stack.enter_context(claim)
+        return domain
     raise ConfigError("all ROS domains of this machine are taken; set ROS_DOMAIN_ID")
 
 
