@@ -119,7 +119,7 @@ TASK = Argument("task", "allegro", "what to do", ("allegro",))
 OBJECT = Argument("object", "cube", "what to do it with: a name, or the path of an object's YAML")
 HAND = Argument("hand", "right", "which hand: right, left, or the path of a hand's YAML")
 PLANT = Argument("plant", "mujoco", "physics engine", tuple(PLANTS))
-PERCEPTION = Argument("perception", "truth", "where the object pose comes from", ("truth",))
+PERCEPTION = Argument("perception", "truth", "where the object pose comes from: the plant, or pictures of it", ("truth", "camera"))
 GOAL_YAW = Argument("goal_yaw", 90.0, "turn of the object from its nominal start [deg]", lo=-180.0, hi=180.0)
 SECONDS = Argument("seconds", 15.0, "time after which the run has failed [s]", lo=0.1, hi=1e5)
 SEED = Argument("seed", 0, "seed of the noise of the start pose", lo=0, hi=2**31 - 1)
@@ -135,6 +135,7 @@ HARDWARE = Argument("hardware", "V4", "generation of the hand", ("V3", "V4", "V5
 INTERFACE = Argument("interface", "socketcan", "CAN interface", ("socketcan", "pcan", "udp_multicast"))
 CHANNEL = Argument("channel", "", "channel of the CAN interface; empty: can0, PCAN_USBBUS1, or the loopback bus of the ROS domain")
 
+CALIBRATION = Argument("calibration", "", "where the camera stands: the file of dexstack calibrate camera")
 ROBOT_STATE = Argument(
     "robot_state",
     "yes" if importlib.util.find_spec("tf2_msgs") else "no",
@@ -151,7 +152,7 @@ USE_SIM_TIME = Argument(
 )
 ARGUMENTS = (
     *(TASK, OBJECT, HAND, PLANT, PERCEPTION, GOAL_YAW, SECONDS, SEED, REAL_TIME_FACTOR, HARDWARE, INTERFACE, CHANNEL),
-    *(NAMESPACE, THETA, LEARN, PARAMS, RESULTS, RECORD, MONITOR, ROBOT_STATE, PART, RESPAWN, USE_SIM_TIME),
+    *(CALIBRATION, NAMESPACE, THETA, LEARN, PARAMS, RESULTS, RECORD, MONITOR, ROBOT_STATE, PART, RESPAWN, USE_SIM_TIME),
 )
 """What every mode takes."""
 
@@ -189,6 +190,17 @@ class _Builder:
             ends_run=ends_run,
         )
 
+    def world(self, **own: Value) -> list[NodeDescription]:
+        """The simulator and, if the pose comes from pictures, what draws them and what looks at them."""
+        if self._a["perception"] != "camera":
+            return [self.node("simulator", **self.hand, **self.object, **own)]
+        truth = {"pose_topic": "object_pose_truth", "pose_period": 0.005}
+        return [
+            self.node("pose_estimator", **self.hand, **self.object, reliable=True),
+            self.node("camera", **self.hand, **self.object, seed=own["seed"]),
+            self.node("simulator", **self.hand, **self.object, **own, **truth),
+        ]
+
     def graph(self, *hand_side: NodeDescription, **task: Value) -> list[NodeDescription]:
         """Controller, task and console around the nodes on the hand's side; those that need longest to start come first."""
         a, both = self._a, self.hand | self.object
@@ -217,27 +229,36 @@ class _Builder:
 
 def _sim(a: Mapping[str, Any]) -> list[NodeDescription]:
     b = _Builder(a)
-    simulator = b.node("simulator", **b.hand, **b.object, plant=a["plant"], seed=a["seed"], real_time_factor=a["real_time_factor"])
-    return b.graph(simulator, b.node("hand", **b.hand))
+    own = {"plant": a["plant"], "seed": a["seed"], "real_time_factor": a["real_time_factor"]}
+    return b.graph(*b.world(**own), b.node("hand", **b.hand))
 
 
 def _mock(a: Mapping[str, Any]) -> list[NodeDescription]:
     b = _Builder(a)
     bus = {"interface": "udp_multicast", "channel": a["channel"]}
-    simulator = b.node("simulator", **b.hand, **b.object, **bus, plant=a["plant"], seed=a["seed"], emulated_hardware=a["hardware"])
-    return b.graph(simulator, b.node("hand", **b.hand, **bus, hardware=a["hardware"]))
+    world = b.world(**bus, plant=a["plant"], seed=a["seed"], emulated_hardware=a["hardware"])
+    return b.graph(*world, b.node("hand", **b.hand, **bus, hardware=a["hardware"]))
 
 
 def _hardware(a: Mapping[str, Any]) -> list[NodeDescription]:
     b = _Builder(a)
     hand = b.node("hand", **b.hand, interface=a["interface"], channel=a["channel"], hardware=a["hardware"])
-    return b.graph(hand, reset_service="")
+    if a["perception"] != "camera":
+        return b.graph(hand, reset_service="")
+    if not a["calibration"]:
+        raise ConfigError("with 'perception' camera, 'calibration' must name the file that dexstack calibrate camera wrote")
+    calibration = str(Path(a["calibration"]).absolute())
+    eyes = b.node("pose_estimator", **b.hand, **b.object, source="realsense", calibration=calibration)
+    return b.graph(eyes, hand, reset_service="")
 
 
-_NOT_SIM = frozenset({"hardware", "interface", "channel"})
-_NOT_MOCK = frozenset({"interface", "real_time_factor"})
+_NOT_SIM = frozenset({"hardware", "interface", "channel", "calibration"})
+_NOT_MOCK = frozenset({"interface", "real_time_factor", "calibration"})
 _NOT_HARDWARE = frozenset({"plant", "seed", "real_time_factor"})
-_TOPIC = Argument("perception", "topic", "where the object pose comes from: another node publishes object_pose", ("topic",))
+_TOPIC = Argument(
+    *("perception", "topic", "where the object pose comes from: another node publishes object_pose, or the RealSense camera"),
+    choices=("topic", "camera"),
+)
 
 MODES: dict[str, Mode] = {
     "sim": Mode("hand, object and everything else simulated", _arguments(_NOT_SIM), _sim, _NOT_SIM),

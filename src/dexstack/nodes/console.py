@@ -10,6 +10,7 @@ import json
 import math
 import sys
 import time
+from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,12 @@ from dexstack.nodes.wire import (
     read_contacts,
     read_pose,
 )
+from dexstack.tasks.rotations import geodesic_angle
 
+TRUTHS = 50
+"""So many true poses are kept to find the one that belongs to an estimate."""
+TRUTH_SLACK = 0.011
+"""A true pose belongs to an estimate whose time is nearer than this [s]."""
 VIEW_PERIOD = 0.25
 """Wall time between two refreshes of the live view [s]."""
 LINE_PERIOD = 2.0
@@ -56,12 +62,15 @@ class ConsoleParams:
     start_timeout: float = param(120.0, "give up when no joint command has come after this wall time [s]", 1.0, 1e5)
 
 
+_ROWS = ("t", "wall", "pose_WO", "truth_WO", "q", "q_command", "goal_WO", "error", "contacts")
+
+
 class Recorder:
     """Samples of the newest attempt, one per object pose, with what was newest then.
 
     Arrays (n samples): ``t`` since the rollout's start [s], ``wall`` [s], ``pose_WO`` (n, 7), ``q`` and ``q_command`` (n, 16), NaN where
-    there was none, ``goal_WO`` (n, 7), ``error`` [rad], ``contacts``. Of the solves: ``solve_t`` like ``t``, ``solve_s`` processor time and
-    ``solve_wall_s`` wall time [s].
+    there was none, ``goal_WO`` (n, 7), ``truth_WO`` (n, 7) where the plant says it beside an estimate, ``error`` [rad],
+    ``contacts``. Of the solves: ``solve_t`` like ``t``, ``solve_s`` processor time and ``solve_wall_s`` wall time [s].
     """
 
     def __init__(self, joints: int) -> None:
@@ -69,7 +78,7 @@ class Recorder:
         self.clear()
 
     def clear(self) -> None:
-        self.rows: dict[str, list[Any]] = {name: [] for name in ("t", "wall", "pose_WO", "q", "q_command", "goal_WO", "error", "contacts")}
+        self.rows: dict[str, list[Any]] = {name: [] for name in _ROWS}
         self.solves: list[np.ndarray] = []
 
     def add(self, **row: Any) -> None:
@@ -98,6 +107,7 @@ class ConsoleNode(StackNode):
         names = load_hand(p.hand).joint_names
         self._recorder = Recorder(len(names))
         self._poses = self.newest(PoseWithCovarianceStamped, "object_pose", SENSOR, read_pose)
+        self._truths = self.newest(PoseWithCovarianceStamped, "object_pose_truth", SENSOR, self._note_truth)
         self._joints = self.newest(JointState, "joint_states", SENSOR, JointReader(names, "position"))
         self._commands = self.newest(JointState, "joint_command", COMMAND, JointReader(names, "position"))
         self._goals = self.newest(PoseStamped, "goal_pose", LATCHED, read_pose)
@@ -112,6 +122,7 @@ class ConsoleNode(StackNode):
     def begin(self) -> None:
         self._state: dict[str, Any] = {"phase": "waiting", "attempt": 1}
         self._goal = self._q = self._command = None
+        self._truth: deque[PoseSample] = deque(maxlen=TRUTHS)
         self._contact_count = 0
         self._launched = self.params(ConsoleParams).launched or time.monotonic()
         self._first_command: float | None = None
@@ -129,6 +140,7 @@ class ConsoleNode(StackNode):
         now = time.monotonic()
         self._reports.take()
         self._times.take()
+        self._truths.take()
         self._goal = self._goals.take() or self._goal
         self._q = self._joints.take() or self._q
         command = self._commands.take()
@@ -186,12 +198,39 @@ class ConsoleNode(StackNode):
             t=elapsed,
             wall=now - self._rollout[1],
             pose_WO=pose.pose,
+            truth_WO=self._true_pose(pose.t),
             q=None if self._q is None else self._q.values,
             q_command=None if self._command is None else self._command.values,
             goal_WO=np.full(7, np.nan) if self._goal is None else self._goal.pose,
             error=self._state.get("error", math.nan),
             contacts=self._contact_count,
         )
+
+    def _note_truth(self, message: PoseWithCovarianceStamped) -> None:
+        self._truth.append(read_pose(message))
+
+    def _true_pose(self, t: float) -> np.ndarray:
+        """(7,) the plant's pose nearest to time ``t`` [s]; NaN where it does not say."""
+        nearest = min(self._truth, key=lambda sample: abs(sample.t - t), default=None)
+        return np.full(7, np.nan) if nearest is None or abs(nearest.t - t) > TRUTH_SLACK else nearest.pose
+
+    def _against_truth(self) -> dict[str, Any]:
+        """How far estimate and goal were from the truth."""
+        rows = self._recorder.rows
+        truth, pose = np.array(rows["truth_WO"]).reshape(-1, 7), np.array(rows["pose_WO"]).reshape(-1, 7)
+        known = np.flatnonzero(np.isfinite(truth).all(axis=1))
+        if not known.size:
+            return {}
+        shift = np.linalg.norm(truth[known, :3] - pose[known, :3], axis=1)
+        turn = np.array([geodesic_angle(truth[k, 3:], pose[k, 3:]) for k in known])
+        end: dict[str, Any] = {}
+        if np.isfinite(rows["goal_WO"][known[-1]]).all():
+            end["true_orientation_error_rad"] = geodesic_angle(truth[known[-1], 3:], rows["goal_WO"][known[-1]][3:])
+        return {
+            **end,
+            "estimate_error_m": {"p50": float(np.median(shift)), "p95": float(np.percentile(shift, 95)), "n": len(known)},
+            "estimate_error_rad": {"p50": float(np.median(turn)), "p95": float(np.percentile(turn, 95)), "n": len(known)},
+        }
 
     def _note_solves(self, message: Float64MultiArray) -> None:
         if len(message.data) % 3:
@@ -214,6 +253,7 @@ class ConsoleNode(StackNode):
             "position_error_m": state.get("position_error"),
             "first_command_s": self._first_command,
             "real_time_factor": None if math.isnan(self._factor) else self._factor,
+            **self._against_truth(),
         }
 
     # --- what is shown ------------------------------------------------------------------------------------------------------------

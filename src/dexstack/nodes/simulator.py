@@ -49,6 +49,7 @@ class SimulatorParams:
     real_time_factor: float = param(1.0, "simulated seconds per second of wall time", 0.01, 100.0)
     feedback_period: float = param(0.003, "time between two joint feedbacks [s]", 0.001, 0.1)
     clock_period: float = param(0.01, "time between two messages on /clock [s]", 0.001, 1.0)
+    pose_topic: str = param("object_pose", "where the true object pose goes; another topic when a camera looks for it")
     pose_period: float = param(0.02, "time between two object poses [s]", 0.005, 1.0)
     torque_timeout: float = param(0.05, "wall time after which a hand that does not answer counts as dead [s]", 0.001, 1.0)
 
@@ -75,7 +76,7 @@ class SimulatorNode(StackNode):
         self._pose = PoseWithCovarianceStamped()
         self._pose.header.frame_id = WORLD
         self._to_clock = self.create_publisher(Clock, "/clock", SENSOR)
-        self._to_pose = self.create_publisher(PoseWithCovarianceStamped, "object_pose", SENSOR)
+        self._to_pose = self.create_publisher(PoseWithCovarianceStamped, p.pose_topic, SENSOR)
         bus = self.params(BusParams)
         self._hand: SimulatedHand
         if bus.interface:

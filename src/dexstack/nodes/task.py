@@ -4,7 +4,7 @@ A rollout starts when the controller speaks for the first time: the node then ha
 there is nothing to reset) and publishes the goal again, stamped with the start of the rollout. A new ``goal_yaw`` starts a rollout from
 where things are, the service ``~/restart`` one from the start pose. ``rollout/state`` carries one JSON object::
 
-    phase            waiting (no command yet) | starting | running | reached | timeout | dropped
+    phase            waiting (no command yet) | starting | running | reached | timeout | dropped | lost (no pose comes any more)
     t, elapsed       time of the pose it was judged by, and since the start of the rollout [s]
     goal_yaw, yaw    turn from the nominal start [rad]
     error            geodesic orientation error [rad]
@@ -19,6 +19,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,10 +36,12 @@ from dexstack.nodes.common import OK, PATIENCE, WARN, StackNode, run_node
 from dexstack.nodes.wire import COMMAND, LATCHED, SENSOR, WORLD, JointReader, PoseSample, WaitSet, fill_pose, read_pose, set_stamp
 from dexstack.tasks.allegro import AllegroTask
 
-ENDED = ("reached", "timeout", "dropped")
+ENDED = ("reached", "timeout", "dropped", "lost")
 STATE_PERIOD = 0.1
 """Time between two messages on rollout/state while the phase does not change [s]."""
 SERVICE_TIMEOUT = 5.0
+SILENCE = 15.0
+"""Wall time without a pose after which nobody knows where the object is [s]; a simulator that is restarted is quiet for less."""
 
 
 @dataclass(frozen=True)
@@ -87,13 +90,16 @@ class TaskNode(StackNode):
         self._start = self._inside_since = math.nan
         self._last: PoseSample | None = None
         self._stated = -math.inf
+        self._heard = time.monotonic()
         self._publish_goal(0.0)
 
     def work(self) -> None:
         self._wait.wait(PATIENCE)
         pose = self._poses.take()
         if pose is None:
+            self._wait_for_pose()
             return
+        self._heard = time.monotonic()
         backwards = self._last is not None and pose.t < self._last.t
         self._last = pose
         self.time = pose.t
@@ -113,7 +119,7 @@ class TaskNode(StackNode):
             self._publish_state(pose)
 
     def status(self) -> tuple[bytes, str, dict[str, Any]]:
-        return (WARN if self._phase in ("waiting", "timeout", "dropped") else OK), self._phase, {"attempt": self._attempt}
+        return (WARN if self._phase in ("waiting", "timeout", "dropped", "lost") else OK), self._phase, {"attempt": self._attempt}
 
     def _aim(self, goal_yaw: float) -> None:
         self._task = AllegroTask(self._object_start, goal_yaw)
@@ -163,6 +169,12 @@ class TaskNode(StackNode):
         self._phase = "running"
         self._start, self._inside_since = t, math.nan
         self._publish_goal(t)
+
+    def _wait_for_pose(self) -> None:
+        """An object that fell out of the camera's view has no pose to be judged by."""
+        if self._phase == "running" and self._last is not None and time.monotonic() - self._heard > SILENCE:
+            self._phase = "lost"
+            self._publish_state(self._last)
 
     def _judge(self, pose: PoseSample) -> None:
         task = self._task

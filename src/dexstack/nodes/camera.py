@@ -1,0 +1,160 @@
+"""The simulated camera node: true pose and joint angles in, pictures out, on the topics and in the form of a RealSense's driver.
+
+It is a process of its own, so that drawing never holds the simulation up. True poses and joint angles are kept for a moment and
+interpolated to the times at which a shutter opens and closes; the stamp is the middle between them. A picture that cannot be drawn in time
+is left out and counted, as a real camera's would be.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+import cv2
+import numpy as np
+from builtin_interfaces.msg import Time
+from geometry_msgs.msg import PoseWithCovarianceStamped
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from sensor_msgs.msg import CameraInfo, Image, JointState
+
+from dexstack.config import param
+from dexstack.model.hand import load_hand
+from dexstack.model.objects import load_object
+from dexstack.nodes.common import OK, PATIENCE, WARN, StackNode, run_node
+from dexstack.nodes.images import camera_message, image_message
+from dexstack.nodes.wire import COMMAND, JointReader, JointSample, PoseSample, WaitSet, read_pose, set_stamp
+from dexstack.perception.bundle import base_bundle, object_bundle
+from dexstack.perception.params import MountParams, SimulatedCameraParams
+from dexstack.perception.se3 import Transform, between
+from dexstack.perception.simulated import SimulatedCamera
+
+KEPT = 0.5
+"""Samples older than this against the newest are forgotten [s]."""
+LATEST = 0.2
+"""Wall time for which a picture waits at most for its time of publication [s]."""
+_ALL = QoSProfile(depth=200, reliability=ReliabilityPolicy.BEST_EFFORT)
+
+
+@dataclass(frozen=True)
+class CameraNodeParams:
+    """Parameters of the node, beside those of the camera and of where it stands."""
+
+    hand: str = param("right", "side of the hand, or the path of a hand's YAML")
+    object: str = param("cube", "name of an object, or the path of an object's YAML; its tags are in tags.yaml beside it")
+    seed: int = param(0, "seed of the pixel noise", 0, 2**31 - 1)
+
+
+class CameraNode(StackNode):
+    """See the module's docstring."""
+
+    def __init__(self) -> None:
+        super().__init__("camera", CameraNodeParams, SimulatedCameraParams, MountParams)
+
+    def configure(self) -> None:
+        cv2.setNumThreads(1)
+        p, camera = self.params(CameraNodeParams), self.params(SimulatedCameraParams)
+        hand, obj = load_hand(p.hand), load_object(p.object)
+        X_WC = self.params(MountParams).X_WC
+        self._camera = SimulatedCamera(hand, obj, object_bundle(p.object), camera, X_WC, base=base_bundle(), seed=p.seed)
+        self._read_joints = JointReader(hand.joint_names, "position")
+        self._truths = self.newest(PoseWithCovarianceStamped, "object_pose_truth", _ALL, self._note_pose)
+        self._joint_states = self.newest(JointState, "joint_states", _ALL, self._note_joints)
+        self._wait = WaitSet(self, self._truths)
+        self._to_image = self.create_publisher(Image, "camera/color/image_raw", COMMAND)
+        self._to_info = self.create_publisher(CameraInfo, "camera/color/camera_info", COMMAND)
+
+    def begin(self) -> None:
+        self._poses: deque[PoseSample] = deque()
+        self._joints: deque[JointSample] = deque()
+        self._next = -np.inf
+        self._pictures = self._reported = self._left_out = 0
+        self._busy = 0.0
+
+    def work(self) -> None:
+        p = self.params(SimulatedCameraParams)
+        self._listen()
+        if not self._poses or not self._joints:
+            return
+        newest = self._poses[-1].t
+        if self._next < self._poses[0].t or self._next > newest + 1.0:
+            self._next = newest
+        period = 1.0 / p.frame_rate
+        if newest < self._next + p.exposure_time:
+            return
+        late = int((newest - self._next - p.exposure_time) / period)
+        self._left_out += late
+        opens = self._next + late * period
+        self._next = opens + period
+        closes = opens + p.exposure_time
+        begin = time.process_time()
+        image = self._camera.picture(*self._at(closes), before=self._at(opens))
+        self._busy += time.process_time() - begin
+        self._publish((opens + closes) / 2, image)
+
+    def status(self) -> tuple[bytes, str, dict[str, Any]]:
+        rate, self._reported = self._pictures - self._reported, self._pictures
+        busy, self._busy = self._busy, 0.0
+        values = {"rate_hz": rate, "left_out": self._left_out}
+        if not rate:
+            return WARN, "no true pose or no joint states", values
+        return OK, f"{rate} Hz", {**values, "draw_s": busy / rate}
+
+    def _listen(self) -> None:
+        """Wait for true poses and keep what came."""
+        self._wait.wait(PATIENCE)
+        self._truths.take()
+        self._joint_states.take()
+
+    def _note_pose(self, message: PoseWithCovarianceStamped) -> None:
+        _keep(self._poses, read_pose(message))
+        self.time = self._poses[-1].t
+
+    def _note_joints(self, message: JointState) -> None:
+        _keep(self._joints, self._read_joints(message))
+
+    def _at(self, t: float) -> tuple[np.ndarray, np.ndarray]:
+        """Joint angles (16,) and object pose (7,) at time ``t`` [s]."""
+        a, b, s = _around(self._joints, t)
+        q = a.values + s * (b.values - a.values)
+        a, b, s = _around(self._poses, t)
+        return q, between(Transform.of_pose(a.pose), Transform.of_pose(b.pose), s).pose
+
+    def _publish(self, t: float, image: np.ndarray) -> None:
+        due, patience = t + self.params(SimulatedCameraParams).image_delay, time.monotonic() + LATEST
+        while self._poses[-1].t < due and time.monotonic() < patience and not self.stopping:
+            self._listen()
+        stamp = Time()
+        set_stamp(stamp, t)
+        self._to_info.publish(camera_message(stamp, self._camera.camera))
+        self._to_image.publish(image_message(stamp, image))
+        self._pictures += 1
+
+
+def _keep(samples: deque, sample: Any) -> None:
+    """Add a sample, and forget those that are old or, after a restart, from the future."""
+    while samples and samples[-1].t >= sample.t:
+        samples.pop()
+    samples.append(sample)
+    while samples[0].t < sample.t - KEPT:
+        samples.popleft()
+
+
+def _around(samples: deque, t: float) -> tuple[Any, Any, float]:
+    """The samples before and after ``t``, and where between them it lies; outside, the first or the last one twice."""
+    after = next((i for i, x in enumerate(samples) if x.t >= t), len(samples))
+    if after in (0, len(samples)):
+        edge = samples[min(after, len(samples) - 1)]
+        return edge, edge, 0.0
+    a, b = samples[after - 1], samples[after]
+    return a, b, (t - a.t) / (b.t - a.t)
+
+
+def main() -> int:
+    return run_node(CameraNode)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

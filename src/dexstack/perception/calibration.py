@@ -1,0 +1,147 @@
+"""Where the camera stands: its pose in the palm frame, from pictures of the tags on the hand's base."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import cv2
+import numpy as np
+import yaml
+
+from dexstack.errors import ConfigError
+from dexstack.model.description import number_list, quaternion, read_yaml
+from dexstack.model.hand import HandModel
+from dexstack.perception.bundle import TagBundle
+from dexstack.perception.camera import CameraModel
+from dexstack.perception.pose import solve_bundle
+from dexstack.perception.se3 import Transform, difference, exp
+from dexstack.perception.tags import Detection
+
+
+class CameraCalibration(NamedTuple):
+    """Outcome of a calibration."""
+
+    X_PC: Transform
+    """The camera in the palm frame."""
+    reprojection: float
+    """Root mean square distance of a corner from where it was expected [px]."""
+    worst: float
+    """[px]"""
+    spread: np.ndarray
+    """(6,) standard deviation from picture to picture [m, rad], along the palm's axes."""
+    pictures: int
+    tags: tuple[int, ...]
+    focal_ratio: float
+    """Focal length that fits the tags best, over the camera's own: far from 1 where intrinsics, or the tags' printed size, are wrong."""
+    focal_sigma: float
+    """Standard deviation of that ratio."""
+
+
+def calibrate_camera(pictures: Sequence[Sequence[Detection]], base: TagBundle, camera: CameraModel) -> CameraCalibration:
+    """The camera's pose from several pictures of tags that stand still in the palm frame.
+
+    Raises:
+        ConfigError: too few pictures show the tags.
+    """
+    solved = [(d, s) for d in pictures if (s := solve_bundle(d, base, camera)) is not None and s.other is None]
+    if len(solved) < 3:
+        raise ConfigError(
+            f"{len(solved)} of {len(pictures)} pictures show tags of the bundle '{base.name}' clearly enough; three are needed"
+        )
+    tags = sorted({t for _, s in solved for t in s.tags})
+    means = []
+    for tag in tags:  # the tags stand still: their mean corners are one picture with less noise
+        corners = np.array([d.corners for found, _ in solved for d in found if d.tag == tag])
+        clear = np.array([d.clear for found, _ in solved for d in found if d.tag == tag])
+        means.append(Detection(tag, np.median(corners, axis=0), 100.0, clear.mean(axis=0) > 0.5))
+    mean = solve_bundle(means, base, camera)
+    if mean is None:
+        raise ConfigError(f"the tags of the bundle '{base.name}' do not fit together: is its YAML right, and did nothing move?")
+    X_PC = mean.X_CO.inverse
+    each = np.array([difference(s.X_CO.inverse, X_PC) for _, s in solved])
+    misses = np.array([np.linalg.norm(d.corners - camera.project(mean.X_CO.apply(base.tags[d.tag].corners)), axis=1) for d in means])
+    ratio, sigma = _focal_ratio(means, base, camera, mean.X_CO)
+    return CameraCalibration(
+        X_PC, float(np.sqrt((misses**2).mean())), float(misses.max()), each.std(axis=0), len(solved), tuple(tags), ratio, sigma
+    )
+
+
+def _focal_ratio(means: Sequence[Detection], base: TagBundle, camera: CameraModel, X_CO: Transform) -> tuple[float, float]:
+    """The factor on the focal length with which the tags fit best, and its standard deviation; Gauss–Newton over pose and factor."""
+    points = np.concatenate([base.tags[d.tag].corners for d in means])
+    uv = np.concatenate([camera.normalised(d.corners) for d in means])
+    ratio = 1.0
+
+    def project(X: Transform, f: float) -> np.ndarray:
+        p = X.apply(points)
+        return (f * p[:, :2] / p[:, 2:]).ravel()
+
+    J = np.empty((uv.size, 7))
+    residual = uv.ravel() - project(X_CO, ratio)
+    for _ in range(15):
+        for k in range(6):
+            step = np.zeros(6)
+            step[k] = 1e-6
+            J[:, k] = (project(Transform(exp(step[3:]) @ X_CO.R, X_CO.p + step[:3]), ratio) - project(X_CO, ratio)) / 1e-6
+        J[:, 6] = project(X_CO, 1.0)
+        step, *_ = np.linalg.lstsq(J, residual, rcond=None)
+        X_CO = Transform(exp(step[3:6]) @ X_CO.R, X_CO.p + step[:3])
+        ratio += float(step[6])
+        residual = uv.ravel() - project(X_CO, ratio)
+    variance = max(float(residual @ residual) / max(len(residual) - 7, 1), (0.03 / camera.focal) ** 2)
+    return ratio, float(np.sqrt(variance * np.linalg.pinv(J.T @ J)[6, 6]))
+
+
+def save_mount(path: str | Path, c: CameraCalibration, camera: CameraModel) -> None:
+    """Write what :func:`load_mount` reads.
+
+    Raises:
+        ConfigError: the file cannot be written.
+    """
+    document = {
+        "position": [round(float(x), 6) for x in c.X_PC.p],
+        "quaternion": [round(float(x), 8) for x in c.X_PC.pose[3:]],
+        "reprojection_px": round(c.reprojection, 4),
+        "pictures": c.pictures,
+        "measured": f"{datetime.now():%Y-%m-%d %H:%M}",
+        "camera": camera.document(),
+    }
+    try:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        text = yaml.safe_dump(document, sort_keys=False, default_flow_style=None)
+        Path(path).write_text(f"# The camera's optical frame in the palm frame [m, w x y z]. Written by dexstack calibrate camera.\n{text}")
+    except OSError as error:
+        raise ConfigError(f"cannot write {path}: {error.strerror}") from None
+
+
+def load_mount(path: str | Path, hand: HandModel) -> Transform:
+    """The optical frame in the world, X_WC.
+
+    Raises:
+        ConfigError: a missing or malformed file.
+    """
+    path = Path(path)
+    document = read_yaml(path, ("position", "quaternion"), ("reprojection_px", "pictures", "measured", "camera"))
+    pose = np.concatenate([number_list(path, "position", document["position"], 3), quaternion(path, "quaternion", document["quaternion"])])
+    return Transform.of_pose([*hand.p_WP, *hand.quat_WP]).compose(Transform.of_pose(pose))
+
+
+def reprojection_picture(image: np.ndarray, found: Sequence[Detection], bundle: TagBundle, camera: CameraModel, X_CO: Transform) -> Any:
+    """(height, width, 3) uint8 RGB: where the corners were found (green) and where the calibration expects them (red), magnified misses."""
+    picture = cv2.cvtColor(image, cv2.COLOR_GRAY2RGB) if image.ndim == 2 else image.copy()
+    for d in found:
+        if d.tag not in bundle.tags:
+            continue
+        expected = camera.project(X_CO.apply(bundle.tags[d.tag].corners))
+        cv2.polylines(picture, [np.round(16 * d.corners).astype(np.int32)], True, (40, 200, 60), 1, cv2.LINE_AA, 4)
+        for seen, there in zip(d.corners, expected, strict=True):
+            far = seen + 50.0 * (there - seen)
+            a, b = (tuple(np.round(16 * x).astype(int).tolist()) for x in (seen, far))
+            cv2.line(picture, a, b, (230, 60, 40), 1, cv2.LINE_AA, 4)
+        x, y = np.round(d.corners.mean(axis=0)).astype(int).tolist()
+        miss = np.linalg.norm(d.corners - expected, axis=1).mean()
+        cv2.putText(picture, f"{d.tag}: {miss:.2f} px", (x - 30, y), cv2.FONT_HERSHEY_SIMPLEX, 0.4, (40, 80, 230), 1, cv2.LINE_AA)
+    return picture

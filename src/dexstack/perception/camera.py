@@ -1,0 +1,90 @@
+"""The pinhole camera with lens distortion, as camera_info describes it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import cv2
+import numpy as np
+
+from dexstack.errors import ConfigError
+
+MODELS = {"": 0, "plumb_bob": 5, "rational_polynomial": 8}
+"""Distortion models and how many coefficients they need (OpenCV's order); fewer that are all zero are no distortion."""
+
+
+@dataclass(frozen=True)
+class CameraModel:
+    """Intrinsics: pixel = K · distorted(x/z, y/z), with pixel centres at whole numbers."""
+
+    width: int
+    """[px]"""
+    height: int
+    K: np.ndarray
+    """(3, 3) [px]"""
+    distortion: np.ndarray
+    """(0,), (5,) or (8,): k1 k2 p1 p2 k3 (k4 k5 k6), OpenCV's order."""
+
+    def __post_init__(self) -> None:
+        K = np.asarray(self.K, float)
+        if self.width < 16 or self.height < 16:
+            raise ConfigError(f"a camera of {self.width} x {self.height} pixels is none")
+        if not np.any(K):
+            raise ConfigError("the camera's intrinsics are all zero: the camera is not calibrated")
+        if K.shape != (3, 3) or not np.isfinite(K).all() or not np.isfinite(self.distortion).all():
+            raise ConfigError("the camera's intrinsics must be finite, K a 3 x 3 matrix")
+        if not (K[0, 0] > 0.0 and K[1, 1] > 0.0 and K[2, 2] == 1.0):
+            raise ConfigError(f"the camera's focal lengths must be positive and K[2][2] one, got {K[0, 0]:g}, {K[1, 1]:g}, {K[2, 2]:g}")
+        if not (-self.width < K[0, 2] < 2 * self.width and -self.height < K[1, 2] < 2 * self.height):
+            raise ConfigError(f"the principal point ({K[0, 2]:g}, {K[1, 2]:g}) is far outside the picture")
+
+    @classmethod
+    def ideal(cls, width: int, height: int, focal: float) -> CameraModel:
+        """A camera without distortion that looks at its picture's centre; ``focal`` [px]."""
+        K = np.array([[focal, 0.0, (width - 1) / 2], [0.0, focal, (height - 1) / 2], [0.0, 0.0, 1.0]])
+        return cls(width, height, K, np.zeros(0))
+
+    @classmethod
+    def of_info(cls, width: int, height: int, model: str, d: Sequence[float], k: Sequence[float]) -> CameraModel:
+        """From the fields of a sensor_msgs/CameraInfo, K row by row.
+
+        Raises:
+            ConfigError: they describe no camera.
+        """
+        d = np.asarray(d, float)
+        if model not in MODELS and np.any(d):
+            raise ConfigError(f"the distortion model '{model[:40]}' is not known; known: plumb_bob, rational_polynomial")
+        if np.any(d) and len(d) != MODELS[model]:
+            raise ConfigError(f"{len(d)} distortion coefficients for the model '{model}', {MODELS[model]} expected")
+        return cls(int(width), int(height), np.array(k, float).reshape(3, 3), d if np.any(d) else np.zeros(0))
+
+    @property
+    def focal(self) -> float:
+        """Mean focal length [px]."""
+        return float((self.K[0, 0] + self.K[1, 1]) / 2)
+
+    def normalised(self, uv: np.ndarray) -> np.ndarray:
+        """(n, 2) points of the plane z = 1 that pixels ``uv`` (n, 2) see, the distortion undone."""
+        if len(self.distortion) == 0:
+            return (uv - self.K[:2, 2]) / self.K[[0, 1], [0, 1]]
+        return cv2.undistortPoints(np.asarray(uv, float).reshape(-1, 1, 2), self.K, self.distortion).reshape(-1, 2)
+
+    def project(self, p_C: np.ndarray) -> np.ndarray:
+        """(n, 2) pixels of points (n, 3) in front of the camera."""
+        if len(self.distortion) == 0:
+            return p_C[:, :2] / p_C[:, 2:] * self.K[[0, 1], [0, 1]] + self.K[:2, 2]
+        zero = np.zeros(3)
+        return cv2.projectPoints(np.asarray(p_C, float), zero, zero, self.K, self.distortion)[0].reshape(-1, 2)
+
+    def document(self) -> dict[str, Any]:
+        """For a YAML file."""
+        model = {0: "", 5: "plumb_bob", 8: "rational_polynomial"}[len(self.distortion)]
+        return {
+            "width": self.width,
+            "height": self.height,
+            "distortion_model": model,
+            "distortion": [float(x) for x in self.distortion],
+            "K": [float(x) for x in self.K.ravel()],
+        }

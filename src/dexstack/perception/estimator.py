@@ -1,0 +1,132 @@
+"""From one picture after the other to the object's pose: search, joint pose, filter."""
+
+from __future__ import annotations
+
+import enum
+from typing import NamedTuple
+
+import numpy as np
+
+from dexstack.perception.bundle import TagBundle
+from dexstack.perception.camera import CameraModel
+from dexstack.perception.filter import PoseFilter
+from dexstack.perception.params import EstimatorParams
+from dexstack.perception.pose import BundlePose, solve_bundle
+from dexstack.perception.se3 import Transform
+from dexstack.perception.tags import Detection, TagDetector
+
+MARGIN = 12
+"""Pixels around where the object is expected in which its tags are searched."""
+
+
+class Sight(enum.Enum):
+    """What a picture said."""
+
+    SEEN = "seen"
+    PREDICTED = "predicted"
+    """No tag is seen, for so short a time that the pose is still known."""
+    LOST = "lost"
+    """No tag is seen."""
+    AMBIGUOUS = "ambiguous"
+    """One face is seen, two poses fit it, and nothing tells which."""
+    STALE = "stale"
+    """The picture is not newer than the one before."""
+
+
+class Estimate(NamedTuple):
+    """The object's pose at the time of a picture."""
+
+    t: float
+    """Time of the picture [s]."""
+    X_WO: Transform
+    covariance: np.ndarray
+    """(6, 6) of shift [m] and rotation vector [rad], both along the axes of the world."""
+
+
+class Outcome(NamedTuple):
+    """Everything about one picture."""
+
+    sight: Sight
+    estimate: Estimate | None
+    """None: nothing is known."""
+    detections: list[Detection]
+    seen: BundlePose | None
+
+
+class PoseEstimator:
+    """Follows one object.
+
+    Args:
+        bundle: its tags.
+        camera: intrinsics.
+        X_WC: where the camera stands.
+    """
+
+    def __init__(self, bundle: TagBundle, camera: CameraModel, X_WC: Transform, params: EstimatorParams) -> None:
+        self.bundle, self.camera, self.X_WC, self.params = bundle, camera, X_WC, params
+        self._X_CW = X_WC.inverse
+        self._wide = TagDetector(decimate=params.decimate)
+        self._near = TagDetector(decimate=1.0)
+        self._filter = PoseFilter(params.acceleration_noise, params.turn_noise, params.velocity_memory)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the object."""
+        self._filter.reset()
+        self._seen_at = self._t = -np.inf
+        self._missed = 0
+
+    def process(self, t: float, grey: np.ndarray) -> Outcome:
+        """The next picture (height, width) uint8, taken at ``t`` [s].
+
+        Pictures that come late are not used; a time that goes back by more than a second is a new beginning.
+        """
+        if t <= self._t and self._t - t < 1.0:
+            return Outcome(Sight.STALE, None, [], None)
+        if t < self._t or t - self._seen_at > self.params.coast:
+            self.reset()
+        self._t = t
+        expected = None
+        if self._filter.running:
+            self._filter.predict(t)
+            expected = self._X_CW.compose(self._filter.X)
+        detections = self._search(grey, expected)
+        seen = solve_bundle(detections, self.bundle, self.camera, expected)
+        sight = self._judge(t, seen)
+        if not self._filter.running:
+            return Outcome(sight, None, detections, seen)
+        return Outcome(sight, Estimate(t, self._filter.X, self._filter.covariance.copy()), detections, seen)
+
+    def _judge(self, t: float, seen: BundlePose | None) -> Sight:
+        if seen is None:
+            self._missed += 1
+            return Sight.PREDICTED if self._filter.running else Sight.LOST
+        if seen.other is not None and not self._filter.running:
+            return Sight.AMBIGUOUS
+        turn = np.zeros((6, 6))
+        turn[:3, :3] = turn[3:, 3:] = self.X_WC.R
+        if not self._filter.update(t, self.X_WC.compose(seen.X_CO), turn @ seen.covariance @ turn.T):
+            self._missed += 1
+            return Sight.PREDICTED
+        self._seen_at, self._missed = t, 0
+        return Sight.SEEN
+
+    def _search(self, grey: np.ndarray, expected: Transform | None) -> list[Detection]:
+        """Where the object is expected, at full resolution; everywhere, coarsely, when it was not found there."""
+        if expected is not None and self._missed < 3:
+            window = self._window(grey, expected)
+            if window is not None:
+                return self._near.detect(grey, window)
+        return self._wide.detect(grey)
+
+    def _window(self, grey: np.ndarray, X_CO: Transform) -> tuple[int, int, int, int] | None:
+        p_C = X_CO.apply(self.bundle.points)
+        if p_C[:, 2].min() < 0.02:
+            return None
+        uv = self.camera.project(p_C)
+        spread = np.sqrt(np.diag(self._filter.covariance))
+        reach = np.abs(self.bundle.points).max()
+        slack = MARGIN + 3.0 * self.camera.focal / X_CO.p[2] * (spread[:3].max() + reach * spread[3:].max())
+        low, high = np.maximum(uv.min(axis=0) - slack, 0).astype(int), (uv.max(axis=0) + slack).astype(int)
+        window = (low[0], low[1], min(high[0], grey.shape[1]), min(high[1], grey.shape[0]))
+        return tuple(map(int, window)) if window[2] - window[0] >= 16 and window[3] - window[1] >= 16 else None

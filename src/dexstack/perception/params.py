@@ -1,0 +1,68 @@
+"""Parameters of cameras, real and simulated, and of the pose estimate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dexstack.config import param
+from dexstack.errors import ConfigError
+from dexstack.perception.camera import CameraModel
+from dexstack.perception.se3 import Transform
+
+MOUNT = Transform.look_at((-0.10, 0.28, 0.32), (0.0, 0.0, 0.03))
+"""Where the camera stands unless somebody says otherwise, in the world: opposite the thumb, so that palm, object and base are in view."""
+
+
+@dataclass(frozen=True)
+class MountParams:
+    """Where the camera stands: one for the estimator and for the simulated camera."""
+
+    camera_position: tuple[float, ...] = param(
+        tuple(np.round(MOUNT.pose[:3], 6).tolist()), "optical frame in the world: origin [m]", -3.0, 3.0
+    )
+    camera_quaternion: tuple[float, ...] = param(
+        tuple(np.round(MOUNT.pose[3:], 6).tolist()), "optical frame in the world: quaternion w x y z", -1.0, 1.0
+    )
+
+    @property
+    def X_WC(self) -> Transform:
+        """The optical frame in the world.
+
+        Raises:
+            ConfigError: the quaternion has no direction.
+        """
+        norm = np.linalg.norm(self.camera_quaternion)
+        if not 0.9 < norm < 1.1:
+            raise ConfigError(f"'camera_quaternion' must be of unit length, got one of {norm:.3g}")
+        return Transform.of_pose([*self.camera_position, *self.camera_quaternion])
+
+
+@dataclass(frozen=True)
+class SimulatedCameraParams:
+    """A simulated colour camera; the defaults are a D435i's at 640 x 480."""
+
+    image_width: int = param(640, "columns of the simulated picture [px]", 64, 4096)
+    image_height: int = param(480, "rows of the simulated picture [px]", 64, 4096)
+    focal_length: float = param(615.0, "focal length of the simulated camera [px]", 50.0, 10000.0)
+    frame_rate: float = param(30.0, "simulated pictures per second", 1.0, 120.0)
+    pixel_noise: float = param(2.0, "standard deviation of every colour value of 0 to 255", 0.0, 50.0)
+    lens_blur: float = param(0.5, "standard deviation of the simulated lens' blur [px]", 0.0, 10.0)
+    exposure_time: float = param(0.005, "time over which the simulated sensor gathers light: blurs what moves [s]", 0.0, 0.1)
+    image_delay: float = param(0.010, "age of a simulated picture when it is published [s]", 0.0, 1.0)
+
+    @property
+    def camera(self) -> CameraModel:
+        return CameraModel.ideal(self.image_width, self.image_height, self.focal_length)
+
+
+@dataclass(frozen=True)
+class EstimatorParams:
+    """From pictures to poses."""
+
+    decimate: float = param(2.0, "tags are searched for in a picture this many times smaller", 1.0, 8.0)
+    acceleration_noise: float = param(0.2, "how fast the object's velocity wanders [m/s per sqrt(s)]", 0.0, 1e3)
+    turn_noise: float = param(8.0, "how fast the object's angular velocity wanders [rad/s per sqrt(s)]", 0.0, 1e4)
+    velocity_memory: float = param(0.05, "time in which an unseen object's velocity is forgotten [s]", 0.001, 10.0)
+    coast: float = param(0.3, "longest time without a tag for which a pose is predicted [s]", 0.0, 10.0)

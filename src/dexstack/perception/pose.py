@@ -1,0 +1,214 @@
+"""One pose per tag bundle, from all corners that an image shows of it.
+
+With the corners' places p_O known and their pixels observed, the pose X_CO minimises
+
+    Σ_i ρ(‖ u_i − f π(X_CO p_O,i) ‖ / σ_i),     ρ Cauchy's, so that a tag that was misread or stuck on askew cannot pull,
+
+by Gauss–Newton over left perturbations (δp, δθ) along the camera's axes, in the plane z = 1 where lens distortion is undone, times the
+focal length f. It starts from every tag's own two poses (a square seen nearly flat fits two, mirrored in the line of sight: OpenCV's
+IPPE) and from what a filter expects; the bundle tells the right one as soon as a second face is in view, and the expectation otherwise.
+The covariance is s² (JᵀJ)⁻¹, residuals and J in units of σ, with s² from the residuals, drawn towards 1 because one tag leaves two degrees
+of freedom only. σ_i grows for tags seen small or from the side, whose edges have few pixels (:func:`corner_sigma`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+
+from dexstack.perception.bundle import TagBundle
+from dexstack.perception.camera import CameraModel
+from dexstack.perception.se3 import Transform, difference, exp
+from dexstack.perception.tags import Detection
+
+SIGMA = 0.055
+"""Expected standard deviation of one coordinate of a corner of a tag that is well seen [px]; ``dexstack bench perception`` measures it."""
+CLEAR = 30.0
+"""A tag narrower than this in the picture is seen less well [px]."""
+PRIOR_FREEDOM = 8.0
+"""Degrees of freedom that the expected σ counts for."""
+COVERED = 20.0
+"""A corner at an edge that something covers in part counts as this many times less well seen."""
+OUTLIER = 10.0
+"""A tag whose corners miss by more than this many σ (root mean square) is not where the bundle says."""
+DECIDED = 12.0
+"""By so much must χ² of the second-best pose exceed that of the best for the image alone to decide."""
+SAME = np.radians(4.0)
+"""Poses nearer to each other than this are one [rad]."""
+_ITERATIONS = 12
+
+
+@dataclass(frozen=True)
+class BundlePose:
+    """Where an image shows a body."""
+
+    X_CO: Transform
+    covariance: np.ndarray
+    """(6, 6) of (δp, δθ) along the camera's axes [m, rad]."""
+    tags: tuple[int, ...]
+    """What it rests on."""
+    outliers: tuple[int, ...]
+    """Tags of the bundle that do not fit it."""
+    residual: float
+    """Root mean square over the corners' coordinates [px]."""
+    other: Transform | None = None
+    """A second pose that the image alone cannot exclude."""
+
+
+def solve_bundle(
+    detections: Sequence[Detection], bundle: TagBundle, camera: CameraModel, expected: Transform | None = None
+) -> BundlePose | None:
+    """The body's pose in the camera frame; None when no tag of the bundle is seen, or none fits.
+
+    Args:
+        expected: X_CO that a filter predicts, if one does; decides between poses that fit about equally well.
+    """
+    seen = [d for d in detections if d.tag in bundle.tags]
+    if not seen:
+        return None
+    points = np.stack([bundle.tags[d.tag].corners for d in seen])  # (n, 4, 3)
+    normals = np.stack([bundle.tags[d.tag].normal for d in seen])
+    pixels = np.stack([camera.normalised(d.corners) for d in seen])  # (n, 4, 2) in the plane z = 1
+    starts = [] if expected is None else [expected]
+    for d, uv in zip(seen, pixels, strict=True):
+        starts += _single(bundle.tags[d.tag].edge, bundle.tags[d.tag].X_OT, uv)
+    sigma = np.stack([corner_sigma(d.corners) * np.where(d.clear, 1.0, COVERED) for d in seen])
+    fits: list[_Fit] = []
+    for X in _promising(starts, points, pixels, camera.focal / sigma):
+        fits.append(_fit(X, points, normals, pixels, camera.focal / sigma))
+        if fits[-1].inliers.sum() >= 2 and fits[-1].inliers.all() and _not_flat(normals):
+            break  # nothing else can fit two faces as well
+    fits = _distinct(sorted(fits, key=lambda f: f.cost))
+    if not fits:
+        return None
+    best, others = fits[0], [f for f in fits[1:] if f.inliers.sum() == fits[0].inliers.sum() and f.chi2 < fits[0].chi2 + DECIDED]
+    if expected is not None and others:
+        best, *others = sorted([best, *others], key=lambda f: np.linalg.norm(difference(f.X, expected)[3:]))
+        others = []
+    n = 8 * int(best.inliers.sum())
+    variance = (PRIOR_FREEDOM + best.chi2) / (PRIOR_FREEDOM + n - 6)
+    return BundlePose(
+        best.X,
+        variance * np.linalg.inv(best.JTJ),
+        tuple(d.tag for d, good in zip(seen, best.inliers, strict=True) if good),
+        tuple(d.tag for d, good in zip(seen, best.inliers, strict=True) if not good),
+        float(np.sqrt((best.squares * sigma**2).sum() / n)),
+        others[0].X if others else None,
+    )
+
+
+@dataclass(frozen=True)
+class _Fit:
+    X: Transform
+    cost: float
+    """Robust, over all tags."""
+    chi2: float
+    """Sum of squares over the tags that fit [σ²]."""
+    squares: np.ndarray
+    """(n, 4) squared residuals of the tags that fit, 0 for the others [σ²]."""
+    inliers: np.ndarray
+    """(n,) bool"""
+    JTJ: np.ndarray
+    """(6, 6) over the tags that fit [σ² per m and rad]."""
+
+
+def _single(edge: float, X_OT: Transform, uv: np.ndarray) -> list[Transform]:
+    """The poses X_CO at which one tag is seen as it is; (4, 2) normalised corners."""
+    h = edge / 2
+    square = np.array([[-h, h, 0.0], [h, h, 0.0], [h, -h, 0.0], [-h, -h, 0.0]])
+    try:
+        _, rotations, shifts, _ = cv2.solvePnPGeneric(square, uv.reshape(4, 1, 2), np.eye(3), None, flags=cv2.SOLVEPNP_IPPE_SQUARE)
+    except cv2.error:  # corners that are no square's
+        return []
+    X_TO = X_OT.inverse
+    poses = [Transform(cv2.Rodrigues(r)[0], t.ravel()).compose(X_TO) for r, t in zip(rotations, shifts, strict=True)]
+    return [X for X in poses if np.isfinite(X.R).all() and np.isfinite(X.p).all() and X.p[2] > 0.0]
+
+
+def corner_sigma(corners: np.ndarray) -> float:
+    """Expected standard deviation of a coordinate of the corners (4, 2) of one tag [px]."""
+    a, b, c, d = corners
+    sides = np.sqrt(((corners - corners[[1, 2, 3, 0]]) ** 2).sum(axis=1))
+    area = 0.5 * abs((c[0] - a[0]) * (d[1] - b[1]) - (c[1] - a[1]) * (d[0] - b[0]))
+    width = area / max(float(sides.max()), 1e-9)
+    return SIGMA * max(1.0, CLEAR / max(width, 1e-3)) ** 2
+
+
+def _residuals(X: Transform, points: np.ndarray, pixels: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Residuals (n, 4, 2) in units of σ, with ``scale`` (n, 4) = f / σ, and points (n, 4, 3) in the camera frame."""
+    p_C = points @ X.R.T + X.p
+    return scale[..., None] * (pixels - p_C[..., :2] / np.maximum(p_C[..., 2:], 1e-3)), p_C
+
+
+def _promising(starts: list[Transform], points: np.ndarray, pixels: np.ndarray, scale: np.ndarray) -> list[Transform]:
+    """The few starts that explain most: every one costs a fit."""
+    if len(starts) <= 3:
+        return starts
+
+    def cost(X: Transform) -> float:
+        r, _ = _residuals(X, points, pixels, scale)
+        return float(np.log1p((r**2).mean(axis=(1, 2)) / 25.0**2).sum())
+
+    ranked = sorted(starts, key=cost)
+    kept: list[Transform] = []
+    for X in ranked:
+        if all(np.linalg.norm(difference(X, other)[3:]) > SAME for other in kept):
+            kept.append(X)
+    return kept[:3]
+
+
+def _jacobian(X: Transform, p_C: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """(n, 4, 2, 6) of the projection [σ] with respect to (δp, δθ)."""
+    z = np.maximum(p_C[..., 2], 1e-3)
+    x, y = p_C[..., 0] / z, p_C[..., 1] / z
+    a, b, c = (p_C - X.p).transpose(2, 0, 1)  # δp_C = δp + δθ × (a, b, c)
+    J = np.empty((*p_C.shape[:2], 2, 6))
+    for k, (w, along) in enumerate(((x, (0.0, c, -b)), (y, (-c, 0.0, a)))):
+        J[..., k, 0], J[..., k, 1], J[..., k, 2] = (1.0, 0.0, -w) if k == 0 else (0.0, 1.0, -w)
+        for i, (du, dw) in enumerate(zip(along, (b, -a, 0.0), strict=True)):
+            J[..., k, 3 + i] = du - w * dw
+    return J * (scale / z)[..., None, None]
+
+
+def _fit(X: Transform, points: np.ndarray, normals: np.ndarray, pixels: np.ndarray, scale: np.ndarray) -> _Fit:
+    for k in range(_ITERATIONS):
+        r, p_C = _residuals(X, points, pixels, scale)
+        # from wide to narrow, so that a start far off is drawn by all tags and the end is drawn by those that fit
+        width = 5.0 * max(1.0, 2.0 ** (4 - k))
+        weight = np.repeat(1.0 / (1.0 + (r**2).mean(axis=(1, 2)) / width**2), 8)
+        J = _jacobian(X, p_C, scale).reshape(-1, 6)
+        weighted = (J * weight[:, None]).T
+        H = weighted @ J
+        try:
+            step = np.linalg.solve(H + 1e-9 * np.diag(np.diag(H)), weighted @ r.ravel())
+        except np.linalg.LinAlgError:
+            break
+        step *= min(1.0, 0.5 / max(float(np.sqrt(step[3:] @ step[3:])), 1e-12))
+        X = Transform(exp(step[3:]) @ X.R, X.p + step[:3])
+        if k >= 4 and np.abs(step).max() < 1e-5:
+            break
+    r, p_C = _residuals(X, points, pixels, scale)
+    mean2 = (r**2).mean(axis=(1, 2))
+    # a tag shows its print to the camera, or it is not where the bundle says
+    facing = np.einsum("ni,ni->n", normals @ X.R.T, p_C.mean(axis=1)) < 0.0
+    inliers = facing & (mean2 < OUTLIER**2) & (X.p[2] > 0.0)
+    cost = float(np.where(facing, np.log1p(mean2 / 25.0), 10.0).sum())
+    J = _jacobian(X, p_C[inliers], scale[inliers]) if inliers.any() else np.zeros((0, 4, 2, 6))
+    squares = np.where(inliers[:, None], (r**2).sum(axis=2), 0.0)
+    return _Fit(X, cost, float(squares.sum()), squares, inliers, np.einsum("nijk,nijl->kl", J, J))
+
+
+def _not_flat(normals: np.ndarray) -> bool:
+    """Whether the tags look in clearly different directions."""
+    return bool((normals @ normals.T).min() < 0.9)
+
+
+def _distinct(fits: list[_Fit]) -> list[_Fit]:
+    kept: list[_Fit] = []
+    for fit in fits:
+        if fit.inliers.any() and all(np.linalg.norm(difference(fit.X, other.X)[3:]) > SAME for other in kept):
+            kept.append(fit)
+    return kept

@@ -1,0 +1,109 @@
+"""Rigid transforms and small rotations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+
+def skew(v: np.ndarray) -> np.ndarray:
+    """(3, 3) matrix of the cross product with ``v`` (3,)."""
+    x, y, z = v
+    return np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
+
+
+def exp(rotvec: np.ndarray) -> np.ndarray:
+    """(3, 3) rotation by the vector ``rotvec`` (3,) [rad]."""
+    angle = float(np.sqrt(rotvec @ rotvec))
+    K = skew(rotvec)
+    if angle < 1e-6:
+        return np.eye(3) + K + 0.5 * K @ K
+    return np.eye(3) + np.sin(angle) / angle * K + (1.0 - np.cos(angle)) / angle**2 * K @ K
+
+
+def log(R: np.ndarray) -> np.ndarray:
+    """(3,) rotation vector [rad] of ``R`` (3, 3), no longer than π."""
+    quat = to_quaternion(R)
+    quat = quat if quat[0] >= 0.0 else -quat
+    length = float(np.sqrt(quat[1:] @ quat[1:]))
+    return quat[1:] * (2.0 if length < 1e-9 else 2.0 * np.arctan2(length, quat[0]) / length)
+
+
+def to_quaternion(R: np.ndarray) -> np.ndarray:
+    """(4,) unit quaternion wxyz of ``R`` (3, 3)."""
+    trace = R[0, 0] + R[1, 1] + R[2, 2]
+    four = np.array([1.0 + trace, *(1.0 - trace + 2.0 * R[i, i] for i in range(3))])  # 4 times the squares of w, x, y, z
+    k = int(np.argmax(four))
+    if k == 0:
+        quat = np.array([four[0], R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]])
+    else:
+        i, j, m = k - 1, k % 3, (k + 1) % 3
+        quat = np.empty(4)
+        quat[0] = R[m, j] - R[j, m]
+        quat[1 + i], quat[1 + j], quat[1 + m] = four[k], R[j, i] + R[i, j], R[m, i] + R[i, m]
+    return quat / np.linalg.norm(quat)
+
+
+def to_matrix(quat: Sequence[float] | np.ndarray) -> np.ndarray:
+    """(3, 3) rotation of a quaternion wxyz of any length."""
+    w, x, y, z = np.asarray(quat, float) / np.linalg.norm(quat)
+    return np.array(
+        [
+            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+        ]
+    )
+
+
+class Transform(NamedTuple):
+    """``X_AB``: takes points from frame B to frame A."""
+
+    R: np.ndarray
+    """(3, 3)"""
+    p: np.ndarray
+    """(3,) origin of B in A [m]."""
+
+    @classmethod
+    def of_pose(cls, pose: Sequence[float] | np.ndarray) -> Transform:
+        """From position and quaternion wxyz (7,)."""
+        return cls(to_matrix(pose[3:]), np.asarray(pose[:3], float).copy())
+
+    @classmethod
+    def look_at(cls, eye: Sequence[float], target: Sequence[float], up: Sequence[float] = (0.0, 0.0, 1.0)) -> Transform:
+        """A camera at ``eye`` that has ``target`` on its optical axis and ``up`` upwards in its picture."""
+        z = np.subtract(target, eye).astype(float)
+        z /= np.linalg.norm(z)
+        x = np.cross(z, up)
+        x /= np.linalg.norm(x)
+        return cls(np.column_stack([x, np.cross(z, x), z]), np.array(eye, float))
+
+    @property
+    def pose(self) -> np.ndarray:
+        """Position and quaternion wxyz (7,)."""
+        return np.concatenate([self.p, to_quaternion(self.R)])
+
+    @property
+    def inverse(self) -> Transform:
+        return Transform(self.R.T, -self.R.T @ self.p)
+
+    def compose(self, other: Transform) -> Transform:
+        """``X_AB.compose(X_BC)`` is X_AC."""
+        return Transform(self.R @ other.R, self.R @ other.p + self.p)
+
+    def apply(self, points: np.ndarray) -> np.ndarray:
+        """Points (n, 3) from B to A."""
+        return points @ self.R.T + self.p
+
+
+def difference(a: Transform, b: Transform) -> np.ndarray:
+    """(6,) what takes ``b`` to ``a``: shift [m] and rotation vector [rad], both along the axes of the frame they are given in."""
+    return np.concatenate([a.p - b.p, log(a.R @ b.R.T)])
+
+
+def between(a: Transform, b: Transform, share: float) -> Transform:
+    """What lies ``share`` (0 to 1) of the way from ``a`` to ``b``."""
+    way = difference(b, a)
+    return Transform(exp(share * way[3:]) @ a.R, a.p + share * way[:3])
