@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 PLANTS: dict[str, tuple[str, str, str]] = {
     "mujoco": ("dexstack.engines.mujoco", "MujocoPlant", "MujocoPlantParams"),
     "hydroelastic": ("dexstack.engines.hydroelastic.plant", "HydroelasticPlant", "HydroelasticPlantParams"),
+    "lcp": ("dexstack.engines.lcp.plant", "LcpPlant", "LcpPlantParams"),
 }
 """Module, class and parameter class of every plant; the class takes a hand, an object and its parameters."""
 
-EXTRAS = {"hydroelastic": "hydroelastic"}
+EXTRAS = {"hydroelastic": "hydroelastic", "lcp": "lcp"}
 """The extra of dexstack that a plant needs, where it needs one."""
 
 

@@ -125,18 +125,18 @@ def forces_of_classes(A, b, owner, mu, cls, f, rounds):
     n = b.size
     index = np.empty(n, np.int64)
     count = active_rows(cls, owner, index)
-    G = np.empty((count, count))
+    G = np.empty((count, count), A.dtype)
     class_matrix(A, owner, mu, cls, index, count, G)
     top = 0.0
     for i in range(count):
         top = max(top, abs(A[index[i], index[i]]))
-    x = np.empty(count)
+    x = np.empty(count, A.dtype)
     for i in range(count):
         x[i] = -b[index[i]]
     H = G.copy()
     rank = solve_in_place(H, x, 1e-13 * top)
     for _ in range(rounds):
-        e = np.empty(count)
+        e = np.empty(count, A.dtype)
         for i in range(count):
             e[i] = -b[index[i]]
             for j in range(count):

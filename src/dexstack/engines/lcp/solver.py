@@ -18,6 +18,8 @@ TOLERANCE = 1e-9
 """Largest residual of a solution, relative to 1 + |f|."""
 ENOUGH = 1e-12
 """Relative residual beyond which no polishing is tried."""
+EXACT = 1e-11
+"""Relative residual that the last classes must reach to be taken over, and the first covering vectors to be content with."""
 TRIES = 12
 """Most covering vectors tried."""
 METHODS = ("lemke", "dantzig", "pgs")
@@ -42,7 +44,7 @@ class Way(IntEnum):
     RETRY = 2
     """Lemke with another covering vector."""
     SEARCH = 3
-    """Dantzig's method of classes, after Lemke had given up; or the search of classes, after Dantzig's pivots had looped."""
+    """The search of classes, after Dantzig's pivots had looped."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ def _accept(A, b, owner, mu, cls, f, tolerance):
 
 @njit(cache=True)
 def solve_lcp(A, b, owner, mu, cls, f, warm, tolerance):
-    """Warm start, then Lemke with up to ``TRIES`` covering vectors, then Dantzig: each answer verified before it counts.
+    """Warm start, then Lemke with up to ``TRIES`` covering vectors: each answer verified before it counts.
 
     Args:
         cls: (n,) classes to start from if ``warm``; overwritten by the solution's.
@@ -101,7 +103,7 @@ def solve_lcp(A, b, owner, mu, cls, f, warm, tolerance):
         clip_forces(owner, mu, g)
         best = relative(A, b, owner, mu, g)
         f[:] = g
-        if best <= tolerance:
+        if best <= EXACT:
             return 0, best, 0
     if n == 1:  # the most frequent problem of all
         f[0] = max(-b[0] / A[0, 0], 0.0) if A[0, 0] > 0.0 else 0.0
@@ -110,7 +112,7 @@ def solve_lcp(A, b, owner, mu, cls, f, warm, tolerance):
         return (1 if error <= tolerance else -1), error, 1
     d = np.empty(n)
     seed = np.uint64(88172645463325252)  # the same problem always gets the same answer
-    work, way = 0, -1
+    work, attempt = 0, 0
     for attempt in range(TRIES):
         for i in range(n):
             seed ^= seed << np.uint64(13)
@@ -128,19 +130,11 @@ def solve_lcp(A, b, owner, mu, cls, f, warm, tolerance):
             best = error
             f[:] = g
             cls[:] = c
-        if best <= tolerance:
-            return (1 if attempt == 0 else 2), best, work
-    if n <= 96:
-        status, _, _ = dantzig(A, b, owner, mu, c, g, 10 * n + 20, 2000, tolerance)
-        if status == DONE:
-            error = _accept(A, b, owner, mu, c, g, tolerance)
-            if error < best:
-                best = error
-                f[:] = g
-                cls[:] = c
-            if best <= tolerance:
-                way = 3
-    return way, best, work
+        if best <= (EXACT if attempt < 3 else tolerance):
+            break
+    if best <= tolerance:
+        return (1 if attempt == 0 else 2), best, work
+    return -1, best, work
 
 
 def solve(
@@ -184,7 +178,7 @@ def solve(
         if warm is not None:
             cls[:] = warm
         way, error, work = solve_lcp(A, b, owner, mu, cls, f, warm is not None, tolerance)
-        way = Way(way) if way >= 0 else Way.SEARCH
+        way = Way(way) if way >= 0 else Way.RETRY
     elif method == "dantzig":
         _, work, searched = dantzig(A, b, owner, mu, cls, f, 10 * n + 20, 20_000, tolerance)
         way = Way.SEARCH if searched else Way.FIRST

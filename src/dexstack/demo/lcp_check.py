@@ -1,0 +1,78 @@
+"""Exact distances by an independent library, at the end of every sub-step."""
+
+from __future__ import annotations
+
+import mujoco
+import numpy as np
+
+from dexstack.engines.lcp.step import MOVE
+from dexstack.engines.lcp.system import LcpSystem
+from dexstack.errors import ConfigError
+
+
+class SubstepCheck:
+    """Smallest distance of any pair that may touch, as coal computes it from MuJoCo's poses.
+
+    Raises:
+        ConfigError: coal is not installed.
+    """
+
+    def __init__(self, system: LcpSystem) -> None:
+        try:
+            import coal
+        except ModuleNotFoundError:
+            raise ConfigError("distances are checked by coal: pip install coal") from None
+        self.system, self.coal = system, coal
+        self.data = mujoco.MjData(system.model)
+        self.smallest, self.checked = np.inf, 0
+        """Smallest distance so far [m]; configurations checked."""
+        sh = system.world.shapes
+        self.solids = []
+        for k, g in enumerate(system.geometries):
+            points = sh.vertex[sh.vertex_start[k] : sh.vertex_start[k + 1]]
+            self.solids.append(None if g.plane is not None else self._solid(points, g.radius))
+
+    def _solid(self, points, radius):
+        coal = self.coal
+        if len(points) == 1:
+            return coal.Sphere(radius), points[0], np.eye(3)
+        if len(points) == 2:
+            z = points[1] - points[0]
+            length = np.linalg.norm(z)
+            z = z / length
+            x = np.cross(z, np.eye(3)[np.argmin(np.abs(z))])
+            x /= np.linalg.norm(x)
+            return coal.Capsule(radius, float(length)), points.mean(axis=0), np.column_stack([x, np.cross(z, x), z])
+        cloud = coal.StdVec_Vec3s()
+        for p in points:
+            cloud.append(p)
+        return coal.Convex.convexHull(cloud, True, "Qt"), np.zeros(3), np.eye(3)
+
+    def after_step(self) -> None:
+        """Check every configuration that the system's last step went through."""
+        tape = self.system.tape
+        for i in range(tape.size[0]):
+            if tape.op[i, 0] == MOVE:
+                self._check(tape.q[i])
+
+    def _check(self, q: np.ndarray) -> None:
+        coal, sh = self.coal, self.system.world.shapes
+        self.data.qpos[:] = q
+        mujoco.mj_kinematics(self.system.model, self.data)
+        request, result = coal.DistanceRequest(), coal.DistanceResult()
+        request.gjk_tolerance = 1e-10
+        poses = []
+        for g, solid in enumerate(self.solids):
+            R, p = self.data.xmat[sh.body[g]].reshape(3, 3), self.data.xpos[sh.body[g]]
+            poses.append(None if solid is None else coal.Transform3s(R @ solid[2], p + R @ solid[1]))
+        self.checked += 1
+        for a, b in sh.pairs:
+            centre = [self.data.xpos[sh.body[g]] + self.data.xmat[sh.body[g]].reshape(3, 3) @ sh.centre[g] for g in (a, b)]
+            if self.solids[a] is None:
+                corners = sh.vertex[sh.vertex_start[b] : sh.vertex_start[b + 1]] @ self.data.xmat[sh.body[b]].reshape(3, 3).T
+                height = (corners + self.data.xpos[sh.body[b]] - sh.vertex[sh.vertex_start[a]]) @ sh.normal[a]
+                self.smallest = min(self.smallest, float(height.min() - sh.radius[b]))
+            elif np.linalg.norm(centre[0] - centre[1]) - sh.reach[a] - sh.reach[b] < self.smallest:
+                result.clear()
+                distance = coal.distance(self.solids[a][0], poses[a], self.solids[b][0], poses[b], request, result)
+                self.smallest = min(self.smallest, float(distance))

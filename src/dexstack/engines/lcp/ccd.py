@@ -1,0 +1,175 @@
+"""Continuous collision detection by conservative advancement, exact for rigid motion: joints move straight, free bodies on screws.
+
+Along a fixed direction every corner x of a hull moves at least n·x + t n·ẋ − ½ t² K, K being a bound of its acceleration on the path.
+The separation is therefore at least a concave function of t, whose root is found from the safe side.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from dexstack.engines.lcp.distance import separation
+from dexstack.engines.lcp.dynamics import integrate, kinematics, twists
+
+ROUNDING = 2e-15
+"""What the bound may err by [m]."""
+MOST_EVALUATIONS = 200
+"""Evaluations of one pair before its last safe time counts as an impact."""
+
+
+@njit(cache=True)
+def acceleration_bound(tree, shapes, m, g, u, h):
+    """Largest acceleration of any corner of geometry g while the velocities u stay constant for a time h, from the poses m."""
+    b = shapes.body[g]
+    x, c = np.empty(3), shapes.centre[g]
+    for i in range(3):
+        x[i] = m.p[b, i] + m.R[b, i, 0] * c[0] + m.R[b, i, 1] * c[1] + m.R[b, i, 2] * c[2]
+    core = shapes.reach[g] - shapes.radius[g]
+    outer, k = 0.0, tree.last_dof[b]
+    while k >= 0:  # total angular speed of the chain
+        s = m.S[k]
+        if s[0] != 0.0 or s[1] != 0.0 or s[2] != 0.0:
+            outer += abs(u[k])
+        k = tree.dof_parent[k]
+    bound, moved, k = 0.0, 0.0, tree.last_dof[b]
+    while k >= 0:  # from the inside out: d²x/dq_i dq_j is at most the distance from the inner axis
+        s, speed = m.S[k], abs(u[k])
+        if s[0] != 0.0 or s[1] != 0.0 or s[2] != 0.0:
+            outer -= speed
+            vx, vy, vz = s[3] + s[1] * x[2] - s[2] * x[1], s[4] + s[2] * x[0] - s[0] * x[2], s[5] + s[0] * x[1] - s[1] * x[0]
+            lever = np.sqrt(vx * vx + vy * vy + vz * vz) + core + moved
+            bound += speed * lever * (speed + 2.0 * outer)
+            moved += h * speed * lever
+        else:
+            bound += 2.0 * speed * outer
+            moved += h * speed
+        k = tree.dof_parent[k]
+    return bound
+
+
+@njit(cache=True)
+def closing_bound(shapes, m, g, u, h, K):
+    """How far the geometry's centre can go within h."""
+    b, c = shapes.body[g], shapes.centre[g]
+    V = m.V[b]
+    x, y, z = m.p[b, 0], m.p[b, 1], m.p[b, 2]
+    R = m.R[b]
+    x += R[0, 0] * c[0] + R[0, 1] * c[1] + R[0, 2] * c[2]
+    y += R[1, 0] * c[0] + R[1, 1] * c[1] + R[1, 2] * c[2]
+    z += R[2, 0] * c[0] + R[2, 1] * c[1] + R[2, 2] * c[2]
+    vx, vy, vz = V[3] + V[1] * z - V[2] * y, V[4] + V[2] * x - V[0] * z, V[5] + V[0] * y - V[1] * x
+    return h * np.sqrt(vx * vx + vy * vy + vz * vz) + 0.5 * h * h * K
+
+
+@njit(cache=True)
+def _extreme(shapes, m, g, n, t):
+    """Value and slope in t of the farthest corner of g along n, its rigid motion linearised."""
+    b = shapes.body[g]
+    R, p, V = m.R[b], m.p[b], m.V[b]
+    # n·(v + ω × x) = n·v + x·(n × ω)
+    w0, w1, w2 = n[1] * V[2] - n[2] * V[1], n[2] * V[0] - n[0] * V[2], n[0] * V[1] - n[1] * V[0]
+    linear = n[0] * V[3] + n[1] * V[4] + n[2] * V[5]
+    d = np.empty(3)
+    e = np.empty(3)
+    for i in range(3):
+        d[i] = n[0] * R[0, i] + n[1] * R[1, i] + n[2] * R[2, i]
+        e[i] = w0 * R[0, i] + w1 * R[1, i] + w2 * R[2, i]
+    x0, s0 = n[0] * p[0] + n[1] * p[1] + n[2] * p[2], w0 * p[0] + w1 * p[1] + w2 * p[2] + linear
+    best, value, slope = -np.inf, 0.0, 0.0
+    for k in range(shapes.vertex_start[g], shapes.vertex_start[g + 1]):
+        v = shapes.vertex[k]
+        x = x0 + d[0] * v[0] + d[1] * v[1] + d[2] * v[2]
+        s = s0 + e[0] * v[0] + e[1] * v[1] + e[2] * v[2]
+        if x + t * s > best:
+            best, value, slope = x + t * s, x, s
+    return value, slope
+
+
+@njit(cache=True)
+def _bound(shapes, m, a, b, n, K, t):
+    """Lower bound of the separation along n after t, and its slope."""
+    minus = -n
+    vb, sb = _extreme(shapes, m, b, minus, t)
+    if shapes.is_plane[a]:
+        point = shapes.vertex[shapes.vertex_start[a]]
+        va, sa = n[0] * point[0] + n[1] * point[1] + n[2] * point[2], 0.0
+    else:
+        va, sa = _extreme(shapes, m, a, n, t)
+    rounding = shapes.radius[a] + shapes.radius[b]
+    return -vb - va - rounding - t * (sa + sb) - 0.5 * K * t * t, -(sa + sb) - K * t
+
+
+@njit(cache=True)
+def safe_time(shapes, m, a, b, n, K, target, rest):
+    """A time within which the separation along n stays above ``target``, at most ``rest``; near the largest such time."""
+    high, slope = _bound(shapes, m, a, b, n, K, rest)
+    if high >= target:
+        return rest
+    low, _ = _bound(shapes, m, a, b, n, K, 0.0)
+    if low <= target:
+        return 0.0
+    left, right = 0.0, rest
+    low, high = low - target, high - target
+    for _ in range(8):  # the tangent's root lies right of the function's, the chord's left of it
+        t = right - high / slope if slope < 0.0 else right
+        if not left < t <= right:
+            t = right
+        right = t
+        high, slope = _bound(shapes, m, a, b, n, K, right)
+        high -= target
+        if high >= -ROUNDING:
+            return right
+        t = left + (right - left) * low / (low - high)
+        value, _ = _bound(shapes, m, a, b, n, K, t)
+        if value - target >= -ROUNDING:
+            left, low = t, max(value - target, 0.0)
+        if right - left <= 1e-3 * left:
+            break
+    return left
+
+
+@njit(cache=True)
+def time_of_impact(tree, shapes, near, floor, axis, q, u, h, m, at, K, until, count):
+    """First time at which a pair of ``near`` comes down to its ``floor``.
+
+    Args:
+        near: (n,) pairs; floor: (n,) their separations that count as touching [m].
+        axis: (P, 3) directions of separation, first guesses, kept up to date.
+        q: (Q,); u: (V,) velocities that stay constant. m: room for a motion. at: (Q,) room.
+        K: (G,) of :func:`acceleration_bound`. until: (n,) room. count: (1,) evaluations are added.
+
+    Returns:
+        The time and the entry of ``near`` that touches; h and −1 where none does. m and ``at`` hold the end of the path.
+    """
+    until[:] = 0.0
+    tried = np.zeros(near.size, np.int64)
+    now = -1.0
+    while True:
+        first, s = -1, h
+        for i in range(near.size):
+            if until[i] < s:
+                first, s = i, until[i]
+        if s != now:
+            integrate(tree, q, u, s, at)
+            kinematics(tree, at, m)
+            twists(tree, u, m)
+            now = s
+        if first < 0:
+            return h, -1
+        pair = near[first]
+        a, b = shapes.pairs[pair]
+        ba, bb = shapes.body[a], shapes.body[b]
+        n = axis[pair]
+        gap = separation(shapes, a, b, m.R[ba], m.p[ba], m.R[bb], m.p[bb], n)
+        count[0] += 1
+        tried[first] += 1
+        if (s > 0.0 and gap <= 1.1 * floor[first]) or tried[first] > MOST_EVALUATIONS:
+            return s, first
+        step = safe_time(shapes, m, a, b, n, K[a] + K[b], floor[first], h - s)
+        if step >= h - s:
+            until[first] = h
+        elif step <= 1e-15 * h:
+            return s, first
+        else:
+            until[first] = s + step

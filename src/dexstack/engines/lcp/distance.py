@@ -1,0 +1,164 @@
+"""Separation of two rounded hulls: GJK finds a direction, the supports along it bound the distance from below whatever GJK did."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True)
+def support(shapes, g, R, p, d, out):
+    """The corner of geometry g farthest along d (world), into ``out``; its index."""
+    dx = R[0, 0] * d[0] + R[1, 0] * d[1] + R[2, 0] * d[2]
+    dy = R[0, 1] * d[0] + R[1, 1] * d[1] + R[2, 1] * d[2]
+    dz = R[0, 2] * d[0] + R[1, 2] * d[1] + R[2, 2] * d[2]
+    best, top = shapes.vertex_start[g], -np.inf
+    for k in range(shapes.vertex_start[g], shapes.vertex_start[g + 1]):
+        v = shapes.vertex[k]
+        h = dx * v[0] + dy * v[1] + dz * v[2]
+        if h > top:
+            best, top = k, h
+    v = shapes.vertex[best]
+    for i in range(3):
+        out[i] = p[i] + R[i, 0] * v[0] + R[i, 1] * v[1] + R[i, 2] * v[2]
+    return best
+
+
+@njit(cache=True)
+def _nearest(W, n, v, weight):
+    """The point v nearest the origin of the simplex of n points W; its corners are moved to the front. Returns how many it needs."""
+    best, chosen = np.inf, 0
+    G = np.empty((4, 4))
+    x = np.empty(4)
+    index = np.empty(4, np.int64)
+    u = np.empty(3)
+    for mask in range(1, 1 << n):
+        if not mask >> (n - 1) & 1 and n > 1 and mask != (1 << n) - 1:
+            continue  # the newest corner is always needed
+        k = 0
+        for i in range(n):
+            if mask >> i & 1:
+                index[k] = i
+                k += 1
+        # weights of the affine projection of the origin: differences from the last corner
+        o = W[index[k - 1]]
+        good = True
+        m = k - 1
+        for i in range(m):
+            for j in range(m):
+                G[i, j] = 0.0
+                for c in range(3):
+                    G[i, j] += (W[index[i], c] - o[c]) * (W[index[j], c] - o[c])
+            x[i] = 0.0
+            for c in range(3):
+                x[i] -= (W[index[i], c] - o[c]) * o[c]
+        for i in range(m):
+            if G[i, i] <= 0.0:
+                good = False
+                break
+            for r in range(i + 1, m):
+                factor = G[r, i] / G[i, i]
+                before = G[r, r]
+                for j in range(i, m):
+                    G[r, j] -= factor * G[i, j]
+                x[r] -= factor * x[i]
+                if G[r, r] <= 1e-14 * before:
+                    good = False
+        if not good:
+            continue
+        total = 0.0
+        for i in range(m - 1, -1, -1):
+            for j in range(i + 1, m):
+                x[i] -= G[i, j] * x[j]
+            x[i] /= G[i, i]
+            total += x[i]
+            if x[i] < 0.0:
+                good = False
+        x[m] = 1.0 - total
+        if x[m] < 0.0 or not good:
+            continue
+        square = 0.0
+        for c in range(3):
+            u[c] = 0.0
+            for i in range(k):
+                u[c] += x[i] * W[index[i], c]
+            square += u[c] * u[c]
+        if square < best:
+            best, chosen = square, mask
+            v[:] = u
+            for i in range(k):
+                weight[i] = x[i]
+    k = 0
+    for i in range(n):
+        if chosen >> i & 1:
+            if i != k:
+                W[k] = W[i]
+            k += 1
+    return k
+
+
+@njit(cache=True)
+def separation(shapes, a, b, Ra, pa, Rb, pb, n):
+    """Distance of two geometries along a direction that separates them best.
+
+    Args:
+        a, b: geometries; a may be a half-space.
+        n: (3,) from a to b: a first guess, overwritten by the direction.
+
+    Returns:
+        A lower bound of the distance [m], exact to rounding where GJK ended regularly; not positive where they meet.
+    """
+    x, y = np.empty(3), np.empty(3)
+    rounding = shapes.radius[a] + shapes.radius[b]
+    if shapes.is_plane[a]:
+        n[:] = shapes.normal[a]
+        support(shapes, b, Rb, pb, -n, x)
+        v = shapes.vertex[shapes.vertex_start[a]]
+        return n[0] * (x[0] - v[0]) + n[1] * (x[1] - v[1]) + n[2] * (x[2] - v[2]) - rounding
+    va, vb = shapes.vertex_start[a + 1] - shapes.vertex_start[a], shapes.vertex_start[b + 1] - shapes.vertex_start[b]
+    if va == 1 and vb == 1:
+        support(shapes, a, Ra, pa, n, x)
+        support(shapes, b, Rb, pb, n, y)
+        square = 0.0
+        for i in range(3):
+            n[i] = y[i] - x[i]
+            square += n[i] * n[i]
+        length = np.sqrt(square)
+        if length > 0.0:
+            n /= length
+        return length - rounding
+    W, weight, v = np.empty((4, 3)), np.empty(4), np.empty(3)
+    size = 0
+    v[:] = -n
+    if v[0] * v[0] + v[1] * v[1] + v[2] * v[2] < 0.5:
+        v[0], v[1], v[2] = 1.0, 0.0, 0.0
+    bound, best = -np.inf, -np.inf
+    trial = np.empty(3)
+    for _ in range(60):
+        length = np.sqrt(v[0] * v[0] + v[1] * v[1] + v[2] * v[2])
+        if length < 1e-15:
+            return min(best, 0.0) - rounding if best <= 0.0 else best - rounding
+        trial[:] = v
+        trial /= -length
+        support(shapes, a, Ra, pa, trial, x)
+        support(shapes, b, Rb, pb, -trial, y)
+        w = x - y
+        bound = -(trial[0] * w[0] + trial[1] * w[1] + trial[2] * w[2])
+        if bound > best:
+            best = bound
+            n[:] = trial
+        if size > 0 and length - best <= 1e-13 * length + 1e-16:
+            break
+        known = False
+        for i in range(size):
+            if W[i, 0] == w[0] and W[i, 1] == w[1] and W[i, 2] == w[2]:
+                known = True
+        if known:
+            break
+        W[size] = w
+        size = _nearest(W, size + 1, v, weight)
+        if size == 0:
+            break
+        if size == 4:
+            return min(best, 0.0) - rounding
+    return best - rounding

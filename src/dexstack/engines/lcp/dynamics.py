@@ -1,0 +1,415 @@
+"""Kinematics, mass matrix and bias forces of a tree of bodies, for real and for complex numbers.
+
+Every function takes real arrays for a simulation and complex ones for its derivative (:mod:`.gradient`): no absolute values, nothing
+that is not analytic. Twists and inertias are taken about the world's origin: a body's twist (ω, v) moves the point x at v + ω × x.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import mujoco
+import numpy as np
+from numba import njit
+
+from dexstack.errors import ConfigError
+
+FREE, SLIDE, HINGE = 0, 2, 3
+"""MuJoCo's joint types; ball joints are not taken."""
+
+
+class Tree(NamedTuple):
+    """What does not change: the compiled model's tree, in arrays."""
+
+    parent: np.ndarray
+    """(B,) body above; body 0 is the world."""
+    p_PB: np.ndarray
+    """(B, 3)"""
+    R_PB: np.ndarray
+    """(B, 3, 3)"""
+    joint_start: np.ndarray
+    """(B + 1,) joints of body b: joint_start[b] … joint_start[b + 1]."""
+    joint_type: np.ndarray
+    joint_axis: np.ndarray
+    """(joints, 3) body frame."""
+    joint_p: np.ndarray
+    """(joints, 3) anchor, body frame."""
+    joint_ref: np.ndarray
+    """(joints,) value at which the body stands as the model says."""
+    joint_q: np.ndarray
+    joint_v: np.ndarray
+    """First entry in q, in v."""
+    com_B: np.ndarray
+    """(B, 3)"""
+    inertia_B: np.ndarray
+    """(B, 3, 3) about the centre of mass, body axes, per unit of mass."""
+    dof_parent: np.ndarray
+    """(V,) velocity above on the same chain, or −1."""
+    dof_body: np.ndarray
+    last_dof: np.ndarray
+    """(B,) innermost velocity that moves a body, or −1."""
+    armature: np.ndarray
+    """(V,)"""
+    damping: np.ndarray
+    """(V,)"""
+    gravity: np.ndarray
+    """(3,)"""
+
+
+class Motion(NamedTuple):
+    """Where everything is and how it moves; written by :func:`kinematics` and :func:`inertia_and_bias`."""
+
+    R: np.ndarray
+    """(B, 3, 3)"""
+    p: np.ndarray
+    """(B, 3)"""
+    S: np.ndarray
+    """(V, 6) axis of every velocity: angular, then linear at the world's origin."""
+    V: np.ndarray
+    """(B, 6) twists."""
+    acceleration: np.ndarray
+    """(B, 6) twist rates at q̈ = 0, gravity as an upward acceleration of the world."""
+    force: np.ndarray
+    """(B, 6) wrenches: moment about the origin, force."""
+    composite: np.ndarray
+    """(B, 10) inertia of a body with all it carries: mass, mass · centre, six moments about the origin."""
+    M: np.ndarray
+    """(V, V) mass matrix, then its factors LᵀDL."""
+    bias: np.ndarray
+    """(V,) Coriolis and gravitational forces."""
+
+
+def make_tree(model: mujoco.MjModel) -> Tree:
+    """Read a compiled model.
+
+    Raises:
+        ConfigError: it holds something this engine does not simulate.
+    """
+    if np.any(model.jnt_type == mujoco.mjtJoint.mjJNT_BALL):
+        raise ConfigError("the lcp engine takes free joints, slides and hinges, but no ball joints")
+    if model.neq or model.ntendon or np.any(model.dof_frictionloss) or np.any(model.jnt_stiffness):
+        raise ConfigError("the lcp engine takes joints with stops and damping, but no equality, tendon, spring or dry joint friction")
+    B = model.nbody
+    R_PB, inertia = np.empty((B, 3, 3)), np.zeros((B, 3, 3))
+    for b in range(B):
+        mujoco.mju_quat2Mat(R_PB[b].reshape(-1), model.body_quat[b])
+        R = np.empty(9)
+        mujoco.mju_quat2Mat(R, model.body_iquat[b])
+        R = R.reshape(3, 3)
+        if model.body_mass[b] > 0.0:
+            inertia[b] = R @ np.diag(model.body_inertia[b]) @ R.T / model.body_mass[b]
+    start = np.concatenate([[0], np.cumsum(model.body_jntnum)])
+    last_dof = np.full(B, -1)
+    for b in range(1, B):
+        own = model.body_dofnum[b]
+        last_dof[b] = model.body_dofadr[b] + own - 1 if own else last_dof[model.body_parentid[b]]
+    return Tree(
+        parent=model.body_parentid.astype(np.int64),
+        p_PB=np.array(model.body_pos),
+        R_PB=R_PB,
+        joint_start=start.astype(np.int64),
+        joint_type=model.jnt_type.astype(np.int64).reshape(-1),
+        joint_axis=np.array(model.jnt_axis).reshape(-1, 3),
+        joint_p=np.array(model.jnt_pos).reshape(-1, 3),
+        joint_ref=np.array(model.qpos0[model.jnt_qposadr]).reshape(-1),
+        joint_q=model.jnt_qposadr.astype(np.int64).reshape(-1),
+        joint_v=model.jnt_dofadr.astype(np.int64).reshape(-1),
+        com_B=np.array(model.body_ipos),
+        inertia_B=inertia,
+        dof_parent=model.dof_parentid.astype(np.int64).reshape(-1),
+        dof_body=model.dof_bodyid.astype(np.int64).reshape(-1),
+        last_dof=last_dof.astype(np.int64),
+        armature=np.array(model.dof_armature).reshape(-1),
+        damping=np.array(model.dof_damping).reshape(-1),
+        gravity=np.array(model.opt.gravity),
+    )
+
+
+@njit(cache=True)
+def make_motion(tree, sample):
+    """Room for a motion in the number type of the array ``sample``."""
+    B, nv = tree.parent.size, tree.dof_parent.size
+    kind = sample.dtype
+    motion = Motion(
+        np.zeros((B, 3, 3), kind),
+        np.zeros((B, 3), kind),
+        np.zeros((nv, 6), kind),
+        np.zeros((B, 6), kind),
+        np.zeros((B, 6), kind),
+        np.zeros((B, 6), kind),
+        np.zeros((B, 10), kind),
+        np.zeros((nv, nv), kind),
+        np.zeros(nv, kind),
+    )
+    for i in range(3):
+        motion.R[0, i, i] = 1.0
+    return motion
+
+
+@njit(cache=True)
+def cross(a, b, out):
+    """a × b into ``out``, which is neither."""
+    out[0] = a[1] * b[2] - a[2] * b[1]
+    out[1] = a[2] * b[0] - a[0] * b[2]
+    out[2] = a[0] * b[1] - a[1] * b[0]
+
+
+@njit(cache=True)
+def _turn(axis, sine, one_minus_cosine, R):
+    """R ← Rodrigues' rotation about a unit axis."""
+    x, y, z = axis[0], axis[1], axis[2]
+    c1 = one_minus_cosine
+    R[0, 0], R[1, 1], R[2, 2] = 1.0 - c1 * (y * y + z * z), 1.0 - c1 * (x * x + z * z), 1.0 - c1 * (x * x + y * y)
+    R[0, 1], R[1, 0] = c1 * x * y - sine * z, c1 * x * y + sine * z
+    R[0, 2], R[2, 0] = c1 * x * z + sine * y, c1 * x * z - sine * y
+    R[1, 2], R[2, 1] = c1 * y * z - sine * x, c1 * y * z + sine * x
+
+
+@njit(cache=True)
+def kinematics(tree, q, m):
+    """Poses of all bodies and axes of all velocities at q. Quaternions are normalised here."""
+    axis, anchor, moment = np.empty(3, q.dtype), np.empty(3, q.dtype), np.empty(3, q.dtype)
+    T = np.empty((3, 3), q.dtype)
+    U = np.empty((3, 3), q.dtype)
+    for b in range(1, tree.parent.size):
+        up = tree.parent[b]
+        R, p = m.R[b], m.p[b]
+        first, last = tree.joint_start[b], tree.joint_start[b + 1]
+        if last > first and tree.joint_type[first] == FREE:
+            a = tree.joint_q[first]
+            for i in range(3):
+                p[i] = q[a + i]
+            w, x, y, z = q[a + 3], q[a + 4], q[a + 5], q[a + 6]
+            s = 2.0 / (w * w + x * x + y * y + z * z)
+            R[0, 0], R[0, 1], R[0, 2] = 1.0 - s * (y * y + z * z), s * (x * y - w * z), s * (x * z + w * y)
+            R[1, 0], R[1, 1], R[1, 2] = s * (x * y + w * z), 1.0 - s * (x * x + z * z), s * (y * z - w * x)
+            R[2, 0], R[2, 1], R[2, 2] = s * (x * z - w * y), s * (y * z + w * x), 1.0 - s * (x * x + y * y)
+            k = tree.joint_v[first]
+            for i in range(3):
+                for j in range(6):
+                    m.S[k + i, j] = 0.0
+                m.S[k + i, 3 + i] = 1.0
+                for j in range(3):
+                    axis[j] = R[j, i]
+                cross(p, axis, moment)
+                for j in range(3):
+                    m.S[k + 3 + i, j] = axis[j]
+                    m.S[k + 3 + i, 3 + j] = moment[j]
+            continue
+        for i in range(3):
+            p[i] = m.p[up, i]
+            for j in range(3):
+                p[i] += m.R[up, i, j] * tree.p_PB[b, j]
+                R[i, j] = 0.0
+                for k in range(3):
+                    R[i, j] += m.R[up, i, k] * tree.R_PB[b, k, j]
+        for joint in range(first, last):
+            value = q[tree.joint_q[joint]] - tree.joint_ref[joint]
+            d = tree.joint_v[joint]
+            for i in range(3):
+                axis[i] = 0.0
+                anchor[i] = p[i]
+                for j in range(3):
+                    axis[i] += R[i, j] * tree.joint_axis[joint, j]
+                    anchor[i] += R[i, j] * tree.joint_p[joint, j]
+            if tree.joint_type[joint] == SLIDE:
+                for i in range(3):
+                    m.S[d, i] = 0.0
+                    m.S[d, 3 + i] = axis[i]
+                    p[i] += value * axis[i]
+                continue
+            cross(anchor, axis, moment)
+            for i in range(3):
+                m.S[d, i] = axis[i]
+                m.S[d, 3 + i] = moment[i]
+            half = np.sin(0.5 * value)
+            _turn(tree.joint_axis[joint], np.sin(value), 2.0 * half * half, T)
+            for i in range(3):
+                for j in range(3):
+                    U[i, j] = R[i, 0] * T[0, j] + R[i, 1] * T[1, j] + R[i, 2] * T[2, j]
+            R[:, :] = U
+            for i in range(3):
+                p[i] = anchor[i]
+                for j in range(3):
+                    p[i] -= R[i, j] * tree.joint_p[joint, j]
+
+
+@njit(cache=True)
+def twists(tree, v, m):
+    """Twists of all bodies at velocities v, after :func:`kinematics`."""
+    for b in range(1, tree.parent.size):
+        V = m.V[b]
+        V[:] = m.V[tree.parent[b]]
+        for joint in range(tree.joint_start[b], tree.joint_start[b + 1]):
+            d = tree.joint_v[joint]
+            for k in range(d, d + (6 if tree.joint_type[joint] == FREE else 1)):
+                for i in range(6):
+                    V[i] += m.S[k, i] * v[k]
+
+
+@njit(cache=True)
+def _inertia_times(inertia, V, out):
+    """Momentum (moment about the origin, force) of an inertia (mass, mass · centre, six moments) with twist V."""
+    h0, h1, h2 = inertia[1], inertia[2], inertia[3]
+    w0, w1, w2, v0, v1, v2 = V[0], V[1], V[2], V[3], V[4], V[5]
+    out[0] = inertia[4] * w0 + inertia[7] * w1 + inertia[8] * w2 + h1 * v2 - h2 * v1
+    out[1] = inertia[7] * w0 + inertia[5] * w1 + inertia[9] * w2 + h2 * v0 - h0 * v2
+    out[2] = inertia[8] * w0 + inertia[9] * w1 + inertia[6] * w2 + h0 * v1 - h1 * v0
+    out[3] = inertia[0] * v0 + w1 * h2 - w2 * h1
+    out[4] = inertia[0] * v1 + w2 * h0 - w0 * h2
+    out[5] = inertia[0] * v2 + w0 * h1 - w1 * h0
+
+
+@njit(cache=True)
+def inertia_and_bias(tree, mass, v, m):
+    """Mass matrix (composite bodies) and bias forces (Newton–Euler) after :func:`kinematics`.
+
+    Args:
+        mass: (B,) [kg]; a body's moments of inertia scale with its mass.
+        v: (V,) velocities.
+    """
+    B = tree.parent.size
+    kind = m.p.dtype
+    W = np.empty(6, kind)
+    c = np.empty(3, kind)
+    J = np.empty((3, 3), kind)
+    for i in range(3):
+        m.acceleration[0, 3 + i] = -tree.gravity[i]
+    for b in range(1, B):
+        up = tree.parent[b]
+        V, a = m.V[b], m.acceleration[b]
+        V[:] = m.V[up]
+        a[:] = m.acceleration[up]
+        for joint in range(tree.joint_start[b], tree.joint_start[b + 1]):
+            d = tree.joint_v[joint]
+            groups = 2 if tree.joint_type[joint] == FREE else 1
+            for group in range(groups):
+                size = 3 if groups == 2 else 1
+                for i in range(6):
+                    W[i] = 0.0
+                    for k in range(size):
+                        W[i] += m.S[d + 3 * group + k, i] * v[d + 3 * group + k]
+                if not (groups == 2 and group == 0):  # axes fixed in the world do not turn
+                    a[0] += V[1] * W[2] - V[2] * W[1]
+                    a[1] += V[2] * W[0] - V[0] * W[2]
+                    a[2] += V[0] * W[1] - V[1] * W[0]
+                    a[3] += V[1] * W[5] - V[2] * W[4] + V[4] * W[2] - V[5] * W[1]
+                    a[4] += V[2] * W[3] - V[0] * W[5] + V[5] * W[0] - V[3] * W[2]
+                    a[5] += V[0] * W[4] - V[1] * W[3] + V[3] * W[1] - V[4] * W[0]
+                for i in range(6):
+                    V[i] += W[i]
+        R, inertia = m.R[b], m.composite[b]
+        for i in range(3):
+            c[i] = m.p[b, i]
+            for j in range(3):
+                c[i] += R[i, j] * tree.com_B[b, j]
+                J[i, j] = 0.0
+                for k in range(3):
+                    J[i, j] += R[i, k] * tree.inertia_B[b, k, j]
+        mb = mass[b]
+        inertia[0] = mb
+        square = c[0] * c[0] + c[1] * c[1] + c[2] * c[2]
+        for i in range(3):
+            inertia[1 + i] = mb * c[i]
+            moment = square - c[i] * c[i]
+            for k in range(3):
+                moment += J[i, k] * R[i, k]
+            inertia[4 + i] = mb * moment
+        for e in range(3):
+            i = 0 if e < 2 else 1
+            j = 1 if e == 0 else 2
+            moment = -c[i] * c[j]
+            for k in range(3):
+                moment += J[i, k] * R[j, k]
+            inertia[7 + e] = mb * moment
+        F = m.force[b]
+        _inertia_times(inertia, a, F)
+        _inertia_times(inertia, V, W)
+        F[0] += V[1] * W[2] - V[2] * W[1] + V[4] * W[5] - V[5] * W[4]
+        F[1] += V[2] * W[0] - V[0] * W[2] + V[5] * W[3] - V[3] * W[5]
+        F[2] += V[0] * W[1] - V[1] * W[0] + V[3] * W[4] - V[4] * W[3]
+        F[3] += V[1] * W[5] - V[2] * W[4]
+        F[4] += V[2] * W[3] - V[0] * W[5]
+        F[5] += V[0] * W[4] - V[1] * W[3]
+    for b in range(B - 1, 0, -1):
+        up = tree.parent[b]
+        if up > 0:
+            for i in range(6):
+                m.force[up, i] += m.force[b, i]
+            for i in range(10):
+                m.composite[up, i] += m.composite[b, i]
+    for d in range(v.size):
+        b = tree.dof_body[d]
+        _inertia_times(m.composite[b], m.S[d], W)
+        m.bias[d] = 0.0
+        for i in range(6):
+            m.bias[d] += m.S[d, i] * m.force[b, i]
+        e = d
+        while e >= 0:
+            total = W[0] * m.S[e, 0]
+            for i in range(1, 6):
+                total += W[i] * m.S[e, i]
+            m.M[d, e] = total
+            e = tree.dof_parent[e]
+        m.M[d, d] += tree.armature[d]
+
+
+@njit(cache=True)
+def factorise(dof_parent, M):
+    """M = LᵀDL in place, lower triangle, no entry outside the chains touched (Featherstone)."""
+    for k in range(dof_parent.size - 1, -1, -1):
+        i = dof_parent[k]
+        while i >= 0:
+            a = M[k, i] / M[k, k]
+            j = i
+            while j >= 0:
+                M[i, j] -= a * M[k, j]
+                j = dof_parent[j]
+            M[k, i] = a
+            i = dof_parent[i]
+
+
+@njit(cache=True)
+def solve_mass(dof_parent, L, x):
+    """x ← M⁻¹ x with the factors of :func:`factorise`."""
+    n = dof_parent.size
+    for i in range(n - 1, -1, -1):
+        j = dof_parent[i]
+        while j >= 0:
+            x[j] -= L[i, j] * x[i]
+            j = dof_parent[j]
+    for i in range(n):
+        x[i] /= L[i, i]
+        j = dof_parent[i]
+        while j >= 0:
+            x[i] -= L[i, j] * x[j]
+            j = dof_parent[j]
+
+
+@njit(cache=True)
+def integrate(tree, q, u, h, out):
+    """q ⊕ h u: joints move in straight lines, a free body about an axis that stays fixed in it; quaternions end at unit length."""
+    for joint in range(tree.joint_type.size):
+        a, d = tree.joint_q[joint], tree.joint_v[joint]
+        if tree.joint_type[joint] != FREE:
+            out[a] = q[a] + h * u[d]
+            continue
+        for i in range(3):
+            out[a + i] = q[a + i] + h * u[d + i]
+        x, y, z = h * u[d + 3], h * u[d + 4], h * u[d + 5]
+        square = x * x + y * y + z * z
+        if square.real < 1e-6:  # series, analytic also at rest
+            s = 0.5 - square / 48.0 + square * square / 3840.0
+            c = 1.0 - square / 8.0 + square * square / 384.0
+        else:
+            angle = np.sqrt(square)
+            s = np.sin(0.5 * angle) / angle
+            c = np.cos(0.5 * angle)
+        x, y, z = s * x, s * y, s * z
+        w0, x0, y0, z0 = q[a + 3], q[a + 4], q[a + 5], q[a + 6]
+        w1 = c * w0 - x * x0 - y * y0 - z * z0
+        x1 = c * x0 + x * w0 + z * y0 - y * z0
+        y1 = c * y0 + y * w0 + x * z0 - z * x0
+        z1 = c * z0 + z * w0 + y * x0 - x * y0
+        length = np.sqrt(w1 * w1 + x1 * x1 + y1 * y1 + z1 * z1)
+        out[a + 3], out[a + 4], out[a + 5], out[a + 6] = w1 / length, x1 / length, y1 / length, z1 / length

@@ -1,0 +1,160 @@
+"""Derivatives of steps and rollouts with respect to state, control, masses, friction and restitution; as a JAX function, too.
+
+The derivative is that of the recorded decisions: exact wherever the active set is constant around the point. On the boundary of two active
+sets (a contact that just touches without load, a force exactly at its friction bound, a grazing impact) it is the one-sided derivative of
+the side the simulation took: a contact without load counts as separated, friction at its bound as sliding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from dexstack.engines.lcp import step as s
+from dexstack.engines.lcp.replay import differentiate
+from dexstack.engines.lcp.system import LcpSystem
+from dexstack.errors import ConfigError
+
+if TYPE_CHECKING:
+    import jax
+
+INPUTS = ("q", "v", "tau", "mass", "friction", "restitution")
+"""What derivatives are taken with respect to: (Q,) and (V,) at the start, (T, V), (B,) of the bodies, (G,) of the geometries twice."""
+
+
+class Rollout(NamedTuple):
+    """A recorded rollout of T steps."""
+
+    q: np.ndarray
+    """(T + 1, Q)"""
+    v: np.ndarray
+    """(T + 1, V)"""
+    tau: np.ndarray
+    """(T, V)"""
+    parameters: s.Parameters
+    tape: s.Tape
+
+
+@njit(cache=True)
+def _roll(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, qs, vs):
+    for k in range(tau.shape[0]):
+        status = s.advance(world, par, q, v, tau[k], dt, tape, memory, m, counts, extremes, k)
+        if status != s.FITS:
+            return status
+        qs[k + 1] = q
+        vs[k + 1] = v
+    return s.FITS
+
+
+def rollout(system: LcpSystem, tau: np.ndarray) -> Rollout:
+    """Advance a system by ``len(tau)`` steps under generalised forces tau (T, V) and record what was decided.
+
+    Raises:
+        ConfigError: tau has the wrong size or is not finite.
+        FloatingPointError: the simulation diverged.
+    """
+    tau = np.ascontiguousarray(tau, float)
+    if tau.ndim != 2 or tau.shape[1] != system.model.nv or not np.isfinite(tau).all():
+        raise ConfigError(f"a rollout needs finite forces (steps, {system.model.nv}), got {tau.shape}")
+    steps = len(tau)
+    qs, vs = np.empty((steps + 1, system.q.size)), np.empty((steps + 1, system.v.size))
+    qs[0], vs[0] = system.q, system.v
+    while True:
+        tape = system.tape
+        tape.size[:] = 0
+        counts, extremes = system.counts.copy(), system.extremes.copy()
+        q, v = qs[0].copy(), vs[0].copy()
+        status = _roll(
+            system.world,
+            system.parameters,
+            q,
+            v,
+            tau,
+            system.model.opt.timestep,
+            tape,
+            system.memory,
+            system.motion,
+            counts,
+            extremes,
+            qs,
+            vs,
+        )
+        if status in (s.FITS, s.NOT_FINITE):
+            break
+        system.enlarge()
+    if status == s.NOT_FINITE:
+        raise FloatingPointError("the lcp engine diverged in a rollout")
+    system.q[:], system.v[:], system.counts, system.extremes = q, v, counts, extremes
+    system.time += steps * system.model.opt.timestep
+    return Rollout(qs, vs, tau, system.parameters, tape)
+
+
+def directional(system: LcpSystem, run: Rollout, directions: dict[str, np.ndarray]) -> np.ndarray:
+    """Derivatives of the final state along n directions, before the system takes another step.
+
+    Args:
+        directions: per entry of :data:`INPUTS` an array (n, *shape of the input); what is left out stays constant.
+
+    Returns:
+        (n, Q + V)
+    """
+    n = len(next(iter(directions.values())))
+    shapes = (run.q[0], run.v[0], run.tau, *run.parameters)
+    parts = [np.ascontiguousarray(directions.get(k, np.zeros((n, *x.shape))), float) for k, x in zip(INPUTS, shapes, strict=True)]
+    out = np.empty((n, run.q.shape[1] + run.v.shape[1]))
+    differentiate(system.world, run.parameters, run.tape, run.q[0], run.v[0], run.tau, *parts, out)
+    return out
+
+
+def jacobian(system: LcpSystem, run: Rollout, wrt: Sequence[str] = ("q", "v")) -> dict[str, np.ndarray]:
+    """Derivatives of the final state (Q + V,) with respect to whole inputs: arrays (Q + V, *shape of the input) by name."""
+    shapes = dict(zip(INPUTS, (run.q[0].shape, run.v[0].shape, run.tau.shape, *(x.shape for x in run.parameters)), strict=True))
+    result = {}
+    for name in wrt:
+        size = int(np.prod(shapes[name]))
+        columns = directional(system, run, {name: np.eye(size).reshape(size, *shapes[name])})
+        result[name] = np.moveaxis(columns.reshape(*shapes[name], -1), -1, 0)
+    return result
+
+
+def jax_rollout(system: LcpSystem) -> Callable[..., jax.Array]:
+    """The engine as a JAX function ``(q, v, tau, mass, friction, restitution) → final state (Q + V,)`` with a custom derivative.
+
+    ``tau`` is (T, V); mass, friction and restitution are laid out as in :class:`.step.Parameters`. Works under ``jit`` and ``grad``; calls
+    come back to this process, one at a time. Warm starts are cleared before each call, so that it is a function.
+    """
+    import jax
+    import jax.numpy as jnp
+
+    def run(q, v, tau, *parameters):
+        system.forget()
+        system.q[:], system.v[:] = q, v
+        system.parameters = s.Parameters(*(np.array(x, float) for x in parameters))
+        return rollout(system, np.asarray(tau, float))
+
+    def forward(*inputs):
+        end = run(*inputs)
+        return np.concatenate([end.q[-1], end.v[-1]]).astype(np.asarray(inputs[0]).dtype)
+
+    def backward(cotangent, *inputs):
+        end = run(*inputs)
+        derivatives = jacobian(system, end, INPUTS)
+        return tuple(
+            np.tensordot(np.asarray(cotangent, float), derivatives[k], 1).astype(np.asarray(x).dtype)
+            for k, x in zip(INPUTS, inputs, strict=True)
+        )
+
+    @jax.custom_vjp
+    def roll(q, v, tau, mass, friction, restitution):
+        shape = jax.ShapeDtypeStruct((q.size + v.size,), q.dtype)
+        return jax.pure_callback(forward, shape, q, v, tau, mass, friction, restitution, vmap_method="sequential")
+
+    def pull(inputs, cotangent):
+        shapes = tuple(jax.ShapeDtypeStruct(jnp.shape(x), x.dtype) for x in inputs)
+        return jax.pure_callback(backward, shapes, cotangent, *inputs, vmap_method="sequential")
+
+    roll.defvjp(lambda *inputs: (roll(*inputs), inputs), pull)
+    return roll

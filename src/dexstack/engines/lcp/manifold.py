@@ -1,0 +1,279 @@
+"""All pairs of features of two rounded hulls that are within a margin: what must not pass through what."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from dexstack.engines.lcp.features import EDGE_EDGE, EDGE_POINT, FACE_POINT, POINT_POINT, gap_of_features
+
+INSIDE = 1e-6
+"""How far outside a face a corner's foot still counts as on it [m]; in the order of the gap kept."""
+ON_HULL = 1e-4
+"""How far from the farthest point along a normal an edge may be to count as touching [m]."""
+
+
+@njit(cache=True)
+def _add(feature, data, count, a, b, kind, side, pair, ia, ib, xa, da, xb, db):
+    if count >= feature.shape[0]:
+        return count + 1  # the caller sees that there was no room
+    f, x = feature[count], data[count]
+    f[0], f[1], f[2], f[3], f[4], f[5], f[6] = a, b, kind, side, pair, ia, ib
+    for i in range(3):
+        x[i], x[3 + i], x[6 + i], x[9 + i] = xa[i], da[i], xb[i], db[i]
+    return count + 1
+
+
+@njit(cache=True)
+def _world(shapes, g, R, p, X):
+    s = shapes.vertex_start[g]
+    for k in range(s, shapes.vertex_start[g + 1]):
+        v = shapes.vertex[k]
+        for i in range(3):
+            X[k - s, i] = p[i] + R[i, 0] * v[0] + R[i, 1] * v[1] + R[i, 2] * v[2]
+
+
+@njit(cache=True)
+def _over_face(shapes, f, y):
+    """Whether the foot of y (body frame) lies on face f, :data:`INSIDE` included."""
+    n = shapes.face[f]
+    s, e = shapes.loop_start[f], shapes.loop_start[f + 1]
+    for k in range(s, e):
+        u = shapes.vertex[shapes.loop[k]]
+        w = shapes.vertex[shapes.loop[k + 1 if k + 1 < e else s]]
+        ex, ey, ez = w[0] - u[0], w[1] - u[1], w[2] - u[2]
+        ox, oy, oz = ey * n[2] - ez * n[1], ez * n[0] - ex * n[2], ex * n[1] - ey * n[0]  # outward of the edge, in the face
+        length = np.sqrt(ox * ox + oy * oy + oz * oz)
+        if ox * (y[0] - u[0]) + oy * (y[1] - u[1]) + oz * (y[2] - u[2]) > INSIDE * length:
+            return False
+    return True
+
+
+@njit(cache=True)
+def _corners_over_faces(shapes, a, b, Ra, pa, Rb, pb, Xb, near_b, margin, pair, feature, data, count):
+    y, zero = np.empty(3), np.zeros(3)
+    rounding = shapes.radius[a] + shapes.radius[b]
+    sb = shapes.vertex_start[b]
+    for k in range(Xb.shape[0]):
+        if not near_b[k]:
+            continue
+        for i in range(3):
+            y[i] = 0.0
+            for j in range(3):
+                y[i] += Ra[j, i] * (Xb[k, j] - pa[j])
+        for f in range(shapes.face_start[a], shapes.face_start[a + 1]):
+            n = shapes.face[f]
+            gap = n[0] * y[0] + n[1] * y[1] + n[2] * y[2] - n[3] - rounding
+            if -0.5 * rounding - 1e-9 <= gap <= margin and _over_face(shapes, f, y):
+                point = shapes.vertex[shapes.loop[shapes.loop_start[f]]]
+                count = _add(feature, data, count, a, b, FACE_POINT, 1, pair, f, sb + k, point, n[:3], shapes.vertex[sb + k], zero)
+    return count
+
+
+@njit(cache=True)
+def _on_hull(X, n, x, slack):
+    """Whether no corner lies farther along n than the point x, up to ``slack``."""
+    h = n[0] * x[0] + n[1] * x[1] + n[2] * x[2] + slack
+    for k in range(X.shape[0]):  # noqa: SIM110
+        if n[0] * X[k, 0] + n[1] * X[k, 1] + n[2] * X[k, 2] > h:
+            return False
+    return True
+
+
+@njit(cache=True)
+def _edges(shapes, a, b, Xa, Xb, near_a, near_b, margin, pair, feature, data, count):
+    rounding = shapes.radius[a] + shapes.radius[b]
+    sa, sb = shapes.vertex_start[a], shapes.vertex_start[b]
+    n, x, y = np.empty(3), np.empty(3), np.empty(3)
+    for i in range(shapes.edge_start[a], shapes.edge_start[a + 1]):
+        i0, i1 = shapes.edge[i, 0] - sa, shapes.edge[i, 1] - sa
+        if not (near_a[i0] or near_a[i1]):
+            continue
+        for j in range(shapes.edge_start[b], shapes.edge_start[b + 1]):
+            j0, j1 = shapes.edge[j, 0] - sb, shapes.edge[j, 1] - sb
+            if not (near_b[j0] or near_b[j1]):
+                continue
+            ee = ef = ff = ed = fd = 0.0
+            for c in range(3):
+                e, f, d = Xa[i1, c] - Xa[i0, c], Xb[j1, c] - Xb[j0, c], Xb[j0, c] - Xa[i0, c]
+                ee, ef, ff, ed, fd = ee + e * e, ef + e * f, ff + f * f, ed + e * d, fd + f * d
+            D = ee * ff - ef * ef
+            if 1e-6 * ee * ff >= D:  # parallel: corners over faces say it all
+                continue
+            s, t = (ff * ed - ef * fd) / D, (ef * ed - ee * fd) / D
+            if not (1e-6 < s < 1.0 - 1e-6 and 1e-6 < t < 1.0 - 1e-6):
+                continue
+            square = 0.0
+            for c in range(3):
+                x[c] = Xa[i0, c] + s * (Xa[i1, c] - Xa[i0, c])
+                y[c] = Xb[j0, c] + t * (Xb[j1, c] - Xb[j0, c])
+                n[c] = y[c] - x[c]
+                square += n[c] * n[c]
+            distance = np.sqrt(square)
+            if distance - rounding > margin or distance <= 1e-13:
+                continue
+            n /= distance
+            if not (_on_hull(Xa, n, x, ON_HULL) and _on_hull(Xb, -n, y, ON_HULL)):
+                continue
+            turn = 0.0
+            for c in range(3):
+                k, m = (c + 1) % 3, (c + 2) % 3
+                turn += n[c] * ((Xa[i1, k] - Xa[i0, k]) * (Xb[j1, m] - Xb[j0, m]) - (Xa[i1, m] - Xa[i0, m]) * (Xb[j1, k] - Xb[j0, k]))
+            va, vb = shapes.vertex[sa + i0], shapes.vertex[sb + j0]
+            side = 1 if turn > 0.0 else -1
+            ea, eb = shapes.vertex[sa + i1] - va, shapes.vertex[sb + j1] - vb
+            count = _add(feature, data, count, a, b, EDGE_EDGE, side, pair, i, j, va, ea, vb, eb)
+    return count
+
+
+@njit(cache=True)
+def _points_by_edges(shapes, a, b, Xa, Xb, near_a, near_b, margin, pair, feature, data, count):
+    """Edges of a with corners of b."""
+    rounding = shapes.radius[a] + shapes.radius[b]
+    sa, sb = shapes.vertex_start[a], shapes.vertex_start[b]
+    n, x, zero = np.empty(3), np.empty(3), np.zeros(3)
+    for i in range(shapes.edge_start[a], shapes.edge_start[a + 1]):
+        i0, i1 = shapes.edge[i, 0] - sa, shapes.edge[i, 1] - sa
+        if not (near_a[i0] or near_a[i1]):
+            continue
+        for k in range(Xb.shape[0]):
+            if not near_b[k]:
+                continue
+            ee = ed = 0.0
+            for c in range(3):
+                e = Xa[i1, c] - Xa[i0, c]
+                ee, ed = ee + e * e, ed + e * (Xb[k, c] - Xa[i0, c])
+            t = ed / ee
+            if not 0.0 < t < 1.0:
+                continue
+            square = 0.0
+            for c in range(3):
+                x[c] = Xa[i0, c] + t * (Xa[i1, c] - Xa[i0, c])
+                n[c] = Xb[k, c] - x[c]
+                square += n[c] * n[c]
+            distance = np.sqrt(square)
+            if distance - rounding > margin or distance <= 1e-13:
+                continue
+            n /= distance
+            if _on_hull(Xa, n, x, 1e-9) and _on_hull(Xb, -n, Xb[k], ON_HULL):
+                va = shapes.vertex[sa + i0]
+                ea = shapes.vertex[sa + i1] - va
+                count = _add(feature, data, count, a, b, EDGE_POINT, 1, pair, i, sb + k, va, ea, shapes.vertex[sb + k], zero)
+    return count
+
+
+@njit(cache=True)
+def _points(shapes, a, b, Xa, Xb, near_a, near_b, margin, pair, feature, data, count):
+    rounding = shapes.radius[a] + shapes.radius[b]
+    sa, sb = shapes.vertex_start[a], shapes.vertex_start[b]
+    zero = np.zeros(3)
+    for i in range(Xa.shape[0]):
+        for k in range(Xb.shape[0]):
+            if not (near_a[i] and near_b[k]):
+                continue
+            n = Xb[k] - Xa[i]
+            distance = np.sqrt(n[0] * n[0] + n[1] * n[1] + n[2] * n[2])
+            if distance - rounding > margin or distance <= 1e-13:
+                continue
+            n /= distance
+            if _on_hull(Xa, n, Xa[i], 1e-9) and _on_hull(Xb, -n, Xb[k], 1e-9):
+                count = _add(
+                    feature,
+                    data,
+                    count,
+                    a,
+                    b,
+                    POINT_POINT,
+                    1,
+                    pair,
+                    sa + i,
+                    sb + k,
+                    shapes.vertex[sa + i],
+                    zero,
+                    shapes.vertex[sb + k],
+                    zero,
+                )
+    return count
+
+
+@njit(cache=True)
+def _merge(shapes, first, count, feature, data, R, p):
+    """Drop contacts that repeat another of the same pair: same place, same normal."""
+    n, c = np.empty((count - first, 3)), np.empty((count - first, 3))
+    kept = first
+    for k in range(first, count):
+        a, b = feature[k, 0], feature[k, 1]
+        ba, bb = shapes.body[a], shapes.body[b]
+        m = kept - first
+        gap_of_features(feature[k, 2], feature[k, 3], data[k], shapes.radius[a], shapes.radius[b], R[ba], p[ba], R[bb], p[bb], n[m], c[m])
+        if feature[k, 0] != feature[first, 0]:  # the face was the other body's
+            n[m] *= -1.0
+        new = True
+        for j in range(m):
+            same = n[j, 0] * n[m, 0] + n[j, 1] * n[m, 1] + n[j, 2] * n[m, 2]
+            apart = (c[j, 0] - c[m, 0]) ** 2 + (c[j, 1] - c[m, 1]) ** 2 + (c[j, 2] - c[m, 2]) ** 2
+            if same > 1.0 - 1e-6 and apart < 4e-12:
+                new = False
+        if new:
+            if kept != k:
+                feature[kept] = feature[k]
+                data[kept] = data[k]
+            kept += 1
+    return kept
+
+
+@njit(cache=True)
+def contacts_of_pair(shapes, pair, a, b, R, p, n, gap, margin, feature, data, count):
+    """Append the contacts of geometries a and b within ``margin``.
+
+    Args:
+        R, p: (B, 3, 3), (B, 3) poses of all bodies.
+        n, gap: what :func:`.distance.separation` said.
+        feature: (n, 7) written: geometries, kind, side, pair, indices of the two features. data: (n, 12), see :mod:`.features`.
+        count: contacts so far.
+
+    Returns:
+        Contacts now; more than there is room for where the room was too small.
+    """
+    ba, bb = shapes.body[a], shapes.body[b]
+    Ra, pa, Rb, pb = R[ba], p[ba], R[bb], p[bb]
+    Xb = np.empty((shapes.vertex_start[b + 1] - shapes.vertex_start[b], 3))
+    _world(shapes, b, Rb, pb, Xb)
+    zero = np.zeros(3)
+    sb = shapes.vertex_start[b]
+    if shapes.is_plane[a]:
+        point = shapes.vertex[shapes.vertex_start[a]]
+        for k in range(Xb.shape[0]):
+            height = -shapes.radius[b]
+            for i in range(3):
+                height += n[i] * (Xb[k, i] - point[i])
+            if height <= margin:
+                count = _add(
+                    feature, data, count, a, b, FACE_POINT, 1, pair, 0, sb + k, point, shapes.normal[a], shapes.vertex[sb + k], zero
+                )
+        return count
+    Xa = np.empty((shapes.vertex_start[a + 1] - shapes.vertex_start[a], 3))
+    _world(shapes, a, Ra, pa, Xa)
+    if Xa.shape[0] == 1 and Xb.shape[0] == 1:
+        sa = shapes.vertex_start[a]
+        return _add(feature, data, count, a, b, POINT_POINT, 1, pair, sa, sb, shapes.vertex[sa], zero, shapes.vertex[sb], zero)
+    # only what lies in the slab that the other body can reach within the margin
+    ha, hb = np.empty(Xa.shape[0]), np.empty(Xb.shape[0])
+    for k in range(ha.size):
+        ha[k] = n[0] * Xa[k, 0] + n[1] * Xa[k, 1] + n[2] * Xa[k, 2]
+    for k in range(hb.size):
+        hb[k] = n[0] * Xb[k, 0] + n[1] * Xb[k, 1] + n[2] * Xb[k, 2]
+    rounding = shapes.radius[a] + shapes.radius[b]
+    slack = margin - min(gap, 0.0) + rounding
+    near_a, near_b = ha >= hb.min() - slack, hb <= ha.max() + slack
+    first = count
+    count = _corners_over_faces(shapes, a, b, Ra, pa, Rb, pb, Xb, near_b, margin, pair, feature, data, count)
+    count = _corners_over_faces(shapes, b, a, Rb, pb, Ra, pa, Xa, near_a, margin, pair, feature, data, count)
+    count = _edges(shapes, a, b, Xa, Xb, near_a, near_b, margin, pair, feature, data, count)
+    if rounding > 0.0 or count == first:
+        count = _points_by_edges(shapes, a, b, Xa, Xb, near_a, near_b, margin, pair, feature, data, count)
+        count = _points_by_edges(shapes, b, a, Xb, Xa, near_b, near_a, margin, pair, feature, data, count)
+        count = _points(shapes, a, b, Xa, Xb, near_a, near_b, margin, pair, feature, data, count)
+    if count > feature.shape[0] or count - first < 2:
+        return count
+    return _merge(shapes, first, count, feature, data, R, p)

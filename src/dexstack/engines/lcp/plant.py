@@ -1,0 +1,129 @@
+"""The lcp plant: rigid hand and object that never intersect."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dexstack.config import param
+from dexstack.engines.lcp.shapes import Geometry, box, capsule, sphere
+from dexstack.engines.lcp.system import LcpSystem
+from dexstack.errors import ConfigError
+from dexstack.model.description import number_list, quaternion
+from dexstack.model.hand import NUM_JOINTS, HandModel
+from dexstack.model.objects import ObjectModel
+from dexstack.model.scene import OBJECT_BODY, build_scene
+from dexstack.model.urdf import Shape
+
+MOST_LIFT = 0.003
+"""How far a reset may lift an object that overlaps the hand [m]."""
+LIFT = 2e-5
+"""In steps of [m]."""
+
+
+@dataclass(frozen=True)
+class LcpPlantParams:
+    """Parameters of the lcp plant."""
+
+    dt: float = param(0.002, "length of one physics step [s]", 1e-4, 0.01)
+    directions: int = param(2, "friction directions per contact; the friction polygon has twice as many corners", 2, 16)
+    restitution: float = param(0.0, "restitution between hand and object", 0.0, 1.0)
+
+
+class LcpPlant:
+    """Hand and object in rigid contact; see :class:`dexstack.engines.base.Plant`.
+
+    Raises:
+        ConfigError: a shape this engine does not take.
+    """
+
+    def __init__(self, hand: HandModel, obj: ObjectModel, params: LcpPlantParams | None = None) -> None:
+        p = params or LcpPlantParams()
+        spec = build_scene(hand, obj)
+        spec.option.timestep = p.dt
+        self.dt = p.dt
+        self.model = spec.compile()
+        """The scene; state layout as :mod:`dexstack.model.scene` says."""
+        hull = np.asarray(obj.mesh.convex_hull.vertices)
+        toy = Geometry(obj.name, OBJECT_BODY, hull, friction=float(obj.friction[0]), restitution=p.restitution)
+        self.system = LcpSystem(self.model, [*hand_geometries(hand), toy], p.directions)
+        start = next(iter(obj.starts.values()))
+        self.reset(hand.pose(start.hand_pose), start.pose_WO)
+
+    @property
+    def time(self) -> float:
+        return self.system.time
+
+    @property
+    def joint_position(self) -> np.ndarray:
+        return self.system.q[:NUM_JOINTS].copy()
+
+    @property
+    def joint_velocity(self) -> np.ndarray:
+        return self.system.v[:NUM_JOINTS].copy()
+
+    @property
+    def pose_WO(self) -> np.ndarray:
+        return self.system.q[NUM_JOINTS:].copy()
+
+    @property
+    def twist_WO(self) -> np.ndarray:
+        return self.system.v[NUM_JOINTS:].copy()
+
+    def reset(self, q_hand: np.ndarray, pose_WO: np.ndarray, v: np.ndarray | None = None) -> None:
+        """Start again at time zero; see :meth:`Plant.reset`. An object that overlaps the hand is lifted off it, by at most 3 mm.
+
+        Raises:
+            ConfigError: wrong size, not finite, a quaternion that is not of unit length, or an object that stays in the hand.
+        """
+        where = "reset of the plant"
+        q = number_list(where, "q_hand", q_hand, NUM_JOINTS)
+        pose = number_list(where, "pose_WO", pose_WO, 7)
+        pose[3:] = quaternion(where, "pose_WO[3:7]", pose[3:])
+        velocity = np.zeros(self.model.nv) if v is None else number_list(where, "v", v, self.model.nv)
+        system = self.system
+        system.q[:NUM_JOINTS], system.q[NUM_JOINTS:], system.v[:], system.time = q, pose, velocity, 0.0
+        system.tau[:] = 0.0
+        system.forget()
+        toy = system.geometries[-1].name
+        for _ in range(round(MOST_LIFT / LIFT) + 1):
+            inside = [pair for pair, gap in system.gaps().items() if toy in pair and gap <= 1e-6]
+            if not inside:
+                return
+            system.q[NUM_JOINTS + 2] += LIFT
+        raise ConfigError(f"{where}: '{inside[0][0]}' and '{inside[0][1]}' overlap")
+
+    def step(self, tau: np.ndarray) -> None:
+        """Advance by ``dt``; torques are applied as given, whoever computes them limits them.
+
+        What did not go as it should is counted in ``system.counts``.
+
+        Raises:
+            ConfigError: ``tau`` is not (16,) and finite.
+            FloatingPointError: the simulation diverged.
+        """
+        if tau.shape != (NUM_JOINTS,) or not np.isfinite(tau).all():
+            raise ConfigError(f"the plant needs {NUM_JOINTS} finite torques, got {tau!r}")
+        self.system.tau[:NUM_JOINTS] = tau
+        self.system.step()
+
+
+def hand_geometries(hand: HandModel) -> list[Geometry]:
+    """Every shape of the hand."""
+    return [
+        _geometry(shape, f"{body.name}/{k}", body.name, hand.friction_palm if body.joint is None else hand.friction_fingers)
+        for body in hand.bodies
+        for k, shape in enumerate(body.shapes)
+    ]
+
+
+def _geometry(shape: Shape, name: str, body: str, friction: float) -> Geometry:
+    s = shape.size
+    if shape.kind == "box":
+        return box(name, body, s, shape.p, shape.R, friction=friction)
+    if shape.kind == "sphere":
+        return sphere(name, body, s[0], shape.p, friction=friction)
+    if shape.kind == "capsule":
+        return capsule(name, body, s[0], s[1], shape.p, shape.R, friction=friction)
+    raise ConfigError(f"the lcp plant takes boxes, spheres, capsules and convex meshes, but not the {shape.kind} '{name}'")

@@ -1,0 +1,167 @@
+"""A recorded step or rollout again, in complex numbers: the imaginary part is its derivative, exact to rounding.
+
+All decisions are read from the tape. What is left is a composition of P (moves), C (responses) and T (times of impact). The forces are
+those of the recorded classes, so that their derivative is the implicit one, of A_cc f_c + b_c = 0; the time of impact gets the implicit
+derivative of gap(q ⊕ t u) = const, dt = −d gap / (J_n u).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from dexstack.engines.lcp.classes import forces_of_classes
+from dexstack.engines.lcp.dynamics import factorise, inertia_and_bias, integrate, kinematics, make_motion
+from dexstack.engines.lcp.features import gap_of_features
+from dexstack.engines.lcp.rows import (
+    contact_rows,
+    count_rows,
+    delassus,
+    impact_right_hand_side,
+    limit_rows,
+    move_right_hand_side,
+    point_row,
+)
+from dexstack.engines.lcp.step import BEGIN, IMPACT, Parameters, add_impulse, free_velocity, mass_and_bias
+
+SMALL = 1e-30
+"""Size of the imaginary perturbation; its square vanishes beside 1."""
+
+
+@njit(cache=True)
+def replay(world, par, tape, q, v, tau, m):
+    """Repeat what is on the tape from q and v, which are overwritten.
+
+    Args:
+        par, q, v, tau, m: all of one number type; tau: (T, V) controls.
+    """
+    tree, shapes = world.tree, world.shapes
+    nv = v.size
+    kind = q.dtype
+    u, at = np.empty(nv, kind), np.empty(q.size, kind)
+    n3, c3, row = np.empty(3, kind), np.empty(3, kind), np.empty(nv, kind)
+    rest = q[0] * 0.0
+    control = 0
+    for i in range(tape.size[0]):
+        op = tape.op[i]
+        if op[0] == BEGIN:
+            rest = q[0] * 0.0 + tape.length[i]
+            control = op[7]
+            continue
+        first, last = op[1], op[2]
+        limits = op[5] - op[4]
+        n = count_rows(par.friction, shapes.friction_of, tape.feature, first, last, world.directions, limits)
+        J, Y, A = np.zeros((n, nv), kind), np.empty((n, nv), kind), np.empty((n, n), kind)
+        gap, mu, b, f = np.empty(n, kind), np.empty(n, kind), np.empty(n, kind), np.zeros(n, kind)
+        owner, cls = np.empty(n, np.int64), np.empty(n, np.int64)
+        cls[:] = tape.cls[op[3] : op[3] + n]
+        if op[0] == IMPACT:
+            kinematics(tree, q, m)
+            inertia_and_bias(tree, par.mass, v, m)
+            factorise(tree.dof_parent, m.M)
+            contact_rows(
+                tree,
+                shapes,
+                par.friction,
+                m,
+                tape.feature,
+                tape.data,
+                tape.mode,
+                first,
+                last,
+                world.directions,
+                v,
+                False,
+                J,
+                gap,
+                mu,
+                owner,
+            )
+            delassus(tree.dof_parent, m.M, J, Y, A)
+            hits, e_rows = np.zeros(n, np.bool_), np.zeros(n, kind)
+            k = first - 1
+            for r in range(n):
+                if owner[r] < 0:
+                    k += 1
+                    hits[r] = tape.collides[k] == 1 and op[8] == 1
+                    e_rows[r] = par.restitution[shapes.restitution_of[tape.feature[k, 4]]]
+            impact_right_hand_side(J, v, e_rows, hits, b)
+            forces_of_classes(A, b, owner, mu, cls, f, 0)
+            add_impulse(Y, f, v)
+            continue
+        mass_and_bias(tree, par.mass, q, v, rest, m)
+        free_velocity(tree, v, tau[control], rest, m, u)
+        if n > 0:
+            contacts = contact_rows(
+                tree,
+                shapes,
+                par.friction,
+                m,
+                tape.feature,
+                tape.data,
+                tape.mode,
+                first,
+                last,
+                world.directions,
+                u,
+                False,
+                J,
+                gap,
+                mu,
+                owner,
+            )
+            limit = tape.limit[op[4] : op[5]]
+            limit_rows(world.limit_q, world.limit_v, world.limit_range, limit, q, contacts, J, gap, mu, owner)
+            delassus(tree.dof_parent, m.M, J, Y, A)
+            move_right_hand_side(J, u, gap, owner, contacts, rest, b)
+            forces_of_classes(A, b, owner, mu, cls, f, 0)
+            add_impulse(Y, f, u)
+        if op[6] < 0:
+            integrate(tree, q, u, rest, at)
+            q[:] = at
+            v[:] = u
+            continue
+        s = q[0] * 0.0 + tape.length[i]
+        integrate(tree, q, u, s, at)
+        kinematics(tree, at, m)
+        feature = tape.feature[op[6]]
+        ga, gb = feature[0], feature[1]
+        ba, bb = shapes.body[ga], shapes.body[gb]
+        g = gap_of_features(
+            feature[2], feature[3], tape.data[op[6]], shapes.radius[ga], shapes.radius[gb], m.R[ba], m.p[ba], m.R[bb], m.p[bb], n3, c3
+        )
+        row[:] = 0.0
+        point_row(tree, m.S, bb, c3, n3, 1.0, row)
+        point_row(tree, m.S, ba, c3, n3, -1.0, row)
+        rate = 0.0
+        for k in range(nv):
+            rate += row[k].real * u[k].real
+        s -= (g - g.real) / rate
+        integrate(tree, q, u, s, at)
+        q[:] = at
+        for k in range(nv):
+            v[k] += s / rest * (u[k] - v[k])
+        rest -= s
+
+
+@njit(cache=True)
+def differentiate(world, par, tape, q, v, tau, dq, dv, dtau, dmass, dfriction, drestitution, out):
+    """Directional derivatives of the end of a recorded rollout.
+
+    Args:
+        par, q, v: parameters and the state it began with; tau: (T, V).
+        dq: (n, Q), dv: (n, V), dtau: (n, T, V), dmass: (n, B), dfriction, drestitution: (n, G): n directions.
+        out: (n, Q + V) written.
+    """
+    zero = np.zeros(1, np.complex128)
+    m = make_motion(world.tree, zero)
+    nq = q.size
+    for k in range(out.shape[0]):
+        step = 1j * SMALL
+        qc, vc, tc = q + step * dq[k], v + step * dv[k], tau + step * dtau[k]
+        pc = Parameters(par.mass + step * dmass[k], par.friction + step * dfriction[k], par.restitution + step * drestitution[k])
+        replay(world, pc, tape, qc, vc, tc, m)
+        for i in range(nq):
+            out[k, i] = qc[i].imag / SMALL
+        for i in range(v.size):
+            out[k, nq + i] = vc[i].imag / SMALL

@@ -1,0 +1,174 @@
+"""Contacts and joint stops as rows of a frictional LCP, for real and for complex numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from dexstack.engines.lcp.dynamics import solve_mass
+from dexstack.engines.lcp.features import gap_of_features
+
+TARGET = 1e-5
+"""Gap that a resting contact keeps [m]."""
+LOST = 1e-7
+"""Gap below which a resting contact is opened again, slowly [m]."""
+SLIP = 1e-7
+"""Sliding speed above which friction directions follow the slip [m/s]."""
+
+
+@njit(cache=True)
+def point_row(tree, S, body, c, d, sign, row):
+    """Add ``sign`` times the velocity along d of the body's point at c, as a row over all velocities."""
+    k = tree.last_dof[body]
+    if k < 0:
+        return
+    m0, m1, m2 = c[1] * d[2] - c[2] * d[1], c[2] * d[0] - c[0] * d[2], c[0] * d[1] - c[1] * d[0]
+    while k >= 0:
+        s = S[k]
+        row[k] += sign * (s[0] * m0 + s[1] * m1 + s[2] * m2 + s[3] * d[0] + s[4] * d[1] + s[5] * d[2])
+        k = tree.dof_parent[k]
+
+
+@njit(cache=True)
+def count_rows(friction, friction_of, feature, first, last, directions, limits):
+    """Rows of contacts first … last − 1 and of the joint stops."""
+    n = limits
+    for k in range(first, last):
+        n += 1 if friction[friction_of[feature[k, 4]]].real == 0.0 else 1 + directions
+    return n
+
+
+@njit(cache=True)
+def contact_rows(tree, shapes, friction, m, feature, data, mode, first, last, directions, slip, decide, J, gap, mu, owner):
+    """Normal and friction rows of contacts.
+
+    Args:
+        m: poses and axes.
+        mode: (contacts,) where the first friction direction points: 0 along the slip at velocities ``slip``, k across axis k − 1.
+            Written if ``decide``.
+        directions: friction rows per contact, at equal angles; together their forces span a polygon of twice as many corners, scaled so
+            that the first direction bears μ f_n.
+        J: (n, V) zero; gap, mu, owner: (n,); all written.
+
+    Returns:
+        The number of rows.
+    """
+    kind = J.dtype
+    n, c, t, s = np.empty(3, kind), np.empty(3, kind), np.empty(3, kind), np.empty(3, kind)
+    d, va, vb = np.empty(3, kind), np.zeros(6, kind), np.zeros(6, kind)
+    total = 0.0
+    for j in range(directions):
+        total += abs(np.cos(np.pi * j / directions))
+    r = 0
+    for k in range(first, last):
+        a, b = feature[k, 0], feature[k, 1]
+        ba, bb = shapes.body[a], shapes.body[b]
+        gap[r] = gap_of_features(
+            feature[k, 2], feature[k, 3], data[k], shapes.radius[a], shapes.radius[b], m.R[ba], m.p[ba], m.R[bb], m.p[bb], n, c
+        )
+        mu[r], owner[r] = 0.0, -1
+        point_row(tree, m.S, bb, c, n, 1.0, J[r])
+        point_row(tree, m.S, ba, c, n, -1.0, J[r])
+        normal = r
+        r += 1
+        coefficient = friction[shapes.friction_of[feature[k, 4]]]
+        if coefficient.real == 0.0:
+            continue
+        va[:] = 0.0
+        vb[:] = 0.0
+        i = tree.last_dof[ba]
+        while i >= 0:
+            va += m.S[i] * slip[i]
+            i = tree.dof_parent[i]
+        i = tree.last_dof[bb]
+        while i >= 0:
+            vb += m.S[i] * slip[i]
+            i = tree.dof_parent[i]
+        vb -= va
+        t[0] = vb[3] + vb[1] * c[2] - vb[2] * c[1]
+        t[1] = vb[4] + vb[2] * c[0] - vb[0] * c[2]
+        t[2] = vb[5] + vb[0] * c[1] - vb[1] * c[0]
+        along = n[0] * t[0] + n[1] * t[1] + n[2] * t[2]
+        t -= along * n
+        square = t[0] * t[0] + t[1] * t[1] + t[2] * t[2]
+        if decide:
+            mode[k] = 0
+            if square.real < SLIP * SLIP:
+                low = 0
+                for i in range(1, 3):
+                    if abs(n[i].real) < abs(n[low].real) - 1e-9:
+                        low = i
+                mode[k] = 1 + low
+        if mode[k] > 0:
+            i = mode[k] - 1
+            t[:] = -n[i] * n
+            t[i] += 1.0
+            square = t[0] * t[0] + t[1] * t[1] + t[2] * t[2]
+        t /= np.sqrt(square)
+        s[0], s[1], s[2] = n[1] * t[2] - n[2] * t[1], n[2] * t[0] - n[0] * t[2], n[0] * t[1] - n[1] * t[0]
+        for j in range(directions):
+            x, y = np.cos(np.pi * j / directions), np.sin(np.pi * j / directions)
+            if 2 * j == directions:
+                x = 0.0
+            for i in range(3):
+                d[i] = x * t[i] + y * s[i]
+            point_row(tree, m.S, bb, c, d, 1.0, J[r])
+            point_row(tree, m.S, ba, c, d, -1.0, J[r])
+            gap[r], mu[r], owner[r] = 0.0, coefficient / total, normal
+            r += 1
+    return r
+
+
+@njit(cache=True)
+def limit_rows(limit_q, limit_v, limit_range, limit, q, start, J, gap, mu, owner):
+    """Rows of joint stops after the first ``start`` rows; in ``limit`` 2 i is the lower stop of limited joint i, 2 i + 1 the upper."""
+    r = start
+    for k in range(limit.size):
+        i, upper = limit[k] // 2, limit[k] % 2
+        x = q[limit_q[i]]
+        gap[r] = limit_range[i, 1] - x if upper else x - limit_range[i, 0]
+        J[r, limit_v[i]] = -1.0 if upper else 1.0
+        mu[r], owner[r] = 0.0, -1
+        r += 1
+    return r
+
+
+@njit(cache=True)
+def delassus(dof_parent, L, J, Y, A):
+    """Y = J M⁻¹ and A = J M⁻¹ Jᵀ from the factors L of M."""
+    n, nv = J.shape
+    for i in range(n):
+        Y[i] = J[i]
+        solve_mass(dof_parent, L, Y[i])
+        for j in range(i + 1):
+            total = J[j, 0] * Y[i, 0]
+            for k in range(1, nv):
+                total += J[j, k] * Y[i, k]
+            A[i, j] = total
+            A[j, i] = total
+
+
+@njit(cache=True)
+def move_right_hand_side(J, velocity, gap, owner, contacts, h, b):
+    """b = J v* plus, on normal rows, the speed at which the gap may still close within h."""
+    for i in range(b.size):
+        b[i] = J[i, 0] * velocity[0]
+        for k in range(1, velocity.size):
+            b[i] += J[i, k] * velocity[k]
+        if owner[i] < 0:
+            target = TARGET if i < contacts else 0.0
+            if gap[i].real > target:
+                b[i] += (gap[i] - target) / h
+            elif i < contacts and gap[i].real < LOST:
+                b[i] += 0.1 * (gap[i] - LOST) / h
+
+
+@njit(cache=True)
+def impact_right_hand_side(J, velocity, restitution, collides, b):
+    """b = (1 + e) J v on the rows that collide [8], J v on all others."""
+    for i in range(b.size):
+        b[i] = J[i, 0] * velocity[0]
+        for k in range(1, velocity.size):
+            b[i] += J[i, k] * velocity[k]
+        if collides[i]:
+            b[i] *= 1.0 + restitution[i]

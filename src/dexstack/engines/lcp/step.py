@@ -1,0 +1,525 @@
+"""One step in generalised coordinates: velocity from an LCP, motion up to the first impact, response, and again until the step is over.
+
+What is decided on the way (which features touch, classes, where friction directions point, which pair collides) goes onto a tape, from
+which :mod:`.replay` repeats the step in complex numbers.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from dexstack.engines.lcp.ccd import acceleration_bound, closing_bound, time_of_impact
+from dexstack.engines.lcp.classes import HIGH, SEPARATE
+from dexstack.engines.lcp.distance import separation
+from dexstack.engines.lcp.dynamics import factorise, inertia_and_bias, kinematics, make_motion, solve_mass
+from dexstack.engines.lcp.features import gap_of_features
+from dexstack.engines.lcp.manifold import contacts_of_pair
+from dexstack.engines.lcp.rows import (
+    contact_rows,
+    count_rows,
+    delassus,
+    impact_right_hand_side,
+    limit_rows,
+    move_right_hand_side,
+    point_row,
+)
+from dexstack.engines.lcp.solver import TOLERANCE, solve_lcp
+
+MARGIN = 1e-3
+"""Gap up to which contacts have rows before they touch [m]."""
+LIMIT_MARGIN = 0.05
+"""The same for joint stops [rad or m]."""
+FLOOR = 1e-6
+"""Gap at which an approaching pair touches [m], or half its present gap if that is less."""
+IMPACT_FLOOR = 1e-12
+"""The same where the pair bounces and one of the two is round or a half-space: the gap's direction is then known to rounding."""
+IMPACT_FLOOR_OF_HULLS = 1e-7
+"""The same between two polyhedra."""
+TOUCH = 2e-5
+"""Gap up to which a contact takes part in the response to an impact elsewhere [m]."""
+CALM_AFTER, MOST_SUBSTEPS = 16, 100
+"""Against Zeno: after so many sub-steps nothing bounces any more and contacts have rows from ten times the margin on; after so many the
+rest of the step is given up (its time is not simulated) and counted."""
+SUBSTEPS, IMPACTS, UNSOLVED, DROPPED, CAPPED, WARM, RETRIED, EVALUATIONS, SOLVES, OVERLAPS = range(10)
+"""Entries of the counts: sub-steps; impact responses; LCPs without valid solution; responses repeated without restitution; steps not
+finished; LCPs solved by the last classes; by Lemke's second or later try; distance evaluations; LCPs; pairs found overlapping."""
+RESIDUAL, SMALLEST_GAP, LOST_TIME = range(3)
+"""Entries of the extremes."""
+MOVE, IMPACT, BEGIN = 0, 1, 2
+"""Kinds of operations on the tape."""
+FITS, CONTACTS_FULL, TAPE_FULL, NOT_FINITE = 0, 1, 2, 3
+
+
+class World(NamedTuple):
+    """What does not change during a simulation."""
+
+    tree: object
+    shapes: object
+    limit_q: np.ndarray
+    limit_v: np.ndarray
+    limit_range: np.ndarray
+    """(limits, 2)"""
+    directions: int
+    """Friction rows per contact: half the corners of the friction polygon."""
+
+
+class Parameters(NamedTuple):
+    """What derivatives are taken with respect to, besides state and control."""
+
+    mass: np.ndarray
+    """(B,) [kg]; moments of inertia scale with it."""
+    friction: np.ndarray
+    """(G,)"""
+    restitution: np.ndarray
+    """(G,)"""
+
+
+class Tape(NamedTuple):
+    """What was decided. ``size``: numbers of operations, contacts, classes, limits."""
+
+    size: np.ndarray
+    op: np.ndarray
+    """(n, 10): kind, first and last contact, first class, first and last limit, contact of the impact that ended it or −1, index of the
+    controls, whether anything bounces, time step index."""
+    length: np.ndarray
+    """(n,) duration of a move [s]."""
+    q: np.ndarray
+    """(n, Q) configuration at its end."""
+    feature: np.ndarray
+    data: np.ndarray
+    mode: np.ndarray
+    collides: np.ndarray
+    """Per contact: 1 if restitution acts on it in this response."""
+    cls: np.ndarray
+    limit: np.ndarray
+
+
+class Memory(NamedTuple):
+    """What one step leaves for the next: guesses that change its time, never its result beyond rounding."""
+
+    axis: np.ndarray
+    """(P, 3)"""
+    feature: np.ndarray
+    cls: np.ndarray
+    """Classes of the last move's contacts, one row each."""
+    size: np.ndarray
+    """(1,)"""
+    limit_cls: np.ndarray
+    """(2 limits,)"""
+
+
+def make_tape(nq: int, ops: int, contacts: int, directions: int, limits: int) -> Tape:
+    """Room for so many operations and contacts."""
+    return Tape(
+        np.zeros(4, np.int64),
+        np.zeros((ops, 10), np.int64),
+        np.zeros(ops),
+        np.zeros((ops, nq)),
+        np.zeros((contacts, 7), np.int64),
+        np.zeros((contacts, 12)),
+        np.zeros(contacts, np.int64),
+        np.zeros(contacts, np.int64),
+        np.zeros(contacts * (1 + directions) + ops * 2 * limits, np.int64),
+        np.zeros(ops * 2 * limits, np.int64),
+    )
+
+
+@njit(cache=True)
+def mass_and_bias(tree, mass, q, v, h, m):
+    """Poses, twists, bias, and the factors of M + h D: joint damping acts with the velocity at the end of the step."""
+    kinematics(tree, q, m)
+    inertia_and_bias(tree, mass, v, m)
+    for i in range(v.size):
+        m.M[i, i] += h * tree.damping[i]
+    factorise(tree.dof_parent, m.M)
+
+
+@njit(cache=True)
+def free_velocity(tree, v, tau, h, m, out):
+    """v* = v + h M⁻¹(τ − c), damping included."""
+    for i in range(v.size):
+        out[i] = h * (tau[i] - m.bias[i] - tree.damping[i] * v[i])
+    solve_mass(tree.dof_parent, m.M, out)
+    for i in range(v.size):
+        out[i] += v[i]
+
+
+@njit(cache=True)
+def add_impulse(Y, f, v):
+    """v ← v + M⁻¹ Jᵀ f with Y = J M⁻¹."""
+    for i in range(f.size):
+        if f[i] != 0.0:
+            for k in range(v.size):
+                v[k] += f[i] * Y[i, k]
+
+
+@njit(cache=True)
+def impact_floor(shapes, a, b):
+    """Gap at which geometries a and b bounce."""
+    exact = shapes.is_plane[a] or shapes.is_plane[b] or shapes.radius[a] + shapes.radius[b] > 0.0
+    return IMPACT_FLOOR if exact else IMPACT_FLOOR_OF_HULLS
+
+
+@njit(cache=True)
+def normal_speed(tree, shapes, m, feature, data, v, row):
+    """Gap of one contact, and its rate at velocities v."""
+    n, c = np.empty(3), np.empty(3)
+    ba, bb = shapes.body[feature[0]], shapes.body[feature[1]]
+    gap = gap_of_features(
+        feature[2], feature[3], data, shapes.radius[feature[0]], shapes.radius[feature[1]], m.R[ba], m.p[ba], m.R[bb], m.p[bb], n, c
+    )
+    row[:] = 0.0
+    point_row(tree, m.S, bb, c, n, 1.0, row)
+    point_row(tree, m.S, ba, c, n, -1.0, row)
+    return gap, np.dot(row, v)
+
+
+@njit(cache=True)
+def _remembered(memory, feature, k, w, out):
+    """Classes of the same contact in the last move; False if it is new."""
+    for j in range(memory.size[0]):
+        f = memory.feature[j]
+        if f[4] == feature[k, 4] and f[2] == feature[k, 2] and f[5] == feature[k, 5] and f[6] == feature[k, 6] and f[0] == feature[k, 0]:
+            out[:w] = memory.cls[j, :w]
+            return True
+    return False
+
+
+@njit(cache=True)
+def _solve(A, b, owner, mu, cls, f, warm, counts, extremes):
+    way, error, _ = solve_lcp(A, b, owner, mu, cls, f, warm, TOLERANCE)
+    counts[SOLVES] += 1
+    if way == 0:
+        counts[WARM] += 1
+    elif way >= 2:
+        counts[RETRIED] += 1
+    if way >= 0:
+        extremes[RESIDUAL] = max(extremes[RESIDUAL], error)
+    return way
+
+
+@njit(cache=True)
+def detect(world, m, u, h, margin, memory, gaps, near, tape, first, counts):
+    """Pairs that could meet within h at velocities u, and the contacts of those within the margin.
+
+    Returns:
+        Number of near pairs; one past the last contact.
+    """
+    tree, shapes = world.tree, world.shapes
+    G = shapes.body.size
+    x, room = np.empty((G, 3)), np.empty(G)
+    for g in range(G):
+        b, c = shapes.body[g], shapes.centre[g]
+        for i in range(3):
+            x[g, i] = m.p[b, i] + m.R[b, i, 0] * c[0] + m.R[b, i, 1] * c[1] + m.R[b, i, 2] * c[2]
+        room[g] = shapes.reach[g] + closing_bound(shapes, m, g, u, h, acceleration_bound(tree, shapes, m, g, u, h))
+    count, last = 0, first
+    for k in range(shapes.pairs.shape[0]):
+        a, b = shapes.pairs[k]
+        if shapes.is_plane[a]:
+            n, point = shapes.normal[a], shapes.vertex[shapes.vertex_start[a]]
+            apart = n[0] * (x[b, 0] - point[0]) + n[1] * (x[b, 1] - point[1]) + n[2] * (x[b, 2] - point[2]) - room[b] - margin
+            if apart > 0.0:
+                continue
+        else:
+            reach = room[a] + room[b] + margin
+            if (x[a, 0] - x[b, 0]) ** 2 + (x[a, 1] - x[b, 1]) ** 2 + (x[a, 2] - x[b, 2]) ** 2 > reach * reach:
+                continue
+        ba, bb = shapes.body[a], shapes.body[b]
+        gap = separation(shapes, a, b, m.R[ba], m.p[ba], m.R[bb], m.p[bb], memory.axis[k])
+        counts[EVALUATIONS] += 1
+        if gap <= 0.0:
+            counts[OVERLAPS] += 1
+        near[count], gaps[count] = k, gap
+        count += 1
+        if 0.0 < gap <= margin:
+            last = contacts_of_pair(shapes, k, a, b, m.R, m.p, memory.axis[k], gap, margin, tape.feature, tape.data, last)
+            if last > tape.feature.shape[0]:
+                return count, last
+    return count, last
+
+
+@njit(cache=True)
+def _impact(world, par, q, v, m, tape, first, last, resting, counts, extremes):
+    """Responses to all collisions at the present configuration; contacts are reordered: those that take part come first."""
+    tree, shapes = world.tree, world.shapes
+    row = np.empty(v.size)
+    any_impact = False
+    for _ in range(20):
+        touching, colliding = first, 0
+        for k in range(first, last):
+            gap, speed = normal_speed(tree, shapes, m, tape.feature[k], tape.data[k], v, row)
+            if gap > TOUCH:
+                continue
+            e = par.restitution[shapes.restitution_of[tape.feature[k, 4]]]
+            hit = e > 0.0 and speed < -resting
+            if hit and gap > 3.0 * impact_floor(shapes, tape.feature[k, 0], tape.feature[k, 1]):
+                continue  # it will meet at its own time
+            colliding += hit
+            for c in range(7):
+                tape.feature[k, c], tape.feature[touching, c] = tape.feature[touching, c], tape.feature[k, c]
+            for c in range(12):
+                tape.data[k, c], tape.data[touching, c] = tape.data[touching, c], tape.data[k, c]
+            tape.collides[k] = tape.collides[touching]
+            tape.collides[touching] = 1 if hit else 0
+            touching += 1
+        if colliding == 0:
+            return last, FITS, any_impact
+        any_impact = True
+        if tape.size[0] >= tape.op.shape[0] or last + (last - first) > tape.feature.shape[0]:
+            return last, TAPE_FULL, True
+        n = count_rows(par.friction, shapes.friction_of, tape.feature, first, touching, world.directions, 0)
+        if tape.size[2] + n > tape.cls.size:
+            return last, TAPE_FULL, True
+        J, Y, A = np.zeros((n, v.size)), np.empty((n, v.size)), np.empty((n, n))
+        gap_, mu, b, f = np.empty(n), np.empty(n), np.empty(n), np.zeros(n)
+        owner = np.empty(n, np.int64)
+        contact_rows(
+            tree,
+            shapes,
+            par.friction,
+            m,
+            tape.feature,
+            tape.data,
+            tape.mode,
+            first,
+            touching,
+            world.directions,
+            v,
+            True,
+            J,
+            gap_,
+            mu,
+            owner,
+        )
+        kinematics(tree, q, m)
+        inertia_and_bias(tree, par.mass, v, m)
+        factorise(tree.dof_parent, m.M)
+        delassus(tree.dof_parent, m.M, J, Y, A)
+        hits, e_rows = np.zeros(n, np.bool_), np.zeros(n)
+        k = first - 1
+        for r in range(n):
+            if owner[r] < 0:
+                k += 1
+                hits[r] = tape.collides[k] == 1
+                e_rows[r] = par.restitution[shapes.restitution_of[tape.feature[k, 4]]]
+        cls = np.empty(n, np.int64)
+        bounce = 1
+        cold = n < 0  # not a literal, which would compile the solver a second time
+        impact_right_hand_side(J, v, e_rows, hits, b)
+        way = _solve(A, b, owner, mu, cls, f, cold, counts, extremes)
+        if way < 0:  # restitution on some rows of a wedged body need not have a solution: without it there is one
+            counts[DROPPED] += 1
+            bounce = 0
+            hits[:] = False
+            impact_right_hand_side(J, v, e_rows, hits, b)
+            if _solve(A, b, owner, mu, cls, f, cold, counts, extremes) < 0:
+                counts[UNSOLVED] += 1
+        add_impulse(Y, f, v)
+        tape.cls[tape.size[2] : tape.size[2] + n] = cls
+        counts[IMPACTS] += 1
+        o = tape.op[tape.size[0]]
+        o[0], o[1], o[2], o[3], o[4], o[5], o[6], o[8] = IMPACT, first, touching, tape.size[2], 0, 0, -1, bounce
+        tape.size[0] += 1
+        tape.size[2] += n
+        shift = last  # what follows reorders its contacts: it gets a copy
+        for k in range(first, last):
+            tape.feature[shift + k - first] = tape.feature[k]
+            tape.data[shift + k - first] = tape.data[k]
+        first, last = shift, shift + last - first
+        if bounce == 0:
+            return last, FITS, True
+    return last, FITS, any_impact
+
+
+@njit(cache=True)
+def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, control):
+    """Advance q and v by one step of dt under the generalised forces tau.
+
+    Returns:
+        ``FITS``; or what kept it from finishing, q and v then being somewhere within the step.
+    """
+    tree, shapes = world.tree, world.shapes
+    nv = v.size
+    P = shapes.pairs.shape[0]
+    near, gaps, until, floor = np.empty(P, np.int64), np.empty(P), np.empty(P), np.empty(P)
+    K = np.zeros(shapes.body.size)
+    u, at, row = np.empty(nv), np.empty(q.size), np.empty(nv)
+    gravity = np.sqrt(tree.gravity[0] ** 2 + tree.gravity[1] ** 2 + tree.gravity[2] ** 2)
+    resting = 2.0 * gravity * dt + 1e-6
+    if tape.size[0] + 2 > tape.op.shape[0]:
+        return TAPE_FULL
+    tape.op[tape.size[0], 0], tape.op[tape.size[0], 7] = BEGIN, control
+    tape.length[tape.size[0]] = dt
+    tape.size[0] += 1
+    rest = dt
+    done = 0
+    while rest > 0.0:
+        if done >= MOST_SUBSTEPS:
+            counts[CAPPED] += 1
+            extremes[LOST_TIME] += rest
+            break
+        calm = done >= CALM_AFTER
+        margin = 10.0 * MARGIN if calm else MARGIN
+        done += 1
+        counts[SUBSTEPS] += 1
+        mass_and_bias(tree, par.mass, q, v, rest, m)
+        free_velocity(tree, v, tau, rest, m, u)
+        first = tape.size[1]
+        pairs, last = detect(world, m, u, rest, margin, memory, gaps, near, tape, first, counts)
+        if last > tape.feature.shape[0]:
+            return CONTACTS_FULL
+        for i in range(pairs):
+            extremes[SMALLEST_GAP] = min(extremes[SMALLEST_GAP], gaps[i])
+        bouncing = False
+        for k in range(first, last):
+            bouncing = bouncing or par.restitution[shapes.restitution_of[tape.feature[k, 4]]] > 0.0
+        if bouncing and not calm:
+            before = last - first
+            last, status, hit = _impact(world, par, q, v, m, tape, first, last, resting, counts, extremes)
+            if status != FITS:
+                return status
+            first = last - before
+            if hit:
+                mass_and_bias(tree, par.mass, q, v, rest, m)
+                free_velocity(tree, v, tau, rest, m, u)
+            kept = first
+            for k in range(first, last):  # what is about to bounce is left to its time of impact
+                _, speed = normal_speed(tree, shapes, m, tape.feature[k], tape.data[k], u, row)
+                e = par.restitution[shapes.restitution_of[tape.feature[k, 4]]]
+                if e > 0.0 and speed < -resting:
+                    continue
+                if kept != k:
+                    tape.feature[kept] = tape.feature[k]
+                    tape.data[kept] = tape.data[k]
+                kept += 1
+            last = kept
+        limits = 0
+        if tape.size[3] + 2 * world.limit_q.size > tape.limit.size and world.limit_q.size > 0:
+            return TAPE_FULL
+        for i in range(world.limit_q.size):
+            x, speed = q[world.limit_q[i]], u[world.limit_v[i]]
+            for upper in range(2):
+                gap = world.limit_range[i, 1] - x if upper else x - world.limit_range[i, 0]
+                if gap < LIMIT_MARGIN or gap + (-speed if upper else speed) * rest < LIMIT_MARGIN:
+                    tape.limit[tape.size[3] + limits] = 2 * i + upper
+                    limits += 1
+        limit = tape.limit[tape.size[3] : tape.size[3] + limits]
+        n = count_rows(par.friction, shapes.friction_of, tape.feature, first, last, world.directions, limits)
+        if tape.size[0] + 2 > tape.op.shape[0] or tape.size[2] + n > tape.cls.size:
+            return TAPE_FULL
+        cls = np.empty(n, np.int64)
+        if n > 0:
+            J, Y, A = np.zeros((n, nv)), np.empty((n, nv)), np.empty((n, n))
+            gap_, mu, b, f = np.empty(n), np.empty(n), np.empty(n), np.zeros(n)
+            owner = np.empty(n, np.int64)
+            contacts = contact_rows(
+                tree,
+                shapes,
+                par.friction,
+                m,
+                tape.feature,
+                tape.data,
+                tape.mode,
+                first,
+                last,
+                world.directions,
+                u,
+                True,
+                J,
+                gap_,
+                mu,
+                owner,
+            )
+            limit_rows(world.limit_q, world.limit_v, world.limit_range, limit, q, contacts, J, gap_, mu, owner)
+            delassus(tree.dof_parent, m.M, J, Y, A)
+            move_right_hand_side(J, u, gap_, owner, contacts, rest, b)
+            known, r = memory.size[0] > 0, 0
+            for k in range(first, last):
+                w = 1
+                while r + w < contacts and owner[r + w] == r:
+                    w += 1
+                if not _remembered(memory, tape.feature, k, w, cls[r:]):
+                    cls[r] = SEPARATE
+                    cls[r + 1 : r + w] = HIGH
+                r += w
+            for k in range(limits):
+                cls[r + k] = memory.limit_cls[limit[k]]
+                known = known or cls[r + k] != SEPARATE
+            if _solve(A, b, owner, mu, cls, f, known, counts, extremes) < 0:
+                counts[UNSOLVED] += 1
+            add_impulse(Y, f, u)
+            tape.cls[tape.size[2] : tape.size[2] + n] = cls
+            memory.limit_cls[:] = SEPARATE
+            r = 0
+            for k in range(first, last):
+                w = 1
+                while r + w < contacts and owner[r + w] == r:
+                    w += 1
+                j = k - first
+                if j < memory.feature.shape[0]:
+                    memory.feature[j] = tape.feature[k]
+                    memory.cls[j, :w] = cls[r : r + w]
+                r += w
+            for k in range(limits):
+                memory.limit_cls[limit[k]] = cls[r + k]
+        memory.size[0] = min(last - first, memory.feature.shape[0])
+        for g in range(shapes.body.size):
+            K[g] = acceleration_bound(tree, shapes, m, g, u, rest)
+        for i in range(pairs):
+            floor[i] = FLOOR
+            if par.restitution[shapes.restitution_of[near[i]]] > 0.0 and not calm:
+                floor[i] = impact_floor(shapes, shapes.pairs[near[i], 0], shapes.pairs[near[i], 1])
+            floor[i] = min(floor[i], 0.5 * gaps[i])
+        for i in range(nv):
+            if not np.isfinite(u[i]):
+                return NOT_FINITE
+        # pairs that overlap already cannot be kept apart: they are counted, and left alone until they part
+        apart = 0
+        for i in range(pairs):
+            if gaps[i] > 0.0:
+                near[apart], floor[apart] = near[i], floor[i]
+                apart += 1
+        s, hit_pair = time_of_impact(
+            tree, shapes, near[:apart], floor[:apart], memory.axis, q, u, rest, m, at, K, until, counts[EVALUATIONS:]
+        )
+        o = tape.op[tape.size[0]]
+        o[0], o[1], o[2], o[3], o[4], o[5], o[6] = MOVE, first, last, tape.size[2], tape.size[3], tape.size[3] + limits, -1
+        tape.length[tape.size[0]] = s
+        end = last
+        if hit_pair >= 0:
+            k = near[hit_pair]
+            a, b2 = shapes.pairs[k]
+            ba, bb = shapes.body[a], shapes.body[b2]
+            gap = separation(shapes, a, b2, m.R[ba], m.p[ba], m.R[bb], m.p[bb], memory.axis[k])
+            end = contacts_of_pair(shapes, k, a, b2, m.R, m.p, memory.axis[k], gap, gap + 1e-9, tape.feature, tape.data, last)
+            if end > tape.feature.shape[0]:
+                return CONTACTS_FULL
+            best, which = np.inf, -1
+            for j in range(last, end):
+                g, _ = normal_speed(tree, shapes, m, tape.feature[j], tape.data[j], u, row)
+                if abs(g - gap) < best:
+                    best, which = abs(g - gap), j
+            o[6] = which
+            for i in range(nv):
+                v[i] += s / rest * (u[i] - v[i])
+            rest -= s
+        else:
+            v[:] = u
+            rest = 0.0
+        q[:] = at
+        tape.q[tape.size[0]] = q
+        tape.size[0] += 1
+        tape.size[1] = end
+        tape.size[2] += n
+        tape.size[3] += limits
+    return FITS
+
+
+@njit(cache=True)
+def room_for(world):
+    """A motion for real numbers."""
+    return make_motion(world.tree, np.zeros(1))

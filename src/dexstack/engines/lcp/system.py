@@ -1,0 +1,136 @@
+"""A scene that advances in steps: a MuJoCo model for joints, masses and gravity, geometries for contact."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import mujoco
+import numpy as np
+
+from dexstack.engines.lcp import step as s
+from dexstack.engines.lcp.distance import separation
+from dexstack.engines.lcp.dynamics import inertia_and_bias, kinematics, make_tree
+from dexstack.engines.lcp.shapes import Geometry, pack
+from dexstack.errors import ConfigError
+
+
+class LcpSystem:
+    """Bodies that never meet, advanced in steps of ``model.opt.timestep``.
+
+    Args:
+        model: a compiled scene; its own geoms, contacts and constraints are not read.
+        geometries: what may touch what: any two not on one body, on bodies welded together, on parent and child, or on a pair the model
+            excludes.
+        directions: friction directions per contact, at least 2: the friction polygon has twice as many corners.
+
+    Raises:
+        ConfigError: a model or geometry this engine does not take.
+    """
+
+    def __init__(self, model: mujoco.MjModel, geometries: Sequence[Geometry], directions: int = 2) -> None:
+        if directions < 2:
+            raise ConfigError(f"friction needs at least 2 directions per contact (a pyramid of 4 sides), got {directions}")
+        self.model, self.geometries = model, tuple(geometries)
+        names = {model.body(b).name: b for b in range(model.nbody)} | {"world": 0}
+        bodies = [names.get(g.body, 0) for g in geometries]
+        pairs = [(i, j) for j in range(len(bodies)) for i in range(j) if _may_touch(model, bodies[i], bodies[j])]
+        limited = np.flatnonzero(model.jnt_limited)
+        self.world = s.World(
+            make_tree(model),
+            pack(self.geometries, names, np.array(pairs, np.int64).reshape(-1, 2)),
+            model.jnt_qposadr[limited].astype(np.int64).reshape(-1),
+            model.jnt_dofadr[limited].astype(np.int64).reshape(-1),
+            np.array(model.jnt_range[limited]).reshape(-1, 2),
+            directions,
+        )
+        self.parameters = s.Parameters(
+            np.array(model.body_mass),
+            np.array([g.friction for g in geometries], float),
+            np.array([g.restitution for g in geometries], float),
+        )
+        self.q, self.v, self.tau = np.array(model.qpos0), np.zeros(model.nv), np.zeros(model.nv)
+        """(Q,) configuration, (V,) velocities and (V,) generalised forces, laid out as in MuJoCo."""
+        self.time = 0.0
+        """Simulated time [s]."""
+        self.motion = s.room_for(self.world)
+        self.forget()
+        self._tape(64, 512)
+
+    def _tape(self, ops: int, contacts: int) -> None:
+        self.tape = s.make_tape(self.model.nq, ops, contacts, self.world.directions, self.world.limit_q.size)
+
+    def enlarge(self) -> None:
+        """Twice the room for what a step or rollout records."""
+        self._tape(2 * len(self.tape.op), 2 * len(self.tape.feature))
+
+    def forget(self) -> None:
+        """Start counts and warm starts again."""
+        P, L = len(self.world.shapes.pairs), self.world.limit_q.size
+        self.counts = np.zeros(10, np.int64)
+        """See :mod:`.step`."""
+        self.extremes = np.array([0.0, np.inf, 0.0])
+        self.memory = s.Memory(
+            np.zeros((P, 3)),
+            np.zeros((512, 7), np.int64),
+            np.zeros((512, 1 + self.world.directions), np.int64),
+            np.zeros(1, np.int64),
+            np.zeros(2 * L, np.int64),
+        )
+
+    def step(self, *, dt: float | None = None) -> None:
+        """Advance by one time step under gravity and ``tau``.
+
+        Raises:
+            FloatingPointError: the simulation diverged.
+        """
+        dt = self.model.opt.timestep if dt is None else dt
+        q, v = self.q.copy(), self.v.copy()
+        while True:
+            self.tape.size[:] = 0
+            counts, extremes = self.counts.copy(), self.extremes.copy()
+            status = s.advance(
+                self.world, self.parameters, self.q, self.v, self.tau, dt, self.tape, self.memory, self.motion, counts, extremes, 0
+            )
+            if status in (s.FITS, s.NOT_FINITE):
+                break
+            self.q[:], self.v[:] = q, v
+            self.enlarge()
+        self.counts, self.extremes = counts, extremes
+        if status == s.NOT_FINITE:
+            self.q[:], self.v[:] = q, v
+            raise FloatingPointError(f"the lcp engine diverged at {self.time:.3f} s")
+        self.time += dt
+
+    def gaps(self) -> dict[tuple[str, str], float]:
+        """Lower bounds of the distances of all pairs at the present configuration [m], exact where they separate along one direction."""
+        kinematics(self.world.tree, self.q, self.motion)
+        sh, m = self.world.shapes, self.motion
+        result = {}
+        for a, b in sh.pairs:
+            ba, bb = sh.body[a], sh.body[b]
+            gap = separation(sh, a, b, m.R[ba], m.p[ba], m.R[bb], m.p[bb], np.zeros(3))
+            result[self.geometries[a].name, self.geometries[b].name] = float(gap)
+        return result
+
+    def energy(self) -> float:
+        """Kinetic and potential energy [J]."""
+        tree, m = self.world.tree, self.motion
+        kinematics(tree, self.q, m)
+        inertia_and_bias(tree, self.parameters.mass, self.v, m)
+        M = np.tril(m.M) + np.tril(m.M, -1).T
+        energy = 0.5 * self.v @ M @ self.v
+        for b in range(1, len(tree.parent)):
+            energy -= self.parameters.mass[b] * tree.gravity @ (m.p[b] + m.R[b] @ tree.com_B[b])
+        return float(energy)
+
+
+def _may_touch(model: mujoco.MjModel, a: int, b: int) -> bool:
+    """MuJoCo's own rules of which bodies collide."""
+    a, b = min(a, b), max(a, b)
+    wa, wb = model.body_weldid[a], model.body_weldid[b]
+    parents = model.body_weldid[model.body_parentid[wa]], model.body_weldid[model.body_parentid[wb]]
+    return bool(
+        wa != wb
+        and not (wa and wb and (wa == parents[1] or wb == parents[0]))
+        and (int(a) << 16) + int(b) not in set(model.exclude_signature.tolist())
+    )

@@ -1,0 +1,141 @@
+"""Kinematics, inertia and integration against MuJoCo; collision geometry against coal."""
+
+import coal
+import mujoco
+import numpy as np
+import pytest
+
+from dexstack.engines.lcp import shapes
+from dexstack.engines.lcp.distance import separation
+from dexstack.engines.lcp.dynamics import factorise, inertia_and_bias, integrate, kinematics, make_motion, make_tree, solve_mass, twists
+from dexstack.engines.lcp.features import gap_of_features
+from dexstack.engines.lcp.manifold import contacts_of_pair
+from dexstack.errors import ConfigError
+from dexstack.model.hand import load_hand
+from dexstack.model.objects import load_object
+from dexstack.model.scene import build_scene
+
+
+@pytest.fixture(scope="module")
+def scene():
+    model = build_scene(load_hand(), load_object("cube")).compile()
+    return model, mujoco.MjData(model), make_tree(model)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_dynamics_are_mujocos(scene, seed):
+    model, data, tree = scene
+    rng = np.random.default_rng(seed)
+    q = np.concatenate([rng.normal(size=16), rng.normal(size=7)])
+    q[19:] /= np.linalg.norm(q[19:])
+    v = rng.normal(size=22)
+    data.qpos[:], data.qvel[:] = q, v
+    mujoco.mj_fwdPosition(model, data)
+    mujoco.mj_fwdVelocity(model, data)
+    M = np.zeros((22, 22))
+    mujoco.mj_fullM(model, data, M)
+    m = make_motion(tree, np.zeros(1))
+    kinematics(tree, q, m)
+    inertia_and_bias(tree, np.array(model.body_mass), v, m)
+    np.testing.assert_allclose(m.p, data.xpos, atol=1e-14)
+    np.testing.assert_allclose(np.tril(m.M), np.tril(M), atol=1e-14)
+    np.testing.assert_allclose(m.bias, data.qfrc_bias, atol=1e-13)
+    V = m.V.copy()
+    twists(tree, v, m)
+    np.testing.assert_allclose(m.V, V, atol=1e-13)
+    factorise(tree.dof_parent, m.M)
+    x = v.copy()
+    solve_mass(tree.dof_parent, m.M, x)
+    np.testing.assert_allclose(M @ x, v, atol=1e-9)
+    out, ours = q.copy(), q.copy()
+    integrate(tree, q, v, 0.01, ours)
+    mujoco.mj_integratePos(model, out, v, 0.01)
+    np.testing.assert_allclose(ours, out, atol=1e-15)
+
+
+def test_what_the_engine_cannot_simulate_is_refused():
+    spec = mujoco.MjSpec()
+    body = spec.worldbody.add_body(name="b", mass=1.0, inertia=(1, 1, 1), explicitinertial=True)
+    body.add_joint(type=mujoco.mjtJoint.mjJNT_BALL)
+    with pytest.raises(ConfigError, match="ball"):
+        make_tree(spec.compile())
+
+
+def _turned(rng):
+    q = rng.normal(size=4)
+    R = np.empty(9)
+    mujoco.mju_quat2Mat(R, q / np.linalg.norm(q))
+    return R.reshape(3, 3)
+
+
+HALF = np.array([0.03, 0.05, 0.02])
+KINDS = {
+    "box": (shapes.box("g", "b", HALF), coal.Box(*(2 * HALF))),
+    "sphere": (shapes.sphere("g", "b", 0.04), coal.Sphere(0.04)),
+    "capsule": (shapes.capsule("g", "b", 0.02, 0.03), coal.Capsule(0.02, 0.06)),
+}
+
+
+@pytest.mark.parametrize("second", KINDS)
+@pytest.mark.parametrize("first", KINDS)
+def test_distances_are_coals(first, second):
+    """The bound along GJK's direction is the distance; the features found have the same gap, and normals of unit length."""
+    packed = shapes.pack([KINDS[first][0], KINDS[second][0]], {"b": 1}, np.array([[0, 1]]))
+    packed = packed._replace(body=np.array([1, 2]))
+    rng = np.random.default_rng(7)
+    feature, data = np.zeros((200, 7), np.int64), np.zeros((200, 12))
+    R, p, checked = np.zeros((3, 3, 3)), np.zeros((3, 3)), 0
+    for _ in range(150):
+        R[1], R[2], p[2] = _turned(rng), _turned(rng), rng.normal(size=3) * 0.08
+        result = coal.DistanceResult()
+        request = coal.DistanceRequest()
+        request.gjk_tolerance = 1e-12
+        pose = [coal.Transform3s(R[i], p[i]) for i in (1, 2)]
+        distance = coal.distance(KINDS[first][1], pose[0], KINDS[second][1], pose[1], request, result)
+        n = np.zeros(3)
+        gap = separation(packed, 0, 1, R[1], p[1], R[2], p[2], n)
+        if distance <= 1e-6:
+            assert gap <= 1e-6
+            continue
+        assert gap == pytest.approx(distance, abs=2e-8)
+        assert np.linalg.norm(n) == pytest.approx(1.0)
+        checked += 1
+        count = contacts_of_pair(packed, 0, 0, 1, R, p, n, gap, gap + 1e-6, feature, data, 0)
+        gaps = []
+        for k in range(count):
+            a, b = feature[k, 0], feature[k, 1]
+            normal, c = np.zeros(3), np.zeros(3)
+            gaps.append(
+                gap_of_features(
+                    feature[k, 2],
+                    feature[k, 3],
+                    data[k],
+                    packed.radius[a],
+                    packed.radius[b],
+                    R[1 + a],
+                    p[1 + a],
+                    R[1 + b],
+                    p[1 + b],
+                    normal,
+                    c,
+                )
+            )
+            assert np.linalg.norm(normal) == pytest.approx(1.0)
+        assert count > 0 and min(gaps) == pytest.approx(gap, abs=1e-6)
+    assert checked > 50
+
+
+@pytest.mark.parametrize(
+    ("geometry", "words"),
+    [
+        (shapes.box("g", "nowhere", HALF), "body 'nowhere'"),
+        (shapes.sphere("g", "b", -1.0), "not negative"),
+        (shapes.sphere("g", "b", 1.0, restitution=2.0), "restitution of 0 to 1"),
+        (shapes.Geometry("g", "b", np.zeros((1, 3))), "neither volume nor radius"),
+        (shapes.Geometry("g", "b", np.array([[np.nan, 0, 0]]), 1.0), "finite corners"),
+        (shapes.Geometry("g", "b", np.random.default_rng(0).normal(size=(9, 3)) * [1, 1, 0]), "span a volume"),
+    ],
+)
+def test_bad_geometries_are_refused(geometry, words):
+    with pytest.raises(ConfigError, match=words):
+        shapes.pack([geometry], {"world": 0, "b": 1}, np.zeros((0, 2), int))

@@ -1,0 +1,120 @@
+"""Derivatives against central differences, wherever the active set is constant, impacts included."""
+
+import numpy as np
+import pytest
+
+from dexstack.engines.lcp import gradient, scenes, step
+from dexstack.errors import ConfigError
+
+
+def _state(system):
+    return system.q.copy(), system.v.copy(), system.parameters
+
+
+def _run(system, start, forces, **changed):
+    q, v, par = start
+    system.forget()
+    system.q[:], system.v[:] = changed.get("q", q), changed.get("v", v)
+    system.parameters = step.Parameters(*(changed.get(k, x) for k, x in zip(("mass", "friction", "restitution"), par, strict=True)))
+    return gradient.rollout(system, changed.get("tau", forces))
+
+
+def _check(system, tau, directions, rtol=1e-6, h=1e-6):
+    """Directional derivatives equal central differences."""
+    start = _state(system)
+    values = {"q": start[0], "v": start[1], "tau": tau, **start[2]._asdict()}
+    run = _run(system, start, tau)
+    ours = gradient.directional(system, run, {k: d[None] for k, d in directions.items()})[0]
+    ends = []
+    for sign in (1.0, -1.0):
+        end = _run(system, start, tau, **{k: values[k] + sign * h * d for k, d in directions.items()})
+        ends.append(np.concatenate([end.q[-1], end.v[-1]]))
+    theirs = (ends[0] - ends[1]) / (2 * h)
+    np.testing.assert_allclose(ours, theirs, rtol=rtol, atol=rtol * max(1.0, np.abs(theirs).max()))
+    return ours
+
+
+def test_height_after_a_bounce_falls_where_the_start_rises():
+    """The paper's figure 2: +1 without continuous time."""
+    system = scenes.bouncing_ball()
+    system.q[0], system.v[0] = 0.105, -1.0
+    run = gradient.rollout(system, np.zeros((2, 1)))
+    d = gradient.jacobian(system, run)
+    np.testing.assert_allclose(d["q"][:, 0], [-1.0, 0.0], atol=1e-12)
+    np.testing.assert_allclose(d["v"][:, 0], [-0.02, -1.0], atol=1e-12)
+
+
+def test_restitution_and_gravity():
+    system = scenes.bouncing_ball(restitution=0.7, gravity=9.81)
+    system.q[0], system.v[0] = 0.2, -1.3
+    ours = _check(system, np.zeros((20, 1)), {"restitution": np.array([0.0, 1.0])})
+    assert np.abs(ours).max() < 1e-9  # the floor's counts where the two are equal
+    _check(system, np.zeros((20, 1)), {"restitution": np.array([1.0, 0.0])})
+    _check(system, np.zeros((20, 1)), {"q": np.ones(1)})
+    _check(system, np.zeros((20, 1)), {"v": np.ones(1)})
+
+
+def test_two_balls():
+    system = scenes.two_balls()
+    system.v[:2] = 4.0, -0.1
+    rng = np.random.default_rng(0)
+    _check(system, rng.normal(size=(20, 4)), {k: rng.normal(size=n) for k, n in (("q", 4), ("v", 4), ("tau", (20, 4)), ("mass", 3))})
+
+
+@pytest.mark.parametrize("what", ("v", "friction", "mass", "tau"))
+def test_a_sliding_box(what):
+    system = scenes.stack(1)
+    system.v[:2] = 1.0, 0.4
+    tau = np.zeros((15, 6))
+    tau[:, :2] = 1.5, -0.5
+    start = {
+        "v": np.array([1.0, 0.3, 0, 0, 0, 0]),
+        "friction": np.array([1.0, 0.0]),
+        "mass": np.array([0.0, 1.0]),
+        "tau": np.ones_like(tau),
+    }
+    if what == "tau":
+        start["tau"][:, 3:] = 0.0
+    ours = _check(system, tau, {what: start[what]})
+    if what == "friction":
+        assert np.linalg.norm(ours[7:9]) == pytest.approx(9.81 * 0.15, rel=0.02)
+
+
+def test_a_tumbling_box_through_its_first_impact():
+    system = scenes.boxes(1, restitution=0.5)
+    quat = np.array([0.9, 0.2, -0.3, 0.25])
+    system.q[:7] = 0.0, 0.0, 0.22, *(quat / np.linalg.norm(quat))
+    system.v[:] = 0.5, -0.2, -2.0, 1.0, 2.0, -1.5
+    rng = np.random.default_rng(1)
+    start = system.q.copy(), system.v.copy()
+    for name, size in (("q", 7), ("v", 6), ("friction", 2), ("mass", 2)):
+        system.q[:], system.v[:] = start
+        _check(system, np.zeros((4, 6)), {name: rng.uniform(0.5, 1.0, size)})
+        assert system.counts[step.IMPACTS] > 0
+
+
+def test_jax_differentiates_through_the_engine(x64):
+    import jax
+    import jax.numpy as jnp
+
+    system = scenes.two_balls()
+    roll, par = gradient.jax_rollout(system), tuple(jnp.asarray(x) for x in system.parameters)
+    tau, q = jnp.zeros((20, 4)), jnp.asarray(system.q)
+
+    def miss(velocity, mass):
+        end = roll(q, jnp.concatenate([velocity, jnp.zeros(2)]), tau, mass, *par[1:])
+        return jnp.sum((end[2:4] - jnp.array([0.3, 0.2])) ** 2)
+
+    v, h = jnp.array([4.0, -0.1]), 1e-6
+    value, (dv, dm) = jax.jit(jax.value_and_grad(miss, argnums=(0, 1)))(v, par[0])
+    assert float(value) == pytest.approx(0.2546798335426305**2)
+    for k in range(2):
+        e = jnp.eye(2)[k] * h
+        assert float(dv[k]) == pytest.approx(float(miss(v + e, par[0]) - miss(v - e, par[0])) / (2 * h), rel=1e-6)
+    e = jnp.array([0.0, 0.0, h])
+    assert float(dm[2]) == pytest.approx(float(miss(v, par[0] + e) - miss(v, par[0] - e)) / (2 * h), rel=1e-6)
+
+
+def test_rollouts_refuse_bad_forces():
+    with pytest.raises(ConfigError, match="finite forces"):
+        gradient.rollout(scenes.two_balls(), np.zeros((3, 5)))
