@@ -257,3 +257,17 @@ def test_a_small_turn_is_reached_through_pixels(start):
     with np.load(run.results / "recording.npz") as data:
         assert np.isfinite(data["truth_WO"]).any(axis=1).mean() > 0.9
         assert 1 / 31 < np.median(np.diff(data["t"])) < 1 / 15
+
+
+def test_without_the_extra_one_sentence_says_what_to_install(monkeypatch):
+    import importlib.util
+
+    from dexstack.cli.main import main
+    from dexstack.errors import ConfigError
+
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *a: None if name == "pupil_apriltags" else find(name, *a))
+    with pytest.raises(ConfigError, match=r"need pupil-apriltags; pip install .*\[ros,camera\]"):
+        MODES["sim"].describe({"perception": "camera"})
+    MODES["sim"].describe({})
+    assert main(["bench", "perception"]) == main(["calibrate", "sheet"]) == 2

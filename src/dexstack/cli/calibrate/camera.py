@@ -43,6 +43,9 @@ def run(args: argparse.Namespace) -> int:
     Returns:
         0 when that was done and the result can be trusted, otherwise 1.
     """
+    from dexstack.perception import require_camera
+
+    require_camera()
     import numpy as np
     from PIL import Image
 

@@ -24,6 +24,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write it; 0."""
+    from dexstack.perception import require_camera
+
+    require_camera()
     from dexstack.perception.bundle import base_bundle, object_bundle
     from dexstack.perception.sheet import write_sheet
 

@@ -41,6 +41,9 @@ def run(args: argparse.Namespace) -> int:
     Returns:
         0 when that was done and the result can be trusted, otherwise 1.
     """
+    from dexstack.perception import require_camera
+
+    require_camera()
     from dexstack.perception.bundle import object_bundle, save_bundle
     from dexstack.perception.layout import learn_layout
     from dexstack.perception.sources import simulated_object
