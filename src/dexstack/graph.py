@@ -18,6 +18,7 @@ from typing import Any
 from dexstack.config import read_parameter_file, share_dir
 from dexstack.engines import PLANTS
 from dexstack.errors import ConfigError
+from dexstack.perception import require_camera
 
 Value = bool | int | float | str
 
@@ -194,6 +195,7 @@ class _Builder:
         """The simulator and, if the pose comes from pictures, what draws them and what looks at them."""
         if self._a["perception"] != "camera":
             return [self.node("simulator", **self.hand, **self.object, **own)]
+        require_camera()
         truth = {"pose_topic": "object_pose_truth", "pose_period": 0.005}
         return [
             self.node("pose_estimator", **self.hand, **self.object, reliable=True),
@@ -247,6 +249,7 @@ def _hardware(a: Mapping[str, Any]) -> list[NodeDescription]:
         return b.graph(hand, reset_service="")
     if not a["calibration"]:
         raise ConfigError("with 'perception' camera, 'calibration' must name the file that dexstack calibrate camera wrote")
+    require_camera()
     calibration = str(Path(a["calibration"]).absolute())
     eyes = b.node("pose_estimator", **b.hand, **b.object, source="realsense", calibration=calibration)
     return b.graph(eyes, hand, reset_service="")

@@ -66,7 +66,7 @@ def test_this_environment_can_simulate(capsys):
     assert all(
         findings[name]["usable"] for name in ("Python", "libraries", "models", "plot and film", "JAX", "ROS 2", "DDS on this machine")
     )
-    assert {"GPU", "memory", "real-time scheduling", "CAN interface", "camera"} <= set(findings)
+    assert {"GPU", "memory", "real-time scheduling", "CAN interface", "tags in pictures", "camera"} <= set(findings)
     assert all(f["mend"] is None for f in findings.values() if f["usable"])
 
 
@@ -237,7 +237,7 @@ def fake_realsense(*names):
 @pytest.mark.parametrize(
     ("module", "files", "detail", "mend"),
     [
-        (None, {}, "No module named", "-m pip install pyrealsense2"),
+        (None, {}, "No module named", "'.[realsense]'"),
         (fake_realsense("D435"), {}, "D435", None),
         (fake_realsense(), {}, "no RealSense camera", "connect the camera"),
         (fake_realsense(), {"sys__bus__usb__devices__2-1__idVendor": "8086\n"}, "may open", "sudo curl"),

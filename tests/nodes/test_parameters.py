@@ -13,7 +13,7 @@ from rclpy.parameter import Parameter
 from dexstack.nodes.common import StackNode
 
 
-@pytest.fixture(params=(*NODES, "learner", "recorder", "player", "monitor", "robot_state"))
+@pytest.fixture(params=(*NODES, "learner", "recorder", "player", "monitor", "robot_state", "camera", "pose_estimator"))
 def node(request, domain):
     module = importlib.import_module(f"dexstack.nodes.{request.param}")
     (kind,) = [x for x in vars(module).values() if isinstance(x, type) and issubclass(x, StackNode) and x is not StackNode]

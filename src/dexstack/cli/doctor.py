@@ -19,6 +19,7 @@ from pathlib import Path
 from types import ModuleType
 
 from dexstack.cli import output
+from dexstack.errors import ConfigError
 
 GIB = 2**30
 DDS_TIMEOUT = 20.0  # s; discovery takes 0.1 s, starting two Python processes on a busy machine several seconds
@@ -307,11 +308,24 @@ def check_can() -> Iterable[Finding]:
         yield Finding("CAN interface", False, "no adapter found", "connect the hand's CAN adapter and power the hand")
 
 
+def check_tags() -> Iterable[Finding]:
+    """What finds tags in pictures, and draws pictures of them."""
+    fault = _imports("cv2", "pupil_apriltags")
+    found = fault or f"OpenCV {_import('cv2').__version__}, pictures are drawn on the processor, no OpenGL"
+    yield Finding("tags in pictures", fault is None, found, f"{PIP} -c constraints.txt -e '.[camera]'")
+
+
 def check_camera() -> Iterable[Finding]:
     """pyrealsense2 and a camera it can open."""
     fault = _imports("pyrealsense2")
+    if fault is not None and "libusb" in fault and _imports("libusb_package") is None:
+        try:
+            _import("dexstack.perception.realsense").import_realsense()
+            fault = None
+        except ConfigError as error:
+            fault = str(error)
     if fault is not None:
-        yield Finding("camera", False, fault, f"{PIP} pyrealsense2")
+        yield Finding("camera", False, fault, f"{PIP} -c constraints.txt -e '.[realsense]'")
         return
     rs = _import("pyrealsense2")
     names = [d.get_info(rs.camera_info.name) for d in rs.context().query_devices()]
@@ -327,4 +341,4 @@ def check_camera() -> Iterable[Finding]:
 
 
 NEEDED = (check_python, check_libraries, check_models, check_pictures, check_jax, check_ros)
-CHECKS = (*NEEDED, check_computer, check_real_time, check_can, check_camera)
+CHECKS = (*NEEDED, check_computer, check_real_time, check_can, check_tags, check_camera)

@@ -17,7 +17,6 @@ import cv2
 import numpy as np
 from builtin_interfaces.msg import Time
 from geometry_msgs.msg import PoseWithCovarianceStamped
-from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import CameraInfo, Image, JointState
 
 from dexstack.config import param
@@ -25,7 +24,7 @@ from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 from dexstack.nodes.common import OK, PATIENCE, WARN, StackNode, run_node
 from dexstack.nodes.images import camera_message, image_message
-from dexstack.nodes.wire import COMMAND, JointReader, JointSample, PoseSample, WaitSet, read_pose, set_stamp
+from dexstack.nodes.wire import COMMAND, RECENT, JointReader, JointSample, PoseSample, WaitSet, read_pose, set_stamp
 from dexstack.perception.bundle import base_bundle, object_bundle
 from dexstack.perception.params import MountParams, SimulatedCameraParams
 from dexstack.perception.se3 import Transform, between
@@ -35,7 +34,6 @@ KEPT = 0.5
 """Samples older than this against the newest are forgotten [s]."""
 LATEST = 0.2
 """Wall time for which a picture waits at most for its time of publication [s]."""
-_ALL = QoSProfile(depth=200, reliability=ReliabilityPolicy.BEST_EFFORT)
 
 
 @dataclass(frozen=True)
@@ -60,8 +58,8 @@ class CameraNode(StackNode):
         X_WC = self.params(MountParams).X_WC
         self._camera = SimulatedCamera(hand, obj, object_bundle(p.object), camera, X_WC, base=base_bundle(), seed=p.seed)
         self._read_joints = JointReader(hand.joint_names, "position")
-        self._truths = self.newest(PoseWithCovarianceStamped, "object_pose_truth", _ALL, self._note_pose)
-        self._joint_states = self.newest(JointState, "joint_states", _ALL, self._note_joints)
+        self._truths = self.newest(PoseWithCovarianceStamped, "object_pose_truth", RECENT, self._note_pose)
+        self._joint_states = self.newest(JointState, "joint_states", RECENT, self._note_joints)
         self._wait = WaitSet(self, self._truths)
         self._to_image = self.create_publisher(Image, "camera/color/image_raw", COMMAND)
         self._to_info = self.create_publisher(CameraInfo, "camera/color/camera_info", COMMAND)

@@ -29,6 +29,7 @@ from dexstack.nodes.task import ENDED
 from dexstack.nodes.wire import (
     COMMAND,
     LATCHED,
+    RECENT,
     REPORTS,
     SENSOR,
     BadMessage,
@@ -40,7 +41,7 @@ from dexstack.nodes.wire import (
 )
 from dexstack.tasks.rotations import geodesic_angle
 
-TRUTHS = 50
+TRUTHS = 200
 """So many true poses are kept to find the one that belongs to an estimate."""
 TRUTH_SLACK = 0.011
 """A true pose belongs to an estimate whose time is nearer than this [s]."""
@@ -107,7 +108,7 @@ class ConsoleNode(StackNode):
         names = load_hand(p.hand).joint_names
         self._recorder = Recorder(len(names))
         self._poses = self.newest(PoseWithCovarianceStamped, "object_pose", SENSOR, read_pose)
-        self._truths = self.newest(PoseWithCovarianceStamped, "object_pose_truth", SENSOR, self._note_truth)
+        self._truths = self.newest(PoseWithCovarianceStamped, "object_pose_truth", RECENT, self._note_truth)
         self._joints = self.newest(JointState, "joint_states", SENSOR, JointReader(names, "position"))
         self._commands = self.newest(JointState, "joint_command", COMMAND, JointReader(names, "position"))
         self._goals = self.newest(PoseStamped, "goal_pose", LATCHED, read_pose)

@@ -171,12 +171,13 @@ class PoseEstimatorNode(StackNode):
 
     # --- what is wrong ----------------------------------------------------------------------------------------------------------------
 
-    def _read_camera(self, message: CameraInfo) -> CameraModel:
+    def _read_camera(self, message: CameraInfo) -> CameraModel | None:
+        """Intrinsics, or None with the reason kept: it is said once, not with every message."""
         try:
             camera = read_camera(message)
         except BadMessage as error:
             self._info_trouble = f"camera_info cannot be used: {error}"
-            raise
+            return None
         self._info_trouble = ""
         return camera
 

@@ -25,6 +25,8 @@ T = TypeVar("T")
 SENSOR = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 SERVO = QoSProfile(depth=4, reliability=ReliabilityPolicy.BEST_EFFORT)
 """For feedback and torque: deeper, so that a stray message cannot push out the one that is waited for."""
+RECENT = QoSProfile(depth=200, reliability=ReliabilityPolicy.BEST_EFFORT)
+"""For readers that need every sample of the last moment, not only the newest."""
 COMMAND = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE)
 LATCHED = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 REPORTS = QoSProfile(depth=50, reliability=ReliabilityPolicy.RELIABLE)

@@ -34,6 +34,9 @@ class CameraCalibration(NamedTuple):
     """(6,) standard deviation from picture to picture [m, rad], along the palm's axes."""
     pictures: int
     tags: tuple[int, ...]
+    """What it rests on."""
+    outliers: tuple[int, ...]
+    """Tags of the base that are not where its YAML says."""
     focal_ratio: float
     """Focal length that fits the tags best, over the camera's own: far from 1 where intrinsics, or the tags' printed size, are wrong."""
     focal_sigma: float
@@ -51,7 +54,7 @@ def calibrate_camera(pictures: Sequence[Sequence[Detection]], base: TagBundle, c
         raise ConfigError(
             f"{len(solved)} of {len(pictures)} pictures show tags of the bundle '{base.name}' clearly enough; three are needed"
         )
-    tags = sorted({t for _, s in solved for t in s.tags})
+    tags = sorted({t for _, s in solved for t in (*s.tags, *s.outliers)})
     means = []
     for tag in tags:  # the tags stand still: their mean corners are one picture with less noise
         corners = np.array([d.corners for found, _ in solved for d in found if d.tag == tag])
@@ -61,11 +64,12 @@ def calibrate_camera(pictures: Sequence[Sequence[Detection]], base: TagBundle, c
     if mean is None:
         raise ConfigError(f"the tags of the bundle '{base.name}' do not fit together: is its YAML right, and did nothing move?")
     X_PC = mean.X_CO.inverse
+    means = [d for d in means if d.tag in mean.tags]
     each = np.array([difference(s.X_CO.inverse, X_PC) for _, s in solved])
     misses = np.array([np.linalg.norm(d.corners - camera.project(mean.X_CO.apply(base.tags[d.tag].corners)), axis=1) for d in means])
     ratio, sigma = _focal_ratio(means, base, camera, mean.X_CO)
     return CameraCalibration(
-        X_PC, float(np.sqrt((misses**2).mean())), float(misses.max()), each.std(axis=0), len(solved), tuple(tags), ratio, sigma
+        X_PC, float(np.sqrt((misses**2).mean())), float(misses.max()), each.std(axis=0), len(solved), mean.tags, mean.outliers, ratio, sigma
     )
 
 

@@ -46,6 +46,9 @@ def run(args: argparse.Namespace) -> int:
     Returns:
         0 when the limits were kept, otherwise 1.
     """
+    from dexstack.perception import require_camera
+
+    require_camera()
     for name, value in XLA_ONE_THREAD.items():
         os.environ.setdefault(name, value)
     with one_core(args.core):

@@ -1,0 +1,102 @@
+"""``dexstack calibrate camera``: where the camera stands, from the tags on the hand's base."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from dexstack.cli.arguments import natural, positive_int
+from dexstack.cli.calibrate.pictures import add_source_arguments, take
+from dexstack.cli.output import add_json_argument, note, publish, table
+
+LARGEST_MISS = 0.5
+"""Root mean square reprojection error [px] beyond which something is wrong."""
+FOCAL = 0.02
+"""The intrinsics are doubted when the focal length that fits is off by more than this share (and by more than three σ)."""
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    """Add ``calibrate camera``."""
+    p = subparsers.add_parser(
+        "camera",
+        help="where the camera stands",
+        description="Measures the camera's pose in the palm frame from pictures of the tags on the hand's base, checks the intrinsics, "
+        f"draws where the corners should be, and writes the file that pose_estimator reads. Exit code 0 only if all corners fit within "
+        f"{LARGEST_MISS:g} px and the intrinsics are not in doubt.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    add_source_arguments(p)
+    p.add_argument("--hand", default="right", choices=("right", "left"), help="side of the hand, for --source sim")
+    p.add_argument("--base", type=Path, help="tags of the hand's base in the palm frame (default: the plate of hardware/tags.md)")
+    p.add_argument("--pictures", type=positive_int, default=30, metavar="N", help="how many to take")
+    p.add_argument(
+        "--output", type=Path, default=Path("camera_mount.yaml"), metavar="FILE", help="where the result goes; a picture beside it"
+    )
+    p.add_argument("--seed", type=natural, default=0, metavar="S", help="seed of the noise, for --source sim")
+    add_json_argument(p)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measure, draw and write.
+
+    Returns:
+        0 when that was done and the result can be trusted, otherwise 1.
+    """
+    from dexstack.perception import require_camera
+
+    require_camera()
+    import numpy as np
+    from PIL import Image
+
+    from dexstack.errors import ConfigError
+    from dexstack.perception.bundle import base_bundle, load_bundle
+    from dexstack.perception.calibration import calibrate_camera, reprojection_picture, save_mount
+    from dexstack.perception.sources import simulated_hand
+    from dexstack.perception.tags import TagDetector
+
+    base = load_bundle(args.base) if args.base else base_bundle()
+    recording = take(args, lambda: simulated_hand(args.hand, args.pictures, args.seed))
+    detector = TagDetector(decimate=1.0)
+    found = [detector.detect(picture) for picture in recording.pictures]
+    c = calibrate_camera(found, base, recording.camera)
+    save_mount(args.output, c, recording.camera)
+    picture = args.output.with_suffix(".png")
+    try:
+        Image.fromarray(reprojection_picture(recording.pictures[-1], found[-1], base, recording.camera, c.X_PC.inverse)).save(picture)
+    except OSError as error:
+        raise ConfigError(f"cannot write {picture}: {error.strerror}") from None
+    off = abs(c.focal_ratio - 1.0)
+    doubt = off > FOCAL and off > 3.0 * c.focal_sigma
+    results: dict[str, Any] = {
+        "position": c.X_PC.p,
+        "quaternion": c.X_PC.pose[3:],
+        "reprojection_px": c.reprojection,
+        "worst_px": c.worst,
+        "spread_m": c.spread[:3],
+        "spread_rad": c.spread[3:],
+        "pictures": c.pictures,
+        "tags": c.tags,
+        "outliers": c.outliers,
+        "focal_ratio": c.focal_ratio,
+        "focal_ratio_sigma": c.focal_sigma,
+        "file": str(args.output),
+        "picture": str(picture),
+    }
+    rows = [
+        ("position in the palm frame [m]", " ".join(f"{x:.4f}" for x in c.X_PC.p)),
+        ("quaternion w x y z", " ".join(f"{x:.5f}" for x in c.X_PC.pose[3:])),
+        ("picture to picture [mm, deg]", f"{1e3 * np.linalg.norm(c.spread[:3]):.2f}, {np.degrees(np.linalg.norm(c.spread[3:])):.3f}"),
+        ("corners miss by [px]", f"{c.reprojection:.3f}, at most {c.worst:.3f}"),
+        ("focal length that fits / the camera's", f"{c.focal_ratio:.4f} ± {c.focal_sigma:.4f}"),
+    ]
+    results["passed"] = passed = c.reprojection <= LARGEST_MISS and not doubt and not c.outliers
+    if c.outliers:
+        note(f"Not where {args.base or 'the plate of hardware/tags.md'} says: tags {', '.join(map(str, c.outliers))}; left out.")
+    if c.reprojection > LARGEST_MISS:
+        note("The corners do not fit: something moved while the pictures were taken, or the tags are not where they are said to be.")
+    if doubt:
+        note("The intrinsics do not fit the tags: was the plate printed to scale, and is the camera calibrated?")
+    title = f"Camera from {c.pictures} pictures of the tags {', '.join(map(str, c.tags))}"
+    publish(args, "calibrate camera", results, table(title, ("", "value"), rows), f"written to {args.output}; picture {picture}")
+    return 0 if passed else 1

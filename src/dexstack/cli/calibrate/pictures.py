@@ -1,0 +1,42 @@
+"""Where the calibrations get their pictures: not a command, but what several of them share."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dexstack.perception.sources import Recording
+
+
+def add_source_arguments(p: argparse.ArgumentParser) -> None:
+    """Add ``--source`` and what belongs to it."""
+    p.add_argument("--source", default="realsense", help="realsense, sim, or a folder with pictures and their camera.yaml")
+    p.add_argument("--serial", default="", help="serial number of the RealSense (default: the first one found)")
+    p.add_argument("--resolution", default="640x480", choices=("640x480", "1280x720"), help="of the RealSense")
+    p.add_argument("--wait", type=float, default=0.1, metavar="S", help="between two pictures of the RealSense")
+
+
+def take(args: argparse.Namespace, simulate: Callable[[], Recording]) -> Recording:
+    """The pictures asked for.
+
+    Raises:
+        ConfigError: there is no such source, or it has no pictures.
+    """
+    import cv2
+
+    from dexstack.errors import ConfigError
+    from dexstack.perception.realsense import RealSenseParams
+    from dexstack.perception.sources import read_folder, take_realsense
+
+    cv2.setNumThreads(1)
+    if args.source == "sim":
+        return simulate()
+    if args.source == "realsense":
+        width, height = map(int, args.resolution.split("x"))
+        return take_realsense(RealSenseParams(args.serial, width, height), args.pictures, args.wait)
+    if not Path(args.source).is_dir():
+        raise ConfigError(f"--source must be realsense, sim or a folder; there is no folder '{args.source}'")
+    return read_folder(Path(args.source))
