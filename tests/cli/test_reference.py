@@ -34,12 +34,12 @@ def test_it_names_every_command_argument_node_topic_and_parameter(text):
     }
     assert all(f"## Node `{name}`" in text for name in nodes)
     for row in (
-        "| `contacts` | PointCloud2 | sensor | contact_detector | console, monitor, mpc |",
-        "| `learner/theta` | String | latched | learner | mpc |",
+        "| `contacts` | PointCloud2 | sensor | contact_detector |",
+        "| `learner/theta` | String | latched | learner |",
         "| `task/restart` | Trigger | task |",
-        "| `orientation_weight` | 100 | 0 … ∞ | yes |",
+        "| `orientation_weight` | 100 | 0 … 1e+07 | yes |",
     ):
-        assert row in text or row.rstrip("|").rsplit("|", 1)[0] in text, row
+        assert row in text, row
 
 
 def test_a_stale_file_is_noticed(text, tmp_path, monkeypatch, capsys):

@@ -107,11 +107,13 @@ def _arguments() -> str:
             own = next(a for a in description.arguments if a.name == argument.name)
             defaults[mode] = "–" if own.name in description.without_effect else _value(own.default)
         values = ", ".join(argument.choices) or (f"{argument.lo:g} … {argument.hi:g}" if argument.lo is not None else "")
-        rows.append(
-            (f"`{argument.name}`", *("yes where tf2_msgs is" if argument.name == "robot_state" else d for d in defaults.values()), values)
-        )
-        rows[-1] = (*rows[-1], argument.doc)
-    head = "## Arguments of a graph\n\n`dexstack up MODE --goal-yaw 45` and `ros2 launch dexstack MODE.launch.py goal_yaw:=45`; – has no effect in that mode.\n\n"
+        if argument.name == "robot_state":  # the one that depends on what is installed
+            defaults = dict.fromkeys(defaults, "yes with tf2_msgs")
+        rows.append((f"`{argument.name}`", *defaults.values(), values, argument.doc))
+    head = (
+        "## Arguments of a graph\n\n`dexstack up MODE --goal-yaw 45` and `ros2 launch dexstack MODE.launch.py goal_yaw:=45` take the same; "
+        "– has no effect in that mode.\n\n"
+    )
     return head + _table(("argument", *MODES, "values", "what it is"), rows)
 
 
@@ -199,9 +201,9 @@ def _topics(nodes: list[_Node]) -> str:
         cells = [", ".join(sorted(topic[key])) for key in ("types", "qos", "writes", "reads")]
         rows.append((f"`{name}`", *cells))
     text = (
-        "## Topics\n\nNames without a leading slash are in the graph's namespace. Quality of service: *sensor* best effort, depth 1; *servo* best "
-        "effort, depth 4; *command* reliable, depth 1; *latched* reliable, transient local, depth 1; *reports* reliable, depth 50. The recorder "
-        "and the player take every topic there is.\n\n"
+        "## Topics\n\nNames without a leading slash are in the graph's namespace. Quality of service: *sensor* best effort, depth 1; "
+        "*servo* best effort, depth 4; *command* reliable, depth 1; *latched* reliable, transient local, depth 1; *reports* reliable, "
+        "depth 50. The recorder and the player take every topic there is.\n\n"
     )
     return text + _table(("topic", "type", "quality", "written by", "read by"), rows)
 
