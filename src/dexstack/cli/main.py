@@ -26,6 +26,7 @@ COMMANDS = {
     "diagnose": "walk through the layers under a device and stop at the first broken one",
     "calibrate": "measure what differs from device to device",
     "demo": "what the engines must show: simulated, judged and drawn",
+    "reference": "write docs/reference.md from the code",
     "doctor": "what is installed and usable here, and the command that mends what is not",
 }
 """Name and one line of help of every command; the module of the same name holds the rest."""

@@ -1,0 +1,257 @@
+"""``dexstack reference``: write docs/reference.md, what there is to call, to set and to listen to, from the code itself."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import dataclasses
+import importlib
+import inspect
+import math
+import pkgutil
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from dexstack.cli.output import add_json_argument, publish
+from dexstack.errors import ConfigError
+
+FILE = Path("docs") / "reference.md"
+GROUPS = ("bench", "calibrate", "demo", "diagnose", "eval")
+"""Commands that have subcommands, one module each."""
+_CALLS = {"create_publisher": "writes", "newest": "reads", "create_service": "offers", "create_client": "calls"}
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    """Add ``reference``."""
+    p = subparsers.add_parser(
+        "reference",
+        help="write docs/reference.md from the code",
+        description="Write docs/reference.md: commands, arguments, topics, services and parameters, as the code has them. Needs rclpy.",
+    )
+    p.add_argument("--check", action="store_true", help="write nothing; exit code 1 if the file is not what it would be")
+    add_json_argument(p)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write or check.
+
+    Returns:
+        0 when the file is current (now), 1 when ``--check`` found that it is not.
+    """
+    from dexstack.config import share_dir
+
+    path = share_dir() / FILE
+    text = reference()
+    current = path.is_file() and path.read_text() == text
+    if not args.check and not current:
+        try:
+            path.write_text(text)
+        except OSError as error:
+            raise ConfigError(f"cannot write {path}: {error.strerror}") from None
+    verdict = "is current" if current else "is not current: run `dexstack reference`" if args.check else "was written"
+    publish(args, "reference", {"file": str(path), "checked": 1, "failed": int(args.check and not current)}, f"{FILE} {verdict}")
+    return int(args.check and not current)
+
+
+def reference() -> str:
+    """The text of the file.
+
+    Raises:
+        ConfigError: rclpy is not there, without which nodes cannot be imported.
+    """
+    try:
+        nodes = list(_nodes())
+    except ImportError as error:
+        raise ConfigError(f"the nodes cannot be imported ({error}); install the extra 'ros'") from None
+    parts = [
+        "# Reference\n\nWritten by `dexstack reference` from the code; a test says so when it is not current.",
+        _commands(),
+        _arguments(),
+    ]
+    parts += [_topics(nodes), _services(nodes), *(_parameters(node) for node in nodes), _plants()]
+    return "\n\n".join(parts) + "\n"
+
+
+# --- commands and arguments -----------------------------------------------------------------------------------------------------------
+
+
+def _commands() -> str:
+    from dexstack.cli.main import COMMANDS
+
+    rows = []
+    for name, line in COMMANDS.items():
+        rows.append((f"`dexstack {name}`", line))
+        if name in GROUPS:
+            rows += [(f"`dexstack {name} {sub}`", summary) for sub, summary in _subcommands(name)]
+    return "## Commands\n\nEach has `--help` and `--json FILE|-`.\n\n" + _table(("command", "what it does"), rows)
+
+
+def _subcommands(group: str) -> Iterable[tuple[str, str]]:
+    parser = argparse.ArgumentParser()
+    importlib.import_module(f"dexstack.cli.{group}").add_parser(parser.add_subparsers())
+    (outer,) = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
+    (inner,) = [a for a in outer.choices[group]._actions if isinstance(a, argparse._SubParsersAction)]
+    return [(choice.dest, choice.help or "") for choice in inner._choices_actions]
+
+
+def _arguments() -> str:
+    from dexstack.graph import ARGUMENTS, MODES
+
+    rows = []
+    for argument in ARGUMENTS:
+        defaults = {}
+        for mode, description in MODES.items():
+            own = next(a for a in description.arguments if a.name == argument.name)
+            defaults[mode] = "–" if own.name in description.without_effect else _value(own.default)
+        values = ", ".join(argument.choices) or (f"{argument.lo:g} … {argument.hi:g}" if argument.lo is not None else "")
+        if argument.name == "robot_state":  # the one that depends on what is installed
+            defaults = dict.fromkeys(defaults, "yes with tf2_msgs")
+        rows.append((f"`{argument.name}`", *defaults.values(), values, argument.doc))
+    head = (
+        "## Arguments of a graph\n\n`dexstack up MODE --goal-yaw 45` and `ros2 launch dexstack MODE.launch.py goal_yaw:=45` take the same; "
+        "– has no effect in that mode.\n\n"
+    )
+    return head + _table(("argument", *MODES, "values", "what it is"), rows)
+
+
+# --- nodes ----------------------------------------------------------------------------------------------------------------------------
+
+
+class _Use(NamedTuple):
+    """What a node does with a topic or a service."""
+
+    how: str
+    kind: str
+    name: str
+    qos: str
+
+
+class _Node(NamedTuple):
+    name: str
+    doc: str
+    blocks: list[type]
+    live: frozenset[str]
+    uses: list[_Use]
+
+
+def _nodes() -> Iterable[_Node]:
+    """Every node there is, in alphabetical order."""
+    from dexstack import nodes
+    from dexstack.nodes.common import StackNode
+
+    modules = {info.name: importlib.import_module(f"dexstack.nodes.{info.name}") for info in pkgutil.iter_modules(nodes.__path__)}
+    for name, module in sorted(modules.items()):
+        for kind in vars(module).values():
+            if inspect.isclass(kind) and issubclass(kind, StackNode) and kind.__module__ == module.__name__ and kind is not StackNode:
+                helpers = [m for m in modules.values() if m is not module and _helps(m, module, StackNode)]
+                uses = [use for m in (module, *helpers) for use in _uses(m)]
+                yield _Node(name, inspect.getdoc(module) or "", _blocks(module), kind.LIVE, uses)
+
+
+def _helps(helper: ModuleType, module: ModuleType, base: type) -> bool:
+    """Whether a module without a node of its own, which ``module`` imports from, opens topics for it."""
+    own = [x for x in vars(helper).values() if inspect.isclass(x) and x.__module__ == helper.__name__]
+    if any(issubclass(x, base) for x in own):
+        return False
+    return any(x in vars(module).values() for x in own)
+
+
+def _blocks(module: ModuleType) -> list[type]:
+    """The parameter dataclasses that the node's constructor names."""
+    for call in ast.walk(ast.parse(inspect.getsource(module))):
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "__init__" and call.args:
+            return [getattr(module, a.id) for a in call.args[1:] if isinstance(a, ast.Name)]
+    return []
+
+
+def _uses(module: ModuleType) -> Iterable[_Use]:
+    """Publishers, subscriptions, services and clients that a module's source creates under a name it says."""
+    for call in ast.walk(ast.parse(inspect.getsource(module))):
+        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in _CALLS and len(call.args) >= 2):
+            continue
+        kind, name, *rest = call.args
+        names = _names(module, name)
+        qos = rest[0].id if rest and isinstance(rest[0], ast.Name) and call.func.attr in ("create_publisher", "newest") else ""
+        for text in names:
+            yield _Use(_CALLS[call.func.attr], ast.unparse(kind), text, qos)
+
+
+def _names(module: ModuleType, node: ast.expr) -> list[str]:
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return [node.value]
+    value = getattr(module, node.id, None) if isinstance(node, ast.Name) else None
+    return [value] if isinstance(value, str) else []
+
+
+def _topics(nodes: list[_Node]) -> str:
+    topics: dict[str, dict[str, Any]] = defaultdict(lambda: {"types": set(), "writes": set(), "reads": set(), "qos": set()})
+    for node in nodes:
+        for use in node.uses:
+            if use.how in ("writes", "reads"):
+                topic = topics[use.name]
+                topic["types"].add(use.kind)
+                topic[use.how].add(node.name)
+                topic["qos"] |= {use.qos.lower()} - {""}
+    topics["/diagnostics"]["writes"] = {"every node"}
+    rows = []
+    for name, topic in sorted(topics.items(), key=lambda item: item[0].strip("/")):
+        cells = [", ".join(sorted(topic[key])) for key in ("types", "qos", "writes", "reads")]
+        rows.append((f"`{name}`", *cells))
+    text = (
+        "## Topics\n\nNames without a leading slash are in the graph's namespace. Quality of service: *sensor* best effort, depth 1; "
+        "*servo* best effort, depth 4; *command* reliable, depth 1; *latched* reliable, transient local, depth 1; *reports* reliable, "
+        "depth 50. The recorder and the player take every topic there is.\n\n"
+    )
+    return text + _table(("topic", "type", "quality", "written by", "read by"), rows)
+
+
+def _services(nodes: list[_Node]) -> str:
+    rows = []
+    for node in nodes:
+        for use in node.uses:
+            if use.how == "offers":
+                rows.append((f"`{use.name.replace('~', node.name)}`", use.kind, node.name))
+    text = "## Services\n\nBeside those of every ROS 2 lifecycle node (`ros2 lifecycle`, `ros2 param`).\n\n"
+    return text + _table(("service", "type", "offered by"), sorted(rows))
+
+
+def _parameters(node: _Node) -> str:
+    summary = node.doc.split("\n\n")[0].replace("\n", " ")
+    rows = [row for block in node.blocks for row in _rows(block, node.live)]
+    text = f"## Node `{node.name}`\n\n{summary}\n\n"
+    return text + _table(("parameter", "default", "range", "live", "what it is"), rows)
+
+
+def _plants() -> str:
+    from dexstack.engines import PLANTS, plant_params
+
+    parts = ["## Parameters of the plants\n\nOf the node `simulator`, with `plant` of that name."]
+    for plant in PLANTS:
+        rows = list(_rows(plant_params(plant), frozenset()))
+        parts.append(f"### {plant}\n\n" + (_table(("parameter", "default", "range", "live", "what it is"), rows) if rows else "None."))
+    return "\n\n".join(parts)
+
+
+def _rows(block: type, live: frozenset[str]) -> Iterable[tuple[str, ...]]:
+    for f in dataclasses.fields(block):
+        lo, hi = f.metadata.get("lo"), f.metadata.get("hi")
+        span = "" if lo is None and hi is None else f"{'−∞' if lo is None else _value(lo)} … {'∞' if hi is None else _value(hi)}"
+        yield f"`{f.name}`", _value(f.default), span, "yes" if f.name in live else "", f.metadata.get("doc", "")
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, str):
+        return f'"{value}"'
+    if isinstance(value, tuple | list):
+        return "[" + ", ".join(_value(x) for x in value) + "]"
+    if isinstance(value, float) and math.isfinite(value):
+        return f"{value:.6g}"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _table(columns: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
+    return "\n".join(lines + ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows])

@@ -1,0 +1,50 @@
+"""The reference is what the code says, and is kept current."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import pytest
+
+from dexstack.cli import main as cli
+from dexstack.config import share_dir
+
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("rclpy") is None, reason="nodes can only be imported with rclpy")
+
+
+@pytest.fixture(scope="module")
+def text():
+    from dexstack.cli.reference import reference
+
+    return reference()
+
+
+def test_the_file_is_current(text):
+    assert (share_dir() / "docs" / "reference.md").read_text() == text, "run `dexstack reference`"
+
+
+def test_it_names_every_command_argument_node_topic_and_parameter(text):
+    from dexstack.graph import ARGUMENTS, MODES
+
+    for name in cli.COMMANDS:
+        assert f"`dexstack {name}`" in text
+    assert all(f"| `{argument.name}` |" in text for argument in ARGUMENTS)
+    nodes = {
+        n.name for mode in MODES.values() for n in mode.describe({"learn": "yes", "monitor": "yes", "robot_state": "yes", "record": "x"})
+    }
+    assert all(f"## Node `{name}`" in text for name in nodes)
+    for row in (
+        "| `contacts` | PointCloud2 | sensor | contact_detector |",
+        "| `learner/theta` | String | latched | learner |",
+        "| `task/restart` | Trigger | task |",
+        "| `orientation_weight` | 100 | 0 … 1e+07 | yes |",
+    ):
+        assert row in text, row
+
+
+def test_a_stale_file_is_noticed(text, tmp_path, monkeypatch, capsys):
+    (tmp_path / "docs").mkdir()
+    monkeypatch.setattr("dexstack.config.share_dir", lambda: tmp_path)
+    assert cli.main(["reference", "--check"]) == 1 and "not current" in capsys.readouterr().out
+    assert cli.main(["reference"]) == 0 and (tmp_path / "docs" / "reference.md").read_text() == text
+    assert cli.main(["reference", "--check"]) == 0
