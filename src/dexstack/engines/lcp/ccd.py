@@ -136,27 +136,30 @@ def time_of_impact(tree, shapes, near, floor, axis, q, u, h, m, at, K, until, co
     Args:
         near: (n,) pairs; floor: (n,) their separations that count as touching [m].
         axis: (P, 3) directions of separation, first guesses, kept up to date.
-        q: (Q,); u: (V,) velocities that stay constant. m: room for a motion. at: (Q,) room.
+        q: (Q,); u: (V,) velocities that stay constant. m: the motion at q, overwritten. at: (Q,) room.
         K: (G,) of :func:`acceleration_bound`. until: (n,) room. count: (1,) evaluations are added.
 
     Returns:
-        The time and the entry of ``near`` that touches; h and −1 where none does. m and ``at`` hold the end of the path.
+        The time and the entry of ``near`` that touches; h and −1 where none does. ``at`` holds the end
+        of the path, m its poses where a pair touches.
     """
     until[:] = 0.0
     tried = np.zeros(near.size, np.int64)
-    now = -1.0
+    now = 0.0
+    twists(tree, u, m)
     while True:
         first, s = -1, h
         for i in range(near.size):
             if until[i] < s:
                 first, s = i, until[i]
+        if first < 0:
+            integrate(tree, q, u, h, at)
+            return h, -1
         if s != now:
             integrate(tree, q, u, s, at)
             kinematics(tree, at, m)
             twists(tree, u, m)
             now = s
-        if first < 0:
-            return h, -1
         pair = near[first]
         a, b = shapes.pairs[pair]
         ba, bb = shapes.body[a], shapes.body[b]

@@ -5,6 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+NEAR = 5e-6
+"""Distance of the hulls below which GJK's direction, the difference of two close points, is compared with those of faces and edges [m]."""
+
 
 @njit(cache=True)
 def support(shapes, g, R, p, d, out):
@@ -33,8 +36,6 @@ def _nearest(W, n, v, weight):
     index = np.empty(4, np.int64)
     u = np.empty(3)
     for mask in range(1, 1 << n):
-        if not mask >> (n - 1) & 1 and n > 1 and mask != (1 << n) - 1:
-            continue  # the newest corner is always needed
         k = 0
         for i in range(n):
             if mask >> i & 1:
@@ -62,7 +63,7 @@ def _nearest(W, n, v, weight):
                 for j in range(i, m):
                     G[r, j] -= factor * G[i, j]
                 x[r] -= factor * x[i]
-                if G[r, r] <= 1e-14 * before:
+                if G[r, r] <= (1e-10 if k == 4 else 1e-14) * before:  # flat: its sides are tried, too
                     good = False
         if not good:
             continue
@@ -95,6 +96,48 @@ def _nearest(W, n, v, weight):
                 W[k] = W[i]
             k += 1
     return k
+
+
+@njit(cache=True)
+def _bound(shapes, a, b, Ra, pa, Rb, pb, d, x, y):
+    support(shapes, a, Ra, pa, d, x)
+    support(shapes, b, Rb, pb, -d, y)
+    return d[0] * (y[0] - x[0]) + d[1] * (y[1] - x[1]) + d[2] * (y[2] - x[2])
+
+
+@njit(cache=True)
+def _sharpen(shapes, a, b, Ra, pa, Rb, pb, n, best):
+    """Try the face normals of both hulls, and the cross products of their edges if they seem to meet; n is overwritten by a better one."""
+    x, y, d = np.empty(3), np.empty(3), np.empty(3)
+    for turn in range(2):
+        g, R = (a, Ra) if turn == 0 else (b, Rb)
+        sign = 1.0 if turn == 0 else -1.0
+        for f in range(shapes.face_start[g], shapes.face_start[g + 1]):
+            w = shapes.face[f]
+            for i in range(3):
+                d[i] = sign * (R[i, 0] * w[0] + R[i, 1] * w[1] + R[i, 2] * w[2])
+            value = _bound(shapes, a, b, Ra, pa, Rb, pb, d, x, y)
+            if value > best:
+                best = value
+                n[:] = d
+    if best > 0.0:
+        return best
+    for i in range(shapes.edge_start[a], shapes.edge_start[a + 1]):
+        e = Ra @ (shapes.vertex[shapes.edge[i, 1]] - shapes.vertex[shapes.edge[i, 0]])
+        for j in range(shapes.edge_start[b], shapes.edge_start[b + 1]):
+            f = Rb @ (shapes.vertex[shapes.edge[j, 1]] - shapes.vertex[shapes.edge[j, 0]])
+            d[0], d[1], d[2] = e[1] * f[2] - e[2] * f[1], e[2] * f[0] - e[0] * f[2], e[0] * f[1] - e[1] * f[0]
+            square = d[0] * d[0] + d[1] * d[1] + d[2] * d[2]
+            if square <= 1e-12 * (e @ e) * (f @ f):
+                continue
+            d /= np.sqrt(square)
+            for _ in range(2):
+                d *= -1.0
+                value = _bound(shapes, a, b, Ra, pa, Rb, pb, d, x, y)
+                if value > best:
+                    best = value
+                    n[:] = d
+    return best
 
 
 @njit(cache=True)
@@ -137,7 +180,7 @@ def separation(shapes, a, b, Ra, pa, Rb, pb, n):
     for _ in range(60):
         length = np.sqrt(v[0] * v[0] + v[1] * v[1] + v[2] * v[2])
         if length < 1e-15:
-            return min(best, 0.0) - rounding if best <= 0.0 else best - rounding
+            break
         trial[:] = v
         trial /= -length
         support(shapes, a, Ra, pa, trial, x)
@@ -160,5 +203,7 @@ def separation(shapes, a, b, Ra, pa, Rb, pb, n):
         if size == 0:
             break
         if size == 4:
-            return min(best, 0.0) - rounding
+            break
+    if best < NEAR:
+        best = _sharpen(shapes, a, b, Ra, pa, Rb, pb, n, best)
     return best - rounding

@@ -56,7 +56,7 @@ def rollout(system: LcpSystem, tau: np.ndarray) -> Rollout:
         ConfigError: tau has the wrong size or is not finite.
         FloatingPointError: the simulation diverged.
     """
-    tau = np.ascontiguousarray(tau, float)
+    tau = np.array(tau, float, order="C")  # a copy: the kernels are compiled for arrays that may be written
     if tau.ndim != 2 or tau.shape[1] != system.model.nv or not np.isfinite(tau).all():
         raise ConfigError(f"a rollout needs finite forces (steps, {system.model.nv}), got {tau.shape}")
     steps = len(tau)
@@ -103,7 +103,7 @@ def directional(system: LcpSystem, run: Rollout, directions: dict[str, np.ndarra
     """
     n = len(next(iter(directions.values())))
     shapes = (run.q[0], run.v[0], run.tau, *run.parameters)
-    parts = [np.ascontiguousarray(directions.get(k, np.zeros((n, *x.shape))), float) for k, x in zip(INPUTS, shapes, strict=True)]
+    parts = [np.array(directions.get(k, np.zeros((n, *x.shape))), float, order="C") for k, x in zip(INPUTS, shapes, strict=True)]
     out = np.empty((n, run.q.shape[1] + run.v.shape[1]))
     differentiate(system.world, run.parameters, run.tape, run.q[0], run.v[0], run.tau, *parts, out)
     return out

@@ -12,6 +12,8 @@ TARGET = 1e-5
 """Gap that a resting contact keeps [m]."""
 LOST = 1e-7
 """Gap below which a resting contact is opened again, slowly [m]."""
+REOPENING = 10.0
+"""Rate at which it is [1/s]."""
 SLIP = 1e-7
 """Sliding speed above which friction directions follow the slip [m/s]."""
 
@@ -160,7 +162,7 @@ def move_right_hand_side(J, velocity, gap, owner, contacts, h, b):
             if gap[i].real > target:
                 b[i] += (gap[i] - target) / h
             elif i < contacts and gap[i].real < LOST:
-                b[i] += 0.1 * (gap[i] - LOST) / h
+                b[i] += REOPENING * (gap[i] - LOST)
 
 
 @njit(cache=True)

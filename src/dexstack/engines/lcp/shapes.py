@@ -166,7 +166,7 @@ def pack(geometries: Sequence[Geometry], bodies: dict[str, int], pairs: np.ndarr
     return Shapes(
         body=np.array([bodies[g.body] for g in geometries], np.int64),
         radius=radius,
-        is_plane=np.array([g.plane is not None for g in geometries]),
+        is_plane=np.array([g.plane is not None for g in geometries], bool),
         normal=np.array([np.zeros(3) if g.plane is None else g.plane for g in geometries]).reshape(-1, 3),
         vertex_start=vertex_start,
         vertex=np.concatenate([np.zeros((0, 3)), *(h.vertices for h in hulls)]),

@@ -235,7 +235,7 @@ def detect(world, m, u, h, margin, memory, gaps, near, tape, first, counts):
             counts[OVERLAPS] += 1
         near[count], gaps[count] = k, gap
         count += 1
-        if 0.0 < gap <= margin:
+        if -FLOOR < gap <= margin:
             last = contacts_of_pair(shapes, k, a, b, m.R, m.p, memory.axis[k], gap, margin, tape.feature, tape.data, last)
             if last > tape.feature.shape[0]:
                 return count, last
