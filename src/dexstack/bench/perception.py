@@ -14,13 +14,14 @@ from dexstack.closed_loop import ClosedLoop, LoopSpec
 from dexstack.config import share_dir
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import ObjectModel, load_object
-from dexstack.perception.bundle import TagBundle, object_bundle
+from dexstack.perception.bundle import TagBundle, base_bundle, object_bundle
 from dexstack.perception.estimator import PoseEstimator, Sight
 from dexstack.perception.params import MOUNT, EstimatorParams, SimulatedCameraParams
 from dexstack.perception.pose import solve_bundle
 from dexstack.perception.se3 import Transform, between, difference, exp
 from dexstack.perception.simulated import SimulatedCamera
 from dexstack.perception.tags import TagDetector
+from dexstack.sensing import PoseSensor
 
 CHI2_95 = 12.592
 """95 % bound of χ² with 6 degrees of freedom."""
@@ -28,6 +29,8 @@ JUMP = (0.005, math.radians(5.0))
 """A change between two pictures by more than this [m, rad] that ends farther than this from the truth is a wrong jump."""
 LONGEST = 0.3
 """Longest occlusion [s]."""
+ESTIMATE = 0.005
+"""Time from a picture to its pose, as the film's median has it [s]."""
 
 
 class Errors(NamedTuple):
@@ -114,6 +117,73 @@ def manipulation(seconds: float, seed: int) -> Motion:
     loop = ClosedLoop(LoopSpec(files=(str(share_dir() / "config" / "continuous.yaml"),)))
     r = loop.turn_on(math.pi / 2, seed, seconds).recording
     return Motion(r["t"], r["q"], r["pose_WO"])
+
+
+class PixelSensor:
+    """Camera and estimator in the place of :class:`dexstack.sensing.PoseSensor`: the controller gets what pictures say.
+
+    A picture is taken whenever the controller plans: the loop must plan at the camera's rate. Without a pose the last one stands.
+    """
+
+    def __init__(self, loop: ClosedLoop, params: SimulatedCameraParams, seed: int, name: str = "cube") -> None:
+        bundle = object_bundle(name)
+        self._plant, self._rate = loop.plant, params.frame_rate
+        self._camera = SimulatedCamera(loop.hand, load_object(name), bundle, params, MOUNT, base=base_bundle(), seed=seed)
+        self._estimator = PoseEstimator(bundle, params.camera, MOUNT, EstimatorParams())
+        self.pose_delay = params.exposure_time / 2 + params.image_delay + ESTIMATE
+        """Age of the pose when the controller gets it [s]."""
+        self._count = 0
+        self._last: np.ndarray | None = None
+        self.errors: list[np.ndarray] = []
+        """(6,) estimate against truth, where there was one [m, rad]."""
+
+    def measure(self, pose_WO: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """(7,) the estimate from a picture of the pose given; the hand is drawn where it is now."""
+        picture = self._camera.picture(np.array(self._plant.joint_position), pose_WO)
+        outcome = self._estimator.process(self._count / self._rate, cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY))
+        self._count += 1
+        if outcome.estimate is not None:
+            self._last = outcome.estimate.X_WO.pose
+            self.errors.append(difference(outcome.estimate.X_WO, Transform.of_pose(pose_WO)))
+        return np.array(pose_WO if self._last is None else self._last)
+
+
+class ClosedLoopResult(NamedTuple):
+    """The +90° task, once per seed."""
+
+    reached: list[bool]
+    """With the pose from pictures; judged by the true pose."""
+    reached_s: list[float]
+    orientation_error: list[float]
+    """At the end, of the true pose [rad]."""
+    truth_reached: list[bool]
+    """The same seeds with the true pose, as old and as often."""
+    truth_reached_s: list[float]
+    shift: np.ndarray
+    """(n,) errors of all estimates [m]"""
+    turn: np.ndarray
+    """(n,) [rad]"""
+
+
+def close_loop(params: SimulatedCameraParams, trials: int, seconds: float, seed: int) -> ClosedLoopResult:
+    """Turn the cube by +90° through pictures, and again with the true pose, for seeds from ``seed`` on."""
+    loop = ClosedLoop(LoopSpec(overrides=(("pose_period", 1.0 / params.frame_rate),)))
+    result = ClosedLoopResult([], [], [], [], [], np.empty(0), np.empty(0))
+    errors: list[np.ndarray] = []
+    for k in range(seed, seed + trials):
+        sensor = PixelSensor(loop, params, k)
+        loop.params[PoseSensor] = sensor
+        through = loop.trial(math.pi / 2, k, seconds)
+        loop.params[PoseSensor] = PoseSensor(pose_delay=sensor.pose_delay)
+        truth = loop.trial(math.pi / 2, k, seconds)
+        result.reached.append(through.reached)
+        result.reached_s.append(through.reached_s)
+        result.orientation_error.append(through.orientation_error)
+        result.truth_reached.append(truth.reached)
+        result.truth_reached_s.append(truth.reached_s)
+        errors += sensor.errors
+    d = np.array(errors).reshape(-1, 6)
+    return result._replace(shift=np.linalg.norm(d[:, :3], axis=1), turn=np.linalg.norm(d[:, 3:], axis=1))
 
 
 class TrackingResult(NamedTuple):

@@ -157,7 +157,7 @@ class TagPainter:
         return np.argmax(solid.normals @ np.stack([t.X_BT.R[:, 2] for t in self._tags]).T, axis=1)
 
     def _shade(self, colour: np.ndarray, normal_W: np.ndarray) -> np.ndarray:
-        return np.clip(colour * (0.55 + 0.45 * max(float(normal_W @ self._light_W), 0.0)), 0.0, 255.0)
+        return colour * (0.55 + 0.45 * max(float(normal_W @ self._light_W), 0.0))
 
     def _draw_still(self, prints: Sequence[_Print]) -> np.ndarray:
         """Desk and base tags: what no body moves."""
@@ -286,7 +286,7 @@ class _Print:
 
 def _fill(image: np.ndarray, polygon: np.ndarray, colour: np.ndarray | int, line: int = cv2.LINE_AA) -> None:
     fixed = np.round(polygon * (1 << _SHIFT)).astype(np.int32)
-    value = (float(colour),) if np.isscalar(colour) else tuple(float(c) for c in colour)
+    value = (float(colour),) if np.isscalar(colour) else colour.tolist()
     cv2.fillConvexPoly(image, fixed, value, lineType=line, shift=_SHIFT)
 
 

@@ -1,0 +1,24 @@
+"""The planner's loop through pictures, in one process."""
+
+import numpy as np
+import pytest
+
+from dexstack.bench.perception import PixelSensor
+from dexstack.closed_loop import ClosedLoop, LoopSpec
+from dexstack.perception.params import SimulatedCameraParams
+from dexstack.sensing import PoseSensor
+
+
+@pytest.mark.slow
+def test_a_turn_is_reached_through_pictures():
+    """As `dexstack bench perception --trials` does it, one short one."""
+    loop = ClosedLoop(LoopSpec(overrides=(("pose_period", 1 / 30),)))
+    sensor = PixelSensor(loop, SimulatedCameraParams(image_delay=0.03), seed=0)
+    assert sensor.pose_delay == pytest.approx(0.0375)
+    loop.params[PoseSensor] = sensor
+    trial = loop.trial(np.radians(30), 0, 4.0)
+    assert trial.reached and not trial.dropped
+    errors = np.array(sensor.errors)
+    assert len(errors) > 90, "a pose for nearly every picture"
+    assert np.median(np.linalg.norm(errors[:, :3], axis=1)) < 1e-3
+    assert 0 < np.abs(errors).min(), "estimates, not the truth"
