@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import math
 import socket
 import subprocess
@@ -22,6 +23,7 @@ from rclpy.executors import SingleThreadedExecutor
 from sensor_msgs.msg import JointState
 from websockets.sync.client import connect
 
+from dexstack.cli import main as cli
 from dexstack.cli.monitor import page_parameters
 from dexstack.errors import ConfigError
 from dexstack.model.hand import load_hand
@@ -272,3 +274,13 @@ def test_a_port_that_is_taken_is_passed_over():
         assert page_parameters("127.0.0.1", port)["port"] > port
     with pytest.raises(ConfigError, match="cannot listen on 203"):
         page_parameters("203.0.113.1", 8080)
+
+
+@pytest.mark.slow
+def test_what_it_costs_is_measured(capsys):
+    status = cli.main(["bench", "monitor", "--pairs", "1", "--seconds", "3", "--json", "-"])
+    results = json.loads(capsys.readouterr().out)["results"]
+    solve = results["solve_s"]
+    assert solve["alone"]["n"] > 50 and solve["watched"]["n"] > 30 and results["page_bytes"] > 20_000
+    assert solve["p99_growth"] == pytest.approx(solve["watched"]["p99"] / solve["alone"]["p99"] - 1)
+    assert (status == 0) == (solve["p99_growth"] <= results["limit"])  # so short a run says nothing of the growth itself
