@@ -27,3 +27,10 @@ def test_the_parameter_file_repeats_the_defaults_it_shows():
     planner = {name: value for name, value in shown.items() if name not in ("command_timeout", "hold_timeout")}
     assert len(planner) > 10
     assert planner == {name: defaults[name] for name in planner}
+
+
+def test_every_key_of_the_parameter_files_is_commented():
+    for path in (share_dir() / "config").glob("*.yaml"):
+        for line in path.read_text().splitlines():
+            text = line.strip()
+            assert text.startswith("#") or text.endswith(":") or not text or "#" in text, f"{path.name}: {text}"

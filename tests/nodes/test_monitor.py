@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import math
 import socket
 import subprocess
@@ -19,9 +20,11 @@ from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped
 from harness import Probe, wait_until
 from PIL import Image
 from rclpy.executors import SingleThreadedExecutor
+from sensor_msgs.msg import Image as ImageMessage
 from sensor_msgs.msg import JointState
 from websockets.sync.client import connect
 
+from dexstack.cli import main as cli
 from dexstack.cli.monitor import page_parameters
 from dexstack.errors import ConfigError
 from dexstack.model.hand import load_hand
@@ -135,6 +138,19 @@ def test_the_scene_is_sent(stack, feed, visitor):
     )
     before = visitor.received
     wait_until(lambda: visitor.received > before + 2000, 10, "pictures to go on")
+
+
+def test_the_cameras_picture_is_shown_while_somebody_looks(stack, feed, visitor, probe):
+    monitor, page = stack[0], stack[0].page
+    to_picture = probe.node.create_publisher(ImageMessage, "object_pose/image", SENSOR)
+    wait_until(lambda: to_picture.get_subscription_count() == 1, 10, "the page to ask for pictures")
+    picture = ImageMessage(height=2, width=3, encoding="rgb8", data=bytes(range(18)))
+    wait_until(lambda: to_picture.publish(picture) or page._picture is not None, 10, "the picture")
+    assert page._picture.image.shape == (2, 3, 3) and page._picture.image[1, 2].tolist() == [15, 16, 17]
+    to_picture.publish(ImageMessage(height=2, width=3, encoding="mono8", data=bytes(6)))
+    wait_until(lambda: monitor.dropped["object_pose/image"] == 1, 10, "the wrong one to be dropped")
+    visitor.close()
+    wait_until(lambda: to_picture.get_subscription_count() == 0, 10, "nobody to ask any more")
 
 
 def test_a_goal_set_on_the_page_reaches_the_goal_topic(stack, feed, visitor, probe):
@@ -272,3 +288,13 @@ def test_a_port_that_is_taken_is_passed_over():
         assert page_parameters("127.0.0.1", port)["port"] > port
     with pytest.raises(ConfigError, match="cannot listen on 203"):
         page_parameters("203.0.113.1", 8080)
+
+
+@pytest.mark.slow
+def test_what_it_costs_is_measured(capsys):
+    status = cli.main(["bench", "monitor", "--pairs", "1", "--seconds", "3", "--json", "-"])
+    results = json.loads(capsys.readouterr().out)["results"]
+    solve = results["solve_s"]
+    assert solve["alone"]["n"] > 50 and solve["watched"]["n"] > 30 and results["page_bytes"] > 20_000
+    assert solve["p99_growth"] == pytest.approx(solve["watched"]["p99"] / solve["alone"]["p99"] - 1)
+    assert (status == 0) == (solve["p99_growth"] <= results["limit"])  # so short a run says nothing of the growth itself

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -14,6 +15,7 @@ from harness import LOOK, wait_until
 
 from dexstack.bags.file import BagReader
 from dexstack.bench.link import TwoMachines, missing
+from dexstack.cli import main as cli
 
 REASON = missing()
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(REASON), reason=REASON or "two namespaces can be had")]
@@ -134,3 +136,9 @@ def decoded(bag, topic: str, field: str = "position") -> list[tuple[int, float, 
             stamp = message.header.stamp
             rows.append((entry.t, stamp.sec + 1e-9 * stamp.nanosec, np.array(getattr(message, field))))
     return rows
+
+
+def test_the_task_succeeds_over_a_bad_link(capsys):
+    assert cli.main(["bench", "network", "--trials", "1", "--goal-yaw", "30", "--json", "-"]) == 0
+    results = json.loads(capsys.readouterr().out)["results"]
+    assert results["success_rate"] == 1.0 and results["trials"][0]["reached"] and results["link"]["delay_s"] == 0.02

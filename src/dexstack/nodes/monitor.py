@@ -22,7 +22,7 @@ from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped
 from rcl_interfaces.srv import SetParameters
 from rclpy.client import Client
 from rclpy.parameter import Parameter
-from sensor_msgs.msg import JointState, PointCloud2
+from sensor_msgs.msg import Image, JointState, PointCloud2
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
 from visualization_msgs.msg import MarkerArray
@@ -43,6 +43,7 @@ from dexstack.nodes.wire import (
     ContactSample,
     JointReader,
     JointSample,
+    Newest,
     PoseSample,
     WaitSet,
     read_contacts,
@@ -117,6 +118,7 @@ class MonitorNode(StackNode):
         self._goal: PoseSample | None = None
         self._state: dict[str, Any] = {"phase": "waiting"}
         self._shown = self._refreshed = 0.0
+        self._pictures: Newest[np.ndarray] | None = None
 
     def work(self) -> None:
         self._wait.wait(PATIENCE)
@@ -138,6 +140,7 @@ class MonitorNode(StackNode):
         if pose is not None:
             self.time = pose.t
         if not self.page.watched:
+            self._look_through_camera(False)
             return
         self.page.show_state(None if self._q is None else self._q.values, None if pose is None else pose.pose)
         contacts: ContactSample | None = self._contacts.take()
@@ -148,16 +151,29 @@ class MonitorNode(StackNode):
             self.page.show_prediction(prediction)
         if now - self._refreshed > SLOW_PERIOD:
             self._refreshed = now
+            self._look_through_camera(True)
             if goal is not None:
                 self.page.show_goal(goal.pose)
             self._refresh()
 
     def finish(self) -> None:
+        self._look_through_camera(False)
         if self.page is not None and not self.context.ok():
             self.page.close()
 
     def status(self) -> tuple[bytes, str, dict[str, Any]]:
         return OK, self.page.url, {"browsers": len(self.page.server.get_clients())}
+
+    def _look_through_camera(self, look: bool) -> None:
+        """Show the picture in which the estimator drew what it found; it draws only for who looks."""
+        if look and self._pictures is None:
+            self._pictures = self.newest(Image, "object_pose/image", SENSOR, read_picture)
+        elif not look and self._pictures is not None:
+            self.destroy_subscription(self._pictures.subscription)
+            self._pictures = None
+        picture = self._pictures.take() if self._pictures is not None else None
+        if picture is not None:
+            self.page.show_picture(picture)
 
     def _refresh(self) -> None:
         """Numbers, plots and the list of nodes."""
@@ -216,6 +232,13 @@ def read_path(message: MarkerArray) -> np.ndarray:
                 raise BadMessage("a non-finite point")
             return points
     raise BadMessage("no line")
+
+
+def read_picture(message: Image) -> np.ndarray:
+    """The pixels (height, width, 3) uint8 of a picture in rgb8."""
+    if message.encoding != "rgb8" or len(message.data) != message.height * message.width * 3 or not len(message.data):
+        raise BadMessage(f"a picture of {len(message.data)} bytes in '{message.encoding[:20]}', rgb8 expected")
+    return np.frombuffer(message.data, np.uint8).reshape(message.height, message.width, 3)
 
 
 def main() -> int:

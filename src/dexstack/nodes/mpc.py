@@ -72,7 +72,11 @@ class MpcNode(StackNode):
     """See the module's docstring."""
 
     LIVE = frozenset(
-        {"input_timeout", "prediction_every", *(f.name for f in fields(AllegroWeights)), *(f.name for f in fields(StallParams))}
+        {
+            *("input_timeout", "prediction_every"),
+            *("u_max", "effort_weight", "damping", "limit_margin"),  # what the compiled solver takes as numbers
+            *(f.name for block in (AllegroWeights, StallParams) for f in fields(block)),
+        }
     )
 
     def __init__(self) -> None:
@@ -108,6 +112,8 @@ class MpcNode(StackNode):
             self._weights = block.arrays()
         elif isinstance(block, StallParams):
             self._remedy.params = block
+        elif isinstance(block, MpcParams):
+            self._mpc.params = block
 
     def begin(self) -> None:
         self._restart()

@@ -170,6 +170,7 @@ class Page:
         self.factor_slider = gui.add_slider("real-time factor", min=0.05, max=2.0, step=0.05, initial_value=1.0)
         self.clear_box = gui.add_checkbox("transparent hand", initial_value=False, hint="contacts are between hand and object")
         self._answer = gui.add_markdown("")
+        self._picture: Any = None
         self._on(self.stop_button.on_click, stop)
         self._on(self.enable_button.on_click, enable)
         self._on(self.restart_button.on_click, restart)
@@ -195,6 +196,13 @@ class Page:
     def offer_goal(self, degrees: float) -> None:
         """What the slider for the goal stands at before somebody moves it [deg]."""
         self.goal_slider.value = degrees
+
+    def show_picture(self, rgb: np.ndarray) -> None:
+        """What the camera sees, (height, width, 3) uint8."""
+        if self._picture is None:
+            self._picture = self.server.gui.add_image(rgb, label="camera", format="jpeg")
+        else:
+            self._picture.image = rgb
 
     def show_summary(self, lines: Sequence[str]) -> None:
         """What a glance should see, as markdown lines."""
