@@ -19,7 +19,9 @@ SIZE = 0.1
 KINDS = ("random", "touching", "aligned", "coplanar", "a_in_b", "b_in_a")
 EXHAUSTIVE_EVERY = 10
 """Every how many poses the flood is compared with all pairs."""
-BISECTIONS = 24
+BISECTIONS = (24, 40)
+"""At least and, where the change is still large, at most."""
+CONTINUOUS = 1e-4
 ROUNDING = 1e-16
 """Rounding of a position [m] at this size."""
 STATIC = ContactLaw(modulus=1.0)
@@ -96,11 +98,11 @@ def fuzz(n: int, seed: int, progress: Callable[[int], None] = lambda done: None)
     Returns:
         ``finite`` (every number, unit normals, positive areas), ``third_law`` (the wrench of A and B asked in either order, relative to
         the sum of all face forces and to what moving a body by :data:`ROUNDING` may change), ``complete`` (flood fill against all pairs
-        of elements), ``continuous``
-        (change of the wrench over the last 2⁻²⁴ of a random path, halved towards the greater change, relative to the forces met on it).
+        of elements), ``continuous`` (change of the wrench over the last 2⁻²⁴ of a random path, halved towards the greater change, or, while
+        that is too large, of up to 2⁻⁴⁰; relative to the forces met on it).
     """
     rng = np.random.default_rng(seed)
-    checks = {"finite": Check(0.0), "third_law": Check(1e-12), "complete": Check(1e-9), "continuous": Check(1e-4)}
+    checks = {"finite": Check(0.0), "third_law": Check(1e-12), "complete": Check(1e-9), "continuous": Check(CONTINUOUS)}
     out, whole = Workspace(), Workspace(drop_angle=math.pi)
     body = bodies()
     pairs = [(a, _stiffer(b) if a is b else b) for a in body for b in body if isinstance(a, CompliantMesh)]
@@ -150,7 +152,10 @@ def _difference_to_all_pairs(a: CompliantMesh, b: CompliantMesh | RigidMesh, pos
 
 
 def jump(a: CompliantMesh, b: CompliantMesh | RigidMesh, pose: Pose, rng: np.random.Generator, out: Workspace) -> float:
-    """Follow a random path of B by bisection to where the wrench changes most; the change left, relative to the forces met."""
+    """Follow a random path of B by bisection to where the wrench changes most; the change left, relative to the forces met.
+
+    A steep change halves with the path, a jump stays: 0.1 mm of sheet take a whole contact's force.
+    """
     turn, shift = rng.normal(size=3) * 0.3, rng.normal(size=3) * 0.2 * SIZE
     largest = 1e-6 * a.modulus * SIZE**2
 
@@ -165,7 +170,9 @@ def jump(a: CompliantMesh, b: CompliantMesh | RigidMesh, pose: Pose, rng: np.ran
 
     low, high = 0.0, 1.0
     w_low, w_high = at(low), at(high)
-    for _ in range(BISECTIONS):
+    for i in range(BISECTIONS[1]):
+        if i >= BISECTIONS[0] and np.abs(w_high - w_low).max() <= CONTINUOUS * largest:
+            break
         middle = 0.5 * (low + high)
         w = at(middle)
         if np.abs(w - w_low).max() > np.abs(w_high - w).max():

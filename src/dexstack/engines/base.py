@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -42,3 +42,30 @@ class Plant(Protocol):
 
     def step(self, tau: np.ndarray) -> None:
         """Advance by ``dt`` under the joint torques ``tau`` (N,) [N m or N]."""
+
+
+class Patch(NamedTuple):
+    """The surface on which two bodies touch, in world, and what passes through it."""
+
+    a: str
+    b: str
+    vertex_W: np.ndarray
+    """(P, 3) corners of all polygons [m]"""
+    start: np.ndarray
+    """(F + 1,) corners of polygon i are start[i] … start[i + 1] − 1"""
+    pressure: np.ndarray
+    """(F,) at the polygon's centroid [Pa]"""
+    point_W: np.ndarray
+    """(3,) [m]"""
+    force_W: np.ndarray
+    """(3,) on b [N]"""
+    moment_W: np.ndarray
+    """(3,) on b, about ``point_W`` [N m]"""
+
+
+@runtime_checkable
+class PatchPlant(Protocol):
+    """A plant whose bodies touch on surfaces that can be shown."""
+
+    def patches(self) -> list[Patch]:
+        """Where bodies touched in the last step, at the poses it began with."""

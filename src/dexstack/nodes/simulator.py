@@ -22,16 +22,19 @@ import numpy as np
 from geometry_msgs.msg import PoseWithCovarianceStamped
 from rosgraph_msgs.msg import Clock
 from std_srvs.srv import Trigger
+from visualization_msgs.msg import MarkerArray
 
 from dexstack.config import param
 from dexstack.engines import PLANTS, make_plant, plant_params
+from dexstack.engines.base import PatchPlant
 from dexstack.errors import ConfigError
 from dexstack.hand.params import BusParams, EmulatedHandParams, FaultParams
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 from dexstack.nodes.common import StackNode, run_node
+from dexstack.nodes.patch_markers import patch_markers
 from dexstack.nodes.simulated_hand import BusHand, SimulatedHand, TopicHand
-from dexstack.nodes.wire import SENSOR, WORLD, fill_pose, set_stamp
+from dexstack.nodes.wire import COMMAND, SENSOR, WORLD, fill_pose, set_stamp
 from dexstack.tasks.allegro import AllegroTask
 
 LARGEST_LAG = 0.1
@@ -51,13 +54,18 @@ class SimulatorParams:
     clock_period: float = param(0.01, "time between two messages on /clock [s]", 0.001, 1.0)
     pose_topic: str = param("object_pose", "where the true object pose goes; another topic when a camera looks for it")
     pose_period: float = param(0.02, "time between two object poses [s]", 0.005, 1.0)
+    patch_period: float = param(
+        0.1, "time between two messages on contact_patch, if anybody looks and the plant has patches [s]", 0.01, 10.0
+    )
     torque_timeout: float = param(0.05, "wall time after which a hand that does not answer counts as dead [s]", 0.001, 1.0)
 
 
 class SimulatorNode(StackNode):
     """See the module's docstring."""
 
-    LIVE = frozenset({"real_time_factor", "clock_period", "pose_period", "torque_timeout", *(f.name for f in fields(FaultParams))})
+    LIVE = frozenset(
+        {"real_time_factor", "clock_period", "pose_period", "patch_period", "torque_timeout", *(f.name for f in fields(FaultParams))}
+    )
 
     def __init__(self) -> None:
         super().__init__("simulator", SimulatorParams, BusParams, EmulatedHandParams, FaultParams)
@@ -77,6 +85,7 @@ class SimulatorNode(StackNode):
         self._pose.header.frame_id = WORLD
         self._to_clock = self.create_publisher(Clock, "/clock", SENSOR)
         self._to_pose = self.create_publisher(PoseWithCovarianceStamped, p.pose_topic, SENSOR)
+        self._to_patch = self.create_publisher(MarkerArray, "contact_patch", COMMAND) if isinstance(self._plant, PatchPlant) else None
         bus = self.params(BusParams)
         self._hand: SimulatedHand
         if bus.interface:
@@ -94,7 +103,7 @@ class SimulatorNode(StackNode):
         self._hand.open()
         self._time_of_start = self._hand.start_time()
         self._place()
-        self._next_clock = self._next_pose = self._now()
+        self._next_clock = self._next_pose = self._next_patch = self._now()
         self._mark = (self._now(), time.monotonic())
         self._wall_zero = time.monotonic() - self._now() / self._factor
         self._paced_factor = self._factor
@@ -160,6 +169,10 @@ class SimulatorNode(StackNode):
             set_stamp(self._pose.header.stamp, t)
             fill_pose(self._pose.pose.pose, self._plant.pose_WO)
             self._to_pose.publish(self._pose)
+        if self._to_patch is not None and t >= self._next_patch - 1e-9:
+            self._next_patch = max(self._next_patch + p.patch_period, t - LARGEST_LAG)
+            if self._to_patch.get_subscription_count():
+                self._to_patch.publish(patch_markers(t, self._plant.patches()))
 
     def _answer(self, response: Trigger.Response, action: Any) -> Trigger.Response:
         response.success = self.in_worker(action)
@@ -170,7 +183,7 @@ class SimulatorNode(StackNode):
         gap = self._hand.reset_gap
         self._time_of_start = self._now() + gap
         self._place()
-        self._next_clock = self._next_pose = self._now()
+        self._next_clock = self._next_pose = self._next_patch = self._now()
         self._wall_zero -= gap / self._paced_factor
         self._mark = (self._mark[0] + gap, self._mark[1])
 

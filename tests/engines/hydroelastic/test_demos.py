@@ -37,6 +37,22 @@ def test_disks_are_closed_and_round():
     assert volume == pytest.approx(np.pi * 0.02**2 * 0.004, rel=0.01)
 
 
+def test_patches_show_the_surfaces_that_carry_the_wrench():
+    system = scenes.gripper(1e-3, LAGGED, size=0.04)
+    scenes.press(system, 10.0)
+    for _ in range(300):
+        system.step()
+    patches = system.patches()
+    assert [(p.a, p.b) for p in patches] == [("left", "bar"), ("right", "bar")]
+    pushed = 0.0
+    for patch in patches:
+        faces = [patch.vertex_W[i:j] for i, j in zip(patch.start[:-1], patch.start[1:], strict=True)]
+        area_W = np.array([0.5 * np.cross(f[1:-1] - f[0], f[2:] - f[0]).sum(axis=0) for f in faces])
+        pushed += patch.pressure @ np.linalg.norm(area_W, axis=1)
+        assert np.abs(patch.force_W[1]) == pytest.approx(10.0, rel=1e-3)
+    assert pushed == pytest.approx(system.contacts.pressure[: system.faces] @ system.contacts.area[: system.faces], rel=1e-9)
+
+
 @pytest.mark.slow
 def test_the_bar_is_held_when_tight_and_turns_when_loose():
     check = demo.grip(seconds=6.0, dt=2e-3, size=0.03)

@@ -71,8 +71,8 @@ def test_a_thin_body_pressed_past_its_medial_axis_is_reported() -> None:
     out = Workspace()
     assert query(sheet, ground, I3, at(0, 0, 0.0009), I3, at(0, 0, 0), out).overrun == (0, 0)
     deep = query(sheet, ground, I3, at(0, 0, -0.01), I3, at(0, 0, 0), out)
-    assert deep.n == 0 and deep.overrun == (1, 0)
-    assert query(ground, sheet, I3, at(0, 0, 0), I3, at(0, 0, -0.01), out).overrun == (0, 1)
+    assert deep.n == 0 and deep.overrun == (4, 0)  # the corners of its mid-plane
+    assert query(ground, sheet, I3, at(0, 0, 0), I3, at(0, 0, -0.01), out).overrun == (0, 4)
     plate = shapes.rigid(shapes.box((0.2, 0.2, 0.2), 1.0))
     assert (
         query(sheet, plate, I3, at(0, 0, 0.1), I3, at(0, 0, 0), out).overrun[0]

@@ -52,6 +52,8 @@ def _slice_table() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return count, edges, labels
 
 
+LOWEST = np.array([0] + [(i & -i).bit_length() - 1 for i in range(1, 512)])
+"""Lowest bit that is set."""
 SLICE_COUNT, SLICE_EDGE, SLICE_LABEL = _slice_table()
 
 
@@ -63,23 +65,21 @@ def cut(poly, label, n, k, face):
         number of vertices left.
     """
     column = 3 + k
-    first = -1  # last vertex inside before the run of vertices outside
-    last = -1  # first vertex inside after it
     outside = 0
-    before = poly[n - 1, column] >= -TOLERANCE
     for i in range(n):
-        now = poly[i, column] >= -TOLERANCE
-        if not now:
-            outside += 1
-            if before:
-                first = i - 1 if i > 0 else n - 1
-        elif not before:
-            last = i
-        before = now
+        outside |= 0 if poly[i, column] >= -TOLERANCE else 1 << i
+    everywhere = (1 << n) - 1
     if outside == 0:
         return n
-    if outside == n:
+    if outside == everywhere:
         return 0
+    inside = everywhere - outside
+    # last vertex inside before the run of vertices outside, first one inside after it
+    first = LOWEST[inside & (outside >> 1 | (outside & 1) << (n - 1))]
+    turned = (outside >> first | outside << (n - first)) & everywhere
+    last = first + LOWEST[(everywhere - turned) & ~1 | 1 << n]
+    if last >= n:
+        last -= n
     # corners where the edges first → first + 1 and last − 1 → last cross the face
     after = first + 1 if first + 1 < n else 0
     prior = last - 1 if last > 0 else n - 1
@@ -93,7 +93,9 @@ def cut(poly, label, n, k, face):
         poly[FREE + 1, j] = poly[last, j] + t * (poly[prior, j] - poly[last, j])
     entering = label[prior]
     # the vertices inside stay in their order: last … first, wrapping round the end or not
-    m = n - outside
+    m = first - last + 1
+    if m <= 0:
+        m += n
     if last > first:  # the run outside lies between: keep 0…first, then the two corners, then last…n−1
         shift = first + 3 - last
         if shift > 0:  # only one vertex is outside
@@ -171,16 +173,20 @@ def cut_all(poly, label, n):
         number of vertices left, and whether the polygon lies in a face.
     """
     on_face = False
+    cuts = 0
     for k in range(4):
-        most = poly[0, 3 + k]
+        least = most = poly[0, 3 + k]
         for i in range(1, n):
             most = max(most, poly[i, 3 + k])
+            least = min(least, poly[i, 3 + k])
         if most < ON_FACE:
             if most < -TOLERANCE:
                 return 0, False
             on_face = True
+        cuts |= 0 if least >= -TOLERANCE else 1 << k
     for k in range(4):
-        n = cut(poly, label, n, k, 4 + k)
-        if n < 3:
-            return 0, False
+        if cuts >> k & 1:
+            n = cut(poly, label, n, k, 4 + k)
+            if n < 3:
+                return 0, False
     return n, on_face

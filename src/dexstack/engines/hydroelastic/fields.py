@@ -44,7 +44,7 @@ class PackedCompliant(NamedTuple):
     child: np.ndarray
     """(N, 8) int32, see :func:`~dexstack.engines.hydroelastic.bvh.build_tree`"""
     peak: np.ndarray
-    """(q, 2) int32: vertices whose pressure no neighbour exceeds, one of each plateau, and a tet each belongs to"""
+    """(q, 2) int32: vertices whose pressure no neighbour exceeds, and a tet each belongs to"""
     scale: np.ndarray
     """(2,) greatest pressure, greatest gradient times size"""
 
@@ -227,19 +227,21 @@ class CompliantMesh:
         )
 
     def _peaks(self) -> np.ndarray:
-        """(q, 2) vertices of greatest pressure among their neighbours, one per plateau, each with one of its tets."""
-        p, n = self.pressure, len(self.pressure)
+        """(q, 2) vertices whose pressure no neighbour exceeds, each with one of its tets.
+
+        All of a plateau: another body's pressure may exceed it in the middle and leave its corners as patches of their own.
+        """
+        p = self.pressure
         pairs = np.concatenate([self.tets[:, [i, j]] for i in range(4) for j in range(i)])
         tolerance = 1e-9 * max(p.max(initial=0.0), 0.0)
         is_peak = p > tolerance
         for i, j in (pairs.T, pairs.T[::-1]):
             is_peak[i[p[j] > p[i] + tolerance]] = False
-        part = _parts(n, pairs[is_peak[pairs].all(axis=1)])
-        one = np.unique(part[is_peak])  # a part is named by its least vertex
-        owner = np.zeros(n, np.int64)
+        peak = np.flatnonzero(is_peak)
+        owner = np.zeros(len(p), np.int64)
         for k in range(4):
             owner[self.tets[:, k]] = np.arange(len(self.tets))
-        return np.column_stack([one, owner[one]]).astype(np.int32)
+        return np.column_stack([peak, owner[peak]]).astype(np.int32)
 
     def save(self, path: str | Path) -> Path:
         """Write the mesh as one npz file; names and units are in the file."""

@@ -8,6 +8,7 @@ import mujoco
 import numpy as np
 
 from dexstack.config import param
+from dexstack.engines.base import Patch
 from dexstack.engines.hydroelastic import shapes
 from dexstack.engines.hydroelastic.convex import LAGGED, SAP, SolveStatus
 from dexstack.engines.hydroelastic.fields import CompliantMesh, RigidMesh
@@ -116,6 +117,10 @@ class HydroelasticPlant:
     def wrenches(self) -> list[Wrench]:
         """Contact wrenches of the last step."""
         return self.system.wrenches()
+
+    def patches(self) -> list[Patch]:
+        """Contact surfaces of the last step; see :class:`dexstack.engines.base.PatchPlant`."""
+        return self.system.patches()
 
 
 def hand_geometries(hand: HandModel, params: HydroelasticPlantParams) -> list[Geometry]:

@@ -222,6 +222,8 @@ def _kernel(pa, pb, R_WA, p_WA, R_WB, p_WB, out, exhaustive):
     cos_drop = out.cos_drop[0]
     width = len(pb.tet)
     snap = SNAP * min(pa.scale[0], pb.scale[0]) + ROUNDING * max(pa.scale[1], pb.scale[1])
+    # p_A = p_B counts for the body of the greater peak, in either order of the two: 1 if that is A
+    tie = 1 if pa.scale[0] > pb.scale[0] or (pa.scale[0] == pb.scale[0] and pa.scale[1] > pb.scale[1]) else 0
     faces = corners = head = 0
     tail = 0 if exhaustive else _find_rims(pa, pb, R, p, stack, queue, table, width)
     peaks = len(pa.peak) + len(pb.peak)
@@ -261,6 +263,7 @@ def _kernel(pa, pb, R_WA, p_WA, R_WB, p_WB, out, exhaustive):
             f = pa.vertex[v, 3] - (g0 * pa.vertex[v, 0] + g1 * pa.vertex[v, 1] + g2 * pa.vertex[v, 2] + c)
             if abs(f) <= snap:
                 f = 0.0
+                mask |= tie << k
             elif f > 0.0:
                 mask |= 1 << k
             poly[12 + k, 7] = f
@@ -272,18 +275,17 @@ def _kernel(pa, pb, R_WA, p_WA, R_WB, p_WB, out, exhaustive):
         n, on_face = cut_all(poly, label, n)
         if n == 0:
             continue
-        if on_face:  # the polygon lies in a face of B's tet: it belongs to the tet where p_A > p_B
+        if on_face:  # the polygon lies in a face of B's tet: it belongs to the tet on the side that zero does not count to
             h0 = R[0, 0] * a0 + R[1, 0] * a1 + R[2, 0] * a2
             h1 = R[0, 1] * a0 + R[1, 1] * a1 + R[2, 1] * a2
             h2 = R[0, 2] * a0 + R[1, 2] * a1 + R[2, 2] * a2
             c = pa.tet[ta, 19] + (a0 * p[0] + a1 * p[1] + a2 * p[2])
-            above = 0
+            beyond = 0
             for k in range(4):
                 v = pb.tet_int[tb, k]
                 f = h0 * pb.vertex[v, 0] + h1 * pb.vertex[v, 1] + h2 * pb.vertex[v, 2] + c - pb.vertex[v, 3]
-                if f > snap:
-                    above += 1
-            if above == 0 or above == 4:
+                beyond += f < -snap if tie else f > snap
+            if beyond == 0 or beyond == 4:
                 continue
         for m in range(0 if exhaustive else n):
             k = label[m]
@@ -310,7 +312,10 @@ def _kernel(pa, pb, R_WA, p_WA, R_WB, p_WB, out, exhaustive):
         if m <= 0:
             result = min(m, 0)
             continue
-        out.pressure[faces] = a0 * x + a1 * y + a2 * z + pa.tet[ta, 19]
+        pressure = a0 * x + a1 * y + a2 * z + pa.tet[ta, 19]
+        if pressure <= snap:  # the boundaries lie on each other
+            continue
+        out.pressure[faces] = pressure
         out.grad_a[faces] = da
         s0, s1, s2 = a0 - da * n0, a1 - da * n1, a2 - da * n2
         for k in range(3):

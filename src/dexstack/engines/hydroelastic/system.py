@@ -14,6 +14,7 @@ import mujoco
 import numba
 import numpy as np
 
+from dexstack.engines.base import Patch
 from dexstack.engines.hydroelastic.convex import LAGGED, MAX_PAIR_DOFS, SolveStatus, make_problem, make_workspace
 from dexstack.engines.hydroelastic.discrete import (
     TOO_MANY_PAIRS,
@@ -25,7 +26,9 @@ from dexstack.engines.hydroelastic.discrete import (
 )
 from dexstack.engines.hydroelastic.fields import CompliantMesh, RigidMesh
 from dexstack.engines.hydroelastic.shapes import half_space
+from dexstack.engines.hydroelastic.surface import query
 from dexstack.engines.hydroelastic.workspace import DROP_ANGLE, workspace
+from dexstack.engines.hydroelastic.workspace import Workspace as SurfaceArrays
 from dexstack.errors import ConfigError
 
 
@@ -174,6 +177,16 @@ class HydroelasticSystem:
                     impulse[3:].copy(),
                 )
             )
+        return result
+
+    def patches(self) -> list[Patch]:
+        """Contact surfaces of the last step and their mean wrenches, at the poses it began with; found anew, for pictures."""
+        result, out = [], SurfaceArrays(drop_angle=self._drop_angle)
+        for k, w in enumerate(self.wrenches()):
+            pair = self.static.pairs[self.contacts.pair[k]]
+            pose = [x for i in self.static.geom_body[pair] for x in (self.data.xmat[i].reshape(3, 3), self.data.xpos[i])]
+            surface = query(*(self.geometries[i].mesh for i in pair), *pose, out)
+            result.append(Patch(w.a, w.b, surface.vertex_W.copy(), surface.start.copy(), surface.pressure.copy(), *w[2:]))
         return result
 
     def enlarge(self, *, pairs: bool = False) -> None:

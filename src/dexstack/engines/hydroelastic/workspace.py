@@ -122,8 +122,8 @@ class ContactSurface:
 
     @property
     def overrun(self) -> tuple[int, int]:
-        """How many pressure peaks of A and of B lie inside the other body at a lower pressure than its own: there is no surface of
-        equal pressure around them, the body is pressed past its medial axis."""
+        """How many pressure peaks of A and of B (of a plateau: its vertices) lie inside the other body at a lower pressure than its own:
+        there is no surface of equal pressure around them, the body is pressed past its medial axis."""
         return int(self.faces.status[DEEP_A]), int(self.faces.status[DEEP_B])
 
 
