@@ -89,3 +89,11 @@ def test_top_k_contact_points_are_where_the_weight_is_and_differentiable():
     for k in range(3):
         step = 1e-6 * jnp.eye(20)[k]
         assert (score(w + step) - score(w - step)) / 2e-6 == pytest.approx(float(gradient[k]), rel=1e-5, abs=1e-8)
+
+
+def test_thousands_of_queries_in_single_precision_are_right():
+    """A reduction over the three coordinates is miscompiled there; see ``dot3``."""
+    c = cloud.box((1.0, 1.0, 1.0), 0.3)
+    points = np.random.default_rng(0).uniform(-2, 2, (4000, 3))
+    f = jax.jit(lambda x: jax.vmap(lambda p: ssdf.ssdf(p, cloud.Cloud(*(jnp.asarray(y, x.dtype) for y in c)), 0.25))(x))
+    np.testing.assert_allclose(f(jnp.asarray(points, jnp.float32)), f(jnp.asarray(points)), atol=1e-4)

@@ -19,6 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from dexstack.engines.soft.ssdf import dot3
+
 
 class ContactParams(NamedTuple):
     """Numbers of the contact law; scalars, or one per pair with matching trailing axes."""
@@ -101,16 +103,16 @@ def respond(
     """
     o = planes[0]  # near by, so that the squares below do not cancel in single precision
     x, p_o = planes - o, p - o
-    offset = jnp.sum(x * normals, axis=1)
+    offset = dot3(x, normals)
     # ‖p‖² is the same for all planes, and so is the largest logit: both cancel in the softmax
-    logits = (p_o * (2.0 / c.eps1)) @ x.T + (bias - jnp.sum(x * x, axis=1) / c.eps1)
+    logits = (p_o * (2.0 / c.eps1)) @ x.T + (bias - dot3(x, x) / c.eps1)
     weight = jnp.exp(logits - jax.lax.stop_gradient(jnp.max(logits, axis=1, keepdims=True)))
     phi = p_o @ normals.T - offset
     v_n = v @ normals.T
     depth = phi * (-1.0 / c.eps3)
     r = v_n * (1.0 / c.v_d)
     load = weight * softplus(depth) * dissipation(r)
-    slip2 = jnp.sum(v * v, axis=1, keepdims=True) - v_n * v_n
+    slip2 = dot3(v, v)[:, None] - v_n * v_n
     drag = load * jax.lax.rsqrt(c.v_s**2 + jnp.maximum(slip2, 0.0))
     # Weights are normalised per query, after the sums over the planes, which are matrix products.
     ones = jnp.ones_like(offset)
@@ -122,7 +124,7 @@ def respond(
     force = scale[:, None] * ((load + c.friction * drag * v_n) @ normals) - total_drag[:, None] * v
     slope = weight * softplus(depth) * jnp.where(r <= 0.0, 1.0, jnp.clip(1.0 - 0.5 * r, 0.0, 1.0))
     return Response(
-        field=jnp.sum(normal * p_o, axis=1) - sums[:, 3] * share,
+        field=dot3(normal, p_o) - sums[:, 3] * share,
         force=force,
         load=scale * (load @ ones),
         normal=normal,

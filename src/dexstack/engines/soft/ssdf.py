@@ -16,16 +16,22 @@ from jax import Array
 from dexstack.engines.soft.cloud import Cloud
 
 
+def dot3(a: Array, b: Array) -> Array:
+    """Dot products over a last axis of three, written out: as a reduction XLA's CPU compiler (JAX 0.10.2) fuses it into wrong numbers in
+    float32 once there are about a thousand."""
+    return a[..., 0] * b[..., 0] + a[..., 1] * b[..., 1] + a[..., 2] * b[..., 2]
+
+
 def squared_distances(p: Array, cloud: Cloud, precision: Array | None = None) -> Array:
     """(I,) d_i(p) [m²] of a point (3,): ‖p − p_i‖², or with a ``precision`` (I, 3, 3) the form (p − p_i)ᵀ B_i (p − p_i) of [10]."""
     r = p - cloud.points
-    return jnp.sum(r * r, axis=-1) if precision is None else jnp.einsum("ij,ijk,ik->i", r, precision, r)
+    return dot3(r, r) if precision is None else jnp.einsum("ij,ijk,ik->i", r, precision, r)
 
 
 def ssdf(p: Array, cloud: Cloud, eps1: float | Array, precision: Array | None = None) -> Array:
     """φ̂_S(p) [m] of a point (3,); negative inside."""
     weight = jax.nn.softmax(-squared_distances(p, cloud, precision) / eps1)
-    return weight @ jnp.sum(cloud.normals * (p - cloud.points), axis=-1)
+    return weight @ dot3(jnp.asarray(cloud.normals), p - cloud.points)
 
 
 def flattened(cloud: Cloud, ratio: float) -> Array:

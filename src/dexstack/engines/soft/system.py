@@ -177,17 +177,12 @@ class SoftSystem:
         )
 
     def _link(self, model: mujoco.MjModel, surface: Surface) -> int:
-        if surface.body == WORLD:
-            return int(self.tree.link_of_body[0])
-        body = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_BODY, surface.body)
-        if body < 0:
-            raise ConfigError(f"the surface '{surface.name}' is on an unknown body '{surface.body}'")
-        return int(self.tree.link_of_body[body])
+        return int(self.tree.link_of_body[_body(model, surface)])
 
     def _in_link(self, model: mujoco.MjModel, surface: Surface) -> Cloud:
         """The cloud in the frame of the link, which differs where a body is fixed to another."""
         cloud = check(surface.cloud, surface.name)
-        R, p = self.tree.pose_in_link(0 if surface.body == WORLD else model.body(surface.body).id)
+        R, p = self.tree.pose_in_link(_body(model, surface))
         return Cloud(cloud.points @ R.T + p, cloud.normals @ R.T)
 
     def _meeting(self, model: mujoco.MjModel, m: Meeting) -> tuple[tuple[np.ndarray, np.ndarray], MeetingData]:
@@ -378,6 +373,40 @@ def _about_origin(pair: PairWrench, o: Array) -> tuple[Array, Array, Array, Arra
     eye = jnp.eye(3, dtype=o.dtype)
     X = jnp.block([[eye, jnp.zeros((3, 3), o.dtype)], [skew, eye]])
     return X @ pair.wrench, X @ pair.stiffness @ X.T, X @ pair.damping @ X.T, pair.distance
+
+
+def stack(systems: Sequence[SystemData]) -> SystemData:
+    """Systems of equal kinematics and pairs, each with its own geometry and numbers, as one pytree for ``jax.vmap``.
+
+    Smaller tables are filled up.
+    """
+
+    def meeting(*group: MeetingData) -> MeetingData:
+        filled = [d._replace(a=a, b=b) for d, a, b in zip(group, *(_alike([getattr(d, k) for d in group]) for k in "ab"), strict=True)]
+        return jax.tree.map(lambda *x: np.stack(x), *filled)
+
+    meetings = tuple(meeting(*group) for group in zip(*(s.meetings for s in systems), strict=True))
+    rest = jax.tree.map(lambda *x: np.stack(x), *(s._replace(meetings=()) for s in systems))
+    return rest._replace(meetings=meetings)
+
+
+def _alike(clouds: Sequence[Clouds]) -> list[Clouds]:
+    """The same with rows and voxels up to the largest of each; what is filled in is absent or never looked up."""
+    rows, voxels = (max(x.shape[1] for x in arrays) for arrays in ([c.rows for c in clouds], [c.table for c in clouds]))
+    result = []
+    for c in clouds:
+        absent = np.zeros((len(c.rows), rows - c.rows.shape[1], 8))
+        absent[:, :, 5], absent[:, :, 6], absent[:, :, 7] = 1.0, lookup.ABSENT_PLANE, lookup.ABSENT_POINT
+        table = np.pad(c.table, ((0, 0), (0, voxels - c.table.shape[1]), (0, 0)))
+        result.append(c._replace(rows=np.concatenate([c.rows, absent], axis=1), table=table))
+    return result
+
+
+def _body(model: mujoco.MjModel, surface: Surface) -> int:
+    body = 0 if surface.body == WORLD else mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_BODY, surface.body)
+    if body < 0:
+        raise ConfigError(f"the surface '{surface.name}' is on an unknown body '{surface.body}'")
+    return body
 
 
 def _ball(cloud: Cloud) -> tuple[np.ndarray, float]:
