@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import mujoco
 import numpy as np
 from matplotlib.figure import Figure
 
+from dexstack.demo.checks import BLUE, GREY, PINK, Check
 from dexstack.engines.hydroelastic import scenes
 from dexstack.engines.hydroelastic.continuous import ContinuousSystem
 from dexstack.engines.hydroelastic.convex import LAGGED, SAP, TOLERANCE
 from dexstack.engines.hydroelastic.system import HydroelasticSystem
 
 SCHEMES = {"lagged": LAGGED, "sap": SAP}
-BLUE, PINK, GREEN, GREY = "#1f5fa8", "#d61e82", "#3a9d5d", "#7a7a7a"
 
 COIN_RATIOS = (0.1, 0.2, 0.4, 0.653, 1.0, 2.0, 4.0, 10.0)
 """ε₀ = v/(ωR) of the coin's starts."""
@@ -25,17 +24,6 @@ COIN_THEORY = 0.653
 """ε* of a disk with even pressure."""
 COIN_REFERENCE = 0.64426
 """ε* of the 152-triangle disk under error control, as published."""
-
-
-@dataclass(frozen=True)
-class Check:
-    """Outcome of one check."""
-
-    results: dict[str, Any]
-    """As for :func:`dexstack.cli.output.publish`; ``passed`` says whether the figures were reached."""
-    figure: Figure
-    lines: list[str]
-    """What was found, for people."""
 
 
 # --- spinning coin ----------------------------------------------------------------------------------------------------------------------

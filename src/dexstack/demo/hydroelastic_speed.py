@@ -11,7 +11,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from numba import njit
 
-from dexstack.demo.hydroelastic import BLUE, GREEN, GREY, PINK, SCHEMES, Check
+from dexstack.demo.checks import BLUE, GREEN, GREY, PINK, Check
+from dexstack.demo.hydroelastic import SCHEMES
 from dexstack.engines.hydroelastic import scenes
 from dexstack.engines.hydroelastic.convex import TOLERANCE, Problem, Workspace, make_problem, make_workspace, solve
 from dexstack.engines.hydroelastic.discrete import find_contacts

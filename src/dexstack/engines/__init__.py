@@ -16,6 +16,7 @@ PLANTS: dict[str, tuple[str, str, str]] = {
     "mujoco": ("dexstack.engines.mujoco", "MujocoPlant", "MujocoPlantParams"),
     "hydroelastic": ("dexstack.engines.hydroelastic.plant", "HydroelasticPlant", "HydroelasticPlantParams"),
     "lcp": ("dexstack.engines.lcp.plant", "LcpPlant", "LcpPlantParams"),
+    "soft": ("dexstack.engines.soft.plant", "SoftPlant", "SoftPlantParams"),
 }
 """Module, class and parameter class of every plant; the class takes a hand, an object and its parameters."""
 

@@ -6,7 +6,7 @@ import argparse
 
 from dexstack.cli.subcommands import add_subcommands, run_subcommand
 
-ENGINES = ("hydroelastic", "lcp")
+ENGINES = ("hydroelastic", "lcp", "soft")
 """Every engine with demonstrations: a module of this package of that name that imports nothing heavy before it runs."""
 
 

@@ -1,0 +1,116 @@
+"""Scenes of the engine's checks: a sphere that pushes a T over the ground, and two spheres; each as one MuJoCo spec for every engine."""
+
+from __future__ import annotations
+
+import mujoco
+import numpy as np
+
+from dexstack.engines.soft import cloud
+from dexstack.engines.soft.cloud import Cloud
+from dexstack.engines.soft.scm import ContactParams
+from dexstack.engines.soft.system import Ground, Meeting, SoftSystem, Surface
+
+BAR, STEM, HEIGHT = (0.25, 0.05), (0.05, 0.15), 0.04
+"""The T [m]: its bar over its stem, 25 × 20 cm, and how thick it is."""
+T_MASS, T_FRICTION = 0.5, 0.5
+PUSHER_RADIUS, PUSHER_MASS = 0.02, 0.2
+PUSHER_GAIN, PUSHER_DAMPING = 200.0, 12.0
+"""Position control of the pusher [N/m, N s/m]."""
+T_SPACING = {26: 0.15, 4000: 0.00448}
+"""Largest quad [m] that gives the T about so many points."""
+SPHERE_SPACING = {26: 0.016, 4000: 0.0040}
+
+
+def t_rectangles() -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
+    """Centre of mass (2,) in the drawing's frame, and the T's plan as rectangles (low, high) in the body's frame."""
+    bar = (np.array([-BAR[0] / 2, 0.0]), np.array([BAR[0] / 2, BAR[1]]))
+    stem = (np.array([-STEM[0] / 2, -STEM[1]]), np.array([STEM[0] / 2, 0.0]))
+    areas = [np.prod(h - low) for low, h in (bar, stem)]
+    com = sum(a * (low + h) / 2 for a, (low, h) in zip(areas, (bar, stem), strict=True)) / sum(areas)
+    return com, [(low - com, high - com) for low, high in (bar, stem)]
+
+
+def t_cloud(spacing: float) -> Cloud:
+    """The T's surface in quads of at most ``spacing`` [m]: 26 where that is no limit."""
+    _, ((bar_low, bar_high), (stem_low, stem_high)) = t_rectangles()
+    x = [bar_low[0], stem_low[0], stem_high[0], bar_high[0]]
+    thirds = np.linspace(stem_low[1], stem_high[1], 4)
+    cells = [(x[i], bar_low[1], x[i + 1], bar_high[1]) for i in range(3)]
+    cells += [(x[1], thirds[i], x[2], thirds[i + 1]) for i in range(3)]
+    h = HEIGHT / 2
+    parts = []
+    for x0, y0, x1, y1 in cells:
+        u, v = np.array([x1 - x0, 0, 0]), np.array([0, y1 - y0, 0])
+        parts += [cloud.rectangle([x0, y0, h], u, v, spacing), cloud.rectangle([x0, y0, -h], v, u, spacing)]
+    up = np.array([0, 0, HEIGHT])
+    top, low = bar_high[1], bar_low[1]
+    outline = [(x[3], low, x[3], top), (x[3], top, x[2], top), (x[2], top, x[1], top), (x[1], top, x[0], top), (x[0], top, x[0], low)]
+    outline += [(x[0], low, x[1], low), (x[2], low, x[3], low)]
+    outline += [(x[1], thirds[i + 1], x[1], thirds[i]) for i in reversed(range(3))]
+    outline += [(x[1], thirds[0], x[2], thirds[0])]
+    outline += [(x[2], thirds[i], x[2], thirds[i + 1]) for i in range(3)]
+    for x0, y0, x1, y1 in outline:  # anticlockwise, so that the side × up points outward
+        parts.append(cloud.rectangle([x0, y0, -h], np.array([x1 - x0, y1 - y0, 0]), up, spacing))
+    return cloud.joined(*parts)
+
+
+def pusher_spec(dt: float, *, rk4: bool = False) -> mujoco.MjSpec:
+    """A T on the ground and a sphere beside it on two slides, position-controlled; state: sphere (x, y), T (position, quaternion)."""
+    spec = mujoco.MjSpec()
+    spec.option.timestep = dt
+    spec.option.integrator = mujoco.mjtIntegrator.mjINT_RK4 if rk4 else mujoco.mjtIntegrator.mjINT_EULER
+    spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_PLANE, size=(0, 0, 0.05), friction=(T_FRICTION, 0.005, 0.0001))
+    ball = spec.worldbody.add_body(name="pusher", pos=(0, 0, HEIGHT / 2 + 1e-3))
+    for name, axis in (("x", (1, 0, 0)), ("y", (0, 1, 0))):
+        ball.add_joint(name=name, type=mujoco.mjtJoint.mjJNT_SLIDE, axis=axis)
+        motor = spec.add_actuator(name=name, target=name, trntype=mujoco.mjtTrn.mjTRN_JOINT)
+        motor.gainprm[0] = PUSHER_GAIN
+        motor.biastype = mujoco.mjtBias.mjBIAS_AFFINE
+        motor.biasprm[1:3] = -PUSHER_GAIN, -PUSHER_DAMPING
+    ball.add_geom(type=mujoco.mjtGeom.mjGEOM_SPHERE, size=(PUSHER_RADIUS, 0, 0), mass=PUSHER_MASS, friction=(T_FRICTION, 0.005, 0.0001))
+    spec.add_exclude(bodyname1="world", bodyname2="pusher")
+    body = spec.worldbody.add_body(name="T", pos=(0, 0, HEIGHT / 2))
+    body.add_freejoint()
+    _, rectangles = t_rectangles()
+    area = sum(float(np.prod(high - low)) for low, high in rectangles)
+    for low, high in rectangles:
+        half = (high - low) / 2
+        body.add_geom(
+            type=mujoco.mjtGeom.mjGEOM_BOX,
+            size=(*half, HEIGHT / 2),
+            pos=(*((low + high) / 2), 0),
+            mass=T_MASS * float(np.prod(high - low)) / area,
+            friction=(T_FRICTION, 0.005, 0.0001),
+        )
+    return spec
+
+
+def pusher_system(points: int = 26, *, patch: int | None = 64, params: ContactParams | None = None) -> SoftSystem:
+    """The soft engine's version; ``points`` is a key of T_SPACING. The ground meets the T in at most 300 points (see ``t_cloud``)."""
+    model = pusher_spec(0.002).compile()
+    t, ball = t_cloud(T_SPACING[points]), cloud.sphere(PUSHER_RADIUS, SPHERE_SPACING[points])
+    params = params or pusher_params(points)
+    base = t_cloud(max(T_SPACING[points], 0.011))
+    base = Cloud(*(x[base.normals[:, 2] < -0.5] for x in base))  # the T never tumbles: its underside carries it
+    return SoftSystem(
+        model,
+        [Meeting([Surface("T", "T", t, T_FRICTION)], [Surface("pusher", "pusher", ball, T_FRICTION)], patch, params=params)],
+        [Ground(Surface("underside", "T", base, T_FRICTION), params)],
+    )
+
+
+def pusher_params(points: int) -> ContactParams:
+    """Smoothing that fits the spacing of the points."""
+    return ContactParams(stiffness=5e3, eps1=4e-6 if points > 26 else 1e-4, eps2=5e-4, eps3=2e-4, v_d=0.3, v_s=0.01)
+
+
+def pusher_force(q: np.ndarray, v: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """(nv,) force of the pusher's position control towards ``target`` (2,) [m]; for numpy and JAX alike."""
+    import jax.numpy as jnp
+
+    return jnp.concatenate([PUSHER_GAIN * (target - q[:2]) - PUSHER_DAMPING * v[:2], jnp.zeros(6, v.dtype)])
+
+
+def pusher_start() -> tuple[np.ndarray, np.ndarray]:
+    """q (9,) and v (8,): the T lies at the origin, the pusher stands behind the end of its stem."""
+    return np.array([0.0, -0.20, 0.0, 0.0, HEIGHT / 2, 1.0, 0.0, 0.0, 0.0]), np.zeros(8)

@@ -1,0 +1,426 @@
+"""Rigid bodies with soft contact: forward and inverse dynamics, and one step of three integrators, as pure functions in JAX.
+
+    v̇ = M⁻¹ [τ − c(q, v) + Σ Λ_ab(q, v)],      τ = M v̇ + c − Σ Λ_ab                                      [24–25]
+
+A :class:`SoftSystem` holds what is constant (the tree, which bodies meet); :class:`SystemData` holds every number, so that one compiled
+function serves systems of different geometry, masses and contact parameters, and ``jax.vmap`` over stacked data a batch of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import mujoco
+import numpy as np
+from jax import Array
+
+from dexstack.engines.soft import lookup
+from dexstack.engines.soft.cloud import Cloud, check
+from dexstack.engines.soft.lookup import Clouds
+from dexstack.engines.soft.scm import ContactParams, Dissipation, PairWrench, combine, pair_params, paper_dissipation, respond
+from dexstack.engines.soft.tree import Motion, Numbers, Tree
+from dexstack.errors import ConfigError
+
+WORLD = "world"
+DEFAULTS = ContactParams()
+
+
+@dataclass(frozen=True)
+class Surface:
+    """A cloud on a body of the MuJoCo model."""
+
+    name: str
+    body: str
+    """Name of the body, or "world"."""
+    cloud: Cloud
+    """Body frame."""
+    friction: float = 0.5
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """Every surface of ``a`` against every surface of ``b``, with patches of one size."""
+
+    a: Sequence[Surface]
+    b: Sequence[Surface]
+    patch: int | None = 64
+    """Points in a patch; None: the dense formulation, every point against every plane."""
+    voxel: float = 0.005
+    """Edge of a lookup's voxel [m]."""
+    slots: int | None = None
+    """How many pairs, the nearest ones, get a contact force; None: all. Exact as long as no more than so many are near."""
+    params: ContactParams = DEFAULTS
+    """Friction comes from the surfaces: the larger of the two, as in MuJoCo."""
+
+
+@dataclass(frozen=True)
+class Ground:
+    """The half-space z < 0 of the world under one surface, exact for any smoothing."""
+
+    surface: Surface
+    params: ContactParams = DEFAULTS
+    friction: float = 0.5
+
+
+class MeetingData(NamedTuple):
+    """Numbers of one :class:`Meeting`."""
+
+    a: Clouds
+    b: Clouds
+    radius_a: np.ndarray
+    """(G_a,) of the ball about ``centre`` that holds the cloud [m]."""
+    radius_b: np.ndarray
+    centre_a: np.ndarray
+    """(G_a, 3) [m]"""
+    centre_b: np.ndarray
+    params: ContactParams
+    """(P,) each."""
+
+
+class GroundData(NamedTuple):
+    """Numbers of one :class:`Ground`."""
+
+    points: np.ndarray
+    """(I, 3)"""
+    params: ContactParams
+
+
+class SystemData(NamedTuple):
+    """Every number of a system; a pytree to be traced, stacked or differentiated."""
+
+    numbers: Numbers
+    meetings: tuple[MeetingData, ...]
+    grounds: tuple[GroundData, ...]
+    joint_lower: np.ndarray
+    """(N,) smooth stops of the joints; ∓inf where there are none."""
+    joint_upper: np.ndarray
+    stop_stiffness: np.ndarray
+    """() [N/m or N m/rad]"""
+    stop_smoothing: np.ndarray
+    """() [m or rad]"""
+    stop_damping: np.ndarray
+    """() share of the critical damping, in time: force per speed over force per distance [s]."""
+
+
+class Contact(NamedTuple):
+    """Contact of all pairs; wrenches on the second body about the world's origin, world axes."""
+
+    link_a: Array
+    """(P,)"""
+    link_b: Array
+    wrench: Array
+    """(P, 6)"""
+    stiffness: Array
+    """(P, 6, 6)"""
+    damping: Array
+    """(P, 6, 6)"""
+    distance: Array
+    """(P,) soft distance [m]"""
+
+
+class SoftSystem:
+    """A compiled MuJoCo model (for its bodies and joints only) with soft surfaces on its bodies.
+
+    Raises:
+        ConfigError: what :class:`Tree` or :func:`~dexstack.engines.soft.cloud.check` refuse, an unknown body,
+            surfaces of one body that meet.
+    """
+
+    def __init__(
+        self,
+        model: mujoco.MjModel,
+        meetings: Sequence[Meeting],
+        grounds: Sequence[Ground] = (),
+        dissipation: Dissipation = paper_dissipation,
+        *,
+        stop_stiffness: float = 50.0,
+        stop_smoothing: float = 2e-3,
+        stop_damping: float = 5e-3,
+    ) -> None:
+        self.tree = Tree(model)
+        self.dissipation = dissipation
+        self._pairs: list[tuple[np.ndarray, np.ndarray]] = []
+        self._links: list[tuple[np.ndarray, np.ndarray]] = []
+        self._slots: list[int | None] = []
+        data = []
+        for meeting in meetings:
+            pairs, numbers = self._meeting(model, meeting)
+            self._pairs.append(pairs)
+            links_a, links_b = ([self._link(model, s) for s in side] for side in (meeting.a, meeting.b))
+            self._links.append((np.array(links_a), np.array(links_b)))
+            few = meeting.slots is not None and meeting.slots < len(pairs[0])
+            self._slots.append(meeting.slots if few else None)
+            data.append(numbers)
+        self._ground_links = [self._link(model, g.surface) for g in grounds]
+        n = self.tree.num_joints
+        limited = model.jnt_limited[:n].astype(bool)
+        self._stops = bool(limited.any())
+        self.data = SystemData(
+            self.tree.numbers,
+            tuple(data),
+            tuple(
+                GroundData(
+                    check(g.surface.cloud, g.surface.name, closed=False).points,
+                    ContactParams(*map(np.asarray, g.params._replace(friction=max(g.friction, g.surface.friction)))),
+                )
+                for g in grounds
+            ),
+            np.where(limited, model.jnt_range[:n, 0], -np.inf),
+            np.where(limited, model.jnt_range[:n, 1], np.inf),
+            np.asarray(stop_stiffness, float),
+            np.asarray(stop_smoothing, float),
+            np.asarray(stop_damping, float),
+        )
+
+    def _link(self, model: mujoco.MjModel, surface: Surface) -> int:
+        return int(self.tree.link_of_body[_body(model, surface)])
+
+    def _in_link(self, model: mujoco.MjModel, surface: Surface) -> Cloud:
+        """The cloud in the frame of the link, which differs where a body is fixed to another."""
+        cloud = check(surface.cloud, surface.name)
+        R, p = self.tree.pose_in_link(_body(model, surface))
+        return Cloud(cloud.points @ R.T + p, cloud.normals @ R.T)
+
+    def _meeting(self, model: mujoco.MjModel, m: Meeting) -> tuple[tuple[np.ndarray, np.ndarray], MeetingData]:
+        sides = [[self._in_link(model, s) for s in side] for side in (m.a, m.b)]
+        i, j = np.meshgrid(np.arange(len(m.a)), np.arange(len(m.b)), indexing="ij")
+        pairs = (i.ravel(), j.ravel())
+        for x, y in zip(*pairs, strict=True):
+            if m.a[x].body == m.b[y].body:
+                raise ConfigError(f"the surfaces '{m.a[x].name}' and '{m.b[y].name}' are on one body and cannot meet")
+        balls = [[_ball(c) for c in side] for side in sides]
+        widest = [max(r for _, r in side) for side in balls]
+        tables = [lookup.build(side, m.patch, reach=min(widest[1 - k], widest[k]), voxel=m.voxel) for k, side in enumerate(sides)]
+        if tables[0].table.shape[2] != tables[1].table.shape[2]:
+            tables = [_padded(t, max(t.table.shape[2] for t in tables)) for t in tables]
+        friction = np.array([max(m.a[x].friction, m.b[y].friction) for x, y in zip(*pairs, strict=True)])
+        return pairs, MeetingData(
+            *tables,
+            *(np.array([r for _, r in side]) for side in balls),
+            *(np.array([c for c, _ in side]) for side in balls),
+            pair_params(m.params, friction),
+        )
+
+    # --- contact --------------------------------------------------------------------------------------------------------------------
+
+    def contact(self, data: SystemData, m: Motion) -> Contact | None:
+        """All contact wrenches; None where nothing can meet."""
+        found = [self._meet(k, d, m) for k, d in enumerate(data.meetings)]
+        found += [self._stand(k, d, m) for k, d in enumerate(data.grounds)]
+        if not found:
+            return None
+        if len(found) == 1:
+            return found[0]
+        return jax.tree.map(lambda *x: jnp.concatenate(x), *found)
+
+    def _meet(self, k: int, d: MeetingData, m: Motion) -> Contact:
+        i, j = self._pairs[k]
+        params, slots = d.params, self._slots[k]
+        if slots is not None:
+            R, p, (la, lb) = m.R, m.p, self._links[k]
+            ca = p[la] + jnp.einsum("gij,gj->gi", R[la], jnp.asarray(d.centre_a))
+            cb = p[lb] + jnp.einsum("gij,gj->gi", R[lb], jnp.asarray(d.centre_b))
+            gap = jnp.linalg.norm(ca[i] - cb[j], axis=1) - jnp.asarray(d.radius_a)[i] - jnp.asarray(d.radius_b)[j]
+            near = jax.lax.top_k(-jax.lax.stop_gradient(gap), slots)[1]
+            i, j = jnp.asarray(i)[near], jnp.asarray(j)[near]
+            params = jax.tree.map(lambda x: jnp.asarray(x)[near], params)
+        la, lb = (jnp.asarray(links)[x] if slots is not None else links[x] for links, x in zip(self._links[k], (i, j), strict=True))
+        R_A, p_A, R_B, p_B = m.R[la], m.p[la], m.R[lb], m.p[lb]
+        relative = m.twist[lb] - m.twist[la]
+        dtype = relative.dtype
+        params = jax.tree.map(lambda x: jnp.asarray(x, dtype), params)
+        return Contact(
+            jnp.asarray(la), jnp.asarray(lb), *jax.vmap(lambda *x: self._pair(d, *x))(i, j, R_A, p_A, R_B, p_B, relative, params)
+        )
+
+    def _pair(
+        self, d: MeetingData, i: Array, j: Array, R_A: Array, p_A: Array, R_B: Array, p_B: Array, twist: Array, c: ContactParams
+    ) -> tuple[Array, Array, Array, Array]:
+        """One pair, computed in world axes about a point between the bodies, returned about the world's origin."""
+        centre_b = R_B @ jnp.asarray(d.centre_b)[j] + p_B
+        a0 = R_A @ lookup.nearest(d.a, i, R_A.T @ (centre_b - p_A)) + p_A
+        b = lookup.patch(d.b, j, R_B.T @ (a0 - p_B))
+        o = jax.lax.stop_gradient(R_B @ b.points[0] + p_B)
+        a = lookup.patch(d.a, i, R_A.T @ (o - p_A))
+        pa, na = a.points @ R_A.T + (p_A - o), a.normals @ R_A.T
+        pb, nb = b.points @ R_B.T + (p_B - o), b.normals @ R_B.T
+        v_o, w = twist[:3] + jnp.cross(twist[3:], o), twist[3:]  # of B relative to A, at o
+        p = jnp.stack([pb, pa])
+        v = v_o + jnp.cross(jnp.broadcast_to(w, p.shape), p)
+        v = v * jnp.array([1.0, -1.0], p.dtype)[:, None, None]
+        response = jax.vmap(lambda p, v, x, n, bias: respond(p, v, x, n, bias, c, self.dissipation))(
+            p, v, jnp.stack([pa, pb]), jnp.stack([na, nb]), jnp.stack([a.plane_bias, b.plane_bias])
+        )
+        size = pa.shape[0]
+        side = jnp.asarray(np.repeat([1.0, -1.0], size), p.dtype)
+        flat = jax.tree.map(lambda x: x.reshape(2 * size, *x.shape[2:]), response)
+        found = combine(p.reshape(-1, 3), side, jnp.concatenate([b.point_bias, a.point_bias]), flat, c.eps2)
+        return _about_origin(found, o)
+
+    def _stand(self, k: int, d: GroundData, m: Motion) -> Contact:
+        """A surface on the half-space z < 0."""
+        link = self._ground_links[k]
+        world = int(self.tree.link_of_body[0])
+        R, x, twist = m.R[link], m.p[link], m.twist[link]
+        p = jnp.asarray(d.points) @ R.T
+        v = (twist[:3] + jnp.cross(twist[3:], x)) + jnp.cross(jnp.broadcast_to(twist[3:], p.shape), p)
+        c = jax.tree.map(lambda y: jnp.asarray(y, p.dtype), d.params)
+        up = jnp.array([[0.0, 0.0, 1.0]], p.dtype)
+        response = respond(p, v, -x[None] * up, up, jnp.zeros(1, p.dtype), c, self.dissipation)
+        found = combine(p, jnp.ones(len(p), p.dtype), jnp.zeros(len(p), p.dtype), response, c.eps2)
+        wrench, K, D, distance = _about_origin(found, x)
+        return Contact(jnp.array([world]), jnp.array([link]), wrench[None], K[None], D[None], distance[None])
+
+    # --- dynamics -------------------------------------------------------------------------------------------------------------------
+
+    def _forces(self, data: SystemData, q: Array, v: Array) -> tuple[Motion, Array, Array, Contact | None]:
+        """Motion, joint mass matrix, Σ Λ − c (nv,) and the contacts."""
+        m = self.tree.motion(data.numbers, q, v)
+        M, bias = self.tree.mass_and_bias(data.numbers, m, v)
+        force = -bias
+        contact = self.contact(data, m)
+        if contact is not None:
+            force = force + self.tree.generalized(m, self._on_links(contact))
+        if self._stops:
+            force = force + self._stop_force(data, q, v)[0]
+        return m, M, force, contact
+
+    def _on_links(self, contact: Contact) -> Array:
+        links = len(self.tree.moves)
+        incidence = jax.nn.one_hot(contact.link_b, links, axis=0, dtype=contact.wrench.dtype) - jax.nn.one_hot(
+            contact.link_a, links, axis=0, dtype=contact.wrench.dtype
+        )
+        return incidence @ contact.wrench
+
+    def _stop_force(self, data: SystemData, q: Array, v: Array) -> tuple[Array, Array, Array]:
+        """Torque (nv,) of the joints' stops, its stiffness (N,) and damping (N,)."""
+        n, dtype = self.tree.num_joints, q.dtype
+        k, eps, tau = (jnp.asarray(x, dtype) for x in (data.stop_stiffness, data.stop_smoothing, data.stop_damping))
+        # a stop far away, or none, is one that is never felt; infinite numbers would spoil derivatives
+        lower, upper = jnp.maximum(jnp.asarray(data.joint_lower, dtype), -1e3), jnp.minimum(jnp.asarray(data.joint_upper, dtype), 1e3)
+        low, high = (lower - q[:n]) / eps, (q[:n] - upper) / eps
+        slope = k * (jax.nn.sigmoid(low) + jax.nn.sigmoid(high))
+        torque = k * eps * (jax.nn.softplus(low) - jax.nn.softplus(high)) - tau * slope * v[:n]
+        return jnp.concatenate([torque, jnp.zeros(self.tree.nv - n, dtype)]), slope, tau * slope
+
+    def forward(self, data: SystemData, q: Array, v: Array, tau: Array) -> Array:
+        """v̇ (nv,) [25]."""
+        _, M, force, _ = self._forces(data, q, v)
+        return self.tree.solve(data.numbers, M, tau + force)
+
+    def inverse(self, data: SystemData, q: Array, v: Array, acceleration: Array) -> Array:
+        """τ (nv,) [24]."""
+        _, M, force, _ = self._forces(data, q, v)
+        return self.tree.full_mass(data.numbers, M) @ acceleration - force
+
+    def euler(self, data: SystemData, q: Array, v: Array, tau: Array, dt: float | Array) -> tuple[Array, Array]:
+        """Semi-implicit Euler: velocity first."""
+        v = v + dt * self.forward(data, q, v, tau)
+        return self.tree.integrate(q, v, dt), v
+
+    def rk4(self, data: SystemData, q: Array, v: Array, tau: Array, dt: float | Array) -> tuple[Array, Array]:
+        """Runge and Kutta's fourth order; poses move along the mean of the stages' velocities, as in MuJoCo."""
+        a1 = self.forward(data, q, v, tau)
+        v2 = v + 0.5 * dt * a1
+        a2 = self.forward(data, self.tree.integrate(q, v, 0.5 * dt), v2, tau)
+        v3 = v + 0.5 * dt * a2
+        a3 = self.forward(data, self.tree.integrate(q, v2, 0.5 * dt), v3, tau)
+        v4 = v + dt * a3
+        a4 = self.forward(data, self.tree.integrate(q, v3, dt), v4, tau)
+        q = self.tree.integrate(q, (v + 2.0 * v2 + 2.0 * v3 + v4) / 6.0, dt)
+        return q, v + dt / 6.0 * (a1 + 2.0 * a2 + 2.0 * a3 + a4)
+
+    def implicit(self, data: SystemData, q: Array, v: Array, tau: Array, dt: float | Array) -> tuple[Array, Array]:
+        """Linearly implicit Euler: one linear solve, no iteration, stable for stiff springs and sticking friction.
+
+            (M + δt D + δt² K) Δv = δt (τ − c + Λ − δt K v)
+
+        K and D are the symmetric, positive semidefinite part of the contact's stiffness and damping (friction as a viscous force of its
+        present strength), so that the matrix always has a Cholesky factor.
+        """
+        m, M, force, contact = self._forces(data, q, v)
+        n = self.tree.num_joints
+        A = self.tree.full_mass(data.numbers, M)
+        force = tau + force
+        diagonal = jnp.zeros(self.tree.nv, q.dtype).at[:n].add(dt * jnp.asarray(data.numbers.damping, q.dtype))
+        if self._stops:
+            _, K, D = self._stop_force(data, q, v)
+            diagonal = diagonal.at[:n].add(dt * D + dt * dt * K)
+            force = force.at[:n].add(-dt * K * v[:n])
+        A = A + jnp.diag(diagonal)
+        if contact is not None:
+            moves = jnp.asarray(self.tree.moves, q.dtype)
+            J = (moves[contact.link_b] - moves[contact.link_a])[:, :, None] * m.columns  # (P, nv, 6)
+            KJ = dt * contact.stiffness + contact.damping
+            A = A + dt * jnp.einsum("pia,pab,pjb->ij", J, KJ, J, optimize=[(0, 1), (0, 1)])
+            relative = m.twist[contact.link_b] - m.twist[contact.link_a]
+            rate = jnp.einsum("pab,pb->pa", contact.stiffness, relative)
+            force = force - dt * self.tree.generalized(m, self._on_links(contact._replace(wrench=rate)))
+        dv = dt * jax.scipy.linalg.cho_solve(jax.scipy.linalg.cho_factor(A), force)
+        v = v + dv
+        return self.tree.integrate(q, v, dt), v
+
+
+def _about_origin(pair: PairWrench, o: Array) -> tuple[Array, Array, Array, Array]:
+    """Wrench, stiffness, damping moved from the point o to the origin of the same axes, and the distance."""
+    x, y, z = o
+    zero = jnp.zeros_like(x)
+    skew = jnp.stack([zero, -z, y, z, zero, -x, -y, x, zero]).reshape(3, 3)
+    eye = jnp.eye(3, dtype=o.dtype)
+    X = jnp.block([[eye, jnp.zeros((3, 3), o.dtype)], [skew, eye]])
+    return X @ pair.wrench, X @ pair.stiffness @ X.T, X @ pair.damping @ X.T, pair.distance
+
+
+def stack(systems: Sequence[SystemData]) -> SystemData:
+    """Systems of equal kinematics and pairs, each with its own geometry and numbers, as one pytree for ``jax.vmap``.
+
+    Smaller tables are filled up.
+    """
+
+    def meeting(*group: MeetingData) -> MeetingData:
+        filled = [d._replace(a=a, b=b) for d, a, b in zip(group, *(_alike([getattr(d, k) for d in group]) for k in "ab"), strict=True)]
+        return jax.tree.map(lambda *x: np.stack(x), *filled)
+
+    meetings = tuple(meeting(*group) for group in zip(*(s.meetings for s in systems), strict=True))
+    rest = jax.tree.map(lambda *x: np.stack(x), *(s._replace(meetings=()) for s in systems))
+    return rest._replace(meetings=meetings)
+
+
+def _alike(clouds: Sequence[Clouds]) -> list[Clouds]:
+    """The same with rows and voxels up to the largest of each; what is filled in is absent or never looked up."""
+    rows, voxels = (max(x.shape[1] for x in arrays) for arrays in ([c.rows for c in clouds], [c.table for c in clouds]))
+    result = []
+    for c in clouds:
+        absent = np.zeros((len(c.rows), rows - c.rows.shape[1], 8))
+        absent[:, :, 5], absent[:, :, 6], absent[:, :, 7] = 1.0, lookup.ABSENT_PLANE, lookup.ABSENT_POINT
+        table = np.pad(c.table, ((0, 0), (0, voxels - c.table.shape[1]), (0, 0)))
+        result.append(c._replace(rows=np.concatenate([c.rows, absent], axis=1), table=table))
+    return result
+
+
+def _body(model: mujoco.MjModel, surface: Surface) -> int:
+    body = 0 if surface.body == WORLD else mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_BODY, surface.body)
+    if body < 0:
+        raise ConfigError(f"the surface '{surface.name}' is on an unknown body '{surface.body}'")
+    return body
+
+
+def _ball(cloud: Cloud) -> tuple[np.ndarray, float]:
+    centre = (cloud.points.min(0) + cloud.points.max(0)) / 2.0
+    return centre, float(np.linalg.norm(cloud.points - centre, axis=1).max())
+
+
+def _padded(clouds: Clouds, size: int) -> Clouds:
+    """The same with absent points at the end of every patch, up to ``size``."""
+    more = size - clouds.table.shape[2]
+    if more == 0:
+        return clouds
+    g, count = clouds.rows.shape[:2]
+    absent = np.zeros((g, more, 8))
+    absent[:, :, 5], absent[:, :, 6], absent[:, :, 7] = 1.0, lookup.ABSENT_PLANE, lookup.ABSENT_POINT
+    extra = np.broadcast_to(np.arange(count, count + more, dtype=np.int32), (*clouds.table.shape[:2], more))
+    return clouds._replace(rows=np.concatenate([clouds.rows, absent], 1), table=np.concatenate([clouds.table, extra], 2))

@@ -1,0 +1,38 @@
+"""``dexstack demo soft`` and ``dexstack bench soft`` as a user types them, the quick ones."""
+
+import json
+
+import numpy as np
+import pytest
+
+from dexstack.cli.main import main
+from dexstack.demo import soft as demo
+
+
+def test_isosurfaces_are_drawn_and_judged(tmp_path):
+    file = tmp_path / "out.json"
+    assert main(["demo", "soft", "isosurfaces", "--results", str(tmp_path), "--json", str(file)]) == 0
+    results = json.loads(file.read_text())["results"]
+    assert (tmp_path / "isosurfaces.png").stat().st_size > 10_000
+    area = results["area"]["12 points a side"]
+    assert area[0] == pytest.approx(4.0, abs=0.1) and np.ptp(area) > 0.1
+    assert results["area"]["wrong normals"][0] != pytest.approx(4.0, abs=0.3)
+
+
+def test_every_pushing_sequence_makes_contact_at_least_twice_and_moves_the_t():
+    for sequence in demo.SEQUENCES:
+        track, made = demo.pushed_in_mujoco(sequence, 0.002, rk4=False)
+        assert made >= 2
+        assert np.linalg.norm(track[-1, :2]) > 0.01 or abs(track[-1, 2]) > 0.1
+
+
+def test_memory_of_patches_is_a_fraction_of_the_dense_formulations(capsys):
+    assert main(["bench", "soft", "--memory", "--json", "-"]) == 0
+    results = json.loads(capsys.readouterr().out)["results"]
+    assert results["ratio"] >= 20
+
+
+@pytest.mark.parametrize("argv", [["--rounds", "0"], ["--patch", "0"], ["--core", "4096"]])
+def test_unusable_arguments_exit_2(argv, capsys):
+    assert main(["bench", "soft", "--memory", *argv]) == 2
+    assert argv[0] in capsys.readouterr().err

@@ -1,0 +1,194 @@
+"""Whole systems: lookup against the dense formulation, momentum, stability, derivatives of rollouts, batches of different bodies."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import mujoco
+import numpy as np
+import pytest
+
+from dexstack.engines.soft import cloud, scenes
+from dexstack.engines.soft.scm import ContactParams, smooth_dissipation
+from dexstack.engines.soft.system import Meeting, SoftSystem, Surface, stack
+from dexstack.errors import ConfigError
+
+pytestmark = pytest.mark.usefixtures("x64")
+
+PAIR = """<mujoco><option gravity="0 0 0"/><worldbody>
+  <body name="a"><freejoint/><geom type="box" size="0.03 0.02 0.04" mass="0.3"/></body>
+  <body name="b"><freejoint/><geom type="sphere" size="0.03" mass="0.2"/></body></worldbody></mujoco>"""
+LAW = ContactParams(stiffness=5e3, eps1=4e-6, eps2=4e-4, eps3=2e-4)
+
+
+def free_pair(patch, spacing=0.005, half=(0.03, 0.02, 0.04), dissipation=smooth_dissipation):
+    surfaces = Surface("a", "a", cloud.box(half, spacing)), Surface("b", "b", cloud.sphere(0.03, spacing))
+    model = mujoco.MjModel.from_xml_string(PAIR)
+    return SoftSystem(model, [Meeting([surfaces[0]], [surfaces[1]], patch, params=LAW)], dissipation=dissipation)
+
+
+def touching(seed, gap=-5e-4):
+    """q, v of the free pair, the ball at the middle of a face of the turned box."""
+    rng = np.random.default_rng(seed)
+    quat = rng.normal(size=4)
+    quat /= np.linalg.norm(quat)
+    R = np.zeros(9)
+    mujoco.mju_quat2Mat(R, quat)
+    where = rng.uniform(-0.6, 0.6, 3) * [0.03, 0.02, 0.04]
+    where[0] = 0.03 + 0.03 + gap
+    q = np.concatenate([np.zeros(3), quat, R.reshape(3, 3) @ where, [1.0, 0, 0, 0]])
+    return jnp.asarray(q), jnp.asarray(0.2 * rng.normal(size=12))
+
+
+def test_patches_give_the_dense_wrench_to_a_tolerance_that_falls_with_their_size():
+    """Points 5 mm apart, √ε1 = 2 mm, ε2 = 0.4 mm."""
+
+    def wrench(system):
+        return jax.jit(lambda q, v: system.contact(system.data, system.tree.motion(system.data.numbers, q, v)).wrench[0])
+
+    states = [touching(seed) for seed in range(5)]
+    dense = wrench(free_pair(None))
+    exact = [np.asarray(dense(*state)) for state in states]
+    for patch, tolerance in ((128, 1e-6), (256, 1e-12)):
+        near = free_pair(patch)
+        assert near.data.meetings[0].a.table.shape[2] == patch and near.data.meetings[0].a.table.shape[1] > 1
+        ours = wrench(near)
+        worst = max(np.abs(ours(*state) - e).max() / np.abs(e).max() for state, e in zip(states, exact, strict=True))
+        assert worst < tolerance
+
+
+def test_a_free_pair_keeps_its_momentum():
+    """Linear and angular, through a bounce, to 1e-10 of what was exchanged."""
+    system = free_pair(64)
+    step = jax.jit(lambda q, v: system.euler(system.data, q, v, jnp.zeros(12), 1e-4))
+    m, inertia = system.data.numbers.mass, system.data.numbers.inertia
+
+    def momentum(q, v):
+        total = np.zeros(6)
+        for f in range(2):
+            R = np.zeros(9)
+            mujoco.mju_quat2Mat(R, np.array(q[7 * f + 3 : 7 * f + 7]))
+            p = m[f] * v[6 * f : 6 * f + 3]
+            total += np.concatenate([p, np.cross(q[7 * f : 7 * f + 3], p) + R.reshape(3, 3) @ (inertia[f] @ v[6 * f + 3 : 6 * f + 6])])
+        return total
+
+    def rate(q, v):
+        """Of the momentum, by the contact forces alone."""
+        contact = system.contact(system.data, system.tree.motion(system.data.numbers, q, v))
+        return system.tree.generalized(system.tree.motion(system.data.numbers, q, v), system._on_links(contact))
+
+    rate = jax.jit(rate)
+    q, v = touching(3, gap=1e-4)
+    v = v.at[:].set(0.0).at[6:9].set(-0.3 * (q[7:10] / jnp.linalg.norm(q[7:10]))).at[9:].set(3.0)
+    before, speed = momentum(np.asarray(q), np.asarray(v)), np.asarray(v)
+    for k in range(150):
+        if k == 20:  # the generalised forces as such: sums of forces and of moments about the origin vanish
+            g, R = np.asarray(rate(q, v)), [np.zeros(9), np.zeros(9)]
+            for f in range(2):
+                mujoco.mju_quat2Mat(R[f], np.array(q[7 * f + 3 : 7 * f + 7]))
+            forces, arms = [g[0:3], g[6:9]], [np.asarray(q[0:3]), np.asarray(q[7:10])]
+            moment = sum(
+                np.cross(a, f) + r.reshape(3, 3) @ g[6 * i + 3 : 6 * i + 6] for i, (a, f, r) in enumerate(zip(arms, forces, R, strict=True))
+            )
+            assert np.abs(forces[0]).max() > 1.0
+            np.testing.assert_allclose(forces[0] + forces[1], 0.0, atol=1e-10)
+            np.testing.assert_allclose(moment, 0.0, atol=1e-10)
+        q, v = step(q, v)
+    after = momentum(np.asarray(q), np.asarray(v))
+    assert np.abs(np.asarray(v) - speed).max() > 0.1
+    np.testing.assert_allclose(after[:3], before[:3], atol=1e-10)
+
+
+def test_inverse_dynamics_undoes_forward_dynamics():
+    system = scenes.pusher_system(26, patch=None)
+    q, v = (jnp.asarray(x) for x in scenes.pusher_start())
+    q = q.at[1].add(0.03)
+    tau = jnp.asarray(np.random.default_rng(0).normal(size=8))
+    a = jax.jit(system.forward)(system.data, q, v, tau)
+    np.testing.assert_allclose(jax.jit(system.inverse)(system.data, q, v, a), tau, atol=1e-9)
+
+
+@pytest.mark.parametrize("stiffness", [1e4, 1e5])
+def test_the_implicit_step_is_stable_at_4_ms_under_a_squeeze_of_20_n(stiffness):
+    """A ball of 200 g between two fingers on slides that press with 20 N each."""
+    spec = mujoco.MjSpec()
+    for name, side in (("left", -1.0), ("right", 1.0)):
+        finger = spec.worldbody.add_body(name=name, pos=(side * 0.0395, 0, 0))
+        finger.add_joint(type=mujoco.mjtJoint.mjJNT_SLIDE, axis=(-side, 0, 0))
+        finger.add_geom(type=mujoco.mjtGeom.mjGEOM_BOX, size=(0.01, 0.02, 0.02), mass=0.05)
+    ball = spec.worldbody.add_body(name="ball")
+    ball.add_freejoint()
+    ball.add_geom(type=mujoco.mjtGeom.mjGEOM_SPHERE, size=(0.03, 0, 0), mass=0.2)
+    model = spec.compile()
+    fingers = [Surface(n, n, cloud.box((0.01, 0.02, 0.02), 0.004), 0.8) for n in ("left", "right")]
+    law = LAW._replace(stiffness=stiffness, v_s=1e-3)
+    system = SoftSystem(model, [Meeting(fingers, [Surface("ball", "ball", cloud.sphere(0.03, 0.004), 0.8)], 64, params=law)])
+    tau = jnp.zeros(8).at[:2].set(20.0)
+    step = jax.jit(lambda q, v: system.implicit(system.data, q, v, tau, 4e-3))
+    q, v = jnp.asarray(model.qpos0), jnp.zeros(8)
+    for _ in range(250):
+        q, v = step(q, v)
+    assert bool(jnp.isfinite(v).all()) and float(jnp.abs(v[:5]).max()) < 0.01
+    assert abs(float(q[4])) < 0.01  # held by friction for a second, against 2 N of weight
+
+
+def test_value_and_gradient_of_a_rollout_equal_finite_differences():
+    """50 steps of the pushed T, with respect to where the pusher is sent."""
+    system = scenes.pusher_system(26, patch=None, params=scenes.pusher_params(26)._replace(eps2=2e-3))
+    system.dissipation = smooth_dissipation
+    q0, v0 = (jnp.asarray(x) for x in scenes.pusher_start())
+
+    @jax.jit
+    def end(target):
+        def step(state, _):
+            return system.euler(system.data, *state, scenes.pusher_force(*state, target), 2e-3), None
+
+        (q, _), _ = jax.lax.scan(jax.checkpoint(step), (q0.at[1].set(-0.165), v0), None, length=50)
+        return 10.0 * q[3] + q[2] + q[8]
+
+    target = jnp.array([0.004, -0.11])
+    gradient = jax.jit(jax.grad(end))(target)
+    assert float(jnp.abs(gradient).max()) > 1e-2
+    for k in range(2):
+        e = 1e-5 * jnp.eye(2)[k]
+        slope = (8 * (end(target + e) - end(target - e)) - (end(target + 2 * e) - end(target - 2 * e))) / 12e-5
+        assert float(gradient[k]) == pytest.approx(float(slope), rel=1e-6, abs=1e-8)
+
+
+def test_a_batch_of_systems_of_different_geometry():
+    """Boxes of three sizes, one compiled function, the same answers as one by one."""
+    systems = [free_pair(48, half=(0.03 + 0.0002 * k, 0.02 + 0.004 * k, 0.04 - 0.006 * k)) for k in range(3)]
+    stacked = jax.tree.map(jnp.asarray, stack([s.data for s in systems]))
+    q, v = touching(1)
+    together = jax.jit(jax.vmap(systems[0].forward, (0, None, None, None)))(stacked, q, v, jnp.zeros(12))
+    assert not np.allclose(together[0], together[2], rtol=1e-3)
+    one = jax.jit(systems[0].forward)
+    for system, a in zip(systems, together, strict=True):
+        np.testing.assert_allclose(a, one(system.data, q, v, jnp.zeros(12)), rtol=1e-9, atol=1e-9)
+
+
+def test_far_pairs_need_no_slot():
+    near = free_pair(48)
+    meeting = Meeting(
+        [Surface("a", "a", cloud.box((0.03, 0.02, 0.04), 0.005))] * 3, [Surface("b", "b", cloud.sphere(0.03, 0.005))], 48, params=LAW
+    )
+    model = mujoco.MjModel.from_xml_string(PAIR)
+    few = SoftSystem(model, [dataclasses.replace(meeting, slots=1)], dissipation=smooth_dissipation)
+    q, v = touching(2)
+    a = jax.jit(near.forward)(near.data, q, v, jnp.zeros(12))
+    b = jax.jit(few.forward)(few.data, q, v, jnp.zeros(12))
+    np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
+
+
+def test_bad_surfaces_are_named():
+    model = mujoco.MjModel.from_xml_string(PAIR)
+    ball = Surface("ball", "b", cloud.sphere(0.03, 0.01))
+    with pytest.raises(ConfigError, match="unknown body 'c'"):
+        SoftSystem(model, [Meeting([dataclasses.replace(ball, body="c")], [ball])])
+    with pytest.raises(ConfigError, match="on one body"):
+        SoftSystem(model, [Meeting([ball], [ball])])
+    with pytest.raises(ConfigError, match="at least 1 point"):
+        SoftSystem(model, [Meeting([ball], [dataclasses.replace(ball, body="a")], patch=0)])
+    inward = cloud.Cloud(ball.cloud.points, -ball.cloud.normals)
+    with pytest.raises(ConfigError, match="point inwards"):
+        SoftSystem(model, [Meeting([ball], [Surface("inward", "a", inward)])])
