@@ -21,4 +21,4 @@ def test_a_turn_is_reached_through_pictures():
     errors = np.array(sensor.errors)
     assert len(errors) > 90, "a pose for nearly every picture"
     assert np.median(np.linalg.norm(errors[:, :3], axis=1)) < 1e-3
-    assert 0 < np.abs(errors).min(), "estimates, not the truth"
+    assert np.abs(errors).min() > 0, "estimates, not the truth"
