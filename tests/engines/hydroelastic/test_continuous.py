@@ -1,5 +1,6 @@
 """The continuous mode: conserved energy, a conservative force, order of the fixed-step methods."""
 
+import mujoco
 import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
@@ -15,6 +16,15 @@ def test_bounces_keep_their_energy():
     rows = energy_between_bounces(scenes.ball(height=0.01), 5, method="DOP853")
     assert len(rows) == 6
     np.testing.assert_allclose(rows[:, 1], rows[0, 1], rtol=1e-4)
+
+
+def test_a_turning_body_turns_as_mujoco_turns_it():
+    motion = ContinuousSystem(scenes.dumbbell(height=1.0))
+    motion.data.qvel[:] = 0.1, 0.2, 0.3, 3.0, -2.0, 4.0
+    y = motion.state
+    position, h = y[:7].copy(), 1e-7
+    mujoco.mj_integratePos(motion.model, position, y[7:].copy(), h)
+    np.testing.assert_allclose(motion.rate(0.0, y)[:7], (position - y[:7]) / h, atol=1e-5)
 
 
 def test_the_force_on_a_tumbling_dumbbell_is_conservative():

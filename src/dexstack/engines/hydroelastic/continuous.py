@@ -199,8 +199,9 @@ class ContinuousSystem:
             if model.jnt_type[j] == mujoco.mjtJoint.mjJNT_FREE:
                 rate[q : q + 3] = data.qvel[v : v + 3]
                 quat = np.empty(4)
-                mujoco.mju_derivQuat(quat, data.qpos[q + 3 : q + 7], data.qvel[v + 3 : v + 6])
-                rate[q + 3 : q + 7] = quat
+                # of an angular velocity in body axes; mju_derivQuat takes one in world
+                mujoco.mju_mulQuat(quat, data.qpos[q + 3 : q + 7], np.concatenate([[0.0], data.qvel[v + 3 : v + 6]]))
+                rate[q + 3 : q + 7] = 0.5 * quat
             else:
                 rate[q] = data.qvel[v]
         return rate
