@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 import yaml
 
+from dexstack.bags.definitions import full_definition
+from dexstack.bags.file import BagWriter, Topic
 from dexstack.cli.main import main
+from dexstack.model.hand import load_hand
 from dexstack.report.learning import interval, write_learning_plot
 
 SHORT = ["learn", "--model", "dsdf", "--start", "uninformed", "--steps", "150", "--every", "100", "--epochs", "2"]
@@ -49,9 +52,52 @@ def test_the_rollouts_it_recorded_teach_again_and_the_theta_it_saved_is_taken(le
     assert again["data_sha256"] == learned[1]["data_sha256"]
 
 
+@pytest.mark.slow
+def test_a_bag_teaches_what_its_rollouts_do(learned, folder):
+    """The rollouts as messages in a bag: the same samples, but for the velocities, which are difference quotients then."""
+    pytest.importorskip("rclpy")
+    from geometry_msgs.msg import PoseWithCovarianceStamped
+    from rclpy.serialization import serialize_message
+    from sensor_msgs.msg import JointState
+    from std_msgs.msg import String
+
+    names = list(load_hand("right").joint_names)
+    bag = BagWriter(folder / "rollouts.mcap")
+    types = {"/rollout/state": "std_msgs/msg/String", "/object_pose": "geometry_msgs/msg/PoseWithCovarianceStamped"}
+    for topic in ("/rollout/state", "/joint_states", "/joint_command", "/object_pose"):
+        kind = types.get(topic, "sensor_msgs/msg/JointState")
+        bag.add_topic(Topic(topic, kind, "", full_definition(kind)))
+    with np.load(folder / "rollouts.npz") as recording:
+        rows = {name: recording[name] for name in recording.files}
+    for k, t in enumerate(rows["t"]):
+        pose = PoseWithCovarianceStamped()
+        p, q = pose.pose.pose.position, pose.pose.pose.orientation
+        p.x, p.y, p.z, q.w, q.x, q.y, q.z = map(float, rows["pose_WO"][k])
+        messages = {
+            "/rollout/state": String(data=json.dumps({"phase": "running", "attempt": int(rows["rollout"][k]), "t": float(t)})),
+            "/joint_states": JointState(name=names, position=rows["q"][k].tolist()),
+            "/joint_command": JointState(name=names, position=rows["q_command"][k].tolist()),
+            "/object_pose": pose,
+        }
+        for topic, message in messages.items():
+            if topic == "/rollout/state":
+                if k and rows["rollout"][k] == rows["rollout"][k - 1]:
+                    continue
+            else:
+                message.header.stamp.sec, message.header.stamp.nanosec = divmod(round(1e9 * float(t)), 10**9)
+            bag.add(topic, k, k, serialize_message(message))
+    bag.close()
+    out = folder / "bag.json"
+    assert main([*SHORT, "--from", str(folder / "rollouts.mcap"), "--json", str(out)]) == 0
+    point = json.loads(out.read_text())["results"]["curves"][0]["points"][-1]
+    assert point["steps"] == 200 - 2, "the first sample of a rollout has no velocity"
+    assert point["update"]["loss_after"] < point["update"]["loss_before"]
+
+
 @pytest.mark.parametrize(
     ("argv", "complaint"),
     [
+        (["--from", "nowhere.mcap"], "cannot read the bag nowhere.mcap"),
         (["--from", "nowhere.npz"], "cannot read the recording nowhere.npz"),
         (["--require", "0.5"], "--require needs --evaluate"),
         (["--from", "a.npz", "--trials", "2"], "--from learns once"),
