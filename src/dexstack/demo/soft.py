@@ -69,8 +69,8 @@ RADII = (0.05, 0.03)
 
 def force_map() -> Check:
     """Force on a sphere that slides past another, along y and over the x–y plane; MuJoCo's contact beside."""
-    balls = [cloud.sphere(r, 0.1 * r) for r in RADII]
-    params = ContactParams(stiffness=1e4, eps1=1e-5, eps2=2e-3, eps3=2e-3)
+    balls = [cloud.sphere(r, 0.2 * r) for r in RADII]
+    params = ContactParams(stiffness=1e4, eps1=2e-5, eps2=2e-3, eps3=2e-3)
 
     def force(p: jax.Array) -> jax.Array:
         return dense_pair(*balls[0], *balls[1], jnp.eye(3, dtype=p.dtype), p, jnp.zeros(6, p.dtype), params).wrench[:3]
@@ -80,7 +80,7 @@ def force_map() -> Check:
     with jax.enable_x64(True):
         many = jax.jit(lambda x: jax.lax.map(force, x))
         ours = np.asarray(many(jnp.asarray(line)))
-        xs = np.linspace(-0.1, 0.1, 41)
+        xs = np.linspace(-0.1, 0.1, 31)
         grid = np.stack(np.meshgrid(xs, xs), axis=-1).reshape(-1, 2)
         grid = np.hstack([grid, np.zeros((len(grid), 1))])
         ours_map = np.linalg.norm(np.asarray(many(jnp.asarray(grid))), axis=1).reshape(len(xs), -1)
@@ -197,7 +197,7 @@ def pushed_softly(points: int, dt: float, method: str, patch: int | None = 32) -
     return np.concatenate([tracks[..., :2], yaw(tracks[..., 3:7])[..., None]], axis=-1)
 
 
-def push(steps_ms: tuple[int, ...] = (2, 8, 16), methods: tuple[str, ...] = ("rk4", "euler", "implicit")) -> Check:
+def push(steps_ms: tuple[int, ...] = (2, 8, 16), methods: tuple[str, ...] = ("rk4", "euler")) -> Check:
     """Open-loop pushing against MuJoCo (2 ms, the same integrator): where the T ends."""
     truth = {rk4: [pushed_in_mujoco(s, 0.002, rk4) for s in SEQUENCES] for rk4 in (True, False)}
     made = [n for _, n in truth[True]]
