@@ -171,7 +171,7 @@ def cubes(steps: int = 150) -> Check:
     sliding = np.diff(total)
     before = np.abs(sliding[: hit - 1] + 0.0144).max()
     both = (speed[1:] > 0.0145).all(axis=1) & (np.arange(1, steps + 1) > hit + 1)
-    after = np.abs(sliding[both] + 0.0288).max()
+    after = np.abs(sliding[both] + 0.0288).max(initial=0.0 if both.any() else np.inf)
     rest = float(np.abs(v[-1]).max())
     impulse = float(abs(sliding[hit - 1] + 0.0144))
     results = {
@@ -247,7 +247,8 @@ def plate() -> Check:
             system = scenes.gripper(thickness)
 
             def drive(k: int, system: LcpSystem = system, clamp: float = clamp, again: float = again) -> None:
-                lift = 0.0 if k < 20 else 0.08 * min((k - 20) * 0.01, 0.8)
+                part = max(k - 20, 0) / 80
+                lift = 0.06 * part * part * (3.0 - 2.0 * part)
                 system.tau[0] = 0.8 * 8.0 + 400.0 * (lift - system.q[0]) - 40.0 * system.v[0]
                 system.tau[1:3] = again if k >= 60 else clamp
 

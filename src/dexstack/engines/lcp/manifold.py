@@ -9,6 +9,8 @@ from dexstack.engines.lcp.features import EDGE_EDGE, EDGE_POINT, FACE_POINT, POI
 
 INSIDE = 1e-6
 """How far outside a face a corner's foot still counts as on it [m]; in the order of the gap kept."""
+FACING = 0.1
+"""Least cosine between a face's normal and the direction that separates the hulls."""
 ON_HULL = 1e-4
 """How far from the farthest point along a normal an edge may be to count as touching [m]."""
 
@@ -50,8 +52,11 @@ def _over_face(shapes, f, y):
 
 
 @njit(cache=True)
-def _corners_over_faces(shapes, a, b, Ra, pa, Rb, pb, Xb, near_b, margin, pair, feature, data, count):
-    y, zero = np.empty(3), np.zeros(3)
+def _corners_over_faces(shapes, a, b, Ra, pa, Rb, pb, Xb, near_b, margin, pair, feature, data, count, towards, sense):
+    """Faces of a with corners of b; only faces that look along ``sense`` times ``towards``: in the plane of a side nothing touches."""
+    y, zero, w = np.empty(3), np.zeros(3), np.empty(3)
+    for i in range(3):
+        w[i] = sense * (Ra[0, i] * towards[0] + Ra[1, i] * towards[1] + Ra[2, i] * towards[2])
     rounding = shapes.radius[a] + shapes.radius[b]
     sb = shapes.vertex_start[b]
     for k in range(Xb.shape[0]):
@@ -63,6 +68,8 @@ def _corners_over_faces(shapes, a, b, Ra, pa, Rb, pb, Xb, near_b, margin, pair, 
                 y[i] += Ra[j, i] * (Xb[k, j] - pa[j])
         for f in range(shapes.face_start[a], shapes.face_start[a + 1]):
             n = shapes.face[f]
+            if n[0] * w[0] + n[1] * w[1] + n[2] * w[2] < FACING:
+                continue
             gap = n[0] * y[0] + n[1] * y[1] + n[2] * y[2] - n[3] - rounding
             if -0.5 * rounding - 1e-9 <= gap <= margin and _over_face(shapes, f, y):
                 point = shapes.vertex[shapes.loop[shapes.loop_start[f]]]
@@ -267,8 +274,8 @@ def contacts_of_pair(shapes, pair, a, b, R, p, n, gap, margin, feature, data, co
     slack = margin - min(gap, 0.0) + rounding
     near_a, near_b = ha >= hb.min() - slack, hb <= ha.max() + slack
     first = count
-    count = _corners_over_faces(shapes, a, b, Ra, pa, Rb, pb, Xb, near_b, margin, pair, feature, data, count)
-    count = _corners_over_faces(shapes, b, a, Rb, pb, Ra, pa, Xa, near_a, margin, pair, feature, data, count)
+    count = _corners_over_faces(shapes, a, b, Ra, pa, Rb, pb, Xb, near_b, margin, pair, feature, data, count, n, 1.0)
+    count = _corners_over_faces(shapes, b, a, Rb, pb, Ra, pa, Xa, near_a, margin, pair, feature, data, count, n, -1.0)
     count = _edges(shapes, a, b, Xa, Xb, near_a, near_b, margin, pair, feature, data, count)
     if rounding > 0.0 or count == first:
         count = _points_by_edges(shapes, a, b, Xa, Xb, near_a, near_b, margin, pair, feature, data, count)

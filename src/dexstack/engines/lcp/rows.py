@@ -10,10 +10,10 @@ from dexstack.engines.lcp.features import gap_of_features
 
 TARGET = 1e-5
 """Gap that a resting contact keeps [m]."""
-LOST = 1e-7
-"""Gap below which a resting contact is opened again, slowly [m]."""
-REOPENING = 10.0
-"""Rate at which it is [1/s]."""
+LOST = 5e-7
+"""Gap below which a resting contact is opened again [m]."""
+REOPENING = 1e-5
+"""Speed at which it is [m/s]."""
 SLIP = 1e-7
 """Sliding speed above which friction directions follow the slip [m/s]."""
 
@@ -162,7 +162,7 @@ def move_right_hand_side(J, velocity, gap, owner, contacts, h, b):
             if gap[i].real > target:
                 b[i] += (gap[i] - target) / h
             elif i < contacts and gap[i].real < LOST:
-                b[i] += REOPENING * (gap[i] - LOST)
+                b[i] -= REOPENING
 
 
 @njit(cache=True)

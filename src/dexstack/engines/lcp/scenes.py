@@ -113,7 +113,7 @@ def bowling(*, dt: float = 0.01, speed: float = 10.0) -> LcpSystem:
     rough = {"friction": 0.2, "restitution": 0.5}
     geometries = [plane("lane", friction=0.2), sphere("ball", "ball", 0.108, **rough)]
     for n in names:
-        geometries.append(capsule(f"{n}/neck", n, 0.03, 0.12, (0, 0, 0.04), **rough))
+        geometries.append(capsule(f"{n}/neck", n, 0.03, 0.1, (0, 0, 0.15), **rough))
         geometries.append(prism(f"{n}/foot", n, 8, 0.05, 0.06, friction=0.2, restitution=0.5))
     system = LcpSystem(free_bodies(masses, dt=dt), geometries)
     system.q[:3] = -0.8, 0.01, 0.108 + 1e-5
