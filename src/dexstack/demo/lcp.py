@@ -9,7 +9,7 @@ import numpy as np
 import trimesh
 from matplotlib.figure import Figure
 
-from dexstack.demo.check import Check
+from dexstack.demo.checks import Check
 from dexstack.demo.lcp_check import SubstepCheck
 from dexstack.engines.lcp import gradient, scenes, step
 from dexstack.engines.lcp.shapes import Geometry
