@@ -213,7 +213,8 @@ def test_the_camera_shows_the_moment_of_its_stamp(bench):
         to_joints.publish(joints)
         time.sleep(0.003)
     assert len(b.images) >= 12 and b.infos
-    stamps = np.array([seconds(m.header.stamp) for m in b.images])
+    images = list(b.images)  # more may come
+    stamps = np.array([seconds(m.header.stamp) for m in images])
     steps = np.diff(stamps) / 0.1
     steps = steps[steps < 3.5]  # after a pause of the machine it starts anew
     assert len(steps) > 5 and np.abs(steps - np.round(steps)).max() < 1e-3 and steps.min() > 0.5, (
@@ -221,7 +222,7 @@ def test_the_camera_shows_the_moment_of_its_stamp(bench):
     )
     estimator = SimulatedCamera(HAND, CUBE, object_bundle("cube"), SimulatedCameraParams(pixel_noise=0.0), MOUNT, base=base_bundle())
     checked = 0
-    for message, t in zip(b.images, stamps, strict=True):
+    for message, t in zip(images, stamps, strict=True):
         if abs((t + 0.1) % 0.2 - 0.1) > 0.08:  # where the cube jumps back
             continue
         seen = np.frombuffer(message.data, np.uint8).reshape(480, 640, 3).astype(int)
