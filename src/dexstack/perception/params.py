@@ -11,9 +11,8 @@ from dexstack.errors import ConfigError
 from dexstack.perception.camera import CameraModel
 from dexstack.perception.se3 import Transform
 
-MOUNT = Transform.look_at((-0.15, 0.15, 0.38), (-0.05, 0.0, 0.02))
-"""Where the camera stands unless somebody says otherwise, in the world: above the wrist, on the side without the thumb, so that the fingers
-stand behind the object and not before it, and the plate on the hand's base is in view."""
+MOUNT = Transform.look_at((-0.10, 0.28, 0.32), (0.0, 0.0, 0.03))
+"""Where the camera stands unless somebody says otherwise, in the world: opposite the thumb, so that palm, object and base are in view."""
 
 
 @dataclass(frozen=True)
