@@ -15,18 +15,24 @@ import yaml
 from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped
 from harness import wait_until
 from rclpy.executors import SingleThreadedExecutor
+from rclpy.qos import DurabilityPolicy, ReliabilityPolicy
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from visualization_msgs.msg import MarkerArray
 
 from dexstack import nodes
+from dexstack.cli.reference import _nodes as reference_nodes
 from dexstack.config import share_dir
 from dexstack.model.frames import FrameTree
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 from dexstack.model.scene import build_scene
-from dexstack.nodes.robot_state import RobotStateNode, transforms
+from dexstack.nodes import wire
+from dexstack.nodes.pose_estimator import camera_frame
+from dexstack.nodes.robot_state import RobotStateNode
+from dexstack.nodes.tf import transforms
 from dexstack.nodes.wire import LATCHED, SENSOR
+from dexstack.perception.params import MountParams
 
 
 @pytest.mark.parametrize("side", ["right", "left"])
@@ -132,6 +138,40 @@ def topics_in(path: str) -> set[str]:
     return set(re.findall(r"Value: (\S+)", text)) if path.endswith("rviz") else set(re.findall(r"/([\w/]+)/data", text))
 
 
+def displays(part) -> list[dict]:
+    """Every display of an rviz configuration that subscribes to a topic."""
+    inside = part.values() if isinstance(part, dict) else part if isinstance(part, list) else []
+    mine = [part] if isinstance(part, dict) and isinstance(part.get("Topic"), dict) else []
+    return mine + [display for x in inside for display in displays(x)]
+
+
+def test_rviz_asks_for_no_more_than_publishers_offer():
+    """A reliable reader hears no best-effort writer, one that wants old messages no volatile one."""
+    offers = {use.name: getattr(wire, use.qos) for node in reference_nodes() for use in node.uses if use.how == "writes" and use.qos}
+    shown = displays(yaml.safe_load((share_dir() / "config" / "dexstack.rviz").read_text()))
+    assert len(shown) >= 6
+    for display in shown:
+        topic, offer = display["Topic"], offers[display["Topic"]["Value"]]
+        if topic["Reliability Policy"] == "Reliable":
+            assert offer.reliability == ReliabilityPolicy.RELIABLE, display["Name"]
+        if topic["Durability Policy"] == "Transient Local":
+            assert offer.durability == DurabilityPolicy.TRANSIENT_LOCAL, display["Name"]
+
+
+def test_the_tree_of_diagnostics_has_every_node_once():
+    analyzers = yaml.safe_load((share_dir() / "config" / "diagnostics.yaml").read_text())["analyzers"]["ros__parameters"]
+    named = [name for group in analyzers.values() if isinstance(group, dict) for name in group["contains"]]
+    assert sorted(named) == sorted(f"/{node.name}" for node in reference_nodes())
+
+
+def test_the_camera_has_a_frame():
+    X_WC = MountParams().X_WC
+    (message,) = transforms(0.0, [camera_frame(X_WC)])
+    assert (message.header.frame_id, message.child_frame_id) == ("world", "camera_color_optical_frame")
+    v, r = message.transform.translation, message.transform.rotation
+    np.testing.assert_allclose([v.x, v.y, v.z, r.w, r.x, r.y, r.z], X_WC.pose)
+
+
 def test_rviz_and_rqt_look_at_topics_that_there_are():
     code = "".join(path.read_text() for path in Path(nodes.__path__[0]).glob("*.py"))
     wanted = topics_in("dexstack.rviz") | topics_in("dexstack.perspective")
@@ -143,6 +183,7 @@ def test_rviz_and_rqt_look_at_topics_that_there_are():
         "mpc/prediction",
         "object_markers",
         "rollout/error",
+        "contact_patch",
     } <= wanted
     assert [topic for topic in wanted if f'"{topic}"' not in code] == []
     rviz = yaml.safe_load((share_dir() / "config" / "dexstack.rviz").read_text())

@@ -21,10 +21,12 @@ from sensor_msgs.msg import CameraInfo, Image
 
 from dexstack.config import param
 from dexstack.errors import ConfigError
+from dexstack.model.frames import Frame
 from dexstack.model.hand import load_hand
 from dexstack.nodes.common import OK, PATIENCE, WARN, StackNode, run_node
-from dexstack.nodes.images import GreyImage, image_message, read_camera, read_image
-from dexstack.nodes.wire import COMMAND, SENSOR, WORLD, BadMessage, WaitSet, fill_pose, set_stamp
+from dexstack.nodes.images import OPTICAL_FRAME, GreyImage, image_message, read_camera, read_image
+from dexstack.nodes.tf import tf_message, transforms
+from dexstack.nodes.wire import COMMAND, LATCHED, SENSOR, WORLD, BadMessage, WaitSet, fill_pose, set_stamp
 from dexstack.perception.bundle import object_bundle
 from dexstack.perception.calibration import load_mount
 from dexstack.perception.camera import CameraModel
@@ -32,6 +34,7 @@ from dexstack.perception.estimator import Outcome, PoseEstimator, Sight
 from dexstack.perception.images import to_grey
 from dexstack.perception.params import EstimatorParams, MountParams
 from dexstack.perception.realsense import RealSenseCamera, RealSenseParams
+from dexstack.perception.se3 import Transform
 
 SOURCES = ("topic", "realsense")
 HISTORY = 1024
@@ -78,6 +81,10 @@ class PoseEstimatorNode(StackNode):
         self._pose.header.frame_id = WORLD
         self._to_pose = self.create_publisher(PoseWithCovarianceStamped, "object_pose", SENSOR)
         self._to_picture = self.create_publisher(Image, "object_pose/image", SENSOR)
+        message = tf_message()
+        if message is not None:
+            self._to_static = self.create_publisher(message, "/tf_static", LATCHED)
+            self._to_static.publish(message(transforms=transforms(0.0, [camera_frame(self._X_WC)])))
 
     def begin(self) -> None:
         self._estimator: PoseEstimator | None = None
@@ -205,6 +212,11 @@ class PoseEstimatorNode(StackNode):
         else:
             self.get_logger().info("the object is in view")
         self._trouble = trouble
+
+
+def camera_frame(X_WC: Transform) -> Frame:
+    """Where pictures are taken from."""
+    return Frame(WORLD, OPTICAL_FRAME, X_WC.p, X_WC.pose[3:])
 
 
 def annotated(grey: np.ndarray, outcome: Outcome, camera: CameraModel) -> np.ndarray:

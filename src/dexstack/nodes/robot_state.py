@@ -2,19 +2,17 @@
 
 ``robot_description`` (latched) carries the hand's URDF. Where tf2_msgs is installed, ``/tf_static`` and ``/tf`` carry the tree world → palm
 → links → tips, and world → object; where it is not, as with rclpy from PyPI, the node says so once and publishes the description only.
-``object_markers`` carries the object where it is and, in transparent green, where it shall go, if anybody looks. A camera's frame comes
-from who knows where the camera is.
+``object_markers`` carries the object where it is and, in transparent green, where it shall go, if anybody looks. The camera's frame comes
+from the pose estimator, which knows where the camera is.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import sys
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from geometry_msgs.msg import Point, PoseStamped, PoseWithCovarianceStamped, TransformStamped
+from geometry_msgs.msg import Point, PoseStamped, PoseWithCovarianceStamped
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from visualization_msgs.msg import Marker, MarkerArray
@@ -24,6 +22,7 @@ from dexstack.model.frames import Frame, FrameTree
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import ObjectModel, load_object
 from dexstack.nodes.common import OK, PATIENCE, WARN, StackNode, run_node
+from dexstack.nodes.tf import tf_message, transforms
 from dexstack.nodes.wire import COMMAND, LATCHED, SENSOR, WORLD, JointReader, PoseSample, WaitSet, fill_pose, read_pose, set_stamp
 
 OBJECT = "object"
@@ -60,14 +59,12 @@ class RobotStateNode(StackNode):
         self._description = String(data=hand.urdf_path.read_text())
         self._to_description = self.create_publisher(String, "robot_description", LATCHED)
         self._to_tf = self._to_static = None
-        if importlib.util.find_spec("tf2_msgs") is None:
+        self._message = tf_message()
+        if self._message is None:
             self.get_logger().info("tf2_msgs is not installed: no /tf; the monitor and the log need none")
             return
-        from tf2_msgs.msg import TFMessage
-
-        self._to_tf = self.create_publisher(TFMessage, "/tf", COMMAND)
-        self._to_static = self.create_publisher(TFMessage, "/tf_static", LATCHED)
-        self._message = TFMessage
+        self._to_tf = self.create_publisher(self._message, "/tf", COMMAND)
+        self._to_static = self.create_publisher(self._message, "/tf_static", LATCHED)
 
     def begin(self) -> None:
         self._pose: PoseSample | None = None
@@ -119,20 +116,6 @@ def _solid(obj: ObjectModel, number: int, rgba: tuple[float, float, float, float
     marker.color.r, marker.color.g, marker.color.b, marker.color.a = rgba
     marker.points = [Point(x=float(x), y=float(y), z=float(z)) for x, y, z in obj.mesh.triangles.reshape(-1, 3)]
     return marker
-
-
-def transforms(t: float, frames: Iterable[Frame]) -> list[TransformStamped]:
-    """Frames as messages, stamped ``t`` [s]."""
-    messages = []
-    for frame in frames:
-        message = TransformStamped(child_frame_id=frame.name)
-        message.header.frame_id = frame.parent
-        set_stamp(message.header.stamp, t)
-        v, r = message.transform.translation, message.transform.rotation
-        v.x, v.y, v.z = map(float, frame.p)
-        r.w, r.x, r.y, r.z = map(float, frame.quat)
-        messages.append(message)
-    return messages
 
 
 def main() -> int:
