@@ -50,6 +50,8 @@ from dexstack.nodes.wire import REPORTS, BadMessage, Newest, set_stamp
 P = TypeVar("P")
 V = TypeVar("V")
 
+NICENESS = 10
+"""Of nodes on which no motion waits."""
 PATIENCE = 0.1
 """Longest time one turn of :meth:`StackNode.work` may wait for a message [s]; bounds how long a node takes to stop."""
 EXIT_FAILED = 1
@@ -336,6 +338,12 @@ def descriptor(field: dataclasses.Field, kind: Parameter.Type) -> ParameterDescr
     else:  # ROS has no ranges for lists; the set-parameters callback checks every entry
         result.additional_constraints = f"entries in [{lo}, {hi}]"
     return result
+
+
+def yield_to_others() -> None:
+    """Lower the priority of this process; to be called first, because threads inherit it. For nodes on which no motion waits."""
+    if hasattr(os, "setpriority"):
+        os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
 
 
 def run_node(make: Callable[[], StackNode]) -> int:

@@ -11,7 +11,6 @@ The process lowers its own priority: the planner and the servo come first.
 from __future__ import annotations
 
 import math
-import os
 import queue
 import sys
 import threading
@@ -35,12 +34,10 @@ from dexstack.control.theta_file import ThetaFile, save_theta
 from dexstack.control.transitions import MATCH, RingBuffer, at_rest, cut
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
-from dexstack.nodes.common import EXIT_FAILED, OK, PATIENCE, WARN, StackNode, run_node
+from dexstack.nodes.common import EXIT_FAILED, OK, PATIENCE, WARN, StackNode, run_node, yield_to_others
 from dexstack.nodes.console import read_state
 from dexstack.nodes.theta import THETA_TOPIC, theta_message
 from dexstack.nodes.wire import COMMAND, LATCHED, SENSOR, JointReader, JointSample, PoseSample, WaitSet, read_pose
-
-NICENESS = 10
 
 
 @dataclass(frozen=True)
@@ -84,8 +81,6 @@ class LearnerNode(StackNode):
         self._to_theta = self.create_publisher(String, THETA_TOPIC, LATCHED)
 
     def begin(self) -> None:
-        if hasattr(os, "setpriority"):
-            os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
         self._q: JointSample | None = None
         self._command: JointSample | None = None
         self._start = math.nan
@@ -193,6 +188,7 @@ class LearnerNode(StackNode):
 
 
 def main() -> int:
+    yield_to_others()
     return run_node(LearnerNode)
 
 

@@ -8,7 +8,6 @@ machine only unless ``host`` says otherwise. While no browser looks, nothing is 
 from __future__ import annotations
 
 import math
-import os
 import sys
 import threading
 import time
@@ -30,7 +29,7 @@ from visualization_msgs.msg import MarkerArray
 from dexstack.config import param
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
-from dexstack.nodes.common import OK, PATIENCE, StackNode, run_node
+from dexstack.nodes.common import OK, PATIENCE, StackNode, run_node, yield_to_others
 from dexstack.nodes.console import read_state
 from dexstack.nodes.health import Health
 from dexstack.nodes.wire import (
@@ -51,7 +50,6 @@ from dexstack.nodes.wire import (
 )
 from dexstack.report.page import Page, ms
 
-NICENESS = 10
 SLOW_PERIOD = 0.5
 """Wall time between two refreshes of numbers, plots and the list of nodes [s]."""
 ANSWER_TIMEOUT = 3.0
@@ -111,8 +109,6 @@ class MonitorNode(StackNode):
             threading.Thread(target=webbrowser.open, args=(self.page.url,), daemon=True).start()
 
     def begin(self) -> None:
-        if hasattr(os, "setpriority"):
-            os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
         self._pose: PoseSample | None = None
         self._q: JointSample | None = None
         self._goal: PoseSample | None = None
@@ -242,6 +238,7 @@ def read_picture(message: Image) -> np.ndarray:
 
 
 def main() -> int:
+    yield_to_others()
     return run_node(MonitorNode)
 
 

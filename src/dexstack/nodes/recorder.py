@@ -4,7 +4,7 @@ Messages wait in the middleware; twenty times a second the worker takes what is 
 deserialised, no executor wakes for a message, and the graph hardly feels that it is recorded. Topics are looked for all the time;
 hidden ones (``_…``) are left out. A subscription asks for what the topic's publishers offer.
 
-It listens only. It ends on SIGINT, on SIGTERM, or after ``seconds``.
+It listens only, and lowers its own priority: messages can wait, the hand cannot. It ends on SIGINT, on SIGTERM, or after ``seconds``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dexstack.bags.definitions import full_definition
 from dexstack.bags.file import BagWriter, Topic
 from dexstack.config import param
 from dexstack.errors import ConfigError
-from dexstack.nodes.common import OK, WARN, StackNode, run_node
+from dexstack.nodes.common import OK, WARN, StackNode, run_node, yield_to_others
 from dexstack.nodes.wire import TakenByOwner, unreachable
 
 TURN = 0.05
@@ -164,6 +164,7 @@ def _qos_yaml(offers: list[QoSProfile]) -> str:
 
 
 def main() -> int:
+    yield_to_others()
     return run_node(RecorderNode)
 
 
