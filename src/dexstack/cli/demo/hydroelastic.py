@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from datetime import datetime
-from pathlib import Path
+import functools
 
-from dexstack.cli.output import add_json_argument, note, publish
-from dexstack.errors import ConfigError
+from dexstack.cli.demo.engine import add_engine, run_check
 
 CHECKS = {
     "coin": "a coin slides and spins to rest: one ratio of the two from every start; order of the error in step and mesh",
@@ -20,37 +18,13 @@ CHECKS = {
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add ``demo hydroelastic``."""
-    p = subparsers.add_parser(
-        "hydroelastic",
-        help="pressure field contact: " + ", ".join(CHECKS),
-        description="Run one check and draw it. Exit code 0 only if its figures were reached.",
-        epilog="; ".join(f"{name}: {doc}" for name, doc in CHECKS.items()),
-    )
-    p.add_argument("check", choices=list(CHECKS), help="what to run")
+    p = add_engine(subparsers, "hydroelastic", "pressure field contact", CHECKS)
     p.add_argument("--scheme", default="lagged", choices=["lagged", "sap"], help="how friction is made convex (default: lagged)")
-    p.add_argument("--results", type=Path, help="folder for the picture (default: a new one in results/)")
-    add_json_argument(p)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the check.
-
-    Returns:
-        0 when its figures were reached, otherwise 1.
-    """
+    """Run the check; 0 when its figures were reached, otherwise 1."""
     from dexstack.demo import hydroelastic, hydroelastic_speed
 
-    note(f"{args.check}: {CHECKS[args.check]}")
-    module = hydroelastic_speed if args.check in ("scaling", "palm") else hydroelastic
-    make = getattr(module, args.check)
-    check = make() if args.check == "drop" else make(scheme=args.scheme)
-    folder = args.results or Path("results") / f"demo-hydroelastic-{args.check}-{datetime.now():%Y%m%d-%H%M%S}"
-    path = folder / f"{args.check}.png"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        check.figure.savefig(path, dpi=110)
-    except OSError as error:
-        raise ConfigError(f"cannot write {path}: {error.strerror}") from None
-    verdict = "reached" if check.results["passed"] else "not reached"
-    publish(args, f"demo hydroelastic {args.check}", {**check.results, "plot": str(path)}, *check.lines, f"{verdict}; picture in {path}")
-    return 0 if check.results["passed"] else 1
+    make = getattr(hydroelastic_speed if args.check in ("scaling", "palm") else hydroelastic, args.check)
+    return run_check(args, "hydroelastic", CHECKS, make if args.check == "drop" else functools.partial(make, scheme=args.scheme))

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from datetime import datetime
-from pathlib import Path
 
-from dexstack.cli.output import add_json_argument, note, publish
-from dexstack.errors import ConfigError
+from dexstack.cli.demo.engine import add_engine, run_check
 
 CHECKS = {
     "balls": "one ball is aimed so that another ends at a point: error in continuous time, iterations, time of the derivative",
@@ -22,34 +19,17 @@ CHECKS = {
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add ``demo lcp``."""
-    p = subparsers.add_parser(
+    add_engine(
+        subparsers,
         "lcp",
-        help="rigid contact without intersection: " + ", ".join(CHECKS),
-        description="Run one check and draw it; coal checks distances at every sub-step. Exit code 0 only if its figures were reached.",
-        epilog="; ".join(f"{name}: {doc}" for name, doc in CHECKS.items()),
+        "rigid contact without intersection",
+        CHECKS,
+        "Run one check and draw it; coal checks distances at every sub-step.",
     )
-    p.add_argument("check", choices=list(CHECKS), help="what to run")
-    p.add_argument("--results", type=Path, help="folder for the picture (default: a new one in results/)")
-    add_json_argument(p)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the check.
-
-    Returns:
-        0 when its figures were reached, otherwise 1.
-    """
+    """Run the check; 0 when its figures were reached, otherwise 1."""
     from dexstack.demo import lcp
 
-    note(f"{args.check}: {CHECKS[args.check]}")
-    check = getattr(lcp, args.check)()
-    folder = args.results or Path("results") / f"demo-lcp-{args.check}-{datetime.now():%Y%m%d-%H%M%S}"
-    path = folder / f"{args.check}.png"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        check.figure.savefig(path, dpi=110)
-    except OSError as error:
-        raise ConfigError(f"cannot write {path}: {error.strerror}") from None
-    verdict = "reached" if check.results["passed"] else "not reached"
-    publish(args, f"demo lcp {args.check}", {**check.results, "plot": str(path)}, *check.lines, f"{verdict}; picture in {path}")
-    return 0 if check.results["passed"] else 1
+    return run_check(args, "lcp", CHECKS, getattr(lcp, args.check))

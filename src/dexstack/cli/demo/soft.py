@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from datetime import datetime
-from pathlib import Path
 
-from dexstack.cli.output import add_json_argument, note, publish
-from dexstack.errors import ConfigError
+from dexstack.cli.demo.engine import add_engine, run_check
 
 CHECKS = {
     "isosurfaces": "soft distance of a box in the plane for growing smoothing, few and many points, wrong normals",
@@ -19,34 +16,11 @@ CHECKS = {
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add ``demo soft``."""
-    p = subparsers.add_parser(
-        "soft",
-        help="soft contact: " + ", ".join(CHECKS),
-        description="Run one check and draw it. Exit code 0 only if its figures were reached.",
-        epilog="; ".join(f"{name}: {doc}" for name, doc in CHECKS.items()),
-    )
-    p.add_argument("check", choices=list(CHECKS), help="what to run")
-    p.add_argument("--results", type=Path, help="folder for the picture (default: a new one in results/)")
-    add_json_argument(p)
+    add_engine(subparsers, "soft", "soft contact", CHECKS)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the check.
-
-    Returns:
-        0 when its figures were reached, otherwise 1.
-    """
+    """Run the check; 0 when its figures were reached, otherwise 1."""
     from dexstack.demo import soft
 
-    note(f"{args.check}: {CHECKS[args.check]}")
-    check = getattr(soft, args.check.replace("-", "_"))()
-    folder = args.results or Path("results") / f"demo-soft-{args.check}-{datetime.now():%Y%m%d-%H%M%S}"
-    path = folder / f"{args.check}.png"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        check.figure.savefig(path, dpi=110)
-    except OSError as error:
-        raise ConfigError(f"cannot write {path}: {error.strerror}") from None
-    verdict = "reached" if check.results["passed"] else "not reached"
-    publish(args, f"demo soft {args.check}", {**check.results, "plot": str(path)}, *check.lines, f"{verdict}; picture in {path}")
-    return 0 if check.results["passed"] else 1
+    return run_check(args, "soft", CHECKS, getattr(soft, args.check.replace("-", "_")))
