@@ -61,7 +61,6 @@ def test_a_theta_that_is_none_is_refused(theta, read):
 def node(domain, monkeypatch):
     """A learner that only collects."""
     monkeypatch.setattr(LearnerNode, "_learn", lambda self: None)
-    monkeypatch.setattr("dexstack.nodes.learner.NICENESS", 0)
     rclpy.init(domain_id=domain)
     made = LearnerNode()
     made._step = 0.1
