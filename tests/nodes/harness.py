@@ -48,6 +48,11 @@ def alive(pid: int) -> bool:
         return False
 
 
+def children(pid: int) -> list[int]:
+    done = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False)
+    return [int(line) for line in done.stdout.split()]
+
+
 class Probe:
     """Listens to a graph: diagnostics, rollout state, and the hand's applied commands and torques with their time of arrival."""
 
@@ -94,8 +99,9 @@ class Probe:
 
     def close(self) -> None:
         self._executor.shutdown()
-        self.context.try_shutdown()
         self._thread.join()
+        self.node.destroy_node()  # else it stays in the domain until it is collected
+        self.context.try_shutdown()
 
 
 class Run:
@@ -127,5 +133,7 @@ class Run:
 
     def close(self) -> None:
         if self.process.poll() is None:
-            self.process.kill()  # the nodes end with it
+            nodes = children(self.process.pid)
+            self.process.kill()  # the nodes end with it, and with them their part in the domain
             self.process.wait()
+            wait_until(lambda: not any(alive(pid) for pid in nodes), 20, "the nodes to end")

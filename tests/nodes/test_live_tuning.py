@@ -38,8 +38,9 @@ def mpc(domain):
     yield node
     node.stop_worker()
     executor.shutdown()
-    rclpy.shutdown()
     thread.join()
+    node.destroy_node()
+    rclpy.shutdown()
 
 
 def test_parameters_change_without_a_compilation_or_a_missed_cycle(mpc, probe, compilations):

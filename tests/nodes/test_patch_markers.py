@@ -63,4 +63,6 @@ def test_the_simulator_shows_the_patches_of_a_plant_that_has_them(domain, monkey
     finally:
         simulator.stop_worker()
         executor.shutdown()
+        for node in (simulator, peer):
+            node.destroy_node()
         rclpy.try_shutdown()

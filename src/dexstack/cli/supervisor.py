@@ -97,8 +97,9 @@ def _claim_domain(stack: contextlib.ExitStack) -> int:
         claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:
             claim.bind(f"\0{CLAIM}{domain}")
-            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as port:
-                port.bind(("", 7410 + 250 * domain))  # taken: some other ROS graph runs in this domain
+            for participant in range(120):
+                with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as port:
+                    port.bind(("", 7410 + 250 * domain + 2 * participant))  # taken: somebody else's node runs in this domain
         except OSError:
             claim.close()  # what is not used is not held: who looks for running graphs goes by these names
             continue
