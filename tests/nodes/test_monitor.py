@@ -59,8 +59,10 @@ def stack(domain):
         node.stop_worker()
     nodes[0].page.close()
     executor.shutdown()
-    rclpy.shutdown()
     thread.join()
+    for node in nodes:
+        node.destroy_node()
+    rclpy.shutdown()
 
 
 @pytest.fixture
@@ -207,6 +209,23 @@ def test_an_action_that_nobody_takes_says_so(stack, visitor):
     page = stack[0].page
     visitor.change(page.factor_slider, 0.5)  # there is no simulator
     wait_until(lambda: "nobody offers" in page._answer.content, 10, "the answer")
+
+
+def test_the_plant_is_changed_from_the_page(stack, visitor, monkeypatch):
+    monitor, page = stack[0], stack[0].page
+    visitor.change(page.plant_button, True)  # there is no simulator
+    wait_until(lambda: "nobody offers" in page._answer.content, 10, "the answer")
+    asked = []
+    monkeypatch.setattr(monitor, "_set", lambda *a: asked.append(a) or "plant: set")
+    monkeypatch.setattr(monitor, "_trigger", lambda name: f"{name}: done")
+    visitor.change(page.plant_menu, "lcp")
+    wait_until(lambda: page.plant_menu.value == "lcp", 10, "the menu")
+    visitor.change(page.plant_button, True)
+    wait_until(lambda: page._answer.content == "plant: set; task/restart: done", 10, "the answer")
+    assert asked[0][:3] == ("simulator", "plant", "lcp")
+    page.offer_plant("lcp")
+    page.offer_plant("mujoco")
+    assert page.plant_menu.value == "mujoco"
 
 
 def test_the_page_is_for_this_machine_only(stack):

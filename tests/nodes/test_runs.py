@@ -7,23 +7,20 @@ import math
 import os
 import re
 import signal
-import subprocess
 
 import numpy as np
 import pytest
-from harness import NODES, Probe, Run, alive, wait_until
+from harness import NODES, Probe, Run, alive, children, wait_until
+from rcl_interfaces.srv import SetParameters
+from rclpy.parameter import Parameter
 from rosbags.highlevel import AnyReader
+from std_srvs.srv import Trigger
 
 from dexstack.bags.file import BagReader
 from dexstack.bags.samples import read_samples
 from dexstack.model.hand import load_hand
 
 pytestmark = pytest.mark.slow
-
-
-def children(pid: int) -> list[int]:
-    done = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False)
-    return [int(line) for line in done.stdout.split()]
 
 
 def test_a_small_turn_is_reached_and_recorded(start, tmp_path):
@@ -83,6 +80,33 @@ def test_two_graphs_do_not_disturb_each_other(tmp_path, domain):
             probe.close()
         for run in runs:
             run.close()
+
+
+def test_the_plant_changes_while_the_graph_runs(start, probe):
+    run = start("--goal-yaw", "170", "--seconds", "600", "--real-time-factor", "0.3", "--json", "-")  # slow: it must not end
+    clients = {node: probe.node.create_client(SetParameters, f"{node}/set_parameters") for node in ("simulator", "task")}
+    restart = probe.node.create_client(Trigger, "task/restart")
+
+    def answer(client, request):
+        assert client.wait_for_service(20)
+        future = client.call_async(request)
+        wait_until(future.done, 90, "an answer")
+        return future.result()
+
+    def put(node, name, value):
+        (result,) = answer(clients[node], SetParameters.Request(parameters=[Parameter(name, value=value).to_parameter_msg()])).results
+        assert result.successful, result.reason
+
+    wait_until(lambda: probe.phase() == "running", 90, "the rollout")
+    put("simulator", "plant", "lcp")
+    assert answer(restart, Trigger.Request()).success
+    wait_until(lambda: probe.phase() == "running" and probe.states[-1]["attempt"] == 2, 60, "the second rollout")
+    wait_until(lambda: probe.values("simulator").get("plant") == "lcp", 10, "the report")
+    put("simulator", "real_time_factor", 1.0)
+    put("task", "goal_yaw", math.radians(15))
+    assert run.process.wait(90) == 0, run.err
+    results = json.loads(run.out)["results"]
+    assert results["reached"] and results["restarts"] == {}
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

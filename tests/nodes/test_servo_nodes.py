@@ -6,12 +6,14 @@ import contextlib
 import threading
 import time
 from array import array
+from dataclasses import fields
 
 import numpy as np
 import pytest
 import rclpy
 from geometry_msgs.msg import PoseWithCovarianceStamped
 from harness import wait_until
+from rcl_interfaces.srv import SetParameters
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.lifecycle import TransitionCallbackReturn
 from rclpy.parameter import Parameter
@@ -19,7 +21,10 @@ from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 
+from dexstack.engines import PLANTS, make_plant, plant_params
+from dexstack.errors import ConfigError
 from dexstack.model.hand import load_hand
+from dexstack.model.objects import load_object
 from dexstack.nodes.hand import HandNode
 from dexstack.nodes.simulated_hand import RESET_GAP
 from dexstack.nodes.simulator import SimulatorNode
@@ -68,6 +73,8 @@ class Pair:
         self.node.stop_worker()
         self._executor.shutdown()
         self._thread.join()
+        for node in (self.node, self.peer):
+            node.destroy_node()  # else it stays in the domain until it is collected
         rclpy.try_shutdown()
 
 
@@ -246,6 +253,61 @@ def test_reset_leaps_in_time_and_repeats_the_start(pair):
     assert np.all(np.diff(stamps) > 0) and np.max(np.diff(stamps)) > RESET_GAP
     again = wait_until(lambda: next((s for s in map(read_pose, hand.poses) if s.t > last + RESET_GAP), None), 5, "a pose")
     np.testing.assert_allclose(again.pose, first.pose, atol=1e-3)
+
+
+def set_parameter(pair: Pair, name: str, value) -> tuple[bool, str]:
+    """As `ros2 param set` does it, while the simulation goes on."""
+    client = pair.peer.create_client(SetParameters, f"{pair.node.get_name()}/set_parameters")
+    assert client.wait_for_service(5.0)
+    future = client.call_async(SetParameters.Request(parameters=[Parameter(name, value=value).to_parameter_msg()]))
+    wait_until(future.done, 60, f"an answer on {name}")
+    (result,) = future.result().results
+    return result.successful, result.reason
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [n for n in PLANTS if n not in ("mujoco", "soft")])
+def test_another_plant_starts_anew(pair, name):
+    pytest.importorskip("numba")
+    simulator = pair(SimulatorNode)
+    hand = Puppeteer(simulator)
+    simulator.activate()
+    wait_until(lambda: len(hand.poses) > 20, 10, "poses")
+    node, first = simulator.node, read_pose(hand.poses[0])
+    mujoco = [f.name for f in fields(plant_params("mujoco"))]
+    assert all(node.has_parameter(p) for p in mujoco)
+    assert set_parameter(simulator, "plant", name) == (True, "")
+    assert isinstance(node._plant, type(make_plant(name, HAND, load_object("cube"))))
+    assert all(node.has_parameter(f.name) for f in fields(plant_params(name)))
+    assert not any(node.has_parameter(p) for p in set(mujoco) - {f.name for f in fields(plant_params(name))})
+    last = hand.feedback[-1]
+    again = wait_until(lambda: next((s for s in map(read_pose, hand.poses[-5:]) if s.t > first.t + RESET_GAP), None), 10, "a pose")
+    np.testing.assert_allclose(again.pose, first.pose, atol=5e-3)
+    wait_until(lambda: hand.feedback[-1][0] > last[0] + 0.5, 10, "the new one to go on")
+    stamps = [seconds(m.header.stamp) for _, m in hand.feedback]
+    assert np.all(np.diff(stamps) > 0), "time goes on"
+    assert set_parameter(simulator, "plant", "mujoco") == (True, "")
+    assert all(node.has_parameter(p) for p in mujoco)
+
+
+def test_a_plant_that_cannot_be_made_changes_nothing(pair, monkeypatch):
+    simulator = pair(SimulatorNode)
+    hand = Puppeteer(simulator)
+    simulator.activate()
+    node, plant = simulator.node, simulator.node._plant
+    ok, reason = set_parameter(simulator, "plant", "teapot")
+    assert not ok and "unknown plant 'teapot'" in reason
+
+    def refuse(*_):
+        raise ConfigError("not this object")
+
+    monkeypatch.setattr("dexstack.nodes.simulator.make_plant", refuse)
+    before = {f.name: node.get_parameter(f.name).value for f in fields(plant_params("mujoco"))}
+    assert set_parameter(simulator, "plant", "lcp") == (False, "not this object")
+    assert {name: node.get_parameter(name).value for name in before} == before
+    assert node.get_parameter("plant").value == "mujoco" and node._plant is plant
+    count = len(hand.feedback)
+    wait_until(lambda: len(hand.feedback) > count + 20, 10, "the old one to go on")
 
 
 def test_feedback_keeps_its_rate(pair):

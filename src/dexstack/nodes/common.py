@@ -171,32 +171,50 @@ class StackNode(LifecycleNode):
         for block in blocks:
             values = {}
             for field in dataclasses.fields(block):
-                kind = _ROS_TYPE[_scalar(typing.get_type_hints(block)[field.name])]
-                default = list(field.default) if isinstance(field.default, tuple) else field.default
-                if isinstance(default, list):
-                    kind = _ROS_ARRAY[kind]
-                self.declare_parameter(field.name, Parameter(field.name, kind, default).value, descriptor(field, kind))
+                kind = _ros_type(block, field)
+                self.declare_parameter(field.name, _ros_value(field.default), descriptor(field, kind))
                 values[field.name] = self.get_parameter(field.name).value
             self._blocks[block] = make_params(block, values)
 
+    def _exchange(self, old: type, new: type) -> None:
+        """Declare the parameters of one block in place of another's; may be called by :meth:`apply`.
+
+        Raises:
+            ConfigError: a value given for the new ones cannot be used; the old ones are there as before.
+        """
+        before = self._blocks.pop(old)
+        for field in dataclasses.fields(old):
+            self.undeclare_parameter(field.name)
+        try:
+            self._declare(new)
+        except Exception as error:
+            for field in dataclasses.fields(new):
+                if self.has_parameter(field.name):
+                    self.undeclare_parameter(field.name)
+            for field in dataclasses.fields(old):
+                value = _ros_value(getattr(before, field.name))
+                self.declare_parameter(field.name, value, descriptor(field, _ros_type(old, field)), ignore_override=True)
+            self._blocks[old] = before
+            raise ConfigError(" ".join(str(error).split())) from None
+
     def _on_parameters(self, changes: Sequence[Parameter]) -> SetParametersResult:
         new = {p.name: p.value for p in changes}
-        blocks = dict(self._blocks)
+        changed: dict[type, Any] = {}
         configured = self._state_machine.current_state[1] != "unconfigured"
         try:
-            for block, old in self._blocks.items():
+            for block, old in list(self._blocks.items()):
                 mine = {f.name: new[f.name] for f in dataclasses.fields(block) if f.name in new}
-                blocks[block] = make_params(block, {**dataclasses.asdict(old), **mine})
-                if blocks[block] == old:
+                if not mine or (wanted := make_params(block, {**dataclasses.asdict(old), **mine})) == old:
                     continue
-                fixed = [name for name in mine if name not in self.LIVE and getattr(blocks[block], name) != getattr(old, name)]
+                fixed = [name for name in mine if name not in self.LIVE and getattr(wanted, name) != getattr(old, name)]
                 if configured and fixed:
                     raise ConfigError(f"parameter '{fixed[0]}' can only change while the node is unconfigured")
                 if configured:
-                    self.apply(blocks[block])
+                    self.apply(wanted)
+                changed[block] = wanted
         except ConfigError as error:
             return SetParametersResult(successful=False, reason=str(error))
-        self._blocks = blocks
+        self._blocks = {**self._blocks, **changed}
         return SetParametersResult(successful=True)
 
     # --- lifecycle ----------------------------------------------------------------------------------------------------------------
@@ -318,9 +336,15 @@ _ROS_ARRAY = {
 }
 
 
-def _scalar(annotation: Any) -> type:
-    """The type of a parameter, or of a list parameter's entries."""
-    return typing.get_args(annotation)[0] if typing.get_origin(annotation) is tuple else annotation
+def _ros_type(block: type, field: dataclasses.Field) -> Parameter.Type:
+    annotation = typing.get_type_hints(block)[field.name]
+    if typing.get_origin(annotation) is tuple:
+        return _ROS_ARRAY[_ROS_TYPE[typing.get_args(annotation)[0]]]
+    return _ROS_TYPE[annotation]
+
+
+def _ros_value(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
 
 
 def descriptor(field: dataclasses.Field, kind: Parameter.Type) -> ParameterDescriptor:

@@ -1,8 +1,8 @@
 """The monitor node: shows the graph in a browser and passes on what the user does there.
 
 It listens, and calls what the graph has anyway: the services ``hand/stop``, ``hand/enable`` and ``task/restart``, and the parameters
-``goal_yaw`` of the task and ``real_time_factor`` of the simulator. Whoever can open the page can move the hand: it is served to this
-machine only unless ``host`` says otherwise. While no browser looks, nothing is drawn. The process lowers its own priority.
+``goal_yaw`` of the task, ``real_time_factor`` and ``plant`` of the simulator. Whoever can open the page can move the hand: it is served
+to this machine only unless ``host`` says otherwise. While no browser looks, nothing is drawn. The process lowers its own priority.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from std_srvs.srv import Trigger
 from visualization_msgs.msg import MarkerArray
 
 from dexstack.config import param
+from dexstack.engines import PLANTS
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 from dexstack.nodes.common import OK, PATIENCE, StackNode, run_node, yield_to_others
@@ -53,6 +54,8 @@ from dexstack.report.page import Page, ms
 SLOW_PERIOD = 0.5
 """Wall time between two refreshes of numbers, plots and the list of nodes [s]."""
 ANSWER_TIMEOUT = 3.0
+PLANT_TIMEOUT = 120.0
+"""Some engines compile."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +106,8 @@ class MonitorNode(StackNode):
             restart=lambda: self._trigger("task/restart"),
             set_goal=lambda degrees: self._set("task", "goal_yaw", math.radians(degrees)),
             set_factor=lambda factor: self._set("simulator", "real_time_factor", factor),
+            plants=tuple(PLANTS),
+            set_plant=self._set_plant,
         )
         self.get_logger().info(f"the monitor is at {self.page.url}")
         if p.open:
@@ -186,6 +191,8 @@ class MonitorNode(StackNode):
         rates = [float(self._health.values(name).get("rate_hz", "nan")) for name in ("mpc", "contact_detector", "hand")]
         if not all(map(math.isnan, rates)):
             page.plot("rate [Hz]", self.time, rates[0], rates[1], rates[2] / 10)
+        if "plant" in (simulator := self._health.values("simulator")):
+            page.offer_plant(simulator["plant"])
         page.show_summary(lines)
         rows = self._health.rows()
         page.show_nodes(rows, {name: self._health.values(name) for name, _, _ in rows})
@@ -199,22 +206,27 @@ class MonitorNode(StackNode):
             return answer
         return f"{name}: {'done' if answer.success else answer.message or 'refused'}"
 
-    def _set(self, node: str, name: str, value: float) -> str:
+    def _set_plant(self, name: str) -> str:
+        """The same rollout again, in another engine."""
+        answer = self._set("simulator", "plant", name, PLANT_TIMEOUT)
+        return f"{answer}; {self._trigger('task/restart')}" if answer == "plant: set" else answer
+
+    def _set(self, node: str, name: str, value: float | str, timeout: float = ANSWER_TIMEOUT) -> str:
         request = SetParameters.Request(parameters=[Parameter(name, value=value).to_parameter_msg()])
-        answer = self._call(self._setters[node], request)
+        answer = self._call(self._setters[node], request, timeout)
         if isinstance(answer, str):
             return answer
         (result,) = answer.results
         return f"{name}: {'set' if result.successful else result.reason}"
 
-    def _call(self, client: Client, request: Any) -> Any:
+    def _call(self, client: Client, request: Any, timeout: float = ANSWER_TIMEOUT) -> Any:
         """The answer, or why there is none; waits in the thread of the page that asked."""
         if not client.service_is_ready():
             return f"nobody offers {client.srv_name}"
         done = threading.Event()
         future = client.call_async(request)
         future.add_done_callback(lambda _: done.set())
-        return future.result() if done.wait(ANSWER_TIMEOUT) else f"no answer from {client.srv_name}"
+        return future.result() if done.wait(timeout) else f"no answer from {client.srv_name}"
 
 
 def read_path(message: MarkerArray) -> np.ndarray:

@@ -9,6 +9,9 @@ With the parameter ``interface`` the plant sits behind an emulated hand on a CAN
 for nobody: the plant runs in real time on the system's clock under the torque that was last on the bus, as a real hand would. What is wrong
 with that hand is set by parameters while it runs (``ros2 param set /simulator loss 0.1``); the service ``~/power_cycle`` switches it off
 and on.
+
+The physics engine changes while the graph runs: after ``ros2 param set /simulator plant lcp`` everything is at its start again, in the
+other engine. The old one goes on until the new one is ready, which takes as long as that engine takes to compile.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from visualization_msgs.msg import MarkerArray
 
 from dexstack.config import param
 from dexstack.engines import PLANTS, make_plant, plant_params
-from dexstack.engines.base import PatchPlant
+from dexstack.engines.base import PatchPlant, Plant
 from dexstack.errors import ConfigError
 from dexstack.hand.params import BusParams, EmulatedHandParams, FaultParams
 from dexstack.model.hand import load_hand
@@ -47,7 +50,7 @@ class SimulatorParams:
 
     hand: str = param("right", "side of the hand, or the path of a hand's YAML")
     object: str = param("cube", "name of an object, or the path of an object's YAML")
-    plant: str = param("mujoco", f"physics engine ({', '.join(PLANTS)}); fixed when the node starts")
+    plant: str = param("mujoco", f"physics engine ({', '.join(PLANTS)}); another one starts anew")
     seed: int = param(0, "seed of the noise of the start pose", 0, 2**31 - 1)
     real_time_factor: float = param(1.0, "simulated seconds per second of wall time", 0.01, 100.0)
     feedback_period: float = param(0.003, "time between two joint feedbacks [s]", 0.001, 0.1)
@@ -64,28 +67,34 @@ class SimulatorNode(StackNode):
     """See the module's docstring."""
 
     LIVE = frozenset(
-        {"real_time_factor", "clock_period", "pose_period", "patch_period", "torque_timeout", *(f.name for f in fields(FaultParams))}
+        {
+            "plant",
+            "real_time_factor",
+            "clock_period",
+            "pose_period",
+            "patch_period",
+            "torque_timeout",
+            *(f.name for f in fields(FaultParams)),
+        }
     )
 
     def __init__(self) -> None:
         super().__init__("simulator", SimulatorParams, BusParams, EmulatedHandParams, FaultParams)
-        self._plant_name = self.params(SimulatorParams).plant
-        self._declare(plant_params(self._plant_name))
+        self._plant_params = plant_params(self.params(SimulatorParams).plant)
+        self._declare(self._plant_params)
 
     def configure(self) -> None:
         p = self.params(SimulatorParams)
         self._model = load_hand(p.hand)
-        obj = load_object(p.object)
-        self._task = AllegroTask(obj.start("allegro"), 0.0)
-        if p.plant != self._plant_name:
-            raise ConfigError(f"the plant was '{self._plant_name}' when this node started; start another one for '{p.plant}'")
-        self._plant = make_plant(p.plant, self._model, obj, self.params(plant_params(p.plant)))
+        self._object = load_object(p.object)
+        self._task = AllegroTask(self._object.start("allegro"), 0.0)
+        self._plant = self._make_plant(p.plant)
         self._clock_message = Clock()
         self._pose = PoseWithCovarianceStamped()
         self._pose.header.frame_id = WORLD
         self._to_clock = self.create_publisher(Clock, "/clock", SENSOR)
         self._to_pose = self.create_publisher(PoseWithCovarianceStamped, p.pose_topic, SENSOR)
-        self._to_patch = self.create_publisher(MarkerArray, "contact_patch", COMMAND) if isinstance(self._plant, PatchPlant) else None
+        self._to_patch = self.create_publisher(MarkerArray, "contact_patch", COMMAND)
         bus = self.params(BusParams)
         self._hand: SimulatedHand
         if bus.interface:
@@ -98,6 +107,8 @@ class SimulatorNode(StackNode):
     def apply(self, block: Any) -> None:
         if isinstance(block, FaultParams):
             self._hand.inject(block)
+        elif isinstance(block, SimulatorParams) and block.plant != self.params(SimulatorParams).plant:
+            self._change_plant(block.plant)
 
     def begin(self) -> None:
         self._hand.open()
@@ -127,7 +138,8 @@ class SimulatorNode(StackNode):
         factor = (t - self._mark[0]) / max(wall - self._mark[1], 1e-6)
         self._mark = (t, wall)
         level, text, values = self._hand.status()
-        return level, text or f"real-time factor {factor:.2f}", {"time": t, "real_time_factor": factor, **values}
+        plant = self.params(SimulatorParams).plant
+        return level, text or f"{plant}, real-time factor {factor:.2f}", {"plant": plant, "time": t, "real_time_factor": factor, **values}
 
     @property
     def _factor(self) -> float:
@@ -135,6 +147,42 @@ class SimulatorNode(StackNode):
 
     def _now(self) -> float:
         return self._time_of_start + self._plant.time
+
+    def _make_plant(self, name: str) -> Plant:
+        """The plant of that name, with its parameters declared in place of the last one's."""
+        old, new = self._plant_params, plant_params(name)
+        if new is not old:
+            self._exchange(old, new)
+        try:
+            plant = make_plant(name, self._model, self._object, self.params(new))
+        except ConfigError:
+            if new is not old:
+                self._exchange(new, old)
+            raise
+        self._plant_params = new
+        return plant
+
+    def _change_plant(self, name: str) -> None:
+        """In the executor: the worker goes on with the old plant until the new one has taken its first step.
+
+        Raises:
+            ConfigError: the plant cannot be made, or the hand in front of it waits for nobody.
+        """
+        if not self._hand.waits:
+            raise ConfigError("an emulated hand runs in real time and cannot wait for another plant; start the graph with it")
+        self.get_logger().info(f"making the plant '{name}'")
+        plant = self._make_plant(name)
+        plant.reset(self._model.pose(self._task.start.hand_pose), self._task.start.pose_WO)
+        plant.step(np.zeros(len(self._model.joint_names)))
+
+        def take_over() -> None:
+            t = self._now() + self._hand.reset_gap
+            self._plant = plant
+            self._start_at(t)
+
+        if not self.in_worker(take_over, timeout=10.0):
+            self._plant = plant  # not active: placed when it is
+        self.get_logger().info(f"the plant is '{name}'")
 
     def _place(self) -> None:
         """Hand and object to their start, the same for the same seed."""
@@ -169,9 +217,9 @@ class SimulatorNode(StackNode):
             set_stamp(self._pose.header.stamp, t)
             fill_pose(self._pose.pose.pose, self._plant.pose_WO)
             self._to_pose.publish(self._pose)
-        if self._to_patch is not None and t >= self._next_patch - 1e-9:
+        if t >= self._next_patch - 1e-9:
             self._next_patch = max(self._next_patch + p.patch_period, t - LARGEST_LAG)
-            if self._to_patch.get_subscription_count():
+            if isinstance(self._plant, PatchPlant) and self._to_patch.get_subscription_count():
                 self._to_patch.publish(patch_markers(t, self._plant.patches()))
 
     def _answer(self, response: Trigger.Response, action: Any) -> Trigger.Response:
@@ -180,8 +228,12 @@ class SimulatorNode(StackNode):
         return response
 
     def _reset(self) -> None:
-        gap = self._hand.reset_gap
-        self._time_of_start = self._now() + gap
+        self._start_at(self._now() + self._hand.reset_gap)
+
+    def _start_at(self, t: float) -> None:
+        """Everything to its start, at the time ``t`` [s] of its own; no wall time goes by."""
+        gap = t - self.time
+        self._time_of_start = t
         self._place()
         self._next_clock = self._next_pose = self._next_patch = self._now()
         self._wall_zero -= gap / self._paced_factor

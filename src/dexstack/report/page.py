@@ -38,6 +38,8 @@ class Page:
         stop, enable, restart: what the buttons do.
         set_goal: called with the turn of the object from its nominal start [deg].
         set_factor: called with simulated seconds per second.
+        plants: names of the physics engines there are.
+        set_plant: called with one of them.
 
     Raises:
         ConfigError: viser is not installed, or nothing can listen at that address.
@@ -55,6 +57,8 @@ class Page:
         restart: Action,
         set_goal: Callable[[float], str],
         set_factor: Callable[[float], str],
+        plants: Sequence[str],
+        set_plant: Callable[[str], str],
     ) -> None:
         try:
             import viser
@@ -70,6 +74,7 @@ class Page:
         self._busy = threading.Lock()
         self._build_scene(obj)
         self._build_controls(stop, enable, restart, set_goal, set_factor)
+        self._build_plant_control(plants, set_plant)
         self._build_plots()
 
     @property
@@ -169,7 +174,6 @@ class Page:
         self.goal_button = gui.add_button("Set the goal", hint="turn of the object from its nominal start; a new rollout begins")
         self.factor_slider = gui.add_slider("real-time factor", min=0.05, max=2.0, step=0.05, initial_value=1.0)
         self.clear_box = gui.add_checkbox("transparent hand", initial_value=False, hint="contacts are between hand and object")
-        self._answer = gui.add_markdown("")
         self._picture: Any = None
         self._on(self.stop_button.on_click, stop)
         self._on(self.enable_button.on_click, enable)
@@ -182,11 +186,20 @@ class Page:
             for mesh in self._hand_meshes:
                 mesh.opacity = 0.3 if self.clear_box.value else None
 
+    def _build_plant_control(self, plants: Sequence[str], set_plant: Callable[[str], str]) -> None:
+        gui = self.server.gui
+        self.plant_menu = gui.add_dropdown("plant", plants, hint="physics engine of the simulator; taken up by the button below")
+        self.plant_button = gui.add_button("Change the plant", hint="hand and object back to the start, in another engine")
+        self._plant_running = self.plant_menu.value
+        self._answer = gui.add_markdown("")
+        self._on(self.plant_button.on_click, lambda: set_plant(self.plant_menu.value))
+
     def _on(self, register: Any, action: Action) -> None:
         """``stop`` never waits for another action's answer: each runs in a thread of viser's pool."""
 
         def run(event: Any) -> None:
             if event.client is not None:  # not the page's own changes
+                self._answer.content = "…"
                 answer = action()
                 with self._busy:
                     self._answer.content = answer
@@ -196,6 +209,11 @@ class Page:
     def offer_goal(self, degrees: float) -> None:
         """What the slider for the goal stands at before somebody moves it [deg]."""
         self.goal_slider.value = degrees
+
+    def offer_plant(self, name: str) -> None:
+        """The plant that runs; the menu follows it, unless somebody has chosen another one meanwhile."""
+        if name != self._plant_running:
+            self._plant_running = self.plant_menu.value = name
 
     def show_picture(self, rgb: np.ndarray) -> None:
         """What the camera sees, (height, width, 3) uint8."""
