@@ -90,7 +90,7 @@ def test_the_plant_changes_while_the_graph_runs(start, probe):
     def answer(client, request):
         assert client.wait_for_service(20)
         future = client.call_async(request)
-        wait_until(future.done, 90, "an answer")
+        wait_until(future.done, 300, "an answer")  # the first use of an engine compiles it
         return future.result()
 
     def put(node, name, value):

@@ -260,7 +260,7 @@ def set_parameter(pair: Pair, name: str, value) -> tuple[bool, str]:
     client = pair.peer.create_client(SetParameters, f"{pair.node.get_name()}/set_parameters")
     assert client.wait_for_service(5.0)
     future = client.call_async(SetParameters.Request(parameters=[Parameter(name, value=value).to_parameter_msg()]))
-    wait_until(future.done, 60, f"an answer on {name}")
+    wait_until(future.done, 300, f"an answer on {name}")  # the first use of an engine compiles it
     (result,) = future.result().results
     return result.successful, result.reason
 

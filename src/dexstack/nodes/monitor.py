@@ -54,8 +54,8 @@ from dexstack.report.page import Page, ms
 SLOW_PERIOD = 0.5
 """Wall time between two refreshes of numbers, plots and the list of nodes [s]."""
 ANSWER_TIMEOUT = 3.0
-PLANT_TIMEOUT = 120.0
-"""Some engines compile."""
+PLANT_TIMEOUT = 600.0
+"""Some engines compile for a minute or two when they are used for the first time."""
 
 
 @dataclass(frozen=True)
