@@ -189,7 +189,9 @@ class Page:
     def _build_plant_control(self, plants: Sequence[str], set_plant: Callable[[str], str]) -> None:
         gui = self.server.gui
         self.plant_menu = gui.add_dropdown("plant", plants, hint="physics engine of the simulator; taken up by the button below")
-        self.plant_button = gui.add_button("Change the plant", hint="hand and object back to the start, in another engine; the first use of one compiles it")
+        self.plant_button = gui.add_button(
+            "Change the plant", hint="hand and object back to the start, in another engine; the first use of one compiles it"
+        )
         self._plant_running = self.plant_menu.value
         self._answer = gui.add_markdown("")
         self._on(self.plant_button.on_click, lambda: set_plant(self.plant_menu.value))
