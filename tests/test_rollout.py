@@ -213,14 +213,11 @@ def test_what_cannot_be_built_is_said_at_once(spec, complaint):
 
 
 def test_the_loop_and_the_nodes_agree_where_each_has_a_default():
-    """The evaluation stands for the graph: poses as often, contacts as many."""
+    """The evaluation stands for the graph: poses as often."""
     pytest.importorskip("rclpy")
-    from dexstack.contact.detector import DetectorParams
-    from dexstack.nodes.mpc import MpcNodeParams
     from dexstack.nodes.simulator import SimulatorParams
 
     assert SimulatorParams.pose_period == LoopParams.pose_period
-    assert MpcNodeParams.capacity == DetectorParams.capacity
     assert SimulatorParams.feedback_period == ServoParams.period
 
 

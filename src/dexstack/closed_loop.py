@@ -114,7 +114,7 @@ class Loop:
         self.timing: LoopParams = params[LoopParams]
         self.plant, self.servo, self.weights = plant, servo, weights
         self.detector = ContactDetector(robot, obj, params[DetectorParams])
-        self.mpc, self.theta = make_mpc(robot, obj, cost, params[PlannerParams], params[MpcParams])
+        self.mpc, self.theta = make_mpc(robot, obj, cost, params[PlannerParams], params[MpcParams], params[DetectorParams])
         self.remedy: StallRemedy | None = None
         """What a task does when the rollout stalls, if it does not leave that to its MPC."""
         contacts = self.detector.detect(start.pose_WO, robot.home)
