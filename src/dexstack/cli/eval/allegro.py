@@ -88,11 +88,8 @@ class Outcome:
     bad_solves: int
     stalls: int
     """How often the rollout stalled and the hand let go."""
-
-    @property
-    def succeeded(self) -> bool:
-        """At the end the object is in the hand and turned as asked."""
-        return self.orientation_error < AllegroTask.success_error and not self.dropped
+    succeeded: bool
+    """At the end the object is in the hand and turned as asked."""
 
 
 @functools.cache
@@ -119,6 +116,7 @@ def _trial(spec: LoopSpec, goal_yaw: float, seed: int, seconds: float, measured:
         seed=seed,
         goal_yaw=goal_yaw,
         stalls=trial.stalls,
+        succeeded=trial.succeeded,
         reached=trial.reached,
         reached_s=trial.reached_s,
         dropped=trial.dropped,
