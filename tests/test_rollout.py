@@ -205,6 +205,7 @@ def test_parameters_come_from_the_files_the_last_one_winning(tmp_path):
         (LoopSpec(files=("nowhere.yaml",)), "cannot read the parameter file nowhere.yaml"),
         (LoopSpec(overrides=(("model", "magic"),)), "unknown time-stepping model 'magic'"),
         (LoopSpec(overrides=(("horizon", 0),)), "'horizon' must lie in"),
+        (LoopSpec(overrides=(("contact_set", "thawed"),)), "unknown contact set 'thawed'; known: frozen, propagated, detected"),
     ],
 )
 def test_what_cannot_be_built_is_said_at_once(spec, complaint):

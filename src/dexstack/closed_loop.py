@@ -14,7 +14,7 @@ import numpy as np
 
 from dexstack.config import make_params, param, read_parameter_file, share_dir
 from dexstack.contact.detector import ContactDetector, DetectorParams
-from dexstack.control.factory import PlannerParams, make_model, make_mpc, make_theta
+from dexstack.control.factory import PlannerParams, check_rule, make_model, make_mpc, make_theta
 from dexstack.control.mpc import Cost, MpcParams
 from dexstack.control.regrasp import RegraspingMpc, RegraspParams
 from dexstack.control.stall import StallParams, StallRemedy
@@ -102,8 +102,9 @@ def read_parts(spec: LoopSpec) -> Parts:
         ConfigError: an unknown name, an unreadable file, a parameter out of its range.
     """
     params = read_blocks((share_dir() / "config" / "allegro.yaml", *spec.files), dict(spec.overrides), plant=spec.plant)
-    make_model(params[PlannerParams])  # this and the next: only to refuse an unknown name here
+    make_model(params[PlannerParams])  # this and the next two: only to refuse an unknown name here
     hand, obj = load_hand(spec.hand), load_object(spec.object)
+    check_rule(params[PlannerParams])
     make_theta(hand, obj, params[PlannerParams], params[MpcParams].step)
     return Parts(hand, obj, obj.start("allegro"), params)
 
@@ -226,7 +227,8 @@ def read_three_ball(spec: LoopSpec) -> ThreeBallParts:
     params = read_blocks((share_dir() / "config" / "three_ball.yaml", *spec.files), dict(spec.overrides), THREE_BALL_BLOCKS, spec.plant)
     obj = scene_object(load_object(spec.object), params[ThreeBallParams])
     balls = scene_balls(obj, params[ThreeBallParams])
-    make_model(params[PlannerParams])  # this and the next: only to refuse an unknown name here
+    make_model(params[PlannerParams])  # this and the next two: only to refuse an unknown name here
+    check_rule(params[PlannerParams])
     make_theta(balls, obj, params[PlannerParams], params[MpcParams].step)
     return ThreeBallParts(balls, obj, params)
 

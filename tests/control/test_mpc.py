@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
 from dexstack.contact.contact import Contacts, empty_contacts
-from dexstack.control.factory import MODELS, PlannerParams, make_model, make_mpc
+from dexstack.control.factory import MODELS, RULES, PlannerParams, make_model, make_mpc
 from dexstack.control.mpc import Mpc, MpcParams, SolveStatus
 from dexstack.control.problem import OBJECT_DOF, ModelParams, force, integrate_quaternion, step_problem
 from dexstack.errors import ConfigError
@@ -33,9 +33,6 @@ class Planner(NamedTuple):
     def solve(self, pose, q, contacts, goal=None, theta=None, weights=None):
         goal = self.goal_WO if goal is None else goal
         return self.mpc.solve(pose, q, contacts, goal, theta or self.theta, weights or self.weights)
-
-
-RULES = ("frozen", "propagated", "detected")
 
 
 def make(resting, name=PlannerParams.model, rule=PlannerParams.contact_set, **mpc):
@@ -358,17 +355,17 @@ def rollout_of(planner, resting, state, plan, rule, problem_of, solved):
 def test_the_prediction_is_the_models_rollout(rule, resting, states):
     """The model's own step, contacts of the rule, limits on targets and joints, rotations on SO(3); and of no other rule."""
     planner = make(resting, "dsdf", rule, horizon=3)
-    others = np.zeros(len(RULES))
+    others = dict.fromkeys(RULES, 0.0)
     with jax.enable_x64(True):
         step = model_step(planner, resting)
     for state in states[:3]:
         planner.mpc.reset()
         result = planner.solve(*state)
         with jax.enable_x64(True):
-            for k, name in enumerate(RULES):
+            for name in RULES:
                 error = np.abs(rollout_of(planner, resting, state, result.plan, name, *step) - result.prediction).max()
-                others[k] = max(others[k], error)
-    assert others[RULES.index(rule)] < 2e-3 < np.delete(others, RULES.index(rule)).min()
+                others[name] = max(others[name], error)
+    assert others.pop(rule) < 2e-3 < min(others.values())
 
 
 @pytest.mark.slow

@@ -82,20 +82,22 @@ def make_model(params: PlannerParams, chains: int = 4) -> StepModel:
     return MODELS[params.model](params, chains)
 
 
-def make_rule(robot: Robot, obj: ObjectModel, params: PlannerParams, detector: DetectorParams) -> ContactRule:
-    """What becomes of the contact set along the plan.
+RULES: dict[str, Callable[[Robot, ObjectModel, DetectorParams], ContactRule]] = {
+    "frozen": lambda robot, obj, detector: FrozenContacts(),
+    "propagated": lambda robot, obj, detector: PropagatedContacts(),
+    "detected": lambda robot, obj, detector: DetectedContacts(ContactDetector(robot, obj, detector)),
+}
+"""What becomes of the contact set along the plan, by the name a parameter calls it."""
+
+
+def check_rule(params: PlannerParams) -> None:
+    """Refuse a contact set that no rule has the name of.
 
     Raises:
-        ConfigError: no rule has that name.
+        ConfigError: so it is.
     """
-    rules: dict[str, Callable[[], ContactRule]] = {
-        "frozen": FrozenContacts,
-        "propagated": PropagatedContacts,
-        "detected": lambda: DetectedContacts(ContactDetector(robot, obj, detector)),
-    }
-    if params.contact_set not in rules:
-        raise ConfigError(f"unknown contact set '{params.contact_set}'; known: {', '.join(rules)}")
-    return rules[params.contact_set]()
+    if params.contact_set not in RULES:
+        raise ConfigError(f"unknown contact set '{params.contact_set}'; known: {', '.join(RULES)}")
 
 
 def make_theta(robot: Robot, obj: ObjectModel, params: PlannerParams, step: float) -> ModelParams:
@@ -127,7 +129,8 @@ def make_mpc(
         detector: how a plan finds contacts anew, as many as the MPC is called with; None: the defaults.
 
     Raises:
-        ConfigError: see :func:`make_model`, :func:`make_rule` and :func:`make_theta`.
+        ConfigError: see :func:`make_model`, :func:`check_rule` and :func:`make_theta`.
     """
-    rule = make_rule(robot, obj, planner, detector or DetectorParams())
+    check_rule(planner)
+    rule = RULES[planner.contact_set](robot, obj, detector or DetectorParams())
     return Mpc(robot, make_model(planner, robot.chains), cost, mpc, rule), make_theta(robot, obj, planner, mpc.step)
