@@ -205,6 +205,7 @@ def test_parameters_come_from_the_files_the_last_one_winning(tmp_path):
         (LoopSpec(files=("nowhere.yaml",)), "cannot read the parameter file nowhere.yaml"),
         (LoopSpec(overrides=(("model", "magic"),)), "unknown time-stepping model 'magic'"),
         (LoopSpec(overrides=(("horizon", 0),)), "'horizon' must lie in"),
+        (LoopSpec(overrides=(("contact_set", "thawed"),)), "unknown contact set 'thawed'; known: frozen, propagated, detected"),
     ],
 )
 def test_what_cannot_be_built_is_said_at_once(spec, complaint):
@@ -213,14 +214,11 @@ def test_what_cannot_be_built_is_said_at_once(spec, complaint):
 
 
 def test_the_loop_and_the_nodes_agree_where_each_has_a_default():
-    """The evaluation stands for the graph: poses as often, contacts as many."""
+    """The evaluation stands for the graph: poses as often."""
     pytest.importorskip("rclpy")
-    from dexstack.contact.detector import DetectorParams
-    from dexstack.nodes.mpc import MpcNodeParams
     from dexstack.nodes.simulator import SimulatorParams
 
     assert SimulatorParams.pose_period == LoopParams.pose_period
-    assert MpcNodeParams.capacity == DetectorParams.capacity
     assert SimulatorParams.feedback_period == ServoParams.period
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import abc
+import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,7 +14,7 @@ import numpy as np
 
 from dexstack.config import make_params, param, read_parameter_file, share_dir
 from dexstack.contact.detector import ContactDetector, DetectorParams
-from dexstack.control.factory import PlannerParams, make_model, make_mpc, make_theta
+from dexstack.control.factory import PlannerParams, check_rule, make_model, make_mpc, make_theta
 from dexstack.control.mpc import Cost, MpcParams
 from dexstack.control.regrasp import RegraspingMpc, RegraspParams
 from dexstack.control.stall import StallParams, StallRemedy
@@ -27,9 +30,19 @@ from dexstack.model.robot import Robot
 from dexstack.pushes import Pushes
 from dexstack.rollout import Servo, Task, Trial, run_trial
 from dexstack.sensing import PoseSensor
-from dexstack.tasks.allegro import AllegroCost, AllegroTask, AllegroWeights, without_reach
+from dexstack.tasks.allegro import PUBLISHED, AllegroCost, AllegroTask, AllegroWeights, without_reach
 from dexstack.tasks.continuous import ContinuousTask
-from dexstack.tasks.three_ball import TASK, ThreeBallCost, ThreeBallParams, ThreeBallWeights, scene_balls, scene_object
+from dexstack.tasks.three_ball import (
+    TASK,
+    ThreeBallCost,
+    ThreeBallParams,
+    ThreeBallTask,
+    ThreeBallWeights,
+    plans_of,
+    scene_balls,
+    scene_object,
+    targets,
+)
 
 P = TypeVar("P")
 
@@ -89,14 +102,20 @@ def read_parts(spec: LoopSpec) -> Parts:
         ConfigError: an unknown name, an unreadable file, a parameter out of its range.
     """
     params = read_blocks((share_dir() / "config" / "allegro.yaml", *spec.files), dict(spec.overrides), plant=spec.plant)
-    make_model(params[PlannerParams])  # this and the next: only to refuse an unknown name here
+    make_model(params[PlannerParams])  # this and the next two: only to refuse an unknown name here
     hand, obj = load_hand(spec.hand), load_object(spec.object)
+    check_rule(params[PlannerParams])
     make_theta(hand, obj, params[PlannerParams], params[MpcParams].step)
     return Parts(hand, obj, obj.start("allegro"), params)
 
 
-class Loop:
+class Loop(abc.ABC):
     """Plant, servo, contact detector and compiled MPC of one robot and one object: the trials of any task."""
+
+    settling = 0.0
+    """Time after which the servo follows its target as fast as it ever will [s]."""
+    seconds: float
+    """Simulated time of a trial, the paper's [s]."""
 
     def __init__(
         self,
@@ -114,12 +133,16 @@ class Loop:
         self.timing: LoopParams = params[LoopParams]
         self.plant, self.servo, self.weights = plant, servo, weights
         self.detector = ContactDetector(robot, obj, params[DetectorParams])
-        self.mpc, self.theta = make_mpc(robot, obj, cost, params[PlannerParams], params[MpcParams])
+        self.mpc, self.theta = make_mpc(robot, obj, cost, params[PlannerParams], params[MpcParams], params[DetectorParams])
         self.remedy: StallRemedy | None = None
         """What a task does when the rollout stalls, if it does not leave that to its MPC."""
         contacts = self.detector.detect(start.pose_WO, robot.home)
         self.compile_s = self.mpc.warm_up(contacts, self.theta, weights)
         """Time the MPC took to compile [s]."""
+
+    @abc.abstractmethod
+    def task(self, k: int, seed: int) -> Task:
+        """Goal and score of the k-th trial: the paper's targets one after another, drawn by ``seed`` where they are drawn."""
 
     def run(self, task: Task, seed: int, seconds: float, *, measured_latency: bool = False) -> Trial:
         """One trial of ``seconds`` [s]; ``seed`` draws the start pose, as it does for ``dexstack up sim``.
@@ -165,6 +188,13 @@ class ClosedLoop(Loop):
         servo = ServoLaw(self.hand, params[ServoParams], GravityCompensation(self.hand))
         super().__init__(self.hand, obj, start, plant, servo, AllegroCost(), params[AllegroWeights].arrays(), params)
         self.remedy = StallRemedy(self.mpc, self.hand.pose(start.hand_pose), params[StallParams], without_reach)
+        self.settling = servo.params.startup_time
+        self._published = PUBLISHED.get(obj.name, PUBLISHED["cube"])
+        self.seconds = self._published.steps * params[MpcParams].step
+
+    def task(self, k: int, seed: int) -> AllegroTask:
+        goals = self._published.goals_deg
+        return AllegroTask(self.start, math.radians(goals[k % len(goals)]))
 
     def yaw(self, pose_WO: np.ndarray) -> float:
         """Turn of the object from its nominal start [rad], in (−π, π]."""
@@ -195,9 +225,12 @@ def read_three_ball(spec: LoopSpec) -> ThreeBallParts:
         ConfigError: an unknown name, an unreadable file, a parameter out of its range.
     """
     params = read_blocks((share_dir() / "config" / "three_ball.yaml", *spec.files), dict(spec.overrides), THREE_BALL_BLOCKS, spec.plant)
-    make_model(params[PlannerParams])  # only to refuse an unknown name here
     obj = scene_object(load_object(spec.object), params[ThreeBallParams])
-    return ThreeBallParts(scene_balls(obj, params[ThreeBallParams]), obj, params)
+    balls = scene_balls(obj, params[ThreeBallParams])
+    make_model(params[PlannerParams])  # this and the next two: only to refuse an unknown name here
+    check_rule(params[PlannerParams])
+    make_theta(balls, obj, params[PlannerParams], params[MpcParams].step)
+    return ThreeBallParts(balls, obj, params)
 
 
 class ThreeBallLoop(Loop):
@@ -214,6 +247,10 @@ class ThreeBallLoop(Loop):
         weights = params[ThreeBallWeights].arrays()
         super().__init__(balls, obj, obj.start(TASK), plant, servo, ThreeBallCost(), weights, params)
         self.mpc = RegraspingMpc(self.mpc, self.detector, balls, obj, params[RegraspParams])
+        self.seconds = plans_of(obj.name) * self.timing.pose_period
+
+    def task(self, k: int, seed: int) -> ThreeBallTask:
+        return ThreeBallTask(self.start, next(itertools.islice(targets(self.obj, seed), k, None))[1])
 
 
 def read_blocks(

@@ -9,39 +9,33 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from dexstack.closed_loop import ClosedLoop
+from dexstack.closed_loop import Loop
 from dexstack.contact.pairs import PairContacts, PairDetector, object_pairs
 from dexstack.control.factory import PlannerParams, make_model
-from dexstack.control.learner import LearnerParams, Predict, Update, planner_learner
+from dexstack.control.learner import Learner, LearnerParams, Predict, Update, planner_learner
 from dexstack.control.mpc import MpcResult
 from dexstack.control.predictor import Predictor, PredictorTheta
 from dexstack.control.problem import ModelParams
 from dexstack.control.transitions import RingBuffer, Transitions, concatenate, cut, rotation_between, take
 from dexstack.errors import ConfigError
-from dexstack.rollout import Trial, run_trial
-from dexstack.tasks.allegro import PUBLISHED, AllegroTask
+from dexstack.rollout import Task, Trial, run_trial
 
 ROLLOUT_STEPS = 100
 """H, model steps of a rollout that collects data."""
 
 
-def goals_of(obj: str) -> tuple[float, ...]:
-    """The task's turns of an object [rad]; those of the cube for an object the task's table does not have."""
-    return tuple(math.radians(a) for a in PUBLISHED.get(obj, PUBLISHED["cube"]).goals_deg)
-
-
 def roll_out(
-    loop: ClosedLoop, theta: ModelParams, goal_yaw: float, seed: int, *, seconds: float, period: float, dither: float = 0.0
+    loop: Loop, theta: ModelParams, task: Task, seed: int, *, seconds: float, period: float, dither: float = 0.0
 ) -> tuple[Trial, dict[str, np.ndarray]]:
     """One trial without latency that replans every ``period`` [s] under ``theta``, and its recording with velocities.
 
     Args:
         seed: draws start pose and dither.
-        dither: standard deviation of the noise added to every joint target [rad].
+        dither: standard deviation of the noise added to every joint target [rad, m].
     """
     velocities: list[tuple[np.ndarray, np.ndarray]] = []
     rng = np.random.default_rng(seed)
-    lower, upper = loop.hand.lower, loop.hand.upper
+    lower, upper = loop.robot.lower, loop.robot.upper
 
     def command(result: MpcResult) -> np.ndarray:
         velocities.append((loop.plant.joint_velocity, loop.plant.twist_WO))
@@ -54,7 +48,7 @@ def roll_out(
         loop.mpc,
         theta,
         loop.weights,
-        AllegroTask(loop.start, goal_yaw),
+        task,
         rng,
         seconds=seconds,
         period=period,
@@ -66,27 +60,26 @@ def roll_out(
     recording = {"t": r["t"], "pose_WO": r["pose_WO"], "q": r["q"], "q_command": r["q_des"]}
     recording["qd"], recording["twist_WO"] = (np.stack(column) for column in zip(*velocities, strict=True))
     # while the servo starts up its target moves slower than it will ever again
-    tracking = recording["t"] >= loop.servo.params.startup_time
+    tracking = recording["t"] >= loop.settling
     return trial, {name: array[tracking] for name, array in recording.items()}
 
 
 def collect(
-    loop: ClosedLoop, theta: ModelParams, steps: int, seed: int, *, first_goal: int = 0, dither: float = 0.0
+    loop: Loop, theta: ModelParams, steps: int, seed: int, *, first_goal: int = 0, dither: float = 0.0
 ) -> tuple[Transitions, list[dict[str, np.ndarray]], list[Trial]]:
-    """At least ``steps`` transitions on policy: rollouts of :data:`ROLLOUT_STEPS` model steps towards the task's turns, one after another.
+    """At least ``steps`` transitions on policy: rollouts of :data:`ROLLOUT_STEPS` steps towards the task's targets, one after another.
 
     Every rollout starts from the task's start; the reset in between is in no recording.
     """
     h = loop.mpc.params.step
-    goals = goals_of(loop.obj.name)
-    seconds = math.ceil(loop.servo.params.startup_time / h) * h + h * (ROLLOUT_STEPS + 1)
+    seconds = math.ceil(loop.settling / h) * h + h * (ROLLOUT_STEPS + 1)
     parts, recordings, trials, count = [], [], [], 0
     while count < steps:
         k = len(trials)
         if k > 20 * (1 + steps // ROLLOUT_STEPS):
             raise ConfigError(f"{k} rollouts gave only {count} transitions of the {steps} asked for: the object is dropped at once")
-        goal = goals[(first_goal + k) % len(goals)]
-        trial, recording = roll_out(loop, theta, goal, seed + k, seconds=seconds, period=h, dither=dither)
+        task = loop.task(first_goal + k, seed)
+        trial, recording = roll_out(loop, theta, task, seed + k, seconds=seconds, period=h, dither=dither)
         trials.append(trial)
         recordings.append(recording)
         part = cut(recording, h, np.asarray(loop.theta.cover), loop.detector.detect)
@@ -191,9 +184,9 @@ def published_theta(obj: str, joints: int, step: float) -> ModelParams | None:
     )
 
 
-def uninformed_theta(loop: ClosedLoop) -> ModelParams:
+def uninformed_theta(loop: Loop) -> ModelParams:
     """Where learning from scratch starts, the paper's first values: unit M over h², unit K without servo lag, μ = 0.5; the true mass."""
-    joints, h = len(loop.hand.joint_names), loop.mpc.params.step
+    joints, h = len(loop.robot.joint_names), loop.mpc.params.step
     return ModelParams(
         inertia=np.full(6, h**2, np.float32),
         stiffness=np.ones(joints, np.float32),
@@ -223,23 +216,31 @@ class Point(NamedTuple):
 
     @property
     def success_rate(self) -> float:
-        """Share of the trials that ended near their goal, the object in the hand; NaN without trials."""
-        near = [t.orientation_error < AllegroTask.success_error and not t.dropped for t in self.trials]
-        return float(np.mean(near)) if near else math.nan
+        """Share of the trials that succeeded; NaN without trials."""
+        return float(np.mean([t.succeeded for t in self.trials])) if self.trials else math.nan
 
 
-def evaluate(loop: ClosedLoop, theta: ModelParams, count: int, seed: int, seconds: float) -> list[Trial]:
-    """Trials of the task with θ, at the loop's own period and latency, towards the task's turns one after another."""
+def evaluate(loop: Loop, theta: ModelParams, count: int, seed: int, seconds: float) -> list[Trial]:
+    """Trials of the task with θ, at the loop's own period and latency, towards the task's targets one after another."""
     before, loop.theta = loop.theta, theta
     try:
-        goals = goals_of(loop.obj.name)
-        return [loop.trial(goals[k % len(goals)], seed + k, seconds) for k in range(count)]
+        return [loop.run(loop.task(k, seed), seed + k, seconds) for k in range(count)]
     finally:
         loop.theta = before
 
 
+def learner_of(loop: Loop, first: ModelParams, params: LearnerParams) -> Learner:
+    """A learner of a loop's θ from a first guess.
+
+    Raises:
+        ConfigError: see :func:`~dexstack.control.learner.planner_learner`.
+    """
+    model = make_model(loop.params[PlannerParams], loop.robot.chains)
+    return planner_learner(loop.robot, model, first, loop.mpc.params.step, params)
+
+
 def learn_on_policy(
-    loop: ClosedLoop,
+    loop: Loop,
     first: ModelParams,
     params: LearnerParams,
     *,
@@ -257,8 +258,7 @@ def learn_on_policy(
     Raises:
         ConfigError: the first guess is out of range, or its rollouts yield nothing to learn from.
     """
-    model = make_model(loop.params[PlannerParams])
-    learner = planner_learner(loop.hand, model, first, loop.mpc.params.step, params)
+    learner = learner_of(loop, first, params)
     rng = np.random.default_rng(seed)
     buffer = RingBuffer(params.buffer)
     yield Point(0, first, None, score_with(first)), None, []

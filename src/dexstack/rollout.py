@@ -50,6 +50,8 @@ class Task(Protocol):
 
     def dropped(self, pose_WO: np.ndarray) -> bool: ...
 
+    def succeeded(self, pose_WO: np.ndarray) -> bool: ...
+
     def following(self) -> Task | None:
         """The task that takes over once this one is reached; None: this one stays."""
 
@@ -102,6 +104,8 @@ class Trial:
     """Geodesic error at the end [rad]."""
     position_error: float
     dropped: bool
+    succeeded: bool
+    """By the task's own measure of the pose at the end."""
     stalls: int
     """How often the rollout stalled and the robot let go."""
     recording: dict[str, np.ndarray]
@@ -205,6 +209,7 @@ def run_trial(
         orientation_error=task.orientation_error(pose),
         position_error=task.position_error(pose),
         dropped=task.dropped(pose),
+        succeeded=task.succeeded(pose),
         stalls=0 if remedy is None else remedy.stalls,
         recording=record.arrays(),
     )

@@ -141,3 +141,32 @@ def test_the_interval_is_students():
 def test_the_picture_is_a_picture(tmp_path):
     path = write_learning_plot(tmp_path / "new" / "x.png", np.arange(3), {"rate": np.random.default_rng(0).random((2, 3))}, "title")
     assert path.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.slow
+def test_the_three_balls_learn_and_plan_with_what_they_learned(folder):
+    """θ in newtons per metre, for that robot and object; the other task's planner refuses it."""
+    theta, out = folder / "balls.yaml", folder / "balls.json"
+    argv = [
+        "learn",
+        "--task",
+        "three-ball",
+        "--model",
+        "dsdf",
+        "--start",
+        "uninformed",
+        "--steps",
+        "100",
+        "--every",
+        "100",
+        "--epochs",
+        "2",
+    ]
+    assert main([*argv, "--save", str(theta), "--json", str(out)]) == 0
+    point = json.loads(out.read_text())["results"]["curves"][0]["points"][-1]
+    assert point["steps"] == 100 and point["update"]["loss_after"] < point["update"]["loss_before"]
+    document = yaml.safe_load(theta.read_text())
+    assert document["hand"] == "3 balls" and len(document["theta"]["stiffness"]["value"]) == 9
+    trial = ["--model", "dsdf", "--theta", str(theta), "--trials", "1", "--steps", "3", "--require", "0", "--results", str(folder)]
+    assert main(["eval", "three-ball", *trial]) == 0
+    assert main(["eval", "allegro", "--theta", str(theta)]) == 2

@@ -12,7 +12,7 @@ from scipy.spatial.transform import Rotation
 from dexstack.closed_loop import LoopParams, LoopSpec, ThreeBallLoop, read_three_ball
 from dexstack.contact.detector import ContactDetector, DetectorParams
 from dexstack.control.mpc import PlannedState
-from dexstack.control.regrasp import Phase
+from dexstack.control.regrasp import Phase, RegraspParams
 from dexstack.errors import ConfigError
 from dexstack.model.scene import robot_scene
 from dexstack.tasks.three_ball import CORNER, TASK, ThreeBallCost, ThreeBallTask, ThreeBallWeights, resting_height, targets
@@ -135,6 +135,40 @@ def test_it_holds_at_the_goal_and_lets_go_when_stuck(loop):
     finally:
         loop.mpc.solve = solve
     assert {Phase.PLAN, Phase.RETREAT, Phase.TRAVEL} <= seen
+
+
+def answers(loop, pose, q, goal, count):
+    """Phases and targets for a state that does not change."""
+    contacts = loop.detector.detect(pose, q)
+    loop.mpc.reset()
+    for _ in range(count):
+        result = loop.mpc.solve(pose, q, contacts, goal, loop.theta, loop.weights)
+        yield loop.mpc.phase, result.q_des
+
+
+def test_of_balls_that_let_go_the_one_beneath_the_object_leaves_first(loop):
+    """A cube that lies on a ball and gets no further; on the floor all balls leave at once. Where nothing moves patience is short."""
+    r, side = loop.robot.balls[0].radius, float(loop.obj.size[0]) / 2
+    goal = loop.start.pose_WO + np.array([0.05, 0.05, 0, 0, 0, 0, 0])
+    for lift in (2 * r, 0.0):
+        pose = loop.start.pose_WO + np.array([0, 0, lift, 0, 0, 0, 0])
+        beneath = [0.005, 0.0, r] if lift else [0.0, -side - r, side]
+        q = np.concatenate([[0.0, side + r, pose[2]], [0.0, 0.0, pose[2] + side + r], beneath])
+        phases, targets_ = zip(*answers(loop, pose, q, goal, 20), strict=True)
+        assert phases.index(Phase.RETREAT) == loop.params[RegraspParams].patience_still < loop.params[RegraspParams].patience
+        goes = np.linalg.norm((targets_[phases.index(Phase.RETREAT)] - q).reshape(3, 3), axis=1) > 1e-3
+        assert goes.tolist() == ([False, False, True] if lift else [True, True, True])
+
+
+def test_an_object_is_held_where_it_cannot_rest(loop):
+    """A cube on its edge, at its goal: letting go would drop it."""
+    edge = np.array([np.cos(np.pi / 8), 0.0, np.sin(np.pi / 8), 0.0])
+    goal = np.concatenate([[0.0, 0.0, resting_height(loop.obj, edge)], edge])
+    q = goal[:3] + np.array([[0.0, 0.038, 0.0], [0.0, -0.038, 0.0], [0.0, 0.0, 0.05]])
+    patience = loop.params[RegraspParams].patience
+    assert {phase for phase, _ in answers(loop, goal, q.ravel(), goal, 2 * patience)} == {Phase.PLAN}
+    away = goal + np.array([0.05, 0, 0, 0, 0, 0, 0])
+    assert Phase.RETREAT in {phase for phase, _ in answers(loop, goal, q.ravel(), away, 2 * patience)}
 
 
 def test_the_same_trial_twice_is_the_same(loop):

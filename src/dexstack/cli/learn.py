@@ -16,13 +16,14 @@ from dexstack.errors import ConfigError
 if TYPE_CHECKING:
     import numpy as np
 
-    from dexstack.closed_loop import ClosedLoop
+    from dexstack.closed_loop import Loop
     from dexstack.control.learner import LearnerParams
     from dexstack.control.problem import ModelParams
     from dexstack.control.transitions import Transitions
     from dexstack.learning import Point
 
 PLANNERS, UNINFORMED = "planner", "uninformed"
+TASKS = ALLEGRO, THREE_BALL = "allegro", "three-ball"
 EVALUATION = 500_000
 """Seeds of the trials that evaluate start this far above those of the rollouts that teach."""
 
@@ -36,10 +37,11 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "newest θ, an update, and again), or from recordings. Exit code 0 only if the last loss is below the first and --require is kept.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
+    p.add_argument("--task", default=ALLEGRO, choices=TASKS, help="whose rollouts and whose trials")
     p.add_argument("--object", default="cube", help="name of an object, or the path of an object's YAML")
     p.add_argument("--hand", default="right", help="right, left, or the path of a hand's YAML")
     p.add_argument("--model", help="time-stepping model of the planner (default: the parameter files')")
-    p.add_argument("--params", action="append", default=[], metavar="FILE", help="ROS 2 parameter file that wins over config/allegro.yaml")
+    p.add_argument("--params", action="append", default=[], metavar="FILE", help="ROS 2 parameter file that wins over the task's")
     p.add_argument("--start", default=PLANNERS, metavar="THETA", help="first guess: planner, uninformed, or a learned θ's name or file")
     p.add_argument("--steps", type=arguments.positive_int, default=2000, metavar="N", help="environment steps of 0.1 s")
     p.add_argument("--every", type=arguments.positive_int, default=400, metavar="N", help="steps per update: 4 rollouts")
@@ -52,7 +54,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "--trials", type=arguments.positive_int, default=1, metavar="N", help="times to learn, with seeds S, S + 1, …: a curve each"
     )
     p.add_argument("--evaluate", type=arguments.natural, default=0, metavar="N", help="trials of the task after every update")
-    p.add_argument("--seconds", type=arguments.positive, default=10.0, metavar="S", help="simulated time of such a trial")
+    p.add_argument("--seconds", type=arguments.positive, metavar="S", help="simulated time of such a trial (default: the paper's)")
     p.add_argument("--require", type=arguments.rate, default=0.0, metavar="RATE", help="smallest final success rate for exit code 0")
     p.add_argument("--save", metavar="NAME", help="write the (last trial's) θ: a name puts it into theta/, which --theta finds")
     p.add_argument("--record", type=Path, metavar="FILE", help="write the rollouts, to learn from again")
@@ -67,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     Returns:
         0 when the loss fell and the required success rate was reached, otherwise 1.
     """
-    from dexstack.closed_loop import ClosedLoop, LoopSpec
+    from dexstack.closed_loop import ClosedLoop, LoopSpec, ThreeBallLoop
     from dexstack.compilation import use_compilation_cache
     from dexstack.control.learner import LearnerParams
 
@@ -77,15 +79,19 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError("--require needs --evaluate N")
     changes = {"epochs": args.epochs, "learning_rate": args.learning_rate}
     params = dataclasses.replace(LearnerParams(), **{name: value for name, value in changes.items() if value is not None})
+    if args.task == THREE_BALL:  # their joints are metres: a ball counts as the object does, as in the paper
+        params = dataclasses.replace(params, joint_loss=params.position_loss)
     overrides: tuple[tuple[str, Any], ...] = (("model", args.model),) if args.model else ()
     use_compilation_cache()
-    loop = ClosedLoop(LoopSpec(args.object, args.hand, tuple(str(Path(f).absolute()) for f in args.params), overrides))
+    make = {ALLEGRO: ClosedLoop, THREE_BALL: ThreeBallLoop}[args.task]
+    loop = make(LoopSpec(args.object, args.hand, tuple(str(Path(f).absolute()) for f in args.params), overrides))
     first = _first(args.start, loop)
+    seconds = args.seconds or loop.seconds
 
     def score_with(theta: ModelParams) -> list[Any]:
         from dexstack.learning import evaluate
 
-        return evaluate(loop, theta, args.evaluate, args.seed + EVALUATION, args.seconds)
+        return evaluate(loop, theta, args.evaluate, args.seed + EVALUATION, seconds)
 
     curves: list[list[Point]] = []
     recordings: list[Mapping[str, np.ndarray]] = []
@@ -99,14 +105,14 @@ def run(args: argparse.Namespace) -> int:
         _record(args.record, recordings)
     results = _results(args, loop, curves, data)
     results["theta_file"] = theta_file and str(theta_file)
-    results["plot"] = str(_plot(args, curves)) if args.evaluate and len(curves[0]) > 2 else None
+    results["plot"] = str(_plot(args, curves, seconds)) if args.evaluate and len(curves[0]) > 2 else None
     fell = all(c[-1].update.loss_after < c[1].update.loss_before for c in curves)
     passed = fell and (not args.evaluate or results["final_success_rate"] >= args.require)
     publish(args, "learn", results, *_views(args, results, passed), seed=args.seed)
     return 0 if passed else 1
 
 
-def _first(name: str, loop: ClosedLoop) -> ModelParams:
+def _first(name: str, loop: Loop) -> ModelParams:
     from dexstack.control.theta_file import theta_for
     from dexstack.learning import uninformed_theta
 
@@ -114,12 +120,12 @@ def _first(name: str, loop: ClosedLoop) -> ModelParams:
         return loop.theta
     if name == UNINFORMED:
         return uninformed_theta(loop)
-    joints = len(loop.hand.joint_names)
-    return theta_for(name, object_name=loop.obj.name, robot_name=loop.hand.name, step=loop.mpc.params.step, joints=joints)
+    joints = len(loop.robot.joint_names)
+    return theta_for(name, object_name=loop.obj.name, robot_name=loop.robot.name, step=loop.mpc.params.step, joints=joints)
 
 
 def _on_policy(
-    args: argparse.Namespace, loop: ClosedLoop, first: ModelParams, params: LearnerParams, seed: int, score_with: Callable
+    args: argparse.Namespace, loop: Loop, first: ModelParams, params: LearnerParams, seed: int, score_with: Callable
 ) -> tuple[list[Point], Transitions, list[Mapping[str, np.ndarray]]]:
     from dexstack.learning import learn_on_policy
 
@@ -136,19 +142,17 @@ def _on_policy(
 
 
 def _from_recordings(
-    args: argparse.Namespace, loop: ClosedLoop, first: ModelParams, params: LearnerParams, seed: int, score_with: Callable
+    args: argparse.Namespace, loop: Loop, first: ModelParams, params: LearnerParams, seed: int, score_with: Callable
 ) -> tuple[list[Point], Transitions, list[Mapping[str, np.ndarray]]]:
     import numpy as np
 
-    from dexstack.control.factory import PlannerParams, make_model
-    from dexstack.control.learner import planner_learner
     from dexstack.control.transitions import check_recording, concatenate, cut
-    from dexstack.learning import Point
+    from dexstack.learning import Point, learner_of
 
     h, parts = loop.mpc.params.step, []
     for path in args.recordings:
         recording = _read(path, loop)
-        check_recording(recording, len(loop.hand.joint_names), str(path))
+        check_recording(recording, len(loop.robot.joint_names), str(path))
         part = cut(recording, h, np.asarray(loop.theta.cover), loop.detector.detect)
         if part is not None:
             parts.append(part)
@@ -158,7 +162,7 @@ def _from_recordings(
             f"no two samples of {', '.join(map(str, args.recordings))} are {h:g} s apart without an intervention between them"
         )
     data = concatenate(parts)
-    learner = planner_learner(loop.hand, make_model(loop.params[PlannerParams]), first, h, params)
+    learner = learner_of(loop, first, params)
     points = [Point(0, first, None, score_with(first))]
     update = learner.update(data, np.random.default_rng(seed))
     points.append(Point(data.count, learner.theta, update, score_with(learner.theta)))
@@ -167,14 +171,14 @@ def _from_recordings(
     return points, data, []
 
 
-def _read(path: Path, loop: ClosedLoop) -> Mapping[str, np.ndarray]:
+def _read(path: Path, loop: Loop) -> Mapping[str, np.ndarray]:
     """One recording: a bag, or the arrays that `dexstack up` and --record write."""
     import numpy as np
 
     if path.suffix == ".mcap":
         from dexstack.bags.samples import read_samples
 
-        return read_samples(path, loop.hand.joint_names)
+        return read_samples(path, loop.robot.joint_names)
     try:
         with np.load(path) as archive:
             return {name: archive[name] for name in archive.files if name != "summary"}
@@ -191,7 +195,7 @@ def _say(args: argparse.Namespace, seed: int, point: Point) -> None:
     note(text)
 
 
-def _save(args: argparse.Namespace, loop: ClosedLoop, points: list[Point], data: Transitions) -> Path:
+def _save(args: argparse.Namespace, loop: Loop, points: list[Point], data: Transitions) -> Path:
     from dexstack.control.factory import PlannerParams
     from dexstack.control.theta_file import ThetaFile, new_theta_path, save_theta
 
@@ -203,7 +207,7 @@ def _save(args: argparse.Namespace, loop: ClosedLoop, points: list[Point], data:
     content = ThetaFile(
         theta=points[-1].theta,
         object=loop.obj.name,
-        hand=loop.hand.name,
+        hand=loop.robot.name,
         model=loop.params[PlannerParams].model,
         step=loop.mpc.params.step,
         seed=args.seed + args.trials - 1,
@@ -229,7 +233,7 @@ def _record(path: Path, recordings: list[Mapping[str, np.ndarray]]) -> None:
         raise ConfigError(f"cannot write {path}: {error.strerror}") from None
 
 
-def _results(args: argparse.Namespace, loop: ClosedLoop, curves: list[list[Point]], data: Transitions) -> dict[str, Any]:
+def _results(args: argparse.Namespace, loop: Loop, curves: list[list[Point]], data: Transitions) -> dict[str, Any]:
     from dexstack.control.factory import PlannerParams
 
     def entry(point: Point) -> dict[str, Any]:
@@ -243,6 +247,7 @@ def _results(args: argparse.Namespace, loop: ClosedLoop, curves: list[list[Point
         return out
 
     return {
+        "task": args.task,
         "object": args.object,
         "hand": args.hand,
         "model": loop.params[PlannerParams].model,
@@ -260,7 +265,7 @@ def _mean_rate(curves: list[list[Point]], which: int) -> float:
     return sum(points[which].success_rate for points in curves) / len(curves)
 
 
-def _plot(args: argparse.Namespace, curves: list[list[Point]]) -> Path:
+def _plot(args: argparse.Namespace, curves: list[list[Point]], seconds: float) -> Path:
     import numpy as np
 
     from dexstack.report.learning import write_learning_plot
@@ -272,7 +277,7 @@ def _plot(args: argparse.Namespace, curves: list[list[Point]]) -> Path:
         "final 3-D error,\nmean [rad]": each(lambda p: np.mean([t.orientation_error for t in p.trials])),
         "from the goal,\nmean [mm]": each(lambda p: 1e3 * np.mean([t.position_error for t in p.trials])),
     }
-    title = f"{args.object}: the planner with the θ learned so far, {args.evaluate} trials of {args.seconds:g} s per point"
+    title = f"{args.task}, {args.object}: the planner with the θ learned so far, {args.evaluate} trials of {seconds:g} s per point"
     return write_learning_plot(folder / "learning.png", np.array([p.steps for p in curves[0]]), quantities, title)
 
 
@@ -286,12 +291,12 @@ def _views(args: argparse.Namespace, results: dict[str, Any], passed: bool) -> l
             row = [curve["seed"], p["steps"], update.get("loss_before"), update.get("loss_after"), rate, turn and turn["mean"], shift]
             rows.append(row)
     columns = ("seed", "steps", "loss before", "after", "success", "error [rad]", "position [mm]")
-    views = [table(f"{args.object}, model {results['model']}, start {args.start}", columns, rows)]
+    views = [table(f"{args.task}, {args.object}, model {results['model']}, start {args.start}", columns, rows)]
     last = results["curves"][-1]["points"][-1]["theta"]
     numbers = [[name, float(value.min()), float(value.max())] for name, value in last.items()]
     views.append(table("θ", ("parameter", "smallest", "largest"), numbers))
     if results["theta_file"]:
-        views.append(f"θ is in {results['theta_file']}; use it with `dexstack eval allegro --theta {args.save}`")
+        views.append(f"θ is in {results['theta_file']}; use it with `dexstack eval {args.task} --theta {args.save}`")
     if results["plot"]:
         views.append(f"picture in {results['plot']}")
     views.append("the loss fell and the success rate is what was asked for" if passed else "not what was asked for")

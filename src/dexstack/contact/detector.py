@@ -59,14 +59,15 @@ class ContactDetector:
         self._finger = (query.p_BQ[padded], np.where(valid, query.radius[padded], -1.0))
         self._per_link = min(PER_LINK, most)
         self._support = make_support(robot, obj)
-        self._jitted = jax.jit(self._detect)
+        self._jitted = jax.jit(self.trace)
 
     def detect(self, pose_WO: np.ndarray, q: np.ndarray) -> Contacts:
         """Contacts at object pose (7,) [m, wxyz] and joint angles (N,) [rad], as numpy arrays."""
         contacts = self._jitted(np.asarray(pose_WO, self._dtype), np.asarray(q, self._dtype))
         return Contacts(*(np.asarray(a) for a in contacts))
 
-    def _detect(self, pose_WO: jax.Array, q: jax.Array) -> Contacts:
+    def trace(self, pose_WO: jax.Array, q: jax.Array) -> Contacts:
+        """The same as a function that JAX can trace, for use inside a compiled one."""
         const = lambda a: jnp.asarray(a, q.dtype)  # noqa: E731
         poses = self._tree.poses(q)
         R_WO = quaternion_matrix(pose_WO[3:])

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dexstack.config import param
+from dexstack.contact.detector import ContactDetector, DetectorParams
+from dexstack.control.contact_rule import ContactRule, DetectedContacts, FrozenContacts, PropagatedContacts
 from dexstack.control.models.base import StepModel
 from dexstack.control.models.cf import ComplementarityFreeModel
 from dexstack.control.models.dsdf import DsdfModel
@@ -33,6 +35,10 @@ class PlannerParams:
     model: str = param(
         "implicit",
         "time-stepping model: implicit (compliant contact), dual (accelerated), dsdf (the paper), dsdf-k, cf or qp (exact)",
+    )
+    contact_set: str = param(
+        "propagated",
+        "contacts along the plan: frozen (the paper), propagated (distances follow the plan) or detected (found anew at every step)",
     )
     implicit_steps: int = param(1, "model implicit: Newton steps", 1, 100)
     implicit_stiffness: float = param(1000.0, "model implicit: stiffness of a contact row [N/m]", 1.0, 1e6)
@@ -76,6 +82,24 @@ def make_model(params: PlannerParams, chains: int = 4) -> StepModel:
     return MODELS[params.model](params, chains)
 
 
+RULES: dict[str, Callable[[Robot, ObjectModel, DetectorParams], ContactRule]] = {
+    "frozen": lambda robot, obj, detector: FrozenContacts(),
+    "propagated": lambda robot, obj, detector: PropagatedContacts(),
+    "detected": lambda robot, obj, detector: DetectedContacts(ContactDetector(robot, obj, detector)),
+}
+"""What becomes of the contact set along the plan, by the name a parameter calls it."""
+
+
+def check_rule(params: PlannerParams) -> None:
+    """Refuse a contact set that no rule has the name of.
+
+    Raises:
+        ConfigError: so it is.
+    """
+    if params.contact_set not in RULES:
+        raise ConfigError(f"unknown contact set '{params.contact_set}'; known: {', '.join(RULES)}")
+
+
 def make_theta(robot: Robot, obj: ObjectModel, params: PlannerParams, step: float) -> ModelParams:
     """θ of a model with time step ``step`` [s]: the learned one if it is named, otherwise from physical quantities.
 
@@ -96,10 +120,17 @@ def make_theta(robot: Robot, obj: ObjectModel, params: PlannerParams, step: floa
     )
 
 
-def make_mpc(robot: Robot, obj: ObjectModel, cost: Cost, planner: PlannerParams, mpc: MpcParams) -> tuple[Mpc, ModelParams]:
+def make_mpc(
+    robot: Robot, obj: ObjectModel, cost: Cost, planner: PlannerParams, mpc: MpcParams, detector: DetectorParams | None = None
+) -> tuple[Mpc, ModelParams]:
     """The MPC and the θ it is called with.
 
+    Args:
+        detector: how a plan finds contacts anew, as many as the MPC is called with; None: the defaults.
+
     Raises:
-        ConfigError: see :func:`make_model` and :func:`make_theta`.
+        ConfigError: see :func:`make_model`, :func:`check_rule` and :func:`make_theta`.
     """
-    return Mpc(robot, make_model(planner, robot.chains), cost, mpc), make_theta(robot, obj, planner, mpc.step)
+    check_rule(planner)
+    rule = RULES[planner.contact_set](robot, obj, detector or DetectorParams())
+    return Mpc(robot, make_model(planner, robot.chains), cost, mpc, rule), make_theta(robot, obj, planner, mpc.step)

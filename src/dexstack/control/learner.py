@@ -28,10 +28,9 @@ from dexstack.control.problem import OBJECT_DOF, ModelParams, force, integrate_q
 from dexstack.control.ranges import RANGES
 from dexstack.control.transitions import Transitions, take
 from dexstack.errors import ConfigError
-from dexstack.model.kinematics import KinematicTree
 
 if TYPE_CHECKING:
-    from dexstack.model.hand import HandModel
+    from dexstack.model.robot import Robot
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ class LearnerParams:
     buffer: int = param(2000, "transitions the ring buffer holds", 10, 1000000)
     position_loss: float = param(4e4, "w_p, weight of the squared position error [1/m²]", 0.0, 1e9)
     orientation_loss: float = param(100.0, "w_q, weight of the squared orientation error [1/rad²]", 0.0, 1e9)
-    joint_loss: float = param(10.0, "w_r, weight of the squared error of a joint [1/rad²]", 0.0, 1e9)
+    joint_loss: float = param(10.0, "w_r, weight of the squared error of a joint [1/rad², 1/m²]", 0.0, 1e9)
     robust: float = param(1.0, "weighted error of a transition beyond which it counts linearly instead of squared [-]", 1e-3, 1e6)
     solver_calls: int = param(12, "calls of the time-stepping model, each started from the last, until a step counts as solved", 1, 1000)
 
@@ -115,9 +114,9 @@ Predict = Callable[[Any, Transitions], tuple[Array, Array]]
 """Object pose (7,) and joint angles (N,) one step after a transition's start, from a model's parameters and the transition."""
 
 
-def model_prediction(hand: HandModel, model: StepModel, step: float, calls: int) -> Predict:
+def model_prediction(robot: Robot, model: StepModel, step: float, calls: int) -> Predict:
     """The planner's one-step prediction, solved in ``calls`` calls of the model, differentiable in θ (see ``StepModel.solved``)."""
-    tree = KinematicTree(hand)
+    tree = robot.kinematics()
 
     def predict(theta: ModelParams, at: Transitions) -> tuple[Array, Array]:
         problem = step_problem(tree, tree.poses(at.q), at.pose_WO, at.contacts, theta, step)
@@ -260,10 +259,10 @@ def import_optax() -> None:
         raise ConfigError("learning needs optax: pip install -c constraints.txt 'dexstack[learn]'") from None
 
 
-def planner_learner(hand: HandModel, model: StepModel, first: ModelParams, step: float, params: LearnerParams = LearnerParams()) -> Learner:
+def planner_learner(robot: Robot, model: StepModel, first: ModelParams, step: float, params: LearnerParams = LearnerParams()) -> Learner:
     """A learner of the planner's θ from a first guess, for a time step [s].
 
     Raises:
         ConfigError: see :func:`of_model`, :func:`import_optax`.
     """
-    return Learner(of_model(first), model_prediction(hand, model, step, params.solver_calls), params)
+    return Learner(of_model(first), model_prediction(robot, model, step, params.solver_calls), params)

@@ -1,4 +1,4 @@
-"""ContactSDF-MPC [22]: box-constrained single shooting on a frozen contact set, by a fixed number of projected Gauss–Newton iterations."""
+"""ContactSDF-MPC [22]: box-constrained single shooting on a contact set, by a fixed number of projected Gauss–Newton iterations."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from jaxtyping import Float
 
 from dexstack.config import param
 from dexstack.contact.contact import Contacts
+from dexstack.control.contact_rule import Ahead, ContactRule, PropagatedContacts, Rows
 from dexstack.control.models.base import StepModel
-from dexstack.control.problem import OBJECT_DOF, ModelParams, force, integrate_quaternion, step_problem
+from dexstack.control.problem import OBJECT_DOF, ModelParams, StepProblem, force, integrate_quaternion, step_problem
+from dexstack.model.kinematics import BodyPoses
 
 if TYPE_CHECKING:
     from dexstack.model.robot import Robot
@@ -110,7 +112,6 @@ class _Trajectory(NamedTuple):
     held: Array
     """(T, N) 1 where the predicted joint is inside its limits, 0 where it was stopped there."""
     force: Float[Array, "T V"]
-    phi: Float[Array, "T C"]
     dual: Float[Array, "T D"]
 
 
@@ -120,17 +121,20 @@ The largest make a step that is short and nearly downhill: without them a plan c
 
 
 class Mpc:
-    """Finds u_0..u_{T−1} in a box that minimise a task's cost over a predicted rollout with the contact set frozen at the current state.
+    """Finds u_0..u_{T−1} in a box that minimise a task's cost over a rollout predicted from the contact set of the current state.
 
-    The distances follow the rollout, φ_t = φ_0 + J_n (q_t − q_0). Joint limits are imposed on the target and on the prediction of every
-    step. All arrays have fixed shapes: the solver is compiled once per instance.
+    What becomes of that set along the rollout is its rule's. Joint limits are imposed on the target and on the prediction of every step.
+    All arrays have fixed shapes: the solver is compiled once per instance.
     """
 
-    def __init__(self, robot: Robot, model: StepModel, cost: Cost, params: MpcParams = MpcParams()) -> None:
+    def __init__(
+        self, robot: Robot, model: StepModel, cost: Cost, params: MpcParams = MpcParams(), rule: ContactRule | None = None
+    ) -> None:
         self.robot = robot
         self.params = params
         self._tree = robot.kinematics()
         self._model = model
+        self._rule = rule or PropagatedContacts()
         self._cost = cost
         self._n = len(robot.joint_names)
         self._T = params.horizon
@@ -234,8 +238,18 @@ class Mpc:
         poses = self._tree.poses(q)
         p_WTip = self._tree.fingertips(poses)
         J_tip = self._tree.point_jacobian(poses, p_WTip, jnp.asarray(self._tree.tip_body))
-        problem = step_problem(self._tree, poses, pose_WO, contacts, theta, self.params.step)
-        context = self._model.prepare(problem, theta)
+
+        def build(pose_WO: Array, q: Array, contacts: Contacts, poses: BodyPoses | None = None) -> tuple[StepProblem, Any]:
+            problem = step_problem(self._tree, poses or self._tree.poses(q), pose_WO, contacts, theta, self.params.step)
+            return problem, self._model.prepare(problem, theta)
+
+        problem, context = build(pose_WO, q, contacts, poses)
+
+        def rows(t: Array, displacement: Array, quat: Array) -> Rows:
+            pose = jnp.concatenate([pose_WO[:3] + displacement[:3], quat])
+            return self._rule.rows(contacts, problem, context, Ahead(t, displacement, pose, q + displacement[OBJECT_DOF:]), build)
+
+        steps = jnp.arange(self._T)
 
         def state(displacement: Array, quat: Array) -> PlannedState:
             dq = displacement[OBJECT_DOF:]
@@ -251,44 +265,48 @@ class Mpc:
             return jnp.sum(stage**2) + jnp.sum(terminal**2) + pull.weight * jnp.sum((U - pull.reference) ** 2)
 
         def rollout(U: Array, dual: Array) -> _Trajectory:
-            def advance(carry: tuple[Array, Array], inputs: tuple[Array, Array]) -> tuple[tuple[Array, Array], tuple[Array, ...]]:
+            def advance(carry: tuple[Array, Array], inputs: tuple[Array, ...]) -> tuple[tuple[Array, Array], tuple[Array, ...]]:
                 displacement, quat = carry
-                u, dual = inputs
+                t, u, dual = inputs
                 now = q + displacement[OBJECT_DOF:]
                 allowed = jnp.clip(u, tunable.lower - now, tunable.upper - now)
                 b = force(theta, allowed)
-                phi = problem.phi + problem.Jn @ displacement
+                context, phi, _ = rows(t, displacement, quat)
                 dq, dual = self._model.step(context, b, phi, dual)
                 joints = now + dq[OBJECT_DOF:]
                 stopped = jnp.clip(joints, jnp.minimum(tunable.lower, now), jnp.maximum(tunable.upper, now))
                 displacement = jnp.concatenate([displacement[:OBJECT_DOF] + dq[:OBJECT_DOF], stopped - q])
                 quat = integrate_quaternion(quat, dq[3:OBJECT_DOF])
-                return (displacement, quat), (displacement, quat, allowed == u, stopped == joints, b, phi, dual)
+                return (displacement, quat), (displacement, quat, allowed == u, stopped == joints, b, dual)
 
             start = (jnp.zeros(OBJECT_DOF + self._n, q.dtype), pose_WO[3:])
-            _, (displacement, quat, free, held, b, phi, dual) = jax.lax.scan(advance, start, (U, dual))
+            _, (displacement, quat, free, held, b, dual) = jax.lax.scan(advance, start, (steps, U, dual))
             prepend = lambda first, rest: jnp.concatenate([first[None], rest])  # noqa: E731
             return _Trajectory(
-                prepend(start[0], displacement), prepend(start[1], quat), free.astype(q.dtype), held.astype(q.dtype), b, phi, dual
+                prepend(start[0], displacement), prepend(start[1], quat), free.astype(q.dtype), held.astype(q.dtype), b, dual
             )
 
         def linearise(trajectory: _Trajectory) -> Array:
             """∂(displacement)/∂U, (T, V, T·N)."""
-            sensitivity = jax.vmap(self._model.sensitivity, in_axes=(None, 0, 0, 0))(
-                context, trajectory.force, trajectory.phi, trajectory.dual
-            )
+
+            def slopes(t: Array, displacement: Array, quat: Array, force: Array, dual: Array) -> tuple[Array, Array]:
+                context, phi, slope = rows(t, displacement, quat)
+                sensitivity = self._model.sensitivity(context, force, phi, dual)
+                return sensitivity.force[:, OBJECT_DOF:] * theta.stiffness, sensitivity.phi @ slope
+
             # ∂dq/∂(own command) and ∂dq/∂(displacement so far); a command replaced by a joint limit follows the joint instead.
-            by_command = sensitivity.force[:, :, OBJECT_DOF:] * theta.stiffness
-            by_state = sensitivity.phi @ problem.Jn
+            by_command, by_state = jax.vmap(slopes)(
+                steps, trajectory.displacement[:-1], trajectory.quat[:-1], trajectory.force, trajectory.dual
+            )
             by_state = by_state.at[:, :, OBJECT_DOF:].add(-by_command * (1 - trajectory.free)[:, None, :])
             by_command = by_command * trajectory.free[:, None, :]
-            V, rows, S = OBJECT_DOF + self._n, [], None
+            V, sums, S = OBJECT_DOF + self._n, [], None
             for t in range(self._T):
                 own = jnp.zeros((V, self._T, self._n), q.dtype).at[:, t].set(by_command[t]).reshape(V, -1)
                 S = own if S is None else S + by_state[t] @ S + own
                 S = S.at[OBJECT_DOF:].multiply(trajectory.held[t][:, None])
-                rows.append(S)
-            return jnp.stack(rows)
+                sums.append(S)
+            return jnp.stack(sums)
 
         def gauss_newton(U: Array, trajectory: _Trajectory) -> Array:
             S = linearise(trajectory)

@@ -6,9 +6,11 @@ goal it goes on touching an object that had better be left alone. Around the MPC
 * PLAN      the plan is followed.
 * HOLD      the object is within the settle tolerances of a goal where it can rest: the robot stays where it is. Ends when it is outside
             twice the tolerances.
-* RETREAT   the terminal cost has not fallen by the share ``progress`` below its best for ``patience`` plans: every ball moves away from
-            the object. Meanwhile placements of all balls on the object's surface are drawn, and the MPC is asked from each of them, as if
-            the balls were there, how near the goal it would come: the one with the least predicted terminal cost wins.
+* RETREAT   the terminal cost has not fallen by the share ``progress`` below its best for ``patience`` plans, or for ``patience_still``
+            plans in which the object did not even move: every ball moves away from the object. Balls on which it lies go first, while the
+            others stay and keep it from falling over. Meanwhile placements of all balls on the object's surface are drawn, and the MPC is
+            asked from each of them, as if the balls were there, how near the goal it would come: the one with the least predicted terminal
+            cost wins. Near a goal where the object cannot rest nothing is let go.
 * TRAVEL    the balls go there, over the object where it is in the way; then planning starts afresh.
 
 All draws are seeded. The MPC is solved in every phase, so that its times are those of planning throughout.
@@ -39,6 +41,8 @@ SOLVES = 2
 """Solves, each from the plan of the one before, for one placement."""
 NEAR = 0.005
 """A ball this near a waypoint has reached it [m]."""
+HELD = 5.0
+"""Within this many settle tolerances of a goal where it cannot rest, an object is held and not let go."""
 CLEARANCE = 0.006
 """Distance kept from the object while travelling [m]."""
 
@@ -50,6 +54,7 @@ class RegraspParams:
     settle_position: float = param(0.003, "the robot holds when the object is this near the goal [m] …", 0.0, 0.1)
     settle_angle: float = param(0.04, "… and turned at most this much against it [rad]", 0.0, 1.0)
     patience: int = param(20, "plans without progress before the robot lets go", 1, 10000)
+    patience_still: int = param(12, "the same where the object does not even move", 1, 10000)
     progress: float = param(0.05, "share by which the terminal cost must fall to count as progress [-]", 0.0, 1.0)
     retreat: int = param(5, "plans for which it retreats", 1, 100)
     placements: int = param(6, "placements weighed in each of them", 1, 100)
@@ -86,6 +91,7 @@ class RegraspingMpc:
     def _plan_afresh(self) -> None:
         self._mpc.reset()
         self.phase, self._best, self._since = Phase.PLAN, np.inf, 0
+        self._seen_WO, self._still = np.array([np.inf, np.inf, np.inf, 1.0, 0.0, 0.0, 0.0]), 0
 
     def solve(
         self, pose_WO: np.ndarray, q: np.ndarray, contacts: Contacts, goal_WO: np.ndarray, theta: ModelParams, weights: Any
@@ -105,6 +111,11 @@ class RegraspingMpc:
             away = q.reshape(-1, 3) - pose_WO[:3]
             away[:, 2] = np.maximum(away[:, 2], 0.0)
             away /= np.linalg.norm(away, axis=1, keepdims=True) + 1e-9
+            beneath = self._beneath(contacts)
+            if np.any(beneath) and self._freed < self._p.travel:
+                away[~beneath] = 0.0
+                self._since -= 1
+                self._freed += 1
             target = q + self.params.u_max * away.ravel()
             for _ in range(self._p.placements):
                 centres, normals = self._draw(pose_WO)
@@ -137,7 +148,8 @@ class RegraspingMpc:
             return
         slack = 2.0 if self.phase is Phase.HOLD else 1.0
         position, angle = _errors(pose_WO, goal_WO)
-        if position < slack * p.settle_position and angle < slack * p.settle_angle and self._rests(goal_WO):
+        rests = self._rests(goal_WO)
+        if rests and position < slack * p.settle_position and angle < slack * p.settle_angle:
             if self.phase is Phase.PLAN:
                 self.phase, self._held = Phase.HOLD, q.copy()
             return
@@ -145,9 +157,20 @@ class RegraspingMpc:
             self._plan_afresh()
         if cost < (1 - p.progress) * self._best:
             self._best, self._since = cost, 0
-        if self._since >= p.patience:
-            self.phase, self._since = Phase.RETREAT, 0
+        held = not rests and position < HELD * p.settle_position and angle < HELD * p.settle_angle
+        moved = _errors(pose_WO, self._seen_WO)
+        if moved[0] > p.settle_position or moved[1] > p.settle_angle:
+            self._seen_WO, self._still = pose_WO, 0
+        self._still += 1
+        stuck = self._since >= p.patience or min(self._since, self._still) >= p.patience_still
+        if stuck and not held:
+            self.phase, self._since, self._freed = Phase.RETREAT, 0, 0
             self._placement = (np.inf, q.reshape(-1, 3), np.tile([0.0, 0.0, 1.0], (len(q) // 3, 1)))
+
+    def _beneath(self, contacts: Contacts) -> np.ndarray:
+        """Balls (B,) on which the object lies."""
+        bears = np.asarray(contacts.active) & (np.asarray(contacts.link) > 0) & (contacts.phi < NEAR) & (contacts.nhat_W[:, 2] < -0.5)
+        return np.isin(np.arange(1, self.robot.chains + 1), np.asarray(contacts.link)[bears])
 
     def _rests(self, goal_WO: np.ndarray) -> bool:
         """Whether the object stays in the goal pose by itself: what it stands on there reaches around its centre of mass."""

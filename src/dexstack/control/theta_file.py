@@ -24,7 +24,7 @@ from dexstack.model.description import data_dir
 FOLDER = Path("theta")
 UNITS = {
     "inertia": "kg (x, y, z), kg m^2 (about the object's axes)",
-    "stiffness": "N m/rad",
+    "stiffness": "N m/rad, N/m for sliding joints",
     "cover": "share of a commanded displacement that a free joint covers in one step",
     "mass": "kg",
     "friction": "-",

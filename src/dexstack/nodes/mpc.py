@@ -25,6 +25,7 @@ from visualization_msgs.msg import Marker, MarkerArray
 from dexstack.compilation import use_compilation_cache
 from dexstack.config import param
 from dexstack.contact.contact import Contacts, empty_contacts
+from dexstack.contact.detector import DetectorParams
 from dexstack.control.factory import PlannerParams, make_mpc
 from dexstack.control.mpc import MpcParams, SolveStatus
 from dexstack.control.stall import StallParams, StallRemedy
@@ -63,7 +64,6 @@ class MpcNodeParams:
 
     hand: str = param("right", "side of the hand, or the path of a hand's YAML")
     object: str = param("cube", "name of an object, or the path of an object's YAML")
-    capacity: int = param(12, "number of contacts the solver is compiled for; the nearest are kept", 1, 64)
     input_timeout: float = param(0.1, "pose and joint angles older than this against the contacts are not used [s]", 0.001, 10.0)
     prediction_every: int = param(5, "publish mpc/prediction for every n-th solve, if anybody looks", 1, 1000)
 
@@ -80,7 +80,7 @@ class MpcNode(StackNode):
     )
 
     def __init__(self) -> None:
-        super().__init__("mpc", MpcNodeParams, PlannerParams, MpcParams, AllegroWeights, StallParams)
+        super().__init__("mpc", MpcNodeParams, PlannerParams, MpcParams, DetectorParams, AllegroWeights, StallParams)
 
     def configure(self) -> None:
         use_compilation_cache()
@@ -101,11 +101,12 @@ class MpcNode(StackNode):
         self._to_times = self.create_publisher(Float64MultiArray, "mpc/solve_times", REPORTS)
 
     def _build(self, hand, obj) -> None:
-        self._mpc, self._theta = make_mpc(hand, obj, AllegroCost(), self.params(PlannerParams), self.params(MpcParams))
+        blocks = (self.params(block) for block in (PlannerParams, MpcParams, DetectorParams))
+        self._mpc, self._theta = make_mpc(hand, obj, AllegroCost(), *blocks)
         self._weights = self.params(AllegroWeights).arrays()
         rest = hand.pose(obj.start("allegro").hand_pose)
         self._remedy = StallRemedy(self._mpc, rest, self.params(StallParams), without_reach)
-        self._mpc.warm_up(empty_contacts(self.params(MpcNodeParams).capacity), self._theta, self._weights)
+        self._mpc.warm_up(empty_contacts(self.params(DetectorParams).capacity), self._theta, self._weights)
 
     def apply(self, block: Any) -> None:
         if isinstance(block, AllegroWeights):
@@ -150,7 +151,7 @@ class MpcNode(StackNode):
         if self._goal is None or old(self._pose) or old(self._q):
             self._without_input += 1
             return
-        found = self._padded(contacts, p.capacity)
+        found = self._padded(contacts, self.params(DetectorParams).capacity)
         error = geodesic_angle(self._pose.pose[3:], self._goal.pose[3:])
         result = self._remedy.solve(contacts.t, error, self._pose.pose, self._q.values, found, self._goal.pose, self._theta, self._weights)
         self._times[self._count % HISTORY] = contacts.t, result.cpu_s, result.wall_s

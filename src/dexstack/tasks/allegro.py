@@ -123,6 +123,10 @@ class AllegroTask:
         """Distance to the goal position [m]."""
         return float(np.linalg.norm(pose_WO[:3] - self.goal_WO[:3]))
 
+    def succeeded(self, pose_WO: np.ndarray) -> bool:
+        """Whether a trial that ends so has succeeded: the object is in the hand and turned as asked."""
+        return self.orientation_error(pose_WO) < self.success_error and not self.dropped(pose_WO)
+
     def following(self) -> AllegroTask | None:
         """No other task follows; see :mod:`dexstack.tasks.continuous`."""
         return None

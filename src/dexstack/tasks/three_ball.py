@@ -36,6 +36,8 @@ ROLLS = (3 * np.pi / 4, np.pi)
 LONG = 2.0
 """An object is long if it measures this many times more along x than along y."""
 TURNS_PER_BLOCK, FLIPS_PER_BLOCK = 5, 2
+PLANS = {"cube": 200}
+"""Plans of a trial in the paper; 300 for every other object."""
 
 
 @dataclass(frozen=True)
@@ -128,6 +130,10 @@ class ThreeBallTask:
     def following(self) -> None:
         """No task follows."""
 
+    def succeeded(self, pose_WO: np.ndarray) -> bool:
+        """Whether a trial that ends so has succeeded."""
+        return self.position_error(pose_WO) <= self.position_tolerance and self.orientation_error(pose_WO) <= self.tolerance
+
     def orientation_error(self, pose_WO: np.ndarray) -> float:
         """Geodesic angle to the goal [rad]."""
         return geodesic_angle(pose_WO[3:], self.goal_WO[3:])
@@ -139,6 +145,11 @@ class ThreeBallTask:
     def dropped(self, pose_WO: np.ndarray) -> bool:
         """Whether the object has been lost."""
         return bool(not np.all(np.isfinite(pose_WO)) or np.linalg.norm(pose_WO[:3] - self.start.pose_WO[:3]) > self.drop_distance)
+
+
+def plans_of(obj: str) -> int:
+    """Plans of a trial with an object, the paper's."""
+    return PLANS.get(obj, 300)
 
 
 def resting_height(obj: ObjectModel, quat_WO: np.ndarray) -> float:

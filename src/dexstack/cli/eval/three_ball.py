@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from dexstack.closed_loop import LoopSpec, ThreeBallLoop
 
-STEPS = {"cube": 200}
-"""Plans of a trial in the paper; 300 for every other object."""
 PAPER: dict[str, tuple[tuple[str, float, float, float, float, float], ...]] = {
     "cube": (("paper, ContactSDF-MPC", 13.62, 3.14, 0.11, 0.11, 31.8), ("paper, QP-MPC", 26.11, 28.24, 0.24, 0.35, 80.8)),
     "foambrick": (("paper, ContactSDF-MPC", 8.93, 2.31, 0.24, 0.02, 25.0), ("paper, QP-MPC", 8.59, 3.17, 0.19, 0.05, 51.6)),
@@ -44,6 +42,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     p.add_argument("--object", default="cube", help="name of an object, or the path of an object's YAML")
     p.add_argument("--plant", default="mujoco", choices=["mujoco"], help="physics engine")
     p.add_argument("--model", help="time-stepping model of the planner (default: the parameter files')")
+    p.add_argument("--theta", metavar="NAME", help="learned θ of the planner: a name or a file (see `dexstack learn --save`)")
     p.add_argument("--trials", type=arguments.positive_int, default=7, metavar="N")
     p.add_argument("--seed", type=arguments.natural, default=0, metavar="S", help="draws the targets; trial k starts with seed S + k")
     p.add_argument("--steps", type=arguments.positive_int, metavar="H", help="plans of a trial (default: the paper's, 200 or 300)")
@@ -102,7 +101,7 @@ def _trial(spec: LoopSpec, target: str, goal_WO: np.ndarray, seed: int, steps: i
         seed=seed,
         target=target,
         goal_WO=goal_WO,
-        succeeded=trial.position_error <= task.position_tolerance and trial.orientation_error <= task.tolerance,
+        succeeded=trial.succeeded,
         orientation_error=trial.orientation_error,
         position_error=trial.position_error,
         wall_s=time.perf_counter() - start,
@@ -121,12 +120,12 @@ def run(args: argparse.Namespace) -> int:
         0 when at least the required share of trials succeeded, otherwise 1.
     """
     from dexstack.closed_loop import LoopParams, LoopSpec, read_three_ball
-    from dexstack.tasks.three_ball import targets
+    from dexstack.tasks.three_ball import plans_of, targets
 
-    overrides = (("model", args.model),) if args.model is not None else ()
+    overrides = tuple((name, value) for name, value in (("model", args.model), ("theta", args.theta)) if value is not None)
     spec = LoopSpec(args.object, files=tuple(str(Path(f).absolute()) for f in args.params), overrides=overrides)
     parts = read_three_ball(spec)
-    steps = args.steps or STEPS.get(parts.obj.name, 300)
+    steps = args.steps or plans_of(parts.obj.name)
     goals = list(itertools.islice(targets(parts.obj, args.seed), args.trials))
     period = parts.params[LoopParams].pose_period
     note(f"{args.trials} trials of {steps} plans, {period:g} s apart, in {min(args.jobs, args.trials)} process(es)")
