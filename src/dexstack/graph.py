@@ -116,6 +116,17 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 """Matrices here are small: a second thread of a linear algebra library only takes the core from another node."""
 XLA_ONE_THREAD = {**ONE_THREAD, "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false", "JAX_PLATFORMS": "cpu"}
 
+
+def picture_environment() -> dict[str, str]:
+    """Of nodes that send or receive pictures.
+
+    Memory that held a picture stays with the process: getting it from the kernel again for every one costs 1 ms, page by page. Why Fast
+    DDS needs a profile is said in the file.
+    """
+    keep = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(128 << 20)}
+    return {**ONE_THREAD, **keep, "FASTDDS_DEFAULT_PROFILES_FILE": str(share_dir() / "config" / "fastdds.xml")}
+
+
 TASK = Argument("task", "allegro", "what to do", ("allegro",))
 OBJECT = Argument("object", "cube", "what to do it with: a name, or the path of an object's YAML")
 HAND = Argument("hand", "right", "which hand: right, left, or the path of a hand's YAML")
@@ -198,8 +209,8 @@ class _Builder:
         require_camera()
         truth = {"pose_topic": "object_pose_truth", "pose_period": 0.005}
         return [
-            self.node("pose_estimator", **self.hand, **self.object, reliable=True),
-            self.node("camera", **self.hand, **self.object, seed=own["seed"]),
+            self.node("pose_estimator", picture_environment(), **self.hand, **self.object, reliable=True),
+            self.node("camera", picture_environment(), **self.hand, **self.object, seed=own["seed"]),
             self.node("simulator", **self.hand, **self.object, **own, **truth),
         ]
 
@@ -251,7 +262,7 @@ def _hardware(a: Mapping[str, Any]) -> list[NodeDescription]:
         raise ConfigError("with 'perception' camera, 'calibration' must name the file that dexstack calibrate camera wrote")
     require_camera()
     calibration = str(Path(a["calibration"]).absolute())
-    eyes = b.node("pose_estimator", **b.hand, **b.object, source="realsense", calibration=calibration)
+    eyes = b.node("pose_estimator", picture_environment(), **b.hand, **b.object, source="realsense", calibration=calibration)
     return b.graph(eyes, hand, reset_service="")
 
 

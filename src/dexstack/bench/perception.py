@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import cv2
@@ -198,7 +198,32 @@ class TrackingResult(NamedTuple):
     """Pictures without a pose."""
     wrong_jumps: int
     seconds: np.ndarray
-    """(n,) processor time per picture [s]."""
+    """(n,) time per picture [s]."""
+
+
+def judge(
+    poses: Iterable[tuple[Transform, np.ndarray, bool] | None], truth: np.ndarray, hidden: np.ndarray, seconds: np.ndarray
+) -> TrackingResult:
+    """Compare one outcome per picture with the true poses (n, 7).
+
+    Args:
+        poses: (pose, covariance (6, 6), whether the object was seen), or None where there was no pose.
+        hidden: (n,) bool; seconds: (n,) it took.
+    """
+    seen, predicted = [], []
+    lost = jumps = 0
+    last: Transform | None = None
+    for found, pose_WO in zip(poses, truth, strict=True):
+        if found is None:
+            lost += 1
+            last = None
+            continue
+        X, covariance, looked = found
+        error = difference(X, Transform.of_pose(pose_WO))
+        (seen if looked else predicted).append((error, covariance))
+        jumps += last is not None and _beyond(difference(X, last)) and _beyond(error)
+        last = X
+    return TrackingResult(_errors(seen), _errors(predicted), len(truth), int(hidden.sum()), lost, jumps, seconds)
 
 
 def occlusions(count: int, rate: float, share: float, rng: np.random.Generator) -> np.ndarray:
@@ -237,23 +262,16 @@ def measure_tracking(motion: Motion, params: SimulatedCameraParams, share: float
     count = int((motion.t[-1] - motion.t[0] - 0.1) * params.frame_rate)
     hidden = occlusions(count, params.frame_rate, share, np.random.default_rng(seed))
     estimator = PoseEstimator(bundle, params.camera, MOUNT, EstimatorParams())
-    seen, predicted, seconds = [], [], []
-    lost = jumps = 0
-    last: Transform | None = None
+    found: list[tuple[Transform, np.ndarray, bool] | None] = []
+    truth, seconds = [], []
     for t, grey, pose_WO in film(motion, obj, bundle, params, hidden, seed):
         begin = time.process_time()
         outcome = estimator.process(t, grey)
         seconds.append(time.process_time() - begin)
-        if outcome.estimate is None:
-            lost += 1
-            last = None
-            continue
-        X = outcome.estimate.X_WO
-        error = difference(X, Transform.of_pose(pose_WO))
-        (seen if outcome.sight is Sight.SEEN else predicted).append((error, outcome.estimate.covariance))
-        jumps += last is not None and _beyond(difference(X, last)) and _beyond(error)
-        last = X
-    return TrackingResult(_errors(seen), _errors(predicted), count, int(hidden.sum()), lost, jumps, np.array(seconds))
+        e = outcome.estimate
+        found.append(None if e is None else (e.X_WO, e.covariance, outcome.sight is Sight.SEEN))
+        truth.append(pose_WO)
+    return judge(found, np.array(truth), hidden, np.array(seconds))
 
 
 def _beyond(way: np.ndarray) -> bool:

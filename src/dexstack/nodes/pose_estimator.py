@@ -114,6 +114,7 @@ class PoseEstimatorNode(StackNode):
             return
         if image.grey.shape != (self._camera.height, self._camera.width):
             height, width = image.grey.shape
+            self._note_camera()
             self._say(f"the pictures have {width} x {height} pixels, the camera_info is for {self._camera.width} x {self._camera.height}")
             return
         begin = time.perf_counter()
@@ -121,6 +122,7 @@ class PoseEstimatorNode(StackNode):
         self._busy[self._images_seen % HISTORY] = time.perf_counter() - begin
         self._images_seen += 1
         self._say_sight(outcome.sight)
+        self._note_camera()
         if self._to_picture.get_subscription_count():
             self._to_picture.publish(image_message(image.stamp, annotated(image.grey, outcome, self._camera)))
 
@@ -151,10 +153,15 @@ class PoseEstimatorNode(StackNode):
             set_stamp(stamp, frame.t)
             return GreyImage(frame.t, stamp, to_grey(frame.data, frame.width, frame.height, frame.encoding))
         self._wait.wait(PATIENCE)
-        camera = self._infos.take()
+        if self._camera is None:
+            self._note_camera()
+        return self._images.take()
+
+    def _note_camera(self) -> None:
+        """Look at the newest camera_info; while there is one, this is done between pictures, where nobody waits."""
+        camera = None if self._realsense is not None else self._infos.take()
         if camera is not None:
             self._use(camera)
-        return self._images.take()
 
     def _use(self, camera: CameraModel) -> None:
         """Start anew when the intrinsics change."""

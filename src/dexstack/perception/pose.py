@@ -13,7 +13,7 @@ of freedom only. σ_i grows for tags seen small or from the side, whose edges ha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import cv2
@@ -72,12 +72,9 @@ def solve_bundle(
     points = np.stack([bundle.tags[d.tag].corners for d in seen])  # (n, 4, 3)
     normals = np.stack([bundle.tags[d.tag].normal for d in seen])
     pixels = np.stack([camera.normalised(d.corners) for d in seen])  # (n, 4, 2) in the plane z = 1
-    starts = [] if expected is None else [expected]
-    for d, uv in zip(seen, pixels, strict=True):
-        starts += _single(bundle.tags[d.tag].edge, bundle.tags[d.tag].X_OT, uv)
     sigma = np.stack([corner_sigma(d.corners) * np.where(d.clear, 1.0, COVERED) for d in seen])
     fits: list[_Fit] = []
-    for X in _promising(starts, points, pixels, camera.focal / sigma):
+    for X in _starts(seen, bundle, points, pixels, camera.focal / sigma, expected):
         fits.append(_fit(X, points, normals, pixels, camera.focal / sigma))
         if fits[-1].inliers.sum() >= 2 and fits[-1].inliers.all() and _not_flat(normals):
             break  # nothing else can fit two faces as well
@@ -113,6 +110,16 @@ class _Fit:
     """(n,) bool"""
     JTJ: np.ndarray
     """(6, 6) over the tags that fit [σ² per m and rad]."""
+
+
+def _starts(
+    seen: Sequence[Detection], bundle: TagBundle, points: np.ndarray, pixels: np.ndarray, scale: np.ndarray, expected: Transform | None
+) -> Iterator[Transform]:
+    """Where fits begin: first where the body is expected, and only if that will not do from every tag's own poses."""
+    if expected is not None:
+        yield expected
+    own = [X for d, uv in zip(seen, pixels, strict=True) for X in _single(bundle.tags[d.tag].edge, bundle.tags[d.tag].X_OT, uv)]
+    yield from _promising(own, points, pixels, scale)
 
 
 def _single(edge: float, X_OT: Transform, uv: np.ndarray) -> list[Transform]:

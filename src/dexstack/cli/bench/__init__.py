@@ -6,7 +6,19 @@ import argparse
 
 from dexstack.cli.subcommands import add_subcommands, run_subcommand
 
-PARTS = ("mpc", "prediction", "perception", "hand", "hydroelastic", "hydroelastic-step", "lcp", "soft", "monitor", "network")
+PARTS = (
+    "mpc",
+    "prediction",
+    "perception",
+    "pose-estimator",
+    "hand",
+    "hydroelastic",
+    "hydroelastic-step",
+    "lcp",
+    "soft",
+    "monitor",
+    "network",
+)
 """Every part: a module of this package of that name (with ``_`` for ``-``) that imports nothing heavy before it runs."""
 
 

@@ -85,9 +85,8 @@ def run(args: argparse.Namespace) -> int:
             t = measure_tracking(
                 manipulation(float(args.seconds), args.seed), SimulatedCameraParams(pixel_noise=args.noise), args.hidden, args.seed
             )
-            results["film"] = _film(t)
-            rows = [_row("seen", results["film"]["seen"]), _row("hidden", results["film"]["predicted"])]
-            views += [table("Film at 640x480", COLUMNS, rows), _film_line(results["film"])]
+            results["film"] = film_results(t)
+            views += [film_table(results["film"]), _film_line(results["film"])]
         if args.trials:
             use_compilation_cache()
             note(f"{args.trials} trials of {TRIAL_SECONDS:g} s through pictures, and as many with the true pose")
@@ -139,7 +138,13 @@ def _times_table(static: dict[str, Any]) -> Any:
     return table("Processor time from the whole picture to the pose", ("", "p50 [ms]", "p99 [ms]"), rows)
 
 
-def _film(t: Any) -> dict[str, Any]:
+def film_table(f: dict[str, Any]) -> Any:
+    """Errors while the object was seen and while it was hidden."""
+    return table("Film at 640x480", COLUMNS, [_row("seen", f["seen"]), _row("hidden", f["predicted"])])
+
+
+def film_results(t: Any) -> dict[str, Any]:
+    """What a film showed, for the JSON object."""
     import numpy as np
 
     from dexstack.bench.perception import CHI2_95

@@ -1,0 +1,179 @@
+"""The film node: shows a film in place of camera and hand, at the film's rate, and keeps when each picture's pose came and what it was.
+
+Used by ``dexstack bench pose-estimator``. Pictures go out as a RealSense's driver sends them (rgb8, reliable), with camera_info, the
+joint angles and a goal, so that estimator, contact detector and planner do their whole work. A picture's time counts from just before it
+is handed to DDS to when the estimator handed its pose to DDS (the source time stamp).
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+from diagnostic_msgs.msg import DiagnosticArray
+from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped
+from sensor_msgs.msg import CameraInfo, Image, JointState
+from std_msgs.msg import Float64MultiArray
+
+from dexstack.config import param
+from dexstack.model.hand import load_hand
+from dexstack.nodes.common import OK, PATIENCE, StackNode, run_node
+from dexstack.nodes.images import camera_message, image_message
+from dexstack.nodes.wire import (
+    COMMAND,
+    LATCHED,
+    RECENT,
+    REPORTS,
+    SENSOR,
+    WORLD,
+    JointWriter,
+    WaitSet,
+    fill_pose,
+    read_pose,
+    set_stamp,
+    stamp_nanoseconds,
+)
+from dexstack.perception.camera import CameraModel
+from dexstack.perception.film import read_film
+
+AFTERGLOW = 2.0
+"""The last poses and the estimator's next report are waited for so long after the last picture [s]."""
+LISTENERS = {"camera/color/image_raw": 1, "joint_states": 2, "goal_pose": 1}
+"""Readers to wait for: estimator, contact detector and planner."""
+
+
+@dataclass(frozen=True)
+class FilmParams:
+    """Parameters of the film node."""
+
+    folder: str = param(".", "where the film lies")
+    result: str = param("film-result.npz", "file for what was measured")
+    hand: str = param("right", "side of the hand, or the path of a hand's YAML")
+    goal: tuple[float, ...] = param((0.0, 0.0, 0.06, 1.0, 0.0, 0.0, 0.0), "pose that the planner is asked for")
+    frame_rate: float = param(30.0, "pictures per second", 1.0, 120.0)
+
+
+class FilmNode(StackNode):
+    """See the module's docstring."""
+
+    def __init__(self) -> None:
+        super().__init__("film", FilmParams)
+
+    def configure(self) -> None:
+        p = self.params(FilmParams)
+        cv2.setNumThreads(1)
+        self._film = read_film(Path(p.folder))
+        height, width = self._film.pictures.shape[1:]
+        self._camera = CameraModel(width, height, self._film.K, np.zeros(0))
+        self._joints = JointWriter(load_hand(p.hand).joint_names, "position")
+        self._poses = self.newest(PoseWithCovarianceStamped, "object_pose", RECENT, read_pose)
+        self._solves = self.newest(Float64MultiArray, "mpc/solve_times", REPORTS, lambda message: message)
+        self._reports = self.newest(DiagnosticArray, "/diagnostics", REPORTS, lambda message: message)
+        self._wait = WaitSet(self, self._poses)
+        self._to_image = self.create_publisher(Image, "camera/color/image_raw", COMMAND)
+        self._to_info = self.create_publisher(CameraInfo, "camera/color/camera_info", COMMAND)
+        self._to_joints = self.create_publisher(JointState, "joint_states", SENSOR)
+        self._to_goal = self.create_publisher(PoseStamped, "goal_pose", LATCHED)
+
+    def begin(self) -> None:
+        self._k = 0
+        self._start = np.inf
+        n = len(self._film)
+        self._sent, self._answered = np.full(n, np.nan), np.full(n, np.nan)
+        self._late = np.zeros(n)
+        self._pose, self._covariance = np.full((n, 7), np.nan), np.full((n, 6, 6), np.nan)
+        self._stamps: dict[int, int] = {}
+        self._processed = 0
+        self._solve_s: list[np.ndarray] = []
+
+    def work(self) -> None:
+        p = self.params(FilmParams)
+        if not np.isfinite(self._start):
+            publishers = (self._to_image, self._to_joints, self._to_goal)
+            if all(to.get_subscription_count() >= LISTENERS[to.topic_name.lstrip("/")] for to in publishers):
+                self._show_goal(p.goal)
+                self._start = time.monotonic() + 0.5
+            self._stop.wait(PATIENCE)
+            return
+        due = (
+            self._start + self._k / p.frame_rate if self._k < len(self._film) else self._start + len(self._film) / p.frame_rate + AFTERGLOW
+        )
+        message = self._make(self._k) if self._k < len(self._film) else None  # before it is due
+        while (left := due - time.monotonic()) > 0.0 and not self.stopping:
+            if self._wait.wait(min(left, PATIENCE)):
+                self._note_answers()
+        if message is None:
+            self._note_answers()
+            self._write()
+            return
+        self._late[self._k] = time.monotonic() - due
+        self._show(self._k, message)
+        self._k += 1
+
+    def status(self) -> tuple[bytes, str, dict[str, Any]]:
+        return OK, f"picture {self._k} of {len(self._film)}", {"poses": len(self._stamps)}
+
+    # --- parts ------------------------------------------------------------------------------------------------------------------------
+
+    def _show_goal(self, pose: tuple[float, ...]) -> None:
+        goal = PoseStamped()
+        goal.header.frame_id = WORLD
+        set_stamp(goal.header.stamp, float(self._film.t[0]))
+        fill_pose(goal.pose, pose)
+        self._to_goal.publish(goal)
+
+    def _make(self, k: int) -> Image:
+        stamp = CameraInfo().header.stamp
+        self._stamps[set_stamp(stamp, float(self._film.t[k]))] = k
+        return image_message(stamp, cv2.cvtColor(np.asarray(self._film.pictures[k]), cv2.COLOR_GRAY2RGB))
+
+    def _show(self, k: int, message: Image) -> None:
+        self._joints.position[:] = self._film.q[k]
+        self._to_joints.publish(self._joints.at(float(self._film.t[k])))
+        self._to_info.publish(camera_message(message.header.stamp, self._camera))
+        self._sent[k] = time.time()
+        self._to_image.publish(message)
+
+    def _note_answers(self) -> None:
+        handle = self._poses.subscription.handle
+        while (taken := handle.take_message(PoseWithCovarianceStamped, False)) is not None:
+            message, info = taken
+            k = self._stamps.get(stamp_nanoseconds(message.header.stamp))
+            if k is not None:
+                self._answered[k] = 1e-9 * info["source_timestamp"]
+                self._pose[k] = read_pose(message).pose
+                self._covariance[k] = np.reshape(message.pose.covariance, (6, 6))
+        handle = self._solves.subscription.handle
+        while (taken := handle.take_message(Float64MultiArray, False)) is not None:
+            self._solve_s.append(np.array(taken[0].data).reshape(-1, 3))
+
+        handle = self._reports.subscription.handle
+        while (taken := handle.take_message(DiagnosticArray, False)) is not None:
+            values = {kv.key: kv.value for status in taken[0].status if status.name.endswith("/pose_estimator") for kv in status.values}
+            self._processed = int(values.get("pictures", self._processed))
+
+    def _write(self) -> None:
+        np.savez(
+            self.params(FilmParams).result,
+            processed=self._processed,
+            seconds=self._answered - self._sent,
+            late=self._late,
+            pose_WO=self._pose,
+            covariance=self._covariance,
+            solves=np.concatenate([np.empty((0, 3)), *self._solve_s]),
+        )
+        self.end(0)
+        self._stop.set()
+
+
+def main() -> int:
+    return run_node(FilmNode)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
