@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ WAVELENGTH = 2 * math.pi / 3
 DEPTH = 0.4
 AMPLITUDES = (0.0, 0.166, 0.333)
 FEM_GAP = 0.23
-"""By how much the paper's pressure field force is below its finite element force at the largest amplitude."""
+"""By how much the paper's pressure field force is below its finite element force at the largest amplitude; more is too much."""
 
 
 def sphere_force(radius: float, penetration: float, modulus: float) -> float:
@@ -69,16 +70,22 @@ def sinusoid_force(amplitude: float, depth: float = DEPTH, segments: int = 96) -
     return float(force), exact / DEPTH
 
 
-def draw_sinusoids(path: Path) -> Path:
-    """Force against depth for every amplitude, computed (dots) and closed form (lines), as a PNG."""
+def draw_sinusoids(path: Path, elastic: Sequence[tuple[np.ndarray, np.ndarray]]) -> Path:
+    """Force against depth for every amplitude, computed (dots), closed form (lines) and by finite elements (dashes), as a PNG.
+
+    Args:
+        path: where to.
+        elastic: per amplitude what :func:`~dexstack.bench.hydroelastic_fem.forces` found.
+    """
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6.0, 4.0), layout="constrained")
     ax = figure.subplots()
     depths = np.linspace(0.02, DEPTH, 20)
-    for amplitude, colour in zip(AMPLITUDES, ("#1f5fa8", "#3a9d5d", "#d61e82"), strict=True):
+    for amplitude, colour, fem in zip(AMPLITUDES, ("#1f5fa8", "#3a9d5d", "#d61e82"), elastic, strict=True):
+        ax.plot(*fem, "--", lw=1.5, color=colour)
         values = np.array([sinusoid_force(amplitude, d) for d in depths])
-        ax.plot(depths, values[:, 0], "o", ms=4, color=colour, label=f"η = {amplitude:g}")
+        ax.plot(depths, values[:, 0], "o", ms=4, color=colour, label=f"η = {amplitude:g} (dashed: finite elements)")
         ax.plot(depths, values[:, 1], "-", lw=1, color=colour)
     ax.set_xlabel("depth pressed into a layer of unit thickness")
     ax.set_ylabel("force over that of the flat punch at 0.4")

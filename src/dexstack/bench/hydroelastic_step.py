@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,18 +18,22 @@ from dexstack.engines.hydroelastic.system import HydroelasticSystem
 from dexstack.errors import ConfigError
 
 DT = 1e-3
-GRIP_FORCE = 10.0
+LEVELS = ((0.08, 10.0), (0.04, 5.0), (0.04, 10.0), (0.02, 10.0), (0.01, 10.0), (0.005, 4.0))
+"""Longest edges of the fingers' meshes [m] and grip forces [N]: 48, 62, 86, 150, 316 and 486 faces."""
 SETTLING = 200
 """Steps from the start, during which both grippers close; not counted."""
 BLOCK = 50
-"""Steps of one of the two before it is the other's turn."""
+"""Steps of one of the two that count before it is the other's turn."""
+WARM_UP = 10
+"""Steps after the other's turn that bring the caches back and do not count."""
 
 
 @dataclass(frozen=True)
 class Level:
-    """One mesh size: processor times per step [s], one sample per block, and what was simulated."""
+    """One level: processor times per step [s], one sample per block, and what was simulated."""
 
     size: float
+    force: float
     ours: np.ndarray
     peer: np.ndarray
     """Empty without Drake."""
@@ -50,36 +54,39 @@ def peer_version() -> str:
         return ""
 
 
-def time_steps(sizes: tuple[float, ...], steps: int, scheme: int, *, with_peer: bool) -> list[Level]:
-    """Grip the bar with fingers of every mesh size.
+def time_steps(levels: Sequence[tuple[float, float]], steps: int, scheme: int, *, with_peer: bool) -> list[Level]:
+    """Grip the bar on every level.
 
     Args:
-        sizes: longest edges of the fingers' meshes [m].
+        levels: longest edge of the fingers' meshes [m] and grip force [N] of each.
         steps: how many count, of either engine.
         scheme: of ours; Drake runs SAP.
         with_peer: whether Drake runs, too.
     """
-    return [_level(size, steps, scheme, with_peer) for size in sizes]
+    return [_level(size, force, steps, scheme, with_peer) for size, force in levels]
 
 
-def _level(size: float, steps: int, scheme: int, with_peer: bool) -> Level:
+def _level(size: float, force: float, steps: int, scheme: int, with_peer: bool) -> Level:
     system = scenes.gripper(DT, scheme, size=size)
-    scenes.press(system, GRIP_FORCE)
-    peer = _DrakeGripper(size) if with_peer else None
+    scenes.press(system, force)
+    peer = _DrakeGripper(size, force) if with_peer else None
     for _ in range(SETTLING):
         system.step()
     if peer:
         peer.advance(SETTLING)
     ours, theirs, iterations, faces = [], [], 0, 0
     for _ in range(max(1, steps // BLOCK)):
+        _advance(system, WARM_UP)
         ours.append(_timed(lambda: _advance(system, BLOCK)) / BLOCK)
         iterations += system.iterations
         faces += system.faces
         if peer:
+            peer.advance(WARM_UP)
             theirs.append(_timed(lambda: peer.advance(BLOCK)) / BLOCK)
     n = len(ours)
     return Level(
         size=size,
+        force=force,
         ours=np.array(ours),
         peer=np.array(theirs),
         faces=faces / n,
@@ -105,7 +112,7 @@ def _advance(system: HydroelasticSystem, steps: int) -> None:
 class _DrakeGripper:
     """:func:`~dexstack.engines.hydroelastic.scenes.gripper` in Drake's discrete plant, with polygons and SAP."""
 
-    def __init__(self, size: float) -> None:
+    def __init__(self, size: float, grip_force: float) -> None:
         try:
             from pydrake import all as drake
         except ImportError:
@@ -158,7 +165,7 @@ class _DrakeGripper:
         plant.SetFreeBodyPose(self._context, bar, drake.RigidTransform(drake.Quaternion(np.sqrt([0.5, 0.0, 0.5, 0.0])), np.zeros(3)))
         force = np.zeros(plant.num_velocities())
         for name in ("left", "right"):
-            force[plant.GetJointByName(name).velocity_start()] = GRIP_FORCE
+            force[plant.GetJointByName(name).velocity_start()] = grip_force
         plant.get_applied_generalized_force_input_port().FixValue(self._context, force)
         self._simulator.Initialize()
         self._steps = 0

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import numba
 import numpy as np
 from matplotlib.figure import Figure
 from numba import njit
@@ -15,16 +14,17 @@ from dexstack.demo.checks import BLUE, GREEN, GREY, PINK, Check
 from dexstack.demo.hydroelastic import SCHEMES
 from dexstack.engines.hydroelastic import scenes
 from dexstack.engines.hydroelastic.convex import TOLERANCE, Problem, Workspace, make_problem, make_workspace, solve
-from dexstack.engines.hydroelastic.discrete import find_contacts
+from dexstack.engines.hydroelastic.discrete import BUNDLE, find_contacts
+from dexstack.engines.hydroelastic.kernel import PLAIN, load
 from dexstack.engines.hydroelastic.surface import query
 from dexstack.engines.hydroelastic.system import HydroelasticSystem
 from dexstack.engines.hydroelastic.workspace import Workspace as Surfaces
 
 
-@njit(cache=True)
-def _geometry(bundle: numba.typed.List) -> int:
-    s, state, soft, hard, surface, p, _, contacts = bundle[0]
-    return find_contacts(s, state, soft, hard, surface, p, contacts)
+@njit(**PLAIN)
+def _geometry(address: int) -> int:
+    s, state, surface, p, _, contacts = load(address, BUNDLE)
+    return find_contacts(s, state, surface, p, contacts)
 
 
 def _best(action: Callable[[], Any], repeats: int = 7, calls: int = 20) -> float:
@@ -106,7 +106,7 @@ def scaling(scheme: str = "lagged") -> Check:
             scenes.press(system, 10.0 if k < 100 else 16.0)
             guess = system.data.qvel.copy()
             system.step()
-        geometry = _best(lambda system=system: _geometry(system.bundle))
+        geometry = _best(lambda system=system: _geometry(system.stored.address))
         system.step()
         guess = system.data.qvel.copy()
         system.step()

@@ -9,8 +9,6 @@ from dexstack.cli import arguments
 from dexstack.cli.cores import one_core
 from dexstack.cli.output import add_json_argument, note, publish, table, times
 
-SIZES = (0.08, 0.04, 0.02, 0.01)
-
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add ``bench hydroelastic-step``."""
@@ -22,7 +20,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     p.add_argument("--scheme", default="lagged", choices=["lagged", "sap"], help="how ours makes friction convex")
-    p.add_argument("--sizes", type=arguments.positive, nargs="+", default=list(SIZES), metavar="M", help="mesh sizes of the fingers")
+    p.add_argument("--sizes", type=arguments.positive, nargs="+", metavar="M", help="mesh sizes of the fingers (default: 48 to 486 faces)")
+    p.add_argument("--force", type=arguments.positive, default=10.0, metavar="N", help="grip force for --sizes")
     p.add_argument("--steps", type=arguments.positive_int, default=1000, metavar="N", help="steps that count, per size and engine")
     p.add_argument("--ratio", type=arguments.positive, default=0.12, help="largest share of Drake's time for exit code 0")
     p.add_argument("--no-peer", action="store_true", help="without Drake")
@@ -39,10 +38,11 @@ def run(args: argparse.Namespace) -> int:
     with one_core(args.core) as core:
         import numpy as np
 
-        from dexstack.bench.hydroelastic_step import peer_version, schemes, time_steps
+        from dexstack.bench.hydroelastic_step import LEVELS, peer_version, schemes, time_steps
 
-        note(f"core {core}: {len(args.sizes)} mesh sizes, {args.steps} steps each; the first step compiles or loads the kernels")
-        levels = time_steps(tuple(args.sizes), args.steps, schemes()[args.scheme], with_peer=not args.no_peer)
+        chosen = [(size, args.force) for size in args.sizes] if args.sizes else LEVELS
+        note(f"core {core}: {len(chosen)} levels, {args.steps} steps each; the first step compiles or loads the kernels")
+        levels = time_steps(chosen, args.steps, schemes()[args.scheme], with_peer=not args.no_peer)
 
     rows: list[list[Any]] = []
     results: dict[str, Any] = {"core": core, "scheme": args.scheme, "peer": {"name": "Drake SAP", "version": peer_version()}, "levels": []}
@@ -52,6 +52,7 @@ def run(args: argparse.Namespace) -> int:
         results["levels"].append(
             {
                 "size_m": level.size,
+                "grip_N": level.force,
                 "faces": level.faces,
                 "peer_faces": level.peer_faces,
                 "step_s": times(level.ours),
@@ -66,15 +67,24 @@ def run(args: argparse.Namespace) -> int:
         )
         share = ours / peer if peer else None
         rows.append(
-            [1e3 * level.size, level.faces, 1e6 * ours, 1e6 * peer if peer else None, share, level.iterations, level.worst_residual]
+            [
+                1e3 * level.size,
+                level.force,
+                level.faces,
+                1e6 * ours,
+                1e6 * peer if peer else None,
+                share,
+                level.iterations,
+                level.worst_residual,
+            ]
         )
-    worst = max((row[4] for row in rows if row[4] is not None), default=None)
+    worst = max((row[5] for row in rows if row[5] is not None), default=None)
     solved = all(level.unsolved == 0 for level in levels)
     kept = worst is None or worst <= args.ratio
     results.update(worst_share=worst, passed=solved and kept)
     verdict = "every step solved" if solved else "some steps were not solved"
     if worst is not None:
         verdict += f"; at most {worst:.3f} of Drake's time (limit {args.ratio:g}): {'kept' if kept else 'not kept'}"
-    columns = ("mesh [mm]", "faces", "ours [µs]", "Drake [µs]", "share", "Newton", "residual")
+    columns = ("mesh [mm]", "grip [N]", "faces", "ours [µs]", "Drake [µs]", "share", "Newton", "residual")
     publish(args, "bench hydroelastic-step", results, table(f"one step of the gripper, core {core}", columns, rows), verdict)
     return 0 if results["passed"] else 1

@@ -11,6 +11,7 @@ CHECKS = {
     "coin": "a coin slides and spins to rest: one ratio of the two from every start; order of the error in step and mesh",
     "grip": "a bar held off its centre: holds in a tight grip, turns in a loose one; point contact beside it",
     "drop": "undamped bounces keep their energy under error control",
+    "thin": "a stiff ball goes through a soft sheet's mid-plane: where that is reported, the force it costs, what helps",
     "scaling": "time of geometry and solver against the number of faces; polygons against triangles",
     "palm": "Allegro hand with an object on the palm for 60 s: stable, real-time factor",
 }
@@ -24,7 +25,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the check; 0 when its figures were reached, otherwise 1."""
-    from dexstack.demo import hydroelastic, hydroelastic_speed
+    from dexstack.demo import hydroelastic, hydroelastic_speed, hydroelastic_thin
 
-    make = getattr(hydroelastic_speed if args.check in ("scaling", "palm") else hydroelastic, args.check)
-    return run_check(args, "hydroelastic", CHECKS, make if args.check == "drop" else functools.partial(make, scheme=args.scheme))
+    module = {"scaling": hydroelastic_speed, "palm": hydroelastic_speed, "thin": hydroelastic_thin}.get(args.check, hydroelastic)
+    make = getattr(module, args.check)
+    return run_check(args, "hydroelastic", CHECKS, make if args.check in ("drop", "thin") else functools.partial(make, scheme=args.scheme))

@@ -11,14 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import mujoco
-import numba
 import numpy as np
 from numba import njit
 from scipy import integrate
 
-from dexstack.engines.hydroelastic.discrete import _far_apart, _pair_jacobian
+from dexstack.engines.hydroelastic.discrete import BUNDLE, _pair_jacobian, find_surface, place_boxes
 from dexstack.engines.hydroelastic.forces import ContactLaw, wrench_kernel
-from dexstack.engines.hydroelastic.surface import surface_kernel, surface_kernel_rigid
+from dexstack.engines.hydroelastic.kernel import load
 from dexstack.engines.hydroelastic.system import HydroelasticSystem
 from dexstack.errors import ConfigError
 
@@ -29,28 +28,22 @@ FIXED = ("euler", "midpoint", "rk4")
 
 
 @njit(cache=True)
-def _contact_force(bundle: numba.typed.List, stiction_speed: float, hunt_crossley: np.ndarray, force: np.ndarray) -> int:
-    """Generalised contact force (nv,) at the poses of the bundle's state; the number of faces, or −1 if an array is too small."""
-    s, state, soft, hard, surface, p, _, _ = bundle[0]
+def _contact_force(address: int, stiction_speed: float, hunt_crossley: np.ndarray, force: np.ndarray) -> int:
+    """Generalised contact force (nv,) at the poses of a stored bundle; the number of faces, or −1 if an array is too small."""
+    s, state, surface, p, _, contacts = load(address, BUNDLE)
     force[:] = 0.0
+    place_boxes(s, state, contacts)
     faces = 0
     twist, wrench, about = np.empty(6), np.empty(6), np.empty(3)
     for k in range(s.pairs.shape[0]):
-        ga, gb = s.pairs[k, 0], s.pairs[k, 1]
-        if _far_apart(s, state, ga, gb):
-            continue
-        a, b = s.geom_body[ga], s.geom_body[gb]
-        Ra, Rb = state.xmat[a].reshape(3, 3), state.xmat[b].reshape(3, 3)
-        rigid = s.geom_rigid[gb] == 1
-        if rigid:
-            n = surface_kernel_rigid(soft[s.geom_index[ga]], hard[s.geom_index[gb]], Ra, state.xpos[a], Rb, state.xpos[b], surface)
-        else:
-            n = surface_kernel(soft[s.geom_index[ga]], soft[s.geom_index[gb]], Ra, state.xpos[a], Rb, state.xpos[b], surface)
+        n = find_surface(s, state, contacts, k, surface)
         if n < 0:
             return -1
         if n == 0:
             continue
         faces += n
+        ga, gb = s.pairs[k, 0], s.pairs[k, 1]
+        a, b = s.geom_body[ga], s.geom_body[gb]
         about[:] = surface.centroid_W[0]
         _pair_jacobian(s, state, b, a, about, p, 0)  # of A relative to B
         for i in range(6):
@@ -58,7 +51,7 @@ def _contact_force(bundle: numba.typed.List, stiction_speed: float, hunt_crossle
             for j in range(p.pair_ndof[0]):
                 twist[i] += p.pair_J[0, i, j] * state.qvel[p.pair_dof[0, j]]
         law = ContactLaw(1.0, 0.0, hunt_crossley[k], s.pair_relaxation[k], s.pair_friction[k], stiction_speed)
-        wrench_kernel(surface, n, law, rigid, about, twist[3:], twist[:3], wrench)
+        wrench_kernel(surface, n, law, s.geom_rigid[gb] == 1, about, twist[3:], twist[:3], wrench)
         for j in range(p.pair_ndof[0]):
             x = 0.0
             for i in range(3):
@@ -113,7 +106,7 @@ class ContinuousSystem:
         self.evaluations += 1
         self.place(y)
         while True:
-            faces = _contact_force(self.system.bundle, self.stiction_speed, self._hunt_crossley, self._force)
+            faces = _contact_force(self.system.stored.address, self.stiction_speed, self._hunt_crossley, self._force)
             if faces >= 0:
                 break
             self.system.enlarge()

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numba
 import numpy as np
-from numba import njit
+from numba import njit, types
 
 from dexstack.engines.hydroelastic.convex import (
     Problem,
@@ -23,10 +23,14 @@ from dexstack.engines.hydroelastic.convex import (
     Workspace,
     back_substitute,
     factorise,
+    make_problem,
+    make_workspace,
     solve,
 )
-from dexstack.engines.hydroelastic.kernel import PLAIN
+from dexstack.engines.hydroelastic.fields import COMPLIANT, RIGID
+from dexstack.engines.hydroelastic.kernel import KERNEL, load, tuple_type
 from dexstack.engines.hydroelastic.surface import Surface, surface_kernel, surface_kernel_rigid
+from dexstack.engines.hydroelastic.workspace import DEEP_A, DEEP_B, SURFACE
 
 STICTION = 1e-3
 """R_t over the Delassus estimate: how softly friction sticks."""
@@ -49,8 +53,8 @@ class Static(NamedTuple):
     """(G,)"""
     geom_rigid: np.ndarray
     """(G,) 0 compliant, 1 rigid"""
-    geom_index: np.ndarray
-    """(G,) place in the list of its kind"""
+    geom_mesh: np.ndarray
+    """(G,) address of the stored mesh"""
     geom_box: np.ndarray
     """(G, 7) centre and half lengths of the box around it, body frame, and radius of the ball around that centre [m]"""
     pairs: np.ndarray
@@ -91,6 +95,11 @@ class State(NamedTuple):
 class Contacts(NamedTuple):
     """Where bodies touched at the start of the step."""
 
+    centre_W: np.ndarray
+    """(G, 3) of the boxes around the geometries [m]"""
+
+    overrun: np.ndarray
+    """(G, 2) pressure peaks of the geometry that another overran in the last step (see ``ContactSurface.overrun``), and steps with any"""
     pair: np.ndarray
     """(P,) row of ``Static.pairs``"""
     point_W: np.ndarray
@@ -103,33 +112,44 @@ class Contacts(NamedTuple):
     """(F, 3) k [N/m], φ₀ [m], τ [s]"""
 
 
-def make_contacts(pairs: int, faces: int) -> Contacts:
-    """Room for so many."""
-    return Contacts(np.zeros(pairs, np.int64), np.zeros((pairs, 3)), np.zeros(faces), np.zeros(faces), np.zeros((faces, 3)))
+def make_contacts(overrun: np.ndarray, pairs: int, faces: int) -> Contacts:
+    """Room for so many; ``overrun`` is kept."""
+    centre_W = np.zeros((len(overrun), 3))
+    return Contacts(
+        centre_W, overrun, np.zeros(pairs, np.int64), np.zeros((pairs, 3)), np.zeros(faces), np.zeros(faces), np.zeros((faces, 3))
+    )
 
 
-@njit(**PLAIN)
-def _far_apart(s: Static, state: State, a: int, b: int) -> bool:
-    """Whether the ball around either lies outside the box around the other."""
-    for _ in range(2):
-        ba, bb = s.geom_body[a], s.geom_body[b]
-        Ra, Rb = state.xmat[ba], state.xmat[bb]
-        box, ball = s.geom_box[a], s.geom_box[b]
-        dx = state.xpos[bb, 0] - state.xpos[ba, 0] + Rb[0] * ball[0] + Rb[1] * ball[1] + Rb[2] * ball[2]
-        dy = state.xpos[bb, 1] - state.xpos[ba, 1] + Rb[3] * ball[0] + Rb[4] * ball[1] + Rb[5] * ball[2]
-        dz = state.xpos[bb, 2] - state.xpos[ba, 2] + Rb[6] * ball[0] + Rb[7] * ball[1] + Rb[8] * ball[2]
-        distance2 = 0.0
+@njit(**KERNEL)
+def place_boxes(s: Static, state: State, contacts: Contacts) -> None:
+    """Centres of the geometries' boxes in world."""
+    for g in range(s.geom_body.size):
+        body, box = s.geom_body[g], s.geom_box[g]
+        R = state.xmat[body]
         for i in range(3):
-            x = abs(Ra[i] * dx + Ra[3 + i] * dy + Ra[6 + i] * dz - box[i]) - box[3 + i]
-            if x > 0.0:
-                distance2 += x * x
-        if distance2 > ball[6] * ball[6]:
-            return True
+            contacts.centre_W[g, i] = state.xpos[body, i] + R[3 * i] * box[0] + R[3 * i + 1] * box[1] + R[3 * i + 2] * box[2]
+
+
+@njit(**KERNEL)
+def _far_apart(s: Static, state: State, centre_W: np.ndarray, a: int, b: int) -> bool:
+    """Whether the balls around two geometries, or their boxes along a normal of either, do not meet."""
+    dx, dy, dz = centre_W[b, 0] - centre_W[a, 0], centre_W[b, 1] - centre_W[a, 1], centre_W[b, 2] - centre_W[a, 2]
+    reach = s.geom_box[a, 6] + s.geom_box[b, 6]
+    if dx * dx + dy * dy + dz * dz > reach * reach:
+        return True
+    for _ in range(2):
+        Ra, Rb = state.xmat[s.geom_body[a]], state.xmat[s.geom_body[b]]
+        for i in range(3):
+            reach = s.geom_box[a, 3 + i]
+            for j in range(3):
+                reach += s.geom_box[b, 3 + j] * abs(Ra[i] * Rb[j] + Ra[3 + i] * Rb[3 + j] + Ra[6 + i] * Rb[6 + j])
+            if abs(Ra[i] * dx + Ra[3 + i] * dy + Ra[6 + i] * dz) > reach:
+                return True
         a, b = b, a
     return False
 
 
-@njit(**PLAIN)
+@njit(**KERNEL)
 def _pair_jacobian(s: Static, state: State, a: int, b: int, c: np.ndarray, p: Problem, k: int) -> None:
     """Twist of body b relative to body a at the world point c, per velocity on which it depends."""
     i = j = n = 0
@@ -164,7 +184,7 @@ def _pair_jacobian(s: Static, state: State, a: int, b: int, c: np.ndarray, p: Pr
     p.pair_ndof[k] = n
 
 
-@njit(**PLAIN)
+@njit(**KERNEL)
 def _add_pair(s: Static, state: State, k: int, out: Surface, n: int, p: Problem, contacts: Contacts, pair: int, first: int) -> int:
     """Write the n faces of a surface that carry contact as those of ``pair``, from ``first`` on; the number of faces then."""
     ga, gb = s.pairs[k, 0], s.pairs[k, 1]
@@ -208,26 +228,37 @@ def _add_pair(s: Static, state: State, k: int, out: Surface, n: int, p: Problem,
     return faces
 
 
-@njit(cache=True)
-def find_contacts(s: Static, state: State, soft: list, hard: list, out: Surface, p: Problem, contacts: Contacts) -> int:
+@njit(**KERNEL)
+def find_surface(s: Static, state: State, contacts: Contacts, k: int, out: Surface) -> int:
+    """Contact surface of pair k, after :func:`place_boxes`; the number of faces, or FULL."""
+    ga, gb = s.pairs[k, 0], s.pairs[k, 1]
+    if _far_apart(s, state, contacts.centre_W, ga, gb):
+        out.status[:] = 0
+        return 0
+    a, b = s.geom_body[ga], s.geom_body[gb]
+    Ra, Rb, pa, pb = state.xmat[a].reshape(3, 3), state.xmat[b].reshape(3, 3), state.xpos[a], state.xpos[b]
+    if s.geom_rigid[gb]:
+        return surface_kernel_rigid(load(s.geom_mesh[ga], COMPLIANT), load(s.geom_mesh[gb], RIGID), Ra, pa, Rb, pb, out)
+    return surface_kernel(load(s.geom_mesh[ga], COMPLIANT), load(s.geom_mesh[gb], COMPLIANT), Ra, pa, Rb, pb, out)
+
+
+@njit(**KERNEL)
+def find_contacts(s: Static, state: State, out: Surface, p: Problem, contacts: Contacts) -> int:
     """Fill in pairs and faces (geometry, stiffness) of the problem.
 
     Returns:
         0, :data:`TOO_MANY_FACES` or :data:`TOO_MANY_PAIRS`.
     """
+    place_boxes(s, state, contacts)
+    overrun = contacts.overrun
+    overrun[:, 0] = 0
     pairs = faces = 0
     for k in range(s.pairs.shape[0]):
-        ga, gb = s.pairs[k, 0], s.pairs[k, 1]
-        if _far_apart(s, state, ga, gb):
-            continue
-        a, b = s.geom_body[ga], s.geom_body[gb]
-        Ra, Rb = state.xmat[a].reshape(3, 3), state.xmat[b].reshape(3, 3)
-        if s.geom_rigid[gb]:
-            n = surface_kernel_rigid(soft[s.geom_index[ga]], hard[s.geom_index[gb]], Ra, state.xpos[a], Rb, state.xpos[b], out)
-        else:
-            n = surface_kernel(soft[s.geom_index[ga]], soft[s.geom_index[gb]], Ra, state.xpos[a], Rb, state.xpos[b], out)
+        n = find_surface(s, state, contacts, k, out)
         if n < 0 or faces + n > p.faces.shape[0]:
             return TOO_MANY_FACES
+        overrun[s.pairs[k, 0], 0] += out.status[DEEP_A]
+        overrun[s.pairs[k, 1], 0] += out.status[DEEP_B]
         if n == 0:
             continue
         if pairs == p.pair_ndof.size:
@@ -235,12 +266,14 @@ def find_contacts(s: Static, state: State, soft: list, hard: list, out: Surface,
         more = _add_pair(s, state, k, out, n, p, contacts, pairs, faces)
         if more > faces:
             pairs, faces = pairs + 1, more
+    for g in range(len(overrun)):
+        overrun[g, 1] += overrun[g, 0] > 0
     p.pair_start[pairs] = faces
     p.counts[0], p.counts[1] = pairs, faces
     return 0
 
 
-@njit(**PLAIN)
+@njit(**KERNEL)
 def _free_motion(s: Static, state: State, dt: float, p: Problem, w: Workspace) -> bool:
     """A = M + δt D and v* of the problem; ``w.H`` keeps A's factor. False if the mass matrix is not positive definite."""
     nv = state.qvel.size
@@ -264,7 +297,7 @@ def _free_motion(s: Static, state: State, dt: float, p: Problem, w: Workspace) -
     return True
 
 
-@njit(**PLAIN)
+@njit(**KERNEL)
 def _regularise(state: State, dt: float, p: Problem, w: Workspace, contacts: Contacts) -> None:
     """The columns of ``faces`` that depend on the time step and the masses; ``w.H`` holds A's factor."""
     nv = state.qvel.size
@@ -303,7 +336,7 @@ def _regularise(state: State, dt: float, p: Problem, w: Workspace, contacts: Con
             row[10] = -dt * stiffness * phi
 
 
-@njit(**PLAIN)
+@njit(**KERNEL)
 def _find_limits(s: Static, state: State, dt: float, p: Problem) -> None:
     n = 0
     for i in range(s.limit_dof.size):
@@ -320,29 +353,43 @@ def _find_limits(s: Static, state: State, dt: float, p: Problem) -> None:
 
 
 class Bundle(NamedTuple):
-    """All of a system's arrays. Kernels take it inside a typed list: passing seventy arrays one by one costs ten microseconds."""
+    """All of a system's arrays."""
 
     static: Static
     state: State
-    soft: numba.typed.List
-    """packed compliant meshes"""
-    hard: numba.typed.List
-    """packed rigid meshes"""
     surface: Surface
     problem: Problem
     workspace: Workspace
     contacts: Contacts
 
 
-@njit(cache=True)
-def velocity_step(bundle: numba.typed.List, scheme: int, dt: float) -> int:
+STATIC = tuple_type(Static, "l1 l1 l1 f2 l2 f1 f1 l2 l1 l1 l1 l1 l1 f1 l1 l1 f2")
+STATE = tuple_type(State, "f1 f1 f2 f2 f2 f2 f1 f1 f1 f1")
+BUNDLE = types.NamedTuple(
+    [
+        STATIC,
+        STATE,
+        SURFACE,
+        *(numba.typeof(x) for x in (make_problem(1, 1, 1, 1), make_workspace(1, 1), make_contacts(np.zeros((1, 2), np.int64), 1, 1))),
+    ],
+    Bundle,
+)
+
+
+@njit(**KERNEL)
+def velocity_step(address: int, scheme: int, dt: float) -> int:
     """Replace ``state.qvel`` by the velocity at the end of the step.
+
+    Args:
+        address: of a stored :class:`Bundle`.
+        scheme: of :mod:`~dexstack.engines.hydroelastic.convex`.
+        dt: [s].
 
     Returns:
         a :class:`~dexstack.engines.hydroelastic.convex.SolveStatus`, or a negative number when an array is too small.
     """
-    s, state, soft, hard, surface, p, w, contacts = bundle[0]
-    status = find_contacts(s, state, soft, hard, surface, p, contacts)
+    s, state, surface, p, w, contacts = load(address, BUNDLE)
+    status = find_contacts(s, state, surface, p, contacts)
     if status < 0:
         return status
     if not _free_motion(s, state, dt, p, w):

@@ -18,10 +18,21 @@ from numba import njit
 
 from dexstack.engines.hydroelastic.bvh import LANES, descend, triangles_apart
 from dexstack.engines.hydroelastic.clip import cut_all, slice_tet
-from dexstack.engines.hydroelastic.fields import CompliantMesh, RigidMesh, open_compliant, open_rigid
+from dexstack.engines.hydroelastic.fields import COMPLIANT, RIGID, CompliantMesh, RigidMesh
 from dexstack.engines.hydroelastic.interior import in_box, inside_surface, locate, peak_pair
-from dexstack.engines.hydroelastic.kernel import KERNEL
-from dexstack.engines.hydroelastic.workspace import DEEP_A, FULL, PAIRS, ContactSurface, Surface, Workspace, open_surface, workspace
+from dexstack.engines.hydroelastic.kernel import KERNEL, load
+from dexstack.engines.hydroelastic.workspace import (
+    DEEP_A,
+    DEEP_B,
+    DROP_ANGLE,
+    FULL,
+    PAIRS,
+    SURFACE,
+    ContactSurface,
+    Surface,
+    Workspace,
+    workspace,
+)
 
 __all__ = [
     "ContactSurface",
@@ -39,6 +50,8 @@ SNAP = 1e-13
 """p_A − p_B below this fraction of the lesser of the two greatest pressures is zero."""
 ROUNDING = 4e-16
 """… and below this fraction of what a pressure may change over a body: positions are no more exact than that."""
+COS_TURNED, COS_RISES = math.cos(DROP_ANGLE), -math.cos(DROP_ANGLE)
+"""Angles between normal and pressure gradient from which on a face has turned away, and up to which it has not."""
 NEAR = 1e-14
 """Vertices of a polygon closer than this [m] are one."""
 
@@ -48,23 +61,87 @@ def query(
 ) -> ContactSurface:
     """Contact surface of A and B at the given poses.
 
+    Two compliant bodies are computed in one order whichever is asked for: what acts on one is what acts on the other, to the last digit.
+
     Args:
         a, b: the bodies; A compliant.
         R_WA, p_WA, R_WB, p_WB: (3, 3) rotations and (3,) positions of the bodies in world.
         out: reused from query to query; grows where it is too small.
     """
     rigid = isinstance(b, RigidMesh)
-    kernel = _query_rigid if rigid else _query
-    n = kernel(a.handle, b.handle, R_WA, p_WA, R_WB, p_WB, out.handle)
+    if not rigid and (b.rank < a.rank or (b.rank == a.rank and tuple(p_WB) < tuple(p_WA))):
+        n = query(b, a, R_WB, p_WB, R_WA, p_WA, out).n
+        _exchange(out.address, n)
+        return ContactSurface(out.arrays, n, False)
+    kernel = stored_surface_rigid if rigid else stored_surface
+    stored_a, stored_b = a.stored.address, b.stored.address
+    n = kernel(stored_a, stored_b, R_WA, p_WA, R_WB, p_WB, out.address)
     while n == FULL:
         out.grow()
-        n = kernel(a.handle, b.handle, R_WA, p_WA, R_WB, p_WB, out.handle)
+        n = kernel(stored_a, stored_b, R_WA, p_WA, R_WB, p_WB, out.address)
     return ContactSurface(out.arrays, n, rigid)
 
 
-@njit(cache=True, fastmath={"contract"})
-def _query(a, b, R_WA, p_WA, R_WB, p_WB, out):
-    return surface_kernel(open_compliant(a), open_compliant(b), R_WA, p_WA, R_WB, p_WB, open_surface(out))
+@njit(**KERNEL)
+def stored_surface(a, b, R_WA, p_WA, R_WB, p_WB, out):
+    """:func:`surface_kernel` of what is stored at three addresses."""
+    return surface_kernel(load(a, COMPLIANT), load(b, COMPLIANT), R_WA, p_WA, R_WB, p_WB, load(out, SURFACE))
+
+
+@njit(forceinline=True, **KERNEL)
+def _has_area(poly, n, n0, n1, n2):
+    x, y, z = poly[0, 0], poly[0, 1], poly[0, 2]
+    area = 0.0
+    for i in range(2, n):
+        a0, a1, a2 = poly[i - 1, 0] - x, poly[i - 1, 1] - y, poly[i - 1, 2] - z
+        b0, b1, b2 = poly[i, 0] - x, poly[i, 1] - y, poly[i, 2] - z
+        area += (a1 * b2 - a2 * b1) * n0 + (a2 * b0 - a0 * b2) * n1 + (a0 * b1 - a1 * b0) * n2
+    return area > NEAR
+
+
+@njit(**KERNEL)
+def _beyond_ridge(label, n, first, tet_int, shift, t, tet, n0, n1, n2, other0, other1, other2):
+    """Whether a face lies just beyond the ridge of a body's field: behind one of the faces of tet t that bound it, pressure still rises.
+
+    Args:
+        label, n: edges of the polygon, see ``clip.py``.
+        first: label of the body's face 0.
+        tet_int, shift: the tet behind face k is ``tet_int[t, shift + k]``.
+        t, tet: the tet, and the table of all of them.
+        n0, n1, n2: direction in which the pressure of a body not past its ridge rises, its frame.
+        other0, other1, other2: gradient of the other body's pressure, same frame; it turns the normal along with the body's own.
+    """
+    for m in range(n):
+        k = label[m] - first
+        if k < 0 or k > 3:
+            continue
+        behind = tet_int[t, shift + k]
+        if behind < 0:
+            continue
+        a0, a1, a2 = tet[behind, 16], tet[behind, 17], tet[behind, 18]
+        if other0 != 0.0 or other1 != 0.0 or other2 != 0.0:
+            n0, n1, n2 = a0 - other0, a1 - other1, a2 - other2
+        if n0 * a0 + n1 * a1 + n2 * a2 > COS_RISES * math.sqrt((n0 * n0 + n1 * n1 + n2 * n2) * (a0 * a0 + a1 * a1 + a2 * a2)):
+            return True
+    return False
+
+
+@njit(**KERNEL)
+def _exchange(address, n):
+    """Make the n faces of A and B those of B and A."""
+    out = load(address, SURFACE)
+    status = out.status
+    status[DEEP_A], status[DEEP_B] = status[DEEP_B], status[DEEP_A]
+    for f in range(n):
+        out.grad_a[f], out.grad_b[f] = -out.grad_b[f], -out.grad_a[f]
+        out.tet_a[f], out.elem_b[f] = out.elem_b[f], out.tet_a[f]
+        i, j = out.start[f], out.start[f + 1] - 1
+        for k in range(3):
+            out.nhat_W[f, k] = -out.nhat_W[f, k]
+        while i < j:
+            for k in range(3):
+                out.vertex_W[i, k], out.vertex_W[j, k] = out.vertex_W[j, k], out.vertex_W[i, k]
+            i, j = i + 1, j - 1
 
 
 @njit(**KERNEL)
@@ -79,9 +156,10 @@ def exhaustive_kernel_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out):
     return _kernel_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out, True)
 
 
-@njit(cache=True, fastmath={"contract"})
-def _query_rigid(a, b, R_WA, p_WA, R_WB, p_WB, out):
-    return surface_kernel_rigid(open_compliant(a), open_rigid(b), R_WA, p_WA, R_WB, p_WB, open_surface(out))
+@njit(**KERNEL)
+def stored_surface_rigid(a, b, R_WA, p_WA, R_WB, p_WB, out):
+    """:func:`surface_kernel_rigid` of what is stored at three addresses."""
+    return surface_kernel_rigid(load(a, COMPLIANT), load(b, RIGID), R_WA, p_WA, R_WB, p_WB, load(out, SURFACE))
 
 
 @njit(forceinline=True, **KERNEL)
@@ -303,7 +381,15 @@ def _kernel(pa, pb, R_WA, p_WA, R_WB, p_WB, out, exhaustive):
         n0, n1, n2 = n0 / length, n1 / length, n2 / length
         da = n0 * a0 + n1 * a1 + n2 * a2
         db = n0 * g0 + n1 * g1 + n2 * g2
-        if da <= cos_drop * math.sqrt(a0 * a0 + a1 * a1 + a2 * a2) or -db <= cos_drop * math.sqrt(g0 * g0 + g1 * g1 + g2 * g2):
+        size_a, size_b = math.sqrt(a0 * a0 + a1 * a1 + a2 * a2), math.sqrt(g0 * g0 + g1 * g1 + g2 * g2)
+        if da <= COS_TURNED * size_a and _has_area(poly, n, n0, n1, n2):
+            status[DEEP_A] += _beyond_ridge(label, n, 0, pa.tet_int, 4, ta, pa.tet, n0, n1, n2, g0, g1, g2)
+        if -db <= COS_TURNED * size_b and _has_area(poly, n, n0, n1, n2):
+            h0 = R[0, 0] * a0 + R[1, 0] * a1 + R[2, 0] * a2
+            h1 = R[0, 1] * a0 + R[1, 1] * a1 + R[2, 1] * a2
+            h2 = R[0, 2] * a0 + R[1, 2] * a1 + R[2, 2] * a2
+            status[DEEP_B] += _beyond_ridge(label, n, 4, pb.tet_int, 4, tb, pb.tet, 0.0, 0.0, 0.0, h0, h1, h2)
+        if da <= cos_drop * size_a or -db <= cos_drop * size_b:
             continue
         if faces >= len(out.area):
             result = FULL
@@ -423,7 +509,10 @@ def _kernel_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out, exhaustive):
             break
         a0, a1, a2 = pa.tet[ta, 16], pa.tet[ta, 17], pa.tet[ta, 18]
         da = n0 * a0 + n1 * a1 + n2 * a2
-        if da <= cos_drop * math.sqrt(a0 * a0 + a1 * a1 + a2 * a2):
+        size_a = math.sqrt(a0 * a0 + a1 * a1 + a2 * a2)
+        if da <= COS_TURNED * size_a and _has_area(poly, n, n0, n1, n2):
+            status[DEEP_A] += _beyond_ridge(label, n, 0, pa.tet_int, 4, ta, pa.tet, n0, n1, n2, 0.0, 0.0, 0.0)
+        if da <= cos_drop * size_a:
             continue
         if faces >= len(out.area):
             result = FULL

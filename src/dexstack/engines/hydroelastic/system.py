@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import mujoco
-import numba
 import numpy as np
 
 from dexstack.engines.base import Patch
 from dexstack.engines.hydroelastic.convex import LAGGED, MAX_PAIR_DOFS, SolveStatus, make_problem, make_workspace
 from dexstack.engines.hydroelastic.discrete import (
+    BUNDLE,
     TOO_MANY_PAIRS,
     Bundle,
     State,
@@ -25,11 +25,14 @@ from dexstack.engines.hydroelastic.discrete import (
     velocity_step,
 )
 from dexstack.engines.hydroelastic.fields import CompliantMesh, RigidMesh
-from dexstack.engines.hydroelastic.shapes import half_space
+from dexstack.engines.hydroelastic.kernel import Stored
 from dexstack.engines.hydroelastic.surface import query
 from dexstack.engines.hydroelastic.workspace import DROP_ANGLE, workspace
 from dexstack.engines.hydroelastic.workspace import Workspace as SurfaceArrays
 from dexstack.errors import ConfigError
+
+_STATUS = tuple(SolveStatus)
+_NOT_FINITE = int(SolveStatus.NOT_FINITE)
 
 
 @dataclass(frozen=True)
@@ -108,15 +111,13 @@ class HydroelasticSystem:
         self.worst_residual = 0.0
         """Largest relative optimality residual since the last :meth:`forget`."""
         self.static = _static(model, self.geometries)
-        soft = [g.mesh.packed for g in self.geometries if isinstance(g.mesh, CompliantMesh)]
-        self._soft = numba.typed.List(soft or [half_space(1.0, depth=1.0).packed])  # the unused one gives an empty list its type
-        hard = [g.mesh.packed for g in self.geometries if isinstance(g.mesh, RigidMesh)]
-        self._hard = numba.typed.List(hard or [_nothing_rigid()])
+        self._option = model.opt
         d = self.data
         self._state = State(
             d.qpos, d.qvel, d.xpos, d.xmat, d.cdof, d.subtree_com, d.M, d.qfrc_bias, d.qfrc_passive, d.qfrc_applied
         )  # fmt: skip
         self._drop_angle = DROP_ANGLE
+        self._overrun = np.zeros((len(self.geometries), 2), np.int64)
         self._room(16, 512)
         mujoco.mj_kinematics(model, d)
 
@@ -131,6 +132,11 @@ class HydroelasticSystem:
         return int(self.problem.counts[1])
 
     @property
+    def overrun(self) -> dict[str, int]:
+        """In how many steps since the last :meth:`forget` a geometry was pressed past its medial axis, by its name; see the README."""
+        return {g.name: int(n) for g, n in zip(self.geometries, self._overrun[:, 1], strict=True) if n}
+
+    @property
     def iterations(self) -> int:
         """Newton iterations of the last step's solve."""
         return int(self.workspace.info[0])
@@ -138,6 +144,7 @@ class HydroelasticSystem:
     def forget(self) -> None:
         """Start the counts of solves again."""
         self.unsolved, self.worst_residual, self.status = 0, 0.0, SolveStatus.SOLVED
+        self._overrun[:] = 0
 
     def step(self) -> SolveStatus:
         """Advance by one time step under gravity and ``data.qfrc_applied``.
@@ -147,18 +154,18 @@ class HydroelasticSystem:
         model, data = self.model, self.data
         mujoco.mj_fwdPosition(model, data)
         mujoco.mj_fwdVelocity(model, data)
-        dt = model.opt.timestep
+        dt = self._option.timestep
         while True:
-            status = velocity_step(self.bundle, self.scheme, dt)
+            status = velocity_step(self.stored.address, self.scheme, dt)
             if status >= 0:
                 break
             self.enlarge(pairs=status == TOO_MANY_PAIRS)
-        self.status = SolveStatus(status)
+        self.status = _STATUS[status]
         self.worst_residual = max(self.worst_residual, self.workspace.info[2])
-        if status != SolveStatus.SOLVED:
+        if status:
             self.unsolved += 1
-        if status != SolveStatus.NOT_FINITE:
-            mujoco.mj_integratePos(model, data.qpos, data.qvel, dt)
+        if status != _NOT_FINITE:
+            mujoco.mj_integratePos(model, self._state.qpos, self._state.qvel, dt)
             data.time += dt
         return self.status
 
@@ -204,17 +211,9 @@ class HydroelasticSystem:
         nv, limits = self.model.nv, 2 * self.static.limit_dof.size
         self.problem = make_problem(nv, pairs, faces, limits)
         self.workspace = make_workspace(nv, pairs)
-        self.contacts = make_contacts(pairs, faces)
+        self.contacts = make_contacts(self._overrun, pairs, faces)
         self.surface = workspace(faces, self._drop_angle)
-        self.bundle = numba.typed.List(
-            [Bundle(self.static, self._state, self._soft, self._hard, self.surface, self.problem, self.workspace, self.contacts)]
-        )
-
-
-def _nothing_rigid() -> NamedTuple:
-    """Gives the empty list of rigid meshes its type."""
-    triangle = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0]])
-    return RigidMesh("unused", triangle, np.array([[0, 1, 2]])).packed
+        self.stored = Stored(Bundle(self.static, self._state, self.surface, self.problem, self.workspace, self.contacts), BUNDLE)
 
 
 def _static(model: mujoco.MjModel, geometries: Sequence[Geometry]) -> Static:
@@ -226,7 +225,6 @@ def _static(model: mujoco.MjModel, geometries: Sequence[Geometry]) -> Static:
             raise ConfigError(f"friction and relaxation time of geometry '{g.name}' must be finite and not negative")
     body = np.array([names[g.body] for g in geometries], np.int64).reshape(-1)
     rigid = np.array([isinstance(g.mesh, RigidMesh) for g in geometries], np.int64).reshape(-1)
-    index = np.where(rigid == 1, np.cumsum(rigid), np.cumsum(1 - rigid)) - 1
     pairs = [
         (j, i) if rigid[i] else (i, j)
         for j in range(len(geometries))
@@ -244,7 +242,7 @@ def _static(model: mujoco.MjModel, geometries: Sequence[Geometry]) -> Static:
     return Static(
         geom_body=body,
         geom_rigid=rigid,
-        geom_index=index.astype(np.int64),
+        geom_mesh=np.array([g.mesh.stored.address for g in geometries], np.int64),
         geom_box=np.array([_box(g.mesh.vertices_B) for g in geometries]).reshape(-1, 7),
         pairs=np.array(pairs, np.int64).reshape(-1, 2),
         pair_friction=np.array([max(geometries[i].friction, geometries[j].friction) for i, j in pairs]),

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import numba
 import numpy as np
-from numba import carray, njit
 
 from dexstack.engines.hydroelastic.clip import COLUMNS, ROWS
-from dexstack.engines.hydroelastic.fields import handle, pointer
+from dexstack.engines.hydroelastic.kernel import Stored
 
 DROP_ANGLE = 5 * math.pi / 8
 """A face whose normal turns further than this from a pressure gradient is dropped: there the pressure falls as the bodies approach."""
@@ -94,6 +94,9 @@ def workspace(faces: int = 1024, drop_angle: float = DROP_ANGLE) -> Surface:
     )
 
 
+SURFACE = numba.typeof(workspace(1))
+
+
 class ContactSurface:
     """The faces found by one query, as views into the workspace: valid until its next use."""
 
@@ -136,34 +139,9 @@ class Workspace:
 
     def _allocate(self, faces: int) -> None:
         self.arrays = workspace(faces, self.drop_angle)
-        self.handle = handle(self.arrays)
+        self._stored = Stored(self.arrays, SURFACE)
+        self.address = self._stored.address
 
     def grow(self) -> None:
         """Twice as many faces."""
         self._allocate(2 * len(self.arrays.area))
-
-
-@njit(cache=True, fastmath={"contract"}, forceinline=True)
-def open_surface(h):
-    """:class:`Surface` of a handle."""
-    return Surface(
-        carray(pointer(h[0]), (h[1], 3), np.float64),
-        carray(pointer(h[2]), (h[3], 3), np.float64),
-        carray(pointer(h[4]), (h[5],), np.float64),
-        carray(pointer(h[6]), (h[7],), np.float64),
-        carray(pointer(h[8]), (h[9],), np.float64),
-        carray(pointer(h[10]), (h[11],), np.float64),
-        carray(pointer(h[12]), (h[13], 3), np.float64),
-        carray(pointer(h[14]), (h[15],), np.int32),
-        carray(pointer(h[16]), (h[17],), np.int32),
-        carray(pointer(h[18]), (h[19], 3), np.float64),
-        carray(pointer(h[20]), (h[21],), np.int32),
-        carray(pointer(h[22]), (h[23],), np.int32),
-        carray(pointer(h[24]), (h[25], 2), np.int32),
-        carray(pointer(h[26]), (h[27],), np.int64),
-        carray(pointer(h[28]), (h[29], 2), np.int32),
-        carray(pointer(h[30]), (h[31],), np.float64),
-        carray(pointer(h[32]), (h[33], 3), np.float64),
-        carray(pointer(h[34]), (h[35], COLUMNS), np.float64),
-        carray(pointer(h[36]), (h[37],), np.int64),
-    )
