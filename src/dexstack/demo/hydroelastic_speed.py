@@ -193,6 +193,7 @@ def palm(scheme: str = "lagged", seconds: float = 60.0, name: str = "cube") -> C
         "drift_m": drift,
         "worst_residual": system.worst_residual,
         "unsolved": system.unsolved,
+        "overrun": system.overrun,
         "passed": bool(drift < 1e-3 and seconds / stepping >= 1.0 and system.unsolved == 0 and system.worst_residual <= TOLERANCE),
     }
     figure = Figure(figsize=(7.0, 3.6), layout="constrained")

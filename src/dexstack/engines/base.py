@@ -69,3 +69,11 @@ class PatchPlant(Protocol):
 
     def patches(self) -> list[Patch]:
         """Where bodies touched in the last step, at the poses it began with."""
+
+
+@runtime_checkable
+class WatchedPlant(Protocol):
+    """A plant that knows when its answers are not to be trusted."""
+
+    def trouble(self) -> str:
+        """What went wrong in the steps since the last reset, one sentence; empty if nothing did."""

@@ -29,12 +29,12 @@ from visualization_msgs.msg import MarkerArray
 
 from dexstack.config import param
 from dexstack.engines import PLANTS, make_plant, plant_params
-from dexstack.engines.base import PatchPlant, Plant
+from dexstack.engines.base import PatchPlant, Plant, WatchedPlant
 from dexstack.errors import ConfigError
 from dexstack.hand.params import BusParams, EmulatedHandParams, FaultParams
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
-from dexstack.nodes.common import StackNode, run_node
+from dexstack.nodes.common import OK, WARN, StackNode, run_node
 from dexstack.nodes.patch_markers import patch_markers
 from dexstack.nodes.simulated_hand import BusHand, SimulatedHand, TopicHand
 from dexstack.nodes.wire import COMMAND, SENSOR, WORLD, fill_pose, set_stamp
@@ -138,6 +138,9 @@ class SimulatorNode(StackNode):
         factor = (t - self._mark[0]) / max(wall - self._mark[1], 1e-6)
         self._mark = (t, wall)
         level, text, values = self._hand.status()
+        trouble = self._plant.trouble() if isinstance(self._plant, WatchedPlant) else ""
+        if trouble and level == OK:
+            level, text = WARN, trouble
         plant = self.params(SimulatorParams).plant
         return level, text or f"{plant}, real-time factor {factor:.2f}", {"plant": plant, "time": t, "real_time_factor": factor, **values}
 

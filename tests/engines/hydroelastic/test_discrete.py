@@ -1,13 +1,21 @@
 """Velocity-level steps: rest, sliding, joint stops, growth of the arrays, and what is refused."""
 
+import os
+import subprocess
+import sys
+
 import mujoco
 import numpy as np
 import pytest
 
+from dexstack.engines.base import WatchedPlant
 from dexstack.engines.hydroelastic import scenes, shapes
 from dexstack.engines.hydroelastic.convex import LAGGED, SAP, TOLERANCE, SolveStatus
+from dexstack.engines.hydroelastic.plant import HydroelasticPlant
 from dexstack.engines.hydroelastic.system import Geometry, HydroelasticSystem, contactless
 from dexstack.errors import ConfigError
+from dexstack.model.hand import load_hand
+from dexstack.model.objects import load_object
 
 SCHEMES = (SAP, LAGGED)
 
@@ -96,3 +104,34 @@ def test_what_cannot_be_simulated_is_refused():
     spec.add_equality(type=mujoco.mjtEq.mjEQ_CONNECT, objtype=mujoco.mjtObj.mjOBJ_BODY, name1="left", name2="right")
     with pytest.raises(ConfigError, match="no equality"):
         contactless(spec)
+
+
+def test_the_plant_says_what_went_wrong_until_it_is_reset():
+    hand, obj = load_hand(), load_object("cube")
+    start = obj.start("allegro")
+    plant = HydroelasticPlant(hand, obj)
+    for _ in range(5):
+        plant.step(np.zeros(16))
+    assert isinstance(plant, WatchedPlant) and plant.trouble() == ""
+    plant.system.unsolved = 2
+    plant.system.contacts.overrun[0, 1] = 3
+    assert "2 steps" in plant.trouble() and f"{plant.system.geometries[0].name} (3 steps)" in plant.trouble()
+    plant.reset(hand.pose(start.hand_pose), start.pose_WO)
+    assert plant.trouble() == ""
+
+
+@pytest.mark.slow
+def test_the_number_of_threads_changes_nothing():
+    code = (
+        "from dexstack.engines.hydroelastic import scenes; s = scenes.gripper(1e-3, size=0.02); scenes.press(s, 10.0)\n"
+        "for _ in range(200): s.step()\n"
+        "print(s.data.qpos.tobytes().hex(), s.data.qvel.tobytes().hex())"
+    )
+    threads = ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", code], env=os.environ | dict.fromkeys(threads, n), check=True, capture_output=True, text=True
+        ).stdout
+        for n in ("1", "2")
+    ]
+    assert found[0] == found[1] and len(found[0]) > 100

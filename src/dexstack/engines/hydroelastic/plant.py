@@ -114,6 +114,16 @@ class HydroelasticPlant:
         if self.system.step() == SolveStatus.NOT_FINITE:
             raise FloatingPointError(f"the hydroelastic plant diverged at {self.data.time:.3f} s")
 
+    def trouble(self) -> str:
+        """See :class:`dexstack.engines.base.WatchedPlant`."""
+        parts = []
+        if self.system.unsolved:
+            parts.append(f"{self.system.unsolved} steps' contact problems were not solved")
+        if self.system.overrun:
+            names = ", ".join(f"{name} ({n} steps)" for name, n in self.system.overrun.items())
+            parts.append(f"pressed past the medial axis, where force is lost: {names}")
+        return "; ".join(parts)
+
     def wrenches(self) -> list[Wrench]:
         """Contact wrenches of the last step."""
         return self.system.wrenches()
