@@ -59,20 +59,25 @@ class SubstepCheck:
         coal, sh = self.coal, self.system.world.shapes
         self.data.qpos[:] = q
         mujoco.mj_kinematics(self.system.model, self.data)
+        self.checked += 1
+        R_W, p_W = self.data.xmat.reshape(-1, 3, 3)[sh.body], self.data.xpos[sh.body]
+        centre = p_W + np.einsum("gij,gj->gi", R_W, sh.centre)
+        a, b = sh.pairs.T
+        between = centre[b] - centre[a]
+        apart = (
+            np.where(sh.is_plane[a], np.sum(between * sh.normal[a], axis=1), np.linalg.norm(between, axis=1) - sh.reach[a]) - sh.reach[b]
+        )
+        close = np.flatnonzero(apart < self.smallest)  # bounding balls say that the others are farther apart
+        if not close.size:
+            return
         request, result = coal.DistanceRequest(), coal.DistanceResult()
         request.gjk_tolerance = 1e-10
-        poses = []
-        for g, solid in enumerate(self.solids):
-            R, p = self.data.xmat[sh.body[g]].reshape(3, 3), self.data.xpos[sh.body[g]]
-            poses.append(None if solid is None else coal.Transform3s(R @ solid[2], p + R @ solid[1]))
-        self.checked += 1
-        for a, b in sh.pairs:
-            centre = [self.data.xpos[sh.body[g]] + self.data.xmat[sh.body[g]].reshape(3, 3) @ sh.centre[g] for g in (a, b)]
+        for a, b in sh.pairs[close]:
             if self.solids[a] is None:
-                corners = sh.vertex[sh.vertex_start[b] : sh.vertex_start[b + 1]] @ self.data.xmat[sh.body[b]].reshape(3, 3).T
-                height = (corners + self.data.xpos[sh.body[b]] - sh.vertex[sh.vertex_start[a]]) @ sh.normal[a]
-                self.smallest = min(self.smallest, float(height.min() - sh.radius[b]))
-            elif np.linalg.norm(centre[0] - centre[1]) - sh.reach[a] - sh.reach[b] < self.smallest:
+                corners = sh.vertex[sh.vertex_start[b] : sh.vertex_start[b + 1]] @ R_W[b].T
+                distance = ((corners + p_W[b] - sh.vertex[sh.vertex_start[a]]) @ sh.normal[a]).min() - sh.radius[b]
+            else:
+                poses = [coal.Transform3s(R_W[g] @ self.solids[g][2], p_W[g] + R_W[g] @ self.solids[g][1]) for g in (a, b)]
                 result.clear()
-                distance = coal.distance(self.solids[a][0], poses[a], self.solids[b][0], poses[b], request, result)
-                self.smallest = min(self.smallest, float(distance))
+                distance = coal.distance(self.solids[a][0], poses[0], self.solids[b][0], poses[1], request, result)
+            self.smallest = min(self.smallest, float(distance))

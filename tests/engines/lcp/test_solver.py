@@ -63,6 +63,17 @@ def test_duplicated_contacts_share_the_load(method):
     np.testing.assert_allclose(s.f[0:24:3].sum(), alone.f[0:12:3].sum(), rtol=1e-8)
 
 
+def test_redundant_contacts_bear_equal_shares():
+    """Four corners of a box on the ground, pushed aside: as bodies that give a little would share, with friction to match."""
+    p = problem("stacks", 4, np.random.default_rng(1))
+    b = np.zeros(12)
+    b[0::3] = -0.0981
+    for warm in (None, solve(p.A, b, p.owner, p.mu).classes):
+        s = solve(p.A, b, p.owner, p.mu, warm=warm)
+        assert s.status == Status.SOLVED and s.residual <= 1e-11
+        np.testing.assert_allclose(s.f[0::3], s.f[0::3].mean(), rtol=1e-4)
+
+
 def test_a_warm_start_needs_no_pivots_and_a_wrong_one_does_no_harm():
     p = problem("stacks", 12, np.random.default_rng(3))
     first = solve(p.A, p.b, p.owner, p.mu)

@@ -105,6 +105,56 @@ def test_a_thin_wall_stops_a_fast_ball():
     assert system.q[0] < 1.0 and abs(system.v[0]) < 1e-9
 
 
+def test_a_ball_set_in_motion_within_a_step_stops_at_the_next_one():
+    """Only the force of the same step brings the last two within reach."""
+    names = ("first", "second", "third")
+    model = scenes.free_bodies({n: (1.0, (1e-3,) * 3) for n in names}, dt=0.01, gravity=0.0)
+    system = LcpSystem(model, [sphere(n, n, 0.01) for n in names])
+    system.q[0], system.q[7], system.q[14] = 0.0, 0.0205, 0.0435
+    system.v[0] = 8.0
+    for _ in range(3):
+        system.step()
+        assert min(system.gaps().values()) > 0.0
+    np.testing.assert_allclose(system.v[[0, 6, 12]], 8.0 / 3.0, atol=1e-9)
+
+
+def test_a_spinning_body_gains_no_energy():
+    """A pin that tumbles about its middle axis of inertia, 30 rad/s, without contact."""
+    model = scenes.free_bodies({"pin": (1.5, (0.011, 0.010, 0.0015))}, dt=0.01, gravity=0.0)
+    system = LcpSystem(model, [])
+    system.v[3:] = 0.1, 30.0, 0.1
+    start = system.energy()
+    for _ in range(200):
+        system.step()
+        assert system.energy() == pytest.approx(start, rel=1e-9)
+
+
+@pytest.mark.parametrize("thickness", (0.02, 0.002))
+def test_a_grip_that_is_strong_enough_holds_still(thickness):
+    """Eight corners bear 1 N from either side: 1.6 N of friction for 0.8 N of weight, if no two of them bear it all."""
+    system = scenes.gripper(thickness)
+    for k in range(60):
+        system.tau[:] = 0.0
+        system.tau[0] = 0.8 * 8.0 - 400.0 * (system.q[0] - 5e-4 * max(k - 20, 0)) - 40.0 * system.v[0]
+        system.tau[1:3] = 10.0 if k < 20 else 1.0
+        system.step()
+        if k == 20:
+            held = system.q[5] - system.q[0]
+    assert system.q[5] > 0.052
+    assert system.q[5] - system.q[0] == pytest.approx(held, abs=1e-9)
+    np.testing.assert_allclose(system.q[7:10], 0.0, atol=1e-9)
+
+
+def test_a_ball_rests_after_bouncing_ever_lower():
+    """Infinitely many bounces in finite time: the rule against Zeno behaviour ends them, no time is lost."""
+    system = scenes.bouncing_ball(restitution=0.5, gravity=9.81)
+    system.q[0] = 0.15
+    for _ in range(100):
+        system.step()
+    assert abs(system.v[0]) < 1e-3 and 0.1 < system.q[0] < 0.1 + 2e-5
+    assert system.counts[step.CAPPED] == 0
+
+
 def test_joint_stops_are_exact():
     spec = mujoco.MjSpec()
     body = spec.worldbody.add_body(name="arm", mass=1.0, inertia=(0.1, 0.1, 0.1), ipos=(0.5, 0, 0), explicitinertial=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import functools
+from pathlib import Path
 
 from dexstack.cli.demo.engine import add_engine, run_check
 
@@ -13,23 +15,28 @@ CHECKS = {
     "bounce": "height after an elastic bounce against height before it: slope −1",
     "plate": "a gripper lifts plates of 20 and 2 mm with 1 and 10 N",
     "bowling": "a ball at 10 m/s into ten pins",
+    "rest": "a box and a stack of five for 10 s at 2 and 10 ms: sub-steps, drift, energy",
+    "tumble": "boxes that fall on each other: sub-steps, energy",
     "palm": "Allegro hand with an object on the palm for 60 s: stable, real-time factor",
+    "intersections": "all of these: distances by coal at every sub-step",
 }
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add ``demo lcp``."""
-    add_engine(
+    p = add_engine(
         subparsers,
         "lcp",
         "rigid contact without intersection",
         CHECKS,
         "Run one check and draw it; coal checks distances at every sub-step.",
     )
+    p.add_argument("--nimble", type=Path, metavar="PYTHON", help="a Python that has nimblephysics: balls times its compiled part, too")
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the check; 0 when its figures were reached, otherwise 1."""
     from dexstack.demo import lcp
 
-    return run_check(args, "lcp", CHECKS, getattr(lcp, args.check))
+    make = functools.partial(lcp.balls, nimble=args.nimble) if args.check == "balls" else getattr(lcp, args.check)
+    return run_check(args, "lcp", CHECKS, make)

@@ -22,22 +22,23 @@ MOST_EVALUATIONS = 200
 def acceleration_bound(tree, shapes, m, g, u, h):
     """Largest acceleration of any corner of geometry g while the velocities u stay constant for a time h, from the poses m."""
     b = shapes.body[g]
-    x, c = np.empty(3), shapes.centre[g]
-    for i in range(3):
-        x[i] = m.p[b, i] + m.R[b, i, 0] * c[0] + m.R[b, i, 1] * c[1] + m.R[b, i, 2] * c[2]
+    R, p, c, S = m.R[b], m.p[b], shapes.centre[g], m.S
+    x = p[0] + R[0, 0] * c[0] + R[0, 1] * c[1] + R[0, 2] * c[2]
+    y = p[1] + R[1, 0] * c[0] + R[1, 1] * c[1] + R[1, 2] * c[2]
+    z = p[2] + R[2, 0] * c[0] + R[2, 1] * c[1] + R[2, 2] * c[2]
     core = shapes.reach[g] - shapes.radius[g]
     outer, k = 0.0, tree.last_dof[b]
     while k >= 0:  # total angular speed of the chain
-        s = m.S[k]
+        s = S[k]
         if s[0] != 0.0 or s[1] != 0.0 or s[2] != 0.0:
             outer += abs(u[k])
         k = tree.dof_parent[k]
     bound, moved, k = 0.0, 0.0, tree.last_dof[b]
     while k >= 0:  # from the inside out: d²x/dq_i dq_j is at most the distance from the inner axis
-        s, speed = m.S[k], abs(u[k])
+        s, speed = S[k], abs(u[k])
         if s[0] != 0.0 or s[1] != 0.0 or s[2] != 0.0:
             outer -= speed
-            vx, vy, vz = s[3] + s[1] * x[2] - s[2] * x[1], s[4] + s[2] * x[0] - s[0] * x[2], s[5] + s[0] * x[1] - s[1] * x[0]
+            vx, vy, vz = s[3] + s[1] * z - s[2] * y, s[4] + s[2] * x - s[0] * z, s[5] + s[0] * y - s[1] * x
             lever = np.sqrt(vx * vx + vy * vy + vz * vz) + core + moved
             bound += speed * lever * (speed + 2.0 * outer)
             moved += h * speed * lever
@@ -63,24 +64,22 @@ def closing_bound(shapes, m, g, u, h, K):
 
 
 @njit(cache=True)
-def _extreme(shapes, m, g, n, t):
-    """Value and slope in t of the farthest corner of g along n, its rigid motion linearised."""
+def _extreme(shapes, m, g, n, sign, t):
+    """Value and slope in t of the farthest corner of g along ``sign`` times n, its rigid motion linearised."""
     b = shapes.body[g]
-    R, p, V = m.R[b], m.p[b], m.V[b]
+    R, p, V, vertex = m.R[b], m.p[b], m.V[b], shapes.vertex
+    n0, n1, n2 = sign * n[0], sign * n[1], sign * n[2]
     # n·(v + ω × x) = n·v + x·(n × ω)
-    w0, w1, w2 = n[1] * V[2] - n[2] * V[1], n[2] * V[0] - n[0] * V[2], n[0] * V[1] - n[1] * V[0]
-    linear = n[0] * V[3] + n[1] * V[4] + n[2] * V[5]
-    d = np.empty(3)
-    e = np.empty(3)
-    for i in range(3):
-        d[i] = n[0] * R[0, i] + n[1] * R[1, i] + n[2] * R[2, i]
-        e[i] = w0 * R[0, i] + w1 * R[1, i] + w2 * R[2, i]
-    x0, s0 = n[0] * p[0] + n[1] * p[1] + n[2] * p[2], w0 * p[0] + w1 * p[1] + w2 * p[2] + linear
+    w0, w1, w2 = n1 * V[2] - n2 * V[1], n2 * V[0] - n0 * V[2], n0 * V[1] - n1 * V[0]
+    d0, e0 = n0 * R[0, 0] + n1 * R[1, 0] + n2 * R[2, 0], w0 * R[0, 0] + w1 * R[1, 0] + w2 * R[2, 0]
+    d1, e1 = n0 * R[0, 1] + n1 * R[1, 1] + n2 * R[2, 1], w0 * R[0, 1] + w1 * R[1, 1] + w2 * R[2, 1]
+    d2, e2 = n0 * R[0, 2] + n1 * R[1, 2] + n2 * R[2, 2], w0 * R[0, 2] + w1 * R[1, 2] + w2 * R[2, 2]
+    x0 = n0 * p[0] + n1 * p[1] + n2 * p[2]
+    s0 = w0 * p[0] + w1 * p[1] + w2 * p[2] + n0 * V[3] + n1 * V[4] + n2 * V[5]
     best, value, slope = -np.inf, 0.0, 0.0
     for k in range(shapes.vertex_start[g], shapes.vertex_start[g + 1]):
-        v = shapes.vertex[k]
-        x = x0 + d[0] * v[0] + d[1] * v[1] + d[2] * v[2]
-        s = s0 + e[0] * v[0] + e[1] * v[1] + e[2] * v[2]
+        x = x0 + d0 * vertex[k, 0] + d1 * vertex[k, 1] + d2 * vertex[k, 2]
+        s = s0 + e0 * vertex[k, 0] + e1 * vertex[k, 1] + e2 * vertex[k, 2]
         if x + t * s > best:
             best, value, slope = x + t * s, x, s
     return value, slope
@@ -89,13 +88,12 @@ def _extreme(shapes, m, g, n, t):
 @njit(cache=True)
 def _bound(shapes, m, a, b, n, K, t):
     """Lower bound of the separation along n after t, and its slope."""
-    minus = -n
-    vb, sb = _extreme(shapes, m, b, minus, t)
+    vb, sb = _extreme(shapes, m, b, n, -1.0, t)
     if shapes.is_plane[a]:
         point = shapes.vertex[shapes.vertex_start[a]]
         va, sa = n[0] * point[0] + n[1] * point[1] + n[2] * point[2], 0.0
     else:
-        va, sa = _extreme(shapes, m, a, n, t)
+        va, sa = _extreme(shapes, m, a, n, 1.0, t)
     rounding = shapes.radius[a] + shapes.radius[b]
     return -vb - va - rounding - t * (sa + sb) - 0.5 * K * t * t, -(sa + sb) - K * t
 
@@ -130,11 +128,11 @@ def safe_time(shapes, m, a, b, n, K, target, rest):
 
 
 @njit(cache=True)
-def time_of_impact(tree, shapes, near, floor, axis, q, u, h, m, at, K, until, count):
+def time_of_impact(tree, shapes, near, floor, gaps, axis, q, u, h, m, at, K, until, count):
     """First time at which a pair of ``near`` comes down to its ``floor``.
 
     Args:
-        near: (n,) pairs; floor: (n,) their separations that count as touching [m].
+        near: (n,) pairs; floor: (n,) their separations that count as touching, gaps: (n,) those at the start [m].
         axis: (P, 3) directions of separation, first guesses, kept up to date.
         q: (Q,); u: (V,) velocities that stay constant. m: the motion at q, overwritten. at: (Q,) room.
         K: (G,) of :func:`acceleration_bound`. until: (n,) room. count: (1,) evaluations are added.
@@ -162,10 +160,12 @@ def time_of_impact(tree, shapes, near, floor, axis, q, u, h, m, at, K, until, co
             now = s
         pair = near[first]
         a, b = shapes.pairs[pair]
-        ba, bb = shapes.body[a], shapes.body[b]
         n = axis[pair]
-        gap = separation(shapes, a, b, m.R[ba], m.p[ba], m.R[bb], m.p[bb], n)
-        count[0] += 1
+        gap = gaps[first]
+        if tried[first] > 0:
+            ba, bb = shapes.body[a], shapes.body[b]
+            gap = separation(shapes, a, b, m.R[ba], m.p[ba], m.R[bb], m.p[bb], n)
+            count[0] += 1
         tried[first] += 1
         if (s > 0.0 and gap <= 1.1 * floor[first]) or tried[first] > MOST_EVALUATIONS:
             return s, first

@@ -12,6 +12,10 @@ from numba import njit
 
 SEPARATE, CLAMP, STICK, HIGH, LOW = 0, 1, 2, 3, 4
 """Classes: N and C of normal rows; F, H (f = +μ f_n) and L (f = −μ f_n) of friction rows."""
+EVEN = 1e-8
+"""How much contacts give, as a share of A's diagonal, where forces are to be spread evenly over redundant ones."""
+ROUNDS = 3
+"""Rounds of refinement that take its effect on velocities away."""
 
 
 @njit(cache=True)
@@ -120,29 +124,84 @@ def spread(owner, mu, cls, index, x, count, f):
 
 
 @njit(cache=True)
-def forces_of_classes(A, b, owner, mu, cls, f, rounds):
-    """Forces under given classes by elimination, then ``rounds`` of iterative refinement. Returns the rank that is missing."""
+def _factor(G, order, floor):
+    """LU factors of G in place, rows exchanged as ``order`` (n,) says; a column without a pivot above ``floor`` gets none. Its rank."""
+    n = order.size
+    rank = n
+    for k in range(n):
+        p = k
+        for i in range(k + 1, n):
+            if abs(G[i, k]) > abs(G[p, k]):
+                p = i
+        order[k] = p
+        if abs(G[p, k]) <= floor:
+            rank -= 1
+            for i in range(k, n):
+                G[i, k] = 0.0
+            continue
+        if p != k:
+            for j in range(n):
+                G[k, j], G[p, j] = G[p, j], G[k, j]
+        for i in range(k + 1, n):
+            G[i, k] /= G[k, k]
+            factor = G[i, k]
+            if factor != 0.0:
+                for j in range(k + 1, n):
+                    G[i, j] -= factor * G[k, j]
+    return rank
+
+
+@njit(cache=True)
+def _solve_factored(G, order, x):
+    """x ← G⁻¹ x with the factors of :func:`_factor`; zero where a column had no pivot."""
+    n = order.size
+    for k in range(n):
+        if order[k] != k:
+            x[k], x[order[k]] = x[order[k]], x[k]
+    for k in range(n):
+        for j in range(k):
+            x[k] -= G[k, j] * x[j]
+    for k in range(n - 1, -1, -1):
+        if G[k, k] == 0.0:
+            x[k] = 0.0
+            continue
+        for j in range(k + 1, n):
+            x[k] -= G[k, j] * x[j]
+        x[k] /= G[k, k]
+
+
+@njit(cache=True)
+def forces_of_classes(A, b, owner, mu, cls, f, rounds, even):
+    """Forces under given classes by elimination, then ``rounds`` of iterative refinement. Returns the rank that is missing.
+
+    Where contacts are redundant the classes leave forces open. With ``even`` > 0, a share of A's diagonal that is added for the factors
+    only, they are spread as bodies that give a little would spread them; refinement takes the error away, and leaves the spread.
+    """
     n = b.size
     index = np.empty(n, np.int64)
     count = active_rows(cls, owner, index)
+    if count == 0:
+        f[:] = 0.0
+        return 0
     G = np.empty((count, count), A.dtype)
     class_matrix(A, owner, mu, cls, index, count, G)
     top = 0.0
     for i in range(count):
         top = max(top, abs(A[index[i], index[i]]))
-    x = np.empty(count, A.dtype)
+    x, e = np.empty(count, A.dtype), np.empty(count, A.dtype)
+    order = np.empty(count, np.int64)
+    H = G.copy()
     for i in range(count):
         x[i] = -b[index[i]]
-    H = G.copy()
-    rank = solve_in_place(H, x, 1e-13 * top)
+        H[i, i] += even * A[index[i], index[i]]
+    rank = _factor(H, order, 0.0 if even > 0.0 else 1e-13 * top)
+    _solve_factored(H, order, x)
     for _ in range(rounds):
-        e = np.empty(count, A.dtype)
         for i in range(count):
             e[i] = -b[index[i]]
             for j in range(count):
                 e[i] -= G[i, j] * x[j]
-        H = G.copy()
-        solve_in_place(H, e, 1e-13 * top)
+        _solve_factored(H, order, e)
         x += e
     spread(owner, mu, cls, index, x, count, f)
     return count - rank

@@ -139,7 +139,7 @@ def _drive(A, b, owner, mu, cls, f, w, driver, limit):
 
 @njit(cache=True)
 def _valid(A, b, owner, mu, cls, m, f, tolerance):
-    missing = forces_of_classes(A[:m, :m], b[:m], owner[:m], mu[:m], cls[:m], f[:m], 0)
+    missing = forces_of_classes(A[:m, :m], b[:m], owner[:m], mu[:m], cls[:m], f[:m], 0, 0.0)
     largest = 0.0
     for i in range(m):
         largest = max(largest, abs(f[i]))

@@ -15,13 +15,13 @@ def support(shapes, g, R, p, d, out):
     dx = R[0, 0] * d[0] + R[1, 0] * d[1] + R[2, 0] * d[2]
     dy = R[0, 1] * d[0] + R[1, 1] * d[1] + R[2, 1] * d[2]
     dz = R[0, 2] * d[0] + R[1, 2] * d[1] + R[2, 2] * d[2]
-    best, top = shapes.vertex_start[g], -np.inf
-    for k in range(shapes.vertex_start[g], shapes.vertex_start[g + 1]):
-        v = shapes.vertex[k]
-        h = dx * v[0] + dy * v[1] + dz * v[2]
+    vertex, start = shapes.vertex, shapes.vertex_start[g]
+    best, top = start, -np.inf
+    for k in range(start, shapes.vertex_start[g + 1]):
+        h = dx * vertex[k, 0] + dy * vertex[k, 1] + dz * vertex[k, 2]
         if h > top:
             best, top = k, h
-    v = shapes.vertex[best]
+    v = vertex[best]
     for i in range(3):
         out[i] = p[i] + R[i, 0] * v[0] + R[i, 1] * v[1] + R[i, 2] * v[2]
     return best
@@ -151,25 +151,32 @@ def separation(shapes, a, b, Ra, pa, Rb, pb, n):
     Returns:
         A lower bound of the distance [m], exact to rounding where GJK ended regularly; not positive where they meet.
     """
-    x, y = np.empty(3), np.empty(3)
     rounding = shapes.radius[a] + shapes.radius[b]
+    va, vb = shapes.vertex_start[a + 1] - shapes.vertex_start[a], shapes.vertex_start[b + 1] - shapes.vertex_start[b]
     if shapes.is_plane[a]:
         n[:] = shapes.normal[a]
-        support(shapes, b, Rb, pb, -n, x)
         v = shapes.vertex[shapes.vertex_start[a]]
+        if vb == 1:
+            u = shapes.vertex[shapes.vertex_start[b]]
+            total = 0.0
+            for i in range(3):
+                total += n[i] * (pb[i] + Rb[i, 0] * u[0] + Rb[i, 1] * u[1] + Rb[i, 2] * u[2] - v[i])
+            return total - rounding
+        x = np.empty(3)
+        support(shapes, b, Rb, pb, -n, x)
         return n[0] * (x[0] - v[0]) + n[1] * (x[1] - v[1]) + n[2] * (x[2] - v[2]) - rounding
-    va, vb = shapes.vertex_start[a + 1] - shapes.vertex_start[a], shapes.vertex_start[b + 1] - shapes.vertex_start[b]
     if va == 1 and vb == 1:
-        support(shapes, a, Ra, pa, n, x)
-        support(shapes, b, Rb, pb, n, y)
+        s, t = shapes.vertex[shapes.vertex_start[a]], shapes.vertex[shapes.vertex_start[b]]
         square = 0.0
         for i in range(3):
-            n[i] = y[i] - x[i]
+            n[i] = pb[i] + Rb[i, 0] * t[0] + Rb[i, 1] * t[1] + Rb[i, 2] * t[2]
+            n[i] -= pa[i] + Ra[i, 0] * s[0] + Ra[i, 1] * s[1] + Ra[i, 2] * s[2]
             square += n[i] * n[i]
         length = np.sqrt(square)
         if length > 0.0:
             n /= length
         return length - rounding
+    x, y = np.empty(3), np.empty(3)
     W, weight, v = np.empty((4, 3)), np.empty(4), np.empty(3)
     size = 0
     v[:] = -n

@@ -54,6 +54,8 @@ class Tree(NamedTuple):
     """(V,)"""
     gravity: np.ndarray
     """(3,)"""
+    turns: bool
+    """Whether anything can turn: otherwise bias forces do not depend on velocities."""
 
 
 class Motion(NamedTuple):
@@ -71,12 +73,18 @@ class Motion(NamedTuple):
     """(B, 6) twist rates at q̈ = 0, gravity as an upward acceleration of the world."""
     force: np.ndarray
     """(B, 6) wrenches: moment about the origin, force."""
+    inertia: np.ndarray
+    """(B, 10) mass, mass · centre, six moments about the origin."""
     composite: np.ndarray
-    """(B, 10) inertia of a body with all it carries: mass, mass · centre, six moments about the origin."""
+    """(B, 10) the same of a body with all it carries."""
     M: np.ndarray
     """(V, V) mass matrix, then its factors LᵀDL."""
     bias: np.ndarray
     """(V,) Coriolis and gravitational forces."""
+    room: np.ndarray
+    """(9, 3)"""
+    wrench: np.ndarray
+    """(6,) intermediate results."""
 
 
 def make_tree(model: mujoco.MjModel) -> Tree:
@@ -122,6 +130,7 @@ def make_tree(model: mujoco.MjModel) -> Tree:
         armature=np.array(model.dof_armature).reshape(-1),
         damping=np.array(model.dof_damping).reshape(-1),
         gravity=np.array(model.opt.gravity),
+        turns=bool(np.any(model.jnt_type != mujoco.mjtJoint.mjJNT_SLIDE)),
     )
 
 
@@ -138,8 +147,11 @@ def make_motion(tree, sample):
         np.zeros((B, 6), kind),
         np.zeros((B, 6), kind),
         np.zeros((B, 10), kind),
+        np.zeros((B, 10), kind),
         np.zeros((nv, nv), kind),
         np.zeros(nv, kind),
+        np.zeros((9, 3), kind),
+        np.zeros(6, kind),
     )
     for i in range(3):
         motion.R[0, i, i] = 1.0
@@ -168,9 +180,7 @@ def _turn(axis, sine, one_minus_cosine, R):
 @njit(cache=True)
 def kinematics(tree, q, m):
     """Poses of all bodies and axes of all velocities at q. Quaternions are normalised here."""
-    axis, anchor, moment = np.empty(3, q.dtype), np.empty(3, q.dtype), np.empty(3, q.dtype)
-    T = np.empty((3, 3), q.dtype)
-    U = np.empty((3, 3), q.dtype)
+    S, axis, anchor, moment, T, U = m.S, m.room[0], m.room[1], m.room[2], m.room[3:6], m.room[6:9]
     for b in range(1, tree.parent.size):
         up = tree.parent[b]
         R, p = m.R[b], m.p[b]
@@ -187,14 +197,14 @@ def kinematics(tree, q, m):
             k = tree.joint_v[first]
             for i in range(3):
                 for j in range(6):
-                    m.S[k + i, j] = 0.0
-                m.S[k + i, 3 + i] = 1.0
+                    S[k + i, j] = 0.0
+                S[k + i, 3 + i] = 1.0
                 for j in range(3):
                     axis[j] = R[j, i]
                 cross(p, axis, moment)
                 for j in range(3):
-                    m.S[k + 3 + i, j] = axis[j]
-                    m.S[k + 3 + i, 3 + j] = moment[j]
+                    S[k + 3 + i, j] = axis[j]
+                    S[k + 3 + i, 3 + j] = moment[j]
             continue
         for i in range(3):
             p[i] = m.p[up, i]
@@ -214,14 +224,14 @@ def kinematics(tree, q, m):
                     anchor[i] += R[i, j] * tree.joint_p[joint, j]
             if tree.joint_type[joint] == SLIDE:
                 for i in range(3):
-                    m.S[d, i] = 0.0
-                    m.S[d, 3 + i] = axis[i]
+                    S[d, i] = 0.0
+                    S[d, 3 + i] = axis[i]
                     p[i] += value * axis[i]
                 continue
             cross(anchor, axis, moment)
             for i in range(3):
-                m.S[d, i] = axis[i]
-                m.S[d, 3 + i] = moment[i]
+                S[d, i] = axis[i]
+                S[d, 3 + i] = moment[i]
             half = np.sin(0.5 * value)
             _turn(tree.joint_axis[joint], np.sin(value), 2.0 * half * half, T)
             for i in range(3):
@@ -261,44 +271,11 @@ def _inertia_times(inertia, V, out):
 
 
 @njit(cache=True)
-def inertia_and_bias(tree, mass, v, m):
-    """Mass matrix (composite bodies) and bias forces (Newton–Euler) after :func:`kinematics`.
-
-    Args:
-        mass: (B,) [kg]; a body's moments of inertia scale with its mass.
-        v: (V,) velocities.
-    """
-    B = tree.parent.size
-    kind = m.p.dtype
-    W = np.empty(6, kind)
-    c = np.empty(3, kind)
-    J = np.empty((3, 3), kind)
-    for i in range(3):
-        m.acceleration[0, 3 + i] = -tree.gravity[i]
-    for b in range(1, B):
-        up = tree.parent[b]
-        V, a = m.V[b], m.acceleration[b]
-        V[:] = m.V[up]
-        a[:] = m.acceleration[up]
-        for joint in range(tree.joint_start[b], tree.joint_start[b + 1]):
-            d = tree.joint_v[joint]
-            groups = 2 if tree.joint_type[joint] == FREE else 1
-            for group in range(groups):
-                size = 3 if groups == 2 else 1
-                for i in range(6):
-                    W[i] = 0.0
-                    for k in range(size):
-                        W[i] += m.S[d + 3 * group + k, i] * v[d + 3 * group + k]
-                if not (groups == 2 and group == 0):  # axes fixed in the world do not turn
-                    a[0] += V[1] * W[2] - V[2] * W[1]
-                    a[1] += V[2] * W[0] - V[0] * W[2]
-                    a[2] += V[0] * W[1] - V[1] * W[0]
-                    a[3] += V[1] * W[5] - V[2] * W[4] + V[4] * W[2] - V[5] * W[1]
-                    a[4] += V[2] * W[3] - V[0] * W[5] + V[5] * W[0] - V[3] * W[2]
-                    a[5] += V[0] * W[4] - V[1] * W[3] + V[3] * W[1] - V[4] * W[0]
-                for i in range(6):
-                    V[i] += W[i]
-        R, inertia = m.R[b], m.composite[b]
+def inertias(tree, mass, m):
+    """Every body's inertia about the origin, after :func:`kinematics`; moments scale with the masses (B,) [kg]."""
+    c, J = m.room[0], m.room[3:6]
+    for b in range(1, tree.parent.size):
+        R, inertia = m.R[b], m.inertia[b]
         for i in range(3):
             c[i] = m.p[b, i]
             for j in range(3):
@@ -322,9 +299,41 @@ def inertia_and_bias(tree, mass, v, m):
             for k in range(3):
                 moment += J[i, k] * R[j, k]
             inertia[7 + e] = mb * moment
+
+
+@njit(cache=True)
+def bias_forces(tree, v, m):
+    """Twists and bias forces at velocities v (V,) by Newton–Euler, after :func:`inertias`."""
+    S, W = m.S, m.wrench
+    B = tree.parent.size
+    for i in range(3):
+        m.acceleration[0, 3 + i] = -tree.gravity[i]
+    for b in range(1, B):
+        up = tree.parent[b]
+        V, a = m.V[b], m.acceleration[b]
+        V[:] = m.V[up]
+        a[:] = m.acceleration[up]
+        for joint in range(tree.joint_start[b], tree.joint_start[b + 1]):
+            d = tree.joint_v[joint]
+            groups = 2 if tree.joint_type[joint] == FREE else 1
+            for group in range(groups):
+                size = 3 if groups == 2 else 1
+                for i in range(6):
+                    W[i] = 0.0
+                    for k in range(size):
+                        W[i] += S[d + 3 * group + k, i] * v[d + 3 * group + k]
+                if not (groups == 2 and group == 0):  # axes fixed in the world do not turn
+                    a[0] += V[1] * W[2] - V[2] * W[1]
+                    a[1] += V[2] * W[0] - V[0] * W[2]
+                    a[2] += V[0] * W[1] - V[1] * W[0]
+                    a[3] += V[1] * W[5] - V[2] * W[4] + V[4] * W[2] - V[5] * W[1]
+                    a[4] += V[2] * W[3] - V[0] * W[5] + V[5] * W[0] - V[3] * W[2]
+                    a[5] += V[0] * W[4] - V[1] * W[3] + V[3] * W[1] - V[4] * W[0]
+                for i in range(6):
+                    V[i] += W[i]
         F = m.force[b]
-        _inertia_times(inertia, a, F)
-        _inertia_times(inertia, V, W)
+        _inertia_times(m.inertia[b], a, F)
+        _inertia_times(m.inertia[b], V, W)
         F[0] += V[1] * W[2] - V[2] * W[1] + V[4] * W[5] - V[5] * W[4]
         F[1] += V[2] * W[0] - V[0] * W[2] + V[5] * W[3] - V[3] * W[5]
         F[2] += V[0] * W[1] - V[1] * W[0] + V[3] * W[4] - V[4] * W[3]
@@ -336,22 +345,41 @@ def inertia_and_bias(tree, mass, v, m):
         if up > 0:
             for i in range(6):
                 m.force[up, i] += m.force[b, i]
-            for i in range(10):
-                m.composite[up, i] += m.composite[b, i]
     for d in range(v.size):
         b = tree.dof_body[d]
-        _inertia_times(m.composite[b], m.S[d], W)
         m.bias[d] = 0.0
         for i in range(6):
-            m.bias[d] += m.S[d, i] * m.force[b, i]
+            m.bias[d] += S[d, i] * m.force[b, i]
+
+
+@njit(cache=True)
+def mass_matrix(tree, m):
+    """Lower triangle of the mass matrix from composite bodies, after :func:`inertias`."""
+    S, W, M = m.S, m.wrench, m.M
+    m.composite[:] = m.inertia
+    for b in range(tree.parent.size - 1, 0, -1):
+        up = tree.parent[b]
+        if up > 0:
+            for i in range(10):
+                m.composite[up, i] += m.composite[b, i]
+    for d in range(tree.dof_body.size):
+        _inertia_times(m.composite[tree.dof_body[d]], S[d], W)
         e = d
         while e >= 0:
-            total = W[0] * m.S[e, 0]
+            total = W[0] * S[e, 0]
             for i in range(1, 6):
-                total += W[i] * m.S[e, i]
-            m.M[d, e] = total
+                total += W[i] * S[e, i]
+            M[d, e] = total
             e = tree.dof_parent[e]
-        m.M[d, d] += tree.armature[d]
+        M[d, d] += tree.armature[d]
+
+
+@njit(cache=True)
+def inertia_and_bias(tree, mass, v, m):
+    """Mass matrix and bias forces at velocities v (V,) with masses (B,) [kg], after :func:`kinematics`."""
+    inertias(tree, mass, m)
+    mass_matrix(tree, m)
+    bias_forces(tree, v, m)
 
 
 @njit(cache=True)

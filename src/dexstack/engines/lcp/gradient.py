@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from dexstack.engines.lcp import step as s
 from dexstack.engines.lcp.replay import differentiate
+from dexstack.engines.lcp.roll import roll
 from dexstack.engines.lcp.system import LcpSystem
 from dexstack.errors import ConfigError
 
@@ -38,17 +38,6 @@ class Rollout(NamedTuple):
     tape: s.Tape
 
 
-@njit(cache=True)
-def _roll(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, qs, vs):
-    for k in range(tau.shape[0]):
-        status = s.advance(world, par, q, v, tau[k], dt, tape, memory, m, counts, extremes, k)
-        if status != s.FITS:
-            return status
-        qs[k + 1] = q
-        vs[k + 1] = v
-    return s.FITS
-
-
 def rollout(system: LcpSystem, tau: np.ndarray) -> Rollout:
     """Advance a system by ``len(tau)`` steps under generalised forces tau (T, V) and record what was decided.
 
@@ -67,21 +56,7 @@ def rollout(system: LcpSystem, tau: np.ndarray) -> Rollout:
         tape.size[:] = 0
         counts, extremes = system.counts.copy(), system.extremes.copy()
         q, v = qs[0].copy(), vs[0].copy()
-        status = _roll(
-            system.world,
-            system.parameters,
-            q,
-            v,
-            tau,
-            system.model.opt.timestep,
-            tape,
-            system.memory,
-            system.motion,
-            counts,
-            extremes,
-            qs,
-            vs,
-        )
+        status = roll(system.reference(), q, v, tau, system.model.opt.timestep, counts, extremes, qs, vs)
         if status in (s.FITS, s.NOT_FINITE):
             break
         system.enlarge()
@@ -100,12 +75,20 @@ def directional(system: LcpSystem, run: Rollout, directions: dict[str, np.ndarra
 
     Returns:
         (n, Q + V)
+
+    Raises:
+        ConfigError: the system has other parameters, or another tape, than the rollout had.
     """
     n = len(next(iter(directions.values())))
     shapes = (run.q[0], run.v[0], run.tau, *run.parameters)
-    parts = [np.array(directions.get(k, np.zeros((n, *x.shape))), float, order="C") for k, x in zip(INPUTS, shapes, strict=True)]
+    if run.tape is not system.tape or run.parameters is not system.parameters:
+        raise ConfigError("derivatives are to be taken before the system's tape or parameters are replaced")
+    parts = [
+        np.array(directions[k], float, order="C") if k in directions else np.zeros((n, *x.shape))
+        for k, x in zip(INPUTS, shapes, strict=True)
+    ]
     out = np.empty((n, run.q.shape[1] + run.v.shape[1]))
-    differentiate(system.world, run.parameters, run.tape, run.q[0], run.v[0], run.tau, *parts, out)
+    differentiate(system.reference(), run.q[0], run.v[0], run.tau, *parts, out)
     return out
 
 

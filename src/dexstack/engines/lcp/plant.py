@@ -45,9 +45,7 @@ class LcpPlant:
         self.dt = p.dt
         self.model = spec.compile()
         """The scene; state layout as :mod:`dexstack.model.scene` says."""
-        hull = np.asarray(obj.mesh.convex_hull.vertices)
-        toy = Geometry(obj.name, OBJECT_BODY, hull, friction=float(obj.friction[0]), restitution=p.restitution)
-        self.system = LcpSystem(self.model, [*hand_geometries(hand), toy], p.directions)
+        self.system = LcpSystem(self.model, [*hand_geometries(hand), *object_geometries(obj, p.restitution)], p.directions)
         start = next(iter(obj.starts.values()))
         self.reset(hand.pose(start.hand_pose), start.pose_WO)
 
@@ -86,9 +84,9 @@ class LcpPlant:
         system.q[:NUM_JOINTS], system.q[NUM_JOINTS:], system.v[:], system.time = q, pose, velocity, 0.0
         system.tau[:] = 0.0
         system.forget()
-        toy = system.geometries[-1].name
+        toy = {g.name for g in system.geometries if g.body == OBJECT_BODY}
         for _ in range(round(MOST_LIFT / LIFT) + 1):
-            inside = [pair for pair, gap in system.gaps().items() if toy in pair and gap <= 1e-6]
+            inside = [pair for pair, gap in system.gaps().items() if toy.intersection(pair) and gap <= 1e-6]
             if not inside:
                 return
             system.q[NUM_JOINTS + 2] += LIFT
@@ -115,6 +113,20 @@ def hand_geometries(hand: HandModel) -> list[Geometry]:
         _geometry(shape, f"{body.name}/{k}", body.name, hand.friction_palm if body.joint is None else hand.friction_fingers)
         for body in hand.bodies
         for k, shape in enumerate(body.shapes)
+    ]
+
+
+def object_geometries(obj: ObjectModel, restitution: float = 0.0) -> list[Geometry]:
+    """The object's convex parts: its hull where it is convex."""
+    return [
+        Geometry(
+            f"{obj.name}/{k}",
+            OBJECT_BODY,
+            np.asarray(part.convex_hull.vertices),
+            friction=float(obj.friction[0]),
+            restitution=restitution,
+        )
+        for k, part in enumerate(obj.parts)
     ]
 
 

@@ -10,22 +10,85 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from dexstack.engines.lcp.classes import forces_of_classes
-from dexstack.engines.lcp.dynamics import factorise, inertia_and_bias, integrate, kinematics, make_motion
+from dexstack.engines.lcp.classes import EVEN, ROUNDS, forces_of_classes
+from dexstack.engines.lcp.dynamics import factorise, inertias, integrate, kinematics, mass_matrix
 from dexstack.engines.lcp.features import gap_of_features
 from dexstack.engines.lcp.rows import (
     contact_rows,
     count_rows,
     delassus,
+    follow_curvature,
     impact_right_hand_side,
     limit_rows,
     move_right_hand_side,
     point_row,
 )
-from dexstack.engines.lcp.step import BEGIN, IMPACT, Parameters, add_impulse, free_velocity, mass_and_bias
+from dexstack.engines.lcp.step import BEGIN, IMPACT, PLAIN, PLAIN_AGAIN, TWICE, Parameters, add_impulse, free_velocity
 
 SMALL = 1e-30
 """Size of the imaginary perturbation; its square vanishes beside 1."""
+
+
+@njit(cache=True)
+def _forces(A, b, owner, mu, cls, f, plain):
+    if plain:
+        forces_of_classes(A, b, owner, mu, cls, f, 0, 0.0)
+    else:
+        forces_of_classes(A, b, owner, mu, cls, f, ROUNDS, EVEN)
+
+
+@njit(cache=True)
+def _respond(world, par, tape, op, q, v, m):
+    """Response to an impact: v is changed."""
+    tree, shapes = world.tree, world.shapes
+    kind, nv, first, last = q.dtype, v.size, op[1], op[2]
+    n = count_rows(par.friction, shapes.friction_of, tape.feature, first, last, world.directions, 0)
+    J, Y, A = np.zeros((n, nv), kind), np.empty((n, nv), kind), np.empty((n, n), kind)
+    gap, mu, b, f = np.empty(n, kind), np.empty(n, kind), np.empty(n, kind), np.zeros(n, kind)
+    owner, hits, e = np.empty(n, np.int64), np.zeros(n, np.bool_), np.zeros(n, kind)
+    kinematics(tree, q, m)
+    inertias(tree, par.mass, m)
+    mass_matrix(tree, m)
+    factorise(tree.dof_parent, m.M)
+    contact_rows(
+        tree, shapes, par.friction, m, tape.feature, tape.data, tape.mode, first, last, world.directions, v, False, J, gap, mu, owner
+    )
+    delassus(tree.dof_parent, m.M, J, Y, A)
+    k = first - 1
+    for r in range(n):
+        if owner[r] < 0:
+            k += 1
+            hits[r] = tape.collides[k] == 1 and op[8] == 1
+            e[r] = par.restitution[shapes.restitution_of[tape.feature[k, 4]]]
+    impact_right_hand_side(J, v, e, hits, b)
+    _forces(A, b, owner, mu, tape.cls[op[3] : op[3] + n], f, op[9] & PLAIN)
+    add_impulse(Y, f, v)
+
+
+@njit(cache=True)
+def _push(world, par, tape, op, q, u, rest, at, m):
+    """Forces of contacts and stops over a move: u is changed."""
+    tree, shapes = world.tree, world.shapes
+    kind, nv, first, last = q.dtype, u.size, op[1], op[2]
+    n = count_rows(par.friction, shapes.friction_of, tape.feature, first, last, world.directions, op[5] - op[4])
+    J, Y, A = np.zeros((n, nv), kind), np.empty((n, nv), kind), np.empty((n, n), kind)
+    gap, mu, b, f = np.empty(n, kind), np.empty(n, kind), np.empty(n, kind), np.zeros(n, kind)
+    owner = np.empty(n, np.int64)
+    contacts = contact_rows(
+        tree, shapes, par.friction, m, tape.feature, tape.data, tape.mode, first, last, world.directions, u, False, J, gap, mu, owner
+    )
+    limit_rows(world.limit_q, world.limit_v, world.limit_range, tape.limit[op[4] : op[5]], q, contacts, J, gap, mu, owner)
+    delassus(tree.dof_parent, m.M, J, Y, A)
+    move_right_hand_side(J, u, gap, owner, contacts, rest, b)
+    _forces(A, b, owner, mu, tape.cls[op[3] : op[3] + n], f, op[9] & PLAIN)
+    if op[9] & TWICE:
+        first_u = u.copy()
+        add_impulse(Y, f, first_u)
+        integrate(tree, q, first_u, rest, at)
+        kinematics(tree, at, m)
+        follow_curvature(shapes, m, tape.feature, tape.data, first, last, owner, gap, J, first_u, rest, b)
+        _forces(A, b, owner, mu, tape.cls[op[3] + n : op[3] + 2 * n], f, op[9] & PLAIN_AGAIN)
+    add_impulse(Y, f, u)
 
 
 @njit(cache=True)
@@ -38,7 +101,7 @@ def replay(world, par, tape, q, v, tau, m):
     tree, shapes = world.tree, world.shapes
     nv = v.size
     kind = q.dtype
-    u, at = np.empty(nv, kind), np.empty(q.size, kind)
+    u, at, half = np.empty(nv, kind), np.empty(q.size, kind), np.empty(nv, kind)
     n3, c3, row = np.empty(3, kind), np.empty(3, kind), np.empty(nv, kind)
     rest = q[0] * 0.0
     control = 0
@@ -48,74 +111,12 @@ def replay(world, par, tape, q, v, tau, m):
             rest = q[0] * 0.0 + tape.length[i]
             control = op[7]
             continue
-        first, last = op[1], op[2]
-        limits = op[5] - op[4]
-        n = count_rows(par.friction, shapes.friction_of, tape.feature, first, last, world.directions, limits)
-        J, Y, A = np.zeros((n, nv), kind), np.empty((n, nv), kind), np.empty((n, n), kind)
-        gap, mu, b, f = np.empty(n, kind), np.empty(n, kind), np.empty(n, kind), np.zeros(n, kind)
-        owner, cls = np.empty(n, np.int64), np.empty(n, np.int64)
-        cls[:] = tape.cls[op[3] : op[3] + n]
         if op[0] == IMPACT:
-            kinematics(tree, q, m)
-            inertia_and_bias(tree, par.mass, v, m)
-            factorise(tree.dof_parent, m.M)
-            contact_rows(
-                tree,
-                shapes,
-                par.friction,
-                m,
-                tape.feature,
-                tape.data,
-                tape.mode,
-                first,
-                last,
-                world.directions,
-                v,
-                False,
-                J,
-                gap,
-                mu,
-                owner,
-            )
-            delassus(tree.dof_parent, m.M, J, Y, A)
-            hits, e_rows = np.zeros(n, np.bool_), np.zeros(n, kind)
-            k = first - 1
-            for r in range(n):
-                if owner[r] < 0:
-                    k += 1
-                    hits[r] = tape.collides[k] == 1 and op[8] == 1
-                    e_rows[r] = par.restitution[shapes.restitution_of[tape.feature[k, 4]]]
-            impact_right_hand_side(J, v, e_rows, hits, b)
-            forces_of_classes(A, b, owner, mu, cls, f, 0)
-            add_impulse(Y, f, v)
+            _respond(world, par, tape, op, q, v, m)
             continue
-        mass_and_bias(tree, par.mass, q, v, rest, m)
-        free_velocity(tree, v, tau[control], rest, m, u)
-        if n > 0:
-            contacts = contact_rows(
-                tree,
-                shapes,
-                par.friction,
-                m,
-                tape.feature,
-                tape.data,
-                tape.mode,
-                first,
-                last,
-                world.directions,
-                u,
-                False,
-                J,
-                gap,
-                mu,
-                owner,
-            )
-            limit = tape.limit[op[4] : op[5]]
-            limit_rows(world.limit_q, world.limit_v, world.limit_range, limit, q, contacts, J, gap, mu, owner)
-            delassus(tree.dof_parent, m.M, J, Y, A)
-            move_right_hand_side(J, u, gap, owner, contacts, rest, b)
-            forces_of_classes(A, b, owner, mu, cls, f, 0)
-            add_impulse(Y, f, u)
+        free_velocity(tree, par.mass, q, v, tau[control], rest, m, half, u)
+        if op[2] > op[1] or op[5] > op[4]:
+            _push(world, par, tape, op, q, u, rest, at, m)
         if op[6] < 0:
             integrate(tree, q, u, rest, at)
             q[:] = at
@@ -145,16 +146,16 @@ def replay(world, par, tape, q, v, tau, m):
 
 
 @njit(cache=True)
-def differentiate(world, par, tape, q, v, tau, dq, dv, dtau, dmass, dfriction, drestitution, out):
+def differentiate(simulation, q, v, tau, dq, dv, dtau, dmass, dfriction, drestitution, out):
     """Directional derivatives of the end of a recorded rollout.
 
     Args:
-        par, q, v: parameters and the state it began with; tau: (T, V).
+        simulation: as :func:`.roll.refer` returns it; its parameters are those of the rollout.
+        q, v: the state it began with; tau: (T, V).
         dq: (n, Q), dv: (n, V), dtau: (n, T, V), dmass: (n, B), dfriction, drestitution: (n, G): n directions.
         out: (n, Q + V) written.
     """
-    zero = np.zeros(1, np.complex128)
-    m = make_motion(world.tree, zero)
+    world, par, tape, m = simulation.world, simulation.parameters, simulation.tape, simulation.complex_motion
     nq = q.size
     for k in range(out.shape[0]):
         step = 1j * SMALL

@@ -166,6 +166,47 @@ def move_right_hand_side(J, velocity, gap, owner, contacts, h, b):
 
 
 @njit(cache=True)
+def follow_curvature(shapes, m, feature, data, first, last, owner, gap, J, velocity, h, b):
+    """Lower b where contacts would meet within h although their rows held, because bodies turn: what the rows, linear in h, leave out.
+
+    Args:
+        m: poses after h at ``velocity``. gap, J: of the rows, before it.
+        b: (n,) changed.
+
+    Returns:
+        Whether any contact would.
+    """
+    n, c = np.empty(3, J.dtype), np.empty(3, J.dtype)
+    any_meets = False
+    r = 0
+    for k in range(first, last):
+        bodies = shapes.body[feature[k, 0]], shapes.body[feature[k, 1]]
+        end = gap_of_features(
+            feature[k, 2],
+            feature[k, 3],
+            data[k],
+            shapes.radius[feature[k, 0]],
+            shapes.radius[feature[k, 1]],
+            m.R[bodies[0]],
+            m.p[bodies[0]],
+            m.R[bodies[1]],
+            m.p[bodies[1]],
+            n,
+            c,
+        )
+        bend = end - gap[r]
+        for i in range(velocity.size):
+            bend -= h * J[r, i] * velocity[i]
+        if bend.real < 0.0 and end.real < 0.5 * min(gap[r].real, TARGET):
+            b[r] += bend / h
+            any_meets = True
+        r += 1
+        while r < owner.size and owner[r] >= 0:
+            r += 1
+    return any_meets
+
+
+@njit(cache=True)
 def impact_right_hand_side(J, velocity, restitution, collides, b):
     """b = (1 + e) J v on the rows that collide [8], J v on all others."""
     for i in range(b.size):

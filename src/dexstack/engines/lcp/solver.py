@@ -8,7 +8,7 @@ from enum import IntEnum
 import numpy as np
 from numba import njit
 
-from dexstack.engines.lcp.classes import HIGH, SEPARATE, clip_forces, forces_of_classes, read_classes, relative
+from dexstack.engines.lcp.classes import EVEN, HIGH, ROUNDS, SEPARATE, clip_forces, forces_of_classes, read_classes, relative, residual
 from dexstack.engines.lcp.dantzig import dantzig
 from dexstack.engines.lcp.lemke import DONE, lemke
 from dexstack.engines.lcp.pgs import pgs
@@ -20,8 +20,8 @@ ENOUGH = 1e-12
 """Relative residual beyond which no polishing is tried."""
 EXACT = 1e-11
 """Relative residual that the last classes must reach to be taken over, and the first covering vectors to be content with."""
-TRIES = 12
-"""Most covering vectors tried."""
+TRIES = 13
+"""Most covering vectors tried, the first with forces spread."""
 METHODS = ("lemke", "dantzig", "pgs")
 
 
@@ -42,7 +42,7 @@ class Way(IntEnum):
     FIRST = 1
     """The method asked for, at once."""
     RETRY = 2
-    """Lemke with another covering vector."""
+    """Lemke with another covering vector, forces not spread."""
     SEARCH = 3
     """The search of classes, after Dantzig's pivots had looped."""
 
@@ -72,7 +72,7 @@ def _accept(A, b, owner, mu, cls, f, tolerance):
     for rounds in range(0, 3, 2):
         if best <= ENOUGH:
             break
-        forces_of_classes(A, b, owner, mu, cls, g, rounds)
+        forces_of_classes(A, b, owner, mu, cls, g, rounds, 0.0)
         clip_forces(owner, mu, g)
         error = relative(A, b, owner, mu, g)
         if error < best:
@@ -82,8 +82,28 @@ def _accept(A, b, owner, mu, cls, f, tolerance):
 
 
 @njit(cache=True)
+def _spread(A, b, owner, mu, cls, f):
+    """Forces of classes, spread over redundant contacts, into f. Their relative residual; infinite where there is no such solution.
+
+    Classes that contradict each other would get forces so large that an error of any size is small beside them: here it is held against b.
+    """
+    forces_of_classes(A, b, owner, mu, cls, f, ROUNDS, EVEN)
+    clip_forces(owner, mu, f)
+    top = 0.0
+    for i in range(b.size):
+        top = max(top, abs(b[i]))
+    if residual(A, b, owner, mu, f) > EXACT * (1.0 + top):
+        return np.inf
+    return relative(A, b, owner, mu, f)
+
+
+@njit(cache=True)
 def solve_lcp(A, b, owner, mu, cls, f, warm, tolerance):
     """Warm start, then Lemke with up to ``TRIES`` covering vectors: each answer verified before it counts.
+
+    Redundant contacts leave normal forces open, and with them how much friction each may bear: a solution at which two corners of a face
+    carry everything lets a plate turn in a grip that would hold it. Warm start and first try therefore spread the forces
+    (:func:`.classes.forces_of_classes`); the tries after that take any solution.
 
     Args:
         cls: (n,) classes to start from if ``warm``; overwritten by the solution's.
@@ -95,16 +115,14 @@ def solve_lcp(A, b, owner, mu, cls, f, warm, tolerance):
     n = b.size
     if n == 0:
         return 0, 0.0, 0
-    best = np.inf
+    best, way = np.inf, 2
+    f[:] = 0.0
     g, c = np.empty(n), np.empty(n, cls.dtype)
     if warm:
-        c[:] = cls
-        forces_of_classes(A, b, owner, mu, c, g, 1)
-        clip_forces(owner, mu, g)
-        best = relative(A, b, owner, mu, g)
-        f[:] = g
-        if best <= EXACT:
-            return 0, best, 0
+        error = _spread(A, b, owner, mu, cls, g)
+        if error <= EXACT:
+            f[:] = g
+            return 0, error, 0
     if n == 1:  # the most frequent problem of all
         f[0] = max(-b[0] / A[0, 0], 0.0) if A[0, 0] > 0.0 else 0.0
         cls[0] = 1 if f[0] > 0.0 else 0
@@ -112,7 +130,10 @@ def solve_lcp(A, b, owner, mu, cls, f, warm, tolerance):
         return (1 if error <= tolerance else -1), error, 1
     d = np.empty(n)
     seed = np.uint64(88172645463325252)  # the same problem always gets the same answer
-    work, attempt = 0, 0
+    work = 0
+    B = A.copy()
+    for i in range(n):
+        B[i, i] *= 1.0 + EVEN
     for attempt in range(TRIES):
         for i in range(n):
             seed ^= seed << np.uint64(13)
@@ -121,19 +142,19 @@ def solve_lcp(A, b, owner, mu, cls, f, warm, tolerance):
             u = float(seed >> np.uint64(11)) / 9007199254740992.0
             scale = np.sqrt(max(A[i, i], 1e-300))
             d[i] = scale * (0.75 + 0.5 * u) if owner[i] < 0 else scale * (u - 0.5)
-        status, pivots = lemke(A, b, owner, mu, d, c, g, 40 * n + 100)
+        status, pivots = lemke(A if attempt > 0 else B, b, owner, mu, d, c, g, 40 * n + 100)
         work += pivots
         if status != DONE:
             continue
-        error = _accept(A, b, owner, mu, c, g, tolerance)
+        error = _spread(A, b, owner, mu, c, g) if attempt == 0 else _accept(A, b, owner, mu, c, g, tolerance)
         if error < best:
-            best = error
+            best, way = error, min(attempt + 1, 2)
             f[:] = g
             cls[:] = c
-        if best <= (EXACT if attempt < 3 else tolerance):
+        if best <= (EXACT if attempt < 4 else tolerance):
             break
     if best <= tolerance:
-        return (1 if attempt == 0 else 2), best, work
+        return way, best, work
     return -1, best, work
 
 

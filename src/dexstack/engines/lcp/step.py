@@ -14,13 +14,23 @@ from numba import njit
 from dexstack.engines.lcp.ccd import acceleration_bound, closing_bound, time_of_impact
 from dexstack.engines.lcp.classes import HIGH, SEPARATE
 from dexstack.engines.lcp.distance import separation
-from dexstack.engines.lcp.dynamics import factorise, inertia_and_bias, kinematics, make_motion, solve_mass
+from dexstack.engines.lcp.dynamics import (
+    bias_forces,
+    factorise,
+    inertias,
+    integrate,
+    kinematics,
+    mass_matrix,
+    solve_mass,
+    twists,
+)
 from dexstack.engines.lcp.features import gap_of_features
 from dexstack.engines.lcp.manifold import contacts_of_pair
 from dexstack.engines.lcp.rows import (
     contact_rows,
     count_rows,
     delassus,
+    follow_curvature,
     impact_right_hand_side,
     limit_rows,
     move_right_hand_side,
@@ -40,6 +50,10 @@ IMPACT_FLOOR_OF_HULLS = 1e-7
 """The same between two polyhedra."""
 TOUCH = 2e-5
 """Gap up to which a contact takes part in the response to an impact elsewhere [m]."""
+HALFWAY_ROUNDS = 12
+"""Most iterations for the velocity halfway."""
+FOLLOW_AFTER = 2
+"""After so many sub-steps of a step rows also allow for how contacts bend towards each other while bodies turn."""
 CALM_AFTER, MOST_SUBSTEPS = 16, 100
 """Against Zeno: after so many sub-steps nothing bounces any more and contacts have rows from ten times the margin on; after so many the
 rest of the step is given up (its time is not simulated) and counted."""
@@ -50,6 +64,8 @@ RESIDUAL, SMALLEST_GAP, LOST_TIME = range(3)
 """Entries of the extremes."""
 MOVE, IMPACT, BEGIN = 0, 1, 2
 """Kinds of operations on the tape."""
+PLAIN, TWICE, PLAIN_AGAIN = 1, 2, 4
+"""How: forces are not spread; a second LCP followed, for contacts that bend; in it forces are not spread."""
 FITS, CONTACTS_FULL, TAPE_FULL, NOT_FINITE = 0, 1, 2, 3
 
 
@@ -83,7 +99,7 @@ class Tape(NamedTuple):
     size: np.ndarray
     op: np.ndarray
     """(n, 10): kind, first and last contact, first class, first and last limit, contact of the impact that ended it or −1, index of the
-    controls, whether anything bounces, time step index."""
+    controls, whether anything bounces, how the LCP was solved: the sum of :data:`PLAIN`, :data:`TWICE`, :data:`PLAIN_AGAIN`."""
     length: np.ndarray
     """(n,) duration of a move [s]."""
     q: np.ndarray
@@ -128,23 +144,37 @@ def make_tape(nq: int, ops: int, contacts: int, directions: int, limits: int) ->
 
 
 @njit(cache=True)
-def mass_and_bias(tree, mass, q, v, h, m):
-    """Poses, twists, bias, and the factors of M + h D: joint damping acts with the velocity at the end of the step."""
+def free_velocity(tree, mass, q, v, tau, h, m, half, out):
+    """v* = v + h M⁻¹(τ − c) with c, Coriolis and gravity, at the velocity halfway to v*, and joint damping at its end.
+
+    With c at the start, as printed, a spinning body gains energy without bound; halfway it keeps it.
+
+    Args:
+        m: written: poses at q, the factors of M + h D.
+        half: (V,) room. out: (V,) written.
+    """
     kinematics(tree, q, m)
-    inertia_and_bias(tree, mass, v, m)
-    for i in range(v.size):
+    inertias(tree, mass, m)
+    mass_matrix(tree, m)
+    nv = v.size
+    for i in range(nv):
         m.M[i, i] += h * tree.damping[i]
     factorise(tree.dof_parent, m.M)
-
-
-@njit(cache=True)
-def free_velocity(tree, v, tau, h, m, out):
-    """v* = v + h M⁻¹(τ − c), damping included."""
-    for i in range(v.size):
-        out[i] = h * (tau[i] - m.bias[i] - tree.damping[i] * v[i])
-    solve_mass(tree.dof_parent, m.M, out)
-    for i in range(v.size):
-        out[i] += v[i]
+    half[:] = v
+    for _ in range(HALFWAY_ROUNDS if tree.turns else 1):
+        bias_forces(tree, half, m)
+        for i in range(nv):
+            out[i] = h * (tau[i] - m.bias[i] - tree.damping[i] * v[i])
+        solve_mass(tree.dof_parent, m.M, out)
+        change, size = 0.0, 1.0
+        for i in range(nv):
+            out[i] += v[i]
+            x = 0.5 * (v[i] + out[i])
+            change = max(change, abs((x - half[i]).real))
+            size = max(size, abs(x.real))
+            half[i] = x
+        if change <= 1e-14 * size:
+            break
 
 
 @njit(cache=True)
@@ -202,32 +232,43 @@ def _solve(A, b, owner, mu, cls, f, warm, counts, extremes):
 
 
 @njit(cache=True)
-def detect(world, m, u, h, margin, memory, gaps, near, tape, first, counts):
-    """Pairs that could meet within h at velocities u, and the contacts of those within the margin.
+def balls_of_motion(tree, shapes, m, u, h, K, x, room):
+    """Balls, centres x (G, 3) and radii ``room`` (G,), that geometries stay in within h at velocities u; K gets the bounds of acceleration.
+
+    Args:
+        m: poses, and twists at u.
+    """
+    for g in range(K.size):
+        R, p, c = m.R[shapes.body[g]], m.p[shapes.body[g]], shapes.centre[g]
+        for i in range(3):
+            x[g, i] = p[i] + R[i, 0] * c[0] + R[i, 1] * c[1] + R[i, 2] * c[2]
+        K[g] = acceleration_bound(tree, shapes, m, g, u, h)
+        room[g] = shapes.reach[g] + closing_bound(shapes, m, g, u, h, K[g])
+
+
+@njit(cache=True)
+def _could_meet(shapes, x, room, a, b, margin):
+    if shapes.is_plane[a]:
+        n, point = shapes.normal[a], shapes.vertex[shapes.vertex_start[a]]
+        height = n[0] * (x[b, 0] - point[0]) + n[1] * (x[b, 1] - point[1]) + n[2] * (x[b, 2] - point[2])
+        return height <= room[b] + margin
+    reach = room[a] + room[b] + margin
+    return (x[a, 0] - x[b, 0]) ** 2 + (x[a, 1] - x[b, 1]) ** 2 + (x[a, 2] - x[b, 2]) ** 2 <= reach * reach
+
+
+@njit(cache=True)
+def detect(world, m, margin, memory, x, room, gaps, near, tape, first, counts):
+    """Pairs whose balls come within the margin, and the contacts of those that are.
 
     Returns:
         Number of near pairs; one past the last contact.
     """
-    tree, shapes = world.tree, world.shapes
-    G = shapes.body.size
-    x, room = np.empty((G, 3)), np.empty(G)
-    for g in range(G):
-        b, c = shapes.body[g], shapes.centre[g]
-        for i in range(3):
-            x[g, i] = m.p[b, i] + m.R[b, i, 0] * c[0] + m.R[b, i, 1] * c[1] + m.R[b, i, 2] * c[2]
-        room[g] = shapes.reach[g] + closing_bound(shapes, m, g, u, h, acceleration_bound(tree, shapes, m, g, u, h))
+    shapes = world.shapes
     count, last = 0, first
     for k in range(shapes.pairs.shape[0]):
         a, b = shapes.pairs[k]
-        if shapes.is_plane[a]:
-            n, point = shapes.normal[a], shapes.vertex[shapes.vertex_start[a]]
-            apart = n[0] * (x[b, 0] - point[0]) + n[1] * (x[b, 1] - point[1]) + n[2] * (x[b, 2] - point[2]) - room[b] - margin
-            if apart > 0.0:
-                continue
-        else:
-            reach = room[a] + room[b] + margin
-            if (x[a, 0] - x[b, 0]) ** 2 + (x[a, 1] - x[b, 1]) ** 2 + (x[a, 2] - x[b, 2]) ** 2 > reach * reach:
-                continue
+        if not _could_meet(shapes, x, room, a, b, margin):
+            continue
         ba, bb = shapes.body[a], shapes.body[b]
         gap = separation(shapes, a, b, m.R[ba], m.p[ba], m.R[bb], m.p[bb], memory.axis[k])
         counts[EVALUATIONS] += 1
@@ -240,6 +281,23 @@ def detect(world, m, u, h, margin, memory, gaps, near, tape, first, counts):
             if last > tape.feature.shape[0]:
                 return count, last
     return count, last
+
+
+@njit(cache=True)
+def add_pairs(shapes, m, memory, x, room, gaps, near, count, counts):
+    """Append to the ``count`` near pairs those that only the forces of this sub-step bring within reach. Their number now."""
+    found, i = count, 0
+    for k in range(shapes.pairs.shape[0]):
+        if i < count and near[i] == k:  # near pairs are in order
+            i += 1
+            continue
+        a, b = shapes.pairs[k]
+        if _could_meet(shapes, x, room, a, b, 0.0):
+            ba, bb = shapes.body[a], shapes.body[b]
+            near[found], gaps[found] = k, separation(shapes, a, b, m.R[ba], m.p[ba], m.R[bb], m.p[bb], memory.axis[k])
+            counts[EVALUATIONS] += 1
+            found += 1
+    return found
 
 
 @njit(cache=True)
@@ -296,7 +354,8 @@ def _impact(world, par, q, v, m, tape, first, last, resting, counts, extremes):
             owner,
         )
         kinematics(tree, q, m)
-        inertia_and_bias(tree, par.mass, v, m)
+        inertias(tree, par.mass, m)
+        mass_matrix(tree, m)
         factorise(tree.dof_parent, m.M)
         delassus(tree.dof_parent, m.M, J, Y, A)
         hits, e_rows = np.zeros(n, np.bool_), np.zeros(n)
@@ -316,13 +375,15 @@ def _impact(world, par, q, v, m, tape, first, last, resting, counts, extremes):
             bounce = 0
             hits[:] = False
             impact_right_hand_side(J, v, e_rows, hits, b)
-            if _solve(A, b, owner, mu, cls, f, cold, counts, extremes) < 0:
+            way = _solve(A, b, owner, mu, cls, f, cold, counts, extremes)
+            if way < 0:
                 counts[UNSOLVED] += 1
         add_impulse(Y, f, v)
         tape.cls[tape.size[2] : tape.size[2] + n] = cls
         counts[IMPACTS] += 1
         o = tape.op[tape.size[0]]
         o[0], o[1], o[2], o[3], o[4], o[5], o[6], o[8] = IMPACT, first, touching, tape.size[2], 0, 0, -1, bounce
+        o[9] = PLAIN if way < 0 or way >= 2 else 0
         tape.size[0] += 1
         tape.size[2] += n
         shift = last  # what follows reorders its contacts: it gets a copy
@@ -337,7 +398,7 @@ def _impact(world, par, q, v, m, tape, first, last, resting, counts, extremes):
 
 @njit(cache=True)
 def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, control):
-    """Advance q and v by one step of dt under the generalised forces tau.
+    """Advance q and v by one step of dt under the generalised forces tau; world, par, tape, memory and m are references.
 
     Returns:
         ``FITS``; or what kept it from finishing, q and v then being somewhere within the step.
@@ -346,8 +407,9 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
     nv = v.size
     P = shapes.pairs.shape[0]
     near, gaps, until, floor = np.empty(P, np.int64), np.empty(P), np.empty(P), np.empty(P)
-    K = np.zeros(shapes.body.size)
-    u, at, row = np.empty(nv), np.empty(q.size), np.empty(nv)
+    G = shapes.body.size
+    K, x, room = np.empty(G), np.empty((G, 3)), np.empty(G)
+    u, at, row, free = np.empty(nv), np.empty(q.size), np.empty(nv), np.empty(nv)
     gravity = np.sqrt(tree.gravity[0] ** 2 + tree.gravity[1] ** 2 + tree.gravity[2] ** 2)
     resting = 2.0 * gravity * dt + 1e-6
     if tape.size[0] + 2 > tape.op.shape[0]:
@@ -366,15 +428,16 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
         margin = 10.0 * MARGIN if calm else MARGIN
         done += 1
         counts[SUBSTEPS] += 1
-        mass_and_bias(tree, par.mass, q, v, rest, m)
-        free_velocity(tree, v, tau, rest, m, u)
+        free_velocity(tree, par.mass, q, v, tau, rest, m, free, u)
         first = tape.size[1]
-        pairs, last = detect(world, m, u, rest, margin, memory, gaps, near, tape, first, counts)
+        twists(tree, u, m)
+        balls_of_motion(tree, shapes, m, u, rest, K, x, room)
+        pairs, last = detect(world, m, margin, memory, x, room, gaps, near, tape, first, counts)
         if last > tape.feature.shape[0]:
             return CONTACTS_FULL
         for i in range(pairs):
             extremes[SMALLEST_GAP] = min(extremes[SMALLEST_GAP], gaps[i])
-        bouncing = False
+        bouncing, hit = False, False
         for k in range(first, last):
             bouncing = bouncing or par.restitution[shapes.restitution_of[tape.feature[k, 4]]] > 0.0
         if bouncing and not calm:
@@ -384,14 +447,14 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
                 return status
             first = last - before
             if hit:
-                mass_and_bias(tree, par.mass, q, v, rest, m)
-                free_velocity(tree, v, tau, rest, m, u)
+                free_velocity(tree, par.mass, q, v, tau, rest, m, free, u)
             kept = first
             for k in range(first, last):  # what is about to bounce is left to its time of impact
-                _, speed = normal_speed(tree, shapes, m, tape.feature[k], tape.data[k], u, row)
-                e = par.restitution[shapes.restitution_of[tape.feature[k, 4]]]
-                if e > 0.0 and speed < -resting:
-                    continue
+                gap, speed = normal_speed(tree, shapes, m, tape.feature[k], tape.data[k], u, row)
+                if par.restitution[shapes.restitution_of[tape.feature[k, 4]]] > 0.0 and speed < -resting:
+                    now = np.dot(row, v)  # it arrives with what it has now, and its part of what it gains within the step
+                    if now + min(max(gap, 0.0) / (-speed * rest), 1.0) * (speed - now) < -resting:
+                        continue
                 if kept != k:
                     tape.feature[kept] = tape.feature[k]
                     tape.data[kept] = tape.data[k]
@@ -401,16 +464,17 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
         if tape.size[3] + 2 * world.limit_q.size > tape.limit.size and world.limit_q.size > 0:
             return TAPE_FULL
         for i in range(world.limit_q.size):
-            x, speed = q[world.limit_q[i]], u[world.limit_v[i]]
+            angle, speed = q[world.limit_q[i]], u[world.limit_v[i]]
             for upper in range(2):
-                gap = world.limit_range[i, 1] - x if upper else x - world.limit_range[i, 0]
+                gap = world.limit_range[i, 1] - angle if upper else angle - world.limit_range[i, 0]
                 if gap < LIMIT_MARGIN or gap + (-speed if upper else speed) * rest < LIMIT_MARGIN:
                     tape.limit[tape.size[3] + limits] = 2 * i + upper
                     limits += 1
         limit = tape.limit[tape.size[3] : tape.size[3] + limits]
         n = count_rows(par.friction, shapes.friction_of, tape.feature, first, last, world.directions, limits)
-        if tape.size[0] + 2 > tape.op.shape[0] or tape.size[2] + n > tape.cls.size:
+        if tape.size[0] + 2 > tape.op.shape[0] or tape.size[2] + 2 * n > tape.cls.size:
             return TAPE_FULL
+        how = 0
         cls = np.empty(n, np.int64)
         if n > 0:
             J, Y, A = np.zeros((n, nv)), np.empty((n, nv)), np.empty((n, n))
@@ -449,10 +513,23 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
             for k in range(limits):
                 cls[r + k] = memory.limit_cls[limit[k]]
                 known = known or cls[r + k] != SEPARATE
-            if _solve(A, b, owner, mu, cls, f, known, counts, extremes) < 0:
-                counts[UNSOLVED] += 1
+            way = _solve(A, b, owner, mu, cls, f, known, counts, extremes)
+            how = PLAIN if way < 0 or way >= 2 else 0
+            free[:] = u
             add_impulse(Y, f, u)
             tape.cls[tape.size[2] : tape.size[2] + n] = cls
+            if done > FOLLOW_AFTER:
+                integrate(tree, q, u, rest, at)
+                kinematics(tree, at, m)
+                if follow_curvature(shapes, m, tape.feature, tape.data, first, last, owner, gap_, J, u, rest, b):
+                    way = _solve(A, b, owner, mu, cls, f, way >= 0, counts, extremes)
+                    how += TWICE + (PLAIN_AGAIN if way < 0 or way >= 2 else 0)
+                    u[:] = free
+                    add_impulse(Y, f, u)
+                    tape.cls[tape.size[2] + n : tape.size[2] + 2 * n] = cls
+                kinematics(tree, q, m)
+            if way < 0:
+                counts[UNSOLVED] += 1
             memory.limit_cls[:] = SEPARATE
             r = 0
             for k in range(first, last):
@@ -467,8 +544,10 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
             for k in range(limits):
                 memory.limit_cls[limit[k]] = cls[r + k]
         memory.size[0] = min(last - first, memory.feature.shape[0])
-        for g in range(shapes.body.size):
-            K[g] = acceleration_bound(tree, shapes, m, g, u, rest)
+        if n > 0 or hit:  # otherwise u is what it was
+            twists(tree, u, m)
+            balls_of_motion(tree, shapes, m, u, rest, K, x, room)
+            pairs = add_pairs(shapes, m, memory, x, room, gaps, near, pairs, counts)
         for i in range(pairs):
             floor[i] = FLOOR
             if par.restitution[shapes.restitution_of[near[i]]] > 0.0 and not calm:
@@ -481,13 +560,14 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
         apart = 0
         for i in range(pairs):
             if gaps[i] > 0.0:
-                near[apart], floor[apart] = near[i], floor[i]
+                near[apart], floor[apart], gaps[apart] = near[i], floor[i], gaps[i]
                 apart += 1
         s, hit_pair = time_of_impact(
-            tree, shapes, near[:apart], floor[:apart], memory.axis, q, u, rest, m, at, K, until, counts[EVALUATIONS:]
+            tree, shapes, near[:apart], floor[:apart], gaps[:apart], memory.axis, q, u, rest, m, at, K, until, counts[EVALUATIONS:]
         )
         o = tape.op[tape.size[0]]
         o[0], o[1], o[2], o[3], o[4], o[5], o[6] = MOVE, first, last, tape.size[2], tape.size[3], tape.size[3] + limits, -1
+        o[9] = how
         tape.length[tape.size[0]] = s
         end = last
         if hit_pair >= 0:
@@ -514,12 +594,6 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
         tape.q[tape.size[0]] = q
         tape.size[0] += 1
         tape.size[1] = end
-        tape.size[2] += n
+        tape.size[2] += 2 * n if how & TWICE else n
         tape.size[3] += limits
     return FITS
-
-
-@njit(cache=True)
-def room_for(world):
-    """A motion for real numbers."""
-    return make_motion(world.tree, np.zeros(1))

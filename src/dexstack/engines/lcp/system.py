@@ -8,8 +8,8 @@ import mujoco
 import numpy as np
 
 from dexstack.engines.lcp import step as s
-from dexstack.engines.lcp.distance import separation
-from dexstack.engines.lcp.dynamics import inertia_and_bias, kinematics, make_tree
+from dexstack.engines.lcp.dynamics import make_motion, make_tree
+from dexstack.engines.lcp.roll import Simulation, energy_at, gaps_at, refer, roll
 from dexstack.engines.lcp.shapes import Geometry, pack
 from dexstack.errors import ConfigError
 
@@ -52,7 +52,11 @@ class LcpSystem:
         """(Q,) configuration, (V,) velocities and (V,) generalised forces, laid out as in MuJoCo."""
         self.time = 0.0
         """Simulated time [s]."""
-        self.motion = s.room_for(self.world)
+        self.motion = make_motion(self.world.tree, np.zeros(1))
+        self.complex_motion = make_motion(self.world.tree, np.zeros(1, complex))
+        self._held: Simulation | None = None
+        self._after = np.empty((2, model.nq)), np.empty((2, model.nv))
+        self.memory: s.Memory | None = None
         self.forget()
         self._tape(64, 512)
 
@@ -69,13 +73,30 @@ class LcpSystem:
         self.counts = np.zeros(10, np.int64)
         """See :mod:`.step`."""
         self.extremes = np.array([0.0, np.inf, 0.0])
-        self.memory = s.Memory(
-            np.zeros((P, 3)),
-            np.zeros((512, 7), np.int64),
-            np.zeros((512, 1 + self.world.directions), np.int64),
-            np.zeros(1, np.int64),
-            np.zeros(2 * L, np.int64),
-        )
+        if self.memory is None:
+            self.memory = s.Memory(
+                np.empty((P, 3)),
+                np.empty((512, 7), np.int64),
+                np.empty((512, 1 + self.world.directions), np.int64),
+                np.empty(1, np.int64),
+                np.empty(2 * L, np.int64),
+            )
+        for part in (self.memory.axis, self.memory.size, self.memory.limit_cls):
+            part.fill(0)
+
+    def reference(self) -> Simulation:
+        """What kernels take; made anew where one of its parts was replaced."""
+        held = self._held
+        if (
+            held is None
+            or held.parameters is not self.parameters
+            or held.tape is not self.tape
+            or held.memory is not self.memory
+            or held.world is not self.world
+        ):
+            self._held = Simulation(self.world, self.parameters, self.tape, self.memory, self.motion, self.complex_motion)
+            self._reference = refer(self._held)
+        return self._reference
 
     def step(self, *, dt: float | None = None) -> None:
         """Advance by one time step under gravity and ``tau``.
@@ -88,9 +109,7 @@ class LcpSystem:
         while True:
             self.tape.size[:] = 0
             counts, extremes = self.counts.copy(), self.extremes.copy()
-            status = s.advance(
-                self.world, self.parameters, self.q, self.v, self.tau, dt, self.tape, self.memory, self.motion, counts, extremes, 0
-            )
+            status = roll(self.reference(), self.q, self.v, self.tau[None], dt, counts, extremes, *self._after)
             if status in (s.FITS, s.NOT_FINITE):
                 break
             self.q[:], self.v[:] = q, v
@@ -103,25 +122,14 @@ class LcpSystem:
 
     def gaps(self) -> dict[tuple[str, str], float]:
         """Lower bounds of the distances of all pairs at the present configuration [m], exact where they separate along one direction."""
-        kinematics(self.world.tree, self.q, self.motion)
-        sh, m = self.world.shapes, self.motion
-        result = {}
-        for a, b in sh.pairs:
-            ba, bb = sh.body[a], sh.body[b]
-            gap = separation(sh, a, b, m.R[ba], m.p[ba], m.R[bb], m.p[bb], np.zeros(3))
-            result[self.geometries[a].name, self.geometries[b].name] = float(gap)
-        return result
+        pairs, names = self.world.shapes.pairs, [g.name for g in self.geometries]
+        gaps = np.empty(len(pairs))
+        gaps_at(self.world, self.q, self.motion, gaps)
+        return {(names[a], names[b]): float(gap) for (a, b), gap in zip(pairs, gaps, strict=True)}
 
     def energy(self) -> float:
         """Kinetic and potential energy [J]."""
-        tree, m = self.world.tree, self.motion
-        kinematics(tree, self.q, m)
-        inertia_and_bias(tree, self.parameters.mass, self.v, m)
-        M = np.tril(m.M) + np.tril(m.M, -1).T
-        energy = 0.5 * self.v @ M @ self.v
-        for b in range(1, len(tree.parent)):
-            energy -= self.parameters.mass[b] * tree.gravity @ (m.p[b] + m.R[b] @ tree.com_B[b])
-        return float(energy)
+        return float(energy_at(self.world, self.parameters.mass, self.q, self.v, self.motion))
 
 
 def _may_touch(model: mujoco.MjModel, a: int, b: int) -> bool:

@@ -1,0 +1,40 @@
+"""What the lcp plant makes of an object's mesh."""
+
+import dataclasses
+
+import numpy as np
+import trimesh
+
+from dexstack.engines.lcp import scenes
+from dexstack.engines.lcp.plant import object_geometries
+from dexstack.engines.lcp.shapes import Geometry, plane, sphere
+from dexstack.engines.lcp.system import LcpSystem
+from dexstack.model.objects import load_object
+
+
+def _angle_iron() -> trimesh.Trimesh:
+    """Two plates of 10 × 40 × 60 mm that share an edge."""
+    outline = np.array([[0, 0], [0.04, 0], [0.04, 0.01], [0.01, 0.01], [0.01, 0.04], [0, 0.04]])
+    return trimesh.creation.extrude_polygon(trimesh.path.polygons.Polygon(outline), 0.06)
+
+
+def test_a_convex_object_is_its_hull():
+    (whole,) = object_geometries(load_object("cube"))
+    np.testing.assert_allclose(sorted(whole.points_B.tolist()), sorted(load_object("cube").mesh.convex_hull.vertices.tolist()))
+
+
+def test_a_concave_object_is_its_parts(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    iron = dataclasses.replace(load_object("cube"), mesh=_angle_iron())
+    parts = object_geometries(iron)
+    assert len(parts) > 1 and len({g.name for g in parts}) == len(parts)
+    volume = sum(trimesh.convex.convex_hull(g.points_B).volume for g in parts)
+    assert volume < 1.1 * iron.mesh.volume < 0.7 * iron.mesh.convex_hull.volume
+
+    model = scenes.free_bodies({"iron": (0.2, (1e-4,) * 3), "ball": (0.01, (1e-6,) * 3)}, dt=0.005)
+    system = LcpSystem(model, [plane("floor"), *(Geometry(g.name, "iron", g.points_B) for g in parts), sphere("ball", "ball", 0.008)])
+    system.q[:3], system.q[7:10] = (0.0, 0.0, 1e-5), (0.02, 0.02, 0.07)
+    for _ in range(60):  # the ball falls into the dent, where the hull would bear it
+        system.step()
+    assert min(system.gaps().values()) > 0.0
+    assert 0.008 < system.q[9] < 0.0081
