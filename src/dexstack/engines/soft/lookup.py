@@ -23,13 +23,15 @@ ABSENT_PLANE = -1e9
 ABSENT_POINT = 1e3
 """Added to the distance of such a point [m]."""
 MAX_VOXELS = 60_000
+LANES = 8
+"""Clouds are filled up to a multiple of so many points, as many as a CPU takes at once."""
 
 
 class Clouds(NamedTuple):
     """G clouds of one size each, with the voxels that say which of their points are near."""
 
     rows: np.ndarray
-    """(G, I, 8) point, normal, plane bias, point bias."""
+    """(G, 8, I) point, normal, plane bias, point bias."""
     table: np.ndarray
     """(G, V, C) int32: the points nearest to the centre of each voxel, nearest first."""
     origin: np.ndarray
@@ -44,9 +46,9 @@ class Patch(NamedTuple):
     """C near points of one body, body frame."""
 
     points: Array
-    """(C, 3)"""
+    """(3, C)"""
     normals: Array
-    """(C, 3)"""
+    """(3, C)"""
     plane_bias: Array
     """(C,)"""
     point_bias: Array
@@ -66,14 +68,13 @@ def build(clouds: Sequence[Cloud], size: int | None, reach: float, voxel: float)
     """
     if (size is not None and size < 1) or voxel <= 0.0 or reach < 0.0:
         raise ConfigError(f"a patch needs at least 1 point and voxels of positive size, got {size} and {voxel:g} m")
-    count = max(len(c.points) for c in clouds)
+    count = LANES * -(-max(len(c.points) for c in clouds) // LANES)
     size = count if size is None or size >= count else size
-    rows = np.zeros((len(clouds), count, 8))
+    rows = absent(len(clouds), count)
     tables, origins, per_metre, shapes = [], [], [], []
     for row, cloud in zip(rows, clouds, strict=True):
         n = len(cloud.points)
-        row[:n, :3], row[:n, 3:6] = cloud.points, cloud.normals
-        row[n:, 5], row[n:, 6], row[n:, 7] = 1.0, ABSENT_PLANE, ABSENT_POINT
+        row[:, :n] = np.vstack([cloud.points.T, cloud.normals.T, np.zeros((2, n))])
         low, high = cloud.points.min(0) - reach, cloud.points.max(0) + reach
         if size >= count:
             shape = np.ones(3, int)
@@ -96,6 +97,11 @@ def build(clouds: Sequence[Cloud], size: int | None, reach: float, voxel: float)
     return Clouds(rows, table, np.array(origins), np.array(per_metre), np.array(shapes, np.int32))
 
 
+def absent(clouds: int, count: int) -> np.ndarray:
+    """(G, 8, I) rows of points that are not there."""
+    return np.tile(np.array([0, 0, 0, 0, 0, 1.0, ABSENT_PLANE, ABSENT_POINT])[:, None], (clouds, 1, count))
+
+
 def _voxel(clouds: Clouds, g: Array, key: Array) -> Array:
     shape = jnp.asarray(clouds.shape)[g]
     cell = jnp.floor((key - jnp.asarray(clouds.origin)[g]) * jnp.asarray(clouds.per_metre)[g]).astype(jnp.int32)
@@ -106,17 +112,14 @@ def _voxel(clouds: Clouds, g: Array, key: Array) -> Array:
 def patch(clouds: Clouds, g: Array, key: Array) -> Patch:
     """The patch of cloud ``g`` around ``key`` (3,), cloud's frame. Which points it holds has no derivative; where they are not needed
     that is exact, as their weights are."""
-    rows = jnp.asarray(clouds.rows)
+    rows = jnp.asarray(clouds.rows)[g]
     if clouds.table.shape[1] > 1:
-        index = jnp.asarray(clouds.table)[g, _voxel(clouds, g, key)]
-        rows = rows.reshape(-1, 8)[g * rows.shape[1] + index]
-    else:
-        rows = rows[g]
-    return Patch(rows[:, :3], rows[:, 3:6], rows[:, 6], rows[:, 7])
+        rows = rows[:, jnp.asarray(clouds.table)[g, _voxel(clouds, g, key)]]
+    return Patch(rows[:3], rows[3:6], rows[6], rows[7])
 
 
 def nearest(clouds: Clouds, g: Array, key: Array) -> Array:
     """(3,) the point of cloud ``g`` nearest to the centre of the key's voxel; without voxels, the key itself."""
     if clouds.table.shape[1] == 1:
         return key
-    return jnp.asarray(clouds.rows)[g, jnp.asarray(clouds.table)[g, _voxel(clouds, g, key), 0], :3]
+    return jnp.asarray(clouds.rows)[g, :3, jnp.asarray(clouds.table)[g, _voxel(clouds, g, key), 0]]

@@ -11,15 +11,15 @@ The signs are those of a force on the moving point: the paper's [21] prints the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+import functools
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-
-from dexstack.engines.soft.ssdf import dot3
 
 
 class ContactParams(NamedTuple):
@@ -59,11 +59,16 @@ def smooth_dissipation(r: Array) -> Array:
 def softplus(x: Array) -> Array:
     """log(1 + exp(x)) to rounding, relative also where it is tiny; several times as fast on a CPU as with a library's log1p."""
     e = jnp.exp(-jnp.abs(x))
-    u = e / (2.0 + e)  # log(1 + e) = 2 atanh u, u ≤ 1/3
-    series = jnp.zeros_like(x)
-    for k in range(31 if x.dtype == jnp.float64 else 13, 0, -2):
-        series = series * (u * u) + 1.0 / k
-    return jnp.maximum(x, 0.0) + 2.0 * u * series
+    if x.dtype == jnp.float64:
+        u = e / (2.0 + e)  # log(1 + e) = 2 atanh u, u ≤ 1/3
+        series = jnp.zeros_like(x)
+        for k in range(31, 0, -2):
+            series = series * (u * u) + 1.0 / k
+        return jnp.maximum(x, 0.0) + 2.0 * u * series
+    # log(1 + e)/e on [0, 1] as a fraction fitted to 2e-8, relative
+    above = 1.0 + e * (0.8695149113086478 + e * 0.12463838193978238)
+    below = 1.0 + e * (1.369513533338213 + e * (0.4760893349849293 + e * 0.03135225915885498))
+    return (jnp.maximum(x, 0.0) * below + e * above) / below
 
 
 @softplus.defjvp
@@ -72,16 +77,16 @@ def _(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
 
 
 class Response(NamedTuple):
-    """What every query point feels; leading axes as given."""
+    """What every query point feels; the axes of vectors come first, so that an array of one component is contiguous."""
 
     field: Array
     """(Q,) φ̂ [m]"""
-    force: Array
-    """(Q, 3) on the point [N]"""
+    force: tuple[Array, Array, Array]
+    """(Q,) each: x, y, z on the point [N]"""
     load: Array
     """(Q,) λ_n [N], mean over the planes."""
     normal: Array
-    """(Q, 3) mean of the planes' normals."""
+    """(3, Q) mean of the planes' normals."""
     stiffness: Array
     """(Q,) −∂λ_n/∂φ [N/m]"""
     damping: Array
@@ -95,42 +100,67 @@ def respond(
 ) -> Response:
     """Point-SSDF contact [22] of query points against planes.
 
+    Sums over three components are written out and sums over planes run along the last axis: a CPU then makes a handful of passes over
+    (Q, I) numbers, each vectorised along the planes; as matrix products these small shapes cost more to set up than to compute.
+
     Args:
-        p: (Q, 3) query points [m].
-        v: (Q, 3) their velocity relative to the planes' body, taken at the points themselves [m/s].
-        planes, normals: (I, 3).
+        p: (3, Q) query points [m].
+        v: (3, Q) their velocity relative to the planes' body, taken at the points themselves [m/s].
+        planes, normals: (3, I).
         bias: (I,) added to the logits of the planes: 0, or very negative for one that is not there.
     """
-    o = planes[0]  # near by, so that the squares below do not cancel in single precision
+    o = planes[:, :1]  # near by, so that the squares below do not cancel in single precision
     x, p_o = planes - o, p - o
-    offset = dot3(x, normals)
     # ‖p‖² is the same for all planes, and so is the largest logit: both cancel in the softmax
-    logits = (p_o * (2.0 / c.eps1)) @ x.T + (bias - dot3(x, x) / c.eps1)
+    of_plane = jnp.stack([*(x * (2.0 / c.eps1)), bias - _dot(x, x) / c.eps1, *normals, -_dot(x, normals)])
+    of_plane, p_o, v = kept((of_plane, p_o, v))
+    logits = _outer(p_o, of_plane[:3]) + of_plane[3]
     weight = jnp.exp(logits - jax.lax.stop_gradient(jnp.max(logits, axis=1, keepdims=True)))
-    phi = p_o @ normals.T - offset
-    v_n = v @ normals.T
+    phi = _outer(p_o, of_plane[4:7]) + of_plane[7]
+    v_n = _outer(v, of_plane[4:7])
     depth = phi * (-1.0 / c.eps3)
     r = v_n * (1.0 / c.v_d)
-    load = weight * softplus(depth) * dissipation(r)
-    slip2 = dot3(v, v)[:, None] - v_n * v_n
-    drag = load * jax.lax.rsqrt(c.v_s**2 + jnp.maximum(slip2, 0.0))
-    # Weights are normalised per query, after the sums over the planes, which are matrix products.
-    ones = jnp.ones_like(offset)
-    sums = weight @ jnp.concatenate([normals, offset[:, None], ones[:, None]], axis=1)
-    share = 1.0 / sums[:, 4]
-    normal = sums[:, :3] * share[:, None]
+    onset, brake = softplus(depth), dissipation(r)
+    load = weight * onset * brake
+    drag = load * jax.lax.rsqrt(jnp.maximum(_dot(v, v)[:, None] - v_n * v_n, 0.0) + c.v_s**2)
+    push = load + c.friction * drag * v_n
+    slope = weight * onset * jnp.where(r <= 0.0, 1.0, jnp.clip(1.0 - 0.5 * r, 0.0, 1.0))
+    spring = weight * jax.nn.sigmoid(depth) * brake
+    over_planes = lambda x: jnp.sum(x, axis=1)  # noqa: E731
+    total, field, loads, drags, slopes, springs = map(over_planes, (weight, weight * phi, load, drag, slope, spring))
+    # weights are normalised per query, after the sums over the planes
+    share = 1.0 / total
     scale = share * (c.stiffness * c.eps3)
-    total_drag = c.friction * scale * (drag @ ones)
-    force = scale[:, None] * ((load + c.friction * drag * v_n) @ normals) - total_drag[:, None] * v
-    slope = weight * softplus(depth) * jnp.where(r <= 0.0, 1.0, jnp.clip(1.0 - 0.5 * r, 0.0, 1.0))
+    pushes, means = ([over_planes(x * n) for n in of_plane[4:7]] for x in (push, weight))
+    total_drag = c.friction * scale * drags
+    force = kept(tuple(scale * a - total_drag * u for a, u in zip(pushes, v, strict=True)))
     return Response(
-        field=dot3(normal, p_o) - sums[:, 3] * share,
+        field=share * field,
         force=force,
-        load=scale * (load @ ones),
-        normal=normal,
-        stiffness=share * c.stiffness * ((weight * jax.nn.sigmoid(depth) * dissipation(r)) @ ones),
-        damping=scale / c.v_d * (slope @ ones),
+        load=scale * loads,
+        normal=jnp.stack([share * n for n in means]),
+        stiffness=share * c.stiffness * springs,
+        damping=scale / c.v_d * slopes,
         drag=total_drag,
+    )
+
+
+def respond_to_ground(p: Array, v: Array, c: ContactParams, dissipation: Dissipation = paper_dissipation) -> Response:
+    """The same against the half-space z < 0: one plane, so nothing to weigh. p, v (3, Q)."""
+    depth, r = p[2] * (-1.0 / c.eps3), v[2] * (1.0 / c.v_d)
+    onset, brake, scale = softplus(depth), dissipation(r), c.stiffness * c.eps3
+    load = scale * onset * brake
+    drag = c.friction * load * jax.lax.rsqrt(c.v_s**2 + v[0] * v[0] + v[1] * v[1])
+    force = kept((-drag * v[0], -drag * v[1], load))
+    zero = jnp.zeros_like(load)
+    return Response(
+        field=p[2],
+        force=force,
+        load=load,
+        normal=jnp.stack([zero, zero, zero + 1.0]),
+        stiffness=c.stiffness * jax.nn.sigmoid(depth) * brake,
+        damping=scale / c.v_d * onset * jnp.where(r <= 0.0, 1.0, jnp.clip(1.0 - 0.5 * r, 0.0, 1.0)),
+        drag=drag,
     )
 
 
@@ -147,36 +177,51 @@ class PairWrench(NamedTuple):
     """() wᵀΦ [m]"""
 
 
-def combine(p: Array, side: Array, bias: Array, response: Response, eps2: float | Array) -> PairWrench:
-    """Body-body contact [23].
+class Side(NamedTuple):
+    """The query points of one body and what they feel."""
 
-    Args:
-        p: (F, 3) the query points of both bodies in A's frame.
-        side: (F,) +1 for points of B, −1 for points of A.
-        bias: (F,) added to Φ: 0, or very large for a point that is not there.
-        response: of all query points.
-    """
-    field = response.field + bias
-    logits = -field / eps2
-    w = jnp.exp(logits - jax.lax.stop_gradient(jnp.max(logits)))
-    w = w / jnp.sum(w)
-    force = (w * side)[:, None] * response.force
-    wrench = jnp.concatenate([jnp.sum(force, axis=0), jnp.sum(jnp.cross(p, force), axis=0)])
-    n = side[:, None] * response.normal
-    g = jnp.concatenate([n, jnp.cross(p, n)], axis=1)
+    sign: float
+    """+1 for points of B, −1 for points of A."""
+    points: Array
+    """(3, Q) in A's frame."""
+    bias: Array | float
+    """(Q,) added to Φ: 0, or very large for a point that is not there."""
+    response: Response
+
+
+def combine(sides: Sequence[Side], eps2: float | Array) -> PairWrench:
+    """Body-body contact [23] from the query points of both bodies (or of one, on the ground)."""
+    logits = [-(s.response.field + s.bias) / eps2 for s in sides]
+    top = jax.lax.stop_gradient(functools.reduce(jnp.maximum, [jnp.max(x) for x in logits]))
+    weights = [jnp.exp(x - top) for x in logits]
+    share = 1.0 / sum(jnp.sum(w) for w in weights)
+    total = lambda parts: share * functools.reduce(operator.add, parts)  # noqa: E731
+    w_sides = list(zip(weights, sides, strict=True))
+    wrench = total([s.sign * _moments(s.points, s.response.force, w) for w, s in w_sides])
     # A tilt moves the weight to other points: a torque that is as stiff as the load over ε2 and belongs into an implicit step.
-    shift = (w @ response.load) / eps2
-    mean = w @ g
-    stiffness = (g * (w * (response.stiffness + shift))[:, None]).T @ g - shift * jnp.outer(mean, mean)
-    beta = w * response.drag
-    damping = (g * (w * response.damping - beta)[:, None]).T @ g + _point_damping(p, beta)
-    return PairWrench(wrench, stiffness, damping, w @ response.field)
+    shift = total([w @ s.response.load for w, s in w_sides]) / eps2
+    g = [jnp.concatenate([n := s.sign * s.response.normal, cross(s.points, n)]) for s in sides]
+    mean = total([x @ w for x, w in zip(g, weights, strict=True)])
+    stiffness = total([(x * (w * (s.response.stiffness + shift))) @ x.T for x, (w, s) in zip(g, w_sides, strict=True)])
+    drags = [w * s.response.drag for w, s in w_sides]
+    damping = total(
+        [(x * (w * s.response.damping - b)) @ x.T + _point_damping(s.points, b) for x, b, (w, s) in zip(g, drags, w_sides, strict=True)]
+    )
+    distance = total([w @ s.response.field for w, s in w_sides])
+    return PairWrench(wrench, stiffness - shift * jnp.outer(mean, mean), damping, distance)
+
+
+def _moments(p: Array, f: Sequence[Array], weight: Array) -> Array:
+    """(6,) weighted sum of forces f (3, Q) at p (3, Q) and of their moments about the origin."""
+    x, y, z = p
+    u, v, w = f
+    return jnp.stack([a @ weight for a in (u, v, w, y * w - z * v, z * u - x * w, x * v - y * u)])
 
 
 def _point_damping(p: Array, beta: Array) -> Array:
-    """(6, 6) of −β v at each of the points p (F, 3), β (F,)."""
-    total, first = jnp.sum(beta), beta @ p
-    second = (p * beta[:, None]).T @ p
+    """(6, 6) of −β v at each of the points p (3, Q), β (Q,)."""
+    total, first = jnp.sum(beta), p @ beta
+    second = (p * beta) @ p.T
     x, y, z = first
     o = jnp.zeros_like(x)
     skew = jnp.stack([o, -z, y, z, o, -x, -y, x, o]).reshape(3, 3)
@@ -184,22 +229,61 @@ def _point_damping(p: Array, beta: Array) -> Array:
     return jnp.block([[total * eye, -skew], [skew, jnp.trace(second) * eye - second]])
 
 
+def kept(x: Any) -> Any:
+    """The same arrays, which XLA then computes once; else it would repeat what makes them in every kernel that reads them."""
+    return jax.lax.optimization_barrier(x)
+
+
+def cross(a: Array, b: Array) -> Array:
+    """(3, …) of vectors whose components come first."""
+    return jnp.stack([a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]])
+
+
+def turn(R: Array, x: Array, shift: Array | None = None) -> Array:
+    """(3, Q) R x + shift of R (3, 3), x (3, Q), shift (3,), written out."""
+    return jnp.stack([_dot(row, x) if shift is None else _dot(row, x) + shift[k] for k, row in enumerate(R)])
+
+
+def _dot(a: Array, b: Array) -> Array:
+    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
+
+
+def _outer(a: Array, b: Array) -> Array:
+    """(Q, I) aᵀb of a (3, Q), b (3, I)."""
+    return _dot(a[:, :, None], b[:, None, :])
+
+
+def about(twist: Array, p: Array) -> Array:
+    """(3, …) velocity at the points p (3, …) of a body with the twist (6,) about the origin."""
+    x, y, z, u, v, w = twist
+    return jnp.stack([x + v * p[2] - w * p[1], y + w * p[0] - u * p[2], z + u * p[1] - v * p[0]])
+
+
 def dense_pair(
     points_a: Array, normals_a: Array, points_b: Array, normals_b: Array, R_AB: Array, p_AB: Array, twist: Array, c: ContactParams,
     dissipation: Dissipation = paper_dissipation,
 ) -> PairWrench:  # fmt: skip
-    """Contact of two whole clouds, each in its own frame, B at the pose (R_AB, p_AB) and with the twist (6,) relative to A, in A.
+    """Contact of two whole clouds (I, 3), each in its own frame, B at the pose (R_AB, p_AB) and with the twist (6,) relative to A, in A.
 
     ``twist`` is the velocity of B's material point at A's origin, then the angular velocity.
     """
-    pb, nb = points_b @ R_AB.T + p_AB, normals_b @ R_AB.T
-    v, w = twist[:3], twist[3:]
-    on_b = respond(pb, v + jnp.cross(w, pb), points_a, normals_a, jnp.zeros(len(points_a)), c, dissipation)
-    on_a = respond(points_a, -(v + jnp.cross(w, points_a)), pb, nb, jnp.zeros(len(pb)), c, dissipation)
-    p = jnp.concatenate([pb, points_a])
-    side = jnp.concatenate([jnp.ones(len(pb), p.dtype), -jnp.ones(len(points_a), p.dtype)])
-    both = jax.tree.map(lambda x, y: jnp.concatenate([x, y]), on_b, on_a)
-    return combine(p, side, jnp.zeros(len(p), p.dtype), both, c.eps2)
+    pa, na = (jnp.asarray(x, p_AB.dtype).T for x in (points_a, normals_a))
+    pb, nb = turn(R_AB, jnp.asarray(points_b).T, p_AB), turn(R_AB, jnp.asarray(normals_b).T)
+    return meet((pa, na, 0.0, 0.0), (pb, nb, 0.0, 0.0), twist, c, dissipation)
+
+
+def meet(
+    a: tuple[Array, Array, Array | float, Array | float],
+    b: tuple[Array, Array, Array | float, Array | float],
+    twist: Array,
+    c: ContactParams,
+    dissipation: Dissipation = paper_dissipation,
+) -> PairWrench:
+    """Contact of two bodies in one frame: points, normals (3, I), plane and point biases (I,); ``twist`` (6,) of B relative to A."""
+    (pa, na, plane_a, point_a), (pb, nb, plane_b, point_b) = a, b
+    on_b = respond(pb, about(twist, pb), pa, na, plane_a, c, dissipation)
+    on_a = respond(pa, -about(twist, pa), pb, nb, plane_b, c, dissipation)
+    return combine([Side(1.0, pb, point_b, on_b), Side(-1.0, pa, point_a, on_a)], c.eps2)
 
 
 def point_plane_force(p: Array, v: Array, p_i: Array, n_i: Array, c: ContactParams, dissipation: Dissipation = paper_dissipation) -> Array:

@@ -21,7 +21,20 @@ from jax import Array
 from dexstack.engines.soft import lookup
 from dexstack.engines.soft.cloud import Cloud, check
 from dexstack.engines.soft.lookup import Clouds
-from dexstack.engines.soft.scm import ContactParams, Dissipation, PairWrench, combine, pair_params, paper_dissipation, respond
+from dexstack.engines.soft.scm import (
+    ContactParams,
+    Dissipation,
+    PairWrench,
+    Side,
+    about,
+    combine,
+    kept,
+    meet,
+    pair_params,
+    paper_dissipation,
+    respond_to_ground,
+    turn,
+)
 from dexstack.engines.soft.tree import Motion, Numbers, Tree
 from dexstack.errors import ConfigError
 
@@ -85,7 +98,7 @@ class GroundData(NamedTuple):
     """Numbers of one :class:`Ground`."""
 
     points: np.ndarray
-    """(I, 3)"""
+    """(3, I)"""
     params: ContactParams
 
 
@@ -164,7 +177,7 @@ class SoftSystem:
             tuple(data),
             tuple(
                 GroundData(
-                    check(g.surface.cloud, g.surface.name, closed=False).points,
+                    np.ascontiguousarray(check(g.surface.cloud, g.surface.name, closed=False).points.T),
                     ContactParams(*map(np.asarray, g.params._replace(friction=max(g.friction, g.surface.friction)))),
                 )
                 for g in grounds
@@ -195,8 +208,6 @@ class SoftSystem:
         balls = [[_ball(c) for c in side] for side in sides]
         widest = [max(r for _, r in side) for side in balls]
         tables = [lookup.build(side, m.patch, reach=min(widest[1 - k], widest[k]), voxel=m.voxel) for k, side in enumerate(sides)]
-        if tables[0].table.shape[2] != tables[1].table.shape[2]:
-            tables = [_padded(t, max(t.table.shape[2] for t in tables)) for t in tables]
         friction = np.array([max(m.a[x].friction, m.b[y].friction) for x, y in zip(*pairs, strict=True)])
         return pairs, MeetingData(
             *tables,
@@ -228,14 +239,20 @@ class SoftSystem:
             near = jax.lax.top_k(-jax.lax.stop_gradient(gap), slots)[1]
             i, j = jnp.asarray(i)[near], jnp.asarray(j)[near]
             params = jax.tree.map(lambda x: jnp.asarray(x)[near], params)
+        elif len(i) == 1:  # indices that are constant
+            return self._only(k, d, m)
         la, lb = (jnp.asarray(links)[x] if slots is not None else links[x] for links, x in zip(self._links[k], (i, j), strict=True))
-        R_A, p_A, R_B, p_B = m.R[la], m.p[la], m.R[lb], m.p[lb]
-        relative = m.twist[lb] - m.twist[la]
-        dtype = relative.dtype
-        params = jax.tree.map(lambda x: jnp.asarray(x, dtype), params)
-        return Contact(
-            jnp.asarray(la), jnp.asarray(lb), *jax.vmap(lambda *x: self._pair(d, *x))(i, j, R_A, p_A, R_B, p_B, relative, params)
-        )
+        params = jax.tree.map(lambda x: jnp.asarray(x, m.R.dtype), params)
+        bodies = (m.R[la], m.p[la], m.R[lb], m.p[lb], m.twist[lb] - m.twist[la])
+        found = jax.vmap(lambda *x: self._pair(d, *x))(i, j, *bodies, params)
+        return Contact(jnp.asarray(la), jnp.asarray(lb), *found)
+
+    def _only(self, k: int, d: MeetingData, m: Motion) -> Contact:
+        """A meeting of one pair."""
+        (la,), (lb,) = self._links[k]
+        c = jax.tree.map(lambda x: jnp.asarray(x, m.R.dtype)[0], d.params)
+        found = self._pair(d, 0, 0, m.R[la], m.p[la], m.R[lb], m.p[lb], m.twist[lb] - m.twist[la], c)
+        return Contact(jnp.array([la]), jnp.array([lb]), *(x[None] for x in found))
 
     def _pair(
         self, d: MeetingData, i: Array, j: Array, R_A: Array, p_A: Array, R_B: Array, p_B: Array, twist: Array, c: ContactParams
@@ -244,35 +261,26 @@ class SoftSystem:
         centre_b = R_B @ jnp.asarray(d.centre_b)[j] + p_B
         a0 = R_A @ lookup.nearest(d.a, i, R_A.T @ (centre_b - p_A)) + p_A
         b = lookup.patch(d.b, j, R_B.T @ (a0 - p_B))
-        o = jax.lax.stop_gradient(R_B @ b.points[0] + p_B)
+        o = jax.lax.stop_gradient(R_B @ b.points[:, 0] + p_B)
         a = lookup.patch(d.a, i, R_A.T @ (o - p_A))
-        pa, na = a.points @ R_A.T + (p_A - o), a.normals @ R_A.T
-        pb, nb = b.points @ R_B.T + (p_B - o), b.normals @ R_B.T
-        v_o, w = twist[:3] + jnp.cross(twist[3:], o), twist[3:]  # of B relative to A, at o
-        p = jnp.stack([pb, pa])
-        v = v_o + jnp.cross(jnp.broadcast_to(w, p.shape), p)
-        v = v * jnp.array([1.0, -1.0], p.dtype)[:, None, None]
-        response = jax.vmap(lambda p, v, x, n, bias: respond(p, v, x, n, bias, c, self.dissipation))(
-            p, v, jnp.stack([pa, pb]), jnp.stack([na, nb]), jnp.stack([a.plane_bias, b.plane_bias])
-        )
-        size = pa.shape[0]
-        side = jnp.asarray(np.repeat([1.0, -1.0], size), p.dtype)
-        flat = jax.tree.map(lambda x: x.reshape(2 * size, *x.shape[2:]), response)
-        found = combine(p.reshape(-1, 3), side, jnp.concatenate([b.point_bias, a.point_bias]), flat, c.eps2)
-        return _about_origin(found, o)
+        pa, na = turn(R_A, a.points, p_A - o), turn(R_A, a.normals)
+        pb, nb = turn(R_B, b.points, p_B - o), turn(R_B, b.normals)
+        at_o = jnp.concatenate([about(twist, o), twist[3:]])  # of B relative to A
+        pa, na, pb, nb = kept((pa, na, pb, nb))
+        sides = ((pa, na, a.plane_bias, a.point_bias), (pb, nb, b.plane_bias, b.point_bias))
+        return _about_origin(meet(*sides, at_o, c, self.dissipation), o)
 
     def _stand(self, k: int, d: GroundData, m: Motion) -> Contact:
         """A surface on the half-space z < 0."""
         link = self._ground_links[k]
         world = int(self.tree.link_of_body[0])
         R, x, twist = m.R[link], m.p[link], m.twist[link]
-        p = jnp.asarray(d.points) @ R.T
-        v = (twist[:3] + jnp.cross(twist[3:], x)) + jnp.cross(jnp.broadcast_to(twist[3:], p.shape), p)
+        o = x * jnp.array([1.0, 1.0, 0.0], x.dtype)
+        p = kept(turn(R, jnp.asarray(d.points), x - o))
         c = jax.tree.map(lambda y: jnp.asarray(y, p.dtype), d.params)
-        up = jnp.array([[0.0, 0.0, 1.0]], p.dtype)
-        response = respond(p, v, -x[None] * up, up, jnp.zeros(1, p.dtype), c, self.dissipation)
-        found = combine(p, jnp.ones(len(p), p.dtype), jnp.zeros(len(p), p.dtype), response, c.eps2)
-        wrench, K, D, distance = _about_origin(found, x)
+        v = about(jnp.concatenate([about(twist, o), twist[3:]]), p)
+        found = combine([Side(1.0, p, 0.0, respond_to_ground(p, v, c, self.dissipation))], c.eps2)
+        wrench, K, D, distance = _about_origin(found, o)
         return Contact(jnp.array([world]), jnp.array([link]), wrench[None], K[None], D[None], distance[None])
 
     # --- dynamics -------------------------------------------------------------------------------------------------------------------
@@ -392,13 +400,12 @@ def stack(systems: Sequence[SystemData]) -> SystemData:
 
 def _alike(clouds: Sequence[Clouds]) -> list[Clouds]:
     """The same with rows and voxels up to the largest of each; what is filled in is absent or never looked up."""
-    rows, voxels = (max(x.shape[1] for x in arrays) for arrays in ([c.rows for c in clouds], [c.table for c in clouds]))
+    rows, voxels = max(c.rows.shape[2] for c in clouds), max(c.table.shape[1] for c in clouds)
     result = []
     for c in clouds:
-        absent = np.zeros((len(c.rows), rows - c.rows.shape[1], 8))
-        absent[:, :, 5], absent[:, :, 6], absent[:, :, 7] = 1.0, lookup.ABSENT_PLANE, lookup.ABSENT_POINT
+        absent = lookup.absent(len(c.rows), rows - c.rows.shape[2])
         table = np.pad(c.table, ((0, 0), (0, voxels - c.table.shape[1]), (0, 0)))
-        result.append(c._replace(rows=np.concatenate([c.rows, absent], axis=1), table=table))
+        result.append(c._replace(rows=np.concatenate([c.rows, absent], axis=2), table=table))
     return result
 
 
@@ -412,15 +419,3 @@ def _body(model: mujoco.MjModel, surface: Surface) -> int:
 def _ball(cloud: Cloud) -> tuple[np.ndarray, float]:
     centre = (cloud.points.min(0) + cloud.points.max(0)) / 2.0
     return centre, float(np.linalg.norm(cloud.points - centre, axis=1).max())
-
-
-def _padded(clouds: Clouds, size: int) -> Clouds:
-    """The same with absent points at the end of every patch, up to ``size``."""
-    more = size - clouds.table.shape[2]
-    if more == 0:
-        return clouds
-    g, count = clouds.rows.shape[:2]
-    absent = np.zeros((g, more, 8))
-    absent[:, :, 5], absent[:, :, 6], absent[:, :, 7] = 1.0, lookup.ABSENT_PLANE, lookup.ABSENT_POINT
-    extra = np.broadcast_to(np.arange(count, count + more, dtype=np.int32), (*clouds.table.shape[:2], more))
-    return clouds._replace(rows=np.concatenate([clouds.rows, absent], 1), table=np.concatenate([clouds.table, extra], 2))

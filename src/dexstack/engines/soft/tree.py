@@ -201,7 +201,7 @@ class Tree:
         R_parts.append(jnp.eye(3, dtype=dtype)[None])
         p_parts.append(jnp.zeros((1, 3), dtype))
         S = jnp.concatenate(columns)
-        return Motion(jnp.concatenate(R_parts), jnp.concatenate(p_parts), S, jnp.asarray(self.moves, dtype) @ (S * v[:, None]))
+        return Motion(jnp.concatenate(R_parts), jnp.concatenate(p_parts), S, _summed(self.moves, S * v[:, None]))
 
     def _joint_links(self, x: Numbers, q: Array) -> tuple[Array, tuple[Array, Array], Array]:
         """Orientation of the links, (their origins, points on their joint axes) and axes, in the order of the joints."""
@@ -248,19 +248,19 @@ class Tree:
             I_o = I_c - mc @ _skew(c)
             eye = mass[:, None, None] * jnp.eye(3, dtype=dtype)
             inertia = jnp.concatenate([jnp.concatenate([eye, -mc], 2), jnp.concatenate([mc, I_o], 2)], 1)
-            anc = jnp.asarray(self.moves[:n, :n], dtype)
-            composite = (anc.T @ inertia.reshape(n, 36)).reshape(n, 6, 6)
+            anc = self.moves[:n, :n]
+            composite = _summed(anc.T, inertia.reshape(n, 36)).reshape(n, 6, 6)
             F = jnp.einsum("jab,jb->ja", composite, S)
             half = (S @ F.T) * anc.T
             M = half + half.T - jnp.diag(jnp.diag(half)) + jnp.diag(jnp.asarray(x.armature, dtype))
             rate = S * v[:n, None]
             w = V[:, 3:]
             rate = jnp.concatenate([jnp.cross(w, rate[:, :3]) + jnp.cross(V[:, :3], rate[:, 3:]), jnp.cross(w, rate[:, 3:])], 1)
-            A = anc @ rate - jnp.concatenate([gravity, jnp.zeros(3, dtype)])
+            A = _summed(anc, rate) - jnp.concatenate([gravity, jnp.zeros(3, dtype)])
             h = jnp.einsum("jab,jb->ja", inertia, V)
             f = jnp.einsum("jab,jb->ja", inertia, A)
             f = f + jnp.concatenate([jnp.cross(w, h[:, :3]), jnp.cross(w, h[:, 3:]) + jnp.cross(V[:, :3], h[:, :3])], 1)
-            bias.append(jnp.sum(S * (anc.T @ f), axis=1) + jnp.asarray(x.damping, dtype) * v[:n])
+            bias.append(jnp.sum(S * (_summed(anc.T, f)), axis=1) + jnp.asarray(x.damping, dtype) * v[:n])
         for f in range(self.num_free):
             omega = v[n + 6 * f + 3 : n + 6 * f + 6]
             inertia = jnp.asarray(x.inertia, dtype)[n + f]
@@ -297,7 +297,7 @@ class Tree:
 
     def generalized(self, m: Motion, wrenches: Array) -> Array:
         """Jᵀw (nv,) of wrenches (L, 6) about the world's origin on the links."""
-        return jnp.sum(m.columns * (jnp.asarray(self.moves, wrenches.dtype).T @ wrenches), axis=1)
+        return jnp.sum(m.columns * _summed(self.moves.T, wrenches), axis=1)
 
     def integrate(self, q: Array, v: Array, dt: float | Array) -> Array:
         """q moved along v for ``dt``; quaternions stay of unit length."""
@@ -307,6 +307,11 @@ class Tree:
             at, dof = n + 7 * f, n + 6 * f
             parts += [q[at : at + 3] + dt * v[dof : dof + 3], turned(q[at + 3 : at + 7], dt * v[dof + 3 : dof + 6])]
         return jnp.concatenate(parts)
+
+
+def _summed(which: np.ndarray, x: Array) -> Array:
+    """(K, m) sums of the rows of x (J, m) that the constant ``which`` (K, J) of 0 and 1 names; one fused loop, no matrix product."""
+    return jnp.sum(jnp.asarray(which, x.dtype)[:, :, None] * x[None], axis=1)
 
 
 def turned(quat: Array, angle: Array) -> Array:
