@@ -120,3 +120,24 @@ def test_the_fingers_inertia_is_mujocos(resting):
     tree = KinematicTree(resting.hand)
     ours = joint_inertia(resting.hand, tree, tree.poses(jnp.asarray(resting.q, jnp.float32)))
     np.testing.assert_allclose(ours, M, atol=1e-3 * np.abs(M).max())
+
+
+@pytest.mark.slow
+def test_a_thousand_at_once_in_float32_are_as_good_as_in_float64(resting, start):
+    """XLA fuses sums over coordinates otherwise for large batches; the learner and the benchmark predict in batches."""
+    K, rng = 1024, np.random.default_rng(0)
+    predictor = Predictor(resting.hand, resting.obj, H, PredictorParams(substeps=2, iterations=2))
+    theta = predictor_theta(resting.hand, resting.obj, 1.0, 0.1)
+    found = PairDetector(resting.hand, resting.obj).detect(resting.pose_WO, resting.q)
+    many = jax.tree.map(lambda leaf: np.repeat(np.asarray(leaf)[None], K, axis=0), start._replace(contacts=found))
+    noise = lambda a, size: (a + rng.normal(0, size, a.shape)).astype(np.float32)  # noqa: E731
+    many = many._replace(q=noise(many.q, 0.05), q_command=noise(many.q, 0.05), qd=noise(many.qd, 0.2), twist_WO=noise(many.twist_WO, 0.05))
+    batched = lambda: jax.jit(jax.vmap(predictor, in_axes=(None, 0)))  # noqa: E731
+    pose, q = batched()(theta, many)
+    with jax.enable_x64(True):
+        wide = jax.tree.map(lambda a: np.asarray(a, np.float64) if np.asarray(a).dtype.kind == "f" else a, (theta, many))
+        exact_pose, exact_q = (np.asarray(a) for a in batched()(*wide))
+    assert pose.dtype == np.float32 and exact_pose.dtype == np.float64
+    assert np.linalg.norm(exact_pose[:, :3] - many.pose_WO[:, :3], axis=1).max() > 1e-4
+    np.testing.assert_allclose(pose, exact_pose, atol=2e-5)
+    np.testing.assert_allclose(q, exact_q, atol=2e-5)

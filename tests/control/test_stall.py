@@ -117,6 +117,18 @@ def test_an_object_that_has_gone_far_is_released_instead_of_dragged(remedy, plan
     np.testing.assert_array_equal(planner.asked[-1].goal, far)
 
 
+def test_where_letting_go_frees_nothing_the_object_is_dragged(remedy, planner):
+    """Far away and stalled again and again: every third time; progress in between starts the count anew."""
+    far, ways = POSE + np.eye(7)[0] * 0.09, []
+    for k in range(200):
+        before = remedy.stalls
+        remedy.solve(0.1 * k, 0.8 if k < 120 else 0.6, far, Q, None, GOAL, None, WEIGHTS)
+        if remedy.stalls > before:
+            ways.append((k > 120, "released" if planner.asked[-1].pull is not None else "dragged"))
+    assert [way for late, way in ways if not late] == ["released", "released", "dragged"] * 2 + ["released"]
+    assert [way for late, way in ways if late][:3] == ["released", "released", "dragged"]
+
+
 def test_a_release_of_a_robot_at_rest_does_not_wait_for_it_to_leave_rest(remedy):
     remedy.release(0.0)
     assert run(remedy, [0.8], q=REST) == [SolveStatus.OK]

@@ -74,6 +74,17 @@ def test_the_cost_is_the_papers():
         assert float(jnp.sum(cost.stage(state, jnp.asarray(goal), w) ** 2)) == pytest.approx(expected, rel=1e-4)
 
 
+def test_the_weight_of_the_position_error_may_grow_with_it():
+    """At the length it has doubled, at three lengths it is ten times as much."""
+    goal = np.array([0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0])
+    w = AllegroWeights(position_weight=5.0, position_length=0.02).arrays()
+    for lengths, growth in ((0.0, 1.0), (1.0, 2.0), (3.0, 10.0)):
+        p = 0.02 * lengths * np.array([0.6, -0.8, 0.0])
+        state = SimpleNamespace(p_WO=jnp.asarray(p), quat_WO=jnp.asarray(goal[3:]), q=jnp.zeros(16), p_WTip=jnp.zeros((4, 3)))
+        cost = float(jnp.sum(AllegroCost().terminal(state, jnp.asarray(goal), w) ** 2))
+        assert cost == pytest.approx(5.0 * growth * (0.02 * lengths) ** 2, rel=1e-5)
+
+
 @pytest.mark.parametrize("angle", [0.0, 1e-8, 1e-4, 0.5, 3.0, np.pi])
 def test_geodesic_angle_is_exact_for_small_and_for_large_turns(angle):
     a = Rotation.random(rng=np.random.default_rng(1))

@@ -6,7 +6,8 @@ turned. There are two ways back to the pose the rollout began with:
 * RETREAT, after a stall: straight and for a short time. The fingers drag the object a little, and the next plan starts from another state
   and another grasp; that frees most stalls (``dexstack eval allegro`` counts them). Letting go without moving the object frees fewer: the
   next plan ends where the last one did.
-* RELEASE, between two goals, and after a stall where the object may not be dragged any farther (on and on, drags add up): planned. The
+* RELEASE, between two goals, and after a stall where the object may not be dragged any farther (on and on, drags add up; but letting go
+  of an object that then lies as it lay frees nothing, so that every few stalls in a row it is dragged all the same): planned. The
   same MPC keeps the object where it is while its commands are drawn to the rest pose and nothing draws the fingertips to the object.
 """
 
@@ -34,6 +35,7 @@ class StallParams:
     stall_tolerance: float = param(0.1, "a rollout nearer to its goal than this is not stalled [rad]", 0.0, 3.2)
     retreat_time: float = param(0.6, "time for which a stalled robot moves straight to its rest pose; 0 turns this off [s]", 0.0, 10.0)
     stall_distance: float = param(0.08, "a stalled object farther than this from its goal is let go by plan, not dragged [m]", 0.0, 10.0)
+    stall_insist: int = param(3, "every n-th stall in a row is freed by dragging, wherever the object is", 1, 1000000)
     release_time: float = param(2.5, "longest time for which the robot lets go between two goals [s]", 0.0, 10.0)
     release_reached: float = param(0.1, "it has let go when every joint is this near to its rest pose [rad, m]", 0.001, 1.0)
     release_weight: float = param(1.0, "weight that draws the joints to their rest pose while letting go [1/rad², 1/m²]", 1e-3, 1e6)
@@ -60,6 +62,7 @@ class StallRemedy:
         self._mpc.reset()
         self.stalls = 0
         """Stalls of this rollout."""
+        self._in_a_row = 0
         self._until = self._release_until = -math.inf
         self._held_WO: np.ndarray | None = None
         self._begin(math.inf, math.nan)
@@ -108,10 +111,12 @@ class StallRemedy:
         if t < max(self._until, self._release_until) or not math.isfinite(error):
             return
         if error < p.stall_tolerance or error < self._best - p.stall_progress:
+            self._in_a_row = 0
             self._begin(error, t)
         elif t - self._since >= p.stall_window and p.retreat_time > 0.0:
             self.stalls += 1
-            if distance > p.stall_distance:
+            self._in_a_row += 1
+            if distance > p.stall_distance and self._in_a_row % p.stall_insist:
                 self.release(t)
             else:
                 self._until = t + p.retreat_time
