@@ -15,7 +15,7 @@ from dexstack.model.objects import load_object
 def _angle_iron() -> trimesh.Trimesh:
     """Two plates of 10 × 40 × 60 mm that share an edge."""
     outline = np.array([[0, 0], [0.04, 0], [0.04, 0.01], [0.01, 0.01], [0.01, 0.04], [0, 0.04]])
-    return trimesh.creation.extrude_polygon(trimesh.path.polygons.Polygon(outline), 0.06)
+    return trimesh.creation.extrude_triangulation(outline, np.array([[0, 1, 2], [0, 2, 3], [0, 3, 4], [0, 4, 5]]), 0.06)
 
 
 def test_a_convex_object_is_its_hull():
