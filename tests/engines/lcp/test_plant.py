@@ -5,10 +5,12 @@ import dataclasses
 import numpy as np
 import trimesh
 
-from dexstack.engines.lcp import scenes
-from dexstack.engines.lcp.plant import object_geometries
+from dexstack.engines.base import WatchedPlant
+from dexstack.engines.lcp import scenes, step
+from dexstack.engines.lcp.plant import LcpPlant, object_geometries
 from dexstack.engines.lcp.shapes import Geometry, plane, sphere
 from dexstack.engines.lcp.system import LcpSystem
+from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 
 
@@ -21,6 +23,16 @@ def _angle_iron() -> trimesh.Trimesh:
 def test_a_convex_object_is_its_hull():
     (whole,) = object_geometries(load_object("cube"))
     np.testing.assert_allclose(sorted(whole.points_B.tolist()), sorted(load_object("cube").mesh.convex_hull.vertices.tolist()))
+
+
+def test_the_plant_says_what_went_wrong():
+    plant = LcpPlant(load_hand(), load_object("cube"))
+    plant.step(np.zeros(16))
+    assert isinstance(plant, WatchedPlant) and plant.trouble() == ""
+    plant.system.counts[step.UNSOLVED] = 2
+    assert plant.trouble() == "the lcp plant counted 2 contact problems without a valid solution"
+    plant.reset(plant.joint_position, plant.pose_WO)
+    assert plant.trouble() == ""
 
 
 def test_a_concave_object_is_its_parts(tmp_path, monkeypatch):

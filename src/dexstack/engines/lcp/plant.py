@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dexstack.config import param
+from dexstack.engines.lcp import step
 from dexstack.engines.lcp.shapes import Geometry, box, capsule, sphere
 from dexstack.engines.lcp.system import LcpSystem
 from dexstack.errors import ConfigError
@@ -20,6 +21,13 @@ MOST_LIFT = 0.003
 """How far a reset may lift an object that overlaps the hand [m]."""
 LIFT = 2e-5
 """In steps of [m]."""
+
+TROUBLES = {
+    step.UNSOLVED: "contact problems without a valid solution",
+    step.CAPPED: "steps given up after too many sub-steps",
+    step.OVERLAPS: "pairs found overlapping",
+}
+"""Counts of the engine that are not to be there, in words."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +113,12 @@ class LcpPlant:
             raise ConfigError(f"the plant needs {NUM_JOINTS} finite torques, got {tau!r}")
         self.system.tau[:NUM_JOINTS] = tau
         self.system.step()
+
+    def trouble(self) -> str:
+        """What went wrong since the last reset; see :class:`dexstack.engines.base.WatchedPlant`."""
+        counts = self.system.counts
+        found = [f"{counts[entry]} {what}" for entry, what in TROUBLES.items() if counts[entry]]
+        return f"the lcp plant counted {', '.join(found)}" if found else ""
 
 
 def hand_geometries(hand: HandModel) -> list[Geometry]:
