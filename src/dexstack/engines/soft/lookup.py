@@ -100,9 +100,8 @@ def _voxel(clouds: Clouds, g: Array, key: Array) -> Array:
 def patch(clouds: Clouds, g: Array, key: Array) -> Body:
     """The patch of cloud ``g`` around ``key`` (3,), cloud's frame. Which points it holds has no derivative; where they are not needed
     that is exact, as their weights are."""
-    rows = jnp.asarray(clouds.rows)[g]
-    if clouds.table.shape[1] > 1:
-        rows = rows[:, jnp.asarray(clouds.table)[g, _voxel(clouds, g, key)]]
+    rows, table = jnp.asarray(clouds.rows), jnp.asarray(clouds.table)
+    rows = rows[g] if table.shape[1] == 1 else rows[g, :, table[g, _voxel(clouds, g, key)]].T
     return Body(rows[:3], rows[3:6], rows[6], rows[7])
 
 

@@ -120,7 +120,7 @@ def respond(
     v_n = _outer(v, of_plane[4:7])
     depth = phi * (-1.0 / c.eps3)
     r = v_n * (1.0 / c.v_d)
-    onset, brake = softplus(depth), dissipation(r)
+    onset, brake = kept(softplus(depth)), dissipation(r)
     load = weight * onset * brake
     drag = load * jax.lax.rsqrt(jnp.maximum(_dot(v, v)[:, None] - v_n * v_n, 0.0) + c.v_s**2)
     push = load + c.friction * drag * v_n
@@ -131,14 +131,14 @@ def respond(
     # weights are normalised per query, after the sums over the planes
     share = 1.0 / total
     scale = share * (c.stiffness * c.eps3)
-    pushes, means = ([over_planes(x * n) for n in of_plane[4:7]] for x in (push, weight))
+    pushes, means = [over_planes(push * n) for n in of_plane[4:7]], of_plane[4:7] @ weight.T
     total_drag = c.friction * scale * drags
     force = kept(tuple(scale * a - total_drag * u for a, u in zip(pushes, v, strict=True)))
     return Response(
         field=share * field,
         force=force,
         load=scale * loads,
-        normal=jnp.stack([share * n for n in means]),
+        normal=share * means,
         stiffness=share * c.stiffness * springs,
         damping=scale / c.v_d * slopes,
         drag=total_drag,
@@ -178,7 +178,7 @@ class PairWrench(NamedTuple):
 
 
 class Side(NamedTuple):
-    """The query points of one body, in the frame of the planes they meet, and what they feel."""
+    """The query points of one body and what they feel, both in A's frame."""
 
     sign: float
     """+1 for points of B, −1 for points of A."""
@@ -187,8 +187,6 @@ class Side(NamedTuple):
     bias: Array | float
     """(Q,) added to Φ: 0, or very large for a point that is not there."""
     response: Response
-    pose: tuple[Array, Array] | None = None
-    """(R (3, 3), p (3,)) of that frame in A's; None: it is A's."""
 
 
 def combine(sides: Sequence[Side], eps2: float | Array) -> PairWrench:
@@ -199,22 +197,18 @@ def combine(sides: Sequence[Side], eps2: float | Array) -> PairWrench:
     share = 1.0 / sum(jnp.sum(w) for w in weights)
     total = lambda parts: share * functools.reduce(operator.add, parts)  # noqa: E731
     w_sides = list(zip(weights, sides, strict=True))
-    wrench = total([s.sign * _placed(s.pose, _moments(s.points, s.response.force, w)) for w, s in w_sides])
+    wrench = total([s.sign * _moments(s.points, s.response.force, w) for w, s in w_sides])
     # A tilt moves the weight to other points: a torque that is as stiff as the load over ε2 and belongs into an implicit step.
     shift = total([w @ s.response.load for w, s in w_sides]) / eps2
     g = [jnp.concatenate([s.response.normal, cross(s.points, s.response.normal)]) for s in sides]
-    mean = total([s.sign * _placed(s.pose, x @ w) for x, (w, s) in zip(g, w_sides, strict=True)])
-    stiffness, damping = [], []
-    for x, (w, s) in zip(g, w_sides, strict=True):
-        drag = w * s.response.drag
-        T = None if s.pose is None else wrench_transform(*s.pose)
-        for parts, matrix in (
-            (stiffness, (x * (w * (s.response.stiffness + shift))) @ x.T),
-            (damping, (x * (w * s.response.damping - drag)) @ x.T + _point_damping(s.points, drag)),
-        ):
-            parts.append(matrix if T is None else T @ matrix @ T.T)
+    mean = total([s.sign * (x @ w) for x, (w, s) in zip(g, w_sides, strict=True)])
+    stiffness = total([(x * (w * (s.response.stiffness + shift))) @ x.T for x, (w, s) in zip(g, w_sides, strict=True)])
+    drags = [w * s.response.drag for w, s in w_sides]
+    damping = total(
+        [(x * (w * s.response.damping - b)) @ x.T + _point_damping(s.points, b) for x, b, (w, s) in zip(g, drags, w_sides, strict=True)]
+    )
     distance = total([w @ s.response.field for w, s in w_sides])
-    return PairWrench(wrench, total(stiffness) - shift * jnp.outer(mean, mean), total(damping), distance)
+    return PairWrench(wrench, stiffness - shift * jnp.outer(mean, mean), damping, distance)
 
 
 def moved_wrench(R: Array, p: Array, wrench: Array) -> Array:
@@ -226,10 +220,6 @@ def moved_wrench(R: Array, p: Array, wrench: Array) -> Array:
 def wrench_transform(R: Array, p: Array) -> Array:
     """(6, 6) :func:`moved_wrench` as a matrix."""
     return jnp.block([[R, jnp.zeros_like(R)], [cross(jnp.broadcast_to(p[:, None], R.shape), R), R]])
-
-
-def _placed(pose: tuple[Array, Array] | None, wrench: Array) -> Array:
-    return wrench if pose is None else moved_wrench(*pose, wrench)
 
 
 def _moments(p: Array, f: Sequence[Array], weight: Array) -> Array:
@@ -305,11 +295,10 @@ def meet(
     on_b = kept(turn(R_AB, b.points, p_AB))
     on_a = kept(turn(R_BA, a.points, -turn(R_BA, p_AB)))
     back = -jnp.concatenate([turn(R_BA, about(twist, p_AB)), turn(R_BA, twist[3:])])  # of A relative to B, at B's origin, in B
-    sides = [
-        Side(1.0, on_b, b.point_bias, respond(on_b, about(twist, on_b), a.points, a.normals, a.plane_bias, c, dissipation)),
-        Side(-1.0, on_a, a.point_bias, respond(on_a, about(back, on_a), b.points, b.normals, b.plane_bias, c, dissipation), (R_AB, p_AB)),
-    ]
-    return combine(sides, c.eps2)
+    felt_b = respond(on_b, about(twist, on_b), a.points, a.normals, a.plane_bias, c, dissipation)
+    felt_a = respond(on_a, about(back, on_a), b.points, b.normals, b.plane_bias, c, dissipation)
+    felt_a = felt_a._replace(force=tuple(turn(R_AB, felt_a.force)), normal=turn(R_AB, felt_a.normal))
+    return combine([Side(1.0, on_b, b.point_bias, felt_b), Side(-1.0, a.points, a.point_bias, felt_a)], c.eps2)
 
 
 def dense_pair(
