@@ -19,6 +19,7 @@ def test_isosurfaces_are_drawn_and_judged(tmp_path):
     assert results["area"]["wrong normals"][0] != pytest.approx(4.0, abs=0.3)
 
 
+@pytest.mark.slow
 def test_every_pushing_sequence_makes_contact_at_least_twice_and_moves_the_t():
     for sequence in demo.SEQUENCES:
         track, made = demo.pushed_in_mujoco(sequence, 0.002, rk4=False)
@@ -26,10 +27,18 @@ def test_every_pushing_sequence_makes_contact_at_least_twice_and_moves_the_t():
         assert np.linalg.norm(track[-1, :2]) > 0.01 or abs(track[-1, 2]) > 0.1
 
 
+@pytest.mark.slow
 def test_memory_of_patches_is_a_fraction_of_the_dense_formulations(capsys):
     assert main(["bench", "soft", "--memory", "--json", "-"]) == 0
     results = json.loads(capsys.readouterr().out)["results"]
     assert results["ratio"] >= 20
+
+
+@pytest.mark.slow
+def test_derivatives_equal_finite_differences_in_random_states(capsys):
+    assert main(["bench", "soft", "--derivatives", "--states", "60", "--json", "-"]) == 0
+    results = json.loads(capsys.readouterr().out)["results"]
+    assert results["checked"] == 60 and len(results["cases"]) == 6 and 0.0 < results["worst"] <= 1e-6
 
 
 @pytest.mark.parametrize("argv", [["--rounds", "0"], ["--patch", "0"], ["--core", "4096"]])

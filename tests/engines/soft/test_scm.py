@@ -117,6 +117,7 @@ def _exchanged(x, R):
     return jnp.asarray(np.concatenate([-R.T @ (v + np.cross(w, x[3:6])), -R.T @ w]))
 
 
+@pytest.mark.slow
 def test_gradients_and_hessians_equal_finite_differences():
     """Of the wrench in pose and twist, relative to its largest entry, in float64."""
     f = wrench_of_pair
@@ -146,6 +147,7 @@ def test_everything_is_finite_everywhere():
     assert bool(jnp.isfinite(second(jnp.asarray(x[:300]))).all())
 
 
+@pytest.mark.slow
 def test_stiffness_and_damping_of_the_implicit_step_are_positive_and_near_the_true_ones():
     whole = jax.jit(pair)
     for x in states(10, 4, (0.03, 0.05)):

@@ -38,6 +38,7 @@ def test_little_smoothing_recovers_a_box():
     assert (np.sign(ours[clear]) == np.sign(exact[clear])).all()
 
 
+@pytest.mark.slow
 def test_much_smoothing_gives_an_ellipsoid():
     """ε → ∞: equal weights, φ̂ = mean n·(p − p_i); with normals that cancel what is left is quadratic at the next order."""
     c = cloud.box((0.03, 0.02, 0.05), 0.01)
@@ -60,6 +61,7 @@ def test_flattened_weights_keep_edges_sharper():
     assert np.isfinite(flat)
 
 
+@pytest.mark.slow
 def test_separation_of_two_spheres_and_its_distribution():
     a, b = cloud.sphere(0.03, 0.003), cloud.moved(cloud.sphere(0.02, 0.003), np.eye(3), np.array([0.0, 0.0, 0.055]))
     field = ssdf.separation_field(a, b, 1e-7)
@@ -80,6 +82,7 @@ def test_top_k_picks_the_largest_in_order():
         ssdf.soft_top_k(z, 6)
 
 
+@pytest.mark.slow
 def test_top_k_contact_points_are_where_the_weight_is_and_differentiable():
     vertices = jnp.asarray(np.random.default_rng(1).normal(size=(12, 3)))
     faces = jnp.asarray(np.random.default_rng(2).integers(0, 12, (20, 4)))

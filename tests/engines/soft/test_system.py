@@ -40,6 +40,7 @@ def touching(seed, gap=-5e-4):
     return jnp.asarray(q), jnp.asarray(0.2 * rng.normal(size=12))
 
 
+@pytest.mark.slow
 def test_patches_give_the_dense_wrench_to_a_tolerance_that_falls_with_their_size():
     """Points 5 mm apart, √ε1 = 2 mm, ε2 = 0.4 mm."""
 
@@ -57,6 +58,7 @@ def test_patches_give_the_dense_wrench_to_a_tolerance_that_falls_with_their_size
         assert worst < tolerance
 
 
+@pytest.mark.slow
 def test_a_free_pair_keeps_its_momentum():
     """Linear and angular, through a bounce, to 1e-10 of what was exchanged."""
     system = free_pair(64)
@@ -99,6 +101,7 @@ def test_a_free_pair_keeps_its_momentum():
     np.testing.assert_allclose(after[:3], before[:3], atol=1e-10)
 
 
+@pytest.mark.slow
 def test_inverse_dynamics_undoes_forward_dynamics():
     system = scenes.pusher_system(26, patch=None)
     q, v = (jnp.asarray(x) for x in scenes.pusher_start())
@@ -108,6 +111,7 @@ def test_inverse_dynamics_undoes_forward_dynamics():
     np.testing.assert_allclose(jax.jit(system.inverse)(system.data, q, v, a), tau, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stiffness", [1e4, 1e5])
 def test_the_implicit_step_is_stable_at_4_ms_under_a_squeeze_of_20_n(stiffness):
     """A ball of 200 g between two fingers on slides that press with 20 N each."""
@@ -132,6 +136,7 @@ def test_the_implicit_step_is_stable_at_4_ms_under_a_squeeze_of_20_n(stiffness):
     assert abs(float(q[4])) < 0.01  # held by friction for a second, against 2 N of weight
 
 
+@pytest.mark.slow
 def test_value_and_gradient_of_a_rollout_equal_finite_differences():
     """50 steps of the pushed T, with respect to where the pusher is sent."""
     system = scenes.pusher_system(26, patch=None, params=scenes.pusher_params(26)._replace(eps2=2e-3))
@@ -155,6 +160,7 @@ def test_value_and_gradient_of_a_rollout_equal_finite_differences():
         assert float(gradient[k]) == pytest.approx(float(slope), rel=1e-6, abs=1e-8)
 
 
+@pytest.mark.slow
 def test_a_batch_of_systems_of_different_geometry():
     """Boxes of three sizes, one compiled function, the same answers as one by one."""
     systems = [free_pair(48, half=(0.03 + 0.0002 * k, 0.02 + 0.004 * k, 0.04 - 0.006 * k)) for k in range(3)]
@@ -167,6 +173,7 @@ def test_a_batch_of_systems_of_different_geometry():
         np.testing.assert_allclose(a, one(system.data, q, v, jnp.zeros(12)), rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_far_pairs_need_no_slot():
     near = free_pair(48)
     meeting = Meeting(

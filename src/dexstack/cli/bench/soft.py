@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+import numpy as np
+
 from dexstack.cli.cores import one_core
 from dexstack.cli.output import add_json_argument, note, publish, table, times
 from dexstack.errors import ConfigError
@@ -23,13 +25,14 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     what.add_argument("--truncation", action="store_true", help="error of patches against the dense formulation")
     what.add_argument("--memory", action="store_true", help="temporaries at 4000 × 4000 points, patches and dense")
     what.add_argument("--gradient", action="store_true", help="value and gradient of a rollout of 50 steps over its forward time")
+    what.add_argument("--derivatives", action="store_true", help="first and second derivatives in random states, float64")
     what.add_argument("--flatness", action="store_true", help="step time from one to all contacts active")
     p.add_argument("--rounds", type=int, default=10, metavar="N", help="times every case is timed")
     p.add_argument("--patch", type=int, default=32, metavar="C", help="points in a patch")
     p.add_argument("--rk4", action="store_true", help="fourth-order Runge–Kutta instead of Euler")
-    p.add_argument("--states", type=int, default=100, metavar="N", help="touching states (--truncation)")
+    p.add_argument("--states", type=int, default=100, metavar="N", help="how many (--truncation, --derivatives)")
     p.add_argument("--core", type=int, metavar="K", help="core to run on (default: the last one this process may use)")
-    p.add_argument("--seed", type=int, default=0, metavar="S", help="seed of the states (--truncation)")
+    p.add_argument("--seed", type=int, default=0, metavar="S", help="seed of the states (--truncation, --derivatives)")
     add_json_argument(p)
 
 
@@ -46,15 +49,13 @@ def run(args: argparse.Namespace) -> int:
     if args.rounds < 1 or args.patch < 1 or args.states < 1 or args.seed < 0:
         raise ConfigError("--rounds, --patch and --states must be at least 1 and --seed not negative")
     with one_core(args.core) as core:
-        for name, part in (("truncation", _truncation), ("memory", _memory), ("gradient", _gradient), ("flatness", _flatness)):
-            if getattr(args, name):
+        for part in (_truncation, _memory, _gradient, _derivatives, _flatness):
+            if getattr(args, part.__name__[1:]):
                 return part(args)
         return _times(args, core)
 
 
 def _times(args: argparse.Namespace, core: int) -> int:
-    import numpy as np
-
     from dexstack.bench.soft import MjxCase, SoftCase, mjx_version, take_turns
 
     method = "rk4" if args.rk4 else "euler"
@@ -149,6 +150,28 @@ def _gradient(args: argparse.Namespace) -> int:
         args, "bench soft --gradient", {"cases": listed, "passed": passed}, table("rollout of 50 steps, float32", columns, rows), seed=None
     )
     return 0 if passed else 1
+
+
+def _derivatives(args: argparse.Namespace) -> int:
+    from dexstack.bench.soft_derivatives import check
+
+    outcomes = check(args.states, args.seed)
+    rows = [[o.kind, o.count, o.not_finite, float(o.first.max()), float(o.second.max())] for o in outcomes]
+    worst = max(max(r[3], r[4]) for r in rows)
+    failed = sum(o.not_finite + int((~(np.maximum(o.first, o.second) <= 1e-6)).sum()) for o in outcomes)
+    checked = sum(o.count for o in outcomes)
+    cases = [{"kind": r[0], "checked": r[1], "not_finite": r[2], "first_worst": r[3], "second_worst": r[4]} for r in rows]
+    results = {"checked": checked, "failed": failed, "worst": worst, "cases": cases, "passed": failed == 0}
+    title = "wrench of a box on a ball: derivatives against finite differences, worst, relative"
+    publish(
+        args,
+        "bench soft --derivatives",
+        results,
+        table(title, ("states", "checked", "not finite", "first", "second"), rows),
+        f"{checked} states, {failed} not finite or more than 1e-6 off",
+        seed=args.seed,
+    )
+    return 0 if results["passed"] else 1
 
 
 def _flatness(args: argparse.Namespace) -> int:

@@ -16,6 +16,7 @@ from jax import Array
 from scipy.spatial import cKDTree
 
 from dexstack.engines.soft.cloud import Cloud
+from dexstack.engines.soft.scm import Body
 from dexstack.errors import ConfigError
 
 ABSENT_PLANE = -1e9
@@ -40,19 +41,6 @@ class Clouds(NamedTuple):
     """(G, 3) voxels per metre."""
     shape: np.ndarray
     """(G, 3) int32 number of voxels along each axis."""
-
-
-class Patch(NamedTuple):
-    """C near points of one body, body frame."""
-
-    points: Array
-    """(3, C)"""
-    normals: Array
-    """(3, C)"""
-    plane_bias: Array
-    """(C,)"""
-    point_bias: Array
-    """(C,)"""
 
 
 def build(clouds: Sequence[Cloud], size: int | None, reach: float, voxel: float) -> Clouds:
@@ -109,13 +97,12 @@ def _voxel(clouds: Clouds, g: Array, key: Array) -> Array:
     return (i * shape[1] + j) * shape[2] + k
 
 
-def patch(clouds: Clouds, g: Array, key: Array) -> Patch:
+def patch(clouds: Clouds, g: Array, key: Array) -> Body:
     """The patch of cloud ``g`` around ``key`` (3,), cloud's frame. Which points it holds has no derivative; where they are not needed
     that is exact, as their weights are."""
-    rows = jnp.asarray(clouds.rows)[g]
-    if clouds.table.shape[1] > 1:
-        rows = rows[:, jnp.asarray(clouds.table)[g, _voxel(clouds, g, key)]]
-    return Patch(rows[:3], rows[3:6], rows[6], rows[7])
+    rows, table = jnp.asarray(clouds.rows), jnp.asarray(clouds.table)
+    rows = rows[g] if table.shape[1] == 1 else rows[g, :, table[g, _voxel(clouds, g, key)]].T
+    return Body(rows[:3], rows[3:6], rows[6], rows[7])
 
 
 def nearest(clouds: Clouds, g: Array, key: Array) -> Array:

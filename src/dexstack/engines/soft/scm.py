@@ -120,7 +120,7 @@ def respond(
     v_n = _outer(v, of_plane[4:7])
     depth = phi * (-1.0 / c.eps3)
     r = v_n * (1.0 / c.v_d)
-    onset, brake = softplus(depth), dissipation(r)
+    onset, brake = kept(softplus(depth)), dissipation(r)
     load = weight * onset * brake
     drag = load * jax.lax.rsqrt(jnp.maximum(_dot(v, v)[:, None] - v_n * v_n, 0.0) + c.v_s**2)
     push = load + c.friction * drag * v_n
@@ -131,14 +131,14 @@ def respond(
     # weights are normalised per query, after the sums over the planes
     share = 1.0 / total
     scale = share * (c.stiffness * c.eps3)
-    pushes, means = ([over_planes(x * n) for n in of_plane[4:7]] for x in (push, weight))
+    pushes, means = [over_planes(push * n) for n in of_plane[4:7]], of_plane[4:7] @ weight.T
     total_drag = c.friction * scale * drags
     force = kept(tuple(scale * a - total_drag * u for a, u in zip(pushes, v, strict=True)))
     return Response(
         field=share * field,
         force=force,
         load=scale * loads,
-        normal=jnp.stack([share * n for n in means]),
+        normal=share * means,
         stiffness=share * c.stiffness * springs,
         damping=scale / c.v_d * slopes,
         drag=total_drag,
@@ -178,12 +178,12 @@ class PairWrench(NamedTuple):
 
 
 class Side(NamedTuple):
-    """The query points of one body and what they feel."""
+    """The query points of one body and what they feel, both in A's frame."""
 
     sign: float
     """+1 for points of B, −1 for points of A."""
     points: Array
-    """(3, Q) in A's frame."""
+    """(3, Q)"""
     bias: Array | float
     """(Q,) added to Φ: 0, or very large for a point that is not there."""
     response: Response
@@ -200,8 +200,8 @@ def combine(sides: Sequence[Side], eps2: float | Array) -> PairWrench:
     wrench = total([s.sign * _moments(s.points, s.response.force, w) for w, s in w_sides])
     # A tilt moves the weight to other points: a torque that is as stiff as the load over ε2 and belongs into an implicit step.
     shift = total([w @ s.response.load for w, s in w_sides]) / eps2
-    g = [jnp.concatenate([n := s.sign * s.response.normal, cross(s.points, n)]) for s in sides]
-    mean = total([x @ w for x, w in zip(g, weights, strict=True)])
+    g = [jnp.concatenate([s.response.normal, cross(s.points, s.response.normal)]) for s in sides]
+    mean = total([s.sign * (x @ w) for x, (w, s) in zip(g, w_sides, strict=True)])
     stiffness = total([(x * (w * (s.response.stiffness + shift))) @ x.T for x, (w, s) in zip(g, w_sides, strict=True)])
     drags = [w * s.response.drag for w, s in w_sides]
     damping = total(
@@ -209,6 +209,17 @@ def combine(sides: Sequence[Side], eps2: float | Array) -> PairWrench:
     )
     distance = total([w @ s.response.field for w, s in w_sides])
     return PairWrench(wrench, stiffness - shift * jnp.outer(mean, mean), damping, distance)
+
+
+def moved_wrench(R: Array, p: Array, wrench: Array) -> Array:
+    """(6,) of a wrench in a frame of the pose (R (3, 3), p (3,)), about that frame's origin, in the outer frame about its own."""
+    force = turn(R, wrench[:3])
+    return jnp.concatenate([force, turn(R, wrench[3:]) + cross(p, force)])
+
+
+def wrench_transform(R: Array, p: Array) -> Array:
+    """(6, 6) :func:`moved_wrench` as a matrix."""
+    return jnp.block([[R, jnp.zeros_like(R)], [cross(jnp.broadcast_to(p[:, None], R.shape), R), R]])
 
 
 def _moments(p: Array, f: Sequence[Array], weight: Array) -> Array:
@@ -259,31 +270,44 @@ def about(twist: Array, p: Array) -> Array:
     return jnp.stack([x + v * p[2] - w * p[1], y + w * p[0] - u * p[2], z + u * p[1] - v * p[0]])
 
 
+class Body(NamedTuple):
+    """Oriented points that meet others, in their body's frame."""
+
+    points: Array
+    """(3, I)"""
+    normals: Array
+    """(3, I)"""
+    plane_bias: Array | float = 0.0
+    """(I,) added to the logits of the planes."""
+    point_bias: Array | float = 0.0
+    """(I,) added to the distances of the points."""
+
+
+def meet(
+    a: Body, b: Body, R_AB: Array, p_AB: Array, twist: Array, c: ContactParams, dissipation: Dissipation = paper_dissipation
+) -> PairWrench:
+    """Contact of two bodies, B at the pose (R_AB, p_AB) and with the twist (6,) relative to A, in A.
+
+    ``twist`` is the velocity of B's material point at A's origin, then the angular velocity. Each body's points are seen from the other's
+    frame, where the planes stand still: neither they nor their derivatives have to be computed.
+    """
+    R_BA = R_AB.T
+    on_b = kept(turn(R_AB, b.points, p_AB))
+    on_a = kept(turn(R_BA, a.points, -turn(R_BA, p_AB)))
+    back = -jnp.concatenate([turn(R_BA, about(twist, p_AB)), turn(R_BA, twist[3:])])  # of A relative to B, at B's origin, in B
+    felt_b = respond(on_b, about(twist, on_b), a.points, a.normals, a.plane_bias, c, dissipation)
+    felt_a = respond(on_a, about(back, on_a), b.points, b.normals, b.plane_bias, c, dissipation)
+    felt_a = felt_a._replace(force=tuple(turn(R_AB, felt_a.force)), normal=turn(R_AB, felt_a.normal))
+    return combine([Side(1.0, on_b, b.point_bias, felt_b), Side(-1.0, a.points, a.point_bias, felt_a)], c.eps2)
+
+
 def dense_pair(
     points_a: Array, normals_a: Array, points_b: Array, normals_b: Array, R_AB: Array, p_AB: Array, twist: Array, c: ContactParams,
     dissipation: Dissipation = paper_dissipation,
 ) -> PairWrench:  # fmt: skip
-    """Contact of two whole clouds (I, 3), each in its own frame, B at the pose (R_AB, p_AB) and with the twist (6,) relative to A, in A.
-
-    ``twist`` is the velocity of B's material point at A's origin, then the angular velocity.
-    """
-    pa, na = (jnp.asarray(x, p_AB.dtype).T for x in (points_a, normals_a))
-    pb, nb = turn(R_AB, jnp.asarray(points_b).T, p_AB), turn(R_AB, jnp.asarray(normals_b).T)
-    return meet((pa, na, 0.0, 0.0), (pb, nb, 0.0, 0.0), twist, c, dissipation)
-
-
-def meet(
-    a: tuple[Array, Array, Array | float, Array | float],
-    b: tuple[Array, Array, Array | float, Array | float],
-    twist: Array,
-    c: ContactParams,
-    dissipation: Dissipation = paper_dissipation,
-) -> PairWrench:
-    """Contact of two bodies in one frame: points, normals (3, I), plane and point biases (I,); ``twist`` (6,) of B relative to A."""
-    (pa, na, plane_a, point_a), (pb, nb, plane_b, point_b) = a, b
-    on_b = respond(pb, about(twist, pb), pa, na, plane_a, c, dissipation)
-    on_a = respond(pa, -about(twist, pa), pb, nb, plane_b, c, dissipation)
-    return combine([Side(1.0, pb, point_b, on_b), Side(-1.0, pa, point_a, on_a)], c.eps2)
+    """:func:`meet` of two whole clouds (I, 3)."""
+    a, b = (Body(*(jnp.asarray(x, p_AB.dtype).T for x in cloud)) for cloud in ((points_a, normals_a), (points_b, normals_b)))
+    return meet(a, b, R_AB, p_AB, twist, c, dissipation)
 
 
 def point_plane_force(p: Array, v: Array, p_i: Array, n_i: Array, c: ContactParams, dissipation: Dissipation = paper_dissipation) -> Array:

@@ -30,10 +30,12 @@ from dexstack.engines.soft.scm import (
     combine,
     kept,
     meet,
+    moved_wrench,
     pair_params,
     paper_dissipation,
     respond_to_ground,
     turn,
+    wrench_transform,
 )
 from dexstack.engines.soft.tree import Motion, Numbers, Tree
 from dexstack.errors import ConfigError
@@ -257,18 +259,13 @@ class SoftSystem:
     def _pair(
         self, d: MeetingData, i: Array, j: Array, R_A: Array, p_A: Array, R_B: Array, p_B: Array, twist: Array, c: ContactParams
     ) -> tuple[Array, Array, Array, Array]:
-        """One pair, computed in world axes about a point between the bodies, returned about the world's origin."""
-        centre_b = R_B @ jnp.asarray(d.centre_b)[j] + p_B
-        a0 = R_A @ lookup.nearest(d.a, i, R_A.T @ (centre_b - p_A)) + p_A
-        b = lookup.patch(d.b, j, R_B.T @ (a0 - p_B))
-        o = jax.lax.stop_gradient(R_B @ b.points[:, 0] + p_B)
-        a = lookup.patch(d.a, i, R_A.T @ (o - p_A))
-        pa, na = turn(R_A, a.points, p_A - o), turn(R_A, a.normals)
-        pb, nb = turn(R_B, b.points, p_B - o), turn(R_B, b.normals)
-        at_o = jnp.concatenate([about(twist, o), twist[3:]])  # of B relative to A
-        pa, na, pb, nb = kept((pa, na, pb, nb))
-        sides = ((pa, na, a.plane_bias, a.point_bias), (pb, nb, b.plane_bias, b.point_bias))
-        return _about_origin(meet(*sides, at_o, c, self.dissipation), o)
+        """One pair about the world's origin."""
+        R_AB, p_AB = R_A.T @ R_B, R_A.T @ (p_B - p_A)
+        key = lookup.nearest(d.a, i, R_AB @ jnp.asarray(d.centre_b)[j] + p_AB)
+        b = lookup.patch(d.b, j, R_AB.T @ (key - p_AB))
+        a = lookup.patch(d.a, i, R_AB @ b.points[:, 0] + p_AB)
+        in_a = jnp.concatenate([turn(R_A.T, about(twist, p_A)), turn(R_A.T, twist[3:])])
+        return _in_world(meet(a, b, *kept((R_AB, p_AB, in_a)), c, self.dissipation), R_A, p_A)
 
     def _stand(self, k: int, d: GroundData, m: Motion) -> Contact:
         """A surface on the half-space z < 0."""
@@ -280,7 +277,7 @@ class SoftSystem:
         c = jax.tree.map(lambda y: jnp.asarray(y, p.dtype), d.params)
         v = about(jnp.concatenate([about(twist, o), twist[3:]]), p)
         found = combine([Side(1.0, p, 0.0, respond_to_ground(p, v, c, self.dissipation))], c.eps2)
-        wrench, K, D, distance = _about_origin(found, o)
+        wrench, K, D, distance = _in_world(found, jnp.eye(3, dtype=p.dtype), o)
         return Contact(jnp.array([world]), jnp.array([link]), wrench[None], K[None], D[None], distance[None])
 
     # --- dynamics -------------------------------------------------------------------------------------------------------------------
@@ -373,14 +370,10 @@ class SoftSystem:
         return self.tree.integrate(q, v, dt), v
 
 
-def _about_origin(pair: PairWrench, o: Array) -> tuple[Array, Array, Array, Array]:
-    """Wrench, stiffness, damping moved from the point o to the origin of the same axes, and the distance."""
-    x, y, z = o
-    zero = jnp.zeros_like(x)
-    skew = jnp.stack([zero, -z, y, z, zero, -x, -y, x, zero]).reshape(3, 3)
-    eye = jnp.eye(3, dtype=o.dtype)
-    X = jnp.block([[eye, jnp.zeros((3, 3), o.dtype)], [skew, eye]])
-    return X @ pair.wrench, X @ pair.stiffness @ X.T, X @ pair.damping @ X.T, pair.distance
+def _in_world(pair: PairWrench, R: Array, p: Array) -> tuple[Array, Array, Array, Array]:
+    """Wrench, stiffness, damping about the world's origin, of a pair computed in a frame of the pose (R, p); and the distance."""
+    T = wrench_transform(R, p)
+    return moved_wrench(R, p, pair.wrench), T @ pair.stiffness @ T.T, T @ pair.damping @ T.T, pair.distance
 
 
 def stack(systems: Sequence[SystemData]) -> SystemData:
