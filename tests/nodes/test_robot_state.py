@@ -165,7 +165,7 @@ def test_the_tree_of_diagnostics_has_every_node_once():
 
 
 def test_the_camera_has_a_frame():
-    X_WC = MountParams().X_WC
+    X_WC = MountParams().X_WC("right")
     (message,) = transforms(0.0, [camera_frame(X_WC)])
     assert (message.header.frame_id, message.child_frame_id) == ("world", "camera_color_optical_frame")
     v, r = message.transform.translation, message.transform.rotation

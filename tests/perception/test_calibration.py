@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 
 import cv2
@@ -11,29 +12,40 @@ import pytest
 from studio import Studio, any_pose
 
 from dexstack.cli.main import main
+from dexstack.config import make_params
 from dexstack.errors import ConfigError
 from dexstack.model.hand import load_hand
 from dexstack.perception.bundle import Tag, TagBundle, base_bundle, load_bundle, object_bundle
 from dexstack.perception.calibration import calibrate_camera, load_mount
 from dexstack.perception.camera import CameraModel
 from dexstack.perception.layout import learn_layout
-from dexstack.perception.params import MOUNT
+from dexstack.perception.params import MOUNT, MountParams, usual_mount
 from dexstack.perception.se3 import Transform, difference, exp
 from dexstack.perception.sheet import place, rectangles, whole, write_sheet
 from dexstack.perception.sources import read_folder, simulated_hand
 from dexstack.perception.tags import Detection, TagDetector, bitmap
 
 
-def test_the_camera_is_found_where_it_stands(tmp_path):
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_the_camera_is_found_where_it_stands(tmp_path, side):
     """The command, its file, and the frame conventions from palm to world."""
     path = tmp_path / "mount.yaml"
-    assert (
-        main(["calibrate", "camera", "--source", "sim", "--pictures", "8", "--output", str(path), "--json", str(tmp_path / "r.json")]) == 0
-    )
-    way = difference(load_mount(path, load_hand()), MOUNT)
+    command = ["calibrate", "camera", "--source", "sim", "--hand", side, "--pictures", "8"]
+    assert main([*command, "--output", str(path), "--json", str(tmp_path / "r.json")]) == 0
+    way = difference(load_mount(path, load_hand(side)), usual_mount(side))
     assert np.linalg.norm(way[:3]) < 1.5e-3 and np.linalg.norm(way[3:]) < 4e-3
     picture = cv2.imread(str(path.with_suffix(".png")))
     assert picture.shape == (480, 640, 3)
+
+
+def test_the_usual_place_is_mirrored_for_a_left_hand_and_a_chosen_one_is_not():
+    as_a_node_has_them = make_params(MountParams, {f.name: list(f.default) for f in dataclasses.fields(MountParams)})
+    right, left = (as_a_node_has_them.X_WC(side) for side in ("right", "left"))
+    assert right == MOUNT
+    mirror = np.diag([1.0, -1.0, 1.0])
+    assert np.allclose(left.p, mirror @ right.p) and np.allclose(left.R[:, 2], mirror @ right.R[:, 2]) and np.linalg.det(left.R) > 0
+    chosen = MountParams(camera_position=(0.0, 0.1, 0.4))
+    assert np.allclose(chosen.X_WC("left").p, [0.0, 0.1, 0.4])
 
 
 def test_wrong_intrinsics_and_a_moved_tag_are_noticed():

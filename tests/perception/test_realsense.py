@@ -126,6 +126,29 @@ def test_a_camera_that_is_unplugged_comes_back(fake, monkeypatch):
         camera.stop()
 
 
+def test_the_exposure_is_the_one_asked_for_or_refused(fake, studio):
+    rs = fake.rs
+    for option, (low, high, default) in {rs.option.exposure: (1, 10000, 156), rs.option.enable_auto_exposure: (0, 1, 1)}.items():
+        allowed = rs.option_range()
+        allowed.min, allowed.max, allowed.default, allowed.step = low, high, default, 1
+        fake._sensor.add_option(option, allowed, True)
+
+    def said(exposure_us: int) -> str:
+        camera = RealSenseCamera(RealSenseParams(exposure_us=exposure_us), fake.find)
+        camera.start()
+        try:
+            return "" if camera.take(5.0) is not None else camera.trouble
+        finally:
+            camera.stop()
+
+    def options() -> tuple[float, float]:
+        return fake._sensor.get_option(rs.option.exposure), fake._sensor.get_option(rs.option.enable_auto_exposure)
+
+    assert said(8000) == "" and options() == (80.0, 0.0)
+    assert said(0) == "" and options()[1] == 1.0, "automatic"
+    assert said(50) == "'exposure_us' must lie in [100, 1000000] for this camera, or be 0, got 50"
+
+
 def test_what_cannot_be_had_is_said(fake, studio):
     with pytest.raises(ConfigError, match="no colour stream of 800 x 600 at 30"):
         RealSenseCamera(RealSenseParams(camera_width=800, camera_height=600), fake.find)._profile(fake.device)

@@ -122,7 +122,8 @@ def manipulation(seconds: float, seed: int) -> Motion:
 class PixelSensor:
     """Camera and estimator in the place of :class:`dexstack.sensing.PoseSensor`: the controller gets what pictures say.
 
-    A picture is taken whenever the controller plans: the loop must plan at the camera's rate. Without a pose the last one stands.
+    A picture is taken whenever the controller plans: the loop must plan at the camera's rate. Without a pose the last one stands, and
+    before the first one the nominal start.
     """
 
     def __init__(self, loop: ClosedLoop, params: SimulatedCameraParams, seed: int, name: str = "cube") -> None:
@@ -133,7 +134,7 @@ class PixelSensor:
         self.pose_delay = params.exposure_time / 2 + params.image_delay + ESTIMATE
         """Age of the pose when the controller gets it [s]."""
         self._count = 0
-        self._last: np.ndarray | None = None
+        self._last = np.array(loop.start.pose_WO)
         self.errors: list[np.ndarray] = []
         """(6,) estimate against truth, where there was one [m, rad]."""
 
@@ -145,7 +146,7 @@ class PixelSensor:
         if outcome.estimate is not None:
             self._last = outcome.estimate.X_WO.pose
             self.errors.append(difference(outcome.estimate.X_WO, Transform.of_pose(pose_WO)))
-        return np.array(pose_WO if self._last is None else self._last)
+        return self._last.copy()
 
 
 class ClosedLoopResult(NamedTuple):

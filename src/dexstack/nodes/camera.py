@@ -55,7 +55,7 @@ class CameraNode(StackNode):
         cv2.setNumThreads(1)
         p, camera = self.params(CameraNodeParams), self.params(SimulatedCameraParams)
         hand, obj = load_hand(p.hand), load_object(p.object)
-        X_WC = self.params(MountParams).X_WC
+        X_WC = self.params(MountParams).X_WC(hand.side)
         self._camera = SimulatedCamera(hand, obj, object_bundle(p.object), camera, X_WC, base=base_bundle(), seed=p.seed)
         self._read_joints = JointReader(hand.joint_names, "position")
         self._truths = self.newest(PoseWithCovarianceStamped, "object_pose_truth", RECENT, self._note_pose)

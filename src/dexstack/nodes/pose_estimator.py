@@ -68,7 +68,8 @@ class PoseEstimatorNode(StackNode):
         if p.source not in SOURCES:
             raise ConfigError(f"'source' must be one of {', '.join(SOURCES)}, got '{p.source}'")
         self._bundle = object_bundle(p.object)
-        self._X_WC = load_mount(p.calibration, load_hand(p.hand)) if p.calibration else self.params(MountParams).X_WC
+        hand = load_hand(p.hand)
+        self._X_WC = load_mount(p.calibration, hand) if p.calibration else self.params(MountParams).X_WC(hand.side)
         self._realsense: RealSenseCamera | None = None
         if p.source == "realsense":
             self._realsense = RealSenseCamera(self.params(RealSenseParams))
@@ -205,6 +206,8 @@ class PoseEstimatorNode(StackNode):
             self._say(f"no tag of the object '{self._bundle.name}' is in view: no pose")
         elif sight is Sight.AMBIGUOUS:
             self._say("one face is in view and two poses fit it: no pose until another picture decides")
+        elif sight is Sight.COVERED:
+            self._say("every tag in view is covered in part: no pose")
         elif sight is Sight.STALE:
             self._say("pictures with old stamps: not used")
         else:

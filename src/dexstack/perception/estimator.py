@@ -9,7 +9,7 @@ import numpy as np
 
 from dexstack.perception.bundle import TagBundle
 from dexstack.perception.camera import CameraModel
-from dexstack.perception.filter import PoseFilter
+from dexstack.perception.filter import PoseFilter, agree
 from dexstack.perception.params import EstimatorParams
 from dexstack.perception.pose import BundlePose, solve_bundle
 from dexstack.perception.se3 import Transform
@@ -17,6 +17,10 @@ from dexstack.perception.tags import Detection, TagDetector
 
 MARGIN = 12
 """Pixels around where the object is expected in which its tags are searched."""
+
+
+CONFIRM = 0.15
+"""Two pictures this far apart may confirm each other [s]."""
 
 
 class Sight(enum.Enum):
@@ -28,7 +32,9 @@ class Sight(enum.Enum):
     LOST = "lost"
     """No tag is seen."""
     AMBIGUOUS = "ambiguous"
-    """One face is seen, two poses fit it, and nothing tells which."""
+    """One face is seen, and either two poses fit it and nothing tells which, or no picture before confirms the one that fits."""
+    COVERED = "covered"
+    """Something covers every tag in part."""
     STALE = "stale"
     """The picture is not newer than the one before."""
 
@@ -75,6 +81,8 @@ class PoseEstimator:
         self._filter.reset()
         self._seen_at = self._t = -np.inf
         self._missed = 0
+        self._candidate: tuple[float, Transform] | None = None
+        """Time and pose of one face that another picture must confirm."""
 
     def process(self, t: float, grey: np.ndarray) -> Outcome:
         """The next picture (height, width) uint8, taken at ``t`` [s].
@@ -83,8 +91,10 @@ class PoseEstimator:
         """
         if t <= self._t and self._t - t < 1.0:
             return Outcome(Sight.STALE, None, [], None)
-        if t < self._t or t - self._seen_at > self.params.coast:
+        if t < self._t:
             self.reset()
+        elif t - self._seen_at > self.params.coast:
+            self._filter.reset()
         self._t = t
         expected = None
         if self._filter.running:
@@ -98,22 +108,34 @@ class PoseEstimator:
         return Outcome(sight, Estimate(t, self._filter.X, self._filter.covariance.copy()), detections, seen)
 
     def _judge(self, t: float, seen: BundlePose | None) -> Sight:
-        if seen is None:
+        running = self._filter.running
+        if seen is None or seen.covered:
             self._missed += 1
-            return Sight.PREDICTED if self._filter.running else Sight.LOST
-        if seen.other is not None and not self._filter.running:
+            if running:
+                return Sight.PREDICTED
+            return Sight.LOST if seen is None else Sight.COVERED
+        X_WO = self.X_WC.compose(seen.X_CO)
+        if not running and not seen.sure and (seen.other is not None or not self._confirmed(t, X_WO)):
             return Sight.AMBIGUOUS
         turn = np.zeros((6, 6))
         turn[:3, :3] = turn[3:, 3:] = self.X_WC.R
-        if not self._filter.update(t, self.X_WC.compose(seen.X_CO), turn @ seen.covariance @ turn.T):
-            self._missed += 1
-            return Sight.PREDICTED
-        self._seen_at, self._missed = t, 0
+        covariance = turn @ seen.covariance @ turn.T
+        if not self._filter.update(t, X_WO, covariance, seen.sure):
+            if not seen.sure or seen.outliers:
+                self._missed += 1
+                return Sight.PREDICTED
+            self._filter.start(t, X_WO, covariance)  # faces that agree and nothing that does not: the body was knocked there
+        self._seen_at, self._missed, self._candidate = t, 0, None
         return Sight.SEEN
+
+    def _confirmed(self, t: float, X_WO: Transform) -> bool:
+        """Whether the picture before, or one a moment earlier, said the same."""
+        before, self._candidate = self._candidate, (t, X_WO)
+        return before is not None and t - before[0] <= CONFIRM and agree(X_WO, before[1])
 
     def _search(self, grey: np.ndarray, expected: Transform | None) -> list[Detection]:
         """Where the object is expected, at full resolution; everywhere, coarsely, when it was not found there."""
-        if expected is not None and self._missed < 3:
+        if expected is not None and not self._missed:
             window = self._window(grey, expected)
             if window is not None:
                 return self._near.detect(grey, window)

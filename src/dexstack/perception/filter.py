@@ -17,8 +17,16 @@ GATE = 40.0
 """Largest squared Mahalanobis distance of an observation (6 degrees of freedom)."""
 AGREE = 3
 """So many refused observations in a row that agree with each other are believed."""
+FASTEST = (0.18, 3.0)
+"""A body is not thought to go on faster than this [m/s, rad/s]: a finger that throws it to a new place also stops it there."""
 NEAR = (0.01, 0.2)
 """Observations agree within this [m, rad]."""
+
+
+def agree(a: Transform, b: Transform) -> bool:
+    """Whether two observations may be of one body, a few pictures apart."""
+    way = difference(a, b)
+    return bool(np.linalg.norm(way[:3]) <= NEAR[0] and np.linalg.norm(way[3:]) <= NEAR[1])
 
 
 class PoseFilter:
@@ -42,7 +50,7 @@ class PoseFilter:
         self.velocity = np.zeros(6)
         self.P = np.eye(12)
         """(12, 12) covariance of (δp, δθ, δv, δω)."""
-        self._refused: list[tuple[Transform, np.ndarray]] = []
+        self._refused: list[Transform] = []
 
     @property
     def running(self) -> bool:
@@ -61,6 +69,8 @@ class PoseFilter:
         tau = self._memory
         a = np.exp(-dt / tau)
         b = tau * (1.0 - a)
+        for part, fastest in zip((self.velocity[:3], self.velocity[3:]), FASTEST, strict=True):
+            part *= min(1.0, fastest / max(float(np.linalg.norm(part)), 1e-9))
         self.X = Transform(exp(b * self.velocity[3:]) @ self.X.R, self.X.p + b * self.velocity[:3])
         turn = exp(b * self.velocity[3:])
         self.velocity = a * self.velocity
@@ -77,16 +87,19 @@ class PoseFilter:
         self.P = F @ self.P @ F.T + Q
         self.t = t
 
-    def update(self, t: float, X: Transform, covariance: np.ndarray) -> bool:
-        """Take an observed pose with its covariance (6, 6); whether it was used."""
+    def update(self, t: float, X: Transform, covariance: np.ndarray, sure: bool = True) -> bool:
+        """Take an observed pose with its covariance (6, 6); whether it was used.
+
+        An observation that is not ``sure`` may be wrong in the same way again and again: no number of them outweighs the prediction.
+        """
         if not self.running:
-            self._start(t, X, covariance)
+            self.start(t, X, covariance)
             return True
         self.predict(t)
         innovation = difference(X, self.X)
         S = self.P[:6, :6] + covariance
         if innovation @ np.linalg.solve(S, innovation) > GATE:
-            return self._refuse(t, X, covariance)
+            return sure and self._refuse(t, X, covariance)
         self._refused.clear()
         K = np.linalg.solve(S, self.P[:6]).T
         step = K @ innovation
@@ -97,7 +110,8 @@ class PoseFilter:
         self.P = A @ self.P @ A.T + K @ covariance @ K.T  # Joseph's form: stays positive
         return True
 
-    def _start(self, t: float, X: Transform, covariance: np.ndarray) -> None:
+    def start(self, t: float, X: Transform, covariance: np.ndarray) -> None:
+        """Begin (anew) with one observation."""
         self.reset()
         self.t, self.X = t, X
         self.P = np.zeros((12, 12))
@@ -106,12 +120,10 @@ class PoseFilter:
 
     def _refuse(self, t: float, X: Transform, covariance: np.ndarray) -> bool:
         """Keep an observation that contradicts the prediction, and start anew once enough of them agree."""
-        if self._refused:
-            way = difference(X, self._refused[-1][0])
-            if np.linalg.norm(way[:3]) > NEAR[0] or np.linalg.norm(way[3:]) > NEAR[1]:
-                self._refused.clear()
-        self._refused.append((X, covariance))
+        if self._refused and not agree(X, self._refused[-1]):
+            self._refused.clear()
+        self._refused.append(X)
         if len(self._refused) < AGREE:
             return False
-        self._start(t, X, covariance)
+        self.start(t, X, covariance)
         return True

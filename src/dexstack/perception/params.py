@@ -13,11 +13,18 @@ from dexstack.perception.se3 import Transform
 
 MOUNT = Transform.look_at((-0.10, 0.28, 0.32), (0.0, 0.0, 0.03))
 """Where the camera stands unless somebody says otherwise, in the world: opposite the thumb, so that palm, object and base are in view."""
+MOUNT_LEFT = Transform.look_at((-0.10, -0.28, 0.32), (0.0, 0.0, 0.03))
+"""The same for a left hand."""
+
+
+def usual_mount(side: str) -> Transform:
+    """Where the camera usually stands beside a hand of this side."""
+    return MOUNT_LEFT if side == "left" else MOUNT
 
 
 @dataclass(frozen=True)
 class MountParams:
-    """Where the camera stands: one for the estimator and for the simulated camera."""
+    """Where the camera stands: one for the estimator and for the simulated camera. The defaults are a right hand's."""
 
     camera_position: tuple[float, ...] = param(
         tuple(np.round(MOUNT.pose[:3], 6).tolist()), "optical frame in the world: origin [m]", -3.0, 3.0
@@ -26,13 +33,14 @@ class MountParams:
         tuple(np.round(MOUNT.pose[3:], 6).tolist()), "optical frame in the world: quaternion w x y z", -1.0, 1.0
     )
 
-    @property
-    def X_WC(self) -> Transform:
-        """The optical frame in the world.
+    def X_WC(self, side: str) -> Transform:
+        """The optical frame in the world, for a hand of this side: where nobody says anything, it is the other way round for a left one.
 
         Raises:
             ConfigError: the quaternion has no direction.
         """
+        if self == MountParams():
+            return usual_mount(side)
         norm = np.linalg.norm(self.camera_quaternion)
         if not 0.9 < norm < 1.1:
             raise ConfigError(f"'camera_quaternion' must be of unit length, got one of {norm:.3g}")
@@ -61,7 +69,7 @@ class SimulatedCameraParams:
 class EstimatorParams:
     """From pictures to poses."""
 
-    decimate: float = param(2.0, "tags are searched for in a picture this many times smaller", 1.0, 8.0)
+    decimate: float = param(1.0, "tags are searched for in a picture this many times smaller", 1.0, 8.0)
     acceleration_noise: float = param(0.2, "how fast the object's velocity wanders [m/s per sqrt(s)]", 0.0, 1e3)
     turn_noise: float = param(8.0, "how fast the object's angular velocity wanders [rad/s per sqrt(s)]", 0.0, 1e4)
     velocity_memory: float = param(0.05, "time in which an unseen object's velocity is forgotten [s]", 0.001, 10.0)

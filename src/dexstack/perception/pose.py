@@ -36,6 +36,8 @@ OUTLIER = 10.0
 """A tag whose corners miss by more than this many σ (root mean square) is not where the bundle says."""
 DECIDED = 12.0
 """By so much must χ² of the second-best pose exceed that of the best for the image alone to decide."""
+SQUARE = 30.0
+"""Largest χ² of the one tag that a pose rests on (2 degrees of freedom): corners that miss by more are not those of a square."""
 SAME = np.radians(4.0)
 """Poses nearer to each other than this are one [rad]."""
 _ITERATIONS = 12
@@ -56,6 +58,10 @@ class BundlePose:
     """Root mean square over the corners' coordinates [px]."""
     other: Transform | None = None
     """A second pose that the image alone cannot exclude."""
+    sure: bool = True
+    """Whether tags that nothing covers, on faces that look in clearly different directions, agree; one face may be seen mirrored."""
+    covered: bool = False
+    """Whether something covers every tag it rests on in part: it may be off by far more than the covariance says."""
 
 
 def solve_bundle(
@@ -86,6 +92,7 @@ def solve_bundle(
         best, *others = sorted([best, *others], key=lambda f: np.linalg.norm(difference(f.X, expected)[3:]))
         others = []
     n = 8 * int(best.inliers.sum())
+    whole = best.inliers & np.array([bool(d.clear.all()) for d in seen])
     variance = (PRIOR_FREEDOM + best.chi2) / (PRIOR_FREEDOM + n - 6)
     return BundlePose(
         best.X,
@@ -94,6 +101,8 @@ def solve_bundle(
         tuple(d.tag for d, good in zip(seen, best.inliers, strict=True) if not good),
         float(np.sqrt((best.squares * sigma**2).sum() / n)),
         others[0].X if others else None,
+        sure=bool(whole.any()) and _not_flat(normals[whole]),
+        covered=not whole.any() or (whole.sum() == 1 and bool(best.squares[whole].sum() > SQUARE)),
     )
 
 

@@ -223,4 +223,9 @@ class RealSenseCamera:
         if sensor.supports(option.enable_auto_exposure):
             sensor.set_option(option.enable_auto_exposure, 0.0 if p.exposure_us else 1.0)
         if p.exposure_us and sensor.supports(option.exposure):
-            sensor.set_option(option.exposure, p.exposure_us / 100.0)  # colour sensors count in 100 µs
+            units = p.exposure_us / 100.0  # colour sensors count in 100 µs
+            allowed = sensor.get_option_range(option.exposure)
+            if not allowed.min <= units <= allowed.max:
+                low, high = 100 * allowed.min, 100 * allowed.max
+                raise ConfigError(f"'exposure_us' must lie in [{low:.0f}, {high:.0f}] for this camera, or be 0, got {p.exposure_us}")
+            sensor.set_option(option.exposure, units)

@@ -16,7 +16,7 @@ from dexstack.model.objects import load_object
 from dexstack.perception.bundle import base_bundle, object_bundle
 from dexstack.perception.camera import CameraModel
 from dexstack.perception.images import to_grey
-from dexstack.perception.params import MOUNT, SimulatedCameraParams
+from dexstack.perception.params import SimulatedCameraParams, usual_mount
 from dexstack.perception.realsense import RealSenseCamera, RealSenseParams
 from dexstack.perception.se3 import Transform, exp
 from dexstack.perception.simulated import SimulatedCamera
@@ -105,7 +105,7 @@ def simulated_hand(side: str, count: int, seed: int) -> Recording:
     """The hand's base as the simulated camera sees it, from its usual place."""
     hand, obj = load_hand(side), load_object("cube")
     params = SimulatedCameraParams()
-    camera = SimulatedCamera(hand, obj, object_bundle("cube"), params, MOUNT, base=base_bundle(), seed=seed)
+    camera = SimulatedCamera(hand, obj, object_bundle("cube"), params, usual_mount(hand.side), base=base_bundle(), seed=seed)
     start = obj.start("allegro")
     pictures = [_grey(camera.picture(hand.pose(start.hand_pose), start.pose_WO)) for _ in range(count)]
     return Recording(pictures, camera.camera)

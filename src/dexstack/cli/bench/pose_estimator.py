@@ -80,6 +80,9 @@ def run(args: argparse.Namespace) -> int:
             code = run_nodes(_nodes(folder, own, other), environment)
         if code:
             return code
+        if not (folder / "result.npz").is_file():
+            note("stopped before the end of the film")
+            return 1
         r = judge_node(film, folder / "result.npz")
     results = _results(r)
     kept = {
