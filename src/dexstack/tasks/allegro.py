@@ -55,7 +55,8 @@ class AllegroCost:
         a, b = goal_WO[3:], state.quat_WO
         vector = a[0] * b[1:] - b[0] * a[1:] - jnp.cross(a[1:], b[1:])
         away = state.p_WO - goal_WO[:3]
-        position = jnp.sqrt(weights["position_weight"] * (1 + jnp.sum(away**2) / weights["position_length"] ** 2)) * away
+        growth = jnp.sqrt(1 + jnp.sum(away**2) / weights["position_length"] ** 2)
+        position = jnp.sqrt(weights["position_weight"]) * growth * away  # a root apart: a weight of zero has a slope too
         return jnp.concatenate([position, jnp.sqrt(weights["orientation_weight"]) * vector])
 
     def stage(self, state: PlannedState, goal_WO: Array, weights: dict[str, Array]) -> Array:
