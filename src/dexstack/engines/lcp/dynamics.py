@@ -54,8 +54,8 @@ class Tree(NamedTuple):
     """(V,)"""
     gravity: np.ndarray
     """(3,)"""
-    turns: bool
-    """Whether anything can turn: otherwise bias forces do not depend on velocities."""
+    steady: bool
+    """Whether nothing can turn and no joint is damped: masses and bias forces are then the same everywhere."""
 
 
 class Motion(NamedTuple):
@@ -130,7 +130,7 @@ def make_tree(model: mujoco.MjModel) -> Tree:
         armature=np.array(model.dof_armature).reshape(-1),
         damping=np.array(model.dof_damping).reshape(-1),
         gravity=np.array(model.opt.gravity),
-        turns=bool(np.any(model.jnt_type != mujoco.mjtJoint.mjJNT_SLIDE)),
+        steady=not (np.any(model.jnt_type != mujoco.mjtJoint.mjJNT_SLIDE) or np.any(model.dof_damping)),
     )
 
 

@@ -104,7 +104,7 @@ def replay(world, par, tape, q, v, tau, m):
     u, at, half = np.empty(nv, kind), np.empty(q.size, kind), np.empty(nv, kind)
     n3, c3, row = np.empty(3, kind), np.empty(3, kind), np.empty(nv, kind)
     rest = q[0] * 0.0
-    control = 0
+    control, known = 0, False
     for i in range(tape.size[0]):
         op = tape.op[i]
         if op[0] == BEGIN:
@@ -114,8 +114,12 @@ def replay(world, par, tape, q, v, tau, m):
         if op[0] == IMPACT:
             _respond(world, par, tape, op, q, v, m)
             continue
-        free_velocity(tree, par.mass, q, v, tau[control], rest, m, half, u)
-        if op[2] > op[1] or op[5] > op[4]:
+        pushed = op[2] > op[1] or op[5] > op[4]
+        if pushed or not (known and tree.steady):
+            kinematics(tree, q, m)
+        free_velocity(tree, par.mass, v, tau[control], rest, m, half, known, u)
+        known = True
+        if pushed:
             _push(world, par, tape, op, q, u, rest, at, m)
         if op[6] < 0:
             integrate(tree, q, u, rest, at)

@@ -144,25 +144,27 @@ def make_tape(nq: int, ops: int, contacts: int, directions: int, limits: int) ->
 
 
 @njit(cache=True)
-def free_velocity(tree, mass, q, v, tau, h, m, half, out):
+def free_velocity(tree, mass, v, tau, h, m, half, known, out):
     """v* = v + h M⁻¹(τ − c) with c, Coriolis and gravity, at the velocity halfway to v*, and joint damping at its end.
 
     With c at the start, as printed, a spinning body gains energy without bound; halfway it keeps it.
 
     Args:
-        m: written: poses at q, the factors of M + h D.
-        half: (V,) room. out: (V,) written.
+        m: poses; written: the factors of M + h D, bias forces.
+        half: (V,) room. known: whether m holds those of an earlier call, which a steady tree's still are. out: (V,) written.
     """
-    kinematics(tree, q, m)
-    inertias(tree, mass, m)
-    mass_matrix(tree, m)
     nv = v.size
-    for i in range(nv):
-        m.M[i, i] += h * tree.damping[i]
-    factorise(tree.dof_parent, m.M)
+    known = known and tree.steady
+    if not known:
+        inertias(tree, mass, m)
+        mass_matrix(tree, m)
+        for i in range(nv):
+            m.M[i, i] += h * tree.damping[i]
+        factorise(tree.dof_parent, m.M)
     half[:] = v
-    for _ in range(HALFWAY_ROUNDS if tree.turns else 1):
-        bias_forces(tree, half, m)
+    for _ in range(1 if tree.steady else HALFWAY_ROUNDS):
+        if not known:
+            bias_forces(tree, half, m)
         for i in range(nv):
             out[i] = h * (tau[i] - m.bias[i] - tree.damping[i] * v[i])
         solve_mass(tree.dof_parent, m.M, out)
@@ -428,7 +430,8 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
         margin = 10.0 * MARGIN if calm else MARGIN
         done += 1
         counts[SUBSTEPS] += 1
-        free_velocity(tree, par.mass, q, v, tau, rest, m, free, u)
+        kinematics(tree, q, m)
+        free_velocity(tree, par.mass, v, tau, rest, m, free, control > 0 or done > 1, u)
         first = tape.size[1]
         twists(tree, u, m)
         balls_of_motion(tree, shapes, m, u, rest, K, x, room)
@@ -447,7 +450,7 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
                 return status
             first = last - before
             if hit:
-                free_velocity(tree, par.mass, q, v, tau, rest, m, free, u)
+                free_velocity(tree, par.mass, v, tau, rest, m, free, True, u)
             kept = first
             for k in range(first, last):  # what is about to bounce is left to its time of impact
                 gap, speed = normal_speed(tree, shapes, m, tape.feature[k], tape.data[k], u, row)
