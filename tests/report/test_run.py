@@ -81,6 +81,8 @@ def test_plot_shows_solve_times_only_where_there_are_any(tmp_path, recording):
 def test_a_run_that_never_began_leaves_its_numbers(tmp_path, scene, recording):
     short = {k: v[:1] for k, v in recording.items()}
     assert set(write_run(tmp_path, short, scene)) == {"recording"}
+    empty = {k: np.zeros(0) for k in recording}  # as the console writes them when it is stopped before the first sample
+    assert set(write_run(tmp_path, empty, scene)) == {"recording"}
 
 
 def test_samples_of_a_diverged_plant_and_a_constant_goal_can_be_drawn(tmp_path, scene, recording):

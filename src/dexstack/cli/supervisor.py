@@ -55,7 +55,7 @@ def graph_environment(*, whole: bool = True) -> Iterator[dict[str, str]]:
     environment.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST" if whole else "SUBNET")
     if not whole:
         environment.setdefault("ROS_DOMAIN_ID", "0")
-    # Loopback instead of shared memory: as cheap at these message sizes, and a killed node leaves no locked segment behind.
+    # Between machines, sockets instead of shared memory: as cheap at these message sizes. On one machine rmw chooses both by itself.
     environment.setdefault("FASTDDS_BUILTIN_TRANSPORTS", "UDPv4")
     environment["PYTHONUNBUFFERED"] = "1"
     if "ROS_DOMAIN_ID" in environment:

@@ -152,7 +152,7 @@ class SimulatorNode(StackNode):
         return self._time_of_start + self._plant.time
 
     def _make_plant(self, name: str) -> Plant:
-        """The plant of that name, with its parameters declared in place of the last one's."""
+        """The plant of that name, at the start and compiled, with its parameters declared in place of the last one's."""
         old, new = self._plant_params, plant_params(name)
         if new is not old:
             self._exchange(old, new)
@@ -163,6 +163,8 @@ class SimulatorNode(StackNode):
                 self._exchange(new, old)
             raise
         self._plant_params = new
+        plant.reset(self._model.pose(self._task.start.hand_pose), self._task.start.pose_WO)
+        plant.step(np.zeros(len(self._model.joint_names)))
         return plant
 
     def _change_plant(self, name: str) -> None:
@@ -175,8 +177,6 @@ class SimulatorNode(StackNode):
             raise ConfigError("an emulated hand runs in real time and cannot wait for another plant; start the graph with it")
         self.get_logger().info(f"making the plant '{name}'")
         plant = self._make_plant(name)
-        plant.reset(self._model.pose(self._task.start.hand_pose), self._task.start.pose_WO)
-        plant.step(np.zeros(len(self._model.joint_names)))
 
         def take_over() -> None:
             t = self._now() + self._hand.reset_gap

@@ -40,7 +40,7 @@ def write_run(results_dir: str | Path, recording: Mapping[str, np.ndarray], scen
     except OSError as error:
         raise ConfigError(f"cannot write the results folder {results_dir}: {error.strerror}") from None
     written = {"recording": results_dir / "recording.npz"}
-    shown = _finite_samples(recording)
+    shown = _finite_samples(recording) if len(recording["t"]) else {"t": ()}  # none: stopped before anything was seen
     if len(shown["t"]) >= 2:
         written["plot"] = write_plot(results_dir / "run.png", shown)
         written["film"] = write_film(results_dir / "run.gif", shown, scene)
