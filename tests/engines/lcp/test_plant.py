@@ -3,6 +3,7 @@
 import dataclasses
 
 import numpy as np
+import pytest
 import trimesh
 
 from dexstack.engines.base import WatchedPlant
@@ -10,8 +11,10 @@ from dexstack.engines.lcp import scenes, step
 from dexstack.engines.lcp.plant import LcpPlant, object_geometries
 from dexstack.engines.lcp.shapes import Geometry, plane, sphere
 from dexstack.engines.lcp.system import LcpSystem
+from dexstack.errors import ConfigError
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
+from dexstack.tasks.allegro import AllegroTask
 
 
 def _angle_iron() -> trimesh.Trimesh:
@@ -33,6 +36,21 @@ def test_the_plant_says_what_went_wrong():
     assert plant.trouble() == "the lcp plant counted 2 contact problems without a valid solution"
     plant.reset(plant.joint_position, plant.pose_WO)
     assert plant.trouble() == ""
+
+
+def test_an_object_between_fingers_starts_beside_them():
+    hand, obj = load_hand(), load_object("cube")
+    plant, start = LcpPlant(hand, obj), obj.start("allegro")
+    pose = AllegroTask(start, 0.0).start_pose(np.random.default_rng(6))
+    system = plant.system
+    system.q[:16], system.q[16:] = hand.pose(start.hand_pose), pose
+    of_cube = lambda: min(gap for pair, gap in system.gaps().items() if "cube/0" in pair)  # noqa: E731
+    assert of_cube() <= 0.0, "as drawn, it is inside a finger"
+    plant.reset(hand.pose(start.hand_pose), pose)
+    assert of_cube() > 0.0 and 0.0 < np.linalg.norm(plant.pose_WO[:3] - pose[:3]) < 0.01
+    np.testing.assert_allclose(plant.pose_WO[3:], pose[3:], atol=1e-15)
+    with pytest.raises(ConfigError, match="'cube/0' overlap"):
+        plant.reset(hand.pose(start.hand_pose), np.array([0.0, 0.0, -0.02, 1.0, 0.0, 0.0, 0.0]))
 
 
 def test_a_concave_object_is_its_parts(tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,9 +18,14 @@ from dexstack.model.objects import ObjectModel
 from dexstack.model.scene import OBJECT_BODY, build_scene
 from dexstack.model.urdf import Shape
 
-MOST_LIFT = 0.003
-"""How far a reset may lift an object that overlaps the hand [m]."""
-LIFT = 2e-5
+LIFTS = np.arange(151) * 2e-5
+"""By how much a reset lifts an object that overlaps the hand [m], until it does not."""
+SHIFTS = np.arange(1, 21) * 1e-3
+"""By how much it moves one aside that no lift helps [m]: one between fingers."""
+ASIDE = np.array(
+    [(np.cos(a) * np.cos(b), np.sin(a) * np.cos(b), np.sin(b)) for b in np.radians([0, 30, 60]) for a in np.radians(range(0, 360, 30))]
+)
+"""Directions in which it is tried, level or upwards."""
 """In steps of [m]."""
 
 TROUBLES = {
@@ -78,7 +84,8 @@ class LcpPlant:
         return self.system.v[NUM_JOINTS:].copy()
 
     def reset(self, q_hand: np.ndarray, pose_WO: np.ndarray, v: np.ndarray | None = None) -> None:
-        """Start again at time zero; see :meth:`Plant.reset`. An object that overlaps the hand is lifted off it, by at most 3 mm.
+        """Start again at time zero; see :meth:`Plant.reset`. An object that overlaps the hand is lifted off it, by at most
+        3 mm, or else moved aside by as little as helps, at most 20 mm: in this engine nothing may start inside another thing.
 
         Raises:
             ConfigError: wrong size, not finite, a quaternion that is not of unit length, or an object that stays in the hand.
@@ -93,11 +100,12 @@ class LcpPlant:
         system.tau[:] = 0.0
         system.forget()
         toy = {g.name for g in system.geometries if g.body == OBJECT_BODY}
-        for _ in range(round(MOST_LIFT / LIFT) + 1):
+        moves = itertools.chain((lift * np.array([0.0, 0.0, 1.0]) for lift in LIFTS), (s * n for s in SHIFTS for n in ASIDE))
+        for move in moves:
+            system.q[NUM_JOINTS : NUM_JOINTS + 3] = pose[:3] + move
             inside = [pair for pair, gap in system.gaps().items() if toy.intersection(pair) and gap <= 1e-6]
             if not inside:
                 return
-            system.q[NUM_JOINTS + 2] += LIFT
         raise ConfigError(f"{where}: '{inside[0][0]}' and '{inside[0][1]}' overlap")
 
     def step(self, tau: np.ndarray) -> None:
