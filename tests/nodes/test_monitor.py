@@ -213,6 +213,7 @@ def test_an_action_that_nobody_takes_says_so(stack, visitor):
 
 def test_the_plant_is_changed_from_the_page(stack, visitor, monkeypatch):
     monitor, page = stack[0], stack[0].page
+    page._answer.content = ""
     visitor.change(page.plant_button, True)  # there is no simulator
     wait_until(lambda: "nobody offers" in page._answer.content, 10, "the answer")
     asked = []
