@@ -368,8 +368,6 @@ def yield_to_others() -> None:
     """Lower the priority of this process; to be called first, because threads inherit it. For nodes on which no motion waits."""
     if hasattr(os, "setpriority"):
         os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
-    if hasattr(os, "SCHED_BATCH"):
-        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))  # a message that arrives takes no core from who computes
 
 
 def run_node(make: Callable[[], StackNode]) -> int:
