@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 
@@ -98,3 +99,26 @@ def test_parameters_change_without_a_compilation_or_a_missed_cycle(mpc, probe, c
     inside = (hand.home > hand.lower + 0.05) & (hand.home < hand.upper - 0.05)  # the others are drawn away from their limit as well
     assert np.abs(before[inside]).max() > 0.05 and np.abs(after[inside]).max() < 0.02 + 1e-6, "the new bound is kept"
     assert mpc._mpc.params.u_max == 0.02 and float(mpc._weights["orientation_weight"]) == 300.0
+
+
+@pytest.mark.skipif(not hasattr(os, "SCHED_FIFO"), reason="no real-time scheduling here")
+def test_plans_under_realtime_scheduling_where_permitted(mpc):
+    def policies() -> set[int]:
+        return {os.sched_getscheduler(int(thread)) for thread in os.listdir("/proc/self/task")}
+
+    granted = mpc.status()[2]["realtime"]
+    assert policies() == {os.SCHED_FIFO if granted else os.SCHED_OTHER}
+    if os.geteuid() == 0:
+        assert granted or _refused()
+    mpc.stop_worker()
+    assert policies() == {os.SCHED_OTHER}
+
+
+def _refused() -> bool:
+    """Whether this system refuses it even to the administrator, as some containers do."""
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+    except PermissionError:
+        return True
+    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+    return False

@@ -6,6 +6,8 @@ or fresh joint angles nothing is commanded and the hand's watchdog decides.
 
 A θ on ``learner/theta`` replaces the one planned with, between two solves: numbers into the compiled solver, nothing is compiled.
 
+While it plans its process runs under SCHED_FIFO, where permitted: on a busy computer others otherwise come between the parts of a solve.
+
 ``mpc/solve_times`` carries, every ten solves, one row per solve: time of the contact set, processor time, wall time [s].
 """
 
@@ -49,6 +51,7 @@ from dexstack.nodes.wire import (
     read_pose,
     set_stamp,
 )
+from dexstack.realtime import make_ordinary, make_realtime
 from dexstack.tasks.allegro import AllegroCost, AllegroWeights, without_reach
 from dexstack.tasks.rotations import geodesic_angle
 
@@ -66,6 +69,7 @@ class MpcNodeParams:
     object: str = param("cube", "name of an object, or the path of an object's YAML")
     input_timeout: float = param(0.1, "pose and joint angles older than this against the contacts are not used [s]", 0.001, 10.0)
     prediction_every: int = param(5, "publish mpc/prediction for every n-th solve, if anybody looks", 1, 1000)
+    realtime_priority: int = param(20, "SCHED_FIFO priority of the process while it plans, where permitted; 0: none", 0, 90)
 
 
 class MpcNode(StackNode):
@@ -125,6 +129,11 @@ class MpcNode(StackNode):
         self._times = np.zeros((HISTORY, 3))
         self._count = self._reported = self._without_input = self._refused = self._thetas_taken = 0
         self._failures: dict[str, int] = {}
+        priority = self.params(MpcNodeParams).realtime_priority
+        self._realtime = bool(priority) and make_realtime(priority)  # only now: compiling would starve everybody else
+
+    def finish(self) -> None:
+        make_ordinary()
 
     def work(self) -> None:
         p = self.params(MpcNodeParams)
@@ -174,7 +183,7 @@ class MpcNode(StackNode):
         first, self._reported = self._reported, self._count
         rate = self._reported - first
         values: dict[str, Any] = {"rate_hz": float(rate), "without_input": self._without_input, "stalls": self._remedy.stalls}
-        values["thetas_taken"] = self._thetas_taken
+        values.update(thetas_taken=self._thetas_taken, realtime=self._realtime)
         values.update({f"failed {name}": n for name, n in self._failures.items()})
         n = min(self._reported, HISTORY)
         if n:
