@@ -53,10 +53,9 @@ class ContactDetector:
         query = robot_query_points(robot, params.spacing)
         links = [np.flatnonzero(query.body == b) for b in range(1, len(robot.bodies))]
         most = max(len(i) for i in links)
-        # One padded row of queries per link, so that "the nearest two of each link" is a dense reduction.
-        padded = np.array([np.resize(i, most) if len(i) else np.zeros(most, int) for i in links])
-        valid = np.array([np.arange(most) < len(i) for i in links])
-        self._finger = (query.p_BQ[padded], np.where(valid, query.radius[padded], -1.0))
+        # One padded row of queries per link, so that "the nearest two of each link" is a dense reduction; the last query stands for none.
+        self._of_link = np.array([np.pad(i, (0, most - len(i)), constant_values=len(query.body)) for i in links])
+        self._query = query
         self._per_link = min(PER_LINK, most)
         self._support = make_support(robot, obj)
         self._jitted = jax.jit(self.trace)
@@ -79,20 +78,19 @@ class ContactDetector:
             return distance, nhat_O @ R_WO.T
 
         # Fingers: the nearest queries of every link, ranked by their largest plane distance; the smooth distance only of those.
-        p_BQ, radius = const(self._finger[0]), const(self._finger[1])
-        p_WQ = poses.p_WB[1:, None, :] + jnp.einsum("bij,bqj->bqi", poses.R_WB[1:], p_BQ)
+        body, radius = self._query.body, const(self._query.radius)
+        p_WQ = poses.p_WB[body] + jnp.einsum("qij,qj->qi", poses.R_WB[body], const(self._query.p_BQ))
         p_OQ = (p_WQ - p_WO) @ R_WO
         rank = jnp.min(jax.vmap(lambda n, b: jnp.max(p_OQ @ n.T + b, axis=-1))(*planes[:2]), axis=0) - radius
-        rank = jnp.where(radius < 0, 1.0, rank)
+        rank = jnp.append(rank, 1.0)[self._of_link]
         rows, picks = jnp.arange(rank.shape[0]), []
         for _ in range(self._per_link):
             picks.append(jnp.argmin(rank, axis=1))
             rank = rank.at[rows, picks[-1]].set(2.0)
-        pick = jnp.stack(picks, axis=1)
-        p_WQ = p_WQ[rows[:, None], pick].reshape(-1, 3)
+        pick = jnp.asarray(self._of_link)[rows[:, None], jnp.stack(picks, axis=1)].reshape(-1)
+        p_WQ = p_WQ.at[pick].get(mode="clip")
         distance, nhat = query(p_WQ)
-        picked_radius = radius[rows[:, None], pick].reshape(-1)
-        phi = jnp.where(picked_radius < 0, 1.0, distance - picked_radius)
+        phi = jnp.where(pick < len(body), distance - radius.at[pick].get(mode="clip"), 1.0)
         _, nearest = jax.lax.top_k(-phi, min(self.params.capacity - SUPPORT_SLOTS, phi.size))
         finger = Contacts(
             p_W=(p_WQ - distance[:, None] * nhat)[nearest],
