@@ -1,13 +1,16 @@
 """The predictor: one model step in substeps, with velocities, finger–finger contacts and Coulomb friction. For prediction, not planning.
 
-Each substep of length s = h / n finds the displacement dq of (object linear W, object angular B, joints) that minimises
+Each substep of length s = h / n finds the velocity v⁺ of (object linear W, object angular B, joints) that minimises the convex
 
-    ½ (dq − s v)ᵀ M/s² (dq − s v) + ½ dq_rᵀ d/s dq_r + ½ k ‖q_des − q_r − dq_r‖² − m g dz + Σ_i N(φ_i + J_i^n dq) + Σ_i μ_i f_i |J_i^t dq|
+    ½ (v⁺ − v*)ᵀ M_s (v⁺ − v*) + ½ Σ_i ‖γ_i(v⁺)‖²_{R_i},      γ_i = P_i(R_i⁻¹ (v̂_i − J_i v⁺))
 
-that is, implicit Euler on the equations of motion, with M the object's and the fingers' inertia, k and d the servo's stiffness and the
-joints' damping. Normals are smooth springs with dissipation, f = k_c ε softplus(−(gap + τ gap_rate)/ε); friction is Coulomb's with the
-normal force of the iteration before and |x| = √(x² + (v_s s)²): it sticks below the slip speed v_s. The velocity v = dq / s goes on
-to the next substep.
+M_s is the inertia of object and fingers with the servo's stiffness and the joints' damping implicit in it, v* the velocity without
+contacts, P_i the projection onto the friction cone (stick, slide, separate in closed form), γ the contacts' impulses. R and v̂ make a contact
+yield as much as it takes to follow, up to the share r/(1 + r) of the outer acceleration,
+
+    d(gap_rate)/dt = −2/t_c gap_rate − gap/t_c² ,      R_n = r J_n M⁻¹ J_nᵀ ,      R_t = c R_n
+
+where it penetrates, and where it does not, let its gap close. That is the contact law of MuJoCo and, with other names, of Drake.
 
 The geometry (normals, lever arms, inertia of the fingers) is that of the start of the step; distances follow the motion, φ + J^n dq. Unlike
 in the planner's step problem a sliding contact is not lifted (its rows J^n − μ J^d trade slip for gap), and nothing is quasi-static.
@@ -36,6 +39,8 @@ if TYPE_CHECKING:
     from dexstack.model.objects import ObjectModel
 
 GRAVITY = 9.81
+HALVINGS = 6
+"""Of a Newton step that goes too far."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +48,7 @@ class PredictorParams:
     """What is compiled into a predictor."""
 
     substeps: int = param(10, "substeps of one model step", 1, 200)
-    iterations: int = param(5, "Newton iterations per substep", 1, 50)
-    smoothing: float = param(2e-4, "distance over which a contact's force sets in [m]", 1e-6, 1e-2)
+    iterations: int = param(6, "Newton iterations per substep", 1, 50)
     slew_rate: float = param(ServoParams.slew_rate, "largest speed of the servo's target [rad/s]", 0.01, 1e6)
     velocities: bool = param(True, "start with the joints' and the object's velocities, not from rest")
     finger_contacts: bool = param(True, "contacts between fingers")
@@ -62,12 +66,12 @@ class PredictorTheta(NamedTuple):
 
     damping: Array
     """d, of all joints [N m s/rad]; the planner's cover is 1 − exp(−h k/d)."""
-    contact_rate: Array
-    """ω_c: a contact's stiffness is ω_c² times the effective mass that it moves [1/s]."""
-    dissipation: Array
-    """τ [s]."""
-    slip_speed: Array
-    """v_s [m/s]."""
+    contact_time: Array
+    """t_c, in which a penetration is driven out [s]."""
+    yielding: Array
+    """r, how much a contact yields; MuJoCo's (1 − impedance) / impedance."""
+    creep: Array
+    """c, how much more easily a contact slips than it is pressed in; the inverse of MuJoCo's impratio."""
 
 
 PREDICTOR_RANGES = PredictorTheta(
@@ -76,23 +80,23 @@ PREDICTOR_RANGES = PredictorTheta(
     friction_palm=(1e-2, 3.0),
     friction_fingers=(1e-2, 3.0),
     damping=(1e-3, 10.0),
-    contact_rate=(10.0, 1e4),
-    dissipation=(1e-5, 1.0),
-    slip_speed=(1e-5, 1.0),
+    contact_time=(1e-3, 1.0),
+    yielding=(1e-4, 10.0),
+    creep=(1e-3, 10.0),
 )
 
 
 def predictor_theta(hand: HandModel, obj: ObjectModel, kp: float, kd: float) -> PredictorTheta:
-    """The parameters from data sheets: object, joints and servo as they are, contacts as stiff as MuJoCo's at this mass."""
+    """The parameters from data sheets: object, joints and servo as they are, contacts about as hard as MuJoCo's default."""
     numbers = (
         obj.mass,
         kp,
         max(obj.friction[0], hand.friction_palm),
         max(obj.friction[0], hand.friction_fingers),
         float(np.mean(hand.damping)) + kd,
-        200.0,
-        0.15,
-        0.0005,
+        0.019,
+        0.04,
+        0.2,
     )
     return PredictorTheta(*(np.float32(x) for x in numbers))
 
@@ -130,6 +134,29 @@ class PredictedState(NamedTuple):
     """Joint target the servo has reached under its speed limit."""
 
 
+def project(
+    y_n: Float[Array, " C"], y_t: Float[Array, "C 2"], friction: Float[Array, " C"], creep: Array
+) -> tuple[Float[Array, " C"], Float[Array, "C 2"], Float[Array, "C 3 3"]]:
+    """The impulses in the friction cones nearest to y in the norm of R, R_t = ``creep`` R_n; and their derivatives in (y_n, y_t).
+
+    Stick inside the cone, separate in its polar, slide in between: γ_n = (y_n + μ c |y_t|) / (1 + μ² c).
+    """
+    length = jnp.sqrt(jnp.sum(y_t**2, axis=1) + 1e-30)
+    along = y_t / length[:, None]
+    stick, separate = length <= friction * y_n, y_n <= -friction * creep * length
+    share = 1 / (1 + friction**2 * creep)
+    normal = share * (y_n + friction * creep * length)
+    f_n = jnp.where(separate, 0.0, jnp.where(stick, y_n, normal))
+    f_t = jnp.where(separate[:, None], 0.0, jnp.where(stick[:, None], y_t, (friction * normal)[:, None] * along))
+    eye = jnp.eye(3, dtype=y_n.dtype)
+    d_normal = share[:, None] * jnp.concatenate([jnp.ones_like(length)[:, None], (friction * creep)[:, None] * along], axis=1)
+    across = jnp.eye(2, dtype=y_n.dtype) - along[:, :, None] * along[:, None, :]
+    turning = jnp.pad((friction * normal / length)[:, None, None] * across, ((0, 0), (0, 0), (1, 0)))
+    sliding = jnp.concatenate([d_normal[:, None], (friction[:, None] * along)[:, :, None] * d_normal[:, None] + turning], axis=1)
+    slope = jnp.where(separate[:, None, None], 0.0, jnp.where(stick[:, None, None], eye, sliding))
+    return f_n, f_t, slope
+
+
 class Predictor:
     """One-step prediction of one hand and one object."""
 
@@ -165,37 +192,57 @@ class Predictor:
         on_joints = jnp.concatenate([jnp.zeros(OBJECT_DOF, dtype), jnp.ones(n, dtype)])
         # d/s made a little less, so that a free joint covers exactly 1 − exp(−s k/d) of its way in a substep
         drag = theta.stiffness / jnp.expm1(h * theta.stiffness / theta.damping)
-        base = M / h**2 + jnp.diag(on_joints * (theta.stiffness + drag))
+        M_s = M + h**2 * jnp.diag(on_joints * (theta.stiffness + drag))
         weight = jnp.zeros(V, dtype).at[2].set(-GRAVITY * theta.mass)
-        slip = theta.slip_speed * h
-        effective = 1.0 / (jnp.sum(rows.n * jnp.linalg.solve(M, rows.n.T).T, axis=1) + 1e-3)
-        stiffness = theta.contact_rate**2 * effective
+        decay = jnp.exp(-h / theta.contact_time)
+        # not less than a gram's worth: rows between bodies that cannot move have no mobility
+        mobility = jnp.sum(rows.n * jnp.linalg.solve(M, rows.n.T).T, axis=1) + 1e-3
+        R_n = theta.yielding * mobility * decay
+        R_t = theta.creep * R_n
 
         def substep(carry: tuple[Array, ...], _: None) -> tuple[tuple[Array, ...], None]:
             moved, quat, velocity, target = carry
             target = target + jnp.clip(at.q_command - target, -p.slew_rate * h, p.slew_rate * h)
             pull = theta.stiffness * (target - state.q - moved[OBJECT_DOF:])
-            b = M @ velocity / h + weight + jnp.concatenate([jnp.zeros(OBJECT_DOF, dtype), pull])
-            phi = rows.phi + rows.n @ moved
+            momentum = M @ velocity + h * (weight + jnp.concatenate([jnp.zeros(OBJECT_DOF, dtype), pull]))
+            phi, rate = rows.phi + rows.n @ moved, rows.n @ velocity
+            closing = jnp.where(phi > 0, -phi / h, -decay * h / theta.contact_time**2 * phi)
+            wanted_n = decay * (1 - h / theta.contact_time) * rate + closing
+            wanted_t = decay**2 * jnp.einsum("cdv,v->cd", rows.t, velocity)
 
-            def newton(dq: Array) -> Array:
-                move = rows.n @ dq
-                inside = jax.nn.sigmoid(-(phi + move) / p.smoothing)
-                x = -(phi + move * (1 + theta.dissipation / h)) / p.smoothing
-                f = inside * stiffness * p.smoothing * jax.nn.softplus(x)
-                slope = inside * stiffness * jax.nn.sigmoid(x) * (1 + theta.dissipation / h)
-                slide = rows.t @ dq
-                hold = rows.friction * f / jnp.sqrt(jnp.sum(slide**2, axis=1) + slip**2)
-                gradient = base @ dq - b - f @ rows.n + jnp.einsum("c,cd,cdv->v", hold, slide, rows.t)
-                H = base + (rows.n.T * slope) @ rows.n + jnp.einsum("c,cdv,cdw->vw", hold, rows.t, rows.t)
+            def force(v_n: Array, v_t: Array) -> tuple[Array, Array, Array]:
+                return project((wanted_n - v_n) / R_n, (wanted_t - v_t) / R_t[:, None], rows.friction, theta.creep)
+
+            def newton(v: Array) -> Array:
+                v_n, v_t = rows.n @ v, jnp.einsum("cdv,v->cd", rows.t, v)
+                f_n, f_t, slope = force(v_n, v_t)
+                gradient = M_s @ v - momentum - f_n @ rows.n - jnp.einsum("cd,cdv->v", f_t, rows.t)
+                J = jnp.concatenate([rows.n[:, None], rows.t], axis=1)
+                G = slope / jnp.concatenate([R_n[:, None], R_t[:, None], R_t[:, None]], axis=1)[:, None, :]
+                H = M_s + jnp.einsum("civ,cij,cjw->vw", J, G, J)
                 d = jax.lax.rsqrt(jnp.diagonal(H))
-                factor = jax.scipy.linalg.cho_factor(H * d[:, None] * d[None, :], lower=True)
-                return dq - d * jax.scipy.linalg.cho_solve(factor, d * gradient)
+                chol = jax.scipy.linalg.cho_factor(H * d[:, None] * d[None, :], lower=True)
+                dv = -d * jax.scipy.linalg.cho_solve(chol, d * gradient)
+                dv_n, dv_t = rows.n @ dv, jnp.einsum("cdv,v->cd", rows.t, dv)
+                along, curvature = dv @ (M_s @ v - momentum), dv @ M_s @ dv
 
-            dq = velocity * h
+                def rising(a: Array) -> Array:
+                    """Whether the cost rises at v + a dv."""
+                    f_n, f_t, _ = force(v_n + a * dv_n, v_t + a * dv_t)
+                    return along + a * curvature > f_n @ dv_n + jnp.sum(f_t * dv_t)
+
+                low, high = jnp.zeros((), dtype), jnp.ones((), dtype)
+                for _ in range(HALVINGS):
+                    middle = (low + high) / 2
+                    up = rising(middle)
+                    low, high = jnp.where(up, low, middle), jnp.where(up, middle, high)
+                return v + jnp.where(rising(jnp.ones((), dtype)), low, 1.0) * dv
+
+            v = velocity
             for _ in range(p.iterations):
-                dq = newton(dq)
-            return (moved + dq, integrate_quaternion(quat, dq[3:OBJECT_DOF]), dq / h, target), None
+                v = newton(v)
+            dq = h * v
+            return (moved + dq, integrate_quaternion(quat, dq[3:OBJECT_DOF]), v, target), None
 
         first = (jnp.zeros(V, dtype), state.pose_WO[3:], state.velocity, state.target)
         (moved, quat, velocity, target), _ = jax.lax.scan(substep, first, None, length=substeps)
