@@ -5,8 +5,8 @@ Each substep of length s = h / n finds the velocity v⁺ of (object linear W, ob
     ½ (v⁺ − v*)ᵀ M_s (v⁺ − v*) + ½ Σ_i ‖γ_i(v⁺)‖²_{R_i},      γ_i = P_i(R_i⁻¹ (v̂_i − J_i v⁺))
 
 M_s is the inertia of object and fingers with the servo's stiffness and the joints' damping implicit in it, v* the velocity without
-contacts, P_i the projection onto the friction cone (stick, slide, separate in closed form), γ the contacts' impulses. R and v̂ make a contact
-yield as much as it takes to follow, up to the share r/(1 + r) of the outer acceleration,
+contacts, P_i the projection onto the friction cone (stick, slide, separate in closed form), γ the contacts' impulses. R and v̂ make a
+contact yield as much as it takes to follow, up to the share r/(1 + r) of the outer acceleration,
 
     d(gap_rate)/dt = −2/t_c gap_rate − gap/t_c² ,      R_n = r J_n M⁻¹ J_nᵀ ,      R_t = c R_n
 
