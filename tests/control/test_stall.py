@@ -12,7 +12,15 @@ REST = np.array([0.0, 1.0])
 Q = np.array([0.5, 0.95])
 POSE = np.array([0.01, 0.02, 0.03, 1.0, 0.0, 0.0, 0.0])
 GOAL = np.array([0.01, 0.0, 0.03, 0.0, 0.0, 0.0, 1.0])
-P = StallParams(stall_window=1.0, stall_progress=0.05, stall_tolerance=0.1, retreat_time=0.5, release_time=0.8, release_weight=2.0)
+P = StallParams(
+    stall_window=1.0,
+    stall_progress=0.05,
+    stall_tolerance=0.1,
+    retreat_time=0.5,
+    release_time=0.8,
+    release_weight=2.0,
+    recentre_distance=1.0,
+)
 WEIGHTS = {"reach": 3.0}
 
 
@@ -133,3 +141,32 @@ def test_a_release_of_a_robot_at_rest_does_not_wait_for_it_to_leave_rest(remedy)
     remedy.release(0.0)
     assert run(remedy, [0.8], q=REST) == [SolveStatus.OK]
     assert run(remedy, [0.8], t=0.1) == [SolveStatus.OK]
+
+
+FAR = StallParams(stall_window=1.0, retreat_time=0.5, recentre_distance=0.015, recentre_time=2.0)
+
+
+def goals_of(planner, first):
+    """What the planner was asked for from call ``first`` on, without repetitions."""
+    asked = [a.goal for a in planner.asked[first:]]
+    return [goal for k, goal in enumerate(asked) if k == 0 or goal is not asked[k - 1]]
+
+
+def test_an_object_that_stalls_away_from_its_place_is_brought_back_as_it_is_turned(remedy, planner):
+    remedy.params = FAR
+    run(remedy, [0.8] * 35)  # stalls at 1.0 s, retreats until 1.5 s, and is brought back until 3.5 s
+    goals = goals_of(planner, 0)
+    assert len(goals) == 2 and goals[0] is GOAL and remedy.stalls == 1
+    np.testing.assert_array_equal(goals[1], [*GOAL[:3], *POSE[3:]])
+    assert planner.asked[14].goal is GOAL and planner.asked[15].goal is goals[1] and planner.asked[34].goal is goals[1]
+    assert run(remedy, [0.8], t=3.51) == [SolveStatus.OK] and planner.asked[-1].goal is GOAL
+
+
+def test_what_is_back_in_its_place_is_turned_on_at_once(remedy, planner):
+    remedy.params = FAR
+    run(remedy, [0.8] * 20)
+    assert planner.asked[-1].goal is not GOAL
+    near = POSE + np.append(GOAL[:3] - POSE[:3] + [0.005, 0, 0], np.zeros(4))
+    remedy.solve(2.0, 0.8, near, Q, None, GOAL, None, WEIGHTS)
+    assert planner.asked[-1].goal is GOAL
+    assert set(run(remedy, [0.8] * 9, t=2.1)) == {SolveStatus.OK} and remedy.stalls == 1  # a whole window from then on

@@ -1,4 +1,4 @@
-"""Stalls: a rollout that gets no nearer to its goal is noticed, and the robot lets go and takes hold again.
+"""Stalls: a rollout that gets no nearer to its goal is noticed, and the robot lets go, takes hold again and brings the object back.
 
 A planner that looks four steps ahead stops at fixed points: fingers in each other's way, or an object that springs back as far as it was
 turned. There are two ways back to the pose the rollout began with:
@@ -9,6 +9,9 @@ turned. There are two ways back to the pose the rollout began with:
 * RELEASE, between two goals, and after a stall where the object may not be dragged any farther (on and on, drags add up; but letting go
   of an object that then lies as it lay frees nothing, so that every few stalls in a row it is dragged all the same): planned. The
   same MPC keeps the object where it is while its commands are drawn to the rest pose and nothing draws the fingertips to the object.
+
+Where the object has wandered off, to where the fingers cannot turn it or to the edge of the palm, it is then brought back to its place,
+turned as it is, before the goal counts again.
 """
 
 from __future__ import annotations
@@ -36,6 +39,10 @@ class StallParams:
     retreat_time: float = param(0.6, "time for which a stalled robot moves straight to its rest pose; 0 turns this off [s]", 0.0, 10.0)
     stall_distance: float = param(0.08, "a stalled object farther than this from its goal is let go by plan, not dragged [m]", 0.0, 10.0)
     stall_insist: int = param(3, "every n-th stall in a row is freed by dragging, wherever the object is", 1, 1000000)
+    recentre_distance: float = param(
+        0.02, "a stalled object farther than this from its place is brought back before it is turned on [m]", 1e-3, 10.0
+    )
+    recentre_time: float = param(3.0, "longest time for that; 0 turns it off [s]", 0.0, 60.0)
     release_time: float = param(2.5, "longest time for which the robot lets go between two goals [s]", 0.0, 10.0)
     release_reached: float = param(0.1, "it has let go when every joint is this near to its rest pose [rad, m]", 0.001, 1.0)
     release_weight: float = param(1.0, "weight that draws the joints to their rest pose while letting go [1/rad², 1/m²]", 1e-3, 1e6)
@@ -63,7 +70,8 @@ class StallRemedy:
         self.stalls = 0
         """Stalls of this rollout."""
         self._in_a_row = 0
-        self._until = self._release_until = -math.inf
+        self._until = self._release_until = self._recentre_until = -math.inf
+        self._place_WO: np.ndarray | None = None
         self._held_WO: np.ndarray | None = None
         self._begin(math.inf, math.nan)
 
@@ -96,7 +104,8 @@ class StallRemedy:
         if self._held_WO is not None or -math.inf < self._until <= t:
             self._mpc.reset()
             self._held_WO, self._until, self._release_until = None, -math.inf, -math.inf
-            self._begin(error, t)
+            self._begin(error, max(t, self._recentre_until))
+        goal_WO = self._for_now(t, error, pose_WO, goal_WO)
         result = self._mpc.solve(pose_WO, q, contacts, goal_WO, theta, weights)
         if t < self._until:
             reach = self._mpc.params.u_max
@@ -108,7 +117,7 @@ class StallRemedy:
 
     def _watch(self, t: float, error: float, distance: float) -> None:
         p = self.params
-        if t < max(self._until, self._release_until) or not math.isfinite(error):
+        if t < max(self._until, self._release_until, self._recentre_until) or not math.isfinite(error):
             return
         if error < p.stall_tolerance or error < self._best - p.stall_progress:
             self._in_a_row = 0
@@ -120,7 +129,22 @@ class StallRemedy:
                 self.release(t)
             else:
                 self._until = t + p.retreat_time
-            self._begin(error, max(self._until, self._release_until))
+            free = max(self._until, self._release_until)
+            if distance > p.recentre_distance and p.recentre_time > 0.0:
+                self._recentre_until, self._place_WO = free + p.recentre_time, None
+            self._begin(error, max(free, self._recentre_until))
+
+    def _for_now(self, t: float, error: float, pose_WO: np.ndarray, goal_WO: np.ndarray) -> np.ndarray:
+        """The goal, or while an object is brought back its place with the orientation it had."""
+        if not self._until <= t < self._recentre_until:
+            return goal_WO
+        if np.linalg.norm(pose_WO[:3] - goal_WO[:3]) < self.params.recentre_distance / 2:
+            self._recentre_until = -math.inf
+            self._begin(error, t)
+            return goal_WO
+        if self._place_WO is None:
+            self._place_WO = np.concatenate([goal_WO[:3], pose_WO[3:]])
+        return self._place_WO
 
     def _let_go(self, pose_WO: np.ndarray, q: np.ndarray, contacts: Contacts, theta: ModelParams, weights: Any) -> MpcResult:
         if self._held_WO is None:
