@@ -1,6 +1,10 @@
 """``dexstack eval robustness``: other worlds reach the plant and not the controller; table, heat map and exit code."""
 
 import json
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -39,3 +43,38 @@ def test_trials_come_back_in_order(spread):
     if spread is on_ray:
         pytest.importorskip("ray", reason="comes with the extra [ray] only")
     assert list(spread(divmod, 2, [7, 8, 9], [2, 3, 4])) == [(3, 1), (2, 2), (2, 1)]
+
+
+FOREVER = """
+import os, pathlib, time
+def f(k):
+    pathlib.Path(__file__).with_name(f"pid{k}").write_text(str(os.getpid()))
+    time.sleep(600)
+"""
+COMMAND = """
+from dexstack.cli.eval.pool import in_processes
+from forever import f
+if __name__ == "__main__":
+    list(in_processes(f, 2, [0, 1]))
+"""
+
+
+def test_no_process_of_a_killed_command_goes_on(tmp_path):
+    """SIGKILL, after which nothing of the command can clean up."""
+    (tmp_path / "forever.py").write_text(FOREVER)
+    (tmp_path / "command.py").write_text(COMMAND)
+    command = subprocess.Popen([sys.executable, tmp_path / "command.py"], cwd=tmp_path)
+    files = [tmp_path / f"pid{k}" for k in range(2)]
+    try:
+        assert wait_for(lambda: all(f.exists() and f.read_text() for f in files))
+    finally:
+        command.kill()
+        command.wait()
+    assert wait_for(lambda: not any(Path("/proc", f.read_text()).exists() for f in files))
+
+
+def wait_for(condition, seconds=60.0):
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.05)
+    return condition()

@@ -7,7 +7,6 @@ an orderly way (SIGINT, and SIGKILL for what does not listen). Should the superv
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import re
 import signal
@@ -24,6 +23,7 @@ import yaml
 from dexstack.cli.output import note
 from dexstack.errors import ConfigError
 from dexstack.graph import NodeDescription
+from dexstack.orphans import die_with_parent
 
 POLL = 0.05
 """Time between two looks at the processes [s]."""
@@ -39,7 +39,6 @@ DOMAINS = range(1, 102)
 """Domains whose ports lie below Linux' ephemeral range."""
 CLAIM = "dexstack-ros-domain-"
 """Name in the kernel under which a graph holds its domain."""
-PR_SET_PDEATHSIG = 1
 
 
 @contextlib.contextmanager
@@ -211,7 +210,7 @@ class Supervisor:
                 stdout=self._view if node.ends_run else log,
                 stderr=log,
                 start_new_session=True,
-                preexec_fn=_die_with_parent,
+                preexec_fn=die_with_parent,
             )
         child.started = now
 
@@ -243,14 +242,6 @@ class Supervisor:
 def _send(process: subprocess.Popen, number: int) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, number)
-
-
-_LIBC = ctypes.CDLL(None, use_errno=True)
-
-
-def _die_with_parent() -> None:
-    """Runs in the child before it becomes the node."""
-    _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
 
 def _how(code: int) -> str:

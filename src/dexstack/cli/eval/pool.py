@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from dexstack.errors import ConfigError
 from dexstack.graph import XLA_ONE_THREAD
+from dexstack.orphans import die_with_parent
 
 T = TypeVar("T")
 
@@ -22,13 +23,18 @@ def in_processes(function: Callable[..., T], jobs: int, *columns: Sequence[Any])
     pool = ProcessPoolExecutor(
         min(jobs, len(columns[0])),
         multiprocessing.get_context("spawn"),
-        initializer=signal.signal,
-        initargs=(signal.SIGINT, signal.SIG_DFL),
+        initializer=_begin,
     )
     try:
         yield from pool.map(function, *columns)
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _begin() -> None:
+    """In a new process: Ctrl-C and the end of the command end it at once."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    die_with_parent()
 
 
 def on_ray(function: Callable[..., T], jobs: int, *columns: Sequence[Any]) -> Iterator[T]:
