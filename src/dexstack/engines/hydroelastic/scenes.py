@@ -202,7 +202,7 @@ BALL_RADIUS, BALL_MASS, BALL_MODULUS = 0.05, 0.5, 1e6
 """[m, kg, Pa]"""
 
 
-def dumbbell(dt: float = 1e-3, *, height: float = 0.05) -> HydroelasticSystem:
+def dumbbell(dt: float = 1e-3, scheme: int = LAGGED, *, height: float = 0.05, friction: float = 0.0) -> HydroelasticSystem:
     """Two balls joined off the centre of mass, tilted, over a bowl of two compliant slabs: not convex, and never hit through its centre."""
     spec = _spec(dt)
     body = spec.worldbody.add_body(name="dumbbell", pos=(0.01, 0.02, 0.09 + height), quat=(0.9, 0.3, 0.2, 0.2449489742783178))
@@ -214,9 +214,9 @@ def dumbbell(dt: float = 1e-3, *, height: float = 0.05) -> HydroelasticSystem:
     bowl = []
     for name, angle in (("left slab", 0.4), ("right slab", -0.4)):
         R = np.array([[math.cos(angle), 0, math.sin(angle)], [0, 1, 0], [-math.sin(angle), 0, math.cos(angle)]])
-        bowl.append(Geometry(name, "world", moved(slab, R, R @ np.array([-math.copysign(0.3, angle), 0.0, -0.1])), 0.0))
+        bowl.append(Geometry(name, "world", moved(slab, R, R @ np.array([-math.copysign(0.3, angle), 0.0, -0.1])), friction))
     return HydroelasticSystem(
-        contactless(spec), [Geometry("lower", "dumbbell", lower, 0.0), Geometry("upper", "dumbbell", upper, 0.0), *bowl]
+        contactless(spec), [Geometry("lower", "dumbbell", lower, 0.0), Geometry("upper", "dumbbell", upper, 0.0), *bowl], scheme
     )
 
 
