@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
+from matplotlib.figure import Figure
 from scipy.spatial.transform import Rotation
 
 from dexstack.bench.hydroelastic import Check, Pose
@@ -151,20 +153,26 @@ def _difference_to_all_pairs(a: CompliantMesh, b: CompliantMesh | RigidMesh, pos
     return float(max(difference[3:].max(), difference[:3].max() / SIZE) / max(scale, 1e-12 * a.modulus * SIZE**2))
 
 
+def random_path(pose: Pose, rng: np.random.Generator) -> Callable[[float], Pose]:
+    """A screw of B from ``pose`` on: where it is at 0 … 1 of the way."""
+    turn, shift = rng.normal(size=3) * 0.3, rng.normal(size=3) * 0.2 * SIZE
+    return lambda s: (pose[0], pose[1], Rotation.from_rotvec(s * turn).as_matrix() @ pose[2], pose[3] + s * shift)
+
+
 def jump(a: CompliantMesh, b: CompliantMesh | RigidMesh, pose: Pose, rng: np.random.Generator, out: Workspace) -> float:
     """Follow a random path of B by bisection to where the wrench changes most; the change left, relative to the forces met.
 
     A steep change halves with the path, a jump stays: 0.1 mm of sheet take a whole contact's force.
     """
-    turn, shift = rng.normal(size=3) * 0.3, rng.normal(size=3) * 0.2 * SIZE
+    path = random_path(pose, rng)
     largest = 1e-6 * a.modulus * SIZE**2
 
     def at(s: float) -> np.ndarray:
         nonlocal largest
-        R_B = Rotation.from_rotvec(s * turn).as_matrix() @ pose[2]
-        surface = query(a, b, pose[0], pose[1], R_B, pose[3] + s * shift, out)
+        there = path(s)
+        surface = query(a, b, *there, out)
         largest = max(largest, _scale(surface))
-        w = wrench(surface, STATIC, pose[1])
+        w = wrench(surface, STATIC, there[1])
         w[:3] /= SIZE
         return w
 
@@ -180,3 +188,34 @@ def jump(a: CompliantMesh, b: CompliantMesh | RigidMesh, pose: Pose, rng: np.ran
         else:
             low, w_low = middle, w
     return float(np.abs(w_high - w_low).max() / largest)
+
+
+DRAWN = (("sphere", "box"), ("cylinder", "capsule"), ("two parts", "rigid box"), ("ellipsoid", "sliver"))
+"""Bodies of the paths that are drawn."""
+
+
+def draw_paths(path: Path, seed: int, samples: int = 600) -> Path:
+    """Force and number of faces along four random paths of one body through another, as a PNG: faces come and go, no force jumps."""
+    rng, out = np.random.default_rng(seed), Workspace(drop_angle=math.pi)
+    named = {m.name: m for m in bodies()}
+    s = np.linspace(0.0, 1.0, samples)
+    figure = Figure(figsize=(10.0, 6.0), layout="constrained")
+    for ax, (name_a, name_b) in zip(figure.subplots(2, 2).flat, DRAWN, strict=True):
+        a, b = named[name_a], named[name_b]
+        assert isinstance(a, CompliantMesh)
+        faces = np.zeros(samples, int)
+        while len(set(faces)) < 10:  # a path that leads through the other body
+            along = random_path(random_pose("random", a, b, rng), rng)
+            force = np.empty((samples, 3))
+            for i, x in enumerate(s):
+                surface = query(a, b, *along(x), out)
+                faces[i], force[i] = surface.n, wrench(surface, STATIC, np.zeros(3))[3:]
+        for axis, colour in zip(range(3), ("#1f5fa8", "#d61e82", "#3a9d5d"), strict=True):
+            ax.plot(s, force[:, axis], color=colour, lw=1.2, label=f"force {'xyz'[axis]}")
+        count = ax.twinx()
+        count.step(s, faces, color="0.6", lw=0.7, where="mid")
+        count.set_ylabel("faces (grey)")
+        ax.set(title=f"{name_a} against {name_b}", xlabel="part of the path", ylabel="[N]")
+    figure.axes[0].legend(fontsize="small")
+    figure.savefig(path, dpi=110)
+    return path

@@ -6,7 +6,6 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-import mujoco
 import numpy as np
 from matplotlib.figure import Figure
 from scipy import integrate
@@ -206,71 +205,6 @@ def _mesh_study(scheme: int, dt: float) -> tuple[np.ndarray, np.ndarray, float]:
     errors = _study([_motion(scenes.coin(dt, scheme, segments=6 * n, rings=n), 0.16) for n in (*rings, 16)])
     sizes = 1e3 * scenes.COIN_RADIUS / rings
     return sizes, errors, _order(sizes, errors)
-
-
-# --- grip -------------------------------------------------------------------------------------------------------------------------------
-
-GRIP_PERIOD, GRIP_DUTY, GRIP_TIGHT, GRIP_LOOSE = 6.0, 0.75, 16.0, 1.0
-"""Square wave of the grip force [s, -, N, N]."""
-BAR_OFFSET, BAR_MASS = 0.03, 0.06
-"""Centre of mass of the bar from the fingers [m], and mass [kg]."""
-
-
-def grip_force(t: float) -> float:
-    """[N]"""
-    return GRIP_TIGHT if t % GRIP_PERIOD < GRIP_DUTY * GRIP_PERIOD else GRIP_LOOSE
-
-
-def grip(scheme: str = "lagged", seconds: float = 12.0, dt: float = 1e-3, size: float = 0.02) -> Check:
-    """A bar held off its centre of mass: torque of the patch holds it when the grip is tight, and lets it turn when it is loose."""
-    scenes.gripper(dt, SCHEMES[scheme], size=size).step()  # loads or compiles the kernels, outside what is timed
-    system = scenes.gripper(dt, SCHEMES[scheme], size=size, offset=BAR_OFFSET, mass=BAR_MASS)
-    n = round(seconds / dt)
-    pitch, faces = np.empty(n), np.empty(n)
-    start = time.process_time()
-    for k in range(n):
-        scenes.press(system, grip_force(k * dt))
-        system.step()
-        pitch[k], faces[k] = scenes.pitch(system.data.qpos[5:9]), system.faces
-    cpu = time.process_time() - start
-    model = scenes.gripper_spec(dt, point_contact=True, offset=BAR_OFFSET, mass=BAR_MASS).compile()
-    data = mujoco.MjData(model)
-    point = np.empty(n)
-    for k in range(n):
-        data.qfrc_applied[:2] = grip_force(k * dt)
-        mujoco.mj_step(model, data)
-        point[k] = scenes.pitch(data.qpos[5:9])
-    t = dt * np.arange(n)
-    first_tight = slice(round(0.3 / dt), round(GRIP_DUTY * GRIP_PERIOD / dt))
-    first_loose = slice(round(GRIP_DUTY * GRIP_PERIOD / dt), round(GRIP_PERIOD / dt))
-    held, turned, slipped = (float(np.degrees(np.ptp(x[s]))) for x, s in ((pitch, first_tight), (pitch, first_loose), (point, first_tight)))
-    results = {
-        "scheme": scheme,
-        "dt_s": dt,
-        "turn_while_tight_rad": np.radians(held),
-        "turn_while_loose_rad": np.radians(turned),
-        "point_contact_turn_while_tight_rad": np.radians(slipped),
-        "faces": float(faces.mean()),
-        "worst_residual": system.worst_residual,
-        "unsolved": system.unsolved,
-        "real_time_factor": seconds / cpu,
-        "passed": bool(held < 1.0 and turned > 5.0 and slipped > 20.0 and system.worst_residual <= TOLERANCE),
-    }
-    figure = Figure(figsize=(8.0, 5.0), layout="constrained")
-    force, angle = figure.subplots(2, 1, sharex=True, height_ratios=(1, 2))
-    force.plot(t, [grip_force(x) for x in t], color=GREY)
-    force.set_ylabel("grip [N]")
-    angle.plot(t, np.degrees(point), color=PINK, lw=1, label="point contact (MuJoCo)")
-    angle.plot(t, np.degrees(pitch), color=BLUE, label="pressure field contact")
-    angle.set(xlabel="time [s]", ylabel="pitch of the bar [°]")
-    angle.legend()
-    lines = [
-        f"tight ({GRIP_TIGHT:g} N): turns {held:.2f}°; loose ({GRIP_LOOSE:g} N): turns {turned:.0f}°; "
-        f"point contact turns {slipped:.0f}° while tight",
-        f"{faces.mean():.0f} faces, real-time factor {seconds / cpu:.1f}, "
-        f"worst residual {system.worst_residual:.1e}, {system.unsolved} unsolved",
-    ]
-    return Check(results, figure, lines)
 
 
 # --- energy -----------------------------------------------------------------------------------------------------------------------------

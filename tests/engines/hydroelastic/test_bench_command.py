@@ -29,6 +29,13 @@ def test_closed_forms_are_met_and_drawn(what, tmp_path) -> None:
     assert picture.stat().st_size > 1000
 
 
+def test_random_poses_are_checked_and_paths_drawn(tmp_path) -> None:
+    picture, file = tmp_path / "paths.png", tmp_path / "out.json"
+    assert main(["bench", "hydroelastic", "--fuzz", "30", "--picture", str(picture), "--json", str(file)]) == 0
+    assert picture.stat().st_size > 10000
+    assert json.loads(file.read_text())["results"]["checks"]["continuous"]["checked"] == 30
+
+
 @pytest.mark.parametrize("arguments", [["--reference", "none.json"], ["--fuzz", "0"]])
 def test_bad_input_is_one_sentence(arguments, capsys) -> None:
     assert main(["bench", "hydroelastic", *arguments]) == 2

@@ -114,6 +114,21 @@ def test_every_random_problem_is_solved(scheme):
         A = np.tril(p.A) + np.tril(p.A, -1).T
         scale = max(np.linalg.norm(d * (A @ p.v_star)), np.linalg.norm(d * (A @ (v - p.v_star))))
         assert np.linalg.norm(d * gradient) <= 1.01e-8 * scale
+        if scheme == LAGGED:  # the n₀ are the normal impulses of the solution, or it is said that they are not
+            normal = np.maximum(normal_impulses(p, v), 0.0)
+            lag = (p.faces[:, 9] * np.abs(normal - p.faces[:, 10])).sum() / (p.faces[:, 9] * normal).sum()
+            assert w.info[3] == pytest.approx(lag, rel=1e-6) and w.unsettled[0] == (lag > convex.LAG)
+
+
+def normal_impulses(p: Problem, v: np.ndarray) -> np.ndarray:
+    """(faces,) y_n of every face."""
+    y = np.empty(len(p.faces))
+    for k in range(p.counts[0]):
+        V = p.pair_J[k, :, : p.pair_ndof[k]] @ v[p.pair_dof[k, : p.pair_ndof[k]]]
+        for i in range(p.pair_start[k], p.pair_start[k + 1]):
+            f = p.faces[i]
+            y[i] = (f[7] - f[3:6] @ (V[:3] + np.cross(V[3:], f[:3]))) * f[6]
+    return y
 
 
 def block_on_the_ground(speed: float, stiffness: float, dt: float, mu: float, faces: int = 4) -> Problem:

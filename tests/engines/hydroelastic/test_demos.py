@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 
 from dexstack.demo import hydroelastic as demo
+from dexstack.demo.hydroelastic_grip import grip
+from dexstack.demo.hydroelastic_solver import solver
 from dexstack.demo.hydroelastic_thin import thin
 from dexstack.engines.hydroelastic import scenes, shapes
 from dexstack.engines.hydroelastic.convex import LAGGED, SAP, TOLERANCE
@@ -68,9 +70,18 @@ def test_patches_show_the_surfaces_that_carry_the_wrench():
 
 
 @pytest.mark.slow
-def test_the_bar_is_held_when_tight_and_turns_when_loose():
-    check = demo.grip(seconds=6.0, dt=2e-3, size=0.03)
+def test_a_spatula_is_held_when_tight_turns_when_loose_and_stops():
+    check = grip(seconds=6.0, dt=2e-3, size=0.02)
     assert check.results["passed"], check.lines
+
+
+@pytest.mark.slow
+def test_every_step_of_every_scene_is_solved():
+    check = solver(seconds=0.12)
+    assert check.results["passed"], check.lines
+    rows = check.results["scenes"]
+    assert {"lagged", "sap"} == {r["scheme"] for r in rows} and len(rows) == 24
+    assert all(r["steps"] >= 20 for r in rows) and sum(r["faces"] > 1 for r in rows) >= 12
 
 
 def test_triangles_carry_the_same_force_as_polygons():

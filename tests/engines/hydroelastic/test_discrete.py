@@ -114,8 +114,13 @@ def test_the_plant_says_what_went_wrong_until_it_is_reset():
         plant.step(np.zeros(16))
     assert isinstance(plant, WatchedPlant) and plant.trouble() == ""
     plant.system.unsolved = 2
+    plant.system.workspace.unsettled[0] = 5
     plant.system.contacts.overrun[0, 1] = 3
-    assert "2 steps" in plant.trouble() and f"{plant.system.geometries[0].name} (3 steps)" in plant.trouble()
+    assert (
+        "2 steps" in plant.trouble()
+        and "in 5 steps friction" in plant.trouble()
+        and f"{plant.system.geometries[0].name} (3 steps)" in plant.trouble()
+    )
     plant.reset(hand.pose(start.hand_pose), start.pose_WO)
     assert plant.trouble() == ""
 

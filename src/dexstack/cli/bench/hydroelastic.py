@@ -33,7 +33,11 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "--mean-limit", type=float, default=0.12, metavar="X", help="largest geometric mean of our time over Drake's (--reference)"
     )
     p.add_argument("--case-limit", type=float, default=0.30, metavar="X", help="largest time over Drake's of one case (--reference)")
-    p.add_argument("--picture", metavar="FILE", help="draw the result as a PNG (--reference: field and contact surface of the last pose)")
+    p.add_argument(
+        "--picture",
+        metavar="FILE",
+        help="draw the result as a PNG (--reference: field and contact surface of the last pose; --fuzz: force along four paths)",
+    )
     p.add_argument("--core", type=int, metavar="K", help="core to run on (default: the last one this process may use)")
     p.add_argument("--seed", type=int, default=0, metavar="S", help="seed of the random poses (--fuzz)")
     add_json_argument(p)
@@ -132,11 +136,15 @@ def _checks_table(checks: dict[str, Any]) -> Any:
 
 
 def _fuzz(args: argparse.Namespace) -> int:
-    from dexstack.bench.hydroelastic_fuzz import fuzz
+    from pathlib import Path
+
+    from dexstack.bench.hydroelastic_fuzz import draw_paths, fuzz
 
     step = max(1, args.fuzz // 20)
     checks = fuzz(args.fuzz, args.seed, lambda done: note(f"{done} of {args.fuzz} poses") if done % step == 0 else None)
     passed = not any(check.failed for check in checks.values())
+    if args.picture:
+        draw_paths(Path(args.picture), args.seed)
     results = {"poses": args.fuzz, "checks": {name: check.as_dict() for name, check in checks.items()}, "passed": passed}
     publish(args, "bench hydroelastic --fuzz", results, _checks_table(checks), seed=args.seed)
     return 0 if passed else 1

@@ -91,6 +91,8 @@ class Outcome:
     """How often the rollout stalled and the hand let go."""
     succeeded: bool
     """At the end the object is in the hand and turned as asked."""
+    trouble: str
+    """What the plant could not do as it should, see :class:`dexstack.engines.base.WatchedPlant`."""
 
 
 @functools.cache
@@ -107,6 +109,7 @@ def _trial(spec: LoopSpec, goal_yaw: float, seed: int, seconds: float, measured:
     import numpy as np
 
     from dexstack.control.mpc import SolveStatus
+    from dexstack.engines.base import WatchedPlant
 
     loop = _loop(spec)
     start = time.perf_counter()
@@ -130,6 +133,7 @@ def _trial(spec: LoopSpec, goal_yaw: float, seed: int, seconds: float, measured:
         solve_s=r["solve_s"],
         contacts=r["contacts"],
         bad_solves=int(np.isin(r["status"], (SolveStatus.BAD_INPUT, SolveStatus.DIVERGED)).sum()),
+        trouble=loop.plant.trouble() if isinstance(loop.plant, WatchedPlant) else "",
     )
 
 
@@ -167,7 +171,7 @@ def run(args: argparse.Namespace) -> int:
         how = "dropped" if o.dropped else f"reached after {o.reached_s:.1f} s" if o.reached else "not reached"
         note(
             f"trial {k + 1}/{args.trials}: {math.degrees(o.goal_yaw):+.0f}° {how}, "
-            f"{o.stalls} stalls, {o.orientation_error:.3f} rad off at the end"
+            f"{o.stalls} stalls, {o.orientation_error:.3f} rad off at the end" + (f"; plant: {o.trouble}" if o.trouble else "")
         )
 
     results = _results(args, outcomes)
@@ -229,6 +233,7 @@ def _results(args: argparse.Namespace, outcomes: Sequence[Outcome]) -> dict[str,
                 "stalls": o.stalls,
                 "orientation_error_rad": o.orientation_error,
                 "position_error_m": o.position_error,
+                "plant_trouble": o.trouble,
             }
             for o in outcomes
         ],

@@ -42,8 +42,8 @@ TOLERANCE = 1e-8
 _TARGET = 1e-11
 LAG = 1e-3
 """The lagged scheme is content when the n₀ differ by this from the normal impulses, relative to their sum."""
-MAX_ROUNDS = 8
-"""Solves after the first in which the n₀ may catch up."""
+WHOLE_ROUNDS, MAX_ROUNDS = 4, 24
+"""Solves after the first in which the n₀ may catch up: at first all of the way, then half."""
 _MAX_ITERATIONS = 200
 
 
@@ -112,6 +112,8 @@ class Workspace(NamedTuple):
     trial: np.ndarray
     info: np.ndarray
     """(4,) result: Newton iterations, line search evaluations, relative residual, lag of n₀ (see :data:`LAG`)."""
+    unsettled: np.ndarray
+    """(1,) int64: solves so far in which the n₀ did not catch up."""
 
 
 def make_problem(nv: int, pairs: int, faces: int, limits: int) -> Problem:
@@ -151,6 +153,7 @@ def make_workspace(nv: int, pairs: int) -> Workspace:
         dv=np.zeros(nv),
         trial=np.zeros(nv),
         info=np.zeros(4),
+        unsettled=np.zeros(1, np.int64),
     )
 
 
@@ -534,8 +537,8 @@ def _newton(p: Problem, scheme: int, v: np.ndarray, w: Workspace, momentum: floa
 
 
 @njit(**KERNEL)
-def _lag(p: Problem, V: np.ndarray, catch_up: bool) -> float:
-    """How far the n₀ are from the normal impulses at twists V, relative to all of them; with ``catch_up`` they are set to them."""
+def _lag(p: Problem, V: np.ndarray, catch_up: float) -> float:
+    """How far the n₀ are from the normal impulses at twists V, relative to all of them; they go the part ``catch_up`` of the way."""
     total = off = 0.0
     for k in range(p.counts[0]):
         for f in range(p.pair_start[k], p.pair_start[k + 1]):
@@ -545,8 +548,7 @@ def _lag(p: Problem, V: np.ndarray, catch_up: bool) -> float:
             gn = max((face[_VHAT] - vn) * face[_CN], 0.0)
             total += face[_MU] * gn
             off += face[_MU] * abs(gn - face[_N0])
-            if catch_up:
-                face[_N0] = gn
+            face[_N0] += catch_up * (gn - face[_N0])
     return off / total if total > 0.0 else 0.0
 
 
@@ -562,12 +564,15 @@ def solve(p: Problem, scheme: int, v: np.ndarray, w: Workspace) -> int:
     momentum = _momentum_norm(p, w.dv)
     status = _newton(p, scheme, v, w, momentum)
     if scheme == LAGGED:
-        for _ in range(MAX_ROUNDS):
+        for i in range(MAX_ROUNDS + 1):
             if status != _SOLVED:
                 break
-            w.info[3] = _lag(p, w.V, False)
+            w.info[3] = _lag(p, w.V, 0.0)
             if w.info[3] <= LAG:
                 break
-            _lag(p, w.V, True)
+            if i == MAX_ROUNDS:
+                w.unsettled[0] += 1
+                break
+            _lag(p, w.V, 1.0 if i < WHOLE_ROUNDS else 0.5)  # where they oscillate, half of the way is better
             status = _newton(p, scheme, v, w, momentum)
     return status

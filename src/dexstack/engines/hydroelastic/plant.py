@@ -119,6 +119,8 @@ class HydroelasticPlant:
         parts = []
         if self.system.unsolved:
             parts.append(f"{self.system.unsolved} steps' contact problems were not solved")
+        if self.system.unsettled:
+            parts.append(f"in {self.system.unsettled} steps friction was not quite that of the normal forces")
         if self.system.overrun:
             names = ", ".join(f"{name} ({n} steps)" for name, n in self.system.overrun.items())
             parts.append(f"pressed past the medial axis, where force is lost: {names}")

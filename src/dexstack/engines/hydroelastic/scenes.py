@@ -1,4 +1,4 @@
-"""Scenes that the checks of the engine run on: a coin on a table, a gripper that holds a bar, a ball on the ground."""
+"""Scenes that the checks of the engine run on: a coin on a table, a gripper that holds a bar or a spatula, a ball on the ground."""
 
 from __future__ import annotations
 
@@ -78,61 +78,108 @@ def coin(dt: float, scheme: int = LAGGED, *, modulus: float = COIN_MODULUS, segm
     return system
 
 
-def gripper_spec(dt: float, *, point_contact: bool = False, offset: float = 0.0, mass: float = 0.1) -> mujoco.MjSpec:
-    """Two fingers on slides along y, pressed together by their forces, with a bar between them; the MuJoCo geoms are for its contact."""
-    spec = _spec(dt)
-    if point_contact:
-        spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
-        spec.option.impratio = 100.0
+def _fingers(spec: mujoco.MjSpec, radius: float) -> None:
+    """Two fingers on slides along y, pressed together by their forces, about a handle; the MuJoCo geoms are for its own contact."""
     for name, side in (("left", -1.0), ("right", 1.0)):
-        finger = spec.worldbody.add_body(name=name, pos=(0.0, side * (BAR_RADIUS + FINGER_AXES[1]), 0.0))
+        finger = spec.worldbody.add_body(name=name, pos=(0.0, side * (radius + FINGER_AXES[1]), 0.0))
         finger.add_joint(name=name, type=mujoco.mjtJoint.mjJNT_SLIDE, axis=(0.0, -side, 0.0), damping=(1.0, 0.0, 0.0))
         _inertial(finger, FINGER_MASS, (1e-4, 1e-4, 1e-4))
         finger.add_geom(type=mujoco.mjtGeom.mjGEOM_ELLIPSOID, size=FINGER_AXES, friction=(GRIP_FRICTION, 0.0, 0.0), condim=3)
-    bar = spec.worldbody.add_body(name="bar", pos=(offset, 0.0, 0.0), quat=(math.sqrt(0.5), 0.0, math.sqrt(0.5), 0.0))
-    bar.add_freejoint()
-    _inertial(bar, mass, cylinder_inertia(mass, BAR_RADIUS, BAR_LENGTH))
-    bar.add_geom(
-        type=mujoco.mjtGeom.mjGEOM_CYLINDER, size=(BAR_RADIUS, 0.5 * BAR_LENGTH, 0.0), friction=(GRIP_FRICTION, 0.0, 0.0), condim=3
-    )
-    return spec
+
+
+def _gripping(size: float) -> list[Geometry]:
+    finger = shapes.ellipsoid(FINGER_AXES, FINGER_MODULUS, size=size)
+    return [Geometry(side, side, finger, GRIP_FRICTION, GRIP_RELAXATION) for side in ("left", "right")]
 
 
 FINGER_AXES, FINGER_MASS, FINGER_MODULUS = (0.03, 0.015, 0.03), 0.1, 1e5
-BAR_RADIUS, BAR_LENGTH = 0.01, 0.16
 GRIP_FRICTION = 1.0
-"""The gripper [m, kg, Pa]: soft ellipsoids about a bar along x."""
+GRIP_RELAXATION = 0.01
+"""The gripper [m, kg, Pa, -, s]: soft ellipsoids."""
+BAR_RADIUS, BAR_LENGTH, BAR_MASS = 0.01, 0.16, 0.1
+"""A bar [m, kg] along x."""
 
 
-def gripper(dt: float, scheme: int = LAGGED, *, size: float, offset: float = 0.0, mass: float = 0.1) -> HydroelasticSystem:
+def gripper_spec(dt: float) -> mujoco.MjSpec:
+    """Two fingers with a bar between them."""
+    spec = _spec(dt)
+    _fingers(spec, BAR_RADIUS)
+    bar = spec.worldbody.add_body(name="bar", quat=ALONG_X)
+    bar.add_freejoint()
+    _inertial(bar, BAR_MASS, cylinder_inertia(BAR_MASS, BAR_RADIUS, BAR_LENGTH))
+    return spec
+
+
+ALONG_X = (math.sqrt(0.5), 0.0, math.sqrt(0.5), 0.0)
+"""Quaternion wxyz that turns z to x."""
+
+
+def gripper(dt: float, scheme: int = LAGGED, *, size: float) -> HydroelasticSystem:
     """Soft ellipsoidal fingers that hold a rigid bar along x.
 
     Args:
         dt: step [s].
         scheme: see :class:`~dexstack.engines.hydroelastic.system.HydroelasticSystem`.
         size: longest edge of the fingers' meshes [m].
-        offset: how far the bar's centre of mass is from the fingers, along x [m].
-        mass: of the bar [kg].
     """
-    finger = shapes.ellipsoid(FINGER_AXES, FINGER_MODULUS, size=size)
     bar = shapes.rigid(shapes.cylinder(BAR_RADIUS, BAR_LENGTH, 1.0, size=0.005))
+    return HydroelasticSystem(contactless(gripper_spec(dt)), [*_gripping(size), Geometry("bar", "bar", bar, GRIP_FRICTION)], scheme)
+
+
+HANDLE_RADIUS, HANDLE_LENGTH = 0.008, 0.22
+NECK, BLADE = (0.08, 0.012, 0.004), (0.09, 0.075, 0.002)
+GRIPPED_AT = 0.175
+"""A spatula [m]: a round handle, a flat neck and a blade, one behind the other along x, and where on the handle the fingers are."""
+WOOD, NYLON = 700.0, 1150.0
+"""[kg/m³]"""
+
+
+def spatula_spec(dt: float) -> mujoco.MjSpec:
+    """The fingers with a spatula between them, its handle of wood, the rest of nylon. Its body's origin is where they grip it.
+
+    MuJoCo's geoms give it its mass, and are what touches in a run with MuJoCo's own contact: one point per finger.
+    """
+    spec = _spec(dt)
+    spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
+    spec.option.impratio = 100.0
+    _fingers(spec, HANDLE_RADIUS)
+    body = spec.worldbody.add_body(name="spatula")
+    body.add_freejoint()
+    touch = {"friction": (GRIP_FRICTION, 0.0, 0.0), "condim": 3}
+    handle, neck, blade = _spatula_centres()
+    size = (HANDLE_RADIUS, 0.5 * HANDLE_LENGTH, 0.0)
+    body.add_geom(type=mujoco.mjtGeom.mjGEOM_CYLINDER, size=size, pos=handle, quat=ALONG_X, density=WOOD, **touch)
+    for dims, centre in ((NECK, neck), (BLADE, blade)):
+        body.add_geom(type=mujoco.mjtGeom.mjGEOM_BOX, size=[0.5 * x for x in dims], pos=centre, density=NYLON, **touch)
+    return spec
+
+
+def _spatula_centres() -> np.ndarray:
+    """(3, 3) of handle, neck and blade in the spatula's frame [m]."""
+    ends = np.cumsum([HANDLE_LENGTH, NECK[0], BLADE[0]])
+    centres = np.zeros((3, 3))
+    centres[:, 0] = ends - 0.5 * np.array([HANDLE_LENGTH, NECK[0], BLADE[0]]) - GRIPPED_AT
+    return centres
+
+
+def spatula(dt: float, scheme: int = LAGGED, *, size: float) -> HydroelasticSystem:
+    """Soft fingers that pinch a rigid spatula by its handle, not under its centre of mass; arguments as of :func:`gripper`."""
+    R = np.array([[0.0, 0.0, 1.0], [0.0, 1.0, 0.0], [-1.0, 0.0, 0.0]])
+    handle, neck, blade = _spatula_centres()
+    parts = {
+        "handle": moved(shapes.rigid(shapes.cylinder(HANDLE_RADIUS, HANDLE_LENGTH, 1.0, size=0.004)), R, handle),
+        "neck": moved(shapes.rigid(shapes.box(NECK, 1.0)), np.eye(3), neck),
+        "blade": moved(shapes.rigid(shapes.box(BLADE, 1.0)), np.eye(3), blade),
+    }
     return HydroelasticSystem(
-        contactless(gripper_spec(dt, offset=offset, mass=mass)),
-        [
-            Geometry("left", "left", finger, GRIP_FRICTION, GRIP_RELAXATION),
-            Geometry("right", "right", finger, GRIP_FRICTION, GRIP_RELAXATION),
-            Geometry("bar", "bar", bar, GRIP_FRICTION, 0.0),
-        ],
+        contactless(spatula_spec(dt)),
+        [*_gripping(size), *(Geometry(name, "spatula", mesh, GRIP_FRICTION) for name, mesh in parts.items())],
         scheme,
     )
 
 
-GRIP_RELAXATION = 0.01
-"""τ of the fingers [s]"""
-
-
 def press(system: HydroelasticSystem, force: float) -> None:
-    """Let both fingers of :func:`gripper` press with ``force`` [N]."""
+    """Let both fingers of :func:`gripper` or :func:`spatula` press with ``force`` [N]."""
     system.data.qfrc_applied[:2] = force
 
 
@@ -155,7 +202,7 @@ BALL_RADIUS, BALL_MASS, BALL_MODULUS = 0.05, 0.5, 1e6
 """[m, kg, Pa]"""
 
 
-def dumbbell(dt: float = 1e-3, *, height: float = 0.05) -> HydroelasticSystem:
+def dumbbell(dt: float = 1e-3, scheme: int = LAGGED, *, height: float = 0.05, friction: float = 0.0) -> HydroelasticSystem:
     """Two balls joined off the centre of mass, tilted, over a bowl of two compliant slabs: not convex, and never hit through its centre."""
     spec = _spec(dt)
     body = spec.worldbody.add_body(name="dumbbell", pos=(0.01, 0.02, 0.09 + height), quat=(0.9, 0.3, 0.2, 0.2449489742783178))
@@ -167,13 +214,13 @@ def dumbbell(dt: float = 1e-3, *, height: float = 0.05) -> HydroelasticSystem:
     bowl = []
     for name, angle in (("left slab", 0.4), ("right slab", -0.4)):
         R = np.array([[math.cos(angle), 0, math.sin(angle)], [0, 1, 0], [-math.sin(angle), 0, math.cos(angle)]])
-        bowl.append(Geometry(name, "world", moved(slab, R, R @ np.array([-math.copysign(0.3, angle), 0.0, -0.1])), 0.0))
+        bowl.append(Geometry(name, "world", moved(slab, R, R @ np.array([-math.copysign(0.3, angle), 0.0, -0.1])), friction))
     return HydroelasticSystem(
-        contactless(spec), [Geometry("lower", "dumbbell", lower, 0.0), Geometry("upper", "dumbbell", upper, 0.0), *bowl]
+        contactless(spec), [Geometry("lower", "dumbbell", lower, 0.0), Geometry("upper", "dumbbell", upper, 0.0), *bowl], scheme
     )
 
 
-def pitch(qpos_quat: np.ndarray) -> float:
-    """Angle of the bar's axis below the horizontal [rad], from its quaternion wxyz."""
-    _, x, y, _ = qpos_quat
-    return -math.asin(max(-1.0, min(1.0, 1 - 2 * (x * x + y * y))))
+def pitch(quat: np.ndarray) -> float:
+    """By how much the x axis of a body that turns about y points down [rad], from its quaternion wxyz."""
+    w, x, y, z = quat
+    return math.atan2(2 * (w * y - x * z), 1 - 2 * (y * y + z * z))

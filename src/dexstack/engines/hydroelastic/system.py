@@ -118,6 +118,7 @@ class HydroelasticSystem:
         )  # fmt: skip
         self._drop_angle = DROP_ANGLE
         self._overrun = np.zeros((len(self.geometries), 2), np.int64)
+        self._unsettled = np.zeros(1, np.int64)
         self._room(16, 512)
         mujoco.mj_kinematics(model, d)
 
@@ -137,6 +138,11 @@ class HydroelasticSystem:
         return {g.name: int(n) for g, n in zip(self.geometries, self._overrun[:, 1], strict=True) if n}
 
     @property
+    def unsettled(self) -> int:
+        """Steps since the last :meth:`forget` whose friction is not that of their own normal impulses to within ``convex.LAG``."""
+        return int(self._unsettled[0])
+
+    @property
     def iterations(self) -> int:
         """Newton iterations of the last step's solve."""
         return int(self.workspace.info[0])
@@ -145,6 +151,7 @@ class HydroelasticSystem:
         """Start the counts of solves again."""
         self.unsolved, self.worst_residual, self.status = 0, 0.0, SolveStatus.SOLVED
         self._overrun[:] = 0
+        self._unsettled[0] = 0
 
     def step(self) -> SolveStatus:
         """Advance by one time step under gravity and ``data.qfrc_applied``.
@@ -210,7 +217,7 @@ class HydroelasticSystem:
         """Arrays for so many pairs and faces."""
         nv, limits = self.model.nv, 2 * self.static.limit_dof.size
         self.problem = make_problem(nv, pairs, faces, limits)
-        self.workspace = make_workspace(nv, pairs)
+        self.workspace = make_workspace(nv, pairs)._replace(unsettled=self._unsettled)
         self.contacts = make_contacts(self._overrun, pairs, faces)
         self.surface = workspace(faces, self._drop_angle)
         self.stored = Stored(Bundle(self.static, self._state, self.surface, self.problem, self.workspace, self.contacts), BUNDLE)
