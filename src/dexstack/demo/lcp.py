@@ -13,14 +13,16 @@ import trimesh
 from matplotlib.figure import Figure
 
 from dexstack.demo.checks import BLUE, GREEN, GREY, PINK, Check
+from dexstack.demo.lcp_ccd import ccd
 from dexstack.demo.lcp_check import SubstepCheck
+from dexstack.demo.lcp_cylinder import cylinder
 from dexstack.demo.lcp_rest import intersections, rest, tumble
-from dexstack.engines.lcp import gradient, scenes, step
+from dexstack.engines.lcp import gradient, record, scenes
 from dexstack.engines.lcp.shapes import Geometry
 from dexstack.engines.lcp.system import LcpSystem
 from dexstack.errors import ConfigError
 
-__all__ = ["balls", "bounce", "bowling", "cubes", "intersections", "palm", "plate", "prisms", "rest", "tumble"]
+__all__ = ["balls", "bounce", "bowling", "ccd", "cubes", "cylinder", "intersections", "palm", "plate", "prisms", "rest", "tumble"]
 TARGET = np.array([0.3, 0.2])
 NIMBLE_SECONDS = 4.5e-3
 """Nimble 0.10.52 through torch, forward and backward of the same 20 steps, on a machine of the same kind (not in this run)."""
@@ -51,15 +53,15 @@ def _watched(system: LcpSystem, steps: int, drive: Callable[[int], None] | None 
 def _contact_results(system: LcpSystem, check: SubstepCheck) -> dict[str, object]:
     return {
         "intersections": {"checked": check.checked, "failed": int(check.smallest <= 0.0), "worst": check.smallest},
-        "substeps": int(system.counts[step.SUBSTEPS]),
-        "unsolved": int(system.counts[step.UNSOLVED]),
-        "capped": int(system.counts[step.CAPPED]),
+        "substeps": int(system.counts[record.SUBSTEPS]),
+        "unsolved": int(system.counts[record.UNSOLVED]),
+        "capped": int(system.counts[record.CAPPED]),
     }
 
 
 def _sound(system: LcpSystem, check: SubstepCheck) -> bool:
     c = system.counts
-    return check.smallest > 0.0 and not (c[step.UNSOLVED] or c[step.CAPPED] or c[step.OVERLAPS])
+    return check.smallest > 0.0 and not (c[record.UNSOLVED] or c[record.CAPPED] or c[record.OVERLAPS])
 
 
 def two_balls_in_closed_form(velocity: np.ndarray, duration: float = 0.2) -> np.ndarray:
@@ -356,7 +358,7 @@ def palm(seconds: float = 60.0, name: str = "cube") -> Check:
         "real_time_factor": factor,
         "drift_m": drift,
         **_contact_results(plant.system, check),
-        "worst_residual": float(plant.system.extremes[step.RESIDUAL]),
+        "worst_residual": float(plant.system.extremes[record.RESIDUAL]),
         "passed": bool(drift < 1e-6 and factor >= 1.0 and _sound(plant.system, check)),
     }
     figure, ax = _panel()
@@ -367,7 +369,7 @@ def palm(seconds: float = 60.0, name: str = "cube") -> Check:
     ax.legend()
     lines = [
         f"{name} on the palm, {seconds:g} s: moves {drift:.1e} m after the first {SETTLED:g} s, real-time factor {factor:.1f}, "
-        f"{plant.system.counts[step.SUBSTEPS] / (n or 1):.3f} sub-steps per step",
+        f"{plant.system.counts[record.SUBSTEPS] / (n or 1):.3f} sub-steps per step",
         f"smallest distance {check.smallest:.1e} m in {check.checked} configurations checked",
     ]
     return Check(results, figure, lines)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 
-from dexstack.engines.lcp.step import MOVE
+from dexstack.engines.lcp.record import MOVE
 from dexstack.engines.lcp.system import LcpSystem
 from dexstack.errors import ConfigError
 
@@ -27,12 +27,14 @@ class SubstepCheck:
         self.smallest, self.checked = np.inf, 0
         """Smallest distance so far [m]; configurations checked."""
         sh = system.world.shapes
-        self.solids = []
+        self.solids, self.beyond = [], []
+        """By geometry: coal's shape and its pose on the body; by how much the geometry is thicker."""
         for k, g in enumerate(system.geometries):
             points = sh.vertex[sh.vertex_start[k] : sh.vertex_start[k + 1]]
-            self.solids.append(None if g.plane is not None else self._solid(points, g.radius))
+            self.beyond.append(0.0 if len(points) <= 2 and g.disc == 0.0 else g.radius)
+            self.solids.append(None if g.plane is not None else self._solid(points, g.radius, g.disc))
 
-    def _solid(self, points, radius):
+    def _solid(self, points, radius, disc):
         coal = self.coal
         if len(points) == 1:
             return coal.Sphere(radius), points[0], np.eye(3)
@@ -42,7 +44,8 @@ class SubstepCheck:
             z = z / length
             x = np.cross(z, np.eye(3)[np.argmin(np.abs(z))])
             x /= np.linalg.norm(x)
-            return coal.Capsule(radius, float(length)), points.mean(axis=0), np.column_stack([x, np.cross(z, x), z])
+            solid = coal.Cylinder(disc, float(length)) if disc > 0.0 else coal.Capsule(radius, float(length))
+            return solid, points.mean(axis=0), np.column_stack([x, np.cross(z, x), z])
         cloud = coal.StdVec_Vec3s()
         for p in points:
             cloud.append(p)
@@ -53,9 +56,10 @@ class SubstepCheck:
         tape = self.system.tape
         for i in range(tape.size[0]):
             if tape.op[i, 0] == MOVE:
-                self._check(tape.q[i])
+                self.check(tape.q[i])
 
-    def _check(self, q: np.ndarray) -> None:
+    def check(self, q: np.ndarray) -> None:
+        """Check one configuration (Q,)."""
         coal, sh = self.coal, self.system.world.shapes
         self.data.qpos[:] = q
         mujoco.mj_kinematics(self.system.model, self.data)
@@ -76,8 +80,10 @@ class SubstepCheck:
             if self.solids[a] is None:
                 corners = sh.vertex[sh.vertex_start[b] : sh.vertex_start[b + 1]] @ R_W[b].T
                 distance = ((corners + p_W[b] - sh.vertex[sh.vertex_start[a]]) @ sh.normal[a]).min() - sh.radius[b]
+                distance -= sh.disc[b] * np.linalg.norm(np.cross(R_W[b] @ sh.axis[b], sh.normal[a]))
             else:
                 poses = [coal.Transform3s(R_W[g] @ self.solids[g][2], p_W[g] + R_W[g] @ self.solids[g][1]) for g in (a, b)]
                 result.clear()
                 distance = coal.distance(self.solids[a][0], poses[0], self.solids[b][0], poses[1], request, result)
+                distance -= self.beyond[a] + self.beyond[b]
             self.smallest = min(self.smallest, float(distance))

@@ -9,7 +9,8 @@ from matplotlib.figure import Figure
 
 from dexstack.demo.checks import BLUE, GREEN, GREY, PINK, Check
 from dexstack.demo.lcp_check import SubstepCheck
-from dexstack.engines.lcp import scenes, step
+from dexstack.engines.lcp import record, scenes
+from dexstack.engines.lcp.step import MOST_SUBSTEPS
 
 STEPS = (0.002, 0.01)
 """Time steps [s]."""
@@ -36,10 +37,10 @@ def rest(seconds: float = 10.0) -> Check:
                 drift[k] = np.abs(system.q - start).max()
                 gain = max(gain, system.energy() - energy)
             c = system.counts
-            substeps = c[step.SUBSTEPS] / steps
+            substeps = c[record.SUBSTEPS] / steps
             name = f"{'box' if count == 1 else f'stack of {count}'}, {1e3 * dt:g} ms"
             good = substeps <= 1.01 and drift.max() <= 1e-9 and gain <= 1e-12 and check.smallest > 0.0
-            good = good and not (c[step.UNSOLVED] or c[step.CAPPED] or c[step.OVERLAPS])
+            good = good and not (c[record.UNSOLVED] or c[record.CAPPED] or c[record.OVERLAPS])
             passed = passed and bool(good)
             results[name] = {
                 "steps": steps,
@@ -47,7 +48,7 @@ def rest(seconds: float = 10.0) -> Check:
                 "drift_m": float(drift.max()),
                 "energy_gain_J": float(gain),
                 "step_s": seconds_stepping / steps,
-                "warm_starts": int(c[step.WARM]),
+                "warm_starts": int(c[record.WARM]),
                 "intersections": {"checked": check.checked, "failed": int(check.smallest <= 0.0), "worst": check.smallest},
             }
             lines.append(
@@ -82,13 +83,13 @@ def tumble(seconds: float = 1.5) -> Check:
             system = _tumbling(seed, dt)
             check, energies = SubstepCheck(system), [system.energy()]
             for _ in range(steps):
-                before = int(system.counts[step.SUBSTEPS])
+                before = int(system.counts[record.SUBSTEPS])
                 system.step()
                 check.after_step()
-                most = max(most, int(system.counts[step.SUBSTEPS]) - before)
+                most = max(most, int(system.counts[record.SUBSTEPS]) - before)
                 energies.append(system.energy())
             c = system.counts
-            capped, total, unsolved = capped + int(c[step.CAPPED]), total + int(c[step.SUBSTEPS]), unsolved + int(c[step.UNSOLVED])
+            capped, total, unsolved = capped + int(c[record.CAPPED]), total + int(c[record.SUBSTEPS]), unsolved + int(c[record.UNSOLVED])
             smallest, checked = min(smallest, check.smallest), checked + check.checked
             gain = max(gain, max(energies) - energies[0])
             label = f"{1e3 * dt:g} ms" if seed == 0 else None
@@ -104,7 +105,7 @@ def tumble(seconds: float = 1.5) -> Check:
             "intersections": {"checked": checked, "failed": int(smallest <= 0.0), "worst": smallest},
         }
         lines.append(
-            f"{1e3 * dt:g} ms: {total} sub-steps in {TUMBLES * steps} steps, at most {most} in one; the cap of {step.MOST_SUBSTEPS} hit "
+            f"{1e3 * dt:g} ms: {total} sub-steps in {TUMBLES * steps} steps, at most {most} in one; the cap of {MOST_SUBSTEPS} hit "
             f"{capped} times, smallest distance {smallest:.1e} m, energy at most {gain:.1e} J above the start"
         )
     ax.set(xlabel="time [s]", ylabel="energy [J]", title=f"{TUMBLES} times three tumbling boxes")
@@ -127,7 +128,7 @@ def intersections() -> Check:
     """Run every check and see what coal says of each sub-step."""
     from dexstack.demo import lcp
 
-    names = ("balls", "prisms", "cubes", "bounce", "plate", "bowling", "rest", "tumble", "palm")
+    names = ("balls", "prisms", "cubes", "bounce", "plate", "bowling", "rest", "tumble", "cylinder", "ccd", "palm")
     results, lines, worst = {}, [], []
     for name in names:
         counted = _counted(getattr(lcp, name)().results)

@@ -3,35 +3,8 @@
 import numpy as np
 import pytest
 
-from dexstack.engines.lcp import gradient, scenes, step
+from dexstack.engines.lcp import gradient, record, scenes
 from dexstack.errors import ConfigError
-
-
-def _state(system):
-    return system.q.copy(), system.v.copy(), system.parameters
-
-
-def _run(system, start, forces, **changed):
-    q, v, par = start
-    system.forget()
-    system.q[:], system.v[:] = changed.get("q", q), changed.get("v", v)
-    system.parameters = step.Parameters(*(changed.get(k, x) for k, x in zip(("mass", "friction", "restitution"), par, strict=True)))
-    return gradient.rollout(system, changed.get("tau", forces))
-
-
-def _check(system, tau, directions, rtol=1e-6, h=1e-6):
-    """Directional derivatives equal central differences."""
-    start = _state(system)
-    values = {"q": start[0], "v": start[1], "tau": tau, **start[2]._asdict()}
-    run = _run(system, start, tau)
-    ours = gradient.directional(system, run, {k: d[None] for k, d in directions.items()})[0]
-    ends = []
-    for sign in (1.0, -1.0):
-        end = _run(system, start, tau, **{k: values[k] + sign * h * d for k, d in directions.items()})
-        ends.append(np.concatenate([end.q[-1], end.v[-1]]))
-    theirs = (ends[0] - ends[1]) / (2 * h)
-    np.testing.assert_allclose(ours, theirs, rtol=rtol, atol=rtol * max(1.0, np.abs(theirs).max()))
-    return ours
 
 
 def test_height_after_a_bounce_falls_where_the_start_rises():
@@ -44,25 +17,27 @@ def test_height_after_a_bounce_falls_where_the_start_rises():
     np.testing.assert_allclose(d["v"][:, 0], [-0.02, -1.0], atol=1e-12)
 
 
-def test_restitution_and_gravity():
+def test_restitution_and_gravity(check_derivatives):
     system = scenes.bouncing_ball(restitution=0.7, gravity=9.81)
     system.q[0], system.v[0] = 0.2, -1.3
-    ours = _check(system, np.zeros((20, 1)), {"restitution": np.array([0.0, 1.0])})
+    ours = check_derivatives(system, np.zeros((20, 1)), {"restitution": np.array([0.0, 1.0])})
     assert np.abs(ours).max() < 1e-9  # the floor's counts where the two are equal
-    _check(system, np.zeros((20, 1)), {"restitution": np.array([1.0, 0.0])})
-    _check(system, np.zeros((20, 1)), {"q": np.ones(1)})
-    _check(system, np.zeros((20, 1)), {"v": np.ones(1)})
+    check_derivatives(system, np.zeros((20, 1)), {"restitution": np.array([1.0, 0.0])})
+    check_derivatives(system, np.zeros((20, 1)), {"q": np.ones(1)})
+    check_derivatives(system, np.zeros((20, 1)), {"v": np.ones(1)})
 
 
-def test_two_balls():
+def test_two_balls(check_derivatives):
     system = scenes.two_balls()
     system.v[:2] = 4.0, -0.1
     rng = np.random.default_rng(0)
-    _check(system, rng.normal(size=(20, 4)), {k: rng.normal(size=n) for k, n in (("q", 4), ("v", 4), ("tau", (20, 4)), ("mass", 3))})
+    check_derivatives(
+        system, rng.normal(size=(20, 4)), {k: rng.normal(size=n) for k, n in (("q", 4), ("v", 4), ("tau", (20, 4)), ("mass", 3))}
+    )
 
 
 @pytest.mark.parametrize("what", ("v", "friction", "mass", "tau"))
-def test_a_sliding_box(what):
+def test_a_sliding_box(what, check_derivatives):
     system = scenes.stack(1)
     system.v[:2] = 1.0, 0.4
     tau = np.zeros((15, 6))
@@ -75,12 +50,12 @@ def test_a_sliding_box(what):
     }
     if what == "tau":
         start["tau"][:, 3:] = 0.0
-    ours = _check(system, tau, {what: start[what]})
+    ours = check_derivatives(system, tau, {what: start[what]})
     if what == "friction":
         assert np.linalg.norm(ours[7:9]) == pytest.approx(9.81 * 0.15, rel=0.02)
 
 
-def test_a_tumbling_box_through_its_first_impact():
+def test_a_tumbling_box_through_its_first_impact(check_derivatives):
     system = scenes.boxes(1, restitution=0.5)
     quat = np.array([0.9, 0.2, -0.3, 0.25])
     system.q[:7] = 0.0, 0.0, 0.22, *(quat / np.linalg.norm(quat))
@@ -89,8 +64,8 @@ def test_a_tumbling_box_through_its_first_impact():
     start = system.q.copy(), system.v.copy()
     for name, size in (("q", 7), ("v", 6), ("friction", 2), ("mass", 2)):
         system.q[:], system.v[:] = start
-        _check(system, np.zeros((4, 6)), {name: rng.uniform(0.5, 1.0, size)})
-        assert system.counts[step.IMPACTS] > 0
+        check_derivatives(system, np.zeros((4, 6)), {name: rng.uniform(0.5, 1.0, size)})
+        assert system.counts[record.IMPACTS] > 0
 
 
 def test_jax_differentiates_through_the_engine(x64):

@@ -7,7 +7,7 @@ import pytest
 import trimesh
 
 from dexstack.engines.base import WatchedPlant
-from dexstack.engines.lcp import scenes, step
+from dexstack.engines.lcp import record, scenes
 from dexstack.engines.lcp.plant import LcpPlant, object_geometries
 from dexstack.engines.lcp.shapes import Geometry, plane, sphere
 from dexstack.engines.lcp.system import LcpSystem
@@ -32,7 +32,7 @@ def test_the_plant_says_what_went_wrong():
     plant = LcpPlant(load_hand(), load_object("cube"))
     plant.step(np.zeros(16))
     assert isinstance(plant, WatchedPlant) and plant.trouble() == ""
-    plant.system.counts[step.UNSOLVED] = 2
+    plant.system.counts[record.UNSOLVED] = 2
     assert plant.trouble() == "the lcp plant counted 2 contact problems without a valid solution"
     plant.reset(plant.joint_position, plant.pose_WO)
     assert plant.trouble() == ""

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from dexstack.demo.lcp_check import SubstepCheck
-from dexstack.engines.lcp import scenes, step
+from dexstack.engines.lcp import record, scenes
 from dexstack.engines.lcp.shapes import box, plane, sphere
 from dexstack.engines.lcp.system import LcpSystem
 from dexstack.errors import ConfigError
@@ -20,8 +20,8 @@ def test_boxes_stay_where_they_rest(count, dt):
         system.step()
         assert system.energy() <= energy + 1e-12
     assert np.abs(system.q - q).max() <= 1e-10
-    assert system.counts[step.SUBSTEPS] <= 1.01 * steps
-    assert system.counts[step.UNSOLVED] == system.counts[step.OVERLAPS] == 0
+    assert system.counts[record.SUBSTEPS] <= 1.01 * steps
+    assert system.counts[record.UNSOLVED] == system.counts[record.OVERLAPS] == 0
 
 
 @pytest.mark.parametrize("sides", (3, 4, 7))
@@ -75,7 +75,7 @@ def test_momentum_is_kept_between_bodies():
     before = system.v[:3] + system.v[6:9]
     for _ in range(30):
         system.step()
-    assert system.counts[step.IMPACTS] > 0
+    assert system.counts[record.IMPACTS] > 0
     np.testing.assert_allclose(system.v[:3] + system.v[6:9], before, atol=1e-9)
 
 
@@ -92,7 +92,7 @@ def test_tumbling_boxes_never_meet_nor_stop_the_clock():
         check.after_step()
         assert system.energy() <= start + 1e-9
     assert check.smallest > 0.0 and check.checked > 150
-    assert system.counts[step.CAPPED] == system.counts[step.UNSOLVED] == system.counts[step.OVERLAPS] == 0
+    assert system.counts[record.CAPPED] == system.counts[record.UNSOLVED] == system.counts[record.OVERLAPS] == 0
 
 
 def test_a_thin_wall_stops_a_fast_ball():
@@ -152,7 +152,7 @@ def test_a_ball_rests_after_bouncing_ever_lower():
     for _ in range(100):
         system.step()
     assert abs(system.v[0]) < 1e-3 and 0.1 < system.q[0] < 0.1 + 2e-5
-    assert system.counts[step.CAPPED] == 0
+    assert system.counts[record.CAPPED] == 0
 
 
 def test_joint_stops_are_exact():

@@ -17,6 +17,8 @@ CHECKS = {
     "bowling": "a ball at 10 m/s into ten pins",
     "rest": "a box and a stack of five for 10 s at 2 and 10 ms: sub-steps, drift, energy",
     "tumble": "boxes that fall on each other: sub-steps, energy",
+    "cylinder": "a cylinder stands for 10 s, rolls and slides down a slope as the closed form says, three tumble",
+    "ccd": "times of impact of boxes that turn while they fly, against ipctk's detection along curved paths and coal's distances",
     "palm": "Allegro hand with an object on the palm for 60 s: stable, real-time factor",
     "intersections": "all of these: distances by coal at every sub-step",
 }

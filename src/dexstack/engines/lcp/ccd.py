@@ -14,6 +14,8 @@ from dexstack.engines.lcp.dynamics import integrate, kinematics, twists
 
 ROUNDING = 2e-15
 """What the bound may err by [m]."""
+CLOSE = 1e-13
+"""What a gap may exceed its floor by at an impact [m]: derivatives take it to be met."""
 MOST_EVALUATIONS = 200
 """Evaluations of one pair before its last safe time counts as an impact."""
 
@@ -65,7 +67,7 @@ def closing_bound(shapes, m, g, u, h, K):
 
 @njit(cache=True)
 def _extreme(shapes, m, g, n, sign, t):
-    """Value and slope in t of the farthest corner of g along ``sign`` times n, its rigid motion linearised."""
+    """Farthest point of g's core along ``sign`` times n after t, its rigid motion linearised: value less t times slope, and slope in t."""
     b = shapes.body[g]
     R, p, V, vertex = m.R[b], m.p[b], m.V[b], shapes.vertex
     n0, n1, n2 = sign * n[0], sign * n[1], sign * n[2]
@@ -82,6 +84,15 @@ def _extreme(shapes, m, g, n, sign, t):
         s = s0 + e0 * vertex[k, 0] + e1 * vertex[k, 1] + e2 * vertex[k, 2]
         if x + t * s > best:
             best, value, slope = x + t * s, x, s
+    if shapes.disc[g] > 0.0:  # ρ |P(d + t e)| with P across the axis
+        a, rho = shapes.axis[g], shapes.disc[g]
+        da, ea = d0 * a[0] + d1 * a[1] + d2 * a[2], e0 * a[0] + e1 * a[1] + e2 * a[2]
+        e0, e1, e2 = e0 - ea * a[0], e1 - ea * a[1], e2 - ea * a[2]
+        d0, d1, d2 = d0 - da * a[0] + t * e0, d1 - da * a[1] + t * e1, d2 - da * a[2] + t * e2
+        across = np.sqrt(d0 * d0 + d1 * d1 + d2 * d2)
+        if across > 0.0:
+            s = rho * (d0 * e0 + d1 * e1 + d2 * e2) / across
+            value, slope = value + rho * across - t * s, slope + s
     return value, slope
 
 
@@ -167,7 +178,7 @@ def time_of_impact(tree, shapes, near, floor, gaps, axis, q, u, h, m, at, K, unt
             gap = separation(shapes, a, b, m.R[ba], m.p[ba], m.R[bb], m.p[bb], n)
             count[0] += 1
         tried[first] += 1
-        if (s > 0.0 and gap <= 1.1 * floor[first]) or tried[first] > MOST_EVALUATIONS:
+        if (s > 0.0 and gap <= floor[first] + CLOSE) or tried[first] > MOST_EVALUATIONS:
             return s, first
         step = safe_time(shapes, m, a, b, n, K[a] + K[b], floor[first], h - s)
         if step >= h - s:

@@ -49,39 +49,50 @@ def relative(A, b, owner, mu, f):
 
 
 @njit(cache=True)
-def solve_in_place(G, x, floor):
-    """Gaussian elimination with row pivots of G x = x; a column without a pivot above ``floor`` gets x = 0. Returns its rank."""
-    n = x.size
+def factor(G, order, floor):
+    """LU factors of G in place, rows exchanged as ``order`` (n,) says; a column without a pivot above ``floor`` gets none. Its rank."""
+    n = order.size
     rank = n
     for k in range(n):
         p = k
         for i in range(k + 1, n):
             if abs(G[i, k]) > abs(G[p, k]):
                 p = i
+        order[k] = p
         if abs(G[p, k]) <= floor:
             rank -= 1
             for i in range(k, n):
                 G[i, k] = 0.0
             continue
         if p != k:
-            for j in range(k, n):
+            for j in range(n):
                 G[k, j], G[p, j] = G[p, j], G[k, j]
-            x[k], x[p] = x[p], x[k]
         for i in range(k + 1, n):
-            factor = G[i, k] / G[k, k]
-            if factor != 0.0:
+            G[i, k] /= G[k, k]
+            share = G[i, k]
+            if share != 0.0:
                 for j in range(k + 1, n):
-                    G[i, j] -= factor * G[k, j]
-                x[i] -= factor * x[k]
+                    G[i, j] -= share * G[k, j]
+    return rank
+
+
+@njit(cache=True)
+def solve_factored(G, order, x):
+    """x ← G⁻¹ x with the factors of :func:`factor`; zero where a column had no pivot."""
+    n = order.size
+    for k in range(n):
+        if order[k] != k:
+            x[k], x[order[k]] = x[order[k]], x[k]
+    for k in range(n):
+        for j in range(k):
+            x[k] -= G[k, j] * x[j]
     for k in range(n - 1, -1, -1):
-        if abs(G[k, k]) <= floor:
+        if G[k, k] == 0.0:
             x[k] = 0.0
             continue
-        total = x[k]
         for j in range(k + 1, n):
-            total -= G[k, j] * x[j]
-        x[k] = total / G[k, k]
-    return rank
+            x[k] -= G[k, j] * x[j]
+        x[k] /= G[k, k]
 
 
 @njit(cache=True)
@@ -124,53 +135,6 @@ def spread(owner, mu, cls, index, x, count, f):
 
 
 @njit(cache=True)
-def _factor(G, order, floor):
-    """LU factors of G in place, rows exchanged as ``order`` (n,) says; a column without a pivot above ``floor`` gets none. Its rank."""
-    n = order.size
-    rank = n
-    for k in range(n):
-        p = k
-        for i in range(k + 1, n):
-            if abs(G[i, k]) > abs(G[p, k]):
-                p = i
-        order[k] = p
-        if abs(G[p, k]) <= floor:
-            rank -= 1
-            for i in range(k, n):
-                G[i, k] = 0.0
-            continue
-        if p != k:
-            for j in range(n):
-                G[k, j], G[p, j] = G[p, j], G[k, j]
-        for i in range(k + 1, n):
-            G[i, k] /= G[k, k]
-            factor = G[i, k]
-            if factor != 0.0:
-                for j in range(k + 1, n):
-                    G[i, j] -= factor * G[k, j]
-    return rank
-
-
-@njit(cache=True)
-def _solve_factored(G, order, x):
-    """x ← G⁻¹ x with the factors of :func:`_factor`; zero where a column had no pivot."""
-    n = order.size
-    for k in range(n):
-        if order[k] != k:
-            x[k], x[order[k]] = x[order[k]], x[k]
-    for k in range(n):
-        for j in range(k):
-            x[k] -= G[k, j] * x[j]
-    for k in range(n - 1, -1, -1):
-        if G[k, k] == 0.0:
-            x[k] = 0.0
-            continue
-        for j in range(k + 1, n):
-            x[k] -= G[k, j] * x[j]
-        x[k] /= G[k, k]
-
-
-@njit(cache=True)
 def forces_of_classes(A, b, owner, mu, cls, f, rounds, even):
     """Forces under given classes by elimination, then ``rounds`` of iterative refinement. Returns the rank that is missing.
 
@@ -194,14 +158,14 @@ def forces_of_classes(A, b, owner, mu, cls, f, rounds, even):
     for i in range(count):
         x[i] = -b[index[i]]
         H[i, i] += even * A[index[i], index[i]]
-    rank = _factor(H, order, 0.0 if even > 0.0 else 1e-13 * top)
-    _solve_factored(H, order, x)
+    rank = factor(H, order, 0.0 if even > 0.0 else 1e-13 * top)
+    solve_factored(H, order, x)
     for _ in range(rounds):
         for i in range(count):
             e[i] = -b[index[i]]
             for j in range(count):
                 e[i] -= G[i, j] * x[j]
-        _solve_factored(H, order, e)
+        solve_factored(H, order, e)
         x += e
     spread(owner, mu, cls, index, x, count, f)
     return count - rank

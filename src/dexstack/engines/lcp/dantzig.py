@@ -16,9 +16,10 @@ from dexstack.engines.lcp.classes import (
     STICK,
     active_rows,
     class_matrix,
+    factor,
     forces_of_classes,
     residual,
-    solve_in_place,
+    solve_factored,
 )
 
 DONE, STUCK = 0, 1
@@ -44,7 +45,9 @@ def _direction(A, owner, mu, cls, driver, m, sign, df, dw):
     top = 0.0
     for i in range(m):
         top = max(top, A[i, i])
-    solve_in_place(G, x, 1e-12 * top)
+    order = np.empty(count, np.int64)
+    factor(G, order, 1e-12 * top)
+    solve_factored(G, order, x)
     df[:m] = column
     for c in range(count):
         df[index[c]] += x[c]

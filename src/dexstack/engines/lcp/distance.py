@@ -5,13 +5,17 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from dexstack.engines.lcp.features import DATA, RIM_EDGE, RIM_POINT, RIM_RIM, nearest_on_rim, rim_axes
+
 NEAR = 5e-6
 """Distance of the hulls below which GJK's direction, the difference of two close points, is compared with those of faces and edges [m]."""
+NEAR_CYLINDER = 1e-3
+"""The same with a cylinder, on which GJK comes closer to the direction without ever reaching it [m]."""
 
 
 @njit(cache=True)
 def support(shapes, g, R, p, d, out):
-    """The corner of geometry g farthest along d (world), into ``out``; its index."""
+    """The point of geometry g's core (hull, or cylinder without its rounding) farthest along d (world), into ``out``."""
     dx = R[0, 0] * d[0] + R[1, 0] * d[1] + R[2, 0] * d[2]
     dy = R[0, 1] * d[0] + R[1, 1] * d[1] + R[2, 1] * d[2]
     dz = R[0, 2] * d[0] + R[1, 2] * d[1] + R[2, 2] * d[2]
@@ -21,10 +25,17 @@ def support(shapes, g, R, p, d, out):
         h = dx * vertex[k, 0] + dy * vertex[k, 1] + dz * vertex[k, 2]
         if h > top:
             best, top = k, h
-    v = vertex[best]
+    x, y, z = vertex[best, 0], vertex[best, 1], vertex[best, 2]
+    if shapes.disc[g] > 0.0:
+        a = shapes.axis[g]
+        along = dx * a[0] + dy * a[1] + dz * a[2]
+        dx, dy, dz = dx - along * a[0], dy - along * a[1], dz - along * a[2]
+        across = np.sqrt(dx * dx + dy * dy + dz * dz)
+        if across > 0.0:
+            s = shapes.disc[g] / across
+            x, y, z = x + s * dx, y + s * dy, z + s * dz
     for i in range(3):
-        out[i] = p[i] + R[i, 0] * v[0] + R[i, 1] * v[1] + R[i, 2] * v[2]
-    return best
+        out[i] = p[i] + R[i, 0] * x + R[i, 1] * y + R[i, 2] * z
 
 
 @njit(cache=True)
@@ -141,6 +152,80 @@ def _sharpen(shapes, a, b, Ra, pa, Rb, pb, n, best):
 
 
 @njit(cache=True)
+def _try(shapes, c, o, Rc, pc, Ro, po, d, x, y, n, best):
+    """Keep direction d, of any length and sign, in n where it separates better; d is normalised and turned along n."""
+    length = np.sqrt(d[0] * d[0] + d[1] * d[1] + d[2] * d[2])
+    if not length > 0.0:
+        return best
+    d /= length if d[0] * n[0] + d[1] * n[1] + d[2] * n[2] > 0.0 else -length
+    value = _bound(shapes, c, o, Rc, pc, Ro, po, d, x, y)
+    if value > best:
+        n[:] = d
+        return value
+    return best
+
+
+@njit(cache=True)
+def _sharpen_cylinder(shapes, c, o, Rc, pc, Ro, po, n, best):
+    """Try the directions in which side or rim of cylinder c face what lies next to them; n, from c to o, is overwritten by a better one."""
+    x, y, d, e, f = np.empty(3), np.empty(3), np.empty(3), np.empty(3), np.empty(3)
+    u, w = np.empty(3), np.empty(3)
+    data = np.zeros(DATA)
+    a, rho, sc, so = Rc @ shapes.axis[c], shapes.disc[c], shapes.vertex_start[c], shapes.vertex_start[o]
+    exact = shapes.radius[c] + shapes.radius[o] == 0.0
+    low = np.inf  # o's nearest corner along n, and how far it is
+    for k in range(so, shapes.vertex_start[o + 1]):
+        low = min(low, n @ (Ro @ shapes.vertex[k] + po))
+    data[3:6] = rho * shapes.axis[c]
+    rim_axes(data[3:6], u, w)
+    e[:], f[:] = Rc @ u, Rc @ w
+    start = n - (n @ a) * a
+    data[14] = np.arctan2(f @ start, e @ start)
+    for k in range(shapes.edge_start[o], shapes.edge_start[o + 1]):
+        v0, v1 = shapes.vertex[shapes.edge[k, 0]], shapes.vertex[shapes.edge[k, 1]]
+        g, p0 = Ro @ (v1 - v0), Ro @ v0 + po
+        if min(n @ p0, n @ (p0 + g)) > low + NEAR_CYLINDER:
+            continue
+        d[0], d[1], d[2] = a[1] * g[2] - a[2] * g[1], a[2] * g[0] - a[0] * g[2], a[0] * g[1] - a[1] * g[0]
+        best = _try(shapes, c, o, Rc, pc, Ro, po, d, x, y, n, best)
+        data[6:9], data[9:12] = v0, v1 - v0
+        for i in range(2):
+            data[0:3] = shapes.vertex[sc + i]
+            centre = Rc @ data[0:3] + pc
+            rim = centre + np.cos(data[14]) * e + np.sin(data[14]) * f
+            data[15] = min(max((g @ (rim - p0)) / (g @ g), 0.0), 1.0)
+            ended, _, _ = nearest_on_rim(RIM_EDGE, data, Rc, pc, Ro, po, x, u, y, w)
+            if ended:
+                d[:] = y - x
+                if exact and shapes.disc[o] == 0.0:
+                    d[0], d[1], d[2] = u[1] * w[2] - u[2] * w[1], u[2] * w[0] - u[0] * w[2], u[0] * w[1] - u[1] * w[0]
+                best = _try(shapes, c, o, Rc, pc, Ro, po, d, x, y, n, best)
+    for k in range(so, shapes.vertex_start[o + 1]):
+        if n @ (Ro @ shapes.vertex[k] + po) > low + NEAR_CYLINDER and shapes.disc[o] == 0.0:
+            continue
+        data[6:9] = shapes.vertex[k]
+        kind = RIM_POINT
+        if shapes.disc[o] > 0.0:
+            kind = RIM_RIM
+            data[9:12] = shapes.disc[o] * shapes.axis[o]
+            rim_axes(data[9:12], u, w)
+            data[15] = np.arctan2(-(Ro @ w) @ n, -(Ro @ u) @ n)
+        else:
+            d[:] = Ro @ shapes.vertex[k] + po - pc - Rc @ shapes.vertex[sc]
+            d -= (d @ a) * a
+            best = _try(shapes, c, o, Rc, pc, Ro, po, d, x, y, n, best)
+        for i in range(2):
+            data[0:3] = shapes.vertex[sc + i]
+            ended, _, _ = nearest_on_rim(kind, data, Rc, pc, Ro, po, x, u, y, w)
+            if ended:
+                d[:] = y - x
+                if exact and kind == RIM_RIM:
+                    d[0], d[1], d[2] = u[1] * w[2] - u[2] * w[1], u[2] * w[0] - u[0] * w[2], u[0] * w[1] - u[1] * w[0]
+                best = _try(shapes, c, o, Rc, pc, Ro, po, d, x, y, n, best)
+    return best
+
+
+@njit(cache=True)
 def separation(shapes, a, b, Ra, pa, Rb, pb, n):
     """Distance of two geometries along a direction that separates them best.
 
@@ -211,6 +296,14 @@ def separation(shapes, a, b, Ra, pa, Rb, pb, n):
             break
         if size == 4:
             break
-    if best < NEAR:
+    cylinder = shapes.disc[a] > 0.0 or shapes.disc[b] > 0.0
+    if best < NEAR or (cylinder and best - rounding < NEAR_CYLINDER):
         best = _sharpen(shapes, a, b, Ra, pa, Rb, pb, n, best)
+    if cylinder and best - rounding < NEAR_CYLINDER:
+        if shapes.disc[a] > 0.0:
+            best = _sharpen_cylinder(shapes, a, b, Ra, pa, Rb, pb, n, best)
+        if shapes.disc[b] > 0.0:
+            n *= -1.0
+            best = _sharpen_cylinder(shapes, b, a, Rb, pb, Ra, pa, n, best)
+            n *= -1.0
     return best - rounding

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from dexstack.engines.lcp import step as s
+from dexstack.engines.lcp import record as s
 from dexstack.engines.lcp.replay import differentiate
 from dexstack.engines.lcp.roll import roll
 from dexstack.engines.lcp.system import LcpSystem
@@ -106,8 +106,8 @@ def jacobian(system: LcpSystem, run: Rollout, wrt: Sequence[str] = ("q", "v")) -
 def jax_rollout(system: LcpSystem) -> Callable[..., jax.Array]:
     """The engine as a JAX function ``(q, v, tau, mass, friction, restitution) → final state (Q + V,)`` with a custom derivative.
 
-    ``tau`` is (T, V); mass, friction and restitution are laid out as in :class:`.step.Parameters`. Works under ``jit`` and ``grad``; calls
-    come back to this process, one at a time. Warm starts are cleared before each call, so that it is a function.
+    ``tau`` is (T, V); mass, friction and restitution are laid out as in :class:`.record.Parameters`. Works under ``jit`` and ``grad``;
+    calls come back to this process, one at a time. Warm starts are cleared before each call, so that it is a function.
     """
     import jax
     import jax.numpy as jnp

@@ -1,11 +1,11 @@
-"""All pairs of features of two rounded hulls that are within a margin: what must not pass through what."""
+"""All pairs of features of two geometries that are within a margin: what must not pass through what. Rims have :mod:`.rims`."""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
 
-from dexstack.engines.lcp.features import EDGE_EDGE, EDGE_POINT, FACE_POINT, POINT_POINT, gap_of_features
+from dexstack.engines.lcp.features import EDGE_EDGE, EDGE_POINT, FACE_POINT, POINT_POINT
 
 INSIDE = 1e-6
 """How far outside a face a corner's foot still counts as on it [m]; in the order of the gap kept."""
@@ -16,18 +16,20 @@ ON_HULL = 1e-4
 
 
 @njit(cache=True)
-def _add(feature, data, count, a, b, kind, side, pair, ia, ib, xa, da, xb, db):
+def add(feature, data, count, a, b, kind, side, pair, ia, ib, xa, da, xb, db, thick_a, thick_b):
+    """Append a contact where there is room for it; see :data:`.features.DATA`. Contacts now."""
     if count >= feature.shape[0]:
         return count + 1  # the caller sees that there was no room
     f, x = feature[count], data[count]
     f[0], f[1], f[2], f[3], f[4], f[5], f[6] = a, b, kind, side, pair, ia, ib
     for i in range(3):
         x[i], x[3 + i], x[6 + i], x[9 + i] = xa[i], da[i], xb[i], db[i]
+    x[12], x[13], x[14], x[15] = thick_a, thick_b, 0.0, 0.0
     return count + 1
 
 
 @njit(cache=True)
-def _world(shapes, g, R, p, X):
+def corners(shapes, g, R, p, X):
     s = shapes.vertex_start[g]
     for k in range(s, shapes.vertex_start[g + 1]):
         v = shapes.vertex[k]
@@ -36,9 +38,14 @@ def _world(shapes, g, R, p, X):
 
 
 @njit(cache=True)
-def _over_face(shapes, f, y):
-    """Whether the foot of y (body frame) lies on face f, :data:`INSIDE` included."""
+def over_face(shapes, g, f, y):
+    """Whether the foot of y (body frame) lies on face f of geometry g, :data:`INSIDE` included."""
     n = shapes.face[f]
+    if shapes.disc[g] > 0.0:
+        u = y - shapes.vertex[shapes.vertex_start[g]]
+        along = n[0] * u[0] + n[1] * u[1] + n[2] * u[2]
+        u -= along * n[:3]
+        return u[0] * u[0] + u[1] * u[1] + u[2] * u[2] <= (shapes.disc[g] + INSIDE) ** 2
     s, e = shapes.loop_start[f], shapes.loop_start[f + 1]
     for k in range(s, e):
         u = shapes.vertex[shapes.loop[k]]
@@ -52,7 +59,7 @@ def _over_face(shapes, f, y):
 
 
 @njit(cache=True)
-def _corners_over_faces(shapes, a, b, Ra, pa, Rb, pb, Xb, near_b, margin, pair, feature, data, count, towards, sense):
+def corners_over_faces(shapes, a, b, Ra, pa, Rb, pb, Xb, near_b, margin, pair, feature, data, count, towards, sense):
     """Faces of a with corners of b; only faces that look along ``sense`` times ``towards``: in the plane of a side nothing touches."""
     y, zero, w = np.empty(3), np.zeros(3), np.empty(3)
     for i in range(3):
@@ -71,9 +78,10 @@ def _corners_over_faces(shapes, a, b, Ra, pa, Rb, pb, Xb, near_b, margin, pair, 
             if n[0] * w[0] + n[1] * w[1] + n[2] * w[2] < FACING:
                 continue
             gap = n[0] * y[0] + n[1] * y[1] + n[2] * y[2] - n[3] - rounding
-            if -0.5 * rounding - 1e-9 <= gap <= margin and _over_face(shapes, f, y):
+            if -0.5 * rounding - 1e-9 <= gap <= margin and over_face(shapes, a, f, y):
                 point = shapes.vertex[shapes.loop[shapes.loop_start[f]]]
-                count = _add(feature, data, count, a, b, FACE_POINT, 1, pair, f, sb + k, point, n[:3], shapes.vertex[sb + k], zero)
+                ra, rb = shapes.radius[a], shapes.radius[b]
+                count = add(feature, data, count, a, b, FACE_POINT, 1, pair, f, sb + k, point, n[:3], shapes.vertex[sb + k], zero, ra, rb)
     return count
 
 
@@ -88,8 +96,8 @@ def _on_hull(X, n, x, slack):
 
 
 @njit(cache=True)
-def _edges(shapes, a, b, Xa, Xb, near_a, near_b, margin, pair, feature, data, count):
-    rounding = shapes.radius[a] + shapes.radius[b]
+def edges(shapes, a, b, Xa, Xb, near_a, near_b, margin, pair, feature, data, count):
+    rounding = shapes.side[a] + shapes.side[b]
     sa, sb = shapes.vertex_start[a], shapes.vertex_start[b]
     n, x, y = np.empty(3), np.empty(3), np.empty(3)
     for i in range(shapes.edge_start[a], shapes.edge_start[a + 1]):
@@ -129,14 +137,15 @@ def _edges(shapes, a, b, Xa, Xb, near_a, near_b, margin, pair, feature, data, co
             va, vb = shapes.vertex[sa + i0], shapes.vertex[sb + j0]
             side = 1 if turn > 0.0 else -1
             ea, eb = shapes.vertex[sa + i1] - va, shapes.vertex[sb + j1] - vb
-            count = _add(feature, data, count, a, b, EDGE_EDGE, side, pair, i, j, va, ea, vb, eb)
+            ra, rb = shapes.side[a], shapes.side[b]
+            count = add(feature, data, count, a, b, EDGE_EDGE, side, pair, i, j, va, ea, vb, eb, ra, rb)
     return count
 
 
 @njit(cache=True)
-def _points_by_edges(shapes, a, b, Xa, Xb, near_a, near_b, margin, pair, feature, data, count):
+def points_by_edges(shapes, a, b, Xa, Xb, near_a, near_b, margin, pair, feature, data, count):
     """Edges of a with corners of b."""
-    rounding = shapes.radius[a] + shapes.radius[b]
+    rounding = shapes.side[a] + shapes.side[b]
     sa, sb = shapes.vertex_start[a], shapes.vertex_start[b]
     n, x, zero = np.empty(3), np.empty(3), np.zeros(3)
     for i in range(shapes.edge_start[a], shapes.edge_start[a + 1]):
@@ -165,13 +174,14 @@ def _points_by_edges(shapes, a, b, Xa, Xb, near_a, near_b, margin, pair, feature
             if _on_hull(Xa, n, x, 1e-9) and _on_hull(Xb, -n, Xb[k], ON_HULL):
                 va = shapes.vertex[sa + i0]
                 ea = shapes.vertex[sa + i1] - va
-                count = _add(feature, data, count, a, b, EDGE_POINT, 1, pair, i, sb + k, va, ea, shapes.vertex[sb + k], zero)
+                ra, rb, vb = shapes.side[a], shapes.side[b], shapes.vertex[sb + k]
+                count = add(feature, data, count, a, b, EDGE_POINT, 1, pair, i, sb + k, va, ea, vb, zero, ra, rb)
     return count
 
 
 @njit(cache=True)
-def _points(shapes, a, b, Xa, Xb, near_a, near_b, margin, pair, feature, data, count):
-    rounding = shapes.radius[a] + shapes.radius[b]
+def points(shapes, a, b, Xa, Xb, near_a, near_b, margin, pair, feature, data, count):
+    rounding = shapes.side[a] + shapes.side[b]
     sa, sb = shapes.vertex_start[a], shapes.vertex_start[b]
     zero = np.zeros(3)
     for i in range(Xa.shape[0]):
@@ -184,103 +194,7 @@ def _points(shapes, a, b, Xa, Xb, near_a, near_b, margin, pair, feature, data, c
                 continue
             n /= distance
             if _on_hull(Xa, n, Xa[i], 1e-9) and _on_hull(Xb, -n, Xb[k], 1e-9):
-                count = _add(
-                    feature,
-                    data,
-                    count,
-                    a,
-                    b,
-                    POINT_POINT,
-                    1,
-                    pair,
-                    sa + i,
-                    sb + k,
-                    shapes.vertex[sa + i],
-                    zero,
-                    shapes.vertex[sb + k],
-                    zero,
-                )
+                va, vb = shapes.vertex[sa + i], shapes.vertex[sb + k]
+                ra, rb = shapes.radius[a], shapes.radius[b]
+                count = add(feature, data, count, a, b, POINT_POINT, 1, pair, sa + i, sb + k, va, zero, vb, zero, ra, rb)
     return count
-
-
-@njit(cache=True)
-def _merge(shapes, first, count, feature, data, R, p):
-    """Drop contacts that repeat another of the same pair: same place, same normal."""
-    n, c = np.empty((count - first, 3)), np.empty((count - first, 3))
-    kept = first
-    for k in range(first, count):
-        a, b = feature[k, 0], feature[k, 1]
-        ba, bb = shapes.body[a], shapes.body[b]
-        m = kept - first
-        gap_of_features(feature[k, 2], feature[k, 3], data[k], shapes.radius[a], shapes.radius[b], R[ba], p[ba], R[bb], p[bb], n[m], c[m])
-        if feature[k, 0] != feature[first, 0]:  # the face was the other body's
-            n[m] *= -1.0
-        new = True
-        for j in range(m):
-            same = n[j, 0] * n[m, 0] + n[j, 1] * n[m, 1] + n[j, 2] * n[m, 2]
-            apart = (c[j, 0] - c[m, 0]) ** 2 + (c[j, 1] - c[m, 1]) ** 2 + (c[j, 2] - c[m, 2]) ** 2
-            if same > 1.0 - 1e-6 and apart < 4e-12:
-                new = False
-        if new:
-            if kept != k:
-                feature[kept] = feature[k]
-                data[kept] = data[k]
-            kept += 1
-    return kept
-
-
-@njit(cache=True)
-def contacts_of_pair(shapes, pair, a, b, R, p, n, gap, margin, feature, data, count):
-    """Append the contacts of geometries a and b within ``margin``.
-
-    Args:
-        R, p: (B, 3, 3), (B, 3) poses of all bodies.
-        n, gap: what :func:`.distance.separation` said.
-        feature: (n, 7) written: geometries, kind, side, pair, indices of the two features. data: (n, 12), see :mod:`.features`.
-        count: contacts so far.
-
-    Returns:
-        Contacts now; more than there is room for where the room was too small.
-    """
-    ba, bb = shapes.body[a], shapes.body[b]
-    Ra, pa, Rb, pb = R[ba], p[ba], R[bb], p[bb]
-    Xb = np.empty((shapes.vertex_start[b + 1] - shapes.vertex_start[b], 3))
-    _world(shapes, b, Rb, pb, Xb)
-    zero = np.zeros(3)
-    sb = shapes.vertex_start[b]
-    if shapes.is_plane[a]:
-        point = shapes.vertex[shapes.vertex_start[a]]
-        for k in range(Xb.shape[0]):
-            height = -shapes.radius[b]
-            for i in range(3):
-                height += n[i] * (Xb[k, i] - point[i])
-            if height <= margin:
-                count = _add(
-                    feature, data, count, a, b, FACE_POINT, 1, pair, 0, sb + k, point, shapes.normal[a], shapes.vertex[sb + k], zero
-                )
-        return count
-    Xa = np.empty((shapes.vertex_start[a + 1] - shapes.vertex_start[a], 3))
-    _world(shapes, a, Ra, pa, Xa)
-    if Xa.shape[0] == 1 and Xb.shape[0] == 1:
-        sa = shapes.vertex_start[a]
-        return _add(feature, data, count, a, b, POINT_POINT, 1, pair, sa, sb, shapes.vertex[sa], zero, shapes.vertex[sb], zero)
-    # only what lies in the slab that the other body can reach within the margin
-    ha, hb = np.empty(Xa.shape[0]), np.empty(Xb.shape[0])
-    for k in range(ha.size):
-        ha[k] = n[0] * Xa[k, 0] + n[1] * Xa[k, 1] + n[2] * Xa[k, 2]
-    for k in range(hb.size):
-        hb[k] = n[0] * Xb[k, 0] + n[1] * Xb[k, 1] + n[2] * Xb[k, 2]
-    rounding = shapes.radius[a] + shapes.radius[b]
-    slack = margin - min(gap, 0.0) + rounding
-    near_a, near_b = ha >= hb.min() - slack, hb <= ha.max() + slack
-    first = count
-    count = _corners_over_faces(shapes, a, b, Ra, pa, Rb, pb, Xb, near_b, margin, pair, feature, data, count, n, 1.0)
-    count = _corners_over_faces(shapes, b, a, Rb, pb, Ra, pa, Xa, near_a, margin, pair, feature, data, count, n, -1.0)
-    count = _edges(shapes, a, b, Xa, Xb, near_a, near_b, margin, pair, feature, data, count)
-    if rounding > 0.0 or count == first:
-        count = _points_by_edges(shapes, a, b, Xa, Xb, near_a, near_b, margin, pair, feature, data, count)
-        count = _points_by_edges(shapes, b, a, Xb, Xa, near_b, near_a, margin, pair, feature, data, count)
-        count = _points(shapes, a, b, Xa, Xb, near_a, near_b, margin, pair, feature, data, count)
-    if count > feature.shape[0] or count - first < 2:
-        return count
-    return _merge(shapes, first, count, feature, data, R, p)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dexstack.config import param
-from dexstack.engines.lcp import step
-from dexstack.engines.lcp.shapes import Geometry, box, capsule, sphere
+from dexstack.engines.lcp import record
+from dexstack.engines.lcp.shapes import Geometry, box, capsule, cylinder, sphere
 from dexstack.engines.lcp.system import LcpSystem
 from dexstack.errors import ConfigError
 from dexstack.model.description import number_list, quaternion
@@ -29,9 +29,9 @@ ASIDE = np.array(
 """In steps of [m]."""
 
 TROUBLES = {
-    step.UNSOLVED: "contact problems without a valid solution",
-    step.CAPPED: "steps given up after too many sub-steps",
-    step.OVERLAPS: "pairs found overlapping",
+    record.UNSOLVED: "contact problems without a valid solution",
+    record.CAPPED: "steps given up after too many sub-steps",
+    record.OVERLAPS: "pairs found overlapping",
 }
 """Counts of the engine that are not to be there, in words."""
 
@@ -160,4 +160,6 @@ def _geometry(shape: Shape, name: str, body: str, friction: float) -> Geometry:
         return sphere(name, body, s[0], shape.p, friction=friction)
     if shape.kind == "capsule":
         return capsule(name, body, s[0], s[1], shape.p, shape.R, friction=friction)
-    raise ConfigError(f"the lcp plant takes boxes, spheres, capsules and convex meshes, but not the {shape.kind} '{name}'")
+    if shape.kind == "cylinder":
+        return cylinder(name, body, s[0], s[1], shape.p, shape.R, friction=friction)
+    raise ConfigError(f"the lcp plant takes boxes, spheres, capsules, cylinders and convex meshes, but not the {shape.kind} '{name}'")

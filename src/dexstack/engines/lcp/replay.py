@@ -13,6 +13,8 @@ from numba import njit
 from dexstack.engines.lcp.classes import EVEN, ROUNDS, forces_of_classes
 from dexstack.engines.lcp.dynamics import factorise, inertias, integrate, kinematics, mass_matrix
 from dexstack.engines.lcp.features import gap_of_features
+from dexstack.engines.lcp.impact import add_impulse
+from dexstack.engines.lcp.record import BEGIN, IMPACT, PLAIN, PLAIN_AGAIN, TWICE, Parameters
 from dexstack.engines.lcp.rows import (
     contact_rows,
     count_rows,
@@ -23,7 +25,7 @@ from dexstack.engines.lcp.rows import (
     move_right_hand_side,
     point_row,
 )
-from dexstack.engines.lcp.step import BEGIN, IMPACT, PLAIN, PLAIN_AGAIN, TWICE, Parameters, add_impulse, free_velocity
+from dexstack.engines.lcp.step import free_velocity
 
 SMALL = 1e-30
 """Size of the imaginary perturbation; its square vanishes beside 1."""
@@ -132,9 +134,7 @@ def replay(world, par, tape, q, v, tau, m):
         feature = tape.feature[op[6]]
         ga, gb = feature[0], feature[1]
         ba, bb = shapes.body[ga], shapes.body[gb]
-        g = gap_of_features(
-            feature[2], feature[3], tape.data[op[6]], shapes.radius[ga], shapes.radius[gb], m.R[ba], m.p[ba], m.R[bb], m.p[bb], n3, c3
-        )
+        g = gap_of_features(feature[2], feature[3], tape.data[op[6]], m.R[ba], m.p[ba], m.R[bb], m.p[bb], n3, c3)
         row[:] = 0.0
         point_row(tree, m.S, bb, c3, n3, 1.0, row)
         point_row(tree, m.S, ba, c3, n3, -1.0, row)

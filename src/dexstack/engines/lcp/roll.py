@@ -9,8 +9,9 @@ from numba import njit
 
 from dexstack.engines.lcp.distance import separation
 from dexstack.engines.lcp.dynamics import Motion, inertia_and_bias, kinematics
+from dexstack.engines.lcp.record import FITS, Memory, Parameters, Tape, World
 from dexstack.engines.lcp.reference import by_reference
-from dexstack.engines.lcp.step import FITS, Memory, Parameters, Tape, World, advance
+from dexstack.engines.lcp.step import advance
 
 
 class Simulation(NamedTuple):

@@ -65,9 +65,7 @@ def contact_rows(tree, shapes, friction, m, feature, data, mode, first, last, di
     for k in range(first, last):
         a, b = feature[k, 0], feature[k, 1]
         ba, bb = shapes.body[a], shapes.body[b]
-        gap[r] = gap_of_features(
-            feature[k, 2], feature[k, 3], data[k], shapes.radius[a], shapes.radius[b], m.R[ba], m.p[ba], m.R[bb], m.p[bb], n, c
-        )
+        gap[r] = gap_of_features(feature[k, 2], feature[k, 3], data[k], m.R[ba], m.p[ba], m.R[bb], m.p[bb], n, c)
         mu[r], owner[r] = 0.0, -1
         point_row(tree, m.S, bb, c, n, 1.0, J[r])
         point_row(tree, m.S, ba, c, n, -1.0, J[r])
@@ -185,8 +183,6 @@ def follow_curvature(shapes, m, feature, data, first, last, owner, gap, J, veloc
             feature[k, 2],
             feature[k, 3],
             data[k],
-            shapes.radius[feature[k, 0]],
-            shapes.radius[feature[k, 1]],
             m.R[bodies[0]],
             m.p[bodies[0]],
             m.R[bodies[1]],

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import mujoco
 import numpy as np
 
-from dexstack.engines.lcp.shapes import Geometry, box, capsule, plane, prism, sphere
+from dexstack.engines.lcp.shapes import Geometry, box, capsule, cylinder, plane, prism, sphere
 from dexstack.engines.lcp.system import LcpSystem
 
 
@@ -47,6 +47,32 @@ def boxes(
     model = free_bodies({n: (mass, box_moments(mass, half)) for n in names}, dt=dt, gravity=gravity)
     more = {"friction": friction, "restitution": restitution}
     return LcpSystem(model, [plane("floor", **more), *(box(n, n, half, **more) for n in names)], directions)
+
+
+def cylinder_moments(mass: float, radius: float, half: float) -> np.ndarray:
+    """(3,) of a solid cylinder along z."""
+    across = mass * (radius**2 / 4.0 + half**2 / 3.0)
+    return np.array([across, across, 0.5 * mass * radius**2])
+
+
+def cylinders(
+    count: int,
+    radius: float = 0.1,
+    half: float = 0.1,
+    *,
+    mass: float = 1.0,
+    dt: float = 0.01,
+    friction: float = 0.5,
+    restitution: float = 0.0,
+    gravity: float = 9.81,
+    slope: float = 0.0,
+) -> LcpSystem:
+    """Cylinders over a floor through the origin that falls by ``slope`` [rad] along x, all at the origin: the caller places them."""
+    names = [f"cylinder{i}" for i in range(count)]
+    model = free_bodies({n: (mass, cylinder_moments(mass, radius, half)) for n in names}, dt=dt, gravity=gravity)
+    more = {"friction": friction, "restitution": restitution}
+    floor = plane("floor", normal=(np.sin(slope), 0.0, np.cos(slope)), **more)
+    return LcpSystem(model, [floor, *(cylinder(n, n, radius, half, **more) for n in names)])
 
 
 def stack(count: int, half: Sequence[float] = (0.1, 0.1, 0.1), *, gap: float = 1e-5, **more) -> LcpSystem:

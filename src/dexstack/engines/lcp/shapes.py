@@ -1,4 +1,4 @@
-"""Collision shapes as rounded convex hulls: the hull of some points, thickened by a radius. Spheres and capsules are exact."""
+"""Collision shapes as rounded convex hulls: the hull of some points, thickened by a radius; cylinders. No round one is a polyhedron."""
 
 from __future__ import annotations
 
@@ -20,9 +20,11 @@ class Geometry:
     body: str
     """Name of a body of the MuJoCo model; ``"world"`` is the ground."""
     points_B: np.ndarray
-    """(n, 3) corners [m]; one for a sphere, two for a capsule."""
+    """(n, 3) corners [m]; one for a sphere, two for a capsule or a cylinder."""
     radius: float = 0.0
     """[m]"""
+    disc: float = 0.0
+    """Radius of a disc across the line of two points [m]: swept from one to the other it makes a cylinder, to which ``radius`` is added."""
     friction: float = 0.5
     """Between two surfaces the larger counts."""
     restitution: float = 0.0
@@ -50,6 +52,14 @@ def capsule(
     return Geometry(name, body, ends @ (np.eye(3) if R is None else R).T + p, radius, **more)
 
 
+def cylinder(
+    name: str, body: str, radius: float, half: float, p: Sequence[float] = (0, 0, 0), R: np.ndarray | None = None, **more
+) -> Geometry:
+    """A cylinder with flat ends along z; ``half`` its half length [m]."""
+    ends = np.array([[0, 0, -half], [0, 0, half]], float)
+    return Geometry(name, body, ends @ (np.eye(3) if R is None else R).T + p, disc=radius, **more)
+
+
 def plane(name: str, point: Sequence[float] = (0, 0, 0), normal: Sequence[float] = (0, 0, 1), **more) -> Geometry:
     """Everything behind a plane of the world."""
     n = np.asarray(normal, float)
@@ -68,6 +78,12 @@ class Shapes(NamedTuple):
 
     body: np.ndarray
     radius: np.ndarray
+    disc: np.ndarray
+    """(G,) of cylinders, else 0."""
+    side: np.ndarray
+    """(G,) thickness of corners and edges: ``radius``, and for a cylinder's axis ``disc`` besides."""
+    axis: np.ndarray
+    """(G, 3) of cylinders, from their first corner to the second, unit length."""
     is_plane: np.ndarray
     normal: np.ndarray
     """(G, 3) of planes."""
@@ -87,8 +103,6 @@ class Shapes(NamedTuple):
     """(G, 3) of a ball that holds the geometry, body frame."""
     reach: np.ndarray
     """(G,) its radius, rounding included."""
-    core_reach: np.ndarray
-    """(G,) distance of the farthest corner from the body's origin."""
     pairs: np.ndarray
     """(P, 2) geometries that may touch; a plane comes first."""
     friction_of: np.ndarray
@@ -107,6 +121,10 @@ def _hull(g: Geometry) -> _Hull:
     points = np.asarray(g.points_B, float)
     if points.ndim != 2 or points.shape[1] != 3 or not len(points) or not np.isfinite(points).all():
         raise ConfigError(f"geometry '{g.name}' needs finite corners (n, 3), got {points.shape}")
+    if g.disc > 0.0:
+        axis = points[1] - points[0]
+        axis /= np.linalg.norm(axis)
+        return _Hull(points, [(-axis, float(-axis @ points[0]), [0]), (axis, float(axis @ points[1]), [1])], [(0, 1)])
     if len(points) <= 2:
         return _Hull(points, [], [(0, 1)] if len(points) == 2 else [])
     try:
@@ -145,11 +163,14 @@ def pack(geometries: Sequence[Geometry], bodies: dict[str, int], pairs: np.ndarr
     for g in geometries:
         if g.body not in bodies:
             raise ConfigError(f"geometry '{g.name}' sits on body '{g.body}', which the model does not have")
-        if not (np.isfinite([g.friction, g.radius]).all() and g.friction >= 0.0 and g.radius >= 0.0 and 0.0 <= g.restitution <= 1.0):
+        numbers = [g.friction, g.radius, g.disc]
+        if not (np.isfinite(numbers).all() and min(numbers) >= 0.0 and 0.0 <= g.restitution <= 1.0):
             raise ConfigError(f"geometry '{g.name}' needs friction and radius not negative and a restitution of 0 to 1")
+        if g.disc > 0.0 and (len(g.points_B) != 2 or not np.linalg.norm(np.subtract(*g.points_B)) > 0.0):
+            raise ConfigError(f"the cylinder '{g.name}' needs two different ends")
         if g.plane is not None and bodies[g.body] != 0:
             raise ConfigError(f"the half-space '{g.name}' must belong to the world")
-        if len(g.points_B) <= 2 and g.radius == 0.0 and g.plane is None:
+        if len(g.points_B) <= 2 and g.radius == g.disc == 0.0 and g.plane is None:
             raise ConfigError(f"geometry '{g.name}' has neither volume nor radius")
     hulls = [_hull(g) for g in geometries]
     vertex_start = np.concatenate([[0], np.cumsum([len(h.vertices) for h in hulls])]).astype(np.int64)
@@ -158,6 +179,8 @@ def pack(geometries: Sequence[Geometry], bodies: dict[str, int], pairs: np.ndarr
     loops = [[v + int(vertex_start[k]) for v in f[2]] for k, h in enumerate(hulls) for f in h.faces]
     centre = np.array([0.5 * (h.vertices.min(axis=0) + h.vertices.max(axis=0)) for h in hulls]).reshape(-1, 3)
     radius = np.array([g.radius for g in geometries], float)
+    disc = np.array([g.disc for g in geometries], float)
+    axis = np.array([h.faces[1][0] if g.disc > 0.0 else np.zeros(3) for g, h in zip(geometries, hulls, strict=True)]).reshape(-1, 3)
     reach = [np.linalg.norm(h.vertices - c, axis=1).max() for h, c in zip(hulls, centre, strict=True)]
     friction = np.array([g.friction for g in geometries])
     restitution = np.array([g.restitution for g in geometries])
@@ -166,6 +189,9 @@ def pack(geometries: Sequence[Geometry], bodies: dict[str, int], pairs: np.ndarr
     return Shapes(
         body=np.array([bodies[g.body] for g in geometries], np.int64),
         radius=radius,
+        disc=disc,
+        side=radius + disc,
+        axis=axis,
         is_plane=np.array([g.plane is not None for g in geometries], bool),
         normal=np.array([np.zeros(3) if g.plane is None else g.plane for g in geometries]).reshape(-1, 3),
         vertex_start=vertex_start,
@@ -179,8 +205,7 @@ def pack(geometries: Sequence[Geometry], bodies: dict[str, int], pairs: np.ndarr
             -1, 2
         ),
         centre=centre,
-        reach=np.array(reach, float) + radius,
-        core_reach=np.array([np.linalg.norm(h.vertices, axis=1).max() for h in hulls], float),
+        reach=np.hypot(np.array(reach, float), disc) + radius,
         pairs=pairs,
         friction_of=larger(friction),
         restitution_of=larger(restitution),

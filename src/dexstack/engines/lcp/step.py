@@ -6,50 +6,39 @@ which :mod:`.replay` repeats the step in complex numbers.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numba import njit
 
-from dexstack.engines.lcp.ccd import acceleration_bound, closing_bound, time_of_impact
+from dexstack.engines.lcp.ccd import time_of_impact
 from dexstack.engines.lcp.classes import HIGH, SEPARATE
 from dexstack.engines.lcp.distance import separation
-from dexstack.engines.lcp.dynamics import (
-    bias_forces,
-    factorise,
-    inertias,
-    integrate,
-    kinematics,
-    mass_matrix,
-    solve_mass,
-    twists,
+from dexstack.engines.lcp.dynamics import bias_forces, factorise, inertias, integrate, kinematics, mass_matrix, solve_mass, twists
+from dexstack.engines.lcp.impact import add_impulse, impact_floor, normal_speed, respond, solve_and_count
+from dexstack.engines.lcp.near import FLOOR, add_pairs, balls_of_motion, detect
+from dexstack.engines.lcp.pairs import contacts_of_pair
+from dexstack.engines.lcp.record import (
+    BEGIN,
+    CAPPED,
+    CONTACTS_FULL,
+    EVALUATIONS,
+    FITS,
+    LOST_TIME,
+    MOVE,
+    NOT_FINITE,
+    PLAIN,
+    PLAIN_AGAIN,
+    SMALLEST_GAP,
+    SUBSTEPS,
+    TAPE_FULL,
+    TWICE,
+    UNSOLVED,
 )
-from dexstack.engines.lcp.features import gap_of_features
-from dexstack.engines.lcp.manifold import contacts_of_pair
-from dexstack.engines.lcp.rows import (
-    contact_rows,
-    count_rows,
-    delassus,
-    follow_curvature,
-    impact_right_hand_side,
-    limit_rows,
-    move_right_hand_side,
-    point_row,
-)
-from dexstack.engines.lcp.solver import TOLERANCE, solve_lcp
+from dexstack.engines.lcp.rows import contact_rows, count_rows, delassus, follow_curvature, limit_rows, move_right_hand_side
 
 MARGIN = 1e-3
 """Gap up to which contacts have rows before they touch [m]."""
 LIMIT_MARGIN = 0.05
 """The same for joint stops [rad or m]."""
-FLOOR = 1e-6
-"""Gap at which an approaching pair touches [m], or half its present gap if that is less."""
-IMPACT_FLOOR = 1e-12
-"""The same where the pair bounces and one of the two is round or a half-space: the gap's direction is then known to rounding."""
-IMPACT_FLOOR_OF_HULLS = 1e-7
-"""The same between two polyhedra."""
-TOUCH = 2e-5
-"""Gap up to which a contact takes part in the response to an impact elsewhere [m]."""
 HALFWAY_ROUNDS = 12
 """Most iterations for the velocity halfway."""
 FOLLOW_AFTER = 2
@@ -57,90 +46,6 @@ FOLLOW_AFTER = 2
 CALM_AFTER, MOST_SUBSTEPS = 16, 100
 """Against Zeno: after so many sub-steps nothing bounces any more and contacts have rows from ten times the margin on; after so many the
 rest of the step is given up (its time is not simulated) and counted."""
-SUBSTEPS, IMPACTS, UNSOLVED, DROPPED, CAPPED, WARM, RETRIED, EVALUATIONS, SOLVES, OVERLAPS = range(10)
-"""Entries of the counts: sub-steps; impact responses; LCPs without valid solution; responses repeated without restitution; steps not
-finished; LCPs solved by the last classes; by Lemke's second or later try; distance evaluations; LCPs; pairs found overlapping."""
-RESIDUAL, SMALLEST_GAP, LOST_TIME = range(3)
-"""Entries of the extremes."""
-MOVE, IMPACT, BEGIN = 0, 1, 2
-"""Kinds of operations on the tape."""
-PLAIN, TWICE, PLAIN_AGAIN = 1, 2, 4
-"""How: forces are not spread; a second LCP followed, for contacts that bend; in it forces are not spread."""
-FITS, CONTACTS_FULL, TAPE_FULL, NOT_FINITE = 0, 1, 2, 3
-
-
-class World(NamedTuple):
-    """What does not change during a simulation."""
-
-    tree: object
-    shapes: object
-    limit_q: np.ndarray
-    limit_v: np.ndarray
-    limit_range: np.ndarray
-    """(limits, 2)"""
-    directions: int
-    """Friction rows per contact: half the corners of the friction polygon."""
-
-
-class Parameters(NamedTuple):
-    """What derivatives are taken with respect to, besides state and control."""
-
-    mass: np.ndarray
-    """(B,) [kg]; moments of inertia scale with it."""
-    friction: np.ndarray
-    """(G,)"""
-    restitution: np.ndarray
-    """(G,)"""
-
-
-class Tape(NamedTuple):
-    """What was decided. ``size``: numbers of operations, contacts, classes, limits."""
-
-    size: np.ndarray
-    op: np.ndarray
-    """(n, 10): kind, first and last contact, first class, first and last limit, contact of the impact that ended it or −1, index of the
-    controls, whether anything bounces, how the LCP was solved: the sum of :data:`PLAIN`, :data:`TWICE`, :data:`PLAIN_AGAIN`."""
-    length: np.ndarray
-    """(n,) duration of a move [s]."""
-    q: np.ndarray
-    """(n, Q) configuration at its end."""
-    feature: np.ndarray
-    data: np.ndarray
-    mode: np.ndarray
-    collides: np.ndarray
-    """Per contact: 1 if restitution acts on it in this response."""
-    cls: np.ndarray
-    limit: np.ndarray
-
-
-class Memory(NamedTuple):
-    """What one step leaves for the next: guesses that change its time, never its result beyond rounding."""
-
-    axis: np.ndarray
-    """(P, 3)"""
-    feature: np.ndarray
-    cls: np.ndarray
-    """Classes of the last move's contacts, one row each."""
-    size: np.ndarray
-    """(1,)"""
-    limit_cls: np.ndarray
-    """(2 limits,)"""
-
-
-def make_tape(nq: int, ops: int, contacts: int, directions: int, limits: int) -> Tape:
-    """Room for so many operations and contacts."""
-    return Tape(
-        np.zeros(4, np.int64),
-        np.zeros((ops, 10), np.int64),
-        np.zeros(ops),
-        np.zeros((ops, nq)),
-        np.zeros((contacts, 7), np.int64),
-        np.zeros((contacts, 12)),
-        np.zeros(contacts, np.int64),
-        np.zeros(contacts, np.int64),
-        np.zeros(contacts * (1 + directions) + ops * 2 * limits, np.int64),
-        np.zeros(ops * 2 * limits, np.int64),
-    )
 
 
 @njit(cache=True)
@@ -180,36 +85,6 @@ def free_velocity(tree, mass, v, tau, h, m, half, known, out):
 
 
 @njit(cache=True)
-def add_impulse(Y, f, v):
-    """v ← v + M⁻¹ Jᵀ f with Y = J M⁻¹."""
-    for i in range(f.size):
-        if f[i] != 0.0:
-            for k in range(v.size):
-                v[k] += f[i] * Y[i, k]
-
-
-@njit(cache=True)
-def impact_floor(shapes, a, b):
-    """Gap at which geometries a and b bounce."""
-    exact = shapes.is_plane[a] or shapes.is_plane[b] or shapes.radius[a] + shapes.radius[b] > 0.0
-    return IMPACT_FLOOR if exact else IMPACT_FLOOR_OF_HULLS
-
-
-@njit(cache=True)
-def normal_speed(tree, shapes, m, feature, data, v, row):
-    """Gap of one contact, and its rate at velocities v."""
-    n, c = np.empty(3), np.empty(3)
-    ba, bb = shapes.body[feature[0]], shapes.body[feature[1]]
-    gap = gap_of_features(
-        feature[2], feature[3], data, shapes.radius[feature[0]], shapes.radius[feature[1]], m.R[ba], m.p[ba], m.R[bb], m.p[bb], n, c
-    )
-    row[:] = 0.0
-    point_row(tree, m.S, bb, c, n, 1.0, row)
-    point_row(tree, m.S, ba, c, n, -1.0, row)
-    return gap, np.dot(row, v)
-
-
-@njit(cache=True)
 def _remembered(memory, feature, k, w, out):
     """Classes of the same contact in the last move; False if it is new."""
     for j in range(memory.size[0]):
@@ -218,184 +93,6 @@ def _remembered(memory, feature, k, w, out):
             out[:w] = memory.cls[j, :w]
             return True
     return False
-
-
-@njit(cache=True)
-def _solve(A, b, owner, mu, cls, f, warm, counts, extremes):
-    way, error, _ = solve_lcp(A, b, owner, mu, cls, f, warm, TOLERANCE)
-    counts[SOLVES] += 1
-    if way == 0:
-        counts[WARM] += 1
-    elif way >= 2:
-        counts[RETRIED] += 1
-    if way >= 0:
-        extremes[RESIDUAL] = max(extremes[RESIDUAL], error)
-    return way
-
-
-@njit(cache=True)
-def balls_of_motion(tree, shapes, m, u, h, K, x, room):
-    """Balls, centres x (G, 3) and radii ``room`` (G,), that geometries stay in within h at velocities u; K gets the bounds of acceleration.
-
-    Args:
-        m: poses, and twists at u.
-    """
-    for g in range(K.size):
-        R, p, c = m.R[shapes.body[g]], m.p[shapes.body[g]], shapes.centre[g]
-        for i in range(3):
-            x[g, i] = p[i] + R[i, 0] * c[0] + R[i, 1] * c[1] + R[i, 2] * c[2]
-        K[g] = acceleration_bound(tree, shapes, m, g, u, h)
-        room[g] = shapes.reach[g] + closing_bound(shapes, m, g, u, h, K[g])
-
-
-@njit(cache=True)
-def _could_meet(shapes, x, room, a, b, margin):
-    if shapes.is_plane[a]:
-        n, point = shapes.normal[a], shapes.vertex[shapes.vertex_start[a]]
-        height = n[0] * (x[b, 0] - point[0]) + n[1] * (x[b, 1] - point[1]) + n[2] * (x[b, 2] - point[2])
-        return height <= room[b] + margin
-    reach = room[a] + room[b] + margin
-    return (x[a, 0] - x[b, 0]) ** 2 + (x[a, 1] - x[b, 1]) ** 2 + (x[a, 2] - x[b, 2]) ** 2 <= reach * reach
-
-
-@njit(cache=True)
-def detect(world, m, margin, memory, x, room, gaps, near, tape, first, counts):
-    """Pairs whose balls come within the margin, and the contacts of those that are.
-
-    Returns:
-        Number of near pairs; one past the last contact.
-    """
-    shapes = world.shapes
-    count, last = 0, first
-    for k in range(shapes.pairs.shape[0]):
-        a, b = shapes.pairs[k]
-        if not _could_meet(shapes, x, room, a, b, margin):
-            continue
-        ba, bb = shapes.body[a], shapes.body[b]
-        gap = separation(shapes, a, b, m.R[ba], m.p[ba], m.R[bb], m.p[bb], memory.axis[k])
-        counts[EVALUATIONS] += 1
-        if gap <= 0.0:
-            counts[OVERLAPS] += 1
-        near[count], gaps[count] = k, gap
-        count += 1
-        if -FLOOR < gap <= margin:
-            last = contacts_of_pair(shapes, k, a, b, m.R, m.p, memory.axis[k], gap, margin, tape.feature, tape.data, last)
-            if last > tape.feature.shape[0]:
-                return count, last
-    return count, last
-
-
-@njit(cache=True)
-def add_pairs(shapes, m, memory, x, room, gaps, near, count, counts):
-    """Append to the ``count`` near pairs those that only the forces of this sub-step bring within reach. Their number now."""
-    found, i = count, 0
-    for k in range(shapes.pairs.shape[0]):
-        if i < count and near[i] == k:  # near pairs are in order
-            i += 1
-            continue
-        a, b = shapes.pairs[k]
-        if _could_meet(shapes, x, room, a, b, 0.0):
-            ba, bb = shapes.body[a], shapes.body[b]
-            near[found], gaps[found] = k, separation(shapes, a, b, m.R[ba], m.p[ba], m.R[bb], m.p[bb], memory.axis[k])
-            counts[EVALUATIONS] += 1
-            found += 1
-    return found
-
-
-@njit(cache=True)
-def _impact(world, par, q, v, m, tape, first, last, resting, counts, extremes):
-    """Responses to all collisions at the present configuration; contacts are reordered: those that take part come first."""
-    tree, shapes = world.tree, world.shapes
-    row = np.empty(v.size)
-    any_impact = False
-    for _ in range(20):
-        touching, colliding = first, 0
-        for k in range(first, last):
-            gap, speed = normal_speed(tree, shapes, m, tape.feature[k], tape.data[k], v, row)
-            if gap > TOUCH:
-                continue
-            e = par.restitution[shapes.restitution_of[tape.feature[k, 4]]]
-            hit = e > 0.0 and speed < -resting
-            if hit and gap > 3.0 * impact_floor(shapes, tape.feature[k, 0], tape.feature[k, 1]):
-                continue  # it will meet at its own time
-            colliding += hit
-            for c in range(7):
-                tape.feature[k, c], tape.feature[touching, c] = tape.feature[touching, c], tape.feature[k, c]
-            for c in range(12):
-                tape.data[k, c], tape.data[touching, c] = tape.data[touching, c], tape.data[k, c]
-            tape.collides[k] = tape.collides[touching]
-            tape.collides[touching] = 1 if hit else 0
-            touching += 1
-        if colliding == 0:
-            return last, FITS, any_impact
-        any_impact = True
-        if tape.size[0] >= tape.op.shape[0] or last + (last - first) > tape.feature.shape[0]:
-            return last, TAPE_FULL, True
-        n = count_rows(par.friction, shapes.friction_of, tape.feature, first, touching, world.directions, 0)
-        if tape.size[2] + n > tape.cls.size:
-            return last, TAPE_FULL, True
-        J, Y, A = np.zeros((n, v.size)), np.empty((n, v.size)), np.empty((n, n))
-        gap_, mu, b, f = np.empty(n), np.empty(n), np.empty(n), np.zeros(n)
-        owner = np.empty(n, np.int64)
-        contact_rows(
-            tree,
-            shapes,
-            par.friction,
-            m,
-            tape.feature,
-            tape.data,
-            tape.mode,
-            first,
-            touching,
-            world.directions,
-            v,
-            True,
-            J,
-            gap_,
-            mu,
-            owner,
-        )
-        kinematics(tree, q, m)
-        inertias(tree, par.mass, m)
-        mass_matrix(tree, m)
-        factorise(tree.dof_parent, m.M)
-        delassus(tree.dof_parent, m.M, J, Y, A)
-        hits, e_rows = np.zeros(n, np.bool_), np.zeros(n)
-        k = first - 1
-        for r in range(n):
-            if owner[r] < 0:
-                k += 1
-                hits[r] = tape.collides[k] == 1
-                e_rows[r] = par.restitution[shapes.restitution_of[tape.feature[k, 4]]]
-        cls = np.empty(n, np.int64)
-        bounce = 1
-        cold = n < 0  # not a literal, which would compile the solver a second time
-        impact_right_hand_side(J, v, e_rows, hits, b)
-        way = _solve(A, b, owner, mu, cls, f, cold, counts, extremes)
-        if way < 0:  # restitution on some rows of a wedged body need not have a solution: without it there is one
-            counts[DROPPED] += 1
-            bounce = 0
-            hits[:] = False
-            impact_right_hand_side(J, v, e_rows, hits, b)
-            way = _solve(A, b, owner, mu, cls, f, cold, counts, extremes)
-            if way < 0:
-                counts[UNSOLVED] += 1
-        add_impulse(Y, f, v)
-        tape.cls[tape.size[2] : tape.size[2] + n] = cls
-        counts[IMPACTS] += 1
-        o = tape.op[tape.size[0]]
-        o[0], o[1], o[2], o[3], o[4], o[5], o[6], o[8] = IMPACT, first, touching, tape.size[2], 0, 0, -1, bounce
-        o[9] = PLAIN if way < 0 or way >= 2 else 0
-        tape.size[0] += 1
-        tape.size[2] += n
-        shift = last  # what follows reorders its contacts: it gets a copy
-        for k in range(first, last):
-            tape.feature[shift + k - first] = tape.feature[k]
-            tape.data[shift + k - first] = tape.data[k]
-        first, last = shift, shift + last - first
-        if bounce == 0:
-            return last, FITS, True
-    return last, FITS, any_impact
 
 
 @njit(cache=True)
@@ -445,7 +142,7 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
             bouncing = bouncing or par.restitution[shapes.restitution_of[tape.feature[k, 4]]] > 0.0
         if bouncing and not calm:
             before = last - first
-            last, status, hit = _impact(world, par, q, v, m, tape, first, last, resting, counts, extremes)
+            last, status, hit = respond(world, par, q, v, m, tape, first, last, resting, counts, extremes)
             if status != FITS:
                 return status
             first = last - before
@@ -516,7 +213,7 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
             for k in range(limits):
                 cls[r + k] = memory.limit_cls[limit[k]]
                 known = known or cls[r + k] != SEPARATE
-            way = _solve(A, b, owner, mu, cls, f, known, counts, extremes)
+            way = solve_and_count(A, b, owner, mu, cls, f, known, counts, extremes)
             how = PLAIN if way < 0 or way >= 2 else 0
             free[:] = u
             add_impulse(Y, f, u)
@@ -525,7 +222,7 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
                 integrate(tree, q, u, rest, at)
                 kinematics(tree, at, m)
                 if follow_curvature(shapes, m, tape.feature, tape.data, first, last, owner, gap_, J, u, rest, b):
-                    way = _solve(A, b, owner, mu, cls, f, way >= 0, counts, extremes)
+                    way = solve_and_count(A, b, owner, mu, cls, f, way >= 0, counts, extremes)
                     how += TWICE + (PLAIN_AGAIN if way < 0 or way >= 2 else 0)
                     u[:] = free
                     add_impulse(Y, f, u)

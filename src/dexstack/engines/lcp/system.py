@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import mujoco
 import numpy as np
 
-from dexstack.engines.lcp import step as s
+from dexstack.engines.lcp import record as s
 from dexstack.engines.lcp.dynamics import make_motion, make_tree
 from dexstack.engines.lcp.roll import Simulation, energy_at, gaps_at, refer, roll
 from dexstack.engines.lcp.shapes import Geometry, pack
@@ -71,7 +71,7 @@ class LcpSystem:
         """Start counts and warm starts again."""
         P, L = len(self.world.shapes.pairs), self.world.limit_q.size
         self.counts = np.zeros(10, np.int64)
-        """See :mod:`.step`."""
+        """See :mod:`.record`."""
         self.extremes = np.array([0.0, np.inf, 0.0])
         if self.memory is None:
             self.memory = s.Memory(

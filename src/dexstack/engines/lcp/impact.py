@@ -1,0 +1,168 @@
+"""Response to impacts: all linked bodies at once, restitution on the rows that collide."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from dexstack.engines.lcp.dynamics import factorise, inertias, kinematics, mass_matrix
+from dexstack.engines.lcp.features import DATA, gap_of_features
+from dexstack.engines.lcp.record import (
+    DROPPED,
+    FITS,
+    IMPACT,
+    IMPACTS,
+    PLAIN,
+    RESIDUAL,
+    RETRIED,
+    SOLVES,
+    TAPE_FULL,
+    UNSOLVED,
+    WARM,
+)
+from dexstack.engines.lcp.rows import contact_rows, count_rows, delassus, impact_right_hand_side, point_row
+from dexstack.engines.lcp.solver import TOLERANCE, solve_lcp
+
+IMPACT_FLOOR = 1e-12
+"""Gap at which a pair bounces [m] where one is a half-space or its edges are round: the gap's direction is then known to rounding."""
+IMPACT_FLOOR_OF_HULLS = 1e-7
+"""The same between polyhedra and cylinders."""
+TOUCH = 2e-5
+"""Gap up to which a contact takes part in the response to an impact elsewhere [m]."""
+
+
+@njit(cache=True)
+def impact_floor(shapes, a, b):
+    """Gap at which geometries a and b bounce."""
+    exact = shapes.is_plane[a] or (shapes.radius[a] + shapes.radius[b] > 0.0 and shapes.disc[a] + shapes.disc[b] == 0.0)
+    return IMPACT_FLOOR if exact else IMPACT_FLOOR_OF_HULLS
+
+
+@njit(cache=True)
+def normal_speed(tree, shapes, m, feature, data, v, row):
+    """Gap of one contact, and its rate at velocities v."""
+    n, c = np.empty(3), np.empty(3)
+    ba, bb = shapes.body[feature[0]], shapes.body[feature[1]]
+    gap = gap_of_features(feature[2], feature[3], data, m.R[ba], m.p[ba], m.R[bb], m.p[bb], n, c)
+    row[:] = 0.0
+    point_row(tree, m.S, bb, c, n, 1.0, row)
+    point_row(tree, m.S, ba, c, n, -1.0, row)
+    return gap, np.dot(row, v)
+
+
+@njit(cache=True)
+def add_impulse(Y, f, v):
+    """v ← v + M⁻¹ Jᵀ f with Y = J M⁻¹."""
+    for i in range(f.size):
+        if f[i] != 0.0:
+            for k in range(v.size):
+                v[k] += f[i] * Y[i, k]
+
+
+@njit(cache=True)
+def solve_and_count(A, b, owner, mu, cls, f, warm, counts, extremes):
+    way, error, _ = solve_lcp(A, b, owner, mu, cls, f, warm, TOLERANCE)
+    counts[SOLVES] += 1
+    if way == 0:
+        counts[WARM] += 1
+    elif way >= 2:
+        counts[RETRIED] += 1
+    if way >= 0:
+        extremes[RESIDUAL] = max(extremes[RESIDUAL], error)
+    return way
+
+
+@njit(cache=True)
+def respond(world, par, q, v, m, tape, first, last, resting, counts, extremes):
+    """Responses to all collisions at the present configuration; contacts are reordered: those that take part come first."""
+    tree, shapes = world.tree, world.shapes
+    row = np.empty(v.size)
+    any_impact = False
+    for _ in range(20):
+        touching, colliding = first, 0
+        for k in range(first, last):
+            gap, speed = normal_speed(tree, shapes, m, tape.feature[k], tape.data[k], v, row)
+            if gap > TOUCH:
+                continue
+            e = par.restitution[shapes.restitution_of[tape.feature[k, 4]]]
+            hit = e > 0.0 and speed < -resting
+            if hit and gap > 3.0 * impact_floor(shapes, tape.feature[k, 0], tape.feature[k, 1]):
+                continue  # it will meet at its own time
+            colliding += hit
+            for c in range(7):
+                tape.feature[k, c], tape.feature[touching, c] = tape.feature[touching, c], tape.feature[k, c]
+            for c in range(DATA):
+                tape.data[k, c], tape.data[touching, c] = tape.data[touching, c], tape.data[k, c]
+            tape.collides[k] = tape.collides[touching]
+            tape.collides[touching] = 1 if hit else 0
+            touching += 1
+        if colliding == 0:
+            return last, FITS, any_impact
+        any_impact = True
+        if tape.size[0] >= tape.op.shape[0] or last + (last - first) > tape.feature.shape[0]:
+            return last, TAPE_FULL, True
+        n = count_rows(par.friction, shapes.friction_of, tape.feature, first, touching, world.directions, 0)
+        if tape.size[2] + n > tape.cls.size:
+            return last, TAPE_FULL, True
+        J, Y, A = np.zeros((n, v.size)), np.empty((n, v.size)), np.empty((n, n))
+        gap_, mu, b, f = np.empty(n), np.empty(n), np.empty(n), np.zeros(n)
+        owner = np.empty(n, np.int64)
+        contact_rows(
+            tree,
+            shapes,
+            par.friction,
+            m,
+            tape.feature,
+            tape.data,
+            tape.mode,
+            first,
+            touching,
+            world.directions,
+            v,
+            True,
+            J,
+            gap_,
+            mu,
+            owner,
+        )
+        kinematics(tree, q, m)
+        inertias(tree, par.mass, m)
+        mass_matrix(tree, m)
+        factorise(tree.dof_parent, m.M)
+        delassus(tree.dof_parent, m.M, J, Y, A)
+        hits, e_rows = np.zeros(n, np.bool_), np.zeros(n)
+        k = first - 1
+        for r in range(n):
+            if owner[r] < 0:
+                k += 1
+                hits[r] = tape.collides[k] == 1
+                e_rows[r] = par.restitution[shapes.restitution_of[tape.feature[k, 4]]]
+        cls = np.empty(n, np.int64)
+        bounce = 1
+        cold = n < 0  # not a literal, which would compile the solver a second time
+        impact_right_hand_side(J, v, e_rows, hits, b)
+        way = solve_and_count(A, b, owner, mu, cls, f, cold, counts, extremes)
+        if way < 0:  # restitution on some rows of a wedged body need not have a solution: without it there is one
+            counts[DROPPED] += 1
+            bounce = 0
+            hits[:] = False
+            impact_right_hand_side(J, v, e_rows, hits, b)
+            way = solve_and_count(A, b, owner, mu, cls, f, cold, counts, extremes)
+            if way < 0:
+                counts[UNSOLVED] += 1
+        add_impulse(Y, f, v)
+        tape.cls[tape.size[2] : tape.size[2] + n] = cls
+        counts[IMPACTS] += 1
+        o = tape.op[tape.size[0]]
+        o[0], o[1], o[2], o[3], o[4], o[5], o[6], o[8] = IMPACT, first, touching, tape.size[2], 0, 0, -1, bounce
+        o[9] = PLAIN if way < 0 or way >= 2 else 0
+        tape.size[0] += 1
+        tape.size[2] += n
+        shift = last  # what follows reorders its contacts: it gets a copy
+        for k in range(first, last):
+            tape.feature[shift + k - first] = tape.feature[k]
+            tape.data[shift + k - first] = tape.data[k]
+        first, last = shift, shift + last - first
+        if bounce == 0:
+            return last, FITS, True
+    return last, FITS, any_impact

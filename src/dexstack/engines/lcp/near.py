@@ -1,0 +1,82 @@
+"""Which pairs may meet within a sub-step, and the contacts of those that are near."""
+
+from __future__ import annotations
+
+from numba import njit
+
+from dexstack.engines.lcp.ccd import acceleration_bound, closing_bound
+from dexstack.engines.lcp.distance import separation
+from dexstack.engines.lcp.pairs import contacts_of_pair
+from dexstack.engines.lcp.record import EVALUATIONS, OVERLAPS
+
+FLOOR = 1e-6
+"""Gap at which an approaching pair touches [m], or half its present gap if that is less."""
+
+
+@njit(cache=True)
+def balls_of_motion(tree, shapes, m, u, h, K, x, room):
+    """Balls, centres x (G, 3) and radii ``room`` (G,), that geometries stay in within h at velocities u; K gets the bounds of acceleration.
+
+    Args:
+        m: poses, and twists at u.
+    """
+    for g in range(K.size):
+        R, p, c = m.R[shapes.body[g]], m.p[shapes.body[g]], shapes.centre[g]
+        for i in range(3):
+            x[g, i] = p[i] + R[i, 0] * c[0] + R[i, 1] * c[1] + R[i, 2] * c[2]
+        K[g] = acceleration_bound(tree, shapes, m, g, u, h)
+        room[g] = shapes.reach[g] + closing_bound(shapes, m, g, u, h, K[g])
+
+
+@njit(cache=True)
+def _could_meet(shapes, x, room, a, b, margin):
+    if shapes.is_plane[a]:
+        n, point = shapes.normal[a], shapes.vertex[shapes.vertex_start[a]]
+        height = n[0] * (x[b, 0] - point[0]) + n[1] * (x[b, 1] - point[1]) + n[2] * (x[b, 2] - point[2])
+        return height <= room[b] + margin
+    reach = room[a] + room[b] + margin
+    return (x[a, 0] - x[b, 0]) ** 2 + (x[a, 1] - x[b, 1]) ** 2 + (x[a, 2] - x[b, 2]) ** 2 <= reach * reach
+
+
+@njit(cache=True)
+def detect(world, m, margin, memory, x, room, gaps, near, tape, first, counts):
+    """Pairs whose balls come within the margin, and the contacts of those that are.
+
+    Returns:
+        Number of near pairs; one past the last contact.
+    """
+    shapes = world.shapes
+    count, last = 0, first
+    for k in range(shapes.pairs.shape[0]):
+        a, b = shapes.pairs[k]
+        if not _could_meet(shapes, x, room, a, b, margin):
+            continue
+        ba, bb = shapes.body[a], shapes.body[b]
+        gap = separation(shapes, a, b, m.R[ba], m.p[ba], m.R[bb], m.p[bb], memory.axis[k])
+        counts[EVALUATIONS] += 1
+        if gap <= 0.0:
+            counts[OVERLAPS] += 1
+        near[count], gaps[count] = k, gap
+        count += 1
+        if -FLOOR < gap <= margin:
+            last = contacts_of_pair(shapes, k, a, b, m.R, m.p, memory.axis[k], gap, margin, tape.feature, tape.data, last)
+            if last > tape.feature.shape[0]:
+                return count, last
+    return count, last
+
+
+@njit(cache=True)
+def add_pairs(shapes, m, memory, x, room, gaps, near, count, counts):
+    """Append to the ``count`` near pairs those that only the forces of this sub-step bring within reach. Their number now."""
+    found, i = count, 0
+    for k in range(shapes.pairs.shape[0]):
+        if i < count and near[i] == k:  # near pairs are in order
+            i += 1
+            continue
+        a, b = shapes.pairs[k]
+        if _could_meet(shapes, x, room, a, b, 0.0):
+            ba, bb = shapes.body[a], shapes.body[b]
+            near[found], gaps[found] = k, separation(shapes, a, b, m.R[ba], m.p[ba], m.R[bb], m.p[bb], memory.axis[k])
+            counts[EVALUATIONS] += 1
+            found += 1
+    return found

@@ -1,0 +1,94 @@
+"""What a simulation is made of, and what it records: world, parameters, tape of decisions, memory; the entries of counts and extremes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dexstack.engines.lcp.features import DATA
+
+SUBSTEPS, IMPACTS, UNSOLVED, DROPPED, CAPPED, WARM, RETRIED, EVALUATIONS, SOLVES, OVERLAPS = range(10)
+"""Entries of the counts: sub-steps; impact responses; LCPs without valid solution; responses repeated without restitution; steps not
+finished; LCPs solved by the last classes; by Lemke's second or later try; distance evaluations; LCPs; pairs found overlapping."""
+RESIDUAL, SMALLEST_GAP, LOST_TIME = range(3)
+"""Entries of the extremes."""
+MOVE, IMPACT, BEGIN = 0, 1, 2
+"""Kinds of operations on the tape."""
+PLAIN, TWICE, PLAIN_AGAIN = 1, 2, 4
+"""How: forces are not spread; a second LCP followed, for contacts that bend; in it forces are not spread."""
+FITS, CONTACTS_FULL, TAPE_FULL, NOT_FINITE = 0, 1, 2, 3
+
+
+class World(NamedTuple):
+    """What does not change during a simulation."""
+
+    tree: object
+    shapes: object
+    limit_q: np.ndarray
+    limit_v: np.ndarray
+    limit_range: np.ndarray
+    """(limits, 2)"""
+    directions: int
+    """Friction rows per contact: half the corners of the friction polygon."""
+
+
+class Parameters(NamedTuple):
+    """What derivatives are taken with respect to, besides state and control."""
+
+    mass: np.ndarray
+    """(B,) [kg]; moments of inertia scale with it."""
+    friction: np.ndarray
+    """(G,)"""
+    restitution: np.ndarray
+    """(G,)"""
+
+
+class Tape(NamedTuple):
+    """What was decided. ``size``: numbers of operations, contacts, classes, limits."""
+
+    size: np.ndarray
+    op: np.ndarray
+    """(n, 10): kind, first and last contact, first class, first and last limit, contact of the impact that ended it or −1, index of the
+    controls, whether anything bounces, how the LCP was solved: the sum of :data:`PLAIN`, :data:`TWICE`, :data:`PLAIN_AGAIN`."""
+    length: np.ndarray
+    """(n,) duration of a move [s]."""
+    q: np.ndarray
+    """(n, Q) configuration at its end."""
+    feature: np.ndarray
+    data: np.ndarray
+    mode: np.ndarray
+    collides: np.ndarray
+    """Per contact: 1 if restitution acts on it in this response."""
+    cls: np.ndarray
+    limit: np.ndarray
+
+
+class Memory(NamedTuple):
+    """What one step leaves for the next: guesses that change its time, never its result beyond rounding."""
+
+    axis: np.ndarray
+    """(P, 3)"""
+    feature: np.ndarray
+    cls: np.ndarray
+    """Classes of the last move's contacts, one row each."""
+    size: np.ndarray
+    """(1,)"""
+    limit_cls: np.ndarray
+    """(2 limits,)"""
+
+
+def make_tape(nq: int, ops: int, contacts: int, directions: int, limits: int) -> Tape:
+    """Room for so many operations and contacts."""
+    return Tape(
+        np.zeros(4, np.int64),
+        np.zeros((ops, 10), np.int64),
+        np.zeros(ops),
+        np.zeros((ops, nq)),
+        np.zeros((contacts, 7), np.int64),
+        np.zeros((contacts, DATA)),
+        np.zeros(contacts, np.int64),
+        np.zeros(contacts, np.int64),
+        np.zeros(contacts * (1 + directions) + ops * 2 * limits, np.int64),
+        np.zeros(ops * 2 * limits, np.int64),
+    )

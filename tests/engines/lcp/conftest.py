@@ -1,0 +1,39 @@
+"""What several tests of the lcp engine share."""
+
+import numpy as np
+import pytest
+
+from dexstack.engines.lcp import gradient, record
+
+
+def _state(system):
+    return system.q.copy(), system.v.copy(), system.parameters
+
+
+def _run(system, start, forces, **changed):
+    q, v, par = start
+    system.forget()
+    system.q[:], system.v[:] = changed.get("q", q), changed.get("v", v)
+    system.parameters = record.Parameters(*(changed.get(k, x) for k, x in zip(("mass", "friction", "restitution"), par, strict=True)))
+    return gradient.rollout(system, changed.get("tau", forces))
+
+
+def _check(system, tau, directions, rtol=1e-6, h=1e-6):
+    """Directional derivatives equal central differences."""
+    start = _state(system)
+    values = {"q": start[0], "v": start[1], "tau": tau, **start[2]._asdict()}
+    run = _run(system, start, tau)
+    ours = gradient.directional(system, run, {k: d[None] for k, d in directions.items()})[0]
+    ends = []
+    for sign in (1.0, -1.0):
+        end = _run(system, start, tau, **{k: values[k] + sign * h * d for k, d in directions.items()})
+        ends.append(np.concatenate([end.q[-1], end.v[-1]]))
+    theirs = (ends[0] - ends[1]) / (2 * h)
+    np.testing.assert_allclose(ours, theirs, rtol=rtol, atol=rtol * max(1.0, np.abs(theirs).max()))
+    return ours
+
+
+@pytest.fixture
+def check_derivatives():
+    """A function ``(system, tau, directions, rtol, h)`` that compares directional derivatives of a rollout with central differences."""
+    return _check
