@@ -215,11 +215,11 @@ def push(steps_ms: tuple[int, ...] = (2, 8, 16), methods: tuple[str, ...] = ("rk
                 row = {"method": method, "points": points, "step_s": 1e-3 * ms, "lost": int((~finite).sum())}
                 row |= {"position_error_m": d, "orientation_error_rad": turn}
                 rows.append(row)
-                figures = f"Δd {100 * d[finite].mean():5.1f} ± {100 * d[finite].std():.1f} cm, Δθ {np.degrees(turn[finite].mean()):5.1f} ± "
-                figures += f"{np.degrees(turn[finite].std()):.1f}°" if finite.any() else ""
-                lines.append(
-                    f"{method:8s} {ms:2d} ms {points:4d} points: " + (figures if finite.any() else "") + f", {(~finite).sum()} diverged"
-                )
+                line = f"{method:8s} {ms:2d} ms {points:4d} points: "
+                if finite.any():
+                    near, turned = 100 * d[finite], np.degrees(turn[finite])
+                    line += f"Δd {near.mean():5.1f} ± {near.std():.1f} cm, Δθ {turned.mean():5.1f} ± {turned.std():.1f}°, "
+                lines.append(line + f"{(~finite).sum()} diverged")
     best = next((r for r in rows if (r["method"], r["points"], r["step_s"]) == ("rk4", 4000, 0.002)), rows[0])
     passed = bool(min(made) >= 2 and np.nanmean(best["position_error_m"]) <= 0.012 and best["lost"] == 0)
     figure = Figure(figsize=(12.0, 3.2), layout="constrained")

@@ -299,7 +299,7 @@ class SoftSystem:
         incidence = jax.nn.one_hot(contact.link_b, links, axis=0, dtype=contact.wrench.dtype) - jax.nn.one_hot(
             contact.link_a, links, axis=0, dtype=contact.wrench.dtype
         )
-        return incidence @ contact.wrench
+        return jnp.sum(incidence[:, :, None] * contact.wrench, axis=1)  # written out, as such small products are
 
     def _stop_force(self, data: SystemData, q: Array, v: Array) -> tuple[Array, Array, Array]:
         """Torque (nv,) of the joints' stops, its stiffness (N,) and damping (N,)."""
