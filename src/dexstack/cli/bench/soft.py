@@ -156,10 +156,13 @@ def _derivatives(args: argparse.Namespace) -> int:
     from dexstack.bench.soft_derivatives import check
 
     outcomes = check(args.states, args.seed)
-    rows = [[o.kind, len(o.first), int(o.not_finite.sum()), *(float(x.max()) for x in (o.first, o.second, o.uncertain))] for o in outcomes]
+    rows = [
+        [o.kind, len(o.first), int(o.not_finite.sum()), *(float(x.max()) for x in (o.first, o.second, o.uncertain)), o.closer]
+        for o in outcomes
+    ]
     worst = max(max(r[3], r[4]) for r in rows)
     failed, checked = sum(int(o.failed.sum()) for o in outcomes), sum(r[1] for r in rows)
-    fields = ("kind", "checked", "not_finite", "first_worst", "second_worst", "difference_error_worst")
+    fields = ("kind", "checked", "not_finite", "first_worst", "second_worst", "difference_error_worst", "shorter_steps")
     cases = [dict(zip(fields, r, strict=True)) for r in rows]
     results = {"checked": checked, "failed": failed, "worst": worst, "cases": cases, "passed": failed == 0}
     title = "wrench of a box on a ball: derivatives against finite differences, worst, relative"
@@ -167,7 +170,7 @@ def _derivatives(args: argparse.Namespace) -> int:
         args,
         "bench soft --derivatives",
         results,
-        table(title, ("states", "checked", "not finite", "first", "second", "differences' own"), rows),
+        table(title, ("states", "checked", "not finite", "first", "second", "differences' own", "shorter steps"), rows),
         f"{checked} states, {failed} not finite or more than 1e-6 off",
         seed=args.seed,
     )

@@ -340,7 +340,7 @@ def turned(quat: Array, angle: Array) -> Array:
     sinc = jnp.where(small, 1.0 - x2 / 6 + x2**2 / 120 - x2**3 / 5040, jnp.sin(root) / root)
     w, u = quat[0], quat[1:]
     s = 0.5 * sinc * angle
-    new = jnp.concatenate([(w * cos - u @ s)[None], w * s + cos * u + jnp.cross(u, s)])
+    new = jnp.concatenate([(w * cos - u @ s)[None], w * s + cos * u + cross(u, s)])
     return new * jax.lax.rsqrt(new @ new)
 
 
