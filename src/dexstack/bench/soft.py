@@ -65,13 +65,8 @@ class SoftCase:
         def one(data: Any, state: Any, target: jax.Array) -> Any:
             return step(data, *state, scenes.pusher_force(*state, target), DT)
 
-        def roll(data: Any, state: Any, path: jax.Array) -> Any:
-            return jax.lax.scan(lambda s, u: (one(data, s, u), None), state, path)[0]
-
-        self._roll, self._one, self.timing.compile_s = _compiled(roll, one, data, state)
-        self.scan = lambda: self._roll(data, state, targets(SCAN))
-        self.call = lambda: self._one(data, state, targets(1)[0])
-        self.temporaries = _temporaries(self._one)
+        self.scan, self.call, self.timing.compile_s, compiled = _compiled(one, data, state)
+        self.temporaries = _temporaries(compiled)
         """Of one step [bytes]."""
 
 
@@ -91,20 +86,24 @@ class MjxCase:
         def one(m: Any, d: Any, u: jax.Array) -> Any:
             return mjx.step(m, d.replace(ctrl=u))
 
-        def roll(m: Any, d: Any, path: jax.Array) -> Any:
-            return jax.lax.scan(lambda s, u: (one(m, s, u), None), d, path)[0]
-
-        self._roll, self._one, self.timing.compile_s = _compiled(roll, one, m, begin)
-        self.scan = lambda: self._roll(m, begin, targets(SCAN))
-        self.call = lambda: self._one(m, begin, targets(1)[0])
+        self.scan, self.call, self.timing.compile_s, _ = _compiled(one, m, begin)
 
 
-def _compiled(roll: Callable, one: Callable, numbers: Any, state: Any) -> tuple[Any, Any, float]:
-    """Both functions, and the processor time that the step in a scan took to compile [s]."""
+def _compiled(one: Callable, numbers: Any, state: Any) -> tuple[Callable, Callable, float, Any]:
+    """A scan, one step called from Python, the processor time that the scan took to compile [s], the compiled step.
+
+    The step that is called has the system's numbers built in: every array that is handed over costs time.
+    """
+    path = jnp.asarray(targets(SCAN))
+
+    def roll(numbers: Any, state: Any, path: jax.Array) -> Any:
+        return jax.lax.scan(lambda s, u: (one(numbers, s, u), None), state, path)[0]
+
     begin = time.process_time()
-    rolled = jax.jit(roll).lower(numbers, state, targets(SCAN)).compile()
+    rolled = jax.jit(roll).lower(numbers, state, path).compile()
     took = time.process_time() - begin
-    return rolled, jax.jit(one).lower(numbers, state, targets(1)[0]).compile(), took
+    called, target = jax.jit(lambda s, u: one(numbers, s, u)).lower(state, path[0]).compile(), path[0]
+    return lambda: rolled(numbers, state, path), lambda: called(state, target), took, called
 
 
 def _temporaries(compiled: Any) -> int:

@@ -156,18 +156,21 @@ def _derivatives(args: argparse.Namespace) -> int:
     from dexstack.bench.soft_derivatives import check
 
     outcomes = check(args.states, args.seed)
-    rows = [[o.kind, o.count, o.not_finite, float(o.first.max()), float(o.second.max())] for o in outcomes]
+    rows = [
+        [o.kind, len(o.first), int(o.not_finite.sum()), *(float(x.max()) for x in (o.first, o.second, o.uncertain)), o.closer]
+        for o in outcomes
+    ]
     worst = max(max(r[3], r[4]) for r in rows)
-    failed = sum(o.not_finite + int((~(np.maximum(o.first, o.second) <= 1e-6)).sum()) for o in outcomes)
-    checked = sum(o.count for o in outcomes)
-    cases = [{"kind": r[0], "checked": r[1], "not_finite": r[2], "first_worst": r[3], "second_worst": r[4]} for r in rows]
+    failed, checked = sum(int(o.failed.sum()) for o in outcomes), sum(r[1] for r in rows)
+    fields = ("kind", "checked", "not_finite", "first_worst", "second_worst", "difference_error_worst", "shorter_steps")
+    cases = [dict(zip(fields, r, strict=True)) for r in rows]
     results = {"checked": checked, "failed": failed, "worst": worst, "cases": cases, "passed": failed == 0}
     title = "wrench of a box on a ball: derivatives against finite differences, worst, relative"
     publish(
         args,
         "bench soft --derivatives",
         results,
-        table(title, ("states", "checked", "not finite", "first", "second"), rows),
+        table(title, ("states", "checked", "not finite", "first", "second", "differences' own", "shorter steps"), rows),
         f"{checked} states, {failed} not finite or more than 1e-6 off",
         seed=args.seed,
     )

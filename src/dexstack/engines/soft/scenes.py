@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import mujoco
 import numpy as np
 
@@ -85,14 +87,19 @@ def pusher_spec(dt: float, *, rk4: bool = False) -> mujoco.MjSpec:
     return spec
 
 
-def pusher_system(points: int = 26, *, patch: int | None = 64, params: ContactParams | None = None) -> SoftSystem:
-    """The soft engine's version; ``points`` is a key of T_SPACING. The ground meets the T in at most 300 points (see ``t_cloud``)."""
+def pusher_system(
+    points: int = 26, *, patch: int | None = 64, params: ContactParams | None = None, law: Callable[..., SoftSystem] = SoftSystem
+) -> SoftSystem:
+    """The soft engine's version under a force law; ``points`` is a key of T_SPACING.
+
+    The ground meets the T in at most 300 points (see :func:`t_cloud`).
+    """
     model = pusher_spec(0.002).compile()
     t, ball = t_cloud(T_SPACING[points]), cloud.sphere(PUSHER_RADIUS, SPHERE_SPACING[points])
     params = params or pusher_params(points)
     base = t_cloud(max(T_SPACING[points], 0.011))
     base = Cloud(*(x[base.normals[:, 2] < -0.5] for x in base))  # the T never tumbles: its underside carries it
-    return SoftSystem(
+    return law(
         model,
         [Meeting([Surface("T", "T", t, T_FRICTION)], [Surface("pusher", "pusher", ball, T_FRICTION)], patch, params=params)],
         [Ground(Surface("underside", "T", base, T_FRICTION), params)],

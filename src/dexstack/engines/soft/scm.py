@@ -81,8 +81,8 @@ class Response(NamedTuple):
 
     field: Array
     """(Q,) φ̂ [m]"""
-    force: tuple[Array, Array, Array]
-    """(Q,) each: x, y, z on the point [N]"""
+    force: Array
+    """(3, Q) on the point [N]"""
     load: Array
     """(Q,) λ_n [N], mean over the planes."""
     normal: Array
@@ -133,7 +133,7 @@ def respond(
     scale = share * (c.stiffness * c.eps3)
     pushes, means = [over_planes(push * n) for n in of_plane[4:7]], of_plane[4:7] @ weight.T
     total_drag = c.friction * scale * drags
-    force = kept(tuple(scale * a - total_drag * u for a, u in zip(pushes, v, strict=True)))
+    force = kept(scale * jnp.stack(pushes) - total_drag * v)
     return Response(
         field=share * field,
         force=force,
@@ -151,7 +151,7 @@ def respond_to_ground(p: Array, v: Array, c: ContactParams, dissipation: Dissipa
     onset, brake, scale = softplus(depth), dissipation(r), c.stiffness * c.eps3
     load = scale * onset * brake
     drag = c.friction * load * jax.lax.rsqrt(c.v_s**2 + v[0] * v[0] + v[1] * v[1])
-    force = kept((-drag * v[0], -drag * v[1], load))
+    force = kept(jnp.stack([-drag * v[0], -drag * v[1], load]))
     zero = jnp.zeros_like(load)
     return Response(
         field=p[2],
@@ -222,22 +222,18 @@ def wrench_transform(R: Array, p: Array) -> Array:
     return jnp.block([[R, jnp.zeros_like(R)], [cross(jnp.broadcast_to(p[:, None], R.shape), R), R]])
 
 
-def _moments(p: Array, f: Sequence[Array], weight: Array) -> Array:
+def _moments(p: Array, f: Array, weight: Array) -> Array:
     """(6,) weighted sum of forces f (3, Q) at p (3, Q) and of their moments about the origin."""
-    x, y, z = p
-    u, v, w = f
-    return jnp.stack([a @ weight for a in (u, v, w, y * w - z * v, z * u - x * w, x * v - y * u)])
+    return jnp.sum(jnp.concatenate([f, cross(p, f)]) * weight, axis=1)
 
 
 def _point_damping(p: Array, beta: Array) -> Array:
     """(6, 6) of −β v at each of the points p (3, Q), β (Q,)."""
     total, first = jnp.sum(beta), p @ beta
     second = (p * beta) @ p.T
-    x, y, z = first
-    o = jnp.zeros_like(x)
-    skew = jnp.stack([o, -z, y, z, o, -x, -y, x, o]).reshape(3, 3)
+    turned = skew(first)
     eye = jnp.eye(3, dtype=p.dtype)
-    return jnp.block([[total * eye, -skew], [skew, jnp.trace(second) * eye - second]])
+    return jnp.block([[total * eye, -turned], [turned, jnp.trace(second) * eye - second]])
 
 
 def kept(x: Any) -> Any:
@@ -245,18 +241,75 @@ def kept(x: Any) -> Any:
     return jax.lax.optimization_barrier(x)
 
 
+@jax.custom_jvp
 def cross(a: Array, b: Array) -> Array:
     """(3, …) of vectors whose components come first."""
     return jnp.stack([a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]])
 
 
+def _cross_rule(primals: tuple[Array, Array], tangents: tuple[Any, Any]) -> tuple[Array, Any]:
+    """Here and below: tangents as sums that a backward pass turns into one loop each, instead of one for every component."""
+    (a, b), (da, db) = primals, tangents
+    by_a = None if _nothing(da) else -jnp.sum(skew(b) * da, axis=1)
+    return cross(a, b), _sum_of(by_a, None if _nothing(db) else jnp.sum(skew(a) * db, axis=1), like=a)
+
+
+cross.defjvp(_cross_rule, symbolic_zeros=True)
+
+
 def turn(R: Array, x: Array, shift: Array | None = None) -> Array:
-    """(3, Q) R x + shift of R (3, 3), x (3, Q), shift (3,), written out."""
-    return jnp.stack([_dot(row, x) if shift is None else _dot(row, x) + shift[k] for k, row in enumerate(R)])
+    """(3, …) R x + shift of R (3, 3), x (3, …), shift (3,), written out."""
+    x = jnp.asarray(x)
+    return _turn(R, x) if shift is None else _turn(R, x) + _wide(shift, x)
 
 
+@jax.custom_jvp
+def _turn(R: Array, x: Array) -> Array:
+    return jnp.stack([_dot(row, x) for row in R])
+
+
+def _turn_rule(primals: tuple[Array, Array], tangents: tuple[Any, Any]) -> tuple[Array, Any]:
+    (R, x), (dR, dx) = primals, tangents
+    return _turn(R, x), _sum_of(_row_sums(dR, x), _row_sums(R, dx), like=x)
+
+
+_turn.defjvp(_turn_rule, symbolic_zeros=True)
+
+
+def _row_sums(R: Array, x: Array) -> Array | None:
+    """R x again, (3, 3) and (3, …); None where one of the two is a zero by construction."""
+    if _nothing(R) or _nothing(x):
+        return None
+    return jnp.sum(_wide(R, x) * x, axis=1)
+
+
+def _sum_of(*parts: Array | None, like: Array) -> Any:
+    there = [x for x in parts if x is not None]
+    return functools.reduce(operator.add, there) if there else jnp.zeros_like(like)
+
+
+def _nothing(x: Any) -> bool:
+    return isinstance(x, jax.custom_derivatives.SymbolicZero)
+
+
+def _wide(a: Array, x: Array) -> Array:
+    """``a`` (3,) or (3, 3) with as many axes at its end as x (3, …) has beyond its first."""
+    return a.reshape(a.shape + (1,) * (x.ndim - 1))
+
+
+@jax.custom_jvp
 def _dot(a: Array, b: Array) -> Array:
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
+
+
+def _dot_rule(primals: tuple[Array, Array], tangents: tuple[Any, Any]) -> tuple[Array, Any]:
+    (a, b), (da, db) = primals, tangents
+    parts = [jnp.sum(x * y, axis=0) for x, y in ((da, b), (a, db)) if not (_nothing(x) or _nothing(y))]
+    value = _dot(a, b)
+    return value, _sum_of(*parts, like=value)
+
+
+_dot.defjvp(_dot_rule, symbolic_zeros=True)
 
 
 def _outer(a: Array, b: Array) -> Array:
@@ -264,10 +317,27 @@ def _outer(a: Array, b: Array) -> Array:
     return _dot(a[:, :, None], b[:, None, :])
 
 
+@jax.custom_jvp
 def about(twist: Array, p: Array) -> Array:
     """(3, …) velocity at the points p (3, …) of a body with the twist (6,) about the origin."""
     x, y, z, u, v, w = twist
     return jnp.stack([x + v * p[2] - w * p[1], y + w * p[0] - u * p[2], z + u * p[1] - v * p[0]])
+
+
+def _about_rule(primals: tuple[Array, Array], tangents: tuple[Any, Any]) -> tuple[Array, Any]:
+    (twist, p), (d_twist, dp) = primals, tangents
+    by_twist = None if _nothing(d_twist) else _wide(d_twist[:3], p) - jnp.sum(skew(p) * _wide(d_twist[3:], p), axis=1)
+    return about(twist, p), _sum_of(by_twist, _row_sums(skew(twist[3:]), dp), like=p)
+
+
+about.defjvp(_about_rule, symbolic_zeros=True)
+
+
+def skew(a: Array) -> Array:
+    """(3, 3, …) [a]× of vectors (3, …)."""
+    x, y, z = a
+    o = jnp.zeros_like(x)
+    return jnp.stack([o, -z, y, z, o, -x, -y, x, o]).reshape(3, 3, *x.shape)
 
 
 class Body(NamedTuple):
@@ -297,7 +367,7 @@ def meet(
     back = -jnp.concatenate([turn(R_BA, about(twist, p_AB)), turn(R_BA, twist[3:])])  # of A relative to B, at B's origin, in B
     felt_b = respond(on_b, about(twist, on_b), a.points, a.normals, a.plane_bias, c, dissipation)
     felt_a = respond(on_a, about(back, on_a), b.points, b.normals, b.plane_bias, c, dissipation)
-    felt_a = felt_a._replace(force=tuple(turn(R_AB, felt_a.force)), normal=turn(R_AB, felt_a.normal))
+    felt_a = felt_a._replace(force=turn(R_AB, felt_a.force), normal=turn(R_AB, felt_a.normal))
     return combine([Side(1.0, on_b, b.point_bias, felt_b), Side(-1.0, a.points, a.point_bias, felt_a)], c.eps2)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,9 +22,11 @@ from dexstack.engines.soft import lookup
 from dexstack.engines.soft.cloud import Cloud, check
 from dexstack.engines.soft.lookup import Clouds
 from dexstack.engines.soft.scm import (
+    Body,
     ContactParams,
     Dissipation,
     PairWrench,
+    Response,
     Side,
     about,
     combine,
@@ -245,7 +247,7 @@ class SoftSystem:
             return self._only(k, d, m)
         la, lb = (jnp.asarray(links)[x] if slots is not None else links[x] for links, x in zip(self._links[k], (i, j), strict=True))
         params = jax.tree.map(lambda x: jnp.asarray(x, m.R.dtype), params)
-        bodies = (m.R[la], m.p[la], m.R[lb], m.p[lb], m.twist[lb] - m.twist[la])
+        bodies = (m.R[la], m.p[la], m.R[lb], m.p[lb], self._relative(m, la, lb))
         found = jax.vmap(lambda *x: self._pair(d, *x))(i, j, *bodies, params)
         return Contact(jnp.asarray(la), jnp.asarray(lb), *found)
 
@@ -253,41 +255,59 @@ class SoftSystem:
         """A meeting of one pair."""
         (la,), (lb,) = self._links[k]
         c = jax.tree.map(lambda x: jnp.asarray(x, m.R.dtype)[0], d.params)
-        found = self._pair(d, 0, 0, m.R[la], m.p[la], m.R[lb], m.p[lb], m.twist[lb] - m.twist[la], c)
+        found = self._pair(d, 0, 0, m.R[la], m.p[la], m.R[lb], m.p[lb], self._relative(m, la, lb), c)
         return Contact(jnp.array([la]), jnp.array([lb]), *(x[None] for x in found))
 
+    def _seen(self, data: SystemData, m: Motion, M: Array, force: Array) -> Any:
+        """What contact depends on: here, the motion; ``M`` (N, N) and the ``force`` (nv,) but for contact are for other laws."""
+        return m
+
+    def _relative(self, m: Any, la: Any, lb: Any) -> Any:
+        """How link b moves against link a: here, its twist (…, 6) about the world's origin."""
+        return m.twist[lb] - m.twist[la]
+
     def _pair(
-        self, d: MeetingData, i: Array, j: Array, R_A: Array, p_A: Array, R_B: Array, p_B: Array, twist: Array, c: ContactParams
+        self, d: MeetingData, i: Array, j: Array, R_A: Array, p_A: Array, R_B: Array, p_B: Array, relative: Any, c: ContactParams
     ) -> tuple[Array, Array, Array, Array]:
         """One pair about the world's origin."""
         R_AB, p_AB = R_A.T @ R_B, R_A.T @ (p_B - p_A)
         key = lookup.nearest(d.a, i, R_AB @ jnp.asarray(d.centre_b)[j] + p_AB)
         b = lookup.patch(d.b, j, R_AB.T @ (key - p_AB))
         a = lookup.patch(d.a, i, R_AB @ b.points[:, 0] + p_AB)
-        in_a = jnp.concatenate([turn(R_A.T, about(twist, p_A)), turn(R_A.T, twist[3:])])
-        return _in_world(meet(a, b, *kept((R_AB, p_AB, in_a)), c, self.dissipation), R_A, p_A)
+        return in_world(self._meeting_of(a, b, R_AB, p_AB, relative, R_A, p_A, c), R_A, p_A)
 
-    def _stand(self, k: int, d: GroundData, m: Motion) -> Contact:
+    def _meeting_of(
+        self, a: Body, b: Body, R_AB: Array, p_AB: Array, relative: Any, R_A: Array, p_A: Array, c: ContactParams
+    ) -> PairWrench:
+        """The force law between two patches, in A."""
+        return meet(a, b, *kept((R_AB, p_AB, twist_in(relative, R_A, p_A))), c, self.dissipation)
+
+    def _stand(self, k: int, d: GroundData, m: Any) -> Contact:
         """A surface on the half-space z < 0."""
         link = self._ground_links[k]
         world = int(self.tree.link_of_body[0])
-        R, x, twist = m.R[link], m.p[link], m.twist[link]
+        R, x = m.R[link], m.p[link]
         o = x * jnp.array([1.0, 1.0, 0.0], x.dtype)
         p = kept(turn(R, jnp.asarray(d.points), x - o))
         c = jax.tree.map(lambda y: jnp.asarray(y, p.dtype), d.params)
-        v = about(jnp.concatenate([about(twist, o), twist[3:]]), p)
-        found = combine([Side(1.0, p, 0.0, respond_to_ground(p, v, c, self.dissipation))], c.eps2)
-        wrench, K, D, distance = _in_world(found, jnp.eye(3, dtype=p.dtype), o)
+        eye = jnp.eye(3, dtype=p.dtype)
+        felt = self._standing(p, self._relative(m, world, link), o, c)
+        wrench, K, D, distance = in_world(combine([Side(1.0, p, 0.0, felt)], c.eps2), eye, o)
         return Contact(jnp.array([world]), jnp.array([link]), wrench[None], K[None], D[None], distance[None])
+
+    def _standing(self, p: Array, relative: Any, o: Array, c: ContactParams) -> Response:
+        """The force law of points p (3, Q) on the ground, world axes about o (3,)."""
+        twist = jnp.concatenate([about(relative, o), relative[3:]])
+        return respond_to_ground(p, about(twist, p), c, self.dissipation)
 
     # --- dynamics -------------------------------------------------------------------------------------------------------------------
 
-    def _forces(self, data: SystemData, q: Array, v: Array) -> tuple[Motion, Array, Array, Contact | None]:
+    def _forces(self, data: SystemData, q: Array, v: Array, tau: Array | float) -> tuple[Motion, Array, Array, Contact | None]:
         """Motion, joint mass matrix, Σ Λ − c (nv,) and the contacts."""
         m = self.tree.motion(data.numbers, q, v)
         M, bias = self.tree.mass_and_bias(data.numbers, m, v)
         force = -bias
-        contact = self.contact(data, m)
+        contact = self.contact(data, self._seen(data, m, M, tau + force))
         if contact is not None:
             force = force + self.tree.generalized(m, self._on_links(contact))
         if self._stops:
@@ -299,7 +319,7 @@ class SoftSystem:
         incidence = jax.nn.one_hot(contact.link_b, links, axis=0, dtype=contact.wrench.dtype) - jax.nn.one_hot(
             contact.link_a, links, axis=0, dtype=contact.wrench.dtype
         )
-        return incidence @ contact.wrench
+        return jnp.sum(incidence[:, :, None] * contact.wrench, axis=1)  # written out, as such small products are
 
     def _stop_force(self, data: SystemData, q: Array, v: Array) -> tuple[Array, Array, Array]:
         """Torque (nv,) of the joints' stops, its stiffness (N,) and damping (N,)."""
@@ -314,12 +334,12 @@ class SoftSystem:
 
     def forward(self, data: SystemData, q: Array, v: Array, tau: Array) -> Array:
         """v̇ (nv,) [25]."""
-        _, M, force, _ = self._forces(data, q, v)
+        _, M, force, _ = self._forces(data, q, v, tau)
         return self.tree.solve(data.numbers, M, tau + force)
 
     def inverse(self, data: SystemData, q: Array, v: Array, acceleration: Array) -> Array:
         """τ (nv,) [24]."""
-        _, M, force, _ = self._forces(data, q, v)
+        _, M, force, _ = self._forces(data, q, v, 0.0)
         return self.tree.full_mass(data.numbers, M) @ acceleration - force
 
     def euler(self, data: SystemData, q: Array, v: Array, tau: Array, dt: float | Array) -> tuple[Array, Array]:
@@ -347,7 +367,7 @@ class SoftSystem:
         K and D are the symmetric, positive semidefinite part of the contact's stiffness and damping (friction as a viscous force of its
         present strength), so that the matrix always has a Cholesky factor.
         """
-        m, M, force, contact = self._forces(data, q, v)
+        m, M, force, contact = self._forces(data, q, v, tau)
         n = self.tree.num_joints
         A = self.tree.full_mass(data.numbers, M)
         force = tau + force
@@ -370,7 +390,12 @@ class SoftSystem:
         return self.tree.integrate(q, v, dt), v
 
 
-def _in_world(pair: PairWrench, R: Array, p: Array) -> tuple[Array, Array, Array, Array]:
+def twist_in(twist: Array, R: Array, p: Array) -> Array:
+    """(6,) of a twist about the outer origin, about the origin and in the axes of a frame of the pose (R, p)."""
+    return jnp.concatenate([turn(R.T, about(twist, p)), turn(R.T, twist[3:])])
+
+
+def in_world(pair: PairWrench, R: Array, p: Array) -> tuple[Array, Array, Array, Array]:
     """Wrench, stiffness, damping about the world's origin, of a pair computed in a frame of the pose (R, p); and the distance."""
     T = wrench_transform(R, p)
     return moved_wrench(R, p, pair.wrench), T @ pair.stiffness @ T.T, T @ pair.damping @ T.T, pair.distance

@@ -18,6 +18,7 @@ import mujoco
 import numpy as np
 from jax import Array
 
+from dexstack.engines.soft.scm import cross, kept, turn
 from dexstack.errors import ConfigError
 from dexstack.model.kinematics import quaternion_matrix, rotation_from_quaternion
 
@@ -176,7 +177,7 @@ class Tree:
     def motion(self, x: Numbers, q: Array, v: Array) -> Motion:
         """Poses, columns and twists at q (nq,), v (nv,)."""
         n, dtype = self.num_joints, q.dtype
-        p_parts, R_parts = [], []
+        p_parts, R_parts, twists = [], [], []
         if n:
             R, p, axis = self._joint_links(x, q)
             hinge = jnp.asarray(self.is_hinge[:, None])
@@ -187,21 +188,25 @@ class Tree:
             else:
                 lin, ang = jnp.where(hinge, jnp.cross(p[1], axis), axis), jnp.where(hinge, axis, 0.0)
             columns = [jnp.concatenate([lin, ang], axis=1)]
+            twists.append(_summed(self.moves[:n, :n], columns[0] * v[:n, None]))
             R_parts.append(R)
             p_parts.append(p[0])
         else:
             columns = []
         for f in range(self.num_free):
             at = n + 7 * f
-            x_f, R_f = q[at : at + 3], quaternion_matrix(q[at + 3 : at + 7])
+            x_f, R_f = q[at : at + 3], kept(quaternion_matrix(q[at + 3 : at + 7]))
             R_parts.append(R_f[None])
             p_parts.append(x_f[None])
             eye = jnp.eye(3, dtype=dtype)
             columns += [jnp.hstack([eye, jnp.zeros((3, 3), dtype)]), jnp.hstack([jnp.cross(x_f, R_f.T), R_f.T])]
+            linear, angular = jnp.split(v[n + 6 * f : n + 6 * f + 6], 2)
+            spin = turn(R_f, angular)
+            twists.append(jnp.concatenate([linear + cross(x_f, spin), spin])[None])
         R_parts.append(jnp.eye(3, dtype=dtype)[None])
         p_parts.append(jnp.zeros((1, 3), dtype))
-        S = jnp.concatenate(columns)
-        return Motion(jnp.concatenate(R_parts), jnp.concatenate(p_parts), S, _summed(self.moves, S * v[:, None]))
+        twists.append(jnp.zeros((1, 6), dtype))
+        return Motion(*(jnp.concatenate(parts) for parts in (R_parts, p_parts, columns, twists)))
 
     def _joint_links(self, x: Numbers, q: Array) -> tuple[Array, tuple[Array, Array], Array]:
         """Orientation of the links, (their origins, points on their joint axes) and axes, in the order of the joints."""
@@ -212,11 +217,11 @@ class Tree:
         a = jnp.asarray(x.axis, dtype)
         outer = a[:, :, None] * a[:, None, :]
         cos, sin = jnp.cos(angle)[:, None, None], jnp.sin(angle)[:, None, None]
-        turn = outer + cos * (jnp.eye(3, dtype=dtype) - outer) + sin * _skew(a)
-        R_PJ = jnp.asarray(x.R_PL, dtype) @ turn
         # a hinge leaves its anchor in place; a slide moves along its axis, which is the same in both frames
-        anchor = jnp.asarray(x.p_LJ, dtype)
-        shift = slide[:, None] * a + anchor - jnp.einsum("jik,jk->ji", turn, anchor)
+        anchor, shift, R_PJ = jnp.asarray(x.p_LJ, dtype), slide[:, None] * a, jnp.asarray(x.R_PL, dtype)
+        if self.is_hinge.any():
+            R_J = outer + cos * (jnp.eye(3, dtype=dtype) - outer) + sin * _skew(a)
+            R_PJ, shift = R_PJ @ R_J, shift + anchor - jnp.einsum("jik,jk->ji", R_J, anchor)
         p_PJ = jnp.asarray(x.p_PL, dtype) + jnp.einsum("jik,jk->ji", jnp.asarray(x.R_PL, dtype), shift)
         Rs: list[Array] = []
         ps: list[Array] = []
@@ -239,7 +244,13 @@ class Tree:
         n, dtype = self.num_joints, v.dtype
         gravity = jnp.asarray(x.gravity, dtype)
         M, bias = jnp.zeros((0, 0), dtype), []
-        if n:
+        if n and not self.is_hinge.any():  # nothing turns: the mass is constant, the bias is weight and damping
+            axis, anc = m.columns[:n, :3], self.moves[:n, :n]
+            carried = jnp.sum(anc.T * jnp.asarray(x.mass, dtype)[:n], axis=1)
+            half = (axis @ (carried[:, None] * axis).T) * anc.T
+            M = half + half.T - jnp.diag(jnp.diag(half)) + jnp.diag(jnp.asarray(x.armature, dtype))
+            bias.append(jnp.asarray(x.damping, dtype) * v[:n] - carried * (axis @ gravity))
+        elif n:
             S, V = m.columns[:n], m.twist[:n]
             R, mass = m.R[:n], jnp.asarray(x.mass, dtype)[:n]
             c = m.p[:n] + jnp.einsum("jik,jk->ji", R, jnp.asarray(x.com, dtype))
@@ -297,7 +308,13 @@ class Tree:
 
     def generalized(self, m: Motion, wrenches: Array) -> Array:
         """Jᵀw (nv,) of wrenches (L, 6) about the world's origin on the links."""
-        return jnp.sum(m.columns * _summed(self.moves.T, wrenches), axis=1)
+        n, parts = self.num_joints, []
+        if n:
+            parts.append(jnp.sum(m.columns[:n] * _summed(self.moves[:, :n].T, wrenches), axis=1))
+        for f in range(n, n + self.num_free):
+            force, moment = jnp.split(wrenches[f], 2)
+            parts += [force, turn(m.R[f].T, moment - cross(m.p[f], force))]
+        return jnp.concatenate(parts)
 
     def integrate(self, q: Array, v: Array, dt: float | Array) -> Array:
         """q moved along v for ``dt``; quaternions stay of unit length."""
@@ -323,7 +340,7 @@ def turned(quat: Array, angle: Array) -> Array:
     sinc = jnp.where(small, 1.0 - x2 / 6 + x2**2 / 120 - x2**3 / 5040, jnp.sin(root) / root)
     w, u = quat[0], quat[1:]
     s = 0.5 * sinc * angle
-    new = jnp.concatenate([(w * cos - u @ s)[None], w * s + cos * u + jnp.cross(u, s)])
+    new = jnp.concatenate([(w * cos - u @ s)[None], w * s + cos * u + cross(u, s)])
     return new * jax.lax.rsqrt(new @ new)
 
 
