@@ -94,10 +94,11 @@ def test_a_cube_that_slides_on_the_palm_slides_as_in_mujoco(setting, resting, st
 
 
 @pytest.mark.parametrize("creep", [0.1, 1.0, 3.0])
-def test_projects_on_the_cone_in_the_norm_of_the_contact(creep):
+@pytest.mark.parametrize("D", [2, 3])
+def test_projects_on_the_cone_in_the_norm_of_the_contact(D, creep):
     """Against the definition: nothing in the cone is nearer; and the derivative against JAX's."""
     rng = np.random.default_rng(0)
-    y = rng.normal(size=(300, 3))
+    y = rng.normal(size=(300, 1 + D))
     mu = rng.uniform(0.2, 1.5, 300)
     with jax.enable_x64(True):
         f_n, f_t, slope = (np.asarray(a) for a in project(*map(jnp.asarray, (y[:, 0], y[:, 1:], mu)), creep))
@@ -105,13 +106,13 @@ def test_projects_on_the_cone_in_the_norm_of_the_contact(creep):
         expected = np.asarray(jax.vmap(jax.jacfwd(one))(jnp.asarray(y), jnp.asarray(mu)))
     np.testing.assert_allclose(slope, expected, atol=1e-9)
     assert np.all(np.linalg.norm(f_t, axis=1) <= mu * f_n + 1e-12)
-    metric = np.array([1.0, creep, creep])  # R over R_n
+    metric = np.array([1.0, *[creep] * D])  # R over R_n
     best = np.sum(metric * (np.c_[f_n, f_t] - y) ** 2, axis=1)
     kinds = np.array([np.allclose(f, 0) + 2 * np.allclose(f, a) for f, a in zip(np.c_[f_n, f_t], y, strict=True)])
     assert set(kinds) == {0, 1, 2}
     for _ in range(200):
         n = np.abs(rng.normal(size=300)) * rng.choice([0.0, 0.1, 1.0, 3.0])
-        t = rng.normal(size=(300, 2))
+        t = rng.normal(size=(300, D))
         t *= (mu * n * rng.uniform(0, 1, 300) ** 0.3 / np.linalg.norm(t, axis=1))[:, None]
         assert np.all(np.sum(metric * (np.c_[n, t] - y) ** 2, axis=1) >= best - 1e-12)
 

@@ -47,7 +47,7 @@ HALVINGS = 6
 class PredictorParams:
     """What is compiled into a predictor."""
 
-    substeps: int = param(10, "substeps of one model step", 1, 200)
+    substeps: int = param(20, "substeps of one model step", 1, 200)
     iterations: int = param(6, "Newton iterations per substep", 1, 50)
     slew_rate: float = param(ServoParams.slew_rate, "largest speed of the servo's target [rad/s]", 0.01, 1e6)
     velocities: bool = param(True, "start with the joints' and the object's velocities, not from rest")
@@ -64,6 +64,8 @@ class PredictorTheta(NamedTuple):
     friction_palm: Array
     friction_fingers: Array
 
+    torsion: Array
+    """Torque of a contact about its normal per normal force, of objects whose contacts resist that [m]."""
     damping: Array
     """d, of all joints [N m s/rad]; the planner's cover is 1 − exp(−h k/d)."""
     contact_time: Array
@@ -79,6 +81,7 @@ PREDICTOR_RANGES = PredictorTheta(
     stiffness=(1e-2, 1e2),
     friction_palm=(1e-2, 3.0),
     friction_fingers=(1e-2, 3.0),
+    torsion=(1e-5, 0.1),
     damping=(1e-3, 10.0),
     contact_time=(1e-3, 1.0),
     yielding=(1e-4, 10.0),
@@ -93,6 +96,7 @@ def predictor_theta(hand: HandModel, obj: ObjectModel, kp: float, kd: float) -> 
         kp,
         max(obj.friction[0], hand.friction_palm),
         max(obj.friction[0], hand.friction_fingers),
+        max(obj.friction[1], 1e-4),
         float(np.mean(hand.damping)) + kd,
         0.019,
         0.04,
@@ -118,7 +122,8 @@ def joint_inertia(hand: HandModel, tree: KinematicTree, poses: BodyPoses) -> Flo
 
 class _Rows(NamedTuple):
     n: Float[Array, "C V"]
-    t: Float[Array, "C 2 V"]
+    t: Float[Array, "C 3 V"]
+    """Two tangents, and the turn about the normal by the length at which torsion has friction's share."""
     phi: Float[Array, " C"]
     friction: Float[Array, " C"]
 
@@ -135,8 +140,8 @@ class PredictedState(NamedTuple):
 
 
 def project(
-    y_n: Float[Array, " C"], y_t: Float[Array, "C 2"], friction: Float[Array, " C"], creep: Array
-) -> tuple[Float[Array, " C"], Float[Array, "C 2"], Float[Array, "C 3 3"]]:
+    y_n: Float[Array, " C"], y_t: Float[Array, "C D"], friction: Float[Array, " C"], creep: Array
+) -> tuple[Float[Array, " C"], Float[Array, "C D"], Float[Array, "C 1+D 1+D"]]:
     """The impulses in the friction cones nearest to y in the norm of R, R_t = ``creep`` R_n; and their derivatives in (y_n, y_t).
 
     Stick inside the cone, separate in its polar, slide in between: γ_n = (y_n + μ c |y_t|) / (1 + μ² c).
@@ -148,9 +153,10 @@ def project(
     normal = share * (y_n + friction * creep * length)
     f_n = jnp.where(separate, 0.0, jnp.where(stick, y_n, normal))
     f_t = jnp.where(separate[:, None], 0.0, jnp.where(stick[:, None], y_t, (friction * normal)[:, None] * along))
-    eye = jnp.eye(3, dtype=y_n.dtype)
+    D = y_t.shape[1]
+    eye = jnp.eye(1 + D, dtype=y_n.dtype)
     d_normal = share[:, None] * jnp.concatenate([jnp.ones_like(length)[:, None], (friction * creep)[:, None] * along], axis=1)
-    across = jnp.eye(2, dtype=y_n.dtype) - along[:, :, None] * along[:, None, :]
+    across = jnp.eye(D, dtype=y_n.dtype) - along[:, :, None] * along[:, None, :]
     turning = jnp.pad((friction * normal / length)[:, None, None] * across, ((0, 0), (0, 0), (1, 0)))
     sliding = jnp.concatenate([d_normal[:, None], (friction[:, None] * along)[:, :, None] * d_normal[:, None] + turning], axis=1)
     slope = jnp.where(separate[:, None, None], 0.0, jnp.where(stick[:, None, None], eye, sliding))
@@ -218,7 +224,7 @@ class Predictor:
                 f_n, f_t, slope = force(v_n, v_t)
                 gradient = M_s @ v - momentum - f_n @ rows.n - jnp.einsum("cd,cdv->v", f_t, rows.t)
                 J = jnp.concatenate([rows.n[:, None], rows.t], axis=1)
-                G = slope / jnp.concatenate([R_n[:, None], R_t[:, None], R_t[:, None]], axis=1)[:, None, :]
+                G = slope / jnp.concatenate([R_n[:, None], jnp.broadcast_to(R_t[:, None], rows.t.shape[:2])], axis=1)[:, None, :]
                 H = M_s + jnp.einsum("civ,cij,cjw->vw", J, G, J)
                 d = jax.lax.rsqrt(jnp.diagonal(H))
                 chol = jax.scipy.linalg.cho_factor(H * d[:, None] * d[None, :], lower=True)
@@ -238,9 +244,7 @@ class Predictor:
                     low, high = jnp.where(up, low, middle), jnp.where(up, middle, high)
                 return v + jnp.where(rising(jnp.ones((), dtype)), low, 1.0) * dv
 
-            v = velocity
-            for _ in range(p.iterations):
-                v = newton(v)
+            v, _ = jax.lax.scan(lambda v, _: (newton(v), None), velocity, None, length=p.iterations)  # compiled once, not six times
             dq = h * v
             return (moved + dq, integrate_quaternion(quat, dq[3:OBJECT_DOF]), v, target), None
 
@@ -258,13 +262,16 @@ class Predictor:
         on_palm = with_object & (c.to_link <= 0)
         friction = jnp.where(on_palm, theta.friction_palm, theta.friction_fingers)
         n, t = jnp.einsum("ci,civ->cv", c.nhat_W, relative), jnp.einsum("cdi,civ->cdv", tangents(c.nhat_W), relative)
+        turn = self._angular_jacobian(poses, state, c.to_link) - self._angular_jacobian(poses, state, c.from_link)
+        length = jnp.where(with_object & (self._obj.contact_dimension > 3), theta.torsion / friction, 0.0)
+        t = jnp.concatenate([t, (length[:, None] * jnp.einsum("ci,civ->cv", c.nhat_W, turn))[:, None]], axis=1)
         # a joint's limits are contacts without friction
         N = len(self._hand.joint_names)
         stop = jnp.concatenate([jnp.zeros((N, OBJECT_DOF), n.dtype), jnp.eye(N, dtype=n.dtype)], axis=1)
         lower, upper = (jnp.asarray(limit, n.dtype) for limit in (self._hand.lower, self._hand.upper))
         return _Rows(
             jnp.concatenate([n, stop, -stop]),
-            jnp.concatenate([t, jnp.zeros((2 * N, 2, n.shape[1]), n.dtype)]),
+            jnp.concatenate([t, jnp.zeros((2 * N, 3, n.shape[1]), n.dtype)]),
             jnp.concatenate([c.phi, state.q - lower, upper - state.q]),
             jnp.concatenate([friction, jnp.zeros(2 * N, n.dtype)]),
         )
@@ -276,3 +283,10 @@ class Predictor:
         of_object = jnp.concatenate([eye, -skew(arm) @ quaternion_matrix(state.pose_WO[3:])], axis=2)
         of_object = jnp.where((link == OBJECT)[:, None, None], of_object, 0.0)
         return jnp.concatenate([of_object, self._tree.point_jacobian(poses, p_W, jnp.maximum(link, -1))], axis=2)
+
+    def _angular_jacobian(self, poses: BodyPoses, state: PredictedState, link: Array) -> Float[Array, "C 3 V"]:
+        """Angular velocity of ``link``, world frame, against (v_O W, ω_O B, joints)."""
+        R_WO = quaternion_matrix(state.pose_WO[3:])
+        of_object = jnp.where((link == OBJECT)[:, None, None], jnp.pad(R_WO, ((0, 0), (3, 0))), 0.0)
+        moves = jnp.asarray(self._tree.moves)[jnp.maximum(link, -1) + 1]
+        return jnp.concatenate([of_object, jnp.where(moves[:, None, :], poses.axis_W.T[None], 0.0)], axis=2)
