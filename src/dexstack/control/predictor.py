@@ -47,7 +47,7 @@ HALVINGS = 6
 class PredictorParams:
     """What is compiled into a predictor."""
 
-    substeps: int = param(20, "substeps of one model step", 1, 200)
+    substeps: int = param(30, "substeps of one model step", 1, 200)
     iterations: int = param(6, "Newton iterations per substep", 1, 50)
     slew_rate: float = param(ServoParams.slew_rate, "largest speed of the servo's target [rad/s]", 0.01, 1e6)
     velocities: bool = param(True, "start with the joints' and the object's velocities, not from rest")
