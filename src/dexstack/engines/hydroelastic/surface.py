@@ -52,6 +52,9 @@ ROUNDING = 4e-16
 """… and below this fraction of what a pressure may change over a body: positions are no more exact than that."""
 COS_TURNED, COS_RISES = math.cos(DROP_ANGLE), -math.cos(DROP_ANGLE)
 """Angles between normal and pressure gradient from which on a face has turned away, and up to which it has not."""
+DEEP, LOST = 0.5, 0.05
+"""Faces beyond a ridge are reported where the pressure exceeds this part of the body's greatest, or where they would carry this part of
+what the other faces do. At a box's edges ridges reach the surface, and little is lost beyond them."""
 NEAR = 1e-14
 """Vertices of a polygon closer than this [m] are one."""
 
@@ -88,15 +91,29 @@ def stored_surface(a, b, R_WA, p_WA, R_WB, p_WB, out):
     return surface_kernel(load(a, COMPLIANT), load(b, COMPLIANT), R_WA, p_WA, R_WB, p_WB, load(out, SURFACE))
 
 
-@njit(forceinline=True, **KERNEL)
-def _has_area(poly, n, n0, n1, n2):
+@njit(**KERNEL)
+def _load(poly, n, n0, n1, n2, a0, a1, a2, offset):
+    """∫ p dA and mean p of polygon ``poly[:n]`` with unit normal (n0, n1, n2) for p = a·x + offset; 0 if it has no area."""
     x, y, z = poly[0, 0], poly[0, 1], poly[0, 2]
-    area = 0.0
+    p = a0 * x + a1 * y + a2 * z + offset
+    area = load = 0.0  # twice the area
     for i in range(2, n):
-        a0, a1, a2 = poly[i - 1, 0] - x, poly[i - 1, 1] - y, poly[i - 1, 2] - z
-        b0, b1, b2 = poly[i, 0] - x, poly[i, 1] - y, poly[i, 2] - z
-        area += (a1 * b2 - a2 * b1) * n0 + (a2 * b0 - a0 * b2) * n1 + (a0 * b1 - a1 * b0) * n2
-    return area > NEAR
+        b0, b1, b2 = poly[i - 1, 0] - x, poly[i - 1, 1] - y, poly[i - 1, 2] - z
+        c0, c1, c2 = poly[i, 0] - x, poly[i, 1] - y, poly[i, 2] - z
+        s = (b1 * c2 - b2 * c1) * n0 + (b2 * c0 - b0 * c2) * n1 + (b0 * c1 - b1 * c0) * n2
+        area += s
+        load += 0.5 * s * (p + (a0 * (b0 + c0) + a1 * (b1 + c1) + a2 * (b2 + c2)) / 3.0)
+    return (load, 2.0 * load / area) if area > NEAR else (0.0, 0.0)
+
+
+@njit(**KERNEL)
+def _report_lost(out, faces, body, count, lost):
+    """Count the faces beyond a ridge of a body among what it was overrun by, if they would carry a part of the load that matters."""
+    carried = 0.0
+    for f in range(faces):
+        carried += out.pressure[f] * out.area[f]
+    if lost > LOST * carried:
+        out.status[body] += count
 
 
 @njit(**KERNEL)
@@ -302,7 +319,8 @@ def _kernel(pa, pb, R_WA, p_WA, R_WB, p_WB, out, exhaustive):
     snap = SNAP * min(pa.scale[0], pb.scale[0]) + ROUNDING * max(pa.scale[1], pb.scale[1])
     # p_A = p_B counts for the body of the greater peak, in either order of the two: 1 if that is A
     tie = 1 if pa.scale[0] > pb.scale[0] or (pa.scale[0] == pb.scale[0] and pa.scale[1] > pb.scale[1]) else 0
-    faces = corners = head = 0
+    faces = corners = head = ridge_a = ridge_b = 0
+    lost_a = lost_b = 0.0
     tail = 0 if exhaustive else _find_rims(pa, pb, R, p, stack, queue, table, width)
     peaks = len(pa.peak) + len(pb.peak)
     peak = 0
@@ -382,13 +400,17 @@ def _kernel(pa, pb, R_WA, p_WA, R_WB, p_WB, out, exhaustive):
         da = n0 * a0 + n1 * a1 + n2 * a2
         db = n0 * g0 + n1 * g1 + n2 * g2
         size_a, size_b = math.sqrt(a0 * a0 + a1 * a1 + a2 * a2), math.sqrt(g0 * g0 + g1 * g1 + g2 * g2)
-        if da <= COS_TURNED * size_a and _has_area(poly, n, n0, n1, n2):
-            status[DEEP_A] += _beyond_ridge(label, n, 0, pa.tet_int, 4, ta, pa.tet, n0, n1, n2, g0, g1, g2)
-        if -db <= COS_TURNED * size_b and _has_area(poly, n, n0, n1, n2):
+        if da <= COS_TURNED * size_a:
+            load, mean = _load(poly, n, n0, n1, n2, a0, a1, a2, pa.tet[ta, 19])
+            if load > 0.0 and _beyond_ridge(label, n, 0, pa.tet_int, 4, ta, pa.tet, n0, n1, n2, g0, g1, g2):
+                ridge_a, lost_a = ridge_a + 1, np.inf if mean > DEEP * pa.scale[0] else lost_a + load
+        if -db <= COS_TURNED * size_b:
+            load, mean = _load(poly, n, n0, n1, n2, a0, a1, a2, pa.tet[ta, 19])
             h0 = R[0, 0] * a0 + R[1, 0] * a1 + R[2, 0] * a2
             h1 = R[0, 1] * a0 + R[1, 1] * a1 + R[2, 1] * a2
             h2 = R[0, 2] * a0 + R[1, 2] * a1 + R[2, 2] * a2
-            status[DEEP_B] += _beyond_ridge(label, n, 4, pb.tet_int, 4, tb, pb.tet, 0.0, 0.0, 0.0, h0, h1, h2)
+            if load > 0.0 and _beyond_ridge(label, n, 4, pb.tet_int, 4, tb, pb.tet, 0.0, 0.0, 0.0, h0, h1, h2):
+                ridge_b, lost_b = ridge_b + 1, np.inf if mean > DEEP * pb.scale[0] else lost_b + load
         if da <= cos_drop * size_a or -db <= cos_drop * size_b:
             continue
         if faces >= len(out.area):
@@ -415,6 +437,10 @@ def _kernel(pa, pb, R_WA, p_WA, R_WB, p_WB, out, exhaustive):
         table[:] = -1
         return FULL
     _forget(queue, table, tail, width)
+    if ridge_a:
+        _report_lost(out, faces, DEEP_A, ridge_a, lost_a)
+    if ridge_b:
+        _report_lost(out, faces, DEEP_B, ridge_b, lost_b)
     return faces
 
 
@@ -442,7 +468,8 @@ def _kernel_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out, exhaustive):
     queue, table, stack, poly, label = out.queue, out.table, out.stack, out.poly, out.label
     cos_drop = out.cos_drop[0]
     width = len(pb.tri_int)
-    faces = corners = head = 0
+    faces = corners = head = ridge_a = 0
+    lost_a = 0.0
     tail = 0 if exhaustive else _find_rims(pa, pb, R, p, stack, queue, table, width)
     seed = 0
     result, pair = min(tail, 0), 0
@@ -510,8 +537,10 @@ def _kernel_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out, exhaustive):
         a0, a1, a2 = pa.tet[ta, 16], pa.tet[ta, 17], pa.tet[ta, 18]
         da = n0 * a0 + n1 * a1 + n2 * a2
         size_a = math.sqrt(a0 * a0 + a1 * a1 + a2 * a2)
-        if da <= COS_TURNED * size_a and _has_area(poly, n, n0, n1, n2):
-            status[DEEP_A] += _beyond_ridge(label, n, 0, pa.tet_int, 4, ta, pa.tet, n0, n1, n2, 0.0, 0.0, 0.0)
+        if da <= COS_TURNED * size_a:
+            load, mean = _load(poly, n, n0, n1, n2, a0, a1, a2, pa.tet[ta, 19])
+            if load > 0.0 and _beyond_ridge(label, n, 0, pa.tet_int, 4, ta, pa.tet, n0, n1, n2, 0.0, 0.0, 0.0):
+                ridge_a, lost_a = ridge_a + 1, np.inf if mean > DEEP * pa.scale[0] else lost_a + load
         if da <= cos_drop * size_a:
             continue
         if faces >= len(out.area):
@@ -535,6 +564,8 @@ def _kernel_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out, exhaustive):
         table[:] = -1
         return FULL
     _forget(queue, table, tail, width)
+    if ridge_a:
+        _report_lost(out, faces, DEEP_A, ridge_a, lost_a)
     for i in range(len(pa.peak)):
         v = pa.peak[i, 0]
         x, y, z = pa.vertex[v, 0] - p[0], pa.vertex[v, 1] - p[1], pa.vertex[v, 2] - p[2]
