@@ -21,7 +21,7 @@ STEP = 0.01
 """Duration of the motion [s]."""
 TOLERANCE = 1e-4
 """Of ipctk's intervals, as a share of the step."""
-EARLY = 0.01
+EARLY = 2e-3
 """Most by which ipctk's bound may lie before the impact, as a share of the step; it may not lie after it."""
 NEAREST = 1.2e-6
 """Distance that is left at the engine's time of impact, at most [m]."""
@@ -130,9 +130,8 @@ def ccd(pairs: int = 60, seed: int = 0) -> Check:
         "intersections": {"checked": pairs, "failed": int(np.min(left) <= 0.0), "worst": float(np.min(left))},
         "distance_left_m": {"min": float(np.min(left)), "max": float(np.max(left))},
         "library_early": {"min": float(early.min()), "median": float(np.median(early)), "max": float(early.max())},
-        "ours_s": float(np.median(seconds)),
-        "peer_s": float(np.median(library_seconds)),
-        "ratio": float(np.median(library_seconds) / np.median(seconds)),
+        "step_s": float(np.median(seconds)),
+        "library_s": float(np.median(library_seconds)),
         "queries": queries,
         "peer": {"name": "ipctk NonlinearCCD", "version": _version("ipctk")},
         "passed": bool(np.min(left) > 0.0 and np.max(left) <= NEAREST and early.min() >= -1e-9 and early.max() <= EARLY),
@@ -144,8 +143,8 @@ def ccd(pairs: int = 60, seed: int = 0) -> Check:
     lines = [
         f"{pairs} impacts (and {len(seconds) - pairs} misses) of boxes that turn by 0.3 to 1.2 rad: coal finds {np.min(left):.1e} to "
         f"{np.max(left):.1e} m left at ours; ipctk's bound along the same paths is {early.min():.1e} to {early.max():.1e} step earlier",
-        f"a step with its impact {1e6 * results['ours_s']:.0f} µs, ipctk's {queries // len(seconds)} queries of a pair "
-        f"{1e3 * results['peer_s']:.0f} ms",
+        f"a whole step, what follows the impact included, {1e3 * results['step_s']:.2g} ms; ipctk's {queries // len(seconds)} queries of a "
+        f"pair {1e3 * results['library_s']:.0f} ms",
     ]
     return Check(results, figure, lines)
 
