@@ -8,8 +8,8 @@ import pytest
 from dexstack.engines.lcp import shapes
 from dexstack.engines.lcp.distance import separation
 from dexstack.engines.lcp.dynamics import factorise, inertia_and_bias, integrate, kinematics, make_motion, make_tree, solve_mass, twists
-from dexstack.engines.lcp.features import gap_of_features
-from dexstack.engines.lcp.manifold import contacts_of_pair
+from dexstack.engines.lcp.features import DATA, gap_of_features
+from dexstack.engines.lcp.pairs import contacts_of_pair
 from dexstack.engines.lcp.roll import refer
 from dexstack.errors import ConfigError
 from dexstack.model.hand import load_hand
@@ -75,6 +75,7 @@ KINDS = {
     "box": (shapes.box("g", "b", HALF), coal.Box(*(2 * HALF))),
     "sphere": (shapes.sphere("g", "b", 0.04), coal.Sphere(0.04)),
     "capsule": (shapes.capsule("g", "b", 0.02, 0.03), coal.Capsule(0.02, 0.06)),
+    "cylinder": (shapes.cylinder("g", "b", 0.03, 0.04), coal.Cylinder(0.03, 0.08)),
 }
 
 
@@ -86,7 +87,7 @@ def test_distances_are_coals(first, second):
     packed = packed._replace(body=np.array([1, 2]))
     reference = refer(packed)
     rng = np.random.default_rng(7)
-    feature, data = np.zeros((200, 7), np.int64), np.zeros((200, 12))
+    feature, data = np.zeros((200, 7), np.int64), np.zeros((200, DATA))
     R, p, checked = np.zeros((3, 3, 3)), np.zeros((3, 3)), 0
     for _ in range(150):
         R[1], R[2], p[2] = _turned(rng), _turned(rng), rng.normal(size=3) * 0.08
@@ -108,21 +109,8 @@ def test_distances_are_coals(first, second):
         for k in range(count):
             a, b = feature[k, 0], feature[k, 1]
             normal, c = np.zeros(3), np.zeros(3)
-            gaps.append(
-                gap_of_features(
-                    feature[k, 2],
-                    feature[k, 3],
-                    data[k],
-                    packed.radius[a],
-                    packed.radius[b],
-                    R[1 + a],
-                    p[1 + a],
-                    R[1 + b],
-                    p[1 + b],
-                    normal,
-                    c,
-                )
-            )
+            at = (R[1 + a], p[1 + a], R[1 + b], p[1 + b])
+            gaps.append(gap_of_features(feature[k, 2], feature[k, 3], data[k], *at, normal, c))
             assert np.linalg.norm(normal) == pytest.approx(1.0)
         assert count > 0 and min(gaps) == pytest.approx(gap, abs=1e-6)
     assert checked > 50
