@@ -25,7 +25,7 @@ PARTS = 6
 LEARN_SUBSTEPS = 10
 """Substeps of the predictor that is learned: θ means the same with any number of them."""
 LEARN = LearnerParams(learning_rate=0.1, epochs=15)
-LEARN_PREDICTOR = LearnerParams(learning_rate=0.02, epochs=8)
+LEARN_PREDICTOR = LearnerParams(learning_rate=0.005, epochs=4)
 """Fewer and shorter steps: it starts from data-sheet numbers, and gradients through stiff contacts are noisy."""
 
 

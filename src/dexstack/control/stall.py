@@ -11,7 +11,7 @@ turned. There are two ways back to the pose the rollout began with:
   same MPC keeps the object where it is while its commands are drawn to the rest pose and nothing draws the fingertips to the object.
 
 Where the object has wandered off, to where the fingers cannot turn it or to the edge of the palm, it is then brought back to its place,
-turned as it is, before the goal counts again.
+turned as it is, before the goal counts again; a short rollout has no time for that (``recentre_time``).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class StallParams:
     recentre_distance: float = param(
         0.02, "a stalled object farther than this from its place is brought back before it is turned on [m]", 1e-3, 10.0
     )
-    recentre_time: float = param(3.0, "longest time for that; 0 turns it off [s]", 0.0, 60.0)
+    recentre_time: float = param(0.0, "longest time for that; 0 turns it off [s]", 0.0, 60.0)
     release_time: float = param(2.5, "longest time for which the robot lets go between two goals [s]", 0.0, 10.0)
     release_reached: float = param(0.1, "it has let go when every joint is this near to its rest pose [rad, m]", 0.001, 1.0)
     release_weight: float = param(1.0, "weight that draws the joints to their rest pose while letting go [1/rad², 1/m²]", 1e-3, 1e6)
