@@ -28,12 +28,18 @@ def learned(folder):
     return status, json.loads((folder / "out.json").read_text())["results"]
 
 
+def steps_of(learned):
+    """Environment steps it learned from in the end."""
+    return learned[1]["curves"][0]["points"][-1]["steps"]
+
+
 @pytest.mark.slow
 def test_learning_on_policy_lowers_the_loss_and_leaves_files(learned, folder):
     status, results = learned
     assert status == 0
     (curve,) = results["curves"]
-    assert [p["steps"] for p in curve["points"]] == [0, 100, 200]
+    first, second, third = (p["steps"] for p in curve["points"])
+    assert (first, second) == (0, 100) and 150 <= third <= 200  # a rollout ends early where the object is dropped
     assert curve["points"][-1]["update"]["loss_after"] < curve["points"][1]["update"]["loss_before"]
     document = yaml.safe_load((folder / "mine.yaml").read_text())
     assert document["object"] == "cube" and document["learned"]["data"]["sha256"] == results["data_sha256"]
@@ -48,7 +54,7 @@ def test_the_rollouts_it_recorded_teach_again_and_the_theta_it_saved_is_taken(le
     argv = [*SHORT, "--start", str(folder / "mine.yaml"), "--from", str(folder / "rollouts.npz"), "--json", str(out)]
     assert main(argv) == 0
     again = json.loads(out.read_text())["results"]
-    assert again["curves"][0]["points"][-1]["steps"] == 200
+    assert again["curves"][0]["points"][-1]["steps"] == steps_of(learned)
     assert again["data_sha256"] == learned[1]["data_sha256"]
 
 
@@ -90,7 +96,7 @@ def test_a_bag_teaches_what_its_rollouts_do(learned, folder):
     out = folder / "bag.json"
     assert main([*SHORT, "--from", str(folder / "rollouts.mcap"), "--json", str(out)]) == 0
     point = json.loads(out.read_text())["results"]["curves"][0]["points"][-1]
-    assert point["steps"] == 200 - 2, "the first sample of a rollout has no velocity"
+    assert point["steps"] == steps_of(learned) - 2, "the first sample of a rollout has no velocity"
     assert point["update"]["loss_after"] < point["update"]["loss_before"]
 
 
