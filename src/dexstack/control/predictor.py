@@ -201,7 +201,7 @@ class Predictor:
         M_s = M + h**2 * jnp.diag(on_joints * (theta.stiffness + drag))
         weight = jnp.zeros(V, dtype).at[2].set(-GRAVITY * theta.mass)
         decay = jnp.exp(-h / theta.contact_time)
-        # not less than a gram's worth: rows between bodies that cannot move have no mobility
+        # a tonne's more: rows between bodies that cannot move have no mobility, and R no inverse
         mobility = jnp.sum(rows.n * jnp.linalg.solve(M, rows.n.T).T, axis=1) + 1e-3
         R_n = theta.yielding * mobility * decay
         R_t = theta.creep * R_n
