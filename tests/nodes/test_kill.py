@@ -24,8 +24,7 @@ HOLD_TIMEOUT = 0.5
 
 def applied_after(probe: Probe, t: float) -> tuple[np.ndarray, np.ndarray]:
     """Stamps (n,) and targets (n, 16) of hand/applied_command after sim time ``t``; NaN where limp."""
-    rows = [(seconds(m.header.stamp), np.array(m.position)) for _, m in list(probe.applied)]
-    rows = [row for row in rows if row[0] > t]
+    rows = [(stamp, m.position) for _, m in list(probe.applied) if (stamp := seconds(m.header.stamp)) > t]
     return np.array([row[0] for row in rows]), np.array([row[1] for row in rows]).reshape(len(rows), 16)
 
 
