@@ -2,7 +2,7 @@
 
     c_t = ω_c Σ_tips ‖p_tip − p_o‖² + ω_r c_goal(q_t)          c_T = ω_p ‖p_o − p_goal‖² + ω_q (1 − (q_oᵀ q_goal)²)        [25, 26]
 
-For continuous rotation, in which drifts add up, ω_p grows with the error: ω_p (1 + ‖p_o − p_goal‖²/l²).
+ω_p grows with the error, so that the object does not drift to the palm's edge: ω_p (1 + ‖p_o − p_goal‖²/l²).
 ω_u‖u‖² belongs to the MPC. 1 − (qᵀq_g)² is the squared length of the vector part of q_g⁻¹ ⊗ q, which makes every term a square.
 """
 
