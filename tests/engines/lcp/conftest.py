@@ -18,17 +18,33 @@ def _run(system, start, forces, **changed):
     return gradient.rollout(system, changed.get("tau", forces))
 
 
-def _check(system, tau, directions, rtol=1e-6, h=1e-6):
-    """Directional derivatives equal central differences."""
+def _decisions(system):
+    """All that the last rollout decided: the active set."""
+    tape = system.tape
+    ops, contacts, classes, limits = tape.size
+    parts = tape.op[:ops], tape.feature[:contacts], tape.mode[:contacts], tape.cls[:classes], tape.limit[:limits]
+    return b"".join(x.tobytes() for x in parts)
+
+
+def _compare(system, tau, directions, h=1e-6):
+    """Directional derivatives of a rollout, central differences, and whether the active set was the same at both of their ends."""
     start = _state(system)
     values = {"q": start[0], "v": start[1], "tau": tau, **start[2]._asdict()}
     run = _run(system, start, tau)
+    here = _decisions(system)
     ours = gradient.directional(system, run, {k: d[None] for k, d in directions.items()})[0]
-    ends = []
+    ends, same = [], True
     for sign in (1.0, -1.0):
         end = _run(system, start, tau, **{k: values[k] + sign * h * d for k, d in directions.items()})
         ends.append(np.concatenate([end.q[-1], end.v[-1]]))
-    theirs = (ends[0] - ends[1]) / (2 * h)
+        same = same and _decisions(system) == here
+    system.q[:], system.v[:], system.parameters = start
+    return ours, (ends[0] - ends[1]) / (2 * h), same
+
+
+def _check(system, tau, directions, rtol=1e-6, h=1e-6):
+    """Directional derivatives equal central differences."""
+    ours, theirs, _ = _compare(system, tau, directions, h)
     np.testing.assert_allclose(ours, theirs, rtol=rtol, atol=rtol * max(1.0, np.abs(theirs).max()))
     return ours
 
@@ -37,3 +53,9 @@ def _check(system, tau, directions, rtol=1e-6, h=1e-6):
 def check_derivatives():
     """A function ``(system, tau, directions, rtol, h)`` that compares directional derivatives of a rollout with central differences."""
     return _check
+
+
+@pytest.fixture
+def compare_derivatives():
+    """A function ``(system, tau, directions, h)`` that returns derivatives, differences, and whether the active set was the same."""
+    return _compare
