@@ -10,7 +10,7 @@ import trimesh
 from dexstack.engines.base import WatchedPlant
 from dexstack.engines.lcp import record, scenes
 from dexstack.engines.lcp.plant import LcpPlant, hand_geometries, object_geometries
-from dexstack.engines.lcp.shapes import Geometry, pieces, plane, sphere
+from dexstack.engines.lcp.shapes import Geometry, box, pieces, plane, sphere
 from dexstack.engines.lcp.system import LcpSystem
 from dexstack.errors import ConfigError
 from dexstack.model.hand import load_hand
@@ -79,10 +79,11 @@ def test_a_concave_mesh_is_refused_where_nothing_takes_it_apart(tmp_path, monkey
         pieces("iron", "iron", _angle_iron())
 
 
-def test_corners_that_are_not_convex_are_refused():
-    model = scenes.free_bodies({"iron": (0.1, (1e-4,) * 3)}, dt=0.01)
-    with pytest.raises(ConfigError, match="'iron' is not convex: 2 of its 12 corners lie up to 21 mm inside"):
-        LcpSystem(model, [Geometry("iron", "iron", _angle_iron().vertices)])
+def test_corners_inside_the_hull_are_refused():
+    model = scenes.free_bodies({"dented": (0.1, (1e-4,) * 3)}, dt=0.01)
+    corners = np.vstack([box("dented", "dented", (0.05, 0.05, 0.05)).points_B, [0.0, 0.0, 0.02]])
+    with pytest.raises(ConfigError, match="'dented' is not convex: 1 of its 9 corners lie up to 30 mm inside"):
+        LcpSystem(model, [Geometry("dented", "dented", corners)])
 
 
 def test_an_ellipsoid_is_refused():

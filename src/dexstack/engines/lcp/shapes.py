@@ -26,8 +26,8 @@ class Geometry:
     body: str
     """Name of a body of the MuJoCo model; ``"world"`` is the ground."""
     points_B: np.ndarray
-    """(n, 3) corners [m]; one for a sphere, two for a capsule or a cylinder. A corner inside the hull of the others is refused: what is
-    not convex is several geometries, see :func:`pieces`."""
+    """(n, 3) corners [m]; one for a sphere, two for a capsule or a cylinder. Their hull is what counts, so that one inside it is
+    refused; what has faces, and may be dented with all corners on the hull, goes through :func:`pieces`."""
     radius: float = 0.0
     """[m]"""
     disc: float = 0.0
