@@ -18,6 +18,38 @@ def _run(system, start, forces, **changed):
     return gradient.rollout(system, changed.get("tau", forces))
 
 
+def _decisions(system):
+    """All that the last rollout decided: the active set."""
+    tape = system.tape
+    ops, contacts, classes, limits = tape.size
+    parts = tape.op[:ops], tape.feature[:contacts], tape.mode[:contacts], tape.cls[:classes], tape.limit[:limits]
+    return b"".join(x.tobytes() for x in parts)
+
+
+def _compare(system, tau, directions, steps=(5e-5, 2e-5)):
+    """Directional derivatives of a rollout against differences of fourth order.
+
+    Returns:
+        The derivatives; differences at the first of two steps; whether the active set was the same all over; by how much the two
+        differences differ, as a share of the largest: what they themselves are worth.
+    """
+    start = _state(system)
+    values = {"q": start[0], "v": start[1], "tau": tau, **start[2]._asdict()}
+    run = _run(system, start, tau)
+    here = _decisions(system)
+    ours = gradient.directional(system, run, {k: d[None] for k, d in directions.items()})[0]
+    same, theirs = True, []
+    for h in steps:
+        total = np.zeros(ours.size)
+        for c, weight in ((2.0, -1.0), (1.0, 8.0), (-1.0, -8.0), (-2.0, 1.0)):
+            end = _run(system, start, tau, **{k: values[k] + c * h * d for k, d in directions.items()})
+            total += weight * np.concatenate([end.q[-1], end.v[-1]])
+            same = same and _decisions(system) == here
+        theirs.append(total / (12.0 * h))
+    system.q[:], system.v[:], system.parameters = start
+    return ours, theirs[0], same, np.abs(theirs[0] - theirs[1]).max() / max(1.0, np.abs(theirs[0]).max())
+
+
 def _check(system, tau, directions, rtol=1e-6, h=1e-6):
     """Directional derivatives equal central differences."""
     start = _state(system)
@@ -37,3 +69,9 @@ def _check(system, tau, directions, rtol=1e-6, h=1e-6):
 def check_derivatives():
     """A function ``(system, tau, directions, rtol, h)`` that compares directional derivatives of a rollout with central differences."""
     return _check
+
+
+@pytest.fixture
+def compare_derivatives():
+    """A function ``(system, tau, directions)`` that returns derivatives, differences, whether the active set was the same, their worth."""
+    return _compare

@@ -152,8 +152,8 @@ def test_a_leaning_cylinder_falls_to_the_side_of_its_centre(lean):
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_derivatives_through_an_impact(name, check_derivatives):
-    rng = np.random.default_rng(7)
+def test_derivatives_through_an_impact(name, compare_derivatives):
+    rng, compared = np.random.default_rng(7), 0
     system = _pair(OTHERS[name])
     hits = 0
     while hits < 2:
@@ -161,12 +161,16 @@ def test_derivatives_through_an_impact(name, check_derivatives):
         start = system.q.copy(), system.v.copy()
         system.forget()
         gradient.rollout(system, np.zeros((8, 12)))
-        if not 0 < system.counts[record.IMPACTS] < 3:
+        if not 0 < system.counts[record.IMPACTS] < 3 or system.counts[record.BLUNT]:
             continue
         hits += 1
-        for what, size in (("q", 14), ("v", 12), ("mass", 3), ("friction", 2)):
+        for what, size in (("q", 14), ("v", 12), ("mass", 3), ("friction", 2), ("restitution", 2)):
             system.q[:], system.v[:] = start
-            check_derivatives(system, np.zeros((8, 12)), {what: rng.uniform(-1.0, 1.0, size)}, rtol=2e-6, h=1e-7)
+            ours, theirs, same, doubt = compare_derivatives(system, np.zeros((8, 12)), {what: rng.uniform(-1.0, 1.0, size)})
+            if same and doubt <= 1e-7:
+                np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-6 * max(1.0, np.abs(theirs).max()))
+                compared += 1
+    assert compared >= 6
 
 
 def test_derivatives_of_rolling_and_sliding(check_derivatives):

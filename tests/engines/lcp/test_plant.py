@@ -1,6 +1,7 @@
 """What the lcp plant makes of an object's mesh."""
 
 import dataclasses
+import sys
 
 import numpy as np
 import pytest
@@ -8,8 +9,8 @@ import trimesh
 
 from dexstack.engines.base import WatchedPlant
 from dexstack.engines.lcp import record, scenes
-from dexstack.engines.lcp.plant import LcpPlant, object_geometries
-from dexstack.engines.lcp.shapes import Geometry, plane, sphere
+from dexstack.engines.lcp.plant import LcpPlant, hand_geometries, object_geometries
+from dexstack.engines.lcp.shapes import Geometry, box, pieces, plane, sphere
 from dexstack.engines.lcp.system import LcpSystem
 from dexstack.errors import ConfigError
 from dexstack.model.hand import load_hand
@@ -68,3 +69,27 @@ def test_a_concave_object_is_its_parts(tmp_path, monkeypatch):
         system.step()
     assert min(system.gaps().values()) > 0.0
     assert 0.008 < system.q[9] < 0.0081
+
+
+def test_a_concave_mesh_is_refused_where_nothing_takes_it_apart(tmp_path, monkeypatch):
+    """By name, and with how much of its hull it fills: 700 of 1150 mm² of the outline's."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "coacd", None)
+    with pytest.raises(ConfigError, match="'iron': the mesh fills 61 % of its convex hull"):
+        pieces("iron", "iron", _angle_iron())
+
+
+def test_corners_inside_the_hull_are_refused():
+    model = scenes.free_bodies({"dented": (0.1, (1e-4,) * 3)}, dt=0.01)
+    corners = np.vstack([box("dented", "dented", (0.05, 0.05, 0.05)).points_B, [0.0, 0.0, 0.02]])
+    with pytest.raises(ConfigError, match="'dented' is not convex: 1 of its 9 corners lie up to 30 mm inside"):
+        LcpSystem(model, [Geometry("dented", "dented", corners)])
+
+
+def test_an_ellipsoid_is_refused():
+    """There is none in URDF, nor in an object's file; a hand that is described otherwise might have one."""
+    hand = load_hand()
+    egg = dataclasses.replace(hand.bodies[3].shapes[0], kind="ellipsoid", size=np.array([0.01, 0.02, 0.03]))
+    bodies = [*hand.bodies[:3], dataclasses.replace(hand.bodies[3], shapes=(egg,)), *hand.bodies[4:]]
+    with pytest.raises(ConfigError, match=f"not the ellipsoid '{hand.bodies[3].name}/0'"):
+        hand_geometries(dataclasses.replace(hand, bodies=tuple(bodies)))

@@ -9,13 +9,13 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from dexstack.engines.lcp.distance import separation
+from dexstack.engines.lcp.distance import level, separation
 from dexstack.engines.lcp.dynamics import integrate, kinematics, twists
 
 ROUNDING = 2e-15
 """What the bound may err by [m]."""
-CLOSE = 1e-13
-"""What the gap of a cylinder may exceed its floor by at an impact [m]: derivatives take it to be met; a tenth of it elsewhere."""
+END = 1.05
+"""The search for an impact ends at this multiple of the pair's floor."""
 MOST_EVALUATIONS = 200
 """Evaluations of one pair before its last safe time counts as an impact."""
 
@@ -66,10 +66,10 @@ def closing_bound(shapes, m, g, u, h, K):
 
 
 @njit(cache=True)
-def _extreme(shapes, m, g, n, sign, t):
-    """Farthest point of g's core along ``sign`` times n after t, its rigid motion linearised: value less t times slope, and slope in t."""
+def _extreme(shapes, m, g, V, n, sign, t):
+    """Farthest point of g's core along ``sign`` times n after t at twist V, linearised: value less t times slope, and slope in t."""
     b = shapes.body[g]
-    R, p, V, vertex = m.R[b], m.p[b], m.V[b], shapes.vertex
+    R, p, vertex = m.R[b], m.p[b], shapes.vertex
     n0, n1, n2 = sign * n[0], sign * n[1], sign * n[2]
     # n·(v + ω × x) = n·v + x·(n × ω)
     w0, w1, w2 = n1 * V[2] - n2 * V[1], n2 * V[0] - n0 * V[2], n0 * V[1] - n1 * V[0]
@@ -97,45 +97,112 @@ def _extreme(shapes, m, g, n, sign, t):
 
 
 @njit(cache=True)
-def _bound(shapes, m, a, b, n, K, t):
+def _bound(shapes, m, a, b, Va, Vb, n, K, t):
     """Lower bound of the separation along n after t, and its slope."""
-    vb, sb = _extreme(shapes, m, b, n, -1.0, t)
+    vb, sb = _extreme(shapes, m, b, Vb, n, -1.0, t)
     if shapes.is_plane[a]:
         point = shapes.vertex[shapes.vertex_start[a]]
         va, sa = n[0] * point[0] + n[1] * point[1] + n[2] * point[2], 0.0
     else:
-        va, sa = _extreme(shapes, m, a, n, 1.0, t)
+        va, sa = _extreme(shapes, m, a, Va, n, 1.0, t)
     rounding = shapes.radius[a] + shapes.radius[b]
     return -vb - va - rounding - t * (sa + sb) - 0.5 * K * t * t, -(sa + sb) - K * t
 
 
 @njit(cache=True)
-def safe_time(shapes, m, a, b, n, K, target, rest):
-    """A time within which the separation along n stays above ``target``, at most ``rest``; near the largest such time."""
-    high, slope = _bound(shapes, m, a, b, n, K, rest)
+def safe_time(shapes, m, a, b, Va, Vb, n, K, target, rest):
+    """A time within which the separation along n stays above ``target``, at most ``rest``; near the largest such time.
+
+    Args:
+        Va, Vb: (6,) twists of a and b seen from where n stands still. K: bound of what their points accelerate by there, added up.
+    """
+    high, slope = _bound(shapes, m, a, b, Va, Vb, n, K, rest)
     if high >= target:
         return rest
-    low, _ = _bound(shapes, m, a, b, n, K, 0.0)
+    low, _ = _bound(shapes, m, a, b, Va, Vb, n, K, 0.0)
     if low <= target:
         return 0.0
     left, right = 0.0, rest
     low, high = low - target, high - target
-    for _ in range(8):  # the tangent's root lies right of the function's, the chord's left of it
-        t = right - high / slope if slope < 0.0 else right
-        if not left < t <= right:
-            t = right
-        right = t
-        high, slope = _bound(shapes, m, a, b, n, K, right)
+    for _ in range(16):
+        # the parabola of the corners that are lowest at `right` lies above all others' least: its root is not left of theirs
+        linear = slope + K * right
+        value = high - right * (linear - 0.5 * K * right)
+        root = np.sqrt(linear * linear + 2.0 * K * max(value, 0.0))
+        t = right
+        if linear < 0.0:
+            t = 2.0 * value / (root - linear)
+        elif K > 0.0:
+            t = (linear + root) / K
+        if left < t < right:
+            right = t
+        high, slope = _bound(shapes, m, a, b, Va, Vb, n, K, right)
         high -= target
         if high >= -ROUNDING:
             return right
-        t = left + (right - left) * low / (low - high)
-        value, _ = _bound(shapes, m, a, b, n, K, t)
+        t = left + (right - left) * low / (low - high)  # the chord's root lies left of it
+        value, _ = _bound(shapes, m, a, b, Va, Vb, n, K, t)
         if value - target >= -ROUNDING:
             left, low = t, max(value - target, 0.0)
         if right - left <= 1e-3 * left:
             break
     return left
+
+
+@njit(cache=True)
+def _turn(shapes, m, a, b, n, depth, turn):
+    """Angular velocity ``turn``, across n, at which n stays normal to the face or the edges that are nearest each other."""
+    wa, wb = m.V[shapes.body[a], :3], m.V[shapes.body[b], :3]
+    e, f, rate = np.zeros(3), np.zeros(3), np.zeros(3)
+    on_a = level(shapes, a, m.R[shapes.body[a]], n, 1.0, depth, e)
+    on_b = level(shapes, b, m.R[shapes.body[b]], n, -1.0, depth, f)
+    if on_a == 3:
+        rate[:] = np.cross(wa, n)
+    elif on_b == 3:
+        rate[:] = np.cross(wb, n)
+    else:  # the least rate of n with rate·e = −n·(ω × e) on both edges
+        ea, eb = -n @ np.cross(wa, e), -n @ np.cross(wb, f)
+        ee, ef, ff = e @ e, e @ f, f @ f
+        D = ee * ff - ef * ef
+        if on_a == 2 and on_b == 2 and 1e-6 * ee * ff < D:
+            rate[:] = ((ff * ea - ef * eb) * e + (ee * eb - ef * ea) * f) / D
+        elif on_a == 2:
+            rate[:] = (ea / ee) * e
+        elif on_b == 2:
+            rate[:] = (eb / ff) * f
+        else:
+            return False
+    turn[:] = np.cross(n, rate)
+    return True
+
+
+@njit(cache=True)
+def turning_time(shapes, m, a, b, n, Ka, Kb, target, rest):
+    """As :func:`safe_time`, but with a direction that turns along with what is nearest: otherwise corners of a face leave it.
+
+    In a frame that moves with w and turns with Ω about o, points of a body have the velocities ẋ − w − Ω × (x − o), and their
+    accelerations are greater by at most 2 |Ω| |ẋ − w| + |Ω|² |x − o − w t|.
+    """
+    turn, o, w, x = np.empty(3), np.empty(3), np.empty(3), np.empty(3)
+    low, _ = _bound(shapes, m, a, b, m.V[shapes.body[a]], m.V[shapes.body[b]], n, 0.0, 0.0)
+    if low <= target or not _turn(shapes, m, a, b, n, 10.0 * low, turn):
+        return 0.0
+    omega = np.sqrt(turn @ turn)
+    h = min(rest, 0.1 / (omega + 1e-300))
+    Va, Vb = m.V[shapes.body[a]].copy(), m.V[shapes.body[b]].copy()
+    o[:] = m.p[shapes.body[b]] + m.R[shapes.body[b]] @ shapes.centre[b]
+    w[:] = Vb[3:] + np.cross(Vb[:3], o)
+    K = Ka + Kb
+    for i in range(2):
+        g, V, k = (a, Va, Ka) if i == 0 else (b, Vb, Kb)
+        x[:] = m.p[shapes.body[g]] + m.R[shapes.body[g]] @ shapes.centre[g] - o
+        away = np.sqrt(x @ x) + shapes.reach[g]
+        x[:] = V[3:] + np.cross(V[:3], x + o) - w
+        speed = np.sqrt(x @ x) + np.sqrt(V[:3] @ V[:3]) * shapes.reach[g] + k * h
+        K += 2.0 * omega * speed + omega * omega * (away + h * speed)
+        V[:3] -= turn
+        V[3:] += np.cross(turn, o) - w
+    return safe_time(shapes, m, a, b, Va, Vb, n, K, target, h)
 
 
 @njit(cache=True)
@@ -178,11 +245,12 @@ def time_of_impact(tree, shapes, near, floor, gaps, axis, q, u, h, m, at, K, unt
             gap = separation(shapes, a, b, m.R[ba], m.p[ba], m.R[bb], m.p[bb], n)
             count[0] += 1
         tried[first] += 1
-        cylinder = shapes.disc[a] > 0.0 or shapes.disc[b] > 0.0  # polyhedra: GJK's direction errs by more
-        close = floor[first] + CLOSE if cylinder else 1.1 * floor[first]
-        if (s > 0.0 and gap <= close) or tried[first] > MOST_EVALUATIONS:
+        if (s > 0.0 and gap <= END * floor[first]) or tried[first] > MOST_EVALUATIONS:
             return s, first
-        step = safe_time(shapes, m, a, b, n, K[a] + K[b], floor[first], h - s)
+        Va, Vb = m.V[shapes.body[a]], m.V[shapes.body[b]]
+        step = safe_time(shapes, m, a, b, Va, Vb, n, K[a] + K[b], floor[first], h - s)
+        if tried[first] > 2 and step < 0.5 * (h - s) and not shapes.is_plane[a]:
+            step = max(step, turning_time(shapes, m, a, b, n, K[a], K[b], floor[first], h - s))
         if step >= h - s:
             until[first] = h
         elif step <= 1e-15 * h:

@@ -172,6 +172,18 @@ def forces_of_classes(A, b, owner, mu, cls, f, rounds, even):
 
 
 @njit(cache=True)
+def clip_classes(owner, mu, f, cls):
+    """Give rows whose force lies beyond a bound that bound's class, where :func:`clip_forces` moves it: derivatives go by classes."""
+    for i in range(f.size):
+        k = owner[i]
+        if k < 0:
+            if f[i] <= 0.0:
+                cls[i] = SEPARATE
+        elif cls[i] == STICK and (cls[k] == SEPARATE or abs(f[i]) > mu[i] * f[k]):
+            cls[i] = HIGH if f[i] > 0.0 else LOW
+
+
+@njit(cache=True)
 def clip_forces(owner, mu, f):
     """Move forces onto their bounds where rounding left them outside."""
     for i in range(f.size):

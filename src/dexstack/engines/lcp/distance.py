@@ -152,6 +152,29 @@ def _sharpen(shapes, a, b, Ra, pa, Rb, pb, n, best):
 
 
 @njit(cache=True)
+def level(shapes, g, R, n, sign, depth, e):
+    """What of g's core lies within ``depth`` of its farthest point along ``sign`` times n: 1 corner, 2 edge, which goes to e, 3 face."""
+    d = sign * (R.T @ n)
+    first, last = shapes.vertex_start[g], shapes.vertex_start[g + 1]
+    top = -np.inf
+    for k in range(first, last):
+        top = max(top, d @ shapes.vertex[k])
+    count, one = 0, first
+    for k in range(first, last):
+        if d @ shapes.vertex[k] >= top - depth:
+            count += 1
+            if count == 1:
+                one = k
+            elif count == 2:
+                e[:] = R @ (shapes.vertex[k] - shapes.vertex[one])
+    if shapes.disc[g] > 0.0 and count == 1:
+        along = d @ shapes.axis[g]
+        if shapes.disc[g] * np.sqrt(max(1.0 - along * along, 0.0)) <= depth:
+            count = 3
+    return min(count, 3)
+
+
+@njit(cache=True)
 def _try(shapes, c, o, Rc, pc, Ro, po, d, x, y, n, best):
     """Keep direction d, of any length and sign, in n where it separates better; d is normalised and turned along n."""
     length = np.sqrt(d[0] * d[0] + d[1] * d[1] + d[2] * d[2])
@@ -163,6 +186,33 @@ def _try(shapes, c, o, Rc, pc, Ro, po, d, x, y, n, best):
         n[:] = d
         return value
     return best
+
+
+@njit(cache=True)
+def _foremost_edge(shapes, g, R, n, sign, e):
+    """Into e, from one to the other of the two corners of g farthest along ``sign`` times n."""
+    d = sign * (R.T @ n)
+    first = second = -np.inf
+    i, j = 0, 0
+    for k in range(shapes.vertex_start[g], shapes.vertex_start[g + 1]):
+        h = d @ shapes.vertex[k]
+        if h > first:
+            first, second, i, j = h, first, k, i
+        elif h > second:
+            second, j = h, k
+    e[:] = R @ (shapes.vertex[i] - shapes.vertex[j])
+
+
+@njit(cache=True)
+def _sharpen_edges(shapes, a, b, Ra, pa, Rb, pb, n, best):
+    """Try the direction across the two edges that n already faces; n is overwritten by a better one."""
+    e, f, d, x, y = np.empty(3), np.empty(3), np.empty(3), np.empty(3), np.empty(3)
+    _foremost_edge(shapes, a, Ra, n, 1.0, e)
+    _foremost_edge(shapes, b, Rb, n, -1.0, f)
+    d[0], d[1], d[2] = e[1] * f[2] - e[2] * f[1], e[2] * f[0] - e[0] * f[2], e[0] * f[1] - e[1] * f[0]
+    if d @ d <= 1e-12 * (e @ e) * (f @ f):
+        return best
+    return _try(shapes, a, b, Ra, pa, Rb, pb, d, x, y, n, best)
 
 
 @njit(cache=True)
@@ -299,6 +349,8 @@ def separation(shapes, a, b, Ra, pa, Rb, pb, n):
     cylinder = shapes.disc[a] > 0.0 or shapes.disc[b] > 0.0
     if best < NEAR or (cylinder and best - rounding < NEAR_CYLINDER):
         best = _sharpen(shapes, a, b, Ra, pa, Rb, pb, n, best)
+        if not cylinder:
+            best = _sharpen_edges(shapes, a, b, Ra, pa, Rb, pb, n, best)
     if cylinder and best - rounding < NEAR_CYLINDER:
         if shapes.disc[a] > 0.0:
             best = _sharpen_cylinder(shapes, a, b, Ra, pa, Rb, pb, n, best)

@@ -6,12 +6,13 @@ import numpy as np
 from numba import njit
 
 from dexstack.engines.lcp.dynamics import factorise, inertias, kinematics, mass_matrix
-from dexstack.engines.lcp.features import DATA, gap_of_features
+from dexstack.engines.lcp.features import DATA
 from dexstack.engines.lcp.record import (
     DROPPED,
     FITS,
     IMPACT,
     IMPACTS,
+    NONE,
     PLAIN,
     RESIDUAL,
     RETRIED,
@@ -20,8 +21,9 @@ from dexstack.engines.lcp.record import (
     UNSOLVED,
     WARM,
 )
-from dexstack.engines.lcp.rows import contact_rows, count_rows, delassus, impact_right_hand_side, point_row
+from dexstack.engines.lcp.rows import count_rows, impact_right_hand_side, problem
 from dexstack.engines.lcp.solver import TOLERANCE, solve_lcp
+from dexstack.engines.lcp.touchdown import normal_speed
 
 IMPACT_FLOOR = 1e-12
 """Gap at which a pair bounces [m] where one is a half-space or its edges are round: the gap's direction is then known to rounding."""
@@ -36,18 +38,6 @@ def impact_floor(shapes, a, b):
     """Gap at which geometries a and b bounce."""
     exact = shapes.is_plane[a] or (shapes.radius[a] + shapes.radius[b] > 0.0 and shapes.disc[a] + shapes.disc[b] == 0.0)
     return IMPACT_FLOOR if exact else IMPACT_FLOOR_OF_HULLS
-
-
-@njit(cache=True)
-def normal_speed(tree, shapes, m, feature, data, v, row):
-    """Gap of one contact, and its rate at velocities v."""
-    n, c = np.empty(3), np.empty(3)
-    ba, bb = shapes.body[feature[0]], shapes.body[feature[1]]
-    gap = gap_of_features(feature[2], feature[3], data, m.R[ba], m.p[ba], m.R[bb], m.p[bb], n, c)
-    row[:] = 0.0
-    point_row(tree, m.S, bb, c, n, 1.0, row)
-    point_row(tree, m.S, ba, c, n, -1.0, row)
-    return gap, np.dot(row, v)
 
 
 @njit(cache=True)
@@ -104,32 +94,11 @@ def respond(world, par, q, v, m, tape, first, last, resting, counts, extremes):
         n = count_rows(par.friction, shapes.friction_of, tape.feature, first, touching, world.directions, 0)
         if tape.size[2] + n > tape.cls.size:
             return last, TAPE_FULL, True
-        J, Y, A = np.zeros((n, v.size)), np.empty((n, v.size)), np.empty((n, n))
-        gap_, mu, b, f = np.empty(n), np.empty(n), np.empty(n), np.zeros(n)
-        owner = np.empty(n, np.int64)
-        contact_rows(
-            tree,
-            shapes,
-            par.friction,
-            m,
-            tape.feature,
-            tape.data,
-            tape.mode,
-            first,
-            touching,
-            world.directions,
-            v,
-            True,
-            J,
-            gap_,
-            mu,
-            owner,
-        )
         kinematics(tree, q, m)
         inertias(tree, par.mass, m)
         mass_matrix(tree, m)
         factorise(tree.dof_parent, m.M)
-        delassus(tree.dof_parent, m.M, J, Y, A)
+        J, A, Y, b, f, _, mu, owner, _ = problem(world, par, tape, m, q, v, first, touching, tape.limit[:0], n, True)
         hits, e_rows = np.zeros(n, np.bool_), np.zeros(n)
         k = first - 1
         for r in range(n):
@@ -154,7 +123,7 @@ def respond(world, par, q, v, m, tape, first, last, resting, counts, extremes):
         tape.cls[tape.size[2] : tape.size[2] + n] = cls
         counts[IMPACTS] += 1
         o = tape.op[tape.size[0]]
-        o[0], o[1], o[2], o[3], o[4], o[5], o[6], o[8] = IMPACT, first, touching, tape.size[2], 0, 0, -1, bounce
+        o[0], o[1], o[2], o[3], o[4], o[5], o[6], o[8] = IMPACT, first, touching, tape.size[2], 0, 0, NONE, bounce
         o[9] = PLAIN if way < 0 or way >= 2 else 0
         tape.size[0] += 1
         tape.size[2] += n

@@ -9,7 +9,7 @@ import numpy as np
 
 from dexstack.config import param
 from dexstack.engines.lcp import record
-from dexstack.engines.lcp.shapes import Geometry, box, capsule, cylinder, sphere
+from dexstack.engines.lcp.shapes import Geometry, box, capsule, cylinder, pieces, sphere
 from dexstack.engines.lcp.system import LcpSystem
 from dexstack.errors import ConfigError
 from dexstack.model.description import number_list, quaternion
@@ -139,17 +139,12 @@ def hand_geometries(hand: HandModel) -> list[Geometry]:
 
 
 def object_geometries(obj: ObjectModel, restitution: float = 0.0) -> list[Geometry]:
-    """The object's convex parts: its hull where it is convex."""
-    return [
-        Geometry(
-            f"{obj.name}/{k}",
-            OBJECT_BODY,
-            np.asarray(part.convex_hull.vertices),
-            friction=float(obj.friction[0]),
-            restitution=restitution,
-        )
-        for k, part in enumerate(obj.parts)
-    ]
+    """The object's convex parts: its hull where it is convex.
+
+    Raises:
+        ConfigError: it is not convex, and what takes it apart is not installed.
+    """
+    return pieces(obj.name, OBJECT_BODY, obj.mesh, friction=float(obj.friction[0]), restitution=restitution)
 
 
 def _geometry(shape: Shape, name: str, body: str, friction: float) -> Geometry:

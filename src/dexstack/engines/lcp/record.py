@@ -8,13 +8,16 @@ import numpy as np
 
 from dexstack.engines.lcp.features import DATA
 
-SUBSTEPS, IMPACTS, UNSOLVED, DROPPED, CAPPED, WARM, RETRIED, EVALUATIONS, SOLVES, OVERLAPS = range(10)
+SUBSTEPS, IMPACTS, UNSOLVED, DROPPED, CAPPED, WARM, RETRIED, EVALUATIONS, SOLVES, OVERLAPS, BLUNT = range(11)
 """Entries of the counts: sub-steps; impact responses; LCPs without valid solution; responses repeated without restitution; steps not
-finished; LCPs solved by the last classes; by Lemke's second or later try; distance evaluations; LCPs; pairs found overlapping."""
+finished; LCPs solved by the last classes; by Lemke's second or later try; distance evaluations; LCPs; pairs found overlapping; impacts
+whose time is a safe one, but not that of a certain gap."""
 RESIDUAL, SMALLEST_GAP, LOST_TIME = range(3)
 """Entries of the extremes."""
 MOVE, IMPACT, BEGIN = 0, 1, 2
 """Kinds of operations on the tape."""
+NONE, UNKNOWN = -1, -2
+"""In place of the contact that ended a move: none did; an impact whose features were not found."""
 PLAIN, TWICE, PLAIN_AGAIN = 1, 2, 4
 """How: forces are not spread; a second LCP followed, for contacts that bend; in it forces are not spread."""
 FITS, CONTACTS_FULL, TAPE_FULL, NOT_FINITE = 0, 1, 2, 3
@@ -49,7 +52,7 @@ class Tape(NamedTuple):
 
     size: np.ndarray
     op: np.ndarray
-    """(n, 10): kind, first and last contact, first class, first and last limit, contact of the impact that ended it or −1, index of the
+    """(n, 10): kind, first and last contact, first class, first and last limit, contact of the impact that ended it, index of the
     controls, whether anything bounces, how the LCP was solved: the sum of :data:`PLAIN`, :data:`TWICE`, :data:`PLAIN_AGAIN`."""
     length: np.ndarray
     """(n,) duration of a move [s]."""

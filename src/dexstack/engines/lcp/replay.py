@@ -14,16 +14,14 @@ from dexstack.engines.lcp.classes import EVEN, ROUNDS, forces_of_classes
 from dexstack.engines.lcp.dynamics import factorise, inertias, integrate, kinematics, mass_matrix
 from dexstack.engines.lcp.features import gap_of_features
 from dexstack.engines.lcp.impact import add_impulse
-from dexstack.engines.lcp.record import BEGIN, IMPACT, PLAIN, PLAIN_AGAIN, TWICE, Parameters
+from dexstack.engines.lcp.record import BEGIN, IMPACT, NONE, PLAIN, PLAIN_AGAIN, TWICE, Parameters
 from dexstack.engines.lcp.rows import (
-    contact_rows,
     count_rows,
-    delassus,
     follow_curvature,
     impact_right_hand_side,
-    limit_rows,
     move_right_hand_side,
     point_row,
+    problem,
 )
 from dexstack.engines.lcp.step import free_velocity
 
@@ -43,19 +41,14 @@ def _forces(A, b, owner, mu, cls, f, plain):
 def _respond(world, par, tape, op, q, v, m):
     """Response to an impact: v is changed."""
     tree, shapes = world.tree, world.shapes
-    kind, nv, first, last = q.dtype, v.size, op[1], op[2]
+    first, last = op[1], op[2]
     n = count_rows(par.friction, shapes.friction_of, tape.feature, first, last, world.directions, 0)
-    J, Y, A = np.zeros((n, nv), kind), np.empty((n, nv), kind), np.empty((n, n), kind)
-    gap, mu, b, f = np.empty(n, kind), np.empty(n, kind), np.empty(n, kind), np.zeros(n, kind)
-    owner, hits, e = np.empty(n, np.int64), np.zeros(n, np.bool_), np.zeros(n, kind)
     kinematics(tree, q, m)
     inertias(tree, par.mass, m)
     mass_matrix(tree, m)
     factorise(tree.dof_parent, m.M)
-    contact_rows(
-        tree, shapes, par.friction, m, tape.feature, tape.data, tape.mode, first, last, world.directions, v, False, J, gap, mu, owner
-    )
-    delassus(tree.dof_parent, m.M, J, Y, A)
+    J, A, Y, b, f, _, mu, owner, _ = problem(world, par, tape, m, q, v, first, last, tape.limit[:0], n, False)
+    hits, e = np.zeros(n, np.bool_), np.zeros(n, q.dtype)
     k = first - 1
     for r in range(n):
         if owner[r] < 0:
@@ -70,25 +63,17 @@ def _respond(world, par, tape, op, q, v, m):
 @njit(cache=True)
 def _push(world, par, tape, op, q, u, rest, at, m):
     """Forces of contacts and stops over a move: u is changed."""
-    tree, shapes = world.tree, world.shapes
-    kind, nv, first, last = q.dtype, u.size, op[1], op[2]
+    shapes = world.shapes
+    first, last = op[1], op[2]
     n = count_rows(par.friction, shapes.friction_of, tape.feature, first, last, world.directions, op[5] - op[4])
-    J, Y, A = np.zeros((n, nv), kind), np.empty((n, nv), kind), np.empty((n, n), kind)
-    gap, mu, b, f = np.empty(n, kind), np.empty(n, kind), np.empty(n, kind), np.zeros(n, kind)
-    owner = np.empty(n, np.int64)
-    contacts = contact_rows(
-        tree, shapes, par.friction, m, tape.feature, tape.data, tape.mode, first, last, world.directions, u, False, J, gap, mu, owner
-    )
-    limit_rows(world.limit_q, world.limit_v, world.limit_range, tape.limit[op[4] : op[5]], q, contacts, J, gap, mu, owner)
-    delassus(tree.dof_parent, m.M, J, Y, A)
+    limit = tape.limit[op[4] : op[5]]
+    J, A, Y, b, f, gap, mu, owner, contacts = problem(world, par, tape, m, q, u, first, last, limit, n, False)
     move_right_hand_side(J, u, gap, owner, contacts, rest, b)
     _forces(A, b, owner, mu, tape.cls[op[3] : op[3] + n], f, op[9] & PLAIN)
     if op[9] & TWICE:
         first_u = u.copy()
         add_impulse(Y, f, first_u)
-        integrate(tree, q, first_u, rest, at)
-        kinematics(tree, at, m)
-        follow_curvature(shapes, m, tape.feature, tape.data, first, last, owner, gap, J, first_u, rest, b)
+        follow_curvature(world, m, tape, first, last, owner, gap, J, q, first_u, rest, at, b)
         _forces(A, b, owner, mu, tape.cls[op[3] + n : op[3] + 2 * n], f, op[9] & PLAIN_AGAIN)
     add_impulse(Y, f, u)
 
@@ -123,25 +108,26 @@ def replay(world, par, tape, q, v, tau, m):
         known = True
         if pushed:
             _push(world, par, tape, op, q, u, rest, at, m)
-        if op[6] < 0:
+        if op[6] == NONE:
             integrate(tree, q, u, rest, at)
             q[:] = at
             v[:] = u
             continue
         s = q[0] * 0.0 + tape.length[i]
-        integrate(tree, q, u, s, at)
-        kinematics(tree, at, m)
-        feature = tape.feature[op[6]]
-        ga, gb = feature[0], feature[1]
-        ba, bb = shapes.body[ga], shapes.body[gb]
-        g = gap_of_features(feature[2], feature[3], tape.data[op[6]], m.R[ba], m.p[ba], m.R[bb], m.p[bb], n3, c3)
-        row[:] = 0.0
-        point_row(tree, m.S, bb, c3, n3, 1.0, row)
-        point_row(tree, m.S, ba, c3, n3, -1.0, row)
-        rate = 0.0
-        for k in range(nv):
-            rate += row[k].real * u[k].real
-        s -= (g - g.real) / rate
+        if op[6] >= 0:
+            integrate(tree, q, u, s, at)
+            kinematics(tree, at, m)
+            feature = tape.feature[op[6]]
+            ga, gb = feature[0], feature[1]
+            ba, bb = shapes.body[ga], shapes.body[gb]
+            g = gap_of_features(feature[2], feature[3], tape.data[op[6]], m.R[ba], m.p[ba], m.R[bb], m.p[bb], n3, c3)
+            row[:] = 0.0
+            point_row(tree, m.S, bb, c3, n3, 1.0, row)
+            point_row(tree, m.S, ba, c3, n3, -1.0, row)
+            rate = 0.0
+            for k in range(nv):
+                rate += row[k].real * u[k].real
+            s -= (g - g.real) / rate
         integrate(tree, q, u, s, at)
         q[:] = at
         for k in range(nv):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from dexstack.engines.lcp.dynamics import solve_mass
+from dexstack.engines.lcp.dynamics import integrate, kinematics, solve_mass
 from dexstack.engines.lcp.features import gap_of_features
 
 TARGET = 1e-5
@@ -14,6 +14,8 @@ LOST = 5e-7
 """Gap below which a resting contact is opened again [m]."""
 REOPENING = 1e-5
 """Speed at which it is [m/s]."""
+PARTS = (1.0, 0.25, 0.0625, 0.015625)
+"""Parts of a move after which contacts are looked at that bend towards each other."""
 SLIP = 1e-7
 """Sliding speed above which friction directions follow the slip [m/s]."""
 
@@ -149,6 +151,29 @@ def delassus(dof_parent, L, J, Y, A):
 
 
 @njit(cache=True)
+def problem(world, par, tape, m, q, slip, first, last, limit, rows, decide):
+    """The rows of contacts ``first`` … ``last`` − 1 of the tape, then of joint stops ``limit``, and the room for their LCP.
+
+    Args:
+        m: poses at q, factors of the mass matrix. slip, decide: see :func:`contact_rows`.
+        rows: how many they are.
+
+    Returns:
+        J, A, Y = J M⁻¹, room for b, forces (zero), gap, friction coefficient and owner of every row; rows that belong to contacts.
+    """
+    tree, shapes, kind, nv = world.tree, world.shapes, q.dtype, slip.size
+    J, Y, A = np.zeros((rows, nv), kind), np.empty((rows, nv), kind), np.empty((rows, rows), kind)
+    gap, mu, b, f = np.empty(rows, kind), np.empty(rows, kind), np.empty(rows, kind), np.zeros(rows, kind)
+    owner = np.empty(rows, np.int64)
+    contacts = contact_rows(
+        tree, shapes, par.friction, m, tape.feature, tape.data, tape.mode, first, last, world.directions, slip, decide, J, gap, mu, owner
+    )
+    limit_rows(world.limit_q, world.limit_v, world.limit_range, limit, q, contacts, J, gap, mu, owner)
+    delassus(tree.dof_parent, m.M, J, Y, A)
+    return J, A, Y, b, f, gap, mu, owner, contacts
+
+
+@njit(cache=True)
 def move_right_hand_side(J, velocity, gap, owner, contacts, h, b):
     """b = J v* plus, on normal rows, the speed at which the gap may still close within h."""
     for i in range(b.size):
@@ -164,41 +189,36 @@ def move_right_hand_side(J, velocity, gap, owner, contacts, h, b):
 
 
 @njit(cache=True)
-def follow_curvature(shapes, m, feature, data, first, last, owner, gap, J, velocity, h, b):
+def follow_curvature(world, m, tape, first, last, owner, gap, J, q, velocity, h, at, b):
     """Lower b where contacts would meet within h although their rows held, because bodies turn: what the rows, linear in h, leave out.
 
     Args:
-        m: poses after h at ``velocity``. gap, J: of the rows, before it.
+        m: poses, overwritten. gap, J: of the rows at q. at: (Q,) room.
         b: (n,) changed.
 
     Returns:
         Whether any contact would.
     """
-    n, c = np.empty(3, J.dtype), np.empty(3, J.dtype)
+    shapes = world.shapes
+    n, c, lift = np.empty(3, J.dtype), np.empty(3, J.dtype), np.zeros(b.size, J.dtype)
     any_meets = False
-    r = 0
-    for k in range(first, last):
-        bodies = shapes.body[feature[k, 0]], shapes.body[feature[k, 1]]
-        end = gap_of_features(
-            feature[k, 2],
-            feature[k, 3],
-            data[k],
-            m.R[bodies[0]],
-            m.p[bodies[0]],
-            m.R[bodies[1]],
-            m.p[bodies[1]],
-            n,
-            c,
-        )
-        bend = end - gap[r]
-        for i in range(velocity.size):
-            bend -= h * J[r, i] * velocity[i]
-        if bend.real < 0.0 and end.real < 0.5 * min(gap[r].real, TARGET):
-            b[r] += bend / h
-            any_meets = True
-        r += 1
-        while r < owner.size and owner[r] >= 0:
+    for part in PARTS:  # edges that cross may have met and parted by the end
+        integrate(world.tree, q, velocity, part * h, at)
+        kinematics(world.tree, at, m)
+        r = 0
+        for k in range(first, last):
+            feature, ba, bb = tape.feature[k], shapes.body[tape.feature[k, 0]], shapes.body[tape.feature[k, 1]]
+            end = gap_of_features(feature[2], feature[3], tape.data[k], m.R[ba], m.p[ba], m.R[bb], m.p[bb], n, c)
+            bend = (end - gap[r]) / (part * h)
+            for i in range(velocity.size):
+                bend -= J[r, i] * velocity[i]
+            if bend.real < lift[r].real and end.real < 0.5 * min(gap[r].real, TARGET):
+                lift[r] = bend
+                any_meets = True
             r += 1
+            while r < owner.size and owner[r] >= 0:
+                r += 1
+    b += lift
     return any_meets
 
 

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.spatial import ConvexHull, QhullError
 
 from dexstack.errors import ConfigError
+
+if TYPE_CHECKING:
+    import trimesh
+
+INSIDE = 1e-4
+"""Share of a hull's size by which a corner may lie inside it, as by rounding."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +26,8 @@ class Geometry:
     body: str
     """Name of a body of the MuJoCo model; ``"world"`` is the ground."""
     points_B: np.ndarray
-    """(n, 3) corners [m]; one for a sphere, two for a capsule or a cylinder."""
+    """(n, 3) corners [m]; one for a sphere, two for a capsule or a cylinder. Their hull is what counts, so that one inside it is
+    refused; what has faces, and may be dented with all corners on the hull, goes through :func:`pieces`."""
     radius: float = 0.0
     """[m]"""
     disc: float = 0.0
@@ -58,6 +65,21 @@ def cylinder(
     """A cylinder with flat ends along z; ``half`` its half length [m]."""
     ends = np.array([[0, 0, -half], [0, 0, half]], float)
     return Geometry(name, body, ends @ (np.eye(3) if R is None else R).T + p, disc=radius, **more)
+
+
+def pieces(name: str, body: str, mesh: trimesh.Trimesh, **more) -> list[Geometry]:
+    """A mesh, in the body's frame, as its convex parts: its hull alone where it is convex.
+
+    Raises:
+        ConfigError: it is not convex, and what takes it apart is not installed.
+    """
+    from dexstack.geometry.decomposition import convex_parts
+
+    try:
+        parts = convex_parts(mesh)
+    except ConfigError as error:
+        raise ConfigError(f"geometry '{name}': {error}") from None
+    return [Geometry(f"{name}/{k}", body, np.asarray(part.convex_hull.vertices), **more) for k, part in enumerate(parts)]
 
 
 def plane(name: str, point: Sequence[float] = (0, 0, 0), normal: Sequence[float] = (0, 0, 1), **more) -> Geometry:
@@ -136,6 +158,12 @@ def _hull(g: Geometry) -> _Hull:
     renumber[keep] = np.arange(len(keep))
     vertices = points[keep]
     size = np.ptp(vertices, axis=0).max()
+    within = -np.max(points @ hull.equations[:, :3].T + hull.equations[:, 3], axis=1)
+    if within.max() > INSIDE * size:
+        raise ConfigError(
+            f"geometry '{g.name}' is not convex: {int((within > INSIDE * size).sum())} of its {len(points)} corners lie up to "
+            f"{1e3 * within.max():.2g} mm inside their convex hull; 'dexstack.engines.lcp.shapes.pieces' takes a mesh apart"
+        )
     groups: list[np.ndarray] = []
     for equation in hull.equations:
         if not any(equation[:3] @ known[:3] > 1.0 - 1e-10 and abs(equation[3] - known[3]) < 1e-7 * size for known in groups):

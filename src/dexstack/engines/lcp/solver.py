@@ -8,7 +8,18 @@ from enum import IntEnum
 import numpy as np
 from numba import njit
 
-from dexstack.engines.lcp.classes import EVEN, HIGH, ROUNDS, SEPARATE, clip_forces, forces_of_classes, read_classes, relative, residual
+from dexstack.engines.lcp.classes import (
+    EVEN,
+    HIGH,
+    ROUNDS,
+    SEPARATE,
+    clip_classes,
+    clip_forces,
+    forces_of_classes,
+    read_classes,
+    relative,
+    residual,
+)
 from dexstack.engines.lcp.dantzig import dantzig
 from dexstack.engines.lcp.lemke import DONE, lemke
 from dexstack.engines.lcp.pgs import pgs
@@ -66,6 +77,7 @@ class Solution:
 @njit(cache=True)
 def _accept(A, b, owner, mu, cls, f, tolerance):
     """Polish forces by their classes, verify them. Returns the relative residual; ``f`` is overwritten only by something better."""
+    clip_classes(owner, mu, f, cls)
     clip_forces(owner, mu, f)
     best = relative(A, b, owner, mu, f)
     g = np.empty(f.size)
@@ -88,6 +100,7 @@ def _spread(A, b, owner, mu, cls, f):
     Classes that contradict each other would get forces so large that an error of any size is small beside them: here it is held against b.
     """
     forces_of_classes(A, b, owner, mu, cls, f, ROUNDS, EVEN)
+    clip_classes(owner, mu, f, cls)
     clip_forces(owner, mu, f)
     top = 0.0
     for i in range(b.size):

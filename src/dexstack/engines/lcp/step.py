@@ -11,19 +11,19 @@ from numba import njit
 
 from dexstack.engines.lcp.ccd import time_of_impact
 from dexstack.engines.lcp.classes import HIGH, SEPARATE
-from dexstack.engines.lcp.distance import separation
-from dexstack.engines.lcp.dynamics import bias_forces, factorise, inertias, integrate, kinematics, mass_matrix, solve_mass, twists
-from dexstack.engines.lcp.impact import add_impulse, impact_floor, normal_speed, respond, solve_and_count
+from dexstack.engines.lcp.dynamics import bias_forces, factorise, inertias, kinematics, mass_matrix, solve_mass, twists
+from dexstack.engines.lcp.impact import add_impulse, impact_floor, respond, solve_and_count
 from dexstack.engines.lcp.near import FLOOR, add_pairs, balls_of_motion, detect
-from dexstack.engines.lcp.pairs import contacts_of_pair
 from dexstack.engines.lcp.record import (
     BEGIN,
+    BLUNT,
     CAPPED,
     CONTACTS_FULL,
     EVALUATIONS,
     FITS,
     LOST_TIME,
     MOVE,
+    NONE,
     NOT_FINITE,
     PLAIN,
     PLAIN_AGAIN,
@@ -33,7 +33,8 @@ from dexstack.engines.lcp.record import (
     TWICE,
     UNSOLVED,
 )
-from dexstack.engines.lcp.rows import contact_rows, count_rows, delassus, follow_curvature, limit_rows, move_right_hand_side
+from dexstack.engines.lcp.rows import count_rows, follow_curvature, move_right_hand_side, problem
+from dexstack.engines.lcp.touchdown import floor_below, normal_speed, touchdown
 
 MARGIN = 1e-3
 """Gap up to which contacts have rows before they touch [m]."""
@@ -177,29 +178,7 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
         how = 0
         cls = np.empty(n, np.int64)
         if n > 0:
-            J, Y, A = np.zeros((n, nv)), np.empty((n, nv)), np.empty((n, n))
-            gap_, mu, b, f = np.empty(n), np.empty(n), np.empty(n), np.zeros(n)
-            owner = np.empty(n, np.int64)
-            contacts = contact_rows(
-                tree,
-                shapes,
-                par.friction,
-                m,
-                tape.feature,
-                tape.data,
-                tape.mode,
-                first,
-                last,
-                world.directions,
-                u,
-                True,
-                J,
-                gap_,
-                mu,
-                owner,
-            )
-            limit_rows(world.limit_q, world.limit_v, world.limit_range, limit, q, contacts, J, gap_, mu, owner)
-            delassus(tree.dof_parent, m.M, J, Y, A)
+            J, A, Y, b, f, gap_, mu, owner, contacts = problem(world, par, tape, m, q, u, first, last, limit, n, True)
             move_right_hand_side(J, u, gap_, owner, contacts, rest, b)
             known, r = memory.size[0] > 0, 0
             for k in range(first, last):
@@ -219,9 +198,7 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
             add_impulse(Y, f, u)
             tape.cls[tape.size[2] : tape.size[2] + n] = cls
             if done > FOLLOW_AFTER:
-                integrate(tree, q, u, rest, at)
-                kinematics(tree, at, m)
-                if follow_curvature(shapes, m, tape.feature, tape.data, first, last, owner, gap_, J, u, rest, b):
+                if follow_curvature(world, m, tape, first, last, owner, gap_, J, q, u, rest, at, b):
                     way = solve_and_count(A, b, owner, mu, cls, f, way >= 0, counts, extremes)
                     how += TWICE + (PLAIN_AGAIN if way < 0 or way >= 2 else 0)
                     u[:] = free
@@ -252,7 +229,7 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
             floor[i] = FLOOR
             if par.restitution[shapes.restitution_of[near[i]]] > 0.0 and not calm:
                 floor[i] = impact_floor(shapes, shapes.pairs[near[i], 0], shapes.pairs[near[i], 1])
-            floor[i] = min(floor[i], 0.5 * gaps[i])
+            floor[i] = floor_below(floor[i], gaps[i])
         for i in range(nv):
             if not np.isfinite(u[i]):
                 return NOT_FINITE
@@ -265,25 +242,18 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
         s, hit_pair = time_of_impact(
             tree, shapes, near[:apart], floor[:apart], gaps[:apart], memory.axis, q, u, rest, m, at, K, until, counts[EVALUATIONS:]
         )
-        o = tape.op[tape.size[0]]
-        o[0], o[1], o[2], o[3], o[4], o[5], o[6] = MOVE, first, last, tape.size[2], tape.size[3], tape.size[3] + limits, -1
-        o[9] = how
-        tape.length[tape.size[0]] = s
-        end = last
+        end, met = last, NONE
         if hit_pair >= 0:
-            k = near[hit_pair]
-            a, b2 = shapes.pairs[k]
-            ba, bb = shapes.body[a], shapes.body[b2]
-            gap = separation(shapes, a, b2, m.R[ba], m.p[ba], m.R[bb], m.p[bb], memory.axis[k])
-            end = contacts_of_pair(shapes, k, a, b2, m.R, m.p, memory.axis[k], gap, gap + 1e-9, tape.feature, tape.data, last)
+            axis = memory.axis[near[hit_pair]]
+            s, met, end, sharp = touchdown(tree, shapes, near[hit_pair], floor[hit_pair], q, u, s, axis, m, at, tape, last, row)
             if end > tape.feature.shape[0]:
                 return CONTACTS_FULL
-            best, which = np.inf, -1
-            for j in range(last, end):
-                g, _ = normal_speed(tree, shapes, m, tape.feature[j], tape.data[j], u, row)
-                if abs(g - gap) < best:
-                    best, which = abs(g - gap), j
-            o[6] = which
+            counts[BLUNT] += not sharp
+        o = tape.op[tape.size[0]]
+        o[0], o[1], o[2], o[3], o[4], o[5], o[6] = MOVE, first, last, tape.size[2], tape.size[3], tape.size[3] + limits, met
+        o[9] = how
+        tape.length[tape.size[0]] = s
+        if hit_pair >= 0:
             for i in range(nv):
                 v[i] += s / rest * (u[i] - v[i])
             rest -= s

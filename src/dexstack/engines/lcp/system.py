@@ -70,7 +70,7 @@ class LcpSystem:
     def forget(self) -> None:
         """Start counts and warm starts again."""
         P, L = len(self.world.shapes.pairs), self.world.limit_q.size
-        self.counts = np.zeros(10, np.int64)
+        self.counts = np.zeros(11, np.int64)
         """See :mod:`.record`."""
         self.extremes = np.array([0.0, np.inf, 0.0])
         if self.memory is None:
