@@ -30,6 +30,8 @@ ABSENT_POINT = 1e3
 """Added to the distance of a point that only fills up an array [m]."""
 MAX_VOXELS = 1_000_000
 SCOUTS = 32
+APART = 4.0
+"""Bodies are apart whose scouts are farther than so many ε2."""
 LANES = 8
 """Clouds are filled up to a multiple of so many points, as many as a CPU takes at once."""
 NOBODY = np.array([0, 0, 0, 0, 0, 0, -ABSENT_POINT])[:, None]
@@ -58,6 +60,8 @@ class Clouds(NamedTuple):
     """(G, I, 8) point, normal, plane bias, point bias."""
     scouts: np.ndarray
     """(G, 7, S) places where the nearest plane is looked up, centres and radii of the balls it is held against [m]."""
+    box: np.ndarray
+    """(G, 2, 3) lowest and highest coordinates of the points [m]."""
     finder: Finder
     patches: np.ndarray | None
     """(G, I, C) int32: the points nearest to every point, itself first; None: all are always near (the dense formulation)."""
@@ -94,6 +98,7 @@ def build(clouds: Sequence[Cloud], size: int | None, reach: float, voxel: float,
     return Clouds(
         rows,
         scouts,
+        np.array([[t.mins, t.maxes] for t in trees]),
         _finder(trees, reach, np.inf if size is None else voxel),
         None if whole else np.stack([_patches(t, size, count) for t in trees]),
         None if planes is None else np.stack([_lists(c, t, planes, count) for c, t in zip(clouds, trees, strict=True)]),
@@ -190,16 +195,21 @@ def _listed(clouds: Clouds, g: Array, p: Array) -> Planes:
 def meeting_point(a: Clouds, i: Array, b: Clouds, j: Array, R_AB: Array, p_AB: Array, spread: Array) -> Array | None:
     """(3,) in A: about where two bodies are deepest in each other, or nearest to each other; None where nobody asks.
 
-    The mean of the scouts under the separation distribution, each as far from the other body as from its nearest plane. It has no
-    derivative.
+    The mean of the scouts under the separation distribution, each as far from the other body as from its nearest plane. Of bodies that are
+    apart, the point of B nearest to the point of A nearest to B's middle: planes that face away from a point would seem to hold it. It
+    has no derivative.
     """
     if a.patches is None and b.patches is None:
         return None
     R_AB, p_AB, spread = jax.lax.stop_gradient((R_AB, p_AB, spread))
     of_b, gap_b = _scouted(b, j, a, i, R_AB, p_AB)
     of_a, gap_a = _scouted(a, i, b, j, R_AB.T, -turn(R_AB.T, p_AB))
-    weight = jax.nn.softmax(-jnp.concatenate([gap_b, gap_a]) / spread)
-    return jnp.sum(jnp.concatenate([of_b, turn(R_AB, of_a, p_AB)], axis=1) * weight, axis=1)
+    gap = jnp.concatenate([gap_b, gap_a])
+    inside = jnp.sum(jnp.concatenate([of_b, turn(R_AB, of_a, p_AB)], axis=1) * jax.nn.softmax(-gap / spread), axis=1)
+    middle = turn(R_AB, jnp.mean(jnp.asarray(b.box)[j], axis=0).astype(p_AB.dtype), p_AB)
+    facing = jnp.asarray(a.rows)[i, _nearest(a, i, middle), :3]
+    apart = turn(R_AB, jnp.asarray(b.rows)[j, _nearest(b, j, turn(R_AB.T, facing - p_AB)), :3], p_AB)
+    return jnp.where(jnp.min(gap) > APART * spread, apart, inside)
 
 
 def _scouted(scouting: Clouds, s: Array, other: Clouds, g: Array, R: Array, p: Array) -> tuple[Array, Array]:
@@ -208,4 +218,6 @@ def _scouted(scouting: Clouds, s: Array, other: Clouds, g: Array, R: Array, p: A
     look, centre, radius = turn(R, scouts[:3], p), turn(R, scouts[3:6], p), scouts[6]
     rows = jnp.asarray(other.rows)[g, _nearest(other, g, look), :6].T
     point, normal = rows[:3], rows[3:]
-    return centre - radius * normal, jnp.sum(normal * (centre - point), axis=0) - radius
+    low, high = jnp.asarray(other.box)[g][:, :, None]
+    outside = jnp.linalg.norm(jnp.maximum(jnp.maximum(low - centre, centre - high), 0.0), axis=0)
+    return centre - radius * normal, jnp.maximum(jnp.sum(normal * (centre - point), axis=0), outside) - radius

@@ -440,6 +440,7 @@ def _alike(clouds: Sequence[Clouds]) -> list[Clouds]:
             Clouds(
                 np.concatenate([c.rows, absent], axis=1),
                 np.concatenate([c.scouts, nobody], axis=2),
+                c.box,
                 c.finder._replace(table=filled(c.finder.table, voxels)),
                 filled(c.patches, points),
                 filled(c.lists, points),
