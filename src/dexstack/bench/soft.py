@@ -20,6 +20,12 @@ SCAN = 250
 """Steps of one timed scan."""
 
 
+Near = tuple[int | None, int | None, int | None]
+"""Points in a patch (None: all), planes that each meets (None: the patch's), points that can feel a force (None: the patch)."""
+TIGHT: Near = (112, 32, 64)
+"""The sizes for 1e-8."""
+
+
 @dataclass
 class Timing:
     """Processor times of one configuration."""
@@ -55,9 +61,11 @@ def start() -> tuple[np.ndarray, np.ndarray]:
 class SoftCase:
     """The pushed T in the soft engine, float32, ready to be timed."""
 
-    def __init__(self, points: int, patch: int | None, method: str) -> None:
-        self.timing = Timing(f"soft, {points} points, {method}" + (f", patches of {patch}" if patch else ", dense"))
-        self.system = system = scenes.pusher_system(points, patch=patch)
+    def __init__(self, points: int, near: Near, method: str) -> None:
+        patch, planes, core = near
+        sizes = f"patches of {patch}" + (f", {planes} planes a point, core of {core}" if planes else "") if patch else "dense"
+        self.timing = Timing(f"soft, {points} points, {method}, {sizes}")
+        self.system = system = scenes.pusher_system(points, patch=patch, planes=planes, core=core)
         step = getattr(system, method)
         state = tuple(jnp.asarray(x, jnp.float32) for x in start())
         data = jax.device_put(system.data)
@@ -154,8 +162,8 @@ def gradient_cost(points: int, patch: int | None, steps: int = 50, repeats: int 
     return float(forward), float(both), float(np.median(samples[:, 1] / samples[:, 0]))
 
 
-def truncation(points: int, patches: Sequence[int], states: int, seed: int) -> list[tuple[float, float]]:
-    """Per size of patch: median and largest error of the wrench against the dense formulation, relative, in float64.
+def truncation(points: int, sizes: Sequence[Near], states: int, seed: int) -> list[np.ndarray]:
+    """Per size: sorted errors of the wrench against the dense formulation, relative, in float64.
 
     In states in which the pusher touches the T's outline, corners and the inner ones too, up to a millimetre deep.
     """
@@ -175,16 +183,15 @@ def truncation(points: int, patches: Sequence[int], states: int, seed: int) -> l
             touching.append((q, v))
     with jax.enable_x64(True):
 
-        def wrenches(patch: int | None) -> np.ndarray:
-            system = scenes.pusher_system(points, patch=patch)
+        def wrenches(patch: int | None, planes: int | None, core: int | None) -> np.ndarray:
+            system = scenes.pusher_system(points, patch=patch, planes=planes, core=core)
             data = jax.device_put(system.data)
             f = jax.jit(lambda d, q, v: system.contact(d, system.tree.motion(d.numbers, q, v)).wrench[0])
             return np.array([f(data, *map(jnp.asarray, state)) for state in touching])
 
-        dense = wrenches(None)
+        dense = wrenches(None, None, None)
         felt = np.abs(dense[:, :3]).max(axis=1) > 1e-3
-        errors = [np.abs(wrenches(p) - dense)[felt].max(axis=1) / np.abs(dense[felt]).max(axis=1) for p in patches]
-    return [(float(np.median(e)), float(np.max(e))) for e in errors]
+        return [np.sort(np.abs(wrenches(*s) - dense)[felt].max(axis=1) / np.abs(dense[felt]).max(axis=1)) for s in sizes]
 
 
 def memory(points: int = 4000) -> tuple[int, int]:

@@ -7,6 +7,7 @@ import pytest
 
 from dexstack.cli.main import main
 from dexstack.demo import soft as demo
+from dexstack.demo import soft_growth
 
 
 def test_isosurfaces_are_drawn_and_judged(tmp_path):
@@ -32,6 +33,20 @@ def test_memory_of_patches_is_a_fraction_of_the_dense_formulations(capsys):
     assert main(["bench", "soft", "--memory", "--json", "-"]) == 0
     results = json.loads(capsys.readouterr().out)["results"]
     assert results["ratio"] >= 20
+
+
+@pytest.mark.slow
+def test_growth_is_measured_and_drawn(tmp_path, monkeypatch):
+    monkeypatch.setattr(soft_growth, "POINTS", (384,))
+    monkeypatch.setattr(soft_growth, "MOST_DENSE", 384)
+    monkeypatch.setattr(soft_growth, "BODIES", (1, 2))
+    file = tmp_path / "out.json"
+    assert main(["demo", "soft", "growth", "--results", str(tmp_path), "--json", str(file)]) == 0
+    results = json.loads(file.read_text())["results"]
+    assert (tmp_path / "growth.png").stat().st_size > 10_000
+    near, dense = results["cases"][:2]
+    assert results["memory_ratio"] == dense["temporaries_bytes"] / near["temporaries_bytes"] >= 20
+    assert near["contact_s"] < dense["contact_s"]
 
 
 @pytest.mark.slow

@@ -48,7 +48,7 @@ def test_weighted_sum_is_the_point_plane_law_written_out():
     weight = jax.nn.softmax(-jnp.sum((p - BALL.points) ** 2, axis=1) / LAW.eps1)
     forces = jax.vmap(lambda p_i, n_i: scm.point_plane_force(p, v, p_i, n_i, LAW))(jnp.asarray(BALL.points), jnp.asarray(BALL.normals))
     planes, normals = (jnp.asarray(x.T) for x in BALL)
-    r = jax.jit(lambda p, v: scm.respond(p[:, None], v[:, None], planes, normals, 0.0, LAW))(p, v)
+    r = jax.jit(lambda p, v: scm.respond(p[:, None], v[:, None], scm.Body(planes, normals).planes(p[:, None]), LAW))(p, v)
     np.testing.assert_allclose(np.ravel(r.force), weight @ forces, rtol=1e-12)
     np.testing.assert_allclose(r.field[0], weight @ jnp.sum(BALL.normals * (p - BALL.points), axis=1), rtol=1e-12, atol=1e-16)
 
@@ -60,7 +60,7 @@ def test_a_body_on_the_ground_carries_its_load_and_slides_with_coulombs_friction
     v = jnp.array([[speed, 0.0, 0.0]] * 2)
     c = LAW._replace(friction=0.7)
     r = scm.respond_to_ground(p.T, v.T, c)
-    weighed = scm.respond(p.T, v.T, *plane, 0.0, c)
+    weighed = scm.respond(p.T, v.T, scm.Body(*plane).planes(p.T), c)
     jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-12), r, weighed)
     normal = c.stiffness * c.eps3 * np.logaddexp(depth / c.eps3, 0)
     np.testing.assert_allclose(

@@ -52,10 +52,76 @@ def test_patches_give_the_dense_wrench_to_a_tolerance_that_falls_with_their_size
     exact = [np.asarray(dense(*state)) for state in states]
     for patch, tolerance in ((128, 1e-6), (256, 1e-12)):
         near = free_pair(patch)
-        assert near.data.meetings[0].a.table.shape[2] == patch and near.data.meetings[0].a.table.shape[1] > 1
+        assert near.data.meetings[0].a.patches.shape[2] == patch
         ours = wrench(near)
         worst = max(np.abs(ours(*state) - e).max() / np.abs(e).max() for state, e in zip(states, exact, strict=True))
         assert worst < tolerance
+
+
+SLAB = (0.05, 0.05, 0.015)
+HALF, SMALL = 0.0325, 0.012
+
+
+def on_slab(half, other, patch, **sizes):
+    """Force and torque on the second of two free bodies, and their soft distance, as a function of its height and quaternion."""
+    bodies = "".join(f'<body name="{n}"><freejoint/><geom size="0.03" mass="0.2"/></body>' for n in "ab")
+    model = mujoco.MjModel.from_xml_string(f"<mujoco><worldbody>{bodies}</worldbody></mujoco>")
+    surfaces = Surface("a", "a", cloud.box(half, 0.007)), Surface("b", "b", other)
+    law = LAW._replace(eps1=0.0014**2, eps2=5e-4)
+    system = SoftSystem(model, [Meeting([surfaces[0]], [surfaces[1]], patch, params=law, **sizes)])
+
+    def contact(place, quat):
+        q = jnp.concatenate([jnp.array([0.0, 0, 0, 1, 0, 0, 0]), place, quat])
+        found = system.contact(system.data, system.tree.motion(system.data.numbers, q, jnp.zeros(12)))
+        return found.wrench[0], found.distance[0]
+
+    return jax.jit(contact)
+
+
+@pytest.mark.slow
+def test_the_patch_is_where_a_tilted_cube_touches():
+    """Its lowest corner is half a millimetre deep, far from the middle of the face, which is the nearest to the slab's middle."""
+    cube = cloud.box((HALF,) * 3, 0.007)
+    dense, near = (on_slab(SLAB, cube, patch) for patch in (None, 64))
+    for degrees in (5, 10, 20, 45):
+        quat, R = np.zeros(4), np.zeros(9)
+        mujoco.mju_axisAngle2Quat(quat, np.array([1.0, 1.0, 0.0]) / np.sqrt(2), np.radians(degrees))
+        mujoco.mju_quat2Mat(R, quat)
+        height = SLAB[2] - (R.reshape(3, 3) @ cube.points.T)[2].min() - 5e-4
+        exact, ours = (np.asarray(f(jnp.array([0.0, 0, height]), jnp.asarray(quat))[0]) for f in (dense, near))
+        assert exact[2] > 0.5 and np.abs(exact[3:]).max() > 0.02
+        np.testing.assert_allclose(ours, exact, atol=0.03 * exact[2])
+
+
+@pytest.mark.slow
+def test_a_ball_wholly_inside_a_box_is_pushed_out_as_in_the_dense_formulation():
+    """From a millimetre above the surface to 12 mm below it with all of itself; the nearest face decides."""
+    ball = cloud.sphere(SMALL, 0.003)
+    dense, near = (on_slab((HALF,) * 3, ball, patch) for patch in (None, 64))
+    for height in (0.0450, 0.040, 0.035, 0.030, 0.025, 0.020):
+        place, quat = jnp.array([1e-3, 2e-3, height]), jnp.array([1.0, 0, 0, 0])
+        (exact, depth), (ours, our_depth) = dense(place, quat), near(place, quat)
+        assert exact[2] > 0.0 and float(depth) == pytest.approx(height - HALF - SMALL, abs=7e-4)
+        np.testing.assert_allclose(our_depth, depth, atol=3e-5)
+        np.testing.assert_allclose(ours[:3], exact[:3], atol=0.01 * float(exact[2]))
+
+
+@pytest.mark.slow
+def test_lists_of_planes_and_a_core_give_the_dense_wrench():
+    """Each point of a patch of 256 meets its 40 nearest planes, and half of the patch can feel a force."""
+    states = [touching(seed) for seed in range(5)]
+
+    def wrenches(**sizes):
+        surfaces = Surface("a", "a", cloud.box((0.03, 0.02, 0.04), 0.005)), Surface("b", "b", cloud.sphere(0.03, 0.005))
+        meeting = Meeting([surfaces[0]], [surfaces[1]], params=LAW, **sizes)
+        system = SoftSystem(mujoco.MjModel.from_xml_string(PAIR), [meeting], dissipation=smooth_dissipation)
+        f = jax.jit(lambda q, v: system.contact(system.data, system.tree.motion(system.data.numbers, q, v)))
+        found = [f(*state) for state in states]
+        return [np.concatenate([c.wrench[0], c.distance]) for c in found], [c.stiffness[0] for c in found]
+
+    (dense, stiff), (listed, our_stiff) = wrenches(patch=None), wrenches(patch=256, planes=40, core=128)
+    for exact, ours in [*zip(dense, listed, strict=True), *zip(stiff, our_stiff, strict=True)]:
+        assert np.abs(ours - exact).max() < 1e-7 * np.abs(exact).max()
 
 
 @pytest.mark.slow

@@ -25,12 +25,14 @@ from dexstack.engines.soft.scm import (
     Body,
     ContactParams,
     PairWrench,
+    Planes,
     Response,
-    Side,
     about,
     combine,
     cross,
     kept,
+    mean_normal,
+    side,
     softplus,
     turn,
     wrench_transform,
@@ -115,11 +117,12 @@ class AwareSystem(SoftSystem):
         m = relative.seen_from(R_A, p_A)
         on_b = kept(turn(R_AB, b.points, p_AB))
         on_a = kept(turn(R_AB.T, a.points, -turn(R_AB.T, p_AB)))
-        felt_b = self._respond(on_b, m, *distance_and_normal(on_b, a, c), c)
-        field, normal = distance_and_normal(on_a, b, c)
+        met_b, met_a, core_b, core_a = a.planes(on_b), b.planes(on_a), slice(b.core), slice(a.core)
+        felt_b = self._respond(on_b[:, core_b], m, *distance_and_normal(on_b[:, core_b], met_b.of(core_b), c), c)
+        distance, normal = distance_and_normal(on_a[:, core_a], met_a.of(core_a), c)
         back = Moving(-m.twist, -m.acceleration, m.mobility)
-        felt_a = self._respond(a.points, back, field, turn(R_AB, normal), c)
-        return combine([Side(1.0, on_b, b.point_bias, felt_b), Side(-1.0, a.points, a.point_bias, felt_a)], c.eps2)
+        felt_a = self._respond(a.points[:, core_a], back, distance, turn(R_AB, normal), c)
+        return combine([side(1.0, on_b, b, felt_b, on_b, met_b, c), side(-1.0, a.points, a, felt_a, on_a, met_a, c)], c.eps2)
 
     def _standing(self, p: Array, relative: Moving, o: Array, c: ContactParams) -> Response:
         up = jnp.zeros_like(p).at[2].set(1.0)
@@ -149,11 +152,9 @@ class AwareSystem(SoftSystem):
         )
 
 
-def distance_and_normal(p: Array, body: Body, c: ContactParams) -> tuple[Array, Array]:
-    """φ̂ (Q,) of points p (3, Q), and the mean normal (3, Q) of the planes of ``body``, p in its frame."""
-    o = body.points[:, :1]
-    x, p_o = body.points - o, p - o
-    logits = (2.0 / c.eps1) * (p_o.T @ x) + (body.plane_bias - jnp.sum(x * x, axis=0) / c.eps1)
-    weight = jax.nn.softmax(logits, axis=1)
-    distance = p_o.T @ body.normals - jnp.sum(x * body.normals, axis=0)
-    return jnp.sum(weight * distance, axis=1), body.normals @ weight.T
+def distance_and_normal(p: Array, planes: Planes, c: ContactParams) -> tuple[Array, Array]:
+    """φ̂ (Q,) of points p (3, Q), and the mean normal (3, Q) of the planes, in whose frame p is."""
+    p_o = (p - planes.origin)[:, :, None]
+    weight = jax.nn.softmax((2.0 / c.eps1) * jnp.sum(p_o * planes.points, axis=0) - planes.square / c.eps1, axis=1)
+    distance = jnp.sum(p_o * planes.normals, axis=0) - planes.offset
+    return jnp.sum(weight * distance, axis=1), mean_normal(planes, weight)

@@ -134,7 +134,7 @@ def meetings(hand: HandModel, obj: ObjectModel, p: SoftPlantParams) -> list[Meet
     ):
         body = Surface(obj.name, OBJECT_BODY, object_cloud(obj, spacing), float(obj.friction[0]))
         law_here = law._replace(eps1=(p.roundness * spacing) ** 2)
-        result.append(Meeting(side, [body], patch, voxel=min(spacing, 0.005), slots=slots, params=law_here))
+        result.append(Meeting(side, [body], patch, voxel=min(spacing, 0.005) / 2.0, slots=slots, params=law_here))
     return result
 
 

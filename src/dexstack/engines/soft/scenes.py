@@ -88,7 +88,13 @@ def pusher_spec(dt: float, *, rk4: bool = False) -> mujoco.MjSpec:
 
 
 def pusher_system(
-    points: int = 26, *, patch: int | None = 64, params: ContactParams | None = None, law: Callable[..., SoftSystem] = SoftSystem
+    points: int = 26,
+    *,
+    patch: int | None = 64,
+    planes: int | None = None,
+    core: int | None = None,
+    params: ContactParams | None = None,
+    law: Callable[..., SoftSystem] = SoftSystem,
 ) -> SoftSystem:
     """The soft engine's version under a force law; ``points`` is a key of T_SPACING.
 
@@ -101,7 +107,17 @@ def pusher_system(
     base = Cloud(*(x[base.normals[:, 2] < -0.5] for x in base))  # the T never tumbles: its underside carries it
     return law(
         model,
-        [Meeting([Surface("T", "T", t, T_FRICTION)], [Surface("pusher", "pusher", ball, T_FRICTION)], patch, params=params)],
+        [
+            Meeting(
+                [Surface("T", "T", t, T_FRICTION)],
+                [Surface("pusher", "pusher", ball, T_FRICTION)],
+                patch,
+                planes,
+                core,
+                voxel=0.0015,
+                params=params,
+            )
+        ],
         [Ground(Surface("underside", "T", base, T_FRICTION), params)],
     )
 

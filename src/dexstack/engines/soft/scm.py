@@ -41,6 +41,12 @@ class ContactParams(NamedTuple):
     """Speed below which friction is viscous [m/s]."""
 
 
+ABSENT_PLANE = 1e3
+"""Added to the squared distance of a plane that only fills up an array [m²]."""
+
+FEW = 1024
+"""Up to so many pairs of point and plane reductions are as fast as what takes more kernels."""
+
 Dissipation = Callable[[Array], Array]
 
 
@@ -95,9 +101,28 @@ class Response(NamedTuple):
     """(Q,) μ λ_n/√(v_s² + ‖v_t‖²) [N s/m]"""
 
 
-def respond(
-    p: Array, v: Array, planes: Array, normals: Array, bias: Array, c: ContactParams, dissipation: Dissipation = paper_dissipation
-) -> Response:
+class Planes(NamedTuple):
+    """Planes that query points meet: the same I for all Q of them, with an axis of length one in the place of Q, or I for each."""
+
+    origin: Array
+    """(3, 1 or Q) a place near by, so that squares do not cancel in single precision [m]."""
+    points: Array
+    """(3, 1 or Q, I) about the origin."""
+    normals: Array
+    """(3, 1 or Q, I)"""
+    square: Array
+    """(1 or Q, I) ‖points‖² [m²], and ABSENT_PLANE more for one that is not there."""
+    offset: Array
+    """(1 or Q, I) points · normals [m]."""
+
+    def of(self, points: slice) -> Planes:
+        """Those of some of the query points."""
+        if self.square.shape[0] == 1:
+            return self
+        return Planes(*(x[:, points] for x in self[:3]), *(x[points] for x in self[3:]))
+
+
+def respond(p: Array, v: Array, planes: Planes, c: ContactParams, dissipation: Dissipation = paper_dissipation) -> Response:
     """Point-SSDF contact [22] of query points against planes.
 
     Sums over three components are written out and sums over planes run along the last axis: a CPU then makes a handful of passes over
@@ -106,18 +131,11 @@ def respond(
     Args:
         p: (3, Q) query points [m].
         v: (3, Q) their velocity relative to the planes' body, taken at the points themselves [m/s].
-        planes, normals: (3, I).
-        bias: (I,) added to the logits of the planes: 0, or very negative for one that is not there.
+        planes: that they meet.
     """
-    o = planes[:, :1]  # near by, so that the squares below do not cancel in single precision
-    x, p_o = planes - o, p - o
-    # ‖p‖² is the same for all planes, and so is the largest logit: both cancel in the softmax
-    of_plane = jnp.stack([*(x * (2.0 / c.eps1)), bias - _dot(x, x) / c.eps1, *normals, -_dot(x, normals)])
-    of_plane, p_o, v = kept((of_plane, p_o, v))
-    logits = _outer(p_o, of_plane[:3]) + of_plane[3]
-    weight = jnp.exp(logits - jax.lax.stop_gradient(jnp.max(logits, axis=1, keepdims=True)))
-    phi = _outer(p_o, of_plane[4:7]) + of_plane[7]
-    v_n = _outer(v, of_plane[4:7])
+    v = kept(v)
+    weight, phi = _weights(p, planes, c)
+    v_n = _outer(v, planes.normals)
     depth = phi * (-1.0 / c.eps3)
     r = v_n * (1.0 / c.v_d)
     onset, brake = kept(softplus(depth)), dissipation(r)
@@ -126,23 +144,67 @@ def respond(
     push = load + c.friction * drag * v_n
     slope = weight * onset * jnp.where(r <= 0.0, 1.0, jnp.clip(1.0 - 0.5 * r, 0.0, 1.0))
     spring = weight * jax.nn.sigmoid(depth) * brake
-    over_planes = lambda x: jnp.sum(x, axis=1)  # noqa: E731
+    over_planes = _summing(weight)
     total, field, loads, drags, slopes, springs = map(over_planes, (weight, weight * phi, load, drag, slope, spring))
     # weights are normalised per query, after the sums over the planes
     share = 1.0 / total
     scale = share * (c.stiffness * c.eps3)
-    pushes, means = [over_planes(push * n) for n in of_plane[4:7]], of_plane[4:7] @ weight.T
+    pushes = [over_planes(push * n) for n in planes.normals]
     total_drag = c.friction * scale * drags
     force = kept(scale * jnp.stack(pushes) - total_drag * v)
     return Response(
         field=share * field,
         force=force,
         load=scale * loads,
-        normal=share * means,
+        normal=share * mean_normal(planes, weight),
         stiffness=share * c.stiffness * springs,
         damping=scale / c.v_d * slopes,
         drag=total_drag,
     )
+
+
+def field(p: Array, planes: Planes, c: ContactParams) -> Array:
+    """(Q,) φ̂ [m] of points p (3, Q) alone."""
+    weight, phi = _weights(p, planes, c)
+    over_planes = _summing(weight)
+    return over_planes(weight * phi) / over_planes(weight)
+
+
+def _weights(p: Array, planes: Planes, c: ContactParams) -> tuple[Array, Array]:
+    """(Q, I) weights of the planes but for a factor of each point, and φ."""
+    # ‖p‖² is the same for all planes, and so is the largest logit: both cancel in the softmax
+    p_o = kept(p - planes.origin)
+    logits = _outer(p_o * (2.0 / c.eps1), planes.points) - planes.square * (1.0 / c.eps1)
+    many = logits.size > FEW
+    logits = kept(logits) if many else logits
+    weight = jnp.exp(logits - _largest(jax.lax.stop_gradient(logits)))
+    return kept(weight) if many else weight, _outer(p_o, planes.normals) - planes.offset
+
+
+def _summing(like: Array) -> Callable[[Array], Array]:
+    """Sum over the last axis of (Q, I) numbers: of many as a matrix product, which a CPU does in whole vectors, unlike a reduction."""
+    if like.size <= FEW:
+        return lambda x: jnp.sum(x, axis=1)
+    ones = jnp.ones(like.shape[1], like.dtype)
+    return lambda x: kept(x) @ ones
+
+
+def _largest(x: Array) -> Array:
+    """(Q, 1) of each row of x (Q, I); of many by halves: a CPU compares whole vectors at once, unlike in a reduction."""
+    if x.size <= FEW:
+        return jnp.max(x, axis=1, keepdims=True)
+    while x.shape[1] > 1:
+        half, odd = divmod(x.shape[1], 2)
+        most = jnp.maximum(x[:, :half], x[:, half + odd :])
+        x = kept(jnp.concatenate([x[:, half : half + 1], most], axis=1) if odd else most)
+    return x
+
+
+def mean_normal(planes: Planes, weight: Array) -> Array:
+    """(3, Q) sum of the planes' normals under weights (Q, I)."""
+    if planes.normals.shape[1] == 1:
+        return planes.normals[:, 0] @ weight.T
+    return jnp.sum(planes.normals * weight, axis=2)
 
 
 def respond_to_ground(p: Array, v: Array, c: ContactParams, dissipation: Dissipation = paper_dissipation) -> Response:
@@ -187,14 +249,18 @@ class Side(NamedTuple):
     bias: Array | float
     """(Q,) added to Φ: 0, or very large for a point that is not there."""
     response: Response
+    rest: Array | None = None
+    """(R,) Φ of the body's other points, which are too far away to feel a force."""
 
 
 def combine(sides: Sequence[Side], eps2: float | Array) -> PairWrench:
     """Body-body contact [23] from the query points of both bodies (or of one, on the ground)."""
     logits = [-(s.response.field + s.bias) / eps2 for s in sides]
-    top = jax.lax.stop_gradient(functools.reduce(jnp.maximum, [jnp.max(x) for x in logits]))
+    others = [s.rest for s in sides if s.rest is not None]
+    top = jax.lax.stop_gradient(functools.reduce(jnp.maximum, [jnp.max(x) for x in [*logits, *(-x / eps2 for x in others)]]))
     weights = [jnp.exp(x - top) for x in logits]
-    share = 1.0 / sum(jnp.sum(w) for w in weights)
+    far = [jnp.exp(-x / eps2 - top) for x in others]
+    share = 1.0 / sum(jnp.sum(w) for w in weights + far)
     total = lambda parts: share * functools.reduce(operator.add, parts)  # noqa: E731
     w_sides = list(zip(weights, sides, strict=True))
     wrench = total([s.sign * _moments(s.points, s.response.force, w) for w, s in w_sides])
@@ -207,7 +273,7 @@ def combine(sides: Sequence[Side], eps2: float | Array) -> PairWrench:
     damping = total(
         [(x * (w * s.response.damping - b)) @ x.T + _point_damping(s.points, b) for x, b, (w, s) in zip(g, drags, w_sides, strict=True)]
     )
-    distance = total([w @ s.response.field for w, s in w_sides])
+    distance = total([w @ s.response.field for w, s in w_sides] + [w @ x for w, x in zip(far, others, strict=True)])
     return PairWrench(wrench, stiffness - shift * jnp.outer(mean, mean), damping, distance)
 
 
@@ -313,8 +379,8 @@ _dot.defjvp(_dot_rule, symbolic_zeros=True)
 
 
 def _outer(a: Array, b: Array) -> Array:
-    """(Q, I) aᵀb of a (3, Q), b (3, I)."""
-    return _dot(a[:, :, None], b[:, None, :])
+    """(Q, I) aᵀb of a (3, Q), b (3, 1 or Q, I)."""
+    return _dot(a[:, :, None], b)
 
 
 @jax.custom_jvp
@@ -348,9 +414,24 @@ class Body(NamedTuple):
     normals: Array
     """(3, I)"""
     plane_bias: Array | float = 0.0
-    """(I,) added to the logits of the planes."""
+    """(I,) added to the squared distances of the planes [m²]."""
     point_bias: Array | float = 0.0
-    """(I,) added to the distances of the points."""
+    """(I,) added to the distances of the points [m]."""
+    near: Callable[[Array], Planes] | None = None
+    """The planes that points (3, Q) in this frame meet; None: all of these."""
+    core: int | None = None
+    """How many points, the first ones, can feel a force; the others only count in the distribution. None: all."""
+
+    def planes(self, p: Array) -> Planes:
+        """Those that points p (3, Q) in this frame meet."""
+        if self.near is not None:
+            return self.near(p)
+        o = self.points[:, :1]
+        x = self.points - o
+        # one array: XLA would repeat what makes several ones, a lookup, for every query point
+        rows = jnp.stack([*x, *self.normals, _dot(x, x) + self.plane_bias, _dot(x, self.normals)])
+        o, rows = kept((o, rows[:, None]))
+        return Planes(o, rows[:3], rows[3:6], rows[6], rows[7])
 
 
 def meet(
@@ -365,10 +446,24 @@ def meet(
     on_b = kept(turn(R_AB, b.points, p_AB))
     on_a = kept(turn(R_BA, a.points, -turn(R_BA, p_AB)))
     back = -jnp.concatenate([turn(R_BA, about(twist, p_AB)), turn(R_BA, twist[3:])])  # of A relative to B, at B's origin, in B
-    felt_b = respond(on_b, about(twist, on_b), a.points, a.normals, a.plane_bias, c, dissipation)
-    felt_a = respond(on_a, about(back, on_a), b.points, b.normals, b.plane_bias, c, dissipation)
+    met_b, met_a, core_b, core_a = a.planes(on_b), b.planes(on_a), slice(b.core), slice(a.core)
+    felt_b = respond(on_b[:, core_b], about(twist, on_b[:, core_b]), met_b.of(core_b), c, dissipation)
+    felt_a = respond(on_a[:, core_a], about(back, on_a[:, core_a]), met_a.of(core_a), c, dissipation)
     felt_a = felt_a._replace(force=turn(R_AB, felt_a.force), normal=turn(R_AB, felt_a.normal))
-    return combine([Side(1.0, on_b, b.point_bias, felt_b), Side(-1.0, a.points, a.point_bias, felt_a)], c.eps2)
+    return combine([side(1.0, on_b, b, felt_b, on_b, met_b, c), side(-1.0, a.points, a, felt_a, on_a, met_a, c)], c.eps2)
+
+
+def side(sign: float, points: Array, of: Body, felt: Response, seen: Array, met: Planes, c: ContactParams) -> Side:
+    """A body's points (3, Q) in A's frame and, ``seen`` from the other body, with the planes they meet.
+
+    Its core feels, the rest is as near as it is.
+    """
+    bias = jnp.broadcast_to(jnp.asarray(of.point_bias, points.dtype), points.shape[1:])
+    rest = None
+    if of.core is not None:
+        far = slice(of.core, None)
+        rest = field(seen[:, far], met.of(far), c) + bias[far]
+    return Side(sign, points[:, : of.core], bias[: of.core], felt, rest)
 
 
 def dense_pair(

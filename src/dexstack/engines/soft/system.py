@@ -8,7 +8,7 @@ function serves systems of different geometry, masses and contact parameters, an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -66,7 +66,11 @@ class Meeting:
     b: Sequence[Surface]
     patch: int | None = 64
     """Points in a patch; None: the dense formulation, every point against every plane."""
-    voxel: float = 0.005
+    planes: int | None = None
+    """How many planes, the nearest ones, every point of a patch meets; None: all of the other's patch."""
+    core: int | None = None
+    """How many points of a patch, the nearest to its middle, can feel a force; the others only count in the distribution. None: all."""
+    voxel: float = 0.0025
     """Edge of a lookup's voxel [m]."""
     slots: int | None = None
     """How many pairs, the nearest ones, get a contact force; None: all. Exact as long as no more than so many are near."""
@@ -163,6 +167,7 @@ class SoftSystem:
         self._pairs: list[tuple[np.ndarray, np.ndarray]] = []
         self._links: list[tuple[np.ndarray, np.ndarray]] = []
         self._slots: list[int | None] = []
+        self._cores = [m.core for m in meetings]
         data = []
         for meeting in meetings:
             pairs, numbers = self._meeting(model, meeting)
@@ -211,7 +216,7 @@ class SoftSystem:
                 raise ConfigError(f"the surfaces '{m.a[x].name}' and '{m.b[y].name}' are on one body and cannot meet")
         balls = [[_ball(c) for c in side] for side in sides]
         widest = [max(r for _, r in side) for side in balls]
-        tables = [lookup.build(side, m.patch, reach=min(widest[1 - k], widest[k]), voxel=m.voxel) for k, side in enumerate(sides)]
+        tables = [lookup.build(side, m.patch, reach=min(widest), voxel=m.voxel, planes=m.planes) for k, side in enumerate(sides)]
         friction = np.array([max(m.a[x].friction, m.b[y].friction) for x, y in zip(*pairs, strict=True)])
         return pairs, MeetingData(
             *tables,
@@ -248,14 +253,14 @@ class SoftSystem:
         la, lb = (jnp.asarray(links)[x] if slots is not None else links[x] for links, x in zip(self._links[k], (i, j), strict=True))
         params = jax.tree.map(lambda x: jnp.asarray(x, m.R.dtype), params)
         bodies = (m.R[la], m.p[la], m.R[lb], m.p[lb], self._relative(m, la, lb))
-        found = jax.vmap(lambda *x: self._pair(d, *x))(i, j, *bodies, params)
+        found = jax.vmap(lambda *x: self._pair(k, d, *x))(i, j, *bodies, params)
         return Contact(jnp.asarray(la), jnp.asarray(lb), *found)
 
     def _only(self, k: int, d: MeetingData, m: Motion) -> Contact:
         """A meeting of one pair."""
         (la,), (lb,) = self._links[k]
         c = jax.tree.map(lambda x: jnp.asarray(x, m.R.dtype)[0], d.params)
-        found = self._pair(d, 0, 0, m.R[la], m.p[la], m.R[lb], m.p[lb], self._relative(m, la, lb), c)
+        found = self._pair(k, d, 0, 0, m.R[la], m.p[la], m.R[lb], m.p[lb], self._relative(m, la, lb), c)
         return Contact(jnp.array([la]), jnp.array([lb]), *(x[None] for x in found))
 
     def _seen(self, data: SystemData, m: Motion, M: Array, force: Array) -> Any:
@@ -267,13 +272,13 @@ class SoftSystem:
         return m.twist[lb] - m.twist[la]
 
     def _pair(
-        self, d: MeetingData, i: Array, j: Array, R_A: Array, p_A: Array, R_B: Array, p_B: Array, relative: Any, c: ContactParams
+        self, k: int, d: MeetingData, i: Array, j: Array, R_A: Array, p_A: Array, R_B: Array, p_B: Array, relative: Any, c: ContactParams
     ) -> tuple[Array, Array, Array, Array]:
         """One pair about the world's origin."""
         R_AB, p_AB = R_A.T @ R_B, R_A.T @ (p_B - p_A)
-        key = lookup.nearest(d.a, i, R_AB @ jnp.asarray(d.centre_b)[j] + p_AB)
-        b = lookup.patch(d.b, j, R_AB.T @ (key - p_AB))
-        a = lookup.patch(d.a, i, R_AB @ b.points[:, 0] + p_AB)
+        key = lookup.meeting_point(d.a, i, d.b, j, R_AB, p_AB, c.eps2)
+        a = lookup.patch(d.a, i, key, self._cores[k])
+        b = lookup.patch(d.b, j, None if key is None else turn(R_AB.T, key - p_AB), self._cores[k])
         return in_world(self._meeting_of(a, b, R_AB, p_AB, relative, R_A, p_A, c), R_A, p_A)
 
     def _meeting_of(
@@ -417,13 +422,30 @@ def stack(systems: Sequence[SystemData]) -> SystemData:
 
 
 def _alike(clouds: Sequence[Clouds]) -> list[Clouds]:
-    """The same with rows and voxels up to the largest of each; what is filled in is absent or never looked up."""
-    rows, voxels = max(c.rows.shape[2] for c in clouds), max(c.table.shape[1] for c in clouds)
+    """The same with rows, scouts, lists and voxels up to the largest of each; what is filled in is absent or never looked up."""
+
+    def longest(of: Callable[[Clouds], np.ndarray], axis: int) -> int:
+        return max(of(c).shape[axis] for c in clouds)
+
+    def filled(x: np.ndarray | None, count: int) -> np.ndarray | None:
+        """Up to ``count`` along the second axis."""
+        return None if x is None else np.pad(x, [(0, count - n) if axis == 1 else (0, 0) for axis, n in enumerate(x.shape)])
+
+    points, scouts, voxels = longest(lambda c: c.rows, 1), longest(lambda c: c.scouts, 2), longest(lambda c: c.finder.table, 1)
     result = []
     for c in clouds:
-        absent = lookup.absent(len(c.rows), rows - c.rows.shape[2])
-        table = np.pad(c.table, ((0, 0), (0, voxels - c.table.shape[1]), (0, 0)))
-        result.append(c._replace(rows=np.concatenate([c.rows, absent], axis=2), table=table))
+        absent = lookup.absent(len(c.rows), points - c.rows.shape[1])
+        nobody = np.tile(lookup.NOBODY, (len(c.rows), 1, scouts - c.scouts.shape[2]))
+        result.append(
+            Clouds(
+                np.concatenate([c.rows, absent], axis=1),
+                np.concatenate([c.scouts, nobody], axis=2),
+                c.box,
+                c.finder._replace(table=filled(c.finder.table, voxels)),
+                filled(c.patches, points),
+                filled(c.lists, points),
+            )
+        )
     return result
 
 
