@@ -29,7 +29,7 @@ class AllegroWeights:
 
     position_weight: float = param(1e3, "ω_p, weight of the final position error [1/m²]", 0.0, 1e7)
     orientation_weight: float = param(100.0, "ω_q, weight of the final orientation error [-]", 0.0, 1e7)
-    position_length: float = param(1e3, "l, position error at which ω_p has doubled; a huge value turns this off [m]", 1e-3, 1e6)
+    position_length: float = param(0.04, "l, position error at which ω_p has doubled; a huge value turns this off [m]", 1e-3, 1e6)
     contact_weight: float = param(3.0, "ω_c, weight of fingertip–object distances [1/m²]", 0.0, 1e7)
     running_weight: float = param(0.05, "ω_r, share of the final cost charged at every predicted step [-]", 0.0, 10.0)
 
