@@ -187,7 +187,7 @@ class ClosedLoop(Loop):
         plant = make_plant(spec.plant, surface, actual, params[plant_params(spec.plant)])
         servo = ServoLaw(self.hand, params[ServoParams], GravityCompensation(self.hand))
         super().__init__(self.hand, obj, start, plant, servo, AllegroCost(), params[AllegroWeights].arrays(), params)
-        self.remedy = StallRemedy(self.mpc, self.hand.pose(start.hand_pose), params[StallParams], without_reach)
+        self.remedy = StallRemedy(self.mpc, self.hand.pose(start.hand_pose), params[StallParams], without_reach, self.hand.swing_joints)
         self.settling = servo.params.startup_time
         self._published = PUBLISHED.get(obj.name, PUBLISHED["cube"])
         self.seconds = self._published.steps * params[MpcParams].step

@@ -250,6 +250,12 @@ def test_a_broken_urdf_gives_one_clear_sentence(tmp_path, old, new, message):
         ("radius: 0.012", "radius: 0", "'fingertips.radius' must be positive"),
         ("friction:", "frictions:", "lacks the key 'friction'"),
         ("side: right", "side: right\nspeed: 3", "unknown key 'speed'"),
+        (
+            "[joint_0.0, joint_4.0",
+            "[joint_0.0, joint_44.0",
+            r"'swing_joints' must list joints of the hand, joint_0.0.*; 'joint_44.0' is none",
+        ),
+        ("swing_joints: [joint_0.0, joint_4.0, joint_8.0]", "swing_joints: 3", r"'swing_joints' must list joints .*; '3' is none"),
         ("poses:", "poses: [", "not valid YAML"),
     ],
 )

@@ -60,7 +60,7 @@ def test_dropped_means_far_from_the_start_or_no_number():
 def test_the_cost_is_the_papers():
     """Σ squares of the residuals = ω_c Σ‖p_tip − p_o‖² + ω_r c_goal, and c_goal = ω_p ‖p − p_g‖² + ω_q (1 − (q·q_g)²) [25, 26]."""
     rng = np.random.default_rng(0)
-    weights = AllegroWeights(position_weight=3.0, orientation_weight=5.0, contact_weight=0.7, running_weight=0.2)
+    weights = AllegroWeights(position_weight=3.0, orientation_weight=5.0, position_length=1e6, contact_weight=0.7, running_weight=0.2)
     for _ in range(10):
         quat, goal_quat = (x / np.linalg.norm(x) for x in rng.normal(size=(2, 4)))
         p, goal = rng.normal(size=3), np.concatenate([rng.normal(size=3), goal_quat])

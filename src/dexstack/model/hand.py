@@ -88,6 +88,8 @@ class HandModel:
     friction_fingers: float
     poses: dict[str, np.ndarray]
     """Named joint angles (16,) [rad]; "home" is always there."""
+    swing_joints: tuple[int, ...]
+    """Joints that swing a finger from side to side, by index."""
     urdf_path: Path
 
     @property
@@ -141,7 +143,7 @@ def load_hand(side: str | Path = "right") -> HandModel:
         path = Path(side)
     else:
         raise ConfigError(f"unknown hand '{side}'; known: {', '.join(SIDES)}, or the path of a hand's YAML file")
-    document = read_yaml(path, ("urdf", "side", "palm_link", "palm_mount", "fingertips", "friction", "poses"))
+    document = read_yaml(path, ("urdf", "side", "palm_link", "palm_mount", "fingertips", "friction", "poses"), ("swing_joints",))
     urdf_path = path.parent / str(document["urdf"])
     name, links, joints = read_urdf(urdf_path)
     bodies, joints, frames = _merge_fixed(urdf_path, str(document["palm_link"]), links, joints)
@@ -166,6 +168,7 @@ def load_hand(side: str | Path = "right") -> HandModel:
         friction_palm=_positive(path, "friction.palm", _entry(path, document, "friction", "palm")),
         friction_fingers=_positive(path, "friction.fingers", _entry(path, document, "friction", "fingers")),
         poses=_poses(path, document["poses"], joints),
+        swing_joints=_swing_joints(path, document.get("swing_joints", []), joints),
         urdf_path=urdf_path,
     )
 
@@ -190,6 +193,14 @@ def _fingertips(path: Path, links: Any, frames: dict[str, tuple[int, np.ndarray,
         if name not in frames:
             raise ConfigError(f"{path}: the fingertip link '{name}' does not exist; links are {', '.join(frames)}")
     return tuple(Fingertip(frames[name][0], frames[name][2]) for name in links)
+
+
+def _swing_joints(path: Path, names: Any, joints: tuple[Joint, ...]) -> tuple[int, ...]:
+    order = {joint.name: i for i, joint in enumerate(joints)}
+    unknown = [name for name in names if name not in order] if isinstance(names, list) else [names]
+    if unknown:
+        raise ConfigError(f"{path}: 'swing_joints' must list joints of the hand, {', '.join(order)}; '{unknown[0]}' is none")
+    return tuple(order[name] for name in names)
 
 
 def _poses(path: Path, section: Any, joints: tuple[Joint, ...]) -> dict[str, np.ndarray]:

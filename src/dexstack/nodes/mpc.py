@@ -109,7 +109,7 @@ class MpcNode(StackNode):
         self._mpc, self._theta = make_mpc(hand, obj, AllegroCost(), *blocks)
         self._weights = self.params(AllegroWeights).arrays()
         rest = hand.pose(obj.start("allegro").hand_pose)
-        self._remedy = StallRemedy(self._mpc, rest, self.params(StallParams), without_reach)
+        self._remedy = StallRemedy(self._mpc, rest, self.params(StallParams), without_reach, hand.swing_joints)
         self._mpc.warm_up(empty_contacts(self.params(DetectorParams).capacity), self._theta, self._weights)
 
     def apply(self, block: Any) -> None:

@@ -2,7 +2,7 @@
 
     c_t = ω_c Σ_tips ‖p_tip − p_o‖² + ω_r c_goal(q_t)          c_T = ω_p ‖p_o − p_goal‖² + ω_q (1 − (q_oᵀ q_goal)²)        [25, 26]
 
-For continuous rotation, in which drifts add up, ω_p grows with the error: ω_p (1 + ‖p_o − p_goal‖²/l²).
+ω_p grows with the error, ω_p (1 + ‖p_o − p_goal‖²/l²): a turn may shift the object a little, but not to the edge of the palm.
 ω_u‖u‖² belongs to the MPC. 1 − (qᵀq_g)² is the squared length of the vector part of q_g⁻¹ ⊗ q, which makes every term a square.
 """
 
@@ -29,7 +29,7 @@ class AllegroWeights:
 
     position_weight: float = param(1e3, "ω_p, weight of the final position error [1/m²]", 0.0, 1e7)
     orientation_weight: float = param(100.0, "ω_q, weight of the final orientation error [-]", 0.0, 1e7)
-    position_length: float = param(1e3, "l, position error at which ω_p has doubled; a huge value turns this off [m]", 1e-3, 1e6)
+    position_length: float = param(0.04, "l, position error at which ω_p has doubled; a huge value turns this off [m]", 1e-3, 1e6)
     contact_weight: float = param(3.0, "ω_c, weight of fingertip–object distances [1/m²]", 0.0, 1e7)
     running_weight: float = param(0.05, "ω_r, share of the final cost charged at every predicted step [-]", 0.0, 10.0)
 

@@ -116,7 +116,7 @@ def _nodes(folder: Path, own: int, other: int) -> list[NodeDescription]:
     shown = {"folder": str(folder), "result": str(folder / "result.npz")}
     # the film does not obey, so the planner would find every rollout stalled
     return [
-        Pinned("mpc", {"stall_window": 1e9}, files, environment=XLA_ONE_THREAD, respawn=False, core=other),
+        Pinned("mpc", {"stall_window": 1e9, "still_window": 1e9}, files, environment=XLA_ONE_THREAD, respawn=False, core=other),
         Pinned("contact_detector", {}, files, environment=XLA_ONE_THREAD, respawn=False, core=other),
         Pinned("pose_estimator", {"reliable": True}, files, environment=picture_environment(), respawn=False, core=own),
         Pinned("film", shown, environment=picture_environment(), respawn=False, ends_run=True, core=other),
