@@ -112,6 +112,13 @@ def test_a_release_ends_when_the_robot_is_at_rest(remedy):
     assert run(remedy, [0.8], t=0.2, q=REST + 0.05)[0] == SolveStatus.OK
 
 
+def test_a_release_ends_when_nothing_moves_any_more(planner):
+    remedy = StallRemedy(planner, REST, StallParams(still_window=0.3, release_time=2.0), without_reach)
+    remedy.release(0.0)
+    statuses = [remedy.solve(0.1 * k, 0.8, POSE, Q + 0.06 * min(k, 4), None, GOAL, None, WEIGHTS).status for k in range(8)]
+    assert statuses == [SolveStatus.RETREAT] * 7 + [SolveStatus.OK]  # the joints last moved at 0.4 s
+
+
 def test_progress_counts_against_the_best_error_so_that_swinging_is_a_stall(remedy):
     assert SolveStatus.RETREAT in run(remedy, [0.8 + 0.3 * (-1) ** k for k in range(15)])
 

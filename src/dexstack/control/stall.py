@@ -32,7 +32,12 @@ class StallParams:
     """When a rollout counts as stalled, and how the robot lets go."""
 
     stall_window: float = param(1.5, "time without progress after which a rollout has stalled [s]; a huge value turns this off", 0.1, 1e9)
-    still_window: float = param(0.4, "time without motion after which it has [s]; a huge value turns this off", 0.1, 1e9)
+    still_window: float = param(
+        0.4,
+        "time without motion after which it has, or after which it has let go as far as it can [s]; a huge value turns this off",
+        0.1,
+        1e9,
+    )
     stall_progress: float = param(0.05, "fall of the orientation error below its best that counts as progress [rad]", 0.001, 1.0)
     stall_tolerance: float = param(0.1, "a rollout nearer to its goal than this is not stalled [rad]", 0.0, 3.2)
     stall_swing: float = param(
@@ -77,7 +82,7 @@ class StallRemedy:
         self._mpc.reset()
         self.stalls = 0
         """Stalls of this rollout."""
-        self._release_until = self._recentre_until = -math.inf
+        self._release_from = self._release_until = self._recentre_until = -math.inf
         self._to = self._rest
         self._place_WO: np.ndarray | None = None
         self._held_WO: np.ndarray | None = None
@@ -87,7 +92,7 @@ class StallRemedy:
 
     def release(self, t: float) -> None:
         """Let go from time ``t`` [s] on, as between two goals."""
-        self._release_until, self._to = t + self.params.release_time, self._rest
+        self._release_from, self._release_until, self._to = t, t + self.params.release_time, self._rest
 
     def solve(
         self,
@@ -108,9 +113,10 @@ class StallRemedy:
             self._since = t
         self._watch(t, error, pose_WO, q, goal_WO)
         if t < self._release_until:
-            if np.max(np.abs(self._to - q)) > self.params.release_reached:
+            still = self._seen is not None and t - max(self._seen[2], self._release_from) >= self.params.still_window
+            if np.max(np.abs(self._to - q)) > self.params.release_reached and not still:
                 return self._let_go(pose_WO, q, contacts, goal_WO, theta, weights)
-            self._release_until = -math.inf  # it has let go, and may take hold again at once
+            self._release_until = -math.inf  # it has let go as far as it can, and may take hold again at once
         if self._held_WO is not None:
             self._mpc.reset()
             self._held_WO, self._release_until = None, -math.inf
