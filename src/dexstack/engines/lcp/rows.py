@@ -189,36 +189,41 @@ def move_right_hand_side(J, velocity, gap, owner, contacts, h, b):
 
 
 @njit(cache=True)
-def follow_curvature(world, m, tape, first, last, owner, gap, J, q, velocity, h, at, b):
-    """Lower b where contacts would meet within h although their rows held, because bodies turn: what the rows, linear in h, leave out.
+def follow_curvature(world, m, tape, first, last, owner, gap, J, q, velocity, h, at, decide, part, lift):
+    """By how much to lower b where contacts would meet within h because bodies turn: what the rows, linear in h, leave out.
 
     Args:
         m: poses, overwritten. gap, J: of the rows at q. at: (Q,) room.
-        b: (n,) changed.
+        part: (n,) which of :data:`PARTS` each row's change comes from, −1 where there is none. Written if ``decide``.
+        lift: (n,) the change, not positive; lowered further.
 
     Returns:
         Whether any contact would.
     """
     shapes = world.shapes
-    n, c, lift = np.empty(3, J.dtype), np.empty(3, J.dtype), np.zeros(b.size, J.dtype)
+    n, c = np.empty(3, J.dtype), np.empty(3, J.dtype)
     any_meets = False
-    for part in PARTS:  # edges that cross may have met and parted by the end
-        integrate(world.tree, q, velocity, part * h, at)
+    if decide:
+        part[:] = -1
+    for i in range(len(PARTS)):  # edges that cross may have met and parted by the end
+        t = PARTS[i] * h
+        integrate(world.tree, q, velocity, t, at)
         kinematics(world.tree, at, m)
         r = 0
         for k in range(first, last):
-            feature, ba, bb = tape.feature[k], shapes.body[tape.feature[k, 0]], shapes.body[tape.feature[k, 1]]
-            end = gap_of_features(feature[2], feature[3], tape.data[k], m.R[ba], m.p[ba], m.R[bb], m.p[bb], n, c)
-            bend = (end - gap[r]) / (part * h)
-            for i in range(velocity.size):
-                bend -= J[r, i] * velocity[i]
-            if bend.real < lift[r].real and end.real < 0.5 * min(gap[r].real, TARGET):
-                lift[r] = bend
-                any_meets = True
+            if decide or part[r] == i:
+                feature, ba, bb = tape.feature[k], shapes.body[tape.feature[k, 0]], shapes.body[tape.feature[k, 1]]
+                end = gap_of_features(feature[2], feature[3], tape.data[k], m.R[ba], m.p[ba], m.R[bb], m.p[bb], n, c)
+                bend = (end - gap[r]) / t
+                for j in range(velocity.size):
+                    bend -= J[r, j] * velocity[j]
+                if not decide:
+                    lift[r] = bend
+                elif bend.real < lift[r].real and end.real < 0.5 * min(gap[r].real, TARGET):
+                    lift[r], part[r], any_meets = bend, i, True
             r += 1
             while r < owner.size and owner[r] >= 0:
                 r += 1
-    b += lift
     return any_meets
 
 
