@@ -17,7 +17,7 @@ from dexstack.engines.lcp.impact import add_impulse
 from dexstack.engines.lcp.record import BEGIN, IMPACT, NONE, Parameters
 from dexstack.engines.lcp.rows import (
     count_rows,
-    follow_curvature,
+    follow_bends,
     impact_right_hand_side,
     move_right_hand_side,
     point_row,
@@ -75,7 +75,7 @@ def _push(world, par, tape, op, q, u, after, rest, at, m):
     after[:] = u
     for i in range(op[10]):
         part = op[3] + (1 + 2 * i) * n
-        follow_curvature(world, m, tape, first, last, owner, gap, J, q, u, rest, at, False, tape.cls[part : part + n], lift)
+        follow_bends(world, m, tape, first, last, owner, gap, J, q, u, rest, at, tape.cls[part : part + n], lift)
         _forces(A, b + lift, owner, mu, tape.cls[part + n : part + 2 * n], f, (op[9] >> (1 + i)) & 1)
         u[:] = free
         add_impulse(Y, f, u)

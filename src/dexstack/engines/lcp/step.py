@@ -30,7 +30,7 @@ from dexstack.engines.lcp.record import (
     TAPE_FULL,
     UNSOLVED,
 )
-from dexstack.engines.lcp.rows import count_rows, follow_curvature, move_right_hand_side, problem
+from dexstack.engines.lcp.rows import PARTS, count_rows, find_bends, move_right_hand_side, problem
 from dexstack.engines.lcp.touchdown import floor_below, normal_speed, touchdown
 
 MARGIN = 1e-3
@@ -205,15 +205,19 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
             if done > FOLLOW_AFTER:
                 lift, other = np.zeros(n), cls.copy()
                 most = DETOUR * kinetic_energy(tree.dof_parent, m.M, free)
-                while rounds < FOLLOW_ROUNDS:
+                longest = 0
+                while rounds < FOLLOW_ROUNDS and longest < len(PARTS):
                     r = tape.size[2] + (1 + 2 * rounds) * n
-                    if not follow_curvature(world, m, tape, first, last, owner, gap_, J, q, u, rest, at, True, tape.cls[r : r + n], lift):
+                    part = tape.cls[r : r + n]
+                    if not find_bends(world, m, tape, first, last, owner, gap_, J, q, u, rest, at, longest, part, lift):
                         break
                     way = solve_and_count(A, b + lift, owner, mu, other, f, way >= 0, counts, extremes)
                     around[:] = free
                     add_impulse(Y, f, around)
-                    if way < 0 or kinetic_energy(tree.dof_parent, m.M, around) > most:
-                        break
+                    if way < 0 or kinetic_energy(tree.dof_parent, m.M, around) > most:  # again, for less of the time
+                        longest, rounds, plain = longest + 1, 0, plain & 1
+                        u[:], other[:], lift[:] = after, cls, 0.0
+                        continue
                     rounds += 1
                     plain += 1 << rounds if way >= 2 else 0
                     u[:] = around
