@@ -50,9 +50,9 @@ class Tape(NamedTuple):
 
     size: np.ndarray
     op: np.ndarray
-    """(n, 11): kind, first and last contact, first class, first and last limit, contact of the impact that ended it, index of the
+    """(n, 12): kind, first and last contact, first class, first and last limit, contact of the impact that ended it, index of the
     controls, whether anything bounces, in which of the LCPs forces are not spread (bit i for the i-th), how many more LCPs followed the
-    first, for contacts that bend."""
+    first, for contacts that bend, binary exponent of the floor of the impact."""
     length: np.ndarray
     """(n,) duration of a move [s]."""
     q: np.ndarray
@@ -85,7 +85,7 @@ def make_tape(nq: int, ops: int, contacts: int, directions: int, limits: int) ->
     """Room for so many operations and contacts."""
     return Tape(
         np.zeros(4, np.int64),
-        np.zeros((ops, 11), np.int64),
+        np.zeros((ops, 12), np.int64),
         np.zeros(ops),
         np.zeros((ops, nq)),
         np.zeros((contacts, 7), np.int64),

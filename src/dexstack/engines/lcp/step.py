@@ -6,6 +6,8 @@ which :mod:`.replay` repeats the step in complex numbers.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numba import njit
 
@@ -268,6 +270,7 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
         o = tape.op[tape.size[0]]
         o[0], o[1], o[2], o[3], o[4], o[5], o[6] = MOVE, first, last, tape.size[2], tape.size[3], tape.size[3] + limits, met
         o[9], o[10] = plain, rounds
+        o[11] = math.frexp(floor[hit_pair])[1] if hit_pair >= 0 else 0
         tape.length[tape.size[0]] = s
         if hit_pair >= 0:
             for i in range(nv):
