@@ -18,9 +18,6 @@ PAIRS = {
 }
 INPUTS = {"q": (14,), "v": (12,), "tau": (8, 12), "mass": (3,), "friction": (2,), "restitution": (2,)}
 
-ROLLOUTS = [(names, e) for e in (0.0, 0.5) for names in PAIRS if (names, e) != ("cylinder and box", 0.0)]
-"""Without restitution a cylinder stays at a box for many impacts: four in ten of the differences are then void by rounding."""
-
 
 def _thrown(names, restitution, rng):
     """Two weightless bodies that meet within a few steps, turning by about 0.1 rad per step."""
@@ -48,10 +45,11 @@ def _equal(ours, theirs):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("names", "restitution"), ROLLOUTS)
+@pytest.mark.parametrize("restitution", (0.0, 0.5))
+@pytest.mark.parametrize("names", PAIRS)
 def test_derivatives_through_impacts(names, restitution, compare_derivatives):
     """Eight steps, with respect to each input; every impact that follows another multiplies rounding, so that some differences are void."""
-    rng, met, compared, void, other, blunt = np.random.default_rng(11), [], 0, 0, 0, 0
+    rng, met, compared, void, other = np.random.default_rng(11), [], 0, 0, 0
     for _ in range(10):
         system = _thrown(names, restitution, rng)
         forces = rng.normal(size=(8, 12))
@@ -59,23 +57,21 @@ def test_derivatives_through_impacts(names, restitution, compare_derivatives):
         gradient.rollout(system, forces)
         kinds = _impacts(system)
         met += kinds
-        if system.counts[record.BLUNT]:  # an impact at a safe time, not at that of a certain gap
-            blunt += 1
-            continue
+        assert system.counts[record.BLUNT] == 0
         system.q[:], system.v[:] = q, v
         for name, shape in INPUTS.items() if kinds else ():
             if name == "restitution" and restitution == 0.0:
                 continue  # from zero on it changes what is an impact
-            ours, theirs, same, doubt = compare_derivatives(system, forces, {name: rng.uniform(-1.0, 1.0, shape)})
-            if not same:
-                other += 1
-            elif doubt > 1e-7:
-                void += 1
-            else:
+            ours, theirs, same = compare_derivatives(system, forces, {name: rng.uniform(-1.0, 1.0, shape)})
+            if theirs is not None:
                 compared += 1
                 _equal(ours, theirs)
-    assert blunt <= (2 if restitution == 0.0 else 0)
-    assert compared >= 25 and void + other <= 0.7 * compared and len(met) >= 10
+            elif same:
+                void += 1
+            else:
+                other += 1
+    print(f"{names}, e = {restitution}: {compared} compared, {void} void by rounding, {other} beside another active set")
+    assert compared >= 25 and void + other <= 0.25 * compared and len(met) >= 10
     if names == "boxes":
         assert {features.FACE_POINT, features.EDGE_EDGE} == set(met)
 
@@ -99,9 +95,24 @@ def test_derivatives_of_the_step_of_an_impact(names, restitution, compare_deriva
             shape = (1, 12) if name == "tau" else shape
             if name == "restitution" and restitution == 0.0:
                 continue
-            ours, theirs, same, doubt = compare_derivatives(system, np.zeros((1, 12)), {name: rng.uniform(-1.0, 1.0, shape)})
-            if same and doubt <= 1e-7:
+            ours, theirs, _ = compare_derivatives(system, np.zeros((1, 12)), {name: rng.uniform(-1.0, 1.0, shape)})
+            if theirs is not None:
                 _equal(ours, theirs)
             else:
                 void += 1
     assert void <= 3
+
+
+@pytest.mark.parametrize("restitution", (0.0, 0.5))
+@pytest.mark.parametrize("names", PAIRS)
+def test_thrown_bodies_gain_no_energy_nor_stop_the_clock(names, restitution):
+    """Contacts that bend while bodies turn neither speed them up nor end in ever shorter sub-steps; every impact has its own time."""
+    rng = np.random.default_rng(11)
+    for _ in range(60):
+        system = _thrown(names, restitution, rng)
+        for _ in range(8):
+            before = system.energy()
+            system.step()
+            assert system.energy() <= before * (1.0 + 1e-8)  # free spinning is solved to that
+        for k in (record.CAPPED, record.UNSOLVED, record.OVERLAPS, record.BLUNT):
+            assert system.counts[k] == 0

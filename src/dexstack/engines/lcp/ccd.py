@@ -16,7 +16,7 @@ ROUNDING = 2e-15
 """What the bound may err by [m]."""
 END = 1.05
 """The search for an impact ends at this multiple of the pair's floor."""
-MOST_EVALUATIONS = 200
+MOST_EVALUATIONS = 2000
 """Evaluations of one pair before its last safe time counts as an impact."""
 
 
@@ -205,7 +205,7 @@ def turning_time(shapes, m, a, b, n, Ka, Kb, target, rest):
     return safe_time(shapes, m, a, b, Va, Vb, n, K, target, h)
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def time_of_impact(tree, shapes, near, floor, gaps, axis, q, u, h, m, at, K, until, count):
     """First time at which a pair of ``near`` comes down to its ``floor``.
 

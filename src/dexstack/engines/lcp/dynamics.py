@@ -415,6 +415,19 @@ def solve_mass(dof_parent, L, x):
 
 
 @njit(cache=True)
+def kinetic_energy(dof_parent, L, v):
+    """½ vᵀ M v with the factors of :func:`factorise` [J]."""
+    total = 0.0
+    for i in range(dof_parent.size):
+        speed, j = v[i], dof_parent[i]
+        while j >= 0:
+            speed += L[i, j] * v[j]
+            j = dof_parent[j]
+        total += 0.5 * L[i, i] * speed * speed
+    return total
+
+
+@njit(cache=True)
 def integrate(tree, q, u, h, out):
     """q ⊕ h u: joints move in straight lines, a free body about an axis that stays fixed in it; quaternions end at unit length."""
     for joint in range(tree.joint_type.size):

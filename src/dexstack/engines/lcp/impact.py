@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from dexstack.engines.lcp.dynamics import factorise, inertias, kinematics, mass_matrix
+from dexstack.engines.lcp.dynamics import factorise, inertias, kinematics, kinetic_energy, mass_matrix
 from dexstack.engines.lcp.features import DATA
 from dexstack.engines.lcp.record import (
     DROPPED,
@@ -13,7 +13,6 @@ from dexstack.engines.lcp.record import (
     IMPACT,
     IMPACTS,
     NONE,
-    PLAIN,
     RESIDUAL,
     RETRIED,
     SOLVES,
@@ -29,6 +28,8 @@ IMPACT_FLOOR = 1e-12
 """Gap at which a pair bounces [m] where one is a half-space or its edges are round: the gap's direction is then known to rounding."""
 IMPACT_FLOOR_OF_HULLS = 1e-7
 """The same between polyhedra and cylinders."""
+GAIN = 1e-9
+"""Share of their kinetic energy that rounding may add to bodies that bounce."""
 TOUCH = 2e-5
 """Gap up to which a contact takes part in the response to an impact elsewhere [m]."""
 
@@ -62,7 +63,7 @@ def solve_and_count(A, b, owner, mu, cls, f, warm, counts, extremes):
     return way
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def respond(world, par, q, v, m, tape, first, last, resting, counts, extremes):
     """Responses to all collisions at the present configuration; contacts are reordered: those that take part come first."""
     tree, shapes = world.tree, world.shapes
@@ -111,7 +112,10 @@ def respond(world, par, q, v, m, tape, first, last, resting, counts, extremes):
         cold = n < 0  # not a literal, which would compile the solver a second time
         impact_right_hand_side(J, v, e_rows, hits, b)
         way = solve_and_count(A, b, owner, mu, cls, f, cold, counts, extremes)
-        if way < 0:  # restitution on some rows of a wedged body need not have a solution: without it there is one
+        after = v.copy()
+        add_impulse(Y, f, after)
+        gained = kinetic_energy(tree.dof_parent, m.M, after) > (1.0 + GAIN) * kinetic_energy(tree.dof_parent, m.M, v)
+        if way < 0 or gained:  # on some rows of a wedged body it need not have a solution, or may give energy
             counts[DROPPED] += 1
             bounce = 0
             hits[:] = False
@@ -119,12 +123,14 @@ def respond(world, par, q, v, m, tape, first, last, resting, counts, extremes):
             way = solve_and_count(A, b, owner, mu, cls, f, cold, counts, extremes)
             if way < 0:
                 counts[UNSOLVED] += 1
-        add_impulse(Y, f, v)
+            after[:] = v
+            add_impulse(Y, f, after)
+        v[:] = after
         tape.cls[tape.size[2] : tape.size[2] + n] = cls
         counts[IMPACTS] += 1
         o = tape.op[tape.size[0]]
         o[0], o[1], o[2], o[3], o[4], o[5], o[6], o[8] = IMPACT, first, touching, tape.size[2], 0, 0, NONE, bounce
-        o[9] = PLAIN if way < 0 or way >= 2 else 0
+        o[9], o[10] = 1 if way < 0 or way >= 2 else 0, 0
         tape.size[0] += 1
         tape.size[2] += n
         shift = last  # what follows reorders its contacts: it gets a copy

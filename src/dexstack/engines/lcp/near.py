@@ -38,7 +38,7 @@ def _could_meet(shapes, x, room, a, b, margin):
     return (x[a, 0] - x[b, 0]) ** 2 + (x[a, 1] - x[b, 1]) ** 2 + (x[a, 2] - x[b, 2]) ** 2 <= reach * reach
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def detect(world, m, margin, memory, x, room, gaps, near, tape, first, counts):
     """Pairs whose balls come within the margin, and the contacts of those that are.
 
@@ -65,7 +65,7 @@ def detect(world, m, margin, memory, x, room, gaps, near, tape, first, counts):
     return count, last
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def add_pairs(shapes, m, memory, x, room, gaps, near, count, counts):
     """Append to the ``count`` near pairs those that only the forces of this sub-step bring within reach. Their number now."""
     found, i = count, 0

@@ -5,9 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from dexstack.engines.lcp.distance import support
 from dexstack.engines.lcp.features import FACE_POINT, POINT_POINT, gap_of_features
 from dexstack.engines.lcp.manifold import add, corners, corners_over_faces, edges, points, points_by_edges
 from dexstack.engines.lcp.rims import contacts_of_cylinder, rims_over_faces
+
+NO_FEATURE = -1
+"""In place of a feature's index where only a direction is known."""
 
 
 @njit(cache=True)
@@ -37,6 +41,16 @@ def _merge(shapes, first, count, feature, data, R, p):
 
 
 @njit(cache=True)
+def _across(shapes, pair, a, b, Ra, pa, Rb, pb, n, feature, data, count):
+    """A contact of the farthest points along n, of a face of a across n: where no features were found, as in the last 1e-13 m."""
+    x, y = np.empty(3), np.empty(3)
+    support(shapes, a, Ra, pa, n, x)
+    support(shapes, b, Rb, pb, -n, y)
+    x_B, n_B, y_B, ra, rb = Ra.T @ (x - pa), Ra.T @ n, Rb.T @ (y - pb), shapes.radius[a], shapes.radius[b]
+    return add(feature, data, count, a, b, FACE_POINT, 1, pair, NO_FEATURE, NO_FEATURE, x_B, n_B, y_B, np.zeros(3), ra, rb)
+
+
+@njit(cache=True)
 def contacts_of_pair(shapes, pair, a, b, R, p, n, gap, margin, feature, data, count):
     """Append the contacts of geometries a and b within ``margin``.
 
@@ -56,10 +70,12 @@ def contacts_of_pair(shapes, pair, a, b, R, p, n, gap, margin, feature, data, co
         if shapes.is_plane[a]:
             count = rims_over_faces(shapes, a, b, Ra, pa, Rb, pb, n, margin, pair, feature, data, count)
         elif shapes.disc[a] > 0.0:
-            count = contacts_of_cylinder(shapes, a, b, Ra, pa, Rb, pb, n, gap, margin, False, pair, feature, data, count)
+            count = contacts_of_cylinder(shapes, a, b, Ra, pa, Rb, pb, n, gap, margin, shapes.is_plane[a], pair, feature, data, count)
         if shapes.disc[b] > 0.0 and not shapes.is_plane[a]:
             both = shapes.disc[a] > 0.0
             count = contacts_of_cylinder(shapes, b, a, Rb, pb, Ra, pa, -n, gap, margin, both, pair, feature, data, count)
+        if count == first:
+            return _across(shapes, pair, a, b, Ra, pa, Rb, pb, n, feature, data, count)
         if count > feature.shape[0] or count - first < 2:
             return count
         return _merge(shapes, first, count, feature, data, R, p)
@@ -99,6 +115,8 @@ def contacts_of_pair(shapes, pair, a, b, R, p, n, gap, margin, feature, data, co
         count = points_by_edges(shapes, a, b, Xa, Xb, near_a, near_b, margin, pair, feature, data, count)
         count = points_by_edges(shapes, b, a, Xb, Xa, near_b, near_a, margin, pair, feature, data, count)
         count = points(shapes, a, b, Xa, Xb, near_a, near_b, margin, pair, feature, data, count)
+    if count == first:
+        return _across(shapes, pair, a, b, Ra, pa, Rb, pb, n, feature, data, count)
     if count > feature.shape[0] or count - first < 2:
         return count
     return _merge(shapes, first, count, feature, data, R, p)

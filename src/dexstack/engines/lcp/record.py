@@ -16,10 +16,8 @@ RESIDUAL, SMALLEST_GAP, LOST_TIME = range(3)
 """Entries of the extremes."""
 MOVE, IMPACT, BEGIN = 0, 1, 2
 """Kinds of operations on the tape."""
-NONE, UNKNOWN = -1, -2
-"""In place of the contact that ended a move: none did; an impact whose features were not found."""
-PLAIN, TWICE, PLAIN_AGAIN = 1, 2, 4
-"""How: forces are not spread; a second LCP followed, for contacts that bend; in it forces are not spread."""
+NONE = -1
+"""In place of the contact that ended a move: none did."""
 FITS, CONTACTS_FULL, TAPE_FULL, NOT_FINITE = 0, 1, 2, 3
 
 
@@ -52,8 +50,9 @@ class Tape(NamedTuple):
 
     size: np.ndarray
     op: np.ndarray
-    """(n, 10): kind, first and last contact, first class, first and last limit, contact of the impact that ended it, index of the
-    controls, whether anything bounces, how the LCP was solved: the sum of :data:`PLAIN`, :data:`TWICE`, :data:`PLAIN_AGAIN`."""
+    """(n, 12): kind, first and last contact, first class, first and last limit, contact of the impact that ended it, index of the
+    controls, whether anything bounces, in which of the LCPs forces are not spread (bit i for the i-th), how many more LCPs followed the
+    first, for contacts that bend, binary exponent of the floor of the impact."""
     length: np.ndarray
     """(n,) duration of a move [s]."""
     q: np.ndarray
@@ -64,6 +63,7 @@ class Tape(NamedTuple):
     collides: np.ndarray
     """Per contact: 1 if restitution acts on it in this response."""
     cls: np.ndarray
+    """Classes of the rows; for every further LCP which part of the move each row was looked at after, then classes."""
     limit: np.ndarray
 
 
@@ -85,7 +85,7 @@ def make_tape(nq: int, ops: int, contacts: int, directions: int, limits: int) ->
     """Room for so many operations and contacts."""
     return Tape(
         np.zeros(4, np.int64),
-        np.zeros((ops, 10), np.int64),
+        np.zeros((ops, 12), np.int64),
         np.zeros(ops),
         np.zeros((ops, nq)),
         np.zeros((contacts, 7), np.int64),

@@ -14,10 +14,10 @@ from dexstack.engines.lcp.classes import EVEN, ROUNDS, forces_of_classes
 from dexstack.engines.lcp.dynamics import factorise, inertias, integrate, kinematics, mass_matrix
 from dexstack.engines.lcp.features import gap_of_features
 from dexstack.engines.lcp.impact import add_impulse
-from dexstack.engines.lcp.record import BEGIN, IMPACT, NONE, PLAIN, PLAIN_AGAIN, TWICE, Parameters
+from dexstack.engines.lcp.record import BEGIN, IMPACT, NONE, Parameters
 from dexstack.engines.lcp.rows import (
     count_rows,
-    follow_curvature,
+    follow_bends,
     impact_right_hand_side,
     move_right_hand_side,
     point_row,
@@ -56,26 +56,29 @@ def _respond(world, par, tape, op, q, v, m):
             hits[r] = tape.collides[k] == 1 and op[8] == 1
             e[r] = par.restitution[shapes.restitution_of[tape.feature[k, 4]]]
     impact_right_hand_side(J, v, e, hits, b)
-    _forces(A, b, owner, mu, tape.cls[op[3] : op[3] + n], f, op[9] & PLAIN)
+    _forces(A, b, owner, mu, tape.cls[op[3] : op[3] + n], f, op[9] & 1)
     add_impulse(Y, f, v)
 
 
 @njit(cache=True)
-def _push(world, par, tape, op, q, u, rest, at, m):
-    """Forces of contacts and stops over a move: u is changed."""
+def _push(world, par, tape, op, q, u, after, rest, at, m):
+    """Forces of contacts and stops over a move: u is changed, and goes to ``after`` before contacts that bend are followed."""
     shapes = world.shapes
     first, last = op[1], op[2]
     n = count_rows(par.friction, shapes.friction_of, tape.feature, first, last, world.directions, op[5] - op[4])
     limit = tape.limit[op[4] : op[5]]
     J, A, Y, b, f, gap, mu, owner, contacts = problem(world, par, tape, m, q, u, first, last, limit, n, False)
     move_right_hand_side(J, u, gap, owner, contacts, rest, b)
-    _forces(A, b, owner, mu, tape.cls[op[3] : op[3] + n], f, op[9] & PLAIN)
-    if op[9] & TWICE:
-        first_u = u.copy()
-        add_impulse(Y, f, first_u)
-        follow_curvature(world, m, tape, first, last, owner, gap, J, q, first_u, rest, at, b)
-        _forces(A, b, owner, mu, tape.cls[op[3] + n : op[3] + 2 * n], f, op[9] & PLAIN_AGAIN)
+    _forces(A, b, owner, mu, tape.cls[op[3] : op[3] + n], f, op[9] & 1)
+    lift, free = np.zeros(n, b.dtype), u.copy()
     add_impulse(Y, f, u)
+    after[:] = u
+    for i in range(op[10]):
+        part = op[3] + (1 + 2 * i) * n
+        follow_bends(world, m, tape, first, last, owner, gap, J, q, u, rest, at, tape.cls[part : part + n], lift)
+        _forces(A, b + lift, owner, mu, tape.cls[part + n : part + 2 * n], f, (op[9] >> (1 + i)) & 1)
+        u[:] = free
+        add_impulse(Y, f, u)
 
 
 @njit(cache=True)
@@ -88,7 +91,7 @@ def replay(world, par, tape, q, v, tau, m):
     tree, shapes = world.tree, world.shapes
     nv = v.size
     kind = q.dtype
-    u, at, half = np.empty(nv, kind), np.empty(q.size, kind), np.empty(nv, kind)
+    u, at, half, after = np.empty(nv, kind), np.empty(q.size, kind), np.empty(nv, kind), np.empty(nv, kind)
     n3, c3, row = np.empty(3, kind), np.empty(3, kind), np.empty(nv, kind)
     rest = q[0] * 0.0
     control, known = 0, False
@@ -106,32 +109,33 @@ def replay(world, par, tape, q, v, tau, m):
             kinematics(tree, q, m)
         free_velocity(tree, par.mass, v, tau[control], rest, m, half, known, u)
         known = True
+        after[:] = u
         if pushed:
-            _push(world, par, tape, op, q, u, rest, at, m)
+            _push(world, par, tape, op, q, u, after, rest, at, m)
         if op[6] == NONE:
             integrate(tree, q, u, rest, at)
             q[:] = at
-            v[:] = u
+            v[:] = after
             continue
         s = q[0] * 0.0 + tape.length[i]
-        if op[6] >= 0:
-            integrate(tree, q, u, s, at)
-            kinematics(tree, at, m)
-            feature = tape.feature[op[6]]
-            ga, gb = feature[0], feature[1]
-            ba, bb = shapes.body[ga], shapes.body[gb]
-            g = gap_of_features(feature[2], feature[3], tape.data[op[6]], m.R[ba], m.p[ba], m.R[bb], m.p[bb], n3, c3)
-            row[:] = 0.0
-            point_row(tree, m.S, bb, c3, n3, 1.0, row)
-            point_row(tree, m.S, ba, c3, n3, -1.0, row)
-            rate = 0.0
-            for k in range(nv):
-                rate += row[k].real * u[k].real
+        integrate(tree, q, u, s, at)
+        kinematics(tree, at, m)
+        feature = tape.feature[op[6]]
+        ga, gb = feature[0], feature[1]
+        ba, bb = shapes.body[ga], shapes.body[gb]
+        g = gap_of_features(feature[2], feature[3], tape.data[op[6]], m.R[ba], m.p[ba], m.R[bb], m.p[bb], n3, c3)
+        row[:] = 0.0
+        point_row(tree, m.S, bb, c3, n3, 1.0, row)
+        point_row(tree, m.S, ba, c3, n3, -1.0, row)
+        rate = 0.0
+        for k in range(nv):
+            rate += row[k].real * u[k].real
+        if rate < 0.0:
             s -= (g - g.real) / rate
         integrate(tree, q, u, s, at)
         q[:] = at
         for k in range(nv):
-            v[k] += s / rest * (u[k] - v[k])
+            v[k] += s / rest * (after[k] - v[k])
         rest -= s
 
 

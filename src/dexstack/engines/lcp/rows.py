@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from dexstack.engines.lcp.distance import separation
 from dexstack.engines.lcp.dynamics import integrate, kinematics, solve_mass
 from dexstack.engines.lcp.features import gap_of_features
 
@@ -14,7 +15,7 @@ LOST = 5e-7
 """Gap below which a resting contact is opened again [m]."""
 REOPENING = 1e-5
 """Speed at which it is [m/s]."""
-PARTS = (1.0, 0.25, 0.0625, 0.015625)
+PARTS = (1.0, 2.0**-2, 2.0**-4, 2.0**-6, 2.0**-8, 2.0**-10, 2.0**-12)
 """Parts of a move after which contacts are looked at that bend towards each other."""
 SLIP = 1e-7
 """Sliding speed above which friction directions follow the slip [m/s]."""
@@ -189,37 +190,65 @@ def move_right_hand_side(J, velocity, gap, owner, contacts, h, b):
 
 
 @njit(cache=True)
-def follow_curvature(world, m, tape, first, last, owner, gap, J, q, velocity, h, at, b):
-    """Lower b where contacts would meet within h although their rows held, because bodies turn: what the rows, linear in h, leave out.
+def _bend(shapes, m, feature, data, gap, row, velocity, t, n):
+    """Gap of a contact after t, and the speed at which it closes on average beyond that of its row; n (3,) gets the normal."""
+    ba, bb = shapes.body[feature[0]], shapes.body[feature[1]]
+    end = gap_of_features(feature[2], feature[3], data, m.R[ba], m.p[ba], m.R[bb], m.p[bb], n, np.empty(3, n.dtype))
+    bend = (end - gap) / t
+    for j in range(velocity.size):
+        bend -= row[j] * velocity[j]
+    return end, bend
+
+
+@njit(cache=True)
+def find_bends(world, m, tape, first, last, owner, gap, J, q, velocity, h, at, longest, part, lift):
+    """Where contacts would meet within h because bodies turn: what the rows, linear in h, leave out.
 
     Args:
         m: poses, overwritten. gap, J: of the rows at q. at: (Q,) room.
-        b: (n,) changed.
+        longest: from which of :data:`PARTS` on contacts are looked at.
+        part: (n,) written: after which of them each row bends most, −1 where it does not.
+        lift: (n,) what b is to be lowered by, not positive; lowered further.
 
     Returns:
         Whether any contact would.
     """
-    shapes = world.shapes
-    n, c, lift = np.empty(3, J.dtype), np.empty(3, J.dtype), np.zeros(b.size, J.dtype)
+    shapes, n = world.shapes, np.empty(3)
     any_meets = False
-    for part in PARTS:  # edges that cross may have met and parted by the end
-        integrate(world.tree, q, velocity, part * h, at)
+    part[:] = -1
+    for i in range(longest, len(PARTS)):  # edges that cross may have met and parted by the end
+        integrate(world.tree, q, velocity, PARTS[i] * h, at)
         kinematics(world.tree, at, m)
         r = 0
         for k in range(first, last):
-            feature, ba, bb = tape.feature[k], shapes.body[tape.feature[k, 0]], shapes.body[tape.feature[k, 1]]
-            end = gap_of_features(feature[2], feature[3], tape.data[k], m.R[ba], m.p[ba], m.R[bb], m.p[bb], n, c)
-            bend = (end - gap[r]) / (part * h)
-            for i in range(velocity.size):
-                bend -= J[r, i] * velocity[i]
-            if bend.real < lift[r].real and end.real < 0.5 * min(gap[r].real, TARGET):
-                lift[r] = bend
-                any_meets = True
+            end, bend = _bend(shapes, m, tape.feature[k], tape.data[k], gap[r], J[r], velocity, PARTS[i] * h, n)
+            least = 0.5 * min(gap[r], TARGET)
+            if bend < lift[r] and end < least:
+                a, b = tape.feature[k, 0], tape.feature[k, 1]
+                ba, bb = shapes.body[a], shapes.body[b]
+                # the lines and planes of two features meet anywhere, the bodies where these end do not
+                if separation(shapes, a, b, m.R[ba], m.p[ba], m.R[bb], m.p[bb], n) < least:
+                    lift[r], part[r], any_meets = bend, i, True
             r += 1
             while r < owner.size and owner[r] >= 0:
                 r += 1
-    b += lift
     return any_meets
+
+
+@njit(cache=True)
+def follow_bends(world, m, tape, first, last, owner, gap, J, q, velocity, h, at, part, lift):
+    """What :func:`find_bends` does to ``lift`` if it finds ``part``."""
+    n = np.empty(3, J.dtype)
+    for i in range(len(PARTS)):
+        integrate(world.tree, q, velocity, PARTS[i] * h, at)
+        kinematics(world.tree, at, m)
+        r = 0
+        for k in range(first, last):
+            if part[r] == i:
+                _, lift[r] = _bend(world.shapes, m, tape.feature[k], tape.data[k], gap[r], J[r], velocity, PARTS[i] * h, n)
+            r += 1
+            while r < owner.size and owner[r] >= 0:
+                r += 1
 
 
 @njit(cache=True)

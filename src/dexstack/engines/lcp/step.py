@@ -6,12 +6,14 @@ which :mod:`.replay` repeats the step in complex numbers.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numba import njit
 
 from dexstack.engines.lcp.ccd import time_of_impact
 from dexstack.engines.lcp.classes import HIGH, SEPARATE
-from dexstack.engines.lcp.dynamics import bias_forces, factorise, inertias, kinematics, mass_matrix, solve_mass, twists
+from dexstack.engines.lcp.dynamics import bias_forces, factorise, inertias, kinematics, kinetic_energy, mass_matrix, solve_mass, twists
 from dexstack.engines.lcp.impact import add_impulse, impact_floor, respond, solve_and_count
 from dexstack.engines.lcp.near import FLOOR, add_pairs, balls_of_motion, detect
 from dexstack.engines.lcp.record import (
@@ -25,15 +27,12 @@ from dexstack.engines.lcp.record import (
     MOVE,
     NONE,
     NOT_FINITE,
-    PLAIN,
-    PLAIN_AGAIN,
     SMALLEST_GAP,
     SUBSTEPS,
     TAPE_FULL,
-    TWICE,
     UNSOLVED,
 )
-from dexstack.engines.lcp.rows import count_rows, follow_curvature, move_right_hand_side, problem
+from dexstack.engines.lcp.rows import PARTS, count_rows, find_bends, move_right_hand_side, problem
 from dexstack.engines.lcp.touchdown import floor_below, normal_speed, touchdown
 
 MARGIN = 1e-3
@@ -44,6 +43,11 @@ HALFWAY_ROUNDS = 12
 """Most iterations for the velocity halfway."""
 FOLLOW_AFTER = 2
 """After so many sub-steps of a step rows also allow for how contacts bend towards each other while bodies turn."""
+FOLLOW_ROUNDS = 4
+"""Most LCPs for that: what bends depends on how bodies move."""
+DETOUR = 1.25
+"""Kinetic energy that a motion around each other may have, as a multiple of that of free motion: contacts close to each other would else
+ask for any speed. It is that of the motion only; velocities, and with them energy, stay those of the first LCP."""
 CALM_AFTER, MOST_SUBSTEPS = 16, 100
 """Against Zeno: after so many sub-steps nothing bounces any more and contacts have rows from ten times the margin on; after so many the
 rest of the step is given up (its time is not simulated) and counted."""
@@ -96,7 +100,7 @@ def _remembered(memory, feature, k, w, out):
     return False
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, control):
     """Advance q and v by one step of dt under the generalised forces tau; world, par, tape, memory and m are references.
 
@@ -109,7 +113,7 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
     near, gaps, until, floor = np.empty(P, np.int64), np.empty(P), np.empty(P), np.empty(P)
     G = shapes.body.size
     K, x, room = np.empty(G), np.empty((G, 3)), np.empty(G)
-    u, at, row, free = np.empty(nv), np.empty(q.size), np.empty(nv), np.empty(nv)
+    u, at, row, free, after, around = np.empty(nv), np.empty(q.size), np.empty(nv), np.empty(nv), np.empty(nv), np.empty(nv)
     gravity = np.sqrt(tree.gravity[0] ** 2 + tree.gravity[1] ** 2 + tree.gravity[2] ** 2)
     resting = 2.0 * gravity * dt + 1e-6
     if tape.size[0] + 2 > tape.op.shape[0]:
@@ -173,10 +177,11 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
                     limits += 1
         limit = tape.limit[tape.size[3] : tape.size[3] + limits]
         n = count_rows(par.friction, shapes.friction_of, tape.feature, first, last, world.directions, limits)
-        if tape.size[0] + 2 > tape.op.shape[0] or tape.size[2] + 2 * n > tape.cls.size:
+        if tape.size[0] + 2 > tape.op.shape[0] or tape.size[2] + (1 + 2 * FOLLOW_ROUNDS) * n > tape.cls.size:
             return TAPE_FULL
-        how = 0
+        plain, rounds = 0, 0
         cls = np.empty(n, np.int64)
+        free[:], after[:] = u, u
         if n > 0:
             J, A, Y, b, f, gap_, mu, owner, contacts = problem(world, par, tape, m, q, u, first, last, limit, n, True)
             move_right_hand_side(J, u, gap_, owner, contacts, rest, b)
@@ -193,20 +198,33 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
                 cls[r + k] = memory.limit_cls[limit[k]]
                 known = known or cls[r + k] != SEPARATE
             way = solve_and_count(A, b, owner, mu, cls, f, known, counts, extremes)
-            how = PLAIN if way < 0 or way >= 2 else 0
-            free[:] = u
-            add_impulse(Y, f, u)
-            tape.cls[tape.size[2] : tape.size[2] + n] = cls
-            if done > FOLLOW_AFTER:
-                if follow_curvature(world, m, tape, first, last, owner, gap_, J, q, u, rest, at, b):
-                    way = solve_and_count(A, b, owner, mu, cls, f, way >= 0, counts, extremes)
-                    how += TWICE + (PLAIN_AGAIN if way < 0 or way >= 2 else 0)
-                    u[:] = free
-                    add_impulse(Y, f, u)
-                    tape.cls[tape.size[2] + n : tape.size[2] + 2 * n] = cls
-                kinematics(tree, q, m)
+            plain = 1 if way < 0 or way >= 2 else 0
             if way < 0:
                 counts[UNSOLVED] += 1
+            add_impulse(Y, f, u)
+            tape.cls[tape.size[2] : tape.size[2] + n] = cls
+            after[:] = u
+            if done > FOLLOW_AFTER:
+                lift, other = np.zeros(n), cls.copy()
+                most = DETOUR * kinetic_energy(tree.dof_parent, m.M, free)
+                longest = 0
+                while rounds < FOLLOW_ROUNDS and longest < len(PARTS):
+                    r = tape.size[2] + (1 + 2 * rounds) * n
+                    part = tape.cls[r : r + n]
+                    if not find_bends(world, m, tape, first, last, owner, gap_, J, q, u, rest, at, longest, part, lift):
+                        break
+                    way = solve_and_count(A, b + lift, owner, mu, other, f, way >= 0, counts, extremes)
+                    around[:] = free
+                    add_impulse(Y, f, around)
+                    if way < 0 or kinetic_energy(tree.dof_parent, m.M, around) > most:  # again, for less of the time
+                        longest, rounds, plain = longest + 1, 0, plain & 1
+                        u[:], other[:], lift[:] = after, cls, 0.0
+                        continue
+                    rounds += 1
+                    plain += 1 << rounds if way >= 2 else 0
+                    u[:] = around
+                    tape.cls[r + n : r + 2 * n] = other
+                kinematics(tree, q, m)
             memory.limit_cls[:] = SEPARATE
             r = 0
             for k in range(first, last):
@@ -251,19 +269,20 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
             counts[BLUNT] += not sharp
         o = tape.op[tape.size[0]]
         o[0], o[1], o[2], o[3], o[4], o[5], o[6] = MOVE, first, last, tape.size[2], tape.size[3], tape.size[3] + limits, met
-        o[9] = how
+        o[9], o[10] = plain, rounds
+        o[11] = math.frexp(floor[hit_pair])[1] if hit_pair >= 0 else 0
         tape.length[tape.size[0]] = s
         if hit_pair >= 0:
             for i in range(nv):
-                v[i] += s / rest * (u[i] - v[i])
+                v[i] += s / rest * (after[i] - v[i])
             rest -= s
         else:
-            v[:] = u
+            v[:] = after
             rest = 0.0
         q[:] = at
         tape.q[tape.size[0]] = q
         tape.size[0] += 1
         tape.size[1] = end
-        tape.size[2] += 2 * n if how & TWICE else n
+        tape.size[2] += (1 + 2 * rounds) * n
         tape.size[3] += limits
     return FITS

@@ -15,8 +15,8 @@ from numba import njit
 from dexstack.engines.lcp.distance import separation
 from dexstack.engines.lcp.dynamics import integrate, kinematics
 from dexstack.engines.lcp.features import gap_of_features
-from dexstack.engines.lcp.pairs import contacts_of_pair
-from dexstack.engines.lcp.record import UNKNOWN
+from dexstack.engines.lcp.pairs import NO_FEATURE, contacts_of_pair
+from dexstack.engines.lcp.record import NONE
 from dexstack.engines.lcp.rows import point_row
 
 TARGET = 1.1
@@ -35,7 +35,9 @@ def floor_below(floor, gap):
 
     A step function of the gap, so that an impact's gap has no derivative.
     """
-    return floor if floor <= 0.5 * gap else max(math.ldexp(1.0, math.frexp(0.5 * gap)[1] - 1), LEAST)
+    if floor <= 0.5 * gap:
+        return floor
+    return max(math.ldexp(1.0, math.frexp(0.5 * gap)[1] - 1), min(LEAST, 0.9 * gap))
 
 
 @njit(cache=True)
@@ -50,7 +52,7 @@ def normal_speed(tree, shapes, m, feature, data, v, row):
     return gap, np.dot(row, v)
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def touchdown(tree, shapes, k, floor, q, u, s, axis, m, at, tape, first, row):
     """Features of pair k that meet, and the time at which their gap equals the target.
 
@@ -61,27 +63,26 @@ def touchdown(tree, shapes, k, floor, q, u, s, axis, m, at, tape, first, row):
         tape: contacts are written from ``first`` on. row: (V,) room.
 
     Returns:
-        The time; which contact met, or :data:`.record.UNKNOWN`; one past the last contact; whether the time is that of the target.
+        The time; which contact met; one past the last contact, more than there is room for where the room was too small; whether the
+        time is that of the target.
     """
     a, b = shapes.pairs[k]
     ba, bb = shapes.body[a], shapes.body[b]
     gap = separation(shapes, a, b, m.R[ba], m.p[ba], m.R[bb], m.p[bb], axis)
     end = contacts_of_pair(shapes, k, a, b, m.R, m.p, axis, gap, gap + 1e-9, tape.feature, tape.data, first)
     if end > tape.feature.shape[0]:
-        return s, UNKNOWN, end, False
-    best, which = np.inf, UNKNOWN
+        return s, NONE, end, False
+    best, which = np.inf, first
     for j in range(first, end):
         g, _ = normal_speed(tree, shapes, m, tape.feature[j], tape.data[j], u, row)
         if abs(g - gap) < best:
             best, which = abs(g - gap), j
-    if which < 0:
-        return s, which, end, False
     t, last = s, np.inf
     for _ in range(ROUNDS):
         g, rate = normal_speed(tree, shapes, m, tape.feature[which], tape.data[which], u, row)
         error = abs(g - TARGET * floor)
         if error >= 0.5 * last:  # no better than rounding
-            return t, which, end, last <= ROUNDING
+            return t, which, end, last <= ROUNDING and tape.feature[which, 5] != NO_FEATURE
         last = error
         step = t + (TARGET * floor - g) / rate if rate < 0.0 else np.inf
         if not 0.0 < step <= s:
