@@ -7,8 +7,8 @@ the object down where it is while its commands are drawn to the rest pose and no
 swing a finger from side to side are drawn to the other side of their rest pose, as far as they had gone to this one, so that the next
 grasp has the whole swing before it: a gait. Between two goals the robot lets go the same way, to the rest pose itself.
 
-Where the object has wandered off, to where the fingers cannot turn it or to the edge of the palm, it can then be brought back to its
-place, turned as it is, before the goal counts again; a short rollout has no time for that (``recentre_time``).
+Where the object has wandered off, to where the fingers cannot turn it or to the edge of the palm, it is then brought back towards its
+place, turned as it is, before the goal counts again.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class StallParams:
         1.0, "how far a stalled finger swings beyond its rest pose, as a share of how far it had swung to the other side [-]", 0.0, 2.0
     )
     recentre_distance: float = param(
-        0.02, "a stalled object farther than this from its place is brought back before it is turned on [m]", 1e-3, 10.0
+        0.03, "a stalled object farther than this from its place is brought back before it is turned on [m]", 1e-3, 10.0
     )
-    recentre_time: float = param(0.0, "longest time for that; 0 turns it off [s]", 0.0, 60.0)
+    recentre_time: float = param(2.0, "longest time for that; 0 turns it off [s]", 0.0, 60.0)
     release_time: float = param(2.5, "longest time for which the robot lets go [s]", 0.0, 10.0)
     release_reached: float = param(0.1, "it has let go when every joint is this near to where it is drawn [rad, m]", 0.001, 1.0)
     release_weight: float = param(1.0, "weight that draws the joints there [1/rad², 1/m²]", 1e-3, 1e6)
