@@ -20,9 +20,9 @@ SCAN = 250
 """Steps of one timed scan."""
 
 
-Near = tuple[int | None, int | None, int | None]
-"""Points in a patch (None: all), planes that each meets (None: the patch's), points that can feel a force (None: the patch)."""
-TIGHT: Near = (112, 32, 64)
+Near = tuple[int | None, int | None, int | None, int]
+"""Points in a patch (None: all), planes that each meets (None: the patch's), points that can feel a force (None: the patch), patches."""
+TIGHT: Near = (48, 16, 32, 2)
 """The sizes for 1e-8."""
 
 
@@ -62,10 +62,12 @@ class SoftCase:
     """The pushed T in the soft engine, float32, ready to be timed."""
 
     def __init__(self, points: int, near: Near, method: str) -> None:
-        patch, planes, core = near
-        sizes = f"patches of {patch}" + (f", {planes} planes a point, core of {core}" if planes else "") if patch else "dense"
+        patch, planes, core, places = near
+        sizes = (
+            f"patches of {patch}" + (f", {planes} planes a point, core of {core}, {places} places" if planes else "") if patch else "dense"
+        )
         self.timing = Timing(f"soft, {points} points, {method}, {sizes}")
-        self.system = system = scenes.pusher_system(points, patch=patch, planes=planes, core=core)
+        self.system = system = scenes.pusher_system(points, patch=patch, planes=planes, core=core, places=places)
         step = getattr(system, method)
         state = tuple(jnp.asarray(x, jnp.float32) for x in start())
         data = jax.device_put(system.data)
@@ -183,13 +185,13 @@ def truncation(points: int, sizes: Sequence[Near], states: int, seed: int) -> li
             touching.append((q, v))
     with jax.enable_x64(True):
 
-        def wrenches(patch: int | None, planes: int | None, core: int | None) -> np.ndarray:
-            system = scenes.pusher_system(points, patch=patch, planes=planes, core=core)
+        def wrenches(patch: int | None, planes: int | None, core: int | None, places: int) -> np.ndarray:
+            system = scenes.pusher_system(points, patch=patch, planes=planes, core=core, places=places)
             data = jax.device_put(system.data)
             f = jax.jit(lambda d, q, v: system.contact(d, system.tree.motion(d.numbers, q, v)).wrench[0])
             return np.array([f(data, *map(jnp.asarray, state)) for state in touching])
 
-        dense = wrenches(None, None, None)
+        dense = wrenches(None, None, None, 1)
         felt = np.abs(dense[:, :3]).max(axis=1) > 1e-3
         return [np.sort(np.abs(wrenches(*s) - dense)[felt].max(axis=1) / np.abs(dense[felt]).max(axis=1)) for s in sizes]
 

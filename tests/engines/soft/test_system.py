@@ -125,6 +125,28 @@ def test_lists_of_planes_and_a_core_give_the_dense_wrench():
 
 
 @pytest.mark.slow
+def test_two_places_hold_both_sides_of_an_inner_corner():
+    """A ball between a floor and a wall of one body, nearer to either of them or to both alike."""
+    wall = cloud.moved(cloud.box((0.015, 0.05, 0.03), 0.007), np.eye(3), np.array([-0.035, 0.0, 0.045]))
+    floor = cloud.box(SLAB, 0.007)
+    inside = (floor.points[:, 0] < -0.02) & (floor.normals[:, 2] > 0.5)
+    corner = cloud.joined(cloud.Cloud(*(x[~inside] for x in floor)), cloud.Cloud(*(x[wall.normals[:, 2] > -0.5] for x in wall)))
+    ball, found = cloud.sphere(0.02, 0.004), {}
+    for name, sizes in {"dense": {"patch": None}, "one": {"patch": 64}, "two": {"patch": 64, "planes": 24, "places": 2}}.items():
+        bodies = "".join(f'<body name="{n}"><freejoint/><geom size="0.03" mass="0.2"/></body>' for n in "ab")
+        model = mujoco.MjModel.from_xml_string(f"<mujoco><worldbody>{bodies}</worldbody></mujoco>")
+        law = LAW._replace(eps1=0.0014**2, eps2=2e-4)
+        system = SoftSystem(model, [Meeting([Surface("a", "a", corner)], [Surface("b", "b", ball)], params=law, **sizes)])
+        f = jax.jit(lambda q, s=system: s.contact(s.data, s.tree.motion(s.data.numbers, q, jnp.zeros(12))).wrench[0])
+        places = [(-3e-4, -3e-4), (-6e-4, -2e-4), (-2e-4, -6e-4)]
+        found[name] = [f(jnp.array([0, 0, 0, 1.0, 0, 0, 0, x, 0.002, 0.035 + z, 1, 0, 0, 0])) for x, z in places]
+    errors = {
+        n: [float(jnp.abs(x - y).max() / jnp.abs(y).max()) for x, y in zip(found[n], found["dense"], strict=True)] for n in ("one", "two")
+    }
+    assert max(errors["two"]) < 1e-6 < 1e-2 < max(errors["one"]), errors
+
+
+@pytest.mark.slow
 def test_a_free_pair_keeps_its_momentum():
     """Linear and angular, through a bounce, to 1e-10 of what was exchanged."""
     system = free_pair(64)

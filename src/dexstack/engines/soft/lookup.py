@@ -173,14 +173,28 @@ def _nearest(clouds: Clouds, g: Array, p: Array) -> Array:
     return jnp.asarray(finder.table)[g, (i * shape[1] + j) * shape[2] + k]
 
 
-def patch(clouds: Clouds, g: Array, key: Array | None, core: int | None = None) -> Body:
-    """The patch of cloud ``g`` around ``key`` (3,), cloud's frame, of which a ``core`` feels forces. Which points it holds has no
-    derivative; where they are not needed that is exact, as their weights are."""
+def patch(clouds: Clouds, g: Array, keys: Array | None, core: int | None = None) -> Body:
+    """The patches of cloud ``g`` around ``keys`` (3, N), cloud's frame, of each of which a ``core`` feels forces.
+
+    Which points they hold has no derivative; where they are not needed that is exact, as their weights are.
+    """
     rows = jnp.asarray(clouds.rows)
     whole = clouds.patches is None
-    rows = (rows[g] if whole else kept(rows[g, jnp.asarray(clouds.patches)[g, _nearest(clouds, g, key)]])).T
+    if whole:
+        rows, inner = rows[g], None
+    else:
+        which = jnp.asarray(clouds.patches)[g, _nearest(clouds, g, keys)]  # (N, C)
+        inner = None if core is None or core >= which.shape[1] else core
+        which = jnp.concatenate([which[:, :inner].ravel(), which[:, inner:].ravel()]) if inner is not None else which.ravel()
+        rows = kept(rows[g, which])
+        if keys.shape[1] > 1:  # a point in two patches counts once, in a core rather than not
+            earlier = np.tri(len(which), k=-1, dtype=bool)
+            twice = jnp.any((which[:, None] == which[None, :]) & earlier, axis=1)
+            rows = rows.at[:, 7].add(ABSENT_POINT * twice)
+        inner = None if inner is None else inner * keys.shape[1]
+    rows = rows.T
     near = None if clouds.lists is None else lambda p: _listed(clouds, g, p)
-    return Body(rows[:3], rows[3:6], rows[6], rows[7], near, None if whole or core is None or core >= rows.shape[1] else core)
+    return Body(rows[:3], rows[3:6], rows[6], rows[7], near, inner)
 
 
 def _listed(clouds: Clouds, g: Array, p: Array) -> Planes:
@@ -192,24 +206,47 @@ def _listed(clouds: Clouds, g: Array, p: Array) -> Planes:
     return Planes(jnp.asarray(clouds.rows)[g, at, :3].T, jnp.stack(parts[:3]), jnp.stack(parts[3:6]), parts[6], parts[7])
 
 
-def meeting_point(a: Clouds, i: Array, b: Clouds, j: Array, R_AB: Array, p_AB: Array, spread: Array) -> Array | None:
-    """(3,) in A: about where two bodies are deepest in each other, or nearest to each other; None where nobody asks.
+def meeting_points(a: Clouds, i: Array, b: Clouds, j: Array, R_AB: Array, p_AB: Array, spread: Array, places: int = 1) -> Array | None:
+    """(3, places) in A: about where two bodies are deepest in each other, or nearest to each other; None where nobody asks.
 
-    The mean of the scouts under the separation distribution, each as far from the other body as from its nearest plane. Of bodies that are
-    apart, the point of B nearest to the point of A nearest to B's middle: planes that face away from a point would seem to hold it. It
-    has no derivative.
+    The mean of the scouts under the separation distribution, each as far from the other body as from its nearest plane: of all for one
+    place; for several, of those within half a patch's reach of the deepest one, then the same without what lies so near to that mean, and
+    so on. Of bodies that are apart, the first is the point of B nearest to the point of A nearest to B's middle: planes that face away
+    from a point would seem to hold it. They have no derivative.
     """
     if a.patches is None and b.patches is None:
         return None
     R_AB, p_AB, spread = jax.lax.stop_gradient((R_AB, p_AB, spread))
     of_b, gap_b = _scouted(b, j, a, i, R_AB, p_AB)
     of_a, gap_a = _scouted(a, i, b, j, R_AB.T, -turn(R_AB.T, p_AB))
-    gap = jnp.concatenate([gap_b, gap_a])
-    inside = jnp.sum(jnp.concatenate([of_b, turn(R_AB, of_a, p_AB)], axis=1) * jax.nn.softmax(-gap / spread), axis=1)
+    gap, deepest = jnp.concatenate([gap_b, gap_a]), jnp.concatenate([of_b, turn(R_AB, of_a, p_AB)], axis=1)
+    least = jnp.min(gap)
+    found = []
+    for _ in range(places):
+        taken = gap
+        if places > 1:
+            first = deepest[:, jnp.argmin(gap)]
+            reach = _reach(a, i, first) if a.patches is not None else _reach(b, j, turn(R_AB.T, first - p_AB))
+            taken = jnp.where(_squared(deepest, first) < reach, gap, jnp.inf)
+        found.append(jnp.sum(deepest * jax.nn.softmax(-taken / spread), axis=1))
+        if places > 1:
+            gap = gap + ABSENT_POINT * (_squared(deepest, found[-1]) < reach)
     middle = turn(R_AB, jnp.mean(jnp.asarray(b.box)[j], axis=0).astype(p_AB.dtype), p_AB)
     facing = jnp.asarray(a.rows)[i, _nearest(a, i, middle), :3]
     apart = turn(R_AB, jnp.asarray(b.rows)[j, _nearest(b, j, turn(R_AB.T, facing - p_AB)), :3], p_AB)
-    return jnp.where(jnp.min(gap) > APART * spread, apart, inside)
+    found[0] = jnp.where(least > APART * spread, apart, found[0])
+    return jnp.stack(found, axis=1)
+
+
+def _reach(clouds: Clouds, g: Array, p: Array) -> Array:
+    """() half as far, squared, as the patch of cloud ``g`` around p (3,) reaches [m²]: a patch in the middle holds what is within."""
+    rows, last = jnp.asarray(clouds.rows)[g], jnp.asarray(clouds.patches)[g, _nearest(clouds, g, p), -1]
+    return 0.25 * jnp.sum((rows[last, :3] - p) ** 2)
+
+
+def _squared(x: Array, p: Array) -> Array:
+    """(N,) squared distances of places x (3, N) from p (3,)."""
+    return jnp.sum((x - p[:, None]) ** 2, axis=0)
 
 
 def _scouted(scouting: Clouds, s: Array, other: Clouds, g: Array, R: Array, p: Array) -> tuple[Array, Array]:

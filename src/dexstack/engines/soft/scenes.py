@@ -93,6 +93,7 @@ def pusher_system(
     patch: int | None = 64,
     planes: int | None = None,
     core: int | None = None,
+    places: int = 1,
     params: ContactParams | None = None,
     law: Callable[..., SoftSystem] = SoftSystem,
 ) -> SoftSystem:
@@ -114,6 +115,7 @@ def pusher_system(
                 patch,
                 planes,
                 core,
+                places,
                 voxel=0.0015,
                 params=params,
             )
@@ -124,7 +126,9 @@ def pusher_system(
 
 def pusher_params(points: int) -> ContactParams:
     """Smoothing that fits the spacing of the points."""
-    return ContactParams(stiffness=5e3, eps1=4e-6 if points > 26 else 1e-4, eps2=5e-4, eps3=2e-4, v_d=0.3, v_s=0.01)
+    return ContactParams(
+        stiffness=5e3, eps1=1e-6 if points > 26 else 1e-4, eps2=2e-4 if points > 26 else 5e-4, eps3=2e-4, v_d=0.3, v_s=0.01
+    )
 
 
 def pusher_force(q: np.ndarray, v: np.ndarray, target: np.ndarray) -> np.ndarray:

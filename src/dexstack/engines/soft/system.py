@@ -70,6 +70,8 @@ class Meeting:
     """How many planes, the nearest ones, every point of a patch meets; None: all of the other's patch."""
     core: int | None = None
     """How many points of a patch, the nearest to its middle, can feel a force; the others only count in the distribution. None: all."""
+    places: int = 1
+    """How many patches a pair has, where it touches in several places far from each other, as in an inner corner."""
     voxel: float = 0.0025
     """Edge of a lookup's voxel [m]."""
     slots: int | None = None
@@ -167,7 +169,7 @@ class SoftSystem:
         self._pairs: list[tuple[np.ndarray, np.ndarray]] = []
         self._links: list[tuple[np.ndarray, np.ndarray]] = []
         self._slots: list[int | None] = []
-        self._cores = [m.core for m in meetings]
+        self._sizes = [(m.core, m.places) for m in meetings]
         data = []
         for meeting in meetings:
             pairs, numbers = self._meeting(model, meeting)
@@ -276,9 +278,10 @@ class SoftSystem:
     ) -> tuple[Array, Array, Array, Array]:
         """One pair about the world's origin."""
         R_AB, p_AB = R_A.T @ R_B, R_A.T @ (p_B - p_A)
-        key = lookup.meeting_point(d.a, i, d.b, j, R_AB, p_AB, c.eps2)
-        a = lookup.patch(d.a, i, key, self._cores[k])
-        b = lookup.patch(d.b, j, None if key is None else turn(R_AB.T, key - p_AB), self._cores[k])
+        core, places = self._sizes[k]
+        keys = lookup.meeting_points(d.a, i, d.b, j, R_AB, p_AB, c.eps2, places)
+        a = lookup.patch(d.a, i, keys, core)
+        b = lookup.patch(d.b, j, None if keys is None else turn(R_AB.T, keys - p_AB[:, None]), core)
         return in_world(self._meeting_of(a, b, R_AB, p_AB, relative, R_A, p_A, c), R_A, p_A)
 
     def _meeting_of(
