@@ -166,8 +166,8 @@ def test_derivatives_through_an_impact(name, compare_derivatives):
         hits += 1
         for what, size in (("q", 14), ("v", 12), ("mass", 3), ("friction", 2), ("restitution", 2)):
             system.q[:], system.v[:] = start
-            ours, theirs, same, doubt = compare_derivatives(system, np.zeros((8, 12)), {what: rng.uniform(-1.0, 1.0, size)})
-            if same and doubt <= 1e-7:
+            ours, theirs, _ = compare_derivatives(system, np.zeros((8, 12)), {what: rng.uniform(-1.0, 1.0, size)})
+            if theirs is not None:
                 np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-6 * max(1.0, np.abs(theirs).max()))
                 compared += 1
     assert compared >= 6
