@@ -106,7 +106,7 @@ def read_parts(spec: LoopSpec) -> Parts:
     hand, obj = load_hand(spec.hand), load_object(spec.object)
     check_rule(params[PlannerParams])
     make_theta(hand, obj, params[PlannerParams], params[MpcParams].step)
-    return Parts(hand, obj, obj.start("allegro"), params)
+    return Parts(hand, obj, obj.start("allegro", hand.side), params)
 
 
 class Loop(abc.ABC):
@@ -179,7 +179,7 @@ class ClosedLoop(Loop):
         self.hand, obj, start, params = read_parts(spec)
         mass, friction, size = spec.plant_scale
         actual = scaled(obj, mass=mass, friction=friction, size=size)
-        start = actual.start("allegro")
+        start = actual.start("allegro", self.hand.side)
         # a contact takes the rougher of its two surfaces, so that the object's alone would change nothing
         surface = replace(
             self.hand, friction_palm=friction * self.hand.friction_palm, friction_fingers=friction * self.hand.friction_fingers

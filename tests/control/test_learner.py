@@ -52,7 +52,7 @@ def test_the_gradient_is_the_slope_of_the_loss(name, tolerance, resting, starts,
     theta = make_theta(resting.hand, resting.obj, params, H)
     data = shown(resting, take(starts, slice(6)), name, scaled(theta, inertia=1.5, friction=0.8, stiffness=1.3, mass=1.2))
     wide = jax.tree.map(lambda a: np.asarray(a, np.float64) if a.dtype == np.float32 else a, data)
-    learner = planner_learner(resting.hand, make_model(params), theta, H, LearnerParams(batch=6, solver_calls=40))
+    learner = planner_learner(resting.hand, make_model(params), theta, H, LearnerParams(batch=6, solver_calls=160))
     free = jax.tree.map(lambda a: jnp.asarray(a, jnp.float64), learner._free)
     loss = jax.jit(lambda f: learner._loss(f, wide, np.ones(6)))
     flat, unravel = jax.flatten_util.ravel_pytree(free)
@@ -68,7 +68,7 @@ def test_it_finds_the_theta_it_was_shown(resting, starts):
     theta = make_theta(resting.hand, resting.obj, PlannerParams(), H)
     truth = scaled(theta, inertia=0.4, stiffness=2.0, cover=0.8, mass=1.5, friction=0.6)
     data = shown(resting, starts, "implicit", truth)
-    learner = planner_learner(resting.hand, make_model(PlannerParams()), theta, H, LearnerParams(batch=64, epochs=400))
+    learner = planner_learner(resting.hand, make_model(PlannerParams()), theta, H, LearnerParams(batch=64, epochs=400, prior=0.0))
     update = learner.update(data, np.random.default_rng(0))
     assert update.refused == 0 and update.gradients == 400
     assert update.loss_after < 1e-3 * update.loss_before
@@ -87,6 +87,18 @@ def test_updates_compile_once_and_go_on_where_the_last_ended(resting, starts, co
     assert len(compilations) == before
     assert first.gradients == 2 * 3 and second.gradients == 2 * 2
     assert second.loss_after < first.loss_before
+
+
+def test_the_prior_holds_what_it_outweighs_at_the_first_guess(resting, starts):
+    theta = make_theta(resting.hand, resting.obj, PlannerParams(model="dsdf"), H)
+    data = shown(resting, starts, "dsdf", scaled(theta, inertia=2.0, stiffness=0.5))
+    changes = []
+    for prior in (0.0, 100.0):
+        params = LearnerParams(batch=64, epochs=40, prior=prior)
+        learner = planner_learner(resting.hand, make_model(PlannerParams(model="dsdf")), theta, H, params)
+        learner.update(data, np.random.default_rng(0))
+        changes.append(abs(np.log(learner.theta.stiffness[0] / theta.stiffness[0])))
+    assert changes[0] > 0.3 and changes[1] < 0.1 * changes[0]
 
 
 def test_a_transition_that_is_not_finite_changes_nothing(resting, starts):

@@ -7,7 +7,7 @@ import pytest
 import trimesh
 
 from dexstack.errors import ConfigError
-from dexstack.model.objects import load_object, object_names, scaled
+from dexstack.model.objects import load_object, load_start, object_names, scaled
 
 FACTS = {"cube": ((0.056, 0.056, 0.056), 0.2), "foambrick": ((0.052, 0.075, 0.047), 0.05), "stick": ((0.130, 0.035, 0.030), 0.1)}
 
@@ -108,6 +108,13 @@ def test_unknown_objects_and_tasks_are_named():
         load_object("/nowhere/teapot.yaml")
     with pytest.raises(ConfigError, match="'cube' has no start pose for the task 'juggling'; it has allegro"):
         load_object("cube").start("juggling")
+
+
+def test_in_a_left_hand_an_object_lies_at_the_mirror_image_of_its_place():
+    right, left = (load_object("foambrick").start("allegro", side) for side in ("right", "left"))
+    assert right.pose_WO[1] != 0.0
+    np.testing.assert_array_equal(left.pose_WO, right.pose_WO * [1, -1, 1, 1, 1, 1, 1])
+    np.testing.assert_array_equal(load_start("foambrick", "allegro", "left").pose_WO, left.pose_WO)
 
 
 def test_a_scaled_object_has_the_inertia_of_its_size_and_stands_on_the_same_support():

@@ -1,9 +1,10 @@
 """Learning θ = {M_o, K_r, m_o, μ, σ} of a time-stepping model by gradient through the model, contactsdf [23], [24].
 
-    min_θ Σ  w_p ‖p⁺ − p̂⁺(θ)‖² + w_q 4 (1 − (q⁺ᵀ q̂⁺(θ))²) + w_r ‖q_r⁺ − q̂_r⁺(θ)‖²
+    min_θ Σ  w_p ‖p⁺ − p̂⁺(θ)‖² + w_q 4 (1 − (q⁺ᵀ q̂⁺(θ))²) + w_r ‖q_r⁺ − q̂_r⁺(θ)‖²  +  w_0 ‖x‖²
 
 over transitions; 4 (1 − (qᵀq̂)²) is the squared angle where that is small. The hat is the planner's own model: the same
-:func:`dexstack.control.problem.step_problem`, the same :class:`dexstack.control.models.base.StepModel`, the same θ.
+:func:`dexstack.control.problem.step_problem`, the same :class:`dexstack.control.models.base.StepModel`, the same θ. x are the free
+numbers below: w_0 keeps what the data say nothing about at the first guess, where it would drift away from update to update.
 
 Every number of θ stays inside its range (:data:`~dexstack.control.ranges.RANGES`) by reparametrisation,
 θ = lo (hi/lo)^sigmoid(4 x / ln(hi/lo)): x is free, and a change of x is about a relative change of θ. What a few hundred transitions
@@ -45,6 +46,7 @@ class LearnerParams:
     orientation_loss: float = param(100.0, "w_q, weight of the squared orientation error [1/rad²]", 0.0, 1e9)
     joint_loss: float = param(10.0, "w_r, weight of the squared error of a joint [1/rad², 1/m²]", 0.0, 1e9)
     robust: float = param(1.0, "weighted error of a transition beyond which it counts linearly instead of squared [-]", 1e-3, 1e6)
+    prior: float = param(2e-3, "w_0, weight of the squared relative change of a parameter since the first guess [-]", 0.0, 1e3)
     solver_calls: int = param(12, "calls of the time-stepping model, each started from the last, until a step counts as solved", 1, 1000)
 
 
@@ -235,7 +237,8 @@ class Learner:
             # Huber on the norm: squared below, linear above, so that one slip does not outvote a hundred quiet steps
             return jnp.where(error < p.robust**2, error, 2 * p.robust * jnp.sqrt(jnp.maximum(error, p.robust**2)) - p.robust**2)
 
-        return jnp.sum(weight * jax.vmap(one)(batch)) / jnp.sum(weight)
+        change = sum(jnp.sum(x**2) for x in jax.tree.leaves(free))
+        return jnp.sum(weight * jax.vmap(one)(batch)) / jnp.sum(weight) + p.prior * change
 
     def _step(self, free: dict[str, Array], state: Any, batch: Transitions, weight: Array) -> tuple[dict[str, Array], Any, Array]:
         import optax

@@ -65,13 +65,13 @@ class ObjectModel:
 
         return convex_parts(self.mesh)
 
-    def start(self, task: str) -> Start:
-        """Where ``task`` puts this object.
+    def start(self, task: str, side: str = "right") -> Start:
+        """Where ``task`` puts this object in a hand of a ``side``: for a left hand at the mirror image (−y) of its place in a right one.
 
         Raises:
             ConfigError: the object's YAML has no start for it.
         """
-        return _start(self.name, self.starts, task)
+        return _start(self.name, self.starts, task, side)
 
 
 def scaled(obj: ObjectModel, *, mass: float = 1.0, friction: float = 1.0, size: float = 1.0) -> ObjectModel:
@@ -138,14 +138,14 @@ def load_object(name: str | Path) -> ObjectModel:
     )
 
 
-def load_start(name: str | Path, task: str) -> Start:
-    """Where ``task`` puts an object, without its mesh.
+def load_start(name: str | Path, task: str, side: str = "right") -> Start:
+    """:meth:`ObjectModel.start` without the object's mesh.
 
     Raises:
         ConfigError: an unknown name, a malformed file, or no start for this task.
     """
     path, document = _read(name)
-    return _start(str(document["name"]), _starts(path, document["start"]), task)
+    return _start(str(document["name"]), _starts(path, document["start"]), task, side)
 
 
 def _read(name: str | Path) -> tuple[Path, dict[str, Any]]:
@@ -159,10 +159,15 @@ def _read(name: str | Path) -> tuple[Path, dict[str, Any]]:
     return path, read_yaml(path, ("name", "mesh", "mass", "friction", "start"), ("contact_dimension",))
 
 
-def _start(name: str, starts: dict[str, Start], task: str) -> Start:
+def _start(name: str, starts: dict[str, Start], task: str, side: str) -> Start:
     if task not in starts:
         raise ConfigError(f"the object '{name}' has no start pose for the task '{task}'; it has {', '.join(starts)}")
-    return starts[task]
+    start = starts[task]
+    if side == "right":
+        return start
+    pose_WO = start.pose_WO.copy()
+    pose_WO[1] = -pose_WO[1]
+    return replace(start, pose_WO=pose_WO)
 
 
 def _section(path: Path, document: dict[str, Any], key: str, entries: tuple[str, ...]) -> dict[str, float]:

@@ -87,7 +87,7 @@ class SimulatorNode(StackNode):
         p = self.params(SimulatorParams)
         self._model = load_hand(p.hand)
         self._object = load_object(p.object)
-        self._task = AllegroTask(self._object.start("allegro"), 0.0)
+        self._task = AllegroTask(self._object.start("allegro", self._model.side), 0.0)
         self._plant = self._make_plant(p.plant)
         self._clock_message = Clock()
         self._pose = PoseWithCovarianceStamped()

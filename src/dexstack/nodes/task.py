@@ -66,7 +66,7 @@ class TaskNode(StackNode):
     def configure(self) -> None:
         p = self.params(TaskParams)
         hand = load_hand(p.hand)
-        self._object_start = load_start(p.object, "allegro")
+        self._object_start = load_start(p.object, "allegro", hand.side)
         self._poses = self.newest(PoseWithCovarianceStamped, "object_pose", SENSOR, read_pose)
         self._commands = self.newest(JointState, "joint_command", COMMAND, JointReader(hand.joint_names, "position"))
         self._wait = WaitSet(self, self._poses)

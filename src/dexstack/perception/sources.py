@@ -106,7 +106,7 @@ def simulated_hand(side: str, count: int, seed: int) -> Recording:
     hand, obj = load_hand(side), load_object("cube")
     params = SimulatedCameraParams()
     camera = SimulatedCamera(hand, obj, object_bundle("cube"), params, usual_mount(hand.side), base=base_bundle(), seed=seed)
-    start = obj.start("allegro")
+    start = obj.start("allegro", hand.side)
     pictures = [_grey(camera.picture(hand.pose(start.hand_pose), start.pose_WO)) for _ in range(count)]
     return Recording(pictures, camera.camera)
 
