@@ -102,7 +102,7 @@ def test_power_balance_of_the_hand(hand):
 @pytest.mark.parametrize("name", object_names())
 def test_the_object_rests_for_two_seconds(side, name):
     hand, obj = load_hand(side), load_object(name)
-    plant, gravity, start = MujocoPlant(hand, obj), GravityCompensation(hand), obj.start("allegro")
+    plant, gravity, start = MujocoPlant(hand, obj), GravityCompensation(hand), obj.start("allegro", hand.side)
     q_des = hand.pose(start.hand_pose)
     plant.reset(q_des, start.pose_WO)
     hold(plant, hand, gravity, q_des, 0.5)
@@ -135,7 +135,7 @@ def test_same_reset_and_torques_give_the_same_states(hand):
     torques = np.random.default_rng(3).uniform(-0.1, 0.1, (300, 16))
 
     def run(plant: MujocoPlant) -> np.ndarray:
-        plant.reset(hand.home, obj.start("allegro").pose_WO)
+        plant.reset(hand.home, obj.start("allegro", hand.side).pose_WO)
         rows = []
         for tau in torques:
             plant.step(tau)

@@ -47,7 +47,7 @@ def test_scene_agrees_with_hand_and_object(side, name):
 @pytest.mark.parametrize("name", object_names())
 def test_the_start_is_free_of_deep_contact(side, name):
     hand, obj = load_hand(side), load_object(name)
-    start = obj.start("allegro")
+    start = obj.start("allegro", hand.side)
     data = at(build_scene(hand, obj).compile(), hand.pose(start.hand_pose), start.pose_WO)
     assert all(contact.dist > -0.0005 for contact in data.contact)
 
@@ -105,7 +105,7 @@ def test_balls_and_floor_without_a_hand():
 def test_the_camera_sees_the_object():
     hand, obj = load_hand("right"), load_object("cube")
     model = build_scene(hand, obj).compile()
-    data = at(model, hand.home, obj.start("allegro").pose_WO)
+    data = at(model, hand.home, obj.start("allegro", hand.side).pose_WO)
     forward = -data.cam("film").xmat.reshape(3, 3)[:, 2]
     to_object = data.body(OBJECT_BODY).xpos - data.cam("film").xpos
     assert forward @ to_object / np.linalg.norm(to_object) > np.cos(np.deg2rad(10))

@@ -1,6 +1,6 @@
 """Learning θ = {M_o, K_r, m_o, μ, σ} of a time-stepping model by gradient through the model, contactsdf [23], [24].
 
-    min_θ Σ  w_p ‖p⁺ − p̂⁺(θ)‖² + w_q 4 (1 − (q⁺ᵀ q̂⁺(θ))²) + w_r ‖q_r⁺ − q̂_r⁺(θ)‖²  +  w_0 ‖x‖²
+    min_θ Σ  w_p ‖p⁺ − p̂⁺(θ)‖² + w_q 4 (1 − (q⁺ᵀ q̂⁺(θ))²) + w_r ‖q_r⁺ − q̂_r⁺(θ)‖²  +  w_0 Σ (√(1 + x²) − 1)
 
 over transitions; 4 (1 − (qᵀq̂)²) is the squared angle where that is small. The hat is the planner's own model: the same
 :func:`dexstack.control.problem.step_problem`, the same :class:`dexstack.control.models.base.StepModel`, the same θ. x are the free
@@ -46,7 +46,7 @@ class LearnerParams:
     orientation_loss: float = param(100.0, "w_q, weight of the squared orientation error [1/rad²]", 0.0, 1e9)
     joint_loss: float = param(10.0, "w_r, weight of the squared error of a joint [1/rad², 1/m²]", 0.0, 1e9)
     robust: float = param(1.0, "weighted error of a transition beyond which it counts linearly instead of squared [-]", 1e-3, 1e6)
-    prior: float = param(2e-3, "w_0, weight of the squared relative change of a parameter since the first guess [-]", 0.0, 1e3)
+    prior: float = param(4e-3, "w_0, weight of a parameter's relative change since the first guess [-]", 0.0, 1e3)
     solver_calls: int = param(12, "calls of the time-stepping model, each started from the last, until a step counts as solved", 1, 1000)
 
 
@@ -237,7 +237,7 @@ class Learner:
             # Huber on the norm: squared below, linear above, so that one slip does not outvote a hundred quiet steps
             return jnp.where(error < p.robust**2, error, 2 * p.robust * jnp.sqrt(jnp.maximum(error, p.robust**2)) - p.robust**2)
 
-        change = sum(jnp.sum(x**2) for x in jax.tree.leaves(free))
+        change = sum(jnp.sqrt(1.0 + x**2) - 1.0 for x in jax.tree.leaves(free))  # linear far out: what the data do say must cost little
         return jnp.sum(weight * jax.vmap(one)(batch)) / jnp.sum(weight) + p.prior * change
 
     def _step(self, free: dict[str, Array], state: Any, batch: Transitions, weight: Array) -> tuple[dict[str, Array], Any, Array]:
