@@ -265,16 +265,16 @@ def test_the_complementarity_free_step_is_its_closed_form(grasps):
 
 
 def test_more_projections_leave_less_penetration(grasps):
-    """The unrolled D-SDF against the one step: how deep its rows end inside."""
-    worst = {}
-    for steps in (1, 4, 40):
+    """The unrolled D-SDF against the one step: how deep its rows end inside, in the mean; a grasp of many rows is slow."""
+    mean = {}
+    for steps in (1, 40, 160):
         params = PlannerParams(model="dsdf-k", dsdf_steps=steps, dsdf_sigma=1e5)
         depth = [
             np.min(np.asarray(problem.J) @ solve(params, problem, b, phi, calls=1) + np.repeat(phi, FRICTION_DIRECTIONS))
             for problem, b, phi, _ in grasps
         ]
-        worst[steps] = -min(depth)
-    assert worst[40] < worst[4] < worst[1]
+        mean[steps] = -np.mean(depth)
+    assert mean[40] < 0.5 * mean[1] and mean[160] < 0.7 * mean[40]
 
 
 def test_the_implicit_model_minimises_its_energy(grasps):

@@ -132,13 +132,17 @@ def test_projects_on_the_cone_in_the_norm_of_the_contact(D, creep):
 
 
 def test_distances_change_as_the_rows_say(resting):
-    """d(phi)/d(q) of the pairs MuJoCo finds, fingers among themselves included, against detecting again a little later."""
+    """d(phi)/d(q) of the pairs MuJoCo finds, fingers among themselves included, against detecting again a little later.
+
+    MuJoCo finds the normals by iteration: in one pair of ten they are off enough to tell. Errors are relative to the sum of all terms'
+    sizes, as the terms may cancel.
+    """
     rng = np.random.default_rng(0)
     detector = PairDetector(resting.hand, resting.obj, capacity=1, margin=0.01)
     predictor = Predictor(resting.hand, resting.obj, H)
     theta = predictor_theta(resting.hand, resting.obj, 1.0, 0.0)
     tree = KinematicTree(resting.hand)
-    kinds = set()
+    kinds, errors = set(), []
     for _ in range(60):
         q = np.clip(resting.q + rng.uniform(-0.4, 0.4, 16), resting.hand.lower, resting.hand.upper)
         pose = resting.pose_WO + np.concatenate([rng.normal(0, 0.01, 2), [rng.uniform(0.002, 0.03)], np.zeros(4)])
@@ -153,12 +157,11 @@ def test_distances_change_as_the_rows_say(resting):
         after = detector.detect(pose + np.concatenate([shift, np.zeros(4)]), q + moved)
         if (after.from_link[0], after.to_link[0]) != (found.from_link[0], found.to_link[0]):
             continue
-        expected = row[:3] @ shift + row[6:] @ moved
-        if abs(after.phi[0] - found.phi[0] - expected) < 0.1 * abs(expected) + 2e-7:
-            kinds.add("object" if found.from_link[0] == OBJECT else "fingers")
-        else:
-            pytest.fail(f"{found.from_link[0]}–{found.to_link[0]}: {after.phi[0] - found.phi[0]} instead of {expected}")
-    assert kinds == {"object", "fingers"}
+        expected = np.concatenate([row[:3] * shift, row[6:] * moved])
+        errors.append(abs(after.phi[0] - found.phi[0] - expected.sum()) / np.abs(expected).sum())
+        kinds.add("object" if found.from_link[0] == OBJECT else "fingers")
+    assert np.median(errors) < 1e-3 and np.quantile(errors, 0.9) < 0.01 and max(errors) < 0.2
+    assert len(errors) > 40 and kinds == {"object", "fingers"}
 
 
 def test_query_point_contacts_take_the_place_of_the_objects_pairs(resting):
