@@ -134,8 +134,8 @@ def test_projects_on_the_cone_in_the_norm_of_the_contact(D, creep):
 def test_distances_change_as_the_rows_say(resting):
     """d(phi)/d(q) of the pairs MuJoCo finds, fingers among themselves included, against detecting again a little later.
 
-    MuJoCo finds the normals by iteration: in one pair of ten they are off enough to tell. Errors are relative to the sum of all terms'
-    sizes, as the terms may cancel.
+    Errors are relative to the sum of all terms' sizes, as the terms may cancel. In a few pairs the distance changes otherwise however small
+    the step; supposedly MuJoCo's normal, found by iteration, is not exact there.
     """
     rng = np.random.default_rng(0)
     detector = PairDetector(resting.hand, resting.obj, capacity=1, margin=0.01)

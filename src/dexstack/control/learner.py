@@ -186,7 +186,7 @@ class Learner:
         return jax.tree.map(lambda a: np.asarray(a, np.float32), self._theta_of(self._free))
 
     def loss(self, data: Transitions) -> float:
-        """Mean loss of the newest θ over some transitions."""
+        """Mean loss of the newest θ over some transitions, with the prior."""
         total = 0.0
         for batch, weight in self._batches(data, np.arange(data.count)):
             total += float(self._loss_of(self._free, batch, weight)) * float(weight.sum())

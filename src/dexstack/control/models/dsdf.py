@@ -1,6 +1,7 @@
 """D-SDF: the paper's closed-form time step, a gradient step of a smooth distance in force space, contactsdf [15]–[20].
 
-Unrolled k times it alternates between the faces and ends near a feasible point, not near the closest one, which is the exact step.
+Unrolled k times it alternates between the faces and nears a feasible point (40 steps do for most grasps), not the closest one, which is
+the exact step.
 """
 
 from __future__ import annotations
