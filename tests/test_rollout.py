@@ -58,7 +58,7 @@ class StrawMpc:
     def reset(self):
         self.solves = 0
 
-    def solve(self, pose_WO, q, contacts, goal_WO, theta, weights):
+    def solve(self, pose_WO, q, contacts, goal_WO, theta, weights, qd=None):
         self.solves += 1
         status = SolveStatus.BAD_INPUT if self.solves in self.fail else SolveStatus.OK
         q_des = self.robot.home + (0.1 if self.solves > 1 else 0.0)
@@ -226,9 +226,9 @@ def test_the_controller_sees_the_pose_late_and_the_score_sees_it_now(hand):
     seen = []
 
     class Watching(StrawMpc):
-        def solve(self, pose_WO, *rest):
+        def solve(self, pose_WO, *rest, **named):
             seen.append(pose_WO)
-            return super().solve(pose_WO, *rest)
+            return super().solve(pose_WO, *rest, **named)
 
     trial, _, _ = straw(hand, plant=StrawPlant(rate=1.0), mpc=Watching(hand), period=0.05, sensor=PoseSensor(pose_delay=0.03))
     task = AllegroTask(load_object("cube").start("allegro"), 0.0)

@@ -6,7 +6,7 @@ import abc
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -16,10 +16,12 @@ from dexstack.config import make_params, param, read_parameter_file, share_dir
 from dexstack.contact.detector import ContactDetector, DetectorParams
 from dexstack.control.factory import PlannerParams, check_rule, make_model, make_mpc, make_theta
 from dexstack.control.mpc import Cost, MpcParams
+from dexstack.control.parts import FingerContacts
 from dexstack.control.regrasp import RegraspingMpc, RegraspParams
 from dexstack.control.stall import StallParams, StallRemedy
 from dexstack.engines import make_plant, plant_params
 from dexstack.engines.base import Plant
+from dexstack.errors import ConfigError
 from dexstack.hand.ball_servo import BallServo, BallServoParams
 from dexstack.hand.servo import ServoLaw, ServoParams
 from dexstack.model.balls import BallsModel
@@ -133,6 +135,7 @@ class Loop(abc.ABC):
         self.timing: LoopParams = params[LoopParams]
         self.plant, self.servo, self.weights = plant, servo, weights
         self.detector = ContactDetector(robot, obj, params[DetectorParams])
+        self.fingers = FingerContacts(robot, params[PlannerParams])
         self.mpc, self.theta = make_mpc(robot, obj, cost, params[PlannerParams], params[MpcParams], params[DetectorParams])
         self.remedy: StallRemedy | None = None
         """What a task does when the rollout stalls, if it does not leave that to its MPC."""
@@ -259,8 +262,13 @@ def read_blocks(
     """Every parameter block of a loop, and the plant's, from ROS 2 parameter files; the last file wins, then ``overrides``.
 
     Raises:
-        ConfigError: see :func:`dexstack.config.make_params`.
+        ConfigError: see :func:`dexstack.config.make_params`; an override that no block has.
     """
+    every = {**blocks, plant_params(plant): "simulator"}
+    known = {f.name for cls in every for f in fields(cls)}
+    unknown = sorted(set(overrides) - known)
+    if unknown:
+        raise ConfigError(f"unknown parameter '{unknown[0]}'; known: {', '.join(sorted(known))}")
 
     def block(cls: type[P], node: str) -> P:
         values: dict[str, Any] = {}
@@ -268,4 +276,4 @@ def read_blocks(
             values.update(read_parameter_file(path, node))
         return make_params(cls, {**values, **overrides}, ignore_unknown=True)
 
-    return {cls: block(cls, node) for cls, node in {**blocks, plant_params(plant): "simulator"}.items()}
+    return {cls: block(cls, node) for cls, node in every.items()}

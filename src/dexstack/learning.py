@@ -14,6 +14,7 @@ from dexstack.contact.pairs import PairContacts, PairDetector, object_pairs
 from dexstack.control.factory import PlannerParams, make_model
 from dexstack.control.learner import Learner, LearnerParams, Predict, Update, planner_learner
 from dexstack.control.mpc import MpcResult
+from dexstack.control.parts import FingerContacts
 from dexstack.control.predictor import Predictor, PredictorTheta
 from dexstack.control.problem import ModelParams
 from dexstack.control.transitions import RingBuffer, Transitions, concatenate, cut, rotation_between, take
@@ -82,7 +83,7 @@ def collect(
         trial, recording = roll_out(loop, theta, task, seed + k, seconds=seconds, period=h, dither=dither)
         trials.append(trial)
         recordings.append(recording)
-        part = cut(recording, h, np.asarray(loop.theta.cover), loop.detector.detect)
+        part = cut(recording, h, np.asarray(loop.theta.cover), loop.detector.detect, loop.fingers.detect)
         if part is not None:
             parts.append(part)
             count += part.count
@@ -164,6 +165,11 @@ def with_pairs(data: Transitions, detector: PairDetector, *, query_points: bool 
     return data._replace(contacts=PairContacts(*(np.stack(field) for field in zip(*found, strict=True))))
 
 
+def with_fingers(data: Transitions, fingers: FingerContacts) -> Transitions:
+    """The same transitions with contacts between fingers."""
+    return data._replace(fingers=jax.tree.map(lambda *field: np.stack(field), *(fingers.detect(q) for q in data.q)))
+
+
 def published_theta(obj: str, joints: int, step: float) -> ModelParams | None:
     """The θ that the authors of contactsdf ship for their Allegro experiments, in our units: M over h², no servo lag; None without one."""
     shipped = {
@@ -235,8 +241,8 @@ def learner_of(loop: Loop, first: ModelParams, params: LearnerParams) -> Learner
     Raises:
         ConfigError: see :func:`~dexstack.control.learner.planner_learner`.
     """
-    model = make_model(loop.params[PlannerParams], loop.robot.chains)
-    return planner_learner(loop.robot, model, first, loop.mpc.params.step, params)
+    planner: PlannerParams = loop.params[PlannerParams]
+    return planner_learner(loop.robot, make_model(planner, loop.robot.chains), first, loop.mpc.params.step, params, planner)
 
 
 def learn_on_policy(

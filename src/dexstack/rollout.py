@@ -166,13 +166,14 @@ def run_trial(
         if t >= replans * period - 1e-9:
             replans += 1
             actual, pose, q = truth[-1], sensor.measure(truth[0], rng), np.array(plant.joint_position)
+            qd = plant.joint_velocity
             begin, wall = time.process_time(), time.perf_counter()
             contacts = detector.detect(pose, q)
             detected = time.process_time() - begin
             if remedy is None:
-                result = mpc.solve(pose, q, contacts, task.goal_WO, theta, weights)
+                result = mpc.solve(pose, q, contacts, task.goal_WO, theta, weights, qd=qd)
             else:
-                result = remedy.solve(t, task.orientation_error(pose), pose, q, contacts, task.goal_WO, theta, weights)
+                result = remedy.solve(t, task.orientation_error(pose), pose, q, contacts, task.goal_WO, theta, weights, qd)
             target = result.q_des if command is None else command(result)
             late = time.perf_counter() - wall if latency is None else latency
             if result.status not in (SolveStatus.BAD_INPUT, SolveStatus.DIVERGED):

@@ -37,7 +37,7 @@ class Planner(SimpleNamespace):
     def reset(self):
         self.resets += 1
 
-    def solve(self, pose_WO, q, contacts, goal_WO, theta, weights, pull=None):
+    def solve(self, pose_WO, q, contacts, goal_WO, theta, weights, pull=None, qd=None):
         self.asked.append(SimpleNamespace(goal=goal_WO, weights=weights, pull=pull))
         return MpcResult(self.status, np.array([0.6, 0.9]), np.zeros((1, 2)), np.zeros((2, 9)), 1.0, 0.0, 0.0)
 

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 import pytest
 import rclpy
+import yaml
 from harness import Probe, Run, wait_until
 from std_msgs.msg import String
 
@@ -121,10 +122,11 @@ def test_stale_joint_angles_make_no_sample(node):
 
 
 @pytest.mark.slow
-def test_the_planner_uses_what_is_learned_while_it_runs(tmp_path):
+@pytest.mark.parametrize("parts", [{}, {"substeps": 2, "joint_velocities": True, "finger_contacts": True}], ids=["paper", "parts"])
+def test_the_planner_uses_what_is_learned_while_it_runs(parts, tmp_path):
     """The graph with a learner: θ reaches the planner, which goes on planning, and lies in the results, whole."""
     slow = tmp_path / "slow.yaml"  # a planner that is not in a hurry: the run must not end before anything is learned
-    slow.write_text("mpc:\n  ros__parameters:\n    orientation_weight: 0.0\n    model: dsdf\n")
+    slow.write_text(yaml.safe_dump({"mpc": {"ros__parameters": {"orientation_weight": 0.0, "model": "dsdf", **parts}}}))
     run = Run(tmp_path / "run", "--learn", "yes", "--seconds", "1000", "--params", str(slow))
     probe = None
     try:

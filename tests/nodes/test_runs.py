@@ -35,6 +35,7 @@ def test_a_small_turn_is_reached_and_recorded(start, tmp_path):
         assert n > 20 and data["pose_WO"].shape == (n, 7) and data["q"].shape == data["q_command"].shape == (n, 16)
         assert np.all(np.diff(data["t"]) > 0) and data["t"][0] < 0.1
         assert np.isfinite(data["q"][5:]).all() and np.isfinite(data["goal_WO"]).all()
+        commanded = int(np.isfinite(data["q_command"]).all(axis=1).sum())  # on a busy machine the first command takes a while
         moved = np.linalg.norm(data["q"][-1] - data["q"][0])
         assert moved > 0.05, "the hand never moved"
     bag = BagReader(tmp_path / "run.mcap")
@@ -49,7 +50,7 @@ def test_a_small_turn_is_reached_and_recorded(start, tmp_path):
     assert sorted(read) == sorted((e.topic.name, e.t, e.data) for e in bag)
     assert all(p.header.frame_id == "world" and 0.0 < p.pose.pose.position.z < 0.3 for p in poses)
     samples = read_samples(tmp_path / "run.mcap", load_hand("right").joint_names)
-    assert abs(len(samples["t"]) - n) <= 5 and samples["q_command"].shape == (len(samples["t"]), 16)
+    assert abs(len(samples["t"]) - commanded) <= 5 and samples["q_command"].shape == (len(samples["t"]), 16)
 
 
 def test_two_graphs_do_not_disturb_each_other(tmp_path, domain):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import time
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from dexstack.bench.nlp import NlpBaseline, Planning
 from dexstack.closed_loop import ClosedLoop, LoopSpec
 from dexstack.contact.contact import Contacts
 from dexstack.control.mpc import SolveStatus
+from dexstack.control.parts import PAPER
 from dexstack.control.problem import FRICTION_DIRECTIONS
 from dexstack.tasks.allegro import AllegroTask
 
@@ -106,7 +108,8 @@ def time_mpc(spec: LoopSpec, *, solves: int, min_contacts: int, seed: int, basel
 
 def _baselines(loop: ClosedLoop, spec: LoopSpec, problems: list[Planning]) -> Iterator[Baseline]:
     """The MPC with the loop's model and with D-SDF, then IPOPT with D-SDF and with the step problem's conditions."""
-    paper = ClosedLoop(replace(spec, overrides=(*(o for o in spec.overrides if o[0] != "model"), ("model", "dsdf"))))
+    plain = dict(spec.overrides) | {"model": "dsdf"} | dataclasses.asdict(PAPER)
+    paper = ClosedLoop(replace(spec, overrides=tuple(plain.items())))
     for name, of in (("ours", loop), ("ours, D-SDF", paper)):
         of.mpc.reset()
         results = [of.mpc.solve(p.pose_WO, p.q, p.contacts, p.goal_WO, of.theta, of.weights) for p in problems]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import jax
@@ -13,9 +14,20 @@ from dexstack.closed_loop import ClosedLoop, LoopSpec
 from dexstack.contact.pairs import PairDetector
 from dexstack.control.factory import MODELS, PlannerParams, make_model, make_theta
 from dexstack.control.learner import Learner, LearnerParams, Predict, Reparametrisation, model_prediction, planner_learner
+from dexstack.control.parts import FingerContacts, StepParts
 from dexstack.control.predictor import PREDICTOR_RANGES, Predictor, PredictorParams, predictor_theta
 from dexstack.control.transitions import Transitions
-from dexstack.learning import PredictionError, collect, predict_all, predict_in_parts, published_theta, score, stays, with_pairs
+from dexstack.learning import (
+    PredictionError,
+    collect,
+    predict_all,
+    predict_in_parts,
+    published_theta,
+    score,
+    stays,
+    with_fingers,
+    with_pairs,
+)
 from dexstack.model.gravity import GravityCompensation
 
 HELD_OUT = 100_000
@@ -27,6 +39,14 @@ LEARN_SUBSTEPS = 10
 LEARN = LearnerParams(learning_rate=0.1, epochs=15)
 LEARN_PREDICTOR = LearnerParams(learning_rate=0.005, epochs=4)
 """Fewer and shorter steps: it starts from data-sheet numbers, and gradients through stiff contacts are noisy."""
+PARTS_OF = "dual"
+"""The planner's model that is shown with the parts a step may have."""
+WITH_PARTS = {
+    "three substeps": StepParts(substeps=3),
+    "joint velocities": StepParts(joint_velocities=True),
+    "contacts between fingers": StepParts(finger_contacts=True),
+    "all of them": StepParts(substeps=3, joint_velocities=True, finger_contacts=True),
+}
 
 
 class Row(NamedTuple):
@@ -81,6 +101,11 @@ def _planners(loop: ClosedLoop, train: Transitions, test: Transitions, seed: int
             yield Row("dsdf, published θ", score(*predict_all(predict, published, test), test), None)
         yield Row(f"{name}, planner's θ", score(*predict_all(predict, theta, test), test), None)
         yield _learned(f"{name}, learned", planner_learner(loop.hand, model, theta, h, LEARN), predict, train, test, seed)
+    for name, parts in WITH_PARTS.items():
+        params = PlannerParams(model=PARTS_OF, **asdict(parts))
+        model, theta, fingers = make_model(params), make_theta(loop.hand, loop.obj, params, h), FingerContacts(loop.hand, parts)
+        predict, both = model_prediction(loop.hand, model, h, LEARN.solver_calls, parts), (with_fingers(d, fingers) for d in (train, test))
+        yield _learned(f"{PARTS_OF}, {name}, learned", planner_learner(loop.hand, model, theta, h, LEARN, parts), predict, *both, seed)
 
 
 def _predictors(loop: ClosedLoop, train: Transitions, test: Transitions, seed: int) -> Iterator[Row]:

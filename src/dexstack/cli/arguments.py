@@ -6,6 +6,8 @@ import argparse
 import math
 from typing import Any
 
+import yaml
+
 MEASURED = "measured"
 
 
@@ -17,6 +19,31 @@ def number(text: str, kind: type, ok: Any, what: str) -> Any:
     if not (math.isfinite(value) and ok(value)):
         raise argparse.ArgumentTypeError(f"must be {what}, got '{text}'")
     return value
+
+
+def setting(text: str) -> tuple[str, Any]:
+    """NAME=VALUE, the value as in a parameter file."""
+    name, equals, value = text.partition("=")
+    try:
+        read = yaml.safe_load(value)
+    except yaml.YAMLError:
+        equals = ""
+    if not (name and equals and value):
+        raise argparse.ArgumentTypeError(f"must be NAME=VALUE, got '{text}'")
+    return name, read
+
+
+def add_set_argument(parser: argparse.ArgumentParser) -> None:
+    """Add ``--set``."""
+    parser.add_argument(
+        "--set",
+        dest="settings",
+        type=setting,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="one parameter, wins over all files; may be given several times",
+    )
 
 
 def positive_int(text: str) -> int:

@@ -42,6 +42,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     p.add_argument("--hand", default="right", help="right, left, or the path of a hand's YAML")
     p.add_argument("--model", help="time-stepping model of the planner (default: the parameter files')")
     p.add_argument("--params", action="append", default=[], metavar="FILE", help="ROS 2 parameter file that wins over the task's")
+    arguments.add_set_argument(p)
     p.add_argument("--start", default=PLANNERS, metavar="THETA", help="first guess: planner, uninformed, or a learned θ's name or file")
     p.add_argument("--steps", type=arguments.positive_int, default=2000, metavar="N", help="environment steps of 0.1 s")
     p.add_argument("--every", type=arguments.positive_int, default=400, metavar="N", help="steps per update: 4 rollouts")
@@ -81,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
     params = dataclasses.replace(LearnerParams(), **{name: value for name, value in changes.items() if value is not None})
     if args.task == THREE_BALL:  # their joints are metres: a ball counts as the object does, as in the paper
         params = dataclasses.replace(params, joint_loss=params.position_loss)
-    overrides: tuple[tuple[str, Any], ...] = (("model", args.model),) if args.model else ()
+    overrides: tuple[tuple[str, Any], ...] = (*args.settings, *((("model", args.model),) if args.model else ()))
     use_compilation_cache()
     make = {ALLEGRO: ClosedLoop, THREE_BALL: ThreeBallLoop}[args.task]
     loop = make(LoopSpec(args.object, args.hand, tuple(str(Path(f).absolute()) for f in args.params), overrides))
@@ -153,7 +154,7 @@ def _from_recordings(
     for path in args.recordings:
         recording = _read(path, loop)
         check_recording(recording, len(loop.robot.joint_names), str(path))
-        part = cut(recording, h, np.asarray(loop.theta.cover), loop.detector.detect)
+        part = cut(recording, h, np.asarray(loop.theta.cover), loop.detector.detect, loop.fingers.detect)
         if part is not None:
             parts.append(part)
         note(f"{path}: {0 if part is None else part.count} transitions")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import mujoco
 import numpy as np
@@ -10,9 +10,11 @@ from jax import Array
 from jaxtyping import Float, Int
 
 from dexstack.contact.contact import GROUND, Contacts
-from dexstack.model.hand import HandModel
 from dexstack.model.objects import ObjectModel
-from dexstack.model.scene import OBJECT_BODY, build_scene
+from dexstack.model.scene import OBJECT_BODY, robot_scene
+
+if TYPE_CHECKING:
+    from dexstack.model.robot import Robot
 
 OBJECT = -2
 """Link index of the object; the others are those of :class:`~dexstack.contact.contact.Contacts`."""
@@ -53,22 +55,32 @@ def object_pairs(contacts: Contacts, pairs: PairContacts) -> PairContacts:
 
 
 class PairDetector:
-    """Finds the nearest pairs of one hand and one object that are closer than ``margin`` [m]; the object counts as its convex parts."""
+    """Finds the nearest pairs of one robot and one object that are closer than ``margin`` [m]; the object counts as its convex parts.
 
-    def __init__(self, hand: HandModel, obj: ObjectModel, capacity: int = 40, margin: float = 0.005) -> None:
+    Without an object it finds those of the robot's own bodies, and none with the ground, from which joint limits keep them.
+    """
+
+    def __init__(self, robot: Robot, obj: ObjectModel | None, capacity: int = 40, margin: float = 0.005) -> None:
         self.capacity = capacity
-        spec = build_scene(hand, obj, camera=False)
+        spec = robot_scene(robot, obj)
         for geom in spec.geoms:
             geom.margin = margin / 2  # MuJoCo adds those of the two
         self._model = spec.compile()
         self._data = mujoco.MjData(self._model)
-        names = {OBJECT_BODY: OBJECT} | {body.name: i for i, body in enumerate(hand.bodies)}
+        names = {OBJECT_BODY: OBJECT} | {body.name: i for i, body in enumerate(robot.bodies)}
         self._link = np.array([names.get(self._model.body(b).name, GROUND) for b in self._model.geom_bodyid], np.int32)
+        if obj is None:
+            for geom in np.flatnonzero(self._link == GROUND):
+                self._model.geom_contype[geom] = self._model.geom_conaffinity[geom] = 0
 
     def detect(self, pose_WO: np.ndarray, q: np.ndarray) -> PairContacts:
-        """Pairs at object pose (7,) and joint angles (N,) [rad], the nearest first; the object is always the ``from_link``."""
+        """Pairs at object pose (7,) and joint positions (N,) [rad, m], the nearest first; the object is always the ``from_link``.
+
+        Without an object the pose is not looked at.
+        """
         n = len(q)
-        self._data.qpos[:n], self._data.qpos[n:] = q, pose_WO
+        self._data.qpos[:n] = q
+        self._data.qpos[n:] = pose_WO[: self._model.nq - n]
         mujoco.mj_kinematics(self._model, self._data)
         mujoco.mj_comPos(self._model, self._data)
         mujoco.mj_collision(self._model, self._data)

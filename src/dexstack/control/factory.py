@@ -18,6 +18,7 @@ from dexstack.control.models.dual import DualModel
 from dexstack.control.models.implicit import ImplicitModel
 from dexstack.control.models.qp import QpModel
 from dexstack.control.mpc import Cost, Mpc, MpcParams
+from dexstack.control.parts import StepParts
 from dexstack.control.problem import ModelParams, physical_params
 from dexstack.control.theta_file import theta_for
 from dexstack.errors import ConfigError
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class PlannerParams:
-    """Which time-stepping model plans, and the physics it assumes; all compiled in or fixed for a run."""
+class PlannerParams(StepParts):
+    """Which time-stepping model plans, with which parts, and the physics it assumes; all compiled in or fixed for a run."""
 
     model: str = param(
         "implicit",
@@ -61,14 +62,16 @@ class PlannerParams:
 
 
 MODELS: dict[str, Callable[[PlannerParams, int], StepModel]] = {
-    "implicit": lambda p, chains: ImplicitModel(p.implicit_steps, p.implicit_stiffness, p.implicit_smoothing, chains),
+    "implicit": lambda p, chains: ImplicitModel(
+        p.implicit_steps, p.implicit_stiffness, p.implicit_smoothing, 1 if p.finger_contacts else chains
+    ),
     "dsdf": lambda p, chains: DsdfModel(),
     "dsdf-k": lambda p, chains: DsdfModel(p.dsdf_steps),
     "dual": lambda p, chains: DualModel(p.dual_steps, p.dual_compliance),
     "qp": lambda p, chains: QpModel(p.qp_steps, p.qp_barrier),
     "cf": lambda p, chains: ComplementarityFreeModel(p.cf_gain, p.cf_smoothing),
 }
-"""Every time-stepping model by the name a parameter calls it, made for a robot of so many chains."""
+"""Every time-stepping model by the name a parameter calls it, made for a robot of so many chains that meet only in the object."""
 
 
 def make_model(params: PlannerParams, chains: int = 4) -> StepModel:
@@ -133,4 +136,4 @@ def make_mpc(
     """
     check_rule(planner)
     rule = RULES[planner.contact_set](robot, obj, detector or DetectorParams())
-    return Mpc(robot, make_model(planner, robot.chains), cost, mpc, rule), make_theta(robot, obj, planner, mpc.step)
+    return Mpc(robot, make_model(planner, robot.chains), cost, mpc, rule, planner), make_theta(robot, obj, planner, mpc.step)

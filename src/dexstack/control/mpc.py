@@ -16,10 +16,12 @@ from jaxtyping import Float
 
 from dexstack.config import param
 from dexstack.contact.contact import Contacts
-from dexstack.control.contact_rule import Ahead, ContactRule, PropagatedContacts, Rows
+from dexstack.contact.pairs import PairContacts
+from dexstack.control.contact_rule import ContactRule, PropagatedContacts
+from dexstack.control.horizon import Horizon, Present, Trajectory
 from dexstack.control.models.base import StepModel
-from dexstack.control.problem import OBJECT_DOF, ModelParams, StepProblem, force, integrate_quaternion, step_problem
-from dexstack.model.kinematics import BodyPoses
+from dexstack.control.parts import PAPER, FingerContacts, StepParts, substep_of
+from dexstack.control.problem import OBJECT_DOF, ModelParams, integrate_quaternion
 
 if TYPE_CHECKING:
     from dexstack.model.robot import Robot
@@ -103,18 +105,6 @@ class _Tunable(NamedTuple):
     upper: Array
 
 
-class _Trajectory(NamedTuple):
-    displacement: Float[Array, "T+1 V"]
-    """Accumulated displacement from the current state."""
-    quat: Float[Array, "T+1 4"]
-    free: Array
-    """(T, N) 1 where the commanded displacement acts, 0 where a joint limit replaced it."""
-    held: Array
-    """(T, N) 1 where the predicted joint is inside its limits, 0 where it was stopped there."""
-    force: Float[Array, "T V"]
-    dual: Float[Array, "T D"]
-
-
 DAMPINGS = (1.0, 30.0, 300.0, 3000.0)
 """Levenberg dampings tried in parallel, as multiples of the parameter: near the box and at kinks a shorter Newton step is no substitute.
 The largest make a step that is short and nearly downhill: without them a plan can be stuck where it is no minimum."""
@@ -128,7 +118,13 @@ class Mpc:
     """
 
     def __init__(
-        self, robot: Robot, model: StepModel, cost: Cost, params: MpcParams = MpcParams(), rule: ContactRule | None = None
+        self,
+        robot: Robot,
+        model: StepModel,
+        cost: Cost,
+        params: MpcParams = MpcParams(),
+        rule: ContactRule | None = None,
+        parts: StepParts = PAPER,
     ) -> None:
         self.robot = robot
         self.params = params
@@ -138,6 +134,8 @@ class Mpc:
         self._cost = cost
         self._n = len(robot.joint_names)
         self._T = params.horizon
+        self._substep = substep_of(robot, params.step, parts)
+        self._fingers = FingerContacts(robot, parts)
         self._compiled = jax.jit(self._packed_solve)
         self._tunable_key: tuple[Any, ...] | None = None
         self.reset()
@@ -164,13 +162,18 @@ class Mpc:
         theta: ModelParams,
         weights: Any,
         pull: Pull | None = None,
+        qd: np.ndarray | None = None,
     ) -> MpcResult:
         """Plan from object pose (7,), joints (N,) and contact set towards goal pose (7,); see :class:`MpcResult`.
 
-        ``pull`` draws the commands to a reference; without it they are drawn to zero with the weight of the parameters.
+        Args:
+            pull: draws the commands to a reference; without it they are drawn to zero with the weight of the parameters.
+            qd: joint velocities (N,) [rad/s, m/s], for a step that has them; without, joints are at rest.
         """
         wall, cpu = time.perf_counter(), time.process_time()
-        inputs = self._pack(pose_WO, q, contacts, goal_WO, pull or Pull(np.zeros(self._n), self.params.effort_weight))
+        pull = pull or Pull(np.zeros(self._n), self.params.effort_weight)
+        qd = np.zeros(self._n) if qd is None or self._substep.inertia is None else qd
+        inputs = self._pack(pose_WO, q, qd, contacts, goal_WO, pull)
         status, cost = SolveStatus.BAD_INPUT, np.nan
         prediction = np.full((self._T + 1, 7 + self._n), np.nan)
         if inputs is not None:
@@ -186,18 +189,20 @@ class Mpc:
             status, np.array(held, float), self._plan, prediction, float(cost), time.process_time() - cpu, time.perf_counter() - wall
         )
 
-    def _pack(self, pose_WO: np.ndarray, q: np.ndarray, contacts: Contacts, goal_WO: np.ndarray, pull: Pull) -> np.ndarray | None:
+    def _pack(
+        self, pose_WO: np.ndarray, q: np.ndarray, qd: np.ndarray, contacts: Contacts, goal_WO: np.ndarray, pull: Pull
+    ) -> np.ndarray | None:
         """One float32 vector of all inputs, because every separate array costs a dispatch; None if one is unusable."""
-        parts = [pose_WO, q, goal_WO, self._plan, pull.reference, [pull.weight], *contacts]
+        parts = [pose_WO, q, qd, goal_WO, self._plan, pull.reference, [pull.weight], *contacts]
         try:
             parts = [np.asarray(part, np.float32) for part in parts]
         except (TypeError, ValueError):
             return None
-        C = parts[8].size
-        sizes = ((7,), (self._n,), (7,), (self._T, self._n), (self._n,), (1,), (C, 3), (C, 3), (C,), (C,), (C,))
-        if any(part.shape != size for part, size in zip(parts, sizes, strict=True)):
+        n, C = self._n, parts[9].size
+        sizes = ((7,), (n,), (n,), (7,), (self._T, n), (n,), (1,), (C, 3), (C, 3), (C,), (C,), (C,))
+        if any(part.shape != size for part, size in zip(parts, sizes, strict=True)) or not np.all(np.isfinite(parts[1])):
             return None
-        packed = np.concatenate([part.ravel() for part in parts])
+        packed = np.concatenate([np.ravel(part).astype(np.float32, copy=False) for part in (*parts, *self._fingers.detect(parts[1]))])
         return packed if np.all(np.isfinite(packed)) and np.dot(pose_WO[3:], pose_WO[3:]) > 1e-6 else None
 
     def _pack_tunable(self, theta: ModelParams, weights: Any) -> Array:
@@ -215,18 +220,25 @@ class Mpc:
 
     def _packed_solve(self, inputs: Array, tunable: Array) -> Array:
         T, n = self._T, self._n
-        C = (inputs.size - 15 - (T + 2) * n) // 9
-        sizes = [7, n, 7, T * n, n, 1, 3 * C, 3 * C, C, C]
-        pose_WO, q, goal_WO, plan, reference, weight, p_W, nhat_W, phi, link, active = jnp.split(inputs, np.cumsum(sizes))
+        F = self._fingers.capacity
+        C = (inputs.size - 15 - (T + 3) * n) // 9 - F
+        sizes = [7, n, n, 7, T * n, n, 1, 3 * C, 3 * C, C, C, C, 3 * F, 3 * F, F, F]
+        pose_WO, q, qd, goal_WO, plan, reference, weight, *found = jnp.split(inputs, np.cumsum(sizes))
+        p_W, nhat_W, phi, link, active = found[:5]
         contacts = Contacts(p_W.reshape(C, 3), nhat_W.reshape(C, 3), phi, link.astype(jnp.int32), active > 0.5)
-        out = self._solve(pose_WO, q, contacts, goal_WO, plan.reshape(T, n), Pull(reference, weight[0]), *self._unravel(tunable))
+        p_W, nhat_W, phi, of, to = found[5:]
+        fingers = PairContacts(p_W.reshape(F, 3), nhat_W.reshape(F, 3), phi, of.astype(jnp.int32), to.astype(jnp.int32))
+        pull = Pull(reference, weight[0])
+        out = self._solve(pose_WO, q, qd, contacts, fingers, goal_WO, plan.reshape(T, n), pull, *self._unravel(tunable))
         return jnp.concatenate([part.reshape(-1).astype(inputs.dtype) for part in out])
 
     def _solve(
         self,
         pose_WO: Array,
         q: Array,
+        qd: Array,
         contacts: Contacts,
+        fingers: PairContacts,
         goal_WO: Array,
         plan: Array,
         pull: Pull,
@@ -238,78 +250,25 @@ class Mpc:
         poses = self._tree.poses(q)
         p_WTip = self._tree.fingertips(poses)
         J_tip = self._tree.point_jacobian(poses, p_WTip, jnp.asarray(self._tree.tip_body))
-
-        def build(pose_WO: Array, q: Array, contacts: Contacts, poses: BodyPoses | None = None) -> tuple[StepProblem, Any]:
-            problem = step_problem(self._tree, poses or self._tree.poses(q), pose_WO, contacts, theta, self.params.step)
-            return problem, self._model.prepare(problem, theta)
-
-        problem, context = build(pose_WO, q, contacts, poses)
-
-        def rows(t: Array, displacement: Array, quat: Array) -> Rows:
-            pose = jnp.concatenate([pose_WO[:3] + displacement[:3], quat])
-            return self._rule.rows(contacts, problem, context, Ahead(t, displacement, pose, q + displacement[OBJECT_DOF:]), build)
-
-        steps = jnp.arange(self._T)
+        present, limits = Present(pose_WO, q, qd, contacts, fingers), (tunable.lower, tunable.upper)
+        horizon = Horizon(self._tree, self._model, self._rule, self._substep, self._T, present, theta, limits, poses)
 
         def state(displacement: Array, quat: Array) -> PlannedState:
             dq = displacement[OBJECT_DOF:]
             return PlannedState(pose_WO[:3] + displacement[:3], quat, q + dq, p_WTip + J_tip @ dq)
 
-        def residuals(trajectory: _Trajectory) -> tuple[Array, Array]:
+        def residuals(trajectory: Trajectory) -> tuple[Array, Array]:
+            displacement, quat = horizon.ends(trajectory)
             stage = jax.vmap(lambda d, r: self._cost.stage(state(d, r), goal_WO, weights))
-            last = state(trajectory.displacement[-1], trajectory.quat[-1])
-            return stage(trajectory.displacement[1:], trajectory.quat[1:]), self._cost.terminal(last, goal_WO, weights)
+            return stage(displacement[1:], quat[1:]), self._cost.terminal(state(displacement[-1], quat[-1]), goal_WO, weights)
 
-        def total(U: Array, trajectory: _Trajectory) -> Array:
+        def total(U: Array, trajectory: Trajectory) -> Array:
             stage, terminal = residuals(trajectory)
             return jnp.sum(stage**2) + jnp.sum(terminal**2) + pull.weight * jnp.sum((U - pull.reference) ** 2)
 
-        def rollout(U: Array, dual: Array) -> _Trajectory:
-            def advance(carry: tuple[Array, Array], inputs: tuple[Array, ...]) -> tuple[tuple[Array, Array], tuple[Array, ...]]:
-                displacement, quat = carry
-                t, u, dual = inputs
-                now = q + displacement[OBJECT_DOF:]
-                allowed = jnp.clip(u, tunable.lower - now, tunable.upper - now)
-                b = force(theta, allowed)
-                context, phi, _ = rows(t, displacement, quat)
-                dq, dual = self._model.step(context, b, phi, dual)
-                joints = now + dq[OBJECT_DOF:]
-                stopped = jnp.clip(joints, jnp.minimum(tunable.lower, now), jnp.maximum(tunable.upper, now))
-                displacement = jnp.concatenate([displacement[:OBJECT_DOF] + dq[:OBJECT_DOF], stopped - q])
-                quat = integrate_quaternion(quat, dq[3:OBJECT_DOF])
-                return (displacement, quat), (displacement, quat, allowed == u, stopped == joints, b, dual)
-
-            start = (jnp.zeros(OBJECT_DOF + self._n, q.dtype), pose_WO[3:])
-            _, (displacement, quat, free, held, b, dual) = jax.lax.scan(advance, start, (steps, U, dual))
-            prepend = lambda first, rest: jnp.concatenate([first[None], rest])  # noqa: E731
-            return _Trajectory(
-                prepend(start[0], displacement), prepend(start[1], quat), free.astype(q.dtype), held.astype(q.dtype), b, dual
-            )
-
-        def linearise(trajectory: _Trajectory) -> Array:
-            """∂(displacement)/∂U, (T, V, T·N)."""
-
-            def slopes(t: Array, displacement: Array, quat: Array, force: Array, dual: Array) -> tuple[Array, Array]:
-                context, phi, slope = rows(t, displacement, quat)
-                sensitivity = self._model.sensitivity(context, force, phi, dual)
-                return sensitivity.force[:, OBJECT_DOF:] * theta.stiffness, sensitivity.phi @ slope
-
-            # ∂dq/∂(own command) and ∂dq/∂(displacement so far); a command replaced by a joint limit follows the joint instead.
-            by_command, by_state = jax.vmap(slopes)(
-                steps, trajectory.displacement[:-1], trajectory.quat[:-1], trajectory.force, trajectory.dual
-            )
-            by_state = by_state.at[:, :, OBJECT_DOF:].add(-by_command * (1 - trajectory.free)[:, None, :])
-            by_command = by_command * trajectory.free[:, None, :]
-            V, sums, S = OBJECT_DOF + self._n, [], None
-            for t in range(self._T):
-                own = jnp.zeros((V, self._T, self._n), q.dtype).at[:, t].set(by_command[t]).reshape(V, -1)
-                S = own if S is None else S + by_state[t] @ S + own
-                S = S.at[OBJECT_DOF:].multiply(trajectory.held[t][:, None])
-                sums.append(S)
-            return jnp.stack(sums)
-
-        def gauss_newton(U: Array, trajectory: _Trajectory) -> Array:
-            S = linearise(trajectory)
+        def gauss_newton(U: Array, trajectory: Trajectory) -> Array:
+            S = horizon.linearise(trajectory)
+            ends = horizon.ends(trajectory)
 
             def local(residual: Any, displacement: Array, quat: Array) -> tuple[Array, Array]:
                 def moved(delta: Array) -> Array:
@@ -318,8 +277,8 @@ class Mpc:
                 zero = jnp.zeros_like(displacement)
                 return moved(zero), jax.jacfwd(moved)(zero)
 
-            r, Jr = jax.vmap(lambda d, r: local(self._cost.stage, d, r))(trajectory.displacement[1:], trajectory.quat[1:])
-            r_T, Jr_T = local(self._cost.terminal, trajectory.displacement[-1], trajectory.quat[-1])
+            r, Jr = jax.vmap(lambda d, r: local(self._cost.stage, d, r))(*(end[1:] for end in ends))
+            r_T, Jr_T = local(self._cost.terminal, *(end[-1] for end in ends))
             A = jnp.concatenate([(Jr @ S).reshape(-1, S.shape[2]), Jr_T @ S[-1]])
             residual = jnp.concatenate([r.reshape(-1), r_T])
             u = U.reshape(-1)
@@ -337,10 +296,10 @@ class Mpc:
 
             return jax.vmap(solve)(tunable.damping * jnp.asarray(DAMPINGS, u.dtype))
 
-        def iterate(_: int, carry: tuple[Array, _Trajectory, Array, Array]) -> tuple[Array, _Trajectory, Array, Array]:
+        def iterate(_: int, carry: tuple[Array, Trajectory, Array, Array]) -> tuple[Array, Trajectory, Array, Array]:
             U, trajectory, cost, _improved = carry
             candidates = jnp.clip(U + gauss_newton(U, trajectory), -tunable.u_max, tunable.u_max)
-            rollouts = jax.vmap(rollout, in_axes=(0, None))(candidates, trajectory.dual)
+            rollouts = jax.vmap(horizon.rollout, in_axes=(0, None))(candidates, trajectory.dual)
             costs = jax.vmap(total)(candidates, rollouts)
             costs = jnp.where(jnp.isfinite(costs), costs, jnp.inf)
             best = jnp.argmin(costs)
@@ -349,10 +308,10 @@ class Mpc:
             return chosen[0], chosen[1], jnp.where(improved, costs[best], cost), improved
 
         U = jnp.clip(plan, -tunable.u_max, tunable.u_max)
-        trajectory = rollout(U, jnp.broadcast_to(self._model.initial_dual(problem), (self._T, *self._model.initial_dual(problem).shape)))
+        trajectory = horizon.rollout(U, horizon.initial_dual())
         first = (U, trajectory, total(U, trajectory), jnp.asarray(False))
         U, trajectory, cost, improved = jax.lax.fori_loop(0, self.params.iterations, iterate, first)
         q_des = jnp.clip(q + U[0], tunable.lower, tunable.upper)
-        joints = q + trajectory.displacement[:, OBJECT_DOF:]
-        prediction = jnp.concatenate([pose_WO[:3] + trajectory.displacement[:, :3], trajectory.quat, joints], axis=1)
+        displacement, quat = horizon.ends(trajectory)
+        prediction = jnp.concatenate([pose_WO[:3] + displacement[:, :3], quat, q + displacement[:, OBJECT_DOF:]], axis=1)
         return U, q_des, prediction, cost, improved

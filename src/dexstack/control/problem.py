@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from dexstack.contact.contact import Contacts
 from dexstack.model.kinematics import BodyPoses, Kinematics, quaternion_matrix
@@ -77,17 +77,24 @@ def relative_jacobian(tree: Kinematics, poses: BodyPoses, pose_WO: Float[Array, 
     return jnp.concatenate([-eye, skew(arm) @ R_WO, tree.point_jacobian(poses, contacts.p_W, contacts.link)], axis=2)
 
 
+def contact_rows(
+    nhat_W: Float[Array, "C 3"], relative: Float[Array, "C 3 V"], active: Bool[Array, " C"], friction: Array
+) -> tuple[Float[Array, "C V"], Float[Array, "M V"]]:
+    """J^n and the rows J_ij of [6] from the Jacobians of the relative velocity at the contact points; zero where not active."""
+    Jn = jnp.where(active[:, None], jnp.einsum("ci,civ->cv", nhat_W, relative), 0.0)
+    Jt = jnp.where(active[:, None, None], jnp.einsum("cdi,civ->cdv", tangents(nhat_W), relative), 0.0)
+    J = Jn[:, None, :] - friction * jnp.concatenate([Jt, -Jt], axis=1)
+    return Jn, J.reshape(-1, J.shape[2])
+
+
 def step_problem(
     tree: Kinematics, poses: BodyPoses, pose_WO: Float[Array, "7"], contacts: Contacts, theta: ModelParams, h: float
 ) -> StepProblem:
     """Freeze the contact set into a step problem of length ``h`` [s]."""
     relative = relative_jacobian(tree, poses, pose_WO, contacts)
-    active = contacts.active[:, None]
-    Jn = jnp.where(active, jnp.einsum("ci,civ->cv", contacts.nhat_W, relative), 0.0)
-    Jt = jnp.where(active[:, :, None], jnp.einsum("cdi,civ->cdv", tangents(contacts.nhat_W), relative), 0.0)
-    J = Jn[:, None, :] - theta.friction * jnp.concatenate([Jt, -Jt], axis=1)
+    Jn, J = contact_rows(contacts.nhat_W, relative, contacts.active, theta.friction)
     Q = jnp.concatenate([theta.inertia / h**2, theta.stiffness / theta.cover])
-    return StepProblem(Q=Q, Jn=Jn, J=J.reshape(-1, J.shape[2]), phi=jnp.where(contacts.active, contacts.phi, 1.0))
+    return StepProblem(Q=Q, Jn=Jn, J=J, phi=jnp.where(contacts.active, contacts.phi, 1.0))
 
 
 def force(theta: ModelParams, u: Float[Array, " N"]) -> Float[Array, " V"]:

@@ -94,10 +94,17 @@ class RegraspingMpc:
         self._seen_WO, self._still = np.array([np.inf, np.inf, np.inf, 1.0, 0.0, 0.0, 0.0]), 0
 
     def solve(
-        self, pose_WO: np.ndarray, q: np.ndarray, contacts: Contacts, goal_WO: np.ndarray, theta: ModelParams, weights: Any
+        self,
+        pose_WO: np.ndarray,
+        q: np.ndarray,
+        contacts: Contacts,
+        goal_WO: np.ndarray,
+        theta: ModelParams,
+        weights: Any,
+        qd: np.ndarray | None = None,
     ) -> MpcResult:
         """See :meth:`~dexstack.control.mpc.Mpc.solve`; ``weights`` has those of position and orientation."""
-        result = self._mpc.solve(pose_WO, q, contacts, goal_WO, theta, weights)
+        result = self._mpc.solve(pose_WO, q, contacts, goal_WO, theta, weights, qd=qd)
         if not np.all(np.isfinite(result.prediction)):  # a bad input or a failed solve: the MPC's answer stands
             return result
         wall, cpu = time.perf_counter(), time.process_time()

@@ -104,6 +104,7 @@ class StallRemedy:
         goal_WO: np.ndarray,
         theta: ModelParams,
         weights: Any,
+        qd: np.ndarray | None = None,
     ) -> MpcResult:
         """A command for the state at time ``t`` [s], whose orientation error is ``error`` [rad]; the rest as for :meth:`Mpc.solve`.
 
@@ -115,13 +116,13 @@ class StallRemedy:
         if t < self._release_until:
             still = self._seen is not None and t - max(self._seen[2], self._release_from) >= self.params.still_window
             if np.max(np.abs(self._to - q)) > self.params.release_reached and not still:
-                return self._let_go(pose_WO, q, contacts, goal_WO, theta, weights)
+                return self._let_go(pose_WO, q, contacts, goal_WO, theta, weights, qd)
             self._release_until = -math.inf  # it has let go as far as it can, and may take hold again at once
         if self._held_WO is not None:
             self._mpc.reset()
             self._held_WO, self._release_until = None, -math.inf
             self._begin(error, max(t, self._recentre_until))
-        return self._mpc.solve(pose_WO, q, contacts, self._for_now(t, error, pose_WO, goal_WO), theta, weights)
+        return self._mpc.solve(pose_WO, q, contacts, self._for_now(t, error, pose_WO, goal_WO), theta, weights, qd=qd)
 
     def _begin(self, error: float, t: float) -> None:
         self._best, self._since = error, t
@@ -158,7 +159,14 @@ class StallRemedy:
         return self._place_WO
 
     def _let_go(
-        self, pose_WO: np.ndarray, q: np.ndarray, contacts: Contacts, goal_WO: np.ndarray, theta: ModelParams, weights: Any
+        self,
+        pose_WO: np.ndarray,
+        q: np.ndarray,
+        contacts: Contacts,
+        goal_WO: np.ndarray,
+        theta: ModelParams,
+        weights: Any,
+        qd: np.ndarray | None,
     ) -> MpcResult:
         if self._held_WO is None:
             self._mpc.reset()
@@ -167,7 +175,7 @@ class StallRemedy:
             self._weights = weights, self._release(weights)
         reach = self._mpc.params.u_max
         pull = Pull(np.clip(self._to - q, -reach, reach), self.params.release_weight)
-        return _retreating(self._mpc.solve(pose_WO, q, contacts, self._held_WO, theta, self._weights[1], pull))
+        return _retreating(self._mpc.solve(pose_WO, q, contacts, self._held_WO, theta, self._weights[1], pull, qd))
 
 
 def laid_down(pose_WO: np.ndarray, goal_WO: np.ndarray) -> np.ndarray:

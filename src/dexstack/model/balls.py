@@ -37,6 +37,7 @@ class Ball:
 class BallPart:
     """The floor, or one ball: collision shapes in its own frame, whose axes are the world's."""
 
+    name: str
     shapes: tuple[Shape, ...]
 
 
@@ -93,7 +94,8 @@ class BallsModel:
     def bodies(self) -> tuple[BallPart, ...]:
         """The floor, then the balls."""
         floor = Shape("plane", np.zeros(0), np.zeros(3), np.eye(3))
-        return (BallPart((floor,)), *(BallPart((Shape("sphere", np.array([b.radius]), np.zeros(3), np.eye(3)),)) for b in self.balls))
+        spheres = (Shape("sphere", np.array([ball.radius]), np.zeros(3), np.eye(3)) for ball in self.balls)
+        return (BallPart("floor", (floor,)), *(BallPart(f"ball_{i}", (sphere,)) for i, sphere in enumerate(spheres)))
 
     def kinematics(self) -> BallKinematics:
         """Kinematics for JAX, which is imported only here."""

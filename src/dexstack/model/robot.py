@@ -16,6 +16,10 @@ class Part(Protocol):
     """One body of a robot."""
 
     @property
+    def name(self) -> str:
+        """Its body's in a scene; a base without a body of its own has another."""
+
+    @property
     def shapes(self) -> Sequence[Shape]:
         """Collision shapes, body frame."""
 

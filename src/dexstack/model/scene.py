@@ -255,16 +255,16 @@ def build_scene(
 
 
 @functools.singledispatch
-def robot_scene(robot: Any, obj: ObjectModel) -> mujoco.MjSpec:
-    """The scene of any robot and the object it plays with: a hand over nothing, balls over a floor."""
+def robot_scene(robot: Any, obj: ObjectModel | None) -> mujoco.MjSpec:
+    """The scene of any robot and the object it plays with, or of the robot alone: a hand over nothing, balls over a floor."""
     raise TypeError(f"no scene is known for a robot of type {type(robot).__name__}")
 
 
 @robot_scene.register
-def _(robot: HandModel, obj: ObjectModel) -> mujoco.MjSpec:
+def _(robot: HandModel, obj: ObjectModel | None) -> mujoco.MjSpec:
     return build_scene(robot, obj)
 
 
 @robot_scene.register
-def _(robot: BallsModel, obj: ObjectModel) -> mujoco.MjSpec:
+def _(robot: BallsModel, obj: ObjectModel | None) -> mujoco.MjSpec:
     return build_scene(None, obj, balls=robot.balls, floor=0.0)

@@ -30,6 +30,7 @@ from dexstack.contact.detector import ContactDetector, DetectorParams
 from dexstack.control.factory import PlannerParams, make_model, make_theta
 from dexstack.control.learner import LearnerParams, planner_learner
 from dexstack.control.mpc import MpcParams
+from dexstack.control.parts import FingerContacts
 from dexstack.control.theta_file import ThetaFile, save_theta
 from dexstack.control.transitions import MATCH, RingBuffer, at_rest, cut
 from dexstack.model.hand import load_hand
@@ -67,10 +68,11 @@ class LearnerNode(StackNode):
         self._first = make_theta(self._hand, self._obj, planner, self._step)
         self._cover = np.asarray(self._first.cover, float)
         self._detector = ContactDetector(self._hand, self._obj, self.params(DetectorParams))
+        self._fingers = FingerContacts(self._hand, planner)
         self._model = planner.model
-        self._learner = planner_learner(self._hand, make_model(planner), self._first, self._step, self.params(LearnerParams))
-        pose = np.array([0, 0, 0.1, 1, 0, 0, 0])
-        self._learner.warm_up(at_rest(pose, self._hand.home, self._detector.detect(pose, self._hand.home)))
+        self._learner = planner_learner(self._hand, make_model(planner), self._first, self._step, self.params(LearnerParams), planner)
+        pose, q = np.array([0, 0, 0.1, 1, 0, 0, 0]), self._hand.home
+        self._learner.warm_up(at_rest(pose, q, self._detector.detect(pose, q), self._fingers.detect(q)))
         self._buffer = RingBuffer(self.params(LearnerParams).buffer)
         names = self._hand.joint_names
         self._poses = self.newest(PoseWithCovarianceStamped, "object_pose", SENSOR, read_pose)
@@ -152,7 +154,7 @@ class LearnerNode(StackNode):
         rng = np.random.default_rng(self.params(LearnerNodeParams).seed)
         try:
             while (chunk := self._chunks.get()) is not None:
-                new = cut(chunk, self._step, self._cover, self._detector.detect)
+                new = cut(chunk, self._step, self._cover, self._detector.detect, self._fingers.detect)
                 if new is None or self.stopping:
                     continue
                 self._buffer.add(new)

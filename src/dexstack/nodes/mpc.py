@@ -94,7 +94,9 @@ class MpcNode(StackNode):
         names = hand.joint_names
         self._contacts = self.newest(PointCloud2, "contacts", SENSOR, read_contacts)
         self._poses = self.newest(PoseWithCovarianceStamped, "object_pose", SENSOR, read_pose)
-        self._joints = self.newest(JointState, "joint_states", SENSOR, JointReader(names, "position"))
+        position, velocity = JointReader(names, "position"), JointReader(names, "velocity")
+        moving = self.params(PlannerParams).joint_velocities  # only then has a message to have them
+        self._joints = self.newest(JointState, "joint_states", SENSOR, lambda m: (position(m), velocity(m).values if moving else None))
         self._goals = self.newest(PoseStamped, "goal_pose", LATCHED, read_pose)
         reader = ThetaReader(obj.name, hand.name, self.params(MpcParams).step, len(names))
         self._thetas = self.newest(String, THETA_TOPIC, LATCHED, reader)
@@ -125,6 +127,7 @@ class MpcNode(StackNode):
         self._goal: PoseSample | None = None
         self._pose: PoseSample | None = None
         self._q: JointSample | None = None
+        self._qd: np.ndarray | None = None
         self._t = 0.0
         self._times = np.zeros((HISTORY, 3))
         self._count = self._reported = self._without_input = self._refused = self._thetas_taken = 0
@@ -155,14 +158,15 @@ class MpcNode(StackNode):
             self._restart()
         self.time = self._t = contacts.t
         self._pose = self._poses.take() or self._pose
-        self._q = self._joints.take() or self._q
+        self._q, self._qd = self._joints.take() or (self._q, self._qd)
         old = lambda sample: sample is None or abs(contacts.t - sample.t) > p.input_timeout  # noqa: E731
         if self._goal is None or old(self._pose) or old(self._q):
             self._without_input += 1
             return
         found = self._padded(contacts, self.params(DetectorParams).capacity)
         error = geodesic_angle(self._pose.pose[3:], self._goal.pose[3:])
-        result = self._remedy.solve(contacts.t, error, self._pose.pose, self._q.values, found, self._goal.pose, self._theta, self._weights)
+        state = self._pose.pose, self._q.values, found
+        result = self._remedy.solve(contacts.t, error, *state, self._goal.pose, self._theta, self._weights, self._qd)
         self._times[self._count % HISTORY] = contacts.t, result.cpu_s, result.wall_s
         self._count += 1
         if self._count % BATCH == 0:

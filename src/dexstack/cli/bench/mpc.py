@@ -8,6 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dexstack.cli import arguments
 from dexstack.cli.cores import one_core
 from dexstack.cli.output import add_json_argument, errors, note, publish, table, times
 from dexstack.errors import ConfigError
@@ -29,6 +30,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     p.add_argument("--hand", default="right", help="right, left, or the path of a hand's YAML")
     p.add_argument("--model", help="time-stepping model of the planner (default: the parameter files')")
     p.add_argument("--params", action="append", default=[], metavar="FILE", help="ROS 2 parameter file that wins over config/allegro.yaml")
+    arguments.add_set_argument(p)
     p.add_argument("--solves", type=int, default=1000, metavar="N", help="solves that count")
     p.add_argument("--min-contacts", type=int, default=8, metavar="N", help="a state counts from this many active contacts on")
     p.add_argument("--p50", type=float, default=2e-3, metavar="S", help="largest median for exit code 0")
@@ -61,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
         from dexstack.closed_loop import LoopSpec
 
         note(f"core {core}: compiling the controller, then {args.solves} solves on states of the closed loop")
-        overrides: tuple[tuple[str, Any], ...] = (("model", args.model),) if args.model else ()
+        overrides: tuple[tuple[str, Any], ...] = (*args.settings, *((("model", args.model),) if args.model else ()))
         spec = LoopSpec(args.object, args.hand, tuple(str(Path(f).absolute()) for f in args.params), overrides)
         m = time_mpc(spec, solves=args.solves, min_contacts=args.min_contacts, seed=args.seed, baseline=args.baseline)
 

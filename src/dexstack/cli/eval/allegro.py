@@ -60,6 +60,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
     p.add_argument("--require", type=arguments.rate, default=1.0, metavar="RATE", help="smallest success rate for exit code 0")
     p.add_argument("--params", action="append", default=[], metavar="FILE", help="ROS 2 parameter file that wins over config/allegro.yaml")
+    arguments.add_set_argument(p)
     p.add_argument("--jobs", type=arguments.positive_int, default=1, metavar="N", help="processes that run trials side by side")
     p.add_argument("--results", type=Path, help="folder for the picture (default: a new one in results/)")
     add_json_argument(p)
@@ -145,7 +146,7 @@ def run(args: argparse.Namespace) -> int:
     """
     from dexstack.closed_loop import LoopParams, LoopSpec, read_parts
 
-    overrides: dict[str, Any] = {}
+    overrides: dict[str, Any] = dict(args.settings)
     if args.period is not None:
         overrides["pose_period"] = args.period
     if args.latency is not None and args.latency != MEASURED:

@@ -48,6 +48,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     p.add_argument("--steps", type=arguments.positive_int, metavar="H", help="plans of a trial (default: the paper's, 200 or 300)")
     p.add_argument("--require", type=arguments.rate, default=0.95, metavar="RATE", help="smallest success rate for exit code 0")
     p.add_argument("--params", action="append", default=[], metavar="FILE", help="parameter file that wins over config/three_ball.yaml")
+    arguments.add_set_argument(p)
     p.add_argument("--jobs", type=arguments.positive_int, default=1, metavar="N", help="processes that run trials side by side")
     p.add_argument("--results", type=Path, help="folder for the picture (default: a new one in results/)")
     add_json_argument(p)
@@ -122,7 +123,8 @@ def run(args: argparse.Namespace) -> int:
     from dexstack.closed_loop import LoopParams, LoopSpec, read_three_ball
     from dexstack.tasks.three_ball import plans_of, targets
 
-    overrides = tuple((name, value) for name, value in (("model", args.model), ("theta", args.theta)) if value is not None)
+    named = tuple((name, value) for name, value in (("model", args.model), ("theta", args.theta)) if value is not None)
+    overrides = (*args.settings, *named)
     spec = LoopSpec(args.object, files=tuple(str(Path(f).absolute()) for f in args.params), overrides=overrides)
     parts = read_three_ball(spec)
     steps = args.steps or plans_of(parts.obj.name)
