@@ -68,7 +68,8 @@ def test_it_finds_the_theta_it_was_shown(resting, starts):
     theta = make_theta(resting.hand, resting.obj, PlannerParams(), H)
     truth = scaled(theta, inertia=0.4, stiffness=2.0, cover=0.8, mass=1.5, friction=0.6)
     data = shown(resting, starts, "implicit", truth)
-    learner = planner_learner(resting.hand, make_model(PlannerParams()), theta, H, LearnerParams(batch=64, epochs=400, prior=0.0))
+    params = LearnerParams(batch=64, epochs=400, prior=0.0, mass_prior=0.0)
+    learner = planner_learner(resting.hand, make_model(PlannerParams()), theta, H, params)
     update = learner.update(data, np.random.default_rng(0))
     assert update.refused == 0 and update.gradients == 400
     assert update.loss_after < 1e-3 * update.loss_before
@@ -89,16 +90,19 @@ def test_updates_compile_once_and_go_on_where_the_last_ended(resting, starts, co
     assert second.loss_after < first.loss_before
 
 
-def test_the_prior_holds_what_it_outweighs_at_the_first_guess(resting, starts):
+@pytest.mark.parametrize(("weight", "name", "other"), [("prior", "stiffness", "mass"), ("mass_prior", "mass", "stiffness")])
+def test_a_prior_holds_what_it_outweighs_at_the_first_guess(weight, name, other, resting, starts):
+    """The mass has its own, and neither holds the other."""
     theta = make_theta(resting.hand, resting.obj, PlannerParams(model="dsdf"), H)
-    data = shown(resting, starts, "dsdf", scaled(theta, inertia=2.0, stiffness=0.5))
+    data = shown(resting, starts, "dsdf", scaled(theta, stiffness=0.5, mass=2.5))
     changes = []
-    for prior in (0.0, 100.0):
-        params = LearnerParams(batch=64, epochs=40, prior=prior)
+    for value in (0.0, 100.0):
+        params = LearnerParams(batch=64, epochs=40, **{"prior": 0.0, "mass_prior": 0.0, weight: value})
         learner = planner_learner(resting.hand, make_model(PlannerParams(model="dsdf")), theta, H, params)
         learner.update(data, np.random.default_rng(0))
-        changes.append(abs(np.log(learner.theta.stiffness[0] / theta.stiffness[0])))
-    assert changes[0] > 0.3 and changes[1] < 0.1 * changes[0]
+        changes.append({key: abs(np.log(np.mean(getattr(learner.theta, key)) / np.mean(getattr(theta, key)))) for key in (name, other)})
+    free, held = changes
+    assert free[name] > 0.3 and held[name] < 0.1 * free[name] and held[other] > 0.2
 
 
 def test_a_transition_that_is_not_finite_changes_nothing(resting, starts):

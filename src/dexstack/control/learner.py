@@ -4,7 +4,8 @@
 
 over transitions; 4 (1 − (qᵀq̂)²) is the squared angle where that is small. The hat is the planner's own model: the same
 :class:`dexstack.control.parts.Substep`, the same :class:`dexstack.control.models.base.StepModel`, the same θ. x are the free
-numbers below: w_0 keeps what the data say nothing about at the first guess, where it would drift away from update to update.
+numbers below: w_0 keeps what the data say nothing about at the first guess, where it would drift away from update to update. The
+mass has a weight of its own, for tasks whose object has been weighed.
 
 Every number of θ stays inside its range (:data:`~dexstack.control.ranges.RANGES`) by reparametrisation,
 θ = lo (hi/lo)^sigmoid(4 x / ln(hi/lo)): x is free, and a change of x is about a relative change of θ. What a few hundred transitions
@@ -49,6 +50,7 @@ class LearnerParams:
     joint_loss: float = param(10.0, "w_r, weight of the squared error of a joint [1/rad², 1/m²]", 0.0, 1e9)
     robust: float = param(1.0, "weighted error of a transition beyond which it counts linearly instead of squared [-]", 1e-3, 1e6)
     prior: float = param(4e-3, "w_0, weight of a parameter's relative change since the first guess [-]", 0.0, 1e3)
+    mass_prior: float = param(4e-3, "the same for the object's mass [-]", 0.0, 1e3)
     solver_calls: int = param(12, "calls of the time-stepping model, each started from the last, until a step counts as solved", 1, 1000)
 
 
@@ -255,8 +257,9 @@ class Learner:
             # Huber on the norm: squared below, linear above, so that one slip does not outvote a hundred quiet steps
             return jnp.where(error < p.robust**2, error, 2 * p.robust * jnp.sqrt(jnp.maximum(error, p.robust**2)) - p.robust**2)
 
-        change = sum(jnp.sqrt(1.0 + x**2) - 1.0 for x in jax.tree.leaves(free))  # linear far out: what the data do say must cost little
-        return jnp.sum(weight * jax.vmap(one)(batch)) / jnp.sum(weight) + p.prior * change
+        # linear far out: what the data do say must cost little
+        change = sum((p.mass_prior if name == "mass" else p.prior) * (jnp.sqrt(1.0 + x**2) - 1.0) for name, x in free.items())
+        return jnp.sum(weight * jax.vmap(one)(batch)) / jnp.sum(weight) + change
 
     def _step(self, free: dict[str, Array], state: Any, batch: Transitions, weight: Array) -> tuple[dict[str, Array], Any, Array]:
         import optax
