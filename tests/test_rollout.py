@@ -42,6 +42,10 @@ class StrawPlant:
         return self.q.copy()
 
     @property
+    def joint_velocity(self):
+        return np.zeros_like(self.q)
+
+    @property
     def pose_WO(self):
         turn = self.rate * self.time / 2
         w, _, _, z = self.start[3:]

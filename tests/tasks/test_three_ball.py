@@ -123,8 +123,8 @@ def test_it_holds_at_the_goal_and_lets_go_when_stuck(loop):
     seen = set()
     solve = loop.mpc.solve
 
-    def watched(*args):
-        result = solve(*args)
+    def watched(*args, **named):
+        result = solve(*args, **named)
         seen.add(loop.mpc.phase)
         assert np.all(result.q_des >= loop.robot.lower - 1e-9)
         return result
