@@ -62,6 +62,7 @@ class RecorderNode(StackNode):
         self._bag = BagWriter(self._path)
         self._taken: dict[str, Subscription | None] = {}
         self._held: list[tuple[int, int, str, bytes]] = []
+        self._last = 0
         self._count = 0
         self._began = time.monotonic()
         self._looked = self._reported = 0.0
@@ -130,7 +131,8 @@ class RecorderNode(StackNode):
         arrived.sort(key=lambda row: row[0])
         count = len(arrived) if last else bisect.bisect(arrived, now - SETTLING, key=lambda row: row[0])
         for received, sent, name, data in arrived[:count]:
-            self._bag.add(name, received, sent, data)
+            self._last = max(self._last, received)  # a starved process is handed messages later than others that came after them
+            self._bag.add(name, self._last, sent, data)
         self._held = arrived[count:]
         self._bag.flush()
         self._count += count
