@@ -1,6 +1,6 @@
-"""The graph around an emulated hand on a CAN bus, for ``ros2 launch``: everything comes from :mod:`dexstack.graph`."""
+"""The graph around an emulated hand on a CAN bus, for ``ros2 launch``: everything comes from :mod:`dexstack.graph.modes`."""
 
-from dexstack.launching import launch_description
+from dexstack.graph.launching import launch_description
 
 
 def generate_launch_description():

@@ -1,6 +1,6 @@
-"""The simulated graph for ``ros2 launch``: arguments, nodes and all they need come from :mod:`dexstack.graph`."""
+"""The simulated graph for ``ros2 launch``: arguments, nodes and all they need come from :mod:`dexstack.graph.modes`."""
 
-from dexstack.launching import launch_description
+from dexstack.graph.launching import launch_description
 
 
 def generate_launch_description():

@@ -1,7 +1,11 @@
 """Fixtures for every test."""
 
-from collections.abc import Iterator
+from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 import pytest
 from jaxtyping import install_import_hook
 
@@ -9,6 +13,37 @@ from jaxtyping import install_import_hook
 install_import_hook(
     ["dexstack.contact", "dexstack.control.models", "dexstack.control.problem", "dexstack.model.kinematics"], "beartype.beartype"
 )
+
+
+if TYPE_CHECKING:
+    from dexstack.contact.contact import Contacts
+    from dexstack.contact.detector import ContactDetector
+    from dexstack.model.hand import HandModel
+    from dexstack.model.objects import ObjectModel
+
+
+class Resting(NamedTuple):
+    """The state most tests of the controller start from: the cube at rest on the palm, the fingers around it."""
+
+    hand: HandModel
+    obj: ObjectModel
+    detector: ContactDetector
+    pose_WO: np.ndarray
+    q: np.ndarray
+    contacts: Contacts
+
+
+@pytest.fixture(scope="session")
+def resting() -> Resting:
+    from dexstack.contact.detector import ContactDetector
+    from dexstack.model.hand import load_hand
+    from dexstack.model.objects import load_object
+
+    hand, obj = load_hand("right"), load_object("cube")
+    detector = ContactDetector(hand, obj)
+    start = obj.start("allegro")
+    q = hand.pose(start.hand_pose)
+    return Resting(hand, obj, detector, start.pose_WO, q, detector.detect(start.pose_WO, q))
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ from pathlib import Path
 from dexstack.config import read_parameter_file, share_dir
 from dexstack.control.factory import PlannerParams
 from dexstack.control.mpc import MpcParams
-from dexstack.control.stall import StallParams
+from dexstack.control.supervisors.gait import StallParams
 from dexstack.nodes.mpc import MpcNodeParams
-from dexstack.tasks.allegro import AllegroWeights
+from dexstack.tasks.palm_turn import AllegroWeights
 
 ROOT = Path(__file__).parents[1]
 

@@ -11,8 +11,8 @@ import pytest
 from dexstack.cli.eval import robustness
 from dexstack.cli.eval.pool import in_processes, on_ray
 from dexstack.cli.main import main
-from dexstack.closed_loop import ClosedLoop, LoopSpec
 from dexstack.engines import make_plant
+from dexstack.sim.loop import ClosedLoop, LoopSpec
 
 
 @pytest.mark.slow

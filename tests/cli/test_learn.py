@@ -125,8 +125,8 @@ def test_an_unknown_theta_is_refused_before_anything_runs(capsys):
 
 @pytest.mark.parametrize(("share", "status"), [(0.5, 0), (0.7, 1)])
 def test_the_learned_predictor_decides_the_exit_code(share, status, monkeypatch, capsys):
-    from dexstack.bench import prediction
-    from dexstack.learning import PredictionError
+    from dexstack.learning.on_policy import PredictionError
+    from experiments.contactsdf import prediction
 
     error = lambda x: PredictionError(*(x * np.ones(5) for _ in range(3)))  # noqa: E731
     rows = [prediction.Row("stays", error(1.0), None), prediction.Row("predictor, learned", error(share), {"mass": [0.2, 0.2]})]

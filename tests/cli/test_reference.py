@@ -24,7 +24,7 @@ def test_the_file_is_current(text):
 
 
 def test_it_names_every_command_argument_node_topic_and_parameter(text):
-    from dexstack.graph import ARGUMENTS, MODES
+    from dexstack.graph.modes import ARGUMENTS, MODES
 
     for name in cli.COMMANDS:
         assert f"`dexstack {name}`" in text

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from dexstack.bench.nlp import RELAXATION, NlpBaseline, Planning
 from dexstack.contact.contact import empty_contacts
 from dexstack.control.factory import PlannerParams, make_mpc
 from dexstack.control.mpc import MpcParams, SolveStatus
-from dexstack.tasks.allegro import AllegroCost, AllegroTask, AllegroWeights
+from dexstack.tasks.palm_turn import AllegroCost, AllegroTask, AllegroWeights
+from experiments.contactsdf.ipopt import RELAXATION, NlpBaseline, Planning
 
 GOAL = np.pi / 2
 

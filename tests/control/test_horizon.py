@@ -13,14 +13,14 @@ from dexstack.contact.pairs import PairContacts, PairDetector
 from dexstack.control.contact_rule import PropagatedContacts
 from dexstack.control.factory import PlannerParams, make_model, make_mpc, make_theta
 from dexstack.control.horizon import Horizon, Present
-from dexstack.control.learner import model_prediction
 from dexstack.control.mpc import MpcParams
 from dexstack.control.parts import PAPER, FingerContacts, StepParts, substep_of
 from dexstack.control.problem import OBJECT_DOF
-from dexstack.control.transitions import at_rest
+from dexstack.learning.loss import model_prediction
+from dexstack.learning.transitions import at_rest
 from dexstack.model.balls import Ball, BallsModel
 from dexstack.model.scene import robot_scene
-from dexstack.tasks.allegro import AllegroCost, AllegroTask, AllegroWeights
+from dexstack.tasks.palm_turn import AllegroCost, AllegroTask, AllegroWeights
 
 H = 0.1
 ALL = StepParts(substeps=3, joint_velocities=True, finger_contacts=True)

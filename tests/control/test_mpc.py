@@ -15,9 +15,9 @@ from dexstack.control.factory import MODELS, RULES, PlannerParams, make_model, m
 from dexstack.control.mpc import Mpc, MpcParams, SolveStatus
 from dexstack.control.problem import OBJECT_DOF, ModelParams, force, integrate_quaternion, step_problem
 from dexstack.errors import ConfigError
+from dexstack.geometry.rotations import yaw_of
 from dexstack.model.kinematics import KinematicTree
-from dexstack.tasks.allegro import AllegroCost, AllegroTask, AllegroWeights
-from dexstack.tasks.rotations import yaw_of
+from dexstack.tasks.palm_turn import AllegroCost, AllegroTask, AllegroWeights
 
 GOOD = (SolveStatus.OK, SolveStatus.NO_DESCENT)
 HELD = (SolveStatus.BAD_INPUT, SolveStatus.DIVERGED)

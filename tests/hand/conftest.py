@@ -18,7 +18,7 @@ from emulated import HAND, SERVO, Emulator, Tap, Watch
 from dexstack.hand.can_hand import CanHand
 from dexstack.hand.params import BusParams, CanHandParams
 from dexstack.hand.servo import ServoLaw
-from dexstack.realtime import make_ordinary
+from dexstack.process.realtime import make_ordinary
 
 _channels = itertools.count()
 

@@ -22,7 +22,7 @@ from sensor_msgs.msg import CameraInfo, Image, JointState
 pytest.importorskip("cv2")
 pytest.importorskip("pupil_apriltags")
 
-from dexstack.graph import MODES
+from dexstack.graph.modes import MODES
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 from dexstack.nodes.camera import CameraNode

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from dexstack.closed_loop import BLOCKS, THREE_BALL_BLOCKS
 from dexstack.config import read_parameter_file, share_dir
 from dexstack.errors import ConfigError
-from dexstack.graph import MODES, Argument
+from dexstack.graph.modes import MODES, Argument
 from dexstack.nodes.common import StackNode
+from dexstack.sim.loop import BLOCKS, THREE_BALL_BLOCKS
 
 SIM = MODES["sim"]
 
@@ -144,7 +144,7 @@ def test_launch_description_matches_the_graph(mode):
     from launch import LaunchContext
     from launch.actions import DeclareLaunchArgument, OpaqueFunction
 
-    from dexstack.launching import launch_description
+    from dexstack.graph.launching import launch_description
 
     description = launch_description(mode)
     context = LaunchContext()

@@ -14,7 +14,7 @@ import pytest
 from harness import NODES, alive, wait_until
 
 from dexstack.config import share_dir
-from dexstack.graph import MODES
+from dexstack.graph.modes import MODES
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("launch_ros") is None,

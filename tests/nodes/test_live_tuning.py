@@ -21,7 +21,7 @@ from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 from dexstack.nodes.mpc import MpcNode
 from dexstack.nodes.wire import COMMAND, LATCHED, SENSOR, contacts_message, fill_pose, set_stamp
-from dexstack.tasks.allegro import AllegroTask
+from dexstack.tasks.palm_turn import AllegroTask
 
 pytestmark = pytest.mark.slow
 CHANGES = {"orientation_weight": 300.0, "u_max": 0.02, "effort_weight": 0.5, "limit_margin": 0.05, "stall_window": 5.0, "damping": 0.05}

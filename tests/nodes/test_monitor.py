@@ -27,6 +27,7 @@ from websockets.sync.client import connect
 from dexstack.cli import main as cli
 from dexstack.cli.monitor import page_parameters
 from dexstack.errors import ConfigError
+from dexstack.geometry.rotations import yaw_of
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 from dexstack.nodes.hand import HandNode
@@ -35,7 +36,6 @@ from dexstack.nodes.task import TaskNode
 from dexstack.nodes.wire import COMMAND, LATCHED, SENSOR, contacts_message, fill_pose
 from dexstack.report.bodies import body_meshes
 from dexstack.report.colours import FAR, distance_colours
-from dexstack.tasks.rotations import yaw_of
 
 NEEDS_BROWSER = "no Chromium here (Debian: apt-get install chromium); the page's web socket is tested without one"
 

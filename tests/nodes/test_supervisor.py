@@ -14,7 +14,7 @@ from harness import alive, wait_until
 
 from dexstack.cli import supervisor
 from dexstack.cli.supervisor import Supervisor, graph_environment
-from dexstack.graph import NodeDescription
+from dexstack.graph.modes import NodeDescription
 
 HERE = Path(__file__).parent
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from dexstack.bench.perception import PixelSensor
-from dexstack.closed_loop import ClosedLoop, LoopSpec
 from dexstack.perception.params import SimulatedCameraParams
-from dexstack.sensing import PoseSensor
+from dexstack.sim.loop import ClosedLoop, LoopSpec
+from dexstack.sim.sensor import PoseSensor
 
 
 @pytest.mark.slow

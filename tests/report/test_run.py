@@ -5,13 +5,13 @@ import pytest
 from PIL import Image
 
 from dexstack.errors import ConfigError
+from dexstack.geometry.rotations import yaw_quaternion
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 from dexstack.model.scene import build_scene
 from dexstack.report.film import FPS, GOAL, write_film
 from dexstack.report.plot import write_plot
 from dexstack.report.run import write_run
-from dexstack.tasks.rotations import yaw_quaternion
 
 
 @pytest.fixture(scope="module")

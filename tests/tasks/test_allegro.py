@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
+from dexstack.geometry.rotations import geodesic_angle, quaternion_product, wrap_angle, yaw_of, yaw_quaternion
 from dexstack.model.objects import load_object, object_names
-from dexstack.tasks.allegro import AllegroCost, AllegroTask, AllegroWeights
-from dexstack.tasks.rotations import geodesic_angle, quaternion_product, wrap_angle, yaw_of, yaw_quaternion
+from dexstack.tasks.palm_turn import AllegroCost, AllegroTask, AllegroWeights
 
 
 def task(goal_yaw=np.pi / 2, name="cube", **kw):

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from dexstack.closed_loop import LoopParams, LoopSpec, ThreeBallLoop, read_three_ball
 from dexstack.contact.detector import ContactDetector, DetectorParams
 from dexstack.control.mpc import PlannedState
-from dexstack.control.regrasp import Phase, RegraspParams
+from dexstack.control.supervisors.regrasp import Phase, RegraspParams
 from dexstack.errors import ConfigError
 from dexstack.model.scene import robot_scene
+from dexstack.sim.loop import LoopParams, LoopSpec, ThreeBallLoop, read_three_ball
 from dexstack.tasks.three_ball import CORNER, TASK, ThreeBallCost, ThreeBallTask, ThreeBallWeights, resting_height, targets
 
 OBJECTS = ("cube", "foambrick", "stick")

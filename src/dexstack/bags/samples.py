@@ -21,7 +21,7 @@ OLDEST = 0.05
 
 
 def read_samples(path: Path, joints: Sequence[str]) -> dict[str, np.ndarray]:
-    """The recording (:data:`dexstack.control.transitions.RECORDED`, and ``rollout``) in a bag.
+    """The recording (:data:`dexstack.learning.transitions.RECORDED`, and ``rollout``) in a bag.
 
     One sample per object pose, with the newest joint angles and the joint command then in force. Where the bag has ``rollout/state``
     only samples of running rollouts are kept; each rollout has a number of its own, so that nobody learns from the reset in between.

@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dexstack.bench.nlp import NlpBaseline, Planning
-from dexstack.closed_loop import ClosedLoop, LoopSpec
 from dexstack.contact.contact import Contacts
 from dexstack.control.mpc import SolveStatus
 from dexstack.control.parts import PAPER
 from dexstack.control.problem import FRICTION_DIRECTIONS
-from dexstack.tasks.allegro import AllegroTask
+from dexstack.sim.loop import ClosedLoop, LoopSpec
+from dexstack.tasks.palm_turn import AllegroTask
+from experiments.contactsdf.ipopt import NlpBaseline, Planning
 
 SECONDS = 6.0
 """Length of a trial that supplies states [s]: approach, turning and holding are all in it."""
@@ -58,10 +58,10 @@ def time_mpc(spec: LoopSpec, *, solves: int, min_contacts: int, seed: int, basel
 
     The states are those at which the controller planned, in their order, so that every solve starts from the plan of the one before as
     it does in the loop; states with fewer contacts are solved too but not counted. Trials are added until there are enough.
-    The first ``baseline`` problems that count are solved by IPOPT too, see :mod:`dexstack.bench.nlp`.
+    The first ``baseline`` problems that count are solved by IPOPT too, see :mod:`experiments.contactsdf.ipopt`.
 
     Raises:
-        ConfigError: see :class:`~dexstack.closed_loop.ClosedLoop`.
+        ConfigError: see :class:`~dexstack.sim.loop.ClosedLoop`.
         RuntimeError: the loop makes no state with that many contacts.
     """
     loop = ClosedLoop(spec)

@@ -10,7 +10,6 @@ from typing import NamedTuple
 import cv2
 import numpy as np
 
-from dexstack.closed_loop import ClosedLoop, LoopSpec
 from dexstack.config import share_dir
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import ObjectModel, load_object
@@ -21,7 +20,8 @@ from dexstack.perception.pose import solve_bundle
 from dexstack.perception.se3 import Transform, between, difference, exp
 from dexstack.perception.simulated import SimulatedCamera
 from dexstack.perception.tags import TagDetector
-from dexstack.sensing import PoseSensor
+from dexstack.sim.loop import ClosedLoop, LoopSpec
+from dexstack.sim.sensor import PoseSensor
 
 CHI2_95 = 12.592
 """95 % bound of χ² with 6 degrees of freedom."""
@@ -120,7 +120,7 @@ def manipulation(seconds: float, seed: int) -> Motion:
 
 
 class PixelSensor:
-    """Camera and estimator in the place of :class:`dexstack.sensing.PoseSensor`: the controller gets what pictures say.
+    """Camera and estimator in the place of :class:`dexstack.sim.sensor.PoseSensor`: the controller gets what pictures say.
 
     A picture is taken whenever the controller plans: the loop must plan at the camera's rate. Without a pose the last one stands, and
     before the first one the nominal start.

@@ -10,13 +10,13 @@ import cv2
 import numpy as np
 
 from dexstack.bench.perception import TrackingResult, film, judge, manipulation, occlusions
-from dexstack.compilation import use_compilation_cache
 from dexstack.errors import ConfigError
 from dexstack.model.objects import load_object
 from dexstack.perception.bundle import object_bundle
 from dexstack.perception.film import Film, read_film, write_film
 from dexstack.perception.params import SimulatedCameraParams
 from dexstack.perception.se3 import Transform
+from dexstack.process.compilation import use_compilation_cache
 
 
 def shoot_apart(folder: Path, seconds: float, noise: float, share: float, seed: int) -> Film:

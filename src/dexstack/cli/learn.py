@@ -16,11 +16,11 @@ from dexstack.errors import ConfigError
 if TYPE_CHECKING:
     import numpy as np
 
-    from dexstack.closed_loop import Loop
-    from dexstack.control.learner import LearnerParams
     from dexstack.control.problem import ModelParams
-    from dexstack.control.transitions import Transitions
-    from dexstack.learning import Point
+    from dexstack.learning.loss import LearnerParams
+    from dexstack.learning.on_policy import Point
+    from dexstack.learning.transitions import Transitions
+    from dexstack.sim.loop import Loop
 
 PLANNERS, UNINFORMED = "planner", "uninformed"
 TASKS = ALLEGRO, THREE_BALL = "allegro", "three-ball"
@@ -70,9 +70,9 @@ def run(args: argparse.Namespace) -> int:
     Returns:
         0 when the loss fell and the required success rate was reached, otherwise 1.
     """
-    from dexstack.closed_loop import ClosedLoop, LoopSpec, ThreeBallLoop
-    from dexstack.compilation import use_compilation_cache
-    from dexstack.control.learner import LearnerParams
+    from dexstack.learning.loss import LearnerParams
+    from dexstack.process.compilation import use_compilation_cache
+    from dexstack.sim.loop import ClosedLoop, LoopSpec, ThreeBallLoop
 
     if args.recordings and (args.trials > 1 or args.record):
         raise ConfigError("--from learns once from what there is: --trials and --record are for rollouts")
@@ -92,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
     seconds = args.seconds or loop.seconds
 
     def score_with(theta: ModelParams) -> list[Any]:
-        from dexstack.learning import evaluate
+        from dexstack.learning.on_policy import evaluate
 
         return evaluate(loop, theta, args.evaluate, args.seed + EVALUATION, seconds)
 
@@ -116,8 +116,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _first(name: str, loop: Loop) -> ModelParams:
-    from dexstack.control.theta_file import theta_for
-    from dexstack.learning import uninformed_theta
+    from dexstack.learning.on_policy import uninformed_theta
+    from dexstack.learning.theta_file import theta_for
 
     if name == PLANNERS:
         return loop.theta
@@ -130,7 +130,7 @@ def _first(name: str, loop: Loop) -> ModelParams:
 def _on_policy(
     args: argparse.Namespace, loop: Loop, first: ModelParams, params: LearnerParams, seed: int, score_with: Callable
 ) -> tuple[list[Point], Transitions, list[Mapping[str, np.ndarray]]]:
-    from dexstack.learning import learn_on_policy
+    from dexstack.learning.on_policy import learn_on_policy
 
     points, recordings, data = [], [], None
     # Seeds of two trials must not share rollouts: a trial uses one per rollout.
@@ -149,8 +149,8 @@ def _from_recordings(
 ) -> tuple[list[Point], Transitions, list[Mapping[str, np.ndarray]]]:
     import numpy as np
 
-    from dexstack.control.transitions import check_recording, concatenate, cut
-    from dexstack.learning import Point, learner_of
+    from dexstack.learning.on_policy import Point, learner_of
+    from dexstack.learning.transitions import check_recording, concatenate, cut
 
     h, parts = loop.mpc.params.step, []
     for path in args.recordings:
@@ -200,7 +200,7 @@ def _say(args: argparse.Namespace, seed: int, point: Point) -> None:
 
 def _save(args: argparse.Namespace, loop: Loop, points: list[Point], data: Transitions) -> Path:
     from dexstack.control.factory import PlannerParams
-    from dexstack.control.theta_file import ThetaFile, new_theta_path, save_theta
+    from dexstack.learning.theta_file import ThetaFile, new_theta_path, save_theta
 
     update = points[-1].update
     metrics = {"loss_before": points[1].update.loss_before, "loss_after": update.loss_after}
@@ -226,7 +226,7 @@ def _save(args: argparse.Namespace, loop: Loop, points: list[Point], data: Trans
 def _record(path: Path, recordings: list[Mapping[str, np.ndarray]]) -> None:
     import numpy as np
 
-    from dexstack.learning import stack_recordings
+    from dexstack.learning.on_policy import stack_recordings
 
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

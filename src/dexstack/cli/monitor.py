@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     """
     from dexstack.cli.supervisor import attached_environment
     from dexstack.cli.tool_nodes import run_nodes
-    from dexstack.graph import NodeDescription
+    from dexstack.graph.modes import NodeDescription
 
     environment = attached_environment()
     page = page_parameters(args.host, args.port)

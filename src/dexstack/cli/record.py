@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
     from dexstack.bags.file import BagReader
     from dexstack.cli.supervisor import attached_environment
     from dexstack.cli.tool_nodes import run_nodes
-    from dexstack.graph import NodeDescription
+    from dexstack.graph.modes import NodeDescription
 
     file = args.file.absolute()
     if file.exists():

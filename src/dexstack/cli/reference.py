@@ -98,7 +98,7 @@ def _subcommands(group: str) -> Iterable[tuple[str, str]]:
 
 
 def _arguments() -> str:
-    from dexstack.graph import ARGUMENTS, MODES
+    from dexstack.graph.modes import ARGUMENTS, MODES
 
     rows = []
     for argument in ARGUMENTS:

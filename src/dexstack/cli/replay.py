@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     from dexstack.bags.file import BagReader
     from dexstack.cli.supervisor import graph_environment
     from dexstack.cli.tool_nodes import run_nodes
-    from dexstack.graph import NodeDescription
+    from dexstack.graph.modes import NodeDescription
 
     bag = BagReader(args.file)
     counts: dict[str, int] = {}

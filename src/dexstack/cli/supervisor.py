@@ -22,8 +22,8 @@ import yaml
 
 from dexstack.cli.output import note
 from dexstack.errors import ConfigError
-from dexstack.graph import NodeDescription
-from dexstack.orphans import die_with_parent
+from dexstack.graph.modes import NodeDescription
+from dexstack.process.orphans import die_with_parent
 
 POLL = 0.05
 """Time between two looks at the processes [s]."""

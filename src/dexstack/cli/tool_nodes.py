@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dexstack.cli.output import note
 from dexstack.cli.supervisor import End, Supervisor
-from dexstack.graph import NodeDescription
+from dexstack.graph.modes import NodeDescription
 
 USAGE_ERROR = 2
 

@@ -17,7 +17,7 @@ from dexstack.cli.monitor import HOST, PORT, page_parameters
 from dexstack.cli.output import add_json_argument, note, publish, times
 from dexstack.cli.supervisor import Supervisor, graph_environment
 from dexstack.errors import ConfigError
-from dexstack.graph import MODES
+from dexstack.graph.modes import MODES
 
 USAGE_ERROR = 2
 NOT_ARGUMENTS = ("results",)

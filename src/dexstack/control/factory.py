@@ -20,9 +20,9 @@ from dexstack.control.models.qp import QpModel
 from dexstack.control.mpc import Cost, Mpc, MpcParams
 from dexstack.control.parts import StepParts
 from dexstack.control.problem import ModelParams, physical_params
-from dexstack.control.theta_file import theta_for
 from dexstack.errors import ConfigError
 from dexstack.hand.servo import ServoParams
+from dexstack.learning.theta_file import theta_for
 
 if TYPE_CHECKING:
     from dexstack.model.objects import ObjectModel

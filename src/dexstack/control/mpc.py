@@ -52,7 +52,7 @@ class SolveStatus(enum.IntEnum):
     DIVERGED = 3
     """The solver produced a non-finite number; the previous command is repeated."""
     RETREAT = 4
-    """Solved, but to let go of the object instead of moving it; see :mod:`dexstack.control.stall`."""
+    """Solved, but to let go of the object instead of moving it; see :mod:`dexstack.control.supervisors.gait`."""
 
 
 class PlannedState(NamedTuple):

@@ -1,0 +1,1 @@
+"""Rotations, meshes, support planes, convex parts."""

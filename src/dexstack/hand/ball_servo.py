@@ -29,7 +29,7 @@ class BallServoOutput(NamedTuple):
 
 
 class BallServo:
-    """The servo of one robot of balls; see :class:`dexstack.rollout.Servo`."""
+    """The servo of one robot of balls; see :class:`dexstack.sim.trial.Servo`."""
 
     def __init__(self, balls: BallsModel, params: BallServoParams | None = None) -> None:
         self.params = params or BallServoParams()

@@ -22,7 +22,7 @@ from dexstack.hand.guard import Guard
 from dexstack.hand.link import FaultKind, Feedback, HandFault
 from dexstack.hand.params import BusParams, CanHandParams
 from dexstack.hand.protocol import FINGERS, JOINTS, Command, Frame, HandInfo, ProtocolError, frame_id, split_id
-from dexstack.realtime import make_realtime
+from dexstack.process.realtime import make_realtime
 
 LOOK = 0.01
 """Longest single wait for a frame [s]; silence is counted in these, so that a machine that was paused does not look like a silent hand."""

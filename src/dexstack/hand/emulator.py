@@ -30,7 +30,7 @@ from dexstack.hand import protocol
 from dexstack.hand.bus import CanBus
 from dexstack.hand.params import BusParams, EmulatedHandParams, FaultParams
 from dexstack.hand.protocol import FINGERS, JOINTS, Command, Frame, HandInfo, ProtocolError, split_id
-from dexstack.realtime import make_realtime
+from dexstack.process.realtime import make_realtime
 
 LARGEST_LAG = 0.1
 """Wall time by which the emulator may run behind before it gives up catching up [s]."""

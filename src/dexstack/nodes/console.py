@@ -22,6 +22,7 @@ from sensor_msgs.msg import JointState, PointCloud2
 from std_msgs.msg import Float64MultiArray, String
 
 from dexstack.config import param
+from dexstack.geometry.rotations import geodesic_angle
 from dexstack.model.hand import load_hand
 from dexstack.nodes.common import OK, PATIENCE, StackNode, run_node
 from dexstack.nodes.health import Health
@@ -39,7 +40,6 @@ from dexstack.nodes.wire import (
     read_contacts,
     read_pose,
 )
-from dexstack.tasks.rotations import geodesic_angle
 
 TRUTHS = 200
 """So many true poses are kept to find the one that belongs to an estimate."""

@@ -13,13 +13,13 @@ from sensor_msgs.msg import JointState, PointCloud2
 from std_msgs.msg import ColorRGBA
 from visualization_msgs.msg import Marker, MarkerArray
 
-from dexstack.compilation import use_compilation_cache
 from dexstack.config import param
 from dexstack.contact.detector import ContactDetector, DetectorParams
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 from dexstack.nodes.common import OK, PATIENCE, WARN, StackNode, run_node
 from dexstack.nodes.wire import COMMAND, SENSOR, WORLD, JointReader, JointSample, WaitSet, contacts_message, read_pose, set_stamp
+from dexstack.process.compilation import use_compilation_cache
 from dexstack.report.colours import distance_colours
 
 NORMAL_LENGTH = 0.02

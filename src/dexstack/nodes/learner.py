@@ -24,21 +24,21 @@ from geometry_msgs.msg import PoseWithCovarianceStamped
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
-from dexstack.compilation import use_compilation_cache
 from dexstack.config import param
 from dexstack.contact.detector import ContactDetector, DetectorParams
 from dexstack.control.factory import PlannerParams, make_model, make_theta
-from dexstack.control.learner import LearnerParams, planner_learner
 from dexstack.control.mpc import MpcParams
 from dexstack.control.parts import FingerContacts
-from dexstack.control.theta_file import ThetaFile, save_theta
-from dexstack.control.transitions import MATCH, RingBuffer, at_rest, cut
+from dexstack.learning.loss import LearnerParams, planner_learner
+from dexstack.learning.theta_file import ThetaFile, save_theta
+from dexstack.learning.transitions import MATCH, RingBuffer, at_rest, cut
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 from dexstack.nodes.common import EXIT_FAILED, OK, PATIENCE, WARN, StackNode, run_node, yield_to_others
 from dexstack.nodes.console import read_state
 from dexstack.nodes.theta import THETA_TOPIC, theta_message
 from dexstack.nodes.wire import COMMAND, LATCHED, SENSOR, JointReader, JointSample, PoseSample, WaitSet, read_pose
+from dexstack.process.compilation import use_compilation_cache
 
 
 @dataclass(frozen=True)

@@ -24,13 +24,13 @@ from sensor_msgs.msg import JointState, PointCloud2
 from std_msgs.msg import Float64MultiArray, MultiArrayDimension, String
 from visualization_msgs.msg import Marker, MarkerArray
 
-from dexstack.compilation import use_compilation_cache
 from dexstack.config import param
 from dexstack.contact.contact import Contacts, empty_contacts
 from dexstack.contact.detector import DetectorParams
 from dexstack.control.factory import PlannerParams, make_mpc
 from dexstack.control.mpc import MpcParams, SolveStatus
-from dexstack.control.stall import StallParams, StallRemedy
+from dexstack.control.supervisors.gait import StallParams, StallRemedy
+from dexstack.geometry.rotations import geodesic_angle
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 from dexstack.nodes.common import OK, PATIENCE, WARN, StackNode, run_node
@@ -51,9 +51,9 @@ from dexstack.nodes.wire import (
     read_pose,
     set_stamp,
 )
-from dexstack.realtime import make_ordinary, make_realtime
-from dexstack.tasks.allegro import AllegroCost, AllegroWeights, without_reach
-from dexstack.tasks.rotations import geodesic_angle
+from dexstack.process.compilation import use_compilation_cache
+from dexstack.process.realtime import make_ordinary, make_realtime
+from dexstack.tasks.palm_turn import AllegroCost, AllegroWeights, without_reach
 
 HISTORY = 8192
 """Solve times kept for the percentiles."""

@@ -12,7 +12,7 @@ from sensor_msgs.msg import JointState
 from dexstack.hand.params import BusParams, EmulatedHandParams, FaultParams
 from dexstack.nodes.common import OK, WARN, StackNode
 from dexstack.nodes.wire import SERVO, JointReader, JointWriter, WaitSet
-from dexstack.realtime import make_ordinary, make_realtime
+from dexstack.process.realtime import make_ordinary, make_realtime
 
 if TYPE_CHECKING:
     from dexstack.hand.emulator import EmulatorLoop

@@ -38,7 +38,7 @@ from dexstack.nodes.common import OK, WARN, StackNode, run_node
 from dexstack.nodes.patch_markers import patch_markers
 from dexstack.nodes.simulated_hand import BusHand, SimulatedHand, TopicHand
 from dexstack.nodes.wire import COMMAND, SENSOR, WORLD, fill_pose, set_stamp
-from dexstack.tasks.allegro import AllegroTask
+from dexstack.tasks.palm_turn import AllegroTask
 
 LARGEST_LAG = 0.1
 """Wall time by which the simulation may run behind before it gives up catching up [s]."""

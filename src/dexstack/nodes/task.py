@@ -34,7 +34,7 @@ from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_start
 from dexstack.nodes.common import OK, PATIENCE, WARN, StackNode, run_node
 from dexstack.nodes.wire import COMMAND, LATCHED, SENSOR, WORLD, JointReader, PoseSample, WaitSet, fill_pose, read_pose, set_stamp
-from dexstack.tasks.allegro import AllegroTask
+from dexstack.tasks.palm_turn import AllegroTask
 
 ENDED = ("reached", "timeout", "dropped", "lost")
 STATE_PERIOD = 0.1

@@ -14,9 +14,9 @@ import numpy as np
 import trimesh
 from PIL import Image, ImageDraw, ImageFont
 
+from dexstack.geometry.rotations import geodesic_angle, wrap_angle, yaw_of
 from dexstack.model.scene import OBJECT_BODY
 from dexstack.report.render import Camera, Renderer
-from dexstack.tasks.rotations import geodesic_angle, wrap_angle, yaw_of
 
 FPS = 12.5  # GIF times are multiples of 10 ms
 GOAL = (214, 30, 130)

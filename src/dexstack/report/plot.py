@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from dexstack.tasks.rotations import geodesic_angle, yaw_of
+from dexstack.geometry.rotations import geodesic_angle, yaw_of
 
 TOLERANCE = 0.1
 

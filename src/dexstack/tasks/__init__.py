@@ -1,0 +1,1 @@
+"""Tasks: what a robot is to do with an object."""

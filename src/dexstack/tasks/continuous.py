@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from dexstack.tasks.allegro import AllegroTask
+from dexstack.tasks.palm_turn import AllegroTask
 
 
 @dataclass(frozen=True)

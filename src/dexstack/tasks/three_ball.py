@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dexstack.config import param
+from dexstack.geometry.rotations import geodesic_angle, quaternion_product, rotate, yaw_quaternion
 from dexstack.model.balls import DENSITY, Ball, BallsModel
 from dexstack.model.objects import ObjectModel, Start
-from dexstack.tasks.rotations import geodesic_angle, quaternion_product, rotate, yaw_quaternion
 
 if TYPE_CHECKING:
     from jax import Array

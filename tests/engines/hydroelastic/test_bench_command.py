@@ -13,7 +13,7 @@ REFERENCE = str(Path(__file__).parent / "drake.json")
 
 
 def test_reference_without_drake_checks_the_answers_and_says_what_it_skipped(tmp_path, capsys, monkeypatch) -> None:
-    monkeypatch.setattr("dexstack.bench.hydroelastic.drake_version", lambda: None)
+    monkeypatch.setattr("experiments.hydroelastic.surfaces.drake_version", lambda: None)
     file = tmp_path / "out.json"
     assert main(["bench", "hydroelastic", "--reference", REFERENCE, "--rounds", "1", "--json", str(file)]) == 0
     assert "skipped" in capsys.readouterr().out

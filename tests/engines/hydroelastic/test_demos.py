@@ -4,13 +4,13 @@ import mujoco
 import numpy as np
 import pytest
 
-from dexstack.demo import hydroelastic as demo
-from dexstack.demo.hydroelastic_grip import grip
-from dexstack.demo.hydroelastic_solver import solver
-from dexstack.demo.hydroelastic_thin import thin
 from dexstack.engines.hydroelastic import scenes, shapes
 from dexstack.engines.hydroelastic.convex import LAGGED, SAP, TOLERANCE
 from dexstack.engines.hydroelastic.system import Geometry, HydroelasticSystem, contactless
+from experiments.hydroelastic import disk_drop as demo
+from experiments.hydroelastic.grip import grip
+from experiments.hydroelastic.solver import solver
+from experiments.hydroelastic.thin import thin
 
 
 @pytest.mark.parametrize("ratio", (0.4, 2.0))
@@ -85,7 +85,7 @@ def test_every_step_of_every_scene_is_solved():
 
 
 def test_triangles_carry_the_same_force_as_polygons():
-    from dexstack.demo.hydroelastic_speed import triangulated
+    from experiments.hydroelastic.scaling import triangulated
 
     system = scenes.gripper(1e-3, size=0.03)
     for _ in range(60):

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from dexstack.bench.hydroelastic import check_answers, read_reference
-from dexstack.bench.hydroelastic_checks import convergence, sinusoid_force
-from dexstack.bench.hydroelastic_fuzz import fuzz
 from dexstack.engines.hydroelastic import shapes
 from dexstack.engines.hydroelastic.fields import CompliantMesh
 from dexstack.engines.hydroelastic.forces import ContactLaw, wrench
 from dexstack.engines.hydroelastic.surface import FULL, Workspace, query, surface_kernel, workspace
 from dexstack.errors import ConfigError
+from experiments.hydroelastic.checks import convergence, sinusoid_force
+from experiments.hydroelastic.fuzz import fuzz
+from experiments.hydroelastic.surfaces import check_answers, read_reference
 
 REFERENCE = Path(__file__).parent / "drake.json"
 I3 = np.eye(3)

@@ -5,14 +5,14 @@ import mujoco
 import numpy as np
 import pytest
 
-from dexstack.demo.lcp_ccd import ccd
-from dexstack.demo.lcp_check import SubstepCheck
-from dexstack.demo.lcp_cylinder import cylinder as cylinder_check
-from dexstack.demo.lcp_cylinder import tumbling_cylinders
 from dexstack.engines.lcp import gradient, record, scenes
 from dexstack.engines.lcp.shapes import Geometry, box, capsule, cylinder, plane, sphere
 from dexstack.engines.lcp.system import LcpSystem
 from dexstack.errors import ConfigError
+from experiments.lcp.ccd import ccd
+from experiments.lcp.check import SubstepCheck
+from experiments.lcp.cylinder import cylinder as cylinder_check
+from experiments.lcp.cylinder import tumbling_cylinders
 
 RADIUS, HALF = 0.1, 0.15
 

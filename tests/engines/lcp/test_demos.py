@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from dexstack.cli.demo.lcp import CHECKS
 from dexstack.cli.main import main
-from dexstack.demo import lcp, lcp_rest
-from dexstack.demo.checks import Check
 from dexstack.errors import ConfigError
+from experiments.checks import Check
+from experiments.lcp import rest as lcp_rest
+from experiments.lcp import scenes as lcp
+from experiments.lcp.scenes_command import CHECKS
 
 
 def _run(tmp_path, name):

@@ -15,7 +15,7 @@ from dexstack.engines.lcp.system import LcpSystem
 from dexstack.errors import ConfigError
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
-from dexstack.tasks.allegro import AllegroTask
+from dexstack.tasks.palm_turn import AllegroTask
 
 
 def _angle_iron() -> trimesh.Trimesh:

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dexstack.bench.lcp import KINDS, independent_error, problem
 from dexstack.cli.main import main
 from dexstack.engines.lcp.solver import METHODS, Status, Way, solve
 from dexstack.errors import ConfigError
+from experiments.lcp.random_problems import KINDS, independent_error, problem
 
 NORMAL = np.array([-1])
 

@@ -4,11 +4,11 @@ import mujoco
 import numpy as np
 import pytest
 
-from dexstack.demo.lcp_check import SubstepCheck
 from dexstack.engines.lcp import record, scenes
 from dexstack.engines.lcp.shapes import box, plane, sphere
 from dexstack.engines.lcp.system import LcpSystem
 from dexstack.errors import ConfigError
+from experiments.lcp.check import SubstepCheck
 
 
 @pytest.mark.parametrize("dt", (0.002, 0.01))

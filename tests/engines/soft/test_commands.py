@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from dexstack.cli.main import main
-from dexstack.demo import soft as demo
-from dexstack.demo import soft_growth
+from experiments.soft import growth as soft_growth
+from experiments.soft import pushing as demo
 
 
 def test_isosurfaces_are_drawn_and_judged(tmp_path):

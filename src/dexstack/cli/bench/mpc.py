@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError("--solves must be at least 1, --seed and --baseline not negative")
     with one_core(args.core) as core:
         from dexstack.bench.mpc import time_mpc
-        from dexstack.closed_loop import LoopSpec
+        from dexstack.sim.loop import LoopSpec
 
         note(f"core {core}: compiling the controller, then {args.solves} solves on states of the closed loop")
         overrides: tuple[tuple[str, Any], ...] = (*args.settings, *((("model", args.model),) if args.model else ()))

@@ -9,7 +9,7 @@ from typing import Any
 from dexstack.cli.arguments import natural, positive, positive_int
 from dexstack.cli.cores import one_core
 from dexstack.cli.output import add_json_argument, errors, note, publish, table, times
-from dexstack.graph import XLA_ONE_THREAD
+from dexstack.graph.modes import XLA_ONE_THREAD
 
 RESOLUTIONS = {"640x480": (640, 480, 615.0), "1280x720": (1280, 720, 922.0)}
 """Columns, rows and focal length [px] of a D435i's colour camera."""
@@ -62,8 +62,8 @@ def run(args: argparse.Namespace) -> int:
         import cv2
 
         from dexstack.bench.perception import close_loop, manipulation, measure_static, measure_tracking
-        from dexstack.compilation import use_compilation_cache
         from dexstack.perception.params import SimulatedCameraParams
+        from dexstack.process.compilation import use_compilation_cache
 
         cv2.setNumThreads(1)
         results: dict[str, Any] = {"distance_m": args.distance, "pixel_noise": args.noise, "static": {}}

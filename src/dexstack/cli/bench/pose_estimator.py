@@ -12,7 +12,7 @@ from typing import Any
 from dexstack.cli.arguments import natural, number, positive
 from dexstack.cli.output import add_json_argument, note, publish, table, times
 from dexstack.errors import ConfigError
-from dexstack.graph import XLA_ONE_THREAD, NodeDescription, picture_environment
+from dexstack.graph.modes import XLA_ONE_THREAD, NodeDescription, picture_environment
 
 LONGEST = 0.015
 """Largest 99th percentile from picture to pose [s]."""

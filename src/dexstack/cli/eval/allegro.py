@@ -17,12 +17,12 @@ from dexstack.cli.arguments import MEASURED
 from dexstack.cli.eval.pool import in_processes
 from dexstack.cli.output import add_json_argument, errors, note, publish, table, times
 from dexstack.engines import PLANTS
-from dexstack.tasks.allegro import PUBLISHED, AllegroTask
+from dexstack.tasks.palm_turn import PUBLISHED, AllegroTask
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from dexstack.closed_loop import ClosedLoop, LoopSpec
+    from dexstack.sim.loop import ClosedLoop, LoopSpec
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -99,8 +99,8 @@ class Outcome:
 @functools.cache
 def _loop(spec: LoopSpec) -> ClosedLoop:
     """This process's loop, built for its first trial."""
-    from dexstack.closed_loop import ClosedLoop
-    from dexstack.compilation import use_compilation_cache
+    from dexstack.process.compilation import use_compilation_cache
+    from dexstack.sim.loop import ClosedLoop
 
     use_compilation_cache()
     return ClosedLoop(spec)
@@ -144,7 +144,7 @@ def run(args: argparse.Namespace) -> int:
     Returns:
         0 when at least the required share of trials reached its goal, otherwise 1.
     """
-    from dexstack.closed_loop import LoopParams, LoopSpec, read_parts
+    from dexstack.sim.loop import LoopParams, LoopSpec, read_parts
 
     overrides: dict[str, Any] = dict(args.settings)
     if args.period is not None:

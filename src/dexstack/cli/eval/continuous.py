@@ -13,7 +13,7 @@ from typing import Any
 from dexstack.cli import arguments
 from dexstack.cli.output import add_json_argument, errors, note, publish, table, times
 from dexstack.config import share_dir
-from dexstack.graph import XLA_ONE_THREAD
+from dexstack.graph.modes import XLA_ONE_THREAD
 
 FIRST = 3
 """The paper's hardware reached this many sub-goals in about 15 s."""
@@ -54,8 +54,8 @@ def run(args: argparse.Namespace) -> int:
         os.environ.setdefault(name, value)
     import numpy as np
 
-    from dexstack.closed_loop import ClosedLoop, LoopSpec
-    from dexstack.compilation import use_compilation_cache
+    from dexstack.process.compilation import use_compilation_cache
+    from dexstack.sim.loop import ClosedLoop, LoopSpec
 
     use_compilation_cache()
     note("compiling the controller")

@@ -10,8 +10,8 @@ from concurrent.futures import ProcessPoolExecutor
 from typing import Any, TypeVar
 
 from dexstack.errors import ConfigError
-from dexstack.graph import XLA_ONE_THREAD
-from dexstack.orphans import die_with_parent
+from dexstack.graph.modes import XLA_ONE_THREAD
+from dexstack.process.orphans import die_with_parent
 
 T = TypeVar("T")
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from dexstack.cli import arguments
 from dexstack.cli.eval.pool import in_processes, on_ray
 from dexstack.cli.output import add_json_argument, errors, note, publish, table
-from dexstack.tasks.allegro import PUBLISHED, AllegroTask
+from dexstack.tasks.palm_turn import PUBLISHED, AllegroTask
 
 if TYPE_CHECKING:
-    from dexstack.closed_loop import ClosedLoop, LoopSpec
+    from dexstack.sim.loop import ClosedLoop, LoopSpec
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 @functools.lru_cache(maxsize=1)
 def _loop(spec: LoopSpec) -> ClosedLoop:
     """This process's loop for the cell it works on."""
-    from dexstack.closed_loop import ClosedLoop
-    from dexstack.compilation import use_compilation_cache
+    from dexstack.process.compilation import use_compilation_cache
+    from dexstack.sim.loop import ClosedLoop
 
     use_compilation_cache()
     return ClosedLoop(spec)
@@ -96,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
     """
     import numpy as np
 
-    from dexstack.closed_loop import LoopSpec, read_parts
+    from dexstack.sim.loop import LoopSpec, read_parts
 
     files = tuple(str(Path(f).absolute()) for f in args.params)
     specs = [LoopSpec(args.object, args.hand, files, cell.overrides, plant_scale=(cell.mass, cell.friction, cell.size)) for cell in CELLS]

@@ -19,7 +19,7 @@ from dexstack.cli.output import add_json_argument, errors, note, publish, table,
 if TYPE_CHECKING:
     import numpy as np
 
-    from dexstack.closed_loop import LoopSpec, ThreeBallLoop
+    from dexstack.sim.loop import LoopSpec, ThreeBallLoop
 
 PAPER: dict[str, tuple[tuple[str, float, float, float, float, float], ...]] = {
     "cube": (("paper, ContactSDF-MPC", 13.62, 3.14, 0.11, 0.11, 31.8), ("paper, QP-MPC", 26.11, 28.24, 0.24, 0.35, 80.8)),
@@ -80,8 +80,8 @@ class Outcome:
 @functools.cache
 def _loop(spec: LoopSpec) -> ThreeBallLoop:
     """This process's loop, built for its first trial."""
-    from dexstack.closed_loop import ThreeBallLoop
-    from dexstack.compilation import use_compilation_cache
+    from dexstack.process.compilation import use_compilation_cache
+    from dexstack.sim.loop import ThreeBallLoop
 
     use_compilation_cache()
     return ThreeBallLoop(spec)
@@ -120,7 +120,7 @@ def run(args: argparse.Namespace) -> int:
     Returns:
         0 when at least the required share of trials succeeded, otherwise 1.
     """
-    from dexstack.closed_loop import LoopParams, LoopSpec, read_three_ball
+    from dexstack.sim.loop import LoopParams, LoopSpec, read_three_ball
     from dexstack.tasks.three_ball import plans_of, targets
 
     named = tuple((name, value) for name, value in (("model", args.model), ("theta", args.theta)) if value is not None)

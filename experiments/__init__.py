@@ -1,0 +1,1 @@
+"""What proves: one folder per paper, one file per figure or table."""

@@ -1,0 +1,162 @@
+"""One-step prediction of every model on rollouts it was not learned from, against "the object stays where it is"."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from dexstack.contact.pairs import PairDetector
+from dexstack.control.factory import MODELS, PlannerParams, make_model, make_theta
+from dexstack.control.parts import FingerContacts, StepParts
+from dexstack.learning.loss import Learner, LearnerParams, Predict, Reparametrisation, model_prediction, planner_learner
+from dexstack.learning.on_policy import (
+    PredictionError,
+    collect,
+    predict_all,
+    predict_in_parts,
+    published_theta,
+    score,
+    stays,
+    with_fingers,
+    with_pairs,
+)
+from dexstack.learning.predictor import PREDICTOR_RANGES, Predictor, PredictorParams, predictor_theta
+from dexstack.learning.transitions import Transitions
+from dexstack.model.gravity import GravityCompensation
+from dexstack.sim.loop import ClosedLoop, LoopSpec
+
+HELD_OUT = 100_000
+"""Seeds of the rollouts that score start this far above those that teach."""
+PARTS = 6
+"""The predictor finds contacts this often in one step."""
+LEARN_SUBSTEPS = 10
+"""Substeps of the predictor that is learned: θ means the same with any number of them."""
+LEARN = LearnerParams(learning_rate=0.1, epochs=15)
+LEARN_PREDICTOR = LearnerParams(learning_rate=0.005, epochs=4)
+"""Fewer and shorter steps: it starts from data-sheet numbers, and gradients through stiff contacts are noisy."""
+PARTS_OF = "dual"
+"""The planner's model that is shown with the parts a step may have."""
+WITH_PARTS = {
+    "three substeps": StepParts(substeps=3),
+    "joint velocities": StepParts(joint_velocities=True),
+    "contacts between fingers": StepParts(finger_contacts=True),
+    "all of them": StepParts(substeps=3, joint_velocities=True, finger_contacts=True),
+}
+
+
+class Row(NamedTuple):
+    """One predictor."""
+
+    name: str
+    error: PredictionError
+    theta: dict[str, Any] | None
+    """Its parameters, smallest and largest entry of each, where they were learned."""
+
+
+class Study(NamedTuple):
+    """What was measured, row by row, the first being "stays"."""
+
+    rows: list[Row]
+    train: int
+    test: int
+
+
+def study_prediction(spec: LoopSpec, *, steps: int, test_steps: int, seed: int, say: Callable[[str], None]) -> Study:
+    """Collect rollouts of the planner on the plant, learn every model on ``steps`` transitions and score it on ``test_steps`` others.
+
+    Raises:
+        ConfigError: see :class:`~dexstack.sim.loop.ClosedLoop`.
+    """
+    loop = ClosedLoop(spec)
+    train, _, _ = collect(loop, loop.theta, steps, seed)
+    test, _, _ = collect(loop, loop.theta, test_steps, seed + HELD_OUT)
+    rows = [Row("stays", stays(test), None)]
+    for row in itertools.chain(_plant(loop, test), _planners(loop, train, test, seed), _predictors(loop, train, test, seed)):
+        say(f"{row.name}: position {1e3 * row.error.position.mean():.3f} mm, orientation {row.error.orientation.mean():.4f} rad")
+        rows.append(row)
+    return Study(rows, train.count, test.count)
+
+
+def _learned(name: str, learner: Learner, predict: Predict, train: Transitions, test: Transitions, seed: int) -> Row:
+    learner.update(train, np.random.default_rng(seed))
+    theta = learner.theta
+    spans = {key: [float(np.min(value)), float(np.max(value))] for key, value in theta._asdict().items()}
+    return Row(name, score(*predict_all(predict, theta, test), test), spans)
+
+
+def _planners(loop: ClosedLoop, train: Transitions, test: Transitions, seed: int) -> Iterator[Row]:
+    """The planner's models, with the θ it plans with and with the learned one."""
+    h = loop.mpc.params.step
+    published = published_theta(loop.obj.name, len(loop.hand.joint_names), h)
+    for name in MODELS:
+        params = PlannerParams(model=name)
+        model, theta = make_model(params), make_theta(loop.hand, loop.obj, params, h)
+        predict = model_prediction(loop.hand, model, h, LEARN.solver_calls)
+        if name == "dsdf" and published is not None:
+            yield Row("dsdf, published θ", score(*predict_all(predict, published, test), test), None)
+        yield Row(f"{name}, planner's θ", score(*predict_all(predict, theta, test), test), None)
+        yield _learned(f"{name}, learned", planner_learner(loop.hand, model, theta, h, LEARN), predict, train, test, seed)
+    for name, parts in WITH_PARTS.items():
+        params = PlannerParams(model=PARTS_OF, **asdict(parts))
+        model, theta, fingers = make_model(params), make_theta(loop.hand, loop.obj, params, h), FingerContacts(loop.hand, parts)
+        predict, both = model_prediction(loop.hand, model, h, LEARN.solver_calls, parts), (with_fingers(d, fingers) for d in (train, test))
+        yield _learned(f"{PARTS_OF}, {name}, learned", planner_learner(loop.hand, model, theta, h, LEARN, parts), predict, *both, seed)
+
+
+def _predictors(loop: ClosedLoop, train: Transitions, test: Transitions, seed: int) -> Iterator[Row]:
+    """The predictor, learned with the contacts of the start and used with contacts found again on the way; what each of its parts is worth.
+
+    The rows that leave something out find contacts once.
+    """
+    h, servo = loop.mpc.params.step, loop.servo.params
+    first = predictor_theta(loop.hand, loop.obj, servo.kp, servo.kd)
+    pairs = PairDetector(loop.hand, loop.obj)
+    both = with_pairs(train, pairs), with_pairs(test, pairs)
+    make = lambda **changes: Predictor(loop.hand, loop.obj, h, PredictorParams(slew_rate=servo.slew_rate, **changes))  # noqa: E731
+    full, coarse = make(), make(substeps=LEARN_SUBSTEPS)
+    yield Row("predictor, data-sheet numbers", score(*predict_in_parts(full, first, both[1], pairs, PARTS), test), None)
+    learner = Learner(Reparametrisation(first, PREDICTOR_RANGES), coarse, LEARN_PREDICTOR)
+    once = _learned("predictor, learned", learner, full, *both, seed)
+    yield once._replace(error=score(*predict_in_parts(full, learner.theta, both[1], pairs, PARTS), test))
+    for name, changes in (
+        ("… contacts found once", {}),
+        ("… from rest", {"velocities": False}),
+        ("… without finger–finger contacts", {"finger_contacts": False}),
+        ("… one substep", {"substeps": 1}),
+        ("… ten substeps", {"substeps": 10}),
+    ):
+        yield Row(name, score(*predict_all(make(**changes), learner.theta, both[1]), test), None)
+    queries = with_pairs(train, pairs, query_points=True), with_pairs(test, pairs, query_points=True)
+    learner = Learner(Reparametrisation(first, PREDICTOR_RANGES), coarse, LEARN_PREDICTOR)
+    yield _learned("predictor on the planner's contacts, learned", learner, full, *queries, seed)
+
+
+def _plant(loop: ClosedLoop, test: Transitions) -> Iterator[Row]:
+    """The plant itself from the same state: what could be known."""
+    for name, moving in (("MuJoCo from rest", 0.0), ("MuJoCo with velocities", 1.0)):
+        yield Row(name, score(*replay(loop, test, moving), test), None)
+
+
+def replay(loop: ClosedLoop, data: Transitions, moving: float) -> tuple[np.ndarray, np.ndarray]:
+    """Object poses (K, 7) and joint angles (K, N) the plant reaches from each start, velocities times ``moving``."""
+    plant, servo, gravity = loop.plant, loop.servo.params, GravityCompensation(loop.hand)
+    poses, joints = [], []
+    for at in (jax.tree.map(lambda leaf, k=k: np.asarray(leaf[k], float), data) for k in range(data.count)):
+        pose = np.concatenate([at.pose_WO[:3], at.pose_WO[3:] / np.linalg.norm(at.pose_WO[3:])])
+        plant.reset(at.q, pose, moving * np.concatenate([at.qd, at.twist_WO]))
+        target, ticks, tau = at.q_before.copy(), 0, np.zeros(len(at.q))
+        for k in range(round(loop.mpc.params.step / plant.dt)):
+            if k * plant.dt >= ticks * servo.period - 1e-9:
+                ticks += 1
+                target += np.clip(at.q_command - target, -servo.slew_rate * servo.period, servo.slew_rate * servo.period)
+                q, qd = plant.joint_position, plant.joint_velocity
+                tau = servo.kp * (target - q) - servo.kd * qd + gravity(q)
+            plant.step(np.clip(tau, -loop.hand.effort, loop.hand.effort))
+        poses.append(plant.pose_WO)
+        joints.append(plant.joint_position)
+    return np.array(poses), np.array(joints)

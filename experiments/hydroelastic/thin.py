@@ -1,0 +1,82 @@
+"""A thin body pressed past its medial axis: the force that is lost, that this is reported, and what helps."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from dexstack.engines.hydroelastic import shapes
+from dexstack.engines.hydroelastic.fields import CompliantMesh, RigidMesh
+from dexstack.engines.hydroelastic.forces import ContactLaw, wrench
+from dexstack.engines.hydroelastic.surface import Workspace, query
+from experiments.checks import BLUE, GREEN, GREY, PINK, Check
+
+THICKNESS, WIDTH, SHEET_MODULUS = 1e-3, 0.06, 1e4
+BALL_RADIUS, BALL_MODULUS = 0.02, 1e6
+"""[m, m, Pa, m, Pa]: a sheet so soft that a stiff ball goes through its mid-plane."""
+DEPTH = 1.4e-3
+"""How deep the ball is pressed [m]."""
+STIFFER = 1e4
+
+
+def press(sheet: CompliantMesh | RigidMesh, depths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Press the ball into the middle of a sheet.
+
+    Returns:
+        (n,) forces [N], and (n,) how many peaks or faces of the sheet the ball overran.
+    """
+    ball, out = shapes.sphere(BALL_RADIUS, BALL_MODULUS, size=0.004), Workspace()
+    R = np.eye(3)
+    forces, overrun = [], []
+    for depth in depths:
+        surface = query(ball, sheet, R, np.array([1e-4, 2e-4, 0.5 * THICKNESS + BALL_RADIUS - depth]), R, np.zeros(3), out)
+        forces.append(wrench(surface, ContactLaw(modulus=1.0), np.zeros(3))[5])
+        overrun.append(surface.overrun[1])
+    return np.array(forces), np.array(overrun)
+
+
+def sheets() -> dict[str, CompliantMesh | RigidMesh]:
+    """The soft sheet, and what the README advises in its place: one stiffer than its partner, and a rigid one."""
+    soft = shapes.box((WIDTH, WIDTH, THICKNESS), SHEET_MODULUS, name="soft sheet")
+    stiff = dataclasses.replace(soft, name="stiff sheet", modulus=STIFFER * SHEET_MODULUS, pressure=STIFFER * soft.pressure)
+    return {"soft": soft, "stiff": stiff, "rigid": shapes.rigid(soft)}
+
+
+def thin(samples: int = 56) -> Check:
+    """Force against depth: the soft sheet lets the ball through and says so, a stiffer or a rigid one does not.
+
+    The ball meets the mid-plane at its tip first where its pressure there, E (δ − h/2)/R, exceeds the sheet's greatest.
+    """
+    depths = np.linspace(0.0, DEPTH, samples + 1)[1:]
+    curves = {name: press(sheet, depths) for name, sheet in sheets().items()}
+    soft, overrun = curves["soft"]
+    expected = 0.5 * THICKNESS + BALL_RADIUS * SHEET_MODULUS / BALL_MODULUS
+    first = float(depths[np.argmax(overrun > 0)]) if overrun.any() else float("nan")
+    silent = not any(curves[name][1].any() for name in ("stiff", "rigid"))
+    rising = all(bool((np.diff(curves[name][0]) > 0).all()) for name in ("stiff", "rigid"))
+    from_first = overrun[depths >= first] > 0
+    results = {
+        "depth_m": depths.tolist(),
+        "force_N": {name: force.tolist() for name, (force, _) in curves.items()},
+        "overrun_from_m": first,
+        "expected_from_m": expected,
+        "passed": bool(abs(first - expected) <= 0.1 * THICKNESS and from_first.all() and silent and rising),
+    }
+    figure = Figure(figsize=(7.0, 4.0), layout="constrained")
+    ax = figure.subplots()
+    for (name, (force, _)), colour in zip(curves.items(), (PINK, BLUE, GREEN), strict=True):
+        ax.plot(1e3 * depths, force, color=colour, ls="--" if name == "rigid" else "-", label=f"{name} sheet")
+    if overrun.any():
+        ax.axvspan(1e3 * first, 1e3 * DEPTH, color=GREY, alpha=0.15, label="reported: soft sheet overrun")
+    ax.axvline(0.5e3 * THICKNESS, color=GREY, ls=":", label="mid-plane of the sheet")
+    ax.set(xlabel="depth of the ball [mm]", ylabel="force [N]", yscale="log", title="a stiff ball on a 1 mm sheet")
+    ax.legend()
+    lines = [
+        f"soft sheet: reported from {1e3 * first:.3f} mm on (expected from {1e3 * expected:.3f} mm); "
+        f"force at most {soft.max():.2f} N, at the end {soft[-1]:.2f} N",
+        f"{STIFFER:g} times as stiff: {curves['stiff'][0][-1]:.2f} N, rigid: {curves['rigid'][0][-1]:.2f} N at the end, "
+        + ("neither reported" if silent else "reported too"),
+    ]
+    return Check(results, figure, lines)

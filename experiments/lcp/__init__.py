@@ -1,0 +1,1 @@
+"""Experiments of contact without intersection."""

@@ -1,0 +1,200 @@
+"""Stalls: a rollout that gets no nearer to its goal is noticed, and the robot lets go, takes hold elsewhere and turns on.
+
+A planner that looks four steps ahead stops at fixed points: fingers at the end of their swing, or in each other's way, and nothing within
+its horizon is better. No other start of the same solve gets away from there; another grasp does. A rollout has stalled when its error
+has not fallen for a while, or, sooner, when neither object nor robot moves any more. The robot then lets go by plan: the same MPC lays
+the object down where it is while its commands are drawn to the rest pose and nothing draws the fingertips to the object. The joints that
+swing a finger from side to side are drawn to the other side of their rest pose, as far as they had gone to this one, so that the next
+grasp has the whole swing before it: a gait. Between two goals the robot lets go the same way, to the rest pose itself.
+
+Where the object has wandered off, to where the fingers cannot turn it or to the edge of the palm, it is then brought back towards its
+place, turned as it is, before the goal counts again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dexstack.config import param
+from dexstack.contact.contact import Contacts
+from dexstack.control.mpc import Mpc, MpcResult, Pull, SolveStatus
+from dexstack.control.problem import ModelParams
+from dexstack.geometry.rotations import geodesic_angle, quaternion_product, yaw_quaternion
+
+
+@dataclass(frozen=True)
+class StallParams:
+    """When a rollout counts as stalled, and how the robot lets go."""
+
+    stall_window: float = param(1.5, "time without progress after which a rollout has stalled [s]; a huge value turns this off", 0.1, 1e9)
+    still_window: float = param(
+        0.4,
+        "time without motion after which it has, or after which it has let go as far as it can [s]; a huge value turns this off",
+        0.1,
+        1e9,
+    )
+    stall_progress: float = param(0.05, "fall of the orientation error below its best that counts as progress [rad]", 0.001, 1.0)
+    stall_tolerance: float = param(0.1, "a rollout nearer to its goal than this is not stalled [rad]", 0.0, 3.2)
+    stall_swing: float = param(
+        1.0, "how far a stalled finger swings beyond its rest pose, as a share of how far it had swung to the other side [-]", 0.0, 2.0
+    )
+    recentre_distance: float = param(
+        0.03, "a stalled object farther than this from its place is brought back before it is turned on [m]", 1e-3, 10.0
+    )
+    recentre_time: float = param(2.0, "longest time for that; 0 turns it off [s]", 0.0, 60.0)
+    release_time: float = param(2.5, "longest time for which the robot lets go [s]", 0.0, 10.0)
+    release_reached: float = param(0.1, "it has let go when every joint is this near to where it is drawn [rad, m]", 0.001, 1.0)
+    release_weight: float = param(1.0, "weight that draws the joints there [1/rad², 1/m²]", 1e-3, 1e6)
+
+
+STILL_JOINT, STILL_DISTANCE, STILL_ANGLE = 0.05, 0.002, 0.02
+"""Less than this is no motion [rad or m, m, rad]."""
+
+
+class StallRemedy:
+    """The planner of one rollout, which lets go and takes hold again where the planner alone would stall."""
+
+    def __init__(
+        self, mpc: Mpc, rest: np.ndarray, params: StallParams, release: Callable[[Any], Any], swing: Sequence[int] | np.ndarray = ()
+    ) -> None:
+        """
+        Args:
+            mpc: the planner; it forgets its warm start before and after it lets go.
+            rest: joint positions (N,) to go back to.
+            params: see :class:`StallParams`.
+            release: makes, of a cost's weights, those with which nothing draws the robot to the object.
+            swing: the joints that swing a finger from side to side.
+        """
+        self.params = params
+        self._mpc, self._rest, self._release = mpc, np.asarray(rest, float), release
+        self._swings = np.zeros(len(self._rest))
+        self._swings[np.asarray(swing, int)] = 1.0
+        self._weights: tuple[Any, Any] = (None, None)
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin a rollout."""
+        self._mpc.reset()
+        self.stalls = 0
+        """Stalls of this rollout."""
+        self._release_from = self._release_until = self._recentre_until = -math.inf
+        self._to = self._rest
+        self._place_WO: np.ndarray | None = None
+        self._held_WO: np.ndarray | None = None
+        self._seen: tuple[np.ndarray, np.ndarray, float] | None = None
+        """Pose, joints and time of when something last moved."""
+        self._begin(math.inf, math.nan)
+
+    def release(self, t: float) -> None:
+        """Let go from time ``t`` [s] on, as between two goals."""
+        self._release_from, self._release_until, self._to = t, t + self.params.release_time, self._rest
+
+    def solve(
+        self,
+        t: float,
+        error: float,
+        pose_WO: np.ndarray,
+        q: np.ndarray,
+        contacts: Contacts,
+        goal_WO: np.ndarray,
+        theta: ModelParams,
+        weights: Any,
+        qd: np.ndarray | None = None,
+    ) -> MpcResult:
+        """A command for the state at time ``t`` [s], whose orientation error is ``error`` [rad]; the rest as for :meth:`Mpc.solve`.
+
+        A command that lets go has the status RETREAT.
+        """
+        if math.isnan(self._since):
+            self._since = t
+        self._watch(t, error, pose_WO, q, goal_WO)
+        if t < self._release_until:
+            still = self._seen is not None and t - max(self._seen[2], self._release_from) >= self.params.still_window
+            if np.max(np.abs(self._to - q)) > self.params.release_reached and not still:
+                return self._let_go(pose_WO, q, contacts, goal_WO, theta, weights, qd)
+            self._release_until = -math.inf  # it has let go as far as it can, and may take hold again at once
+        if self._held_WO is not None:
+            self._mpc.reset()
+            self._held_WO, self._release_until = None, -math.inf
+            self._begin(error, max(t, self._recentre_until))
+        return self._mpc.solve(pose_WO, q, contacts, self._for_now(t, error, pose_WO, goal_WO), theta, weights, qd=qd)
+
+    def _begin(self, error: float, t: float) -> None:
+        self._best, self._since = error, t
+
+    def _watch(self, t: float, error: float, pose_WO: np.ndarray, q: np.ndarray, goal_WO: np.ndarray) -> None:
+        p = self.params
+        if not math.isfinite(error):
+            return
+        if self._seen is None or _moved(pose_WO, q, *self._seen[:2]):
+            self._seen = np.array(pose_WO), np.array(q), t
+        if t < max(self._release_until, self._recentre_until):
+            return
+        if error < p.stall_tolerance or error < self._best - p.stall_progress:
+            self._begin(error, t)
+        elif t - self._since >= p.stall_window or t - max(self._since, self._seen[2]) >= p.still_window:
+            self.stalls += 1
+            self.release(t)
+            self._to = self._rest + p.stall_swing * self._swings * (self._rest - q)
+            self._to = np.clip(self._to, self._mpc.robot.lower, self._mpc.robot.upper)
+            if np.linalg.norm(pose_WO[:3] - goal_WO[:3]) > p.recentre_distance and p.recentre_time > 0.0:
+                self._recentre_until, self._place_WO = self._release_until + p.recentre_time, None
+            self._begin(error, max(self._release_until, self._recentre_until))
+
+    def _for_now(self, t: float, error: float, pose_WO: np.ndarray, goal_WO: np.ndarray) -> np.ndarray:
+        """The goal, or while an object is brought back its place with the orientation it had."""
+        if t >= self._recentre_until:
+            return goal_WO
+        if np.linalg.norm(pose_WO[:3] - goal_WO[:3]) < self.params.recentre_distance / 2:
+            self._recentre_until = -math.inf
+            self._begin(error, t)
+            return goal_WO
+        if self._place_WO is None:
+            self._place_WO = np.concatenate([goal_WO[:3], pose_WO[3:]])
+        return self._place_WO
+
+    def _let_go(
+        self,
+        pose_WO: np.ndarray,
+        q: np.ndarray,
+        contacts: Contacts,
+        goal_WO: np.ndarray,
+        theta: ModelParams,
+        weights: Any,
+        qd: np.ndarray | None,
+    ) -> MpcResult:
+        if self._held_WO is None:
+            self._mpc.reset()
+            self._held_WO = laid_down(pose_WO, goal_WO)
+        if self._weights[0] is not weights:
+            self._weights = weights, self._release(weights)
+        reach = self._mpc.params.u_max
+        pull = Pull(np.clip(self._to - q, -reach, reach), self.params.release_weight)
+        return _retreating(self._mpc.solve(pose_WO, q, contacts, self._held_WO, theta, self._weights[1], pull, qd))
+
+
+def laid_down(pose_WO: np.ndarray, goal_WO: np.ndarray) -> np.ndarray:
+    """The pose (7,) of an object that lies as high and as level as in its goal, where it is and turned about the vertical as it is."""
+    pose_WO, goal_WO = np.asarray(pose_WO, float), np.asarray(goal_WO, float)
+    from_goal = quaternion_product(pose_WO[3:], goal_WO[3:] * [1, -1, -1, -1])
+    turn = yaw_quaternion(2.0 * math.atan2(from_goal[3], from_goal[0]))  # of all turns about z the one nearest to from_goal
+    return np.concatenate([pose_WO[:2], goal_WO[2:3], quaternion_product(turn, goal_WO[3:])])
+
+
+def _moved(pose_WO: np.ndarray, q: np.ndarray, pose_before_WO: np.ndarray, q_before: np.ndarray) -> bool:
+    """Whether object or robot is elsewhere than before."""
+    return bool(
+        np.max(np.abs(q - q_before)) > STILL_JOINT
+        or np.linalg.norm(pose_WO[:3] - pose_before_WO[:3]) > STILL_DISTANCE
+        or geodesic_angle(pose_WO[3:], pose_before_WO[3:]) > STILL_ANGLE
+    )
+
+
+def _retreating(result: MpcResult) -> MpcResult:
+    """The result with status RETREAT, unless the solve failed."""
+    return replace(result, status=SolveStatus.RETREAT) if result.status in (SolveStatus.OK, SolveStatus.NO_DESCENT) else result

@@ -1,0 +1,43 @@
+"""The graph description as a ROS 2 launch description; needs ``launch`` and ``launch_ros``, which come with a ROS 2 installation."""
+
+from __future__ import annotations
+
+import os
+
+from launch import LaunchContext, LaunchDescription
+from launch.actions import DeclareLaunchArgument, LogInfo, OpaqueFunction, Shutdown
+from launch_ros.actions import Node
+
+from dexstack.graph.modes import MODES, NodeDescription
+
+
+def launch_description(mode: str) -> LaunchDescription:
+    """What ``ros2 launch dexstack <mode>.launch.py`` runs."""
+    arguments = MODES[mode].arguments
+
+    def nodes(context: LaunchContext) -> list[Node | LogInfo]:
+        values = {a.name: context.launch_configurations[a.name] for a in arguments}
+        idle = [LogInfo(msg=f"'{name}' changes nothing in the mode '{mode}'") for name in MODES[mode].ignored(values)]
+        return idle + [_node(description) for description in MODES[mode].describe(values)]
+
+    declared = [
+        DeclareLaunchArgument(a.name, default_value=str(a.default), description=a.doc, choices=list(a.choices) or None) for a in arguments
+    ]
+    return LaunchDescription([*declared, OpaqueFunction(function=nodes)])
+
+
+def _node(d: NodeDescription) -> Node:
+    return Node(
+        executable=d.command[0],
+        arguments=d.command[1:],
+        name=d.name,
+        exec_name=d.name,
+        namespace=d.namespace,
+        parameters=[*(str(path) for path in d.parameter_files), dict(d.parameters)],
+        remappings=list(d.remappings),
+        additional_env={key: os.environ.get(key, value) for key, value in d.environment.items()},
+        respawn=d.respawn and not d.ends_run,
+        respawn_delay=d.respawn_delay,
+        output="screen",
+        on_exit=Shutdown() if d.ends_run else None,
+    )

@@ -1,0 +1,299 @@
+"""Learning θ = {M_o, K_r, m_o, μ, σ} of a time-stepping model by gradient through the model, contactsdf [23], [24].
+
+    min_θ Σ  w_p ‖p⁺ − p̂⁺(θ)‖² + w_q 4 (1 − (q⁺ᵀ q̂⁺(θ))²) + w_r ‖q_r⁺ − q̂_r⁺(θ)‖²  +  w_0 Σ (√(1 + x²) − 1)
+
+over transitions; 4 (1 − (qᵀq̂)²) is the squared angle where that is small. The hat is the planner's own model: the same
+:class:`dexstack.control.parts.Substep`, the same :class:`dexstack.control.models.base.StepModel`, the same θ. x are the free
+numbers below: w_0 keeps what the data say nothing about at the first guess, where it would drift away from update to update. The
+mass has a weight of its own, for tasks whose object has been weighed.
+
+Every number of θ stays inside its range (:data:`~dexstack.learning.reparametrise.RANGES`) by reparametrisation,
+θ = lo (hi/lo)^sigmoid(4 x / ln(hi/lo)): x is free, and a change of x is about a relative change of θ. What a few hundred transitions
+cannot tell apart moves together: the three translations of M_o, the stiffness of all joints, the lag of all joints. So there are nine
+free numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from dexstack.config import param
+from dexstack.contact.pairs import empty_pairs
+from dexstack.control.models.base import StepModel
+from dexstack.control.parts import PAPER, StepParts, substep_of
+from dexstack.control.problem import OBJECT_DOF, ModelParams, force, integrate_quaternion
+from dexstack.errors import ConfigError
+from dexstack.learning.reparametrise import RANGES
+from dexstack.learning.transitions import Transitions, take
+
+if TYPE_CHECKING:
+    from dexstack.model.robot import Robot
+
+
+@dataclass(frozen=True)
+class LearnerParams:
+    """Parameters of the learner."""
+
+    learning_rate: float = param(0.05, "step of Adam; about the relative change of a parameter per update [-]", 1e-5, 1.0)
+    epochs: int = param(10, "passes over the buffer per update of θ", 1, 1000)
+    batch: int = param(100, "transitions per gradient", 1, 100000)
+    buffer: int = param(2000, "transitions the ring buffer holds", 10, 1000000)
+    position_loss: float = param(4e4, "w_p, weight of the squared position error [1/m²]", 0.0, 1e9)
+    orientation_loss: float = param(100.0, "w_q, weight of the squared orientation error [1/rad²]", 0.0, 1e9)
+    joint_loss: float = param(10.0, "w_r, weight of the squared error of a joint [1/rad², 1/m²]", 0.0, 1e9)
+    robust: float = param(1.0, "weighted error of a transition beyond which it counts linearly instead of squared [-]", 1e-3, 1e6)
+    prior: float = param(4e-3, "w_0, weight of a parameter's relative change since the first guess [-]", 0.0, 1e3)
+    mass_prior: float = param(4e-3, "the same for the object's mass [-]", 0.0, 1e3)
+    solver_calls: int = param(12, "calls of the time-stepping model, each started from the last, until a step counts as solved", 1, 1000)
+
+
+def _width(lo: Any, hi: Any) -> Any:
+    return np.log(np.asarray(hi) / np.asarray(lo))
+
+
+def _encode(value: Any, lo: Any, hi: Any) -> np.ndarray:
+    """x of a value strictly inside its range."""
+    share = np.log(np.asarray(value, float) / lo) / _width(lo, hi)
+    return np.log(share / (1 - share)) * _width(lo, hi) / 4
+
+
+def _decode(x: Array, lo: Any, hi: Any) -> Array:
+    width = jnp.asarray(_width(lo, hi), x.dtype)
+    return jnp.asarray(lo, x.dtype) * jnp.exp(width * jax.nn.sigmoid(4 * x / width))
+
+
+class Reparametrisation:
+    """Numbers in ranges as a smooth function of free numbers, equal to the first guess where those are zero.
+
+    Args:
+        first: a NamedTuple of numbers or arrays, such as ``ModelParams``.
+        ranges: the same NamedTuple of (lo, hi).
+        ties: for a field of ``first`` the names of the free numbers that shift it, concatenated; of every other field all numbers are
+            shifted by one free number of its name.
+
+    Raises:
+        ConfigError: a number of the first guess is outside its range.
+    """
+
+    def __init__(self, first: Any, ranges: Any, ties: Mapping[str, Mapping[str, int]] | None = None) -> None:
+        self._kind, self._ranges, self._ties = type(first), ranges, ties or {}
+        self._x = {}
+        for name, (lo, hi) in ranges._asdict().items():
+            value = np.asarray(getattr(first, name), float)
+            if not (np.all(value > lo) and np.all(value < hi)):
+                where = f"between {np.min(lo):g} and {np.max(hi):g}"
+                raise ConfigError(f"'{name}' of θ must lie {where}, got {np.array2string(value, precision=4)}")
+            self._x[name] = _encode(value, lo, hi)
+        self.start: dict[str, np.ndarray] = {}
+        """The free numbers, all zero."""
+        for name in ranges._fields:
+            for free in self._ties.get(name, {name: 1}):
+                self.start[free] = np.zeros((), np.float32)
+
+    def theta(self, free: Mapping[str, Array]) -> Any:
+        """The numbers for some free numbers; traced."""
+        out = {}
+        for name, x in self._x.items():
+            ties = self._ties.get(name)
+            shift = free[name] if ties is None else jnp.concatenate([jnp.broadcast_to(free[f], (n,)) for f, n in ties.items()])
+            out[name] = _decode(jnp.asarray(x, shift.dtype) + shift, *getattr(self._ranges, name))
+        return self._kind(**out)
+
+
+def of_model(first: ModelParams) -> Reparametrisation:
+    """The nine free numbers of the planner's θ.
+
+    Raises:
+        ConfigError: a number of the first guess is outside its range.
+    """
+    return Reparametrisation(first, RANGES, {"inertia": {"translation": 3, "roll": 1, "pitch": 1, "yaw": 1}})
+
+
+Predict = Callable[[Any, Transitions], tuple[Array, Array]]
+"""Object pose (7,) and joint angles (N,) one step after a transition's start, from a model's parameters and the transition."""
+
+
+def model_prediction(robot: Robot, model: StepModel, step: float, calls: int, parts: StepParts = PAPER) -> Predict:
+    """The planner's one-step prediction, solved in ``calls`` calls of the model, differentiable in θ (see ``StepModel.solved``).
+
+    Between substeps distances follow the motion.
+
+    Raises:
+        ValueError: when called, for a step with contacts between fingers on a transition without.
+    """
+    tree, substep = robot.kinematics(), substep_of(robot, step, parts)
+    inertia = 0.0 if substep.inertia is None else np.asarray(substep.inertia, np.float32)
+    none = empty_pairs(0)
+
+    def predict(theta: ModelParams, at: Transitions) -> tuple[Array, Array]:
+        if parts.finger_contacts and at.fingers is None:
+            raise ValueError("the model has contacts between fingers and the transition none: cut it with detect_fingers")
+        theta, fingers = substep.theta(theta), at.fingers if parts.finger_contacts else none
+        problem = substep.problem(tree, tree.poses(at.q), at.pose_WO, at.contacts, fingers, theta)
+        context = model.prepare(problem, theta)
+        fixed, fixed_problem = jax.lax.stop_gradient((context, problem))
+        moved, quat = jnp.zeros(problem.Q.shape, problem.Q.dtype), at.pose_WO[3:]
+        last, dual = substep.length * at.qd, model.initial_dual(fixed_problem)
+        for _ in range(substep.count):
+            joints = moved[OBJECT_DOF:]
+            b = force(theta, at.q_command - at.q - joints).at[OBJECT_DOF:].add(inertia * last)
+            phi = problem.phi + problem.Jn @ moved
+            fixed_b, fixed_phi = jax.lax.stop_gradient((b, phi))
+            dual = jax.lax.fori_loop(0, calls, lambda _, dual, b=fixed_b, phi=fixed_phi: model.step(fixed, b, phi, dual)[1], dual)
+            dq = model.solved(context, b, phi, dual)
+            moved, quat, last = moved + dq, integrate_quaternion(quat, dq[3:OBJECT_DOF]), dq[OBJECT_DOF:]
+        return jnp.concatenate([at.pose_WO[:3] + moved[:3], quat]), at.q + moved[OBJECT_DOF:]
+
+    return predict
+
+
+def squared_errors(pose: Array, q: Array, at: Transitions) -> tuple[Array, Array, Array]:
+    """Squared errors of a prediction: position [m²], orientation [rad², for small angles], joints (sum) [rad²]."""
+    a, b = at.next_pose_WO[3:], pose[3:]
+    # 1 − (qᵀq̂)² as the squared vector part of the difference, which does not lose digits near zero
+    vector = a[0] * b[1:] - b[0] * a[1:] - jnp.cross(a[1:], b[1:])
+    return jnp.sum((pose[:3] - at.next_pose_WO[:3]) ** 2), 4 * jnp.sum(vector**2), jnp.sum((q - at.next_q) ** 2)
+
+
+class Update(NamedTuple):
+    """What one call of :meth:`Learner.update` did."""
+
+    loss_before: float
+    loss_after: float
+    gradients: int
+    """Gradient steps taken."""
+    refused: int
+    """Gradient steps not taken because a number was not finite."""
+
+
+class Learner:
+    """Adam on the free numbers of θ over mini-batches of transitions.
+
+    One instance compiles for one batch size. Its state is θ's free numbers and Adam's moments, so that updates go on where the last ended.
+    """
+
+    def __init__(self, numbers: Reparametrisation, predict: Predict, params: LearnerParams = LearnerParams()) -> None:
+        import_optax()
+        import optax
+
+        self.params = params
+        self._map = numbers
+        self._predict = predict
+        self._optimiser = optax.adam(params.learning_rate)
+        self._free = numbers.start
+        self._state = self._optimiser.init(self._free)
+        self._advance = jax.jit(self._step)
+        self._loss_of = jax.jit(self._loss)
+        self._theta_of = jax.jit(self._map.theta)
+
+    def warm_up(self, example: Transitions) -> None:
+        """Compile for transitions of these shapes; nothing is learned."""
+        batch, weight = next(self._batches(example, np.arange(example.count)))
+        self._advance(self._free, self._state, batch, weight)
+        self._loss_of(self._free, batch, weight)
+        self._theta_of(self._free)
+
+    @property
+    def theta(self) -> Any:
+        """The newest θ, as float32 numpy arrays."""
+        return jax.tree.map(lambda a: np.asarray(a, np.float32), self._theta_of(self._free))
+
+    def loss(self, data: Transitions) -> float:
+        """Mean loss of the newest θ over some transitions, with the prior."""
+        total = 0.0
+        for batch, weight in self._batches(data, np.arange(data.count)):
+            total += float(self._loss_of(self._free, batch, weight)) * float(weight.sum())
+        return total / data.count
+
+    def update(self, data: Transitions, rng: np.random.Generator, should_stop: Callable[[], bool] = lambda: False) -> Update:
+        """Pass over the data :attr:`LearnerParams.epochs` times in mini-batches and keep the best: the start, or the end of one pass.
+
+        A gradient step with a non-finite number is not taken.
+        """
+        before, gradients, refused = self.loss(data), 0, 0
+        best = (before, self._free)
+        for _ in range(self.params.epochs):
+            for batch, weight in self._batches(data, rng.permutation(data.count)):
+                if should_stop():
+                    break
+                free, state, good = self._advance(self._free, self._state, batch, weight)
+                if bool(good):
+                    self._free, self._state = free, state
+                    gradients += 1
+                else:
+                    refused += 1
+            if should_stop():
+                break
+            loss = self.loss(data)
+            if loss < best[0]:
+                best = (loss, self._free)
+        self._free = best[1]
+        return Update(before, best[0], gradients, refused)
+
+    def _batches(self, data: Transitions, order: np.ndarray) -> Iterator[tuple[Transitions, np.ndarray]]:
+        """Mini-batches of one size, so that one compilation serves; the last is filled up with transitions that count nothing."""
+        B = self.params.batch
+        for first in range(0, len(order), B):
+            index = order[first : first + B]
+            weight = np.zeros(B, np.float32)
+            weight[: len(index)] = 1.0
+            yield take(data, np.resize(index, B)), weight
+
+    # --- traced -------------------------------------------------------------------------------------------------------------------
+
+    def _loss(self, free: dict[str, Array], batch: Transitions, weight: Array) -> Array:
+        p, theta = self.params, self._map.theta(free)
+
+        def one(at: Transitions) -> Array:
+            position, orientation, joints = squared_errors(*self._predict(theta, at), at)
+            error = p.position_loss * position + p.orientation_loss * orientation + p.joint_loss * joints
+            # Huber on the norm: squared below, linear above, so that one slip does not outvote a hundred quiet steps
+            return jnp.where(error < p.robust**2, error, 2 * p.robust * jnp.sqrt(jnp.maximum(error, p.robust**2)) - p.robust**2)
+
+        # linear far out: what the data do say must cost little
+        change = sum((p.mass_prior if name == "mass" else p.prior) * (jnp.sqrt(1.0 + x**2) - 1.0) for name, x in free.items())
+        return jnp.sum(weight * jax.vmap(one)(batch)) / jnp.sum(weight) + change
+
+    def _step(self, free: dict[str, Array], state: Any, batch: Transitions, weight: Array) -> tuple[dict[str, Array], Any, Array]:
+        import optax
+
+        loss, gradient = jax.value_and_grad(self._loss)(free, batch, weight)
+        change, state = self._optimiser.update(gradient, state, free)
+        free = optax.apply_updates(free, change)
+        good = jnp.isfinite(loss) & jnp.all(jnp.stack([jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves((free, gradient))]))
+        return free, state, good
+
+
+def import_optax() -> None:
+    """Check that the optimiser is installed.
+
+    Raises:
+        ConfigError: it is not.
+    """
+    try:
+        import optax  # noqa: F401
+    except ImportError:
+        raise ConfigError("learning needs optax: pip install -c constraints.txt 'dexstack[learn]'") from None
+
+
+def planner_learner(
+    robot: Robot,
+    model: StepModel,
+    first: ModelParams,
+    step: float,
+    params: LearnerParams = LearnerParams(),
+    parts: StepParts = PAPER,
+) -> Learner:
+    """A learner of the planner's θ from a first guess, for a time step [s] with some parts.
+
+    Raises:
+        ConfigError: see :func:`of_model`, :func:`import_optax`.
+    """
+    return Learner(of_model(first), model_prediction(robot, model, step, params.solver_calls, parts), params)

@@ -1,0 +1,168 @@
+"""θ as a file: the numbers with their units, and where they come from. YAML, written whole or not at all.
+
+A name is looked up as ``theta/NAME.yaml`` in the working directory, then among the files that come with dexstack; anything with a
+slash or ending in ``.yaml`` is a path.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from dexstack.control.problem import ModelParams
+from dexstack.errors import ConfigError
+from dexstack.learning.reparametrise import check_theta
+from dexstack.model.description import data_dir
+
+FOLDER = Path("theta")
+UNITS = {
+    "inertia": "kg (x, y, z), kg m^2 (about the object's axes)",
+    "stiffness": "N m/rad, N/m for sliding joints",
+    "cover": "share of a commanded displacement that a free joint covers in one step",
+    "mass": "kg",
+    "friction": "-",
+    "sigma": "1/sqrt(J)",
+}
+
+
+@dataclass(frozen=True)
+class ThetaFile:
+    """What a θ file holds."""
+
+    theta: ModelParams
+    object: str
+    """Name of the object it was learned on."""
+    hand: str
+    """Name of the hand."""
+    model: str
+    """Time-stepping model through which it was learned."""
+    step: float
+    """h of that model [s]; M_o/h² and the joints' lag depend on it."""
+    seed: int
+    date: str
+    """ISO 8601, UTC."""
+    data: Mapping[str, Any] = field(default_factory=dict)
+    """``transitions``, ``sha256`` of the numbers, ``source``."""
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+
+def theta_path(name: str) -> Path:
+    """The file of a name or path that exists.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    is_path = "/" in name or name.endswith(".yaml")
+    candidates = [Path(name)] if is_path else [FOLDER / f"{name}.yaml", data_dir() / "theta" / f"{name}.yaml"]
+    for path in candidates:
+        if path.is_file():
+            return path
+    known = sorted({p.stem for c in candidates for p in c.parent.glob("*.yaml")})
+    raise ConfigError(f"there is no θ '{name}': no file {' nor '.join(map(str, candidates))}; known: {', '.join(known) or 'none'}")
+
+
+def new_theta_path(name: str) -> Path:
+    """Where a θ of that name is saved."""
+    return Path(name) if "/" in name or name.endswith(".yaml") else FOLDER / f"{name}.yaml"
+
+
+def save_theta(path: Path, content: ThetaFile) -> None:
+    """Write a file that is complete or not there: a temporary one beside it, flushed to the disk, renamed over it.
+
+    Raises:
+        ConfigError: a number is out of its range, or the folder cannot be written.
+    """
+    joints = np.size(content.theta.stiffness)
+    theta = check_theta(content.theta, joints, f"the θ to be saved as {path}")
+    document = {
+        "object": content.object,
+        "hand": content.hand,
+        "model": content.model,
+        "step": {"value": float(content.step), "unit": "s"},
+        "theta": {
+            name: {
+                "value": [float(f"{x:.9g}") for x in value] if (value := getattr(theta, name)).ndim else float(f"{value:.9g}"),
+                "unit": unit,
+            }
+            for name, unit in UNITS.items()
+        },
+        "learned": {
+            "date": content.date,
+            "seed": int(content.seed),
+            "data": dict(content.data),
+            "metrics": {k: float(v) for k, v in content.metrics.items()},
+        },
+    }
+    text = "# Parameters of a time-stepping model, learned by `dexstack learn`; use with the planner's parameter `theta`.\n"
+    text += yaml.safe_dump(document, sort_keys=False, default_flow_style=None, width=120, allow_unicode=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        try:
+            with os.fdopen(handle, "w") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            os.chmod(temporary, 0o644)
+            os.replace(temporary, path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise ConfigError(f"cannot write {path}: {error.strerror}") from None
+
+
+def load_theta(name: str, joints: int) -> ThetaFile:
+    """Read and check the θ of a name or path, for a hand of that many joints.
+
+    Raises:
+        ConfigError: no such file, or not a complete θ with every number in its range.
+    """
+    path = theta_path(name)
+    try:
+        document = yaml.safe_load(path.read_text())
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
+    try:
+        theta = ModelParams(**{name: document["theta"][name]["value"] for name in UNITS})
+        learned = document["learned"]
+        content = ThetaFile(
+            theta=theta,
+            object=str(document["object"]),
+            hand=str(document["hand"]),
+            model=str(document["model"]),
+            step=float(document["step"]["value"]),
+            seed=int(learned["seed"]),
+            date=str(learned["date"]),
+            data=dict(learned["data"]),
+            metrics=dict(learned["metrics"]),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise ConfigError(f"{path} is not a complete θ file ({type(error).__name__}: {error})") from None
+    return ThetaFile(**{**content.__dict__, "theta": check_theta(theta, joints, str(path))})
+
+
+def theta_for(name: str, *, object_name: str, robot_name: str, step: float, joints: int) -> ModelParams:
+    """θ for a planner.
+
+    Raises:
+        ConfigError: see :func:`load_theta`, or it was learned for another object, hand or time step.
+    """
+    content = load_theta(name, joints)
+    for what, learned, wanted in (
+        ("object", content.object, object_name),
+        ("hand", content.hand, robot_name),
+        ("step", content.step, step),
+    ):
+        if learned != wanted:
+            raise ConfigError(f"the θ '{name}' was learned for the {what} {learned!r}, not for {wanted!r}")
+    return content.theta

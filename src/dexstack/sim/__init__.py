@@ -1,0 +1,1 @@
+"""Closed loop in one process, without ROS."""
