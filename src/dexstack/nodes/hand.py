@@ -29,7 +29,7 @@ from dexstack.hand.servo import ServoLaw, ServoMode, ServoParams
 from dexstack.model.gravity import GravityCompensation
 from dexstack.model.hand import load_hand
 from dexstack.nodes.common import ERROR, EXIT_CONFIG, OK, PATIENCE, WARN, StackNode, run_node
-from dexstack.nodes.wire import COMMAND, SENSOR, SERVO, JointReader, JointWriter, WaitSet
+from dexstack.nodes.wire import COMMAND, SENSOR, SERVO, STATE, JointReader, JointWriter, WaitSet
 
 RETRY = 0.5
 """Wait between two attempts to start a hand that does not answer yet [s]."""
@@ -89,7 +89,7 @@ class HandNode(StackNode):
         self._driver = HandDriver(self._link(names), servo, self._take_command)
         self._state = JointWriter(names, "position", "velocity", "effort")
         self._applied = JointWriter(names, "position")
-        self._to_state = self.create_publisher(JointState, "joint_states", SENSOR)
+        self._to_state = self.create_publisher(JointState, "joint_states", STATE)
         self._to_applied = self.create_publisher(JointState, "hand/applied_command", SENSOR)
         self.create_service(Trigger, "~/enable", lambda _, response: self._answer(response, self._enable))
         self.create_service(Trigger, "~/stop", lambda _, response: self._answer(response, self._driver.stop))
