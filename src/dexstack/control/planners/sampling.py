@@ -21,11 +21,10 @@ import numpy as np
 
 from dexstack.config import numbers, param
 from dexstack.contact.contact import Contacts
-from dexstack.control.base import Observation, Plan, PlannedState, Pull, SolveStatus
+from dexstack.control.base import Observation, Plan, PlannedState, Problem, Pull, SolveStatus
 from dexstack.model.scene import OBJECT_BODY, robot_scene
 
 if TYPE_CHECKING:
-    from dexstack.control.factory import Problem
     from dexstack.control.planners.gauss_newton import MpcParams
     from dexstack.model.objects import ObjectModel
 
