@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from dexstack.learning.predictor import PREDICTOR_RANGES, Predictor, PredictorParams, predictor_theta
 
 from dexstack.contact.pairs import PairDetector
 from dexstack.control.factory import MODELS, PlannerParams, make_model, make_theta
@@ -25,7 +26,6 @@ from dexstack.learning.on_policy import (
     with_fingers,
     with_pairs,
 )
-from dexstack.learning.predictor import PREDICTOR_RANGES, Predictor, PredictorParams, predictor_theta
 from dexstack.learning.transitions import Transitions
 from dexstack.model.gravity import GravityCompensation
 from dexstack.sim.loop import ClosedLoop, LoopSpec

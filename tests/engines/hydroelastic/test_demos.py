@@ -4,7 +4,8 @@ import mujoco
 import numpy as np
 import pytest
 
-from dexstack.engines.hydroelastic import scenes, shapes
+from dexstack.engines.hydroelastic import shapes
+from experiments.hydroelastic import systems
 from dexstack.engines.hydroelastic.convex import LAGGED, SAP, TOLERANCE
 from dexstack.engines.hydroelastic.system import Geometry, HydroelasticSystem, contactless
 from experiments.hydroelastic import disk_drop as demo
@@ -15,7 +16,7 @@ from experiments.hydroelastic.thin import thin
 
 @pytest.mark.parametrize("ratio", (0.4, 2.0))
 def test_the_coin_ends_at_one_ratio(ratio):
-    system = scenes.coin(1e-3, LAGGED)
+    system = systems.coin(1e-3, LAGGED)
     end = demo.last_ratio(demo.slide_coin(system, ratio, 1.0), 1e-3)
     assert end == pytest.approx(demo.coin_reference(), rel=0.005)
     assert system.unsolved == 0 and system.worst_residual <= TOLERANCE
@@ -34,19 +35,19 @@ def test_with_many_triangles_the_reference_is_still_of_one_ring_of_points():
 
 def test_sap_loses_the_stiff_coin():
     """Why the lagged scheme is the default; when this fails, SAP has become usable for stiff sliding contact."""
-    system = scenes.coin(1e-3, SAP)
+    system = systems.coin(1e-3, SAP)
     end = demo.last_ratio(demo.slide_coin(system, 0.4, 1.0, max_steps=1000), 1e-3)
     assert end != pytest.approx(demo.COIN_PUBLISHED, rel=0.005)
 
 
 def test_error_of_the_coin_is_of_order_one_in_time():
     steps = np.array([4e-3, 2e-3, 1e-3])
-    motions = [demo._motion(scenes.coin(dt, LAGGED, segments=24), 0.08, samples=20) for dt in (*steps, 1e-4)]
+    motions = [demo._motion(systems.coin(dt, LAGGED, segments=24), 0.08, samples=20) for dt in (*steps, 1e-4)]
     assert demo._order(steps, demo._study(motions)) == pytest.approx(1.0, abs=0.2)
 
 
 def test_disks_are_closed_and_round():
-    mesh = scenes.disk(0.02, 0.004, 40, 3)
+    mesh = systems.disk(0.02, 0.004, 40, 3)
     assert (mesh.neighbours >= 0).all()
     v = mesh.vertices_B[mesh.triangles]
     volume = np.einsum("ij,ij->i", v[:, 0], np.cross(v[:, 1], v[:, 2])).sum() / 6
@@ -54,8 +55,8 @@ def test_disks_are_closed_and_round():
 
 
 def test_patches_show_the_surfaces_that_carry_the_wrench():
-    system = scenes.gripper(1e-3, LAGGED, size=0.04)
-    scenes.press(system, 10.0)
+    system = systems.gripper(1e-3, LAGGED, size=0.04)
+    systems.press(system, 10.0)
     for _ in range(300):
         system.step()
     patches = system.patches()
@@ -87,9 +88,9 @@ def test_every_step_of_every_scene_is_solved():
 def test_triangles_carry_the_same_force_as_polygons():
     from experiments.hydroelastic.scaling import triangulated
 
-    system = scenes.gripper(1e-3, size=0.03)
+    system = systems.gripper(1e-3, size=0.03)
     for _ in range(60):
-        scenes.press(system, 10.0)
+        systems.press(system, 10.0)
         system.step()
     fan = triangulated(system)
     assert fan.counts[1] > 3 * system.problem.counts[1]

@@ -5,7 +5,8 @@ import mujoco
 import numpy as np
 import pytest
 
-from dexstack.engines.lcp import gradient, record, scenes
+from dexstack.engines.lcp import gradient, record
+from experiments.lcp import systems as scenes
 from dexstack.engines.lcp.shapes import Geometry, box, capsule, cylinder, plane, sphere
 from dexstack.engines.lcp.system import LcpSystem
 from dexstack.errors import ConfigError

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from dexstack.engines.lcp import gradient, record, scenes
+from dexstack.engines.lcp import gradient, record
+from experiments.lcp import systems as scenes
 from dexstack.errors import ConfigError
 
 

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from dexstack.engines.lcp import features, gradient, record, scenes
+from dexstack.engines.lcp import features, gradient, record
+from experiments.lcp import systems as scenes
 from dexstack.engines.lcp.shapes import Geometry, box, capsule, cylinder, prism
 from dexstack.engines.lcp.system import LcpSystem
 

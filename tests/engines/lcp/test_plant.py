@@ -8,7 +8,8 @@ import pytest
 import trimesh
 
 from dexstack.engines.base import WatchedPlant
-from dexstack.engines.lcp import record, scenes
+from dexstack.engines.lcp import record
+from experiments.lcp import systems as scenes
 from dexstack.engines.lcp.plant import LcpPlant, hand_geometries, object_geometries
 from dexstack.engines.lcp.shapes import Geometry, box, pieces, plane, sphere
 from dexstack.engines.lcp.system import LcpSystem

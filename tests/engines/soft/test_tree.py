@@ -6,7 +6,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from dexstack.engines.soft import scenes
+from experiments.soft import systems
 from dexstack.engines.soft.tree import Tree, solve_spd, turned
 from dexstack.errors import ConfigError
 from dexstack.model.balls import Ball
@@ -20,7 +20,7 @@ SCENES = {
     "right hand and cube": lambda: build_scene(load_hand("right"), load_object("cube")),
     "left hand": lambda: build_scene(load_hand("left"), None),
     "balls and stick": lambda: build_scene(None, load_object("stick"), balls=[Ball((0, 0, 0.1)), Ball((0.1, 0, 0.1))]),
-    "pusher": lambda: scenes.pusher_spec(0.002),
+    "pusher": lambda: systems.pusher_spec(0.002),
     "uneven tree": lambda: mujoco.MjSpec.from_string(UNEVEN),
 }
 UNEVEN = """<mujoco><worldbody>

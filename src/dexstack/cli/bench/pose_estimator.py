@@ -124,7 +124,7 @@ def _nodes(folder: Path, own: int, other: int) -> list[NodeDescription]:
 
 
 def _results(r: Any) -> dict[str, Any]:
-    from dexstack.cli.bench.perception import film_results
+    from dexstack.cli.bench.film import film_results
 
     t = r.tracking
     return {
@@ -141,7 +141,7 @@ def _results(r: Any) -> dict[str, Any]:
 
 
 def _views(results: dict[str, Any]) -> list[Any]:
-    from dexstack.cli.bench.perception import film_table
+    from dexstack.cli.bench.film import film_table
 
     rows = [
         (name, *(f"{1e3 * results[key][k]:.1f}" for k in ("p50", "p99")), results[key]["n"])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 from matplotlib.figure import Figure
 from mpl_toolkits.mplot3d.art3d import Poly3DCollection
@@ -14,8 +12,8 @@ from dexstack.engines.hydroelastic.surface import ContactSurface
 CUTS = 160
 
 
-def draw_contact(path: Path, mesh: CompliantMesh, surface: ContactSurface) -> Path:
-    """The pressure field of A in its plane y = 0, and the faces of a contact surface in world coloured by pressure, as a PNG."""
+def draw_contact(mesh: CompliantMesh, surface: ContactSurface) -> Figure:
+    """The pressure field of A in its plane y = 0, and the faces of a contact surface in world coloured by pressure."""
     figure = Figure(figsize=(10.0, 4.4), layout="constrained")
     ax = figure.add_subplot(1, 2, 1)
     low, high = mesh.vertices_B.min(axis=0), mesh.vertices_B.max(axis=0)
@@ -44,5 +42,4 @@ def draw_contact(path: Path, mesh: CompliantMesh, surface: ContactSurface) -> Pa
         for axis, name in zip((ax.set_xlim, ax.set_ylim, ax.set_zlim), range(3), strict=True):
             axis(centre[name] - half, centre[name] + half)
         figure.colorbar(patch, ax=ax, label="pressure [Pa]", shrink=0.7)
-    figure.savefig(path, dpi=110)
-    return path
+    return figure

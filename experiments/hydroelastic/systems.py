@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import argparse
 import math
 
 import mujoco
 import numpy as np
 
 from dexstack.engines.hydroelastic import shapes
-from dexstack.engines.hydroelastic.convex import LAGGED
+from dexstack.engines.hydroelastic.convex import LAGGED, SAP
 from dexstack.engines.hydroelastic.fields import RigidMesh
 from dexstack.engines.hydroelastic.system import Geometry, HydroelasticSystem, contactless, moved
+
+SCHEMES = {"lagged": LAGGED, "sap": SAP}
+"""How friction is made convex, by the names of the command line."""
 
 COIN_RADIUS, COIN_THICKNESS, COIN_MASS, COIN_FRICTION = 0.01213, 0.00175, 0.00567, 0.2
 """A US quarter dollar [m, m, kg, -]."""
@@ -224,3 +228,8 @@ def pitch(quat: np.ndarray) -> float:
     """By how much the x axis of a body that turns about y points down [rad], from its quaternion wxyz."""
     w, x, y, z = quat
     return math.atan2(2 * (w * y - x * z), 1 - 2 * (y * y + z * z))
+
+
+def add_scheme(parser: argparse.ArgumentParser) -> None:
+    """Add ``--scheme`` to an experiment's parser."""
+    parser.add_argument("--scheme", default="lagged", choices=list(SCHEMES), help="how friction is made convex")
