@@ -1,35 +1,47 @@
-"""One-step prediction of every model on rollouts it was not learned from, against "the object stays where it is"."""
+"""One-step prediction of every model on rollouts it was not learned from, against "the object stays where it is".
+
+Rollouts of the planner on the MuJoCo plant, replanned every model step, teach every model; others score it. Errors of one step, as a share
+of those of "the object stays where it is". Asked for: the learned predictor keeps ``--require``, in position and in orientation.
+"""
 
 from __future__ import annotations
 
+import argparse
 import itertools
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from dexstack.learning.predictor import PREDICTOR_RANGES, Predictor, PredictorParams, predictor_theta
 
+from dexstack.cli import arguments
+from dexstack.cli.output import note, table
 from dexstack.contact.pairs import PairDetector
 from dexstack.control.factory import MODELS, PlannerParams, make_model, make_theta
 from dexstack.control.parts import FingerContacts, StepParts
 from dexstack.learning.loss import Learner, LearnerParams, Predict, Reparametrisation, model_prediction, planner_learner
-from dexstack.learning.on_policy import (
+from dexstack.learning.on_policy import collect
+from dexstack.learning.transitions import Transitions
+from dexstack.model.gravity import GravityCompensation
+from dexstack.process.compilation import use_compilation_cache
+from dexstack.sim.loop import ClosedLoop, LoopSpec
+from experiments.contactsdf.prediction_error import (
     PredictionError,
-    collect,
     predict_all,
     predict_in_parts,
-    published_theta,
+    relative,
     score,
     stays,
     with_fingers,
     with_pairs,
 )
-from dexstack.learning.transitions import Transitions
-from dexstack.model.gravity import GravityCompensation
-from dexstack.sim.loop import ClosedLoop, LoopSpec
+from experiments.contactsdf.predictor import PREDICTOR_RANGES, Predictor, PredictorParams, predictor_theta
+from experiments.harness import Outcome, run
 
+JUDGED = "predictor, learned"
 HELD_OUT = 100_000
 """Seeds of the rollouts that score start this far above those that teach."""
 PARTS = 6
@@ -92,13 +104,10 @@ def _learned(name: str, learner: Learner, predict: Predict, train: Transitions, 
 def _planners(loop: ClosedLoop, train: Transitions, test: Transitions, seed: int) -> Iterator[Row]:
     """The planner's models, with the θ it plans with and with the learned one."""
     h = loop.mpc.params.step
-    published = published_theta(loop.obj.name, len(loop.hand.joint_names), h)
     for name in MODELS:
         params = PlannerParams(model=name)
         model, theta = make_model(params), make_theta(loop.hand, loop.obj, params, h)
         predict = model_prediction(loop.hand, model, h, LEARN.solver_calls)
-        if name == "dsdf" and published is not None:
-            yield Row("dsdf, published θ", score(*predict_all(predict, published, test), test), None)
         yield Row(f"{name}, planner's θ", score(*predict_all(predict, theta, test), test), None)
         yield _learned(f"{name}, learned", planner_learner(loop.hand, model, theta, h, LEARN), predict, train, test, seed)
     for name, parts in WITH_PARTS.items():
@@ -160,3 +169,61 @@ def replay(loop: ClosedLoop, data: Transitions, moving: float) -> tuple[np.ndarr
         poses.append(plant.pose_WO)
         joints.append(plant.joint_position)
     return np.array(poses), np.array(joints)
+
+
+def prediction(args: argparse.Namespace) -> Outcome:
+    """Run the study."""
+    use_compilation_cache()
+    spec = LoopSpec(args.object, args.hand, tuple(str(Path(f).absolute()) for f in args.params))
+    study = study_prediction(spec, steps=args.steps, test_steps=args.test_steps, seed=args.seed, say=note)
+    base = study.rows[0].error
+    fields = PredictionError._fields
+    shares = {row.name: relative(row.error, base) for row in study.rows}
+    medians = {row.name: {f: float(np.median(getattr(row.error, f)) / np.median(getattr(base, f))) for f in fields} for row in study.rows}
+    judged = shares[JUDGED]
+    passed = max(judged["position"], judged["orientation"]) <= args.require
+    results: dict[str, Any] = {
+        "core": args.core,
+        "object": args.object,
+        "train": study.train,
+        "test": study.test,
+        "required": args.require,
+        "passed": passed,
+        "stays": {"position_m": base.position.mean(), "orientation_rad": base.orientation.mean(), "joints_rad": base.joints.mean()},
+        "models": [
+            {"name": row.name, "relative": shares[row.name], "relative_median": medians[row.name], "theta": row.theta} for row in study.rows
+        ],
+    }
+    percent = lambda share: f"{100 * share:.0f}"  # noqa: E731
+    rows = [[r.name, *(percent(shares[r.name][f]) for f in fields), *(percent(medians[r.name][f]) for f in fields[:2])] for r in study.rows]
+    lines = [
+        table(
+            f"{args.object}: error one step ({study.test} held-out transitions) as % of 'stays', after {study.train} to learn from",
+            ("predictor", "position", "rotation", "joints", "position, median", "rotation, median"),
+            rows,
+        ),
+        f"'stays' is off by {1e3 * base.position.mean():.2f} mm, {base.orientation.mean():.4f} rad, joints {base.joints.mean():.3f} rad",
+        f"{JUDGED}: {percent(judged['position'])} % and {percent(judged['orientation'])} %, "
+        + ("within" if passed else "more than")
+        + f" the {100 * args.require:g} % asked for",
+    ]
+    return Outcome(results, None, lines, args.seed)
+
+
+def _arguments(p: argparse.ArgumentParser) -> None:
+    p.add_argument("--object", default="cube", help="name of an object, or the path of an object's YAML")
+    p.add_argument("--hand", default="right", help="right, left, or the path of a hand's YAML")
+    p.add_argument("--params", action="append", default=[], metavar="FILE", help="ROS 2 parameter file that wins over config/allegro.yaml")
+    p.add_argument("--steps", type=arguments.positive_int, default=1000, metavar="N", help="transitions that teach")
+    p.add_argument("--test-steps", type=arguments.positive_int, default=600, metavar="N", help="transitions that score")
+    p.add_argument("--require", type=arguments.rate, default=0.6, metavar="SHARE", help="largest share, in position and in orientation")
+    p.add_argument("--seed", type=arguments.natural, default=0, metavar="S")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the experiment; its exit code."""
+    return run(__spec__.name, __doc__, prediction, argv, arguments=_arguments, pinned=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -29,6 +29,7 @@ from dexstack.errors import ConfigError
 from experiments.harness import Outcome, run
 from experiments.hydroelastic.contact_patch import draw_contact
 
+REFERENCE = Path(__file__).with_name("reference.json")
 TOLERANCE = 1e-9
 BLOCK = 10
 """Rounds of one engine before the other's turn."""
@@ -342,7 +343,7 @@ def _draw(case: Case, out: Workspace) -> Figure:
 
 
 def _arguments(p: argparse.ArgumentParser) -> None:
-    p.add_argument("--reference", required=True, metavar="FILE", help="meshes, poses and Drake's answers (JSON)")
+    p.add_argument("--reference", default=str(REFERENCE), metavar="FILE", help="meshes, poses and Drake's answers (JSON)")
     p.add_argument("--rounds", type=arguments.positive_int, default=200, metavar="N", help="times every pose is asked")
     p.add_argument(
         "--mean-limit", type=arguments.positive, default=0.12, metavar="X", help="largest geometric mean of our time over Drake's"

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from experiments.hydroelastic import systems
 from dexstack.engines.hydroelastic.continuous import ContinuousSystem
 from dexstack.errors import ConfigError
-from experiments.hydroelastic.disk_drop import energy_between_bounces
+from experiments.hydroelastic import systems
+from experiments.hydroelastic.drop import energy_between_bounces
 
 
 @pytest.mark.slow

@@ -10,13 +10,13 @@ import pytest
 
 from dexstack.engines.base import WatchedPlant
 from dexstack.engines.hydroelastic import shapes
-from experiments.hydroelastic import systems
 from dexstack.engines.hydroelastic.convex import LAGGED, SAP, TOLERANCE, SolveStatus
 from dexstack.engines.hydroelastic.plant import HydroelasticPlant
 from dexstack.engines.hydroelastic.system import Geometry, HydroelasticSystem, contactless
 from dexstack.errors import ConfigError
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
+from experiments.hydroelastic import systems
 
 SCHEMES = (SAP, LAGGED)
 

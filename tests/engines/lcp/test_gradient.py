@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from dexstack.engines.lcp import gradient, record
-from experiments.lcp import systems as scenes
 from dexstack.errors import ConfigError
+from experiments.lcp import systems as scenes
 
 
 def test_height_after_a_bounce_falls_where_the_start_rises():

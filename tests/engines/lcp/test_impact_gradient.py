@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from dexstack.engines.lcp import features, gradient, record
-from experiments.lcp import systems as scenes
 from dexstack.engines.lcp.shapes import Geometry, box, capsule, cylinder, prism
 from dexstack.engines.lcp.system import LcpSystem
+from experiments.lcp import systems as scenes
 
 TETRAHEDRON = 0.1 * np.array([[1.0, 1, 1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1]])
 PAIRS = {

@@ -6,10 +6,10 @@ import trimesh
 from scipy.spatial import cKDTree
 
 from dexstack.engines.soft import cloud
-from experiments.soft import systems
 from dexstack.engines.soft.meshing import check_mesh, remesh
 from dexstack.errors import ConfigError
 from dexstack.model.objects import load_object
+from experiments.soft import systems
 
 SHAPES = {
     "box": (cloud.box((0.03, 0.02, 0.05), 0.004), trimesh.creation.box((0.06, 0.04, 0.10))),

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from dexstack.engines.soft import cloud
-from experiments.soft import systems
 from dexstack.engines.soft.scm import ContactParams, smooth_dissipation
 from dexstack.engines.soft.system import Meeting, SoftSystem, Surface, stack
 from dexstack.errors import ConfigError
+from experiments.soft import systems
 
 pytestmark = pytest.mark.usefixtures("x64")
 

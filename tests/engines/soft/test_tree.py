@@ -6,13 +6,13 @@ import mujoco
 import numpy as np
 import pytest
 
-from experiments.soft import systems
 from dexstack.engines.soft.tree import Tree, solve_spd, turned
 from dexstack.errors import ConfigError
 from dexstack.model.balls import Ball
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 from dexstack.model.scene import build_scene
+from experiments.soft import systems
 
 pytestmark = pytest.mark.usefixtures("x64")
 

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 from dexstack.engines.hydroelastic import shapes
-from experiments.hydroelastic import systems
 from dexstack.engines.hydroelastic.convex import LAGGED, SAP, TOLERANCE
 from dexstack.engines.hydroelastic.system import Geometry, HydroelasticSystem, contactless
-from experiments.hydroelastic import disk_drop as demo
+from experiments.hydroelastic import coin as demo
+from experiments.hydroelastic import systems
 from experiments.hydroelastic.grip import grip
 from experiments.hydroelastic.solver import solver
 from experiments.hydroelastic.thin import thin
@@ -31,6 +31,19 @@ def test_with_many_triangles_the_reference_is_still_of_one_ring_of_points():
     """A fan puts every point at two thirds of the radius; an even disk is what 0.653 is of."""
     assert demo.coin_reference(segments=1000) == pytest.approx(demo.coin_reference(), rel=1e-3)
     assert demo.coin_reference() < 0.99 * demo.COIN_THEORY
+
+
+def test_an_even_disk_remembers_its_start_and_the_simulated_one_follows_the_integrated_curve():
+    """ε grows as (ωR) to the power of −1/4: from below it is still below when a hundredth of the speed is left."""
+    points = demo.faces(60, 12)
+    assert points[1].sum() == pytest.approx(1.0)
+    low, high = (demo.integrated(ratio, points, [0.01])[0] for ratio in (0.1, 2.0))
+    assert low < 0.8 * demo.COIN_THEORY and high > 1.005 * demo.COIN_THEORY
+    system = systems.coin(1e-3, LAGGED, segments=24, rings=4)
+    speeds = demo.slide_coin(system, 0.3, 1.0, max_steps=400)
+    half = speeds[np.argmax(np.hypot(*speeds.T) < 0.5)]
+    expected = demo.integrated(0.3, demo.faces(24, 4), [float(np.hypot(*half))])[0]
+    assert half[0] / half[1] == pytest.approx(expected, rel=demo.FINER_LIMIT)
 
 
 def test_sap_loses_the_stiff_coin():

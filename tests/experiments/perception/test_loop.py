@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from dexstack.bench.perception import PixelSensor
 from dexstack.perception.params import SimulatedCameraParams
 from dexstack.sim.loop import ClosedLoop, LoopSpec
 from dexstack.sim.sensor import PoseSensor
+from experiments.perception.pictures import PixelSensor
 
 
 @pytest.mark.slow
 def test_a_turn_is_reached_through_pictures():
-    """As `dexstack bench perception --trials` does it, one short one."""
+    """As `experiments.perception.pictures --trials` does it, one short one."""
     loop = ClosedLoop(LoopSpec(overrides=(("pose_period", 1 / 30),)))
     sensor = PixelSensor(loop, SimulatedCameraParams(image_delay=0.03), seed=0)
     assert sensor.pose_delay == pytest.approx(0.0375)

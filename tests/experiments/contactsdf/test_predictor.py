@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from dexstack.contact.pairs import OBJECT, PairDetector, empty_pairs, object_pairs
-from dexstack.learning.predictor import GRAVITY, Predictor, PredictorParams, joint_inertia, predictor_theta, project
 from dexstack.learning.transitions import at_rest, rotation_between
 from dexstack.model.kinematics import KinematicTree
+from experiments.contactsdf.predictor import GRAVITY, Predictor, PredictorParams, joint_inertia, predictor_theta, project
 
 H = 0.1
 
@@ -70,8 +70,8 @@ def test_a_resting_cube_rests(setting, resting, start):
 def test_a_cube_pushed_off_on_the_palm_goes_where_it_goes_in_mujoco(resting, start):
     """Slides, turns, hits fingers: against the plant from the same state, with contacts found anew in every substep."""
     from dexstack.engines import make_plant
-    from dexstack.learning.on_policy import predict_in_parts, with_pairs
     from dexstack.model.gravity import GravityCompensation
+    from experiments.contactsdf.prediction_error import predict_in_parts, with_pairs
 
     K, rng = 12, np.random.default_rng(0)
     plant = make_plant("mujoco", resting.hand, resting.obj)

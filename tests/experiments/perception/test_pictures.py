@@ -1,16 +1,20 @@
-"""`dexstack bench perception` on a few pictures, without the film."""
+"""The estimator on a few pictures, without the film."""
 
 import json
 
-from dexstack.cli.main import main
+from experiments.perception.pictures import _kept, main
 
 
 def test_figures_and_exit_code_agree(tmp_path):
     path = tmp_path / "r.json"
-    code = main(["bench", "perception", "--pictures", "12", "--seconds", "0", "--seed", "4", "--json", str(path)])
+    code = main(["--pictures", "12", "--seconds", "0", "--seed", "4", "--json", str(path)])
     document = json.loads(path.read_text())
     results = document["results"]
-    assert document["command"] == "bench perception" and document["seed"] == 4 and "film" not in results
+    assert (
+        document["command"].startswith("python -m experiments.perception.pictures --pictures 12 ")
+        and document["seed"] == 4
+        and "film" not in results
+    )
     small = results["static"]["640x480"]
     assert small["one_face"]["position_error_m"]["n"] == 12 and 0 < small["two_faces"]["position_error_m"]["p50"] < 1e-3
     assert small["pose_s"]["n"] == 12 and small["pose_s"]["p50"] > 0
@@ -20,7 +24,6 @@ def test_figures_and_exit_code_agree(tmp_path):
 
 def test_limits_are_judged():
     """Errors beyond a limit fail it, and only it."""
-    from dexstack.cli.bench.perception import _kept
 
     def entry(mm: float, deg: float) -> dict:
         error = {"n": 5, "p50": mm * 1e-3, "p95": mm * 1e-3}, {"n": 5, "p50": deg * 0.01745, "p95": deg * 0.01745}

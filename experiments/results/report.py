@@ -1,0 +1,6 @@
+"""A placeholder."""
+
+
+def page(documents):
+    """Nothing yet."""
+    return ""
