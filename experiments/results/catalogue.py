@@ -35,12 +35,12 @@ def experiments() -> list[Experiment]:
 
 
 def listed() -> str:
-    """A list for people, one heading per folder."""
+    """A table for people, one heading per folder."""
     lines: list[str] = []
     paper = ""
     for e in experiments():
         if e.paper != paper:
             paper = e.paper
-            lines += ["", f"### {paper}", ""]
-        lines.append(f"- `{e.command}`: {e.summary[0].lower() if e.summary[1:2].islower() else e.summary[0]}{e.summary[1:]}")
+            lines += ["", f"### {paper}", "", "| command | what it shows |", "|---|---|"]
+        lines.append(f"| `{e.command}` | {e.summary} |")
     return "\n".join(lines).strip() + "\n"

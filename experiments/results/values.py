@@ -6,8 +6,8 @@
     palm.results["a.b c"]                    a key that is not a plain word
     rate(x.results.reached, x.results.n)     a count or a rate and its n: "9 of 10 (90 %, 60 … 98 %)", the interval being Wilson's of 95 %
 
-Numbers take Python's format specifications after a colon, and ``*`` or ``/`` with a number before it. Without a specification a value is shown
-as it stands; true and false are yes and no, null is a dash.
+Numbers take Python's format specifications after a colon, and ``*`` or ``/`` with a number before it. Without a specification a value is
+shown as it stands; true and false are yes and no, null is a dash.
 """
 
 from __future__ import annotations
@@ -62,6 +62,8 @@ def shown(documents: Any, expression: str) -> str:
         return "–"
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{v} {str(k).replace('_', ' ')}" for k, v in value.items())
     try:
         if parts["by"]:
             factor = float(parts["by"][1:])
