@@ -9,10 +9,11 @@ objective is made of the same residuals of the task. Every solver starts from it
 from __future__ import annotations
 
 import argparse
+import functools
 import itertools
 import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import Any
@@ -21,13 +22,15 @@ import numpy as np
 
 from dexstack.bench.mpc import visited
 from dexstack.cli import arguments
-from dexstack.cli.output import errors, note, table, times
-from dexstack.control.factory import PlannerParams, make_model, make_mpc
-from dexstack.control.mpc import Cost, Mpc, SolveStatus
-from dexstack.control.problem import ModelParams
+from dexstack.cli.output import note, table
+from dexstack.control.base import LocalPlanner, Observation, SolveStatus
+from dexstack.control.factory import PlannerParams, Problem, make_model, make_planner
+from dexstack.control.planners.gauss_newton import MpcParams
 from dexstack.geometry.rotations import quaternion_product, yaw_quaternion
-from dexstack.sim.loop import ClosedLoop, LoopSpec
-from dexstack.tasks.palm_turn import AllegroCost
+from dexstack.graph.settings import Spec
+from dexstack.report.statistics import errors, times
+from dexstack.sim.loop import Loop
+from dexstack.sim.sweep import loop_of
 from experiments.contactsdf.nlp import NlpBaseline
 from experiments.contactsdf.plan_cost import PlanCost, Planning
 from experiments.harness import Outcome, run
@@ -53,7 +56,7 @@ class Solves:
     statuses: list[str]
 
 
-def problems(loop: ClosedLoop, count: int, seed: int, least: int) -> list[Planning]:
+def problems(loop: Loop, count: int, seed: int, least: int) -> list[Planning]:
     """``count`` states with at least ``least`` active contacts, then the same with goals that are :data:`AWAY` from the object."""
     near: list[Planning] = []
     for pose, q, goal in itertools.islice(visited(loop, seed), 0, None, EVERY):
@@ -69,13 +72,11 @@ def problems(loop: ClosedLoop, count: int, seed: int, least: int) -> list[Planni
     return near + [replace(p, goal_WO=goal) for p, goal in zip(near, goals, strict=True)]
 
 
-def by_mpc(name: str, mpc: Mpc, theta: ModelParams, weights: Any, of: list[Planning]) -> Solves:
+def by_mpc(name: str, planner: LocalPlanner, of: list[Planning]) -> Solves:
     """All problems by an MPC."""
-    mpc.reset()
-    results = [mpc.solve(p.pose_WO, p.q, p.contacts, p.goal_WO, theta, weights) for p in of]
-    return Solves(
-        name, [r.cpu_s for r in results], [np.array(r.plan) for r in results], [SolveStatus(r.status).name.lower() for r in results]
-    )
+    planner.reset()
+    plans = [planner.plan(Observation(0.0, p.pose_WO, p.q, p.contacts), p.goal_WO) for p in of]
+    return Solves(name, [p.cpu_s for p in plans], [np.array(p.displacements) for p in plans], [p.status.name.lower() for p in plans])
 
 
 def by_ipopt(name: str, solver: NlpBaseline, of: list[Planning]) -> Solves:
@@ -97,35 +98,35 @@ def stuck(cost: PlanCost, solves: Solves, of: list[Planning], u_max: float, seed
     return count
 
 
-def _solvers(loop: ClosedLoop, cost: Cost, capacity: int) -> tuple[Mpc, ModelParams, Iterator[Callable[[list[Planning]], Solves]]]:
-    """The MPC with D-SDF and its θ, and every solver."""
-    paper, theta = make_mpc(loop.hand, loop.obj, cost, PlannerParams(model="dsdf"), loop.mpc.params)
-    own = f"ours, {loop.params[PlannerParams].model}"
-
-    def all_of_them() -> Iterator[Callable[[list[Planning]], Solves]]:
-        yield lambda of: by_mpc(own, loop.mpc, loop.theta, loop.weights, of)
-        yield lambda of: by_mpc("ours, D-SDF", paper, theta, loop.weights, of)
-        for name, kkt in (("IPOPT, D-SDF", False), ("IPOPT, QP by its relaxed KKT conditions", True)):
-            solver = NlpBaseline(loop.hand, cost, loop.weights, loop.mpc.params, theta, capacity, kkt=kkt)
-            yield lambda of, name=name, solver=solver: by_ipopt(name, solver, of)
-
-    return paper, theta, all_of_them()
+def solvers(loop: Loop) -> dict[str, Callable[[list[Planning]], Solves]]:
+    """Ours with its own model and with D-SDF, and IPOPT; all of the loop's task, robot, weights and limits."""
+    robot, obj, _ = loop.scene
+    params, weights, theta = loop.params[MpcParams], loop.planner.weights, loop.planner.theta
+    paper = make_planner(Problem(robot, obj, loop.task, weights, theta), {**loop.params, PlannerParams: PlannerParams(model="dsdf")})
+    found: dict[str, Callable[[list[Planning]], Solves]] = {}
+    for name, planner in ((f"ours, {loop.model}", loop.planner), ("ours, D-SDF", paper)):
+        found[name] = functools.partial(by_mpc, name, planner)
+    for name, kkt in (("IPOPT, D-SDF", False), ("IPOPT, QP by its relaxed KKT conditions", True)):
+        capacity = loop.detector.params.capacity
+        found[name] = functools.partial(by_ipopt, name, NlpBaseline(robot, loop.task, weights, params, theta, capacity, kkt=kkt))
+    return found
 
 
 def ipopt(args: argparse.Namespace) -> Outcome:
     """Solve, then judge."""
     note(f"core {args.core}: compiling the controllers")
-    loop, cost = ClosedLoop(LoopSpec(args.object)), AllegroCost()
-    of = problems(loop, args.solves, args.seed, args.min_contacts)
-    _, theta, solvers = _solvers(loop, cost, of[0].contacts.phi.size)
-    # the first problem compiles, and is solved again
-    found = [(solve(of[:1]), note("compiled"), solve(of))[2] for solve in solvers]
-    judge = lambda model, theta: PlanCost(loop.hand, cost, loop.weights, loop.mpc.params, model, theta)  # noqa: E731
-    judges = {name: judge(make_model(PlannerParams(model=name)), theta) for name in ("dsdf", "qp")}
-    own = {
-        "ours, D-SDF": judges["dsdf"],
-        found[0].name: judge(make_model(loop.params[PlannerParams], loop.hand.chains), loop.theta),
-    }
+    loop = loop_of(Spec(object=args.object))
+    robot, params = loop.scene.robot, loop.params[MpcParams]
+    of, found = problems(loop, args.solves, args.seed, args.min_contacts), []
+    for name, solve in solvers(loop).items():
+        solve(of[:1])  # compiles
+        note(name)
+        found.append(solve(of))
+    judge = lambda planner: PlanCost(  # noqa: E731
+        robot, loop.task, loop.planner.weights, params, make_model(planner, robot.chains), loop.planner.theta
+    )
+    judges = {name: judge(PlannerParams(model=name)) for name in ("dsdf", "qp")}
+    own = {"ours, D-SDF": judges["dsdf"], found[0].name: judge(loop.params[PlannerParams])}
     away = np.arange(len(of)) >= args.solves
     entries = []
     for solves in found:
@@ -135,13 +136,13 @@ def ipopt(args: argparse.Namespace) -> Outcome:
             entry["cost"][name] = {"near": errors(costs[~away]), "away": errors(costs[away]), "all": errors(costs)}
         entry["statuses"] = {status: solves.statuses.count(status) for status in dict.fromkeys(solves.statuses)}
         if solves.name in own:
-            entry["no_descent"] = stuck(own[solves.name], solves, of, loop.mpc.params.u_max, args.seed)
+            entry["no_descent"] = stuck(own[solves.name], solves, of, params.u_max, args.seed)
         if solves.name.startswith("IPOPT"):
             entry["ratio"] = entry["solve_s"]["p50"] / entries[0]["solve_s"]["p50"]
         entries.append(entry)
     dearer = entries[1]["cost"]["dsdf"]["all"]["median"] / entries[2]["cost"]["dsdf"]["all"]["median"]
     results = {
-        "core": args.core, "object": args.object, "problems": len(of), "horizon": loop.mpc.params.horizon, "solvers": entries,
+        "core": args.core, "object": args.object, "problems": len(of), "horizon": params.horizon, "solvers": entries,
         "peer": f"casadi {version('casadi')}", "cost_over_ipopt": dearer, "limits": {"ratio": args.ratio, "cost": COST},
     }  # fmt: skip
     results["passed"] = bool(dearer <= COST and min(e["ratio"] for e in entries if "ratio" in e) >= args.ratio)

@@ -12,14 +12,17 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dexstack.config import numbers
 from dexstack.contact.contact import Contacts
-from dexstack.control.mpc import Cost, MpcParams, PlannedState
+from dexstack.control.base import Cost, PlannedState
+from dexstack.control.planners.gauss_newton import MpcParams
 from dexstack.control.problem import FRICTION_DIRECTIONS, OBJECT_DOF, ModelParams, step_problem
 from dexstack.errors import ConfigError
 from dexstack.model.robot import Robot
@@ -88,7 +91,7 @@ class NlpBaseline:
             import casadi
         except ModuleNotFoundError:
             raise ConfigError("the comparison needs casadi: pip install 'dexstack[baseline]'") from None
-        self._ca, self._tree, self._cost, self._weights = casadi, robot.kinematics(), cost, weights
+        self._ca, self._tree, self._cost, self._weights = casadi, robot.kinematics(), cost, SimpleNamespace(**numbers(weights))
         self._params, self._theta, self._kkt = params, theta, kkt
         self._n, self._T = len(robot.joint_names), params.horizon
         self._limits = robot.lower + params.limit_margin, robot.upper - params.limit_margin

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -10,9 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from dexstack.config import numbers
 from dexstack.contact.contact import Contacts
+from dexstack.control.base import Cost, PlannedState
 from dexstack.control.models.base import StepModel
-from dexstack.control.mpc import Cost, MpcParams, PlannedState
+from dexstack.control.planners.gauss_newton import MpcParams
 from dexstack.control.problem import OBJECT_DOF, ModelParams, force, integrate_quaternion, step_problem
 from dexstack.model.robot import Robot
 
@@ -38,7 +41,7 @@ class PlanCost:
     """
 
     def __init__(self, robot: Robot, cost: Cost, weights: Any, params: MpcParams, model: StepModel, theta: ModelParams) -> None:
-        self._tree, self._cost, self._weights, self._params = robot.kinematics(), cost, weights, params
+        self._tree, self._cost, self._weights, self._params = robot.kinematics(), cost, SimpleNamespace(**numbers(weights)), params
         self._model, self._theta = model, theta
         margin = params.limit_margin
         self._limits = robot.lower + margin, robot.upper - margin

@@ -8,11 +8,10 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from dexstack.contact.pairs import PairContacts, PairDetector, object_pairs
-from dexstack.control.parts import FingerContacts
 from dexstack.control.problem import ModelParams
 from dexstack.learning.loss import Predict
 from dexstack.learning.transitions import Transitions, rotation_between, take
+from experiments.contactsdf.pairs import PairContacts, PairDetector, object_pairs
 from experiments.contactsdf.predictor import Predictor, PredictorTheta
 
 
@@ -89,8 +88,3 @@ def with_pairs(data: Transitions, detector: PairDetector, *, query_points: bool 
         pairs = detector.detect(data.pose_WO[k], data.q[k])
         found.append(object_pairs(take(data, k).contacts, pairs) if query_points else pairs)
     return data._replace(contacts=PairContacts(*(np.stack(field) for field in zip(*found, strict=True))))
-
-
-def with_fingers(data: Transitions, fingers: FingerContacts) -> Transitions:
-    """The same transitions with contacts between fingers."""
-    return data._replace(fingers=jax.tree.map(lambda *field: np.stack(field), *(fingers.detect(q) for q in data.q)))

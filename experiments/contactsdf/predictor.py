@@ -29,11 +29,11 @@ from jax import Array
 from jaxtyping import Float
 
 from dexstack.config import param
-from dexstack.contact.pairs import OBJECT, PairContacts
 from dexstack.control.problem import OBJECT_DOF, integrate_quaternion, skew, tangents
 from dexstack.hand.servo import ServoParams
 from dexstack.learning.transitions import Transitions
 from dexstack.model.kinematics import BodyPoses, KinematicTree, quaternion_matrix
+from experiments.contactsdf.pairs import OBJECT, PairContacts
 
 if TYPE_CHECKING:
     from dexstack.model.hand import HandModel

@@ -19,10 +19,11 @@ from typing import Any
 import numpy as np
 
 from dexstack.cli import arguments
-from dexstack.cli.output import note, table, times
+from dexstack.cli.output import note, table
 from dexstack.engines.hydroelastic import shapes
 from dexstack.engines.hydroelastic.system import HydroelasticSystem
 from dexstack.errors import ConfigError
+from dexstack.report.statistics import times
 from experiments.harness import Outcome, run
 from experiments.hydroelastic import systems
 from experiments.hydroelastic.systems import SCHEMES

@@ -21,11 +21,12 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from dexstack.cli import arguments
-from dexstack.cli.output import note, table, times
+from dexstack.cli.output import note, table
 from dexstack.engines.hydroelastic.fields import CompliantMesh, RigidMesh
 from dexstack.engines.hydroelastic.forces import polygon_wrench
 from dexstack.engines.hydroelastic.surface import ContactSurface, Workspace, query
 from dexstack.errors import ConfigError
+from dexstack.report.statistics import times
 from experiments.harness import Outcome, run
 from experiments.hydroelastic.contact_patch import draw_contact
 

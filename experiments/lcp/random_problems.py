@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from dexstack.cli import arguments
-from dexstack.cli.output import note, table, times, track
+from dexstack.cli.output import note, table, track
 from dexstack.engines.lcp.solver import METHODS, Status, Way, solve
+from dexstack.report.statistics import times
 from experiments.harness import Outcome, run
 
 KINDS = ("random", "boxes", "stacks", "duplicates", "near-parallel", "opposing")

@@ -20,8 +20,8 @@ import numpy as np
 from dexstack.bench.tracking import Errors, Motion, TrackingResult, errors_of, film, judge, manipulation, occlusions
 from dexstack.cli.arguments import natural, positive, positive_int
 from dexstack.cli.bench.film import COLUMNS, film_results, film_table, row, summary
-from dexstack.cli.output import errors, note, table, times
-from dexstack.graph.modes import XLA_ONE_THREAD
+from dexstack.cli.output import note, table
+from dexstack.graph.settings import Spec
 from dexstack.model.objects import load_object
 from dexstack.perception import require_camera
 from dexstack.perception.bundle import base_bundle, object_bundle
@@ -32,8 +32,11 @@ from dexstack.perception.se3 import Transform, difference, exp
 from dexstack.perception.simulated import SimulatedCamera
 from dexstack.perception.tags import TagDetector
 from dexstack.process.compilation import use_compilation_cache
-from dexstack.sim.loop import ClosedLoop, LoopSpec
+from dexstack.process.threads import XLA_ONE_THREAD
+from dexstack.report.statistics import errors, times
+from dexstack.sim.loop import Loop
 from dexstack.sim.sensor import PoseSensor
+from dexstack.sim.sweep import loop_of
 from experiments.harness import Outcome, run
 
 RESOLUTIONS = {"640x480": (640, 480, 615.0), "1280x720": (1280, 720, 922.0)}
@@ -105,15 +108,15 @@ class PixelSensor:
     before the first one the nominal start.
     """
 
-    def __init__(self, loop: ClosedLoop, params: SimulatedCameraParams, seed: int, name: str = "cube") -> None:
+    def __init__(self, loop: Loop, params: SimulatedCameraParams, seed: int, name: str = "cube") -> None:
         bundle = object_bundle(name)
         self._plant, self._rate = loop.plant, params.frame_rate
-        self._camera = SimulatedCamera(loop.hand, load_object(name), bundle, params, MOUNT, base=base_bundle(), seed=seed)
+        self._camera = SimulatedCamera(loop.scene.robot, load_object(name), bundle, params, MOUNT, base=base_bundle(), seed=seed)
         self._estimator = PoseEstimator(bundle, params.camera, MOUNT, EstimatorParams())
         self.pose_delay = params.exposure_time / 2 + params.image_delay + ESTIMATE
         """Age of the pose when the controller gets it [s]."""
         self._count = 0
-        self._last = np.array(loop.start.pose_WO)
+        self._last = np.array(loop.scene.start.pose_WO)
         self.errors: list[np.ndarray] = []
         """(6,) estimate against truth, where there was one [m, rad]."""
 
@@ -147,15 +150,15 @@ class ClosedLoopResult(NamedTuple):
 
 def close_loop(params: SimulatedCameraParams, trials: int, seconds: float, seed: int) -> ClosedLoopResult:
     """Turn the cube by +90° through pictures, and again with the true pose, for seeds from ``seed`` on."""
-    loop = ClosedLoop(LoopSpec(overrides=(("pose_period", 1.0 / params.frame_rate),)))
+    loop = loop_of(Spec(overrides=(("pose_period", 1.0 / params.frame_rate),)))
+    goal = loop.task.at_yaw(math.pi / 2)
     result = ClosedLoopResult([], [], [], [], [], np.empty(0), np.empty(0))
     errors: list[np.ndarray] = []
     for k in range(seed, seed + trials):
-        sensor = PixelSensor(loop, params, k)
-        loop.params[PoseSensor] = sensor
-        through = loop.trial(math.pi / 2, k, seconds)
-        loop.params[PoseSensor] = PoseSensor(pose_delay=sensor.pose_delay)
-        truth = loop.trial(math.pi / 2, k, seconds)
+        loop.sensor = sensor = PixelSensor(loop, params, k)
+        through = loop.run(0, k, seconds, goals=iter([goal]))
+        loop.sensor = PoseSensor(pose_delay=sensor.pose_delay)
+        truth = loop.run(0, k, seconds, goals=iter([goal]))
         result.reached.append(through.reached)
         result.reached_s.append(through.reached_s)
         result.orientation_error.append(through.orientation_error)

@@ -13,13 +13,13 @@ shown as it stands; true and false are yes and no, null is a dash.
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from dexstack.errors import ConfigError
+from dexstack.report.statistics import wilson
 
 FOLDER = Path(__file__).parent
 _STEP = re.compile(r'\.?(?P<key>[A-Za-z_][\w-]*)|\["(?P<quoted>[^"]+)"\]|\[(?P<index>\d+)\]|\[(?P<field>\w+)=(?P<value>[^\]]+)\]')
@@ -99,14 +99,6 @@ def _entry(value: Any, step: re.Match[str]) -> Any:
     if step["field"] is not None:
         return next(entry for entry in value if str(entry[step["field"]]) == step["value"])
     return value[step["key"] or step["quoted"]]
-
-
-def wilson(count: int, n: int, z: float = 1.959964) -> tuple[float, float]:
-    """Wilson's interval of 95 % of a proportion, ``count`` of ``n``."""
-    p, square = count / n, z * z / n
-    centre = (p + square / 2) / (1 + square)
-    half = z * math.sqrt(p * (1 - p) / n + square / (4 * n)) / (1 + square)
-    return max(0.0, centre - half), min(1.0, centre + half)
 
 
 def proportion(count: Any, n: Any) -> str:

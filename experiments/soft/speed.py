@@ -22,7 +22,8 @@ import numpy as np
 from mujoco import rollout
 
 from dexstack.cli import arguments
-from dexstack.cli.output import note, table, times
+from dexstack.cli.output import note, table
+from dexstack.report.statistics import times
 from experiments.harness import Outcome, run
 from experiments.soft import systems
 

@@ -11,7 +11,7 @@ from experiments.results import report
 from experiments.results.catalogue import experiments
 from experiments.results.marks import rewritten
 from experiments.results.tables import SECTIONS
-from experiments.results.values import load_results, shown, wilson
+from experiments.results.values import load_results, shown
 
 ROOT = Path(__file__).parents[2]
 MACHINE = {"cpu": "C", "cores": 2, "python": "3.11", "load": [0.5, 0.4, 0.3]}
@@ -89,13 +89,6 @@ def test_expressions(expression, text):
 def test_what_no_result_has_is_refused(expression, complaint):
     with pytest.raises(ConfigError, match=complaint):
         shown(ALL, expression)
-
-
-def test_wilsons_interval():
-    """Wilson 1927, as tables have it."""
-    assert wilson(0, 10) == pytest.approx((0.0, 0.2775), abs=1e-4)
-    assert wilson(81, 263) == pytest.approx((0.2553, 0.3662), abs=1e-4)
-    assert wilson(10, 10)[1] == pytest.approx(1.0)
 
 
 def test_marked_numbers_are_rewritten_and_nothing_else():

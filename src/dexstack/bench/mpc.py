@@ -11,10 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from dexstack.contact.contact import Contacts
-from dexstack.control.mpc import SolveStatus
+from dexstack.control.base import Observation, SolveStatus
+from dexstack.control.planners.gauss_newton import MpcParams
 from dexstack.control.problem import FRICTION_DIRECTIONS
-from dexstack.sim.loop import ClosedLoop, LoopSpec
-from dexstack.tasks.palm_turn import AllegroTask
+from dexstack.graph.settings import Spec
+from dexstack.sim.loop import Loop
+from dexstack.sim.sweep import loop_of
 
 SECONDS = 6.0
 """Length of a trial that supplies states [s]: approach, turning and holding are all in it."""
@@ -40,30 +42,28 @@ class MpcTiming:
     rows: int
 
 
-def visited(loop: ClosedLoop, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+def visited(loop: Loop, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """The states at which the controller planned in the closed loop, without end: object pose (7,), joints (N,) and goal (7,).
 
     They come in their order, trial after trial towards :data:`GOALS`; before each trial the planner forgets its last plan.
     """
     for k in itertools.count():
-        goal = GOALS[k % len(GOALS)]
-        recording = loop.trial(goal, seed + k, SECONDS).recording
-        goal_WO = AllegroTask(loop.start, goal).goal_WO
-        loop.mpc.reset()
-        for pose, q in zip(recording["pose_WO"], recording["q"], strict=True):
-            yield pose, q, goal_WO
+        goal = loop.task.at_yaw(GOALS[k % len(GOALS)])
+        recording = loop.run(k, seed, SECONDS, goals=iter([goal])).recording
+        loop.planner.reset()
+        yield from zip(recording["pose_WO"], recording["q"], recording["goal_WO"], strict=True)
 
 
-def time_mpc(spec: LoopSpec, *, solves: int, min_contacts: int, seed: int) -> MpcTiming:
+def time_mpc(spec: Spec, *, solves: int, min_contacts: int, seed: int) -> MpcTiming:
     """Time ``solves`` solves on states of the closed loop with at least ``min_contacts`` active contacts.
 
     Every solve starts from the plan of the one before as it does in the loop; states with fewer contacts are solved too but not counted.
 
     Raises:
-        ConfigError: see :class:`~dexstack.sim.loop.ClosedLoop`.
+        ConfigError: see :class:`~dexstack.sim.loop.Loop`.
         RuntimeError: the loop makes no state with that many contacts.
     """
-    loop = ClosedLoop(spec)
+    loop = loop_of(spec)
     samples: list[tuple[float, float, float, float]] = []
     contacts: list[int] = []
     statuses: dict[str, int] = {}
@@ -71,26 +71,26 @@ def time_mpc(spec: LoopSpec, *, solves: int, min_contacts: int, seed: int) -> Mp
         clocks = [_clocks()]
         found: Contacts = loop.detector.detect(pose, q)
         clocks.append(_clocks())
-        result = loop.mpc.solve(pose, q, found, goal_WO, loop.theta, loop.weights)
+        plan = loop.planner.plan(Observation(0.0, pose, q, found), goal_WO)
         clocks.append(_clocks())
         contacts.append(int(found.active.sum()))
         if contacts[-1] >= min_contacts:
             (c0, w0), (c1, w1), (c2, w2) = clocks
             samples.append((c1 - c0, c2 - c1, w1 - w0, w2 - w1))
-            name = SolveStatus(result.status).name
+            name = SolveStatus(plan.status).name
             statuses[name] = statuses.get(name, 0) + 1
         if len(samples) == solves:
             break
         if not samples and len(contacts) >= PATIENCE:
             raise RuntimeError(f"none of {PATIENCE} states has {min_contacts} active contacts")
-    columns = np.array(samples).T
+    columns, horizon = np.array(samples).T, loop.params[MpcParams].horizon
     return MpcTiming(
         *columns,
         contacts=np.array(contacts),
         statuses=statuses,
-        compile_s=loop.compile_s,
-        horizon=loop.mpc.params.horizon,
-        variables=loop.mpc.params.horizon * len(loop.hand.joint_names),
+        compile_s=loop.controller.compile_s,
+        horizon=horizon,
+        variables=horizon * len(loop.scene.robot.joint_names),
         rows=loop.detector.params.capacity * FRICTION_DIRECTIONS,
     )
 

@@ -9,14 +9,14 @@ from typing import NamedTuple
 import cv2
 import numpy as np
 
-from dexstack.config import share_dir
+from dexstack.graph.settings import Spec
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import ObjectModel
 from dexstack.perception.bundle import TagBundle
 from dexstack.perception.params import MOUNT, SimulatedCameraParams
 from dexstack.perception.se3 import Transform, between, difference
 from dexstack.perception.simulated import SimulatedCamera
-from dexstack.sim.loop import ClosedLoop, LoopSpec
+from dexstack.sim.sweep import loop_of
 
 CHI2_95 = 12.592
 """95 % bound of χ² with 6 degrees of freedom."""
@@ -63,8 +63,7 @@ class Motion(NamedTuple):
 
 def manipulation(seconds: float, seed: int) -> Motion:
     """The closed loop that turns the cube on and on: the motion that the estimator is for."""
-    loop = ClosedLoop(LoopSpec(files=(str(share_dir() / "config" / "continuous.yaml"),)))
-    r = loop.turn_on(math.pi / 2, seed, seconds).recording
+    r = loop_of(Spec("continuous")).run(0, seed, seconds).recording
     return Motion(r["t"], r["q"], r["pose_WO"])
 
 

@@ -16,6 +16,7 @@ from dexstack.control.parts import FingerContacts
 from dexstack.control.problem import ModelParams
 from dexstack.errors import ConfigError
 from dexstack.learning.loss import Learner, LearnerParams, Predict, Update, planner_learner
+from dexstack.learning.predictor import Predictor, PredictorTheta
 from dexstack.learning.transitions import RingBuffer, Transitions, concatenate, cut, rotation_between, take
 from dexstack.sim.loop import Loop
 from dexstack.sim.trial import Task, Trial, run_trial
@@ -123,6 +124,26 @@ def predict_all(predict: Predict, theta: ModelParams, data: Transitions, chunk: 
         pose, q = batched(theta, take(data, np.resize(index, chunk)))
         poses.append(np.asarray(pose)[: len(index)])
         joints.append(np.asarray(q)[: len(index)])
+    return np.concatenate(poses), np.concatenate(joints)
+
+
+def predict_in_parts(
+    predictor: Predictor, theta: PredictorTheta, data: Transitions, detector: PairDetector, parts: int, chunk: int = 200
+) -> tuple[np.ndarray, np.ndarray]:
+    """As :func:`predict_all`, but contacts are found anew after each of ``parts`` equal parts of the step."""
+    substeps = predictor.params.substeps // parts
+    advance = jax.jit(jax.vmap(lambda theta, state, at: predictor.advance(theta, state, at, at.contacts, substeps), in_axes=(None, 0, 0)))
+    poses, joints = [], []
+    for first in range(0, data.count, chunk):
+        index = np.arange(first, min(first + chunk, data.count))
+        at = take(data, np.resize(index, chunk))
+        state = jax.vmap(predictor.start)(at)
+        for part in range(parts):
+            if part:
+                at = with_pairs(at._replace(pose_WO=np.asarray(state.pose_WO), q=np.asarray(state.q)), detector)
+            state = advance(theta, state, at)
+        poses.append(np.asarray(state.pose_WO)[: len(index)])
+        joints.append(np.asarray(state.q)[: len(index)])
     return np.concatenate(poses), np.concatenate(joints)
 
 

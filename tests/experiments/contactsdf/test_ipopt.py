@@ -5,31 +5,35 @@ import numpy as np
 import pytest
 
 from dexstack.contact.contact import empty_contacts
-from dexstack.control.factory import PlannerParams, make_model, make_mpc
-from dexstack.control.mpc import MpcParams, SolveStatus
+from dexstack.control.base import Observation, SolveStatus
+from dexstack.control.factory import PlannerParams, make_model
+from dexstack.control.planners.gauss_newton import Mpc, MpcParams
 from dexstack.errors import ConfigError
 from dexstack.geometry.rotations import quaternion_product, yaw_quaternion
-from dexstack.tasks.palm_turn import AllegroCost, AllegroTask, AllegroWeights
+from dexstack.learning.theta_file import make_theta
+from dexstack.tasks.palm_turn import PalmTurn, PalmWeights
 from experiments.contactsdf.ipopt import AWAY, Solves, stuck
 from experiments.contactsdf.nlp import RELAXATION, NlpBaseline
 from experiments.contactsdf.plan_cost import PlanCost, Planning
 from experiments.contactsdf.symbolic import symbolic
 
 PARAMS = MpcParams(horizon=2)
-WEIGHTS = AllegroWeights().arrays()
+WEIGHTS = PalmWeights()
+TASK = PalmTurn()
 
 
 @pytest.fixture(scope="module")
 def paper(resting):
     """MPC of two steps with the D-SDF, its θ, and the cost of plans under it."""
-    mpc, theta = make_mpc(resting.hand, resting.obj, AllegroCost(), PlannerParams(model="dsdf"), PARAMS)
-    cost = PlanCost(resting.hand, AllegroCost(), WEIGHTS, PARAMS, make_model(PlannerParams(model="dsdf")), theta)
+    model, theta = make_model(PlannerParams(model="dsdf")), make_theta(resting.hand, resting.obj, PlannerParams(), PARAMS.step)
+    mpc = Mpc(resting.hand, model, TASK, theta, WEIGHTS, params=PARAMS, capacity=resting.contacts.phi.size)
+    cost = PlanCost(resting.hand, TASK, WEIGHTS, PARAMS, model, theta)
     return mpc, theta, cost
 
 
 def near(resting, contacts):
     """The closed loop's own goal, a quarter turn, from where the object rests."""
-    return Planning(resting.pose_WO, resting.q, contacts, AllegroTask(resting.obj.start("allegro"), np.pi / 2).goal_WO)
+    return Planning(resting.pose_WO, resting.q, contacts, TASK.at_yaw(np.pi / 2).pose_WO)
 
 
 def away(resting, contacts):
@@ -40,7 +44,7 @@ def away(resting, contacts):
 
 
 def baseline(resting, theta, capacity, **kind):
-    return NlpBaseline(resting.hand, AllegroCost(), WEIGHTS, PARAMS, theta, capacity, **kind)
+    return NlpBaseline(resting.hand, TASK, WEIGHTS, PARAMS, theta, capacity, **kind)
 
 
 @pytest.mark.parametrize("problem", [near, away])
@@ -52,16 +56,16 @@ def test_the_objectives_are_one(paper, resting, problem):
     assert found.solved and found.cpu_s > 0 and np.all(np.abs(found.plan) <= PARAMS.u_max + 1e-7)
     assert cost(p, found.plan[None])[0] == pytest.approx(found.cost, rel=1e-4)
     mpc.reset()
-    ours = mpc.solve(p.pose_WO, p.q, p.contacts, p.goal_WO, theta, WEIGHTS)
+    ours = mpc.plan(Observation(0.0, p.pose_WO, p.q, p.contacts), p.goal_WO)
     assert ours.status in (SolveStatus.OK, SolveStatus.NO_DESCENT)
-    assert cost(p, ours.plan[None])[0] == pytest.approx(ours.cost, rel=1e-4)
+    assert cost(p, ours.displacements[None])[0] == pytest.approx(ours.cost, rel=1e-4)
     assert found.cost < ours.cost  # two Gauss–Newton iterations from rest do not get as far
 
 
 def test_a_task_with_another_cost_changes_ipopts_objective(paper, resting):
     """The objective is traced from the task: a term that only the task knows is in it."""
 
-    class Dearer(AllegroCost):
+    class Dearer(PalmTurn):
         def terminal(self, state, goal_WO, weights):
             return jnp.concatenate([super().terminal(state, goal_WO, weights), jnp.ones(1) * 10.0])
 

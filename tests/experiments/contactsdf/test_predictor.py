@@ -5,9 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dexstack.contact.pairs import OBJECT, PairDetector, empty_pairs, object_pairs
 from dexstack.learning.transitions import at_rest, rotation_between
 from dexstack.model.kinematics import KinematicTree
+from experiments.contactsdf.pairs import OBJECT, PairDetector, empty_pairs, object_pairs
 from experiments.contactsdf.predictor import GRAVITY, Predictor, PredictorParams, joint_inertia, predictor_theta, project
 
 H = 0.1

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dexstack.cli.output import table, times
+from dexstack.cli.output import table
+from dexstack.report.statistics import times
 
 COLUMNS = ("", "n", "p50 [mm]", "p95 [mm]", "p50 [deg]", "p95 [deg]", "e²/σ²", "in 95 %")
 

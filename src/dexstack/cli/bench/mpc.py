@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 from dexstack.cli import arguments
 from dexstack.cli.cores import one_core
-from dexstack.cli.output import add_json_argument, errors, note, publish, table, times
+from dexstack.cli.output import add_json_argument, note, publish, table
 from dexstack.errors import ConfigError
+from dexstack.report.statistics import errors, times
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -21,11 +21,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "Exit code 0 only if the solve's processor time keeps both limits.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    p.add_argument("--object", default="cube", help="name of an object, or the path of an object's YAML")
-    p.add_argument("--hand", default="right", help="right, left, or the path of a hand's YAML")
-    p.add_argument("--model", help="time-stepping model of the planner (default: the parameter files')")
-    p.add_argument("--params", action="append", default=[], metavar="FILE", help="ROS 2 parameter file that wins over config/allegro.yaml")
-    arguments.add_set_argument(p)
+    arguments.add_scene_arguments(p)
+    arguments.add_planner_arguments(p)
     p.add_argument("--solves", type=int, default=1000, metavar="N", help="solves that count")
     p.add_argument("--min-contacts", type=int, default=8, metavar="N", help="a state counts from this many active contacts on")
     p.add_argument("--p50", type=float, default=2e-3, metavar="S", help="largest median for exit code 0")
@@ -45,11 +42,9 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError("--solves must be at least 1 and --seed not negative")
     with one_core(args.core) as core:
         from dexstack.bench.mpc import time_mpc
-        from dexstack.sim.loop import LoopSpec
 
         note(f"core {core}: compiling the controller, then {args.solves} solves on states of the closed loop")
-        overrides: tuple[tuple[str, Any], ...] = (*args.settings, *((("model", args.model),) if args.model else ()))
-        spec = LoopSpec(args.object, args.hand, tuple(str(Path(f).absolute()) for f in args.params), overrides)
+        spec = arguments.spec_of(args, "palm_turn")
         m = time_mpc(spec, solves=args.solves, min_contacts=args.min_contacts, seed=args.seed)
 
     results: dict[str, Any] = {
