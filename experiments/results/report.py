@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from experiments.results.tables import SECTIONS, Figures, Listing, Section
+from experiments.results.tables import SECTIONS, Figures, Listing, Section, Whole, trials, worlds
 from experiments.results.values import looked_up, shown
 
 HEAD = """# Results
@@ -26,8 +26,14 @@ def page(documents: Mapping[str, Any]) -> str:
     """
     named = {section.result for section in SECTIONS}
     sections = [_section(section, documents[section.result]) for section in SECTIONS if section.result in documents]
-    plain = [_section(Section(name, name.replace("_", " ")), documents[name]) for name in documents if name not in named]
+    plain = [_section(_guessed(name, documents[name]["results"]), documents[name]) for name in documents if name not in named]
     return HEAD + "\n" + _overview(documents) + "\n" + "\n".join(sections + plain)
+
+
+def _guessed(name: str, results: Mapping[str, Any]) -> Section:
+    """How to show what no table names."""
+    title = name.replace("_", " ")
+    return worlds(name, title) if "cells" in results else trials(name, title) if "kinds" in results else Section(name, title)
 
 
 def _overview(documents: Mapping[str, Any]) -> str:
@@ -46,7 +52,7 @@ def _section(section: Section, document: Mapping[str, Any]) -> str:
     if section.note:
         parts.append(section.note + "\n")
     for part in section.parts:
-        parts.append(_figures(part, document) if isinstance(part, Figures) else _listing(part, document))
+        parts.append(_part(part, document))
     if not section.parts:
         parts.append(_plain(document))
     return "\n".join([*parts, _source(document)])
@@ -68,6 +74,14 @@ def _source(document: Mapping[str, Any]) -> str:
     if passed is not None:
         facts.append("reached" if passed else "**not reached**")
     return "; ".join(facts) + ".\n"
+
+
+def _part(part: Figures | Listing | Whole, document: Mapping[str, Any]) -> str:
+    if isinstance(part, Figures):
+        return _figures(part, document)
+    if isinstance(part, Listing):
+        return _listing(part, document)
+    return _table([label for label, _ in part.columns], [[_cell(document["results"], expression) for _, expression in part.columns]])
 
 
 def _figures(part: Figures, document: Mapping[str, Any]) -> str:

@@ -19,13 +19,19 @@ class Listing(NamedTuple):
     """A heading and an expression within the entry; ``?`` before it where not every entry has it."""
 
 
+class Whole(NamedTuple):
+    """One row of the results themselves, with the columns of a listing."""
+
+    columns: tuple[tuple[str, str], ...]
+
+
 class Section(NamedTuple):
     """One result; without parts, whatever numbers stand on its top."""
 
     result: str
     """Name of the file, without its ending."""
     title: str
-    parts: tuple[Figures | Listing, ...] = ()
+    parts: tuple[Figures | Listing | Whole, ...] = ()
     note: str = ""
 
 
@@ -42,6 +48,28 @@ _STEP = Listing(
         ("bars' height apart [mm]", "height_difference_m*1e3:.3f"),
     ),
 )
+_TRIALS = (
+    ("succeeded", "rate(success_rate, trials)"),
+    ("dropped", "dropped"),
+    ("stalls", "stalls"),
+    ("goals reached", "goals_reached"),
+    ("median time to a goal [s]", "goal_s.median:.2f"),
+    ("orientation error, mean [rad]", "orientation_error_rad.mean:.3f"),
+    ("std", "orientation_error_rad.std:.3f"),
+    ("position error, mean [mm]", "position_error_m.mean*1e3:.1f"),
+)
+
+
+def trials(result: str, title: str, note: str = "") -> Section:
+    """What ``dexstack eval`` wrote: by kind of goal, and all together."""
+    return Section(result, title, (Listing("results.kinds", (("goal", "name"), *_TRIALS)), Whole(_TRIALS)), note)
+
+
+def worlds(result: str, title: str, note: str = "") -> Section:
+    """What ``dexstack eval --vary`` wrote, by world."""
+    return Section(result, title, (Listing("results.cells", (("world", "cell"), *_TRIALS)),), note)
+
+
 _CHECKS = (("check", "name"), ("checked", "checked"), ("failed", "failed"), ("worst", "worst:.1e"))
 _DISTANCES = (
     ("configurations checked", "results.intersections.checked"),

@@ -113,6 +113,16 @@ def test_the_page_shows_what_no_table_names_and_what_was_not_reached():
     assert "`dexstack bench mpc --seed 3`; commit abc; seed 3; C, 2 cores, Python 3.11; load 0.5; **not reached**." in text
 
 
+def test_trials_are_shown_as_trials():
+    error = {"mean": 0.1, "std": 0.02}
+    cell = {"success_rate": 0.9, "trials": 10, "dropped": 1, "stalls": 0, "goals_reached": 9, "goal_s": {"median": None}}
+    cell |= {"orientation_error_rad": error, "position_error_m": error}
+    text = report.page({"palm": {**DOCUMENT, "results": cell | {"kinds": {"+90°": cell}}}})
+    assert "| +90° | 9 of 10 (90 %, 60 … 98 %) | 1 | 0 | 9 | – | 0.100 | 0.020 | 100.0 |" in text
+    text = report.page({"palm": {**DOCUMENT, "results": {"cells": [{"cell": "mass 2", **cell}], "kinds": {}}}})
+    assert "| mass 2 | 9 of 10 (90 %, 60 … 98 %) |" in text
+
+
 def test_a_stale_page_is_noticed_and_written(tmp_path, monkeypatch, capsys):
     (tmp_path / "docs").mkdir()
     (tmp_path / "experiments" / "results").mkdir(parents=True)

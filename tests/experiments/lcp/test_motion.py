@@ -8,6 +8,8 @@ import pytest
 from matplotlib.figure import Figure
 
 from dexstack.errors import ConfigError
+from experiments.harness import Outcome
+from experiments.lcp import balls, bounce, cubes, intersections, plate, rest, tumble
 
 
 def _run(tmp_path, module):
