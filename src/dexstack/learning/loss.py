@@ -174,6 +174,7 @@ class Learner:
         self._state = self._optimiser.init(self._free)
         self._advance = jax.jit(self._step)
         self._loss_of = jax.jit(self._loss)
+        self._data_loss_of = jax.jit(self._data_loss)
         self._theta_of = jax.jit(self._map.theta)
 
     def warm_up(self, example: Transitions) -> None:
@@ -193,6 +194,13 @@ class Learner:
         total = 0.0
         for batch, weight in self._batches(data, np.arange(data.count)):
             total += float(self._loss_of(self._free, batch, weight)) * float(weight.sum())
+        return total / data.count
+
+    def data_loss(self, data: Transitions) -> float:
+        """Mean loss of the newest θ over some transitions, without the prior: what tells two θ apart on data that neither saw."""
+        total = 0.0
+        for batch, weight in self._batches(data, np.arange(data.count)):
+            total += float(self._data_loss_of(self._free, batch, weight)) * float(weight.sum())
         return total / data.count
 
     def update(self, data: Transitions, rng: np.random.Generator, should_stop: Callable[[], bool] = lambda: False) -> Update:
@@ -232,6 +240,12 @@ class Learner:
     # --- traced -------------------------------------------------------------------------------------------------------------------
 
     def _loss(self, free: dict[str, Array], batch: Transitions, weight: Array) -> Array:
+        p = self.params
+        # linear far out: what the data do say must cost little
+        change = sum((p.mass_prior if name == "mass" else p.prior) * (jnp.sqrt(1.0 + x**2) - 1.0) for name, x in free.items())
+        return self._data_loss(free, batch, weight) + change
+
+    def _data_loss(self, free: dict[str, Array], batch: Transitions, weight: Array) -> Array:
         p, theta = self.params, self._map.theta(free)
 
         def one(at: Transitions) -> Array:
@@ -240,9 +254,7 @@ class Learner:
             # Huber on the norm: squared below, linear above, so that one slip does not outvote a hundred quiet steps
             return jnp.where(error < p.robust**2, error, 2 * p.robust * jnp.sqrt(jnp.maximum(error, p.robust**2)) - p.robust**2)
 
-        # linear far out: what the data do say must cost little
-        change = sum((p.mass_prior if name == "mass" else p.prior) * (jnp.sqrt(1.0 + x**2) - 1.0) for name, x in free.items())
-        return jnp.sum(weight * jax.vmap(one)(batch)) / jnp.sum(weight) + change
+        return jnp.sum(weight * jax.vmap(one)(batch)) / jnp.sum(weight)
 
     def _step(self, free: dict[str, Array], state: Any, batch: Transitions, weight: Array) -> tuple[dict[str, Array], Any, Array]:
         import optax
