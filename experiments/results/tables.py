@@ -77,6 +77,28 @@ _DISTANCES = (
     ("smallest distance [m]", "results.intersections.worst:.1e"),
 )
 
+BENCH = (
+    Section(
+        "mpc",
+        "Time of contact detection and one plan",
+        (
+            Figures(
+                (
+                    ("plan, p50 [ms]", "results.solve_s.p50*1e3:.2f"),
+                    ("plan, p99 [ms]", "results.solve_s.p99*1e3:.2f"),
+                    ("detection, p50 [ms]", "results.detect_s.p50*1e3:.2f"),
+                    ("both, p50 [ms]", "results.detect_and_solve_s.p50*1e3:.2f"),
+                    ("both, p99 [ms]", "results.detect_and_solve_s.p99*1e3:.2f"),
+                    ("plans", "results.solve_s.n"),
+                    ("ended", "results.statuses"),
+                    ("variables", "results.variables"),
+                    ("active contacts, mean", "results.contacts.mean:.1f"),
+                )
+            ),
+        ),
+    ),
+)
+
 CONTACTSDF = (
     Section(
         "ipopt",
@@ -511,5 +533,5 @@ PERCEPTION = (
     ),
 )
 
-SECTIONS: tuple[Section, ...] = (*CONTACTSDF, *PERCEPTION, *ENGINES, *HYDROELASTIC, *LCP, *SOFT)
+SECTIONS: tuple[Section, ...] = (*BENCH, *CONTACTSDF, *PERCEPTION, *ENGINES, *HYDROELASTIC, *LCP, *SOFT)
 """In the page's order. A result without a section is shown at the end, by the numbers on its top."""
