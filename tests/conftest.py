@@ -2,17 +2,38 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pytest
 from jaxtyping import install_import_hook
 
+CHECK = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"
+"""An int where a float is asked for is no fault."""
+
+
+def _checked_modules() -> list[str]:
+    """Every module of the package but those that hold kernels: numba compiles functions, not what wraps them."""
+    package = Path(next(iter(find_spec("dexstack").submodule_search_locations)))
+    files = (file for file in package.rglob("*.py") if file.name != "__init__.py" and "njit" not in file.read_text())
+    return sorted(".".join(file.relative_to(package.parent).with_suffix("").parts) for file in files)
+
+
 # Shapes and types that annotations promise are checked in tests, and only there.
-install_import_hook(
-    ["dexstack.contact", "dexstack.control.models", "dexstack.control.problem", "dexstack.model.kinematics"], "beartype.beartype"
-)
+install_import_hook(_checked_modules(), CHECK)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """What JAX compiles is kept for the tests after it, their subprocesses, and the next run."""
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(config.cache.mkdir("jax"))
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+    os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
+    os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
 
 
 if TYPE_CHECKING:
@@ -44,6 +65,13 @@ def resting() -> Resting:
     start = obj.start("allegro")
     q = hand.pose(start.hand_pose)
     return Resting(hand, obj, detector, start.pose_WO, q, detector.detect(start.pose_WO, q))
+
+
+@pytest.fixture(scope="session")
+def pinocchio() -> ModuleType:
+    """The module of that name, where the system has what its wheel does not bring."""
+    reason = "pinocchio cannot be loaded: its wheel wants the system's OpenMP library (Debian: libgomp1)"
+    return pytest.importorskip("pinocchio", reason=reason, exc_type=ImportError)
 
 
 @pytest.fixture
