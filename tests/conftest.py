@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from importlib.util import find_spec
-from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,19 +11,10 @@ import numpy as np
 import pytest
 from jaxtyping import install_import_hook
 
-CHECK = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"
-"""An int where a float is asked for is no fault."""
-
-
-def _checked_modules() -> list[str]:
-    """Every module of the package but those that hold kernels: numba compiles functions, not what wraps them."""
-    package = Path(next(iter(find_spec("dexstack").submodule_search_locations)))
-    files = (file for file in package.rglob("*.py") if file.name != "__init__.py" and "njit" not in file.read_text())
-    return sorted(".".join(file.relative_to(package.parent).with_suffix("").parts) for file in files)
-
+from tests import typecheck
 
 # Shapes and types that annotations promise are checked in tests, and only there.
-install_import_hook(_checked_modules(), CHECK)
+install_import_hook(typecheck.modules(), "tests.typecheck.check")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.flatten_util
@@ -74,6 +74,7 @@ class Pull(NamedTuple):
     """ω [1/rad², 1/m²]"""
 
 
+@runtime_checkable
 class Cost(Protocol):
     """A task's cost as sums of squares: Σ_t ‖stage‖² + ‖terminal‖²; smooth in the state, ``weights`` a pytree of numbers."""
 

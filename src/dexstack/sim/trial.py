@@ -6,7 +6,7 @@ import collections
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from dexstack.sim.sensor import PoseSensor
 PERFECT = PoseSensor()
 
 
+@runtime_checkable
 class Task(Protocol):
     """Goal and score of one run."""
 
@@ -56,6 +57,7 @@ class Task(Protocol):
         """The task that takes over once this one is reached; None: this one stays."""
 
 
+@runtime_checkable
 class Servo(Protocol):
     """The robot's own position control, between commands and forces; see :class:`dexstack.hand.servo.ServoLaw`."""
 
