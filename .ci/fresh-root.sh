@@ -43,7 +43,7 @@ for number in 1 2; do
     echo "$release: $command"
     start=$SECONDS code=0
     chroot "$root" env -i HOME=/root PATH=/usr/bin:/bin:/usr/sbin:/sbin LANG=C.UTF-8 "${variables[@]}" \
-        bash -c "cd /root/dexstack && $command" >"$root/tmp/command-$number.log" 2>&1 </dev/null || code=$?
+        bash -c "cd /root/dexstack && $command; exit \$?" >"$root/tmp/command-$number.log" 2>&1 </dev/null || code=$?
     echo "$release: exit code $code after $((SECONDS - start)) s: $(tail -n 1 "$root/tmp/command-$number.log")"
     ((code <= worst)) || worst=$code
 done

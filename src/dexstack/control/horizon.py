@@ -80,7 +80,7 @@ class Horizon:
         dual = self._model.initial_dual(self._problem)
         return jnp.broadcast_to(dual, (self._index.size, *dual.shape))
 
-    def ends(self, trajectory: Trajectory) -> tuple[Float[Array, "T+1 V"], Float[Array, "T+1 4"]]:
+    def ends(self, trajectory: Trajectory) -> tuple[Float[Array, "ends V"], Float[Array, "ends 4"]]:
         """Displacements and the object's quaternions at present and at the end of every step."""
         n = self._substep.count
         return trajectory.displacement[::n], trajectory.quat[::n]
