@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 from beartype import BeartypeConf, FrozenDict, beartype
+from numpy.typing import ArrayLike
 
-_NUMBERS = FrozenDict({int: int | np.integer, float: float | int | np.floating | np.integer})
-check = beartype(conf=BeartypeConf(hint_overrides=_NUMBERS))
-"""NumPy's scalars are numbers, and an int is good where a float is asked for."""
+_INT, _FLOAT = int | np.integer, float | int | np.floating | np.integer
+_READ_AS = FrozenDict({int: _INT, float: _FLOAT, ArrayLike: Sequence | np.ndarray | _FLOAT})
+check = beartype(conf=BeartypeConf(hint_overrides=_READ_AS))
+"""NumPy's scalars are numbers, an int is good where a float is asked for, and NumPy's own definition of ArrayLike cannot be checked."""
 
 
 NOT_YET = (
