@@ -11,7 +11,7 @@ from beartype import BeartypeConf, FrozenDict, beartype
 from numpy.typing import ArrayLike
 
 _INT, _FLOAT = int | np.integer, float | int | np.floating | np.integer
-_READ_AS = FrozenDict({int: _INT, float: _FLOAT, ArrayLike: Sequence | np.ndarray | _FLOAT})
+_READ_AS = FrozenDict({bool: bool | np.bool_, int: _INT, float: _FLOAT, ArrayLike: Sequence | np.ndarray | _FLOAT})
 check = beartype(conf=BeartypeConf(hint_overrides=_READ_AS))
 """NumPy's scalars are numbers, an int is good where a float is asked for, and NumPy's own definition of ArrayLike cannot be checked."""
 
