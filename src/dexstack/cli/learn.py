@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dexstack.cli import arguments
-from dexstack.cli.output import add_json_argument, errors, note, publish, table
+from dexstack.cli.output import add_json_argument, note, publish, table
 from dexstack.errors import ConfigError
+from dexstack.report.statistics import errors
 
 if TYPE_CHECKING:
     import numpy as np

@@ -16,6 +16,14 @@ FIRST_PORT = 6100
 
 
 @dataclass(frozen=True)
+class HandParams:
+    """Parameters of the hand node, beside those of the servo and of the bus."""
+
+    hand: str = param("right", "side of the hand, or the path of a hand's YAML")
+    applied_command_every: int = param(3, "publish hand/applied_command at every n-th feedback", 1, 1000)
+
+
+@dataclass(frozen=True)
 class BusParams:
     """Which bus the hand is on."""
 

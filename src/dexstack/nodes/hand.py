@@ -14,18 +14,17 @@ import math
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 
-from dexstack.config import param
 from dexstack.errors import ConfigError
 from dexstack.hand.driver import Command, HandDriver
 from dexstack.hand.link import FaultKind, Feedback, HandFault, Link
-from dexstack.hand.params import BusParams, CanHandParams
+from dexstack.hand.params import BusParams, CanHandParams, HandParams
 from dexstack.hand.servo import ServoLaw, ServoMode, ServoParams
 from dexstack.model.gravity import GravityCompensation
 from dexstack.model.hand import load_hand
@@ -34,14 +33,6 @@ from dexstack.nodes.wire import COMMAND, SENSOR, SERVO, JointReader, JointWriter
 
 RETRY = 0.5
 """Wait between two attempts to start a hand that does not answer yet [s]."""
-
-
-@dataclass(frozen=True)
-class HandParams:
-    """Parameters of the hand node, beside those of the servo and of the bus."""
-
-    hand: str = param("right", "side of the hand, or the path of a hand's YAML")
-    applied_command_every: int = param(3, "publish hand/applied_command at every n-th feedback", 1, 1000)
 
 
 class TopicLink:
