@@ -31,7 +31,7 @@ RECENT = QoSProfile(depth=200, reliability=ReliabilityPolicy.BEST_EFFORT)
 """For readers that need every sample of the last moment, not only the newest."""
 COMMAND = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE)
 STATE = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
-"""For joint_states, which others than dexstack's nodes read too: who offers reliable is heard by readers that ask for it and by all others."""
+"""For joint_states, which others than dexstack's nodes read too: a reliable writer is heard by readers of either kind."""
 LATCHED = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 REPORTS = QoSProfile(depth=50, reliability=ReliabilityPolicy.RELIABLE)
 """For topics that several nodes write at a low rate (``/diagnostics``)."""
