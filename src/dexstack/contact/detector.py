@@ -16,6 +16,7 @@ from dexstack.contact.query_points import robot_query_points
 from dexstack.contact.support import SUPPORT_SLOTS, make_support
 from dexstack.geometry.decomposition import plane_sets
 from dexstack.model.kinematics import quaternion_matrix
+from dexstack.process.compilation import KeptFunction
 
 if TYPE_CHECKING:
     from dexstack.model.objects import ObjectModel
@@ -58,11 +59,11 @@ class ContactDetector:
         self._query = query
         self._per_link = min(PER_LINK, most)
         self._support = make_support(robot, obj)
-        self._jitted = jax.jit(self.trace)
+        self._compiled = KeptFunction(self.trace, robot, self.planes, params, self._support, str(np.dtype(dtype)))
 
     def detect(self, pose_WO: np.ndarray, q: np.ndarray) -> Contacts:
         """Contacts at object pose (7,) [m, wxyz] and joint angles (N,) [rad], as numpy arrays."""
-        contacts = self._jitted(np.asarray(pose_WO, self._dtype), np.asarray(q, self._dtype))
+        contacts = self._compiled(np.asarray(pose_WO, self._dtype), np.asarray(q, self._dtype))
         return Contacts(*(np.asarray(a) for a in contacts))
 
     def trace(self, pose_WO: jax.Array, q: jax.Array) -> Contacts:

@@ -22,6 +22,7 @@ from dexstack.control.horizon import Horizon, Present, Trajectory
 from dexstack.control.models.base import StepModel
 from dexstack.control.parts import PAPER, FingerContacts, StepParts, substep_of
 from dexstack.control.problem import OBJECT_DOF, ModelParams, integrate_quaternion
+from dexstack.process.compilation import KeptFunction
 
 if TYPE_CHECKING:
     from dexstack.model.robot import Robot
@@ -136,7 +137,8 @@ class Mpc:
         self._T = params.horizon
         self._substep = substep_of(robot, params.step, parts)
         self._fingers = FingerContacts(robot, parts)
-        self._compiled = jax.jit(self._packed_solve)
+        depends_on = robot, model, cost, self._rule, self._substep, self._fingers.capacity, params.horizon, params.iterations, DAMPINGS
+        self._compiled = KeptFunction(self._packed_solve, *depends_on)
         self._tunable_key: tuple[Any, ...] | None = None
         self.reset()
 
