@@ -112,8 +112,9 @@ class Mode:
         return self.build({name: a.parse(values.get(name, a.default)) for name, a in known.items()})
 
 
-ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-"""Matrices here are small: a second thread of a linear algebra library only takes the core from another node."""
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MUJOCO_GL": "off"}
+"""Matrices here are small: a second thread of a linear algebra library only takes the core from another node. No node draws with MuJoCo,
+whose import otherwise starts a process that asks for a window system."""
 XLA_ONE_THREAD = {**ONE_THREAD, "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false", "JAX_PLATFORMS": "cpu"}
 
 
