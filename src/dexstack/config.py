@@ -8,10 +8,11 @@ ROS and a node on the robot read the same file.
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import math
 import sys
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,6 +26,14 @@ P = TypeVar("P")
 def param(default: Any, doc: str, lo: float | None = None, hi: float | None = None) -> Any:
     """A dataclass field with a description and an inclusive range; lists are given as tuples and checked per entry."""
     return dataclasses.field(default=default, metadata={"doc": doc, "lo": lo, "hi": hi})
+
+
+def unknown_name(what: str, name: str, known: Iterable[str]) -> ConfigError:
+    """The refusal of a name, with the nearest one that there is."""
+    known = sorted(known)
+    near = difflib.get_close_matches(name, known, 1, 0.5)
+    meant = f"; did you mean '{near[0]}'?" if near else ""
+    return ConfigError(f"unknown {what} '{name}'{meant} (known: {', '.join(known)})")
 
 
 def share_dir() -> Path:
@@ -75,7 +84,7 @@ def make_params(cls: type[P], values: Mapping[str, Any], *, ignore_unknown: bool
     fields = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
     unknown = sorted(set(values) - set(fields))
     if unknown and not ignore_unknown:
-        raise ConfigError(f"unknown parameter {unknown[0]!r} for {cls.__name__}; known: {', '.join(sorted(fields))}")
+        raise unknown_name(f"parameter of {cls.__name__}", unknown[0], fields)
     return cls(**{k: coerce(k, v, fields[k], hints[k]) for k, v in values.items() if k in fields})
 
 

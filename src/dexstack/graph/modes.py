@@ -18,6 +18,7 @@ from typing import Any
 from dexstack.config import read_parameter_file, share_dir
 from dexstack.engines import PLANTS
 from dexstack.errors import ConfigError
+from dexstack.graph.check import check_scene, check_theta_of_run
 from dexstack.perception import require_camera
 
 Value = bool | int | float | str
@@ -111,6 +112,19 @@ class Mode:
                 raise ConfigError(f"unknown argument '{name}'; known: {', '.join(known)}")
         return self.build({name: a.parse(values.get(name, a.default)) for name, a in known.items()})
 
+    def check(self, values: Mapping[str, Any]) -> None:
+        """Read what the nodes of :meth:`describe` will read, before any of them starts.
+
+        Raises:
+            ConfigError: something of it cannot be used.
+        """
+        known = {a.name: a for a in self.arguments}
+        a = {name: argument.parse(values.get(name, argument.default)) for name, argument in known.items()}
+        hand, obj = check_scene(a["task"], a["object"], a["hand"], None if "plant" in self.without_effect else a["plant"])
+        files = parameter_files(a)
+        planner = {name: value for path in files for name, value in read_parameter_file(path, "mpc").items()}
+        check_theta_of_run(a["theta"] or planner.get("theta", ""), hand, obj, planner.get("step", 0.1))
+
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MUJOCO_GL": "off"}
 """Matrices here are small: a second thread of a linear algebra library only takes the core from another node. No node draws with MuJoCo,
@@ -177,6 +191,19 @@ def _arguments(without_effect: frozenset[str], *instead: Argument) -> tuple[Argu
     return tuple(replace(a, doc=f"{a.doc} (no effect in this mode)") if a.name in without_effect else a for a in of_mode)
 
 
+def parameter_files(a: Mapping[str, Any]) -> list[Path]:
+    """Those of a run, the last of which wins.
+
+    Raises:
+        ConfigError: one does not exist.
+    """
+    files = [share_dir() / "config" / f"{a['task']}.yaml", *([Path(a["params"]).absolute()] if a["params"] else [])]
+    for path in files:
+        if not path.is_file():
+            raise ConfigError(f"there is no parameter file {path}")
+    return files
+
+
 class _Builder:
     """What all modes have in common."""
 
@@ -184,12 +211,7 @@ class _Builder:
         self._a = a
         namespace = a["namespace"].strip("/")
         self._namespace = f"/{namespace}" if namespace else ""
-        self._files = [share_dir() / "config" / f"{a['task']}.yaml"]
-        if a["params"]:
-            self._files.append(Path(a["params"]).absolute())
-        for path in self._files:
-            if not path.is_file():
-                raise ConfigError(f"there is no parameter file {path}")
+        self._files = parameter_files(a)
         self.hand, self.object = {"hand": a["hand"]}, {"object": a["object"]}
 
     def node(self, name: str, environment: Mapping[str, str] = ONE_THREAD, ends_run: bool = False, **parameters: Value) -> NodeDescription:
