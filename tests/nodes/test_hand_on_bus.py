@@ -191,7 +191,7 @@ def patience(tmp_path) -> tuple[str, ...]:
     """Where real-time scheduling is refused, a busy machine must not look like a dead hand or a driver that hangs."""
     if WITHIN <= 0.1:
         return ()
-    (tmp_path / "patience.yaml").write_text("/**: {ros__parameters: {guard_timeout: 0.5, feedback_timeout: 0.5, command_timeout: 0.3}}")
+    (tmp_path / "patience.yaml").write_text("/**: {ros__parameters: {guard_timeout: 0.5, feedback_timeout: 0.5, command_timeout: 0.3, answer_timeout: 0.5}}")
     return "--params", str(tmp_path / "patience.yaml")
 
 

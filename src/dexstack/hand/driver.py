@@ -12,7 +12,8 @@ is switched *off* (zero torque frames, then servo off, repeated until the hand c
 
 * when :meth:`HandDriver.turn` finds a fault: no complete set of angles for ``feedback_timeout``, one finger missing for as long, the
   controller off the bus or the interface gone, over-temperature or internal communication fault reported, status requests unanswered, the
-  hand's servo gone off by itself, the guard dead. The fault stays until :meth:`HandDriver.enable`, which runs the whole start-up again;
+  hand's servo gone off by itself, the guard dead, answers late, sets of angles lost, a sensor too hot or impossible, or joints that do not do
+  what their torques should make them do (:mod:`dexstack.hand.watch`). The fault stays until :meth:`HandDriver.enable`, which runs the whole start-up again;
 * by :meth:`HandDriver.stop`, at once, whatever the hand does;
 * by :meth:`HandDriver.close`, which every way out of the driver's thread, of ``with driver:`` and of the hand node passes: return,
   exception, SIGINT, SIGTERM;
@@ -32,7 +33,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dexstack.hand.link import Feedback, HandFault, Link
+from dexstack.hand.link import FaultKind, Feedback, HandFault, Link
 from dexstack.hand.servo import Fault, ServoLaw, ServoMode, ServoOutput
 
 Command = tuple[np.ndarray, float | None]
@@ -121,6 +122,10 @@ class HandDriver:
                 q, stamp = command
                 self.refused = self.servo.set_command(q, feedback.t if stamp is None else self.link.from_stamp(stamp))
             output = self.servo.step(feedback.q, feedback.t)
+            if self.servo.trip is not None and self.fault is None:
+                self.link.servo_off()
+                trip = self.servo.trip
+                raise HandFault(FaultKind(trip.kind.value), f"the hand does not do what it is told: {trip}", "dexstack diagnose hand --all")
             if self.fault is None:
                 self.link.write(output.tau)
             elif output.mode is not ServoMode.LIMP:

@@ -21,6 +21,15 @@ class FaultKind(StrEnum):
     BUS = "bus"
     BUS_OFF = "bus_off"
     GUARD = "guard"
+    LATE = "late"
+    FRAMES_LOST = "frames_lost"
+    TEMPERATURE = "temperature"
+    RUNAWAY = "runaway"
+    FROZEN_ENCODER = "frozen_encoder"
+    ENCODER = "encoder"
+    OVERSPEED = "overspeed"
+    OSCILLATION = "oscillation"
+    FOLLOWING_ERROR = "following_error"
 
 
 class HandFault(Exception):
