@@ -336,7 +336,7 @@ def test_fuzzed_commands_never_exceed_a_limit():
 @pytest.mark.parametrize(
     ("changes", "kind", "seconds", "text"),
     [
-        ({"latency": 0.06}, FaultKind.LATE, 0.6, "answers after"),
+        ({"latency": 0.04}, FaultKind.LATE, 0.6, "answers after"),
         ({"loss": 0.3}, FaultKind.FRAMES_LOST, 1.5, "incomplete"),
         ({"celsius": [40, 41, -40, 43]}, FaultKind.TEMPERATURE, 0.6, "sensor 2 of the hand says -40"),
         ({"celsius": [40, 41, 42, 90]}, FaultKind.OVER_TEMPERATURE, 0.6, "sensor 3 of the hand is at 90"),

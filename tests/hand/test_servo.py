@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from dexstack.errors import ConfigError
-from dexstack.hand.watch import TripKind, WatchParams
 from dexstack.hand.servo import Fault, ServoLaw, ServoMode, ServoParams
+from dexstack.hand.watch import TripKind, WatchParams
 
 N = 16
 PERIOD = 0.003

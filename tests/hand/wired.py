@@ -29,8 +29,11 @@ class WiredLink:
         self.on = False
         self.travelled: list[np.ndarray] = []
 
-    def start(self) -> None:
+    def ready(self) -> None:
         self.hand.receive(protocol.set_period(3), self.t)
+
+    def start(self, abandon: Any = None) -> None:
+        self.ready()
         self.hand.receive(protocol.servo_on(), self.t)
         self.on = self.hand.servo
 

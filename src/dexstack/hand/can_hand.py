@@ -19,7 +19,7 @@ from dexstack.hand import protocol
 from dexstack.hand.bus import BusError, CanBus, Trouble
 from dexstack.hand.calibration import load_offsets
 from dexstack.hand.guard import Guard
-from dexstack.hand.link import FaultKind, Feedback, HandFault
+from dexstack.hand.link import FaultKind, Feedback, HandFault, never
 from dexstack.hand.params import BusParams, CanHandParams
 from dexstack.hand.protocol import FINGERS, JOINTS, Command, Frame, HandInfo, ProtocolError, frame_id, split_id
 from dexstack.process.realtime import make_realtime
@@ -159,11 +159,11 @@ class CanHand:
             self._reopen()
             raise _fault(error) from None
 
-    def start(self) -> None:
-        """The whole start-up; afterwards the servo is on with zero torque.
+    def ready(self) -> None:
+        """Who the hand is, whether it is well, and its stream; the servo stays off.
 
         Raises:
-            HandFault: the hand cannot be driven; the servo is off.
+            HandFault: it cannot be driven.
         """
         self.identify()
         if self.hardware.reports_faults and self.info.over_temperature:
@@ -172,6 +172,14 @@ class CanHand:
         if self.hardware.reports_faults and self.info.communication_fault:
             raise HandFault(FaultKind.COMMUNICATION, "the hand reports an internal communication fault", "switch the hand off and on")
         self.stream()
+
+    def start(self, abandon: Callable[[], bool] = never) -> None:
+        """The whole start-up; afterwards the servo is on with zero torque.
+
+        Raises:
+            HandFault: the hand cannot be driven, or ``abandon()`` said so meanwhile; the servo is off.
+        """
+        self.ready()
         try:
             self._send_torque(np.zeros(JOINTS, np.int16))
             if self._guard is not None:
@@ -181,6 +189,8 @@ class CanHand:
             deadline, asked = time.monotonic() + STREAM_TIMEOUT, 0.0
             self.info = None
             while self.info is None or not self.info.servo_on:
+                if abandon():
+                    raise HandFault(FaultKind.STOPPED, "the hand was stopped while it was started", "enable again")
                 if time.monotonic() > asked + ASK_TIMEOUT:
                     asked = time.monotonic()
                     self._bus.send(protocol.servo_on(self._bus_params.device))
@@ -426,7 +436,8 @@ class CanHand:
         if self.on:
             self._unanswered += 1
             if self._unanswered * self.params.status_period > SILENCE:
-                raise HandFault(FaultKind.NO_ANSWER, f"no answer to requests for the hand's status for {SILENCE:g} s", "dexstack diagnose hand")
+                text = f"no answer to requests for the hand's status for {SILENCE:g} s"
+                raise HandFault(FaultKind.NO_ANSWER, text, "dexstack diagnose hand")
             if self._guard is not None and not self._guard.alive:
                 raise HandFault(FaultKind.GUARD, "the guard process died", "enable again: a new one will be posted")
         elif not self.off_confirmed:

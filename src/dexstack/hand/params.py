@@ -33,6 +33,11 @@ class BusParams:
         return self.interface == "pcan"
 
     @property
+    def hardware(self) -> bool:
+        """Whether a hand on it may be a real one."""
+        return self.interface in ("socketcan", "pcan")
+
+    @property
     def where(self) -> str:
         """The channel, its default filled in."""
         if self.channel:
@@ -53,7 +58,7 @@ class CanHandParams:
     can_period: int = param(3, "time between two sets of joint angles [ms]", 1, 100)
     feedback_timeout: float = param(0.05, "servo off when no complete set of finger frames came for this long [s]", 0.01, 1.0)
     status_period: float = param(0.04, "time between two requests for the hand's status [s]", 0.01, 0.09)
-    answer_timeout: float = param(0.03, "servo off when the hand answers its status requests later than this, three in a row [s]", 0.005, 1.0)
+    answer_timeout: float = param(0.03, "servo off when three answers in a row come later than this [s]", 0.005, 1.0)
     lost_share: float = param(0.5, "servo off when more than this share of the sets of angles in half a second was incomplete", 0.01, 1.0)
     temperature_limit: int = param(70, "servo off when a sensor of the hand is hotter than this [°C]", 20, 100)
     guard: bool = param(True, "never switch the servo on without a guard process that switches it off when this one dies")
@@ -85,7 +90,7 @@ class FaultParams:
     communication_fault: bool = param(False, "it reports an internal communication fault")
     bus_off: bool = param(False, "the driver's CAN controller is off the bus: nothing comes through in either direction")
     refuses_servo: bool = param(False, "its servo goes off and does not come on: the supply is too weak")
-    motor_gain: tuple[float, ...] = param((1.0,) * JOINTS, "torque of each motor as a share of what is asked: -1 inverted, 0 dead", -4.0, 4.0)
+    motor_gain: tuple[float, ...] = param((1.0,) * JOINTS, "what each motor gives of what is asked: -1 inverted, 0 dead", -4.0, 4.0)
     encoder_gain: tuple[float, ...] = param((1.0,) * JOINTS, "what each encoder reads as a share of the angle: -1 inverted", -4.0, 4.0)
     motor_order: tuple[int, ...] = param((0, 1, 2, 3), "whose motors each finger's torques reach", 0, FINGERS - 1)
     encoder_order: tuple[int, ...] = param((0, 1, 2, 3), "whose angles each finger's frames carry", 0, FINGERS - 1)

@@ -16,8 +16,8 @@ Modes, and every way the torque becomes zero:
 * HOLD   the command is older than ``command_timeout``: the last applied target is held.
 
 In every mode one unusable feedback (non-finite, impossible angle, impossible jump) gives zero torque for that tick; several in a row, and
-joints that do not do what their torques should make them do (:mod:`dexstack.hand.watch`), are a *trip*: zero torque, and commands are refused
-until :meth:`ServoLaw.enable`. Neither :meth:`ServoLaw.set_command` nor :meth:`ServoLaw.step` raises: what they refuse is counted in
+joints that do not do what their torques should make them do (:mod:`dexstack.hand.watch`), are a *trip*: zero torque, and commands are
+refused until :meth:`ServoLaw.enable`. Neither :meth:`ServoLaw.set_command` nor :meth:`ServoLaw.step` raises: what they refuse is counted in
 :attr:`ServoLaw.faults`, a trip is in :attr:`ServoLaw.trip`.
 """
 
@@ -187,10 +187,9 @@ class ServoLaw:
         self._grip = self.params.hold_torque
         self.enabled = False
 
-    @property
-    def gripping(self) -> bool:
-        """Whether :meth:`grip` holds."""
-        return self._grip < 1.0 and self._engaged
+    def release(self) -> None:
+        """The next command ends a grip, without any moment between the two."""
+        self.enabled = True
 
     @property
     def mode(self) -> ServoMode:
@@ -229,6 +228,7 @@ class ServoLaw:
         np.maximum(q, self._lower, out=self._q_command)
         np.minimum(self._q_command, self._upper, out=self._q_command)
         self._t_command = t
+        self._grip = 1.0
         return None
 
     @np.errstate(all="ignore")

@@ -15,8 +15,8 @@ trip                    when
 ``following_error``     a target is farther than ``following_error`` from its joint for ``following_time``
 ======================  =======================================================================================================
 
-A joint that something else pushes back moves against its torque, too: 103 times by more than 2 degrees in eight turns of the cube. What tells
-the two apart is the correlation of speed and torque since the motion began: -1 for a joint that is wired wrongly, never below -0.95 in those.
+A joint that something else pushes back moves against its torque, too. What tells the two apart is the correlation of speed and torque since
+the motion began: -1 for a joint that is wired wrongly; docs/hand.md says what was seen of the others.
 """
 
 from __future__ import annotations
@@ -92,6 +92,7 @@ class MotionWatch:
 
     def __init__(self, lower: np.ndarray, upper: np.ndarray, params: WatchParams, period: float) -> None:
         self.params = params
+        self._period = period
         n = lower.size
         self._low, self._high = lower + AT_STOP, upper - AT_STOP
         rows = -(-n // FINGER)
@@ -175,7 +176,7 @@ class MotionWatch:
 
     def _overspeed(self, dt: float) -> Trip | None:
         joint = int(np.argmax(self._speed))
-        value = float(self._speed[joint]) / dt
+        value = float(self._speed[joint]) / max(dt, self._period)  # stamps may bunch up, angles may not
         return Trip(TripKind.OVERSPEED, joint, value) if value > self.params.overspeed else None
 
     def _tremble(self, q: np.ndarray) -> Trip | None:

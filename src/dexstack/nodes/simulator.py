@@ -98,7 +98,7 @@ class SimulatorNode(StackNode):
         bus = self.params(BusParams)
         self._hand: SimulatedHand
         if bus.interface:
-            self._hand = BusHand(self._model.side, bus, self.params(EmulatedHandParams), self.params(FaultParams), p.seed)
+            self._hand = BusHand(self, self._model.side, bus, self.params(EmulatedHandParams), self.params(FaultParams), p.seed)
             self.create_service(Trigger, "~/power_cycle", lambda _, response: self._answer(response, self._hand.power_cycle))
         else:
             self._hand = TopicHand(self, self._model.joint_names)
