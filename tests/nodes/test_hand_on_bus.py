@@ -20,6 +20,7 @@ from std_msgs.msg import String
 from std_srvs.srv import Trigger
 from test_servo_nodes import HAND, PUSH, joint_state, pair  # noqa: F401
 
+from dexstack.hand.commissioning import JointResult, save_commissioning
 from dexstack.hand.params import BusParams
 from dexstack.hand.protocol import Command, split_id
 from dexstack.nodes import simulated_hand
@@ -124,10 +125,15 @@ def state_of(node) -> str:
     return node.node._state_machine.current_state[1]
 
 
-def test_on_hardware_only_a_person_enables_the_hand(pair, bus, tmp_path):  # noqa: F811
+def test_on_hardware_only_a_person_enables_the_hand(pair, bus, tmp_path, capfd):  # noqa: F811
     """READY after every start; enable is asked for again after a stop, a fault and a crash."""
     emulator = Emulator(bus, "--encoder-noise", "0.0001")
-    node = pair(HandNode, **settings(bus, tmp_path, consent="person"))
+    node = pair(HandNode, **settings(bus, tmp_path, consent="person", calibration_dir=str(tmp_path)))
+    assert not node.node.autostart() and node.node.exit_code == 2
+    assert "the hand EMU00001 was never commissioned" in capfd.readouterr().err
+    save_commissioning(tmp_path, "EMU00001", [JointResult(0, 0.0, 0.0, 10.0, 0.0)] * 16, measured="today", hardware="V4")
+    node.node.ended.clear()
+    assert node.node.trigger_cleanup() == TransitionCallbackReturn.SUCCESS
     controller = Controller(node)
     controller.target = PUSH
     node.activate()

@@ -254,6 +254,19 @@ class StandingPlant:
         self.joint_position = np.clip(self.joint_position + self.dt * self.joint_velocity, self._lower, self._upper)
 
 
+class SweptPlant(StandingPlant):
+    """The same in the hands of a person who moves every joint from stop to stop while the servo is off."""
+
+    rate = 0.25
+    """[1/s]"""
+
+    def step(self, tau: np.ndarray) -> None:
+        super().step(tau)
+        if not tau.any():
+            share = 0.5 - 0.5 * np.cos(2.0 * np.pi * self.rate * self.time)
+            self.joint_position = self._lower + share * (self._upper - self._lower)
+
+
 def run_plant(loop: EmulatorLoop, plant: Any, until: Callable[[], bool], every: Callable[[], None] = lambda: None) -> None:
     """Run a plant behind an emulated hand in real time, in steps of the servo's period, until ``until()``."""
     period = max(plant.dt, 0.003)
@@ -267,6 +280,10 @@ def run_plant(loop: EmulatorLoop, plant: Any, until: Callable[[], bool], every: 
         t += period
         if time.monotonic() - t > LARGEST_LAG:
             t = time.monotonic()
+
+
+PLANTS = {"standing": StandingPlant, "swept": SweptPlant}
+"""Plants of the emulator's own, without an object."""
 
 
 def _fields(cls: type, parser: argparse.ArgumentParser) -> None:
@@ -285,7 +302,7 @@ def _fields(cls: type, parser: argparse.ArgumentParser) -> None:
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="dexstack.hand.emulator", description=__doc__.partition("\n")[0])
     parser.add_argument("--hand", default="right", help="right, left, or the path of a hand's YAML")
-    parser.add_argument("--plant", default="mujoco", choices=("mujoco", "standing"), help="what is behind the hand")
+    parser.add_argument("--plant", default="mujoco", choices=("mujoco", *PLANTS), help="what is behind the hand")
     parser.add_argument("--object", default="cube", help="object of the mujoco plant")
     for cls in (BusParams, EmulatedHandParams, FaultParams):
         _fields(cls, parser)
@@ -330,8 +347,8 @@ def _plant(name: str, hand_name: str, obj: str) -> tuple[Any, str]:
     from dexstack.model.hand import load_hand
 
     hand = load_hand(hand_name)
-    if name == "standing":
-        return StandingPlant(hand.home, hand.lower, hand.upper), hand.side
+    if name in PLANTS:
+        return PLANTS[name](hand.home, hand.lower, hand.upper), hand.side
     from dexstack.engines.mujoco import MujocoPlant
     from dexstack.model.objects import load_object
 

@@ -32,6 +32,7 @@ from std_srvs.srv import Trigger
 
 from dexstack.config import param
 from dexstack.errors import ConfigError
+from dexstack.hand.commissioning import check_commissioned
 from dexstack.hand.driver import Command, HandDriver
 from dexstack.hand.link import FaultKind, Feedback, HandFault, Link, never
 from dexstack.hand.params import BusParams, CanHandParams
@@ -273,6 +274,8 @@ class HandNode(StackNode):
         self._enables_itself = not self._by_person
         if serial is None:
             return
+        if self._by_person:
+            check_commissioned(self.params(CanHandParams).calibration_dir, serial)
         store = StateFile(self.params(HandParams).state_dir, serial if bus.hardware else f"{serial}@{bus.where}")
         kept = store.read()
         why = f"{kept.why or kept.state.value} before this process began" if kept is not None and not store.fresh else ""

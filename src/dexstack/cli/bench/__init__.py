@@ -8,14 +8,9 @@ from dexstack.cli.subcommands import add_subcommands, run_subcommand
 
 PARTS = (
     "mpc",
-    "prediction",
     "perception",
     "pose-estimator",
     "hand",
-    "hydroelastic",
-    "hydroelastic-step",
-    "lcp",
-    "soft",
     "monitor",
     "network",
 )
