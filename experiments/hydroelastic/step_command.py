@@ -7,7 +7,8 @@ from typing import Any
 
 from dexstack.cli import arguments
 from dexstack.cli.cores import one_core
-from dexstack.cli.output import add_json_argument, note, publish, table, times
+from dexstack.cli.output import add_json_argument, note, publish, table
+from dexstack.report.statistics import times
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:

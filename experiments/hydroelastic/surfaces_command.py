@@ -7,7 +7,8 @@ import math
 from typing import Any
 
 from dexstack.cli.cores import one_core
-from dexstack.cli.output import add_json_argument, note, publish, table, times
+from dexstack.cli.output import add_json_argument, note, publish, table
+from dexstack.report.statistics import times
 from dexstack.errors import ConfigError
 
 

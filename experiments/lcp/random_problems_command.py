@@ -7,7 +7,8 @@ from typing import Any
 
 from dexstack.cli import arguments
 from dexstack.cli.cores import one_core
-from dexstack.cli.output import add_json_argument, note, publish, table, times, track
+from dexstack.cli.output import add_json_argument, note, publish, table, track
+from dexstack.report.statistics import times
 
 SIZES = ((1, 1), (5, 7), (18, 22), (60, 64))
 """Ranges of contacts that times are printed for."""

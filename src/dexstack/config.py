@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 import yaml
 
 from dexstack.errors import ConfigError
@@ -25,6 +26,11 @@ P = TypeVar("P")
 def param(default: Any, doc: str, lo: float | None = None, hi: float | None = None) -> Any:
     """A dataclass field with a description and an inclusive range; lists are given as tuples and checked per entry."""
     return dataclasses.field(default=default, metadata={"doc": doc, "lo": lo, "hi": hi})
+
+
+def numbers(block: Any) -> dict[str, Any]:
+    """The numbers of a parameter block as float32 scalars, for a compiled function."""
+    return {f.name: np.float32(getattr(block, f.name)) for f in dataclasses.fields(block)}
 
 
 def share_dir() -> Path:
@@ -86,6 +92,14 @@ def read_parameter_file(path: str | Path, node: str) -> dict[str, Any]:
         ConfigError: the file is missing or is not a ROS 2 parameter file.
     """
     path = Path(path)
+    document = _read_document(path)
+    values: dict[str, Any] = {}
+    for key in ("/**", f"/**/{node}", f"/{node}", node):
+        values.update(_section(path, document, key))
+    return values
+
+
+def _read_document(path: Path) -> dict[str, Any]:
     try:
         document = yaml.safe_load(path.read_text())
     except OSError as error:
@@ -94,13 +108,25 @@ def read_parameter_file(path: str | Path, node: str) -> dict[str, Any]:
         raise ConfigError(f"{path} is not valid YAML: {error}") from None
     if not isinstance(document, dict):
         raise ConfigError(f"{path} holds no parameters (expected '/**:' or node names at the top)")
-    values: dict[str, Any] = {}
-    for key in ("/**", f"/**/{node}", f"/{node}", node):
-        section = document.get(key) or {}
-        if not isinstance(section, dict) or (section and "ros__parameters" not in section):
-            raise ConfigError(f"section '{key}' of {path} has no 'ros__parameters'")
-        values.update(section.get("ros__parameters") or {})
-    return values
+    return document
+
+
+def _section(path: Path, document: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    section = document.get(key) or {}
+    if not isinstance(section, dict) or (section and "ros__parameters" not in section):
+        raise ConfigError(f"section '{key}' of {path} has no 'ros__parameters'")
+    return section.get("ros__parameters") or {}
+
+
+def read_sections(path: str | Path) -> dict[str, set[str]]:
+    """Names of the parameters in each section of a ROS 2 parameter file, by node; those of all nodes under ``**``.
+
+    Raises:
+        ConfigError: see :func:`read_parameter_file`.
+    """
+    document = _read_document(Path(path))
+    nodes = {key: key.strip("/").removeprefix("**/").rpartition("/")[2] or "**" for key in document}
+    return {node: set(_section(Path(path), document, key)) for key, node in nodes.items()}
 
 
 def load_params(cls: type[P], path: str | Path, node: str, **overrides: Any) -> P:

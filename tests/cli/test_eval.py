@@ -8,7 +8,7 @@ import pytest
 
 from dexstack.cli.eval import allegro as command
 from dexstack.cli.main import main
-from dexstack.cli.output import errors
+from dexstack.report.statistics import errors
 
 SHORT = ["eval", "allegro", "--trials", "2", "--seconds", "0.5", "--seed", "3", "--period", "0.05", "--goal-yaw", "90", "-45"]
 

@@ -16,7 +16,8 @@ from dexstack.errors import ConfigError
 from dexstack.perception.estimator import PoseEstimator, Sight
 from dexstack.perception.images import to_grey
 from dexstack.perception.params import EstimatorParams
-from dexstack.perception.realsense import RealSenseCamera, RealSenseParams, camera_of, import_realsense
+from dexstack.perception.params import RealSenseParams
+from dexstack.perception.realsense import RealSenseCamera, camera_of, import_realsense
 from dexstack.perception.se3 import Transform, difference
 from dexstack.perception.sources import take_realsense
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import argparse
 import math
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import yaml
+
+if TYPE_CHECKING:
+    from dexstack.graph.settings import Spec
 
 MEASURED = "measured"
 
@@ -68,3 +72,35 @@ def rate(text: str) -> float:
 
 def latency(text: str) -> float | str:
     return text if text == MEASURED else number(text, float, lambda x: x >= 0, f"'{MEASURED}', or seconds, 0 or more")
+
+
+def add_scene_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add ``--object`` and ``--hand``."""
+    parser.add_argument("--object", default="cube", help="name of an object, or the path of an object's YAML")
+    parser.add_argument("--hand", default="right", help="right, left, or the path of a hand's YAML")
+
+
+NAMED = ("model", "planner", "supervisor", "theta", "contact_set")
+"""Parameters that have an argument of their own."""
+
+
+def add_planner_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what chooses the planner and its parameters."""
+    parser.add_argument("--model", help="time-stepping model of the planner (default: the parameter files')")
+    parser.add_argument("--planner", help="gauss_newton or sampling (default: the parameter files')")
+    parser.add_argument("--supervisor", help="what frees a stuck rollout: gait, regrasp or none (default: the task's)")
+    parser.add_argument("--contact-set", metavar="RULE", help="contacts along the plan: frozen, propagated, detected (default: the files')")
+    parser.add_argument("--theta", metavar="NAME", help="learned θ of the planner: a name or a file (see `dexstack learn --save`)")
+    parser.add_argument("--params", action="append", default=[], metavar="FILE", help="ROS 2 parameter file that wins over the task's")
+    add_set_argument(parser)
+
+
+def spec_of(args: argparse.Namespace, task: str | None = None) -> Spec:
+    """What to build, from the arguments of :func:`add_scene_arguments` and :func:`add_planner_arguments`."""
+    from dexstack.graph.settings import Spec
+
+    overrides = dict(args.settings) | {name: getattr(args, name) for name in NAMED if getattr(args, name) is not None}
+    if getattr(args, "latency", None) not in (None, MEASURED):
+        overrides["latency"] = args.latency
+    files = tuple(str(Path(f).absolute()) for f in args.params)
+    return Spec(task or args.task, args.object, args.hand, files, tuple(sorted(overrides.items())), getattr(args, "plant", "mujoco"))

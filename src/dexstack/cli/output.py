@@ -95,34 +95,6 @@ def machine() -> dict[str, Any]:
     return {"cpu": cpu, "cores": cores, "python": platform.python_version()}
 
 
-def times(seconds: Iterable[float]) -> dict[str, float | int | None]:
-    """Durations [s] as ``{p50, p99, mean, n}``; non-finite samples are left out, null stands for "no sample"."""
-    import numpy as np
-
-    x = _finite(seconds)
-    if not x.size:
-        return {"p50": None, "p99": None, "mean": None, "n": 0}
-    p50, p99 = np.percentile(x, [50, 99])
-    return {"p50": float(p50), "p99": float(p99), "mean": float(x.mean()), "n": x.size}
-
-
-def errors(values: Iterable[float]) -> dict[str, float | int | None]:
-    """Error magnitudes as ``{mean, std, median, max, n}``; non-finite samples are left out, null stands for "no sample"."""
-    import numpy as np
-
-    x = _finite(values)
-    if not x.size:
-        return {"mean": None, "std": None, "median": None, "max": None, "n": 0}
-    return {"mean": float(x.mean()), "std": float(x.std()), "median": float(np.median(x)), "max": float(x.max()), "n": x.size}
-
-
-def _finite(values: Iterable[float]) -> Any:
-    import numpy as np
-
-    x = np.asarray(values if hasattr(values, "__len__") else list(values), float).ravel()
-    return x[np.isfinite(x)]
-
-
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Any:
     """A rich table; numbers are right-aligned, floats shown with four significant digits, None as a dash."""
     from rich.table import Table

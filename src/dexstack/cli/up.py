@@ -11,13 +11,18 @@ import time
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dexstack.cli.monitor import HOST, PORT, page_parameters
-from dexstack.cli.output import add_json_argument, note, publish, times
+from dexstack.cli.output import add_json_argument, note, publish
 from dexstack.cli.supervisor import Supervisor, graph_environment
 from dexstack.errors import ConfigError
 from dexstack.graph.modes import MODES
+from dexstack.report.statistics import times
+from dexstack.tasks import load_task
+
+if TYPE_CHECKING:
+    from dexstack.tasks.base import Task
 
 USAGE_ERROR = 2
 NOT_ARGUMENTS = ("results",)
@@ -76,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
     summary.update(stopped=end.stopped, restarts=end.restarts, results=str(results))
     if recording.is_file() and not args.no_report:
         note("drawing the plot and the film")
-        _report(results, recording, hand=args.hand, obj=args.object)
+        _report(results, recording, load_task(args.task)(obj=args.object, hand=args.hand))
     publish(args, f"up {args.mode}", summary, _line(summary), seed=int(args.seed) if "seed" in args else None)
     if end.failure:
         note(end.failure)
@@ -106,18 +111,17 @@ def _summary(recording: Path) -> dict[str, Any]:
     return {**summary, "rate_hz": rate, "solve_s": times(cpu), "solve_wall_s": times(wall)}
 
 
-def _report(results: Path, recording: Path, *, hand: str, obj: str) -> None:
+def _report(results: Path, recording: Path, task: Task) -> None:
     """Plot and film of the run."""
     import numpy as np
 
-    from dexstack.model.hand import load_hand
-    from dexstack.model.objects import load_object
-    from dexstack.model.scene import build_scene
+    from dexstack.model.scene import robot_scene
     from dexstack.report.run import write_run
 
     with np.load(recording) as data:
         arrays = dict(data)
-    write_run(results, arrays, build_scene(load_hand(hand), load_object(obj)).compile())
+    robot, obj, _ = task.scene()
+    write_run(results, arrays, robot_scene(robot, obj).compile())
 
 
 def _line(summary: dict[str, Any]) -> str:
@@ -125,7 +129,7 @@ def _line(summary: dict[str, Any]) -> str:
     outcome = "reached" if summary.get("reached") else "stopped" if summary.get("stopped") else summary.get("phase", "failed")
     parts = [outcome]
     if summary.get("yaw") is not None:
-        parts.append(f"yaw {math.degrees(summary['yaw']):+.1f}° of {math.degrees(summary['goal_yaw']):+.0f}°")
+        parts.append(f"asked {summary['goal']}, {summary['goals_reached']} reached, yaw {math.degrees(summary['yaw']):+.1f}°")
         parts.append(f"error {summary['orientation_error_rad']:.3f} rad after {summary['seconds']:.1f} s")
     if summary.get("first_command_s") is not None:
         parts.append(f"first command after {summary['first_command_s']:.1f} s")

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dexstack.config import param
-from dexstack.contact.contact import Contacts
+from dexstack.contact.contact import Contacts, empty_contacts
 from dexstack.contact.csdf import union_distance_and_normal
 from dexstack.contact.query_points import robot_query_points
 from dexstack.contact.support import SUPPORT_SLOTS, make_support
@@ -100,4 +100,5 @@ class ContactDetector:
             active=phi[nearest] < self.params.margin,
         )
         support = self._support.contacts(poses, R_WO, p_WO, query, self.params.footprint_tilt, self.params.margin)
-        return Contacts(*(jnp.concatenate(pair) for pair in zip(support, finger, strict=True)))
+        missing = empty_contacts(self.params.capacity - support.phi.size - finger.phi.size)  # a robot of few links has few query points
+        return Contacts(*(jnp.concatenate(three) for three in zip(support, finger, missing, strict=True)))

@@ -1,15 +1,14 @@
-"""The planner of one robot and one object from parameters: the only place that chooses the time-stepping model and its θ."""
+"""The planner of one robot and one object from parameters: the only place that chooses planner and time-stepping model."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dexstack.config import param
 from dexstack.contact.detector import ContactDetector, DetectorParams
+from dexstack.control.base import Cost, LocalPlanner
 from dexstack.control.contact_rule import ContactRule, DetectedContacts, FrozenContacts, PropagatedContacts
 from dexstack.control.models.base import StepModel
 from dexstack.control.models.cf import ComplementarityFreeModel
@@ -17,12 +16,10 @@ from dexstack.control.models.dsdf import DsdfModel
 from dexstack.control.models.dual import DualModel
 from dexstack.control.models.implicit import ImplicitModel
 from dexstack.control.models.qp import QpModel
-from dexstack.control.mpc import Cost, Mpc, MpcParams
-from dexstack.control.parts import StepParts
-from dexstack.control.problem import ModelParams, physical_params
-from dexstack.errors import ConfigError
+from dexstack.control.planners.gauss_newton import Mpc, MpcParams
+from dexstack.control.problem import ModelParams
 from dexstack.hand.servo import ServoParams
-from dexstack.learning.theta_file import theta_for
+from dexstack.lazy import unknown_name
 
 if TYPE_CHECKING:
     from dexstack.model.objects import ObjectModel
@@ -30,8 +27,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class PlannerParams(StepParts):
-    """Which time-stepping model plans, with which parts, and the physics it assumes; all compiled in or fixed for a run."""
+class PlannerParams:
+    """Who plans, with which time-stepping model, and the physics it assumes; all compiled in or fixed for a run."""
+
+    planner: str = param("gauss_newton", "planner: gauss_newton (ContactSDF-MPC) or sampling (rollouts of MuJoCo)")
+    supervisor: str = param("", "what frees a stuck rollout: gait, regrasp or none; empty: what the task wants")
 
     model: str = param(
         "implicit",
@@ -62,9 +62,7 @@ class PlannerParams(StepParts):
 
 
 MODELS: dict[str, Callable[[PlannerParams, int], StepModel]] = {
-    "implicit": lambda p, chains: ImplicitModel(
-        p.implicit_steps, p.implicit_stiffness, p.implicit_smoothing, 1 if p.finger_contacts else chains
-    ),
+    "implicit": lambda p, chains: ImplicitModel(p.implicit_steps, p.implicit_stiffness, p.implicit_smoothing, chains),
     "dsdf": lambda p, chains: DsdfModel(),
     "dsdf-k": lambda p, chains: DsdfModel(p.dsdf_steps),
     "dual": lambda p, chains: DualModel(p.dual_steps, p.dual_compliance),
@@ -81,7 +79,7 @@ def make_model(params: PlannerParams, chains: int = 4) -> StepModel:
         ConfigError: no model has that name.
     """
     if params.model not in MODELS:
-        raise ConfigError(f"unknown time-stepping model '{params.model}'; known: {', '.join(MODELS)}")
+        raise unknown_name("time-stepping model", params.model, MODELS)
     return MODELS[params.model](params, chains)
 
 
@@ -93,47 +91,57 @@ RULES: dict[str, Callable[[Robot, ObjectModel, DetectorParams], ContactRule]] = 
 """What becomes of the contact set along the plan, by the name a parameter calls it."""
 
 
-def check_rule(params: PlannerParams) -> None:
-    """Refuse a contact set that no rule has the name of.
+class Problem(NamedTuple):
+    """What is planned."""
+
+    robot: Robot
+    obj: ObjectModel
+    cost: Cost
+    weights: Any
+    """The cost's parameter block."""
+    theta: ModelParams
+
+
+def _gauss_newton(problem: Problem, params: Mapping[type, Any]) -> Mpc:
+    robot, obj, cost, weights, theta = problem
+    planner, mpc, detector = params[PlannerParams], params[MpcParams], params[DetectorParams]
+    rule = RULES[planner.contact_set](robot, obj, detector)
+    return Mpc(robot, make_model(planner, robot.chains), cost, theta, weights, params=mpc, rule=rule, capacity=detector.capacity)
+
+
+def _sampling(problem: Problem, params: Mapping[type, Any]) -> LocalPlanner:
+    from dexstack.control.planners.sampling import SamplingParams, SamplingPlanner
+
+    return SamplingPlanner(problem, params[MpcParams], params[SamplingParams], params[PlannerParams].kd)
+
+
+PLANNERS: dict[str, Callable[[Problem, Mapping[type, Any]], LocalPlanner]] = {
+    "gauss_newton": _gauss_newton,
+    "sampling": _sampling,
+}
+"""Every planner by the name a parameter calls it."""
+
+
+def check_planner(params: PlannerParams) -> None:
+    """Refuse what no planner, model or contact rule has the name of; quick, nothing is compiled.
 
     Raises:
         ConfigError: so it is.
     """
-    if params.contact_set not in RULES:
-        raise ConfigError(f"unknown contact set '{params.contact_set}'; known: {', '.join(RULES)}")
+    make_model(params)
+    for what, name, known in (("planner", params.planner, PLANNERS), ("contact set", params.contact_set, RULES)):
+        if name not in known:
+            raise unknown_name(what, name, known)
 
 
-def make_theta(robot: Robot, obj: ObjectModel, params: PlannerParams, step: float) -> ModelParams:
-    """θ of a model with time step ``step`` [s]: the learned one if it is named, otherwise from physical quantities.
-
-    Raises:
-        ConfigError: the learned θ cannot be read, or is for something else.
-    """
-    if params.theta:
-        return theta_for(params.theta, object_name=obj.name, robot_name=robot.name, step=step, joints=len(robot.joint_names))
-    return physical_params(
-        mass=obj.mass,
-        inertia=obj.inertia,
-        friction=params.planned_friction,
-        stiffness=np.full(len(robot.joint_names), params.kp),
-        damping=robot.damping + params.kd,
-        h=step,
-        inertia_scale=params.inertia_scale,
-        sigma=params.dsdf_sigma,
-    )
-
-
-def make_mpc(
-    robot: Robot, obj: ObjectModel, cost: Cost, planner: PlannerParams, mpc: MpcParams, detector: DetectorParams | None = None
-) -> tuple[Mpc, ModelParams]:
-    """The MPC and the θ it is called with.
+def make_planner(problem: Problem, params: Mapping[type, Any]) -> LocalPlanner:
+    """The planner that the parameters choose.
 
     Args:
-        detector: how a plan finds contacts anew, as many as the MPC is called with; None: the defaults.
+        params: blocks of planner, MPC and detector by their class.
 
     Raises:
-        ConfigError: see :func:`make_model`, :func:`check_rule` and :func:`make_theta`.
+        ConfigError: see :func:`check_planner`.
     """
-    check_rule(planner)
-    rule = RULES[planner.contact_set](robot, obj, detector or DetectorParams())
-    return Mpc(robot, make_model(planner, robot.chains), cost, mpc, rule, planner), make_theta(robot, obj, planner, mpc.step)
+    check_planner(params[PlannerParams])
+    return PLANNERS[params[PlannerParams].planner](problem, params)

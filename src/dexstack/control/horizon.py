@@ -10,11 +10,9 @@ from jax import Array
 from jaxtyping import Float
 
 from dexstack.contact.contact import Contacts
-from dexstack.contact.pairs import PairContacts
 from dexstack.control.contact_rule import Ahead, ContactRule, Rows
 from dexstack.control.models.base import StepModel
-from dexstack.control.parts import Substep
-from dexstack.control.problem import OBJECT_DOF, ModelParams, StepProblem, force, integrate_quaternion
+from dexstack.control.problem import OBJECT_DOF, ModelParams, StepProblem, force, integrate_quaternion, step_problem
 from dexstack.model.kinematics import BodyPoses, Kinematics
 
 
@@ -24,29 +22,25 @@ class Present(NamedTuple):
     pose_WO: Float[Array, "7"]
     """Of the object; the quaternion has length one."""
     q: Float[Array, " N"]
-    qd: Float[Array, " N"]
-    """Unused by a step without velocities."""
     contacts: Contacts
-    fingers: PairContacts
-    """Contacts between fingers, in no slots for a step without them."""
 
 
 class Trajectory(NamedTuple):
-    """K = T n substeps of T steps."""
+    """T steps."""
 
-    displacement: Float[Array, "K+1 V"]
+    displacement: Float[Array, "T+1 V"]
     """Since the present."""
-    quat: Float[Array, "K+1 4"]
-    free: Float[Array, "K N"]
+    quat: Float[Array, "T+1 4"]
+    free: Float[Array, "T N"]
     """1 where the commanded displacement acts, 0 where a joint limit replaced it."""
-    held: Float[Array, "K N"]
+    held: Float[Array, "T N"]
     """1 where the predicted joint is inside its limits, 0 where it was stopped there."""
-    force: Float[Array, "K V"]
-    dual: Float[Array, "K D"]
+    force: Float[Array, "T V"]
+    dual: Float[Array, "T D"]
 
 
 class Horizon:
-    """T steps, of as many substeps as the model has, from one state; made and used where JAX traces.
+    """T steps from one state; made and used where JAX traces.
 
     Joint limits are imposed on the target and on the prediction of every step.
     """
@@ -56,65 +50,51 @@ class Horizon:
         tree: Kinematics,
         model: StepModel,
         rule: ContactRule,
-        substep: Substep,
-        steps: int,
         present: Present,
         theta: ModelParams,
         limits: tuple[Float[Array, " N"], Float[Array, " N"]],
+        *,
+        step: float,
+        steps: int,
         poses: BodyPoses | None = None,
     ) -> None:
         """
         Args:
-            steps: T.
-            theta: of a whole step.
             limits: lower and upper joint limits.
+            step: h, length of a step [s].
+            steps: T.
             poses: of the robot at present, if they are known.
         """
-        self._tree, self._model, self._rule, self._substep = tree, model, rule, substep
-        self._present, self._theta, self._limits, self._steps = present, substep.theta(theta), limits, steps
-        self._index = jnp.arange(steps * substep.count)
+        self._tree, self._model, self._rule, self._step = tree, model, rule, step
+        self._present, self._theta, self._limits, self._steps = present, theta, limits, steps
+        self._index = jnp.arange(steps)
         self._problem, self._context = self._build(present.pose_WO, present.q, present.contacts, poses)
 
-    def initial_dual(self) -> Float[Array, "K D"]:
+    def initial_dual(self) -> Float[Array, "T D"]:
         """What :meth:`rollout` starts from when no trajectory is known."""
         dual = self._model.initial_dual(self._problem)
-        return jnp.broadcast_to(dual, (self._index.size, *dual.shape))
+        return jnp.broadcast_to(dual, (self._steps, *dual.shape))
 
-    def ends(self, trajectory: Trajectory) -> tuple[Float[Array, "T+1 V"], Float[Array, "T+1 4"]]:
-        """Displacements and the object's quaternions at present and at the end of every step."""
-        n = self._substep.count
-        return trajectory.displacement[::n], trajectory.quat[::n]
-
-    def rollout(self, U: Float[Array, "T N"], dual: Float[Array, "K D"]) -> Trajectory:
+    def rollout(self, U: Float[Array, "T N"], dual: Float[Array, "T D"]) -> Trajectory:
         """Where the commanded displacements lead, each step's solve started from ``dual``."""
-        n, (pose_WO, q, qd, _, _), (lower, upper) = self._substep.count, self._present, self._limits
-        inertia = self._inertia(q)
+        (pose_WO, q, _), (lower, upper) = self._present, self._limits
 
-        def advance(carry: tuple[Array, ...], inputs: tuple[Array, ...]) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
-            displacement, quat, target, free, last = carry
+        def advance(carry: tuple[Array, Array], inputs: tuple[Array, ...]) -> tuple[tuple[Array, Array], tuple[Array, ...]]:
+            displacement, quat = carry
             k, u, dual = inputs
             now = q + displacement[OBJECT_DOF:]
             pull = jnp.clip(u, lower - now, upper - now)
-            acts = pull == u
-            if n > 1:  # in the other substeps of a step the target stays where it is
-                begins = k % n == 0
-                acts = jnp.where(begins, acts, free)
-                pull = jnp.where(begins, pull, target - displacement[OBJECT_DOF:])
             b = force(self._theta, pull)
-            if inertia is not None:
-                b = b.at[OBJECT_DOF:].add(inertia * last)
             context, phi, _ = self._rows(k, displacement, quat)
             dq, dual = self._model.step(context, b, phi, dual)
             joints = now + dq[OBJECT_DOF:]
             stopped = jnp.clip(joints, jnp.minimum(lower, now), jnp.maximum(upper, now))
-            target = displacement[OBJECT_DOF:] + pull
             displacement = jnp.concatenate([displacement[:OBJECT_DOF] + dq[:OBJECT_DOF], stopped - q])
             quat = integrate_quaternion(quat, dq[3:OBJECT_DOF])
-            return (displacement, quat, target, acts, stopped - now), (displacement, quat, acts, stopped == joints, b, dual)
+            return (displacement, quat), (displacement, quat, pull == u, stopped == joints, b, dual)
 
-        still = jnp.zeros(OBJECT_DOF + q.size, q.dtype)
-        start = (still, pose_WO[3:], jnp.zeros_like(q), jnp.ones(q.size, bool), self._substep.length * qd)
-        _, (displacement, quat, free, held, b, dual) = jax.lax.scan(advance, start, (self._index, jnp.repeat(U, n, axis=0), dual))
+        start = (jnp.zeros(OBJECT_DOF + q.size, q.dtype), pose_WO[3:])
+        _, (displacement, quat, free, held, b, dual) = jax.lax.scan(advance, start, (self._index, U, dual))
         prepend = lambda first, rest: jnp.concatenate([first[None], rest])  # noqa: E731
         return Trajectory(prepend(start[0], displacement), prepend(start[1], quat), free.astype(q.dtype), held.astype(q.dtype), b, dual)
 
@@ -128,34 +108,21 @@ class Horizon:
             return jnp.concatenate([sensitivity.force[:, OBJECT_DOF:], sensitivity.phi @ slope], axis=1)
 
         by_both = jax.vmap(slopes)(self._index, trajectory.displacement[:-1], trajectory.quat[:-1], trajectory.force, trajectory.dual)
-        n, N, inertia = self._substep.count, self._present.q.size, self._inertia(self._present.q)
+        N = self._present.q.size
         S, sums = jnp.zeros((OBJECT_DOF + N, self._steps * N), by_both.dtype), []
-        before = target = S[OBJECT_DOF:]
-        for k in range(self._index.size):
-            joints = S[OBJECT_DOF:]
-            if k % n == 0:  # a command that a joint limit replaced leaves the target there
-                own = slice(k // n * N, (k // n + 1) * N)
-                target = joints.at[:, own].add(jnp.eye(N, dtype=S.dtype)) * trajectory.free[k][:, None]
+        for k in range(self._steps):
+            joints, own = S[OBJECT_DOF:], slice(k * N, (k + 1) * N)
+            # A command moves the target with the joints; one that a joint limit replaced leaves it at the limit.
+            target = joints.at[:, own].add(jnp.eye(N, dtype=S.dtype)) * trajectory.free[k][:, None]
             on_joints = self._theta.stiffness[:, None] * (target - joints)
-            if inertia is not None:
-                on_joints = on_joints + inertia[:, None] * (joints - before)
-            before = joints
             S = S + (by_both[k] @ jnp.concatenate([on_joints, S]) if k else by_both[k, :, :N] @ on_joints)
             S = S.at[OBJECT_DOF:].multiply(trajectory.held[k][:, None])
-            if k % n == n - 1:
-                sums.append(S)
+            sums.append(S)
         return jnp.stack(sums)
-
-    def _inertia(self, like: Array) -> Array | None:
-        return None if self._substep.inertia is None else jnp.asarray(self._substep.inertia, like.dtype)
 
     def _build(self, pose_WO: Array, q: Array, contacts: Contacts, poses: BodyPoses | None = None) -> tuple[StepProblem, Any]:
         """The step problem and the model's context at a predicted state with its contacts with the object."""
-        fingers = self._present.fingers
-        problem = self._substep.problem(self._tree, poses or self._tree.poses(q), pose_WO, contacts, fingers, self._theta)
-        if fingers.phi.size:  # their distances are those of the present
-            moved = problem.Jn[contacts.phi.size :, OBJECT_DOF:] @ (q - self._present.q)
-            problem = problem._replace(phi=problem.phi.at[contacts.phi.size :].add(moved))
+        problem = step_problem(self._tree, poses or self._tree.poses(q), pose_WO, contacts, self._theta, self._step)
         return problem, self._model.prepare(problem, self._theta)
 
     def _rows(self, k: Array, displacement: Array, quat: Array) -> Rows:

@@ -19,6 +19,8 @@ from dexstack.config import read_parameter_file, share_dir
 from dexstack.engines import PLANTS
 from dexstack.errors import ConfigError
 from dexstack.perception import require_camera
+from dexstack.process.threads import ONE_THREAD, XLA_ONE_THREAD
+from dexstack.tasks import TASKS, load_task, task_files
 
 Value = bool | int | float | str
 
@@ -112,11 +114,6 @@ class Mode:
         return self.build({name: a.parse(values.get(name, a.default)) for name, a in known.items()})
 
 
-ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-"""Matrices here are small: a second thread of a linear algebra library only takes the core from another node."""
-XLA_ONE_THREAD = {**ONE_THREAD, "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false", "JAX_PLATFORMS": "cpu"}
-
-
 def picture_environment() -> dict[str, str]:
     """Of nodes that send or receive pictures.
 
@@ -127,14 +124,16 @@ def picture_environment() -> dict[str, str]:
     return {**ONE_THREAD, **keep, "FASTDDS_DEFAULT_PROFILES_FILE": str(share_dir() / "config" / "fastdds.xml")}
 
 
-TASK = Argument("task", "allegro", "what to do", ("allegro",))
+TASK = Argument("task", "palm_turn", f"what to do: {', '.join(TASKS)}, or the path of your own task's Python file")
 OBJECT = Argument("object", "cube", "what to do it with: a name, or the path of an object's YAML")
 HAND = Argument("hand", "right", "which hand: right, left, or the path of a hand's YAML")
 PLANT = Argument("plant", "mujoco", "physics engine", tuple(PLANTS))
 PERCEPTION = Argument("perception", "truth", "where the object pose comes from: the plant, or pictures of it", ("truth", "camera"))
-GOAL_YAW = Argument("goal_yaw", 90.0, "turn of the object from its nominal start [deg]", lo=-180.0, hi=180.0)
-SECONDS = Argument("seconds", 15.0, "time after which the run has failed [s]", lo=0.1, hi=1e5)
-SEED = Argument("seed", 0, "seed of the noise of the start pose", lo=0, hi=2**31 - 1)
+GOAL_YAW = Argument("goal_yaw", "", "turn of the object from its nominal start [deg]; empty: what the task asks for")
+SECONDS = Argument("seconds", "", "time after which the run has failed [s]; empty: the task's")
+SEED = Argument("seed", 0, "seed of the noise of the start pose, and of goals that are drawn", lo=0, hi=2**31 - 1)
+_NUMBERS = {"goal_yaw": Argument("goal_yaw", 0.0, "", lo=-180.0, hi=180.0), "seconds": Argument("seconds", 0.0, "", lo=0.1, hi=1e5)}
+"""What an argument takes that may be left to the task."""
 REAL_TIME_FACTOR = Argument("real_time_factor", 1.0, "simulated seconds per second", lo=0.01, hi=100.0)
 NAMESPACE = Argument("namespace", "", "namespace of all nodes and topics")
 THETA = Argument("theta", "", "learned θ of the planner: a name or a file; empty: the physical parameters")
@@ -183,13 +182,28 @@ class _Builder:
         self._a = a
         namespace = a["namespace"].strip("/")
         self._namespace = f"/{namespace}" if namespace else ""
-        self._files = [share_dir() / "config" / f"{a['task']}.yaml"]
-        if a["params"]:
-            self._files.append(Path(a["params"]).absolute())
+        name = a["task"] if not a["task"].endswith(".py") else str(Path(a["task"]).absolute())
+        self.task_type = load_task(name)
+        self._files = [*task_files(name), *([Path(a["params"]).absolute()] if a["params"] else [])]
         for path in self._files:
             if not path.is_file():
                 raise ConfigError(f"there is no parameter file {path}")
         self.hand, self.object = {"hand": a["hand"]}, {"object": a["object"]}
+        self.scene = {"task": name, **self.hand, **self.object}
+        self.task = self.task_type(obj=a["object"], hand=a["hand"])
+
+    def number(self, name: str) -> float | None:
+        """The value of an argument that may be left to the task; None if it is."""
+        return _NUMBERS[name].parse(self._a[name]) if str(self._a[name]) else None  # type: ignore[return-value]
+
+    def needs_a_hand(self, what: str) -> None:
+        """Refuse a task whose robot is no hand.
+
+        Raises:
+            ConfigError: so it is.
+        """
+        if self.task_type.servo_node != "hand":
+            raise ConfigError(f"{what} needs a hand, and the robot of the task '{self.task_type.name}' exists in simulation only")
 
     def node(self, name: str, environment: Mapping[str, str] = ONE_THREAD, ends_run: bool = False, **parameters: Value) -> NodeDescription:
         return NodeDescription(
@@ -205,24 +219,29 @@ class _Builder:
     def world(self, **own: Value) -> list[NodeDescription]:
         """The simulator and, if the pose comes from pictures, what draws them and what looks at them."""
         if self._a["perception"] != "camera":
-            return [self.node("simulator", **self.hand, **self.object, **own)]
+            return [self.node("simulator", **self.scene, **own)]
+        self.needs_a_hand("perception by camera")
         require_camera()
         truth = {"pose_topic": "object_pose_truth", "pose_period": 0.005}
         return [
             self.node("pose_estimator", picture_environment(), **self.hand, **self.object, reliable=True),
             self.node("camera", picture_environment(), **self.hand, **self.object, seed=own["seed"]),
-            self.node("simulator", **self.hand, **self.object, **own, **truth),
+            self.node("simulator", **self.scene, **own, **truth),
         ]
 
     def graph(self, *hand_side: NodeDescription, **task: Value) -> list[NodeDescription]:
         """Controller, task and console around the nodes on the hand's side; those that need longest to start come first."""
-        a, both = self._a, self.hand | self.object
+        a, both = self._a, self.scene
+        yaw, seconds = self.number("goal_yaw"), self.number("seconds")
+        yaw = self.task_type.opening_yaw if yaw is None else math.radians(yaw)
+        goal = {"own_goals": True} if yaw is None else {"own_goals": False, "goal_yaw": yaw}
+        seconds = self.task.seconds() if seconds is None else seconds
         nodes = [
             self.node("mpc", XLA_ONE_THREAD, **both, theta=a["theta"]),
             self.node("contact_detector", XLA_ONE_THREAD, **both),
             *hand_side,
-            self.node("task", **both, goal_yaw=math.radians(a["goal_yaw"]), seconds=a["seconds"], **task),
-            self.node("console", **self.hand, results=a["results"], stay=a["monitor"] == "yes", ends_run=True),
+            self.node("task", **both, **goal, seconds=seconds, seed=a["seed"], **task),
+            self.node("console", **both, results=a["results"], stay=a["monitor"] == "yes", ends_run=True),
         ]
         if a["learn"] == "yes":
             # It predicts as the planner and its detector do, so it gets their sections of the files; what it does not know it ignores.
@@ -231,8 +250,8 @@ class _Builder:
             nodes.insert(2, self.node("learner", XLA_ONE_THREAD, **{**theirs, **both}, theta=a["theta"], results=a["results"]))
         if a["monitor"] == "yes":
             nodes.append(self.node("monitor", **both))
-        if a["robot_state"] == "yes":
-            nodes.append(self.node("robot_state", **both))
+        if a["robot_state"] == "yes" and self.task_type.servo_node == "hand":
+            nodes.append(self.node("robot_state", **self.hand, **self.object))
         if a["record"]:
             # First, so that it misses little; its own respawn is harmless, since it never writes over a bag.
             nodes.insert(0, self.node("recorder", file=str(Path(a["record"]).absolute())))
@@ -243,11 +262,13 @@ class _Builder:
 def _sim(a: Mapping[str, Any]) -> list[NodeDescription]:
     b = _Builder(a)
     own = {"plant": a["plant"], "seed": a["seed"], "real_time_factor": a["real_time_factor"]}
-    return b.graph(*b.world(**own), b.node("hand", **b.hand))
+    servo = b.node("hand", **b.hand) if b.task_type.servo_node == "hand" else b.node(b.task_type.servo_node, **b.scene)
+    return b.graph(*b.world(**own), servo)
 
 
 def _mock(a: Mapping[str, Any]) -> list[NodeDescription]:
     b = _Builder(a)
+    b.needs_a_hand("an emulated hand on a bus")
     bus = {"interface": "udp_multicast", "channel": a["channel"]}
     world = b.world(**bus, plant=a["plant"], seed=a["seed"], emulated_hardware=a["hardware"])
     return b.graph(*world, b.node("hand", **b.hand, **bus, hardware=a["hardware"]))
@@ -255,6 +276,7 @@ def _mock(a: Mapping[str, Any]) -> list[NodeDescription]:
 
 def _hardware(a: Mapping[str, Any]) -> list[NodeDescription]:
     b = _Builder(a)
+    b.needs_a_hand("this mode")
     hand = b.node("hand", **b.hand, interface=a["interface"], channel=a["channel"], hardware=a["hardware"])
     if a["perception"] != "camera":
         return b.graph(hand, reset_service="")

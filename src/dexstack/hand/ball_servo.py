@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dexstack.config import param
 from dexstack.model.balls import BallsModel
 
 
@@ -17,10 +18,8 @@ from dexstack.model.balls import BallsModel
 class BallServoParams:
     """Stiffness and pace."""
 
-    kp: float = 50.0
-    """[N/m]"""
-    period: float = 0.002
-    """Time between two feedbacks [s]."""
+    kp: float = param(50.0, "stiffness of a ball's position control [N/m]", 0.1, 1000.0)
+    period: float = param(0.002, "time between two feedbacks [s]", 0.001, 0.1)
 
 
 class BallServoOutput(NamedTuple):
@@ -30,6 +29,9 @@ class BallServoOutput(NamedTuple):
 
 class BallServo:
     """The servo of one robot of balls; see :class:`dexstack.sim.trial.Servo`."""
+
+    settling = 0.0
+    """Time after which it follows its target as fast as it ever will [s]."""
 
     def __init__(self, balls: BallsModel, params: BallServoParams | None = None) -> None:
         self.params = params or BallServoParams()

@@ -10,9 +10,26 @@ from dexstack.errors import ConfigError
 from dexstack.hand.protocol import FINGERS, JOINTS
 
 INTERFACES = ("socketcan", "pcan", "udp_multicast", "virtual")
+CONSENTS = ("", "person", "mode")
 GROUP = "239.74.163.2"
 FIRST_PORT = 6100
 """The bus of ROS domain d is this port + d: below Linux' ephemeral ports, and like the domain it belongs to one graph."""
+
+
+@dataclass(frozen=True)
+class HandParams:
+    """Parameters of the hand node, beside those of the servo and of the bus."""
+
+    hand: str = param("right", "side of the hand, or the path of a hand's YAML")
+    applied_command_every: int = param(3, "publish hand/applied_command at every n-th feedback", 1, 1000)
+    consent: str = param("", "who lets the hand move: person, mode (whoever starts the graph); empty: a person on hardware, else the mode")
+    hold_time: float = param(60.0, "how long the hand holds what it has after success [s]", 1.0, 3600.0)
+    hold_temperature: int = param(60, "temperature of a sensor that ends that [°C]", 20, 100)
+    state_dir: str = param("", "folder of the hands' states, in memory; empty: /dev/shm/dexstack-UID")
+
+    def __post_init__(self) -> None:
+        if self.consent not in CONSENTS:
+            raise ConfigError(f"unknown consent '{self.consent}'; known: person, mode")
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
     min_θ Σ  w_p ‖p⁺ − p̂⁺(θ)‖² + w_q 4 (1 − (q⁺ᵀ q̂⁺(θ))²) + w_r ‖q_r⁺ − q̂_r⁺(θ)‖²  +  w_0 Σ (√(1 + x²) − 1)
 
 over transitions; 4 (1 − (qᵀq̂)²) is the squared angle where that is small. The hat is the planner's own model: the same
-:class:`dexstack.control.parts.Substep`, the same :class:`dexstack.control.models.base.StepModel`, the same θ. x are the free
+:func:`dexstack.control.problem.step_problem`, the same :class:`dexstack.control.models.base.StepModel`, the same θ. x are the free
 numbers below: w_0 keeps what the data say nothing about at the first guess, where it would drift away from update to update. The
 mass has a weight of its own, for tasks whose object has been weighed.
 
@@ -25,10 +25,8 @@ import numpy as np
 from jax import Array
 
 from dexstack.config import param
-from dexstack.contact.pairs import empty_pairs
 from dexstack.control.models.base import StepModel
-from dexstack.control.parts import PAPER, StepParts, substep_of
-from dexstack.control.problem import OBJECT_DOF, ModelParams, force, integrate_quaternion
+from dexstack.control.problem import OBJECT_DOF, ModelParams, force, integrate_quaternion, step_problem
 from dexstack.errors import ConfigError
 from dexstack.learning.reparametrise import RANGES
 from dexstack.learning.transitions import Transitions, take
@@ -120,36 +118,21 @@ Predict = Callable[[Any, Transitions], tuple[Array, Array]]
 """Object pose (7,) and joint angles (N,) one step after a transition's start, from a model's parameters and the transition."""
 
 
-def model_prediction(robot: Robot, model: StepModel, step: float, calls: int, parts: StepParts = PAPER) -> Predict:
-    """The planner's one-step prediction, solved in ``calls`` calls of the model, differentiable in θ (see ``StepModel.solved``).
-
-    Between substeps distances follow the motion.
-
-    Raises:
-        ValueError: when called, for a step with contacts between fingers on a transition without.
-    """
-    tree, substep = robot.kinematics(), substep_of(robot, step, parts)
-    inertia = 0.0 if substep.inertia is None else np.asarray(substep.inertia, np.float32)
-    none = empty_pairs(0)
+def model_prediction(robot: Robot, model: StepModel, step: float, calls: int) -> Predict:
+    """The planner's one-step prediction, solved in ``calls`` calls of the model, differentiable in θ (see ``StepModel.solved``)."""
+    tree = robot.kinematics()
 
     def predict(theta: ModelParams, at: Transitions) -> tuple[Array, Array]:
-        if parts.finger_contacts and at.fingers is None:
-            raise ValueError("the model has contacts between fingers and the transition none: cut it with detect_fingers")
-        theta, fingers = substep.theta(theta), at.fingers if parts.finger_contacts else none
-        problem = substep.problem(tree, tree.poses(at.q), at.pose_WO, at.contacts, fingers, theta)
+        problem = step_problem(tree, tree.poses(at.q), at.pose_WO, at.contacts, theta, step)
         context = model.prepare(problem, theta)
         fixed, fixed_problem = jax.lax.stop_gradient((context, problem))
-        moved, quat = jnp.zeros(problem.Q.shape, problem.Q.dtype), at.pose_WO[3:]
-        last, dual = substep.length * at.qd, model.initial_dual(fixed_problem)
-        for _ in range(substep.count):
-            joints = moved[OBJECT_DOF:]
-            b = force(theta, at.q_command - at.q - joints).at[OBJECT_DOF:].add(inertia * last)
-            phi = problem.phi + problem.Jn @ moved
-            fixed_b, fixed_phi = jax.lax.stop_gradient((b, phi))
-            dual = jax.lax.fori_loop(0, calls, lambda _, dual, b=fixed_b, phi=fixed_phi: model.step(fixed, b, phi, dual)[1], dual)
-            dq = model.solved(context, b, phi, dual)
-            moved, quat, last = moved + dq, integrate_quaternion(quat, dq[3:OBJECT_DOF]), dq[OBJECT_DOF:]
-        return jnp.concatenate([at.pose_WO[:3] + moved[:3], quat]), at.q + moved[OBJECT_DOF:]
+        b, phi = force(theta, at.q_command - at.q), problem.phi
+        fixed_b, fixed_phi = jax.lax.stop_gradient((b, phi))
+        dual = model.initial_dual(fixed_problem)
+        dual = jax.lax.fori_loop(0, calls, lambda _, dual: model.step(fixed, fixed_b, fixed_phi, dual)[1], dual)
+        dq = model.solved(context, b, phi, dual)
+        pose = jnp.concatenate([at.pose_WO[:3] + dq[:3], integrate_quaternion(at.pose_WO[3:], dq[3:OBJECT_DOF])])
+        return pose, at.q + dq[OBJECT_DOF:]
 
     return predict
 
@@ -191,6 +174,7 @@ class Learner:
         self._state = self._optimiser.init(self._free)
         self._advance = jax.jit(self._step)
         self._loss_of = jax.jit(self._loss)
+        self._data_loss_of = jax.jit(self._data_loss)
         self._theta_of = jax.jit(self._map.theta)
 
     def warm_up(self, example: Transitions) -> None:
@@ -210,6 +194,13 @@ class Learner:
         total = 0.0
         for batch, weight in self._batches(data, np.arange(data.count)):
             total += float(self._loss_of(self._free, batch, weight)) * float(weight.sum())
+        return total / data.count
+
+    def data_loss(self, data: Transitions) -> float:
+        """Mean loss of the newest θ over some transitions, without the prior: what tells two θ apart on data that neither saw."""
+        total = 0.0
+        for batch, weight in self._batches(data, np.arange(data.count)):
+            total += float(self._data_loss_of(self._free, batch, weight)) * float(weight.sum())
         return total / data.count
 
     def update(self, data: Transitions, rng: np.random.Generator, should_stop: Callable[[], bool] = lambda: False) -> Update:
@@ -249,6 +240,12 @@ class Learner:
     # --- traced -------------------------------------------------------------------------------------------------------------------
 
     def _loss(self, free: dict[str, Array], batch: Transitions, weight: Array) -> Array:
+        p = self.params
+        # linear far out: what the data do say must cost little
+        change = sum((p.mass_prior if name == "mass" else p.prior) * (jnp.sqrt(1.0 + x**2) - 1.0) for name, x in free.items())
+        return self._data_loss(free, batch, weight) + change
+
+    def _data_loss(self, free: dict[str, Array], batch: Transitions, weight: Array) -> Array:
         p, theta = self.params, self._map.theta(free)
 
         def one(at: Transitions) -> Array:
@@ -257,9 +254,7 @@ class Learner:
             # Huber on the norm: squared below, linear above, so that one slip does not outvote a hundred quiet steps
             return jnp.where(error < p.robust**2, error, 2 * p.robust * jnp.sqrt(jnp.maximum(error, p.robust**2)) - p.robust**2)
 
-        # linear far out: what the data do say must cost little
-        change = sum((p.mass_prior if name == "mass" else p.prior) * (jnp.sqrt(1.0 + x**2) - 1.0) for name, x in free.items())
-        return jnp.sum(weight * jax.vmap(one)(batch)) / jnp.sum(weight) + change
+        return jnp.sum(weight * jax.vmap(one)(batch)) / jnp.sum(weight)
 
     def _step(self, free: dict[str, Array], state: Any, batch: Transitions, weight: Array) -> tuple[dict[str, Array], Any, Array]:
         import optax
@@ -284,16 +279,11 @@ def import_optax() -> None:
 
 
 def planner_learner(
-    robot: Robot,
-    model: StepModel,
-    first: ModelParams,
-    step: float,
-    params: LearnerParams = LearnerParams(),
-    parts: StepParts = PAPER,
+    robot: Robot, model: StepModel, first: ModelParams, step: float, params: LearnerParams = LearnerParams()
 ) -> Learner:
-    """A learner of the planner's θ from a first guess, for a time step [s] with some parts.
+    """A learner of the planner's θ from a first guess, for a time step [s].
 
     Raises:
         ConfigError: see :func:`of_model`, :func:`import_optax`.
     """
-    return Learner(of_model(first), model_prediction(robot, model, step, params.solver_calls, parts), params)
+    return Learner(of_model(first), model_prediction(robot, model, step, params.solver_calls), params)

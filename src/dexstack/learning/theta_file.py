@@ -11,15 +11,20 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import yaml
 
-from dexstack.control.problem import ModelParams
+from dexstack.control.problem import ModelParams, physical_params
 from dexstack.errors import ConfigError
 from dexstack.learning.reparametrise import check_theta
 from dexstack.model.description import data_dir
+
+if TYPE_CHECKING:
+    from dexstack.control.factory import PlannerParams
+    from dexstack.model.objects import ObjectModel
+    from dexstack.model.robot import Robot
 
 FOLDER = Path("theta")
 UNITS = {
@@ -166,3 +171,23 @@ def theta_for(name: str, *, object_name: str, robot_name: str, step: float, join
         if learned != wanted:
             raise ConfigError(f"the θ '{name}' was learned for the {what} {learned!r}, not for {wanted!r}")
     return content.theta
+
+
+def make_theta(robot: Robot, obj: ObjectModel, params: PlannerParams, step: float) -> ModelParams:
+    """θ of a model with time step ``step`` [s]: the learned one if it is named, otherwise from physical quantities.
+
+    Raises:
+        ConfigError: the learned θ cannot be read, or is for something else.
+    """
+    if params.theta:
+        return theta_for(params.theta, object_name=obj.name, robot_name=robot.name, step=step, joints=len(robot.joint_names))
+    return physical_params(
+        mass=obj.mass,
+        inertia=obj.inertia,
+        friction=params.planned_friction,
+        stiffness=np.full(len(robot.joint_names), params.kp),
+        damping=robot.damping + params.kd,
+        h=step,
+        inertia_scale=params.inertia_scale,
+        sigma=params.dsdf_sigma,
+    )

@@ -11,7 +11,6 @@ import jax
 import numpy as np
 
 from dexstack.contact.contact import Contacts
-from dexstack.contact.pairs import PairContacts
 from dexstack.errors import ConfigError
 
 RECORDED = ("t", "pose_WO", "q", "q_command")
@@ -41,8 +40,6 @@ class Transitions(NamedTuple):
     """Contact set at the start."""
     next_pose_WO: np.ndarray
     next_q: np.ndarray
-    fingers: PairContacts | None = None
-    """Contacts between fingers at the start; None where a model has no such part."""
 
     @property
     def count(self) -> int:
@@ -56,12 +53,12 @@ class Transitions(NamedTuple):
         return total.hexdigest()
 
 
-def at_rest(pose_WO: np.ndarray, q: np.ndarray, contacts: Contacts, fingers: PairContacts | None = None) -> Transitions:
+def at_rest(pose_WO: np.ndarray, q: np.ndarray, contacts: Contacts) -> Transitions:
     """One transition in which nothing moves, as an example of the shapes."""
     f32 = lambda a: np.asarray(a, np.float32)[None]  # noqa: E731
     pose, q = f32(pose_WO), f32(q)
-    contacts, fingers = jax.tree.map(lambda a: np.asarray(a)[None], (contacts, fingers))
-    return Transitions(pose, q, np.zeros_like(q), np.zeros((1, 6), np.float32), q, q, contacts, pose, q, fingers)
+    contacts = jax.tree.map(lambda a: np.asarray(a)[None], contacts)
+    return Transitions(pose, q, np.zeros_like(q), np.zeros((1, 6), np.float32), q, q, contacts, pose, q)
 
 
 def concatenate(parts: list[Transitions]) -> Transitions:
@@ -105,7 +102,6 @@ def cut(
     step: float,
     cover: np.ndarray,
     detect: Callable[[np.ndarray, np.ndarray], Contacts],
-    detect_fingers: Callable[[np.ndarray], PairContacts] | None = None,
 ) -> Transitions | None:
     """Transitions of length ``step`` [s] from the samples of a recording, or None when it has none.
 
@@ -119,7 +115,6 @@ def cut(
         step: h of the model [s].
         cover: (N,) share of a command a free joint covers in one step: newer targets count for more.
         detect: contact set at an object pose (7,) and joint angles (N,).
-        detect_fingers: contacts between fingers at joint angles (N,), for a model that has them.
     """
     arrays = {name: np.asarray(recording[name], float) for name in (*RECORDED, "qd", "twist_WO", "rollout") if name in recording}
     t = arrays["t"]
@@ -140,14 +135,13 @@ def cut(
             pose, q = arrays["pose_WO"][i], arrays["q"][i]
             k = i - first
             before = arrays["q_command"][i - 1] if k else q
-            fingers = None if detect_fingers is None else detect_fingers(q)
-            rows.append((pose, q, qd[k], twist[k], before, command, detect(pose, q), arrays["pose_WO"][j], arrays["q"][j], fingers))
+            rows.append((pose, q, qd[k], twist[k], before, command, detect(pose, q), arrays["pose_WO"][j], arrays["q"][j]))
     if not rows:
         return None
     columns = list(zip(*rows, strict=True))
-    contacts, fingers = (jax.tree.map(lambda *field: np.stack(field), *columns[k]) for k in (6, 9))
-    stacked = [np.stack(c).astype(np.float32) for c in (*columns[:6], *columns[7:9])]
-    return Transitions(*stacked[:6], contacts, *stacked[6:], fingers)
+    contacts = jax.tree.map(lambda *field: np.stack(field), *columns[6])
+    stacked = [np.stack(c).astype(np.float32) for c in (*columns[:6], *columns[7:])]
+    return Transitions(*stacked[:6], contacts, *stacked[6:])
 
 
 def _segments(arrays: Mapping[str, np.ndarray], finite: np.ndarray, step: float) -> Iterator[tuple[int, int]]:

@@ -91,6 +91,11 @@ class BallsModel:
         return len(self.balls)
 
     @property
+    def swing_joints(self) -> np.ndarray:
+        """None: balls go everywhere."""
+        return np.zeros(0, int)
+
+    @property
     def bodies(self) -> tuple[BallPart, ...]:
         """The floor, then the balls."""
         floor = Shape("plane", np.zeros(0), np.zeros(3), np.eye(3))

@@ -138,6 +138,15 @@ def load_object(name: str | Path) -> ObjectModel:
     )
 
 
+def object_name(name: str | Path) -> str:
+    """What an object's YAML calls it.
+
+    Raises:
+        ConfigError: an unknown name, or a malformed file.
+    """
+    return str(_read(name)[1]["name"])
+
+
 def load_start(name: str | Path, task: str, side: str = "right") -> Start:
     """:meth:`ObjectModel.start` without the object's mesh.
 

@@ -53,6 +53,10 @@ class Robot(Protocol):
         """Number of chains, each of N/chains joints."""
 
     @property
+    def swing_joints(self) -> np.ndarray:
+        """Indices of the joints that swing a finger from side to side."""
+
+    @property
     def bodies(self) -> Sequence[Part]:
         """The base, which bears the object with its boxes or its plane, then what moves; indexed as a contact's ``link``."""
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import sys
 import time
 from collections import deque
-from dataclasses import dataclass
 from typing import Any
 
 import cv2
@@ -19,7 +18,7 @@ from builtin_interfaces.msg import Time
 from geometry_msgs.msg import PoseWithCovarianceStamped
 from sensor_msgs.msg import CameraInfo, Image, JointState
 
-from dexstack.config import param
+from dexstack.graph.parameters import CameraNodeParams
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 from dexstack.nodes.common import OK, PATIENCE, WARN, StackNode, run_node
@@ -34,15 +33,6 @@ KEPT = 0.5
 """Samples older than this against the newest are forgotten [s]."""
 LATEST = 0.2
 """Wall time for which a picture waits at most for its time of publication [s]."""
-
-
-@dataclass(frozen=True)
-class CameraNodeParams:
-    """Parameters of the node, beside those of the camera and of where it stands."""
-
-    hand: str = param("right", "side of the hand, or the path of a hand's YAML")
-    object: str = param("cube", "name of an object, or the path of an object's YAML; its tags are in tags.yaml beside it")
-    seed: int = param(0, "seed of the pixel noise", 0, 2**31 - 1)
 
 
 class CameraNode(StackNode):

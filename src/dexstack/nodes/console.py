@@ -23,9 +23,9 @@ from std_msgs.msg import Float64MultiArray, String
 
 from dexstack.config import param
 from dexstack.geometry.rotations import geodesic_angle
-from dexstack.model.hand import load_hand
-from dexstack.nodes.common import OK, PATIENCE, StackNode, run_node
+from dexstack.nodes.common import OK, PATIENCE, run_node
 from dexstack.nodes.health import Health
+from dexstack.nodes.scene import SceneNode
 from dexstack.nodes.task import ENDED
 from dexstack.nodes.wire import (
     COMMAND,
@@ -55,7 +55,6 @@ LINE_PERIOD = 2.0
 class ConsoleParams:
     """Parameters of the console node."""
 
-    hand: str = param("right", "side of the hand, or the path of a hand's YAML")
     results: str = param("", "folder that receives recording.npz; empty records nothing")
     live: bool = param(False, "redraw a view in place instead of printing lines")
     launched: float = param(0.0, "time.monotonic() at which the graph was started [s]; 0 counts from this node's start", 0.0, None)
@@ -97,15 +96,14 @@ class Recorder:
         }
 
 
-class ConsoleNode(StackNode):
+class ConsoleNode(SceneNode):
     """See the module's docstring."""
 
     def __init__(self) -> None:
         super().__init__("console", ConsoleParams)
 
     def configure(self) -> None:
-        p = self.params(ConsoleParams)
-        names = load_hand(p.hand).joint_names
+        names = self.make_task().robot().joint_names
         self._recorder = Recorder(len(names))
         self._poses = self.newest(PoseWithCovarianceStamped, "object_pose", SENSOR, read_pose)
         self._truths = self.newest(PoseWithCovarianceStamped, "object_pose_truth", RECENT, self._note_truth)
@@ -248,6 +246,8 @@ class ConsoleNode(StackNode):
             "reached": state["phase"] == "reached",
             "attempt": state["attempt"],
             "seconds": state.get("elapsed"),
+            "goal": state.get("goal"),
+            "goals_reached": state.get("goals_reached"),
             "goal_yaw": state.get("goal_yaw"),
             "yaw": state.get("yaw"),
             "orientation_error_rad": state.get("error"),

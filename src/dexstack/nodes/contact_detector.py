@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,11 +12,10 @@ from sensor_msgs.msg import JointState, PointCloud2
 from std_msgs.msg import ColorRGBA
 from visualization_msgs.msg import Marker, MarkerArray
 
-from dexstack.config import param
 from dexstack.contact.detector import ContactDetector, DetectorParams
-from dexstack.model.hand import load_hand
-from dexstack.model.objects import load_object
-from dexstack.nodes.common import OK, PATIENCE, WARN, StackNode, run_node
+from dexstack.graph.parameters import ContactDetectorParams
+from dexstack.nodes.common import OK, PATIENCE, WARN, run_node
+from dexstack.nodes.scene import SceneNode
 from dexstack.nodes.wire import COMMAND, SENSOR, WORLD, JointReader, JointSample, WaitSet, contacts_message, read_pose, set_stamp
 from dexstack.process.compilation import use_compilation_cache
 from dexstack.report.colours import distance_colours
@@ -26,17 +24,7 @@ NORMAL_LENGTH = 0.02
 """Length at which markers show a normal [m]."""
 
 
-@dataclass(frozen=True)
-class ContactDetectorParams:
-    """Parameters of the node, beside those of the detector."""
-
-    hand: str = param("right", "side of the hand, or the path of a hand's YAML")
-    object: str = param("cube", "name of an object, or the path of an object's YAML")
-    joint_timeout: float = param(0.1, "joint angles older than this against the pose are not used [s]", 0.001, 10.0)
-    marker_every: int = param(5, "publish contact_markers for every n-th pose, if anybody looks", 1, 1000)
-
-
-class ContactDetectorNode(StackNode):
+class ContactDetectorNode(SceneNode):
     """See the module's docstring."""
 
     LIVE = frozenset({"joint_timeout", "marker_every"})
@@ -46,13 +34,11 @@ class ContactDetectorNode(StackNode):
 
     def configure(self) -> None:
         use_compilation_cache()
-        p = self.params(ContactDetectorParams)
-        hand = load_hand(p.hand)
-        obj = load_object(p.object)
-        self._detector = ContactDetector(hand, obj, self.params(DetectorParams))
-        self._detector.detect(np.array([0.0, 0.0, 0.1, 1.0, 0.0, 0.0, 0.0]), hand.home)  # compile now, not in the loop
+        robot, obj, _ = self.make_task().scene()
+        self._detector = ContactDetector(robot, obj, self.params(DetectorParams))
+        self._detector.detect(np.array([0.0, 0.0, 0.1, 1.0, 0.0, 0.0, 0.0]), robot.home)  # compile now, not in the loop
         self._poses = self.newest(PoseWithCovarianceStamped, "object_pose", SENSOR, read_pose)
-        self._joints = self.newest(JointState, "joint_states", SENSOR, JointReader(hand.joint_names, "position"))
+        self._joints = self.newest(JointState, "joint_states", SENSOR, JointReader(robot.joint_names, "position"))
         self._wait = WaitSet(self, self._poses)
         self._to_contacts = self.create_publisher(PointCloud2, "contacts", SENSOR)
         self._to_markers = self.create_publisher(MarkerArray, "contact_markers", COMMAND)

@@ -18,7 +18,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -30,12 +30,11 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
-from dexstack.config import param
 from dexstack.errors import ConfigError
 from dexstack.hand.commissioning import check_commissioned
 from dexstack.hand.driver import Command, HandDriver
 from dexstack.hand.link import FaultKind, Feedback, HandFault, Link, never
-from dexstack.hand.params import BusParams, CanHandParams
+from dexstack.hand.params import BusParams, CanHandParams, HandParams
 from dexstack.hand.servo import ServoLaw, ServoMode, ServoParams, loosened
 from dexstack.hand.states import HandState, NoStore, StateFile
 from dexstack.hand.watch import WatchParams
@@ -52,23 +51,6 @@ PHASE_EVERY = 16
 """Turns between two looks at the state of the rollout."""
 STOP_TIMEOUT = 1.0
 ENABLE_TIMEOUT = 5.0
-CONSENTS = ("", "person", "mode")
-
-
-@dataclass(frozen=True)
-class HandParams:
-    """Parameters of the hand node, beside those of the servo and of the bus."""
-
-    hand: str = param("right", "side of the hand, or the path of a hand's YAML")
-    applied_command_every: int = param(3, "publish hand/applied_command at every n-th feedback", 1, 1000)
-    consent: str = param("", "who lets the hand move: person, mode (whoever starts the graph); empty: a person on hardware, else the mode")
-    hold_time: float = param(60.0, "how long the hand holds what it has after success [s]", 1.0, 3600.0)
-    hold_temperature: int = param(60, "temperature of a sensor that ends that [°C]", 20, 100)
-    state_dir: str = param("", "folder of the hands' states, in memory; empty: /dev/shm/dexstack-UID")
-
-    def __post_init__(self) -> None:
-        if self.consent not in CONSENTS:
-            raise ConfigError(f"unknown consent '{self.consent}'; known: person, mode")
 
 
 class TopicLink:

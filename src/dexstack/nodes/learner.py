@@ -14,7 +14,6 @@ import math
 import queue
 import sys
 import threading
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,36 +23,22 @@ from geometry_msgs.msg import PoseWithCovarianceStamped
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
-from dexstack.config import param
 from dexstack.contact.detector import ContactDetector, DetectorParams
-from dexstack.control.factory import PlannerParams, make_model, make_theta
-from dexstack.control.mpc import MpcParams
-from dexstack.control.parts import FingerContacts
+from dexstack.control.factory import PlannerParams, make_model
+from dexstack.control.planners.gauss_newton import MpcParams
+from dexstack.graph.parameters import LearnerNodeParams
 from dexstack.learning.loss import LearnerParams, planner_learner
-from dexstack.learning.theta_file import ThetaFile, save_theta
+from dexstack.learning.theta_file import ThetaFile, make_theta, save_theta
 from dexstack.learning.transitions import MATCH, RingBuffer, at_rest, cut
-from dexstack.model.hand import load_hand
-from dexstack.model.objects import load_object
-from dexstack.nodes.common import EXIT_FAILED, OK, PATIENCE, WARN, StackNode, run_node, yield_to_others
+from dexstack.nodes.common import EXIT_FAILED, OK, PATIENCE, WARN, run_node, yield_to_others
 from dexstack.nodes.console import read_state
+from dexstack.nodes.scene import SceneNode
 from dexstack.nodes.theta import THETA_TOPIC, theta_message
 from dexstack.nodes.wire import COMMAND, LATCHED, SENSOR, JointReader, JointSample, PoseSample, WaitSet, read_pose
 from dexstack.process.compilation import use_compilation_cache
 
 
-@dataclass(frozen=True)
-class LearnerNodeParams:
-    """Parameters of the node, beside those of the learner and of the planner whose model it learns."""
-
-    hand: str = param("right", "side of the hand, or the path of a hand's YAML")
-    object: str = param("cube", "name of an object, or the path of an object's YAML")
-    results: str = param("", "folder that receives theta.yaml; empty: none")
-    seed: int = param(0, "seed of the order of mini-batches", 0, 2**31 - 1)
-    update_every: int = param(50, "samples between two updates of θ", 10, 100000)
-    input_timeout: float = param(0.05, "joint angles older than this against the pose are not used [s]", 0.001, 10.0)
-
-
-class LearnerNode(StackNode):
+class LearnerNode(SceneNode):
     """See the module's docstring."""
 
     LIVE = frozenset({"update_every", "input_timeout"})
@@ -63,18 +48,17 @@ class LearnerNode(StackNode):
 
     def configure(self) -> None:
         use_compilation_cache()
-        p, planner, self._step = self.params(LearnerNodeParams), self.params(PlannerParams), self.params(MpcParams).step
-        self._hand, self._obj = load_hand(p.hand), load_object(p.object)
-        self._first = make_theta(self._hand, self._obj, planner, self._step)
+        planner, self._step = self.params(PlannerParams), self.params(MpcParams).step
+        self._robot, self._obj, _ = self.make_task().scene()
+        self._first = make_theta(self._robot, self._obj, planner, self._step)
         self._cover = np.asarray(self._first.cover, float)
-        self._detector = ContactDetector(self._hand, self._obj, self.params(DetectorParams))
-        self._fingers = FingerContacts(self._hand, planner)
-        self._model = planner.model
-        self._learner = planner_learner(self._hand, make_model(planner), self._first, self._step, self.params(LearnerParams), planner)
-        pose, q = np.array([0, 0, 0.1, 1, 0, 0, 0]), self._hand.home
-        self._learner.warm_up(at_rest(pose, q, self._detector.detect(pose, q), self._fingers.detect(q)))
+        self._detector = ContactDetector(self._robot, self._obj, self.params(DetectorParams))
+        self._model, model = planner.model, make_model(planner, self._robot.chains)
+        self._learner = planner_learner(self._robot, model, self._first, self._step, self.params(LearnerParams))
+        pose, q = np.array([0, 0, 0.1, 1, 0, 0, 0]), self._robot.home
+        self._learner.warm_up(at_rest(pose, q, self._detector.detect(pose, q)))
         self._buffer = RingBuffer(self.params(LearnerParams).buffer)
-        names = self._hand.joint_names
+        names = self._robot.joint_names
         self._poses = self.newest(PoseWithCovarianceStamped, "object_pose", SENSOR, read_pose)
         self._joints = self.newest(JointState, "joint_states", SENSOR, JointReader(names, "position"))
         self._commands = self.newest(JointState, "joint_command", COMMAND, JointReader(names, "position"))
@@ -121,7 +105,7 @@ class LearnerNode(StackNode):
         rollout = (state["phase"], state["attempt"])
         if rollout == self._rollout:
             return
-        self._hand_over(keep=False)
+        self._robot_over(keep=False)
         self._start = state["t"] if state["phase"] == "running" else math.nan
         self._rollout = rollout
 
@@ -136,7 +120,7 @@ class LearnerNode(StackNode):
         self._samples.append((pose.t, pose.pose, self._q.values, self._command.values))
         self._fresh += 1
         if self._fresh >= p.update_every:
-            self._hand_over(keep=True)
+            self._robot_over(keep=True)
 
     def _hand_over(self, *, keep: bool) -> None:
         """Give the samples to the learning thread; those less than a step old start the next stretch if the rollout goes on."""
@@ -154,7 +138,7 @@ class LearnerNode(StackNode):
         rng = np.random.default_rng(self.params(LearnerNodeParams).seed)
         try:
             while (chunk := self._chunks.get()) is not None:
-                new = cut(chunk, self._step, self._cover, self._detector.detect, self._fingers.detect)
+                new = cut(chunk, self._step, self._cover, self._detector.detect)
                 if new is None or self.stopping:
                     continue
                 self._buffer.add(new)
@@ -172,7 +156,7 @@ class LearnerNode(StackNode):
 
     def _publish(self) -> None:
         theta = self._learner.theta
-        about = {"object": self._obj.name, "hand": self._hand.name, "model": self._model, "step": self._step}
+        about = {"object": self._obj.name, "hand": self._robot.name, "model": self._model, "step": self._step}
         if self.context.ok():
             self._to_theta.publish(theta_message(theta, **about, loss=self._loss, transitions=self._transitions, updates=self._updates))
         p = self.params(LearnerNodeParams)

@@ -28,11 +28,10 @@ from visualization_msgs.msg import MarkerArray
 
 from dexstack.config import param
 from dexstack.engines import PLANTS
-from dexstack.model.hand import load_hand
-from dexstack.model.objects import load_object
-from dexstack.nodes.common import OK, PATIENCE, StackNode, run_node, yield_to_others
+from dexstack.nodes.common import OK, PATIENCE, run_node, yield_to_others
 from dexstack.nodes.console import read_state
 from dexstack.nodes.health import Health
+from dexstack.nodes.scene import SceneNode
 from dexstack.nodes.wire import (
     COMMAND,
     LATCHED,
@@ -62,15 +61,13 @@ PLANT_TIMEOUT = 600.0
 class MonitorParams:
     """Parameters of the monitor node."""
 
-    hand: str = param("right", "side of the hand, or the path of a hand's YAML")
-    object: str = param("cube", "name of an object, or the path of an object's YAML")
     host: str = param("127.0.0.1", "address to serve the page on; 0.0.0.0: to everybody who reaches this machine")
     port: int = param(8080, "port of the page; the next free one where it is taken", 1, 65535)
     rate: float = param(20.0, "pictures per second", 0.5, 60.0)
     open: bool = param(False, "open the page in this machine's browser")
 
 
-class MonitorNode(StackNode):
+class MonitorNode(SceneNode):
     """See the module's docstring."""
 
     LIVE = frozenset({"rate"})
@@ -81,8 +78,8 @@ class MonitorNode(StackNode):
 
     def configure(self) -> None:
         p = self.params(MonitorParams)
-        hand, obj = load_hand(p.hand), load_object(p.object)
-        names = hand.joint_names
+        robot, obj, _ = self.make_task().scene()
+        names = robot.joint_names
         self._poses = self.newest(PoseWithCovarianceStamped, "object_pose", SENSOR, read_pose)
         self._joints = self.newest(JointState, "joint_states", SENSOR, JointReader(names, "position"))
         self._goals = self.newest(PoseStamped, "goal_pose", LATCHED, read_pose)
@@ -99,7 +96,7 @@ class MonitorNode(StackNode):
         self.page = Page(
             p.host,
             p.port,
-            hand,
+            robot,
             obj,
             stop=lambda: self._trigger("hand/stop"),
             enable=lambda: self._trigger("hand/enable"),

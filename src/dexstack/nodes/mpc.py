@@ -1,8 +1,8 @@
 """The MPC node: every contact set is answered by one solve and one joint command.
 
 The command is stamped with the time of the contact set it answers, so that the hand sees its true age. A goal with a new stamp starts a
-new rollout: the warm start is forgotten. A rollout that gets no nearer to its goal is freed by letting go for a moment. Without goal, pose
-or fresh joint angles nothing is commanded and the hand's watchdog decides.
+new rollout: the warm start is forgotten. Another goal with the same stamp is the next one of the same rollout. A rollout that gets stuck is
+freed by the task's supervisor. Without goal, pose or fresh joint angles nothing is commanded and the hand's watchdog decides.
 
 A θ on ``learner/theta`` replaces the one planned with, between two solves: numbers into the compiled solver, nothing is compiled.
 
@@ -13,9 +13,10 @@ While it plans its process runs under SCHED_FIFO, where permitted: on a busy com
 
 from __future__ import annotations
 
+import collections
 import sys
 from array import array
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -24,16 +25,16 @@ from sensor_msgs.msg import JointState, PointCloud2
 from std_msgs.msg import Float64MultiArray, MultiArrayDimension, String
 from visualization_msgs.msg import Marker, MarkerArray
 
-from dexstack.config import param
 from dexstack.contact.contact import Contacts, empty_contacts
 from dexstack.contact.detector import DetectorParams
-from dexstack.control.factory import PlannerParams, make_mpc
-from dexstack.control.mpc import MpcParams, SolveStatus
-from dexstack.control.supervisors.gait import StallParams, StallRemedy
-from dexstack.geometry.rotations import geodesic_angle
-from dexstack.model.hand import load_hand
-from dexstack.model.objects import load_object
-from dexstack.nodes.common import OK, PATIENCE, WARN, StackNode, run_node
+from dexstack.control.base import Observation
+from dexstack.control.factory import PlannerParams
+from dexstack.control.planners.gauss_newton import MpcParams
+from dexstack.control.planners.sampling import SamplingParams
+from dexstack.control.supervisors import SUPERVISORS
+from dexstack.graph.parameters import MpcNodeParams
+from dexstack.nodes.common import OK, PATIENCE, WARN, run_node
+from dexstack.nodes.scene import SceneNode
 from dexstack.nodes.theta import THETA_TOPIC, ThetaReader
 from dexstack.nodes.wire import (
     COMMAND,
@@ -53,52 +54,44 @@ from dexstack.nodes.wire import (
 )
 from dexstack.process.compilation import use_compilation_cache
 from dexstack.process.realtime import make_ordinary, make_realtime
-from dexstack.tasks.palm_turn import AllegroCost, AllegroWeights, without_reach
+from dexstack.tasks.controller import Controller, supervisor_name
 
+POSES = 8
+"""Newest poses kept, for contact sets that answer an older one."""
 HISTORY = 8192
 """Solve times kept for the percentiles."""
 BATCH = 10
 """Solves in one message of solve times: few messages, and little is lost when a run ends."""
 
 
-@dataclass(frozen=True)
-class MpcNodeParams:
-    """Parameters of the node, beside those of the MPC and the task's weights."""
-
-    hand: str = param("right", "side of the hand, or the path of a hand's YAML")
-    object: str = param("cube", "name of an object, or the path of an object's YAML")
-    input_timeout: float = param(0.1, "pose and joint angles older than this against the contacts are not used [s]", 0.001, 10.0)
-    prediction_every: int = param(5, "publish mpc/prediction for every n-th solve, if anybody looks", 1, 1000)
-    realtime_priority: int = param(20, "SCHED_FIFO priority of the process while it plans, where permitted; 0: none", 0, 90)
-
-
-class MpcNode(StackNode):
+class MpcNode(SceneNode):
     """See the module's docstring."""
 
     LIVE = frozenset(
         {
             *("input_timeout", "prediction_every"),
             *("u_max", "effort_weight", "damping", "limit_margin"),  # what the compiled solver takes as numbers
-            *(f.name for block in (AllegroWeights, StallParams) for f in fields(block)),
         }
     )
 
     def __init__(self) -> None:
-        super().__init__("mpc", MpcNodeParams, PlannerParams, MpcParams, DetectorParams, AllegroWeights, StallParams)
+        super().__init__("mpc", MpcNodeParams, PlannerParams, MpcParams, SamplingParams, DetectorParams)
+        _, self._supervisor_params = SUPERVISORS.load(supervisor_name(self.task_type, self.blocks()))
+        for block in (self.task_type.Weights, self._supervisor_params):
+            self.declare_block(block)
+            self.LIVE = self.LIVE | {f.name for f in fields(block)}
 
     def configure(self) -> None:
         use_compilation_cache()
-        p = self.params(MpcNodeParams)
-        hand, obj = load_hand(p.hand), load_object(p.object)
-        self._build(hand, obj)
-        names = hand.joint_names
+        self._controller = Controller(task := self.make_task(), task.scene(), self.blocks())
+        self._supervisor, self._planner = self._controller.supervisor, self._controller.planner
+        robot, obj, _ = self._controller.scene
+        names = robot.joint_names
         self._contacts = self.newest(PointCloud2, "contacts", SENSOR, read_contacts)
         self._poses = self.newest(PoseWithCovarianceStamped, "object_pose", SENSOR, read_pose)
-        position, velocity = JointReader(names, "position"), JointReader(names, "velocity")
-        moving = self.params(PlannerParams).joint_velocities  # only then has a message to have them
-        self._joints = self.newest(JointState, "joint_states", SENSOR, lambda m: (position(m), velocity(m).values if moving else None))
+        self._joints = self.newest(JointState, "joint_states", SENSOR, JointReader(names, "position"))
         self._goals = self.newest(PoseStamped, "goal_pose", LATCHED, read_pose)
-        reader = ThetaReader(obj.name, hand.name, self.params(MpcParams).step, len(names))
+        reader = ThetaReader(obj.name, robot.name, self.params(MpcParams).step, len(names))
         self._thetas = self.newest(String, THETA_TOPIC, LATCHED, reader)
         self._wait = WaitSet(self, self._contacts)
         self._command = JointWriter(names, "position")
@@ -106,28 +99,19 @@ class MpcNode(StackNode):
         self._to_prediction = self.create_publisher(MarkerArray, "mpc/prediction", COMMAND)
         self._to_times = self.create_publisher(Float64MultiArray, "mpc/solve_times", REPORTS)
 
-    def _build(self, hand, obj) -> None:
-        blocks = (self.params(block) for block in (PlannerParams, MpcParams, DetectorParams))
-        self._mpc, self._theta = make_mpc(hand, obj, AllegroCost(), *blocks)
-        self._weights = self.params(AllegroWeights).arrays()
-        rest = hand.pose(obj.start("allegro").hand_pose)
-        self._remedy = StallRemedy(self._mpc, rest, self.params(StallParams), without_reach, hand.swing_joints)
-        self._mpc.warm_up(empty_contacts(self.params(DetectorParams).capacity), self._theta, self._weights)
-
     def apply(self, block: Any) -> None:
-        if isinstance(block, AllegroWeights):
-            self._weights = block.arrays()
-        elif isinstance(block, StallParams):
-            self._remedy.params = block
+        if isinstance(block, self.task_type.Weights):
+            self._planner.weights = block
+        elif isinstance(block, self._supervisor_params):
+            self._supervisor.params = block
         elif isinstance(block, MpcParams):
-            self._mpc.params = block
+            self._planner.params = block
 
     def begin(self) -> None:
         self._restart()
         self._goal: PoseSample | None = None
-        self._pose: PoseSample | None = None
+        self._poses_seen: collections.deque[PoseSample] = collections.deque(maxlen=POSES)
         self._q: JointSample | None = None
-        self._qd: np.ndarray | None = None
         self._t = 0.0
         self._times = np.zeros((HISTORY, 3))
         self._count = self._reported = self._without_input = self._refused = self._thetas_taken = 0
@@ -148,30 +132,32 @@ class MpcNode(StackNode):
             self._goal = goal
         theta = self._thetas.take()
         if theta is not None:
-            self._theta = theta
+            self._planner.theta = theta
             self._thetas_taken += 1
         contacts = self._contacts.take()
         if contacts is None:
             return
         if contacts.t < self._t:  # the simulator was restarted
-            self._pose = self._q = None
+            self._poses_seen.clear()
+            self._q = None
             self._restart()
         self.time = self._t = contacts.t
-        self._pose = self._poses.take() or self._pose
-        self._q, self._qd = self._joints.take() or (self._q, self._qd)
+        if (newest := self._poses.take()) is not None:
+            self._poses_seen.append(newest)
+        self._q = self._joints.take() or self._q
+        # The contacts are those of one pose: the one with their stamp, or the nearest to it.
+        pose = min(self._poses_seen, key=lambda sample: abs(contacts.t - sample.t), default=None)
         old = lambda sample: sample is None or abs(contacts.t - sample.t) > p.input_timeout  # noqa: E731
-        if self._goal is None or old(self._pose) or old(self._q):
+        if self._goal is None or old(pose) or old(self._q):
             self._without_input += 1
             return
         found = self._padded(contacts, self.params(DetectorParams).capacity)
-        error = geodesic_angle(self._pose.pose[3:], self._goal.pose[3:])
-        state = self._pose.pose, self._q.values, found
-        result = self._remedy.solve(contacts.t, error, *state, self._goal.pose, self._theta, self._weights, self._qd)
+        result = self._supervisor.plan(Observation(contacts.t, pose.pose, self._q.values, found), self._goal.pose)
         self._times[self._count % HISTORY] = contacts.t, result.cpu_s, result.wall_s
         self._count += 1
         if self._count % BATCH == 0:
             self._to_times.publish(_table(self._times[np.arange(self._count - BATCH, self._count) % HISTORY]))
-        if result.status in (SolveStatus.BAD_INPUT, SolveStatus.DIVERGED):
+        if not result.status.usable:
             self._failures[result.status.name] = self._failures.get(result.status.name, 0) + 1
             return
         self._command.position[:] = result.q_des
@@ -181,12 +167,12 @@ class MpcNode(StackNode):
 
     def _restart(self) -> None:
         """Begin a rollout: neither warm start nor progress of the one before."""
-        self._remedy.reset()
+        self._supervisor.reset()
 
     def status(self) -> tuple[bytes, str, dict[str, Any]]:
         first, self._reported = self._reported, self._count
         rate = self._reported - first
-        values: dict[str, Any] = {"rate_hz": float(rate), "without_input": self._without_input, "stalls": self._remedy.stalls}
+        values: dict[str, Any] = {"rate_hz": float(rate), "without_input": self._without_input, "stalls": self._supervisor.stalls}
         values.update(thetas_taken=self._thetas_taken, realtime=self._realtime)
         values.update({f"failed {name}": n for name, n in self._failures.items()})
         n = min(self._reported, HISTORY)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import dataclass
 from typing import Any
 
 import cv2
@@ -19,8 +18,8 @@ from builtin_interfaces.msg import Time
 from geometry_msgs.msg import PoseWithCovarianceStamped
 from sensor_msgs.msg import CameraInfo, Image
 
-from dexstack.config import param
 from dexstack.errors import ConfigError
+from dexstack.graph.parameters import PoseEstimatorParams
 from dexstack.model.frames import Frame
 from dexstack.model.hand import load_hand
 from dexstack.nodes.common import OK, PATIENCE, WARN, StackNode, run_node
@@ -32,26 +31,12 @@ from dexstack.perception.calibration import load_mount
 from dexstack.perception.camera import CameraModel
 from dexstack.perception.estimator import Outcome, PoseEstimator, Sight
 from dexstack.perception.images import to_grey
-from dexstack.perception.params import EstimatorParams, MountParams
-from dexstack.perception.realsense import RealSenseCamera, RealSenseParams
+from dexstack.perception.params import EstimatorParams, MountParams, RealSenseParams
+from dexstack.perception.realsense import RealSenseCamera
 from dexstack.perception.se3 import Transform
 
 SOURCES = ("topic", "realsense")
 HISTORY = 1024
-
-
-@dataclass(frozen=True)
-class PoseEstimatorParams:
-    """Parameters of the node, beside those of the estimate and of the camera."""
-
-    hand: str = param("right", "side of the hand, or the path of a hand's YAML")
-    object: str = param("cube", "name of an object, or the path of an object's YAML; its tags are in tags.yaml beside it")
-    source: str = param("topic", "where pictures come from: topic or realsense")
-    reliable: bool = param(
-        False, "ask the driver for reliable pictures: none is lost on the way, but a driver that offers best effort is not heard at all"
-    )
-    calibration: str = param("", "file of dexstack calibrate camera; wins over camera_position and camera_quaternion")
-    image_timeout: float = param(1.0, "no picture for so long is a fault [s]", 0.05, 60.0)
 
 
 class PoseEstimatorNode(StackNode):

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -27,43 +27,22 @@ from rosgraph_msgs.msg import Clock
 from std_srvs.srv import Trigger
 from visualization_msgs.msg import MarkerArray
 
-from dexstack.config import param
-from dexstack.engines import PLANTS, make_plant, plant_params
+from dexstack.engines import make_plant, plant_params
 from dexstack.engines.base import PatchPlant, Plant, WatchedPlant
 from dexstack.errors import ConfigError
+from dexstack.graph.parameters import SimulatorParams
 from dexstack.hand.params import BusParams, EmulatedHandParams, FaultParams
-from dexstack.model.hand import load_hand
-from dexstack.model.objects import load_object
-from dexstack.nodes.common import OK, WARN, StackNode, run_node
+from dexstack.nodes.common import OK, WARN, run_node
 from dexstack.nodes.patch_markers import patch_markers
+from dexstack.nodes.scene import SceneNode
 from dexstack.nodes.simulated_hand import BusHand, SimulatedHand, TopicHand
 from dexstack.nodes.wire import COMMAND, SENSOR, WORLD, fill_pose, set_stamp
-from dexstack.tasks.palm_turn import AllegroTask
 
 LARGEST_LAG = 0.1
 """Wall time by which the simulation may run behind before it gives up catching up [s]."""
 
 
-@dataclass(frozen=True)
-class SimulatorParams:
-    """Parameters of the simulator node."""
-
-    hand: str = param("right", "side of the hand, or the path of a hand's YAML")
-    object: str = param("cube", "name of an object, or the path of an object's YAML")
-    plant: str = param("mujoco", f"physics engine ({', '.join(PLANTS)}); another one starts anew")
-    seed: int = param(0, "seed of the noise of the start pose", 0, 2**31 - 1)
-    real_time_factor: float = param(1.0, "simulated seconds per second of wall time", 0.01, 100.0)
-    feedback_period: float = param(0.003, "time between two joint feedbacks [s]", 0.001, 0.1)
-    clock_period: float = param(0.01, "time between two messages on /clock [s]", 0.001, 1.0)
-    pose_topic: str = param("object_pose", "where the true object pose goes; another topic when a camera looks for it")
-    pose_period: float = param(0.02, "time between two object poses [s]", 0.005, 1.0)
-    patch_period: float = param(
-        0.1, "time between two messages on contact_patch, if anybody looks and the plant has patches [s]", 0.01, 10.0
-    )
-    torque_timeout: float = param(0.05, "wall time after which a hand that does not answer counts as dead [s]", 0.001, 1.0)
-
-
-class SimulatorNode(StackNode):
+class SimulatorNode(SceneNode):
     """See the module's docstring."""
 
     LIVE = frozenset(
@@ -85,9 +64,8 @@ class SimulatorNode(StackNode):
 
     def configure(self) -> None:
         p = self.params(SimulatorParams)
-        self._model = load_hand(p.hand)
-        self._object = load_object(p.object)
-        self._task = AllegroTask(self._object.start("allegro", self._model.side), 0.0)
+        self._task = self.make_task()
+        self._scene = self._task.scene()
         self._plant = self._make_plant(p.plant)
         self._clock_message = Clock()
         self._pose = PoseWithCovarianceStamped()
@@ -98,10 +76,10 @@ class SimulatorNode(StackNode):
         bus = self.params(BusParams)
         self._hand: SimulatedHand
         if bus.interface:
-            self._hand = BusHand(self, self._model.side, bus, self.params(EmulatedHandParams), self.params(FaultParams), p.seed)
+            self._hand = BusHand(self, self._scene.robot.side, bus, self.params(EmulatedHandParams), self.params(FaultParams), p.seed)
             self.create_service(Trigger, "~/power_cycle", lambda _, response: self._answer(response, self._hand.power_cycle))
         else:
-            self._hand = TopicHand(self, self._model.joint_names)
+            self._hand = TopicHand(self, self._scene.robot.joint_names)
         self.create_service(Trigger, "~/reset", lambda _, response: self._answer(response, self._reset))
 
     def apply(self, block: Any) -> None:
@@ -157,14 +135,14 @@ class SimulatorNode(StackNode):
         if new is not old:
             self._exchange(old, new)
         try:
-            plant = make_plant(name, self._model, self._object, self.params(new))
+            plant = make_plant(name, self._scene.robot, self._scene.obj, self.params(new))
         except ConfigError:
             if new is not old:
                 self._exchange(new, old)
             raise
         self._plant_params = new
-        plant.reset(self._model.pose(self._task.start.hand_pose), self._task.start.pose_WO)
-        plant.step(np.zeros(len(self._model.joint_names)))
+        plant.reset(self._scene.rest, self._scene.start.pose_WO)
+        plant.step(np.zeros(len(self._scene.robot.joint_names)))
         return plant
 
     def _change_plant(self, name: str) -> None:
@@ -190,7 +168,7 @@ class SimulatorNode(StackNode):
     def _place(self) -> None:
         """Hand and object to their start, the same for the same seed."""
         rng = np.random.default_rng(self.params(SimulatorParams).seed)
-        self._plant.reset(self._model.pose(self._task.start.hand_pose), self._task.start_pose(rng))
+        self._plant.reset(self._scene.rest, self._task.start_pose(self._scene.start, rng))
         self._next_feedback = self._now()
         self._hand.placed()
 

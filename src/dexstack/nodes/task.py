@@ -1,14 +1,17 @@
 """The task node: says where the object shall go, when a rollout starts and ends, and whether the goal was reached.
 
 A rollout starts when the controller speaks for the first time: the node then has the simulator put everything to its start (on a robot
-there is nothing to reset) and publishes the goal again, stamped with the start of the rollout. A new ``goal_yaw`` starts a rollout from
-where things are, the service ``~/restart`` one from the start pose. ``rollout/state`` carries one JSON object::
+there is nothing to reset) and publishes the goal again, stamped with the start of the rollout. Where the task has another goal after the
+one that was reached, it is published with the same stamp. A new ``goal_yaw`` starts a rollout from where things are, the service
+``~/restart`` one from the start pose. ``rollout/state`` carries one JSON object::
 
     phase            waiting (no command yet) | starting | running | reached | timeout | dropped | lost (no pose comes any more)
     t, elapsed       time of the pose it was judged by, and since the start of the rollout [s]
-    goal_yaw, yaw    turn from the nominal start [rad]
+    goal             what is asked for, in words
+    goal_yaw, yaw    turn about the vertical from the nominal start [rad]
     error            geodesic orientation error [rad]
     position_error   [m]
+    goals_reached    in this rollout: a task may have one goal, several, or a stream without end
     attempt          1, and one more for every further rollout: a new goal, a restart, a clock that went backwards with its simulator
 
 ``rollout/error`` carries the orientation error alone [rad], for what can only plot numbers.
@@ -20,21 +23,21 @@ import json
 import math
 import sys
 import time
-from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped
 from rclpy.client import Client
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64, String
 from std_srvs.srv import Trigger
 
-from dexstack.config import param
-from dexstack.model.hand import load_hand
-from dexstack.model.objects import load_start
-from dexstack.nodes.common import OK, PATIENCE, WARN, StackNode, run_node
+from dexstack.geometry.rotations import wrap_angle, yaw_of
+from dexstack.graph.parameters import TaskNodeParams
+from dexstack.nodes.common import OK, PATIENCE, WARN, run_node
+from dexstack.nodes.scene import SceneNode
 from dexstack.nodes.wire import COMMAND, LATCHED, SENSOR, WORLD, JointReader, PoseSample, WaitSet, fill_pose, read_pose, set_stamp
-from dexstack.tasks.palm_turn import AllegroTask
+from dexstack.tasks.base import Goal, Outcome
 
 ENDED = ("reached", "timeout", "dropped", "lost")
 STATE_PERIOD = 0.1
@@ -44,31 +47,20 @@ SILENCE = 15.0
 """Wall time without a pose after which nobody knows where the object is [s]; a simulator that is restarted is quiet for less."""
 
 
-@dataclass(frozen=True)
-class TaskParams:
-    """Parameters of the task node."""
-
-    hand: str = param("right", "side of the hand, or the path of a hand's YAML")
-    object: str = param("cube", "name of an object, or the path of an object's YAML")
-    goal_yaw: float = param(math.pi / 2, "turn of the object from its nominal start [rad]", -math.pi, math.pi)
-    seconds: float = param(30.0, "time after which the rollout counts as failed [s]", 0.1, 1e5)
-    reset_service: str = param("simulator/reset", "service that puts everything to its start; empty when there is none")
-
-
-class TaskNode(StackNode):
+class TaskNode(SceneNode):
     """See the module's docstring."""
 
-    LIVE = frozenset({"seconds", "goal_yaw"})
+    LIVE = frozenset({"seconds", "goal_yaw", "own_goals"})
 
     def __init__(self) -> None:
-        super().__init__("task", TaskParams)
+        super().__init__("task", TaskNodeParams)
 
     def configure(self) -> None:
-        p = self.params(TaskParams)
-        hand = load_hand(p.hand)
-        self._object_start = load_start(p.object, "allegro", hand.side)
+        p = self.params(TaskNodeParams)
+        self._task = self.make_task()
+        self._object_start = self._task.start()
         self._poses = self.newest(PoseWithCovarianceStamped, "object_pose", SENSOR, read_pose)
-        self._commands = self.newest(JointState, "joint_command", COMMAND, JointReader(hand.joint_names, "position"))
+        self._commands = self.newest(JointState, "joint_command", COMMAND, JointReader(self._task.robot().joint_names, "position"))
         self._wait = WaitSet(self, self._poses)
         self._to_goal = self.create_publisher(PoseStamped, "goal_pose", LATCHED)
         self._to_state = self.create_publisher(String, "rollout/state", LATCHED)
@@ -76,12 +68,16 @@ class TaskNode(StackNode):
         self._reset: Client | None = self.create_client(Trigger, p.reset_service) if p.reset_service else None
         self._goal = PoseStamped()
         self._goal.header.frame_id = WORLD
-        self._aim(p.goal_yaw)
+        self._aim(None if p.own_goals else p.goal_yaw)
         self.create_service(Trigger, "~/restart", self._on_restart)
 
     def apply(self, block: Any) -> None:
-        if block.goal_yaw != self._task.goal_yaw and not self.in_worker(lambda: self._new_goal(block.goal_yaw)):
-            self._aim(block.goal_yaw)  # not active: published when it is
+        old = self.params(TaskNodeParams)
+        if not isinstance(block, TaskNodeParams) or (block.goal_yaw, block.own_goals) == (old.goal_yaw, old.own_goals):
+            return
+        yaw = None if block.own_goals and block.goal_yaw == old.goal_yaw else block.goal_yaw
+        if not self.in_worker(lambda: self._new_goal(yaw)):
+            self._aim(yaw)  # not active: published when it is
 
     def begin(self) -> None:
         self._phase = "waiting"
@@ -121,13 +117,26 @@ class TaskNode(StackNode):
     def status(self) -> tuple[bytes, str, dict[str, Any]]:
         return (WARN if self._phase in ("waiting", "timeout", "dropped", "lost") else OK), self._phase, {"attempt": self._attempt}
 
-    def _aim(self, goal_yaw: float) -> None:
-        self._task = AllegroTask(self._object_start, goal_yaw)
-        fill_pose(self._goal.pose, self._task.goal_WO)
+    def _aim(self, yaw: float | None) -> None:
+        """Ask for one turn from the start [rad], or for the task's own goals from the first one on."""
+        self._yaw = yaw
+        seed = self.params(TaskNodeParams).seed
+        self._goals = self._task.goals(0, seed) if yaw is None else iter([self._task.at_yaw(yaw)])
+        self._take_next()
+        self._reached_at: list[float] = []
 
-    def _new_goal(self, goal_yaw: float) -> None:
+    def _take_next(self) -> bool:
+        """The next goal, if there is one."""
+        goal = next(self._goals, None)
+        if goal is None:
+            return False
+        self._asked: Goal = goal
+        fill_pose(self._goal.pose, goal.pose_WO)
+        return True
+
+    def _new_goal(self, yaw: float | None) -> None:
         """In the worker: from now on this is the goal; a rollout that runs or has ended is followed by another one."""
-        self._aim(goal_yaw)
+        self._aim(yaw)
         if self._phase in ("running", *ENDED) and self._last is not None:
             self._attempt += 1
             self._begin_rollout(self._last.t)
@@ -141,7 +150,8 @@ class TaskNode(StackNode):
         return response
 
     def _restart(self) -> None:
-        """In the worker: the next pose starts a rollout at the start."""
+        """In the worker: the next pose starts a rollout at the start, towards the first goal."""
+        self._aim(self._yaw)
         self._attempt += 1
         self._again = True
 
@@ -178,21 +188,31 @@ class TaskNode(StackNode):
 
     def _judge(self, pose: PoseSample) -> None:
         task = self._task
-        if task.dropped(pose.pose):
+        if task.dropped(pose.pose, self._object_start):
             self._phase = "dropped"
             return
-        if task.orientation_error(pose.pose) >= task.tolerance:
+        if not task.inside(pose.pose, self._asked):
             self._inside_since = math.nan
         elif math.isnan(self._inside_since):
             self._inside_since = pose.t
-        if pose.t - self._inside_since >= task.hold:
-            self._phase = "reached"
-        elif pose.t - self._start > self.params(TaskParams).seconds:
-            self._phase = "timeout"
+        if pose.t - self._inside_since >= task.params.hold:
+            self._reached_at.append(pose.t - self._start)
+            self._inside_since = math.nan
+            if not self._take_next():
+                self._phase = "reached"
+                return
+            self._publish_goal(self._start)  # the same stamp: the next goal of the same rollout
+        if pose.t - self._start > self.params(TaskNodeParams).seconds:
+            outcome = Outcome(pose.pose, self._asked, tuple(self._reached_at), pose.t - self._start, dropped=False)
+            self._phase = "reached" if self._reached_at and task.succeeded(outcome) else "timeout"
 
     def _publish_goal(self, t: float) -> None:
         set_stamp(self._goal.header.stamp, t)
         self._to_goal.publish(self._goal)
+
+    def _turned(self, pose_WO: np.ndarray) -> float:
+        """Turn about the vertical from the nominal start [rad], in (−π, π]."""
+        return wrap_angle(yaw_of(pose_WO[3:]) - yaw_of(self._object_start.pose_WO[3:]))
 
     def _publish_state(self, pose: PoseSample) -> None:
         self._stated = pose.t
@@ -202,10 +222,12 @@ class TaskNode(StackNode):
             "phase": self._phase,
             "t": pose.t,
             "elapsed": elapsed,
-            "goal_yaw": task.goal_yaw,
-            "yaw": task.yaw(pose.pose),
-            "error": task.orientation_error(pose.pose),
-            "position_error": task.position_error(pose.pose),
+            "goal": self._asked.label,
+            "goal_yaw": self._turned(self._asked.pose_WO),
+            "yaw": self._turned(pose.pose),
+            "error": task.orientation_error(pose.pose, self._asked),
+            "position_error": task.position_error(pose.pose, self._asked),
+            "goals_reached": len(self._reached_at),
             "attempt": self._attempt,
         }
         self._to_state.publish(String(data=json.dumps(state)))

@@ -74,3 +74,14 @@ class EstimatorParams:
     turn_noise: float = param(8.0, "how fast the object's angular velocity wanders [rad/s per sqrt(s)]", 0.0, 1e4)
     velocity_memory: float = param(0.05, "time in which an unseen object's velocity is forgotten [s]", 0.001, 10.0)
     coast: float = param(0.3, "longest time without a tag for which a pose is predicted [s]", 0.0, 10.0)
+
+
+@dataclass(frozen=True)
+class RealSenseParams:
+    """Which camera, and how it is set."""
+
+    serial: str = param("", "serial number of the RealSense; empty: the first one found")
+    camera_width: int = param(640, "columns of its colour picture [px]", 64, 4096)
+    camera_height: int = param(480, "rows of its colour picture [px]", 64, 4096)
+    camera_fps: int = param(30, "its frames per second", 1, 300)
+    exposure_us: int = param(0, "its exposure time [µs]; 0: automatic", 0, 1000000)

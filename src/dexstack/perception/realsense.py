@@ -9,31 +9,19 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dexstack.config import param
 from dexstack.errors import ConfigError
 from dexstack.perception.camera import CameraModel
+from dexstack.perception.params import RealSenseParams
 
 RETRY = 1.0
 """Wait before the camera is looked for again [s]."""
 SILENCE = 2.0
 """A camera that sends nothing for so long is opened again [s]."""
 _BROWN = ("brown_conrady", "modified_brown_conrady", "inverse_brown_conrady")
-
-
-@dataclass(frozen=True)
-class RealSenseParams:
-    """Which camera, and how it is set."""
-
-    serial: str = param("", "serial number of the RealSense; empty: the first one found")
-    camera_width: int = param(640, "columns of its colour picture [px]", 64, 4096)
-    camera_height: int = param(480, "rows of its colour picture [px]", 64, 4096)
-    camera_fps: int = param(30, "its frames per second", 1, 300)
-    exposure_us: int = param(0, "its exposure time [µs]; 0: automatic", 0, 1000000)
 
 
 class Frame(NamedTuple):

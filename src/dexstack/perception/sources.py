@@ -16,8 +16,8 @@ from dexstack.model.objects import load_object
 from dexstack.perception.bundle import base_bundle, object_bundle
 from dexstack.perception.camera import CameraModel
 from dexstack.perception.images import to_grey
-from dexstack.perception.params import SimulatedCameraParams, usual_mount
-from dexstack.perception.realsense import RealSenseCamera, RealSenseParams
+from dexstack.perception.params import RealSenseParams, SimulatedCameraParams, usual_mount
+from dexstack.perception.realsense import RealSenseCamera
 from dexstack.perception.se3 import Transform, exp
 from dexstack.perception.simulated import SimulatedCamera
 

@@ -16,9 +16,9 @@ import mujoco
 import numpy as np
 
 from dexstack.errors import ConfigError
-from dexstack.model.hand import HandModel
 from dexstack.model.objects import ObjectModel
-from dexstack.model.scene import OBJECT_BODY, build_scene
+from dexstack.model.robot import Robot
+from dexstack.model.scene import OBJECT_BODY, robot_scene
 from dexstack.report.bodies import body_meshes
 from dexstack.report.colours import FAR, distance_colours
 
@@ -49,7 +49,7 @@ class Page:
         self,
         host: str,
         port: int,
-        hand: HandModel,
+        robot: Robot,
         obj: ObjectModel,
         *,
         stop: Action,
@@ -69,7 +69,7 @@ class Page:
         except OSError as error:
             raise ConfigError(f"nothing can listen on {host}:{port}: {error.strerror}") from None
         self.url = f"http://{host}:{self.server.get_port()}"
-        self._model = build_scene(hand, obj).compile()
+        self._model = robot_scene(robot, obj).compile()
         self._data = mujoco.MjData(self._model)
         self._busy = threading.Lock()
         self._build_scene(obj)

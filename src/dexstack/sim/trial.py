@@ -1,59 +1,21 @@
-"""One process, no ROS: plant, servo, contact detection and MPC in simulated time, with the controller's latency modelled."""
+"""One trial of a task: plant, servo, contact detection and planner in simulated time, with the controller's latency modelled."""
 
 from __future__ import annotations
 
 import collections
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from dexstack.contact.detector import ContactDetector
-from dexstack.control.mpc import Mpc, MpcResult, SolveStatus
-from dexstack.control.problem import ModelParams
-from dexstack.control.supervisors.gait import StallRemedy
-from dexstack.engines.base import Plant
-from dexstack.model.objects import Start
-from dexstack.sim.disturbance import NONE as NO_PUSHES
-from dexstack.sim.disturbance import Pushes
-from dexstack.sim.sensor import PoseSensor
+from dexstack.control.base import Observation, Plan
+from dexstack.engines.base import WatchedPlant
+from dexstack.tasks.base import Goal, Outcome
 
-PERFECT = PoseSensor()
-
-
-class Task(Protocol):
-    """Goal and score of one run."""
-
-    @property
-    def start(self) -> Start:
-        """Its ``hand_pose`` is where the robot starts."""
-
-    @property
-    def tolerance(self) -> float:
-        """Orientation error that counts as reached [rad]."""
-
-    @property
-    def hold(self) -> float:
-        """How long it must stay so [s]."""
-
-    @property
-    def goal_WO(self) -> np.ndarray:
-        """(7,)"""
-
-    def start_pose(self, rng: np.random.Generator) -> np.ndarray: ...
-
-    def orientation_error(self, pose_WO: np.ndarray) -> float: ...
-
-    def position_error(self, pose_WO: np.ndarray) -> float: ...
-
-    def dropped(self, pose_WO: np.ndarray) -> bool: ...
-
-    def succeeded(self, pose_WO: np.ndarray) -> bool: ...
-
-    def following(self) -> Task | None:
-        """The task that takes over once this one is reached; None: this one stays."""
+if TYPE_CHECKING:
+    from dexstack.sim.loop import Loop
 
 
 class Servo(Protocol):
@@ -74,12 +36,18 @@ class Servo(Protocol):
 
 @dataclass
 class Recording:
-    """Samples of one trial, one entry per replan."""
+    """Samples of one trial, one entry per plan; the names are those of the graph's recordings."""
 
     t: list[float] = field(default_factory=list)
     pose_WO: list[np.ndarray] = field(default_factory=list)
+    twist_WO: list[np.ndarray] = field(default_factory=list)
     q: list[np.ndarray] = field(default_factory=list)
-    q_des: list[np.ndarray] = field(default_factory=list)
+    qd: list[np.ndarray] = field(default_factory=list)
+    q_command: list[np.ndarray] = field(default_factory=list)
+    goal_WO: list[np.ndarray] = field(default_factory=list)
+    error: list[float] = field(default_factory=list)
+    """Orientation error [rad]."""
+    position_error: list[float] = field(default_factory=list)
     status: list[int] = field(default_factory=list)
     contacts: list[int] = field(default_factory=list)
     detect_s: list[float] = field(default_factory=list)
@@ -87,6 +55,10 @@ class Recording:
     """CPU time of detection and solve."""
     latency: list[float] = field(default_factory=list)
     """From the pose to the command that answers it."""
+
+    def add(self, **row: Any) -> None:
+        for name, value in row.items():
+            getattr(self, name).append(value)
 
     def arrays(self) -> dict[str, np.ndarray]:
         return {name: np.asarray(getattr(self, name)) for name in self.__dataclass_fields__}
@@ -96,106 +68,125 @@ class Recording:
 class Trial:
     """Outcome of one trial."""
 
-    reached: bool
-    """The orientation error stayed below the task's tolerance for its hold time."""
+    goal: Goal
+    """The last one."""
     reached_at: tuple[float, ...]
-    """Simulated time at which each goal was reached: one, or as many as the tasks that followed each other [s]."""
+    """Simulated time at which each goal was reached [s]."""
     orientation_error: float
     """Geodesic error at the end [rad]."""
     position_error: float
+    """[m]"""
     dropped: bool
     succeeded: bool
-    """By the task's own measure of the pose at the end."""
+    """By the task's own judgement."""
     stalls: int
-    """How often the rollout stalled and the robot let go."""
+    """How often the rollout got stuck and was freed."""
+    trouble: str
+    """What the plant could not do as it should, see :class:`dexstack.engines.base.WatchedPlant`."""
+    wall_s: float
     recording: dict[str, np.ndarray]
+
+    @property
+    def reached(self) -> bool:
+        """Whether a goal was reached at all."""
+        return bool(self.reached_at)
 
     @property
     def reached_s(self) -> float:
         """When the first goal was reached; NaN if never [s]."""
         return self.reached_at[0] if self.reached_at else np.nan
 
+    @property
+    def seconds(self) -> float:
+        """Simulated time at the last plan [s]."""
+        return float(self.recording["t"][-1])
+
+
+Command = Callable[[Plan], np.ndarray]
+"""Makes the servo's target (N,) [rad, m] from a plan, for exploration."""
+
+
+class _Progress:
+    """Which goal is asked for, and since when the object is inside its tolerance."""
+
+    def __init__(self, loop: Loop, goals: Iterator[Goal]) -> None:
+        self._task, self._start, self._goals = loop.task, loop.scene.start, goals
+        self.goal = next(goals)
+        self.reached_at: list[float] = []
+        self._since, self._done = np.nan, False
+
+    def judge(self, t: float, pose_WO: np.ndarray) -> None:
+        """Look at the object at time ``t`` [s]; the next goal follows where this one is reached."""
+        if self._task.dropped(pose_WO, self._start) or not self._task.inside(pose_WO, self.goal):
+            self._since = np.nan
+        elif np.isnan(self._since):
+            self._since = t
+        if self._done or not t - self._since >= self._task.params.hold:
+            return
+        self.reached_at.append(t)
+        following = next(self._goals, None)
+        if following is None:
+            self._done = True
+        else:
+            self.goal, self._since = following, np.nan
+
+    @property
+    def complete(self) -> bool:
+        """Every goal was reached."""
+        return self._done
+
 
 def run_trial(
-    plant: Plant,
-    servo: Servo,
-    detector: ContactDetector,
-    mpc: Mpc,
-    theta: ModelParams,
-    weights: Any,
-    task: Task,
-    rng: np.random.Generator,
-    *,
+    loop: Loop,
+    goals: Iterator[Goal],
+    seed: int,
     seconds: float,
-    period: float,
-    latency: float | None,
-    stop_when_reached: bool = True,
-    command: Callable[[MpcResult], np.ndarray] | None = None,
-    remedy: StallRemedy | None = None,
-    sensor: PoseSensor = PERFECT,
-    pushes: Pushes = NO_PUSHES,
+    *,
+    command: Command | None = None,
+    measured_latency: bool = False,
+    until_reached: bool = False,
 ) -> Trial:
-    """Run the task once.
+    """Run the loop's task once, towards one goal after another.
 
-    Every ``period`` [s] the controller sees the state; its command reaches the servo ``latency`` [s] later, while the plant goes on;
-    without ``latency`` it is as late as its own computation was on the wall clock, and the trial is not repeatable.
-    ``command`` makes the servo's target (N,) [rad] from a plan, for exploration; without it the plan's own target is sent.
-    The servo runs at its own period on the plant's joint angles. ``rng`` draws the start pose, the sensor's noise and the pushes: the
-    trial is repeatable. Where a task follows the one reached, the robot goes back to its start pose first, if a remedy knows it.
+    Every ``pose_period`` [s] the controller sees the state; its command reaches the servo ``latency`` [s] later, while the plant goes on.
+    The servo runs at its own period on the plant's joint angles. The trial ends after ``seconds`` [s], when the object is dropped, or
+    with ``until_reached`` when the last goal was reached.
+
+    Args:
+        seed: draws the start pose, the sensor's noise and the pushes: the trial is repeatable.
+        command: makes the servo's target from a plan; without it the plan's own target is sent.
+        measured_latency: every command is as late as its own computation was on the wall clock, and the trial is not repeatable.
     """
-    q0 = np.array(mpc.robot.pose(task.start.hand_pose), float)
-    plant.reset(q0, task.start_pose(rng))
+    begin, rng = time.perf_counter(), np.random.default_rng(seed)
+    plant, servo, supervisor, task, start = loop.plant, loop.servo, loop.supervisor, loop.task, loop.scene.start
+    tau = np.zeros(len(loop.scene.rest))
+    plant.reset(loop.scene.rest, task.start_pose(loop.plant_start, rng))
     servo.reset()
     servo.enable()
-    mpc.reset()
-    if remedy is not None:
-        remedy.reset()
-    record = Recording()
+    supervisor.reset()
+    record, progress = Recording(), _Progress(loop, goals)
     pending: list[tuple[float, np.ndarray]] = []
-    tau = np.zeros(len(q0))
     ticks = replans = 0
-    inside_since, is_reached = np.nan, False
-    reached_at: list[float] = []
-    truth: collections.deque[np.ndarray] = collections.deque(maxlen=1 + round(sensor.pose_delay / plant.dt))
-    steps = round(seconds / plant.dt)
-    for k in range(steps):
+    truth: collections.deque[np.ndarray] = collections.deque(maxlen=1 + round(loop.sensor.pose_delay / plant.dt))
+    for k in range(round(seconds / plant.dt)):
         t = k * plant.dt
-        if pushes.due(t - plant.dt, t):
-            pushes.push(plant, rng)
+        if loop.pushes.due(t - plant.dt, t):
+            loop.pushes.push(plant, rng)
         truth.append(plant.pose_WO)
-        if t >= replans * period - 1e-9:
+        if t >= replans * loop.timing.pose_period - 1e-9:
             replans += 1
-            actual, pose, q = truth[-1], sensor.measure(truth[0], rng), np.array(plant.joint_position)
-            qd = plant.joint_velocity
-            begin, wall = time.process_time(), time.perf_counter()
-            contacts = detector.detect(pose, q)
-            detected = time.process_time() - begin
-            if remedy is None:
-                result = mpc.solve(pose, q, contacts, task.goal_WO, theta, weights, qd=qd)
-            else:
-                result = remedy.solve(t, task.orientation_error(pose), pose, q, contacts, task.goal_WO, theta, weights, qd)
-            target = result.q_des if command is None else command(result)
-            late = time.perf_counter() - wall if latency is None else latency
-            if result.status not in (SolveStatus.BAD_INPUT, SolveStatus.DIVERGED):
+            actual = truth[-1]
+            late, target = _plan(loop, t, loop.sensor.measure(truth[0], rng), progress.goal, record, command, measured_latency)
+            record.add(
+                pose_WO=actual,
+                twist_WO=plant.twist_WO,
+                error=task.orientation_error(actual, progress.goal),
+                position_error=task.position_error(actual, progress.goal),
+            )
+            if target is not None:
                 pending.append((t + late, target))
-            for name, value in (
-                ("t", t), ("pose_WO", actual), ("q", q), ("q_des", target), ("status", int(result.status)),
-                ("contacts", int(contacts.active.sum())), ("detect_s", detected), ("solve_s", detected + result.cpu_s), ("latency", late),
-            ):  # fmt: skip
-                getattr(record, name).append(value)
-            if task.orientation_error(actual) >= task.tolerance or task.dropped(actual):
-                inside_since = np.nan
-            elif np.isnan(inside_since):
-                inside_since = t
-            if not is_reached and t - inside_since >= task.hold:
-                is_reached = True
-                reached_at.append(t)
-                following = task.following()
-                if following is not None:
-                    task, inside_since, is_reached = following, np.nan, False
-                    if remedy is not None:
-                        remedy.release(t)
-            if task.dropped(actual) or (stop_when_reached and is_reached):
+            progress.judge(t, actual)
+            if task.dropped(actual, start) or (until_reached and progress.complete):
                 break
         while pending and t >= pending[0][0] - 1e-9:
             servo.set_command(pending.pop(0)[1], t)
@@ -203,14 +194,49 @@ def run_trial(
             ticks += 1
             tau = servo.step(plant.joint_position, t).tau
         plant.step(tau)
-    pose = np.array(plant.pose_WO)
+    return _conclude(loop, progress, record, supervisor.stalls, time.perf_counter() - begin)
+
+
+def _plan(
+    loop: Loop, t: float, pose_WO: np.ndarray, goal: Goal, record: Recording, command: Command | None, measured_latency: bool
+) -> tuple[float, np.ndarray | None]:
+    """One plan of what the controller sees: how late its command comes [s], and the command; None if there is none."""
+    q = np.array(loop.plant.joint_position)
+    begin, wall = time.process_time(), time.perf_counter()
+    contacts = loop.detector.detect(pose_WO, q)
+    detected = time.process_time() - begin
+    plan = loop.supervisor.plan(Observation(t, pose_WO, q, contacts), goal.pose_WO)
+    target = plan.q_des if command is None else command(plan)
+    late = time.perf_counter() - wall if measured_latency else loop.timing.latency
+    record.add(
+        t=t,
+        q=q,
+        qd=loop.plant.joint_velocity,
+        q_command=target,
+        goal_WO=goal.pose_WO,
+        status=int(plan.status),
+        contacts=int(contacts.active.sum()),
+        detect_s=detected,
+        solve_s=detected + plan.cpu_s,
+        latency=late,
+    )
+    return late, target if plan.status.usable else None
+
+
+def _conclude(loop: Loop, progress: _Progress, record: Recording, stalls: int, wall_s: float) -> Trial:
+    task, plant, goal = loop.task, loop.plant, progress.goal
+    pose_WO = np.array(plant.pose_WO)
+    dropped = task.dropped(pose_WO, loop.scene.start)
+    reached_at = tuple(progress.reached_at)
     return Trial(
-        reached=bool(reached_at),
-        reached_at=tuple(reached_at),
-        orientation_error=task.orientation_error(pose),
-        position_error=task.position_error(pose),
-        dropped=task.dropped(pose),
-        succeeded=task.succeeded(pose),
-        stalls=0 if remedy is None else remedy.stalls,
+        goal=goal,
+        reached_at=reached_at,
+        orientation_error=task.orientation_error(pose_WO, goal),
+        position_error=task.position_error(pose_WO, goal),
+        dropped=dropped,
+        succeeded=task.succeeded(Outcome(pose_WO, goal, reached_at, record.t[-1], dropped)),
+        stalls=stalls,
+        trouble=plant.trouble() if isinstance(plant, WatchedPlant) else "",
+        wall_s=wall_s,
         recording=record.arrays(),
     )

@@ -1,19 +1,54 @@
-"""Turning an object on the palm on and on: each goal lies one turn further than the last, as on the hardware, where nobody resets."""
+"""Turn an object on the palm on and on: each goal lies one turn further than the last, as on the hardware, where nobody resets."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from dexstack.tasks.palm_turn import AllegroTask
+import numpy as np
+
+from dexstack.config import param
+from dexstack.tasks.base import Goal, Outcome, Published
+from dexstack.tasks.palm_turn import PalmParams, PalmTurn
 
 
 @dataclass(frozen=True)
-class ContinuousTask(AllegroTask):
-    """One sub-goal of a continuous rotation; when it is reached the next one follows, and the fingers go back to their start first."""
+class ContinuousParams(PalmParams):
+    """Parameters of the task."""
 
-    turn: float = 0.0
-    """From one sub-goal to the next [rad]."""
+    turn: float = param(math.pi / 2, "from one goal to the next [rad]", -math.pi, math.pi)
+    first_goals: int = param(3, "so many goals must be reached …", 1, 1000)
+    first_seconds: float = param(15.0, "… within this time: the paper's hardware took about as long [s]", 0.1, 1e5)
+    standstill: float = param(60.0, "a goal that takes longer is a standstill [s]", 0.1, 1e5)
 
-    def following(self) -> ContinuousTask:
-        """The next sub-goal."""
-        return replace(self, goal_yaw=self.goal_yaw + self.turn)
+
+class Continuous(PalmTurn):
+    """The cost of :class:`~dexstack.tasks.palm_turn.PalmTurn` towards a stream of goals without end; the hand lets go between two.
+
+    A trial succeeds if the first goals were reached in time, none took longer than a standstill, and the object stayed in the hand.
+    """
+
+    name = "continuous"
+    Params = ContinuousParams
+    opening_yaw = None
+    trials = 1
+
+    def goals(self, k: int, seed: int) -> Iterator[Goal]:
+        return (self.at_yaw(turns * self.params.turn) for turns in itertools.count(1))
+
+    def seconds(self) -> float:
+        return 60.0
+
+    def succeeded(self, outcome: Outcome) -> bool:
+        p, reached = self.params, outcome.reached_at
+        if outcome.dropped or len(reached) < p.first_goals or reached[p.first_goals - 1] > p.first_seconds:
+            return False
+        return bool(np.max(np.diff([0.0, *reached, outcome.seconds])) <= p.standstill)
+
+    def published(self) -> Sequence[Published]:
+        return ()
+
+
+TASK = Continuous

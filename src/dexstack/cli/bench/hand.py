@@ -8,7 +8,8 @@ from typing import Any
 
 from dexstack.cli.arguments import natural, positive, positive_int
 from dexstack.cli.cores import one_core
-from dexstack.cli.output import add_json_argument, note, publish, table, times
+from dexstack.cli.output import add_json_argument, note, publish, table
+from dexstack.report.statistics import times
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:

@@ -16,8 +16,9 @@ from typing import Any
 
 from dexstack.cli import arguments
 from dexstack.cli.monitor import HOST, PORT, page_parameters
-from dexstack.cli.output import add_json_argument, note, publish, table, times
+from dexstack.cli.output import add_json_argument, note, publish, table
 from dexstack.errors import ConfigError
+from dexstack.report.statistics import times
 
 LIMIT = 0.1
 """By this share p99 may grow."""

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from dexstack.cli import arguments
 from dexstack.cli.cores import one_core
-from dexstack.cli.output import add_json_argument, errors, note, publish, table, times
+from dexstack.cli.output import add_json_argument, note, publish, table
 from dexstack.errors import ConfigError
+from dexstack.report.statistics import errors, times
 
 if TYPE_CHECKING:
     from dexstack.bench.mpc import Baseline

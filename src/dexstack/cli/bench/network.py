@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from dexstack.cli import arguments
-from dexstack.cli.output import add_json_argument, errors, note, publish
+from dexstack.cli.output import add_json_argument, note, publish
+from dexstack.report.statistics import errors
 
 PATIENCE = 180.0
 """Longest wall time of a trial [s]."""

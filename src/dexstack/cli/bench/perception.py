@@ -8,8 +8,9 @@ from typing import Any
 
 from dexstack.cli.arguments import natural, positive, positive_int
 from dexstack.cli.cores import one_core
-from dexstack.cli.output import add_json_argument, errors, note, publish, table, times
-from dexstack.graph.modes import XLA_ONE_THREAD
+from dexstack.cli.output import add_json_argument, note, publish, table
+from dexstack.process.threads import XLA_ONE_THREAD
+from dexstack.report.statistics import errors, times
 
 RESOLUTIONS = {"640x480": (640, 480, 615.0), "1280x720": (1280, 720, 922.0)}
 """Columns, rows and focal length [px] of a D435i's colour camera."""

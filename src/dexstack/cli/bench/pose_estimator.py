@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from dexstack.cli.arguments import natural, number, positive
-from dexstack.cli.output import add_json_argument, note, publish, table, times
+from dexstack.cli.output import add_json_argument, note, publish, table
 from dexstack.errors import ConfigError
-from dexstack.graph.modes import XLA_ONE_THREAD, NodeDescription, picture_environment
+from dexstack.process.threads import XLA_ONE_THREAD, NodeDescription, picture_environment
+from dexstack.report.statistics import times
 
 LONGEST = 0.015
 """Largest 99th percentile from picture to pose [s]."""

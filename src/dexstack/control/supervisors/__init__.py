@@ -1,1 +1,15 @@
-"""What watches a planner and takes over where the planner alone would get stuck: one file each."""
+"""Supervisors: what watches a planner and takes over where it would get stuck; one file each, nothing imported before it is asked for."""
+
+from __future__ import annotations
+
+from dexstack.lazy import Registry
+
+SUPERVISORS: Registry = Registry(
+    "supervisor",
+    {
+        "none": ("dexstack.control.supervisors.none", "NoSupervisor", "NoParams"),
+        "gait": ("dexstack.control.supervisors.gait", "GaitSupervisor", "GaitParams"),
+        "regrasp": ("dexstack.control.supervisors.regrasp", "RegraspSupervisor", "RegraspParams"),
+    },
+)
+"""Module, class and parameter class of every supervisor; the class takes what it guards and its parameters."""

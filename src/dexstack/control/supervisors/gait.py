@@ -14,21 +14,18 @@ place, turned as it is, before the goal counts again.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from dexstack.config import param
-from dexstack.contact.contact import Contacts
-from dexstack.control.mpc import Mpc, MpcResult, Pull, SolveStatus
-from dexstack.control.problem import ModelParams
+from dexstack.control.base import Observation, Plan, Pull, SolveStatus
+from dexstack.control.supervisors.base import Guarded, Supervisor
 from dexstack.geometry.rotations import geodesic_angle, quaternion_product, yaw_quaternion
 
 
 @dataclass(frozen=True)
-class StallParams:
+class GaitParams:
     """When a rollout counts as stalled, and how the robot lets go."""
 
     stall_window: float = param(1.5, "time without progress after which a rollout has stalled [s]; a huge value turns this off", 0.1, 1e9)
@@ -56,79 +53,57 @@ STILL_JOINT, STILL_DISTANCE, STILL_ANGLE = 0.05, 0.002, 0.02
 """Less than this is no motion [rad or m, m, rad]."""
 
 
-class StallRemedy:
+class GaitSupervisor(Supervisor):
     """The planner of one rollout, which lets go and takes hold again where the planner alone would stall."""
 
-    def __init__(
-        self, mpc: Mpc, rest: np.ndarray, params: StallParams, release: Callable[[Any], Any], swing: Sequence[int] | np.ndarray = ()
-    ) -> None:
-        """
-        Args:
-            mpc: the planner; it forgets its warm start before and after it lets go.
-            rest: joint positions (N,) to go back to.
-            params: see :class:`StallParams`.
-            release: makes, of a cost's weights, those with which nothing draws the robot to the object.
-            swing: the joints that swing a finger from side to side.
-        """
+    def __init__(self, guarded: Guarded, params: GaitParams) -> None:
+        super().__init__(guarded.planner)
         self.params = params
-        self._mpc, self._rest, self._release = mpc, np.asarray(rest, float), release
+        self._guarded, self._rest = guarded, guarded.scene.rest
         self._swings = np.zeros(len(self._rest))
-        self._swings[np.asarray(swing, int)] = 1.0
-        self._weights: tuple[Any, Any] = (None, None)
+        self._swings[list(guarded.scene.robot.swing_joints)] = 1.0
         self.reset()
 
     def reset(self) -> None:
-        """Begin a rollout."""
-        self._mpc.reset()
-        self.stalls = 0
-        """Stalls of this rollout."""
+        super().reset()
         self._release_from = self._release_until = self._recentre_until = -math.inf
         self._to = self._rest
         self._place_WO: np.ndarray | None = None
         self._held_WO: np.ndarray | None = None
         self._seen: tuple[np.ndarray, np.ndarray, float] | None = None
         """Pose, joints and time of when something last moved."""
+        self._goal_WO: np.ndarray | None = None
         self._begin(math.inf, math.nan)
 
-    def release(self, t: float) -> None:
-        """Let go from time ``t`` [s] on, as between two goals."""
-        self._release_from, self._release_until, self._to = t, t + self.params.release_time, self._rest
-
-    def solve(
-        self,
-        t: float,
-        error: float,
-        pose_WO: np.ndarray,
-        q: np.ndarray,
-        contacts: Contacts,
-        goal_WO: np.ndarray,
-        theta: ModelParams,
-        weights: Any,
-        qd: np.ndarray | None = None,
-    ) -> MpcResult:
-        """A command for the state at time ``t`` [s], whose orientation error is ``error`` [rad]; the rest as for :meth:`Mpc.solve`.
-
-        A command that lets go has the status RETREAT.
-        """
+    def plan(self, observation: Observation, goal_WO: np.ndarray) -> Plan:
+        """See :meth:`Supervisor.plan`; between two goals, too, the robot lets go. A command that lets go has the status RETREAT."""
+        t, q = observation.t, observation.q
+        if self._goal_WO is not None and not np.array_equal(goal_WO, self._goal_WO):
+            self._release(t)
+        self._goal_WO = goal_WO
+        error = self._guarded.measure(observation.pose_WO, goal_WO)
         if math.isnan(self._since):
             self._since = t
-        self._watch(t, error, pose_WO, q, goal_WO)
+        self._watch(observation, error, goal_WO)
         if t < self._release_until:
             still = self._seen is not None and t - max(self._seen[2], self._release_from) >= self.params.still_window
             if np.max(np.abs(self._to - q)) > self.params.release_reached and not still:
-                return self._let_go(pose_WO, q, contacts, goal_WO, theta, weights, qd)
+                return self._let_go(observation, goal_WO)
             self._release_until = -math.inf  # it has let go as far as it can, and may take hold again at once
         if self._held_WO is not None:
-            self._mpc.reset()
+            self.planner.reset()  # the plan from before it let go is of no use
             self._held_WO, self._release_until = None, -math.inf
             self._begin(error, max(t, self._recentre_until))
-        return self._mpc.solve(pose_WO, q, contacts, self._for_now(t, error, pose_WO, goal_WO), theta, weights, qd=qd)
+        return self.planner.plan(observation, self._for_now(observation, error, goal_WO))
+
+    def _release(self, t: float) -> None:
+        self._release_from, self._release_until, self._to = t, t + self.params.release_time, self._rest
 
     def _begin(self, error: float, t: float) -> None:
         self._best, self._since = error, t
 
-    def _watch(self, t: float, error: float, pose_WO: np.ndarray, q: np.ndarray, goal_WO: np.ndarray) -> None:
-        p = self.params
+    def _watch(self, observation: Observation, error: float, goal_WO: np.ndarray) -> None:
+        p, (t, pose_WO, q, _) = self.params, observation
         if not math.isfinite(error):
             return
         if self._seen is None or _moved(pose_WO, q, *self._seen[:2]):
@@ -139,15 +114,16 @@ class StallRemedy:
             self._begin(error, t)
         elif t - self._since >= p.stall_window or t - max(self._since, self._seen[2]) >= p.still_window:
             self.stalls += 1
-            self.release(t)
+            self._release(t)
             self._to = self._rest + p.stall_swing * self._swings * (self._rest - q)
-            self._to = np.clip(self._to, self._mpc.robot.lower, self._mpc.robot.upper)
+            self._to = np.clip(self._to, self.planner.robot.lower, self.planner.robot.upper)
             if np.linalg.norm(pose_WO[:3] - goal_WO[:3]) > p.recentre_distance and p.recentre_time > 0.0:
                 self._recentre_until, self._place_WO = self._release_until + p.recentre_time, None
             self._begin(error, max(self._release_until, self._recentre_until))
 
-    def _for_now(self, t: float, error: float, pose_WO: np.ndarray, goal_WO: np.ndarray) -> np.ndarray:
+    def _for_now(self, observation: Observation, error: float, goal_WO: np.ndarray) -> np.ndarray:
         """The goal, or while an object is brought back its place with the orientation it had."""
+        t, pose_WO = observation.t, observation.pose_WO
         if t >= self._recentre_until:
             return goal_WO
         if np.linalg.norm(pose_WO[:3] - goal_WO[:3]) < self.params.recentre_distance / 2:
@@ -158,24 +134,15 @@ class StallRemedy:
             self._place_WO = np.concatenate([goal_WO[:3], pose_WO[3:]])
         return self._place_WO
 
-    def _let_go(
-        self,
-        pose_WO: np.ndarray,
-        q: np.ndarray,
-        contacts: Contacts,
-        goal_WO: np.ndarray,
-        theta: ModelParams,
-        weights: Any,
-        qd: np.ndarray | None,
-    ) -> MpcResult:
+    def _let_go(self, observation: Observation, goal_WO: np.ndarray) -> Plan:
+        planner = self.planner
         if self._held_WO is None:
-            self._mpc.reset()
-            self._held_WO = laid_down(pose_WO, goal_WO)
-        if self._weights[0] is not weights:
-            self._weights = weights, self._release(weights)
-        reach = self._mpc.params.u_max
-        pull = Pull(np.clip(self._to - q, -reach, reach), self.params.release_weight)
-        return _retreating(self._mpc.solve(pose_WO, q, contacts, self._held_WO, theta, self._weights[1], pull, qd))
+            self._held_WO = laid_down(observation.pose_WO, goal_WO)
+            self._releasing = planner.fork()
+            self._releasing.weights = self._guarded.release(planner.weights)
+        pull = Pull(np.clip(self._to - observation.q, -planner.u_max, planner.u_max), self.params.release_weight)
+        plan = self._releasing.plan(observation, self._held_WO, pull)
+        return replace(plan, status=SolveStatus.RETREAT) if plan.status.usable else plan
 
 
 def laid_down(pose_WO: np.ndarray, goal_WO: np.ndarray) -> np.ndarray:
@@ -193,8 +160,3 @@ def _moved(pose_WO: np.ndarray, q: np.ndarray, pose_before_WO: np.ndarray, q_bef
         or np.linalg.norm(pose_WO[:3] - pose_before_WO[:3]) > STILL_DISTANCE
         or geodesic_angle(pose_WO[3:], pose_before_WO[3:]) > STILL_ANGLE
     )
-
-
-def _retreating(result: MpcResult) -> MpcResult:
-    """The result with status RETREAT, unless the solve failed."""
-    return replace(result, status=SolveStatus.RETREAT) if result.status in (SolveStatus.OK, SolveStatus.NO_DESCENT) else result

@@ -1,19 +1,19 @@
 """When not to follow the plan: hold where the goal is reached, let go and grasp elsewhere where a local optimum holds the planner.
 
 A planner that looks half a second ahead has fixed points short of the goal (a flip whose balls press against each other), and near the
-goal it goes on touching an object that had better be left alone. Around the MPC, and with its interface:
+goal it goes on touching an object that had better be left alone. Around the planner:
 
 * PLAN      the plan is followed.
 * HOLD      the object is within the settle tolerances of a goal where it can rest: the robot stays where it is. Ends when it is outside
             twice the tolerances.
 * RETREAT   the terminal cost has not fallen by the share ``progress`` below its best for ``patience`` plans, or for ``patience_still``
             plans in which the object did not even move: every ball moves away from the object. Balls on which it lies go first, while the
-            others stay and keep it from falling over. Meanwhile placements of all balls on the object's surface are drawn, and the MPC is
-            asked from each of them, as if the balls were there, how near the goal it would come: the one with the least predicted terminal
-            cost wins. Near a goal where the object cannot rest nothing is let go.
+            others stay and keep it from falling over. Meanwhile placements of all balls on the object's surface are drawn, and a
+            fork of the planner is asked from each of them, as if the balls were there, how near the goal it would come: the one with
+            the least predicted terminal cost wins. Near a goal where the object cannot rest nothing is let go.
 * TRAVEL    the balls go there, over the object where it is in the way; then planning starts afresh.
 
-All draws are seeded. The MPC is solved in every phase, so that its times are those of planning throughout.
+All draws are seeded. The planner is asked in every phase, so that its times are those of planning throughout.
 """
 
 from __future__ import annotations
@@ -21,19 +21,18 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from typing import Any
 
 import numpy as np
 import trimesh
 
 from dexstack.config import param
 from dexstack.contact.contact import Contacts
-from dexstack.contact.detector import ContactDetector
-from dexstack.control.mpc import Mpc, MpcResult, SolveStatus
-from dexstack.control.problem import ModelParams
+from dexstack.control.base import Observation, Plan, SolveStatus
+from dexstack.control.supervisors.base import Guarded, Supervisor
+from dexstack.errors import ConfigError
+from dexstack.geometry.rotations import geodesic_angle
 from dexstack.model.balls import BallsModel
 from dexstack.model.kinematics import rotation_from_quaternion
-from dexstack.model.objects import ObjectModel
 
 SURFACE_POINTS = 400
 """Points of the surface that placements are drawn from."""
@@ -70,81 +69,95 @@ class Phase(IntEnum):
     TRAVEL = 3
 
 
-class RegraspingMpc:
-    """An MPC of balls that holds, lets go and grasps elsewhere; interface of :class:`~dexstack.control.mpc.Mpc`."""
+class RegraspSupervisor(Supervisor):
+    """A planner of balls that holds, lets go and grasps elsewhere."""
 
-    def __init__(self, mpc: Mpc, detector: ContactDetector, balls: BallsModel, obj: ObjectModel, params: RegraspParams) -> None:
-        self.robot, self.params, self._mpc, self._detector, self._p = balls, mpc.params, mpc, detector, params
-        self._radius = balls.balls[0].radius
+    def __init__(self, guarded: Guarded, params: RegraspParams) -> None:
+        """
+        Raises:
+            ConfigError: the robot does not consist of balls.
+        """
+        super().__init__(guarded.planner)
+        robot, obj, _ = guarded.scene
+        if not isinstance(robot, BallsModel):
+            raise ConfigError("the supervisor 'regrasp' places balls on an object's surface; a hand wants 'gait' or 'none'")
+        self.params, self._guarded, self._balls = params, guarded, robot
+        self._radius = robot.balls[0].radius
         hull = obj.mesh.convex_hull
         self._p_B, faces = trimesh.sample.sample_surface(hull, SURFACE_POINTS, seed=0)
         self._nhat_B = np.asarray(hull.face_normals)[faces]
         self._corners_B = np.asarray(hull.vertices)
-        self._lower, self._upper = balls.lower, balls.upper
         self.reset()
 
     def reset(self) -> None:
         """Forget the warm start, the phase and the draws made."""
+        self.stalls = 0
         self._rng = np.random.default_rng(0)
+        self._goal_WO: np.ndarray | None = None
         self._plan_afresh()
 
     def _plan_afresh(self) -> None:
-        self._mpc.reset()
+        self.planner.reset()
         self.phase, self._best, self._since = Phase.PLAN, np.inf, 0
-        self._seen_WO, self._still = np.array([np.inf, np.inf, np.inf, 1.0, 0.0, 0.0, 0.0]), 0
+        self._seen_WO, self._still = np.array([1e9, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0]), 0
 
-    def solve(
-        self,
-        pose_WO: np.ndarray,
-        q: np.ndarray,
-        contacts: Contacts,
-        goal_WO: np.ndarray,
-        theta: ModelParams,
-        weights: Any,
-        qd: np.ndarray | None = None,
-    ) -> MpcResult:
-        """See :meth:`~dexstack.control.mpc.Mpc.solve`; ``weights`` has those of position and orientation."""
-        result = self._mpc.solve(pose_WO, q, contacts, goal_WO, theta, weights, qd=qd)
-        if not np.all(np.isfinite(result.prediction)):  # a bad input or a failed solve: the MPC's answer stands
-            return result
+    def plan(self, observation: Observation, goal_WO: np.ndarray) -> Plan:
+        """See :meth:`Supervisor.plan`."""
+        if self._goal_WO is not None and not np.array_equal(goal_WO, self._goal_WO):
+            self._plan_afresh()
+        self._goal_WO = goal_WO
+        plan = self.planner.plan(observation, goal_WO)
+        if not plan.status.usable:  # the planner's answer stands
+            return plan
         wall, cpu = time.perf_counter(), time.process_time()
-        pose_WO, q, goal_WO = (np.asarray(a, float) for a in (pose_WO, q, goal_WO))
-        cost = lambda pose: _goal_cost(pose, goal_WO, weights)  # noqa: E731
-        self._change_phase(pose_WO, q, goal_WO, cost(pose_WO))
+        pose_WO, q = np.asarray(observation.pose_WO, float), np.asarray(observation.q, float)
+        goal_WO = np.asarray(goal_WO, float)
+        self._change_phase(pose_WO, q, goal_WO, self.planner.goal_cost(pose_WO, q, goal_WO))
         if self.phase is Phase.PLAN:
-            return result
+            return plan
         target = self._held if self.phase is Phase.HOLD else q
         if self.phase is Phase.RETREAT:
-            away = q.reshape(-1, 3) - pose_WO[:3]
-            away[:, 2] = np.maximum(away[:, 2], 0.0)
-            away /= np.linalg.norm(away, axis=1, keepdims=True) + 1e-9
-            beneath = self._beneath(contacts)
-            if np.any(beneath) and self._freed < self._p.travel:
-                away[~beneath] = 0.0
-                self._since -= 1
-                self._freed += 1
-            target = q + self.params.u_max * away.ravel()
-            for _ in range(self._p.placements):
-                centres, normals = self._draw(pose_WO)
-                self._mpc.reset()
-                found = self._detector.detect(pose_WO, centres.ravel())
-                for _ in range(SOLVES):
-                    ask = self._mpc.solve(pose_WO, centres.ravel(), found, goal_WO, theta, weights)
-                value = cost(ask.prediction[-1]) if np.all(np.isfinite(ask.prediction)) else np.inf
-                if value < self._placement[0]:
-                    self._placement = value, centres, normals
+            target = self._away(pose_WO, q, observation.contacts)
+            self._weigh(pose_WO, goal_WO)
         elif self.phase is Phase.TRAVEL:
             target = self._travel(pose_WO, q.reshape(-1, 3))
         return replace(
-            result,
-            status=result.status if self.phase is Phase.HOLD else SolveStatus.RETREAT,
-            q_des=np.clip(target, self._lower, self._upper),
-            cpu_s=result.cpu_s + time.process_time() - cpu,
-            wall_s=result.wall_s + time.perf_counter() - wall,
+            plan,
+            status=plan.status if self.phase is Phase.HOLD else SolveStatus.RETREAT,
+            q_des=np.clip(target, self._balls.lower, self._balls.upper),
+            cpu_s=plan.cpu_s + time.process_time() - cpu,
+            wall_s=plan.wall_s + time.perf_counter() - wall,
         )
 
+    def _away(self, pose_WO: np.ndarray, q: np.ndarray, contacts: Contacts) -> np.ndarray:
+        """Target (N,) of balls that move away from the object, those on which it lies first."""
+        away = q.reshape(-1, 3) - pose_WO[:3]
+        away[:, 2] = np.maximum(away[:, 2], 0.0)
+        away /= np.linalg.norm(away, axis=1, keepdims=True) + 1e-9
+        beneath = self._beneath(contacts)
+        if np.any(beneath) and self._freed < self.params.travel:
+            away[~beneath] = 0.0
+            self._since -= 1
+            self._freed += 1
+        return q + self.planner.u_max * away.ravel()
+
+    def _weigh(self, pose_WO: np.ndarray, goal_WO: np.ndarray) -> None:
+        """Draw placements of the balls, and keep the one from which the planner comes nearest to the goal."""
+        asked = self.planner.fork()
+        for _ in range(self.params.placements):
+            centres, normals = self._draw(pose_WO)
+            q = centres.ravel()
+            state = Observation(0.0, pose_WO, q, self._guarded.detector.detect(pose_WO, q))
+            asked.reset()
+            for _ in range(SOLVES):
+                answer = asked.plan(state, goal_WO)
+            end = answer.prediction[-1]
+            value = self.planner.goal_cost(end[:7], end[7:], goal_WO) if answer.status.usable else np.inf
+            if value < self._placement[0]:
+                self._placement = value, centres, normals
+
     def _change_phase(self, pose_WO: np.ndarray, q: np.ndarray, goal_WO: np.ndarray, cost: float) -> None:
-        p = self._p
+        p = self.params
         self._since += 1
         if self.phase is Phase.RETREAT and self._since > p.retreat:
             self.phase, self._since = Phase.TRAVEL, 0
@@ -171,13 +184,14 @@ class RegraspingMpc:
         self._still += 1
         stuck = self._since >= p.patience or min(self._since, self._still) >= p.patience_still
         if stuck and not held:
+            self.stalls += 1
             self.phase, self._since, self._freed = Phase.RETREAT, 0, 0
             self._placement = (np.inf, q.reshape(-1, 3), np.tile([0.0, 0.0, 1.0], (len(q) // 3, 1)))
 
     def _beneath(self, contacts: Contacts) -> np.ndarray:
         """Balls (B,) on which the object lies."""
         bears = np.asarray(contacts.active) & (np.asarray(contacts.link) > 0) & (contacts.phi < NEAR) & (contacts.nhat_W[:, 2] < -0.5)
-        return np.isin(np.arange(1, self.robot.chains + 1), np.asarray(contacts.link)[bears])
+        return np.isin(np.arange(1, self._balls.chains + 1), np.asarray(contacts.link)[bears])
 
     def _rests(self, goal_WO: np.ndarray) -> bool:
         """Whether the object stays in the goal pose by itself: what it stands on there reaches around its centre of mass."""
@@ -188,7 +202,7 @@ class RegraspingMpc:
 
     def _draw(self, pose_WO: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Centres (B, 3) of balls that touch the object above the floor and not each other, and its normals there (B, 3)."""
-        R_WO, count = rotation_from_quaternion(pose_WO[3:]), self.robot.chains
+        R_WO, count = rotation_from_quaternion(pose_WO[3:]), self._balls.chains
         normals = self._nhat_B @ R_WO.T
         centres = pose_WO[:3] + self._p_B @ R_WO.T + (self._radius + 0.0005) * normals
         free = np.flatnonzero(centres[:, 2] >= self._radius)
@@ -231,22 +245,15 @@ class RegraspingMpc:
                 target[i] = [*p[:2], top]
             else:
                 target[i] = [*via[:2], top]
-        return (q + np.clip(target - q, -self.params.u_max, self.params.u_max)).ravel()
+        return (q + np.clip(target - q, -self.planner.u_max, self.planner.u_max)).ravel()
 
     def _is_free(self, p_WO: np.ndarray, R_WO: np.ndarray, start: np.ndarray, end: np.ndarray) -> bool:
         """Whether a ball keeps clear of the object on a straight way."""
         way = start + np.linspace(0.1, 1.0, 10)[:, None] * (end - start)
-        distance = self._detector.planes.distance((way - p_WO) @ R_WO)
+        distance = self._guarded.detector.planes.distance((way - p_WO) @ R_WO)
         return bool(np.min(distance) > self._radius + 0.5 * CLEARANCE)
 
 
 def _errors(pose_WO: np.ndarray, goal_WO: np.ndarray) -> tuple[float, float]:
     """Distance [m] and angle [rad] to the goal."""
-    dot = abs(pose_WO[3:7] @ goal_WO[3:]) / np.linalg.norm(pose_WO[3:7])
-    return float(np.linalg.norm(pose_WO[:3] - goal_WO[:3])), float(2 * np.arccos(min(1.0, dot)))
-
-
-def _goal_cost(pose_WO: np.ndarray, goal_WO: np.ndarray, weights: Any) -> float:
-    """The task's terminal cost, ω_p ‖p_o − p_goal‖² + ω_q (θ/2)²."""
-    position, angle = _errors(pose_WO, goal_WO)
-    return float(weights["position_weight"]) * position**2 + float(weights["orientation_weight"]) * (angle / 2) ** 2
+    return float(np.linalg.norm(pose_WO[:3] - goal_WO[:3])), geodesic_angle(pose_WO[3:7], goal_WO[3:])

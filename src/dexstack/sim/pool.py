@@ -10,8 +10,8 @@ from concurrent.futures import ProcessPoolExecutor
 from typing import Any, TypeVar
 
 from dexstack.errors import ConfigError
-from dexstack.graph.modes import XLA_ONE_THREAD
 from dexstack.process.orphans import die_with_parent
+from dexstack.process.threads import XLA_ONE_THREAD
 
 T = TypeVar("T")
 

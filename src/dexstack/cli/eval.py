@@ -1,0 +1,212 @@
+"""``dexstack eval``: seeded closed-loop trials of a task without ROS, with the controller and the plant of ``dexstack up sim``."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dexstack.cli import arguments
+from dexstack.cli.arguments import MEASURED
+from dexstack.cli.output import add_json_argument, note, publish, table
+from dexstack.engines import PLANTS
+from dexstack.tasks import TASKS
+
+if TYPE_CHECKING:
+    from dexstack.graph.settings import Spec
+    from dexstack.sim.sweep import Cell, Outcome, Run
+    from dexstack.tasks.base import Task
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    """Add ``eval``."""
+    p = subparsers.add_parser(
+        "eval",
+        help="closed-loop trials of a task in one process each, without ROS",
+        description="Trials of a task, each judged by the task. Exit code 0 only if the success rate of --require was reached, with --vary "
+        "in every world.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    p.add_argument("task", metavar="TASK", help=f"{', '.join(TASKS)}, or the path of your own task's Python file")
+    arguments.add_scene_arguments(p)
+    p.add_argument("--plant", default="mujoco", choices=list(PLANTS), help="physics engine")
+    arguments.add_planner_arguments(p)
+    p.add_argument("--trials", type=arguments.positive_int, metavar="N", help="trials, of each world (default: the task's)")
+    p.add_argument("--seed", type=arguments.natural, default=0, metavar="S", help="trial k draws with seed S + k")
+    p.add_argument(
+        "--goal-yaw", type=arguments.angle, nargs="+", metavar="DEG", help="turns from the start, in turn (default: the task's own goals)"
+    )
+    p.add_argument("--seconds", type=arguments.positive, metavar="S", help="simulated time of a trial (default: the task's)")
+    p.add_argument(
+        "--latency",
+        type=arguments.latency,
+        metavar="S|measured",
+        help="from pose to command; 'measured': each computation's own wall time, which no seed repeats (default: the parameter files')",
+    )
+    p.add_argument(
+        "--vary",
+        nargs="+",
+        default=[],
+        metavar="NAME=V[,V…]",
+        help="other worlds beside the one that the controller believes in: factors on mass, friction, size, or any parameter; "
+        "NAME=V+NAME=V changes several at once",
+    )
+    p.add_argument("--require", type=arguments.rate, metavar="RATE", help="smallest success rate for exit code 0 (default: the task's)")
+    p.add_argument("--jobs", type=arguments.positive_int, default=1, metavar="N", help="processes that run trials side by side")
+    p.add_argument("--ray", action="store_true", help="spread the trials over the machines of a Ray cluster, or this one (extra [ray])")
+    p.add_argument("--record", type=Path, metavar="DIR", help="keep every trial there, for `dexstack replay` and `dexstack learn --from`")
+    p.add_argument("--results", type=Path, help="folder for the picture (default: a new one in results/)")
+    add_json_argument(p)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the trials.
+
+    Returns:
+        0 when at least the required share of trials succeeded in every world, otherwise 1.
+    """
+    from dexstack.sim.sweep import Run, run_trials, vary
+
+    spec = arguments.spec_of(args)
+    cells = vary(spec, args.vary)
+    task, timing = _check(cells)
+    chosen = Run(
+        args.seconds or task.seconds(),
+        args.latency == MEASURED,
+        tuple(math.radians(yaw) for yaw in args.goal_yaw or ()),
+        str(args.record.absolute()) if args.record else "",
+    )
+    trials = args.trials or task.trials
+    where = "on Ray" if args.ray else f"in {min(args.jobs, trials * len(cells))} process(es)"
+    note(f"{len(cells)} world(s), {trials} trial(s) of {chosen.seconds:g} s each, {where}; the first one compiles the controller")
+    outcomes = []
+    for o in run_trials(cells, chosen, trials, args.seed, jobs=args.jobs, ray=args.ray):
+        outcomes.append(o)
+        note(_progress(o, len(outcomes), trials * len(cells)))
+    required = task.required_rate if args.require is None else args.require
+    results = _results(args, spec, chosen, cells, outcomes) | {
+        "task": task.name,
+        "supervisor": timing["supervisor"],
+        "required_success_rate": required,
+        "period_s": timing["pose_period"],
+        "latency_s": None if chosen.measured_latency else timing["latency"],
+        "published": [row._asdict() for row in task.published()],
+    }
+    folder = args.results or Path("results") / f"eval-{task.name}-{datetime.now():%Y%m%d-%H%M%S}"
+    results["plot"] = str(_plot(folder, args, task, cells, outcomes))
+    passed = results["success_rate"] >= required
+    publish(args, f"eval {task.name}", results, *_views(args, task, results, passed), seed=args.seed)
+    return 0 if passed else 1
+
+
+def _check(cells: Sequence[Cell]) -> tuple[Task, dict[str, Any]]:
+    """The task and its timing; what cannot be run is refused before anything is compiled.
+
+    Raises:
+        ConfigError: see :func:`dexstack.graph.settings.read_settings` and :func:`dexstack.tasks.controller.check`.
+    """
+    from dexstack.graph.settings import make_task, read_settings
+    from dexstack.sim.loop import LoopParams
+    from dexstack.tasks.controller import check, supervisor_name
+
+    for cell in reversed(cells):
+        settings = read_settings(cell.spec)
+    task = make_task(cells[0].spec, settings)
+    check(task, task.scene(), settings)
+    timing: LoopParams = settings[LoopParams]
+    return task, {
+        "pose_period": timing.pose_period,
+        "latency": timing.latency,
+        "supervisor": supervisor_name(task, settings),
+    }
+
+
+def _progress(o: Outcome, done: int, total: int) -> str:
+    how = "not reached"
+    if o.reached_at:
+        how = f"reached after {o.reached_at[0]:.1f} s" if len(o.reached_at) == 1 else f"{len(o.reached_at)} goals reached"
+    if o.dropped:
+        how += ", dropped"
+    cell = f"{o.cell}: " if o.cell else ""
+    trouble = f"; plant: {o.trouble}" if o.trouble else ""
+    return (
+        f"trial {done}/{total}: {cell}{o.label} {how}, {o.stalls} stalls, at the end {o.orientation_error:.3f} rad and "
+        f"{1e3 * o.position_error:.1f} mm off{trouble}"
+    )
+
+
+def _results(args: argparse.Namespace, spec: Spec, run: Run, cells: Sequence[Cell], outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    from dexstack.sim.sweep import results_of, summary
+
+    results: dict[str, Any] = {
+        "object": spec.object,
+        "hand": spec.hand,
+        "plant": spec.plant,
+        "model": args.model,
+        "planner": args.planner,
+        "seconds": run.seconds,
+        **results_of(outcomes),
+    }
+    if len(cells) > 1:
+        results["cells"] = [{"cell": c.name, **summary([o for o in outcomes if o.cell == c.name])} for c in cells]
+        results["success_rate"] = min(c["success_rate"] for c in results["cells"])
+    return results
+
+
+def _plot(folder: Path, args: argparse.Namespace, task: Task, cells: Sequence[Cell], outcomes: Sequence[Outcome]) -> Path:
+    import numpy as np
+
+    from dexstack.report.trials import write_heat_map, write_trials_plot
+
+    if len(cells) > 1:
+        labels = list(dict.fromkeys(o.label for o in outcomes))
+        rate = lambda some: float(np.mean([o.succeeded for o in some])) if some else math.nan  # noqa: E731
+        share = [[rate([o for o in outcomes if o.cell == c.name and o.label == label]) for label in labels] for c in cells]
+        return write_heat_map(folder / "worlds.png", np.array(share), [c.name for c in cells], labels, f"{args.object}: success")
+    curves = [(o.label, o.succeeded, o.t, o.orientation_errors, o.position_errors) for o in outcomes]
+    title = f"{task.name}, {args.object}: {sum(o.succeeded for o in outcomes)} of {len(outcomes)} trials succeeded"
+    return write_trials_plot(folder / "trials.png", curves, task.params.tolerance, title)
+
+
+def _views(args: argparse.Namespace, task: Task, results: dict[str, Any], passed: bool) -> list[Any]:
+    rows = [_row(c["cell"], c) for c in results["cells"]] if "cells" in results else [_row(k, s) for k, s in results["kinds"].items()]
+    if len(rows) > 1 and "cells" not in results:
+        rows.append(_row("all", results))
+    rows += [_published(p) for p in results["published"]]
+    columns = ["", "n", "success", "95 %", "dropped", "stalls", "goals", "after [s]", "error [rad]", "position [mm]"]
+    solve = results["solve_s"]
+    verdict = "at least" if passed else "fewer than"
+    worst = "in the worst world " if "cells" in results else ""
+    title = f"{task.name}, {args.object} ({args.plant}, supervisor {results['supervisor']}), {results['seconds']:g} s each"
+    return [
+        table(title, columns, rows),
+        f"detection and solve: p50 {1e3 * solve['p50']:.2f} ms, p99 {1e3 * solve['p99']:.2f} ms of processor time, n = {solve['n']}; "
+        f"{results['plans_per_second']:.0f} plans per simulated second; real-time factor {results['real_time_factor']:.2f} per process",
+        f"{worst}{100 * results['success_rate']:.0f} % succeeded, {verdict} the {100 * results['required_success_rate']:g} % asked for; "
+        f"picture in {results['plot']}",
+    ]
+
+
+def _row(name: str, s: dict[str, Any]) -> list[Any]:
+    turn, shift, (low, high) = s["orientation_error_rad"], s["position_error_m"], s["success_interval"]
+    return [
+        name,
+        s["trials"],
+        f"{100 * s['success_rate']:.0f} %",
+        f"{100 * low:.0f}–{100 * high:.0f}",
+        s["dropped"],
+        s["stalls"],
+        s["goals_reached"],
+        s["goal_s"]["median"],
+        f"{turn['mean']:.3f} ± {turn['std']:.3f} ({turn['median']:.3f})",
+        f"{1e3 * shift['mean']:.1f} ± {1e3 * shift['std']:.1f}",
+    ]
+
+
+def _published(p: dict[str, Any]) -> list[Any]:
+    turn, shift = p["orientation_rad"], p["position_m"]
+    error = turn and f"{turn[0]:.2f} ± {turn[1]:.2f}"
+    return [p["name"], p["trials"], *[None] * 6, error, shift and f"{1e3 * shift[0]:.1f} ± {1e3 * shift[1]:.1f}"]

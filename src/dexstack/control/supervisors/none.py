@@ -1,0 +1,27 @@
+"""No supervision: the plan is followed whatever comes of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dexstack.control.base import Observation, Plan
+from dexstack.control.supervisors.base import Guarded, Supervisor
+
+
+@dataclass(frozen=True)
+class NoParams:
+    """Nothing to choose."""
+
+
+class NoSupervisor(Supervisor):
+    """The planner alone."""
+
+    def __init__(self, guarded: Guarded, params: NoParams) -> None:
+        super().__init__(guarded.planner)
+        self.params = params
+
+    def plan(self, observation: Observation, goal_WO: np.ndarray) -> Plan:
+        """The planner's answer."""
+        return self.planner.plan(observation, goal_WO)

@@ -1,0 +1,118 @@
+"""Parameters of a run: ROS 2 parameter files, single values that win over them, and the blocks that both fill.
+
+A file has a section per node, so that a node on a robot and a loop in one process read the same file. A name that nothing takes is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from dexstack.config import make_params, read_parameter_file, read_sections
+from dexstack.contact.detector import DetectorParams
+from dexstack.control.factory import PlannerParams
+from dexstack.control.planners.gauss_newton import MpcParams
+from dexstack.control.planners.sampling import SamplingParams
+from dexstack.control.supervisors import SUPERVISORS
+from dexstack.engines import plant_params
+from dexstack.graph.parameters import NODE_BLOCKS
+from dexstack.lazy import unknown_name
+from dexstack.learning.loss import LearnerParams
+from dexstack.sim.disturbance import Pushes
+from dexstack.sim.loop import LoopParams
+from dexstack.sim.sensor import PoseSensor
+from dexstack.tasks import load_task, task_files
+from dexstack.tasks.base import AS_BELIEVED, Task, World
+
+Blocks = Mapping[type, str]
+"""Parameter class → the node whose section of a file holds it."""
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What to build; small and picklable, so that another process can build the same."""
+
+    task: str = "palm_turn"
+    """A name, or the path of a user's own file."""
+    object: str = "cube"
+    hand: str = "right"
+    files: tuple[str, ...] = ()
+    """Parameter files after the task's own, the last wins."""
+    overrides: tuple[tuple[str, Any], ...] = field(default=())
+    """Single parameters that win over all files."""
+    plant: str = "mujoco"
+    """See :data:`dexstack.engines.PLANTS`."""
+    world: World = AS_BELIEVED
+    """What the plant has of what the controller believes."""
+
+
+def blocks_of(task: type[Task], plant: str) -> dict[type, str]:
+    """Every parameter block of a closed loop.
+
+    Raises:
+        ConfigError: an unknown plant.
+    """
+    supervisors = (SUPERVISORS.load(name)[1] for name in SUPERVISORS)
+    return {
+        **dict.fromkeys((MpcParams, PlannerParams, SamplingParams, task.Weights, *supervisors), "mpc"),
+        **dict.fromkeys((LoopParams, PoseSensor, Pushes, plant_params(plant)), "simulator"),
+        DetectorParams: "contact_detector",
+        LearnerParams: "learner",
+        task.Params: "task",
+        task.servo_params(): "hand",
+    }
+
+
+def read_settings(spec: Spec) -> dict[type, Any]:
+    """One object of every parameter class of :func:`blocks_of`.
+
+    Raises:
+        ConfigError: an unknown task or plant, an unreadable file, a parameter that nothing has or that is out of its range.
+    """
+    task, overrides = load_task(spec.task), dict(spec.overrides)
+    blocks = blocks_of(task, spec.plant)
+    known = {f.name for cls in blocks for f in fields(cls)}
+    for name in overrides:
+        if name not in known:
+            raise unknown_name("parameter", name, known)
+    files = [*task_files(spec.task), *(Path(f) for f in spec.files)]
+    check_files(files, blocks)
+
+    def block(cls: type, node: str) -> Any:
+        values: dict[str, Any] = {}
+        for path in files:
+            values.update(read_parameter_file(path, node))
+        return make_params(cls, {**values, **overrides}, ignore_unknown=True)
+
+    return {cls: block(cls, node) for cls, node in blocks.items()}
+
+
+def make_task(spec: Spec, settings: Mapping[type, Any]) -> Task:
+    """The task with its parameters."""
+    task = load_task(spec.task)
+    return task(settings[task.Params], spec.object, spec.hand)
+
+
+def check_files(files: Sequence[Path], blocks: Blocks) -> None:
+    """Refuse what no node would read.
+
+    Raises:
+        ConfigError: a section of no node, or a parameter that its node does not have.
+    """
+    known: dict[str, set[str]] = {}
+    for cls, node in (*blocks.items(), *NODE_BLOCKS):
+        known.setdefault(node, set()).update(f.name for f in fields(cls))
+    for path in files:
+        for node, names in read_sections(path).items():
+            _check_section(path, node, names, known)
+
+
+def _check_section(path: Path, node: str, names: Iterable[str], known: Mapping[str, set[str]]) -> None:
+    if node != "**" and node not in known:
+        raise unknown_name(f"node of a section of {path}", node, known)
+    taken = set().union(*known.values()) if node == "**" else known[node]
+    for name in names:
+        if name not in taken:
+            raise unknown_name(f"parameter of section '{node}' of {path}", name, taken)

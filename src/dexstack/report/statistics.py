@@ -1,0 +1,42 @@
+"""Figures of many samples, in the form that every command writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+Z95 = 1.959963984540054
+"""Half the width of a 95 % interval in standard deviations of a normal distribution."""
+
+
+def times(seconds: Iterable[float]) -> dict[str, float | int | None]:
+    """Durations [s] as ``{p50, p99, mean, n}``; non-finite samples are left out, null stands for "no sample"."""
+    x = _finite(seconds)
+    if not x.size:
+        return {"p50": None, "p99": None, "mean": None, "n": 0}
+    p50, p99 = np.percentile(x, [50, 99])
+    return {"p50": float(p50), "p99": float(p99), "mean": float(x.mean()), "n": x.size}
+
+
+def errors(values: Iterable[float]) -> dict[str, float | int | None]:
+    """Error magnitudes as ``{mean, std, median, max, n}``; non-finite samples are left out, null stands for "no sample"."""
+    x = _finite(values)
+    if not x.size:
+        return {"mean": None, "std": None, "median": None, "max": None, "n": 0}
+    return {"mean": float(x.mean()), "std": float(x.std()), "median": float(np.median(x)), "max": float(x.max()), "n": x.size}
+
+
+def wilson(successes: int, n: int) -> tuple[float, float]:
+    """Wilson's 95 % interval of a rate from ``successes`` of ``n`` independent trials; (0, 1) without trials."""
+    if n == 0:
+        return 0.0, 1.0
+    rate, z2 = successes / n, Z95**2
+    centre, half = rate + z2 / (2 * n), Z95 * np.sqrt(rate * (1 - rate) / n + z2 / (4 * n**2))
+    return max(0.0, float((centre - half) / (1 + z2 / n))), min(1.0, float((centre + half) / (1 + z2 / n)))
+
+
+def _finite(values: Iterable[float]) -> Any:
+    x = np.asarray(values if hasattr(values, "__len__") else list(values), float).ravel()
+    return x[np.isfinite(x)]

@@ -1,0 +1,226 @@
+"""Many trials: of one closed loop, in worlds that differ, in processes side by side or over the machines of a cluster."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dexstack.control.base import SolveStatus
+from dexstack.errors import ConfigError
+from dexstack.sim.pool import in_processes, on_ray
+from dexstack.tasks.base import World
+
+if TYPE_CHECKING:
+    from dexstack.graph.settings import Spec
+    from dexstack.sim.loop import Loop
+
+
+@dataclass(frozen=True)
+class Run:
+    """How every trial is run."""
+
+    seconds: float
+    measured_latency: bool = False
+    yaws: tuple[float, ...] = ()
+    """Turns from the nominal start that are asked for one after another [rad]; empty: the task's own goals."""
+    record: str = ""
+    """Folder that keeps every trial; empty: none is kept."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One way in which the world differs from what the controller believes."""
+
+    name: str
+    spec: Spec
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one trial sends back from its process."""
+
+    seed: int
+    label: str
+    """What the first goal asks."""
+    goal_WO: np.ndarray
+    """(7,) of the last goal."""
+    succeeded: bool
+    dropped: bool
+    reached_at: tuple[float, ...]
+    """[s]"""
+    seconds: float
+    """Simulated time at the last plan [s]."""
+    orientation_error: float
+    position_error: float
+    stalls: int
+    trouble: str
+    wall_s: float
+    t: np.ndarray
+    orientation_errors: np.ndarray
+    position_errors: np.ndarray
+    solve_s: np.ndarray
+    contacts: np.ndarray
+    bad_solves: int
+    trial: int
+    cell: str = ""
+
+
+def vary(spec: Spec, settings: Sequence[str]) -> list[Cell]:
+    """The world as believed, and one cell for each value of each setting.
+
+    Args:
+        settings: ``NAME=V[,V…]``, one cell per value, or ``NAME=V+NAME=V…``, one cell of several changes. A name is mass, friction or size
+            (factors on what the controller believes) or any parameter.
+
+    Raises:
+        ConfigError: a setting that cannot be read.
+    """
+    cells = [Cell("as believed", spec)]
+    for setting in settings:
+        changes = [_assignment(part) for part in setting.split("+")] if "+" in setting and "," not in setting else [_assignment(setting)]
+        for values in itertools.zip_longest(*(values for _, values in changes)) if len(changes) > 1 else ((v,) for v in changes[0][1]):
+            changed = spec
+            for (name, _), value in zip(changes, values, strict=True):
+                changed = _change(changed, name, value)
+            cells.append(Cell(", ".join(f"{name} {value:g}" for (name, _), value in zip(changes, values, strict=True)), changed))
+    return cells
+
+
+def _assignment(text: str) -> tuple[str, list[float]]:
+    name, equals, values = text.partition("=")
+    try:
+        numbers = [float(v) for v in values.split(",")]
+    except ValueError:
+        numbers = []
+    if not (name and equals and numbers):
+        raise ConfigError(f"--vary takes NAME=VALUE[,VALUE…] or NAME=VALUE+NAME=VALUE, got '{text}'")
+    return name, numbers
+
+
+def _change(spec: Spec, name: str, value: float) -> Spec:
+    if name in {f.name for f in fields(World)}:
+        return replace(spec, world=replace(spec.world, **{name: value}))
+    return replace(spec, overrides=(*spec.overrides, (name, value)))
+
+
+@functools.lru_cache(maxsize=1)
+def loop_of(spec: Spec) -> Loop:
+    """This process's loop, built for its first trial.
+
+    Raises:
+        ConfigError: see :func:`dexstack.graph.settings.read_settings` and :class:`dexstack.sim.loop.Loop`.
+    """
+    from dexstack.graph.settings import make_task, read_settings
+    from dexstack.process.compilation import use_compilation_cache
+    from dexstack.sim.loop import Loop
+
+    use_compilation_cache()
+    settings = read_settings(spec)
+    return Loop(make_task(spec, settings), settings, spec.plant, spec.world)
+
+
+def run_one(spec: Spec, run: Run, k: int, seed: int, cell: str = "") -> Outcome:
+    """The k-th trial of a loop."""
+    loop = loop_of(spec)
+    goals = iter([loop.task.at_yaw(run.yaws[k % len(run.yaws)])]) if run.yaws else loop.task.goals(k, seed)
+    first = next(goals)
+    trial = loop.run(k, seed, run.seconds, goals=itertools.chain([first], goals), measured_latency=run.measured_latency)
+    r = trial.recording
+    if run.record:
+        from dexstack.sim.keep import keep_trial
+
+        keep_trial(Path(run.record) / f"{cell or 'trial'}-{k:03d}".replace(" ", "_").replace(",", ""), loop, spec, trial, seed + k)
+    return Outcome(
+        seed=seed + k,
+        label=first.label,
+        goal_WO=trial.goal.pose_WO,
+        succeeded=trial.succeeded,
+        dropped=trial.dropped,
+        reached_at=trial.reached_at,
+        seconds=trial.seconds,
+        orientation_error=trial.orientation_error,
+        position_error=trial.position_error,
+        stalls=trial.stalls,
+        trouble=trial.trouble,
+        wall_s=trial.wall_s,
+        t=r["t"],
+        orientation_errors=r["error"],
+        position_errors=r["position_error"],
+        solve_s=r["solve_s"],
+        contacts=r["contacts"],
+        bad_solves=int(np.isin(r["status"], (SolveStatus.BAD_INPUT, SolveStatus.DIVERGED)).sum()),
+        trial=k,
+        cell=cell,
+    )
+
+
+def run_trials(cells: Sequence[Cell], run: Run, trials: int, seed: int, *, jobs: int = 1, ray: bool = False) -> Iterator[Outcome]:
+    """``trials`` trials of every cell, in order; a cell's loop is compiled once per process."""
+    spread: Callable[..., Iterator[Outcome]] = on_ray if ray else in_processes
+    rows = [(cell.spec, run, k, seed, cell.name if len(cells) > 1 else "") for cell in cells for k in range(trials)]
+    return spread(run_one, jobs, *(list(column) for column in zip(*rows, strict=True)))
+
+
+def summary(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """What trials came to together, as :mod:`dexstack.cli.output` has it."""
+    from dexstack.report.statistics import errors, wilson
+
+    n, good = len(outcomes), sum(o.succeeded for o in outcomes)
+    between = np.concatenate([np.diff([0.0, *o.reached_at]) for o in outcomes])
+    waited = [max([*np.diff([0.0, *o.reached_at]), o.seconds - (o.reached_at[-1] if o.reached_at else 0.0)]) for o in outcomes]
+    return {
+        "trials": n,
+        "success_rate": good / n,
+        "success_interval": wilson(good, n),
+        "reached": sum(bool(o.reached_at) for o in outcomes),
+        "goals_reached": int(between.size),
+        "goal_s": errors(between),
+        "longest_without_s": max(waited),
+        "dropped": sum(o.dropped for o in outcomes),
+        "stalls": sum(o.stalls for o in outcomes),
+        "reached_s": errors(o.reached_at[0] for o in outcomes if o.reached_at),
+        "orientation_error_rad": errors(o.orientation_error for o in outcomes),
+        "position_error_m": errors(o.position_error for o in outcomes),
+    }
+
+
+def results_of(outcomes: Sequence[Outcome]) -> Mapping[str, Any]:
+    """:func:`summary` with times, kinds of goals and every trial."""
+    from dexstack.report.statistics import errors, times
+
+    solves = np.concatenate([o.solve_s for o in outcomes])
+    simulated = sum(o.seconds for o in outcomes)
+    kinds: dict[str, list[Outcome]] = {}
+    for o in outcomes:
+        kinds.setdefault(o.label, []).append(o)
+    return {
+        **summary(outcomes),
+        "solve_s": times(solves),
+        "bad_solves": sum(o.bad_solves for o in outcomes),
+        "contacts": errors(np.concatenate([o.contacts for o in outcomes])),
+        "plans_per_second": len(solves) / max(simulated, 1e-9),
+        "real_time_factor": simulated / max(sum(o.wall_s for o in outcomes), 1e-9),
+        "kinds": {label: summary(some) for label, some in kinds.items()},
+        "each": [
+            {
+                "seed": o.seed,
+                "goal": o.label,
+                "goal_WO": o.goal_WO,
+                "succeeded": o.succeeded,
+                "reached_at_s": list(o.reached_at),
+                "dropped": o.dropped,
+                "stalls": o.stalls,
+                "orientation_error_rad": o.orientation_error,
+                "position_error_m": o.position_error,
+                "plant_trouble": o.trouble,
+                **({"cell": o.cell} if o.cell else {}),
+            }
+            for o in outcomes
+        ],
+    }
