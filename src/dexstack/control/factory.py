@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from dexstack.config import param
 from dexstack.contact.detector import ContactDetector, DetectorParams
-from dexstack.control.base import Cost, LocalPlanner
+from dexstack.control.base import LocalPlanner, Problem
 from dexstack.control.contact_rule import ContactRule, DetectedContacts, FrozenContacts, PropagatedContacts
 from dexstack.control.models.base import StepModel
 from dexstack.control.models.cf import ComplementarityFreeModel
@@ -17,7 +17,6 @@ from dexstack.control.models.dual import DualModel
 from dexstack.control.models.implicit import ImplicitModel
 from dexstack.control.models.qp import QpModel
 from dexstack.control.planners.gauss_newton import Mpc, MpcParams
-from dexstack.control.problem import ModelParams
 from dexstack.hand.servo import ServoParams
 from dexstack.lazy import unknown_name
 
@@ -89,17 +88,6 @@ RULES: dict[str, Callable[[Robot, ObjectModel, DetectorParams], ContactRule]] = 
     "detected": lambda robot, obj, detector: DetectedContacts(ContactDetector(robot, obj, detector)),
 }
 """What becomes of the contact set along the plan, by the name a parameter calls it."""
-
-
-class Problem(NamedTuple):
-    """What is planned."""
-
-    robot: Robot
-    obj: ObjectModel
-    cost: Cost
-    weights: Any
-    """The cost's parameter block."""
-    theta: ModelParams
 
 
 def _gauss_newton(problem: Problem, params: Mapping[type, Any]) -> Mpc:

@@ -34,8 +34,8 @@ Blocks = Mapping[type, str]
 class Spec:
     """What to build; small and picklable, so that another process can build the same."""
 
-    task: str = "palm_turn"
-    """A name, or the path of a user's own file."""
+    task: str | type[Task] = "palm_turn"
+    """A name, the path of a user's own file, or a class."""
     object: str = "cube"
     hand: str = "right"
     files: tuple[str, ...] = ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 from sensor_msgs.msg import JointState
@@ -28,6 +28,7 @@ STOP_TIMEOUT = 0.3
 """How long a reset waits for the hand's servo to be off [s]."""
 
 
+@runtime_checkable
 class SimulatedHand(Protocol):
     """What the simulator needs of the hand in front of its plant."""
 

@@ -21,11 +21,10 @@ import numpy as np
 
 from dexstack.config import numbers, param
 from dexstack.contact.contact import Contacts
-from dexstack.control.base import Observation, Plan, PlannedState, Pull, SolveStatus
+from dexstack.control.base import Observation, Plan, PlannedState, Problem, Pull, SolveStatus
 from dexstack.model.scene import OBJECT_BODY, robot_scene
 
 if TYPE_CHECKING:
-    from dexstack.control.factory import Problem
     from dexstack.control.planners.gauss_newton import MpcParams
     from dexstack.model.objects import ObjectModel
 
@@ -192,7 +191,9 @@ class SamplingPlanner:
         return self._cost.terminal(self._planned(pose_WO, q), goal_WO, SimpleNamespace(**weights))
 
     def _costs(self, pose_WO: Any, q: Any, plans: Any, goal_WO: Any, pull: Pull, weights: Any) -> jax.Array:
-        stage = lambda x, joints: jnp.sum(self._cost.stage(self._planned(x, joints), goal_WO, SimpleNamespace(**weights)) ** 2)  # noqa: E731
-        running = jnp.sum(jax.vmap(jax.vmap(stage))(pose_WO, q), axis=1)
+        w = SimpleNamespace(**weights)
+        flat = lambda a: jnp.reshape(a, (-1, a.shape[-1]))  # noqa: E731
+        stage = jax.vmap(lambda x, joints: jnp.sum(self._cost.stage(self._planned(x, joints), goal_WO, w) ** 2))(flat(pose_WO), flat(q))
+        running = jnp.sum(stage.reshape(plans.shape[:2]), axis=1)
         last = jax.vmap(lambda x, joints: jnp.sum(self._terminal_residuals(x, joints, goal_WO, weights) ** 2))(pose_WO[:, -1], q[:, -1])
         return running + last + pull.weight * jnp.sum((plans - pull.reference) ** 2, axis=(1, 2))
