@@ -27,7 +27,8 @@ def shard(folder, closed=True, task="allegro", more=""):
 
 def test_a_run_that_can_be_made_is_not_refused_and_needs_no_jax(tmp_path):
     check_run(Spec(object=shard(tmp_path)))
-    code = f"import sys; from dexstack.graph.modes import MODES; MODES['sim'].check({{'object': {shard(tmp_path)!r}}}); print('jax' in sys.modules)"
+    check = f"from dexstack.graph.modes import MODES; MODES['sim'].check({{'object': {shard(tmp_path)!r}}})"
+    code = f"import sys; {check}; print('jax' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "False"
 
 
@@ -46,7 +47,11 @@ def test_an_object_is_refused_before_anything_starts(tmp_path, wrong, complaint)
 
 @pytest.mark.parametrize(
     ("values", "complaint"),
-    [({"hand": "middle"}, "unknown hand"), ({"theta": "none_of_that_name"}, "no θ"), ({"params": "missing.yaml"}, "cannot read the parameter file")],
+    [
+        ({"hand": "middle"}, "unknown hand"),
+        ({"theta": "none_of_that_name"}, "no θ"),
+        ({"params": "missing.yaml"}, "cannot read the parameter file"),
+    ],
 )
 def test_names_of_a_run_are_looked_up(values, complaint):
     with pytest.raises(ConfigError, match=complaint):
