@@ -1,4 +1,4 @@
-"""What the mpc node plans from: contacts with the pose of their stamp, goals of one rollout and of the next; with a planner that only notes."""
+"""What the mpc node plans from: contacts with the pose of their stamp, goals of one rollout and of the next; the planner only notes."""
 
 from __future__ import annotations
 
