@@ -93,7 +93,17 @@ class Sender:
 
 @pytest.fixture
 def sender(probe, notes) -> Sender:
-    return Sender(probe.node)
+    """Ready when the node has heard it once: the first messages may come before a reader knows its writer."""
+    made = Sender(probe.node)
+
+    def everything() -> None:
+        made.goal(0.0, 0.0)
+        made.pose(0.0, x=-1.0)
+        made.joints(0.0)
+        made.contacts(0.0)
+
+    wait_until(lambda: everything() or notes.asked, 20, "the first plan")
+    return made
 
 
 def ask(sender: Sender, notes: Notes, t: float) -> tuple[float, np.ndarray, np.ndarray]:
@@ -106,41 +116,41 @@ def ask(sender: Sender, notes: Notes, t: float) -> tuple[float, np.ndarray, np.n
 def test_contacts_are_paired_with_the_pose_of_their_stamp_whatever_came_since(sender, notes):
     sender.goal(0.1, 1.0)
     for k in range(4):  # the detector is three poses behind
-        sender.pose(k * PERIOD, x=float(k))
+        sender.pose(1.0 + k * PERIOD, x=float(k))
     for k in range(4):
-        t, pose_WO, goal_WO = ask(sender, notes, k * PERIOD)
-        assert t == pytest.approx(k * PERIOD) and pose_WO[0] == k and goal_WO[0] == 0.1
+        t, pose_WO, goal_WO = ask(sender, notes, 1.0 + k * PERIOD)
+        assert t == pytest.approx(1.0 + k * PERIOD) and pose_WO[0] == k and goal_WO[0] == 0.1
 
 
 def test_poses_of_before_a_restart_are_forgotten(sender, notes):
     sender.goal(0.1, 1.0)
     for k in range(4):
-        sender.pose(k * PERIOD, x=float(k))
-    ask(sender, notes, 3 * PERIOD)
+        sender.pose(1.0 + k * PERIOD, x=float(k))
+    ask(sender, notes, 1.0 + 3 * PERIOD)
     before = notes.rollouts
-    sender.pose(0.0, x=10.0)
-    sender.pose(PERIOD, x=11.0)
-    assert ask(sender, notes, PERIOD)[1][0] == 11.0
+    sender.pose(0.5, x=10.0)
+    sender.pose(0.5 + PERIOD, x=11.0)
+    assert ask(sender, notes, 0.5 + PERIOD)[1][0] == 11.0
     assert notes.rollouts == before + 1, "time went backwards: another rollout"
 
 
 def test_without_a_pose_of_about_the_time_nothing_is_planned(sender, notes):
     sender.goal(0.1, 1.0)
-    sender.pose(0.0, x=0.0)
-    ask(sender, notes, 0.0)
+    sender.pose(1.0, x=0.0)
+    ask(sender, notes, 1.0)
     count, without = len(notes.asked), notes.node.status()[2]["without_input"]
     wait_until(lambda: sender.joints(5.0) or sender.contacts(5.0) or notes.node.status()[2]["without_input"] > without, 10, "the refusal")
     assert len(notes.asked) == count
 
 
 def test_another_goal_of_the_same_stamp_is_the_next_of_the_same_rollout(sender, notes):
-    sender.pose(0.0, x=0.0)
+    sender.pose(1.0, x=0.0)
     sender.goal(0.1, 1.0)
-    assert ask(sender, notes, 0.0)[2][0] == 0.1
+    assert ask(sender, notes, 1.0)[2][0] == 0.1
     rollouts = notes.rollouts
     sender.goal(0.2, 1.0)
-    wait_until(lambda: ask(sender, notes, 0.0)[2][0] == 0.2, 10, "the next goal")
+    wait_until(lambda: ask(sender, notes, 1.0)[2][0] == 0.2, 10, "the next goal")
     assert notes.rollouts == rollouts
     sender.goal(0.3, 2.0)
-    wait_until(lambda: ask(sender, notes, 0.0)[2][0] == 0.3, 10, "the goal of another rollout")
+    wait_until(lambda: ask(sender, notes, 1.0)[2][0] == 0.3, 10, "the goal of another rollout")
     assert notes.rollouts == rollouts + 1

@@ -14,11 +14,10 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped
 from numpy.typing import ArrayLike
-from rclpy.callback_groups import ReentrantCallbackGroup
-from rclpy.event_handler import SubscriptionEventCallbacks
+from rclpy.callback_groups import CallbackGroup
 from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.node import Node
-from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy, qos_policy_name_from_kind
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.subscription import Subscription
 from sensor_msgs.msg import JointState, PointCloud2, PointField
 
@@ -73,12 +72,14 @@ class ContactSample(NamedTuple):
 # --- taking messages --------------------------------------------------------------------------------------------------------------
 
 
-class TakenByOwner(ReentrantCallbackGroup):
-    """Keeps an executor away from a subscription whose owner takes the messages itself, but not from its events: that a publisher offers
-    less than is asked for is said in the log."""
+class TakenByOwner(CallbackGroup):
+    """Keeps an executor away from a subscription whose owner takes the messages itself, and from its events.
+
+    An executor that waits for an event of a subscription wakes as long as a message lies there too, and so never sleeps.
+    """
 
     def can_execute(self, entity: Any) -> bool:
-        return not isinstance(entity, Subscription)
+        return False
 
 
 class Newest(Generic[T]):
@@ -100,19 +101,12 @@ class Newest(Generic[T]):
         self._dropped = dropped
         self._msg_type = msg_type
 
-        def warn(event: Any) -> None:
-            policy = qos_policy_name_from_kind(event.last_policy_kind)
-            node.get_logger().warning(f"a publisher on {topic} is not heard: it offers less than is asked for ({policy})")
-
-        def subscribe(qos: QoSProfile, mismatch: Callable[[Any], None] | None) -> Subscription:
-            events = SubscriptionEventCallbacks(incompatible_qos=mismatch, use_default_callbacks=False)
-            return node.create_subscription(msg_type, topic, unreachable, qos, callback_group=TakenByOwner(), event_callbacks=events)
-
+        asked = [qos]
         if qos.durability == DurabilityPolicy.TRANSIENT_LOCAL:
-            live = QoSProfile(depth=qos.depth, reliability=qos.reliability)
-            self.subscriptions = [subscribe(live, warn), subscribe(qos, None)]
-        else:
-            self.subscriptions = [subscribe(qos, warn)]
+            asked.append(QoSProfile(depth=qos.depth, reliability=qos.reliability))
+        self.subscriptions: list[Subscription] = [
+            node.create_subscription(msg_type, topic, unreachable, one, callback_group=TakenByOwner()) for one in asked
+        ]
         self._taken: dict[bytes, int] = {}
         """Source time stamp of the newest message by publisher, where there are two subscriptions."""
 
