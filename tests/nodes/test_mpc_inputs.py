@@ -10,6 +10,7 @@ import pytest
 import rclpy
 from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped
 from harness import wait_until
+from rclpy.event_handler import PublisherEventCallbacks
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.qos import QoSProfile
 from sensor_msgs.msg import JointState, PointCloud2
@@ -67,7 +68,8 @@ class Sender:
     def __init__(self, node) -> None:
         kinds = {"object_pose": PoseWithCovarianceStamped, "joint_states": JointState, "contacts": PointCloud2}
         self.to = {topic: node.create_publisher(kind, topic, SENSOR) for topic, kind in kinds.items()}
-        self.to["goal_pose"] = node.create_publisher(PoseStamped, "goal_pose", QoSProfile(depth=10))
+        quiet = PublisherEventCallbacks(use_default_callbacks=False)  # one of the two readers of a goal cannot be served, and need not be
+        self.to["goal_pose"] = node.create_publisher(PoseStamped, "goal_pose", QoSProfile(depth=10), event_callbacks=quiet)
         wait_until(lambda: all(to.get_subscription_count() for to in self.to.values()), 20, "the node")
 
     def pose(self, t: float, x: float) -> None:
@@ -109,8 +111,8 @@ def sender(probe, notes) -> Sender:
 def ask(sender: Sender, notes: Notes, t: float) -> tuple[float, np.ndarray, np.ndarray]:
     """Contacts of time t until they are answered: on its way a best-effort message may get lost, and joints may come after it."""
     count = len(notes.asked)
-    wait_until(lambda: sender.joints(t) or sender.contacts(t) or len(notes.asked) > count, 10, f"the plan for {t:g} s")
-    return notes.asked[count]
+    answered = lambda: [row for row in notes.asked[count:] if row[0] == pytest.approx(t)]  # noqa: E731
+    return wait_until(lambda: sender.joints(t) or sender.contacts(t) or answered(), 10, f"the plan for {t:g} s")[-1]
 
 
 def test_contacts_are_paired_with_the_pose_of_their_stamp_whatever_came_since(sender, notes):
@@ -138,9 +140,9 @@ def test_without_a_pose_of_about_the_time_nothing_is_planned(sender, notes):
     sender.goal(0.1, 1.0)
     sender.pose(1.0, x=0.0)
     ask(sender, notes, 1.0)
-    count, without = len(notes.asked), notes.node.status()[2]["without_input"]
+    without = notes.node.status()[2]["without_input"]
     wait_until(lambda: sender.joints(5.0) or sender.contacts(5.0) or notes.node.status()[2]["without_input"] > without, 10, "the refusal")
-    assert len(notes.asked) == count
+    assert max(t for t, _, _ in notes.asked) < 4.0
 
 
 def test_another_goal_of_the_same_stamp_is_the_next_of_the_same_rollout(sender, notes):
