@@ -24,14 +24,14 @@ def dot3(a: Array, b: Array) -> Array:
 
 def squared_distances(p: Array, cloud: Cloud, precision: Array | None = None) -> Array:
     """(I,) d_i(p) [m²] of a point (3,): ‖p − p_i‖², or with a ``precision`` (I, 3, 3) the form (p − p_i)ᵀ B_i (p − p_i) of [10]."""
-    r = p - cloud.points
+    r = p[None] - cloud.points
     return dot3(r, r) if precision is None else jnp.einsum("ij,ijk,ik->i", r, precision, r)
 
 
 def ssdf(p: Array, cloud: Cloud, eps1: float | Array, precision: Array | None = None) -> Array:
     """φ̂_S(p) [m] of a point (3,); negative inside."""
     weight = jax.nn.softmax(-squared_distances(p, cloud, precision) / eps1)
-    return weight @ dot3(jnp.asarray(cloud.normals), p - cloud.points)
+    return weight @ dot3(jnp.asarray(cloud.normals), p[None] - cloud.points)
 
 
 def flattened(cloud: Cloud, ratio: float) -> Array:
@@ -39,7 +39,7 @@ def flattened(cloud: Cloud, ratio: float) -> Array:
     outer = cloud.normals[:, :, None] * cloud.normals[:, None, :]
     along, across = ratio**-2, 1.0
     scale = 3.0 / (2.0 * along + across)
-    return scale * (across * outer + along * (jnp.eye(3) - outer))
+    return scale * (across * outer + along * (jnp.eye(3)[None] - outer))
 
 
 def separation_field(a: Cloud, b: Cloud, eps1: float | Array, precision_a: Array | None = None, precision_b: Array | None = None) -> Array:
