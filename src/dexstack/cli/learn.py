@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,19 +11,18 @@ from typing import TYPE_CHECKING, Any
 from dexstack.cli import arguments
 from dexstack.cli.output import add_json_argument, note, publish, table
 from dexstack.errors import ConfigError
-from dexstack.report.statistics import errors
+from dexstack.report.statistics import errors, wilson
+from dexstack.tasks import TASKS
 
 if TYPE_CHECKING:
     import numpy as np
 
     from dexstack.control.problem import ModelParams
-    from dexstack.learning.loss import LearnerParams
     from dexstack.learning.on_policy import Point
     from dexstack.learning.transitions import Transitions
     from dexstack.sim.loop import Loop
 
 PLANNERS, UNINFORMED = "planner", "uninformed"
-TASKS = ALLEGRO, THREE_BALL = "allegro", "three-ball"
 EVALUATION = 500_000
 """Seeds of the trials that evaluate start this far above those of the rollouts that teach."""
 
@@ -35,30 +33,26 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "learn",
         help="learn the planner's model",
         description="Learn the parameters θ of the planner's model by gradient through it: on policy (rollouts of 100 steps under the "
-        "newest θ, an update, and again), or from recordings. Exit code 0 only if the last loss is below the first and --require is kept.",
+        "newest θ, an update, and again), or from recordings. Exit code 0 only if the loss over transitions held out fell and --require is "
+        "kept.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    p.add_argument("--task", default=ALLEGRO, choices=TASKS, help="whose rollouts and whose trials")
-    p.add_argument("--object", default="cube", help="name of an object, or the path of an object's YAML")
-    p.add_argument("--hand", default="right", help="right, left, or the path of a hand's YAML")
-    p.add_argument("--model", help="time-stepping model of the planner (default: the parameter files')")
-    p.add_argument("--params", action="append", default=[], metavar="FILE", help="ROS 2 parameter file that wins over the task's")
-    arguments.add_set_argument(p)
+    p.add_argument("task", nargs="?", default="palm_turn", metavar="TASK", help=f"whose rollouts and trials: {', '.join(TASKS)}, or a file")
+    arguments.add_scene_arguments(p)
+    arguments.add_planner_arguments(p)
     p.add_argument("--start", default=PLANNERS, metavar="THETA", help="first guess: planner, uninformed, or a learned θ's name or file")
     p.add_argument("--steps", type=arguments.positive_int, default=2000, metavar="N", help="environment steps of 0.1 s")
     p.add_argument("--every", type=arguments.positive_int, default=400, metavar="N", help="steps per update: 4 rollouts")
     p.add_argument(
         "--from", dest="recordings", type=Path, nargs="+", metavar="FILE", help="learn from these instead: recording.npz, --record, bags"
     )
-    p.add_argument("--epochs", type=arguments.positive_int, metavar="N", help="passes over the buffer per update")
-    p.add_argument("--learning-rate", type=arguments.positive, metavar="R", help="step of Adam")
     p.add_argument(
-        "--trials", type=arguments.positive_int, default=1, metavar="N", help="times to learn, with seeds S, S + 1, …: a curve each"
+        "--repeat", type=arguments.positive_int, default=1, metavar="N", help="times to learn, with seeds S, S + 1, …: a curve each"
     )
     p.add_argument("--evaluate", type=arguments.natural, default=0, metavar="N", help="trials of the task after every update")
-    p.add_argument("--seconds", type=arguments.positive, metavar="S", help="simulated time of such a trial (default: the paper's)")
+    p.add_argument("--seconds", type=arguments.positive, metavar="S", help="simulated time of such a trial (default: the task's)")
     p.add_argument("--require", type=arguments.rate, default=0.0, metavar="RATE", help="smallest final success rate for exit code 0")
-    p.add_argument("--save", metavar="NAME", help="write the (last trial's) θ: a name puts it into theta/, which --theta finds")
+    p.add_argument("--save", metavar="NAME", help="write the (last repetition's) θ: a name puts it into theta/, which --theta finds")
     p.add_argument("--record", type=Path, metavar="FILE", help="write the rollouts, to learn from again")
     p.add_argument("--results", type=Path, help="folder for the picture (default: a new one in results/)")
     p.add_argument("--seed", type=arguments.natural, default=0, metavar="S")
@@ -69,48 +63,39 @@ def run(args: argparse.Namespace) -> int:
     """Learn.
 
     Returns:
-        0 when the loss fell and the required success rate was reached, otherwise 1.
+        0 when the held-out loss fell and the required success rate was reached, otherwise 1.
     """
-    from dexstack.learning.loss import LearnerParams
-    from dexstack.process.compilation import use_compilation_cache
-    from dexstack.sim.loop import ClosedLoop, LoopSpec, ThreeBallLoop
+    from dexstack.learning.on_policy import evaluate
+    from dexstack.sim.sweep import loop_of
 
-    if args.recordings and (args.trials > 1 or args.record):
-        raise ConfigError("--from learns once from what there is: --trials and --record are for rollouts")
+    if args.recordings and (args.repeat > 1 or args.record):
+        raise ConfigError("--from learns once from what there is: --repeat and --record are for rollouts")
     if args.require and not args.evaluate:
         raise ConfigError("--require needs --evaluate N")
-    changes = {"epochs": args.epochs, "learning_rate": args.learning_rate}
-    params = dataclasses.replace(LearnerParams(), **{name: value for name, value in changes.items() if value is not None})
-    if args.task == THREE_BALL:
-        # Their joints are metres: a ball counts as the object does, as in the paper. The soft contacts of the planner's step bear 10 g
-        # 3 mm above the floor: unless the mass is held it grows fifteenfold to make up for that, and flips of the cube fail.
-        params = dataclasses.replace(params, joint_loss=params.position_loss, prior=2e-2, mass_prior=2e-1)
-    overrides: tuple[tuple[str, Any], ...] = (*args.settings, *((("model", args.model),) if args.model else ()))
-    use_compilation_cache()
-    make = {ALLEGRO: ClosedLoop, THREE_BALL: ThreeBallLoop}[args.task]
-    loop = make(LoopSpec(args.object, args.hand, tuple(str(Path(f).absolute()) for f in args.params), overrides))
+    loop = loop_of(arguments.spec_of(args))
     first = _first(args.start, loop)
-    seconds = args.seconds or loop.seconds
+    seconds = args.seconds or loop.task.seconds()
 
     def score_with(theta: ModelParams) -> list[Any]:
-        from dexstack.learning.on_policy import evaluate
-
         return evaluate(loop, theta, args.evaluate, args.seed + EVALUATION, seconds)
 
     curves: list[list[Point]] = []
     recordings: list[Mapping[str, np.ndarray]] = []
-    for k in range(args.trials):
-        learn = _from_recordings if args.recordings else _on_policy
-        points, data, made = learn(args, loop, first, params, args.seed + k, score_with)
-        curves.append(points)
-        recordings += made
+    data: Transitions | None = None
+    for k in range(args.repeat):
+        curves.append([])
+        for point, data, made in _progress(args, loop, first, args.seed + k, score_with):  # noqa: B007
+            curves[-1].append(point)
+            recordings += made
+            _say(args.seed + k, point)
+    assert data is not None
     theta_file = _save(args, loop, curves[-1], data) if args.save else None
     if args.record:
         _record(args.record, recordings)
     results = _results(args, loop, curves, data)
     results["theta_file"] = theta_file and str(theta_file)
     results["plot"] = str(_plot(args, curves, seconds)) if args.evaluate and len(curves[0]) > 2 else None
-    fell = all(c[-1].update.loss_after < c[1].update.loss_before for c in curves)
+    fell = all(c[-1].held_out < c[0].held_out for c in curves)
     passed = fell and (not args.evaluate or results["final_success_rate"] >= args.require)
     publish(args, "learn", results, *_views(args, results, passed), seed=args.seed)
     return 0 if passed else 1
@@ -121,58 +106,24 @@ def _first(name: str, loop: Loop) -> ModelParams:
     from dexstack.learning.theta_file import theta_for
 
     if name == PLANNERS:
-        return loop.theta
+        return loop.planner.theta
     if name == UNINFORMED:
         return uninformed_theta(loop)
-    joints = len(loop.robot.joint_names)
-    return theta_for(name, object_name=loop.obj.name, robot_name=loop.robot.name, step=loop.mpc.params.step, joints=joints)
+    robot, obj, _ = loop.scene
+    return theta_for(name, object_name=obj.name, robot_name=robot.name, step=loop.controller.step, joints=len(robot.joint_names))
 
 
-def _on_policy(
-    args: argparse.Namespace, loop: Loop, first: ModelParams, params: LearnerParams, seed: int, score_with: Callable
-) -> tuple[list[Point], Transitions, list[Mapping[str, np.ndarray]]]:
-    from dexstack.learning.on_policy import learn_on_policy
+def _progress(args: argparse.Namespace, loop: Loop, first: ModelParams, seed: int, score_with: Any) -> Any:
+    from dexstack.learning.on_policy import learn_from, learn_on_policy
+    from dexstack.learning.transitions import check_recording
 
-    points, recordings, data = [], [], None
-    # Seeds of two trials must not share rollouts: a trial uses one per rollout.
-    for point, buffer, made in learn_on_policy(
-        loop, first, params, steps=args.steps, every=args.every, seed=1000 * seed, score_with=score_with
-    ):
-        data = buffer
-        points.append(point)
-        recordings += made
-        _say(args, seed, point)
-    return points, data, recordings
-
-
-def _from_recordings(
-    args: argparse.Namespace, loop: Loop, first: ModelParams, params: LearnerParams, seed: int, score_with: Callable
-) -> tuple[list[Point], Transitions, list[Mapping[str, np.ndarray]]]:
-    import numpy as np
-
-    from dexstack.learning.on_policy import Point, learner_of
-    from dexstack.learning.transitions import check_recording, concatenate, cut
-
-    h, parts = loop.mpc.params.step, []
-    for path in args.recordings:
-        recording = _read(path, loop)
-        check_recording(recording, len(loop.robot.joint_names), str(path))
-        part = cut(recording, h, np.asarray(loop.theta.cover), loop.detector.detect, loop.fingers.detect)
-        if part is not None:
-            parts.append(part)
-        note(f"{path}: {0 if part is None else part.count} transitions")
-    if not parts:
-        raise ConfigError(
-            f"no two samples of {', '.join(map(str, args.recordings))} are {h:g} s apart without an intervention between them"
-        )
-    data = concatenate(parts)
-    learner = learner_of(loop, first, params)
-    points = [Point(0, first, None, score_with(first))]
-    update = learner.update(data, np.random.default_rng(seed))
-    points.append(Point(data.count, learner.theta, update, score_with(learner.theta)))
-    for point in points:
-        _say(args, seed, point)
-    return points, data, []
+    if not args.recordings:
+        # Seeds of two repetitions must not share rollouts: a repetition uses one per rollout.
+        return learn_on_policy(loop, first, steps=args.steps, every=args.every, seed=1000 * seed, score_with=score_with)
+    read = {str(path): _read(path, loop) for path in args.recordings}
+    for path, recording in read.items():
+        check_recording(recording, len(loop.scene.robot.joint_names), path)
+    return learn_from(loop, first, read, seed=seed, score_with=score_with)
 
 
 def _read(path: Path, loop: Loop) -> Mapping[str, np.ndarray]:
@@ -182,7 +133,7 @@ def _read(path: Path, loop: Loop) -> Mapping[str, np.ndarray]:
     if path.suffix == ".mcap":
         from dexstack.bags.samples import read_samples
 
-        return read_samples(path, loop.robot.joint_names)
+        return read_samples(path, loop.scene.robot.joint_names)
     try:
         with np.load(path) as archive:
             return {name: archive[name] for name in archive.files if name != "summary"}
@@ -190,31 +141,31 @@ def _read(path: Path, loop: Loop) -> Mapping[str, np.ndarray]:
         raise ConfigError(f"cannot read the recording {path}: {error}") from None
 
 
-def _say(args: argparse.Namespace, seed: int, point: Point) -> None:
+def _say(seed: int, point: Point) -> None:
     text = f"seed {seed}, {point.steps} steps"
     if point.update:
         text += f": loss {point.update.loss_before:.4g} → {point.update.loss_after:.4g}"
+    text += f", held out {point.held_out:.4g}"
     if point.trials:
         text += f": {100 * point.success_rate:.0f} % of {len(point.trials)} trials succeed"
     note(text)
 
 
 def _save(args: argparse.Namespace, loop: Loop, points: list[Point], data: Transitions) -> Path:
-    from dexstack.control.factory import PlannerParams
     from dexstack.learning.theta_file import ThetaFile, new_theta_path, save_theta
 
     update = points[-1].update
-    metrics = {"loss_before": points[1].update.loss_before, "loss_after": update.loss_after}
+    metrics = {"loss_after": update.loss_after, "held_out_before": points[0].held_out, "held_out_after": points[-1].held_out}
     if args.evaluate:
         metrics |= {"success_rate": points[-1].success_rate, "trials": args.evaluate}
     source = ", ".join(map(str, args.recordings)) if args.recordings else "rollouts"
     content = ThetaFile(
         theta=points[-1].theta,
-        object=loop.obj.name,
-        hand=loop.robot.name,
-        model=loop.params[PlannerParams].model,
-        step=loop.mpc.params.step,
-        seed=args.seed + args.trials - 1,
+        object=loop.scene.obj.name,
+        hand=loop.scene.robot.name,
+        model=loop.model,
+        step=loop.controller.step,
+        seed=args.seed + args.repeat - 1,
         date=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         data={"transitions": data.count, "sha256": data.digest(), "source": source},
         metrics=metrics,
@@ -238,14 +189,13 @@ def _record(path: Path, recordings: list[Mapping[str, np.ndarray]]) -> None:
 
 
 def _results(args: argparse.Namespace, loop: Loop, curves: list[list[Point]], data: Transitions) -> dict[str, Any]:
-    from dexstack.control.factory import PlannerParams
-
     def entry(point: Point) -> dict[str, Any]:
-        out: dict[str, Any] = {"steps": point.steps, "theta": point.theta._asdict()}
+        out: dict[str, Any] = {"steps": point.steps, "theta": point.theta._asdict(), "held_out_loss": point.held_out}
         if point.update:
             out["update"] = point.update._asdict()
         if point.trials:
             out["success_rate"] = point.success_rate
+            out["success_interval"] = wilson(sum(t.succeeded for t in point.trials), len(point.trials))
             out["orientation_error_rad"] = errors(t.orientation_error for t in point.trials)
             out["position_error_m"] = errors(t.position_error for t in point.trials)
         return out
@@ -254,9 +204,9 @@ def _results(args: argparse.Namespace, loop: Loop, curves: list[list[Point]], da
         "task": args.task,
         "object": args.object,
         "hand": args.hand,
-        "model": loop.params[PlannerParams].model,
+        "model": loop.model,
         "start": args.start,
-        "step_s": loop.mpc.params.step,
+        "step_s": loop.controller.step,
         "data_sha256": data.digest(),
         "evaluation_trials": args.evaluate,
         "first_success_rate": _mean_rate(curves, 0) if args.evaluate else None,
@@ -292,9 +242,9 @@ def _views(args: argparse.Namespace, results: dict[str, Any], passed: bool) -> l
             update, turn = p.get("update", {}), p.get("orientation_error_rad")
             rate = None if turn is None else f"{100 * p['success_rate']:.0f} %"
             shift = None if turn is None else 1e3 * p["position_error_m"]["mean"]
-            row = [curve["seed"], p["steps"], update.get("loss_before"), update.get("loss_after"), rate, turn and turn["mean"], shift]
+            row = [curve["seed"], p["steps"], update.get("loss_after"), p["held_out_loss"], rate, turn and turn["mean"], shift]
             rows.append(row)
-    columns = ("seed", "steps", "loss before", "after", "success", "error [rad]", "position [mm]")
+    columns = ("seed", "steps", "loss", "held out", "success", "error [rad]", "position [mm]")
     views = [table(f"{args.task}, {args.object}, model {results['model']}, start {args.start}", columns, rows)]
     last = results["curves"][-1]["points"][-1]["theta"]
     numbers = [[name, float(value.min()), float(value.max())] for name, value in last.items()]
@@ -303,5 +253,5 @@ def _views(args: argparse.Namespace, results: dict[str, Any], passed: bool) -> l
         views.append(f"θ is in {results['theta_file']}; use it with `dexstack eval {args.task} --theta {args.save}`")
     if results["plot"]:
         views.append(f"picture in {results['plot']}")
-    views.append("the loss fell and the success rate is what was asked for" if passed else "not what was asked for")
+    views.append("the held-out loss fell and the success rate is what was asked for" if passed else "not what was asked for")
     return views

@@ -14,6 +14,7 @@ from dexstack.contact.contact import Contacts
 
 if TYPE_CHECKING:
     from dexstack.control.problem import ModelParams
+    from dexstack.model.objects import ObjectModel
     from dexstack.model.robot import Robot
 
 
@@ -91,6 +92,17 @@ class Cost(Protocol):
     def stage(self, state: PlannedState, goal_WO: Float[Array, "7"], weights: Any) -> Float[Array, " R"]: ...
 
     def terminal(self, state: PlannedState, goal_WO: Float[Array, "7"], weights: Any) -> Float[Array, " R"]: ...
+
+
+class Problem(NamedTuple):
+    """What is planned."""
+
+    robot: Robot
+    obj: ObjectModel
+    cost: Cost
+    weights: Any
+    """The cost's parameter block."""
+    theta: ModelParams
 
 
 @runtime_checkable

@@ -16,7 +16,6 @@ free numbers.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -24,32 +23,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dexstack.config import param
 from dexstack.control.models.base import StepModel
 from dexstack.control.problem import OBJECT_DOF, ModelParams, force, integrate_quaternion, step_problem
 from dexstack.errors import ConfigError
+from dexstack.learning.params import LearnerParams
 from dexstack.learning.reparametrise import RANGES
 from dexstack.learning.transitions import Transitions, take
 
 if TYPE_CHECKING:
     from dexstack.model.robot import Robot
-
-
-@dataclass(frozen=True)
-class LearnerParams:
-    """Parameters of the learner."""
-
-    learning_rate: float = param(0.05, "step of Adam; about the relative change of a parameter per update [-]", 1e-5, 1.0)
-    epochs: int = param(10, "passes over the buffer per update of θ", 1, 1000)
-    batch: int = param(100, "transitions per gradient", 1, 100000)
-    buffer: int = param(2000, "transitions the ring buffer holds", 10, 1000000)
-    position_loss: float = param(4e4, "w_p, weight of the squared position error [1/m²]", 0.0, 1e9)
-    orientation_loss: float = param(100.0, "w_q, weight of the squared orientation error [1/rad²]", 0.0, 1e9)
-    joint_loss: float = param(10.0, "w_r, weight of the squared error of a joint [1/rad², 1/m²]", 0.0, 1e9)
-    robust: float = param(1.0, "weighted error of a transition beyond which it counts linearly instead of squared [-]", 1e-3, 1e6)
-    prior: float = param(4e-3, "w_0, weight of a parameter's relative change since the first guess [-]", 0.0, 1e3)
-    mass_prior: float = param(4e-3, "the same for the object's mass [-]", 0.0, 1e3)
-    solver_calls: int = param(12, "calls of the time-stepping model, each started from the last, until a step counts as solved", 1, 1000)
 
 
 def _width(lo: Any, hi: Any) -> Any:
@@ -174,6 +156,7 @@ class Learner:
         self._state = self._optimiser.init(self._free)
         self._advance = jax.jit(self._step)
         self._loss_of = jax.jit(self._loss)
+        self._data_loss_of = jax.jit(self._data_loss)
         self._theta_of = jax.jit(self._map.theta)
 
     def warm_up(self, example: Transitions) -> None:
@@ -193,6 +176,13 @@ class Learner:
         total = 0.0
         for batch, weight in self._batches(data, np.arange(data.count)):
             total += float(self._loss_of(self._free, batch, weight)) * float(weight.sum())
+        return total / data.count
+
+    def data_loss(self, data: Transitions) -> float:
+        """Mean loss of the newest θ over some transitions, without the prior: what tells two θ apart on data that neither saw."""
+        total = 0.0
+        for batch, weight in self._batches(data, np.arange(data.count)):
+            total += float(self._data_loss_of(self._free, batch, weight)) * float(weight.sum())
         return total / data.count
 
     def update(self, data: Transitions, rng: np.random.Generator, should_stop: Callable[[], bool] = lambda: False) -> Update:
@@ -232,6 +222,12 @@ class Learner:
     # --- traced -------------------------------------------------------------------------------------------------------------------
 
     def _loss(self, free: dict[str, Array], batch: Transitions, weight: Array) -> Array:
+        p = self.params
+        # linear far out: what the data do say must cost little
+        change = sum((p.mass_prior if name == "mass" else p.prior) * (jnp.sqrt(1.0 + x**2) - 1.0) for name, x in free.items())
+        return self._data_loss(free, batch, weight) + change
+
+    def _data_loss(self, free: dict[str, Array], batch: Transitions, weight: Array) -> Array:
         p, theta = self.params, self._map.theta(free)
 
         def one(at: Transitions) -> Array:
@@ -240,9 +236,7 @@ class Learner:
             # Huber on the norm: squared below, linear above, so that one slip does not outvote a hundred quiet steps
             return jnp.where(error < p.robust**2, error, 2 * p.robust * jnp.sqrt(jnp.maximum(error, p.robust**2)) - p.robust**2)
 
-        # linear far out: what the data do say must cost little
-        change = sum((p.mass_prior if name == "mass" else p.prior) * (jnp.sqrt(1.0 + x**2) - 1.0) for name, x in free.items())
-        return jnp.sum(weight * jax.vmap(one)(batch)) / jnp.sum(weight) + change
+        return jnp.sum(weight * jax.vmap(one)(batch)) / jnp.sum(weight)
 
     def _step(self, free: dict[str, Array], state: Any, batch: Transitions, weight: Array) -> tuple[dict[str, Array], Any, Array]:
         import optax

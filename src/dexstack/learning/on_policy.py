@@ -1,203 +1,85 @@
-"""Learning and scoring of a model on the closed loop: on-policy rollouts as data, prediction errors on rollouts held out."""
+"""Learning of the planner's θ: from rollouts of the policy that is evaluated, or from recordings; judged by transitions held out."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import jax
 import numpy as np
 
-from dexstack.contact.pairs import PairContacts, PairDetector, object_pairs
 from dexstack.control.factory import PlannerParams, make_model
-from dexstack.control.mpc import MpcResult
-from dexstack.control.parts import FingerContacts
-from dexstack.control.problem import ModelParams
 from dexstack.errors import ConfigError
-from dexstack.learning.loss import Learner, LearnerParams, Predict, Update, planner_learner
-from dexstack.learning.predictor import Predictor, PredictorTheta
-from dexstack.learning.transitions import RingBuffer, Transitions, concatenate, cut, rotation_between, take
-from dexstack.sim.loop import Loop
-from dexstack.sim.trial import Task, Trial, run_trial
+from dexstack.learning.loss import Learner, LearnerParams, Update, planner_learner
+from dexstack.learning.transitions import RingBuffer, Transitions, concatenate, cut, take
+
+if TYPE_CHECKING:
+    from dexstack.control.base import Plan
+    from dexstack.control.problem import ModelParams
+    from dexstack.sim.loop import Loop
+    from dexstack.sim.trial import Trial
 
 ROLLOUT_STEPS = 100
 """H, model steps of a rollout that collects data."""
-
-
-def roll_out(
-    loop: Loop, theta: ModelParams, task: Task, seed: int, *, seconds: float, period: float, dither: float = 0.0
-) -> tuple[Trial, dict[str, np.ndarray]]:
-    """One trial without latency that replans every ``period`` [s] under ``theta``, and its recording with velocities.
-
-    Args:
-        seed: draws start pose and dither.
-        dither: standard deviation of the noise added to every joint target [rad, m].
-    """
-    velocities: list[tuple[np.ndarray, np.ndarray]] = []
-    rng = np.random.default_rng(seed)
-    lower, upper = loop.robot.lower, loop.robot.upper
-
-    def command(result: MpcResult) -> np.ndarray:
-        velocities.append((loop.plant.joint_velocity, loop.plant.twist_WO))
-        return np.clip(result.q_des + dither * rng.normal(size=len(lower)), lower, upper) if dither else result.q_des
-
-    trial = run_trial(
-        loop.plant,
-        loop.servo,
-        loop.detector,
-        loop.mpc,
-        theta,
-        loop.weights,
-        task,
-        rng,
-        seconds=seconds,
-        period=period,
-        latency=0.0,
-        stop_when_reached=False,
-        command=command,
-    )
-    r = trial.recording
-    recording = {"t": r["t"], "pose_WO": r["pose_WO"], "q": r["q"], "q_command": r["q_des"]}
-    recording["qd"], recording["twist_WO"] = (np.stack(column) for column in zip(*velocities, strict=True))
-    # while the servo starts up its target moves slower than it will ever again
-    tracking = recording["t"] >= loop.settling
-    return trial, {name: array[tracking] for name, array in recording.items()}
+HELD_OUT_STEPS = 200
+"""Model steps of the rollouts whose transitions nobody learns from."""
+HELD_OUT_SEED = 900_000
+"""Their seeds start this far above the others'."""
+HELD_OUT_SHARE = 0.2
+"""Share of a recording, its end, that is held out."""
 
 
 def collect(
-    loop: Loop, theta: ModelParams, steps: int, seed: int, *, first_goal: int = 0, dither: float = 0.0
+    loop: Loop, steps: int, seed: int, *, first_goal: int = 0, dither: float = 0.0
 ) -> tuple[Transitions, list[dict[str, np.ndarray]], list[Trial]]:
-    """At least ``steps`` transitions on policy: rollouts of :data:`ROLLOUT_STEPS` steps towards the task's targets, one after another.
+    """At least ``steps`` transitions of the loop's own policy, one model step apart, towards the task's goals one after another.
 
-    Every rollout starts from the task's start; the reset in between is in no recording.
+    The policy is the one that is evaluated: planner, supervisor, latency and sensor. Every rollout starts from the task's start; the
+    reset in between is in no recording.
+
+    Args:
+        dither: standard deviation of noise added to every joint target [rad, m].
+
+    Raises:
+        ConfigError: the rollouts yield nothing to learn from.
     """
-    h = loop.mpc.params.step
-    seconds = math.ceil(loop.settling / h) * h + h * (ROLLOUT_STEPS + 1)
+    h, settling = loop.controller.step, getattr(loop.servo.params, "startup_time", 0.0)
+    seconds = math.ceil(settling / h) * h + h * (ROLLOUT_STEPS + 1)
+    lower, upper = loop.scene.robot.lower, loop.scene.robot.upper
+    stride = max(1, round(h / loop.timing.pose_period))
     parts, recordings, trials, count = [], [], [], 0
     while count < steps:
         k = len(trials)
         if k > 20 * (1 + steps // ROLLOUT_STEPS):
             raise ConfigError(f"{k} rollouts gave only {count} transitions of the {steps} asked for: the object is dropped at once")
-        task = loop.task(first_goal + k, seed)
-        trial, recording = roll_out(loop, theta, task, seed + k, seconds=seconds, period=h, dither=dither)
+        rng = np.random.default_rng(seed + k)
+
+        def shaken(plan: Plan, rng: np.random.Generator = rng) -> np.ndarray:
+            return np.clip(plan.q_des + dither * rng.normal(size=len(lower)), lower, upper)
+
+        trial = loop.run(first_goal + k, seed - first_goal, seconds, command=shaken if dither else None)
         trials.append(trial)
-        recordings.append(recording)
-        part = cut(recording, h, np.asarray(loop.theta.cover), loop.detector.detect, loop.fingers.detect)
+        # while the servo starts up its target moves slower than it will ever again
+        tracking = trial.recording["t"] >= settling
+        recordings.append({name: trial.recording[name][tracking] for name in ("t", "pose_WO", "twist_WO", "q", "qd", "q_command")})
+        part = cut(recordings[-1], h, np.asarray(loop.planner.theta.cover), loop.detector.detect)
         if part is not None:
+            part = take(part, slice(None, None, stride))
             parts.append(part)
             count += part.count
     return concatenate(parts), recordings, trials
 
 
-class PredictionError(NamedTuple):
-    """Errors of one predictor over K transitions, per transition."""
-
-    position: np.ndarray
-    """[m]"""
-    orientation: np.ndarray
-    """Geodesic [rad]."""
-    joints: np.ndarray
-    """Norm over the joints [rad]."""
-
-
-def score(pose: np.ndarray, q: np.ndarray, data: Transitions) -> PredictionError:
-    """Errors of predicted object poses (K, 7) and joint angles (K, N)."""
-    return PredictionError(
-        np.linalg.norm(pose[:, :3] - data.next_pose_WO[:, :3], axis=1),
-        np.linalg.norm(rotation_between(np.asarray(pose[:, 3:], float), np.asarray(data.next_pose_WO[:, 3:], float)), axis=1),
-        np.linalg.norm(q - data.next_q, axis=1),
-    )
-
-
-def stays(data: Transitions) -> PredictionError:
-    """The predictor to beat: nothing moves."""
-    return score(data.pose_WO, data.q, data)
-
-
-def predict_all(predict: Predict, theta: ModelParams, data: Transitions, chunk: int = 200) -> tuple[np.ndarray, np.ndarray]:
-    """Predicted object poses (K, 7) and joint angles (K, N)."""
-    batched: Callable = jax.jit(jax.vmap(predict, in_axes=(None, 0)))
-    poses, joints = [], []
-    for first in range(0, data.count, chunk):
-        index = np.arange(first, min(first + chunk, data.count))
-        pose, q = batched(theta, take(data, np.resize(index, chunk)))
-        poses.append(np.asarray(pose)[: len(index)])
-        joints.append(np.asarray(q)[: len(index)])
-    return np.concatenate(poses), np.concatenate(joints)
-
-
-def predict_in_parts(
-    predictor: Predictor, theta: PredictorTheta, data: Transitions, detector: PairDetector, parts: int, chunk: int = 200
-) -> tuple[np.ndarray, np.ndarray]:
-    """As :func:`predict_all`, but contacts are found anew after each of ``parts`` equal parts of the step."""
-    substeps = predictor.params.substeps // parts
-    advance = jax.jit(jax.vmap(lambda theta, state, at: predictor.advance(theta, state, at, at.contacts, substeps), in_axes=(None, 0, 0)))
-    poses, joints = [], []
-    for first in range(0, data.count, chunk):
-        index = np.arange(first, min(first + chunk, data.count))
-        at = take(data, np.resize(index, chunk))
-        state = jax.vmap(predictor.start)(at)
-        for part in range(parts):
-            if part:
-                at = with_pairs(at._replace(pose_WO=np.asarray(state.pose_WO), q=np.asarray(state.q)), detector)
-            state = advance(theta, state, at)
-        poses.append(np.asarray(state.pose_WO)[: len(index)])
-        joints.append(np.asarray(state.q)[: len(index)])
-    return np.concatenate(poses), np.concatenate(joints)
-
-
-def relative(error: PredictionError, base: PredictionError) -> dict[str, float]:
-    """Mean errors as a share of the base's."""
-    return {name: float(np.mean(getattr(error, name)) / np.mean(getattr(base, name))) for name in PredictionError._fields}
-
-
-def with_pairs(data: Transitions, detector: PairDetector, *, query_points: bool = False) -> Transitions:
-    """The same transitions with the contacts of a predictor.
-
-    Args:
-        query_points: keep the object's contacts that ``data`` has, those of the planner's C-SDF query points, and only add the fingers'.
-    """
-    found = []
-    for k in range(data.count):
-        pairs = detector.detect(data.pose_WO[k], data.q[k])
-        found.append(object_pairs(take(data, k).contacts, pairs) if query_points else pairs)
-    return data._replace(contacts=PairContacts(*(np.stack(field) for field in zip(*found, strict=True))))
-
-
-def with_fingers(data: Transitions, fingers: FingerContacts) -> Transitions:
-    """The same transitions with contacts between fingers."""
-    return data._replace(fingers=jax.tree.map(lambda *field: np.stack(field), *(fingers.detect(q) for q in data.q)))
-
-
-def published_theta(obj: str, joints: int, step: float) -> ModelParams | None:
-    """The θ that the authors of contactsdf ship for their Allegro experiments, in our units: M over h², no servo lag; None without one."""
-    shipped = {
-        "cube": (119.659, 0.65364, 0.87552, 0.76612, 0.67005, 1.3007, 0.09135, 0.543),
-        "foambrick": (119.323, 0.50069, 0.73698, 0.89663, 0.52353, 1.75736, 0.06093, 0.617),
-        "stick": (99.6527, 0.65116, 0.71217, 0.65902, 0.66815, 1.26332, 0.04682, 0.539),
-    }
-    if obj not in shipped:
-        return None
-    sigma, translation, roll, pitch, yaw, stiffness, root_mass, friction = shipped[obj]
-    return ModelParams(
-        inertia=np.array([step**2 / x**2 for x in (translation, translation, translation, roll, pitch, yaw)], np.float32),
-        stiffness=np.full(joints, stiffness**-2, np.float32),
-        cover=np.full(joints, 0.999, np.float32),
-        mass=np.float32(root_mass**2),
-        friction=np.float32(friction),
-        sigma=np.float32(sigma),
-    )
-
-
 def uninformed_theta(loop: Loop) -> ModelParams:
     """Where learning from scratch starts, the paper's first values: unit M over h², unit K without servo lag, μ = 0.5; the true mass."""
-    joints, h = len(loop.robot.joint_names), loop.mpc.params.step
+    from dexstack.control.problem import ModelParams
+
+    joints, h = len(loop.scene.robot.joint_names), loop.controller.step
     return ModelParams(
         inertia=np.full(6, h**2, np.float32),
         stiffness=np.ones(joints, np.float32),
         cover=np.full(joints, 0.99, np.float32),
-        mass=np.float32(loop.obj.mass),
+        mass=np.float32(loop.scene.obj.mass),
         friction=np.float32(0.5),
         sigma=np.float32(120.0),
     )
@@ -218,6 +100,8 @@ class Point(NamedTuple):
     theta: ModelParams
     update: Update | None
     """The update that made θ; None for the first guess."""
+    held_out: float
+    """Mean loss over the transitions held out."""
     trials: list[Trial]
 
     @property
@@ -226,35 +110,33 @@ class Point(NamedTuple):
         return float(np.mean([t.succeeded for t in self.trials])) if self.trials else math.nan
 
 
+Score = Callable[["ModelParams"], "list[Trial]"]
+"""Trials with a θ."""
+
+
 def evaluate(loop: Loop, theta: ModelParams, count: int, seed: int, seconds: float) -> list[Trial]:
-    """Trials of the task with θ, at the loop's own period and latency, towards the task's targets one after another."""
-    before, loop.theta = loop.theta, theta
+    """Trials of the task with θ, towards the task's goals one after another."""
+    before, loop.planner.theta = loop.planner.theta, theta
     try:
-        return [loop.run(loop.task(k, seed), seed + k, seconds) for k in range(count)]
+        return [loop.run(k, seed, seconds) for k in range(count)]
     finally:
-        loop.theta = before
+        loop.planner.theta = before
 
 
-def learner_of(loop: Loop, first: ModelParams, params: LearnerParams) -> Learner:
-    """A learner of a loop's θ from a first guess.
+def learner_of(loop: Loop, first: ModelParams) -> Learner:
+    """A learner of a loop's θ from a first guess, with the loop's parameters.
 
     Raises:
         ConfigError: see :func:`~dexstack.learning.loss.planner_learner`.
     """
-    planner: PlannerParams = loop.params[PlannerParams]
-    return planner_learner(loop.robot, make_model(planner, loop.robot.chains), first, loop.mpc.params.step, params, planner)
+    model = make_model(loop.params[PlannerParams], loop.scene.robot.chains)
+    return planner_learner(loop.scene.robot, model, first, loop.controller.step, loop.params[LearnerParams])
 
 
-def learn_on_policy(
-    loop: Loop,
-    first: ModelParams,
-    params: LearnerParams,
-    *,
-    steps: int,
-    every: int,
-    seed: int,
-    score_with: Callable[[ModelParams], list[Trial]],
-) -> Iterator[tuple[Point, Transitions | None, list[dict[str, np.ndarray]]]]:
+Progress = Iterator[tuple[Point, "Transitions | None", "list[dict[str, np.ndarray]]"]]
+
+
+def learn_on_policy(loop: Loop, first: ModelParams, *, steps: int, every: int, seed: int, score_with: Score) -> Progress:
     """Rollouts under the newest θ fill the buffer, then θ is updated, and again.
 
     Yields:
@@ -264,16 +146,52 @@ def learn_on_policy(
     Raises:
         ConfigError: the first guess is out of range, or its rollouts yield nothing to learn from.
     """
-    learner = learner_of(loop, first, params)
+    learner = learner_of(loop, first)
     rng = np.random.default_rng(seed)
-    buffer = RingBuffer(params.buffer)
-    yield Point(0, first, None, score_with(first)), None, []
-    theta, done, rollouts = first, 0, 0
-    while done < steps:
-        data, recordings, _ = collect(loop, theta, min(every, steps - done), seed + rollouts, first_goal=rollouts)
-        rollouts += len(recordings)
-        done += data.count
-        buffer.add(data)
-        update = learner.update(buffer.all(), rng)
-        theta = learner.theta
-        yield Point(done, theta, update, score_with(theta)), buffer.all(), recordings
+    buffer = RingBuffer(loop.params[LearnerParams].buffer)
+    before = loop.planner.theta
+    try:
+        loop.planner.theta = first
+        held_out, _, _ = collect(loop, HELD_OUT_STEPS, HELD_OUT_SEED + seed)
+        yield Point(0, first, None, learner.data_loss(held_out), score_with(first)), None, []
+        done, rollouts = 0, 0
+        while done < steps:
+            data, recordings, _ = collect(loop, min(every, steps - done), seed + rollouts, first_goal=rollouts)
+            rollouts += len(recordings)
+            done += data.count
+            buffer.add(data)
+            update = learner.update(buffer.all(), rng)
+            theta = loop.planner.theta = learner.theta
+            yield Point(done, theta, update, learner.data_loss(held_out), score_with(theta)), buffer.all(), recordings
+    finally:
+        loop.planner.theta = before
+
+
+def split(recording: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """The part of a recording to learn from, and its end, which is held out."""
+    last = round((1.0 - HELD_OUT_SHARE) * len(recording["t"]))
+    samples = {name: array for name, array in recording.items() if np.ndim(array) and len(array) == len(recording["t"])}
+    return {name: array[:last] for name, array in samples.items()}, {name: array[last:] for name, array in samples.items()}
+
+
+def learn_from(
+    loop: Loop, first: ModelParams, recordings: Mapping[str, Mapping[str, np.ndarray]], *, seed: int, score_with: Score
+) -> Progress:
+    """One update of θ from recordings by their names; yields the first guess, then the result.
+
+    Raises:
+        ConfigError: the recordings hold too little.
+    """
+    h, kept, ends = loop.controller.step, [], []
+    for recording in recordings.values():
+        for part, where in zip(split(recording), (kept, ends), strict=True):
+            transitions = cut(part, h, np.asarray(loop.planner.theta.cover), loop.detector.detect)
+            if transitions is not None:
+                where.append(transitions)
+    if not kept or not ends:
+        raise ConfigError(f"too few samples of {', '.join(recordings)} are {h:g} s apart without an intervention between them")
+    data, held_out = concatenate(kept), concatenate(ends)
+    learner = learner_of(loop, first)
+    yield Point(0, first, None, learner.data_loss(held_out), score_with(first)), data, []
+    update = learner.update(data, np.random.default_rng(seed))
+    yield Point(data.count, learner.theta, update, learner.data_loss(held_out), score_with(learner.theta)), data, []

@@ -53,5 +53,7 @@ class Controller:
         guarded = Guarded(self.planner, self.detector, GuardedScene(robot, obj, scene.rest), measure, task.released)
         supervisor, block = SUPERVISORS.load(supervisor_name(task, params))
         self.supervisor: Supervisor = supervisor(guarded, params.get(block) or block())
+        self.step: float = params[MpcParams].step
+        """h, length of a predicted step [s]."""
         self.compile_s = self.planner.warm_up(self.detector.detect(scene.start.pose_WO, np.asarray(robot.home)))
         """Time the planner took to compile [s]."""

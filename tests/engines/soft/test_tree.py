@@ -6,13 +6,13 @@ import mujoco
 import numpy as np
 import pytest
 
-from dexstack.engines.soft import scenes
 from dexstack.engines.soft.tree import Tree, solve_spd, turned
 from dexstack.errors import ConfigError
 from dexstack.model.balls import Ball
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 from dexstack.model.scene import build_scene
+from experiments.soft import systems
 
 pytestmark = pytest.mark.usefixtures("x64")
 
@@ -20,7 +20,7 @@ SCENES = {
     "right hand and cube": lambda: build_scene(load_hand("right"), load_object("cube")),
     "left hand": lambda: build_scene(load_hand("left"), None),
     "balls and stick": lambda: build_scene(None, load_object("stick"), balls=[Ball((0, 0, 0.1)), Ball((0.1, 0, 0.1))]),
-    "pusher": lambda: scenes.pusher_spec(0.002),
+    "pusher": lambda: systems.pusher_spec(0.002),
     "uneven tree": lambda: mujoco.MjSpec.from_string(UNEVEN),
 }
 UNEVEN = """<mujoco><worldbody>
