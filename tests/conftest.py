@@ -20,9 +20,12 @@ install_import_hook(typecheck.modules(), "tests.typecheck.check")
 def pytest_configure(config: pytest.Config) -> None:
     """What JAX compiles is kept for the tests after it, their subprocesses, and the next run."""
     os.environ["JAX_COMPILATION_CACHE_DIR"] = str(config.cache.mkdir("jax"))
+    import jax
+
     from dexstack.process.compilation import use_compilation_cache
 
     use_compilation_cache()
+    jax.config.update("jax_numpy_rank_promotion", "raise")
 
 
 if TYPE_CHECKING:

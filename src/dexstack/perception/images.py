@@ -44,7 +44,13 @@ class BadImage(ConfigError):
 
 
 def to_grey(
-    data: bytes | bytearray | memoryview | array | np.ndarray, width: int, height: int, encoding: str, step: int = 0, *, big_endian: bool = False
+    data: bytes | bytearray | memoryview | array | np.ndarray,
+    width: int,
+    height: int,
+    encoding: str,
+    step: int = 0,
+    *,
+    big_endian: bool = False,
 ) -> np.ndarray:
     """(height, width) uint8 of an image message's contents.
 

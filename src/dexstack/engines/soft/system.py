@@ -274,7 +274,17 @@ class SoftSystem:
         return m.twist[lb] - m.twist[la]
 
     def _pair(
-        self, k: int, d: MeetingData, i: Array, j: Array, R_A: Array, p_A: Array, R_B: Array, p_B: Array, relative: Any, c: ContactParams
+        self,
+        k: int,
+        d: MeetingData,
+        i: Array | int,
+        j: Array | int,
+        R_A: Array,
+        p_A: Array,
+        R_B: Array,
+        p_B: Array,
+        relative: Any,
+        c: ContactParams,
     ) -> tuple[Array, Array, Array, Array]:
         """One pair about the world's origin."""
         R_AB, p_AB = R_A.T @ R_B, R_A.T @ (p_B - p_A)
