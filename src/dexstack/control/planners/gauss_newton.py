@@ -262,7 +262,7 @@ class Mpc:
 
         def total(U: Array, trajectory: Trajectory) -> Array:
             stage, terminal = residuals(trajectory)
-            return jnp.sum(stage**2) + jnp.sum(terminal**2) + pull.weight * jnp.sum((U - pull.reference) ** 2)
+            return jnp.sum(stage**2) + jnp.sum(terminal**2) + pull.weight * jnp.sum((U - pull.reference[None]) ** 2)
 
         def gauss_newton(U: Array, trajectory: Trajectory) -> Array:
             S = horizon.linearise(trajectory)
@@ -280,7 +280,7 @@ class Mpc:
             A = jnp.concatenate([(Jr @ S).reshape(-1, S.shape[2]), Jr_T @ S[-1]])
             residual = jnp.concatenate([r.reshape(-1), r_T])
             u = U.reshape(-1)
-            g = A.T @ residual + pull.weight * (U - pull.reference).reshape(-1)
+            g = A.T @ residual + pull.weight * (U - pull.reference[None]).reshape(-1)
             H = A.T @ A
             blocked = ((u <= -tunable.u_max) & (g > 0)) | ((u >= tunable.u_max) & (g < 0))
             inside = 1.0 - blocked.astype(u.dtype)
@@ -296,7 +296,7 @@ class Mpc:
 
         def iterate(_: int, carry: tuple[Array, Trajectory, Array, Array]) -> tuple[Array, Trajectory, Array, Array]:
             U, trajectory, cost, _improved = carry
-            candidates = jnp.clip(U + gauss_newton(U, trajectory), -tunable.u_max, tunable.u_max)
+            candidates = jnp.clip(U[None] + gauss_newton(U, trajectory), -tunable.u_max, tunable.u_max)
             rollouts = jax.vmap(horizon.rollout, in_axes=(0, None))(candidates, trajectory.dual)
             costs = jax.vmap(total)(candidates, rollouts)
             costs = jnp.where(jnp.isfinite(costs), costs, jnp.inf)
@@ -311,5 +311,5 @@ class Mpc:
         U, trajectory, cost, improved = jax.lax.fori_loop(0, iterations, iterate, first)
         q_des = jnp.clip(q + U[0], tunable.lower, tunable.upper)
         displacement, quat = trajectory.displacement, trajectory.quat
-        prediction = jnp.concatenate([pose_WO[:3] + displacement[:, :3], quat, q + displacement[:, OBJECT_DOF:]], axis=1)
+        prediction = jnp.concatenate([pose_WO[None, :3] + displacement[:, :3], quat, q[None] + displacement[:, OBJECT_DOF:]], axis=1)
         return U, q_des, prediction, cost, improved
