@@ -60,7 +60,9 @@ class KeptFunction:
             return jitted
         try:
             setting = _setting()
-            file = Path(folder) / "executables" / digest(sources("dexstack"), self._function.__qualname__, self._closed, str(shapes), setting)
+            file = (
+                Path(folder) / "executables" / digest(sources("dexstack"), self._function.__qualname__, self._closed, str(shapes), setting)
+            )
         except TypeError:
             return jitted
         if (ready := _restore(read_kept(file))) is not None:
