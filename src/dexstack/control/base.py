@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 from jax import Array
@@ -85,6 +85,7 @@ class PlannedState(NamedTuple):
     """Fingertips, linear in the joint displacement from the current state."""
 
 
+@runtime_checkable
 class Cost(Protocol):
     """A cost as sums of squares: Σ_t ‖stage‖² + ‖terminal‖²; smooth in the state, ``weights`` a namespace of numbers."""
 
@@ -104,6 +105,7 @@ class Problem(NamedTuple):
     theta: ModelParams
 
 
+@runtime_checkable
 class LocalPlanner(Protocol):
     """Plans some steps ahead from the present contact set.
 

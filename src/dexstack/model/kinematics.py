@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax.numpy as jnp
 import numpy as np
@@ -45,6 +45,7 @@ class BodyPoses(NamedTuple):
     """Unit axis of joint j; a hand's passes through ``p_WB[j + 1]``."""
 
 
+@runtime_checkable
 class BodyTree(Protocol):
     """What kinematics needs of a hand, see :class:`dexstack.model.hand.HandModel`."""
 

@@ -6,7 +6,7 @@ import collections
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from dexstack.tasks.base import Scene, Task
 
 
+@runtime_checkable
 class Servo(Protocol):
     """The robot's own position control, between commands and forces; see :class:`dexstack.hand.servo.ServoLaw`."""
 
@@ -40,6 +41,7 @@ class Servo(Protocol):
         """Feedback in, a result with the forces ``tau`` out."""
 
 
+@runtime_checkable
 class Timing(Protocol):
     """When the controller acts."""
 
@@ -49,6 +51,7 @@ class Timing(Protocol):
     """From a pose to the command that answers it [s]."""
 
 
+@runtime_checkable
 class Rig(Protocol):
     """What a trial runs on; see :class:`dexstack.sim.loop.Loop`."""
 
