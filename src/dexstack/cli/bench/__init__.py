@@ -6,7 +6,7 @@ import argparse
 
 from dexstack.cli.subcommands import add_subcommands, run_subcommand
 
-PARTS = ("mpc", "hand", "pose-estimator", "network", "monitor")
+PARTS = ("mpc", "hand", "faults", "pose-estimator", "network", "monitor")
 """Every part: a module of this package of that name (with ``_`` for ``-``) that imports nothing heavy before it runs."""
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import time
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -19,27 +18,14 @@ import mujoco
 import mujoco.rollout
 import numpy as np
 
-from dexstack.config import numbers, param
+from dexstack.config import numbers
 from dexstack.contact.contact import Contacts
 from dexstack.control.base import Observation, Plan, PlannedState, Problem, Pull, SolveStatus
+from dexstack.control.params import MpcParams, SamplingParams
 from dexstack.model.scene import OBJECT_BODY, robot_scene
 
 if TYPE_CHECKING:
-    from dexstack.control.planners.gauss_newton import MpcParams
     from dexstack.model.objects import ObjectModel
-
-
-@dataclass(frozen=True)
-class SamplingParams:
-    """Parameters of the sampling planner."""
-
-    sampling_plans: int = param(32, "plans rolled out in every round", 2, 4096)
-    sampling_elite: int = param(4, "best plans whose mean is kept", 1, 512)
-    sampling_rounds: int = param(1, "rounds of one solve", 1, 50)
-    sampling_spread: float = param(0.4, "standard deviation of a perturbed command as a share of the largest [-]", 1e-3, 2.0)
-    sampling_threads: int = param(1, "threads that roll out", 1, 256)
-    sampling_timestep: float = param(0.004, "physics step of the rollouts [s]", 5e-4, 0.02)
-    sampling_seed: int = param(0, "seed of the perturbations", 0, 2**31 - 1)
 
 
 LONGEST_GAP = 0.2
