@@ -5,7 +5,6 @@ Numba itself keeps a kernel as long as the kernel's own file is unchanged, even 
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from numba import config
@@ -22,8 +21,6 @@ def keep_kernels(package: str) -> None:
     """
     digest = sources(package)
     folder = (Path(config.CACHE_DIR) if config.CACHE_DIR else cache_folder("kernels")) / f"{package}-{digest[:16]}"
-    there = next(path for path in (folder, *folder.parents) if path.exists())
-    writable = there.is_dir() and os.access(there, os.W_OK)  # where it is not, numba looks for a folder of its own
 
     class Locator(caching._CacheLocator):
         def __init__(self, py_file: str, line: int) -> None:
@@ -40,12 +37,12 @@ def keep_kernels(package: str) -> None:
 
         def ensure_cache_path(self) -> None:  # before every kernel that is written
             if not folder.is_dir():
+                forget_unused(folder.parent)  # empty folders too, and so before this one is made
                 folder.mkdir(parents=True, exist_ok=True)
-                forget_unused(folder.parent)
 
         @classmethod
         def from_function(cls, py_func, py_file):
             inside = py_func.__module__.startswith(f"{package}.")
-            return cls(py_file, py_func.__code__.co_firstlineno) if inside and writable else None
+            return cls(py_file, py_func.__code__.co_firstlineno) if inside else None
 
     caching.CacheImpl._locator_classes.insert(0, Locator)
