@@ -47,6 +47,8 @@ class NlpSolution:
 
     plan: np.ndarray
     """(T, N) commanded displacements [rad]."""
+    motion: np.ndarray
+    """(T, 6 + N) displacements of object [m, rad] and joints [rad] from the current state, after each step."""
     cost: float
     cpu_s: float
     solved: bool
@@ -179,7 +181,8 @@ class NlpBaseline:
         if np.all(np.isfinite(found)):
             self._start = found
         parts = np.split(found, np.cumsum(self._sizes)[:-1])
-        return NlpSolution(np.stack(parts[:: self._per_step]), float(out["f"]), cpu, solved)
+        plan, motion = (np.stack(parts[k :: self._per_step]) for k in (0, 1))
+        return NlpSolution(plan, motion, float(out["f"]), cpu, solved)
 
     def _at_rest(self, quat: np.ndarray) -> np.ndarray:
         """The variables where nothing moves."""

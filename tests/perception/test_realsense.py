@@ -116,7 +116,7 @@ def test_a_camera_that_is_unplugged_comes_back(fake, monkeypatch):
         fake.plugged = True
         assert camera.take(5.0) is not None and camera.openings == 1
         fake.sending = False
-        end = time.monotonic() + 5.0
+        end = time.monotonic() + 60.0
         while not camera.trouble and time.monotonic() < end:
             camera.take(0.1)
         assert "sent no frame" in camera.trouble

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 from jax import Array
@@ -84,6 +84,7 @@ class PlannedState(NamedTuple):
     """Fingertips, linear in the joint displacement from the current state."""
 
 
+@runtime_checkable
 class Cost(Protocol):
     """A cost as sums of squares: Σ_t ‖stage‖² + ‖terminal‖²; smooth in the state, ``weights`` a namespace of numbers."""
 
@@ -92,6 +93,7 @@ class Cost(Protocol):
     def terminal(self, state: PlannedState, goal_WO: Float[Array, "7"], weights: Any) -> Float[Array, " R"]: ...
 
 
+@runtime_checkable
 class LocalPlanner(Protocol):
     """Plans some steps ahead from the present contact set.
 

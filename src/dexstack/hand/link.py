@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -43,6 +43,7 @@ class Feedback(NamedTuple):
     """(16,) [rad]"""
 
 
+@runtime_checkable
 class Link(Protocol):
     """How a driver reaches a hand: :class:`dexstack.hand.can_hand.CanHand`, or the topics of a simulated one."""
 

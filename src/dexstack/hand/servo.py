@@ -25,7 +25,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -93,6 +93,7 @@ class ServoOutput(NamedTuple):
     mode: ServoMode
 
 
+@runtime_checkable
 class JointLimits(Protocol):
     """What the servo needs of a hand model."""
 

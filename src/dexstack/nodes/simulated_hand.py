@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 from sensor_msgs.msg import JointState
@@ -23,6 +23,7 @@ TOO_LATE = 20
 """So often some physics may be left out before the plant counts as too slow for an emulated hand."""
 
 
+@runtime_checkable
 class SimulatedHand(Protocol):
     """What the simulator needs of the hand in front of its plant."""
 

@@ -6,7 +6,7 @@ import collections
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from dexstack.sim.loop import Loop
 
 
+@runtime_checkable
 class Servo(Protocol):
     """The robot's own position control, between commands and forces; see :class:`dexstack.hand.servo.ServoLaw`."""
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import mujoco
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dexstack.engines.lcp.shapes import Geometry, box, capsule, cylinder, plane, prism, sphere
 from dexstack.engines.lcp.system import LcpSystem
 
 
-def free_bodies(bodies: dict[str, tuple[float, Sequence[float]]], *, dt: float, gravity: float = 9.81) -> mujoco.MjModel:
+def free_bodies(bodies: dict[str, tuple[float, ArrayLike]], *, dt: float, gravity: float = 9.81) -> mujoco.MjModel:
     """Free bodies without shapes: mass [kg] and principal moments [kg m²] by name, frames at their centres of mass."""
     spec = mujoco.MjSpec()
     spec.option.timestep = dt
@@ -25,7 +24,7 @@ def free_bodies(bodies: dict[str, tuple[float, Sequence[float]]], *, dt: float, 
     return spec.compile()
 
 
-def box_moments(mass: float, half: Sequence[float]) -> np.ndarray:
+def box_moments(mass: float, half: ArrayLike) -> np.ndarray:
     """(3,) of a solid box."""
     square = np.square(half)
     return mass / 3.0 * (square.sum() - square)
@@ -33,7 +32,7 @@ def box_moments(mass: float, half: Sequence[float]) -> np.ndarray:
 
 def boxes(
     count: int,
-    half: Sequence[float] = (0.1, 0.1, 0.1),
+    half: ArrayLike = (0.1, 0.1, 0.1),
     *,
     mass: float = 1.0,
     dt: float = 0.01,
@@ -75,7 +74,7 @@ def cylinders(
     return LcpSystem(model, [floor, *(cylinder(n, n, radius, half, **more) for n in names)])
 
 
-def stack(count: int, half: Sequence[float] = (0.1, 0.1, 0.1), *, gap: float = 1e-5, **more) -> LcpSystem:
+def stack(count: int, half: ArrayLike = (0.1, 0.1, 0.1), *, gap: float = 1e-5, **more) -> LcpSystem:
     """Boxes on boxes on the floor, ``gap`` apart."""
     system = boxes(count, half, **more)
     for i in range(count):
@@ -134,7 +133,7 @@ def bouncing_ball(*, restitution: float = 1.0, gravity: float = 0.0, dt: float =
 def bowling(*, dt: float = 0.01, speed: float = 10.0) -> LcpSystem:
     """A ball rolls into ten pins, each an upright capsule on a flat foot."""
     names = [f"pin{i}" for i in range(10)]
-    masses: dict[str, tuple[float, Sequence[float]]] = {"ball": (6.0, (0.0281, 0.0281, 0.0281))}
+    masses: dict[str, tuple[float, ArrayLike]] = {"ball": (6.0, (0.0281, 0.0281, 0.0281))}
     masses |= {n: (1.5, (0.013, 0.013, 0.0015)) for n in names}
     rough = {"friction": 0.2, "restitution": 0.5}
     geometries = [plane("lane", friction=0.2), sphere("ball", "ball", 0.108, **rough)]
