@@ -170,7 +170,8 @@ class MonitorNode(SceneNode):
         if look and self._pictures is None:
             self._pictures = self.newest(Image, "object_pose/image", SENSOR, read_picture)
         elif not look and self._pictures is not None:
-            self.destroy_subscription(self._pictures.subscription)
+            for subscription in self._pictures.subscriptions:
+                self.destroy_subscription(subscription)
             self._pictures = None
         picture = self._pictures.take() if self._pictures is not None else None
         if picture is not None:
