@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pytest
 from jaxtyping import install_import_hook
 
+from tests import typecheck
+
 # Shapes and types that annotations promise are checked in tests, and only there.
-install_import_hook(
-    ["dexstack.contact", "dexstack.control.models", "dexstack.control.problem", "dexstack.model.kinematics"], "beartype.beartype"
-)
+install_import_hook(typecheck.modules(), "tests.typecheck.check")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """What JAX compiles is kept for the tests after it, their subprocesses, and the next run."""
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(config.cache.mkdir("jax"))
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+    os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
+
 
 
 if TYPE_CHECKING:
@@ -44,6 +54,13 @@ def resting() -> Resting:
     start = obj.start("allegro")
     q = hand.pose(start.hand_pose)
     return Resting(hand, obj, detector, start.pose_WO, q, detector.detect(start.pose_WO, q))
+
+
+@pytest.fixture(scope="session")
+def pinocchio() -> ModuleType:
+    """The module of that name, where the system has what its wheel does not bring."""
+    reason = "pinocchio cannot be loaded: its wheel wants the system's OpenMP library (Debian: libgomp1)"
+    return pytest.importorskip("pinocchio", reason=reason, exc_type=ImportError)
 
 
 @pytest.fixture

@@ -3,9 +3,10 @@
 import dataclasses
 from pathlib import Path
 
+from dexstack.control.mpc import MpcParams
+
 from dexstack.config import read_parameter_file, share_dir
 from dexstack.control.factory import PlannerParams
-from dexstack.control.mpc import MpcParams
 from dexstack.control.supervisors.gait import StallParams
 from dexstack.nodes.mpc import MpcNodeParams
 from dexstack.tasks.palm_turn import AllegroWeights

@@ -1,35 +1,47 @@
-"""One-step prediction of every model on rollouts it was not learned from, against "the object stays where it is"."""
+"""One-step prediction of every model on rollouts it was not learned from, against "the object stays where it is".
+
+Rollouts of the planner on the MuJoCo plant, replanned every model step, teach every model; others score it. Errors of one step, as a share
+of those of "the object stays where it is". Asked for: the learned predictor keeps ``--require``, in position and in orientation.
+"""
 
 from __future__ import annotations
 
+import argparse
 import itertools
-from collections.abc import Callable, Iterator
-from dataclasses import asdict
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
-from dexstack.contact.pairs import PairDetector
-from dexstack.control.factory import MODELS, PlannerParams, make_model, make_theta
-from dexstack.control.parts import FingerContacts, StepParts
+from dexstack.cli import arguments
+from dexstack.cli.output import note, table
+from dexstack.control.factory import MODELS, PlannerParams, make_model
+from dexstack.control.planners.gauss_newton import MpcParams
+from dexstack.graph.settings import Spec
 from dexstack.learning.loss import Learner, LearnerParams, Predict, Reparametrisation, model_prediction, planner_learner
-from dexstack.learning.on_policy import (
-    PredictionError,
-    collect,
-    predict_all,
-    predict_in_parts,
-    published_theta,
-    score,
-    stays,
-    with_fingers,
-    with_pairs,
-)
-from dexstack.learning.predictor import PREDICTOR_RANGES, Predictor, PredictorParams, predictor_theta
+from dexstack.learning.on_policy import collect
+from dexstack.learning.theta_file import make_theta
 from dexstack.learning.transitions import Transitions
 from dexstack.model.gravity import GravityCompensation
-from dexstack.sim.loop import ClosedLoop, LoopSpec
+from dexstack.process.compilation import use_compilation_cache
+from dexstack.sim.loop import Loop
+from dexstack.sim.sweep import loop_of
+from experiments.contactsdf.pairs import PairDetector
+from experiments.contactsdf.prediction_error import (
+    PredictionError,
+    predict_all,
+    predict_in_parts,
+    relative,
+    score,
+    stays,
+    with_pairs,
+)
+from experiments.contactsdf.predictor import PREDICTOR_RANGES, Predictor, PredictorParams, predictor_theta
+from experiments.harness import Outcome, run
 
+JUDGED = "predictor, learned"
 HELD_OUT = 100_000
 """Seeds of the rollouts that score start this far above those that teach."""
 PARTS = 6
@@ -39,14 +51,6 @@ LEARN_SUBSTEPS = 10
 LEARN = LearnerParams(learning_rate=0.1, epochs=15)
 LEARN_PREDICTOR = LearnerParams(learning_rate=0.005, epochs=4)
 """Fewer and shorter steps: it starts from data-sheet numbers, and gradients through stiff contacts are noisy."""
-PARTS_OF = "dual"
-"""The planner's model that is shown with the parts a step may have."""
-WITH_PARTS = {
-    "three substeps": StepParts(substeps=3),
-    "joint velocities": StepParts(joint_velocities=True),
-    "contacts between fingers": StepParts(finger_contacts=True),
-    "all of them": StepParts(substeps=3, joint_velocities=True, finger_contacts=True),
-}
 
 
 class Row(NamedTuple):
@@ -66,15 +70,15 @@ class Study(NamedTuple):
     test: int
 
 
-def study_prediction(spec: LoopSpec, *, steps: int, test_steps: int, seed: int, say: Callable[[str], None]) -> Study:
+def study_prediction(spec: Spec, *, steps: int, test_steps: int, seed: int, say: Callable[[str], None]) -> Study:
     """Collect rollouts of the planner on the plant, learn every model on ``steps`` transitions and score it on ``test_steps`` others.
 
     Raises:
-        ConfigError: see :class:`~dexstack.sim.loop.ClosedLoop`.
+        ConfigError: see :class:`~dexstack.sim.loop.Loop`.
     """
-    loop = ClosedLoop(spec)
-    train, _, _ = collect(loop, loop.theta, steps, seed)
-    test, _, _ = collect(loop, loop.theta, test_steps, seed + HELD_OUT)
+    loop = loop_of(spec)
+    train, _, _ = collect(loop, steps, seed)
+    test, _, _ = collect(loop, test_steps, seed + HELD_OUT)
     rows = [Row("stays", stays(test), None)]
     for row in itertools.chain(_plant(loop, test), _planners(loop, train, test, seed), _predictors(loop, train, test, seed)):
         say(f"{row.name}: position {1e3 * row.error.position.mean():.3f} mm, orientation {row.error.orientation.mean():.4f} rad")
@@ -89,35 +93,27 @@ def _learned(name: str, learner: Learner, predict: Predict, train: Transitions, 
     return Row(name, score(*predict_all(predict, theta, test), test), spans)
 
 
-def _planners(loop: ClosedLoop, train: Transitions, test: Transitions, seed: int) -> Iterator[Row]:
+def _planners(loop: Loop, train: Transitions, test: Transitions, seed: int) -> Iterator[Row]:
     """The planner's models, with the θ it plans with and with the learned one."""
-    h = loop.mpc.params.step
-    published = published_theta(loop.obj.name, len(loop.hand.joint_names), h)
+    h = loop.params[MpcParams].step
     for name in MODELS:
         params = PlannerParams(model=name)
-        model, theta = make_model(params), make_theta(loop.hand, loop.obj, params, h)
-        predict = model_prediction(loop.hand, model, h, LEARN.solver_calls)
-        if name == "dsdf" and published is not None:
-            yield Row("dsdf, published θ", score(*predict_all(predict, published, test), test), None)
+        model, theta = make_model(params), make_theta(loop.scene.robot, loop.scene.obj, params, h)
+        predict = model_prediction(loop.scene.robot, model, h, LEARN.solver_calls)
         yield Row(f"{name}, planner's θ", score(*predict_all(predict, theta, test), test), None)
-        yield _learned(f"{name}, learned", planner_learner(loop.hand, model, theta, h, LEARN), predict, train, test, seed)
-    for name, parts in WITH_PARTS.items():
-        params = PlannerParams(model=PARTS_OF, **asdict(parts))
-        model, theta, fingers = make_model(params), make_theta(loop.hand, loop.obj, params, h), FingerContacts(loop.hand, parts)
-        predict, both = model_prediction(loop.hand, model, h, LEARN.solver_calls, parts), (with_fingers(d, fingers) for d in (train, test))
-        yield _learned(f"{PARTS_OF}, {name}, learned", planner_learner(loop.hand, model, theta, h, LEARN, parts), predict, *both, seed)
+        yield _learned(f"{name}, learned", planner_learner(loop.scene.robot, model, theta, h, LEARN), predict, train, test, seed)
 
 
-def _predictors(loop: ClosedLoop, train: Transitions, test: Transitions, seed: int) -> Iterator[Row]:
+def _predictors(loop: Loop, train: Transitions, test: Transitions, seed: int) -> Iterator[Row]:
     """The predictor, learned with the contacts of the start and used with contacts found again on the way; what each of its parts is worth.
 
     The rows that leave something out find contacts once.
     """
-    h, servo = loop.mpc.params.step, loop.servo.params
-    first = predictor_theta(loop.hand, loop.obj, servo.kp, servo.kd)
-    pairs = PairDetector(loop.hand, loop.obj)
+    h, servo = loop.params[MpcParams].step, loop.servo.params
+    first = predictor_theta(loop.scene.robot, loop.scene.obj, servo.kp, servo.kd)
+    pairs = PairDetector(loop.scene.robot, loop.scene.obj)
     both = with_pairs(train, pairs), with_pairs(test, pairs)
-    make = lambda **changes: Predictor(loop.hand, loop.obj, h, PredictorParams(slew_rate=servo.slew_rate, **changes))  # noqa: E731
+    make = lambda **changes: Predictor(loop.scene.robot, loop.scene.obj, h, PredictorParams(slew_rate=servo.slew_rate, **changes))  # noqa: E731
     full, coarse = make(), make(substeps=LEARN_SUBSTEPS)
     yield Row("predictor, data-sheet numbers", score(*predict_in_parts(full, first, both[1], pairs, PARTS), test), None)
     learner = Learner(Reparametrisation(first, PREDICTOR_RANGES), coarse, LEARN_PREDICTOR)
@@ -136,27 +132,84 @@ def _predictors(loop: ClosedLoop, train: Transitions, test: Transitions, seed: i
     yield _learned("predictor on the planner's contacts, learned", learner, full, *queries, seed)
 
 
-def _plant(loop: ClosedLoop, test: Transitions) -> Iterator[Row]:
+def _plant(loop: Loop, test: Transitions) -> Iterator[Row]:
     """The plant itself from the same state: what could be known."""
     for name, moving in (("MuJoCo from rest", 0.0), ("MuJoCo with velocities", 1.0)):
         yield Row(name, score(*replay(loop, test, moving), test), None)
 
 
-def replay(loop: ClosedLoop, data: Transitions, moving: float) -> tuple[np.ndarray, np.ndarray]:
+def replay(loop: Loop, data: Transitions, moving: float) -> tuple[np.ndarray, np.ndarray]:
     """Object poses (K, 7) and joint angles (K, N) the plant reaches from each start, velocities times ``moving``."""
-    plant, servo, gravity = loop.plant, loop.servo.params, GravityCompensation(loop.hand)
+    plant, servo, gravity = loop.plant, loop.servo.params, GravityCompensation(loop.scene.robot)
     poses, joints = [], []
     for at in (jax.tree.map(lambda leaf, k=k: np.asarray(leaf[k], float), data) for k in range(data.count)):
         pose = np.concatenate([at.pose_WO[:3], at.pose_WO[3:] / np.linalg.norm(at.pose_WO[3:])])
         plant.reset(at.q, pose, moving * np.concatenate([at.qd, at.twist_WO]))
         target, ticks, tau = at.q_before.copy(), 0, np.zeros(len(at.q))
-        for k in range(round(loop.mpc.params.step / plant.dt)):
+        for k in range(round(loop.params[MpcParams].step / plant.dt)):
             if k * plant.dt >= ticks * servo.period - 1e-9:
                 ticks += 1
                 target += np.clip(at.q_command - target, -servo.slew_rate * servo.period, servo.slew_rate * servo.period)
                 q, qd = plant.joint_position, plant.joint_velocity
                 tau = servo.kp * (target - q) - servo.kd * qd + gravity(q)
-            plant.step(np.clip(tau, -loop.hand.effort, loop.hand.effort))
+            plant.step(np.clip(tau, -loop.scene.robot.effort, loop.scene.robot.effort))
         poses.append(plant.pose_WO)
         joints.append(plant.joint_position)
     return np.array(poses), np.array(joints)
+
+
+def prediction(args: argparse.Namespace) -> Outcome:
+    """Run the study."""
+    use_compilation_cache()
+    spec = arguments.spec_of(args, "palm_turn")
+    study = study_prediction(spec, steps=args.steps, test_steps=args.test_steps, seed=args.seed, say=note)
+    base = study.rows[0].error
+    fields = PredictionError._fields
+    shares = {row.name: relative(row.error, base) for row in study.rows}
+    medians = {row.name: {f: float(np.median(getattr(row.error, f)) / np.median(getattr(base, f))) for f in fields} for row in study.rows}
+    judged = shares[JUDGED]
+    passed = max(judged["position"], judged["orientation"]) <= args.require
+    results: dict[str, Any] = {
+        "core": args.core,
+        "object": args.object,
+        "train": study.train,
+        "test": study.test,
+        "required": args.require,
+        "passed": passed,
+        "stays": {"position_m": base.position.mean(), "orientation_rad": base.orientation.mean(), "joints_rad": base.joints.mean()},
+        "models": [
+            {"name": row.name, "relative": shares[row.name], "relative_median": medians[row.name], "theta": row.theta} for row in study.rows
+        ],
+    }
+    percent = lambda share: f"{100 * share:.0f}"  # noqa: E731
+    rows = [[r.name, *(percent(shares[r.name][f]) for f in fields), *(percent(medians[r.name][f]) for f in fields[:2])] for r in study.rows]
+    lines = [
+        table(
+            f"{args.object}: error one step ({study.test} held-out transitions) as % of 'stays', after {study.train} to learn from",
+            ("predictor", "position", "rotation", "joints", "position, median", "rotation, median"),
+            rows,
+        ),
+        f"'stays' is off by {1e3 * base.position.mean():.2f} mm, {base.orientation.mean():.4f} rad, joints {base.joints.mean():.3f} rad",
+        f"{JUDGED}: {percent(judged['position'])} % and {percent(judged['orientation'])} %, "
+        + ("within" if passed else "more than")
+        + f" the {100 * args.require:g} % asked for",
+    ]
+    return Outcome(results, None, lines, args.seed)
+
+
+def _arguments(p: argparse.ArgumentParser) -> None:
+    arguments.add_scene_arguments(p)
+    arguments.add_planner_arguments(p)
+    p.add_argument("--steps", type=arguments.positive_int, default=1000, metavar="N", help="transitions that teach")
+    p.add_argument("--test-steps", type=arguments.positive_int, default=600, metavar="N", help="transitions that score")
+    p.add_argument("--require", type=arguments.rate, default=0.6, metavar="SHARE", help="largest share, in position and in orientation")
+    p.add_argument("--seed", type=arguments.natural, default=0, metavar="S")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the experiment; its exit code."""
+    return run(__spec__.name, __doc__, prediction, argv, arguments=_arguments, pinned=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

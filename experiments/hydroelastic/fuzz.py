@@ -1,20 +1,24 @@
-"""What must hold of a contact surface in any pose: finite, balanced, complete, continuous."""
+"""What must hold of a contact surface in any pose: finite, balanced, complete, continuous; in random overlapping poses."""
 
 from __future__ import annotations
 
+import argparse
 import math
-from collections.abc import Callable
-from pathlib import Path
+import sys
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
 from scipy.spatial.transform import Rotation
 
+from dexstack.cli import arguments
+from dexstack.cli.output import note
 from dexstack.engines.hydroelastic import shapes
 from dexstack.engines.hydroelastic.fields import CompliantMesh, RigidMesh
 from dexstack.engines.hydroelastic.forces import ContactLaw, wrench
 from dexstack.engines.hydroelastic.surface import ContactSurface, Workspace, exhaustive_kernel, exhaustive_kernel_rigid, query
-from experiments.hydroelastic.surfaces import Check, Pose
+from experiments.harness import BLUE, GREEN, PINK, Outcome, run
+from experiments.hydroelastic.surfaces import Check, Pose, checks_table
 
 SIZE = 0.1
 """Size of the bodies [m]."""
@@ -94,7 +98,7 @@ def random_pose(kind: str, a: CompliantMesh, b: CompliantMesh | RigidMesh, rng: 
     return np.ascontiguousarray(R_A), p_A, np.ascontiguousarray(R_B), p_B
 
 
-def fuzz(n: int, seed: int, progress: Callable[[int], None] = lambda done: None) -> dict[str, Check]:
+def check_poses(n: int, seed: int, progress: Callable[[int], None] = lambda done: None) -> dict[str, Check]:
     """Try n poses, cycling through kinds and pairs of bodies.
 
     Returns:
@@ -194,8 +198,8 @@ DRAWN = (("sphere", "box"), ("cylinder", "capsule"), ("two parts", "rigid box"),
 """Bodies of the paths that are drawn."""
 
 
-def draw_paths(path: Path, seed: int, samples: int = 600) -> Path:
-    """Force and number of faces along four random paths of one body through another, as a PNG: faces come and go, no force jumps."""
+def draw_paths(seed: int, samples: int = 600) -> Figure:
+    """Force and number of faces along four random paths of one body through another: faces come and go, no force jumps."""
     rng, out = np.random.default_rng(seed), Workspace(drop_angle=math.pi)
     named = {m.name: m for m in bodies()}
     s = np.linspace(0.0, 1.0, samples)
@@ -210,12 +214,34 @@ def draw_paths(path: Path, seed: int, samples: int = 600) -> Path:
             for i, x in enumerate(s):
                 surface = query(a, b, *along(x), out)
                 faces[i], force[i] = surface.n, wrench(surface, STATIC, np.zeros(3))[3:]
-        for axis, colour in zip(range(3), ("#1f5fa8", "#d61e82", "#3a9d5d"), strict=True):
+        for axis, colour in zip(range(3), (BLUE, PINK, GREEN), strict=True):
             ax.plot(s, force[:, axis], color=colour, lw=1.2, label=f"force {'xyz'[axis]}")
         count = ax.twinx()
         count.step(s, faces, color="0.6", lw=0.7, where="mid")
         count.set_ylabel("faces (grey)")
         ax.set(title=f"{name_a} against {name_b}", xlabel="part of the path", ylabel="[N]")
     figure.axes[0].legend(fontsize="small")
-    figure.savefig(path, dpi=110)
-    return path
+    return figure
+
+
+def fuzz(args: argparse.Namespace) -> Outcome:
+    """Try as many poses as asked for."""
+    step = max(1, args.poses // 20)
+    checks = check_poses(args.poses, args.seed, lambda done: note(f"{done} of {args.poses} poses") if done % step == 0 else None)
+    listed = {name: check.as_dict() for name, check in checks.items()}
+    results = {"poses": args.poses, "checks": listed, "passed": not any(check.failed for check in checks.values())}
+    return Outcome(results, draw_paths(args.seed) if args.picture else None, [checks_table(checks)], args.seed)
+
+
+def _arguments(p: argparse.ArgumentParser) -> None:
+    p.add_argument("--poses", type=arguments.positive_int, default=2000, metavar="N", help="random overlapping poses")
+    p.add_argument("--seed", type=arguments.natural, default=0, metavar="S", help="draws the poses")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the experiment; its exit code."""
+    return run(__spec__.name, __doc__, fuzz, argv, arguments=_arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import mujoco
 import numpy as np
@@ -12,10 +13,10 @@ from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 
 from dexstack.engines.base import Patch
-from dexstack.engines.hydroelastic import scenes
 from dexstack.engines.hydroelastic.convex import TOLERANCE
-from experiments.checks import BLUE, GREEN, GREY, PINK, Check
-from experiments.hydroelastic.disk_drop import SCHEMES
+from experiments.harness import BLUE, GREEN, GREY, PINK, Outcome, run
+from experiments.hydroelastic import systems
+from experiments.hydroelastic.systems import SCHEMES
 
 PERIOD, DUTY, TIGHT, LOOSE = 6.0, 0.75, 16.0, 1.0
 """Square wave of the grip force [s, -, N, N]."""
@@ -41,17 +42,17 @@ class Run:
     """The spatula's pitch (n,) [rad] at the end of every step under a grip force, and how the engine did."""
 
     def __init__(self, scheme: str, seconds: float, dt: float, size: float, force: Callable[[float], float]) -> None:
-        scenes.spatula(dt, SCHEMES[scheme], size=size).step()  # loads or compiles the kernels, outside what is timed
-        self.system = system = scenes.spatula(dt, SCHEMES[scheme], size=size)
+        systems.spatula(dt, SCHEMES[scheme], size=size).step()  # loads or compiles the kernels, outside what is timed
+        self.system = system = systems.spatula(dt, SCHEMES[scheme], size=size)
         n = round(seconds / dt)
         self.pitch, self.slid, self.faces = np.empty(n), np.empty(n), np.empty(n)
         self.patches: dict[float, Patch] = {}
         """On the left finger, by grip force: the last step with that force before it changed for the first time."""
         start = time.process_time()
         for k in range(n):
-            scenes.press(system, force(k * dt))
+            systems.press(system, force(k * dt))
             system.step()
-            self.pitch[k], self.faces[k] = scenes.pitch(system.data.qpos[5:9]), system.faces
+            self.pitch[k], self.faces[k] = systems.pitch(system.data.qpos[5:9]), system.faces
             self.slid[k] = np.hypot(system.data.qpos[2], system.data.qpos[4])
             if force(k * dt) != force((k + 1) * dt) or k == n - 1:
                 self.patches.setdefault(force(k * dt), system.patches()[0])
@@ -61,24 +62,24 @@ class Run:
 
 def by_points(seconds: float, dt: float) -> tuple[np.ndarray, int]:
     """The same with MuJoCo's own contact: pitch (n,) [rad], and the most points at one time while the grip is first tight."""
-    model = scenes.spatula_spec(dt).compile()
+    model = systems.spatula_spec(dt).compile()
     data = mujoco.MjData(model)
     pitch, points = np.empty(round(seconds / dt)), 0
     for k in range(len(pitch)):
         data.qfrc_applied[:2] = wave(k * dt)
         mujoco.mj_step(model, data)
-        pitch[k] = scenes.pitch(data.qpos[5:9])
+        pitch[k] = systems.pitch(data.qpos[5:9])
         if k * dt < DUTY * PERIOD:
             points = max(points, data.ncon)
     return np.unwrap(pitch), points
 
 
-def grip(scheme: str = "lagged", seconds: float = 12.0, dt: float = 1e-3, size: float = 0.01) -> Check:
+def grip(scheme: str = "lagged", seconds: float = 12.0, dt: float = 1e-3, size: float = 0.01) -> Outcome:
     """A spatula pinched beside its centre of mass holds while the grip is tight, turns while it is loose and stops when it tightens.
 
     It would come to rest in the loose grip, too, once its lever is short enough: a second run tightens while it turns.
     """
-    run = Run(scheme, seconds, dt, size, wave)
+    wide = Run(scheme, seconds, dt, size, wave)
     release, end = DUTY * PERIOD, DUTY * PERIOD + BRIEF
     short = Run(scheme, end + 1.0, dt, size, brief)
     point, points = by_points(seconds, dt)
@@ -87,12 +88,12 @@ def grip(scheme: str = "lagged", seconds: float = 12.0, dt: float = 1e-3, size: 
         return float(np.ptp(pitch[round(start / dt) : round(stop / dt)]))
 
     starts = np.arange(0.0, seconds, PERIOD)
-    held = [turned(run.pitch, s + (STOPPING if s else CLOSING), min(s + release, seconds)) for s in starts]
-    loose = [turned(run.pitch, s + release, min(s + PERIOD, seconds)) for s in starts if s + release < seconds]
-    stopped, went_on = turned(short.pitch, end + STOPPING, end + 1.0), turned(run.pitch, end + STOPPING, end + 1.0)
+    held = [turned(wide.pitch, s + (STOPPING if s else CLOSING), min(s + release, seconds)) for s in starts]
+    loose = [turned(wide.pitch, s + release, min(s + PERIOD, seconds)) for s in starts if s + release < seconds]
+    stopped, went_on = turned(short.pitch, end + STOPPING, end + 1.0), turned(wide.pitch, end + STOPPING, end + 1.0)
     failed = turned(point, CLOSING, release)
-    residual = max(r.system.worst_residual for r in (run, short))
-    unsolved = run.system.unsolved + short.system.unsolved
+    residual = max(r.system.worst_residual for r in (wide, short))
+    unsolved = wide.system.unsolved + short.system.unsolved
     results = {
         "scheme": scheme,
         "dt_s": dt,
@@ -100,19 +101,19 @@ def grip(scheme: str = "lagged", seconds: float = 12.0, dt: float = 1e-3, size: 
         "turn_while_loose_rad": loose,
         "turn_after_tightening_rad": stopped,
         "turn_had_it_not_tightened_rad": went_on,
-        "slid_m": float(run.slid.max()),
+        "slid_m": float(wide.slid.max()),
         "point_contact_turn_while_tight_rad": failed,
         "point_contacts": points,
-        "faces": float(run.faces.mean()),
+        "faces": float(wide.faces.mean()),
         "worst_residual": residual,
         "unsolved": unsolved,
-        "real_time_factor": seconds / run.cpu,
+        "real_time_factor": seconds / wide.cpu,
         "passed": bool(
             max(held) < STILL
             and min(loose) > TURNS
             and stopped < STILL
             and went_on > TURNS
-            and run.slid.max() < scenes.FINGER_AXES[0]
+            and wide.slid.max() < systems.FINGER_AXES[0]
             and failed > FAILS
             and residual <= TOLERANCE
             and unsolved == 0
@@ -120,12 +121,12 @@ def grip(scheme: str = "lagged", seconds: float = 12.0, dt: float = 1e-3, size: 
     }
     lines = [
         f"pressure field: turns {_degrees(held)} while tight ({TIGHT:g} N), {_degrees(loose)} while loose ({LOOSE:g} N), "
-        f"and sags {1e3 * run.slid.max():.0f} mm in all",
+        f"and sags {1e3 * wide.slid.max():.0f} mm in all",
         f"tightened after {BRIEF:g} s, while it turns: {_degrees([stopped])} more; not tightened: {_degrees([went_on])} more",
         f"point contact (MuJoCo, at most {points} points at a time): turns {_degrees([failed])} while tight",
-        f"{run.faces.mean():.0f} faces, real-time factor {seconds / run.cpu:.1f}, worst residual {residual:.1e}, {unsolved} steps unsolved",
+        f"{wide.faces.mean():.0f} faces, real-time factor {seconds / wide.cpu:.1f}, worst residual {residual:.1e}, {unsolved} unsolved",
     ]
-    return Check(results, _draw(run, short, point, dt), lines)
+    return Outcome(results, _draw(wide, short, point, dt), lines)
 
 
 def _degrees(angles: list[float]) -> str:
@@ -135,11 +136,11 @@ def _degrees(angles: list[float]) -> str:
 def _draw(run: Run, short: Run, point: np.ndarray, dt: float) -> Figure:
     figure = Figure(figsize=(10.0, 5.0), layout="constrained")
     ax = figure.subplot_mosaic([["force", "tight"], ["angle", "tight"], ["angle", "loose"]], width_ratios=(2.2, 1), height_ratios=(2, 1, 3))
-    t = dt * np.arange(1, len(run.pitch) + 1)
+    t = dt * np.arange(1, len(wide.pitch) + 1)
     ax["force"].plot(t, [wave(x - dt) for x in t], color=GREY)
     ax["force"].set_ylabel("grip [N]")
     ax["angle"].plot(t, np.degrees(point), color=PINK, lw=1, label="point contact (MuJoCo)", alpha=0.6)
-    ax["angle"].plot(t, np.degrees(run.pitch), color=BLUE, label="pressure field contact")
+    ax["angle"].plot(t, np.degrees(wide.pitch), color=BLUE, label="pressure field contact")
     ax["angle"].plot(
         t[: len(short.pitch)], np.degrees(short.pitch[: len(t)]), color=GREEN, ls="--", label=f"… tight again after {BRIEF:g} s"
     )
@@ -147,8 +148,8 @@ def _draw(run: Run, short: Run, point: np.ndarray, dt: float) -> Figure:
     ax["angle"].sharex(ax["force"])
     ax["angle"].legend(loc="upper right")
     for name, force in (("tight", TIGHT), ("loose", LOOSE)):
-        if force in run.patches:
-            _draw_patch(ax[name], run.patches[force], f"patch at {force:g} N")
+        if force in wide.patches:
+            _draw_patch(ax[name], wide.patches[force], f"patch at {force:g} N")
     return figure
 
 
@@ -159,3 +160,12 @@ def _draw_patch(ax: Axes, patch: Patch, title: str) -> None:
     ax.add_collection(faces)
     ax.figure.colorbar(faces, ax=ax, label="pressure [kPa]")
     ax.set(xlabel="x [mm]", ylabel="z [mm]", title=title, xlim=(-20, 20), ylim=(-20, 20), aspect="equal")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the experiment; its exit code."""
+    return run(__spec__.name, __doc__, lambda args: grip(args.scheme), argv, arguments=systems.add_scheme)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,24 +1,25 @@
-"""How the hydroelastic engine's time grows with the number of faces, and how it keeps up with the hand."""
+"""How the hydroelastic engine's time grows with the number of faces, polygons against triangles."""
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 from numba import njit
 
-from dexstack.engines.hydroelastic import scenes
 from dexstack.engines.hydroelastic.convex import TOLERANCE, Problem, Workspace, make_problem, make_workspace, solve
 from dexstack.engines.hydroelastic.discrete import BUNDLE, find_contacts
 from dexstack.engines.hydroelastic.kernel import PLAIN, load
 from dexstack.engines.hydroelastic.surface import query
 from dexstack.engines.hydroelastic.system import HydroelasticSystem
 from dexstack.engines.hydroelastic.workspace import Workspace as Surfaces
-from experiments.checks import BLUE, GREEN, GREY, PINK, Check
-from experiments.hydroelastic.disk_drop import SCHEMES
+from experiments.harness import BLUE, GREEN, GREY, PINK, Outcome, run
+from experiments.hydroelastic import systems
+from experiments.hydroelastic.systems import SCHEMES
 
 
 @njit(**PLAIN)
@@ -96,14 +97,14 @@ def triangulated(system: HydroelasticSystem) -> Problem:
     return result
 
 
-def scaling(scheme: str = "lagged") -> Check:
+def scaling(scheme: str = "lagged") -> Outcome:
     """The gripper with finer and finer fingers: geometry and solver against the number of faces; triangles in place of polygons."""
     kind = SCHEMES[scheme]
     rows = []
     for size in (0.02, 0.01, 0.005, 0.0025):
-        system = scenes.gripper(1e-3, kind, size=size)
+        system = systems.gripper(1e-3, kind, size=size)
         for k in range(120):
-            scenes.press(system, 10.0 if k < 100 else 16.0)
+            systems.press(system, 10.0 if k < 100 else 16.0)
             guess = system.data.qvel.copy()
             system.step()
         geometry = _best(lambda system=system: _geometry(system.stored.address))
@@ -156,54 +157,13 @@ def scaling(scheme: str = "lagged") -> Check:
         f"cold solve {1e6 * solves[0]:.0f} … {1e6 * solves[-1]:.0f} µs (exponent {exponents[1]:.2f})",
         f"triangles: {fewer:.2f} times as many faces, the solver {faster:.2f} times as slow; worst residual {residual:.1e}",
     ]
-    return Check(results, figure, lines)
+    return Outcome(results, figure, lines)
 
 
-def palm(scheme: str = "lagged", seconds: float = 60.0, name: str = "cube") -> Check:
-    """The hand holds its pose under its servo, an object rests on the palm."""
-    from dexstack.engines.hydroelastic.plant import HydroelasticPlant, HydroelasticPlantParams
-    from dexstack.model.gravity import GravityCompensation
-    from dexstack.model.hand import load_hand
-    from dexstack.model.objects import load_object
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the experiment; its exit code."""
+    return run(__spec__.name, __doc__, lambda args: scaling(args.scheme), argv, arguments=systems.add_scheme, pinned=True)
 
-    hand, obj = load_hand(), load_object(name)
-    gravity, start = GravityCompensation(hand), obj.start("allegro")
-    pose = hand.pose(start.hand_pose)
-    plant = HydroelasticPlant(hand, obj, HydroelasticPlantParams(scheme=scheme))
-    plant.step(np.zeros(16))  # loads or compiles the kernels, outside what is timed
-    plant.reset(pose, start.pose_WO)
-    n = round(seconds / plant.dt)
-    track, stepping = np.empty((n, 3)), 0.0
-    for k in range(n):
-        q = plant.joint_position
-        torque = np.clip(1.0 * (pose - q) + gravity(q), -hand.effort, hand.effort)
-        begin = time.process_time()
-        plant.step(torque)
-        stepping += time.process_time() - begin
-        track[k] = plant.pose_WO[:3]
-    t = plant.dt * np.arange(n)
-    settled = track[round(1.0 / plant.dt)]
-    drift = float(np.linalg.norm(track[-1] - settled))
-    system = plant.system
-    results = {
-        "object": name,
-        "scheme": scheme,
-        "seconds": seconds,
-        "real_time_factor": seconds / stepping,
-        "drift_m": drift,
-        "worst_residual": system.worst_residual,
-        "unsolved": system.unsolved,
-        "overrun": system.overrun,
-        "passed": bool(drift < 1e-3 and seconds / stepping >= 1.0 and system.unsolved == 0 and system.worst_residual <= TOLERANCE),
-    }
-    figure = Figure(figsize=(7.0, 3.6), layout="constrained")
-    ax = figure.subplots()
-    for i, colour in enumerate((BLUE, PINK, GREEN)):
-        ax.plot(t[::10], 1e3 * (track[::10, i] - settled[i]), color=colour, label="xyz"[i])
-    ax.set(xlabel="time [s]", ylabel="motion since 1 s [mm]", title=f"{name} on the palm: real-time factor {seconds / stepping:.1f}")
-    ax.legend()
-    lines = [
-        f"{name} on the palm, {seconds:g} s: moves {1e3 * drift:.3f} mm after the first second, real-time factor {seconds / stepping:.1f}",
-        f"worst residual {system.worst_residual:.1e}, {system.unsolved} steps unsolved",
-    ]
-    return Check(results, figure, lines)
+
+if __name__ == "__main__":
+    sys.exit(main())

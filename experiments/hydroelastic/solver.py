@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from dexstack.engines.hydroelastic import scenes
 from dexstack.engines.hydroelastic.convex import LAG, TOLERANCE
 from dexstack.engines.hydroelastic.plant import OBJECT_KINDS, HydroelasticPlant, HydroelasticPlantParams
 from dexstack.engines.hydroelastic.system import HydroelasticSystem
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object, object_names
-from experiments.checks import BLUE, GREY, PINK, Check
-from experiments.hydroelastic.disk_drop import SCHEMES
+from experiments.harness import BLUE, GREY, PINK, Outcome, run
+from experiments.hydroelastic import systems
 from experiments.hydroelastic.grip import wave
+from experiments.hydroelastic.systems import SCHEMES
 
 THROWN_EVERY, MOVED_EVERY = 1000, 250
 """Steps after which the object is thrown into the hand again, and after which the hand is sent somewhere else."""
@@ -46,15 +47,15 @@ def all_scenes(scheme: str, seconds: float = 6.0) -> Iterator[Scene]:
     kind, dt = SCHEMES[scheme], 1e-3
     n = round(seconds / dt)
     for ratio in (0.1, 1.0, 10.0):
-        coin = scenes.coin(dt, kind)
+        coin = systems.coin(dt, kind)
         rim = 1.0 / np.hypot(1.0, ratio)
-        coin.data.qvel[:] = ratio * rim, 0, 0, 0, 0, rim / scenes.COIN_RADIUS
+        coin.data.qvel[:] = ratio * rim, 0, 0, 0, 0, rim / systems.COIN_RADIUS
         yield _stepped(f"coin, ε₀ = {ratio:g}", coin, n // 6)
-    bar = scenes.gripper(dt, kind, size=0.01)
-    yield _stepped("bar, 0 to 16 N", bar, n // 2, lambda k: scenes.press(bar, 8.0 - 8.0 * np.cos(0.01 * k)))
-    spatula = scenes.spatula(dt, kind, size=0.01)
-    yield _stepped("spatula, 1 and 16 N", spatula, n, lambda k: scenes.press(spatula, wave(k * dt)))
-    yield _stepped("dumbbell in a bowl", scenes.dumbbell(dt, kind, friction=0.5), n)
+    bar = systems.gripper(dt, kind, size=0.01)
+    yield _stepped("bar, 0 to 16 N", bar, n // 2, lambda k: systems.press(bar, 8.0 - 8.0 * np.cos(0.01 * k)))
+    spatula = systems.spatula(dt, kind, size=0.01)
+    yield _stepped("spatula, 1 and 16 N", spatula, n, lambda k: systems.press(spatula, wave(k * dt)))
+    yield _stepped("dumbbell in a bowl", systems.dumbbell(dt, kind, friction=0.5), n)
     for name in object_names():
         if "allegro" in load_object(name).starts:
             for compliance in OBJECT_KINDS:
@@ -84,7 +85,7 @@ def _thrown(name: str, compliance: str, scheme: str, steps: int) -> Scene:
     return Scene(f"hand, {compliance} {name}", plant.system, steps, advance)
 
 
-def solver(seconds: float = 6.0) -> Check:
+def solver(seconds: float = 6.0) -> Outcome:
     """Run every scene with both schemes and look at each step's residual."""
     rows = []
     for scheme in SCHEMES:
@@ -119,7 +120,7 @@ def solver(seconds: float = 6.0) -> Check:
         f"{steps} steps: residual above {TOLERANCE:g} in {above}, unsolved {unsolved}; "
         f"friction bounds more than {LAG:g} off the normal impulses (lagged) in {unsettled}"
     ]
-    return Check(results, _draw(rows), lines)
+    return Outcome(results, _draw(rows), lines)
 
 
 def _draw(rows: list[dict[str, Any]]) -> Figure:
@@ -135,3 +136,12 @@ def _draw(rows: list[dict[str, Any]]) -> Figure:
     right.scatter([r["newton_mean"] for r in rows], y, color=colours)
     right.set(xscale="log", xlabel="Newton iterations: mean (dot), most (bar)")
     return figure
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the experiment; its exit code."""
+    return run(__spec__.name, __doc__, lambda args: solver(), argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

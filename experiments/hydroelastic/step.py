@@ -1,8 +1,14 @@
-"""Time of one whole step of the hydroelastic engine beside Drake's SAP, on the same gripper, the same meshes, in the same run."""
+"""Time of one whole step beside Drake's: a gripper that holds a bar, on the same meshes, with the same scheme, in turns on one core.
+
+Processor time of one 1 ms step: contact surfaces, convex solve, integration. Drake's discrete plant runs its own approximation of the same
+name, lagged or SAP. Asked for: every step solved, and the share of Drake's time kept.
+"""
 
 from __future__ import annotations
 
+import argparse
 import importlib.metadata
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -12,10 +18,15 @@ from typing import Any
 
 import numpy as np
 
-from dexstack.engines.hydroelastic import scenes, shapes
-from dexstack.engines.hydroelastic.convex import SAP
+from dexstack.cli import arguments
+from dexstack.cli.output import note, table
+from dexstack.engines.hydroelastic import shapes
 from dexstack.engines.hydroelastic.system import HydroelasticSystem
 from dexstack.errors import ConfigError
+from dexstack.report.statistics import times
+from experiments.harness import Outcome, run
+from experiments.hydroelastic import systems
+from experiments.hydroelastic.systems import SCHEMES
 
 DT = 1e-3
 LEVELS = ((0.08, 10.0), (0.04, 5.0), (0.04, 10.0), (0.02, 10.0), (0.01, 10.0), (0.005, 4.0))
@@ -54,22 +65,22 @@ def peer_version() -> str:
         return ""
 
 
-def time_steps(levels: Sequence[tuple[float, float]], steps: int, scheme: int, *, with_peer: bool) -> list[Level]:
+def time_steps(levels: Sequence[tuple[float, float]], steps: int, scheme: str, *, with_peer: bool) -> list[Level]:
     """Grip the bar on every level.
 
     Args:
         levels: longest edge of the fingers' meshes [m] and grip force [N] of each.
         steps: how many count, of either engine.
-        scheme: of ours; Drake runs SAP.
+        scheme: of both.
         with_peer: whether Drake runs, too.
     """
     return [_level(size, force, steps, scheme, with_peer) for size, force in levels]
 
 
-def _level(size: float, force: float, steps: int, scheme: int, with_peer: bool) -> Level:
-    system = scenes.gripper(DT, scheme, size=size)
-    scenes.press(system, force)
-    peer = _DrakeGripper(size, force) if with_peer else None
+def _level(size: float, force: float, steps: int, scheme: str, with_peer: bool) -> Level:
+    system = systems.gripper(DT, SCHEMES[scheme], size=size)
+    systems.press(system, force)
+    peer = _DrakeGripper(size, force, scheme) if with_peer else None
     for _ in range(SETTLING):
         system.step()
     if peer:
@@ -110,9 +121,9 @@ def _advance(system: HydroelasticSystem, steps: int) -> None:
 
 
 class _DrakeGripper:
-    """:func:`~dexstack.engines.hydroelastic.scenes.gripper` in Drake's discrete plant, with polygons and SAP."""
+    """:func:`~experiments.hydroelastic.systems.gripper` in Drake's discrete plant, with polygons."""
 
-    def __init__(self, size: float, grip_force: float) -> None:
+    def __init__(self, size: float, grip_force: float, scheme: str) -> None:
         try:
             from pydrake import all as drake
         except ImportError:
@@ -121,38 +132,39 @@ class _DrakeGripper:
         plant, self._graph = drake.AddMultibodyPlantSceneGraph(builder, DT)
         plant.set_contact_model(drake.ContactModel.kHydroelastic)
         plant.set_contact_surface_representation(drake.HydroelasticContactRepresentation.kPolygon)
-        plant.set_discrete_contact_approximation(drake.DiscreteContactApproximation.kSap)
+        approximations = {"lagged": drake.DiscreteContactApproximation.kLagged, "sap": drake.DiscreteContactApproximation.kSap}
+        plant.set_discrete_contact_approximation(approximations[scheme])
 
         def inertia(mass: float, moments: tuple[float, float, float]) -> Any:
             return drake.SpatialInertia(mass, np.zeros(3), drake.UnitInertia(*(m / mass for m in moments)))
 
         def material(relaxation: float) -> Any:
             properties = drake.ProximityProperties()
-            friction = drake.CoulombFriction(scenes.GRIP_FRICTION, scenes.GRIP_FRICTION)
+            friction = drake.CoulombFriction(systems.GRIP_FRICTION, systems.GRIP_FRICTION)
             drake.AddContactMaterial(friction=friction, properties=properties)
             properties.AddProperty("material", "relaxation_time", relaxation)
             return properties
 
         for name, side in (("left", -1.0), ("right", 1.0)):
-            finger = plant.AddRigidBody(name, inertia(scenes.FINGER_MASS, (1e-4, 1e-4, 1e-4)))
+            finger = plant.AddRigidBody(name, inertia(systems.FINGER_MASS, (1e-4, 1e-4, 1e-4)))
             frame = plant.AddFrame(
                 drake.FixedOffsetFrame(
                     f"{name}_mount",
                     plant.world_frame(),
-                    drake.RigidTransform([0.0, side * (scenes.BAR_RADIUS + scenes.FINGER_AXES[1]), 0.0]),
+                    drake.RigidTransform([0.0, side * (systems.BAR_RADIUS + systems.FINGER_AXES[1]), 0.0]),
                 )
             )
             plant.AddJoint(drake.PrismaticJoint(name, frame, finger.body_frame(), [0.0, -side, 0.0], damping=1.0))
-            properties = material(scenes.GRIP_RELAXATION)
-            drake.AddCompliantHydroelasticProperties(size, scenes.FINGER_MODULUS, properties)
-            plant.RegisterCollisionGeometry(finger, drake.RigidTransform(), drake.Ellipsoid(*scenes.FINGER_AXES), name, properties)
-        moments = scenes.cylinder_inertia(0.1, scenes.BAR_RADIUS, scenes.BAR_LENGTH)
+            properties = material(systems.GRIP_RELAXATION)
+            drake.AddCompliantHydroelasticProperties(size, systems.FINGER_MODULUS, properties)
+            plant.RegisterCollisionGeometry(finger, drake.RigidTransform(), drake.Ellipsoid(*systems.FINGER_AXES), name, properties)
+        moments = systems.cylinder_inertia(0.1, systems.BAR_RADIUS, systems.BAR_LENGTH)
         bar = plant.AddRigidBody("bar", inertia(0.1, moments))
         properties = material(0.0)
         drake.AddRigidHydroelasticProperties(properties)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "bar.obj"
-            mesh = shapes.rigid(shapes.cylinder(scenes.BAR_RADIUS, scenes.BAR_LENGTH, 1.0, size=0.005))
+            mesh = shapes.rigid(shapes.cylinder(systems.BAR_RADIUS, systems.BAR_LENGTH, 1.0, size=0.005))
             lines = [f"v {x!r} {y!r} {z!r}" for x, y, z in mesh.vertices_B.tolist()]
             lines += [f"f {i + 1} {j + 1} {k + 1}" for i, j, k in mesh.triangles.tolist()]
             path.write_text("\n".join(lines) + "\n")
@@ -186,8 +198,74 @@ class _DrakeGripper:
         return float(self._plant.EvalBodyPoseInWorld(self._context, self._bar).translation()[2])
 
 
-def schemes() -> dict[str, int]:
-    """Schemes by the names of the command line."""
-    from dexstack.engines.hydroelastic.convex import LAGGED
+def step(args: argparse.Namespace) -> Outcome:
+    """Run all levels and judge them."""
+    chosen = [(size, args.force) for size in args.sizes] if args.sizes else LEVELS
+    note(f"core {args.core}: {len(chosen)} levels, {args.steps} steps each; the first step compiles or loads the kernels")
+    levels = time_steps(chosen, args.steps, args.scheme, with_peer=not args.no_peer)
+    rows: list[list[Any]] = []
+    results: dict[str, Any] = {
+        "core": args.core,
+        "scheme": args.scheme,
+        "peer": {"name": f"Drake, {args.scheme}", "version": peer_version()},
+        "levels": [],
+    }
+    for level in levels:
+        ours = float(np.median(level.ours))
+        peer = float(np.median(level.peer)) if level.peer.size else None
+        results["levels"].append(
+            {
+                "size_m": level.size,
+                "grip_N": level.force,
+                "faces": level.faces,
+                "peer_faces": level.peer_faces,
+                "step_s": times(level.ours),
+                "ours_s": ours,
+                "peer_s": peer,
+                "ratio": peer / ours if peer else None,
+                "newton_iterations": level.iterations,
+                "worst_residual": level.worst_residual,
+                "unsolved": level.unsolved,
+                "height_difference_m": level.height_difference,
+            }
+        )
+        share = ours / peer if peer else None
+        rows.append(
+            [
+                1e3 * level.size,
+                level.force,
+                level.faces,
+                1e6 * ours,
+                1e6 * peer if peer else None,
+                share,
+                level.iterations,
+                level.worst_residual,
+            ]
+        )
+    worst = max((row[5] for row in rows if row[5] is not None), default=None)
+    solved = all(level.unsolved == 0 for level in levels)
+    kept = worst is None or worst <= args.ratio
+    results.update(worst_share=worst, passed=solved and kept)
+    verdict = "every step solved" if solved else "some steps were not solved"
+    if worst is not None:
+        verdict += f"; at most {worst:.3f} of Drake's time (limit {args.ratio:g}): {'kept' if kept else 'not kept'}"
+    columns = ("mesh [mm]", "grip [N]", "faces", "ours [µs]", "Drake [µs]", "share", "Newton", "residual")
+    return Outcome(results, None, [table(f"one step of the gripper, core {args.core}", columns, rows), verdict])
 
-    return {"lagged": LAGGED, "sap": SAP}
+
+def _arguments(p: argparse.ArgumentParser) -> None:
+    systems.add_scheme(p)
+    p.add_argument("--sizes", type=arguments.positive, nargs="+", metavar="M", help="mesh sizes of the fingers (default: 48 to 486 faces)")
+    p.add_argument("--force", type=arguments.positive, default=10.0, metavar="N", help="grip force for --sizes")
+    p.add_argument("--steps", type=arguments.positive_int, default=1000, metavar="N", help="steps that count, per size and engine")
+    p.add_argument("--ratio", type=arguments.positive, default=0.12, help="largest share of Drake's time")
+    p.add_argument("--no-peer", action="store_true", help="without Drake")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the experiment; its exit code."""
+    return run(__spec__.name, __doc__, step, argv, arguments=_arguments, pinned=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,22 +1,36 @@
-"""Contact surfaces of a reference file: the answers checked, the time per query taken beside Drake's in one process."""
+"""Contact surfaces of a reference file: the answers checked, the time per query taken beside Drake's in the same run.
+
+Net force, torque and polygon count on the meshes and poses of the file; processor time of a query beside Drake's in the same process, on
+one core, poses taking turns. Asked for: every check holds and, where Drake is installed (extra 'peers'), the time limits are kept.
+"""
 
 from __future__ import annotations
 
+import argparse
 import importlib.metadata
 import json
 import math
+import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
+from dexstack.cli import arguments
+from dexstack.cli.output import note, table
 from dexstack.engines.hydroelastic.fields import CompliantMesh, RigidMesh
 from dexstack.engines.hydroelastic.forces import polygon_wrench
 from dexstack.engines.hydroelastic.surface import ContactSurface, Workspace, query
 from dexstack.errors import ConfigError
+from dexstack.report.statistics import times
+from experiments.harness import Outcome, run
+from experiments.hydroelastic.contact_patch import draw_contact
 
+REFERENCE = Path(__file__).with_name("reference.json")
 TOLERANCE = 1e-9
 BLOCK = 10
 """Rounds of one engine before the other's turn."""
@@ -260,3 +274,88 @@ def time_cases(cases: list[Case], out: Workspace, rounds: int, *, peer: bool) ->
     for case, pair, own, other in zip(cases, pairs, ours_s, peer_s, strict=True):
         case.ours_s = np.array(own)
         case.peer_s = np.array(other) if pair is not None else None
+
+
+def checks_table(checks: dict[str, Check]) -> Any:
+    """For people."""
+    rows = [[name, c.checked, c.failed, c.worst, c.tolerance] for name, c in checks.items()]
+    return table("checks", ("check", "checked", "failed", "worst", "tolerance"), rows)
+
+
+def surfaces(args: argparse.Namespace) -> Outcome:
+    """Check the answers, then take the times."""
+    cases = read_reference(args.reference)
+    version = drake_version()
+    out = Workspace()
+    note(f"core {args.core}: compiling the kernels")
+    checks = check_answers(cases, out)
+    note(f"{args.rounds} rounds over {sum(len(c.poses) for c in cases)} poses" + (f" beside Drake {version}" if version else ""))
+    time_cases(cases, out, args.rounds, peer=version is not None)
+    rows, listed, ratios = [], [], []
+    for case in cases:
+        ours = float(np.median(case.ours_s))
+        entry: dict[str, Any] = {"name": case.name, "poses": len(case.poses), "ours_s": times(case.ours_s)}
+        peer = None if case.peer_s is None else float(np.median(case.peer_s))
+        if peer is not None:
+            ratios.append(ours / peer)
+            entry |= {"peer_s": times(case.peer_s), "ratio": peer / ours}
+        if case.peer_note:
+            entry["note"] = case.peer_note
+        listed.append(entry)
+        rows.append([case.name, len(case.poses), 1e6 * ours, None if peer is None else 1e6 * peer, None if peer is None else ours / peer])
+    mean = math.exp(sum(math.log(r) for r in ratios) / len(ratios)) if ratios else None
+    fast = mean is None or (mean <= args.mean_limit and max(ratios) <= args.case_limit)
+    failed = sum(check.failed for check in checks.values())
+    results = {
+        "core": args.core,
+        "peer": {"name": "drake", "version": version},
+        "checked": sum(check.checked for check in checks.values()),
+        "failed": failed,
+        "worst": max(check.worst for check in checks.values()),
+        "checks": {name: check.as_dict() for name, check in checks.items()},
+        "cases": listed,
+        "ratio": None if mean is None else 1 / mean,
+        "limits": {"mean": 1 / args.mean_limit, "case": 1 / args.case_limit},
+        "passed": not failed and fast,
+    }
+    if mean is None:
+        verdict = (
+            "Drake is not installed (pip install 'dexstack[peers]')" if version is None else "Drake could build none of these bodies alike"
+        )
+        verdict += ": the comparison of times was skipped"
+    else:
+        verdict = (
+            f"time over Drake's: geometric mean {mean:.3f} (limit {args.mean_limit:g}), "
+            f"worst case {max(ratios):.3f} (limit {args.case_limit:g}): " + ("kept" if fast else "not kept")
+        )
+    lines = [
+        table(f"contact surface, core {args.core}", ("case", "poses", "ours µs", "Drake µs", "ours / Drake"), rows),
+        checks_table(checks),
+        *(f"{case.name}: not compared, {case.peer_note}" for case in cases if case.peer_note),
+        verdict,
+    ]
+    return Outcome(results, _draw(cases[-1], out) if args.picture else None, lines)
+
+
+def _draw(case: Case, out: Workspace) -> Figure:
+    """Field and contact surface of a case's last pose."""
+    surface, sign = ask(case, case.poses[-1], out)
+    return draw_contact(case.a if sign > 0 else case.b, surface)
+
+
+def _arguments(p: argparse.ArgumentParser) -> None:
+    p.add_argument("--reference", default=str(REFERENCE), metavar="FILE", help="meshes, poses and Drake's answers (JSON)")
+    p.add_argument("--rounds", type=arguments.positive_int, default=200, metavar="N", help="times every pose is asked")
+    p.add_argument(
+        "--mean-limit", type=arguments.positive, default=0.12, metavar="X", help="largest geometric mean of our time over Drake's"
+    )
+    p.add_argument("--case-limit", type=arguments.positive, default=0.30, metavar="X", help="largest time over Drake's of one case")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the experiment; its exit code."""
+    return run(__spec__.name, __doc__, surfaces, argv, arguments=_arguments, pinned=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

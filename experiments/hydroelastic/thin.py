@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
+from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -11,7 +13,7 @@ from dexstack.engines.hydroelastic import shapes
 from dexstack.engines.hydroelastic.fields import CompliantMesh, RigidMesh
 from dexstack.engines.hydroelastic.forces import ContactLaw, wrench
 from dexstack.engines.hydroelastic.surface import Workspace, query
-from experiments.checks import BLUE, GREEN, GREY, PINK, Check
+from experiments.harness import BLUE, GREEN, GREY, PINK, Outcome, run
 
 THICKNESS, WIDTH, SHEET_MODULUS = 1e-3, 0.06, 1e4
 BALL_RADIUS, BALL_MODULUS = 0.02, 1e6
@@ -44,7 +46,7 @@ def sheets() -> dict[str, CompliantMesh | RigidMesh]:
     return {"soft": soft, "stiff": stiff, "rigid": shapes.rigid(soft)}
 
 
-def thin(samples: int = 56) -> Check:
+def thin(samples: int = 56) -> Outcome:
     """Force against depth: the soft sheet lets the ball through and says so, a stiffer or a rigid one does not.
 
     The ball meets the mid-plane at its tip first where its pressure there, E (δ − h/2)/R, exceeds the sheet's greatest.
@@ -79,4 +81,13 @@ def thin(samples: int = 56) -> Check:
         f"{STIFFER:g} times as stiff: {curves['stiff'][0][-1]:.2f} N, rigid: {curves['rigid'][0][-1]:.2f} N at the end, "
         + ("neither reported" if silent else "reported too"),
     ]
-    return Check(results, figure, lines)
+    return Outcome(results, figure, lines)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the experiment; its exit code."""
+    return run(__spec__.name, __doc__, lambda args: thin(), argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import itertools
+import sys
 import time
+from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
 from scipy.spatial.transform import Rotation
 
-from dexstack.engines.lcp import scenes
 from dexstack.engines.lcp.record import MOVE
 from dexstack.engines.lcp.shapes import box
 from dexstack.engines.lcp.system import LcpSystem
 from dexstack.errors import ConfigError
-from experiments.checks import BLUE, Check
+from experiments.harness import BLUE, Outcome, run
+from experiments.lcp import systems
 from experiments.lcp.check import SubstepCheck
 
 STEP = 0.01
@@ -84,7 +86,7 @@ def _thrown(rng: np.random.Generator) -> LcpSystem:
     """Two boxes that fly towards each other and turn by up to 1.2 rad within the step."""
     half = rng.uniform(0.02, 0.15, 3)
     names = ("first", "second")  # with equal moments of inertia, so that each keeps its velocity
-    model = scenes.free_bodies({n: (1.0, (1e-2,) * 3) for n in names}, dt=STEP, gravity=0.0)
+    model = systems.free_bodies({n: (1.0, (1e-2,) * 3) for n in names}, dt=STEP, gravity=0.0)
     system = LcpSystem(model, [box(n, n, half, friction=0.0) for n in names])
     away = rng.normal(size=3)
     away *= 0.45 / np.linalg.norm(away)
@@ -97,7 +99,7 @@ def _thrown(rng: np.random.Generator) -> LcpSystem:
     return system
 
 
-def ccd(pairs: int = 60, seed: int = 0) -> Check:
+def ccd(pairs: int = 60, seed: int = 0) -> Outcome:
     """Two boxes are thrown at each other; when they meet."""
     rng = np.random.default_rng(seed)
     ours, theirs, left, seconds, library_seconds, queries = [], [], [], [], [], 0
@@ -146,10 +148,19 @@ def ccd(pairs: int = 60, seed: int = 0) -> Check:
         f"a whole step, what follows the impact included, {1e3 * results['step_s']:.2g} ms; ipctk's {queries // len(seconds)} queries of a "
         f"pair {1e3 * results['library_s']:.0f} ms",
     ]
-    return Check(results, figure, lines)
+    return Outcome(results, figure, lines)
 
 
 def _version(name: str) -> str:
     from importlib.metadata import version
 
     return version(name)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the experiment; its exit code."""
+    return run(__spec__.name, __doc__, lambda args: ccd(), argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

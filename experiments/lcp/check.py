@@ -1,10 +1,15 @@
-"""Exact distances by an independent library, at the end of every sub-step."""
+"""Exact distances by an independent library, at the end of every sub-step; runs watched by them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import mujoco
 import numpy as np
+from matplotlib.figure import Figure
 
+from dexstack.engines.lcp import record
 from dexstack.engines.lcp.record import MOVE
 from dexstack.engines.lcp.system import LcpSystem
 from dexstack.errors import ConfigError
@@ -87,3 +92,39 @@ class SubstepCheck:
                 distance = coal.distance(self.solids[a][0], poses[0], self.solids[b][0], poses[1], request, result)
                 distance -= self.beyond[a] + self.beyond[b]
             self.smallest = min(self.smallest, float(distance))
+
+
+def panel(width: float = 6.5, height: float = 3.8) -> tuple[Figure, Any]:
+    """A figure of one panel, its size in inches."""
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots()
+
+
+def watched(system: LcpSystem, steps: int, drive: Callable[[int], None] | None = None) -> tuple[np.ndarray, np.ndarray, SubstepCheck]:
+    """Simulate with every sub-step's distances checked. Configurations (steps + 1, Q), velocities, the check."""
+    check = SubstepCheck(system)
+    q, v = [system.q.copy()], [system.v.copy()]
+    for k in range(steps):
+        if drive is not None:
+            drive(k)
+        system.step()
+        check.after_step()
+        q.append(system.q.copy())
+        v.append(system.v.copy())
+    return np.array(q), np.array(v), check
+
+
+def contact_results(system: LcpSystem, check: SubstepCheck) -> dict[str, object]:
+    """What the distances and the engine's counters say of a run."""
+    return {
+        "intersections": {"checked": check.checked, "failed": int(check.smallest <= 0.0), "worst": check.smallest},
+        "substeps": int(system.counts[record.SUBSTEPS]),
+        "unsolved": int(system.counts[record.UNSOLVED]),
+        "capped": int(system.counts[record.CAPPED]),
+    }
+
+
+def sound(system: LcpSystem, check: SubstepCheck) -> bool:
+    """Whether nothing overlapped and no sub-step was left unsolved or cut off."""
+    c = system.counts
+    return check.smallest > 0.0 and not (c[record.UNSOLVED] or c[record.CAPPED] or c[record.OVERLAPS])

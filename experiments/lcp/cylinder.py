@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
+
 import numpy as np
 from matplotlib.figure import Figure
 
-from dexstack.engines.lcp import record, scenes
+from dexstack.engines.lcp import record
 from dexstack.engines.lcp.rows import TARGET
 from dexstack.engines.lcp.step import MOST_SUBSTEPS
 from dexstack.engines.lcp.system import LcpSystem
-from experiments.checks import BLUE, GREEN, PINK, Check
-from experiments.lcp.check import SubstepCheck
+from experiments.harness import BLUE, GREEN, PINK, Outcome, run
+from experiments.lcp import systems
+from experiments.lcp.check import SubstepCheck, sound
 from experiments.lcp.rest import STEPS
 
 RADIUS, SLOPE, GRAVITY = 0.1, 0.1, 9.81
@@ -20,13 +24,8 @@ TUMBLES = 6
 """Scenes of tumbling cylinders per time step."""
 
 
-def _sound(system: LcpSystem, check: SubstepCheck) -> bool:
-    c = system.counts
-    return check.smallest > 0.0 and not (c[record.UNSOLVED] or c[record.CAPPED] or c[record.OVERLAPS])
-
-
 def _stand(dt: float, seconds: float) -> dict:
-    system = scenes.cylinders(1, RADIUS, dt=dt)
+    system = systems.cylinders(1, RADIUS, dt=dt)
     system.q[2] = 0.1 + TARGET
     start, energy, drift, gain, check = system.q.copy(), system.energy(), 0.0, -np.inf, SubstepCheck(system)
     steps = round(seconds / dt)
@@ -41,13 +40,13 @@ def _stand(dt: float, seconds: float) -> dict:
         "drift_m": drift,
         "energy_gain_J": gain,
         "intersections": {"checked": check.checked, "failed": int(check.smallest <= 0.0), "worst": check.smallest},
-        "passed": bool(_sound(system, check) and substeps <= 1.01 and drift <= 1e-9 and gain <= 1e-12),
+        "passed": bool(sound(system, check) and substeps <= 1.01 and drift <= 1e-9 and gain <= 1e-12),
     }
 
 
 def _down(friction: float, dt: float, seconds: float) -> tuple[dict, np.ndarray]:
     """Down a slope, lying across it. Its figures; speeds (steps + 1,)."""
-    system = scenes.cylinders(1, RADIUS, 0.2, dt=dt, friction=friction, slope=SLOPE)
+    system = systems.cylinders(1, RADIUS, 0.2, dt=dt, friction=friction, slope=SLOPE)
     normal, down = np.array([np.sin(SLOPE), 0.0, np.cos(SLOPE)]), np.array([np.cos(SLOPE), 0.0, -np.sin(SLOPE)])
     system.q[:3], system.q[3:7] = (RADIUS + TARGET) * normal, LYING
     check, steps = SubstepCheck(system), round(seconds / dt)
@@ -70,13 +69,13 @@ def _down(friction: float, dt: float, seconds: float) -> tuple[dict, np.ndarray]
         "worst_error_m_s2": error,
         "slip_m_s": slip if rolls else None,
         "intersections": {"checked": check.checked, "failed": int(check.smallest <= 0.0), "worst": check.smallest},
-        "passed": bool(_sound(system, check) and error <= 1e-9 and (slip <= 1e-9 or not rolls)),
+        "passed": bool(sound(system, check) and error <= 1e-9 and (slip <= 1e-9 or not rolls)),
     }, speed
 
 
 def tumbling_cylinders(seed: int, dt: float) -> LcpSystem:
     """Three cylinders above the floor in random poses with random spins."""
-    system = scenes.cylinders(3, 0.08, 0.1, dt=dt)
+    system = systems.cylinders(3, 0.08, 0.1, dt=dt)
     rng = np.random.default_rng(seed)
     for i in range(3):
         quat = rng.normal(size=4)
@@ -96,7 +95,7 @@ def _tumble(dt: float, seconds: float) -> dict:
             check.after_step()
             most, gain = max(most, int(system.counts[record.SUBSTEPS]) - before), max(gain, system.energy() - start)
         smallest, checked = min(smallest, check.smallest), checked + check.checked
-        total, sound = total + int(system.counts[record.SUBSTEPS]), sound and _sound(system, check)
+        total, sound = total + int(system.counts[record.SUBSTEPS]), sound and sound(system, check)
     return {
         "steps": TUMBLES * round(seconds / dt),
         "substeps": total,
@@ -107,7 +106,7 @@ def _tumble(dt: float, seconds: float) -> dict:
     }
 
 
-def cylinder(seconds: float = 10.0, tumbling: float = 1.5) -> Check:
+def cylinder(seconds: float = 10.0, tumbling: float = 1.5) -> Outcome:
     """A cylinder stands, rolls and slides down a slope; three tumble."""
     stands = {f"{1e3 * dt:g} ms": _stand(dt, seconds) for dt in STEPS}
     figure = Figure(figsize=(6.5, 3.6), layout="constrained")
@@ -137,4 +136,13 @@ def cylinder(seconds: float = 10.0, tumbling: float = 1.5) -> Check:
         for name, r in tumbles.items()
     ]
     passed = all(r["passed"] for r in runs)
-    return Check({"stands": stands, "slope": descents, "tumbles": tumbles, "passed": passed}, figure, lines)
+    return Outcome({"stands": stands, "slope": descents, "tumbles": tumbles, "passed": passed}, figure, lines)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the experiment; its exit code."""
+    return run(__spec__.name, __doc__, lambda args: cylinder(), argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

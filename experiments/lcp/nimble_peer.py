@@ -12,7 +12,7 @@ import nimblephysics_libs._nimblephysics as nimble
 import numpy as np
 
 
-def main(velocity_x: float, velocity_y: float, repetitions: int = 100) -> None:
+def measure(velocity_x: float, velocity_y: float, repetitions: int = 100) -> None:
     """Time the balls and print the result as JSON."""
     world = nimble.simulation.World()
     world.setGravity([0.0, 0.0, 0.0])
@@ -39,4 +39,4 @@ def main(velocity_x: float, velocity_y: float, repetitions: int = 100) -> None:
 
 
 if __name__ == "__main__":
-    main(float(sys.argv[1]), float(sys.argv[2]))
+    measure(float(sys.argv[1]), float(sys.argv[2]))

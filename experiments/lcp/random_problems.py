@@ -1,13 +1,25 @@
-"""Random frictional LCPs of contact mechanics: what each solver makes of them, and how long it takes."""
+"""Validity and time of the solvers on random frictional LCPs of 1 to 64 contacts.
+
+Random, boxes, stacks, duplicated, near-parallel and opposing contacts. Every solution is checked again, independently. Asked for: Lemke,
+the engine's solver, solves all of them validly.
+"""
 
 from __future__ import annotations
 
+import argparse
+import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
+from dexstack.cli import arguments
+from dexstack.cli.output import note, table, track
 from dexstack.engines.lcp.solver import METHODS, Status, Way, solve
+from dexstack.report.statistics import times
+from experiments.harness import Outcome, run
 
 KINDS = ("random", "boxes", "stacks", "duplicates", "near-parallel", "opposing")
 MAX_CONTACTS = 64
@@ -134,7 +146,7 @@ def independent_error(p: Lcp, f: np.ndarray) -> float:
     )
 
 
-def run(count: int, seed: int, peers_every: int, tolerance: float, progress=lambda items: items) -> dict[str, Tally]:
+def solve_all(count: int, seed: int, peers_every: int, tolerance: float, progress=lambda items: items) -> dict[str, Tally]:
     """Solve ``count`` problems by Lemke, every ``peers_every``-th of each kind also by the others."""
     tallies = {m: Tally() for m in METHODS}
     rng = np.random.default_rng(seed)
@@ -161,3 +173,58 @@ def run(count: int, seed: int, peers_every: int, tolerance: float, progress=lamb
             t.worst = max(t.worst, s.residual)
             t.invalid += independent_error(p, s.f) > 2.0 * tolerance
     return tallies
+
+
+SIZES = ((1, 1), (5, 7), (18, 22), (60, 64))
+"""Ranges of contacts that times are printed for."""
+
+
+def random_problems(args: argparse.Namespace) -> Outcome:
+    """Solve them all."""
+    note(f"core {args.core}: {args.random} problems; the first solve compiles or loads the kernels")
+    tallies = solve_all(args.random, args.seed, args.peers_every, args.tolerance, lambda items: track(items, "solving"))
+    results: dict[str, Any] = {"core": args.core, "tolerance": args.tolerance, "solvers": {}}
+    rows: list[list[Any]] = []
+    for name, tally in tallies.items():
+        seconds, contacts = np.array(tally.seconds), np.array(tally.contacts)
+        by_size = {f"{lo}-{hi}": times(seconds[(contacts >= lo) & (contacts <= hi)]) for lo, hi in SIZES}
+        failed = sum(tally.unsolved.values())
+        results["solvers"][name] = {
+            "checked": tally.problems,
+            "failed": tally.invalid,
+            "worst": tally.worst,
+            "unsolved": failed,
+            "unsolved_by_kind": tally.unsolved,
+            "ways": tally.ways,
+            "solve_s": times(seconds),
+            "solve_s_by_contacts": by_size,
+        }
+        medians = [None if t["p50"] is None else 1e6 * t["p50"] for t in by_size.values()]
+        rows.append([name, tally.problems, tally.invalid, failed, tally.ways["retry"], tally.ways["search"], tally.worst, *medians])
+    lemke = tallies["lemke"]
+    results["passed"] = bool(lemke.problems and not lemke.invalid and not sum(lemke.unsolved.values()))
+    columns = ["solver", "problems", "invalid", "unsolved", "retried", "searched", "worst residual"]
+    columns += [f"{lo if lo == hi else f'{lo}–{hi}'} contacts [µs]" for lo, hi in SIZES]
+    lines = [
+        table(f"frictional LCPs, residual ≤ {args.tolerance:g} (1 + |f|)", columns, rows),
+        "invalid: called solved, refused by the check; unsolved: said so",
+    ]
+    return Outcome(results, None, lines, args.seed)
+
+
+def _arguments(p: argparse.ArgumentParser) -> None:
+    p.add_argument("--random", type=arguments.positive_int, default=10_000, metavar="N", help="problems")
+    p.add_argument(
+        "--peers-every", type=arguments.positive_int, default=50, metavar="K", help="Dantzig and PGS take every K-th of each kind"
+    )
+    p.add_argument("--tolerance", type=arguments.positive, default=1e-9, metavar="R", help="largest residual, relative to 1 + |f|")
+    p.add_argument("--seed", type=arguments.natural, default=0, metavar="S", help="draws the problems")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the experiment; its exit code."""
+    return run(__spec__.name, __doc__, random_problems, argv, arguments=_arguments, pinned=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

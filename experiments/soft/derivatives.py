@@ -9,16 +9,22 @@ thousand states: where the differences disagree, shorter ones decide.
 
 from __future__ import annotations
 
+import argparse
+import sys
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dexstack.cli import arguments
+from dexstack.cli.output import table
 from dexstack.engines.soft import cloud
 from dexstack.engines.soft.scm import ContactParams, dense_pair, smooth_dissipation
 from dexstack.engines.soft.tree import turned
 from dexstack.model.kinematics import quaternion_matrix
+from experiments.harness import Outcome, run
 
 RADIUS = 0.03
 BALL, BOX = cloud.sphere(RADIUS, 0.025), cloud.box((0.03, 0.02, 0.04), 0.031)
@@ -36,7 +42,7 @@ NOTHING = 1e-200
 """Below, a force [N] or a derivative counts as none: products of such numbers leave the range of a float64."""
 
 
-class Outcome(NamedTuple):
+class Errors(NamedTuple):
     """Of one kind of states."""
 
     kind: str
@@ -112,7 +118,7 @@ def one(x: jax.Array, u: jax.Array, steps: jax.Array) -> tuple[jax.Array, jax.Ar
     return finite, first, second, uncertain
 
 
-def check(count: int, seed: int) -> list[Outcome]:
+def check(count: int, seed: int) -> list[Errors]:
     """The six kinds, ``count`` states in all or a few more."""
     rng, result = np.random.default_rng(seed), []
     each = -(-count // len(KINDS))
@@ -132,5 +138,37 @@ def check(count: int, seed: int) -> list[Outcome]:
                         y[again] = np.asarray(z)[again]
                 parts.append([y[: each - begin] for y in found])
             finite, first, second, uncertain = (np.concatenate(y) for y in zip(*parts, strict=True))
-            result.append(Outcome(kind, ~finite, first, second, uncertain, closer))
+            result.append(Errors(kind, ~finite, first, second, uncertain, closer))
     return result
+
+
+def derivatives(args: argparse.Namespace) -> Outcome:
+    """Check as many states as asked for."""
+    outcomes = check(args.states, args.seed)
+    rows = [
+        [o.kind, len(o.first), int(o.not_finite.sum()), *(float(x.max()) for x in (o.first, o.second, o.uncertain)), o.closer]
+        for o in outcomes
+    ]
+    worst = max(max(r[3], r[4]) for r in rows)
+    failed, checked = sum(int(o.failed.sum()) for o in outcomes), sum(r[1] for r in rows)
+    fields = ("kind", "checked", "not_finite", "first_worst", "second_worst", "difference_error_worst", "shorter_steps")
+    cases = [dict(zip(fields, r, strict=True)) for r in rows]
+    results = {"checked": checked, "failed": failed, "worst": worst, "tolerance": TOLERANCE, "cases": cases, "passed": failed == 0}
+    title = "wrench of a box on a ball: derivatives against finite differences, worst, relative"
+    columns = ("states", "checked", "not finite", "first", "second", "differences' own", "shorter steps")
+    lines = [table(title, columns, rows), f"{checked} states, {failed} not finite or more than {TOLERANCE:g} off"]
+    return Outcome(results, None, lines, args.seed)
+
+
+def _arguments(p: argparse.ArgumentParser) -> None:
+    p.add_argument("--states", type=arguments.positive_int, default=600, metavar="N", help="how many, of six kinds")
+    p.add_argument("--seed", type=arguments.natural, default=0, metavar="S", help="draws the states")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the experiment; its exit code."""
+    return run(__spec__.name, __doc__, derivatives, argv, arguments=_arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

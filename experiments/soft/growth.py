@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -11,10 +13,9 @@ import mujoco
 import numpy as np
 from matplotlib.figure import Figure
 
-from dexstack.cli.cores import one_core
 from dexstack.engines.soft import cloud
 from dexstack.engines.soft.system import Meeting, SoftSystem, Surface
-from experiments.checks import BLUE, PINK, Check
+from experiments.harness import BLUE, PINK, Outcome, run
 
 PATCH = 64
 POINTS = (384, 1536, 4056, 16224)
@@ -73,16 +74,15 @@ def cost(system: SoftSystem, q: np.ndarray, repeats: int = 5) -> tuple[float, in
     return float(np.median(samples)), int(temporaries)
 
 
-def growth() -> Check:
-    """Both, on one core."""
+def growth() -> Outcome:
+    """Both."""
     rows = []
-    with one_core(None):
-        for what, sizes, scene in (("points", POINTS, two_balls), ("bodies", BODIES, balls_on_a_slab)):
-            for size in sizes:
-                for patch in (PATCH, None):
-                    if patch is not None or what == "bodies" or size <= MOST_DENSE:
-                        seconds, temporaries = cost(*scene(size, patch))
-                        rows.append({"of": what, "count": size, "patch": patch, "contact_s": seconds, "temporaries_bytes": temporaries})
+    for what, sizes, scene in (("points", POINTS, two_balls), ("bodies", BODIES, balls_on_a_slab)):
+        for size in sizes:
+            for patch in (PATCH, None):
+                if patch is not None or what == "bodies" or size <= MOST_DENSE:
+                    seconds, temporaries = cost(*scene(size, patch))
+                    rows.append({"of": what, "count": size, "patch": patch, "contact_s": seconds, "temporaries_bytes": temporaries})
     series = {
         (what, patch): [r for r in rows if (r["of"], r["patch"]) == (what, patch)]
         for what in ("points", "bodies")
@@ -113,4 +113,13 @@ def growth() -> Check:
         f"near: {slower:.2f} times as long at {POINTS[-1]} points as at {POINTS[0]}; dense: {less:.0f} times the memory at {MOST_DENSE}"
     )
     lines.append(f"near: a body costs {per_body:.2f} times as much among {BODIES[-1]} as among {BODIES[1]} (1: linear; not judged)")
-    return Check(results, figure, lines)
+    return Outcome(results, figure, lines)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the experiment; its exit code."""
+    return run(__spec__.name, __doc__, lambda args: growth(), argv, pinned=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,3 +1,41 @@
-"""dexstack: contact-rich in-hand manipulation with ContactSDF, as a ROS-free library with thin ROS 2 nodes."""
+"""dexstack: contact-rich in-hand manipulation. The names a researcher starts from, each imported when it is first asked for."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from dexstack import tasks
+    from dexstack.api import Planner, closed_loop
+    from dexstack.control.base import Observation, Plan
+    from dexstack.model.hand import load_hand
+    from dexstack.model.objects import load_object
+    from dexstack.tasks import load_task
+
+_HOMES = {
+    "Planner": "dexstack.api",
+    "closed_loop": "dexstack.api",
+    "Observation": "dexstack.control.base",
+    "Plan": "dexstack.control.base",
+    "load_hand": "dexstack.model.hand",
+    "load_object": "dexstack.model.objects",
+    "load_task": "dexstack.tasks",
+}
+_MODULES = ("tasks", "engines")
+
+__all__ = ["Observation", "Plan", "Planner", "__version__", "closed_loop", "load_hand", "load_object", "load_task", "tasks"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    if name in _MODULES:
+        return importlib.import_module(f"dexstack.{name}")
+    raise AttributeError(f"module 'dexstack' has no attribute '{name}'; it has {', '.join(sorted((*_HOMES, *_MODULES)))}")
+
+
+def __dir__() -> list[str]:
+    return sorted((*globals(), *_HOMES, *_MODULES))

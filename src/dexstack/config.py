@@ -18,14 +18,14 @@ from typing import Any, TypeVar
 import numpy as np
 import yaml
 
-from dexstack.errors import ConfigError
+from dexstack.errors import ConfigError, unknown_name
 
 P = TypeVar("P")
 
 
-def param(default: Any, doc: str, lo: float | None = None, hi: float | None = None) -> Any:
-    """A dataclass field with a description and an inclusive range; lists are given as tuples and checked per entry."""
-    return dataclasses.field(default=default, metadata={"doc": doc, "lo": lo, "hi": hi})
+def param(default: Any, doc: str, lo: float | None = None, hi: float | None = None, choices: tuple[str, ...] = ()) -> Any:
+    """A dataclass field with a description and an inclusive range, or all names there are; lists are tuples and checked per entry."""
+    return dataclasses.field(default=default, metadata={"doc": doc, "lo": lo, "hi": hi, "choices": choices})
 
 
 def numbers(block: Any) -> dict[str, Any]:
@@ -57,6 +57,8 @@ def coerce(name: str, value: Any, field: dataclasses.Field, annotation: Any) -> 
             raise ConfigError(f"parameter '{name}' must be {kind.__name__}, got {x!r}")
         if kind is float and not math.isfinite(x):
             raise ConfigError(f"parameter '{name}' must be finite, got {x!r}")
+        if (choices := field.metadata.get("choices")) and x not in choices:
+            raise unknown_name(f"{name.replace('_', ' ')}", x, choices)
         if kind in (int, float) and ((lo is not None and x < lo) or (hi is not None and x > hi)):
             raise ConfigError(f"parameter '{name}' must lie in [{lo}, {hi}], got {x!r}")
         return x
@@ -81,7 +83,7 @@ def make_params(cls: type[P], values: Mapping[str, Any], *, ignore_unknown: bool
     fields = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
     unknown = sorted(set(values) - set(fields))
     if unknown and not ignore_unknown:
-        raise ConfigError(f"unknown parameter {unknown[0]!r} for {cls.__name__}; known: {', '.join(sorted(fields))}")
+        raise unknown_name(f"parameter of {cls.__name__}", unknown[0], fields)
     return cls(**{k: coerce(k, v, fields[k], hints[k]) for k, v in values.items() if k in fields})
 
 

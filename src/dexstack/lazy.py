@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dexstack.errors import ConfigError
-
-
-def unknown_name(what: str, name: str, known: Iterable[str]) -> ConfigError:
-    """The refusal of a name, with the nearest one that there is."""
-    known = sorted(known)
-    near = difflib.get_close_matches(name, known, 1, 0.5)
-    meant = f"; did you mean '{near[0]}'?" if near else ""
-    return ConfigError(f"unknown {what} '{name}'{meant} (known: {', '.join(known)})")
+from dexstack.errors import unknown_name
 
 
 class Registry(Mapping[str, tuple[str, ...]]):

@@ -7,9 +7,9 @@ import time
 from pathlib import Path
 
 import pytest
+from dexstack.cli.eval.pool import in_processes, on_ray
 
 from dexstack.cli.eval import robustness
-from dexstack.cli.eval.pool import in_processes, on_ray
 from dexstack.cli.main import main
 from dexstack.engines import make_plant
 from dexstack.sim.loop import ClosedLoop, LoopSpec

@@ -9,7 +9,6 @@ import sys
 import numpy as np
 import pytest
 
-from dexstack.cli.main import main
 from dexstack.hand.calibration import load_offsets
 
 
@@ -25,9 +24,30 @@ EMULATED = ("--interface", "emulated", "--seconds", "0.5")
 def test_a_good_hand_passes_every_layer():
     code, results, err = dexstack("diagnose", "hand", *EMULATED, "--yes")
     assert code == 0 and results["good"] and results["broken"] is None, err
-    assert [layer["name"] for layer in results["layers"]] == ["interface", "bus", "identity", "stream", "wiggle"]
+    assert [layer["name"] for layer in results["layers"]] == ["interface", "bus", "identity", "stream", "motion"]
     assert "EMU00001, right, hardware 0x0402" in results["layers"][2]["detail"]
-    assert "joint_15.0 moved by" in results["layers"][4]["detail"]
+    assert "1 of 16 joints moved as they should" in results["layers"][4]["detail"]
+
+
+def test_commissioning_moves_every_joint_and_is_kept(tmp_path):
+    code, results, err = dexstack("diagnose", "hand", *EMULATED, "--all", "--yes", "--calibration-dir", str(tmp_path))
+    assert code == 0 and "16 of 16 joints" in results["layers"][4]["detail"], err
+    assert [path.name for path in tmp_path.iterdir()] == ["EMU00001.commissioned.yaml"]
+
+
+@pytest.mark.parametrize(
+    ("wiring", "name"),
+    [
+        ("--motor-gain " + "-1 " * 16, "is inverted"),
+        ("--encoder-order 1 0 2 3", "index and middle are swapped"),
+        ("--swapped-angle-bytes", "bytes of the angles are swapped"),
+    ],
+)
+def test_a_miswired_hand_is_not_called_good(tmp_path, wiring, name):
+    here = ("--calibration-dir", str(tmp_path), f"--emulator-arguments={wiring}")
+    code, results, err = dexstack("diagnose", "hand", *EMULATED, "--all", "--yes", *here)
+    assert code == 1 and name in results["layers"][-1]["detail"], err
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(
@@ -39,7 +59,7 @@ def test_a_good_hand_passes_every_layer():
         (("--interface", "emulated", "--emulator-arguments=--over-temperature"), "identity", "over-temperature", "cool down"),
         (("--interface", "emulated", "--emulator-arguments=--silent-finger 1"), "stream", "from finger 1", "cable"),
         (("--interface", "emulated", "--emulator-arguments=--loss 0.02"), "stream", "incomplete", "termination"),
-        (("--interface", "emulated"), "wiggle", "not allowed to move", "--yes"),
+        (("--interface", "emulated"), "motion", "not allowed to move", "--yes"),
     ],
 )
 def test_it_stops_at_the_first_broken_layer_and_says_what_mends_it(arguments, broken, detail, mend):
@@ -50,28 +70,30 @@ def test_it_stops_at_the_first_broken_layer_and_says_what_mends_it(arguments, br
     assert all(layer["good"] for layer in results["layers"][:-1])
 
 
-def test_zero_offsets_are_measured_and_kept(tmp_path):
+def test_zero_offsets_are_measured_at_the_stops_and_kept(tmp_path):
     offsets = np.linspace(-0.2, 0.2, 16)
-    here = ("--calibration-dir", str(tmp_path), f"--emulator-arguments=--zero-offsets {' '.join(f'{x:.4f}' for x in offsets)}")
-    command = ("calibrate", "hand", *EMULATED, "--pose", "home", *here)
-    code, results, err = dexstack(*command, "--yes", "--dry-run")
+    zero = f"--plant swept --zero-offsets {' '.join(f'{x:.4f}' for x in offsets)}"
+    command = ("calibrate", "hand", "--interface", "emulated", "--calibration-dir", str(tmp_path), "--seconds", "20")
+    here = (*command, f"--emulator-arguments={zero}")
+    code, results, err = dexstack(*here, "--yes", "--dry-run")
     assert code == 0 and results["file"] is None and not list(tmp_path.iterdir()), err
-    code, results, _ = dexstack(*command)
-    assert code == 1 and not results, "nobody said that the hand is in the pose"
-    code, results, err = dexstack(*command, "--yes")
+    assert np.abs(results["held_out_deg"]).max() < 2.0
+    code, results, _ = dexstack(*here)
+    assert code == 1 and not results, "nobody said that somebody moves it"
+    code, results, err = dexstack(*here, "--yes")
     assert code == 0 and results["serial"] == "EMU00001", err
-    np.testing.assert_allclose(load_offsets(tmp_path, "EMU00001"), offsets, atol=2e-4)
-    code, results, err = dexstack(*command, "--yes")  # again, on top of the old ones
-    np.testing.assert_allclose(results["zero_offsets"], offsets, atol=2e-4)
-    code, _, err = dexstack("calibrate", "hand", *EMULATED, "--pose", "flat", *here, "--yes")
-    assert code == 2 and "the hand was not in that pose" in err
-    code, results, _ = dexstack("diagnose", "hand", *EMULATED, "--no-wiggle", *here)
-    assert code == 0 and results["layers"][2]["detail"].endswith(" calibrated")
+    np.testing.assert_allclose(load_offsets(tmp_path, "EMU00001"), offsets, atol=5e-3)
+    code, results, err = dexstack(*here, "--yes")  # again, on top of the old ones
+    np.testing.assert_allclose(results["zero_offsets"], offsets, atol=5e-3)
 
 
-def test_an_unknown_pose_is_refused(capsys):
-    assert main(["calibrate", "hand", *EMULATED, "--pose", "lotus", "--yes"]) == 2
-    assert "no pose 'lotus'" in capsys.readouterr().err
+def test_offsets_that_the_upper_stops_contradict_are_not_kept(tmp_path):
+    command = ("calibrate", "hand", "--interface", "emulated", "--calibration-dir", str(tmp_path), "--yes", "--seconds")
+    code, results, err = dexstack(*command, "1")
+    assert code == 1 and results["file"] is None, err  # nobody moved it
+    gains = " ".join(["1"] * 6 + ["1.1"] + ["1"] * 9)
+    code, results, err = dexstack(*command, "6", f"--emulator-arguments=--plant swept --encoder-gain {gains}")
+    assert code == 1 and not list(tmp_path.iterdir()) and int(np.argmax(np.abs(results["held_out_deg"]))) == 6, err
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""``dexstack learn`` and ``dexstack bench prediction``: arguments, files, exit codes; learning itself is tested with the library."""
+"""``dexstack learn``: arguments, files, exit codes; learning itself is tested with the library."""
 
 import json
 
@@ -121,19 +121,6 @@ def test_unusable_input_is_one_sentence(argv, complaint, capsys, monkeypatch):
 def test_an_unknown_theta_is_refused_before_anything_runs(capsys):
     assert main(["eval", "allegro", "--theta", "nobody"]) == 2
     assert "no θ 'nobody'" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(("share", "status"), [(0.5, 0), (0.7, 1)])
-def test_the_learned_predictor_decides_the_exit_code(share, status, monkeypatch, capsys):
-    from dexstack.learning.on_policy import PredictionError
-    from experiments.contactsdf import prediction
-
-    error = lambda x: PredictionError(*(x * np.ones(5) for _ in range(3)))  # noqa: E731
-    rows = [prediction.Row("stays", error(1.0), None), prediction.Row("predictor, learned", error(share), {"mass": [0.2, 0.2]})]
-    monkeypatch.setattr(prediction, "study_prediction", lambda *_, **__: prediction.Study(rows, 100, 5))
-    assert main(["bench", "prediction", "--json"]) == status
-    results = json.loads(capsys.readouterr().out)["results"]
-    assert results["passed"] is (status == 0) and results["models"][1]["relative"]["position"] == share
 
 
 def test_the_interval_is_students():

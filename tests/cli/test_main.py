@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import time
 import types
 
 import pytest
@@ -78,16 +77,11 @@ def test_help_names_every_command_and_imports_none_of_them():
         "import sys; from dexstack.cli.main import main\n"
         "try: main(['--help'])\n"
         "except SystemExit: pass\n"
-        "heavy = {'numpy', 'jax', 'mujoco', 'rclpy', 'rich', 'yaml'} & set(sys.modules); assert not heavy, heavy"
+        "heavy = {'numpy', 'jax', 'mujoco', 'rclpy', 'rich', 'scipy', 'yaml'} & set(sys.modules); assert not heavy, heavy"
     )
-    fastest = float("inf")
-    for _ in range(5):  # the best of a few: other work on the machine must not decide
-        start = time.perf_counter()
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-        fastest = min(fastest, time.perf_counter() - start)
-        assert done.returncode == 0, done.stderr
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
     assert all(name in done.stdout for name in cli.COMMANDS)
-    assert fastest < 0.3
 
 
 def test_a_closed_pipe_is_quiet():

@@ -3,6 +3,8 @@
 import argparse
 import json
 import math
+import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -30,10 +32,24 @@ def test_json_to_stdout_replaces_the_table(capsys):
     }
     output.publish(parse("--json"), "bench mpc", results, output.table("T", ["x"], [[1]]), seed=3)
     document = json.loads(capsys.readouterr().out)
-    assert list(document) == ["command", "version", "seed", "machine", "results"]
+    assert list(document) == ["command", "argv", "version", "commit", "seed", "machine", "results"]
     assert (document["command"], document["version"], document["seed"]) == ("bench mpc", __version__, 3)
-    assert set(document["machine"]) == {"cpu", "cores", "python"} and document["machine"]["cores"] >= 1
+    assert set(document["machine"]) == {"cpu", "cores", "python", "load"} and document["machine"]["cores"] >= 1
+    assert len(document["machine"]["load"]) == 3
     assert document["results"] == {"a": 0.5, "b": [0, 1, 2], "c": None, "d": [1, [None]], "e": [1.0, None], "f": None}
+
+
+def test_the_whole_command_line_and_the_commit_stand_with_the_results(monkeypatch, capsys):
+    args = parse("--json")
+    args.argv = ["dexstack", "bench", "mpc", "--json"]
+    output.publish(args, "bench mpc", {})
+    document = json.loads(capsys.readouterr().out)
+    assert document["argv"] == args.argv
+    checkout = subprocess.run(["git", "rev-parse", "HEAD"], cwd=Path(__file__).parent, capture_output=True, text=True)
+    if checkout.returncode == 0:
+        assert checkout.stdout.startswith(document["commit"].removesuffix("-dirty"))
+    monkeypatch.setenv("PATH", "")
+    assert output.commit() is None, "without git, no commit"
 
 
 def test_json_to_a_file_leaves_the_table_on_stdout(tmp_path, capsys):
@@ -67,14 +83,6 @@ def test_a_file_that_became_unusable_is_one_sentence(tmp_path):
     (tmp_path / "out.json").mkdir()
     with pytest.raises(ConfigError, match=r"cannot write .*out\.json: Is a directory"):
         output.publish(args, "doctor", {})
-
-
-def test_times_and_errors():
-    x = [1.0, 2.0, 3.0, 4.0, math.nan]
-    assert output.times(x) == {"p50": 2.5, "p99": pytest.approx(3.97), "mean": 2.5, "n": 4}
-    assert output.errors(iter(x)) == {"mean": 2.5, "std": pytest.approx(math.sqrt(1.25)), "median": 2.5, "max": 4.0, "n": 4}
-    assert output.times([]) == {"p50": None, "p99": None, "mean": None, "n": 0}
-    assert output.errors([math.inf]) == {"mean": None, "std": None, "median": None, "max": None, "n": 0}
 
 
 def test_progress_goes_to_stderr(capsys):

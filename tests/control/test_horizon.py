@@ -7,14 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.linalg
+from dexstack.contact.pairs import PairContacts, PairDetector
+from dexstack.control.mpc import MpcParams
+from dexstack.control.parts import PAPER, FingerContacts, StepParts, substep_of
 
 from dexstack.contact.contact import GROUND, Contacts, empty_contacts
-from dexstack.contact.pairs import PairContacts, PairDetector
 from dexstack.control.contact_rule import PropagatedContacts
 from dexstack.control.factory import PlannerParams, make_model, make_mpc, make_theta
 from dexstack.control.horizon import Horizon, Present
-from dexstack.control.mpc import MpcParams
-from dexstack.control.parts import PAPER, FingerContacts, StepParts, substep_of
 from dexstack.control.problem import OBJECT_DOF
 from dexstack.learning.loss import model_prediction
 from dexstack.learning.transitions import at_rest

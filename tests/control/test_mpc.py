@@ -6,13 +6,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from dexstack.control.mpc import Mpc, MpcParams, SolveStatus
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
 from dexstack.contact.contact import Contacts, empty_contacts
 from dexstack.control.factory import MODELS, RULES, PlannerParams, make_model, make_mpc
-from dexstack.control.mpc import Mpc, MpcParams, SolveStatus
 from dexstack.control.problem import OBJECT_DOF, ModelParams, force, integrate_quaternion, step_problem
 from dexstack.errors import ConfigError
 from dexstack.geometry.rotations import yaw_of

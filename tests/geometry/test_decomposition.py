@@ -43,12 +43,12 @@ def ring(tmp_path_factory):
 def test_a_convex_mesh_is_its_own_part():
     for name in ("cube", "foambrick", "stick"):
         obj = load_object(name)
-        assert len(obj.parts) == 1 and obj.parts[0] is obj.mesh
+        assert len(obj.parts) == 1 and obj.parts[0].vertices is obj.surface.vertices
 
 
 def test_the_parts_are_convex_and_the_ring_within_the_stated_error(ring):
     planes = plane_sets(ring.mesh, ring.parts, DetectorParams.num_planes)
-    assert all(part.is_convex for part in ring.parts)
+    assert all(part.mesh().is_convex for part in ring.parts)
     assert 0 < planes.surface_error < 2 * CONCAVITY
     rng = np.random.default_rng(0)
     points = rng.uniform(-1, 1, (3000, 3)) * [0.05, 0.05, 0.03]

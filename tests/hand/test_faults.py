@@ -331,3 +331,33 @@ def test_fuzzed_commands_never_exceed_a_limit():
     result = fuzz_commands(HAND, 20_000, seed=1)
     assert result.checked >= 20_000 and result.failed == 0 and 0.9 < result.worst <= 1.0
     assert result.refused > 5_000 and result.taken > 1_000, "both sides of the fence were visited"
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "seconds", "text"),
+    [
+        ({"latency": 0.04}, FaultKind.LATE, 0.6, "answers after"),
+        ({"loss": 0.3}, FaultKind.FRAMES_LOST, 1.5, "incomplete"),
+        ({"celsius": [40, 41, -40, 43]}, FaultKind.TEMPERATURE, 0.6, "sensor 2 of the hand says -40"),
+        ({"celsius": [40, 41, 42, 90]}, FaultKind.OVER_TEMPERATURE, 0.6, "sensor 3 of the hand is at 90"),
+        ({"refuses_servo": True}, FaultKind.SERVO_OFF, 0.6, "went off by itself"),
+        ({"motor_gain": [-1.0] * 16}, FaultKind.RUNAWAY, 0.6, "against|runaway"),
+        ({"leap_joint": 3}, FaultKind.ENCODER, 0.3, "encoder of joint 3"),
+    ],
+)
+def test_a_bus_or_hand_that_is_ill_is_switched_off(emulator, driver, changes, kind, seconds, text):
+    """Faults that take more than one look to be sure of: each within its own time."""
+    hand = emulator("--encoder-noise", "0.0002")
+    targets = (BACK, PUSH) if kind is FaultKind.RUNAWAY else (HAND.home, HAND.home)
+    with driver() as d:
+        d.push(0.3, targets[1])
+        start = time.monotonic()
+        hand.set(**changes)
+        while d.fault is None and time.monotonic() < start + max(seconds, 3 * WITHIN):
+            d.push(0.1, targets[0])
+            d.push(0.1, targets[1])
+        wait_fault(d, kind)
+        assert any(word in str(d.fault) for word in text.split("|"))
+        assert time.monotonic() - start < max(seconds, 3 * WITHIN) + 0.3
+        hand.set(latency=0.0, loss=0.0)
+        until(lambda: hand.set()["limp"], 1.0, "the hand to be limp")

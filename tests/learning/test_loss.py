@@ -135,6 +135,7 @@ def test_a_first_guess_outside_its_range_is_refused(resting):
 def test_the_prediction_is_the_planners(resting):
     """Learner and planner give θ one meaning: the MPC's first predicted step is the learner's prediction of its own command."""
     from dexstack.control.mpc import Mpc, MpcParams
+
     from dexstack.tasks.palm_turn import AllegroCost, AllegroTask, AllegroWeights
 
     params = replace(PlannerParams(), implicit_steps=4)

@@ -2,7 +2,6 @@
 
 import mujoco
 import numpy as np
-import pinocchio
 import pytest
 from scipy.spatial.transform import Rotation
 
@@ -12,7 +11,7 @@ from dexstack.model.scene import build_scene
 
 
 @pytest.mark.parametrize("side", SIDES)
-def test_equals_pinocchio(side):
+def test_equals_pinocchio(side, pinocchio):
     hand = load_hand(side)
     gravity = GravityCompensation(hand)
     model = pinocchio.buildModelFromUrdf(str(hand.urdf_path))

@@ -1,10 +1,12 @@
 """The hand's description against the manufacturer's, against other readers of the same file, and against physics."""
 
+from __future__ import annotations
+
 from importlib.metadata import files
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pinocchio
 import pytest
 import trimesh
 from scipy.spatial.transform import Rotation
@@ -14,16 +16,15 @@ from dexstack.model.description import data_dir
 from dexstack.model.hand import SIDES, HandModel, load_hand
 from dexstack.model.urdf import Shape, check_inertia, read_urdf
 
+if TYPE_CHECKING:
+    import pinocchio
+
 PWM_PER_NEWTON_METRE = 1200.0
 PWM_LIMITS = [375, 675, 450, 285] * 3 + [525, 405, 270, 270]
 
 
 def vendor_urdf(side: str) -> Path:
     return next(Path(f.locate()) for f in files("example-robot-data") or [] if f.name == f"allegro_{side}_hand.urdf")
-
-
-def vendor_model(side: str) -> pinocchio.Model:
-    return pinocchio.buildModelFromUrdf(str(vendor_urdf(side)))
 
 
 def in_model_order(model: pinocchio.Model, hand: HandModel, q: np.ndarray) -> np.ndarray:
@@ -51,8 +52,8 @@ def random_angles(hand: HandModel, count: int = 20) -> np.ndarray:
 
 
 @pytest.mark.parametrize("side", SIDES)
-def test_forward_kinematics_equal_the_vendors(side):
-    hand, model = load_hand(side), vendor_model(side)
+def test_forward_kinematics_equal_the_vendors(side, pinocchio):
+    hand, model = load_hand(side), pinocchio.buildModelFromUrdf(str(vendor_urdf(side)))
     data = model.createData()
     for q in random_angles(hand):
         pinocchio.framesForwardKinematics(model, data, in_model_order(model, hand, q))
@@ -67,8 +68,8 @@ def test_forward_kinematics_equal_the_vendors(side):
 
 
 @pytest.mark.parametrize("side", SIDES)
-def test_limits_and_masses_equal_the_vendors(side):
-    hand, model = load_hand(side), vendor_model(side)
+def test_limits_and_masses_equal_the_vendors(side, pinocchio):
+    hand, model = load_hand(side), pinocchio.buildModelFromUrdf(str(vendor_urdf(side)))
     index = [model.joints[model.getJointId(name)].idx_q for name in hand.joint_names]
     np.testing.assert_array_equal(hand.lower, model.lowerPositionLimit[index])
     np.testing.assert_array_equal(hand.upper, model.upperPositionLimit[index])
@@ -103,7 +104,7 @@ def test_left_hand_mirrors_the_right():
 
 
 @pytest.mark.parametrize("side", SIDES)
-def test_merged_inertias_equal_pinocchios(side):
+def test_merged_inertias_equal_pinocchios(side, pinocchio):
     hand = load_hand(side)
     model = pinocchio.buildModelFromUrdf(str(hand.urdf_path))
     for i, name in enumerate(hand.joint_names):

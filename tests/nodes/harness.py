@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import rclpy
 from diagnostic_msgs.msg import DiagnosticArray
@@ -52,8 +53,7 @@ def alive(pid: int) -> bool:
 
 
 def children(pid: int) -> list[int]:
-    done = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False)
-    return [int(line) for line in done.stdout.split()]
+    return [child.pid for child in psutil.Process(pid).children()]
 
 
 class Probe:

@@ -16,15 +16,18 @@ import pytest
 from harness import NODES, alive, wait_until
 from rclpy.lifecycle import TransitionCallbackReturn
 from sensor_msgs.msg import JointState
+from std_msgs.msg import String
+from std_srvs.srv import Trigger
 from test_servo_nodes import HAND, PUSH, joint_state, pair  # noqa: F401
 
+from dexstack.hand.commissioning import JointResult, save_commissioning
 from dexstack.hand.params import BusParams
 from dexstack.hand.protocol import Command, split_id
 from dexstack.nodes import simulated_hand
 from dexstack.nodes.common import ERROR, OK, WARN
 from dexstack.nodes.hand import HandNode
 from dexstack.nodes.simulator import SimulatorNode
-from dexstack.nodes.wire import COMMAND, SENSOR, seconds
+from dexstack.nodes.wire import COMMAND, LATCHED, SENSOR, seconds
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "hand"))
 from emulated import WITHIN, Emulator, Tap
@@ -59,11 +62,15 @@ class Controller:
         self._thread.join()
 
 
+def settings(bus: BusParams, tmp_path, **more) -> dict:
+    return {"interface": bus.interface, "channel": bus.channel, "realtime_priority": 0, "state_dir": str(tmp_path)} | more
+
+
 @pytest.fixture
-def hand(pair, bus) -> Iterator:  # noqa: F811
+def hand(pair, bus, tmp_path) -> Iterator:  # noqa: F811
     """An emulated hand, the node, a controller."""
-    emulator = Emulator(bus)
-    node = pair(HandNode, interface=bus.interface, channel=bus.channel, realtime_priority=0, calibration_dir="/nonexistent")
+    emulator = Emulator(bus, "--encoder-noise", "0.0001")
+    node = pair(HandNode, **settings(bus, tmp_path))
     controller = Controller(node)
     yield emulator, node, controller
     controller.close()
@@ -81,7 +88,7 @@ def test_the_node_drives_stops_enables_and_reports(hand):
     wait_until(lambda: not emulator.set()["limp"], 5, "the hand to be pushed")
     wait_until(lambda: controller.states and controller.applied and not np.isnan(controller.applied[-1].position).any(), 5, "its topics")
     state = controller.states[-1]
-    assert abs(seconds(state.header.stamp) - time.time()) < 0.5 and list(state.name) == list(HAND.joint_names)
+    assert abs(seconds(state.header.stamp) - time.time()) < 60.0 and list(state.name) == list(HAND.joint_names)
     level, text, values = node.node.status()
     assert (level, text) == (OK, "track") and values["serial"] == "EMU00001" and values["temperature_3"] == 43
 
@@ -96,12 +103,15 @@ def test_the_node_drives_stops_enables_and_reports(hand):
     start = time.monotonic()
     emulator.set(over_temperature=True)
     emulator.limp_within(start, WITHIN)
-    wait_until(lambda: node.node.status()[0] == ERROR, 2, "the fault to be reported")
-    assert node.node.status()[2]["fault"] == "over_temperature"
+    wait_until(lambda: state_of(node) == "inactive", 2, "the node to leave ACTIVE")
+    level, _, values = node.node.idle_status()
+    assert level == ERROR and values["fault"] == "over_temperature" and values["state"] == "fault"
     answer = node.call("hand/enable")
     assert not answer.success and "too hot" in answer.message and "cool down" in answer.message
     emulator.set(over_temperature=False)
-    assert node.call("hand/enable").success
+    time.sleep(0.3)
+    assert not emulator.set()["servo"], "a fault that is over enabled the hand"
+    assert node.call("hand/enable").success and state_of(node) == "active"
     wait_until(lambda: not emulator.set()["limp"], 2, "the hand to be pushed again")
 
     assert node.node.trigger_deactivate() == TransitionCallbackReturn.SUCCESS
@@ -111,13 +121,106 @@ def test_the_node_drives_stops_enables_and_reports(hand):
     wait_until(lambda: not emulator.set()["limp"], 5, "the hand to be pushed after activation")
 
 
-def test_the_node_waits_for_a_hand_and_refuses_the_wrong_one(pair, bus):  # noqa: F811
-    node = pair(HandNode, interface=bus.interface, channel=bus.channel, realtime_priority=0)
+def state_of(node) -> str:
+    return node.node._state_machine.current_state[1]
+
+
+def test_on_hardware_only_a_person_enables_the_hand(pair, bus, tmp_path, capfd):  # noqa: F811
+    """READY after every start; enable is asked for again after a stop, a fault and a crash."""
+    emulator = Emulator(bus, "--encoder-noise", "0.0001")
+    node = pair(HandNode, **settings(bus, tmp_path, consent="person", calibration_dir=str(tmp_path)))
+    assert not node.node.autostart() and node.node.exit_code == 2
+    assert "the hand EMU00001 was never commissioned" in capfd.readouterr().err
+    save_commissioning(tmp_path, "EMU00001", [JointResult(0, 0.0, 0.0, 10.0, 0.0)] * 16, measured="today", hardware="V4")
+    node.node.ended.clear()
+    assert node.node.trigger_cleanup() == TransitionCallbackReturn.SUCCESS
+    controller = Controller(node)
+    controller.target = PUSH
     node.activate()
-    wait_until(lambda: node.node.status()[0] == WARN and "nobody on" in node.node.status()[1], 3, "the node to say that nobody answers")
+    kept = lambda: json.loads(next(tmp_path.glob("EMU00001*.json")).read_text())["state"]  # noqa: E731
+    try:
+        time.sleep(0.5)
+        assert not emulator.set()["servo"] and kept() == "ready" and controller.states, "angles, but no torque"
+        assert "hand/enable switches it on" in node.node.status()[1]
+        assert node.call("hand/enable").success and kept() == "enabled"
+        wait_until(lambda: not emulator.set()["limp"], 2, "the hand to be pushed")
+        assert node.call("hand/stop").success and kept() == "ready"
+        time.sleep(0.2)
+        assert not emulator.set()["servo"], "commands undo a stop"
+        assert node.node.trigger_deactivate() == TransitionCallbackReturn.SUCCESS and kept() == "off"
+        assert node.node.trigger_activate() == TransitionCallbackReturn.SUCCESS
+        time.sleep(0.3)
+        assert not emulator.set()["servo"] and kept() == "ready"
+    finally:
+        controller.close()
+        node.node.stop_worker()
+        emulator.close()
+
+
+@pytest.mark.parametrize("kept", ["enabled", "ready", "hold", "fault"])
+def test_after_a_crash_an_emulated_hand_too_waits_for_a_person(pair, bus, tmp_path, kept):  # noqa: F811
+    from dexstack.hand.states import HandState, StateFile
+
+    StateFile(str(tmp_path), f"EMU00001@{bus.where}").note(HandState(kept), "a test")  # by a process of this run that is gone
+    emulator = Emulator(bus)
+    node = pair(HandNode, **settings(bus, tmp_path))
+    node.activate()
+    time.sleep(0.5)
+    assert not emulator.set()["servo"] and node.node.status()[2]["state"] == "ready"
+    assert node.call("hand/enable").success and emulator.set()["servo"]
+    node.node.stop_worker()
+    emulator.close()
+
+
+def test_stop_wins_while_enable_runs(hand):
+    emulator, node, controller = hand
+    node.activate()
+    controller.target = PUSH
+    wait_until(lambda: not emulator.set()["limp"], 5, "the hand to be pushed")
+    assert node.call("hand/stop").success
+    emulator.set(refuses_servo=True)  # enable will try for half a second
+    node.node._driver.allow()
+    enabling = threading.Thread(target=lambda: node.node._answer(Trigger.Response(), node.node._enable))
+    enabling.start()
+    time.sleep(0.1)
+    start = time.monotonic()
+    response = node.node._on_stop(Trigger.Request(), Trigger.Response())
+    assert response.success
+    emulator.set(refuses_servo=False)
+    enabling.join()
+    assert time.monotonic() - start < 0.4, "enable goes on though somebody said stop"
+    time.sleep(0.2)
+    assert not emulator.set()["servo"] and node.node._driver.state == "ready"
+
+
+def test_success_ends_in_hold_and_hold_ends_announced(hand):
+    emulator, node, controller = hand
+    assert node.node.set_parameters([rclpy_parameter("hold_time", 1.0)])[0].successful
+    to_state = node.peer.create_publisher(String, "rollout/state", LATCHED)
+    node.activate()
+    controller.target = PUSH
+    wait_until(lambda: not emulator.set()["limp"], 5, "the hand to be pushed")
+    to_state.publish(String(data=json.dumps({"phase": "reached"})))
+    wait_until(lambda: node.node._driver.state == "hold", 2, "the hand to hold")
+    controller.target = None
+    time.sleep(0.5)
+    state = emulator.set()
+    assert state["servo"] and not state["limp"], "what it holds would fall"
+    largest = np.abs(state["counts"]) / 1200.0
+    assert np.all(largest <= 0.5 * HAND.effort + 0.25), "with reduced torque, beside gravity's"
+    assert "the goal is reached" in node.node.status()[1] and "limp in" in node.node.status()[1]
+    wait_until(lambda: node.node._driver.state == "ready", 2, "the hold to end")
+    assert "the time to hold is over" in node.node.status()[1] and emulator.set()["limp"]
+
+
+def test_the_node_is_active_only_with_a_hand_and_refuses_the_wrong_one(pair, bus, tmp_path):  # noqa: F811
+    node = pair(HandNode, **settings(bus, tmp_path))
+    assert node.node.trigger_configure() == TransitionCallbackReturn.SUCCESS
+    assert node.node.trigger_activate() != TransitionCallbackReturn.SUCCESS and state_of(node) == "inactive"
+    assert node.node.idle_status()[0] == WARN and "nobody on" in node.node.idle_status()[1]
     emulator = Emulator(bus, "--hand", "left")
-    wait_until(node.node.ended.is_set, 5, "the node to end")
-    assert node.node.exit_code == 2 and "left hand" in node.node.status()[1]
+    assert node.node.trigger_activate() != TransitionCallbackReturn.SUCCESS
+    assert node.node.ended.is_set() and node.node.exit_code == 2 and "left hand" in node.node.idle_status()[1]
     node.node.stop_worker()
     assert not emulator.set()["servo"] and emulator.set()["largest"] == 0.0
     emulator.close()
@@ -160,11 +263,14 @@ def test_the_simulator_speaks_can(pair, bus):  # noqa: F811
         wait_until(lambda: len(turns) > 5 and poses, 5, "angles and poses")
         assert abs(seconds(poses[-1].header.stamp) - turns[-1].feedback.stamp) < 0.2, "poses and angles are on one clock"
         before = turns[-1].feedback.q
-        for _ in range(50):
+        for _ in range(100):
             driver.command(PUSH)
             time.sleep(0.02)
+        assert driver.fault is None, driver.fault
         assert np.linalg.norm(turns[-1].feedback.q - PUSH) < 0.7 * np.linalg.norm(before - PUSH), "the joints follow"
         assert simulator.call("simulator/reset").success
+        wait_until(lambda: driver.fault, 2, "the driver to see joints that leap")
+        driver.in_thread(driver.enable)
         wait_until(lambda: any(np.abs(t.feedback.q - HAND.home).max() < 0.02 for t in turns[-100:]), 2, "the start pose")
         assert simulator.call("simulator/power_cycle").success
         wait_until(lambda: driver.fault, 2, "the driver to notice")
@@ -180,10 +286,13 @@ def test_a_plant_that_is_too_slow_for_real_time_says_so_and_stays_on_the_clock(p
     assert simulator.node.trigger_configure() == TransitionCallbackReturn.SUCCESS
     plant = simulator.node._plant
     step = plant.step
-    plant.step = lambda tau: (time.sleep(0.1), step(tau))
+    begun: list[float] = []
+    plant.step = lambda tau: (begun.append(simulator.node.time), time.sleep(0.1), step(tau))
     assert simulator.node.trigger_activate() == TransitionCallbackReturn.SUCCESS
     wait_until(lambda: simulator.node.status()[1] == "the plant does not keep up with real time", 10, "the simulator to notice")
-    assert abs(simulator.node.time - time.time()) < 1.0
+    late = len(begun)
+    wait_until(lambda: len(begun) > late + 5, 10, "more steps")
+    assert begun[-1] - begun[late] > 0.3, "the clock goes on by what the steps take"
 
 
 @pytest.fixture
@@ -191,13 +300,22 @@ def patience(tmp_path) -> tuple[str, ...]:
     """Where real-time scheduling is refused, a busy machine must not look like a dead hand or a driver that hangs."""
     if WITHIN <= 0.1:
         return ()
-    (tmp_path / "patience.yaml").write_text("/**: {ros__parameters: {guard_timeout: 0.5, feedback_timeout: 0.5, command_timeout: 0.3}}")
+    values = "guard_timeout: 0.5, feedback_timeout: 0.5, command_timeout: 0.3, answer_timeout: 0.5"
+    (tmp_path / "patience.yaml").write_text(f"/**: {{ros__parameters: {{{values}}}}}")
     return "--params", str(tmp_path / "patience.yaml")
+
+
+def call(probe, service: str) -> bool:
+    client = probe.node.create_client(Trigger, service)
+    assert client.wait_for_service(5.0)
+    future = client.call_async(Trigger.Request())
+    wait_until(future.done, 10, f"an answer from {service}")
+    return future.result().success
 
 
 @pytest.mark.slow
 def test_a_run_on_the_emulated_hand_survives_the_loss_of_its_hand_node(start, probe, domain, patience):
-    """The guard switches the servo off within 100 ms; the supervisor starts the node again; the run goes on."""
+    """The guard switches the servo off within 100 ms; the supervisor starts the node again; a person lets the run go on."""
     tap = Tap(BusParams("udp_multicast", f"239.74.163.2:{6100 + domain}"))
     try:
         run = start("--goal-yaw", "175", "--seconds", "8", "--json", "-", *patience, mode="mock")
@@ -209,7 +327,12 @@ def test_a_run_on_the_emulated_hand_survives_the_loss_of_its_hand_node(start, pr
         said = lambda command: [t for t, frame in tap.listen() if split_id(frame.id)[0] == command and t > killed]  # noqa: E731
         wait_until(lambda: said(Command.SERVO_OFF), 5, "somebody to switch the servo off")
         assert said(Command.SERVO_OFF)[0] - killed < WITHIN
-        wait_until(lambda: said(Command.SERVO_ON), 30, "the new hand node to switch it on")
+        wait_until(lambda: probe.pid("hand") not in (0, pids["hand"]) and probe.values("hand").get("state") == "ready", 30, "a new node")
+        time.sleep(1.0)
+        tap.listen()
+        assert not said(Command.SERVO_ON), "the new hand node switched the hand on, and nobody asked for it"
+        assert call(probe, "hand/enable"), "a person"
+        wait_until(lambda: tap.listen() and said(Command.SERVO_ON), 5, "the servo to go on")
         wait_until(lambda: tap.listen() and run.process.poll() is not None, 60, "the end of the run")
         results = json.loads(run.out)["results"]
         assert results["restarts"] == {"hand": 1} and results["phase"] in ("reached", "timeout", "dropped")

@@ -7,13 +7,13 @@ import io
 import json
 import math
 import socket
-import subprocess
 import threading
 import urllib.request
 
 import browser
 import msgspec
 import numpy as np
+import psutil
 import pytest
 import rclpy
 from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped
@@ -232,8 +232,8 @@ def test_the_plant_is_changed_from_the_page(stack, visitor, monkeypatch):
 def test_the_page_is_for_this_machine_only(stack):
     port = stack[0].page.server.get_port()
     assert urllib.request.urlopen(f"http://127.0.0.1:{port}").status == 200
-    listening = subprocess.run(["ss", "-ltnH", f"sport = :{port}"], capture_output=True, text=True, check=False).stdout
-    assert not listening or "127.0.0.1" in listening
+    listening = [c.laddr for c in psutil.net_connections("tcp") if c.status == psutil.CONN_LISTEN and c.laddr.port == port]
+    assert {address.ip for address in listening} == {"127.0.0.1"}
     others = {info[4][0] for info in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)} - {"127.0.0.1"}
     for address in others:
         with socket.socket() as client:

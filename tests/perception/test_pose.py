@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from studio import FRONTAL, TILTED, Studio, any_pose
 
-from dexstack.bench.perception import CHI2_95, measure_static
+from dexstack.bench.tracking import CHI2_95
 from dexstack.errors import ConfigError
 from dexstack.perception.bundle import Tag, TagBundle
 from dexstack.perception.camera import CameraModel
@@ -13,6 +13,7 @@ from dexstack.perception.params import SimulatedCameraParams
 from dexstack.perception.pose import solve_bundle
 from dexstack.perception.se3 import Transform, difference, exp, log, to_matrix, to_quaternion
 from dexstack.perception.tags import Detection, TagDetector, bitmap
+from experiments.perception.pictures import measure_static
 
 
 def ideal(bundle: TagBundle, camera: CameraModel, X_CO: Transform, tags: tuple[int, ...]) -> list[Detection]:
@@ -115,7 +116,7 @@ def test_nothing_seen_is_no_pose(studio):
 
 
 def test_accuracy_and_honesty_on_pictures():
-    """The limits of `dexstack bench perception`, on fewer pictures."""
+    """The limits of `experiments.perception.pictures`, on fewer pictures."""
     r = measure_static(SimulatedCameraParams(), 60, 0.4, seed=3)
     assert r.unseen == 0 and len(r.two_faces.shift) > 30
     for k, (metres, degrees) in {50: (0.3e-3, 0.3), 95: (1e-3, 1.0)}.items():

@@ -45,10 +45,10 @@ def pixel(renderer, image, p_W):
 
 def test_camera_looks_where_the_scene_says(model):
     camera = Camera.of_model(model, "film", width=160, height=120)
-    np.testing.assert_allclose(camera.project([[0.0, 0.0, 0.0], [0.0, -0.5, 0.5]]), [[80, 60], [80, 60]], atol=1e-6)
+    np.testing.assert_allclose(camera.project(np.array([[0.0, 0.0, 0.0], [0.0, -0.5, 0.5]])), [[80, 60], [80, 60]], atol=1e-6)
     forward, up = np.array([0.0, 1.0, -1.0]) / np.sqrt(2), np.array([0.0, 1.0, 1.0]) / np.sqrt(2)
-    edge = [0.0, -1.0, 1.0] + forward + np.tan(np.radians(20.0)) * up
-    np.testing.assert_allclose(camera.project([edge]), [[80, 0]], atol=1e-6)  # half the field of view upwards: the top edge
+    edge = np.array([0.0, -1.0, 1.0]) + forward + np.tan(np.radians(20.0)) * up
+    np.testing.assert_allclose(camera.project(edge[None]), [[80, 0]], atol=1e-6)  # half the field of view upwards: the top edge
 
 
 def test_rays_and_projection_are_inverse(renderer):

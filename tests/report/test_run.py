@@ -74,7 +74,10 @@ def test_a_long_run_is_shown_faster(tmp_path, scene, recording):
 
 def test_plot_shows_solve_times_only_where_there_are_any(tmp_path, recording):
     untimed = {k: v for k, v in recording.items() if k != "solve_s"}
-    heights = [Image.open(write_plot(tmp_path / f"{k}.png", r)).height for k, r in enumerate((recording, untimed))]
+    heights = []
+    for k, shown in enumerate((recording, untimed)):
+        with Image.open(write_plot(tmp_path / f"{k}.png", shown)) as plot:
+            heights.append(plot.height)
     assert heights[0] > heights[1]
 
 

@@ -4,9 +4,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from dexstack.control.mpc import MpcParams, SolveStatus
 
 from dexstack.contact.contact import empty_contacts
-from dexstack.control.mpc import MpcParams, SolveStatus
 from dexstack.errors import ConfigError
 from dexstack.hand.servo import ServoLaw, ServoMode, ServoParams
 from dexstack.model.hand import load_hand

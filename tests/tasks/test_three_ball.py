@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import mujoco
 import numpy as np
 import pytest
+from dexstack.control.mpc import PlannedState
 from scipy.spatial.transform import Rotation
 
 from dexstack.contact.detector import ContactDetector, DetectorParams
-from dexstack.control.mpc import PlannedState
 from dexstack.control.supervisors.regrasp import Phase, RegraspParams
 from dexstack.errors import ConfigError
 from dexstack.model.scene import robot_scene

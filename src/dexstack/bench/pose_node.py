@@ -9,7 +9,7 @@ from typing import NamedTuple
 import cv2
 import numpy as np
 
-from dexstack.bench.perception import TrackingResult, film, judge, manipulation, occlusions
+from dexstack.bench.tracking import TrackingResult, film, judge, manipulation, occlusions
 from dexstack.errors import ConfigError
 from dexstack.model.objects import load_object
 from dexstack.perception.bundle import object_bundle

@@ -176,7 +176,7 @@ def _views(args: argparse.Namespace, task: Task, results: dict[str, Any], passed
     if len(rows) > 1 and "cells" not in results:
         rows.append(_row("all", results))
     rows += [_published(p) for p in results["published"]]
-    columns = ["", "n", "success", "95 %", "dropped", "stalls", "goals", "after [s]", "error [rad]", "position [mm]"]
+    columns = ("", "n", "success [%]", "dropped", "stalls", "goals", "each [s]", "error [rad]", "median", "[mm]")
     solve = results["solve_s"]
     verdict = "at least" if passed else "fewer than"
     worst = "in the worst world " if "cells" in results else ""
@@ -192,21 +192,12 @@ def _views(args: argparse.Namespace, task: Task, results: dict[str, Any], passed
 
 def _row(name: str, s: dict[str, Any]) -> list[Any]:
     turn, shift, (low, high) = s["orientation_error_rad"], s["position_error_m"], s["success_interval"]
-    return [
-        name,
-        s["trials"],
-        f"{100 * s['success_rate']:.0f} %",
-        f"{100 * low:.0f}–{100 * high:.0f}",
-        s["dropped"],
-        s["stalls"],
-        s["goals_reached"],
-        s["goal_s"]["median"],
-        f"{turn['mean']:.3f} ± {turn['std']:.3f} ({turn['median']:.3f})",
-        f"{1e3 * shift['mean']:.1f} ± {1e3 * shift['std']:.1f}",
-    ]
+    rate = f"{100 * s['success_rate']:.0f} ({100 * low:.0f}–{100 * high:.0f})"
+    goals = (s["goals_reached"], s["goal_s"]["median"] and round(s["goal_s"]["median"], 1))
+    error = (f"{turn['mean']:.3f} ± {turn['std']:.3f}", f"{turn['median']:.3f}", f"{1e3 * shift['mean']:.1f}")
+    return [name, s["trials"], rate, s["dropped"], s["stalls"], *goals, *error]
 
 
 def _published(p: dict[str, Any]) -> list[Any]:
     turn, shift = p["orientation_rad"], p["position_m"]
-    error = turn and f"{turn[0]:.2f} ± {turn[1]:.2f}"
-    return [p["name"], p["trials"], *[None] * 6, error, shift and f"{1e3 * shift[0]:.1f} ± {1e3 * shift[1]:.1f}"]
+    return [p["name"], p["trials"], *[None] * 5, turn and f"{turn[0]:.2f} ± {turn[1]:.2f}", None, shift and f"{1e3 * shift[0]:.1f}"]

@@ -18,14 +18,13 @@ from dexstack.errors import ConfigError
 COMMANDS = {
     "up": "start the whole graph of nodes: simulation, mock or hardware",
     "eval": "closed-loop trials in one process, without ROS",
-    "bench": "measure the parts against their peers",
+    "bench": "measure whether this machine is fast enough",
     "learn": "learn the planner's model from rollouts or recordings",
     "monitor": "show a running graph in a browser",
     "record": "record a running graph into a bag",
     "replay": "publish a bag again",
     "diagnose": "walk through the layers under a device and stop at the first broken one",
     "calibrate": "measure what differs from device to device",
-    "demo": "what the engines must show: simulated, judged and drawn",
     "reference": "write docs/reference.md from the code",
     "doctor": "what is installed and usable here, and the command that mends what is not",
 }
@@ -59,6 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     command = argv[0] if argv and argv[0] in COMMANDS else None
     try:
         args = build_parser(command).parse_args(argv)
+        args.argv = ["dexstack", *argv]
         status = importlib.import_module(f"dexstack.cli.{args.command}").run(args)
         sys.stdout.flush()
         return status

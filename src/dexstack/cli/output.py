@@ -7,6 +7,7 @@ import json
 import math
 import os
 import platform
+import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -42,7 +43,8 @@ def publish(args: argparse.Namespace, command: str, results: Mapping[str, Any], 
     """Write the command's results.
 
     Args:
-        args: parsed arguments, with ``json`` from :func:`add_json_argument`.
+        args: parsed arguments, with ``json`` from :func:`add_json_argument`; its ``argv`` is the command line,
+            that of the process where it is missing.
         command: what was run, as the user would type it, e.g. ``"bench mpc"``.
         results: the JSON object's ``results``; numpy numbers and arrays are converted, non-finite numbers become null.
         views: rich renderables or strings, printed to stdout unless the JSON object goes there.
@@ -52,7 +54,15 @@ def publish(args: argparse.Namespace, command: str, results: Mapping[str, Any], 
         ConfigError: the file cannot be written.
     """
     if args.json:
-        document = {"command": command, "version": __version__, "seed": seed, "machine": machine(), "results": results}
+        document = {
+            "command": command,
+            "argv": getattr(args, "argv", sys.argv),
+            "version": __version__,
+            "commit": commit(),
+            "seed": seed,
+            "machine": machine(),
+            "results": results,
+        }
         text = json.dumps(_plain(document), indent=2, allow_nan=False) + "\n"
         if args.json == "-":
             sys.stdout.write(text)
@@ -81,8 +91,26 @@ def _plain(value: Any) -> Any:
     return value
 
 
+def commit() -> str | None:
+    """Commit of the checkout that this package lies in, with ``-dirty`` where code differs from it; None without a checkout or git.
+
+    Results and pages do not count as code: a measurement does not depend on them.
+    """
+    root = Path(__file__).parents[3]
+    git = ["git", "-C", str(root)]
+    try:
+        if not (root / ".git").exists():
+            return None
+        head = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, timeout=10, check=True)
+        code = [".", ":(exclude)docs", ":(exclude)*.md", ":(exclude)experiments/results/*.json"]
+        changed = subprocess.run([*git, "diff", "--quiet", "HEAD", "--", *code], capture_output=True, timeout=10).returncode
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return head.stdout.strip() + "-dirty" * bool(changed)
+
+
 def machine() -> dict[str, Any]:
-    """Processor, number of cores this process may use, Python version."""
+    """Processor, number of cores this process may use, Python version, load averages over 1, 5 and 15 minutes."""
     cpu = platform.processor() or platform.machine()
     try:
         for line in Path("/proc/cpuinfo").read_text().splitlines():
@@ -92,7 +120,8 @@ def machine() -> dict[str, Any]:
     except OSError:
         pass
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return {"cpu": cpu, "cores": cores, "python": platform.python_version()}
+    load = [round(x, 2) for x in os.getloadavg()]
+    return {"cpu": cpu, "cores": cores, "python": platform.python_version(), "load": load}
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Any:

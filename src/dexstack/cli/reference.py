@@ -19,7 +19,7 @@ from dexstack.cli.output import add_json_argument, publish
 from dexstack.errors import ConfigError
 
 FILE = Path("docs") / "reference.md"
-GROUPS = ("bench", "calibrate", "demo", "diagnose", "eval")
+GROUPS = ("bench", "calibrate", "diagnose")
 """Commands that have subcommands, one module each."""
 _CALLS = {"create_publisher": "writes", "newest": "reads", "create_service": "offers", "create_client": "calls"}
 

@@ -57,6 +57,7 @@ def run(args: argparse.Namespace) -> int:
     results = (args.results or Path("results") / f"{args.mode}-{datetime.now():%Y%m%d-%H%M%S}").absolute()
     values = {a.name: getattr(args, a.name) for a in mode.arguments if a.name not in NOT_ARGUMENTS} | {"results": str(results)}
     nodes = mode.describe(values)
+    mode.check(values)
     for name in mode.ignored(values):
         note(f"--{name.replace('_', '-')} changes nothing in the mode '{args.mode}'")
     try:

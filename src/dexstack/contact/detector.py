@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dexstack.config import param
 from dexstack.contact.contact import Contacts, empty_contacts
 from dexstack.contact.csdf import union_distance_and_normal
+from dexstack.contact.params import DetectorParams
 from dexstack.contact.query_points import robot_query_points
 from dexstack.contact.support import SUPPORT_SLOTS, make_support
 from dexstack.geometry.decomposition import plane_sets
 from dexstack.model.kinematics import quaternion_matrix
+from dexstack.process.compilation import KeptFunction
 
 if TYPE_CHECKING:
     from dexstack.model.objects import ObjectModel
@@ -23,18 +23,6 @@ if TYPE_CHECKING:
 
 PER_LINK = 2
 """Most contacts of one link."""
-
-
-@dataclass(frozen=True)
-class DetectorParams:
-    """Parameters of the contact detector."""
-
-    capacity: int = param(12, "number of contact slots, 4 of them reserved for the palm or floor", 6, 36)
-    margin: float = param(0.02, "bodies farther apart than this are not in contact [m]", 0.0, 0.1)
-    spacing: float = param(0.008, "distance between query points on flat links [m]", 0.001, 0.05)
-    num_planes: int = param(96, "support planes of a convex object; each part of another has at most 32", 16, 1024)
-    sigma: float = param(20000.0, "sharpness of the C-SDF's smooth maximum [1/m]", 100.0, 1e7)
-    footprint_tilt: float = param(0.05, "metres of distance traded for a metre of spread between palm or floor contacts", 0.0, 1.0)
 
 
 class ContactDetector:
@@ -47,7 +35,7 @@ class ContactDetector:
 
     def __init__(self, robot: Robot, obj: ObjectModel, params: DetectorParams = DetectorParams(), dtype: type = np.float32) -> None:
         self.params = params
-        self.planes = plane_sets(obj.mesh, obj.parts, params.num_planes)
+        self.planes = plane_sets(obj.surface, obj.parts, params.num_planes)
         self._tree = robot.kinematics()
         self._dtype = dtype
         query = robot_query_points(robot, params.spacing)
@@ -58,11 +46,11 @@ class ContactDetector:
         self._query = query
         self._per_link = min(PER_LINK, most)
         self._support = make_support(robot, obj)
-        self._jitted = jax.jit(self.trace)
+        self._compiled = KeptFunction(self.trace, robot, self.planes, params, self._support, str(np.dtype(dtype)))
 
     def detect(self, pose_WO: np.ndarray, q: np.ndarray) -> Contacts:
         """Contacts at object pose (7,) [m, wxyz] and joint angles (N,) [rad], as numpy arrays."""
-        contacts = self._jitted(np.asarray(pose_WO, self._dtype), np.asarray(q, self._dtype))
+        contacts = self._compiled(np.asarray(pose_WO, self._dtype), np.asarray(q, self._dtype))
         return Contacts(*(np.asarray(a) for a in contacts))
 
     def trace(self, pose_WO: jax.Array, q: jax.Array) -> Contacts:

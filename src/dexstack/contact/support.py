@@ -54,7 +54,7 @@ class BoxSupport(Support):
 
     def __init__(self, boxes: list[Shape], obj: ObjectModel) -> None:
         self._boxes = boxes
-        hull = np.asarray(obj.mesh.convex_hull.vertices, float)
+        hull = obj.hull_vertices
         spread = hull[np.unique(np.argmax(_octant_directions() @ hull.T, axis=1))]
         self._footprint_B = 0.9 * np.vstack([spread, np.zeros(3)])
 
@@ -89,7 +89,7 @@ class PlaneSupport(Support):
     """The corners of the object's hull against a plane fixed in the world: exact, whatever face, edge or corner is below."""
 
     def __init__(self, plane: Shape, obj: ObjectModel) -> None:
-        self._corners_B = np.asarray(obj.mesh.convex_hull.vertices, float)
+        self._corners_B = obj.hull_vertices
         self._nhat_W, self._offset = np.asarray(plane.R, float)[:, 2], float(plane.R[:, 2] @ plane.p)
 
     def contacts(self, poses: BodyPoses, R_WO: jax.Array, p_WO: jax.Array, query: Query, tilt: float, margin: float) -> Contacts:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 from jax import Array
@@ -14,6 +14,7 @@ from dexstack.contact.contact import Contacts
 
 if TYPE_CHECKING:
     from dexstack.control.problem import ModelParams
+    from dexstack.model.objects import ObjectModel
     from dexstack.model.robot import Robot
 
 
@@ -84,6 +85,7 @@ class PlannedState(NamedTuple):
     """Fingertips, linear in the joint displacement from the current state."""
 
 
+@runtime_checkable
 class Cost(Protocol):
     """A cost as sums of squares: Σ_t ‖stage‖² + ‖terminal‖²; smooth in the state, ``weights`` a namespace of numbers."""
 
@@ -92,6 +94,18 @@ class Cost(Protocol):
     def terminal(self, state: PlannedState, goal_WO: Float[Array, "7"], weights: Any) -> Float[Array, " R"]: ...
 
 
+class Problem(NamedTuple):
+    """What is planned."""
+
+    robot: Robot
+    obj: ObjectModel
+    cost: Cost
+    weights: Any
+    """The cost's parameter block."""
+    theta: ModelParams
+
+
+@runtime_checkable
 class LocalPlanner(Protocol):
     """Plans some steps ahead from the present contact set.
 

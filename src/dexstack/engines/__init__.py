@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from typing import TYPE_CHECKING, Any
 
-from dexstack.errors import ConfigError
+from dexstack.errors import ConfigError, unknown_name
 
 if TYPE_CHECKING:
     from dexstack.engines.base import Plant
@@ -20,8 +21,20 @@ PLANTS: dict[str, tuple[str, str, str]] = {
 }
 """Module, class and parameter class of every plant; the class takes a hand, an object and its parameters."""
 
-EXTRAS = {"hydroelastic": "hydroelastic", "lcp": "lcp"}
-"""The extra of dexstack that a plant needs, where it needs one."""
+EXTRAS = {"hydroelastic": ("hydroelastic", "numba"), "lcp": ("lcp", "numba")}
+"""The extra of dexstack that a plant needs, where it needs one, and the module by which to know it."""
+
+
+def check_plant(name: str) -> None:
+    """Whether there is such a plant here; nothing of it is imported.
+
+    Raises:
+        ConfigError: an unknown plant, or one whose libraries are not installed.
+    """
+    if name not in PLANTS:
+        raise unknown_name("plant", name, PLANTS)
+    if name in EXTRAS and importlib.util.find_spec(EXTRAS[name][1]) is None:
+        raise _missing(name, EXTRAS[name][1])
 
 
 def plant_params(name: str) -> type:
@@ -43,12 +56,15 @@ def make_plant(name: str, hand: HandModel, obj: ObjectModel, params: Any = None)
 
 
 def _load(name: str, entry: int) -> Any:
-    if name not in PLANTS:
-        raise ConfigError(f"unknown plant '{name}'; known: {', '.join(PLANTS)}")
+    check_plant(name)
     try:
         module = importlib.import_module(PLANTS[name][0])
     except ModuleNotFoundError as error:
         if name not in EXTRAS or (error.name or "").startswith("dexstack"):
             raise
-        raise ConfigError(f"the plant '{name}' needs {error.name}: pip install 'dexstack[{EXTRAS[name]}]'") from None
+        raise _missing(name, error.name) from None
     return getattr(module, PLANTS[name][entry])
+
+
+def _missing(name: str, module: str | None) -> ConfigError:
+    return ConfigError(f"the plant '{name}' needs {module}: pip install 'dexstack[{EXTRAS[name][0]}]'")

@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 
+@runtime_checkable
 class Plant(Protocol):
     """A robot of N joints (a hand: 16) and one free object, advanced in fixed steps by joint torques (or forces).
 

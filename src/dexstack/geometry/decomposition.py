@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import os
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import trimesh
 
 from dexstack.errors import ConfigError
 from dexstack.geometry.support_planes import choose_planes
+from dexstack.process.kept import digest, kept_arrays, sources
+
+if TYPE_CHECKING:
+    import trimesh
 
 CONVEX = 0.98
 """A mesh that fills this share of its convex hull counts as convex."""
@@ -36,36 +39,72 @@ class PlaneSets:
         return np.min([np.max(x_B @ n.T + b, axis=1) for n, b in zip(self.nhat_B, self.offset, strict=True)], axis=0)
 
 
-def plane_sets(mesh: trimesh.Trimesh, parts: tuple[trimesh.Trimesh, ...], num_planes: int) -> PlaneSets:
-    """The planes of ``parts``: ``num_planes`` of a single one, fewer of each of several."""
-    count = num_planes if len(parts) == 1 else min(num_planes, PART_PLANES)
-    chosen = [choose_planes(part, count) for part in parts]
-    nhat_B, offset = (np.stack(arrays) for arrays in zip(*chosen, strict=True))
-    surface, _ = trimesh.sample.sample_surface(mesh, 4000, seed=0)
-    error = np.abs(PlaneSets(nhat_B, offset, 0.0).distance(np.vstack([surface, mesh.vertices])))
-    return PlaneSets(nhat_B, offset, float(error.max()))
+class Surface(NamedTuple):
+    """Triangles as arrays; a :class:`trimesh.Trimesh` serves wherever one is asked for."""
+
+    vertices: np.ndarray
+    """(V, 3) [m]"""
+    faces: np.ndarray
+    """(M, 3) rows of ``vertices``"""
+
+    def mesh(self) -> trimesh.Trimesh:
+        """The same for trimesh, which is imported only here."""
+        import trimesh
+
+        return trimesh.Trimesh(np.array(self.vertices), np.array(self.faces), process=False)
+
+    @property
+    def convex_hull(self) -> trimesh.Trimesh:
+        return self.mesh().convex_hull
 
 
-def convex_parts(mesh: trimesh.Trimesh) -> tuple[trimesh.Trimesh, ...]:
-    """The mesh itself where it is convex, otherwise convex parts whose union it nearly is.
+def plane_sets(mesh: Surface | trimesh.Trimesh, parts: Sequence[Surface | trimesh.Trimesh], num_planes: int) -> PlaneSets:
+    """The planes of ``parts``: ``num_planes`` of a single one, fewer of each of several; kept between processes."""
+    surfaces = [(np.asarray(part.vertices), np.asarray(part.faces)) for part in (mesh, *parts)]
+
+    def compute() -> dict[str, np.ndarray]:
+        import trimesh
+
+        count = num_planes if len(parts) == 1 else min(num_planes, PART_PLANES)
+        chosen = [choose_planes(Surface(*surface).mesh(), count) for surface in surfaces[1:]]
+        nhat_B, offset = (np.stack(arrays) for arrays in zip(*chosen, strict=True))
+        points, _ = trimesh.sample.sample_surface(Surface(*surfaces[0]).mesh(), 4000, seed=0)
+        error = np.abs(PlaneSets(nhat_B, offset, 0.0).distance(np.vstack([points, surfaces[0][0]])))
+        return {"nhat_B": nhat_B, "offset": offset, "surface_error": error.max()}
+
+    found = kept_arrays("planes", digest(sources("dexstack.geometry"), surfaces, num_planes), compute)
+    return PlaneSets(found["nhat_B"], found["offset"], float(found["surface_error"]))
+
+
+def convex_parts(mesh: Surface | trimesh.Trimesh) -> tuple[Surface, ...]:
+    """The surface itself where it is convex, otherwise convex parts whose union it nearly is; kept between processes.
 
     Raises:
         ConfigError: it is not convex, and CoACD is not installed.
     """
-    if mesh.volume >= CONVEX * mesh.convex_hull.volume:
-        return (mesh,)
-    file = _cache_file(mesh)
-    if not file.is_file():
-        parts = _decompose(mesh)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        partial = file.with_name(f"{file.stem}.{os.getpid()}.npz")
-        np.savez(partial, **{f"part_{k:03d}": part.vertices for k, part in enumerate(parts)})
-        partial.replace(file)
-    with np.load(file) as kept:
-        return tuple(trimesh.convex.convex_hull(kept[name]) for name in sorted(kept.files))
+    whole = Surface(np.asarray(mesh.vertices), np.asarray(mesh.faces))
+
+    def compute() -> dict[str, np.ndarray]:
+        body = whole.mesh()
+        parts = [] if body.volume >= CONVEX * body.convex_hull.volume else _decompose(body)
+        arrays = [(np.asarray(part.vertices), np.asarray(part.faces)) for part in parts]
+        return {f"part_{k:03d}/{name}": a for k, part in enumerate(arrays) for name, a in zip(Surface._fields, part, strict=True)}
+
+    found = kept_arrays("parts", digest(sources("dexstack.geometry"), *whole), compute)
+    parts = sorted({name.partition("/")[0] for name in found})
+    return tuple(Surface(found[f"{part}/vertices"], found[f"{part}/faces"]) for part in parts) or (whole,)
+
+
+def hull_vertices(mesh: Surface | trimesh.Trimesh) -> np.ndarray:
+    """(H, 3) corners of the convex hull [m]; kept between processes."""
+    whole = Surface(np.asarray(mesh.vertices), np.asarray(mesh.faces))
+    compute = lambda: {"vertices": np.asarray(whole.mesh().convex_hull.vertices, float)}  # noqa: E731
+    return kept_arrays("hulls", digest(sources("dexstack.geometry"), *whole), compute)["vertices"]
 
 
 def _decompose(mesh: trimesh.Trimesh) -> list[trimesh.Trimesh]:
+    import trimesh
+
     share = mesh.volume / mesh.convex_hull.volume
     try:
         import coacd
@@ -77,8 +116,3 @@ def _decompose(mesh: trimesh.Trimesh) -> list[trimesh.Trimesh]:
     coacd.set_log_level("error")
     found = coacd.run_coacd(coacd.Mesh(mesh.vertices, mesh.faces), threshold=CONCAVITY, real_metric=True, seed=0)
     return [trimesh.convex.convex_hull(np.asarray(vertices)) for vertices, _ in found]
-
-
-def _cache_file(mesh: trimesh.Trimesh) -> Path:
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return base / "dexstack" / "parts" / f"{mesh.identifier_hash}-{1e3 * CONCAVITY:g}mm.npz"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import trimesh
-from scipy.spatial import HalfspaceIntersection, cKDTree
+
+if TYPE_CHECKING:
+    import trimesh
 
 FACE_ANGLE = np.deg2rad(2.0)
 """Faces whose normals differ by less are one support plane."""
@@ -124,6 +126,9 @@ def choose_planes(mesh: trimesh.Trimesh, num_planes: int) -> tuple[np.ndarray, n
 
 def support_planes(mesh: trimesh.Trimesh, num_planes: int = 128) -> SupportPlanes:
     """The planes of :func:`choose_planes` and how well they represent ``mesh``."""
+    import trimesh
+    from scipy.spatial import HalfspaceIntersection, cKDTree
+
     chosen, offset = choose_planes(mesh, num_planes)
     hull = mesh.convex_hull
     vertices = np.asarray(hull.vertices, float)

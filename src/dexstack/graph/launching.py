@@ -18,6 +18,7 @@ def launch_description(mode: str) -> LaunchDescription:
     def nodes(context: LaunchContext) -> list[Node | LogInfo]:
         values = {a.name: context.launch_configurations[a.name] for a in arguments}
         idle = [LogInfo(msg=f"'{name}' changes nothing in the mode '{mode}'") for name in MODES[mode].ignored(values)]
+        MODES[mode].check(values)
         return idle + [_node(description) for description in MODES[mode].describe(values)]
 
     declared = [

@@ -18,6 +18,8 @@ from typing import Any
 from dexstack.config import read_parameter_file, share_dir
 from dexstack.engines import PLANTS
 from dexstack.errors import ConfigError
+from dexstack.graph.check import check_run
+from dexstack.graph.settings import Spec
 from dexstack.perception import require_camera
 from dexstack.process.threads import ONE_THREAD, XLA_ONE_THREAD
 from dexstack.tasks import TASKS, load_task, task_files
@@ -112,6 +114,18 @@ class Mode:
             if name not in known:
                 raise ConfigError(f"unknown argument '{name}'; known: {', '.join(known)}")
         return self.build({name: a.parse(values.get(name, a.default)) for name, a in known.items()})
+
+    def check(self, values: Mapping[str, Any]) -> None:
+        """Read what the nodes of :meth:`describe` will read, before any of them starts.
+
+        Raises:
+            ConfigError: something of it cannot be used.
+        """
+        a = {x.name: x.parse(values.get(x.name, x.default)) for x in self.arguments}
+        files = (str(Path(a["params"]).absolute()),) if a["params"] else ()
+        overrides = (("theta", a["theta"]),) if a["theta"] else ()
+        simulated = "plant" not in self.without_effect
+        check_run(Spec(a["task"], a["object"], a["hand"], files, overrides, a["plant"]), simulated=simulated)
 
 
 def picture_environment() -> dict[str, str]:

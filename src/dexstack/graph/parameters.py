@@ -9,6 +9,7 @@ from dexstack.config import param
 from dexstack.engines import PLANTS
 from dexstack.hand.params import BusParams, CanHandParams, EmulatedHandParams, FaultParams, HandParams
 from dexstack.hand.servo import ServoParams
+from dexstack.hand.watch import WatchParams
 from dexstack.perception.params import EstimatorParams, MountParams, RealSenseParams, SimulatedCameraParams
 
 
@@ -106,7 +107,7 @@ NODE_BLOCKS: tuple[tuple[type, str], ...] = (
     (TaskNodeParams, "task"),
     (ContactDetectorParams, "contact_detector"),
     (LearnerNodeParams, "learner"),
-    *((block, "hand") for block in (HandParams, ServoParams, BusParams, CanHandParams)),
+    *((block, "hand") for block in (HandParams, ServoParams, WatchParams, BusParams, CanHandParams)),
     *((block, "camera") for block in (CameraNodeParams, SimulatedCameraParams, MountParams)),
     *((block, "pose_estimator") for block in (PoseEstimatorParams, EstimatorParams, MountParams, RealSenseParams)),
 )

@@ -11,17 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from dexstack.config import make_params, read_parameter_file, read_sections
-from dexstack.contact.detector import DetectorParams
-from dexstack.control.factory import PlannerParams
-from dexstack.control.planners.gauss_newton import MpcParams
-from dexstack.control.planners.sampling import SamplingParams
-from dexstack.control.supervisors import SUPERVISORS
+from dexstack.contact.params import DetectorParams
+from dexstack.control.params import GaitParams, MpcParams, NoParams, PlannerParams, RegraspParams, SamplingParams
 from dexstack.engines import plant_params
+from dexstack.errors import unknown_name
 from dexstack.graph.parameters import NODE_BLOCKS
-from dexstack.lazy import unknown_name
-from dexstack.learning.loss import LearnerParams
+from dexstack.learning.params import LearnerParams
 from dexstack.sim.disturbance import Pushes
-from dexstack.sim.loop import LoopParams
+from dexstack.sim.params import LoopParams
 from dexstack.sim.sensor import PoseSensor
 from dexstack.tasks import load_task, task_files
 from dexstack.tasks.base import AS_BELIEVED, Task, World
@@ -34,8 +31,8 @@ Blocks = Mapping[type, str]
 class Spec:
     """What to build; small and picklable, so that another process can build the same."""
 
-    task: str = "palm_turn"
-    """A name, or the path of a user's own file."""
+    task: str | type[Task] = "palm_turn"
+    """A name, the path of a user's own file, or a class."""
     object: str = "cube"
     hand: str = "right"
     files: tuple[str, ...] = ()
@@ -54,9 +51,8 @@ def blocks_of(task: type[Task], plant: str) -> dict[type, str]:
     Raises:
         ConfigError: an unknown plant.
     """
-    supervisors = (SUPERVISORS.load(name)[1] for name in SUPERVISORS)
     return {
-        **dict.fromkeys((MpcParams, PlannerParams, SamplingParams, task.Weights, *supervisors), "mpc"),
+        **dict.fromkeys((MpcParams, PlannerParams, SamplingParams, task.Weights, GaitParams, RegraspParams, NoParams), "mpc"),
         **dict.fromkeys((LoopParams, PoseSensor, Pushes, plant_params(plant)), "simulator"),
         DetectorParams: "contact_detector",
         LearnerParams: "learner",

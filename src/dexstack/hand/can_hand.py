@@ -19,7 +19,7 @@ from dexstack.hand import protocol
 from dexstack.hand.bus import BusError, CanBus, Trouble
 from dexstack.hand.calibration import load_offsets
 from dexstack.hand.guard import Guard
-from dexstack.hand.link import FaultKind, Feedback, HandFault
+from dexstack.hand.link import FaultKind, Feedback, HandFault, never
 from dexstack.hand.params import BusParams, CanHandParams
 from dexstack.hand.protocol import FINGERS, JOINTS, Command, Frame, HandInfo, ProtocolError, frame_id, split_id
 from dexstack.process.realtime import make_realtime
@@ -37,8 +37,14 @@ LATE = 0.01
 """A set that waited longer than this to be read is skipped if there is a newer one [s]."""
 CLOCK_JUMP = 0.02
 """A system clock that moves by more than this between two sets has jumped [s]."""
-UNANSWERED = 10
-"""Status requests in a row without an answer that count as a fault."""
+SILENCE = 0.4
+"""A hand that answers no status request for so long has failed [s]."""
+LATE_IN_ROW = 3
+"""Late answers in a row that count as a fault."""
+WINDOW = 0.5
+"""Time over which lost sets are counted [s]."""
+CELSIUS = (-20, 125)
+"""What a working sensor can say [°C]."""
 
 
 class CanHand:
@@ -153,11 +159,11 @@ class CanHand:
             self._reopen()
             raise _fault(error) from None
 
-    def start(self) -> None:
-        """The whole start-up; afterwards the servo is on with zero torque.
+    def ready(self) -> None:
+        """Who the hand is, whether it is well, and its stream; the servo stays off.
 
         Raises:
-            HandFault: the hand cannot be driven; the servo is off.
+            HandFault: it cannot be driven.
         """
         self.identify()
         if self.hardware.reports_faults and self.info.over_temperature:
@@ -166,6 +172,14 @@ class CanHand:
         if self.hardware.reports_faults and self.info.communication_fault:
             raise HandFault(FaultKind.COMMUNICATION, "the hand reports an internal communication fault", "switch the hand off and on")
         self.stream()
+
+    def start(self, abandon: Callable[[], bool] = never) -> None:
+        """The whole start-up; afterwards the servo is on with zero torque.
+
+        Raises:
+            HandFault: the hand cannot be driven, or ``abandon()`` said so meanwhile; the servo is off.
+        """
+        self.ready()
         try:
             self._send_torque(np.zeros(JOINTS, np.int16))
             if self._guard is not None:
@@ -175,6 +189,8 @@ class CanHand:
             deadline, asked = time.monotonic() + STREAM_TIMEOUT, 0.0
             self.info = None
             while self.info is None or not self.info.servo_on:
+                if abandon():
+                    raise HandFault(FaultKind.STOPPED, "the hand was stopped while it was started", "enable again")
                 if time.monotonic() > asked + ASK_TIMEOUT:
                     asked = time.monotonic()
                     self._bus.send(protocol.servo_on(self._bus_params.device))
@@ -307,14 +323,14 @@ class CanHand:
                 continue
             frame, arrival = received
             try:
-                complete = self._take(frame)
+                complete = self._take(frame, arrival)
             except ProtocolError:
                 self.bad_frames += 1
                 continue
             if complete and not (time.time() - arrival > LATE and self._bus.pending()):  # after a pause only the newest set counts
                 return self._feedback(arrival)
 
-    def _take(self, frame: Frame) -> bool:
+    def _take(self, frame: Frame, arrival: float) -> bool:
         """Sort one frame in; True when it completes a set."""
         command, device = split_id(frame.id)
         if frame.remote or device != self._bus_params.device:
@@ -325,8 +341,10 @@ class CanHand:
             self.info = protocol.read_info(frame.data)
             self._unanswered = 0
             self._judge(self.info)
+            self._judge_answer(arrival)
         elif Command.TEMPERATURE <= command < Command.TEMPERATURE + FINGERS:
-            self.temperatures[command - Command.TEMPERATURE] = protocol.read_temperature(frame.data)
+            self.temperatures[command - Command.TEMPERATURE] = celsius = protocol.read_temperature(frame.data)
+            self._judge_temperature(f"sensor {command - Command.TEMPERATURE}", celsius)
         return False
 
     def _take_finger(self, finger: int, counts: tuple[int, ...]) -> bool:
@@ -335,6 +353,7 @@ class CanHand:
             self._missed_in_row += 1
             self._last_set = frozenset(self._set)
             self._set.clear()
+            self._count_set(lost=True)
             if self.on and self._missed_in_row * self.params.can_period >= 1e3 * self.params.feedback_timeout:
                 lost = ", ".join(str(f) for f in range(FINGERS) if f not in self._last_set)
                 text = f"no joint angles from finger {lost} in {self._missed_in_row} sets"
@@ -348,7 +367,19 @@ class CanHand:
         self._last_set = frozenset(range(FINGERS))
         self._missed_in_row, self._silent = 0, 0.0
         self.sets += 1
+        self._count_set(lost=False)
         return True
+
+    def _count_set(self, lost: bool) -> None:
+        """Sets that are lost now and then are skipped; a bus that loses many cannot be relied on."""
+        self._in_window += 1
+        self._lost_in_window += lost
+        if self._in_window * self.params.can_period < 1e3 * WINDOW:
+            return
+        share, self._in_window, self._lost_in_window = self._lost_in_window / self._in_window, 0, 0
+        if self.on and share > self.params.lost_share:
+            text = f"{100 * share:.0f} % of the sets of joint angles in {WINDOW:g} s were incomplete"
+            raise HandFault(FaultKind.FRAMES_LOST, text, "check the cable and the termination of the bus; dexstack diagnose hand")
 
     def _feedback(self, arrival: float) -> Feedback:
         system, now = self._system_time(), time.monotonic()
@@ -383,18 +414,37 @@ class CanHand:
                 FaultKind.SERVO_OFF, "the hand's servo went off by itself", "was the hand switched off and on? Then enable again"
             )
 
+    def _judge_answer(self, arrival: float) -> None:
+        """A hand that answers late also moves late, and would be driven into swinging."""
+        took = arrival - self._asked
+        self._late = self._late + 1 if self.params.answer_timeout < took < 1.0 else 0
+        if self.on and self._late >= LATE_IN_ROW:
+            text = f"the hand answers after {1e3 * took:.0f} ms, {1e3 * self.params.answer_timeout:.0f} ms are allowed"
+            raise HandFault(FaultKind.LATE, text, "is the bus or this computer overloaded? see real-time scheduling in hardware/README.md")
+
+    def _judge_temperature(self, what: str, celsius: int) -> None:
+        if not self.on:
+            return
+        if not CELSIUS[0] <= celsius <= CELSIUS[1]:
+            text = f"{what} of the hand says {celsius} °C"
+            raise HandFault(FaultKind.TEMPERATURE, text, "a sensor or its cable is broken: dexstack diagnose hand")
+        if celsius > self.params.temperature_limit:
+            text = f"{what} of the hand is at {celsius} °C, {self.params.temperature_limit} °C are allowed"
+            raise HandFault(FaultKind.OVER_TEMPERATURE, text, "let it cool down, then enable again")
+
     def _poll_status(self) -> None:
         if self.on:
             self._unanswered += 1
-            if self._unanswered > UNANSWERED:
-                raise HandFault(
-                    FaultKind.NO_ANSWER, f"{UNANSWERED} requests for the hand's status were not answered", "dexstack diagnose hand"
-                )
+            if self._unanswered * self.params.status_period > SILENCE:
+                text = f"no answer to requests for the hand's status for {SILENCE:g} s"
+                raise HandFault(FaultKind.NO_ANSWER, text, "dexstack diagnose hand")
             if self._guard is not None and not self._guard.alive:
                 raise HandFault(FaultKind.GUARD, "the guard process died", "enable again: a new one will be posted")
         elif not self.off_confirmed:
             self._send_off()
-        self._bus.send(protocol.request(Command.INFO, self._bus_params.device))
+        if self._unanswered <= 1 or self._unanswered % 2:  # one question at a time: an answer must be that to the newest
+            self._asked = time.time()
+            self._bus.send(protocol.request(Command.INFO, self._bus_params.device))
 
     def _speak_again(self) -> None:
         """The interface went away with the servo on, for all we know: as soon as there is one again, the servo off."""
@@ -458,7 +508,8 @@ class CanHand:
         self._set: dict[int, tuple[int, ...]] = {}
         self._last_set: frozenset[int] = frozenset()
         self._counts = np.zeros(JOINTS, np.int16)
-        self._missed_in_row = self._unanswered = self._said_off = 0
+        self._missed_in_row = self._unanswered = self._said_off = self._late = self._in_window = self._lost_in_window = 0
+        self._asked = time.time()
         self._silent = self._next_status = 0.0
 
 

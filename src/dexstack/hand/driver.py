@@ -12,7 +12,9 @@ is switched *off* (zero torque frames, then servo off, repeated until the hand c
 
 * when :meth:`HandDriver.turn` finds a fault: no complete set of angles for ``feedback_timeout``, one finger missing for as long, the
   controller off the bus or the interface gone, over-temperature or internal communication fault reported, status requests unanswered, the
-  hand's servo gone off by itself, the guard dead. The fault stays until :meth:`HandDriver.enable`, which runs the whole start-up again;
+  hand's servo gone off by itself, the guard dead, answers late, sets of angles lost, a sensor too hot or impossible, or joints that do not
+  do what their torques should make them do (:mod:`dexstack.hand.watch`). The fault stays until :meth:`HandDriver.enable`, which runs the
+  whole start-up again;
 * by :meth:`HandDriver.stop`, at once, whatever the hand does;
 * by :meth:`HandDriver.close`, which every way out of the driver's thread, of ``with driver:`` and of the hand node passes: return,
   exception, SIGINT, SIGTERM;
@@ -32,8 +34,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dexstack.hand.link import Feedback, HandFault, Link
+from dexstack.hand.link import FaultKind, Feedback, HandFault, Link
 from dexstack.hand.servo import Fault, ServoLaw, ServoMode, ServoOutput
+from dexstack.hand.states import HandState, NoStore, StateStore
 
 Command = tuple[np.ndarray, float | None]
 
@@ -53,11 +56,18 @@ class HandDriver:
         servo: the law.
         commands: asked at every feedback for a new command: joint angles (N,) [rad] and their time on the others' clock [s] (None: now), or
             None when there is none. By default what :meth:`command` was told.
+        store: where every state is written down.
     """
 
-    def __init__(self, link: Link, servo: ServoLaw, commands: Callable[[], Command | None] | None = None) -> None:
+    def __init__(
+        self, link: Link, servo: ServoLaw, commands: Callable[[], Command | None] | None = None, store: StateStore | None = None
+    ) -> None:
         self.link = link
         self.servo = servo
+        self.store = store or NoStore()
+        self.state, self.why = HandState.OFF, ""
+        """What the hand may do, and why it got there."""
+        self._stop_asked = ""
         self.fault: HandFault | None = None
         """Why the hand is not driven; None when it is."""
         self.fault_counts: dict[str, int] = {}
@@ -66,6 +76,22 @@ class HandDriver:
         self.refused: Fault | None = None
         """Why the newest command was refused; None when it was taken."""
         self._no_torque = np.zeros(servo.n)
+
+    def ready(self) -> None:
+        """Find the hand; its servo stays off and commands are refused until :meth:`enable`.
+
+        Raises:
+            HandFault: it cannot be driven; also kept in :attr:`fault`.
+        """
+        self.servo.reset()
+        self.servo.disable()
+        try:
+            self.link.ready()
+        except HandFault as fault:
+            self._note(fault, HandState.OFF)
+            raise
+        self.fault = None
+        self._enter(HandState.READY, "")
 
     def start(self) -> None:
         """Start the hand and the servo, LIMP.
@@ -76,30 +102,60 @@ class HandDriver:
         self.servo.reset()
         self._commands()  # what was said before does not move the hand
         try:
-            self.link.start()
+            self.link.start(lambda: bool(self._stop_asked))
         except HandFault as fault:
-            self._note(fault)
+            self._note(fault, HandState.FAULT)
             raise
         self.fault = None
+        self._enter(HandState.ENABLED, "")
 
     def enable(self) -> None:
-        """Recover from a fault or a stop, on request: the whole start-up, then LIMP until a new command.
+        """The hand may move: the whole start-up, then LIMP until a new command. Recovers from a fault or a stop.
 
         Raises:
-            HandFault: the hand still cannot be driven.
+            HandFault: the hand still cannot be driven, or somebody asked for a stop meanwhile.
         """
         self.start()
         self.servo.enable()
 
-    def stop(self) -> None:
+    def hold(self, why: str) -> None:
+        """Hold what is held, with reduced torque, until :meth:`enable` or :meth:`stop`; does nothing unless the hand follows commands."""
+        if self.state is HandState.ENABLED and self.servo.mode is not ServoMode.LIMP:
+            self.servo.grip()
+            self._enter(HandState.HOLD, why)
+
+    def release(self) -> None:
+        """From HOLD back to following commands."""
+        if self.state is HandState.HOLD:
+            self.servo.release()
+            self._enter(HandState.ENABLED, "")
+
+    def stop(self, why: str = "stopped") -> None:
         """Servo off at once, and commands are refused until :meth:`enable`."""
         self.link.servo_off()
         self.servo.disable()
+        if self.state in (HandState.ENABLED, HandState.HOLD):
+            self._enter(HandState.READY, why)
+
+    def ask_stop(self, why: str) -> None:
+        """From any thread: the driver's own thread stops in the turn it is in. Until :meth:`allow` nothing switches the servo on."""
+        self._stop_asked = why
+
+    def allow(self) -> None:
+        """Whoever asks for :meth:`enable` calls this first, in the order of the requests: an earlier stop is answered for."""
+        self._stop_asked = ""
+
+    @property
+    def stopped(self) -> bool:
+        """Whether what :meth:`ask_stop` asked for was done."""
+        return bool(self._stop_asked) and self.state not in (HandState.ENABLED, HandState.HOLD)
 
     def close(self) -> None:
         """Zero torque, period 0, servo off; never raises."""
         self.servo.reset()
         self.link.close()
+        if self.state is not HandState.FAULT:
+            self._enter(HandState.OFF, "")
 
     def command(self, q: np.ndarray, stamp: float | None = None) -> None:
         """A new target (N,) [rad] for the next turn, from any thread; ``stamp`` [s] on the others' clock, None for "now"."""
@@ -113,6 +169,8 @@ class HandDriver:
         """Wait for a feedback and answer it; None when none came within ``timeout`` [s]. Never raises for what the hand does."""
         try:
             feedback = self.link.read(timeout)
+            if self._stop_asked and self.state in (HandState.ENABLED, HandState.HOLD):
+                self.stop(self._stop_asked)
             if feedback is None:
                 return None
             self.refused = None
@@ -121,6 +179,10 @@ class HandDriver:
                 q, stamp = command
                 self.refused = self.servo.set_command(q, feedback.t if stamp is None else self.link.from_stamp(stamp))
             output = self.servo.step(feedback.q, feedback.t)
+            if self.servo.trip is not None and self.fault is None:
+                self.link.servo_off()
+                trip = self.servo.trip
+                raise HandFault(FaultKind(trip.kind.value), f"the hand does not do what it is told: {trip}", "dexstack diagnose hand --all")
             if self.fault is None:
                 self.link.write(output.tau)
             elif output.mode is not ServoMode.LIMP:
@@ -128,12 +190,17 @@ class HandDriver:
                 output = ServoOutput(self._no_torque.copy(), np.full_like(output.tau, np.nan), output.qd, ServoMode.LIMP)
             return Turn(feedback, output)
         except HandFault as fault:
-            self._note(fault)
+            self._note(fault, HandState.FAULT)
             self.servo.reset()
             return None
 
-    def _note(self, fault: HandFault) -> None:
+    def _enter(self, state: HandState, why: str) -> None:
+        self.state, self.why = state, why
+        self.store.note(state, why)
+
+    def _note(self, fault: HandFault, state: HandState) -> None:
         self.fault = fault
+        self._enter(HandState.READY if fault.kind is FaultKind.STOPPED else state, str(fault))
         self.fault_counts[fault.kind.value] = self.fault_counts.get(fault.kind.value, 0) + 1
 
     # --- in a thread of its own ------------------------------------------------------------------------------------------------------

@@ -56,7 +56,7 @@ class EmulatedHand:
         self.serial = serial
         self.device = device
         self.faults = FaultParams()
-        self.temperatures = [40, 41, 42, 43]
+        self._heard: np.ndarray | None = None
         self._offsets = np.array(p.zero_offsets)
         self._rng = np.random.default_rng(seed)
         self._queue: list[tuple[float, int, Frame]] = []
@@ -81,7 +81,15 @@ class EmulatedHand:
     @property
     def torque(self) -> np.ndarray:
         """What the motors do now (16,) [N·m]."""
-        return self.hardware.counts_to_torque(self.counts) if self.servo else np.zeros(JOINTS)
+        if not self.servo:
+            return np.zeros(JOINTS)
+        f, counts = self.faults, self.counts
+        if f.swapped_torque_bytes:
+            counts = np.clip(counts.byteswap(), -self.hardware.limit, self.hardware.limit)
+        torque = np.zeros(JOINTS)
+        for finger, where in enumerate(f.motor_order):
+            torque[4 * where : 4 * where + 4] += self.hardware.counts_to_torque(counts)[4 * finger : 4 * finger + 4]
+        return torque * f.motor_gain
 
     def receive(self, frame: Frame, t: float) -> None:
         """A frame from the bus at time ``t`` [s]."""
@@ -99,7 +107,7 @@ class EmulatedHand:
             elif Command.TORQUE <= command < Command.TORQUE + FINGERS:
                 self.counts[4 * (command - Command.TORQUE) :][:4] = protocol.read_four(frame.data)
             elif command == Command.SERVO_ON:
-                self.servo = True
+                self.servo = not self.faults.refuses_servo
             elif command == Command.SERVO_OFF:
                 self.servo = False
             elif command == Command.PERIOD:
@@ -114,18 +122,33 @@ class EmulatedHand:
             self._next[0] = self._after(self._next[0], 1e-3 * position, t)
             self.sets += 1
             if not self.faults.silent:
-                counts = self.hardware.angle_to_counts(q + self._offsets).tolist()
+                counts = self._encoders(q).tolist()
                 for finger in range(FINGERS):
                     if finger != self.faults.silent_finger:
                         self._say(protocol.position(finger, counts[4 * finger : 4 * finger + 4], self.device), t)
         if temperature and t >= self._next[2] - 1e-9:
             self._next[2] = self._after(self._next[2], 1e-3 * temperature, t)
-            for sensor, celsius in enumerate(self.temperatures):
+            for sensor, celsius in enumerate(self.faults.celsius):
                 self._say(protocol.temperature(sensor, celsius, self.device), t)
         out = []
         while self._queue and self._queue[0][0] <= t + 1e-9:
             out.append(heapq.heappop(self._queue)[2])
         return [] if self.faults.bus_off else out
+
+    def _encoders(self, q: np.ndarray) -> np.ndarray:
+        """Position counts (16,) of the joints at ``q`` [rad], as they are wired."""
+        f = self.faults
+        angles = (q + self._offsets) * f.encoder_gain
+        angles = np.concatenate([angles[4 * k : 4 * k + 4] for k in f.encoder_order])
+        if f.encoder_noise:
+            angles += f.encoder_noise * self._rng.standard_normal(JOINTS)
+        if f.leap_joint >= 0:
+            angles[f.leap_joint] += f.encoder_leap
+        counts = self.hardware.angle_to_counts(angles)
+        if f.frozen_joint >= 0 and self._heard is not None:
+            counts[f.frozen_joint] = self._heard[f.frozen_joint]
+        self._heard = counts
+        return counts.byteswap() if f.swapped_angle_bytes else counts
 
     def next_due(self, t: float) -> float:
         """When :meth:`due` will next have something to do; infinite when it has not been asked for anything."""
@@ -200,6 +223,7 @@ class EmulatorLoop:
         if faults.bus_off and not self.hand.faults.bus_off:
             self._bus.announce_bus_off()
         self.hand.faults = faults
+        self.hand.servo &= not faults.refuses_servo
 
     def run_until(self, t: float, now: Callable[[], float], q: np.ndarray) -> None:
         """Serve the bus until ``now()`` reaches ``t`` [s], the joints standing at ``q`` (16,) [rad]."""
@@ -230,6 +254,19 @@ class StandingPlant:
         self.joint_position = np.clip(self.joint_position + self.dt * self.joint_velocity, self._lower, self._upper)
 
 
+class SweptPlant(StandingPlant):
+    """The same in the hands of a person who moves every joint from stop to stop while the servo is off."""
+
+    rate = 0.25
+    """[1/s]"""
+
+    def step(self, tau: np.ndarray) -> None:
+        super().step(tau)
+        if not tau.any():
+            share = 0.5 - 0.5 * np.cos(2.0 * np.pi * self.rate * self.time)
+            self.joint_position = self._lower + share * (self._upper - self._lower)
+
+
 def run_plant(loop: EmulatorLoop, plant: Any, until: Callable[[], bool], every: Callable[[], None] = lambda: None) -> None:
     """Run a plant behind an emulated hand in real time, in steps of the servo's period, until ``until()``."""
     period = max(plant.dt, 0.003)
@@ -245,6 +282,10 @@ def run_plant(loop: EmulatorLoop, plant: Any, until: Callable[[], bool], every: 
             t = time.monotonic()
 
 
+PLANTS = {"standing": StandingPlant, "swept": SweptPlant}
+"""Plants of the emulator's own, without an object."""
+
+
 def _fields(cls: type, parser: argparse.ArgumentParser) -> None:
     for f in dataclasses.fields(cls):
         kind = type(f.default)
@@ -252,7 +293,7 @@ def _fields(cls: type, parser: argparse.ArgumentParser) -> None:
             parser.add_argument(f"--{f.name.replace('_', '-')}", action="store_true", help=f.metadata["doc"])
         elif kind is tuple:
             parser.add_argument(
-                f"--{f.name.replace('_', '-')}", type=float, nargs=len(f.default), default=f.default, help=f.metadata["doc"]
+                f"--{f.name.replace('_', '-')}", type=type(f.default[0]), nargs=len(f.default), default=f.default, help=f.metadata["doc"]
             )
         else:
             parser.add_argument(f"--{f.name.replace('_', '-')}", type=kind, default=f.default, help=f.metadata["doc"])
@@ -261,7 +302,7 @@ def _fields(cls: type, parser: argparse.ArgumentParser) -> None:
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="dexstack.hand.emulator", description=__doc__.partition("\n")[0])
     parser.add_argument("--hand", default="right", help="right, left, or the path of a hand's YAML")
-    parser.add_argument("--plant", default="mujoco", choices=("mujoco", "standing"), help="what is behind the hand")
+    parser.add_argument("--plant", default="mujoco", choices=("mujoco", *PLANTS), help="what is behind the hand")
     parser.add_argument("--object", default="cube", help="object of the mujoco plant")
     for cls in (BusParams, EmulatedHandParams, FaultParams):
         _fields(cls, parser)
@@ -306,8 +347,8 @@ def _plant(name: str, hand_name: str, obj: str) -> tuple[Any, str]:
     from dexstack.model.hand import load_hand
 
     hand = load_hand(hand_name)
-    if name == "standing":
-        return StandingPlant(hand.home, hand.lower, hand.upper), hand.side
+    if name in PLANTS:
+        return PLANTS[name](hand.home, hand.lower, hand.upper), hand.side
     from dexstack.engines.mujoco import MujocoPlant
     from dexstack.model.objects import load_object
 

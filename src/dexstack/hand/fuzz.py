@@ -1,13 +1,22 @@
-"""Fuzzed command messages through servo and protocol: no torque that comes out may exceed a limit."""
+"""Fuzzed commands, frames and faults: no torque that comes out may exceed a limit, and nothing but consent may switch a hand on."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import contextlib
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dexstack.hand import protocol
+from dexstack.hand.driver import HandDriver
+from dexstack.hand.emulator import EmulatedHand, StandingPlant
+from dexstack.hand.link import FaultKind, Feedback, HandFault, never
+from dexstack.hand.params import FaultParams
+from dexstack.hand.protocol import Frame
 from dexstack.hand.servo import ServoLaw, ServoParams
+from dexstack.hand.states import HandState
+from dexstack.model.gravity import GravityCompensation
 from dexstack.model.hand import HandModel
 
 _WILD = np.array([np.nan, np.inf, -np.inf, 1e300, -1e300, 1e-300, 0.0, 3.0, -3.0])
@@ -60,8 +69,168 @@ def fuzz_commands(hand: HandModel, messages: int, seed: int, hardware: str = "V4
                 refused += 1
             values = hw.torque_to_counts(servo.step(q[i], t).tau).tolist()
             frames = (protocol.set_torque(f, values[4 * f : 4 * f + 4]) for f in range(protocol.FINGERS))
+            if servo.trip is not None:
+                servo.enable()  # the joints wander where they like, which no hand may; the next message is to be taken again
             counts[i] = [value for frame in frames for value in protocol.read_four(frame.data)]
         share = np.abs(counts.astype(float)) / limit
         failed += int((share.max(axis=1) > 1.0).sum())
         worst = max(worst, float(share.max()))
     return FuzzResult(messages, failed, worst, taken, refused)
+
+
+class HandFuzzResult(NamedTuple):
+    """What came out of a driver in front of an emulated hand under random frames, commands and faults."""
+
+    checked: int
+    """Random frames that were put on the bus."""
+    over_limit: int
+    """Torque frames beyond a limit of the hardware or of the hand model."""
+    without_consent: int
+    """Turns in which the hand's servo was on, or the driver ENABLED, though nobody had enabled it since the last stop or fault."""
+    trips: int
+    """Faults that the driver found."""
+    enabled: int
+    """How often the hand was enabled."""
+    faults: int
+    """How often what is wrong with the hand was changed."""
+
+
+def fuzz_hand(hand: HandModel, frames: int, seed: int) -> HandFuzzResult:
+    """Random frames (of any identifier, length and content, beside the hand's own) and random commands, while the hand's faults are
+    switched and somebody enables and stops it at random. In simulated time, without a bus: frames go straight from one to the other."""
+    rng = np.random.default_rng(seed)
+    bench = FuzzLink(hand, seed)
+    driver = HandDriver(bench, ServoLaw(hand, ServoParams(), GravityCompensation(hand)))
+    driver.ready()
+    limit = np.minimum(bench.hardware.limit, np.ceil(hand.effort * bench.hardware.counts_per_Nm))
+    checked = over = without = trips = enabled = changes = 0
+    consent = False
+    span = hand.upper - hand.lower
+    while checked < frames:
+        roll = rng.random(6)
+        if roll[0] < 0.02:
+            changes += 1
+            bench.firmware.faults = random_faults(rng)
+        if roll[1] < 0.03:
+            enabled += 1
+            consent = True
+            driver.allow()
+            try:
+                driver.enable()
+            except HandFault:
+                consent = False
+        if roll[2] < 0.01:
+            consent = False
+            driver.ask_stop("fuzz")
+        if roll[3] < 0.8:
+            q = hand.lower + span * rng.uniform(-0.05, 1.05, span.size)
+            if roll[4] < 0.1:
+                q[rng.integers(span.size)] = rng.choice(_WILD)
+            driver.command(q, bench.t - rng.choice([0.0, 0.0, 0.0, 1.0, -1.0, np.nan]))
+        bench.strange = [_strange_frame(rng) for _ in range(int(rng.integers(0, 4)))]
+        checked += len(bench.strange)
+        found = driver.fault
+        driver.turn(0.0)
+        if driver.fault is not None and driver.fault is not found:
+            trips += 1
+            consent = False
+        over += int(np.any(np.abs(bench.said.astype(float)) > limit))
+        without += not consent and (bench.firmware.servo or driver.state in (HandState.ENABLED, HandState.HOLD))
+    return HandFuzzResult(checked, over + bench.firmware.over_limit, without, trips, enabled, changes)
+
+
+def _strange_frame(rng: np.random.Generator) -> Frame:
+    """Anything but what switches the servo on: whoever may put that on the bus needs no driver."""
+    identifier = int(rng.integers(0, 1 << 11))
+    if identifier >> 2 == protocol.Command.SERVO_ON:
+        identifier ^= 1 << 9
+    return Frame(identifier, rng.bytes(int(rng.integers(0, 9))), bool(rng.random() < 0.1))
+
+
+def random_faults(rng: np.random.Generator) -> FaultParams:
+    """Nothing wrong, or one thing, or two."""
+    choices: list[dict[str, Any]] = [
+        {},
+        {"silent": True},
+        {"silent_finger": int(rng.integers(4))},
+        {"loss": float(rng.choice([0.02, 0.3, 1.0]))},
+        {"over_temperature": True},
+        {"communication_fault": True},
+        {"refuses_servo": True},
+        {"motor_gain": tuple(rng.choice([-1.0, 0.0, 0.2, 1.0, 2.0], 16).tolist())},
+        {"encoder_gain": tuple(rng.choice([-1.0, 1.0, 2.0], 16).tolist())},
+        {"motor_order": tuple(int(k) for k in rng.permutation(4))},
+        {"encoder_order": tuple(int(k) for k in rng.permutation(4))},
+        {"frozen_joint": int(rng.integers(16))},
+        {"leap_joint": int(rng.integers(16)), "encoder_leap": float(rng.uniform(-1.0, 1.0))},
+        {"encoder_noise": float(rng.choice([1e-4, 1e-2]))},
+        {"swapped_angle_bytes": True},
+        {"swapped_torque_bytes": True},
+    ]
+    first, second = rng.integers(len(choices), size=2)
+    return FaultParams(**{**choices[first], **(choices[second] if rng.random() < 0.3 else {})})
+
+
+class FuzzLink:
+    """Frames of an emulated hand and strange ones in and out, 3 ms a turn; see :class:`dexstack.hand.link.Link`."""
+
+    def __init__(self, hand: HandModel, seed: int) -> None:
+        self.firmware = EmulatedHand(hand.side, seed=seed)
+        self.hardware = self.firmware.hardware
+        self.strange: list[Frame] = []
+        self.said = np.zeros(protocol.JOINTS, np.int16)
+        """What was last said of the torques (16,)."""
+        self.t = 0.0
+        self.on = False
+        self._plant = StandingPlant(hand.home, hand.lower, hand.upper)
+
+    def ready(self) -> None:
+        self.servo_off()
+        self._say(protocol.set_period(3))
+
+    def start(self, abandon: Callable[[], bool] = never) -> None:
+        self.ready()
+        self._say(protocol.servo_on())
+        if abandon() or not self.firmware.servo:
+            self.servo_off()
+            raise HandFault(FaultKind.SERVO_OFF, "the servo does not go on")
+        self.on = True
+
+    def read(self, timeout: float) -> Feedback | None:
+        self._plant.step(self.firmware.torque)
+        self.t += self._plant.dt
+        counts, seen = np.zeros(protocol.JOINTS), set()
+        for frame in [*self.firmware.due(self.t, self._plant.joint_position), *self.strange]:
+            command, device = protocol.split_id(frame.id)
+            if frame.remote or device or not protocol.Command.POSITION <= command < protocol.Command.POSITION + protocol.FINGERS:
+                continue
+            with contextlib.suppress(protocol.ProtocolError):
+                counts[4 * (command - protocol.Command.POSITION) :][:4] = protocol.read_four(frame.data)
+                seen.add(command)
+        if not self.firmware.servo and self.on:
+            self.servo_off()
+            raise HandFault(FaultKind.SERVO_OFF, "the servo went off by itself")
+        return Feedback(self.t, self.t, self.hardware.counts_to_angle(counts)) if len(seen) == protocol.FINGERS else None
+
+    def write(self, tau: np.ndarray) -> None:
+        if self.on:
+            self.said = self.hardware.torque_to_counts(tau)
+            for finger in range(protocol.FINGERS):
+                self._say(protocol.set_torque(finger, self.said[4 * finger : 4 * finger + 4].tolist()))
+
+    def servo_off(self) -> None:
+        self.on = False
+        self.said = np.zeros(protocol.JOINTS, np.int16)
+        for _ in range(50):  # as the driver of a real hand: again until it is so
+            self._say(protocol.servo_off())
+
+    close = servo_off
+
+    def from_stamp(self, stamp: float) -> float:
+        return stamp
+
+    def status(self) -> dict[str, Any]:
+        return {}
+
+    def _say(self, frame: Frame) -> None:
+        self.firmware.receive(frame, self.t)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -21,6 +22,16 @@ class FaultKind(StrEnum):
     BUS = "bus"
     BUS_OFF = "bus_off"
     GUARD = "guard"
+    STOPPED = "stopped"
+    LATE = "late"
+    FRAMES_LOST = "frames_lost"
+    TEMPERATURE = "temperature"
+    RUNAWAY = "runaway"
+    FROZEN_ENCODER = "frozen_encoder"
+    ENCODER = "encoder"
+    OVERSPEED = "overspeed"
+    OSCILLATION = "oscillation"
+    FOLLOWING_ERROR = "following_error"
 
 
 class HandFault(Exception):
@@ -30,6 +41,11 @@ class HandFault(Exception):
         super().__init__(text)
         self.kind = kind
         self.mend = mend
+
+
+def never() -> bool:
+    """Nobody wants to stop."""
+    return False
 
 
 class Feedback(NamedTuple):
@@ -43,11 +59,15 @@ class Feedback(NamedTuple):
     """(16,) [rad]"""
 
 
+@runtime_checkable
 class Link(Protocol):
     """How a driver reaches a hand: :class:`dexstack.hand.can_hand.CanHand`, or the topics of a simulated one."""
 
-    def start(self) -> None:
-        """Make the hand ready to be driven, with zero torque. Raises HandFault."""
+    def ready(self) -> None:
+        """Find the hand and let it say where its joints are, without torque. Raises HandFault."""
+
+    def start(self, abandon: Callable[[], bool] = never) -> None:
+        """Make the hand ready to be driven, with zero torque; give up when ``abandon()``. Raises HandFault."""
 
     def read(self, timeout: float) -> Feedback | None:
         """The newest feedback, None after ``timeout`` [s] without any. Raises HandFault."""

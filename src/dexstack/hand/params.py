@@ -10,6 +10,7 @@ from dexstack.errors import ConfigError
 from dexstack.hand.protocol import FINGERS, JOINTS
 
 INTERFACES = ("socketcan", "pcan", "udp_multicast", "virtual")
+CONSENTS = ("", "person", "mode")
 GROUP = "239.74.163.2"
 FIRST_PORT = 6100
 """The bus of ROS domain d is this port + d: below Linux' ephemeral ports, and like the domain it belongs to one graph."""
@@ -21,6 +22,14 @@ class HandParams:
 
     hand: str = param("right", "side of the hand, or the path of a hand's YAML")
     applied_command_every: int = param(3, "publish hand/applied_command at every n-th feedback", 1, 1000)
+    consent: str = param("", "who lets the hand move: person, mode (whoever starts the graph); empty: a person on hardware, else the mode")
+    hold_time: float = param(60.0, "how long the hand holds what it has after success [s]", 1.0, 3600.0)
+    hold_temperature: int = param(60, "temperature of a sensor that ends that [°C]", 20, 100)
+    state_dir: str = param("", "folder of the hands' states, in memory; empty: /dev/shm/dexstack-UID")
+
+    def __post_init__(self) -> None:
+        if self.consent not in CONSENTS:
+            raise ConfigError(f"unknown consent '{self.consent}'; known: person, mode")
 
 
 @dataclass(frozen=True)
@@ -39,6 +48,11 @@ class BusParams:
     def exclusive(self) -> bool:
         """Only one process at a time can open the channel."""
         return self.interface == "pcan"
+
+    @property
+    def hardware(self) -> bool:
+        """Whether a hand on it may be a real one."""
+        return self.interface in ("socketcan", "pcan")
 
     @property
     def where(self) -> str:
@@ -61,6 +75,9 @@ class CanHandParams:
     can_period: int = param(3, "time between two sets of joint angles [ms]", 1, 100)
     feedback_timeout: float = param(0.05, "servo off when no complete set of finger frames came for this long [s]", 0.01, 1.0)
     status_period: float = param(0.04, "time between two requests for the hand's status [s]", 0.01, 0.09)
+    answer_timeout: float = param(0.03, "servo off when three answers in a row come later than this [s]", 0.005, 1.0)
+    lost_share: float = param(0.5, "servo off when more than this share of the sets of angles in half a second was incomplete", 0.01, 1.0)
+    temperature_limit: int = param(70, "servo off when a sensor of the hand is hotter than this [°C]", 20, 100)
     guard: bool = param(True, "never switch the servo on without a guard process that switches it off when this one dies")
     guard_timeout: float = param(0.05, "the guard acts when this process hangs for this long [s]", 0.02, 1.0)
     realtime_priority: int = param(40, "SCHED_FIFO priority of the process, where permitted; 0: none", 0, 90)
@@ -89,3 +106,15 @@ class FaultParams:
     over_temperature: bool = param(False, "it reports over-temperature")
     communication_fault: bool = param(False, "it reports an internal communication fault")
     bus_off: bool = param(False, "the driver's CAN controller is off the bus: nothing comes through in either direction")
+    refuses_servo: bool = param(False, "its servo goes off and does not come on: the supply is too weak")
+    motor_gain: tuple[float, ...] = param((1.0,) * JOINTS, "what each motor gives of what is asked: -1 inverted, 0 dead", -4.0, 4.0)
+    encoder_gain: tuple[float, ...] = param((1.0,) * JOINTS, "what each encoder reads as a share of the angle: -1 inverted", -4.0, 4.0)
+    motor_order: tuple[int, ...] = param((0, 1, 2, 3), "whose motors each finger's torques reach", 0, FINGERS - 1)
+    encoder_order: tuple[int, ...] = param((0, 1, 2, 3), "whose angles each finger's frames carry", 0, FINGERS - 1)
+    frozen_joint: int = param(-1, "joint whose encoder says what it said last; -1: none", -1, JOINTS - 1)
+    encoder_noise: float = param(0.0, "standard deviation of what each encoder reads [rad]", 0.0, 0.1)
+    leap_joint: int = param(-1, "joint whose encoder has leapt by encoder_leap; -1: none", -1, JOINTS - 1)
+    encoder_leap: float = param(0.5, "by how much [rad]", -3.2, 3.2)
+    swapped_angle_bytes: bool = param(False, "the bytes of its angles come in the wrong order")
+    swapped_torque_bytes: bool = param(False, "it reads the bytes of torques in the wrong order")
+    celsius: tuple[int, ...] = param((40, 41, 42, 43), "what its temperature sensors say [°C]", -128, 127)

@@ -15,23 +15,26 @@ Modes, and every way the torque becomes zero:
 * TRACK  follows the newest command.
 * HOLD   the command is older than ``command_timeout``: the last applied target is held.
 
-In every mode one unusable feedback (non-finite, impossible angle, impossible jump) gives zero torque for that tick. Neither
-:meth:`ServoLaw.set_command` nor :meth:`ServoLaw.step` raises: what they refuse is counted in :attr:`ServoLaw.faults`.
+In every mode one unusable feedback (non-finite, impossible angle, impossible jump) gives zero torque for that tick; several in a row, and
+joints that do not do what their torques should make them do (:mod:`dexstack.hand.watch`), are a *trip*: zero torque, and commands are
+refused until :meth:`ServoLaw.enable`. Neither :meth:`ServoLaw.set_command` nor :meth:`ServoLaw.step` raises: what they refuse is counted in
+:attr:`ServoLaw.faults`, a trip is in :attr:`ServoLaw.trip`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import IntEnum, StrEnum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dexstack.config import param
 from dexstack.errors import ConfigError
+from dexstack.hand.watch import MotionWatch, Trip, WatchParams
 
 
 @dataclass(frozen=True)
@@ -51,8 +54,19 @@ class ServoParams:
     command_margin: float = param(0.05, "commands this far outside the joint limits are clipped, farther ones refused [rad]", 0.0, 1.0)
     feedback_margin: float = param(0.5, "measured angles farther than this outside the joint limits are refused [rad]", 0.0, 3.2)
     feedback_velocity: float = param(30.0, "a measured angle that moved faster than this is refused as a jump [rad/s]", 1.0, 1000.0)
+    hold_torque: float = param(0.5, "share of the effort limits that a grip keeps after success", 0.05, 1.0)
     period: float = param(0.003, "nominal time between two feedbacks [s]", 0.0005, 0.1)
     gravity_compensation: bool = param(True, "add the gravity torque of the hand model")
+
+
+_LOOSER_UP = ("kp", "slew_rate", "startup_slew_rate", "command_timeout", "hold_timeout", "command_margin", "feedback_margin")
+_LOOSER_UP += ("feedback_velocity", "hold_torque", "runaway", "doubtful_runaway", "overspeed", "following_error", "following_time")
+_LOOSER_UP += ("tremble", "bad_in_row", "frozen_ticks")
+
+
+def loosened(old: object, new: object) -> str:
+    """The first limit that is wider in ``new`` than in ``old``, both :class:`ServoParams` or both :class:`WatchParams`; empty: none."""
+    return next((f.name for f in fields(old) if f.name in _LOOSER_UP and getattr(new, f.name) > getattr(old, f.name)), "")  # type: ignore[arg-type]
 
 
 class ServoMode(IntEnum):
@@ -93,6 +107,7 @@ class ServoOutput(NamedTuple):
     mode: ServoMode
 
 
+@runtime_checkable
 class JointLimits(Protocol):
     """What the servo needs of a hand model."""
 
@@ -110,12 +125,19 @@ class ServoLaw:
         hand: joint limits [rad] and effort limits [N·m], each (n,).
         params: gains, limits and timeouts.
         gravity: torque (n,) [N·m] that balances gravity at the angles (n,) [rad]; none is added without it.
+        watch: limits of the watch over the joints' motion.
 
     Raises:
         ConfigError: the hand's limits are not finite or not ordered.
     """
 
-    def __init__(self, hand: JointLimits, params: ServoParams | None = None, gravity: Callable[[np.ndarray], ArrayLike] | None = None):
+    def __init__(
+        self,
+        hand: JointLimits,
+        params: ServoParams | None = None,
+        gravity: Callable[[np.ndarray], ArrayLike] | None = None,
+        watch: WatchParams | None = None,
+    ):
         self.params = p = params or ServoParams()
         self._gravity = gravity if p.gravity_compensation else None
         self._lower = np.array(hand.lower, float)
@@ -133,16 +155,19 @@ class ServoLaw:
         self._command_lower, self._command_upper = self._lower - p.command_margin, self._upper + p.command_margin
         self._feedback_lower, self._feedback_upper = self._lower - p.feedback_margin, self._upper + p.feedback_margin
         self._ok = np.zeros(n, bool)
-        self._q, self._dq, self._qd, self._tau, self._tmp = (np.zeros(n) for _ in range(5))
+        self._q, self._dq, self._qd, self._tau, self._tmp, self._pd = (np.zeros(n) for _ in range(6))
         self._q_applied, self._q_command = np.full(n, np.nan), np.full(n, np.nan)
         self.faults: dict[Fault, int] = dict.fromkeys(Fault, 0)
         """How often each kind of input was refused since construction."""
+        self.watch = MotionWatch(self._lower, self._upper, watch or WatchParams(), p.period)
+        self.trip: Trip | None = None
+        """What the hand did that it must not do, until :meth:`enable`; None: nothing."""
         self.enabled = True
         self.reset()
 
     def reset(self) -> None:
         """Forget command, feedback and clock: LIMP until a new command. Fault counts are kept."""
-        self._t = self._t_feedback = math.nan
+        self._t = self._t_feedback = self._t_sample = math.nan
         self._forget_command()
         self._qd[:] = 0.0
 
@@ -152,7 +177,19 @@ class ServoLaw:
         self._forget_command()
 
     def enable(self) -> None:
-        """Accept commands again; the hand stays LIMP until the next one."""
+        """Accept commands again; the hand stays LIMP until the next one, and every joint has to show anew that it obeys."""
+        self.enabled = True
+        self.trip = None
+        self._grip = 1.0
+        self.watch.forget()
+
+    def grip(self) -> None:
+        """From now on hold what is applied, with no more than ``hold_torque`` of the effort limits, however old the command gets."""
+        self._grip = self.params.hold_torque
+        self.enabled = False
+
+    def release(self) -> None:
+        """The next command ends a grip, without any moment between the two."""
         self.enabled = True
 
     @property
@@ -192,6 +229,7 @@ class ServoLaw:
         np.maximum(q, self._lower, out=self._q_command)
         np.minimum(self._q_command, self._upper, out=self._q_command)
         self._t_command = t
+        self._grip = 1.0
         return None
 
     @np.errstate(all="ignore")
@@ -216,6 +254,7 @@ class ServoLaw:
         self._mode = self._next_mode(t, usable)
         if self._mode is ServoMode.LIMP:
             self._q_applied[:] = np.nan
+            self.watch.pause()
             return self._output()
         if self._mode is ServoMode.TRACK:
             self._move_target(t, dt)
@@ -224,32 +263,45 @@ class ServoLaw:
             self._tau *= p.kp
             np.multiply(self._qd, p.kd, out=self._tmp)
             self._tau -= self._tmp
+            if self._grip < 1.0:
+                np.clip(self._tau, self._grip * self._no_effort, self._grip * self._effort, out=self._tau)
+            np.maximum(self._tau, self._no_effort, out=self._pd)
+            np.minimum(self._pd, self._effort, out=self._pd)
+            self._take_trip(self.watch.look(self._q, self._pd, self._q_applied, dt))
+            if self.trip is not None:
+                self._tau[:] = 0.0
+                return self._output()
             if self._gravity is not None:
                 self._add_gravity()
             self._limit_torque()
         return self._output()
 
+    def _take_trip(self, trip: Trip | None) -> None:
+        if trip is not None and self.trip is None:
+            self.trip = trip
+            self.disable()
+
     def _take_feedback(self, q_measured: ArrayLike, t: float) -> bool:
         """Check one measurement and update angle and velocity; False when it must not be used."""
         p = self.params
+        since, self._t_sample = t - self._t_sample, t
         try:
             q = np.asarray(q_measured, float)
         except (TypeError, ValueError):
-            self._count(Fault.FEEDBACK_WRONG_SIZE)
-            return False
+            return self._refuse(Fault.FEEDBACK_WRONG_SIZE)
         if q.shape != (self.n,):
-            self._count(Fault.FEEDBACK_WRONG_SIZE)
-            return False
+            return self._refuse(Fault.FEEDBACK_WRONG_SIZE)
         if not (self._all(np.greater_equal, q, self._feedback_lower) and self._all(np.less_equal, q, self._feedback_upper)):
-            self._count(Fault.FEEDBACK_OUT_OF_RANGE if np.isfinite(q).all() else Fault.FEEDBACK_NON_FINITE)
-            return False
+            joint = int(np.argmin(self._ok))
+            return self._refuse(Fault.FEEDBACK_OUT_OF_RANGE if np.isfinite(q).all() else Fault.FEEDBACK_NON_FINITE, joint, float(q[joint]))
         dt = t - self._t_feedback
         if dt <= p.command_timeout:
             np.subtract(q, self._q, out=self._dq)
             np.abs(self._dq, out=self._tmp)
-            if not self._all(np.less_equal, self._tmp, p.feedback_velocity * max(dt, p.period)):  # stamps may bunch up, angles may not
-                self._count(Fault.FEEDBACK_JUMP)
-                return False
+            # Since the newest measurement, used or not: the gate must not widen while a leap lasts. Stamps may bunch up, angles may not.
+            if not self._all(np.less_equal, self._tmp, p.feedback_velocity * max(since, p.period)):
+                joint = int(np.argmax(self._tmp))
+                return self._refuse(Fault.FEEDBACK_JUMP, joint, float(self._tmp[joint]))
             if dt > 1e-9:
                 # qd ← qd + alpha (dq/dt − qd), alpha = 1 − exp(−2π f dt)
                 decay = math.exp(-2.0 * math.pi * p.velocity_cutoff_hz * dt)
@@ -261,19 +313,25 @@ class ServoLaw:
             self._engaged = False
         self._q[:] = q
         self._t_feedback = t
+        self.watch.accepted()
         return True
+
+    def _refuse(self, fault: Fault, joint: int = -1, value: float = math.nan) -> bool:
+        self._count(fault)
+        self._take_trip(self.watch.refused(joint, value))
+        return False
 
     def _next_mode(self, t: float, usable: bool) -> ServoMode:
         p = self.params
         age = t - self._t_command
-        if not -p.command_timeout <= age <= p.command_timeout + p.hold_timeout:  # NaN: no command
+        if not -p.command_timeout <= age <= p.command_timeout + (p.hold_timeout if self._grip == 1.0 else math.inf):  # NaN: no command
             self._forget_command()
             return ServoMode.LIMP
         if not t - self._t_feedback <= p.command_timeout:
             self._engaged = False
             return ServoMode.LIMP
         if self._engaged:
-            return ServoMode.TRACK if age <= p.command_timeout else ServoMode.HOLD
+            return ServoMode.TRACK if age <= p.command_timeout and self._grip == 1.0 else ServoMode.HOLD
         if not usable or age > p.command_timeout:  # an old command never starts a motion
             return ServoMode.LIMP
         np.maximum(self._q, self._lower, out=self._q_applied)
@@ -318,6 +376,7 @@ class ServoLaw:
         self._engaged = False
         self._t_engaged = math.nan
         self._mode = ServoMode.LIMP
+        self._grip = 1.0
 
     def _count(self, fault: Fault) -> Fault:
         self.faults[fault] += 1

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import abc
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jaxtyping import Float
-
-if TYPE_CHECKING:
-    from dexstack.model.hand import HandModel
 
 
 def rotation_from_quaternion(quat: np.ndarray) -> np.ndarray:
@@ -47,6 +45,19 @@ class BodyPoses(NamedTuple):
     """Unit axis of joint j; a hand's passes through ``p_WB[j + 1]``."""
 
 
+@runtime_checkable
+class BodyTree(Protocol):
+    """What kinematics needs of a hand, see :class:`dexstack.model.hand.HandModel`."""
+
+    joint_names: Sequence[str]
+    bodies: Sequence[Any]
+    quat_WP: np.ndarray
+    """(4,) of the palm's mount, wxyz."""
+    p_WP: np.ndarray
+    """(3,) [m]"""
+    fingertips: Sequence[Any]
+
+
 class Kinematics(abc.ABC):
     """Where the bodies of a robot are, and how its joints move them; pure functions of arrays, traced by JAX."""
 
@@ -69,7 +80,7 @@ class KinematicTree(Kinematics):
     Constant arrays only: an instance is closed over by compiled functions, never traced.
     """
 
-    def __init__(self, hand: HandModel) -> None:
+    def __init__(self, hand: BodyTree) -> None:
         bodies = hand.bodies
         self.num_joints = len(hand.joint_names)
         self.num_bodies = len(bodies)

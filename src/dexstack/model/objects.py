@@ -10,12 +10,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dexstack.errors import ConfigError
+from dexstack.geometry.decomposition import Surface, convex_parts, hull_vertices
 from dexstack.model.description import data_dir, number_list, read_yaml
 from dexstack.model.urdf import check_inertia
+from dexstack.process.kept import digest, kept_arrays, sources
 
 if TYPE_CHECKING:
     import trimesh
 
+_SINGLE_FILE = (".obj", ".stl", ".ply", ".off")
+"""Formats of which one file says all that is read of a mesh."""
 _START = ("position", "yaw", "noise_position", "noise_yaw")
 
 
@@ -39,8 +43,8 @@ class ObjectModel:
 
     name: str
     mesh_path: Path
-    mesh: trimesh.Trimesh
-    """Surface in frame O [m]."""
+    surface: Surface
+    """In frame O [m]."""
     mass: float
     """[kg]"""
     inertia: np.ndarray
@@ -55,15 +59,23 @@ class ObjectModel:
     """Per task."""
 
     @functools.cached_property
-    def parts(self) -> tuple[trimesh.Trimesh, ...]:
-        """Convex parts whose union the object is, in frame O: the mesh alone if it is convex; see :mod:`dexstack.geometry.decomposition`.
+    def mesh(self) -> trimesh.Trimesh:
+        """The surface for trimesh, which takes half a second to import."""
+        return self.surface.mesh()
+
+    @functools.cached_property
+    def parts(self) -> tuple[Surface, ...]:
+        """Convex parts whose union the object is, in frame O: the surface alone if it is convex.
 
         Raises:
             ConfigError: the mesh is not convex, and what takes it apart is not installed.
         """
-        from dexstack.geometry.decomposition import convex_parts
+        return convex_parts(self.surface)
 
-        return convex_parts(self.mesh)
+    @functools.cached_property
+    def hull_vertices(self) -> np.ndarray:
+        """(H, 3) corners of the convex hull, frame O [m]."""
+        return hull_vertices(self.surface)
 
     def start(self, task: str, side: str = "right") -> Start:
         """Where ``task`` puts this object in a hand of a ``side``: for a left hand at the mirror image (−y) of its place in a right one.
@@ -82,12 +94,11 @@ def scaled(obj: ObjectModel, *, mass: float = 1.0, friction: float = 1.0, size: 
     """
     if min(mass, friction, size) <= 0.0 or not np.isfinite([mass, friction, size]).all():
         raise ConfigError(f"factors of an object's mass, friction and size must be positive, got {mass:g}, {friction:g}, {size:g}")
-    mesh = obj.mesh.copy()
-    mesh.apply_scale(size)
-    raised = np.array([0.0, 0.0, (size - 1.0) * -obj.mesh.bounds[0, 2], 0.0, 0.0, 0.0, 0.0])
+    surface = obj.surface._replace(vertices=size * obj.surface.vertices)
+    raised = np.array([0.0, 0.0, (size - 1.0) * -obj.surface.vertices[:, 2].min(), 0.0, 0.0, 0.0, 0.0])
     return replace(
         obj,
-        mesh=mesh,
+        surface=surface,
         mass=mass * obj.mass,
         inertia=mass * size**2 * obj.inertia,
         size=size * obj.size,
@@ -107,8 +118,6 @@ def load_object(name: str | Path) -> ObjectModel:
     Raises:
         ConfigError: an unknown name, a missing or malformed file, an unusable mesh, a mass or inertia no body has.
     """
-    from dexstack.geometry.mesh import load_mesh
-
     path, document = _read(name)
     mass = float(number_list(path, "mass", [document["mass"]], 1)[0])
     if mass <= 0.0:
@@ -119,19 +128,18 @@ def load_object(name: str | Path) -> ObjectModel:
     friction = _section(path, document, "friction", ("sliding", "torsional", "rolling"))
     if min(friction.values()) < 0.0:
         raise ConfigError(f"{path}: friction must not be negative")
-    mesh = load_mesh(path.parent / str(document["mesh"]))
-    mesh.apply_translation(-mesh.center_mass)
-    mesh.density = mass / mesh.volume
-    inertia = np.array(mesh.moment_inertia)
+    mesh_path = path.parent / str(document["mesh"])
+    facts = _mesh_facts(mesh_path)
+    inertia = mass / float(facts["volume"]) * facts["inertia"]
     inertia = (inertia + inertia.T) / 2.0
     check_inertia(f"object '{document['name']}' of {path}", mass, inertia)
     return ObjectModel(
         name=str(document["name"]),
-        mesh_path=path.parent / str(document["mesh"]),
-        mesh=mesh,
+        mesh_path=mesh_path,
+        surface=Surface(facts["vertices"], facts["faces"]),
         mass=mass,
         inertia=inertia,
-        size=np.array(mesh.extents),
+        size=np.ptp(facts["vertices"], axis=0),
         friction=np.array(list(friction.values())),
         contact_dimension=int(dimension),
         starts=_starts(path, document["start"]),
@@ -145,6 +153,27 @@ def object_name(name: str | Path) -> str:
         ConfigError: an unknown name, or a malformed file.
     """
     return str(_read(name)[1]["name"])
+
+
+def _mesh_facts(path: Path) -> dict[str, np.ndarray]:
+    """Vertices about the centre of mass, faces, volume, and inertia at density one; of a file whose content was read before, as found then.
+
+    Raises:
+        ConfigError: see :func:`~dexstack.geometry.mesh.load_mesh`.
+    """
+
+    def compute() -> dict[str, np.ndarray]:
+        from dexstack.geometry.mesh import load_mesh
+
+        mesh = load_mesh(path)
+        mesh.apply_translation(-mesh.center_mass)
+        mesh.density = 1.0
+        of_volume = {"volume": np.array(mesh.volume), "inertia": np.array(mesh.moment_inertia)}
+        return {"vertices": np.array(mesh.vertices), "faces": np.array(mesh.faces), **of_volume}
+
+    if path.suffix.lower() not in _SINGLE_FILE or not path.is_file():
+        return compute()
+    return kept_arrays("meshes", digest(sources("dexstack.geometry"), path.suffix, path.read_bytes()), compute)
 
 
 def load_start(name: str | Path, task: str, side: str = "right") -> Start:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from dexstack.model.urdf import Shape
 
 
+@runtime_checkable
 class Part(Protocol):
     """One body of a robot."""
 
@@ -24,6 +25,7 @@ class Part(Protocol):
         """Collision shapes, body frame."""
 
 
+@runtime_checkable
 class Robot(Protocol):
     """A hand, or balls. Joints are hinges [rad] or slides [m]; they come chain by chain, and chains meet only in the object."""
 

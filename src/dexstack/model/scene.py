@@ -175,7 +175,7 @@ def _add_face_markers(body: mujoco.MjsBody, obj: ObjectModel) -> None:
     for axis, rgba in _FACES:
         direction = np.array(axis, dtype=float)
         k = int(np.argmax(np.abs(direction)))
-        reach = np.max(obj.mesh.vertices @ direction)
+        reach = np.max(obj.surface.vertices @ direction)
         size = 0.32 * obj.size
         size[k] = 0.0004
         body.add_geom(

@@ -35,7 +35,7 @@ from rclpy.exceptions import (
     InvalidParameterValueException,
     ParameterUninitializedException,
 )
-from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.executors import Executor, ExternalShutdownException, SingleThreadedExecutor
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from rclpy.parameter import Parameter
 from rclpy.publisher import Publisher
@@ -67,6 +67,34 @@ class NodeParams:
     autostart: bool = param(True, "configure and activate on start, without a lifecycle manager")
 
 
+class _Errand:
+    """Something the worker does for somebody who waits for it, but not for ever."""
+
+    def __init__(self, action: Callable[[], Any], undo: Callable[[], Any] | None) -> None:
+        self._action, self._undo = action, undo
+        self._lock = threading.Lock()
+        self._done = threading.Event()
+        self._abandoned = False
+
+    def wait(self, timeout: float) -> bool:
+        if self._done.wait(timeout):
+            return True
+        with self._lock:
+            self._abandoned = not self._done.is_set()
+            return not self._abandoned
+
+    def run(self) -> None:
+        with self._lock:
+            if self._abandoned:
+                return
+        self._action()
+        with self._lock:
+            self._done.set()
+            abandoned = self._abandoned
+        if abandoned and self._undo is not None:
+            self._undo()
+
+
 class StackNode(LifecycleNode):
     """One node; subclasses write :meth:`configure`, :meth:`work` and what else they need.
 
@@ -75,6 +103,8 @@ class StackNode(LifecycleNode):
         blocks: parameter dataclasses (see :mod:`dexstack.config`) whose fields become ROS parameters of the same name.
     """
 
+    EXECUTOR: Callable[[], Executor] = SingleThreadedExecutor
+    """What serves parameters, lifecycle and diagnostics."""
     LIVE: frozenset[str] = frozenset()
     """Parameters that may change after the node was configured."""
 
@@ -93,7 +123,7 @@ class StackNode(LifecycleNode):
         self._configured: list[Publisher | Subscription | Service | Client] = []
         self._stop = threading.Event()
         self._worker: threading.Thread | None = None
-        self._errands: queue.SimpleQueue[tuple[Callable[[], Any], threading.Event]] = queue.SimpleQueue()
+        self._errands: queue.SimpleQueue[_Errand] = queue.SimpleQueue()
         self._report_to = self.create_publisher(DiagnosticArray, "/diagnostics", REPORTS)
         self.create_timer(1.0, self._report, clock=Clock(clock_type=ClockType.STEADY_TIME))
         self.add_on_set_parameters_callback(self._on_parameters)
@@ -128,6 +158,10 @@ class StackNode(LifecycleNode):
         """Diagnostics: level, one line, values."""
         return OK, "", {}
 
+    def idle_status(self) -> tuple[bytes, str, dict[str, Any]]:
+        """The same while the node is not active."""
+        return WARN, "", {}
+
     # --- services to subclasses ---------------------------------------------------------------------------------------------------
 
     def params(self, block: type[P]) -> P:
@@ -157,13 +191,16 @@ class StackNode(LifecycleNode):
         self.exit_code = exit_code
         self.ended.set()
 
-    def in_worker(self, action: Callable[[], Any], timeout: float = 2.0) -> bool:
-        """Let the worker run ``action`` between two turns, and wait; False when the node is not active (or hangs)."""
+    def in_worker(self, action: Callable[[], Any], timeout: float = 2.0, undo: Callable[[], Any] | None = None) -> bool:
+        """Let the worker run ``action`` between two turns, and wait; False when the node is not active (or hangs).
+
+        What has not begun after ``timeout`` [s] never will; what has begun by then is followed by ``undo``.
+        """
         if self._worker is None:
             return False
-        done = threading.Event()
-        self._errands.put((action, done))
-        return done.wait(timeout)
+        errand = _Errand(action, undo)
+        self._errands.put(errand)
+        return errand.wait(timeout)
 
     # --- parameters ---------------------------------------------------------------------------------------------------------------
 
@@ -283,9 +320,7 @@ class StackNode(LifecycleNode):
         try:
             while not self._stop.is_set():
                 while not self._errands.empty():
-                    action, done = self._errands.get()
-                    action()
-                    done.set()
+                    self._errands.get().run()
                 self.work()
         except Exception:
             if self.context.ok():  # a crash is for the supervisor to restart, not for the node to hide
@@ -305,7 +340,7 @@ class StackNode(LifecycleNode):
 
     def _report(self) -> None:
         state = self._state_machine.current_state[1]
-        level, text, values = self.status() if state == "active" else (WARN, "", {})
+        level, text, values = self.status() if state == "active" else self.idle_status()
         for topic, count in self.dropped.items():
             values[f"dropped {topic}"] = count
             values[f"last dropped {topic}"] = self._last_drop[topic]
@@ -380,13 +415,13 @@ def run_node(make: Callable[[], StackNode]) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)  # TERM must run the same orderly end as Ctrl-C
     node: StackNode | None = None
-    executor: SingleThreadedExecutor | None = None
+    executor: Executor | None = None
     spinner: threading.Thread | None = None
     try:
         # Not rclpy's handlers: they shut the context down before the worker could say its last word (zero torque).
         rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
         node = make()
-        executor = SingleThreadedExecutor()
+        executor = node.EXECUTOR()
         executor.add_node(node)
         spinner = threading.Thread(target=_spin, args=(executor, node), name="executor")
         spinner.start()
@@ -417,7 +452,7 @@ def run_node(make: Callable[[], StackNode]) -> int:
             node.destroy_node()
 
 
-def _spin(executor: SingleThreadedExecutor, node: StackNode) -> None:
+def _spin(executor: Executor, node: StackNode) -> None:
     try:
         executor.spin()
     except ExternalShutdownException:

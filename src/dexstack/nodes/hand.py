@@ -4,35 +4,53 @@ With the parameter ``interface`` empty the hand is simulated: joint angles come 
 Otherwise it is on a CAN bus. Everything else is the same: the servo law, its limits and watchdogs, topics, services, diagnostics. The
 worker is paced by the hand's own feedback. Whatever ends it, the hand is left limp; on a bus that is zero torque, period 0, servo off.
 
-The node waits for a hand that is not there yet, and starts one again that failed before anybody moved it. Later a fault switches the servo
-off and stays until ``~/enable`` is called, which goes through the whole start-up again and answers what is wrong if it still fails.
+States and consent: :mod:`dexstack.hand.states`. The node can be activated only where there is a hand, and then it is READY. On hardware
+it waits there for the service ``~/enable``; an emulated or simulated hand enables itself, once in each run of the graph. ``~/stop`` acts in
+the turn of the servo in which it arrives, whatever else runs. A fault switches the servo off and deactivates the node; ``~/enable``
+activates it again, goes through the whole start-up and answers what is wrong if it still fails. When the rollout has reached its goal the
+hand holds what it has, with reduced torque, until ``hold_time`` or ``hold_temperature``, and is limp then.
 """
 
 from __future__ import annotations
 
-import math
+import functools
+import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Any
 
 import numpy as np
+from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
+from rclpy.clock import Clock, ClockType
+from rclpy.executors import MultiThreadedExecutor
+from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 from sensor_msgs.msg import JointState
+from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
 from dexstack.errors import ConfigError
+from dexstack.hand.commissioning import check_commissioned
 from dexstack.hand.driver import Command, HandDriver
-from dexstack.hand.link import FaultKind, Feedback, HandFault, Link
+from dexstack.hand.link import FaultKind, Feedback, HandFault, Link, never
 from dexstack.hand.params import BusParams, CanHandParams, HandParams
-from dexstack.hand.servo import ServoLaw, ServoMode, ServoParams
+from dexstack.hand.servo import ServoLaw, ServoMode, ServoParams, loosened
+from dexstack.hand.states import HandState, NoStore, StateFile
+from dexstack.hand.watch import WatchParams
 from dexstack.model.gravity import GravityCompensation
 from dexstack.model.hand import load_hand
 from dexstack.nodes.common import ERROR, EXIT_CONFIG, OK, PATIENCE, WARN, StackNode, run_node
-from dexstack.nodes.wire import COMMAND, SENSOR, SERVO, JointReader, JointWriter, WaitSet
+from dexstack.nodes.wire import COMMAND, LATCHED, SENSOR, SERVO, BadMessage, JointReader, JointWriter, WaitSet
 
 RETRY = 0.5
 """Wait between two attempts to start a hand that does not answer yet [s]."""
+MIND = 0.2
+"""Time between two looks whether the worker has left because of a fault [s]."""
+PHASE_EVERY = 16
+"""Turns between two looks at the state of the rollout."""
+STOP_TIMEOUT = 1.0
+ENABLE_TIMEOUT = 5.0
 
 
 class TopicLink:
@@ -45,8 +63,11 @@ class TopicLink:
         self._to_simulator = node.create_publisher(JointState, "hand/torque", SERVO)
         self._t = 0.0
 
-    def start(self) -> None:
+    def ready(self) -> None:
         """Nothing to do: a simulated hand is always ready."""
+
+    def start(self, abandon: Callable[[], bool] = never) -> None:
+        """Nor here."""
 
     def read(self, timeout: float) -> Feedback | None:
         self._wait.wait(timeout)
@@ -75,57 +96,101 @@ class TopicLink:
 class HandNode(StackNode):
     """See the module's docstring."""
 
-    LIVE = frozenset({"applied_command_every", *(f.name for f in fields(ServoParams))})
+    EXECUTOR = functools.partial(MultiThreadedExecutor, num_threads=3)  # nobody waits for enable who wants to stop
+    LIVE = frozenset(
+        {"applied_command_every", "hold_time", "hold_temperature", *(f.name for b in (ServoParams, WatchParams) for f in fields(b))}
+    )
 
     def __init__(self) -> None:
-        super().__init__("hand", HandParams, ServoParams, BusParams, CanHandParams)
+        super().__init__("hand", HandParams, ServoParams, WatchParams, BusParams, CanHandParams)
+        self._driver: HandDriver | None = None
+        self._left = False
+        self.create_timer(MIND, self._mind, clock=Clock(clock_type=ClockType.STEADY_TIME))
 
     def configure(self) -> None:
-        self._hand = load_hand(self.params(HandParams).hand)
+        p, bus = self.params(HandParams), self.params(BusParams)
+        if bus.hardware and p.consent == "mode":
+            raise ConfigError(f"a hand on {bus.interface} can hurt somebody: only a person may enable it (consent)")
+        self._by_person = p.consent == "person" or (bus.hardware and p.consent == "")
+        self._hand = load_hand(p.hand)
         names = self._hand.joint_names
         self._gravity = GravityCompensation(self._hand)
         self._newest = self.newest(JointState, "joint_command", COMMAND, JointReader(names, "position", finite=False))
-        servo = ServoLaw(self._hand, self.params(ServoParams), self._gravity)
+        self._phases = self.newest(String, "rollout/state", LATCHED, read_phase)
+        servo = ServoLaw(self._hand, self.params(ServoParams), self._gravity, self.params(WatchParams))
         self._driver = HandDriver(self._link(names), servo, self._take_command)
         self._state = JointWriter(names, "position", "velocity", "effort")
         self._applied = JointWriter(names, "position")
         self._to_state = self.create_publisher(JointState, "joint_states", SENSOR)
         self._to_applied = self.create_publisher(JointState, "hand/applied_command", SENSOR)
-        self.create_service(Trigger, "~/enable", lambda _, response: self._answer(response, self._enable))
-        self.create_service(Trigger, "~/stop", lambda _, response: self._answer(response, self._driver.stop))
+        self.create_service(Trigger, "~/enable", self._on_enable)
+        self.create_service(Trigger, "~/hold", lambda _, response: self._answer(response, lambda: self._hold("asked for")))
+        self.create_service(Trigger, "~/stop", self._on_stop, callback_group=MutuallyExclusiveCallbackGroup())
+        self.begin()
 
     def apply(self, block: Any) -> None:
-        if isinstance(block, ServoParams):
-            # A new law starts limp and takes the next command up gently, which is what a changed gain should do.
-            servo = ServoLaw(self._hand, block, self._gravity)
-            servo.enabled = self._driver.servo.enabled
-            self._driver.servo = servo
+        if not isinstance(block, ServoParams | WatchParams):
+            return
+        if self._driver.state in (HandState.ENABLED, HandState.HOLD) and (name := loosened(self.params(type(block)), block)):
+            raise ConfigError(f"'{name}' can only be tightened while the hand is {self._driver.state.value}; call hand/stop first")
+        blocks = {kind: self.params(kind) for kind in (ServoParams, WatchParams)} | {type(block): block}
+        # A new law starts limp and takes the next command up gently, which is what a changed gain should do.
+        servo = ServoLaw(self._hand, blocks[ServoParams], self._gravity, blocks[WatchParams])
+        servo.enabled = self._driver.servo.enabled
+        self._driver.servo = servo
+
+    def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Active means that there is a hand; without one the node stays inactive."""
+        try:
+            self._find_hand()
+        except HandFault as fault:
+            if fault.kind is FaultKind.WRONG_HAND:
+                self._refuse(f"{fault}. To mend: {fault.mend}")
+            self.get_logger().warning(f"the hand does not start: {fault}. To mend: {fault.mend}", throttle_duration_sec=5.0)
+            return TransitionCallbackReturn.FAILURE
+        except ConfigError as error:
+            self._refuse(str(error))
+            return TransitionCallbackReturn.FAILURE
+        return super().on_activate(state)
+
+    def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
+        self._driver = None
+        return super().on_cleanup(state)
+
+    def autostart(self) -> bool:
+        """Configure, and wait until there is a hand to be activated with."""
+        if self.trigger_configure() != TransitionCallbackReturn.SUCCESS:
+            return False
+        while not self.ended.is_set():
+            if self.trigger_activate() == TransitionCallbackReturn.SUCCESS:
+                return True
+            self.ended.wait(RETRY)
+        return False
 
     def begin(self) -> None:
-        self._started = self._moved = False
+        self._moved = self._left = False
         self._try_at = 0.0
         self._reported: HandFault | None = None
         self._ticks = 0
         self._ticks_reported = 0
         self._has_feedback = False
         self._mode = ServoMode.LIMP
+        self._hold_until = 0.0
 
     def work(self) -> None:
-        if not self._started and not self._start():
-            return
-        turn = self._driver.turn(PATIENCE)
+        driver = self._driver
+        if self._enables_itself and time.monotonic() >= self._try_at:
+            self._start()
+        turn = driver.turn(PATIENCE)
         self._has_feedback = turn is not None
-        if self._driver.fault is not self._reported:
-            self._reported = fault = self._driver.fault
-            if fault is not None and self._moved:
-                self.get_logger().error(f"servo off: {fault}. To mend: {fault.mend}; then call the service {self.get_name()}/enable")
-            elif fault is not None:  # nobody moved the hand since its start: starting again surprises nobody
-                self.get_logger().warning(f"servo off: {fault}; starting the hand again")
-                self._started, self._try_at = False, time.monotonic() + RETRY
+        if driver.fault is not self._reported:
+            self._note_fault(driver.fault)
+        if driver.state is HandState.HOLD:
+            self._mind_hold()
         if turn is None:
             return
-        if self._driver.refused is not None:
-            self.drop("joint_command", self._driver.refused.value)
+        if driver.refused is not None:
+            self.drop("joint_command", driver.refused.value)
         (_, stamp, q), output = turn
         self.time, self._mode = stamp, output.mode
         self._moved |= output.mode is not ServoMode.LIMP
@@ -135,26 +200,40 @@ class HandNode(StackNode):
         if self._ticks % self.params(HandParams).applied_command_every == 0:
             self._applied.position[:] = output.q_applied
             self._to_applied.publish(self._applied.at(stamp))
+        if self._ticks % PHASE_EVERY == 0 and (phase := self._phases.take()) is not None:
+            self._note_phase(phase)
         self._ticks += 1
 
     def finish(self) -> None:
         self._driver.close()
 
+    def stop_worker(self) -> None:
+        super().stop_worker()
+        if self._driver is not None:  # a hand that was looked for in vain has a bus and a guard, too
+            self._driver.close()
+
     def status(self) -> tuple[bytes, str, dict[str, Any]]:
         driver, servo = self._driver, self._driver.servo
         rate, self._ticks_reported = self._ticks - self._ticks_reported, self._ticks
-        values: dict[str, Any] = {"mode": self._mode.name.lower(), "rate_hz": rate, "enabled": servo.enabled}
+        values: dict[str, Any] = {"state": driver.state.value, "mode": self._mode.name.lower(), "rate_hz": rate, "enabled": servo.enabled}
         values.update({f"fault {fault.value}": count for fault, count in servo.faults.items() if count})
         values.update({f"fault {kind}": count for kind, count in driver.fault_counts.items()})
         values.update(driver.link.status())
         if driver.fault is not None:
             values.update({"fault": driver.fault.kind.value, "to mend": driver.fault.mend})
-            return (ERROR if self._started else WARN), str(driver.fault), values
-        if not servo.enabled:
-            return WARN, "stopped by service", values
+            return (ERROR if driver.state is HandState.FAULT else WARN), str(driver.fault), values
+        if driver.state is HandState.READY:
+            return WARN, driver.why or f"ready; the service {self.get_name()}/enable switches it on", values
         if not self._has_feedback:
             return WARN, "no feedback from the hand", values
+        if driver.state is HandState.HOLD:
+            return WARN, f"{driver.why}; limp in {max(0.0, self._hold_until - time.monotonic()):.0f} s", values
         return (OK if self._mode is ServoMode.TRACK else WARN), self._mode.name.lower(), values
+
+    def idle_status(self) -> tuple[bytes, str, dict[str, Any]]:
+        return super().idle_status() if self._driver is None or self._driver.fault is None else self.status()
+
+    # --- inside -------------------------------------------------------------------------------------------------------------------
 
     def _link(self, names: Sequence[str]) -> Link:
         bus = self.params(BusParams)
@@ -164,27 +243,84 @@ class HandNode(StackNode):
 
         return CanHand(self._hand.side, bus, self.params(CanHandParams))
 
-    def _start(self) -> bool:
-        """Start the hand; False when it has to be tried again."""
-        if time.monotonic() < self._try_at:
-            time.sleep(PATIENCE / 2)
-            return False
+    def _refuse(self, text: str) -> None:
+        self.get_logger().fatal(text)
+        self.end(EXIT_CONFIG)
+
+    def _find_hand(self) -> None:
+        """READY, and who may enable it. Raises HandFault, ConfigError."""
+        driver, bus = self._driver, self.params(BusParams)
+        driver.store = NoStore()
+        driver.ready()
+        serial = driver.link.status().get("serial")
+        self._enables_itself = not self._by_person
+        if serial is None:
+            return
+        if self._by_person:
+            check_commissioned(self.params(CanHandParams).calibration_dir, serial)
+        store = StateFile(self.params(HandParams).state_dir, serial if bus.hardware else f"{serial}@{bus.where}")
+        kept = store.read()
+        why = f"{kept.why or kept.state.value} before this process began" if kept is not None and not store.fresh else ""
+        self._enables_itself &= store.fresh
+        driver.store, driver.why = store, why
+        store.note(HandState.READY, why)
+        if not self._enables_itself:
+            self.get_logger().warning(f"the hand {serial} is ready; the service {self.get_name()}/enable switches it on. {why}")
+
+    def _start(self) -> None:
+        """Enable a hand that needs nobody's consent; try again later when that fails."""
+        self._enables_itself = False
         try:
-            self._driver.start()
-        except ConfigError as error:
-            self.get_logger().fatal(str(error))
-            self.end(EXIT_CONFIG)
-            self._try_at = math.inf
-            return False
+            self._enable()
         except HandFault as fault:
-            if fault.kind is FaultKind.WRONG_HAND:
-                self.get_logger().fatal(f"{fault}. To mend: {fault.mend}")
-                self.end(EXIT_CONFIG)
-            self.get_logger().warning(f"the hand does not start: {fault}. To mend: {fault.mend}", throttle_duration_sec=5.0)
-            self._try_at = time.monotonic() + RETRY
-            return False
-        self._started, self._moved, self._reported = True, False, None
-        return True
+            if fault.kind is not FaultKind.STOPPED:
+                self.get_logger().warning(f"the hand does not start: {fault}. To mend: {fault.mend}", throttle_duration_sec=5.0)
+                self._enables_itself, self._try_at, self._reported = True, time.monotonic() + RETRY, fault
+
+    def _note_fault(self, fault: HandFault | None) -> None:
+        self._reported = fault
+        if fault is None or fault.kind is FaultKind.STOPPED:
+            return
+        if not self._moved and not self._by_person:  # nobody moved the hand since its start: starting again surprises nobody
+            self.get_logger().warning(f"servo off: {fault}; starting the hand again")
+            self._enables_itself, self._try_at = True, time.monotonic() + RETRY
+            return
+        self.get_logger().error(f"servo off: {fault}. To mend: {fault.mend}; then call the service {self.get_name()}/enable")
+        self._left = True
+        self._stop.set()
+
+    def _mind(self) -> None:
+        """A node whose hand has failed is not active."""
+        if self._left and self._state_machine.current_state[1] == "active":
+            self._left = False
+            self.trigger_deactivate()
+
+    def _note_phase(self, phase: str) -> None:
+        if phase == "reached":
+            self._hold("the goal is reached")
+        elif phase == "running" and not self._by_person and self._driver.state is HandState.HOLD:
+            self._driver.release()
+
+    def _hold(self, why: str) -> None:
+        driver, p = self._driver, self.params(HandParams)
+        if driver.state is not HandState.ENABLED:
+            return
+        share = 100.0 * self.params(ServoParams).hold_torque
+        driver.hold(f"{why}: holding with {share:.0f} % of the torque")
+        if driver.state is HandState.HOLD:
+            self._hold_until = time.monotonic() + p.hold_time
+            self.get_logger().warning(f"{driver.why}; limp in {p.hold_time:g} s, or at {p.hold_temperature} °C")
+
+    def _mind_hold(self) -> None:
+        hottest = max(getattr(self._driver.link, "temperatures", [0]))
+        limit = self.params(HandParams).hold_temperature
+        if time.monotonic() > self._hold_until:
+            self._driver.stop("the time to hold is over: limp")
+        elif hottest >= limit:
+            self._driver.stop(f"a motor is at {hottest} °C, holding ends at {limit} °C: limp")
+        else:
+            return
+        self.get_logger().warning(self._driver.why)
 
     def _take_command(self) -> Command | None:
         command = self._newest.take()
@@ -192,7 +328,30 @@ class HandNode(StackNode):
             return None
         return command.values, command.t or None  # an unstamped command, as people type it, is as new as it comes
 
-    def _answer(self, response: Trigger.Response, action: Any) -> Trigger.Response:
+    def _on_stop(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        """Beside everything else; the servo's own thread acts."""
+        driver = self._driver
+        driver.ask_stop("stopped by service")
+        for _ in range(round(STOP_TIMEOUT / 0.002)):
+            if driver.stopped or self._worker is None:
+                break
+            time.sleep(0.002)
+        response.success = driver.stopped
+        response.message = "" if response.success else "the servo's thread does not answer; use the emergency stop"
+        return response
+
+    def _on_enable(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        self._driver.allow()
+        if self._left:
+            self._mind()
+        if self._state_machine.current_state[1] == "inactive" and self.trigger_activate() != TransitionCallbackReturn.SUCCESS:
+            fault = self._driver.fault
+            response.success = False
+            response.message = f"{fault}. To mend: {fault.mend}" if fault is not None else "there is no hand"
+            return response
+        return self._answer(response, self._enable, lambda: self._driver.stop("enabled too late"))
+
+    def _answer(self, response: Trigger.Response, action: Callable[[], None], undo: Callable[[], None] | None = None) -> Trigger.Response:
         trouble: list[HandFault] = []
 
         def act() -> None:
@@ -201,7 +360,7 @@ class HandNode(StackNode):
             except HandFault as fault:
                 trouble.append(fault)
 
-        response.success = self.in_worker(act, timeout=5.0) and not trouble
+        response.success = self.in_worker(act, ENABLE_TIMEOUT, undo) and not trouble
         if trouble:
             response.message = f"{trouble[0]}. To mend: {trouble[0].mend}"
         elif not response.success:
@@ -209,8 +368,17 @@ class HandNode(StackNode):
         return response
 
     def _enable(self) -> None:
+        self._enables_itself = False
         self._driver.enable()
-        self._started, self._moved, self._reported = True, False, None
+        self._moved, self._reported = False, None
+
+
+def read_phase(message: String) -> str:
+    """The phase of the rollout."""
+    try:
+        return str(json.loads(message.data)["phase"])
+    except (ValueError, KeyError, TypeError):
+        raise BadMessage("no phase of a rollout") from None
 
 
 def main() -> int:

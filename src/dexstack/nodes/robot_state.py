@@ -114,7 +114,7 @@ def _solid(obj: ObjectModel, number: int, rgba: tuple[float, float, float, float
     marker.header.frame_id = WORLD
     marker.scale.x = marker.scale.y = marker.scale.z = 1.0
     marker.color.r, marker.color.g, marker.color.b, marker.color.a = rgba
-    marker.points = [Point(x=float(x), y=float(y), z=float(z)) for x, y, z in obj.mesh.triangles.reshape(-1, 3)]
+    marker.points = [Point(x=float(x), y=float(y), z=float(z)) for x, y, z in obj.surface.vertices[obj.surface.faces.reshape(-1)]]
     return marker
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 from sensor_msgs.msg import JointState
+from std_srvs.srv import Trigger
 
 from dexstack.hand.params import BusParams, EmulatedHandParams, FaultParams
 from dexstack.nodes.common import OK, WARN, StackNode
@@ -23,6 +24,11 @@ TOO_LATE = 20
 """So often some physics may be left out before the plant counts as too slow for an emulated hand."""
 
 
+STOP_TIMEOUT = 0.3
+"""How long a reset waits for the hand's servo to be off [s]."""
+
+
+@runtime_checkable
 class SimulatedHand(Protocol):
     """What the simulator needs of the hand in front of its plant."""
 
@@ -139,9 +145,10 @@ class BusHand:
     waits = False
     reset_gap = 0.0
 
-    def __init__(self, side: str, bus: BusParams, params: EmulatedHandParams, faults: FaultParams, seed: int) -> None:
+    def __init__(self, node: StackNode, side: str, bus: BusParams, params: EmulatedHandParams, faults: FaultParams, seed: int) -> None:
         from dexstack.hand.emulator import EmulatedHand  # python-can is needed for a hand on a bus only
 
+        self._stop, self._enable = (node.create_client(Trigger, f"hand/{name}") for name in ("stop", "enable"))
         self._params, self._bus_params, self._faults = params, bus, faults
         self._hand = EmulatedHand(side, params, bus.device, seed)
         self._loop: EmulatorLoop | None = None
@@ -159,6 +166,7 @@ class BusHand:
             make_realtime(self._params.emulator_priority)
         self._hand.power_cycle()
         self._late = 0
+        self._q: np.ndarray | None = None
         self._loop = EmulatorLoop(self._hand, self._bus)
         self._loop.inject(self._faults)
 
@@ -170,10 +178,21 @@ class BusHand:
         return time.time()
 
     def placed(self) -> None:
-        pass
+        """As a person does who puts everything to its place again: the hand is stopped, its joints are turned, it is enabled again.
+
+        A hand whose servo is off stays so, and without a hand node its joints leap.
+        """
+        if self._loop is None or self._q is None or not (self._hand.servo and self._stop.service_is_ready()):
+            return
+        self._stop.call_async(Trigger.Request())
+        deadline = time.monotonic() + STOP_TIMEOUT
+        while self._hand.servo and time.monotonic() < deadline:
+            self._loop.run_until(time.monotonic() + 0.003, time.monotonic, self._q)
+        self._enable.call_async(Trigger.Request())
 
     def wait(self, seconds: float, q: np.ndarray) -> None:
         assert self._loop is not None
+        self._q = q.copy()
         self._loop.run_until(time.monotonic() + max(seconds, 0.0), time.monotonic, q)
 
     def late(self) -> None:

@@ -76,7 +76,7 @@ class SimulatorNode(SceneNode):
         bus = self.params(BusParams)
         self._hand: SimulatedHand
         if bus.interface:
-            self._hand = BusHand(self._scene.robot.side, bus, self.params(EmulatedHandParams), self.params(FaultParams), p.seed)
+            self._hand = BusHand(self, self._scene.robot.side, bus, self.params(EmulatedHandParams), self.params(FaultParams), p.seed)
             self.create_service(Trigger, "~/power_cycle", lambda _, response: self._answer(response, self._hand.power_cycle))
         else:
             self._hand = TopicHand(self, self._scene.robot.joint_names)

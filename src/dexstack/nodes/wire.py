@@ -13,6 +13,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped
+from numpy.typing import ArrayLike
 from rclpy.callback_groups import CallbackGroup
 from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.node import Node
@@ -226,7 +227,7 @@ def read_pose(message: PoseStamped | PoseWithCovarianceStamped) -> PoseSample:
     return PoseSample(seconds(message.header.stamp), values)
 
 
-def fill_pose(pose: Any, values: Sequence[float]) -> None:
+def fill_pose(pose: Any, values: ArrayLike) -> None:
     """Write (x, y, z, w, x, y, z) into a geometry_msgs Pose."""
     p, q = pose.position, pose.orientation
     p.x, p.y, p.z, q.w, q.x, q.y, q.z = (float(v) for v in values)

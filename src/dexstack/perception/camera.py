@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import cv2
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dexstack.errors import ConfigError
 
@@ -47,7 +47,7 @@ class CameraModel:
         return cls(width, height, K, np.zeros(0))
 
     @classmethod
-    def of_info(cls, width: int, height: int, model: str, d: Sequence[float], k: Sequence[float]) -> CameraModel:
+    def of_info(cls, width: int, height: int, model: str, d: ArrayLike, k: ArrayLike) -> CameraModel:
         """From the fields of a sensor_msgs/CameraInfo, K row by row.
 
         Raises:

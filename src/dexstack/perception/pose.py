@@ -25,7 +25,7 @@ from dexstack.perception.se3 import Transform, difference, exp
 from dexstack.perception.tags import Detection
 
 SIGMA = 0.055
-"""Expected standard deviation of one coordinate of a corner of a tag that is well seen [px]; ``dexstack bench perception`` measures it."""
+"""Expected standard deviation of one coordinate of a corner of a tag that is well seen [px]."""
 CLEAR = 30.0
 """A tag narrower than this in the picture is seen less well [px]."""
 PRIOR_FREEDOM = 8.0

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 
 def skew(v: np.ndarray) -> np.ndarray:
@@ -46,7 +46,7 @@ def to_quaternion(R: np.ndarray) -> np.ndarray:
     return quat / np.linalg.norm(quat)
 
 
-def to_matrix(quat: Sequence[float] | np.ndarray) -> np.ndarray:
+def to_matrix(quat: ArrayLike) -> np.ndarray:
     """(3, 3) rotation of a quaternion wxyz of any length."""
     w, x, y, z = np.asarray(quat, float) / np.linalg.norm(quat)
     return np.array(
@@ -67,12 +67,12 @@ class Transform(NamedTuple):
     """(3,) origin of B in A [m]."""
 
     @classmethod
-    def of_pose(cls, pose: Sequence[float] | np.ndarray) -> Transform:
+    def of_pose(cls, pose: ArrayLike) -> Transform:
         """From position and quaternion wxyz (7,)."""
         return cls(to_matrix(pose[3:]), np.asarray(pose[:3], float).copy())
 
     @classmethod
-    def look_at(cls, eye: Sequence[float], target: Sequence[float], up: Sequence[float] = (0.0, 0.0, 1.0)) -> Transform:
+    def look_at(cls, eye: ArrayLike, target: ArrayLike, up: ArrayLike = (0.0, 0.0, 1.0)) -> Transform:
         """A camera at ``eye`` that has ``target`` on its optical axis and ``up`` upwards in its picture."""
         z = np.subtract(target, eye).astype(float)
         z /= np.linalg.norm(z)

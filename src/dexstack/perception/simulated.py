@@ -50,7 +50,7 @@ class SimulatedCamera:
         self._painter = TagPainter(model, bundle, self.camera, X_WC, base)
         self._data = mujoco.MjData(model)
         self._model = model
-        self._reach = float(np.abs(obj.mesh.vertices).max())
+        self._reach = float(np.abs(obj.surface.vertices).max())
         self._rng = np.random.default_rng(seed)
         count = 3 * self.camera.width * self.camera.height
         self._noise = np.round(self._rng.normal(0.0, max(params.pixel_noise, 1e-9), count + _NOISE_SLACK)).astype(np.int16)

@@ -110,8 +110,8 @@ class Page:
                     self._hand_meshes.append(handle)
         self._goal = scene.add_mesh_simple(
             "/goal",
-            np.asarray(obj.mesh.vertices, np.float32),
-            np.asarray(obj.mesh.faces, np.uint32),
+            np.asarray(obj.surface.vertices, np.float32),
+            np.asarray(obj.surface.faces, np.uint32),
             color=(60, 170, 90),
             opacity=0.3,
             visible=False,

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import mujoco
 import numpy as np
+from numpy.typing import ArrayLike
 
 _BACKGROUND = ((0.97, 0.98, 1.0), (0.74, 0.80, 0.88))  # sRGB, bottom and top of the picture
 _SUBPIXELS = np.array([[-0.375, -0.125], [0.125, -0.375], [0.25, 0.375]])  # with the centre: four samples of an edge pixel
@@ -99,7 +100,7 @@ class Renderer:
         light: position (3,) in W of the one point light.
     """
 
-    def __init__(self, model: mujoco.MjModel, camera: Camera, *, light: Sequence[float] = (0.25, -0.45, 0.9)):
+    def __init__(self, model: mujoco.MjModel, camera: Camera, *, light: ArrayLike = (0.25, -0.45, 0.9)):
         self.model, self.camera = model, camera
         self._light = np.array(light, float)
         rgba = np.where((model.geom_matid >= 0)[:, None], model.mat_rgba[model.geom_matid] if model.nmat else 0.0, model.geom_rgba)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
 
 from dexstack.errors import ConfigError
 
@@ -50,7 +51,7 @@ def write_trials_plot(
 
 
 def write_continuous_plot(
-    path: Path, t: np.ndarray, yaw: np.ndarray, distance: np.ndarray, reached_at: Sequence[float], goals: np.ndarray
+    path: Path, t: np.ndarray, yaw: np.ndarray, distance: np.ndarray, reached_at: ArrayLike, goals: np.ndarray
 ) -> Path:
     """Draw a continuous rotation as a PNG.
 

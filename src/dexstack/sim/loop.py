@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from dexstack.config import param
 from dexstack.control.factory import PlannerParams
 from dexstack.engines import make_plant, plant_params
 from dexstack.sim.disturbance import Pushes
+from dexstack.sim.params import LoopParams
 from dexstack.sim.sensor import PoseSensor
 from dexstack.sim.trial import Command, Servo, Trial, run_trial
 from dexstack.tasks.base import AS_BELIEVED, Goal, Scene, Task, World
 from dexstack.tasks.controller import Controller
-
-
-@dataclass(frozen=True)
-class LoopParams:
-    """Timing of the loop."""
-
-    pose_period: float = param(0.02, "time between two object poses, each answered by one plan [s]", 0.002, 1.0)
-    latency: float = param(0.01, "time from a pose to the command that answers it [s]", 0.0, 1.0)
 
 
 class Loop:

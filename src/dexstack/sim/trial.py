@@ -6,7 +6,7 @@ import collections
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -15,9 +15,16 @@ from dexstack.engines.base import WatchedPlant
 from dexstack.tasks.base import Goal, Outcome
 
 if TYPE_CHECKING:
-    from dexstack.sim.loop import Loop
+    from dexstack.contact.detector import ContactDetector
+    from dexstack.control.supervisors.base import Supervisor
+    from dexstack.engines.base import Plant
+    from dexstack.model.objects import Start
+    from dexstack.sim.disturbance import Pushes
+    from dexstack.sim.sensor import PoseSensor
+    from dexstack.tasks.base import Scene, Task
 
 
+@runtime_checkable
 class Servo(Protocol):
     """The robot's own position control, between commands and forces; see :class:`dexstack.hand.servo.ServoLaw`."""
 
@@ -32,6 +39,34 @@ class Servo(Protocol):
 
     def step(self, q: np.ndarray, t: float) -> Any:
         """Feedback in, a result with the forces ``tau`` out."""
+
+
+@runtime_checkable
+class Timing(Protocol):
+    """When the controller acts."""
+
+    pose_period: float
+    """Time between two plans [s]."""
+    latency: float
+    """From a pose to the command that answers it [s]."""
+
+
+@runtime_checkable
+class Rig(Protocol):
+    """What a trial runs on; see :class:`dexstack.sim.loop.Loop`."""
+
+    task: Task
+    scene: Scene
+    """As the controller believes."""
+    plant: Plant
+    plant_start: Start
+    """Where the plant's object starts: an object of another size stands elsewhere."""
+    servo: Servo
+    sensor: PoseSensor
+    detector: ContactDetector
+    supervisor: Supervisor
+    pushes: Pushes
+    timing: Timing
 
 
 @dataclass
@@ -109,8 +144,8 @@ Command = Callable[[Plan], np.ndarray]
 class _Progress:
     """Which goal is asked for, and since when the object is inside its tolerance."""
 
-    def __init__(self, loop: Loop, goals: Iterator[Goal]) -> None:
-        self._task, self._start, self._goals = loop.task, loop.scene.start, goals
+    def __init__(self, rig: Rig, goals: Iterator[Goal]) -> None:
+        self._task, self._start, self._goals = rig.task, rig.scene.start, goals
         self.goal = next(goals)
         self.reached_at: list[float] = []
         self._since, self._done = np.nan, False
@@ -137,7 +172,7 @@ class _Progress:
 
 
 def run_trial(
-    loop: Loop,
+    rig: Rig,
     goals: Iterator[Goal],
     seed: int,
     seconds: float,
@@ -146,7 +181,7 @@ def run_trial(
     measured_latency: bool = False,
     until_reached: bool = False,
 ) -> Trial:
-    """Run the loop's task once, towards one goal after another.
+    """Run a rig's task once, towards one goal after another.
 
     Every ``pose_period`` [s] the controller sees the state; its command reaches the servo ``latency`` [s] later, while the plant goes on.
     The servo runs at its own period on the plant's joint angles. The trial ends after ``seconds`` [s], when the object is dropped, or
@@ -158,25 +193,25 @@ def run_trial(
         measured_latency: every command is as late as its own computation was on the wall clock, and the trial is not repeatable.
     """
     begin, rng = time.perf_counter(), np.random.default_rng(seed)
-    plant, servo, supervisor, task, start = loop.plant, loop.servo, loop.supervisor, loop.task, loop.scene.start
-    tau = np.zeros(len(loop.scene.rest))
-    plant.reset(loop.scene.rest, task.start_pose(loop.plant_start, rng))
+    plant, servo, supervisor, task, start = rig.plant, rig.servo, rig.supervisor, rig.task, rig.scene.start
+    tau = np.zeros(len(rig.scene.rest))
+    plant.reset(rig.scene.rest, task.start_pose(rig.plant_start, rng))
     servo.reset()
     servo.enable()
     supervisor.reset()
-    record, progress = Recording(), _Progress(loop, goals)
+    record, progress = Recording(), _Progress(rig, goals)
     pending: list[tuple[float, np.ndarray]] = []
     ticks = replans = 0
-    truth: collections.deque[np.ndarray] = collections.deque(maxlen=1 + round(loop.sensor.pose_delay / plant.dt))
+    truth: collections.deque[np.ndarray] = collections.deque(maxlen=1 + round(rig.sensor.pose_delay / plant.dt))
     for k in range(round(seconds / plant.dt)):
         t = k * plant.dt
-        if loop.pushes.due(t - plant.dt, t):
-            loop.pushes.push(plant, rng)
+        if rig.pushes.due(t - plant.dt, t):
+            rig.pushes.push(plant, rng)
         truth.append(plant.pose_WO)
-        if t >= replans * loop.timing.pose_period - 1e-9:
+        if t >= replans * rig.timing.pose_period - 1e-9:
             replans += 1
             actual = truth[-1]
-            late, target = _plan(loop, t, loop.sensor.measure(truth[0], rng), progress.goal, record, command, measured_latency)
+            late, target = _plan(rig, t, rig.sensor.measure(truth[0], rng), progress.goal, record, command, measured_latency)
             record.add(
                 pose_WO=actual,
                 twist_WO=plant.twist_WO,
@@ -194,24 +229,24 @@ def run_trial(
             ticks += 1
             tau = servo.step(plant.joint_position, t).tau
         plant.step(tau)
-    return _conclude(loop, progress, record, supervisor.stalls, time.perf_counter() - begin)
+    return _conclude(rig, progress, record, supervisor.stalls, time.perf_counter() - begin)
 
 
 def _plan(
-    loop: Loop, t: float, pose_WO: np.ndarray, goal: Goal, record: Recording, command: Command | None, measured_latency: bool
+    rig: Rig, t: float, pose_WO: np.ndarray, goal: Goal, record: Recording, command: Command | None, measured_latency: bool
 ) -> tuple[float, np.ndarray | None]:
     """One plan of what the controller sees: how late its command comes [s], and the command; None if there is none."""
-    q = np.array(loop.plant.joint_position)
+    q = np.array(rig.plant.joint_position)
     begin, wall = time.process_time(), time.perf_counter()
-    contacts = loop.detector.detect(pose_WO, q)
+    contacts = rig.detector.detect(pose_WO, q)
     detected = time.process_time() - begin
-    plan = loop.supervisor.plan(Observation(t, pose_WO, q, contacts), goal.pose_WO)
+    plan = rig.supervisor.plan(Observation(t, pose_WO, q, contacts), goal.pose_WO)
     target = plan.q_des if command is None else command(plan)
-    late = time.perf_counter() - wall if measured_latency else loop.timing.latency
+    late = time.perf_counter() - wall if measured_latency else rig.timing.latency
     record.add(
         t=t,
         q=q,
-        qd=loop.plant.joint_velocity,
+        qd=rig.plant.joint_velocity,
         q_command=target,
         goal_WO=goal.pose_WO,
         status=int(plan.status),
@@ -223,10 +258,10 @@ def _plan(
     return late, target if plan.status.usable else None
 
 
-def _conclude(loop: Loop, progress: _Progress, record: Recording, stalls: int, wall_s: float) -> Trial:
-    task, plant, goal = loop.task, loop.plant, progress.goal
+def _conclude(rig: Rig, progress: _Progress, record: Recording, stalls: int, wall_s: float) -> Trial:
+    task, plant, goal = rig.task, rig.plant, progress.goal
     pose_WO = np.array(plant.pose_WO)
-    dropped = task.dropped(pose_WO, loop.scene.start)
+    dropped = task.dropped(pose_WO, rig.scene.start)
     reached_at = tuple(progress.reached_at)
     return Trial(
         goal=goal,

@@ -26,12 +26,14 @@ TASKS = Registry(
 """Module of every task that comes with dexstack."""
 
 
-def load_task(name: str) -> type[Task]:
+def load_task(name: str | type[Task]) -> type[Task]:
     """A task by its name, or a user's own by the path of a Python file whose ``TASK`` is a :class:`~dexstack.tasks.base.Task`.
 
     Raises:
         ConfigError: an unknown name, a file that is missing, cannot be run or holds no task.
     """
+    if isinstance(name, type):
+        return name
     if not name.endswith(".py"):
         return TASKS.load(name.replace("-", "_"))[0]
     path = Path(name).absolute()
@@ -62,12 +64,10 @@ def _load_file(path: Path, changed: int) -> type[Task]:
     return task
 
 
-def task_files(name: str) -> list[Path]:
-    """The parameter files of a task, the last wins; a user's own need not have one."""
-    if name.endswith(".py"):
-        own = Path(name).absolute().with_suffix(".yaml")
-        return [own] if own.is_file() else []
+def task_files(name: str | type[Task]) -> list[Path]:
+    """The parameter files of a task, the last wins: those of the tasks it derives from, then its own; a user's own need not have one."""
     task = load_task(name)
     folder = share_dir() / "config"
     lineage = [cls.__dict__["name"] for cls in reversed(task.__mro__) if "name" in cls.__dict__]
-    return [path for path in (folder / f"{n}.yaml" for n in lineage) if path.is_file()]
+    own = [Path(name).absolute().with_suffix(".yaml")] if isinstance(name, str) and name.endswith(".py") else []
+    return [path for path in (*(folder / f"{n}.yaml" for n in lineage), *own) if path.is_file()]

@@ -170,6 +170,11 @@ class Task(abc.ABC):
 
         return ServoParams
 
+    @property
+    def depends_on(self) -> tuple[Any, ...]:
+        """What a compiled cost may depend on beside its class; what is kept under it between processes never mixes two tasks up."""
+        return type(self), self.params, self._names
+
     # --- cost ---------------------------------------------------------------------------------------------------------------------
 
     @abc.abstractmethod

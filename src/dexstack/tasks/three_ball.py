@@ -164,7 +164,7 @@ TASK = ThreeBall
 
 def resting_height(obj: ObjectModel, quat_WO: np.ndarray) -> float:
     """Height of the object's origin when it touches the floor in this orientation [m]."""
-    return float(-np.min(rotate(quat_WO, np.asarray(obj.mesh.vertices, float))[:, 2]))
+    return float(-np.min(rotate(quat_WO, obj.surface.vertices)[:, 2]))
 
 
 def scene_object(obj: ObjectModel, params: ThreeBallParams) -> ObjectModel:
@@ -186,7 +186,7 @@ def scene_balls(obj: ObjectModel, params: ThreeBallParams) -> BallsModel:
     radius = min(params.ball_radius, params.ball_share * float(np.min(obj.size)))
     height = float(obj.starts[START].pose_WO[2])
     side = np.eye(3)[int(np.argmin(obj.size[:2]))]
-    away = lambda axis: float(np.max(obj.mesh.vertices @ axis)) + radius + params.ball_gap  # noqa: E731
+    away = lambda axis: float(np.max(obj.surface.vertices @ axis)) + radius + params.ball_gap  # noqa: E731
     level = np.array([0.0, 0.0, max(height, radius)])
     places = (level + away(side) * side, level + np.array([0.0, 0.0, away(np.eye(3)[2])]), level - away(-side) * side)
     mass = DENSITY * 4 / 3 * np.pi * radius**3

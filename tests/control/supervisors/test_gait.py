@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-
 from dexstack.control.mpc import MpcParams, MpcResult, SolveStatus
+
 from dexstack.control.supervisors.gait import StallParams, StallRemedy, laid_down
 from dexstack.geometry.rotations import geodesic_angle, quaternion_product, yaw_quaternion
 

@@ -5,21 +5,21 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from dexstack.engines.hydroelastic import scenes
 from dexstack.engines.hydroelastic.continuous import ContinuousSystem
 from dexstack.errors import ConfigError
-from experiments.hydroelastic.disk_drop import energy_between_bounces
+from experiments.hydroelastic import systems
+from experiments.hydroelastic.drop import energy_between_bounces
 
 
 @pytest.mark.slow
 def test_bounces_keep_their_energy():
-    rows = energy_between_bounces(scenes.ball(height=0.01), 5, method="DOP853")
+    rows = energy_between_bounces(systems.ball(height=0.01), 5, method="DOP853")
     assert len(rows) == 6
     np.testing.assert_allclose(rows[:, 1], rows[0, 1], rtol=1e-4)
 
 
 def test_a_turning_body_turns_as_mujoco_turns_it():
-    motion = ContinuousSystem(scenes.dumbbell(height=1.0))
+    motion = ContinuousSystem(systems.dumbbell(height=1.0))
     motion.data.qvel[:] = 0.1, 0.2, 0.3, 3.0, -2.0, 4.0
     y = motion.state
     position, h = y[:7].copy(), 1e-7
@@ -29,19 +29,19 @@ def test_a_turning_body_turns_as_mujoco_turns_it():
 
 def test_the_force_on_a_tumbling_dumbbell_is_conservative():
     """How the vertical force changes with a turn is how the moment changes with height: both are ∂²U/∂z∂θ."""
-    motion = ContinuousSystem(scenes.ball())
+    motion = ContinuousSystem(systems.ball())
     rng = np.random.default_rng(1)
 
     def wrench(z: float, R: Rotation) -> np.ndarray:
         motion.place(np.array([0.02, 0.01, z, *R.as_quat(scalar_first=True), 0, 0, 0, 0, 0, 0]))
         acceleration = motion.rate(0.0, motion.state)[7:]
         assert motion.faces > 0
-        moment_B = 0.4 * scenes.BALL_MASS * scenes.BALL_RADIUS**2 * acceleration[3:]
-        return np.concatenate([scenes.BALL_MASS * acceleration[:3], R.as_matrix() @ moment_B])
+        moment_B = 0.4 * systems.BALL_MASS * systems.BALL_RADIUS**2 * acceleration[3:]
+        return np.concatenate([systems.BALL_MASS * acceleration[:3], R.as_matrix() @ moment_B])
 
     h = 1e-6
     for _ in range(30):
-        z, R = scenes.BALL_RADIUS - rng.uniform(0.004, 0.008), Rotation.random(random_state=rng)
+        z, R = systems.BALL_RADIUS - rng.uniform(0.004, 0.008), Rotation.random(random_state=rng)
         for axis in range(2):
             turn = np.zeros(3)
             turn[axis] = h
@@ -55,7 +55,7 @@ def test_fixed_steps_have_their_order(method, order):
     """A free flight with spin about all axes: smooth, and not integrated exactly."""
 
     def end(dt: float) -> np.ndarray:
-        motion = ContinuousSystem(scenes.dumbbell(height=0.5))
+        motion = ContinuousSystem(systems.dumbbell(height=0.5))
         motion.data.qvel[:] = 0.3, 0, 0, 6, 4, 5
         for _, y in motion.run_fixed(0.1, dt, method=method):
             last = y
@@ -68,7 +68,7 @@ def test_fixed_steps_have_their_order(method, order):
 
 
 def test_unknown_methods_and_joint_stops_are_refused():
-    motion = ContinuousSystem(scenes.ball())
+    motion = ContinuousSystem(systems.ball())
     with pytest.raises(ConfigError, match="unknown method 'heun'"):
         next(motion.run(1.0, method="heun"))
     with pytest.raises(ConfigError, match="unknown method 'heun'"):

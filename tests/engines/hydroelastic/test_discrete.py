@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 from dexstack.engines.base import WatchedPlant
-from dexstack.engines.hydroelastic import scenes, shapes
+from dexstack.engines.hydroelastic import shapes
 from dexstack.engines.hydroelastic.convex import LAGGED, SAP, TOLERANCE, SolveStatus
 from dexstack.engines.hydroelastic.plant import HydroelasticPlant
 from dexstack.engines.hydroelastic.system import Geometry, HydroelasticSystem, contactless
 from dexstack.errors import ConfigError
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
+from experiments.hydroelastic import systems
 
 SCHEMES = (SAP, LAGGED)
 
@@ -77,11 +78,11 @@ def test_a_stop_holds_a_joint():
 
 
 def test_arrays_grow_when_faces_do_not_fit():
-    system, other = (scenes.gripper(1e-3, size=0.02) for _ in range(2))
+    system, other = (systems.gripper(1e-3, size=0.02) for _ in range(2))
     other._room(1, 8)
     for _ in range(30):
         for s in (system, other):
-            scenes.press(s, 10.0)
+            systems.press(s, 10.0)
             s.step()
     assert system.faces > 50
     np.testing.assert_array_equal(system.data.qpos, other.data.qpos)
@@ -96,7 +97,7 @@ def test_a_state_that_is_not_finite_is_reported_and_nothing_moves():
 
 
 def test_what_cannot_be_simulated_is_refused():
-    spec = scenes.gripper_spec(1e-3)
+    spec = systems.gripper_spec(1e-3)
     with pytest.raises(ConfigError, match="sits on body 'nobody'"):
         HydroelasticSystem(contactless(spec), [Geometry("g", "nobody", shapes.half_space(1e6, depth=0.1), 0.5)])
     with pytest.raises(ConfigError, match="friction and relaxation time of geometry 'g'"):
@@ -128,7 +129,7 @@ def test_the_plant_says_what_went_wrong_until_it_is_reset():
 @pytest.mark.slow
 def test_the_number_of_threads_changes_nothing():
     code = (
-        "from dexstack.engines.hydroelastic import scenes; s = scenes.gripper(1e-3, size=0.02); scenes.press(s, 10.0)\n"
+        "from experiments.hydroelastic import systems; s = systems.gripper(1e-3, size=0.02); systems.press(s, 10.0)\n"
         "for _ in range(200): s.step()\n"
         "print(s.data.qpos.tobytes().hex(), s.data.qvel.tobytes().hex())"
     )

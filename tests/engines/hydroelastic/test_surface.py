@@ -15,11 +15,12 @@ from dexstack.engines.hydroelastic.fields import CompliantMesh
 from dexstack.engines.hydroelastic.forces import ContactLaw, wrench
 from dexstack.engines.hydroelastic.surface import FULL, Workspace, query, surface_kernel, workspace
 from dexstack.errors import ConfigError
-from experiments.hydroelastic.checks import convergence, sinusoid_force
-from experiments.hydroelastic.fuzz import fuzz
+from experiments.hydroelastic.convergence import errors
+from experiments.hydroelastic.fuzz import check_poses
+from experiments.hydroelastic.sinusoid import sinusoid_force
 from experiments.hydroelastic.surfaces import check_answers, read_reference
 
-REFERENCE = Path(__file__).parent / "drake.json"
+REFERENCE = Path(__file__).parents[2] / "experiments" / "hydroelastic" / "drake.json"
 I3 = np.eye(3)
 STATIC = ContactLaw(modulus=1.0)
 
@@ -52,7 +53,7 @@ def test_a_wrong_answer_fails_the_check(tmp_path) -> None:
 
 @pytest.mark.slow
 def test_any_pose_is_finite_balanced_complete_and_continuous() -> None:
-    checks = fuzz(1200, seed=3)
+    checks = check_poses(1200, seed=3)
     assert checks["finite"].checked == 1200 and checks["complete"].checked >= 100
     assert {name: check.failed for name, check in checks.items()} == dict.fromkeys(checks, 0)
 
@@ -132,7 +133,7 @@ def test_the_same_fields_laid_together_give_finite_numbers() -> None:
 
 
 def test_the_force_converges_with_order_two() -> None:
-    _, orders = convergence([0.02, 0.01, 0.005])
+    _, orders = errors([0.02, 0.01, 0.005])
     assert min(orders) > 1.85
 
 

@@ -5,10 +5,11 @@ import mujoco
 import numpy as np
 import pytest
 
-from dexstack.engines.lcp import gradient, record, scenes
+from dexstack.engines.lcp import gradient, record
 from dexstack.engines.lcp.shapes import Geometry, box, capsule, cylinder, plane, sphere
 from dexstack.engines.lcp.system import LcpSystem
 from dexstack.errors import ConfigError
+from experiments.lcp import systems as scenes
 from experiments.lcp.ccd import ccd
 from experiments.lcp.check import SubstepCheck
 from experiments.lcp.cylinder import cylinder as cylinder_check

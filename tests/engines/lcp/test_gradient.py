@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from dexstack.engines.lcp import gradient, record, scenes
+from dexstack.engines.lcp import gradient, record
 from dexstack.errors import ConfigError
+from experiments.lcp import systems as scenes
 
 
 def test_height_after_a_bounce_falls_where_the_start_rises():

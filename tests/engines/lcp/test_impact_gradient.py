@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from dexstack.engines.lcp import features, gradient, record, scenes
+from dexstack.engines.lcp import features, gradient, record
 from dexstack.engines.lcp.shapes import Geometry, box, capsule, cylinder, prism
 from dexstack.engines.lcp.system import LcpSystem
+from experiments.lcp import systems as scenes
 
 TETRAHEDRON = 0.1 * np.array([[1.0, 1, 1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1]])
 PAIRS = {

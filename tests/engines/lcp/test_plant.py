@@ -8,7 +8,7 @@ import pytest
 import trimesh
 
 from dexstack.engines.base import WatchedPlant
-from dexstack.engines.lcp import record, scenes
+from dexstack.engines.lcp import record
 from dexstack.engines.lcp.plant import LcpPlant, hand_geometries, object_geometries
 from dexstack.engines.lcp.shapes import Geometry, box, pieces, plane, sphere
 from dexstack.engines.lcp.system import LcpSystem
@@ -16,6 +16,7 @@ from dexstack.errors import ConfigError
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 from dexstack.tasks.palm_turn import AllegroTask
+from experiments.lcp import systems as scenes
 
 
 def _angle_iron() -> trimesh.Trimesh:

@@ -4,10 +4,11 @@ import mujoco
 import numpy as np
 import pytest
 
-from dexstack.engines.lcp import record, scenes
+from dexstack.engines.lcp import record
 from dexstack.engines.lcp.shapes import box, plane, sphere
 from dexstack.engines.lcp.system import LcpSystem
 from dexstack.errors import ConfigError
+from experiments.lcp import systems as scenes
 from experiments.lcp.check import SubstepCheck
 
 

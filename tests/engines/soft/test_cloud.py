@@ -5,10 +5,11 @@ import pytest
 import trimesh
 from scipy.spatial import cKDTree
 
-from dexstack.engines.soft import cloud, scenes
+from dexstack.engines.soft import cloud
 from dexstack.engines.soft.meshing import check_mesh, remesh
 from dexstack.errors import ConfigError
 from dexstack.model.objects import load_object
+from experiments.soft import systems
 
 SHAPES = {
     "box": (cloud.box((0.03, 0.02, 0.05), 0.004), trimesh.creation.box((0.06, 0.04, 0.10))),
@@ -42,7 +43,7 @@ def test_boxes_have_quads_along_edges_and_no_points_on_them():
 
 def test_the_t_has_26_quads_and_about_4000():
     for n in (26, 4000):
-        c = cloud.check(scenes.t_cloud(scenes.T_SPACING[n]), "T")
+        c = cloud.check(systems.t_cloud(systems.T_SPACING[n]), "T")
         assert len(c.points) == pytest.approx(n, rel=0.05 if n > 26 else 0)
         np.testing.assert_allclose(np.ptp(c.points, axis=0), [0.25, 0.20, 0.04], atol=1e-12)
 

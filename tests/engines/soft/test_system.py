@@ -8,10 +8,11 @@ import mujoco
 import numpy as np
 import pytest
 
-from dexstack.engines.soft import cloud, scenes
+from dexstack.engines.soft import cloud
 from dexstack.engines.soft.scm import ContactParams, smooth_dissipation
 from dexstack.engines.soft.system import Meeting, SoftSystem, Surface, stack
 from dexstack.errors import ConfigError
+from experiments.soft import systems
 
 pytestmark = pytest.mark.usefixtures("x64")
 
@@ -191,8 +192,8 @@ def test_a_free_pair_keeps_its_momentum():
 
 @pytest.mark.slow
 def test_inverse_dynamics_undoes_forward_dynamics():
-    system = scenes.pusher_system(26, patch=None)
-    q, v = (jnp.asarray(x) for x in scenes.pusher_start())
+    system = systems.pusher_system(26, patch=None)
+    q, v = (jnp.asarray(x) for x in systems.pusher_start())
     q = q.at[1].add(0.03)
     tau = jnp.asarray(np.random.default_rng(0).normal(size=8))
     a = jax.jit(system.forward)(system.data, q, v, tau)
@@ -227,14 +228,14 @@ def test_the_implicit_step_is_stable_at_4_ms_under_a_squeeze_of_20_n(stiffness):
 @pytest.mark.slow
 def test_value_and_gradient_of_a_rollout_equal_finite_differences():
     """50 steps of the pushed T, with respect to where the pusher is sent."""
-    system = scenes.pusher_system(26, patch=None, params=scenes.pusher_params(26)._replace(eps2=2e-3))
+    system = systems.pusher_system(26, patch=None, params=systems.pusher_params(26)._replace(eps2=2e-3))
     system.dissipation = smooth_dissipation
-    q0, v0 = (jnp.asarray(x) for x in scenes.pusher_start())
+    q0, v0 = (jnp.asarray(x) for x in systems.pusher_start())
 
     @jax.jit
     def end(target):
         def step(state, _):
-            return system.euler(system.data, *state, scenes.pusher_force(*state, target), 2e-3), None
+            return system.euler(system.data, *state, systems.pusher_force(*state, target), 2e-3), None
 
         (q, _), _ = jax.lax.scan(jax.checkpoint(step), (q0.at[1].set(-0.165), v0), None, length=50)
         return 10.0 * q[3] + q[2] + q[8]

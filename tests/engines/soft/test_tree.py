@@ -6,13 +6,13 @@ import mujoco
 import numpy as np
 import pytest
 
-from dexstack.engines.soft import scenes
 from dexstack.engines.soft.tree import Tree, solve_spd, turned
 from dexstack.errors import ConfigError
 from dexstack.model.balls import Ball
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 from dexstack.model.scene import build_scene
+from experiments.soft import systems
 
 pytestmark = pytest.mark.usefixtures("x64")
 
@@ -20,7 +20,7 @@ SCENES = {
     "right hand and cube": lambda: build_scene(load_hand("right"), load_object("cube")),
     "left hand": lambda: build_scene(load_hand("left"), None),
     "balls and stick": lambda: build_scene(None, load_object("stick"), balls=[Ball((0, 0, 0.1)), Ball((0.1, 0, 0.1))]),
-    "pusher": lambda: scenes.pusher_spec(0.002),
+    "pusher": lambda: systems.pusher_spec(0.002),
     "uneven tree": lambda: mujoco.MjSpec.from_string(UNEVEN),
 }
 UNEVEN = """<mujoco><worldbody>
@@ -78,12 +78,11 @@ def test_poses_mass_bias_and_acceleration_are_mujocos(peers):
                 np.testing.assert_allclose(m.R[tree.link_of_body[b]], data.xmat[b].reshape(3, 3), atol=1e-12)
 
 
-def test_the_hands_inverse_dynamics_is_pinocchios():
-    pin = pytest.importorskip("pinocchio")
+def test_the_hands_inverse_dynamics_is_pinocchios(pinocchio):
     hand = load_hand()
     model = build_scene(hand, None).compile()
     tree = Tree(model)
-    robot = pin.buildModelFromUrdf(str(hand.urdf_path))
+    robot = pinocchio.buildModelFromUrdf(str(hand.urdf_path))
     R = np.zeros(9)
     mujoco.mju_quat2Mat(R, np.asarray(hand.quat_WP, float))
     robot.gravity.linear = R.reshape(3, 3).T @ [0.0, 0.0, -9.81]
@@ -93,7 +92,7 @@ def test_the_hands_inverse_dynamics_is_pinocchios():
         q, v, a = rng.uniform(-1, 1, (3, 16))
         theirs = np.zeros((3, 16))
         theirs[:, order] = q, v, a
-        tau = pin.rnea(robot, data, *theirs)[order]
+        tau = pinocchio.rnea(robot, data, *theirs)[order]
         m = tree.motion(tree.numbers, jnp.asarray(q), jnp.asarray(v))
         M, c = tree.mass_and_bias(tree.numbers, m, jnp.asarray(v))
         np.testing.assert_allclose(M @ a + c - hand.damping * v, tau, atol=1e-9)

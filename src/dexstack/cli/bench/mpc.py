@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
-from importlib.metadata import version
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dexstack.cli import arguments
 from dexstack.cli.cores import one_core
 from dexstack.cli.output import add_json_argument, note, publish, table
 from dexstack.errors import ConfigError
 from dexstack.report.statistics import errors, times
-
-if TYPE_CHECKING:
-    from dexstack.bench.mpc import Baseline
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -24,28 +18,15 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "mpc",
         help="time of an MPC solve",
         description="Processor and wall time of contact detection and MPC solve, on one core, on states of the closed loop. "
-        "Exit code 0 only if the solve's processor time keeps both limits, and with --baseline also that of the ratio.",
+        "Exit code 0 only if the solve's processor time keeps both limits.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    p.add_argument("--object", default="cube", help="name of an object, or the path of an object's YAML")
-    p.add_argument("--hand", default="right", help="right, left, or the path of a hand's YAML")
-    p.add_argument("--model", help="time-stepping model of the planner (default: the parameter files')")
-    p.add_argument("--params", action="append", default=[], metavar="FILE", help="ROS 2 parameter file that wins over config/allegro.yaml")
-    arguments.add_set_argument(p)
+    arguments.add_scene_arguments(p)
+    arguments.add_planner_arguments(p)
     p.add_argument("--solves", type=int, default=1000, metavar="N", help="solves that count")
     p.add_argument("--min-contacts", type=int, default=8, metavar="N", help="a state counts from this many active contacts on")
     p.add_argument("--p50", type=float, default=2e-3, metavar="S", help="largest median for exit code 0")
     p.add_argument("--p99", type=float, default=3e-3, metavar="S", help="largest 99th percentile for exit code 0")
-    p.add_argument(
-        "--baseline",
-        type=int,
-        nargs="?",
-        const=50,
-        default=0,
-        metavar="N",
-        help="solve N of the problems (50 if N is not given) by CasADi and IPOPT too; needs the extra [baseline]",
-    )
-    p.add_argument("--ratio", type=float, default=40.0, metavar="R", help="least ratio of IPOPT's median time to ours for exit code 0")
     p.add_argument("--core", type=int, metavar="K", help="core to run on (default: the last one this process may use)")
     p.add_argument("--seed", type=int, default=0, metavar="S", help="seed of the trials that supply the states")
     add_json_argument(p)
@@ -57,16 +38,14 @@ def run(args: argparse.Namespace) -> int:
     Returns:
         0 when the limits were kept, otherwise 1.
     """
-    if args.solves < 1 or args.seed < 0 or args.baseline < 0:
-        raise ConfigError("--solves must be at least 1, --seed and --baseline not negative")
+    if args.solves < 1 or args.seed < 0:
+        raise ConfigError("--solves must be at least 1 and --seed not negative")
     with one_core(args.core) as core:
         from dexstack.bench.mpc import time_mpc
-        from dexstack.sim.loop import LoopSpec
 
         note(f"core {core}: compiling the controller, then {args.solves} solves on states of the closed loop")
-        overrides: tuple[tuple[str, Any], ...] = (*args.settings, *((("model", args.model),) if args.model else ()))
-        spec = LoopSpec(args.object, args.hand, tuple(str(Path(f).absolute()) for f in args.params), overrides)
-        m = time_mpc(spec, solves=args.solves, min_contacts=args.min_contacts, seed=args.seed, baseline=args.baseline)
+        spec = arguments.spec_of(args, "palm_turn")
+        m = time_mpc(spec, solves=args.solves, min_contacts=args.min_contacts, seed=args.seed)
 
     results: dict[str, Any] = {
         "core": core,
@@ -87,10 +66,6 @@ def run(args: argparse.Namespace) -> int:
     }
     solve = results["solve_s"]
     passed = solve["p50"] <= args.p50 and solve["p99"] <= args.p99
-    compared = _compared(m.baseline)
-    if compared:
-        results["baseline"] = compared
-        passed = passed and min(c["ratio"] for c in compared if "ratio" in c) >= args.ratio
     results["passed"] = passed
 
     def row(name: str, key: str) -> list[Any]:
@@ -114,38 +89,10 @@ def run(args: argparse.Namespace) -> int:
             ("ms", "p50", "p99", "mean", "n"),
             rows,
         ),
-        *_baseline_table(compared),
         f"{c['n']} states, {c['counted']} counted (at least {args.min_contacts} active contacts; mean {c['mean']:.1f}, "
         f"most {c['max']:.0f}); compiled in {m.compile_s:.1f} s; {', '.join(f'{n} {name}' for name, n in m.statuses.items())}",
         f"solve p50 {1e3 * solve['p50']:.2f} ms (limit {1e3 * args.p50:g}), p99 {1e3 * solve['p99']:.2f} ms (limit {1e3 * args.p99:g}): "
-        + ("kept" if solve["p50"] <= args.p50 and solve["p99"] <= args.p99 else "not kept"),
+        + ("kept" if passed else "not kept"),
         seed=args.seed,
     )
     return 0 if passed else 1
-
-
-def _compared(baseline: Sequence[Baseline]) -> list[dict[str, Any]]:
-    """One entry per solver; the peers' say how many times the first solver's median time they took."""
-    entries: list[dict[str, Any]] = []
-    for b in baseline:
-        entry: dict[str, Any] = {"solver": b.name, "solve_s": times(b.cpu), "cost": errors(b.cost), "solved": b.solved}
-        if b.name.startswith("IPOPT"):
-            ours, peer = entries[0]["solve_s"]["p50"], entry["solve_s"]["p50"]
-            entry |= {"ours_s": ours, "peer_s": peer, "ratio": peer / ours, "peer": f"casadi {version('casadi')}"}
-        entries.append(entry)
-    return entries
-
-
-def _baseline_table(entries: Sequence[dict[str, Any]]) -> list[Any]:
-    rows = [
-        (
-            e["solver"],
-            *(f"{1e3 * e['solve_s'][k]:.2f}" for k in ("p50", "p99")),
-            f"{e['ratio']:.0f}×" if "ratio" in e else "",
-            f"{e['cost']['median']:.3f}",
-            f"{e['solved']}/{e['solve_s']['n']}",
-        )
-        for e in entries
-    ]
-    head = ("solver", "p50 [ms]", "p99 [ms]", "over ours", "median cost, own model", "solved")
-    return [table("The same problems, processor time", head, rows)] if rows else []

@@ -12,7 +12,8 @@ from typing import Any
 from dexstack.cli.arguments import natural, number, positive
 from dexstack.cli.output import add_json_argument, note, publish, table
 from dexstack.errors import ConfigError
-from dexstack.process.threads import XLA_ONE_THREAD, NodeDescription, picture_environment
+from dexstack.graph.modes import NodeDescription, picture_environment
+from dexstack.process.threads import XLA_ONE_THREAD
 from dexstack.report.statistics import times
 
 LONGEST = 0.015
@@ -125,7 +126,7 @@ def _nodes(folder: Path, own: int, other: int) -> list[NodeDescription]:
 
 
 def _results(r: Any) -> dict[str, Any]:
-    from dexstack.cli.bench.perception import film_results
+    from dexstack.cli.bench.film import film_results
 
     t = r.tracking
     return {
@@ -142,7 +143,7 @@ def _results(r: Any) -> dict[str, Any]:
 
 
 def _views(results: dict[str, Any]) -> list[Any]:
-    from dexstack.cli.bench.perception import film_table
+    from dexstack.cli.bench.film import film_table
 
     rows = [
         (name, *(f"{1e3 * results[key][k]:.1f}" for k in ("p50", "p99")), results[key]["n"])

@@ -1,4 +1,4 @@
-"""``dexstack calibrate hand``: zero offsets of the joints, kept by serial number."""
+"""``dexstack calibrate hand``: zero offsets of the joints from their stops, kept by serial number."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from typing import Any
 from dexstack.cli.arguments import positive
 from dexstack.cli.hand_access import add_hand_arguments, agreed, the_bus
 from dexstack.cli.output import add_json_argument, note, publish, table
-from dexstack.errors import ConfigError
 
-STILL = 0.01
-"""Largest standard deviation of a joint that is held still [rad]."""
+NOTE_PERIOD = 5.0
+"""Time between two lines that say which joints are missing [s]."""
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -21,60 +20,66 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     p = subparsers.add_parser(
         "hand",
         help="zero offsets of the hand's joints",
-        description="Measures the zero offsets of the joints while the hand is held in a known pose, and keeps them by serial number "
-        "for every later start. The servo is off all the time. Exit code 0 only if they were measured and kept.",
+        description="Measures the zero offsets of the joints while a person moves every one of them by hand from one stop to the other, "
+        "and keeps them by serial number for every later start. The servo is off all the time. The lower stops give the offsets, the upper "
+        "ones check them. Exit code 0 only if they were measured, checked and kept.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     add_hand_arguments(p)
-    p.add_argument("--pose", default="flat", help="pose of the hand's YAML that the hand is held in")
-    p.add_argument("--seconds", type=positive, default=2.0, metavar="S", help="how long to average")
+    p.add_argument("--seconds", type=positive, default=180.0, metavar="S", help="how long you may take; it ends when all stops were seen")
     p.add_argument("--dry-run", action="store_true", help="measure, but keep nothing")
-    p.add_argument("--yes", action="store_true", help="do not ask whether the hand is in the pose")
+    p.add_argument("--yes", action="store_true", help="do not ask whether you are ready")
     add_json_argument(p)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure and keep.
+    """Measure, check and keep.
 
     Returns:
-        0 when that was done, 1 when the hand failed or was not held still.
+        0 when that was done, 1 when the hand failed or a stop was not where it should be.
     """
-    from dexstack.hand.calibration import save_offsets
+    import numpy as np
+
+    from dexstack.hand.calibration import HELD_OUT, save_offsets
     from dexstack.hand.link import HandFault
     from dexstack.model.hand import load_hand
 
     hand = load_hand(args.hand)
-    pose = hand.pose(args.pose)
-    if not agreed(args, f"The servo is off. Is the hand held in the pose '{args.pose}'?"):
+    if not agreed(args, "The servo is off. Will you move every joint gently from one of its stops to the other?"):
         note("nothing was measured")
         return 1
     with the_bus(args) as bus:
         try:
-            offsets, spread, old, serial = _measure(args, bus, hand, pose)
+            sweep, old, serial = _measure(args, bus, hand)
         except HandFault as fault:
             note(f"{fault}\nTo mend: {fault.mend}")
             return 1
-    results: dict[str, Any] = {"serial": serial, "pose": args.pose, "zero_offsets": offsets, "spread": spread, "before": old}
-    rows = [(name, *(float(f"{x:.4f}") for x in row)) for name, *row in zip(hand.joint_names, offsets, old, spread, strict=True)]
-    view = table(f"Zero offsets of {serial} [rad]", ("joint", "offset", "before", "spread"), rows)
-    if spread.max() > STILL:
-        restless = hand.joint_names[int(spread.argmax())]
-        publish(
-            args, "calibrate hand", results | {"file": None}, view, f"Not kept: {restless} was not held still ({spread.max():.3f} rad)."
+    offsets, errors = sweep.offsets, np.degrees(sweep.errors)
+    results: dict[str, Any] = {"serial": serial, "zero_offsets": offsets, "held_out_deg": errors, "before": old, "file": None}
+    rows = [(name, *(float(f"{x:.4f}") for x in row)) for name, *row in zip(hand.joint_names, offsets, old, errors, strict=True)]
+    view = table(f"Zero offsets of {serial} [rad]", ("joint", "offset", "before", "upper stop off by [°]"), rows)
+    if not sweep.complete:
+        worst = int(np.argmax(np.abs(errors)))
+        last = (
+            f"Not kept: with its lower stop, the upper stop of {hand.joint_names[worst]} is {errors[worst]:+.1f}° from where it should be, "
+            f"{np.degrees(HELD_OUT):.0f}° are allowed: it was not moved from stop to stop, or its encoder's scale is wrong."
         )
+        publish(args, "calibrate hand", results, view, last)
         return 1
     if args.dry_run:
-        publish(args, "calibrate hand", results | {"file": None}, view, "Not kept: dry run.")
+        publish(args, "calibrate hand", results, view, "Not kept: dry run.")
         return 0
-    path = save_offsets(args.calibration_dir, serial, offsets, measured=f"{datetime.now():%Y-%m-%d %H:%M}", pose=args.pose)
+    today, held_out = f"{datetime.now():%Y-%m-%d %H:%M}", np.abs(sweep.errors).max()
+    path = save_offsets(args.calibration_dir, serial, offsets, measured=today, held_out=held_out)
     publish(args, "calibrate hand", results | {"file": str(path)}, view, f"Kept in {path}")
     return 0
 
 
-def _measure(args: argparse.Namespace, bus: Any, hand: Any, pose: Any) -> tuple[Any, Any, Any, str]:
-    """Offsets, standard deviations and offsets before (16,) [rad]; serial number."""
+def _measure(args: argparse.Namespace, bus: Any, hand: Any) -> tuple[Any, Any, str]:
+    """The sweep, the offsets before (16,) [rad], and the serial number."""
     import numpy as np
 
+    from dexstack.hand.calibration import HELD_OUT, StopSweep
     from dexstack.hand.can_hand import CanHand
     from dexstack.hand.params import CanHandParams
 
@@ -83,15 +88,22 @@ def _measure(args: argparse.Namespace, bus: Any, hand: Any, pose: Any) -> tuple[
         _, serial = link.identify()
         old = link.offsets.copy()
         link.stream()
-        samples = []
+        sweep = StopSweep(hand.lower, hand.upper)
         end = time.monotonic() + args.seconds
-        while time.monotonic() < end:
+        said = time.monotonic()
+        while time.monotonic() < end and not sweep.complete:
             feedback = link.read(0.02)
             if feedback is not None:
-                samples.append(feedback.q + old)
+                sweep.add(feedback.q + old)
+            if time.monotonic() > said + NOTE_PERIOD:
+                said = time.monotonic()
+                missing = [hand.joint_names[j] for j in np.flatnonzero(~(np.abs(sweep.errors) <= HELD_OUT))]
+                note(f"not yet from stop to stop: {', '.join(missing)}")
+        stay = time.monotonic() + min(2.0, args.seconds)
+        while sweep.complete and time.monotonic() < stay:  # a stop may give a little more
+            feedback = link.read(0.02)
+            if feedback is not None:
+                sweep.add(feedback.q + old)
     finally:
         link.close()
-    if len(samples) < 10:
-        raise ConfigError(f"only {len(samples)} sets of joint angles came in {args.seconds:g} s; dexstack diagnose hand")
-    measured = np.array(samples)
-    return np.median(measured, axis=0) - pose, measured.std(axis=0), old, serial
+    return sweep, old, serial

@@ -1,11 +1,13 @@
-"""``dexstack diagnose hand``: interface → bus → identity → stream → one small wiggle."""
+"""``dexstack diagnose hand``: interface → bus → identity → stream → motion of one joint, or of all: commissioning."""
 
 from __future__ import annotations
 
 import argparse
+import math
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from dexstack.cli.hand_access import add_hand_arguments, agreed, the_bus
@@ -16,11 +18,7 @@ if TYPE_CHECKING:
     from dexstack.model.hand import HandModel
 
 JOINT = 15
-"""The joint that wiggles: the tip of the thumb, which touches nothing when the hand is open."""
-SWING = 0.12
-"""[rad]"""
-WIGGLE = 2.0
-"""[s]"""
+"""The joint that moves without ``--all``: the tip of the thumb, which touches nothing when the hand is open."""
 
 
 @dataclass(frozen=True)
@@ -46,14 +44,16 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add ``diagnose hand``."""
     p = subparsers.add_parser(
         "hand",
-        help="interface, bus, identity, stream, one small wiggle",
-        description="Walks through interface, bus, identity, stream and one small wiggle of the thumb's tip, stops at the first broken "
-        "layer and prints what mends it. Exit code 0 only if every layer is good.",
+        help="interface, bus, identity, stream, motion; --all: commission it",
+        description="Walks through interface, bus, identity, stream and a motion of the thumb's tip by 3 degrees, stops at the first "
+        "broken layer and prints what mends it. With --all every joint moves alone, 3 degrees out and back with at most 0.12 N·m; a hand "
+        "that passes may be driven by `dexstack up hardware`. Exit code 0 only if every layer is good.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     add_hand_arguments(p)
     p.add_argument("--seconds", type=float, default=2.0, metavar="S", help="how long to listen to the stream")
-    p.add_argument("--no-wiggle", action="store_true", help="nothing moves: leave the last layer out")
+    p.add_argument("--all", action="store_true", help="move every joint, and keep that the hand passed")
+    p.add_argument("--no-motion", action="store_true", help="nothing moves: leave the last layer out")
     p.add_argument("--yes", action="store_true", help="do not ask before the hand moves")
     add_json_argument(p)
 
@@ -69,7 +69,8 @@ def run(args: argparse.Namespace) -> int:
     good = all(layer.good for layer in layers)
     results = {"good": good, "layers": [asdict(layer) for layer in layers], "broken": None if good else layers[-1].name}
     rows = [(layer.name, "good" if layer.good else "BROKEN", layer.detail) for layer in layers]
-    last = "The hand is ready: dexstack up hardware" if good else f"To mend '{layers[-1].name}': {layers[-1].mend}"
+    ready = "The hand is ready: dexstack up hardware" if args.all else "Before it is driven: dexstack diagnose hand --all"
+    last = ready if good else f"To mend '{layers[-1].name}': {layers[-1].mend}"
     publish(args, "diagnose hand", results, table("dexstack diagnose hand", ("layer", "", "found"), rows), last)
     return 0 if good else 1
 
@@ -88,8 +89,8 @@ def _walk(args: argparse.Namespace, bus: Any) -> list[Layer]:
         ("identity", lambda: _identity(link)),
         ("stream", lambda: _stream(link, hand, args.seconds)),
     ]
-    if not args.no_wiggle:
-        steps.append(("wiggle", lambda: _wiggle(args, link, hand)))
+    if not args.no_motion:
+        steps.append(("motion", lambda: _motion(args, link, hand)))
     layers = []
     try:
         for name, step in steps:
@@ -136,6 +137,9 @@ def _identity(link: CanHand) -> str:
 def _stream(link: CanHand, hand: HandModel, seconds: float) -> str:
     import numpy as np
 
+    from dexstack.hand.commissioning import check_at_rest
+    from dexstack.hand.link import Feedback
+
     link.stream()
     first, missed, arrivals, q = link.sets, link.missed, [], None
     end = time.monotonic() + seconds
@@ -151,6 +155,7 @@ def _stream(link: CanHand, hand: HandModel, seconds: float) -> str:
         raise Broken(f"{sets} complete sets of joint angles in {seconds:g} s, {expected:.0f} expected; {missed} incomplete", mend)
     if missed > 0.01 * expected:
         raise Broken(f"{missed} of {sets + missed} sets were incomplete", "check the cable and the termination of the bus")
+    check_at_rest(Feedback(0.0, 0.0, q), hand, link.hardware.rad_per_count)
     outside = np.flatnonzero((q < hand.lower - 0.2) | (q > hand.upper + 0.2))
     if outside.size:
         names = ", ".join(f"{hand.joint_names[i]} at {q[i]:+.2f} rad" for i in outside)
@@ -159,35 +164,25 @@ def _stream(link: CanHand, hand: HandModel, seconds: float) -> str:
     return f"{sets / seconds:.0f} sets per second, {missed} incomplete, p99 of the jitter {1e3 * jitter:.2f} ms"
 
 
-def _wiggle(args: argparse.Namespace, link: CanHand, hand: HandModel) -> str:
-    import numpy as np
+def _motion(args: argparse.Namespace, link: CanHand, hand: HandModel) -> str:
+    from dexstack.hand.commissioning import check_at_rest, commission, save_commissioning
+    from dexstack.hand.protocol import JOINTS
 
-    from dexstack.hand.driver import HandDriver, Turn
-    from dexstack.hand.servo import ServoLaw, ServoParams
-    from dexstack.model.gravity import GravityCompensation
-
-    question = f"The servo goes on and {hand.joint_names[JOINT]} moves by {np.degrees(SWING):.0f}°. Is the hand free to move?"
-    if not agreed(args, question):
-        raise Broken("not allowed to move", "say --yes, or --no-wiggle to leave it out")
-    driver = HandDriver(link, ServoLaw(hand, ServoParams(slew_rate=1.0), GravityCompensation(hand)))
-    seen: list[Turn] = []
-    driver.on_turn = seen.append
-    with driver:
-        while not seen:
-            time.sleep(0.01)
-        start = np.clip(seen[-1].feedback.q, hand.lower, hand.upper)
-        away = -SWING if start[JOINT] - SWING > hand.lower[JOINT] else SWING
-        begin = time.monotonic()
-        while (t := time.monotonic() - begin) < WIGGLE and driver.fault is None:
-            target = start.copy()
-            target[JOINT] += away * np.sin(np.pi * t / WIGGLE)
-            driver.command(target)
-            time.sleep(0.02)
-        if driver.fault is not None:
-            raise driver.fault
-    angles = np.array([turn.feedback.q[JOINT] for turn in seen])
-    moved, largest = np.ptp(angles), max(np.abs(turn.output.tau).max() for turn in seen)
-    if moved < 0.3 * SWING:
-        detail = f"{hand.joint_names[JOINT]} moved by {np.degrees(moved):.1f}° where {np.degrees(SWING):.0f}° were asked for"
-        raise Broken(detail, "is the motors' power on, is something in the way? Then: dexstack diagnose hand --yes")
-    return f"{hand.joint_names[JOINT]} moved by {np.degrees(moved):.1f}° with at most {largest:.2f} N·m in any joint"
+    joints = range(JOINTS) if args.all else (JOINT,)
+    which = "every joint, one after the other," if args.all else hand.joint_names[JOINT]
+    if not agreed(args, f"The servo goes on and {which} moves by 3°. Is the hand empty, open and free to move, and nobody in reach?"):
+        raise Broken("not allowed to move", "say --yes, or --no-motion to leave it out")
+    link.start()
+    feedback = link.read(0.1)
+    if feedback is None:
+        raise Broken("no joint angles", "dexstack diagnose hand --no-motion")
+    check_at_rest(feedback, hand, link.hardware.rad_per_count)
+    results = commission(link, hand, joints)
+    link.servo_off()
+    largest, others = max(r.largest_torque for r in results), max(r.others for r in results)
+    found = f"{len(results)} of {JOINTS} joints moved as they should, at most {largest:.2f} N·m; others within {math.degrees(others):.1f}°"
+    if not args.all:
+        return found
+    today = f"{datetime.now():%Y-%m-%d %H:%M}"
+    path = save_commissioning(args.calibration_dir, link.serial, results, measured=today, hardware=args.hardware)
+    return f"{found}; kept in {path}"

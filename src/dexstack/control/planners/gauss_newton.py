@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -12,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dexstack.config import numbers, param
+from dexstack.config import numbers
 from dexstack.contact.contact import Contacts, empty_contacts
 from dexstack.contact.detector import DetectorParams
 from dexstack.control.base import Cost, Observation, Plan, PlannedState, Pull, SolveStatus
@@ -20,24 +19,12 @@ from dexstack.control.contact_rule import ContactRule, PropagatedContacts
 from dexstack.control.horizon import Horizon, Present, Trajectory
 from dexstack.control.models.base import StepModel
 from dexstack.control.packing import Packing
+from dexstack.control.params import MpcParams
 from dexstack.control.problem import OBJECT_DOF, ModelParams, integrate_quaternion
+from dexstack.process.compilation import KeptFunction
 
 if TYPE_CHECKING:
     from dexstack.model.robot import Robot
-
-
-@dataclass(frozen=True)
-class MpcParams:
-    """Parameters of the MPC; the first block is compiled in, the second may change between solves."""
-
-    horizon: int = param(4, "T, predicted steps", 1, 20)
-    step: float = param(0.1, "h, length of a predicted step [s]", 0.005, 0.5)
-    iterations: int = param(2, "Gauss–Newton iterations of one solve", 1, 50)
-
-    u_max: float = param(0.15, "largest commanded joint displacement per step [rad, m for sliding joints]", 0.0, 1.0)
-    effort_weight: float = param(0.1, "ω_u, weight of the commanded displacement [1/rad², 1/m²]", 0.0, 1e6)
-    damping: float = param(0.02, "smallest Levenberg damping tried, relative to the Hessian's mean diagonal", 0.0, 10.0)
-    limit_margin: float = param(0.02, "targets and predictions stay this far inside the joint limits [rad, m]", 0.0, 0.3)
 
 
 class _Inputs(NamedTuple):
@@ -103,9 +90,11 @@ class Mpc:
         self._inputs = Packing(_Inputs(pose, n, pose, np.zeros((self._T, self._n)), Pull(n, 0.0), empty_contacts(capacity)))
         self._params, self._theta, self._weights = params, theta, weights
         self._tunables: Packing[_Tunable] = Packing(self._tunable())
-        self._compiled = jax.jit(self._solve_packed)
+        shapes = capacity, sorted(numbers(weights))
+        depends_on = robot, model, getattr(cost, "depends_on", cost), self._rule, self._shape, shapes, DAMPINGS
+        self._compiled = KeptFunction(self._solve_packed, *depends_on)
         self._compiled_batch = jax.jit(jax.vmap(self._solve_packed, in_axes=(0, None)))
-        self._compiled_cost = jax.jit(self._goal_cost)
+        self._compiled_cost = KeptFunction(self._goal_cost, *depends_on)
         self._pack_tunable()
         self.reset()
 

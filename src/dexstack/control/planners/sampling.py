@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import time
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -19,28 +18,14 @@ import mujoco
 import mujoco.rollout
 import numpy as np
 
-from dexstack.config import numbers, param
+from dexstack.config import numbers
 from dexstack.contact.contact import Contacts
-from dexstack.control.base import Observation, Plan, PlannedState, Pull, SolveStatus
+from dexstack.control.base import Observation, Plan, PlannedState, Problem, Pull, SolveStatus
+from dexstack.control.params import MpcParams, SamplingParams
 from dexstack.model.scene import OBJECT_BODY, robot_scene
 
 if TYPE_CHECKING:
-    from dexstack.control.factory import Problem
-    from dexstack.control.planners.gauss_newton import MpcParams
     from dexstack.model.objects import ObjectModel
-
-
-@dataclass(frozen=True)
-class SamplingParams:
-    """Parameters of the sampling planner."""
-
-    sampling_plans: int = param(32, "plans rolled out in every round", 2, 4096)
-    sampling_elite: int = param(4, "best plans whose mean is kept", 1, 512)
-    sampling_rounds: int = param(1, "rounds of one solve", 1, 50)
-    sampling_spread: float = param(0.4, "standard deviation of a perturbed command as a share of the largest [-]", 1e-3, 2.0)
-    sampling_threads: int = param(1, "threads that roll out", 1, 256)
-    sampling_timestep: float = param(0.004, "physics step of the rollouts [s]", 5e-4, 0.02)
-    sampling_seed: int = param(0, "seed of the perturbations", 0, 2**31 - 1)
 
 
 LONGEST_GAP = 0.2
@@ -192,7 +177,9 @@ class SamplingPlanner:
         return self._cost.terminal(self._planned(pose_WO, q), goal_WO, SimpleNamespace(**weights))
 
     def _costs(self, pose_WO: Any, q: Any, plans: Any, goal_WO: Any, pull: Pull, weights: Any) -> jax.Array:
-        stage = lambda x, joints: jnp.sum(self._cost.stage(self._planned(x, joints), goal_WO, SimpleNamespace(**weights)) ** 2)  # noqa: E731
-        running = jnp.sum(jax.vmap(jax.vmap(stage))(pose_WO, q), axis=1)
+        w = SimpleNamespace(**weights)
+        flat = lambda a: jnp.reshape(a, (-1, a.shape[-1]))  # noqa: E731
+        stage = jax.vmap(lambda x, joints: jnp.sum(self._cost.stage(self._planned(x, joints), goal_WO, w) ** 2))(flat(pose_WO), flat(q))
+        running = jnp.sum(stage.reshape(plans.shape[:2]), axis=1)
         last = jax.vmap(lambda x, joints: jnp.sum(self._terminal_residuals(x, joints, goal_WO, weights) ** 2))(pose_WO[:, -1], q[:, -1])
         return running + last + pull.weight * jnp.sum((plans - pull.reference) ** 2, axis=(1, 2))

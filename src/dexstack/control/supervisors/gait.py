@@ -14,40 +14,14 @@ place, turned as it is, before the goal counts again.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
-from dexstack.config import param
 from dexstack.control.base import Observation, Plan, Pull, SolveStatus
+from dexstack.control.params import GaitParams
 from dexstack.control.supervisors.base import Guarded, Supervisor
 from dexstack.geometry.rotations import geodesic_angle, quaternion_product, yaw_quaternion
-
-
-@dataclass(frozen=True)
-class GaitParams:
-    """When a rollout counts as stalled, and how the robot lets go."""
-
-    stall_window: float = param(1.5, "time without progress after which a rollout has stalled [s]; a huge value turns this off", 0.1, 1e9)
-    still_window: float = param(
-        0.4,
-        "time without motion after which it has, or after which it has let go as far as it can [s]; a huge value turns this off",
-        0.1,
-        1e9,
-    )
-    stall_progress: float = param(0.05, "fall of the orientation error below its best that counts as progress [rad]", 0.001, 1.0)
-    stall_tolerance: float = param(0.1, "a rollout nearer to its goal than this is not stalled [rad]", 0.0, 3.2)
-    stall_swing: float = param(
-        1.0, "how far a stalled finger swings beyond its rest pose, as a share of how far it had swung to the other side [-]", 0.0, 2.0
-    )
-    recentre_distance: float = param(
-        0.03, "a stalled object farther than this from its place is brought back before it is turned on [m]", 1e-3, 10.0
-    )
-    recentre_time: float = param(2.0, "longest time for that; 0 turns it off [s]", 0.0, 60.0)
-    release_time: float = param(2.5, "longest time for which the robot lets go [s]", 0.0, 10.0)
-    release_reached: float = param(0.1, "it has let go when every joint is this near to where it is drawn [rad, m]", 0.001, 1.0)
-    release_weight: float = param(1.0, "weight that draws the joints there [1/rad², 1/m²]", 1e-3, 1e6)
-
 
 STILL_JOINT, STILL_DISTANCE, STILL_ANGLE = 0.05, 0.002, 0.02
 """Less than this is no motion [rad or m, m, rad]."""

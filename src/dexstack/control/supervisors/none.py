@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from dexstack.control.base import Observation, Plan
+from dexstack.control.params import NoParams
 from dexstack.control.supervisors.base import Guarded, Supervisor
-
-
-@dataclass(frozen=True)
-class NoParams:
-    """Nothing to choose."""
 
 
 class NoSupervisor(Supervisor):

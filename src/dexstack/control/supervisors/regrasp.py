@@ -19,15 +19,15 @@ All draws are seeded. The planner is asked in every phase, so that its times are
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import IntEnum
 
 import numpy as np
 import trimesh
 
-from dexstack.config import param
 from dexstack.contact.contact import Contacts
 from dexstack.control.base import Observation, Plan, SolveStatus
+from dexstack.control.params import RegraspParams
 from dexstack.control.supervisors.base import Guarded, Supervisor
 from dexstack.errors import ConfigError
 from dexstack.geometry.rotations import geodesic_angle
@@ -44,20 +44,6 @@ HELD = 5.0
 """Within this many settle tolerances of a goal where it cannot rest, an object is held and not let go."""
 CLEARANCE = 0.006
 """Distance kept from the object while travelling [m]."""
-
-
-@dataclass(frozen=True)
-class RegraspParams:
-    """Parameters of the supervision."""
-
-    settle_position: float = param(0.003, "the robot holds when the object is this near the goal [m] …", 0.0, 0.1)
-    settle_angle: float = param(0.04, "… and turned at most this much against it [rad]", 0.0, 1.0)
-    patience: int = param(20, "plans without progress before the robot lets go", 1, 10000)
-    patience_still: int = param(12, "the same where the object does not even move", 1, 10000)
-    progress: float = param(0.05, "share by which the terminal cost must fall to count as progress [-]", 0.0, 1.0)
-    retreat: int = param(5, "plans for which it retreats", 1, 100)
-    placements: int = param(6, "placements weighed in each of them", 1, 100)
-    travel: int = param(30, "most plans for which it travels", 1, 1000)
 
 
 class Phase(IntEnum):

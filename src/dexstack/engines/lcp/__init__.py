@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from dexstack.engines.kernels import keep_kernels
 
-from dexstack.engines.kernels import drop_stale_kernels
-
-drop_stale_kernels(Path(__file__).parent)
+keep_kernels(__name__)

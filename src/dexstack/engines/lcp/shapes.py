@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.spatial import ConvexHull, QhullError
 
 from dexstack.errors import ConfigError
@@ -40,19 +41,19 @@ class Geometry:
     """(3,) outward normal of a half-space through ``points_B[0]``, on the world only."""
 
 
-def box(name: str, body: str, half: Sequence[float], p: Sequence[float] = (0, 0, 0), R: np.ndarray | None = None, **more) -> Geometry:
+def box(name: str, body: str, half: ArrayLike, p: ArrayLike = (0, 0, 0), R: np.ndarray | None = None, **more) -> Geometry:
     """A box of half extents ``half`` [m]."""
     corners = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], float) * half
     return Geometry(name, body, corners @ (np.eye(3) if R is None else R).T + p, **more)
 
 
-def sphere(name: str, body: str, radius: float, p: Sequence[float] = (0, 0, 0), **more) -> Geometry:
+def sphere(name: str, body: str, radius: float, p: ArrayLike = (0, 0, 0), **more) -> Geometry:
     """A sphere."""
     return Geometry(name, body, np.array([p], float), radius, **more)
 
 
 def capsule(
-    name: str, body: str, radius: float, half: float, p: Sequence[float] = (0, 0, 0), R: np.ndarray | None = None, **more
+    name: str, body: str, radius: float, half: float, p: ArrayLike = (0, 0, 0), R: np.ndarray | None = None, **more
 ) -> Geometry:
     """A capsule along z; ``half`` from its middle to the centre of either end [m]."""
     ends = np.array([[0, 0, -half], [0, 0, half]], float)
@@ -60,7 +61,7 @@ def capsule(
 
 
 def cylinder(
-    name: str, body: str, radius: float, half: float, p: Sequence[float] = (0, 0, 0), R: np.ndarray | None = None, **more
+    name: str, body: str, radius: float, half: float, p: ArrayLike = (0, 0, 0), R: np.ndarray | None = None, **more
 ) -> Geometry:
     """A cylinder with flat ends along z; ``half`` its half length [m]."""
     ends = np.array([[0, 0, -half], [0, 0, half]], float)
@@ -82,7 +83,7 @@ def pieces(name: str, body: str, mesh: trimesh.Trimesh, **more) -> list[Geometry
     return [Geometry(f"{name}/{k}", body, np.asarray(part.convex_hull.vertices), **more) for k, part in enumerate(parts)]
 
 
-def plane(name: str, point: Sequence[float] = (0, 0, 0), normal: Sequence[float] = (0, 0, 1), **more) -> Geometry:
+def plane(name: str, point: ArrayLike = (0, 0, 0), normal: ArrayLike = (0, 0, 1), **more) -> Geometry:
     """Everything behind a plane of the world."""
     n = np.asarray(normal, float)
     return Geometry(name, "world", np.array([point], float), plane=n / np.linalg.norm(n), **more)

@@ -11,6 +11,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dexstack.errors import ConfigError
 
@@ -48,7 +49,7 @@ def rectangle(corner: np.ndarray, u: np.ndarray, v: np.ndarray, spacing: float) 
     return Cloud(points.reshape(-1, 3), np.tile(n / np.linalg.norm(n), (i.size * j.size, 1)))
 
 
-def box(half: np.ndarray, spacing: float) -> Cloud:
+def box(half: ArrayLike, spacing: float) -> Cloud:
     """A box about the origin with half extents (3,)."""
     h = _positive("half extents of a box", half)
     faces = []

@@ -7,7 +7,7 @@
 
 Contact is looked for where the scouts say. A patch serves a pair twice: its points meet the planes of the other body, and its planes are
 met by the other's points, by all of them, or, with lists, each point by the K planes nearest to it. The rest of a body has weights that
-a float rounds away; what is left out is measured by ``dexstack bench soft --truncation``. Sizes are fixed when the tables are built:
+a float rounds away; what is left out is measured by ``python -m experiments.soft.truncation``. Sizes are fixed when the tables are built:
 nothing is recompiled while bodies move, and a batch of other bodies of the same sizes fits.
 """
 

@@ -34,7 +34,7 @@ class Remeshed:
     vertices: np.ndarray
     """(V, 3) of the quads [m]."""
     faces: np.ndarray
-    """(I, 4) vertices of every point's quad, for :func:`~dexstack.engines.soft.ssdf.vertex_weights`."""
+    """(I, 4) vertices of every point's quad."""
 
 
 def check_mesh(mesh: trimesh.Trimesh, name: str) -> None:

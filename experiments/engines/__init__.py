@@ -1,0 +1,1 @@
+"""Experiments that every engine takes part in."""

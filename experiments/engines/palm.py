@@ -1,0 +1,98 @@
+"""An object on the palm of the Allegro hand for 60 s, in every engine: at rest, faster than real time, nothing reported.
+
+The hand holds its pose under its servo. One threshold for all engines, :data:`DRIFT`, written before any was measured against it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from dexstack.cli import arguments
+from dexstack.cli.output import note, table
+from dexstack.engines import PLANTS, make_plant
+from dexstack.engines.base import WatchedPlant
+from dexstack.model.gravity import GravityCompensation
+from dexstack.model.hand import load_hand
+from dexstack.model.objects import load_object
+from experiments.harness import BLUE, GREEN, PINK, Outcome, run
+
+SETTLED = 5.0
+"""The start pose puts the cube's centre right over the palm's edge: it tips, by the 0.8 mm that a finger's link lies lower [s]."""
+DRIFT = 1e-3
+"""Farthest that a resting object may be, at any time after :data:`SETTLED`, from where it lay then [m]."""
+KP = 1.0
+"""Of the servo that holds the hand [N m/rad]."""
+
+
+def rest_on_palm(name: str, of: str, seconds: float) -> tuple[dict[str, Any], np.ndarray, np.ndarray]:
+    """One engine: its figures, times (n,) [s] and the object's places (n, 3) [m]."""
+    hand, obj = load_hand(), load_object(of)
+    gravity, start = GravityCompensation(hand), obj.start("allegro")
+    pose = hand.pose(start.hand_pose)
+    plant = make_plant(name, hand, obj)
+    plant.step(np.zeros(len(hand.joint_names)))  # loads or compiles the kernels, outside what is timed
+    plant.reset(pose, start.pose_WO)
+    n = round(seconds / plant.dt)
+    track, stepping = np.empty((n, 3)), 0.0
+    for k in range(n):
+        q = plant.joint_position
+        torque = np.clip(KP * (pose - q) + gravity(q), -hand.effort, hand.effort)
+        begin = time.process_time()
+        plant.step(torque)
+        stepping += time.process_time() - begin
+        track[k] = plant.pose_WO[:3]
+    settled = min(round(SETTLED / plant.dt), n - 1)
+    drift = float(np.linalg.norm(track[settled:] - track[settled], axis=1).max())
+    trouble = plant.trouble() if isinstance(plant, WatchedPlant) else ""
+    figures = {
+        "plant": name,
+        "dt_s": plant.dt,
+        "drift_m": drift,
+        "end_m": float(np.linalg.norm(track[-1] - track[settled])),
+        "real_time_factor": seconds / stepping,
+        "trouble": trouble,
+        "reached": bool(drift <= DRIFT and seconds >= stepping and not trouble),
+    }
+    return figures, plant.dt * np.arange(n), track - track[settled]
+
+
+def palm(args: argparse.Namespace) -> Outcome:
+    """All engines asked for, one after another."""
+    figure = Figure(figsize=(4.0 * len(args.plants), 3.4), layout="constrained")
+    rows = []
+    for ax, name in zip(figure.subplots(1, len(args.plants), squeeze=False)[0], args.plants, strict=True):
+        note(f"{name}: {args.seconds:g} s")
+        row, t, moved = rest_on_palm(name, args.object, args.seconds)
+        rows.append(row)
+        for i, colour in enumerate((BLUE, PINK, GREEN)):
+            ax.plot(t[::10], 1e3 * moved[::10, i], color=colour, label="xyz"[i])
+        ax.set(xlabel="time [s]", ylabel=f"motion since {SETTLED:g} s [mm]", title=f"{name}: real time × {row['real_time_factor']:.1f}")
+    ax.legend()
+    results = {"core": args.core, "object": args.object, "seconds": args.seconds, "settled_s": SETTLED, "limit_m": DRIFT, "plants": rows}
+    results["passed"] = all(row["reached"] for row in rows)
+    shown = [[r["plant"], 1e3 * r["dt_s"], 1e3 * r["drift_m"], r["real_time_factor"], r["trouble"], r["reached"]] for r in rows]
+    columns = ("plant", "step [ms]", "drift [mm]", "real time ×", "reported", "reached")
+    title = f"{args.object} on the palm, {args.seconds:g} s: at most {1e3 * DRIFT:g} mm after the first {SETTLED:g} s"
+    return Outcome(results, figure, [table(title, columns, shown)])
+
+
+def _arguments(p: argparse.ArgumentParser) -> None:
+    p.add_argument("--plants", nargs="+", choices=list(PLANTS), default=list(PLANTS), help="which engines")
+    p.add_argument("--object", default="cube", help="name of an object, or the path of an object's YAML")
+    p.add_argument("--seconds", type=arguments.positive, default=60.0, metavar="S", help="simulated time")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the experiment; its exit code."""
+    return run(__spec__.name, __doc__, palm, argv, arguments=_arguments, pinned=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,102 @@
+"""What all experiments share: the command line, the picture, the JSON and the exit code; and colours.
+
+An experiment is one module with ``main(argv)`` that hands its work to :func:`run`. It is run as ``python -m experiments.PAPER.NAME``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dexstack.cli.cores import one_core
+from dexstack.cli.output import add_json_argument, publish
+from dexstack.errors import ConfigError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+BLUE, PINK, GREEN, GREY = "#1f5fa8", "#d61e82", "#3a9d5d", "#7a7a7a"
+USAGE_ERROR = 2
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an experiment found."""
+
+    results: dict[str, Any]
+    """As for :func:`dexstack.cli.output.publish`; ``passed`` says whether what was asked for beforehand was reached."""
+    figure: Figure | None = None
+    lines: Sequence[Any] = field(default_factory=list)
+    """Tables and sentences, for people."""
+    seed: int | None = None
+
+
+def run(
+    module: str,
+    doc: str | None,
+    make: Callable[[argparse.Namespace], Outcome],
+    argv: Sequence[str] | None = None,
+    *,
+    arguments: Callable[[argparse.ArgumentParser], Any] | None = None,
+    pinned: bool = False,
+) -> int:
+    """Run one experiment from its command line.
+
+    Args:
+        module: full name of the experiment's module.
+        doc: its docstring; the first paragraph is the description that ``--help`` shows.
+        make: runs the experiment for the parsed arguments.
+        argv: arguments; those of the process if None.
+        arguments: adds the experiment's own arguments.
+        pinned: times are measured: ``--core`` is offered, and ``make`` runs on that one core, which it finds in ``args.core``.
+
+    Returns:
+        0 when what was asked for was reached, 1 when not, 2 when the input cannot be used, 130 on Ctrl-C.
+    """
+    argv = list(sys.argv[1:] if argv is None else argv)
+    parser = argparse.ArgumentParser(
+        prog=f"python -m {module}",
+        description=(doc or "").split("\n\n")[0],
+        epilog="Exit code 0 only if what the experiment asks for was reached.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    if arguments is not None:
+        arguments(parser)
+    if pinned:
+        parser.add_argument("--core", type=int, metavar="K", help="core to run on (default: the last one this process may use)")
+    parser.add_argument("--picture", type=Path, metavar="FILE", help="draw the result as a PNG")
+    add_json_argument(parser)
+    args = parser.parse_args(argv)
+    args.argv = ["python", "-m", module, *argv]
+    try:
+        with one_core(args.core) if pinned else contextlib.nullcontext() as core:
+            if pinned:
+                args.core = core
+            outcome = make(args)
+        _keep(args, outcome)
+    except ConfigError as error:
+        print(f"{module}: {error}", file=sys.stderr)
+        return USAGE_ERROR
+    except KeyboardInterrupt:
+        print(f"{module}: interrupted", file=sys.stderr)
+        return 130
+    return 0 if outcome.results["passed"] else 1
+
+
+def _keep(args: argparse.Namespace, outcome: Outcome) -> None:
+    """Write picture and JSON, show the rest."""
+    if args.picture is not None:
+        if outcome.figure is None:
+            raise ConfigError("this experiment draws no picture")
+        try:
+            outcome.figure.savefig(args.picture, dpi=110)
+        except OSError as error:
+            raise ConfigError(f"cannot write {args.picture}: {error.strerror}") from None
+    verdict = "reached" if outcome.results["passed"] else "not reached"
+    publish(args, shlex.join(args.argv), outcome.results, *outcome.lines, f"what was asked for: {verdict}", seed=outcome.seed)

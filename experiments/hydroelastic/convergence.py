@@ -1,0 +1,68 @@
+"""Error of the force of a sphere on a plane against its mesh size: order two."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from dexstack.cli.output import table
+from dexstack.engines.hydroelastic import shapes
+from dexstack.engines.hydroelastic.forces import ContactLaw, wrench
+from dexstack.engines.hydroelastic.surface import Workspace, query
+from experiments.harness import BLUE, GREY, Outcome, run
+
+STATIC = ContactLaw(modulus=1.0)
+RADIUS, PENETRATION, MODULUS = 0.05, 0.01, 1e5
+"""Of the sphere [m, m, Pa]."""
+SIZES = [0.02, 0.01, 0.005, 0.0025]
+"""Of its mesh [m]."""
+ORDER = 1.8
+"""Least order between two sizes."""
+
+
+def sphere_force(radius: float, penetration: float, modulus: float) -> float:
+    """Force [N] of a compliant sphere, p = E (1 − r/R), on a rigid plane: 2πE [a²/2 − (R³ − h³)/(3R)], h = R − δ, a² = R² − h²."""
+    h = radius - penetration
+    return 2 * math.pi * modulus * ((radius**2 - h**2) / 2 - (radius**3 - h**3) / (3 * radius))
+
+
+def errors(sizes: list[float]) -> tuple[list[float], list[float]]:
+    """Relative error of the force of a sphere on a rigid plane for every mesh size, and the order between successive sizes."""
+    exact = sphere_force(RADIUS, PENETRATION, MODULUS)
+    out, ground = Workspace(), shapes.rigid_half_space()
+    R = np.eye(3)
+    errors = []
+    for size in sizes:
+        ball = shapes.sphere(RADIUS, MODULUS, size=size)
+        surface = query(ball, ground, R, np.array([0.0, 0.0, RADIUS - PENETRATION]), R, np.zeros(3), out)
+        errors.append(abs(wrench(surface, STATIC, np.zeros(3))[5] - exact) / exact)
+    orders = [math.log(errors[i] / errors[i + 1]) / math.log(sizes[i] / sizes[i + 1]) for i in range(len(sizes) - 1)]
+    return errors, orders
+
+
+def convergence() -> Outcome:
+    """Refine the sphere's mesh."""
+    error, orders = errors(SIZES)
+    figure = Figure(figsize=(5.0, 4.0), layout="constrained")
+    ax = figure.subplots()
+    ax.loglog(SIZES, error, "o-", color=BLUE, label="sphere on a plane")
+    ax.loglog(SIZES, error[0] * (np.array(SIZES) / SIZES[0]) ** 2, "--", color=GREY, label="order 2")
+    ax.set(xlabel="mesh size [m]", ylabel="relative error of the force")
+    ax.grid(alpha=0.3, which="both")
+    ax.legend()
+    rows = [[s, e, o] for s, e, o in zip(SIZES, error, [None, *orders], strict=True)]
+    results = {"mesh_size_m": SIZES, "relative_error": error, "order": orders, "passed": min(orders) > ORDER}
+    return Outcome(results, figure, [table("sphere on a plane", ("mesh size m", "relative error", "order"), rows)])
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the experiment; its exit code."""
+    return run(__spec__.name, __doc__, lambda args: convergence(), argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

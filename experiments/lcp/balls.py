@@ -1,0 +1,144 @@
+"""One ball is aimed so that another ends at a point: error in continuous time, iterations, time of the derivative.
+
+The engine's gradient is two forward directions through 20 steps. Nimble, where ``--nimble`` names a Python that has it, runs in the same
+run: its compiled part, forward and the full backward pass of the same 20 steps. No ratio is asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import trimesh
+
+from dexstack.engines.lcp import gradient
+from dexstack.engines.lcp.shapes import Geometry
+from dexstack.engines.lcp.system import LcpSystem
+from dexstack.errors import ConfigError
+from experiments.harness import BLUE, GREEN, PINK, Outcome, run
+from experiments.lcp import systems
+from experiments.lcp.check import SubstepCheck, contact_results, panel, watched
+
+TARGET = np.array([0.3, 0.2])
+"""Where the struck ball is to end [m]."""
+
+
+def two_balls_in_closed_form(velocity: np.ndarray, duration: float = 0.2) -> np.ndarray:
+    """Where the struck ball ends: elastic, frictionless spheres of equal mass in continuous time."""
+    start, radius = np.array([-0.4, 0.0]), 0.05
+    a, b, c = velocity @ velocity, start @ velocity, start @ start - 4.0 * radius**2
+    hit = (-b - np.sqrt(b * b - a * c)) / a
+    n = -(start + hit * velocity) / (2.0 * radius)
+    return (duration - hit) * (velocity @ n) * n
+
+
+def _balls_once(system: LcpSystem, velocity: np.ndarray) -> gradient.Rollout:
+    system.forget()
+    system.q[:], system.v[:] = (-0.4, 0.0, 0.0, 0.0), (*velocity, 0.0, 0.0)
+    return gradient.rollout(system, np.zeros((20, 4)))
+
+
+def _nimble_core(python: Path, velocity: np.ndarray) -> dict[str, Any]:
+    script = Path(__file__).with_name("nimble_peer.py")
+    try:
+        done = subprocess.run([str(python), str(script), *map(str, velocity)], capture_output=True, text=True, timeout=120)
+    except OSError as error:
+        raise ConfigError(f"cannot run {python}: {error.strerror}") from None
+    if done.returncode:
+        raise ConfigError(f"{python} cannot time Nimble: {(done.stderr.strip().splitlines() or ['no reason given'])[-1]}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def balls(tolerance: float = 1e-9, nimble: Path | None = None) -> Outcome:
+    """Aim one ball so that the other ends at the target: Gauss–Newton on the engine's own derivative.
+
+    Args:
+        tolerance: distance from the target at which it ends [m].
+        nimble: a Python with nimblephysics, to time its compiled part beside.
+    """
+    system = systems.two_balls()
+    directions = {"v": np.eye(2, 4)}
+    velocity, track, misses, iterations = np.array([4.0, -0.1]), [], [], 0
+    check = SubstepCheck(system)
+    for iterations in range(20):  # noqa: B007
+        rolled = _balls_once(system, velocity)
+        check.after_step()
+        track.append(rolled.q)
+        misses.append(float(np.linalg.norm(two_balls_in_closed_form(velocity) - TARGET)))
+        if misses[-1] <= tolerance:
+            break
+        J = gradient.directional(system, rolled, directions)[:, 2:4].T
+        velocity = velocity - np.linalg.solve(J, rolled.q[-1, 2:4] - TARGET)
+    seconds = []
+    for _ in range(300):
+        begin = time.process_time()
+        rolled = _balls_once(system, velocity)
+        gradient.directional(system, rolled, directions)
+        seconds.append(time.process_time() - begin)
+    ours = float(np.median(seconds))
+    mesh = _polygon_balls()
+    mesh.v[:2] = velocity
+    coarse, _, mesh_check = watched(mesh, 20)
+    mesh_miss = float(np.linalg.norm(coarse[-1, 2:4] - TARGET))
+    results = {
+        "iterations": iterations,
+        "velocity": velocity,
+        "position_error_m": misses[-1],
+        "position_errors_m": misses,
+        "polygon_balls_error_m": mesh_miss,
+        **contact_results(system, check),
+        "polygon_balls": contact_results(mesh, mesh_check),
+        "ours_s": ours,
+        "passed": bool(misses[-1] <= tolerance and iterations <= 6 and check.smallest > 0.0 and mesh_check.smallest > 0.0),
+    }
+    figure, ax = panel()
+    for q, alpha, label in ((track[0], 0.35, "first guess"), (track[-1], 1.0, "solution")):
+        ax.plot(q[:, 0], q[:, 1], "o-", ms=3, color=BLUE, alpha=alpha, label=f"struck by, {label}")
+        ax.plot(q[:, 2], q[:, 3], "o-", ms=3, color=PINK, alpha=alpha, label=f"struck, {label}")
+    ax.plot(*TARGET, "*", ms=14, color=GREEN, label="target")
+    ax.set(aspect="equal", xlabel="x [m]", ylabel="y [m]", title=f"{misses[-1]:.1e} m from the target after {iterations} iterations")
+    ax.legend(fontsize=8)
+    lines = [
+        f"start velocity ({velocity[0]:.7f}, {velocity[1]:.7f}) m/s after {iterations} Gauss–Newton iterations; the struck ball ends "
+        f"{misses[-1]:.1e} m from the target in continuous time",
+        f"the same with balls of 320 triangles: {mesh_miss:.1e} m",
+        f"20 steps forward and two directions of their derivative: {1e6 * ours:.0f} µs",
+    ]
+    if nimble is not None:
+        core = _nimble_core(nimble, velocity)
+        miss = float(np.linalg.norm(np.array(core["end"])[2:4] - TARGET))
+        results |= {"peer": {"name": "Nimble, compiled part", "version": core["version"]}, "peer_s": core["seconds"]}
+        results |= {"peer_error_m": miss, "ratio": core["seconds"] / ours}
+        lines.append(
+            f"Nimble's compiled part, forward and all of the backward pass: {1e6 * core['seconds']:.0f} µs, "
+            f"{core['seconds'] / ours:.1f} times ours; from the same velocity its ball ends {miss:.1e} m from the target"
+        )
+    return Outcome(results, figure, lines)
+
+
+def _polygon_balls() -> LcpSystem:
+    system = systems.two_balls()
+    points = np.asarray(trimesh.creation.icosphere(2, radius=0.05).vertices)
+    polygons = [Geometry(g.name, g.body, points, friction=0.0, restitution=1.0) for g in system.geometries]
+    return LcpSystem(system.model, polygons)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the experiment; its exit code."""
+    return run(
+        __spec__.name,
+        __doc__,
+        lambda args: balls(nimble=args.nimble),
+        argv,
+        arguments=lambda p: p.add_argument("--nimble", type=Path, metavar="PYTHON", help="a Python that has nimblephysics, timed beside"),
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,43 @@
+"""Height after an elastic bounce against the height before it: slope −1, the paper's figure 2."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import numpy as np
+
+from dexstack.engines.lcp import gradient
+from experiments.harness import BLUE, Outcome, run
+from experiments.lcp import systems
+from experiments.lcp.check import SubstepCheck, contact_results, panel
+
+
+def bounce() -> Outcome:
+    """The paper's figure 2: how the height after an elastic bounce follows the height before it."""
+    system = systems.bouncing_ball()
+    heights, ends, slopes, check = np.linspace(0.1005, 0.1195, 39), [], [], SubstepCheck(system)
+    for y in heights:
+        system.forget()
+        system.q[0], system.v[0] = y, -1.0
+        rolled = gradient.rollout(system, np.zeros((2, 1)))
+        check.after_step()
+        ends.append(rolled.q[-1, 0])
+        slopes.append(gradient.jacobian(system, rolled, ("q",))["q"][0, 0])
+    error = float(np.abs(np.array(slopes) + 1.0).max())
+    exact = float(np.abs(np.array(ends) - (0.2 + 0.02 - heights)).max())
+    passed = error <= 1e-9 and exact <= 1e-9 and check.smallest > 0.0
+    results = {"slope_error": error, "height_error_m": exact, **contact_results(system, check), "passed": bool(passed)}
+    figure, ax = panel()
+    ax.plot(heights, ends, color=BLUE)
+    ax.set(xlabel="height at the start [m]", ylabel="height after two steps [m]", title="∂y₂/∂y₀ = −1 through an impact")
+    return Outcome(results, figure, [f"∂y₂/∂y₀ = −1 within {error:.1e} at {len(heights)} heights; y₂ itself within {exact:.1e} m"])
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the experiment; its exit code."""
+    return run(__spec__.name, __doc__, lambda args: bounce(), argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

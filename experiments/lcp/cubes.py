@@ -1,0 +1,56 @@
+"""A cube slides into another: friction before and after, momentum in the impact, both at rest in the end."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import numpy as np
+
+from experiments.harness import BLUE, GREY, Outcome, run
+from experiments.lcp import systems
+from experiments.lcp.check import contact_results, panel, sound, watched
+
+
+def cubes(steps: int = 150) -> Outcome:
+    """A cube slides into another; both come to rest."""
+    system = systems.two_cubes()
+    _, v, check = watched(system, steps)
+    speed = v[:, [0, 6]]
+    total = speed.sum(axis=1)
+    hit = int(np.argmax(speed[:, 1] > 1e-3))
+    sliding = np.diff(total)
+    before = np.abs(sliding[: hit - 1] + 0.0144).max()
+    both = (speed[1:] > 0.0145).all(axis=1) & (np.arange(1, steps + 1) > hit + 1)
+    after = np.abs(sliding[both] + 0.0288).max(initial=0.0 if both.any() else np.inf)
+    rest = float(np.abs(v[-1]).max())
+    impulse = float(abs(sliding[hit - 1] + 0.0144))
+    results = {
+        "hit_step": hit,
+        "friction_error_before": float(before),
+        "friction_error_after": float(after),
+        "momentum_error_at_impact": impulse,
+        "speed_at_end": rest,
+        **contact_results(system, check),
+        "passed": bool(before <= 1e-9 and after <= 1e-9 and rest < 1e-9 and impulse <= 0.0145 and sound(system, check)),
+    }
+    figure, ax = panel()
+    t = 0.01 * np.arange(steps + 1)
+    ax.plot(t, speed[:, 0], color=GREY, label="first cube")
+    ax.plot(t, speed[:, 1], color=BLUE, label="second cube")
+    ax.set(xlabel="time [s]", ylabel="speed [m/s]", title="a cube hits a cube at 0.5 m")
+    ax.legend()
+    lines = [
+        f"deceleration within {before:.1e} m/s per step before the impact, {after:.1e} after it; at rest at the end within {rest:.1e} m/s",
+        f"sum of speeds over the step of the impact: {impulse:.1e} m/s besides one cube's friction; smallest gap {check.smallest:.1e} m",
+    ]
+    return Outcome(results, figure, lines)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the experiment; its exit code."""
+    return run(__spec__.name, __doc__, lambda args: cubes(), argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

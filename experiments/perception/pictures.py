@@ -1,0 +1,316 @@
+"""The object's pose from rendered pictures, against the truth: standing still, in a film in which it is hidden, and in the closed loop.
+
+Accuracy for a cube that stands still, then a film of the hand that turns it in which it is hidden at random; time per picture on one core.
+With ``--trials``, +90° turns through pictures, and as many with the true pose. Asked for: all limits are kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import cv2
+import numpy as np
+
+from dexstack.bench.tracking import Errors, Motion, TrackingResult, errors_of, film, judge, manipulation, occlusions
+from dexstack.cli.arguments import natural, positive, positive_int
+from dexstack.cli.bench.film import COLUMNS, film_results, film_table, row, summary
+from dexstack.cli.output import note, table
+from dexstack.graph.settings import Spec
+from dexstack.model.objects import load_object
+from dexstack.perception import require_camera
+from dexstack.perception.bundle import base_bundle, object_bundle
+from dexstack.perception.estimator import PoseEstimator, Sight
+from dexstack.perception.params import MOUNT, EstimatorParams, SimulatedCameraParams
+from dexstack.perception.pose import solve_bundle
+from dexstack.perception.se3 import Transform, difference, exp
+from dexstack.perception.simulated import SimulatedCamera
+from dexstack.perception.tags import TagDetector
+from dexstack.process.compilation import use_compilation_cache
+from dexstack.process.threads import XLA_ONE_THREAD
+from dexstack.report.statistics import errors, times
+from dexstack.sim.loop import Loop
+from dexstack.sim.sensor import PoseSensor
+from dexstack.sim.sweep import loop_of
+from experiments.harness import Outcome, run
+
+RESOLUTIONS = {"640x480": (640, 480, 615.0), "1280x720": (1280, 720, 922.0)}
+"""Columns, rows and focal length [px] of a D435i's colour camera."""
+TWO_FACES = {"p50": (0.3, 0.3), "p95": (1.0, 1.0)}
+"""Largest errors with two faces in view, 640x480 [mm, deg]."""
+ONE_FACE = 3.0
+"""Largest 95th percentile of the angle with one face in view [deg]."""
+LONGEST = 0.015
+"""Largest 99th percentile of the processor time per picture of the film [s]."""
+TRIAL_SECONDS = 15.0
+SUCCESS = 0.8
+"""Smallest share of the trials that must succeed."""
+HONEST = 0.9
+"""Smallest share of the time that the normalised error must be within its 95 % bound."""
+ESTIMATE = 0.005
+"""Time from a picture to its pose, as the film's median has it [s]."""
+
+
+class StaticResult(NamedTuple):
+    """Of single pictures of an object that does not move."""
+
+    two_faces: Errors
+    """Pictures in which two faces or more are seen."""
+    one_face: Errors
+    """Every picture, all but the face seen best left out."""
+    unseen: int
+    """Pictures without any tag."""
+    seconds: np.ndarray
+    """(n,) processor time from the picture to the pose [s]."""
+
+
+def measure_static(params: SimulatedCameraParams, count: int, distance: float, seed: int, name: str = "cube") -> StaticResult:
+    """``count`` pictures of the object in any orientation, ``distance`` [m] in front of the camera, up to 60 mm off its axis."""
+    rng = np.random.default_rng(seed)
+    obj, bundle = load_object(name), object_bundle(name)
+    camera = SimulatedCamera(None, obj, bundle, params, Transform(np.eye(3), np.zeros(3)), seed=seed)
+    detector = TagDetector(decimate=EstimatorParams().decimate)
+    two, one, seconds = [], [], []
+    unseen = 0
+    for _ in range(count):
+        axis = rng.normal(size=3)
+        X = Transform(exp(axis / np.linalg.norm(axis) * rng.uniform(0, np.pi)), np.array([*rng.uniform(-0.06, 0.06, 2), distance]))
+        grey = cv2.cvtColor(camera.picture(np.zeros(0), X.pose), cv2.COLOR_RGB2GRAY)
+        begin = time.process_time()
+        found = [d for d in detector.detect(grey) if d.tag in bundle.tags]
+        seen = solve_bundle(found, bundle, camera.camera)
+        seconds.append(time.process_time() - begin)
+        if seen is None:
+            unseen += 1
+            continue
+        if len(found) > 1:
+            two.append((difference(seen.X_CO, X), seen.covariance))
+        best = max(found, key=lambda d: _area(d.corners))
+        alone = solve_bundle([best], bundle, camera.camera)
+        if alone is not None:
+            one.append((difference(alone.X_CO, X), alone.covariance))
+    return StaticResult(errors_of(two), errors_of(one), unseen, np.array(seconds))
+
+
+def _area(corners: np.ndarray) -> float:
+    return abs(float(cv2.contourArea(corners.astype(np.float32))))
+
+
+class PixelSensor:
+    """Camera and estimator in the place of :class:`dexstack.sim.sensor.PoseSensor`: the controller gets what pictures say.
+
+    A picture is taken whenever the controller plans: the loop must plan at the camera's rate. Without a pose the last one stands, and
+    before the first one the nominal start.
+    """
+
+    def __init__(self, loop: Loop, params: SimulatedCameraParams, seed: int, name: str = "cube") -> None:
+        bundle = object_bundle(name)
+        self._plant, self._rate = loop.plant, params.frame_rate
+        self._camera = SimulatedCamera(loop.scene.robot, load_object(name), bundle, params, MOUNT, base=base_bundle(), seed=seed)
+        self._estimator = PoseEstimator(bundle, params.camera, MOUNT, EstimatorParams())
+        self.pose_delay = params.exposure_time / 2 + params.image_delay + ESTIMATE
+        """Age of the pose when the controller gets it [s]."""
+        self._count = 0
+        self._last = np.array(loop.scene.start.pose_WO)
+        self.errors: list[np.ndarray] = []
+        """(6,) estimate against truth, where there was one [m, rad]."""
+
+    def measure(self, pose_WO: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """(7,) the estimate from a picture of the pose given; the hand is drawn where it is now."""
+        picture = self._camera.picture(np.array(self._plant.joint_position), pose_WO)
+        outcome = self._estimator.process(self._count / self._rate, cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY))
+        self._count += 1
+        if outcome.estimate is not None:
+            self._last = outcome.estimate.X_WO.pose
+            self.errors.append(difference(outcome.estimate.X_WO, Transform.of_pose(pose_WO)))
+        return self._last.copy()
+
+
+class ClosedLoopResult(NamedTuple):
+    """The +90° task, once per seed."""
+
+    reached: list[bool]
+    """With the pose from pictures; judged by the true pose."""
+    reached_s: list[float]
+    orientation_error: list[float]
+    """At the end, of the true pose [rad]."""
+    truth_reached: list[bool]
+    """The same seeds with the true pose, as old and as often."""
+    truth_reached_s: list[float]
+    shift: np.ndarray
+    """(n,) errors of all estimates [m]"""
+    turn: np.ndarray
+    """(n,) [rad]"""
+
+
+def close_loop(params: SimulatedCameraParams, trials: int, seconds: float, seed: int) -> ClosedLoopResult:
+    """Turn the cube by +90° through pictures, and again with the true pose, for seeds from ``seed`` on."""
+    loop = loop_of(Spec(overrides=(("pose_period", 1.0 / params.frame_rate),)))
+    goal = loop.task.at_yaw(math.pi / 2)
+    result = ClosedLoopResult([], [], [], [], [], np.empty(0), np.empty(0))
+    errors: list[np.ndarray] = []
+    for k in range(seed, seed + trials):
+        loop.sensor = sensor = PixelSensor(loop, params, k)
+        through = loop.run(0, k, seconds, goals=iter([goal]))
+        loop.sensor = PoseSensor(pose_delay=sensor.pose_delay)
+        truth = loop.run(0, k, seconds, goals=iter([goal]))
+        result.reached.append(through.reached)
+        result.reached_s.append(through.reached_s)
+        result.orientation_error.append(through.orientation_error)
+        result.truth_reached.append(truth.reached)
+        result.truth_reached_s.append(truth.reached_s)
+        errors += sensor.errors
+    d = np.array(errors).reshape(-1, 6)
+    return result._replace(shift=np.linalg.norm(d[:, :3], axis=1), turn=np.linalg.norm(d[:, 3:], axis=1))
+
+
+def measure_tracking(motion: Motion, params: SimulatedCameraParams, share: float, seed: int, name: str = "cube") -> TrackingResult:
+    """Follow the object through a film of ``motion`` in which it is hidden for ``share`` of the time."""
+    obj, bundle = load_object(name), object_bundle(name)
+    count = int((motion.t[-1] - motion.t[0] - 0.1) * params.frame_rate)
+    hidden = occlusions(count, params.frame_rate, share, np.random.default_rng(seed))
+    estimator = PoseEstimator(bundle, params.camera, MOUNT, EstimatorParams())
+    found: list[tuple[Transform, np.ndarray, bool] | None] = []
+    truth, seconds = [], []
+    for t, grey, pose_WO in film(motion, obj, bundle, params, hidden, seed):
+        begin = time.process_time()
+        outcome = estimator.process(t, grey)
+        seconds.append(time.process_time() - begin)
+        e = outcome.estimate
+        found.append(None if e is None else (e.X_WO, e.covariance, outcome.sight is Sight.SEEN))
+        truth.append(pose_WO)
+    return judge(found, np.array(truth), hidden, np.array(seconds))
+
+
+def pictures(args: argparse.Namespace) -> Outcome:
+    """Measure all that is asked for."""
+    require_camera()
+    for name, value in XLA_ONE_THREAD.items():
+        os.environ.setdefault(name, value)
+    cv2.setNumThreads(1)
+    results: dict[str, Any] = {"distance_m": args.distance, "pixel_noise": args.noise, "static": {}}
+    rows = []
+    for name, (width, height, focal) in RESOLUTIONS.items():
+        note(f"{args.pictures} pictures at {name}")
+        params = SimulatedCameraParams(image_width=width, image_height=height, focal_length=focal, pixel_noise=args.noise)
+        r = measure_static(params, args.pictures, args.distance, args.seed)
+        entry = {"two_faces": summary(r.two_faces), "one_face": summary(r.one_face), "unseen": r.unseen, "pose_s": times(r.seconds)}
+        results["static"][name] = entry
+        rows += [row(f"{name} 2+", entry["two_faces"]), row(f"{name} 1", entry["one_face"])]
+    views = [
+        table(f"Cube at {args.distance:g} m, noise {args.noise:g}; two faces or more (2+), the best alone (1)", COLUMNS, rows),
+        _times_table(results["static"]),
+    ]
+    if args.seconds:
+        use_compilation_cache()
+        note(f"{args.seconds} s of the hand turning the cube: simulating, then filming")
+        t = measure_tracking(
+            manipulation(float(args.seconds), args.seed), SimulatedCameraParams(pixel_noise=args.noise), args.hidden, args.seed
+        )
+        results["film"] = film_results(t)
+        views += [film_table(results["film"]), _film_line(results["film"])]
+    if args.trials:
+        use_compilation_cache()
+        note(f"{args.trials} trials of {TRIAL_SECONDS:g} s through pictures, and as many with the true pose")
+        params = SimulatedCameraParams(pixel_noise=args.noise, image_delay=args.delay)
+        results["closed_loop"] = _closed_loop(close_loop(params, args.trials, TRIAL_SECONDS, args.seed))
+        views.append(_closed_loop_line(results["closed_loop"]))
+    kept = _kept(results)
+    results["kept"], results["passed"] = kept, all(kept.values())
+    verdict = "every limit kept" if results["passed"] else "not kept: " + ", ".join(name for name, ok in kept.items() if not ok)
+    return Outcome(results, None, [*views, verdict], args.seed)
+
+
+def _arguments(p: argparse.ArgumentParser) -> None:
+    p.add_argument("--pictures", type=positive_int, default=300, metavar="N", help="pictures of the cube that stands still, per resolution")
+    p.add_argument("--distance", type=positive, default=0.4, metavar="M", help="from the camera to that cube")
+    p.add_argument("--noise", type=positive, default=2.0, metavar="SIGMA", help="pixel noise, of 255")
+    p.add_argument("--seconds", type=natural, default=60, metavar="S", help="length of the film; 0: none")
+    p.add_argument("--hidden", type=positive, default=0.3, metavar="SHARE", help="share of the film in which the cube is hidden")
+    p.add_argument("--trials", type=natural, default=0, metavar="N", help="+90° trials through pictures, and as many with the true pose")
+    p.add_argument("--delay", type=positive, default=0.03, metavar="S", help="from the exposure to the picture's arrival, in those trials")
+    p.add_argument("--seed", type=natural, default=0, metavar="S", help="draws poses, noise and occlusions")
+
+
+def _times_table(static: dict[str, Any]) -> Any:
+    rows = [(name, *(f"{1e3 * entry['pose_s'][k]:.1f}" for k in ("p50", "p99"))) for name, entry in static.items()]
+    return table("Processor time from the whole picture to the pose", ("", "p50 [ms]", "p99 [ms]"), rows)
+
+
+def _film_line(f: dict[str, Any]) -> str:
+    return (
+        f"{f['frames']} pictures, cube hidden in {f['hidden']}, no pose for {f['without_pose']}; {f['wrong_jumps']} wrong jumps; "
+        f"normalised error within its 95 % bound {100 * f['within_bound']:.1f} % of the time; "
+        f"{1e3 * f['pose_s']['p50']:.1f} ms per picture, "
+        f"p99 {1e3 * f['pose_s']['p99']:.1f} ms"
+    )
+
+
+def _closed_loop(r: Any) -> dict[str, Any]:
+    return {
+        "success_rate": sum(r.reached) / len(r.reached),
+        "truth_success_rate": sum(r.truth_reached) / len(r.truth_reached),
+        "n": len(r.reached),
+        "reached": r.reached,
+        "reached_s": r.reached_s,
+        "truth_reached_s": r.truth_reached_s,
+        "orientation_error_rad": errors(r.orientation_error),
+        "estimate_error_m": errors(r.shift),
+        "estimate_error_rad": errors(r.turn),
+    }
+
+
+def _closed_loop_line(c: dict[str, Any]) -> str:
+    def median(times_s: list[float]) -> str:
+        reached = [t for t in times_s if np.isfinite(t)]
+        return f"{np.median(reached):.1f} s" if reached else "never"
+
+    through, truth = round(c["success_rate"] * c["n"]), round(c["truth_success_rate"] * c["n"])
+    return (
+        f"+90° through pictures: {through} of {c['n']} reached, median after {median(c['reached_s'])}; "
+        f"with the true pose {truth} of {c['n']}, {median(c['truth_reached_s'])}. "
+        f"Estimates off by {1e3 * c['estimate_error_m']['median']:.2f} mm, "
+        f"{math.degrees(c['estimate_error_rad']['median']):.2f}° (median)"
+    )
+
+
+def _kept(results: dict[str, Any]) -> dict[str, bool]:
+    def value(resolution: str, faces: str, k: str) -> tuple[float, float]:
+        s = results["static"][resolution][faces]
+        if not s["position_error_m"]["n"]:
+            return math.inf, math.inf
+        return 1e3 * s["position_error_m"][k], math.degrees(s["orientation_error_rad"][k])
+
+    small, large = RESOLUTIONS
+    kept = {}
+    for k, limits in TWO_FACES.items():
+        found = value(small, "two_faces", k)
+        kept[f"two faces {k} (<= {limits[0]:g} mm, {limits[1]:g} deg)"] = all(f <= limit for f, limit in zip(found, limits, strict=True))
+    kept[f"one face p95 (<= {ONE_FACE:g} deg)"] = value(small, "one_face", "p95")[1] <= ONE_FACE
+    kept["1280x720 better"] = all(
+        a < b
+        for faces in ("two_faces", "one_face")
+        for k in ("p50", "p95")
+        for a, b in zip(value(large, faces, k), value(small, faces, k), strict=True)
+    )
+    if "closed_loop" in results:
+        kept[f"+90° through pictures (>= {100 * SUCCESS:g} %)"] = results["closed_loop"]["success_rate"] >= SUCCESS
+    if "film" in results:
+        kept["no wrong jump"] = results["film"]["wrong_jumps"] == 0
+        kept[f"time per picture p99 (<= {1e3 * LONGEST:g} ms)"] = results["film"]["pose_s"]["p99"] <= LONGEST
+        kept[f"normalised error (>= {100 * HONEST:g} %)"] = results["film"]["within_bound"] >= HONEST
+    return kept
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the experiment; its exit code."""
+    return run(__spec__.name, __doc__, pictures, argv, arguments=_arguments, pinned=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

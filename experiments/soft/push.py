@@ -1,0 +1,157 @@
+"""A sphere pushes a T through five open-loop sequences, under both force laws: where it ends, against MuJoCo."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import mujoco
+import numpy as np
+from matplotlib.figure import Figure
+
+from dexstack.engines.soft.aware import AwareSystem
+from dexstack.engines.soft.system import SoftSystem
+from experiments.harness import BLUE, PINK, Outcome, run
+from experiments.soft import systems
+
+SEQUENCES = (
+    ((0.0, -0.20), (0.0, -0.12), (0.0, -0.20), (0.19, -0.15), (0.19, 0.07), (0.10, 0.07), (0.20, 0.07)),
+    ((0.01, -0.20), (0.01, -0.13), (0.01, -0.20), (-0.12, -0.15), (-0.12, -0.05), (-0.02, -0.05), (-0.12, -0.05)),
+    ((0.10, -0.10), (0.01, -0.10), (0.12, -0.10), (0.20, 0.12), (0.08, 0.14), (0.08, 0.04), (0.08, 0.14)),
+    ((-0.08, 0.14), (-0.08, 0.04), (-0.08, 0.14), (0.07, 0.14), (0.07, 0.04), (0.07, 0.14)),
+    ((0.19, 0.03), (0.10, 0.03), (0.19, 0.03), (0.19, -0.20), (0.0, -0.22), (-0.02, -0.13), (-0.02, -0.22)),
+)
+"""Way points (x, y) [m] of the pusher; each makes and breaks contact at least twice."""
+SPEED = 0.15
+"""Of the pusher's target [m/s]."""
+PUBLISHED = {("rk4", 0.002): 0.012, ("euler", 0.002): 0.067, ("rk4", 0.016): 0.046}
+"""The paper's mean distance with 4000 points [m], by method and step [s]: what the first law is asked for, without a T thrown."""
+LOST = 1.0
+"""A T that ends so far from MuJoCo's [m] was thrown, not pushed."""
+
+
+def path(sequence: tuple[tuple[float, float], ...], dt: float, seconds: float) -> np.ndarray:
+    """(K, 2) targets of the pusher every ``dt`` [s], the last one held until ``seconds``."""
+    points = np.array(sequence)
+    arrive = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(points, axis=0), axis=1) / SPEED)])
+    t = dt * np.arange(round(seconds / dt))
+    return np.column_stack([np.interp(t, arrive, points[:, i]) for i in range(2)])
+
+
+def duration() -> float:
+    """Of the longest sequence, and half a second to come to rest [s]."""
+    return max(float(np.linalg.norm(np.diff(np.array(s), axis=0), axis=1).sum()) for s in SEQUENCES) / SPEED + 0.5
+
+
+def pushed_in_mujoco(sequence: tuple[tuple[float, float], ...], dt: float, rk4: bool) -> tuple[np.ndarray, int]:
+    """The T's track (K, 3) x, y, yaw, and how often contact was made."""
+    model = systems.pusher_spec(dt, rk4=rk4).compile()
+    data = mujoco.MjData(model)
+    data.qpos[:] = systems.pusher_start()[0]
+    data.qpos[:2] = sequence[0]
+    pusher = model.body("pusher").id
+    track, made, touching = [], 0, False
+    for target in path(sequence, dt, duration()):
+        data.ctrl[:] = target
+        mujoco.mj_step(model, data)
+        now = any(pusher in (model.geom_bodyid[c.geom1], model.geom_bodyid[c.geom2]) for c in data.contact)
+        made, touching = made + (now and not touching), now
+        track.append((*data.qpos[2:4], yaw(data.qpos[5:9])))
+    return np.array(track), made
+
+
+def yaw(quat: np.ndarray) -> Any:
+    """[rad] of a quaternion wxyz (…, 4)."""
+    w, x, y, z = np.moveaxis(np.asarray(quat), -1, 0)
+    return np.arctan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))
+
+
+def aware(dt: float) -> Callable[..., SoftSystem]:
+    """The law of :mod:`dexstack.engines.soft.aware` with MuJoCo's time constant, as far as steps of ``dt`` [s] can follow it."""
+    return functools.partial(AwareSystem, time_constant=max(0.02, 2.0 * dt), stick_time=max(0.005, dt))
+
+
+LAWS: dict[str, Callable[[float], Callable[..., SoftSystem]]] = {"scm": lambda dt: SoftSystem, "aware": aware}
+"""Force laws, by the step [s]."""
+
+
+def pushed_softly(points: int, dt: float, method: str, law: str = "scm", patch: int | None = 32) -> np.ndarray:
+    """(S, K, 3) tracks of the T under all sequences at once; float32."""
+    system = systems.pusher_system(points, patch=None if points == 26 else patch, law=LAWS[law](dt))
+    data = jax.device_put(system.data)
+    step = getattr(system, method)
+    q0, v0 = systems.pusher_start()
+    starts = np.tile(q0, (len(SEQUENCES), 1)).astype(np.float32)
+    starts[:, :2] = [s[0] for s in SEQUENCES]
+    paths = np.stack([path(s, dt, duration()) for s in SEQUENCES]).astype(np.float32)
+
+    def roll(data: Any, q: jax.Array, targets: jax.Array) -> jax.Array:
+        def one(state: Any, u: jax.Array) -> Any:
+            state = step(data, *state, systems.pusher_force(*state, u), dt)
+            return state, state[0][2:]
+
+        return jax.lax.scan(one, (q, jnp.asarray(v0, q.dtype)), targets)[1]
+
+    tracks = np.asarray(jax.jit(jax.vmap(roll, (None, 0, 0)))(data, starts, paths), float)
+    return np.concatenate([tracks[..., :2], yaw(tracks[..., 3:7])[..., None]], axis=-1)
+
+
+def push(steps_ms: tuple[int, ...] = (2, 8, 16), methods: tuple[str, ...] = ("rk4", "euler")) -> Outcome:
+    """Open-loop pushing against MuJoCo (2 ms, the same integrator) under both force laws: where the T ends."""
+    truth = {rk4: [pushed_in_mujoco(s, 0.002, rk4) for s in SEQUENCES] for rk4 in (True, False)}
+    made = [n for _, n in truth[True]]
+    rows, lines, shown = [], [], None
+    for method, points, ms, law in itertools.product(methods, (26, 4000), steps_ms, LAWS):
+        tracks = pushed_softly(points, 1e-3 * ms, method, law)
+        ends = np.array([t[-1] for t, _ in truth[method == "rk4"]])
+        d = np.linalg.norm(tracks[:, -1, :2] - ends[:, :2], axis=1)
+        turn = np.abs((tracks[:, -1, 2] - ends[:, 2] + np.pi) % (2 * np.pi) - np.pi)
+        kept = np.isfinite(d) & (d < LOST)
+        if (method, points, ms, law) == ("rk4", 4000, steps_ms[0], "scm"):
+            shown = tracks
+        row = {"law": law, "method": method, "points": points, "step_s": 1e-3 * ms, "lost": int((~kept).sum())}
+        rows.append(row | {"position_error_m": d, "orientation_error_rad": turn})
+        line = f"{law:5s} {method:5s} {ms:2d} ms {points:4d} points: "
+        if kept.any():
+            near, turned = 100 * d[kept], np.degrees(turn[kept])
+            line += f"Δd {near.mean():5.1f} ± {near.std():.1f} cm, Δθ {turned.mean():5.1f} ± {turned.std():.1f}°, "
+        lines.append(line + f"{(~kept).sum()} diverged")
+    judged = [r for r in rows if r["law"] == "scm" and r["points"] == 4000 and (r["method"], r["step_s"]) in PUBLISHED]
+    for row in judged:
+        row["published_m"] = PUBLISHED[row["method"], row["step_s"]]
+        row["reached"] = bool(row["lost"] == 0 and np.mean(row["position_error_m"]) <= row["published_m"])
+    passed = bool(min(made) >= 2 and judged and all(row["reached"] for row in judged))
+    figure = Figure(figsize=(12.0, 3.2), layout="constrained")
+    for k, ax in enumerate(figure.subplots(1, len(SEQUENCES))):
+        ax.plot(*np.array(SEQUENCES[k]).T, ":", color="0.6", label="pusher")
+        ax.plot(*truth[True][k][0][:, :2].T, color=BLUE, label="MuJoCo")
+        if shown is not None:
+            ax.plot(*shown[k, :, :2].T, color=PINK, label="soft")
+            for (x, y, angle), colour in ((truth[True][k][0][-1], BLUE), (shown[k, -1], PINK)):
+                R = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+                for low, high in systems.t_rectangles()[1]:
+                    corners = np.array([low, (high[0], low[1]), high, (low[0], high[1]), low]) @ R.T + (x, y)
+                    ax.plot(*corners.T, color=colour, linewidth=0.8)
+        ax.set(aspect="equal", title=f"sequence {k + 1}", xticks=[], yticks=[])
+    ax.legend(fontsize=7)
+    lines += [
+        f"{r['method']} {1e3 * r['step_s']:g} ms, 4000 points: the paper's {100 * r['published_m']:.1f} cm "
+        + ("reached" if r["reached"] else "not reached")
+        for r in judged
+    ]
+    lines.append(f"contacts made per sequence (MuJoCo): {made}")
+    return Outcome({"contacts_made": made, "cases": rows, "passed": passed}, figure, lines)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the experiment; its exit code."""
+    return run(__spec__.name, __doc__, lambda args: push(), argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,127 @@
+"""``dexstack bench faults``: what an emulated hand does when things go wrong, each fault alone."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dexstack.cli.arguments import natural, positive_int
+from dexstack.cli.output import add_json_argument, machine, note, publish, table
+from dexstack.errors import ConfigError
+
+if TYPE_CHECKING:
+    from dexstack.bench.faults import Outcome
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    """Add ``bench faults``."""
+    p = subparsers.add_parser(
+        "faults",
+        help="the fault matrix of the emulated hand, or fuzzed commands and frames",
+        description="Lets one fault after the other happen to an emulated hand that moves, and checks that every one ends in HOLD, READY "
+        "or FAULT within its time, that no torque passes a limit, and that nothing but consent switches the hand on again. With --fuzz, "
+        "random commands and frames with faults switched at random. Exit code 0 only if all of that holds.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    p.add_argument("--only", metavar="TEXT", default="", help="only the faults with this text in their names")
+    p.add_argument("--page", type=Path, metavar="FILE", help="write the results as a page of Markdown, too")
+    p.add_argument("--fuzz", type=positive_int, metavar="N", help="N random commands instead, and a tenth as many random frames")
+    p.add_argument("--seed", type=natural, default=0, metavar="S", help="seed of the random ones")
+    add_json_argument(p)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the matrix, or fuzz.
+
+    Returns:
+        0 when everything held, otherwise 1.
+    """
+    return _fuzz(args) if args.fuzz else _matrix(args)
+
+
+def _matrix(args: argparse.Namespace) -> int:
+    from dexstack.bench.faults import all_faults
+
+    rows = {name: make for name, make in all_faults().items() if args.only in name}
+    if not rows:
+        raise ConfigError(f"no fault has '{args.only}' in its name")
+    outcomes: list[Outcome] = []
+    for name, make in rows.items():
+        outcomes.append(outcome := make(name))
+        verdict = "" if outcome.passed else " FAILED"
+        note(f"{len(outcomes)}/{len(rows)} {name}: {outcome.ended_in} after {1e3 * outcome.seconds:.0f} ms{verdict}")
+    times = [o.seconds for o in outcomes if math.isfinite(o.seconds)]
+    failed = [o.fault for o in outcomes if not o.passed]
+    faults = [
+        {
+            "fault": o.fault,
+            "ended_in": o.ended_in,
+            "seconds": o.seconds,
+            "limit_s": o.limit_s,
+            "torque_kept": o.torque_kept,
+            "stayed_off": o.stayed_off,
+        }
+        for o in outcomes
+    ]
+    results: dict[str, Any] = {"checked": len(outcomes), "failed": len(failed), "worst_s": max(times, default=math.nan), "faults": faults}
+    if args.page is not None:
+        try:
+            args.page.write_text(page(results))
+        except OSError as error:
+            raise ConfigError(f"cannot write {args.page}: {error.strerror}") from None
+    cells = [(o.fault, o.ended_in, 1e3 * o.seconds, 1e3 * o.limit_s, "" if o.passed else "FAILED") for o in outcomes]
+    view = table("Fault matrix of the emulated hand", ("fault", "ended in", "after [ms]", "limit [ms]", ""), cells)
+    line = f"{len(outcomes)} faults, {len(failed)} failed" + (f": {', '.join(failed)}" if failed else "")
+    publish(args, "bench faults", results, view, line)
+    return 0 if not failed else 1
+
+
+def page(results: dict[str, Any]) -> str:
+    """The page of results, from what goes into the JSON object."""
+    lines = [
+        "# The fault matrix",
+        "",
+        "Written by `dexstack bench faults --page FILE`. Each fault alone, on an emulated hand in a process of its own whose joints are",
+        "commanded all the time. The time runs from the fault to the moment the motors lose their torque; where nobody can reach the hand,",
+        "to the moment the driver knows; where the hand holds, to the moment its target stands still; in commissioning, from the last good",
+        "measurement to the end of the torque.",
+        "",
+        f"{results['checked']} faults, {results['failed']} failed, the slowest after {results['worst_s']:.3f} s. "
+        f"{machine()['cpu']}, {machine()['cores']} cores.",
+        "",
+        "| fault | ended in | after [ms] | limit [ms] | torque within limits | switched on by itself |",
+        "|---|---|---|---|---|---|",
+    ]
+    for f in results["faults"]:
+        took = f"{1e3 * f['seconds']:.0f}" if math.isfinite(f["seconds"]) else "never"
+        kept, off = ("yes" if f["torque_kept"] else "**no**"), ("no" if f["stayed_off"] else "**yes**")
+        late = not f["seconds"] <= f["limit_s"]
+        lines.append(
+            f"| {f['fault']} | {f['ended_in'].upper()} | {f'**{took}**' if late else took} | {1e3 * f['limit_s']:.0f} | {kept} | {off} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _fuzz(args: argparse.Namespace) -> int:
+    from dexstack.hand.fuzz import fuzz_commands, fuzz_hand
+    from dexstack.model.hand import load_hand
+
+    hand = load_hand("right")
+    note(f"{args.fuzz} commands")
+    commands = fuzz_commands(hand, args.fuzz, args.seed)
+    note(f"{max(1, args.fuzz // 10)} frames")
+    frames = fuzz_hand(hand, max(1, args.fuzz // 10), args.seed)
+    failed = commands.failed + frames.over_limit + frames.without_consent
+    results = {"checked": commands.checked + frames.checked, "failed": failed, "commands": commands._asdict(), "frames": frames._asdict()}
+    publish(
+        args,
+        "bench faults",
+        results,
+        f"{commands.checked} commands, {commands.taken} taken: {commands.failed} beyond a limit; largest {commands.worst:.3f} of its limit",
+        f"{frames.checked} frames, {frames.faults} changes of faults, {frames.trips} faults found, {frames.enabled} times enabled: "
+        f"{frames.over_limit} torques beyond a limit, {frames.without_consent} times enabled without consent",
+        seed=args.seed,
+    )
+    return 0 if failed == 0 else 1

@@ -1,1 +1,0 @@
-"""What the engines must show, one module per engine: simulated, judged and drawn."""

@@ -1,0 +1,28 @@
+"""The palm scene, short: one threshold decides for every engine."""
+
+import json
+
+import pytest
+
+from experiments.engines import palm
+
+
+def test_one_threshold_decides(tmp_path, monkeypatch):
+    file, picture = tmp_path / "out.json", tmp_path / "picture.png"
+    monkeypatch.setattr(palm, "SETTLED", 0.05)
+    monkeypatch.setattr(palm, "DRIFT", 1.0)
+    argv = ["--plants", "mujoco", "--seconds", "0.2", "--json", str(file)]
+    palm.main([*argv, "--picture", str(picture)])
+    results = json.loads(file.read_text())["results"]
+    (row,) = results["plants"]
+    assert picture.stat().st_size > 1000 and results["limit_m"] == 1.0
+    assert row["drift_m"] > 0 and row["real_time_factor"] > 0
+    monkeypatch.setattr(palm, "DRIFT", 0.0)
+    assert palm.main(argv) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("plant", ["hydroelastic", "lcp", "soft"])
+def test_every_engine_takes_part(plant):
+    figures, t, moved = palm.rest_on_palm(plant, "cube", 0.1)
+    assert figures["plant"] == plant and moved.shape == (len(t), 3)

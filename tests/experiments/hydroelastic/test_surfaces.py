@@ -1,0 +1,55 @@
+"""The experiments on single contact surfaces as a user types them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from experiments.hydroelastic import convergence, fuzz, sinusoid, surfaces
+
+REFERENCE = str(Path(__file__).parent / "drake.json")
+
+
+def test_reference_without_drake_checks_the_answers_and_says_what_it_skipped(tmp_path, capsys, monkeypatch) -> None:
+    monkeypatch.setattr("experiments.hydroelastic.surfaces.drake_version", lambda: None)
+    file = tmp_path / "out.json"
+    assert surfaces.main(["--reference", REFERENCE, "--rounds", "1", "--json", str(file)]) == 0
+    assert "skipped" in capsys.readouterr().out
+    results = json.loads(file.read_text())["results"]
+    assert results["checks"]["force"] == {**results["checks"]["force"], "checked": 5, "failed": 0}
+    assert (results["checked"], results["failed"]) == (sum(c["checked"] for c in results["checks"].values()), 0)
+    assert results["worst"] == max(c["worst"] for c in results["checks"].values()) < 1e-9
+    assert results["ratio"] is None and results["passed"]
+
+
+def test_closed_forms_are_met_and_drawn(tmp_path) -> None:
+    picture = tmp_path / "picture.png"
+    assert convergence.main(["--picture", str(picture)]) == 0
+    assert picture.stat().st_size > 1000
+
+
+@pytest.mark.slow
+def test_sinusoids_meet_their_closed_form_and_the_papers_figure_is_not_reproduced(tmp_path, capsys) -> None:
+    picture, file = tmp_path / "picture.png", tmp_path / "out.json"
+    assert sinusoid.main(["--picture", str(picture), "--json", str(file)]) == 0
+    results = json.loads(file.read_text())["results"]
+    assert picture.stat().st_size > 1000 and results["flat_error"] < 1e-9
+    assert results["under_at_depth"] < 0.0 < results["published_under_at_depth"] and not results["figure_reproduced"]
+    assert "not reproduced" in capsys.readouterr().out
+
+
+def test_random_poses_are_checked_and_paths_drawn(tmp_path) -> None:
+    picture, file = tmp_path / "paths.png", tmp_path / "out.json"
+    assert fuzz.main(["--poses", "30", "--picture", str(picture), "--json", str(file)]) == 0
+    assert picture.stat().st_size > 10000
+    assert json.loads(file.read_text())["results"]["checks"]["continuous"]["checked"] == 30
+
+
+def test_bad_input_is_one_sentence(capsys) -> None:
+    assert surfaces.main(["--reference", "none.json"]) == 2
+    assert len(capsys.readouterr().err.strip().splitlines()) == 1
+    with pytest.raises(SystemExit) as stop:
+        fuzz.main(["--poses", "0"])
+    assert stop.value.code == 2

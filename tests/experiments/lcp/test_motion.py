@@ -1,0 +1,62 @@
+"""The experiments that move bodies as a user types them, the quick ones."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from dexstack.errors import ConfigError
+from experiments.harness import Outcome
+from experiments.lcp import balls, bounce, cubes, intersections, plate, rest, tumble
+
+
+def _run(tmp_path, module):
+    file, picture = tmp_path / "out.json", tmp_path / "picture.png"
+    code = module.main(["--picture", str(picture), "--json", str(file)])
+    assert picture.stat().st_size > 1000
+    return code, json.loads(file.read_text())["results"]
+
+
+def test_one_ball_aims_another(tmp_path):
+    code, results = _run(tmp_path, balls)
+    assert code == 0 and results["position_error_m"] <= 1e-9 and results["iterations"] <= 6
+    np.testing.assert_allclose(results["velocity"], [4.0369856, -0.7068662], atol=1e-6)
+    assert results["polygon_balls"]["intersections"]["failed"] == 0
+
+
+def test_the_closed_form_of_the_balls():
+    """By hand: a straight hit passes all of the velocity on; it happens after 0.3 m."""
+    np.testing.assert_allclose(balls.two_balls_in_closed_form(np.array([3.0, 0.0])), [0.3, 0.0], atol=1e-15)
+
+
+@pytest.mark.parametrize("module", (bounce, cubes, plate))
+def test_quick_experiments_reach_their_figures(module, tmp_path):
+    code, results = _run(tmp_path, module)
+    assert code == 0, results
+
+
+@pytest.mark.parametrize(("check", "seconds"), ((rest.rest, 0.2), (tumble.tumble, 0.1)))
+def test_boxes_rest_and_tumble(check, seconds):
+    results = check(seconds).results
+    assert results["passed"], results
+    assert all(run["intersections"]["checked"] >= run["steps"] for run in results["runs"].values())
+
+
+@pytest.mark.parametrize("failed", (0, 1))
+def test_intersections_of_all_checks_are_added_up(failed, monkeypatch):
+    run = {"intersections": {"checked": 5, "failed": failed, "worst": 1e-6 * (1 - failed)}}
+    outcome = Outcome({"runs": {"first": run, "second": run}, **run}, Figure())
+    monkeypatch.setattr(intersections, "CHECKS", {"one": lambda: outcome, "other": lambda: outcome})
+    check = intersections.intersections()
+    assert set(check.results["checks"]) == {"one", "other"}
+    assert all(c == {"checked": 15, "failed": 3 * failed, "worst": run["intersections"]["worst"]} for c in check.results["checks"].values())
+    assert check.results["passed"] == (failed == 0)
+
+
+def test_a_python_without_nimble_is_named(tmp_path):
+    with pytest.raises(ConfigError, match="cannot run"):
+        balls._nimble_core(tmp_path / "python", np.ones(2))
+    with pytest.raises(ConfigError, match="No module named"):
+        balls._nimble_core(sys.executable, np.ones(2))

@@ -1,0 +1,16 @@
+"""Fixtures of the experiments with pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import cv2
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    threads = cv2.getNumThreads()
+    cv2.setNumThreads(1)
+    yield
+    cv2.setNumThreads(threads)
