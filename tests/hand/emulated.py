@@ -80,14 +80,19 @@ class Emulator:
 
     def kill(self) -> None:
         self.process.kill()
-        self.process.communicate()
+        self.process.wait()
+        self._close_pipes()
 
     def close(self) -> None:
         if self.process.poll() is None:
             assert self.set()["over_limit"] == 0, "a torque above a limit was on the bus"
             self.process.stdin.close()
             assert self.process.wait(5.0) == 0
-            self.process.stdout.close()
+            self._close_pipes()
+
+    def _close_pipes(self) -> None:
+        self.process.stdin.close()
+        self.process.stdout.close()
 
 
 class Watch(HandDriver):

@@ -91,6 +91,7 @@ class EmulatedHandProcess:
         if self.process.poll() is None:
             self.process.stdin.close()
             self.process.wait(10.0)
+            self.process.stdout.close()
 
 
 @dataclass
@@ -391,6 +392,7 @@ def process_fault(name: str) -> Outcome:
         finally:
             driver.kill()
             driver.wait()
+            driver.stdout.close()
             hand.close()
 
 
