@@ -1,5 +1,6 @@
 """Every check sees what it should see, with each failure injected; the exit code follows what simulation needs."""
 
+import importlib.metadata
 import json
 import os
 import resource
@@ -226,6 +227,23 @@ def test_python_can_missing(modules, system):
     modules(can=None)
     finding = by_name(doctor.check_can())["python-can"]
     assert not finding.usable and finding.mend.endswith("-m pip install -c constraints.txt -e '.[hardware]'")
+
+
+@pytest.mark.parametrize("missing", ["coacd", "numba", "pytetwild", "skfem", "optax", "mcap_ros2", "viser", "ray", None])
+def test_every_extra_is_looked_for(monkeypatch, missing):
+    monkeypatch.setattr(doctor, "_is_installed", lambda name: name != missing)
+    findings = by_name(doctor.check_extras())
+    expected = {use for use, modules in doctor.EXTRAS.values() if missing in modules}
+    assert {name for name, f in findings.items() if not f.usable} == expected and bool(expected) == (missing is not None)
+    for extra, (use, _) in doctor.EXTRAS.items():
+        assert not findings[use].needed and findings[use].mend.endswith(f"-m pip install -c constraints.txt -e '.[{extra}]'")
+
+
+def test_the_extras_are_those_of_the_package():
+    """Each one of setup.cfg has a check, here or where its device or its middleware is looked for; peers and tests need none."""
+    extras = set(importlib.metadata.metadata("dexstack").get_all("Provides-Extra"))
+    elsewhere = {"ros", "hardware", "camera", "realsense"}
+    assert extras - set(doctor.EXTRAS) - elsewhere <= {"peers", "baseline", "test", "docs"} and set(doctor.EXTRAS) <= extras
 
 
 def fake_realsense(*names):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import importlib.metadata
+import importlib.util
 import os
 import platform
 import resource
@@ -340,5 +341,30 @@ def check_camera() -> Iterable[Finding]:
         yield Finding("camera", False, "no RealSense camera found", "connect the camera to a USB 3 port")
 
 
+EXTRAS = {
+    "decompose": ("objects that are not convex", ("coacd",)),
+    "hydroelastic": ("the plant 'hydroelastic'", ("numba", "pytetwild", "skfem")),
+    "lcp": ("the plant 'lcp'", ("numba",)),
+    "soft": ("the plant 'soft' with meshes", ("pynanoinstantmeshes",)),
+    "learn": ("learning", ("optax",)),
+    "bags": ("bags", ("mcap", "mcap_ros2")),
+    "monitor": ("the browser page", ("viser",)),
+    "ray": ("trials over a cluster", ("ray",)),
+}
+"""What an extra of setup.cfg is for, and the modules that it brings; those of hand and camera have checks of their own."""
+
+
+def check_extras() -> Iterable[Finding]:
+    """The optional libraries: looked for, not imported, since some take seconds."""
+    for extra, (use, modules) in EXTRAS.items():
+        missing = [name for name in modules if not _is_installed(name)]
+        detail = f"{', '.join(missing)} not installed" if missing else ", ".join(modules)
+        yield Finding(use, not missing, detail, f"{PIP} -c constraints.txt -e '.[{extra}]'")
+
+
+def _is_installed(name: str) -> bool:
+    return importlib.util.find_spec(name) is not None
+
+
 NEEDED = (check_python, check_libraries, check_models, check_pictures, check_jax, check_ros)
-CHECKS = (*NEEDED, check_computer, check_real_time, check_can, check_tags, check_camera)
+CHECKS = (*NEEDED, check_computer, check_real_time, check_can, check_tags, check_camera, check_extras)
