@@ -8,6 +8,9 @@ import pytest
 
 from dexstack.cli import main as cli
 from dexstack.config import share_dir
+from dexstack.control.supervisors import SUPERVISORS
+from dexstack.engines import PLANTS
+from dexstack.tasks import TASKS
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("rclpy") is None, reason="nodes can only be imported with rclpy")
 
@@ -33,11 +36,22 @@ def test_it_names_every_command_argument_node_topic_and_parameter(text):
         n.name for mode in MODES.values() for n in mode.describe({"learn": "yes", "monitor": "yes", "robot_state": "yes", "record": "x"})
     }
     assert all(f"## Node `{name}`" in text for name in nodes)
+    assert all(f"### {name}\n" in text for registry in (TASKS, SUPERVISORS, PLANTS) for name in registry)
+    for name in ("mpc", "simulator", "task", "contact_detector", "learner", "servo", "console", "monitor"):
+        own = text.partition(f"## Node `{name}`")[2].partition("\n## ")[0]
+        assert "| `task` | \"palm_turn\" |" in own, f"{name} knows the scene"
     for row in (
         "| `contacts` | PointCloud2 | sensor | contact_detector |",
         "| `learner/theta` | String | latched | learner |",
         "| `task/restart` | Trigger | task |",
+        "| `hand/torque` | JointState | servo | hand, servo |",
+        "| `joint_states` | JointState | recent, sensor, state | film, hand, servo |",
+        "### palm_turn",
         "| `orientation_weight` | 100 | 0 … 1e+07 | yes |",
+        "| `first_goals` | 3 | 1 … 1000 |",
+        "| `stall_window` | 1.5 |",
+        "### three_ball",
+        "Of the node `servo`:",
     ):
         assert row in text, row
 

@@ -291,7 +291,7 @@ def test_the_driving_process_is_killed_while_the_bus_is_off(emulator, bus):
     hand.set(bus_off=True)
     time.sleep(0.05)
     process.kill()
-    process.wait()
+    process.communicate()
     time.sleep(0.5)
     assert not hand.set()["limp"], "nobody can reach it"
     start = time.monotonic()
@@ -322,7 +322,7 @@ def test_the_driving_process_is_killed_or_hangs(emulator, bus, number):
             until(lambda: not os.path.exists(f"/proc/{guard}"), 3.0, "the guard to leave with its driver")
     finally:
         process.kill()
-        process.wait()
+        process.communicate()
     until(lambda: hand.set()["limp"], 1.0, "the hand to be limp in the end")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import signal
 import subprocess
@@ -22,6 +23,7 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
+from dexstack.nodes.common import StackNode
 from dexstack.nodes.console import read_state
 from dexstack.nodes.wire import LATCHED, REPORTS, BadMessage
 
@@ -30,6 +32,13 @@ EVERY = QoSProfile(depth=5000, reliability=ReliabilityPolicy.BEST_EFFORT)
 LOOK = 0.02
 """Time between two looks at a condition [s]."""
 NODES = ("simulator", "hand", "contact_detector", "mpc", "task", "console")
+
+
+def node_class(module: str) -> type[StackNode]:
+    """The node that a module defines."""
+    names = vars(importlib.import_module(module)).values()
+    (found,) = (x for x in names if isinstance(x, type) and x.__module__ == module and issubclass(x, StackNode))
+    return found
 
 
 def wait_until(condition: Callable[[], Any], timeout: float, what: str) -> Any:

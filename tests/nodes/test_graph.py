@@ -2,32 +2,47 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib
 import importlib.util
+import math
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import rclpy
+import yaml
+from harness import node_class
 
-from dexstack.config import read_parameter_file, share_dir
+from dexstack.config import read_parameter_file, read_sections, share_dir
 from dexstack.errors import ConfigError
-from dexstack.graph.modes import MODES, Argument
+from dexstack.graph.modes import MODES, Argument, NodeDescription
+from dexstack.graph.parameters import NODE_BLOCKS
+from dexstack.graph.settings import blocks_of, check_files
 from dexstack.nodes.common import StackNode
-from dexstack.sim.loop import BLOCKS, THREE_BALL_BLOCKS
+from dexstack.tasks import TASKS, load_task, task_files
 
 SIM = MODES["sim"]
 
 
-def declared(module: str) -> set[str]:
-    """Parameters a node declares: the fields of the parameter blocks its module names."""
-    return {f.name for block in parameter_blocks(module) for f in dataclasses.fields(block)}
-
-
-def parameter_blocks(module: str) -> list[type]:
-    found = [x for x in vars(importlib.import_module(module)).values() if dataclasses.is_dataclass(x) and isinstance(x, type)]
-    return [block for block in found if all("doc" in f.metadata for f in dataclasses.fields(block))]
+@contextlib.contextmanager
+def made(node: NodeDescription, domain: int, folder: Path) -> Iterator[StackNode]:
+    """The node with its parameters and parameter files, as they reach a process of its own."""
+    own = folder / "own.yaml"
+    own.write_text(yaml.safe_dump({"/**": {"ros__parameters": dict(node.parameters)}}))
+    files = [item for path in (*node.parameter_files, own) for item in ("--params-file", str(path))]
+    rclpy.init(args=["--ros-args", "-r", f"__node:={node.name}", *files], domain_id=domain)
+    instance = None
+    try:
+        instance = node_class(node.module)()
+        yield instance
+    finally:
+        if instance is not None:
+            instance.destroy_node()
+        rclpy.try_shutdown()
 
 
 def test_every_argument_is_described_and_has_a_valid_default():
@@ -47,11 +62,52 @@ def test_every_argument_is_described_and_has_a_valid_default():
         ({"plant": "bullet"}, "'plant' must be one of mujoco"),
         ({"colour": "red"}, "unknown argument 'colour'"),
         ({"params": "nowhere.yaml"}, "no parameter file"),
+        ({"seconds": "soon"}, "'seconds' must be a number"),
+        ({"seconds": "-1"}, "'seconds' must lie in"),
+        ({"task": "three_bal"}, "unknown task 'three_bal'; did you mean 'three_ball'"),
+        ({"task": "nowhere.py"}, "no task file .*nowhere.py"),
+        ({"task": "three_ball", "perception": "camera"}, "perception by camera needs a hand, and the robot of the task 'three_ball'"),
     ],
 )
 def test_wrong_arguments_are_one_clear_error(values, message):
     with pytest.raises(ConfigError, match=message):
         SIM.describe(values)
+
+
+@pytest.mark.parametrize(("mode", "what"), [("mock", "an emulated hand on a bus"), ("hardware", "this mode")])
+def test_a_task_without_a_hand_runs_in_simulation_only(mode, what):
+    with pytest.raises(ConfigError, match=f"^{what} needs a hand, and the robot of the task 'three_ball' exists in simulation only$"):
+        MODES[mode].describe({"task": "three_ball"})
+
+
+def test_goal_and_time_are_the_tasks_unless_somebody_says_otherwise():
+    def task(**values):
+        return next(n.parameters for n in SIM.describe(values) if n.name == "task")
+
+    palm, on_and_on, balls = (task(task=name) for name in ("palm_turn", "continuous", "three_ball"))
+    assert (palm["own_goals"], palm["goal_yaw"], palm["seconds"]) == (False, pytest.approx(math.pi / 2), 15.0)
+    assert on_and_on["own_goals"] and on_and_on["seconds"] == 60.0
+    assert balls["own_goals"] and balls["seconds"] == 20.0
+    assert task(object="stick")["seconds"] == 20.0
+    asked = task(task="continuous", goal_yaw="-45", seconds="7")
+    assert (asked["own_goals"], asked["goal_yaw"], asked["seconds"]) == (False, pytest.approx(-math.pi / 4), 7.0)
+    assert task(goal_yaw="0")["goal_yaw"] == 0.0 and not task(goal_yaw="0")["own_goals"]
+
+
+def test_balls_are_moved_by_a_servo_and_have_no_hand():
+    names = {n.name for n in SIM.describe({"task": "three_ball", "robot_state": "yes"})}
+    assert "servo" in names and not {"hand", "robot_state"} & names
+    assert {n.name for n in SIM.describe({"task": "three_ball", "part": "robot"})} == {"simulator", "servo"}
+
+
+def test_a_task_of_ones_own_is_known_to_every_node_by_its_path(tmp_path):
+    (tmp_path / "my_task.py").write_text(
+        "from dexstack.tasks.palm_turn import PalmTurn\nclass TASK(PalmTurn):\n    name = 'mine'\n    opening_yaw = 0.5\n"
+    )
+    (tmp_path / "my_task.yaml").write_text("mpc: {ros__parameters: {horizon: 3}}")
+    nodes = {n.name: n for n in SIM.describe({"task": str(tmp_path / "my_task.py")})}
+    assert {nodes[name].parameters["task"] for name in ("mpc", "simulator", "task", "contact_detector")} == {str(tmp_path / "my_task.py")}
+    assert nodes["task"].parameters["goal_yaw"] == 0.5 and tmp_path / "my_task.yaml" in nodes["mpc"].parameter_files
 
 
 def test_values_reach_the_nodes_they_concern():
@@ -62,37 +118,57 @@ def test_values_reach_the_nodes_they_concern():
     assert {n.namespace for n in nodes.values()} == {"/left_hand"}
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_nodes_exist_and_declare_what_the_graph_sets(mode):
-    nodes = MODES[mode].describe({})
+RUNS = [
+    *((mode, {}) for mode in MODES),
+    ("sim", {"task": "continuous", "learn": "yes", "monitor": "yes", "robot_state": "yes"}),
+    ("sim", {"task": "three_ball", "learn": "yes", "monitor": "yes", "robot_state": "yes"}),
+]
+
+
+@pytest.mark.parametrize(("mode", "values"), RUNS, ids=lambda x: x if isinstance(x, str) else x.get("task", "plain"))
+def test_nodes_exist_and_declare_what_the_graph_and_the_files_of_the_task_set(mode, values, domain, tmp_path):
+    nodes = MODES[mode].describe(values)
     assert len({n.name for n in nodes}) == len(nodes) and sum(n.ends_run for n in nodes) == 1
     for node in nodes:
-        module = importlib.import_module(node.module)
-        assert any(isinstance(x, type) and issubclass(x, StackNode) and x is not StackNode for x in vars(module).values())
-        assert set(node.parameters) <= declared(node.module), f"{node.name} does not declare all its parameters"
+        sections = [read_sections(path) for path in node.parameter_files]
+        own = {name for section in sections for name in section.get(node.name, ())}
+        # a learner predicts as the planner does, so it is given the planner's parameters and takes those that it knows
+        lent = {name for section in sections for names in section.values() for name in names} if node.name == "learner" else set()
+        with made(node, domain, tmp_path) as instance:
+            for name in set(node.parameters) - lent:
+                assert instance.has_parameter(name), f"{node.name} does not declare {name}"
+            assert {name for name in own if not instance.has_parameter(name)} == set(), f"the files give {node.name} what it does not take"
 
 
-def test_parameter_files_name_only_parameters_that_a_node_or_a_loop_has():
-    """The three-ball task has no nodes: its file is the loop's."""
-    loops = {f.name for block in (*BLOCKS, *THREE_BALL_BLOCKS) for f in dataclasses.fields(block)}
-    everything = loops.union(*(declared(n.module) for n in SIM.describe({})))
-    for path in (share_dir() / "config").glob("*.yaml"):
-        for key in ["", *(n.name for n in SIM.describe({}))]:
-            assert set(read_parameter_file(path, key)) <= everything, path
+def test_the_parameters_of_the_task_reach_its_nodes(domain, tmp_path):
+    """Values of config/three_ball.yaml that are not the defaults of the code."""
+    wanted = {"mpc": ("iterations", 3), "contact_detector": ("capacity", 8), "simulator": ("pose_period", 0.1), "servo": ("kp", 50.0)}
+    nodes = {n.name: n for n in SIM.describe({"task": "three_ball"})}
+    for name, (parameter, value) in wanted.items():
+        with made(nodes[name], domain, tmp_path) as instance:
+            assert instance.get_parameter(parameter).value == value
+            assert instance.task_type.name == "three_ball"
 
 
-def test_parameter_files_have_the_types_ros_insists_on():
+@pytest.mark.parametrize("task", TASKS)
+def test_files_of_tasks_hold_only_parameters_that_there_are(task):
+    check_files(task_files(task), blocks_of(load_task(task), "mujoco"))
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_parameter_files_have_the_types_ros_insists_on(task):
     """A whole number for a decimal parameter is fine for Python and refused by ROS."""
-    blocks = {x for n in SIM.describe({}) for x in parameter_blocks(n.module)}
+    blocks = {*blocks_of(load_task(task), "mujoco"), *(block for block, _ in NODE_BLOCKS)}
     defaults = {f.name: f.default for block in blocks for f in dataclasses.fields(block)}
-    for path in (share_dir() / "config").glob("*.yaml"):
-        for name, value in read_parameter_file(path, "").items():
-            assert type(value) is (list if isinstance(defaults[name], tuple) else type(defaults[name])), (path.name, name)
+    for path in task_files(task):
+        for node in read_sections(path):
+            for name, value in read_parameter_file(path, node).items():
+                assert type(value) is (list if isinstance(defaults[name], tuple) else type(defaults[name])), (path.name, name)
 
 
 def test_nodes_that_need_no_jax_do_not_import_it():
     code = "import sys, importlib; importlib.import_module(sys.argv[1]); sys.exit('jax' in sys.modules)"
-    for name in ("simulator", "hand", "task", "console"):
+    for name in ("simulator", "hand", "servo", "task", "console"):
         assert subprocess.run([sys.executable, "-c", code, f"dexstack.nodes.{name}"], check=False).returncode == 0, name
 
 

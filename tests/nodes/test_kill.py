@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from harness import NODES, Probe, alive, wait_until
 
-from dexstack.config import load_params, share_dir
+from dexstack.config import load_params
 from dexstack.hand.servo import ServoParams
 from dexstack.nodes.wire import seconds
+from dexstack.tasks import task_files
 
 pytestmark = pytest.mark.slow
 
@@ -30,7 +31,7 @@ def applied_after(probe: Probe, t: float) -> tuple[np.ndarray, np.ndarray]:
 
 def check_hand_holds_then_goes_limp(probe: Probe, t_kill: float) -> None:
     """Without commands: the target stands still from SAFE_WITHIN on, and is gone after the configured time."""
-    servo = load_params(ServoParams, share_dir() / "config" / "allegro.yaml", "hand")
+    servo = load_params(ServoParams, *task_files("palm_turn"), "hand")
     assert servo.command_timeout <= SAFE_WITHIN
     limp_at = t_kill + servo.command_timeout + HOLD_TIMEOUT
     wait_until(lambda: len(s := applied_after(probe, t_kill)[0]) and s[-1] > limp_at + 0.2, 15, "the hand to go limp")

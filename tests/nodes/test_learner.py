@@ -15,8 +15,8 @@ from harness import Probe, Run, wait_until
 from std_msgs.msg import String
 
 from dexstack.contact.contact import empty_contacts
-from dexstack.control.factory import PlannerParams, make_theta
-from dexstack.learning.theta_file import load_theta
+from dexstack.control.factory import PlannerParams
+from dexstack.learning.theta_file import load_theta, make_theta
 from dexstack.learning.transitions import cut
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
@@ -122,11 +122,10 @@ def test_stale_joint_angles_make_no_sample(node):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("parts", [{}, {"substeps": 2, "joint_velocities": True, "finger_contacts": True}], ids=["paper", "parts"])
-def test_the_planner_uses_what_is_learned_while_it_runs(parts, tmp_path):
+def test_the_planner_uses_what_is_learned_while_it_runs(tmp_path):
     """The graph with a learner: θ reaches the planner, which goes on planning, and lies in the results, whole."""
     slow = tmp_path / "slow.yaml"  # a planner that is not in a hurry: the run must not end before anything is learned
-    slow.write_text(yaml.safe_dump({"mpc": {"ros__parameters": {"orientation_weight": 0.0, "model": "dsdf", **parts}}}))
+    slow.write_text(yaml.safe_dump({"mpc": {"ros__parameters": {"orientation_weight": 0.0, "model": "dsdf"}}}))
     run = Run(tmp_path / "run", "--learn", "yes", "--seconds", "1000", "--params", str(slow))
     probe = None
     try:

@@ -17,11 +17,9 @@ from rclpy.parameter import Parameter
 from sensor_msgs.msg import JointState, PointCloud2
 
 from dexstack.contact.detector import ContactDetector, DetectorParams
-from dexstack.model.hand import load_hand
-from dexstack.model.objects import load_object
 from dexstack.nodes.mpc import MpcNode
 from dexstack.nodes.wire import COMMAND, LATCHED, SENSOR, contacts_message, fill_pose, set_stamp
-from dexstack.tasks.palm_turn import AllegroTask
+from dexstack.tasks.palm_turn import PalmTurn
 
 pytestmark = pytest.mark.slow
 CHANGES = {"orientation_weight": 300.0, "u_max": 0.02, "effort_weight": 0.5, "limit_margin": 0.05, "stall_window": 5.0, "damping": 0.05}
@@ -45,13 +43,13 @@ def mpc(domain):
 
 
 def test_parameters_change_without_a_compilation_or_a_missed_cycle(mpc, probe, compilations):
-    hand, obj = load_hand("right"), load_object("cube")
-    task = AllegroTask(obj.start("allegro"), 1.0)
+    task = PalmTurn()
+    hand, obj, start = task.scene()
     pose, goal = PoseWithCovarianceStamped(), PoseStamped()
-    fill_pose(pose.pose.pose, task.start.pose_WO)
-    fill_pose(goal.pose, task.goal_WO)
+    fill_pose(pose.pose.pose, start.pose_WO)
+    fill_pose(goal.pose, task.at_yaw(1.0).pose_WO)
     joints = JointState(name=list(hand.joint_names), position=list(hand.home))
-    found = ContactDetector(hand, obj, DetectorParams()).detect(task.start.pose_WO, hand.home)
+    found = ContactDetector(hand, obj, DetectorParams()).detect(start.pose_WO, hand.home)
     on = np.asarray(found.active)
     to_pose, to_joints, to_contacts = (
         probe.node.create_publisher(kind, topic, SENSOR)
@@ -98,7 +96,8 @@ def test_parameters_change_without_a_compilation_or_a_missed_cycle(mpc, probe, c
     after = np.array(commands[-1].position) - hand.home
     inside = (hand.home > hand.lower + 0.05) & (hand.home < hand.upper - 0.05)  # the others are drawn away from their limit as well
     assert np.abs(before[inside]).max() > 0.05 and np.abs(after[inside]).max() < 0.02 + 1e-6, "the new bound is kept"
-    assert mpc._mpc.params.u_max == 0.02 and float(mpc._weights["orientation_weight"]) == 300.0
+    assert mpc._planner.params.u_max == 0.02 and mpc._planner.weights.orientation_weight == 300.0
+    assert mpc._supervisor.params.stall_window == 5.0
 
 
 @pytest.mark.skipif(not hasattr(os, "SCHED_FIFO"), reason="no real-time scheduling here")

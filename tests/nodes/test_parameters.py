@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
 
 import pytest
 import rclpy
-from harness import NODES
+from harness import NODES, node_class
 from rclpy.parameter import Parameter
 
 from dexstack.nodes.common import StackNode
 
 
-@pytest.fixture(params=(*NODES, "learner", "recorder", "player", "monitor", "robot_state", "camera", "pose_estimator"))
+@pytest.fixture(params=(*NODES, "servo", "learner", "recorder", "player", "monitor", "robot_state", "camera", "pose_estimator"))
 def node(request, domain):
-    module = importlib.import_module(f"dexstack.nodes.{request.param}")
-    (kind,) = [x for x in vars(module).values() if isinstance(x, type) and issubclass(x, StackNode) and x is not StackNode]
     rclpy.init(domain_id=domain)
-    made = kind()
+    made = node_class(f"dexstack.nodes.{request.param}")()
     yield made
     made.destroy_node()
     rclpy.shutdown()

@@ -21,7 +21,7 @@ REASON = missing()
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(REASON), reason=REASON or "two namespaces can be had")]
 DEXSTACK = [sys.executable, "-m", "dexstack.cli.main"]
 COMMAND_TIMEOUT = 0.1
-"""In config/allegro.yaml [s]."""
+"""In config/palm_turn.yaml [s]."""
 
 
 def environment() -> dict[str, str]:

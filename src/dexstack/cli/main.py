@@ -22,7 +22,7 @@ COMMANDS = {
     "learn": "learn the planner's model from rollouts or recordings",
     "monitor": "show a running graph in a browser",
     "record": "record a running graph into a bag",
-    "replay": "publish a bag again",
+    "replay": "publish a bag again, or draw a kept trial again",
     "diagnose": "walk through the layers under a device and stop at the first broken one",
     "calibrate": "measure what differs from device to device",
     "reference": "write docs/reference.md from the code",

@@ -9,6 +9,7 @@ import importlib
 import inspect
 import math
 import pkgutil
+import sys
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
@@ -71,7 +72,7 @@ def reference() -> str:
         _commands(),
         _arguments(),
     ]
-    parts += [_topics(nodes), _services(nodes), *(_parameters(node) for node in nodes), _plants()]
+    parts += [_topics(nodes), _services(nodes), *(_parameters(node) for node in nodes), *_tasks(), _supervisors(), _plants()]
     return "\n\n".join(parts) + "\n"
 
 
@@ -138,38 +139,47 @@ class _Node(NamedTuple):
 
 
 def _nodes() -> Iterable[_Node]:
-    """Every node there is, in alphabetical order."""
+    """Every node there is, in alphabetical order: the modules of :mod:`dexstack.nodes` that can be run."""
     from dexstack import nodes
-    from dexstack.nodes.common import StackNode
 
     modules = {info.name: importlib.import_module(f"dexstack.nodes.{info.name}") for info in pkgutil.iter_modules(nodes.__path__)}
     for name, module in sorted(modules.items()):
-        for kind in vars(module).values():
-            if inspect.isclass(kind) and issubclass(kind, StackNode) and kind.__module__ == module.__name__ and kind is not StackNode:
-                helpers = [m for m in modules.values() if m is not module and _helps(m, module, StackNode)]
-                uses = [use for m in (module, *helpers) for use in _uses(m)]
-                yield _Node(name, inspect.getdoc(module) or "", _blocks(module), kind.LIVE, uses)
+        if not hasattr(module, "main"):
+            continue
+        (kind,) = (x for x in vars(module).values() if _is_node(x) and x.__module__ == module.__name__)
+        own = _uses(module, inspect.getsource(module))
+        yield _Node(name, inspect.getdoc(module) or "", _blocks(module, kind), kind.LIVE, [*own, *_uses_of_helpers(module)])
 
 
-def _helps(helper: ModuleType, module: ModuleType, base: type) -> bool:
-    """Whether a module without a node of its own, which ``module`` imports from, opens topics for it."""
-    own = [x for x in vars(helper).values() if inspect.isclass(x) and x.__module__ == helper.__name__]
-    if any(issubclass(x, base) for x in own):
-        return False
-    return any(x in vars(module).values() for x in own)
+def _is_node(thing: Any) -> bool:
+    from dexstack.nodes.common import StackNode
+
+    return inspect.isclass(thing) and issubclass(thing, StackNode)
 
 
-def _blocks(module: ModuleType) -> list[type]:
-    """The parameter dataclasses that the node's constructor names."""
+def _blocks(module: ModuleType, kind: type) -> list[type]:
+    """The parameter dataclasses that the node's constructor names, after those of every node that knows the scene."""
+    from dexstack.graph.parameters import SceneParams
+    from dexstack.nodes.scene import SceneNode
+
+    scene = [SceneParams] if issubclass(kind, SceneNode) else []
     for call in ast.walk(ast.parse(inspect.getsource(module))):
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "__init__" and call.args:
-            return [getattr(module, a.id) for a in call.args[1:] if isinstance(a, ast.Name)]
-    return []
+            return scene + [getattr(module, a.id) for a in call.args[1:] if isinstance(a, ast.Name)]
+    return scene
 
 
-def _uses(module: ModuleType) -> Iterable[_Use]:
-    """Publishers, subscriptions, services and clients that a module's source creates under a name it says."""
-    for call in ast.walk(ast.parse(inspect.getsource(module))):
+def _uses_of_helpers(module: ModuleType) -> Iterable[_Use]:
+    """What classes open that a node's module imports from other modules of nodes, and that are no nodes themselves."""
+    for helper in vars(module).values():
+        elsewhere = inspect.isclass(helper) and helper.__module__.startswith("dexstack.nodes.") and helper.__module__ != module.__name__
+        if elsewhere and not _is_node(helper):
+            yield from _uses(importlib.import_module(helper.__module__), inspect.getsource(helper))
+
+
+def _uses(module: ModuleType, source: str) -> Iterable[_Use]:
+    """Publishers, subscriptions, services and clients that some source of a module creates under a name it says."""
+    for call in ast.walk(ast.parse(source)):
         if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in _CALLS and len(call.args) >= 2):
             continue
         kind, name, *rest = call.args
@@ -202,7 +212,8 @@ def _topics(nodes: list[_Node]) -> str:
         rows.append((f"`{name}`", *cells))
     text = (
         "## Topics\n\nNames without a leading slash are in the graph's namespace. Quality of service: *sensor* best effort, depth 1; "
-        "*servo* best effort, depth 4; *command* reliable, depth 1; *latched* reliable, transient local, depth 1; *reports* reliable, "
+        "*servo* best effort, depth 4; *recent* best effort, depth 200; *state* reliable, depth 10; *command* reliable, depth 1; *latched* "
+        "reliable, transient local, depth 1, where readers hear publishers too that keep nothing, as `ros2 topic pub`; *reports* reliable, "
         "depth 50. The recorder and the player take every topic there is.\n\n"
     )
     return text + _table(("topic", "type", "quality", "written by", "read by"), rows)
@@ -218,20 +229,55 @@ def _services(nodes: list[_Node]) -> str:
     return text + _table(("service", "type", "offered by"), sorted(rows))
 
 
+_COLUMNS = ("parameter", "default", "range", "live", "what it is")
+
+
 def _parameters(node: _Node) -> str:
     summary = node.doc.split("\n\n")[0].replace("\n", " ")
     rows = [row for block in node.blocks for row in _rows(block, node.live)]
-    text = f"## Node `{node.name}`\n\n{summary}\n\n"
-    return text + _table(("parameter", "default", "range", "live", "what it is"), rows)
+    return f"## Node `{node.name}`\n\n{summary}\n\n" + _table(_COLUMNS, rows)
+
+
+def _of(block: type, live: bool = False) -> str:
+    """The table of one block."""
+    rows = list(_rows(block, frozenset(f.name for f in dataclasses.fields(block)) if live else frozenset()))
+    return _table(_COLUMNS, rows) if rows else "None."
+
+
+def _tasks() -> Iterable[str]:
+    from dexstack.tasks import TASKS, load_task
+
+    yield (
+        "## Tasks\n\nFor `dexstack eval TASK`, `dexstack up MODE --task TASK` and `dexstack learn TASK`; a task of your own is the path of "
+        "its Python file. The parameters of the task belong to every node that knows the scene, the weights of its cost to the node `mpc`."
+    )
+    for name in TASKS:
+        task = load_task(name)
+        at_start = "its own goals" if task.opening_yaw is None else f"a turn by {math.degrees(task.opening_yaw):g}°"
+        about = (
+            f"{(inspect.getdoc(sys.modules[task.__module__]) or '').splitlines()[0]} `dexstack up` asks for {at_start}; "
+            f"the supervisor is `{task.supervisor}`; the robot is moved by the node `{task.servo_node}`."
+        )
+        servo = "" if task.servo_node == "hand" else f"\n\nOf the node `{task.servo_node}`:\n\n{_of(task.servo_params())}"
+        yield f"### {name}\n\n{about}\n\n{_of(task.Params)}\n\nWeights:\n\n{_of(task.Weights, live=True)}{servo}"
+
+
+def _supervisors() -> str:
+    from dexstack.control.supervisors import SUPERVISORS
+
+    parts = ["## Parameters of the supervisors\n\nOf the node `mpc`, with `supervisor` of that name."]
+    for name in SUPERVISORS:
+        kind, block = SUPERVISORS.load(name)
+        summary = (inspect.getdoc(kind) or "").split("\n\n")[0].replace("\n", " ")
+        parts.append(f"### {name}\n\n{summary}\n\n{_of(block, live=True)}")
+    return "\n\n".join(parts)
 
 
 def _plants() -> str:
     from dexstack.engines import PLANTS, plant_params
 
     parts = ["## Parameters of the plants\n\nOf the node `simulator`, with `plant` of that name."]
-    for plant in PLANTS:
-        rows = list(_rows(plant_params(plant), frozenset()))
-        parts.append(f"### {plant}\n\n" + (_table(("parameter", "default", "range", "live", "what it is"), rows) if rows else "None."))
+    parts += [f"### {plant}\n\n{_of(plant_params(plant))}" for plant in PLANTS]
     return "\n\n".join(parts)
 
 

@@ -1,36 +1,124 @@
-"""``dexstack replay``: publish a bag again, for the monitor or any other node to see."""
+"""``dexstack replay``: look at what was kept again: a bag as messages, a trial or a run of the graph as plot and film."""
 
 from __future__ import annotations
 
 import argparse
+import json
+import zipfile
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dexstack.cli import arguments
 from dexstack.cli.output import add_json_argument, note, publish
+from dexstack.errors import ConfigError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+RECORDING = "recording.npz"
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add ``replay``."""
     p = subparsers.add_parser(
         "replay",
-        help="publish a bag again",
+        help="publish a bag again, or draw a kept trial again",
         description="Publish the messages of an MCAP bag again, the same bytes on the same topics in the same rhythm, in a ROS domain of "
-        "its own unless ROS_DOMAIN_ID is set. A bag that was cut is played up to the cut.",
+        "its own unless ROS_DOMAIN_ID is set; a bag that was cut is played up to the cut. Or draw a recording (.npz) of `dexstack up` or "
+        "`dexstack eval --record` again, beside itself.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    p.add_argument("file", type=Path, metavar="FILE", help="the bag, from `dexstack record` or `ros2 bag record -s mcap`")
-    p.add_argument("--rate", type=arguments.positive, default=1.0, metavar="R", help="recorded seconds per second")
-    p.add_argument("--loop", action="store_true", help="start again at the end")
-    p.add_argument("--delay", type=arguments.positive, default=2.0, metavar="S", help="longest wait for a listener on every topic")
+    p.add_argument("file", type=Path, metavar="FILE", help="a bag (.mcap), a recording (.npz), or the folder of a recording")
+    p.add_argument("--film", type=Path, metavar="GIF", help="recordings: a film, too")
+    p.add_argument("--rate", type=arguments.positive, default=1.0, metavar="R", help="bags: recorded seconds per second")
+    p.add_argument("--loop", action="store_true", help="bags: start again at the end")
+    p.add_argument("--delay", type=arguments.positive, default=2.0, metavar="S", help="bags: longest wait for a listener on every topic")
     add_json_argument(p)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Play.
+    """Play or draw.
 
     Returns:
-        0 when everything the bag holds was published or the user stopped it.
+        0 when everything a bag holds was published or the user stopped it, or when a recording was drawn; 1 when there is nothing to draw.
     """
+    if args.file.is_dir() or args.file.suffix == ".npz":
+        return _draw(args)
+    if args.film is not None:
+        raise ConfigError("--film is for recordings (.npz); a bag is published again, for `dexstack monitor` to show")
+    return _play(args)
+
+
+# --- recordings -----------------------------------------------------------------------------------------------------------------------
+
+
+class Kept(NamedTuple):
+    """A recording."""
+
+    arrays: dict[str, np.ndarray]
+    """As for :func:`dexstack.report.run.write_run`."""
+    summary: dict[str, Any]
+    """How it ended, and the names of task, object and hand."""
+
+
+def read_recording(path: Path) -> Kept:
+    """A recording of a run of the graph or of a trial.
+
+    Raises:
+        ConfigError: it cannot be read, or does not say of what task, object and hand it is.
+    """
+    import numpy as np
+
+    try:
+        with np.load(path) as archive:
+            arrays = dict(archive)
+        summary = json.loads(str(arrays.pop("summary")))
+    except OSError as error:
+        raise ConfigError(f"cannot read the recording {path}: {error.strerror or error}") from None
+    except (ValueError, zipfile.BadZipFile, KeyError):
+        raise ConfigError(f"{path} is no recording of a run or a trial") from None
+    missing = [name for name in ("task", "object", "hand") if name not in summary]
+    if missing:
+        raise ConfigError(f"the recording {path} does not say of which {missing[0]} it is")
+    return Kept(arrays, summary)
+
+
+def draw(kept: Kept, plot: Path, film: Path | None) -> dict[str, Path]:
+    """Plot and film of a recording, by kind; neither when it holds fewer than two samples.
+
+    Raises:
+        ConfigError: task, object or hand of the recording cannot be used here, or a file cannot be written.
+    """
+    from dexstack.graph.settings import Spec, make_task, read_settings
+    from dexstack.model.scene import robot_scene
+    from dexstack.report.run import draw_run
+
+    spec = Spec(kept.summary["task"], kept.summary["object"], kept.summary["hand"])
+    task = make_task(spec, read_settings(spec))
+    robot, obj, _ = task.scene()
+    if kept.arrays["q"].shape[1:] != (len(robot.joint_names),) and len(kept.arrays["q"]):
+        raise ConfigError(f"the recording has {kept.arrays['q'].shape[-1]} joints, the robot of its task has {len(robot.joint_names)}")
+    return draw_run(kept.arrays, robot_scene(robot, obj).compile(), plot, film, task.params.tolerance)
+
+
+def _draw(args: argparse.Namespace) -> int:
+    path = args.file / RECORDING if args.file.is_dir() else args.file
+    if not path.is_file():
+        inside = sorted(str(p.parent) for p in args.file.glob(f"*/{RECORDING}")) if args.file.is_dir() else []
+        raise ConfigError(f"there is no {path}" + (f"; trials are in {inside[0]} … {inside[-1]}" if inside else ""))
+    kept = read_recording(path)
+    drawn = draw(kept, path.with_name("run.png") if path.name == RECORDING else path.with_suffix(".png"), args.film)
+    s = kept.summary
+    results = {"file": str(path), "samples": len(kept.arrays["t"]), "summary": s, **{kind: str(p) for kind, p in drawn.items()}}
+    line = f"{s['task']} with {s['object']}: {s.get('phase', 'unknown end')}, {results['samples']} samples"
+    publish(args, "replay", results, f"{line}; {' and '.join(map(str, drawn.values())) or 'too few to draw'}")
+    return 0 if drawn else 1
+
+
+# --- bags -----------------------------------------------------------------------------------------------------------------------------
+
+
+def _play(args: argparse.Namespace) -> int:
     from dexstack.bags.file import BagReader
     from dexstack.cli.supervisor import graph_environment
     from dexstack.cli.tool_nodes import run_nodes

@@ -11,18 +11,15 @@ import time
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from dexstack.cli.monitor import HOST, PORT, page_parameters
+from dexstack.cli.monitor import HOST, PORT, page_parameters, page_url
 from dexstack.cli.output import add_json_argument, note, publish
+from dexstack.cli.replay import draw, read_recording
 from dexstack.cli.supervisor import Supervisor, graph_environment
 from dexstack.errors import ConfigError
 from dexstack.graph.modes import MODES
 from dexstack.report.statistics import times
-from dexstack.tasks import load_task
-
-if TYPE_CHECKING:
-    from dexstack.tasks.base import Task
 
 USAGE_ERROR = 2
 NOT_ARGUMENTS = ("results",)
@@ -73,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     if values.get("monitor") == "yes":
         page = page_parameters(HOST, PORT)
         nodes = [replace(n, parameters={**n.parameters, **page}) if n.name == "monitor" else n for n in nodes]
-        note(f"the monitor will be at http://{page['host']}:{page['port']}; the run goes on until Ctrl-C")
+        note(f"the monitor will be at {page_url(page)}; the run goes on until Ctrl-C")
     with graph_environment(whole=args.part == "all") as environment:
         note(f"starting {len(nodes)} nodes in ROS domain {environment['ROS_DOMAIN_ID']}; results in {results}")
         supervisor = Supervisor(nodes, environment, results / "log", view=sys.stdout if live else sys.stderr)
@@ -82,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
     summary.update(stopped=end.stopped, restarts=end.restarts, results=str(results))
     if recording.is_file() and not args.no_report:
         note("drawing the plot and the film")
-        _report(results, recording, load_task(args.task)(obj=args.object, hand=args.hand))
+        draw(read_recording(recording), results / "run.png", results / "run.gif")
     publish(args, f"up {args.mode}", summary, _line(summary), seed=int(args.seed) if "seed" in args else None)
     if end.failure:
         note(end.failure)
@@ -110,19 +107,6 @@ def _summary(recording: Path) -> dict[str, Any]:
         t, cpu, wall = data["solve_t"], data["solve_s"], data["solve_wall_s"]
     rate = (len(t) - 1) / (t[-1] - t[0]) if len(t) > 1 else None
     return {**summary, "rate_hz": rate, "solve_s": times(cpu), "solve_wall_s": times(wall)}
-
-
-def _report(results: Path, recording: Path, task: Task) -> None:
-    """Plot and film of the run."""
-    import numpy as np
-
-    from dexstack.model.scene import robot_scene
-    from dexstack.report.run import write_run
-
-    with np.load(recording) as data:
-        arrays = dict(data)
-    robot, obj, _ = task.scene()
-    write_run(results, arrays, robot_scene(robot, obj).compile())
 
 
 def _line(summary: dict[str, Any]) -> str:

@@ -57,7 +57,7 @@ def blocks_of(task: type[Task], plant: str) -> dict[type, str]:
         DetectorParams: "contact_detector",
         LearnerParams: "learner",
         task.Params: "task",
-        task.servo_params(): "hand",
+        task.servo_params(): task.servo_node,
     }
 
 

@@ -24,7 +24,7 @@ import tempfile
 import time
 from enum import StrEnum
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from dexstack.errors import ConfigError
 
@@ -48,6 +48,7 @@ class Kept(NamedTuple):
     """Which run of the graph wrote it."""
 
 
+@runtime_checkable
 class StateStore(Protocol):
     """Where a driver writes down each of its states."""
 

@@ -11,7 +11,7 @@ import math
 import sys
 import time
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from std_msgs.msg import Float64MultiArray, String
 
 from dexstack.config import param
 from dexstack.geometry.rotations import geodesic_angle
+from dexstack.graph.parameters import SceneParams
 from dexstack.nodes.common import OK, PATIENCE, run_node
 from dexstack.nodes.health import Health
 from dexstack.nodes.scene import SceneNode
@@ -242,6 +243,7 @@ class ConsoleNode(SceneNode):
     def _summary(self) -> dict[str, Any]:
         state = self._state
         return {
+            **asdict(self.params(SceneParams)),
             "phase": state["phase"],
             "reached": state["phase"] == "reached",
             "attempt": state["attempt"],

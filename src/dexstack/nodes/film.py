@@ -29,7 +29,7 @@ from dexstack.nodes.wire import (
     LATCHED,
     RECENT,
     REPORTS,
-    SENSOR,
+    STATE,
     WORLD,
     JointWriter,
     WaitSet,
@@ -77,7 +77,7 @@ class FilmNode(StackNode):
         self._wait = WaitSet(self, self._poses)
         self._to_image = self.create_publisher(Image, "camera/color/image_raw", COMMAND)
         self._to_info = self.create_publisher(CameraInfo, "camera/color/camera_info", COMMAND)
-        self._to_joints = self.create_publisher(JointState, "joint_states", SENSOR)
+        self._to_joints = self.create_publisher(JointState, "joint_states", STATE)
         self._to_goal = self.create_publisher(PoseStamped, "goal_pose", LATCHED)
 
     def begin(self) -> None:
@@ -140,21 +140,15 @@ class FilmNode(StackNode):
         self._to_image.publish(message)
 
     def _note_answers(self) -> None:
-        handle = self._poses.subscription.handle
-        while (taken := handle.take_message(PoseWithCovarianceStamped, False)) is not None:
-            message, info = taken
+        for message, info in self._poses.take_raw():
             k = self._stamps.get(stamp_nanoseconds(message.header.stamp))
             if k is not None:
                 self._answered[k] = 1e-9 * info["source_timestamp"]
                 self._pose[k] = read_pose(message).pose
                 self._covariance[k] = np.reshape(message.pose.covariance, (6, 6))
-        handle = self._solves.subscription.handle
-        while (taken := handle.take_message(Float64MultiArray, False)) is not None:
-            self._solve_s.append(np.array(taken[0].data).reshape(-1, 3))
-
-        handle = self._reports.subscription.handle
-        while (taken := handle.take_message(DiagnosticArray, False)) is not None:
-            values = {kv.key: kv.value for status in taken[0].status if status.name.endswith("/pose_estimator") for kv in status.values}
+        self._solve_s += [np.array(message.data).reshape(-1, 3) for message in self._solves.take_all()]
+        for message in self._reports.take_all():
+            values = {kv.key: kv.value for status in message.status if status.name.endswith("/pose_estimator") for kv in status.values}
             self._processed = int(values.get("pictures", self._processed))
 
     def _write(self) -> None:

@@ -41,7 +41,7 @@ from dexstack.hand.watch import WatchParams
 from dexstack.model.gravity import GravityCompensation
 from dexstack.model.hand import load_hand
 from dexstack.nodes.common import ERROR, EXIT_CONFIG, OK, PATIENCE, WARN, StackNode, run_node
-from dexstack.nodes.wire import COMMAND, LATCHED, SENSOR, SERVO, BadMessage, JointReader, JointWriter, WaitSet
+from dexstack.nodes.wire import COMMAND, LATCHED, SENSOR, SERVO, STATE, BadMessage, JointReader, JointWriter, WaitSet
 
 RETRY = 0.5
 """Wait between two attempts to start a hand that does not answer yet [s]."""
@@ -121,7 +121,7 @@ class HandNode(StackNode):
         self._driver = HandDriver(self._link(names), servo, self._take_command)
         self._state = JointWriter(names, "position", "velocity", "effort")
         self._applied = JointWriter(names, "position")
-        self._to_state = self.create_publisher(JointState, "joint_states", SENSOR)
+        self._to_state = self.create_publisher(JointState, "joint_states", STATE)
         self._to_applied = self.create_publisher(JointState, "hand/applied_command", SENSOR)
         self.create_service(Trigger, "~/enable", self._on_enable)
         self.create_service(Trigger, "~/hold", lambda _, response: self._answer(response, lambda: self._hold("asked for")))

@@ -105,7 +105,7 @@ class LearnerNode(SceneNode):
         rollout = (state["phase"], state["attempt"])
         if rollout == self._rollout:
             return
-        self._robot_over(keep=False)
+        self._hand_over(keep=False)
         self._start = state["t"] if state["phase"] == "running" else math.nan
         self._rollout = rollout
 
@@ -120,7 +120,7 @@ class LearnerNode(SceneNode):
         self._samples.append((pose.t, pose.pose, self._q.values, self._command.values))
         self._fresh += 1
         if self._fresh >= p.update_every:
-            self._robot_over(keep=True)
+            self._hand_over(keep=True)
 
     def _hand_over(self, *, keep: bool) -> None:
         """Give the samples to the learning thread; those less than a step old start the next stretch if the rollout goes on."""

@@ -39,6 +39,7 @@ from dexstack.nodes.theta import THETA_TOPIC, ThetaReader
 from dexstack.nodes.wire import (
     COMMAND,
     LATCHED,
+    RECENT,
     REPORTS,
     SENSOR,
     WORLD,
@@ -88,7 +89,7 @@ class MpcNode(SceneNode):
         robot, obj, _ = self._controller.scene
         names = robot.joint_names
         self._contacts = self.newest(PointCloud2, "contacts", SENSOR, read_contacts)
-        self._poses = self.newest(PoseWithCovarianceStamped, "object_pose", SENSOR, read_pose)
+        self._poses = self.newest(PoseWithCovarianceStamped, "object_pose", RECENT, read_pose)
         self._joints = self.newest(JointState, "joint_states", SENSOR, JointReader(names, "position"))
         self._goals = self.newest(PoseStamped, "goal_pose", LATCHED, read_pose)
         reader = ThetaReader(obj.name, robot.name, self.params(MpcParams).step, len(names))
@@ -138,12 +139,13 @@ class MpcNode(SceneNode):
         if contacts is None:
             return
         if contacts.t < self._t:  # the simulator was restarted
-            self._poses_seen.clear()
             self._q = None
             self._restart()
         self.time = self._t = contacts.t
-        if (newest := self._poses.take()) is not None:
-            self._poses_seen.append(newest)
+        for sample in self._poses.take_all():
+            if self._poses_seen and sample.t < self._poses_seen[-1].t:  # so it was
+                self._poses_seen.clear()
+            self._poses_seen.append(sample)
         self._q = self._joints.take() or self._q
         # The contacts are those of one pose: the one with their stamp, or the nearest to it.
         pose = min(self._poses_seen, key=lambda sample: abs(contacts.t - sample.t), default=None)

@@ -184,7 +184,7 @@ class PoseEstimatorNode(StackNode):
     def _why_no_image(self) -> str:
         if self._realsense is not None:
             return self._realsense.trouble or "the camera sends no frames"
-        return f"no pictures on {self._images.subscription.topic_name}"
+        return f"no pictures on {self._images.subscriptions[0].topic_name}"
 
     def _say_sight(self, sight: Sight) -> None:
         if sight is Sight.LOST:

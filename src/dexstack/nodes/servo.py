@@ -15,7 +15,7 @@ from sensor_msgs.msg import JointState
 from dexstack.nodes.common import OK, PATIENCE, WARN, run_node
 from dexstack.nodes.hand import TopicLink
 from dexstack.nodes.scene import SceneNode
-from dexstack.nodes.wire import COMMAND, SENSOR, JointReader, JointWriter
+from dexstack.nodes.wire import COMMAND, STATE, JointReader, JointWriter
 
 
 class ServoNode(SceneNode):
@@ -33,7 +33,7 @@ class ServoNode(SceneNode):
         self._link = TopicLink(self, robot.joint_names)
         self._commands = self.newest(JointState, "joint_command", COMMAND, JointReader(robot.joint_names, "position"))
         self._state = JointWriter(robot.joint_names, "position", "velocity", "effort")
-        self._to_state = self.create_publisher(JointState, "joint_states", SENSOR)
+        self._to_state = self.create_publisher(JointState, "joint_states", STATE)
 
     def begin(self) -> None:
         self._servo.reset()

@@ -14,10 +14,11 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped
 from numpy.typing import ArrayLike
-from rclpy.callback_groups import CallbackGroup
+from rclpy.callback_groups import ReentrantCallbackGroup
+from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.node import Node
-from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy, qos_policy_name_from_kind
 from rclpy.subscription import Subscription
 from sensor_msgs.msg import JointState, PointCloud2, PointField
 
@@ -29,6 +30,8 @@ SERVO = QoSProfile(depth=4, reliability=ReliabilityPolicy.BEST_EFFORT)
 RECENT = QoSProfile(depth=200, reliability=ReliabilityPolicy.BEST_EFFORT)
 """For readers that need every sample of the last moment, not only the newest."""
 COMMAND = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE)
+STATE = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
+"""For joint_states, which others than dexstack's nodes read too: a reliable writer is heard by readers of either kind."""
 LATCHED = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 REPORTS = QoSProfile(depth=50, reliability=ReliabilityPolicy.RELIABLE)
 """For topics that several nodes write at a low rate (``/diagnostics``)."""
@@ -70,15 +73,19 @@ class ContactSample(NamedTuple):
 # --- taking messages --------------------------------------------------------------------------------------------------------------
 
 
-class TakenByOwner(CallbackGroup):
-    """Keeps an executor away from a subscription whose owner takes the messages itself."""
+class TakenByOwner(ReentrantCallbackGroup):
+    """Keeps an executor away from a subscription whose owner takes the messages itself, but not from its events: that a publisher offers
+    less than is asked for is said in the log."""
 
     def can_execute(self, entity: Any) -> bool:
-        return False
+        return not isinstance(entity, Subscription)
 
 
 class Newest(Generic[T]):
     """A subscription of which only the newest messages matter, decoded when asked for.
+
+    A topic that is read with :data:`LATCHED` has two: one gets what was published before, but only from publishers that keep it; the other
+    hears those too that keep nothing, as `ros2 topic pub`. What comes over both counts once.
 
     Args:
         decode: turns a message into the value that :meth:`take` returns, or raises :class:`BadMessage`.
@@ -92,18 +99,55 @@ class Newest(Generic[T]):
         self._decode = decode
         self._dropped = dropped
         self._msg_type = msg_type
-        self.subscription: Subscription = node.create_subscription(msg_type, topic, unreachable, qos, callback_group=TakenByOwner())
-        self._handle = self.subscription.handle
+
+        def warn(event: Any) -> None:
+            policy = qos_policy_name_from_kind(event.last_policy_kind)
+            node.get_logger().warning(f"a publisher on {topic} is not heard: it offers less than is asked for ({policy})")
+
+        def subscribe(qos: QoSProfile, mismatch: Callable[[Any], None] | None) -> Subscription:
+            events = SubscriptionEventCallbacks(incompatible_qos=mismatch, use_default_callbacks=False)
+            return node.create_subscription(msg_type, topic, unreachable, qos, callback_group=TakenByOwner(), event_callbacks=events)
+
+        if qos.durability == DurabilityPolicy.TRANSIENT_LOCAL:
+            live = QoSProfile(depth=qos.depth, reliability=qos.reliability)
+            self.subscriptions = [subscribe(live, warn), subscribe(qos, None)]
+        else:
+            self.subscriptions = [subscribe(qos, warn)]
+        self._taken: dict[bytes, int] = {}
+        """Source time stamp of the newest message by publisher, where there are two subscriptions."""
 
     def take(self) -> T | None:
         """The newest good message since the last call, or None."""
-        newest = None
-        while (taken := self._handle.take_message(self._msg_type, False)) is not None:
+        return next(reversed(self.take_all()), None)
+
+    def take_all(self) -> list[T]:
+        """Every good message since the last call that the middleware still has, the newest last."""
+        values = []
+        for message, _ in self.take_raw():
             try:
-                newest = self._decode(taken[0])
+                values.append(self._decode(message))
             except BadMessage as reason:
                 self._dropped(self.topic, str(reason))
-        return newest
+        return values
+
+    def take_raw(self) -> list[tuple[Any, dict[str, Any]]]:
+        """Messages as they came, with what the middleware knows of them."""
+        taken = []
+        for subscription in self.subscriptions:
+            while (one := subscription.handle.take_message(self._msg_type, False)) is not None:
+                taken.append(one)
+        return taken if len(self.subscriptions) == 1 else [one for one in sorted(taken, key=_arrival) if self._is_new(one[1])]
+
+    def _is_new(self, info: dict[str, Any]) -> bool:
+        publisher = info.get("publisher_gid", {}).get("data", b"")
+        new = info["source_timestamp"] > self._taken.get(publisher, 0)
+        if new:
+            self._taken[publisher] = info["source_timestamp"]
+        return new
+
+
+def _arrival(taken: tuple[Any, dict[str, Any]]) -> int:
+    return taken[1]["received_timestamp"]
 
 
 def unreachable(message: Any) -> None:
@@ -114,7 +158,7 @@ class WaitSet:
     """Sleeps until one of a few :class:`Newest` has a message; for one thread."""
 
     def __init__(self, node: Node, *subscriptions: Newest) -> None:
-        self._handles = [s.subscription.handle for s in subscriptions]
+        self._handles = [one.handle for s in subscriptions for one in s.subscriptions]
         self._set = rclpy_implementation.WaitSet(len(self._handles), 0, 0, 0, 0, 0, node.context.handle)
 
     def wait(self, timeout: float) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 
 from dexstack.errors import ConfigError
 from dexstack.report.film import write_film
-from dexstack.report.plot import write_plot
+from dexstack.report.plot import TOLERANCE, write_plot
 
 REQUIRED = ("t", "q", "pose_WO", "goal_WO")
 
@@ -30,21 +30,48 @@ def write_run(results_dir: str | Path, recording: Mapping[str, np.ndarray], scen
     Raises:
         ConfigError: an array is missing, or the folder cannot be written.
     """
-    missing = [name for name in REQUIRED if name not in recording]
-    if missing:
-        raise ConfigError(f"the recording has no '{missing[0]}'; a run needs {', '.join(REQUIRED)}")
+    _check(recording)
     results_dir = Path(results_dir)
     try:
         results_dir.mkdir(parents=True, exist_ok=True)
         np.savez_compressed(results_dir / "recording.npz", **recording)
     except OSError as error:
         raise ConfigError(f"cannot write the results folder {results_dir}: {error.strerror}") from None
-    written = {"recording": results_dir / "recording.npz"}
+    drawn = draw_run(recording, scene, results_dir / "run.png", results_dir / "run.gif")
+    return {"recording": results_dir / "recording.npz", **drawn}
+
+
+def draw_run(
+    recording: Mapping[str, np.ndarray], scene: mujoco.MjModel, plot: Path, film: Path | None, tolerance: float = TOLERANCE
+) -> dict[str, Path]:
+    """Draw a recording as :func:`write_run` takes it, without keeping it.
+
+    Args:
+        plot: file of the plot (PNG).
+        film: file of the film (GIF); None: no film.
+        tolerance: orientation error that counts as reached [rad].
+
+    Returns:
+        The paths by kind: ``plot``, ``film``; empty when fewer than two samples are finite.
+
+    Raises:
+        ConfigError: an array is missing, or a file cannot be written.
+    """
+    _check(recording)
     shown = _finite_samples(recording) if len(recording["t"]) else {"t": ()}  # none: stopped before anything was seen
-    if len(shown["t"]) >= 2:
-        written["plot"] = write_plot(results_dir / "run.png", shown)
-        written["film"] = write_film(results_dir / "run.gif", shown, scene)
-    return written
+    if len(shown["t"]) < 2:
+        return {}
+    try:
+        drawn = {"plot": write_plot(plot, shown, tolerance)}
+        return drawn if film is None else drawn | {"film": write_film(film, shown, scene)}
+    except OSError as error:
+        raise ConfigError(f"cannot write {error.filename}: {error.strerror}") from None
+
+
+def _check(recording: Mapping[str, np.ndarray]) -> None:
+    missing = [name for name in REQUIRED if name not in recording]
+    if missing:
+        raise ConfigError(f"the recording has no '{missing[0]}'; a run needs {', '.join(REQUIRED)}")
 
 
 def _finite_samples(recording: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
