@@ -69,14 +69,6 @@ def test_a_file_that_became_unusable_is_one_sentence(tmp_path):
         output.publish(args, "doctor", {})
 
 
-def test_times_and_errors():
-    x = [1.0, 2.0, 3.0, 4.0, math.nan]
-    assert output.times(x) == {"p50": 2.5, "p99": pytest.approx(3.97), "mean": 2.5, "n": 4}
-    assert output.errors(iter(x)) == {"mean": 2.5, "std": pytest.approx(math.sqrt(1.25)), "median": 2.5, "max": 4.0, "n": 4}
-    assert output.times([]) == {"p50": None, "p99": None, "mean": None, "n": 0}
-    assert output.errors([math.inf]) == {"mean": None, "std": None, "median": None, "max": None, "n": 0}
-
-
 def test_progress_goes_to_stderr(capsys):
     output.note("compiling")
     assert list(output.track([1, 2], "trials")) == [1, 2]
