@@ -10,10 +10,11 @@ import pytest
 from scipy.optimize import nnls
 
 from dexstack.contact.contact import Contacts
-from dexstack.control.factory import MODELS, PlannerParams, make_model, make_theta
+from dexstack.control.factory import MODELS, PlannerParams, make_model
 from dexstack.control.models.implicit import small_inverse
 from dexstack.control.problem import FRICTION_DIRECTIONS, ModelParams, StepProblem, force, step_problem
 from dexstack.errors import ConfigError
+from dexstack.learning.theta_file import make_theta
 from dexstack.model.kinematics import KinematicTree
 
 pytestmark = pytest.mark.usefixtures("x64")
@@ -250,7 +251,6 @@ def test_the_closed_forms_project_on_the_most_violated_face_once_a_step(name, st
         assert relative_error(problem, b, dq, z / root) < 0.02
 
 
-@pytest.mark.slow
 def test_the_dual_converges_to_the_exact_compliant_qp(grasps):
     """With compliance ρD its dual is an NNLS of an augmented matrix; many steps reach it, and more are nearer than fewer."""
     compliance = 0.01
@@ -282,7 +282,6 @@ def test_the_complementarity_free_step_is_its_closed_form(grasps):
     assert 1e-4 < dq[0] < 0.6 / MASS_TERM  # friction slows it; only the exact step holds it
 
 
-@pytest.mark.slow
 def test_more_projections_leave_less_penetration(grasps):
     """The unrolled D-SDF against the one step: how deep its rows end inside, in the mean; a grasp of many rows is slow."""
     mean = {}
