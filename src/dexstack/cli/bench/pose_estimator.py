@@ -112,13 +112,13 @@ def _cores(core: int | None) -> tuple[int, int]:
 
 
 def _nodes(folder: Path, own: int, other: int) -> list[NodeDescription]:
-    from dexstack.config import share_dir
+    from dexstack.tasks import task_files
 
-    files = (share_dir() / "config" / "allegro.yaml",)
+    files = tuple(task_files("palm_turn"))
     shown = {"folder": str(folder), "result": str(folder / "result.npz")}
-    # the film does not obey, so the planner would find every rollout stalled
+    # the film does not obey: a supervisor would find every rollout stalled
     return [
-        Pinned("mpc", {"stall_window": 1e9, "still_window": 1e9}, files, environment=XLA_ONE_THREAD, respawn=False, core=other),
+        Pinned("mpc", {"supervisor": "none"}, files, environment=XLA_ONE_THREAD, respawn=False, core=other),
         Pinned("contact_detector", {}, files, environment=XLA_ONE_THREAD, respawn=False, core=other),
         Pinned("pose_estimator", {"reliable": True}, files, environment=picture_environment(), respawn=False, core=own),
         Pinned("film", shown, environment=picture_environment(), respawn=False, ends_run=True, core=other),

@@ -1,0 +1,146 @@
+"""What the mpc node plans from: contacts with the pose of their stamp, goals of one rollout and of the next; the planner only notes."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import rclpy
+from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped
+from harness import wait_until
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.qos import QoSProfile
+from sensor_msgs.msg import JointState, PointCloud2
+
+from dexstack.control.base import Plan, SolveStatus
+from dexstack.nodes import mpc as module
+from dexstack.nodes.mpc import MpcNode
+from dexstack.nodes.wire import SENSOR, contacts_message, fill_pose, set_stamp
+from dexstack.tasks.palm_turn import PalmTurn
+
+PERIOD = 0.02
+SCENE = PalmTurn().scene()
+
+
+class Notes:
+    """In place of a supervisor and its planner."""
+
+    def __init__(self) -> None:
+        self.stalls = self.rollouts = 0
+        self.asked: list[tuple[float, np.ndarray, np.ndarray]] = []
+        """Time of the contacts, pose (7,) and goal (7,) of every plan."""
+
+    def reset(self) -> None:
+        self.rollouts += 1
+
+    def plan(self, observation, goal_WO) -> Plan:
+        self.asked.append((observation.t, observation.pose_WO, goal_WO))
+        q = SCENE.robot.home
+        return Plan(SolveStatus.OK, q, np.zeros((1, len(q))), np.zeros((2, 7 + len(q))), 0.0, 0.001, 0.001)
+
+
+@pytest.fixture
+def notes(domain, monkeypatch):
+    notes = Notes()
+    monkeypatch.setattr(module, "Controller", lambda task, scene, params: SimpleNamespace(scene=scene, supervisor=notes, planner=None))
+    rclpy.init(domain_id=domain)
+    node = MpcNode()
+    executor = SingleThreadedExecutor()
+    executor.add_node(node)
+    thread = threading.Thread(target=executor.spin)
+    thread.start()
+    assert node.autostart()
+    notes.node = node
+    yield notes
+    node.stop_worker()
+    executor.shutdown()
+    thread.join()
+    node.destroy_node()
+    rclpy.shutdown()
+
+
+class Sender:
+    """Detector, camera, hand and a person with `ros2 topic pub`."""
+
+    def __init__(self, node) -> None:
+        kinds = {"object_pose": PoseWithCovarianceStamped, "joint_states": JointState, "contacts": PointCloud2}
+        self.to = {topic: node.create_publisher(kind, topic, SENSOR) for topic, kind in kinds.items()}
+        self.to["goal_pose"] = node.create_publisher(PoseStamped, "goal_pose", QoSProfile(depth=10))
+        wait_until(lambda: all(to.get_subscription_count() for to in self.to.values()), 20, "the node")
+
+    def pose(self, t: float, x: float) -> None:
+        message = PoseWithCovarianceStamped()
+        fill_pose(message.pose.pose, np.array([x, 0.0, 0.05, 1.0, 0.0, 0.0, 0.0]))
+        set_stamp(message.header.stamp, t)
+        self.to["object_pose"].publish(message)
+
+    def joints(self, t: float) -> None:
+        message = JointState(name=list(SCENE.robot.joint_names), position=list(SCENE.robot.home))
+        set_stamp(message.header.stamp, t)
+        self.to["joint_states"].publish(message)
+
+    def contacts(self, t: float) -> None:
+        self.to["contacts"].publish(contacts_message(t, np.zeros((1, 3)), np.array([[0.0, 0.0, 1.0]]), np.zeros(1), np.zeros(1, np.int32)))
+
+    def goal(self, x: float, t: float) -> None:
+        message = PoseStamped()
+        message.pose.position.x = x
+        set_stamp(message.header.stamp, t)
+        self.to["goal_pose"].publish(message)
+
+
+@pytest.fixture
+def sender(probe, notes) -> Sender:
+    return Sender(probe.node)
+
+
+def ask(sender: Sender, notes: Notes, t: float) -> tuple[float, np.ndarray, np.ndarray]:
+    """Contacts of time t until they are answered: on its way a best-effort message may get lost, and joints may come after it."""
+    count = len(notes.asked)
+    wait_until(lambda: sender.joints(t) or sender.contacts(t) or len(notes.asked) > count, 10, f"the plan for {t:g} s")
+    return notes.asked[count]
+
+
+def test_contacts_are_paired_with_the_pose_of_their_stamp_whatever_came_since(sender, notes):
+    sender.goal(0.1, 1.0)
+    for k in range(4):  # the detector is three poses behind
+        sender.pose(k * PERIOD, x=float(k))
+    for k in range(4):
+        t, pose_WO, goal_WO = ask(sender, notes, k * PERIOD)
+        assert t == pytest.approx(k * PERIOD) and pose_WO[0] == k and goal_WO[0] == 0.1
+
+
+def test_poses_of_before_a_restart_are_forgotten(sender, notes):
+    sender.goal(0.1, 1.0)
+    for k in range(4):
+        sender.pose(k * PERIOD, x=float(k))
+    ask(sender, notes, 3 * PERIOD)
+    before = notes.rollouts
+    sender.pose(0.0, x=10.0)
+    sender.pose(PERIOD, x=11.0)
+    assert ask(sender, notes, PERIOD)[1][0] == 11.0
+    assert notes.rollouts == before + 1, "time went backwards: another rollout"
+
+
+def test_without_a_pose_of_about_the_time_nothing_is_planned(sender, notes):
+    sender.goal(0.1, 1.0)
+    sender.pose(0.0, x=0.0)
+    ask(sender, notes, 0.0)
+    count, without = len(notes.asked), notes.node.status()[2]["without_input"]
+    wait_until(lambda: sender.joints(5.0) or sender.contacts(5.0) or notes.node.status()[2]["without_input"] > without, 10, "the refusal")
+    assert len(notes.asked) == count
+
+
+def test_another_goal_of_the_same_stamp_is_the_next_of_the_same_rollout(sender, notes):
+    sender.pose(0.0, x=0.0)
+    sender.goal(0.1, 1.0)
+    assert ask(sender, notes, 0.0)[2][0] == 0.1
+    rollouts = notes.rollouts
+    sender.goal(0.2, 1.0)
+    wait_until(lambda: ask(sender, notes, 0.0)[2][0] == 0.2, 10, "the next goal")
+    assert notes.rollouts == rollouts
+    sender.goal(0.3, 2.0)
+    wait_until(lambda: ask(sender, notes, 0.0)[2][0] == 0.3, 10, "the goal of another rollout")
+    assert notes.rollouts == rollouts + 1
