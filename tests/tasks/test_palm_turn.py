@@ -11,7 +11,7 @@ from scipy.spatial.transform import Rotation
 from dexstack.config import share_dir
 from dexstack.control.base import PlannedState
 from dexstack.geometry.rotations import geodesic_angle, quaternion_product, wrap_angle, yaw_of, yaw_quaternion
-from dexstack.model.objects import load_object, object_names
+from dexstack.model.objects import object_names
 from dexstack.tasks.base import Outcome, World
 from dexstack.tasks.continuous import Continuous
 from dexstack.tasks.palm_turn import BENCHMARKS, PalmParams, PalmTurn, PalmWeights
