@@ -76,7 +76,7 @@ def test_learning_from_a_recording_is_judged_by_its_end(loop, rollout):
 
 def test_too_little_is_refused(loop):
     short = {"t": np.array([0.0]), "pose_WO": np.zeros((1, 7)), "q": np.zeros((1, 16)), "q_command": np.zeros((1, 16))}
-    with pytest.raises(ConfigError, match="too few samples of mine are 0.1 s apart"):
+    with pytest.raises(ConfigError, match=r"too few samples of mine are 0\.1 s apart"):
         list(learn_from(loop, loop.planner.theta, {"mine": short}, seed=0, score_with=lambda theta: []))
 
 

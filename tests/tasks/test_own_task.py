@@ -109,7 +109,7 @@ def test_what_is_no_task_is_refused_in_one_sentence(mine, change, complaint):
 
 
 def test_missing_files_and_unknown_names_are_refused(tmp_path):
-    with pytest.raises(ConfigError, match="there is no task file .*absent.py"):
+    with pytest.raises(ConfigError, match=r"there is no task file .*absent\.py"):
         load_task(str(tmp_path / "absent.py"))
     with pytest.raises(ConfigError, match="unknown task 'palm_trun'; did you mean 'palm_turn'"):
         load_task("palm_trun")
