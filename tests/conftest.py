@@ -20,9 +20,9 @@ install_import_hook(typecheck.modules(), "tests.typecheck.check")
 def pytest_configure(config: pytest.Config) -> None:
     """What JAX compiles is kept for the tests after it, their subprocesses, and the next run."""
     os.environ["JAX_COMPILATION_CACHE_DIR"] = str(config.cache.mkdir("jax"))
-    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
-    os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
+    from dexstack.process.compilation import use_compilation_cache
 
+    use_compilation_cache()
 
 
 if TYPE_CHECKING:
@@ -61,6 +61,15 @@ def pinocchio() -> ModuleType:
     """The module of that name, where the system has what its wheel does not bring."""
     reason = "pinocchio cannot be loaded: its wheel wants the system's OpenMP library (Debian: libgomp1)"
     return pytest.importorskip("pinocchio", reason=reason, exc_type=ImportError)
+
+
+@pytest.fixture
+def explicit_ranks() -> Iterator[None]:
+    """Arrays of different ranks are not broadcast unless the code says so."""
+    import jax
+
+    with jax.numpy_rank_promotion("raise"):
+        yield
 
 
 @pytest.fixture

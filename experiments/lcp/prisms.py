@@ -15,7 +15,7 @@ from experiments.lcp.check import panel, watched
 def prisms(steps: int = 150) -> Outcome:
     """Prisms of 3 to 8 sides slide to rest."""
     figure, ax = panel()
-    worst, rows, sound, smallest, checked = 0.0, [], True, np.inf, 0
+    worst, rows, clean, smallest, checked = 0.0, [], True, np.inf, 0
     for sides in range(3, 9):
         for heading, directions in ((0.0, 2), (0.4, 2), (0.4, 3)):
             system = systems.sliding_prism(sides, heading, directions=directions)
@@ -23,7 +23,7 @@ def prisms(steps: int = 150) -> Outcome:
             speed = np.linalg.norm(v[:, :2], axis=1)
             change = np.diff(speed)[speed[1:] > 0.0144]
             error = float(np.abs(change + 0.0144).max())
-            worst, sound = max(worst, error), sound and sound(system, check)
+            worst, clean = max(worst, error), clean and sound(system, check)
             smallest, checked = min(smallest, check.smallest), checked + check.checked
             rows.append({"sides": sides, "heading_rad": heading, "directions": directions, "error": error})
             if heading == 0.0:
@@ -32,7 +32,7 @@ def prisms(steps: int = 150) -> Outcome:
         "worst_error_m_s": worst,
         "runs": rows,
         "intersections": {"checked": checked, "failed": int(smallest <= 0.0), "worst": smallest},
-        "passed": bool(worst <= 1e-9 and sound),
+        "passed": bool(worst <= 1e-9 and clean),
     }
     ax.set(xlabel="time [s]", ylabel="speed [m/s]", title="prisms slide to rest, μ 0.16, g 9")
     ax.legend(fontsize=8)

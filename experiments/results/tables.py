@@ -192,7 +192,7 @@ HYDROELASTIC = (
                 (
                     ("this fan of 152 triangles, integrated", "results.reference:.5f"),
                     ("published", "results.published_reference"),
-                    ("worst from it", "results.worst_from_reference*100:.2f"),
+                    ("worst from it [%]", "results.worst_from_reference*100:.2f"),
                     ("order of the error in the step", "results.order_in_time:.2f"),
                     ("order of the error in the mesh", "results.order_in_mesh:.2f"),
                     ("steps unsolved", "results.unsolved"),

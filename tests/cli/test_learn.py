@@ -12,7 +12,8 @@ from dexstack.cli.main import main
 from dexstack.model.hand import load_hand
 from dexstack.report.learning import interval, write_learning_plot
 
-SHORT = ["learn", "--model", "dsdf", "--start", "uninformed", "--steps", "150", "--every", "100", "--epochs", "2"]
+QUICK = ["--model", "dsdf", "--set", "horizon=2", "--set", "iterations=1", "--set", "epochs=2"]
+SHORT = ["learn", "palm_turn", "--start", "uninformed", "--steps", "150", "--every", "100", *QUICK]
 
 
 @pytest.fixture(scope="module")
@@ -106,20 +107,20 @@ def test_a_bag_teaches_what_its_rollouts_do(learned, folder):
         (["--from", "nowhere.mcap"], "cannot read the bag nowhere.mcap"),
         (["--from", "nowhere.npz"], "cannot read the recording nowhere.npz"),
         (["--require", "0.5"], "--require needs --evaluate"),
-        (["--from", "a.npz", "--trials", "2"], "--from learns once"),
+        (["--from", "a.npz", "--repeat", "2"], "--from learns once"),
         (["--start", "nobody"], "no θ 'nobody'"),
         (["--object", "duck"], "unknown object 'duck'"),
     ],
 )
 def test_unusable_input_is_one_sentence(argv, complaint, capsys, monkeypatch):
-    monkeypatch.setattr("dexstack.control.mpc.Mpc.warm_up", lambda *_: 0.0)
+    monkeypatch.setattr("dexstack.control.planners.gauss_newton.Mpc.warm_up", lambda *_: 0.0)
     assert main(["learn", *argv]) == 2
     err = capsys.readouterr().err
     assert complaint in err and "Traceback" not in err
 
 
 def test_an_unknown_theta_is_refused_before_anything_runs(capsys):
-    assert main(["eval", "allegro", "--theta", "nobody"]) == 2
+    assert main(["eval", "palm_turn", "--theta", "nobody"]) == 2
     assert "no θ 'nobody'" in capsys.readouterr().err
 
 
@@ -140,26 +141,33 @@ def test_the_picture_is_a_picture(tmp_path):
 def test_the_three_balls_learn_and_plan_with_what_they_learned(folder):
     """θ in newtons per metre, for that robot and object; the other task's planner refuses it."""
     theta, out = folder / "balls.yaml", folder / "balls.json"
-    argv = [
-        "learn",
-        "--task",
-        "three-ball",
-        "--model",
-        "dsdf",
-        "--start",
-        "uninformed",
-        "--steps",
-        "100",
-        "--every",
-        "100",
-        "--epochs",
-        "2",
-    ]
-    assert main([*argv, "--save", str(theta), "--json", str(out)]) == 0
+    argv = ["learn", "three_ball", "--start", "uninformed", "--steps", "100", "--every", "100", *QUICK]
+    assert main([*argv, "--save", str(theta), "--json", str(out)]) in (0, 1)
     point = json.loads(out.read_text())["results"]["curves"][0]["points"][-1]
-    assert point["steps"] == 100 and point["update"]["loss_after"] < point["update"]["loss_before"]
+    assert point["steps"] >= 99 and point["update"]["loss_after"] < point["update"]["loss_before"]
     document = yaml.safe_load(theta.read_text())
     assert document["hand"] == "3 balls" and len(document["theta"]["stiffness"]["value"]) == 9
-    trial = ["--model", "dsdf", "--theta", str(theta), "--trials", "1", "--steps", "3", "--require", "0", "--results", str(folder)]
-    assert main(["eval", "three-ball", *trial]) == 0
-    assert main(["eval", "allegro", "--theta", str(theta)]) == 2
+    trial = ["--model", "dsdf", "--theta", str(theta), "--trials", "1", "--seconds", "0.3", "--require", "0", "--results", str(folder)]
+    assert main(["eval", "three_ball", *trial]) == 0
+    assert main(["eval", "palm_turn", "--theta", str(theta)]) == 2
+
+
+@pytest.mark.parametrize(("ends", "status"), [((2.0, 1.5, 1.0), 0), ((2.0, 1.0, 2.5), 1)])
+def test_the_loss_over_transitions_held_out_judges(ends, status, monkeypatch, capsys, resting):
+    """Whatever the loss over the transitions that were learned from did."""
+    from dexstack.learning import on_policy
+    from dexstack.learning.loss import Update
+    from dexstack.learning.on_policy import Point
+    from dexstack.learning.transitions import at_rest
+
+    data = at_rest(resting.pose_WO, resting.q, resting.contacts)
+
+    def learn(loop, first, *, steps, every, seed, score_with):
+        for k, held_out in enumerate(ends):
+            yield Point(100 * k, first, Update(1.0, 0.5, 1, 0) if k else None, held_out, []), data, []
+
+    monkeypatch.setattr("dexstack.control.planners.gauss_newton.Mpc.warm_up", lambda *_: 0.0)
+    monkeypatch.setattr(on_policy, "learn_on_policy", learn)
+    assert main(["learn", "--json"]) == status
+    points = json.loads(capsys.readouterr().out)["results"]["curves"][0]["points"]
+    assert [p["held_out_loss"] for p in points] == list(ends)

@@ -14,6 +14,8 @@ from dexstack.geometry.support_planes import support_planes
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 
+pytestmark = pytest.mark.usefixtures("explicit_ranks")
+
 PARAMS = DetectorParams()
 IDENTITY = coal.Transform3s()
 

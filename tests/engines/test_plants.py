@@ -9,10 +9,12 @@ from dexstack.model.gravity import GravityCompensation
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 
+COMPILED = ("lcp", "soft")
+"""Plants whose kernels take a minute to compile; their own tests make one each."""
 FAR = np.array([0.0, 0.0, 0.6, 1.0, 0.0, 0.0, 0.0])
 
 
-@pytest.fixture(scope="module", params=list(PLANTS))
+@pytest.fixture(scope="module", params=[pytest.param(name, marks=[pytest.mark.slow] if name in COMPILED else []) for name in PLANTS])
 def plant(request):
     return make_plant(request.param, load_hand(), load_object("cube"))
 

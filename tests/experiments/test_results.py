@@ -126,15 +126,15 @@ def test_trials_are_shown_as_trials():
 def test_a_stale_page_is_noticed_and_written(tmp_path, monkeypatch, capsys):
     (tmp_path / "docs").mkdir()
     (tmp_path / "experiments" / "results").mkdir(parents=True)
-    (tmp_path / "experiments" / "results" / "mpc.json").write_text(json.dumps(DOCUMENT))
+    (tmp_path / "experiments" / "results" / "thing.json").write_text(json.dumps(DOCUMENT))
     (tmp_path / "experiments" / "README.md").write_text(f"# Experiments\n{command.BEGIN}{command.END}\n")
-    (tmp_path / "README.md").write_text("<!--r:mpc.results.n-->11<!--/-->\n")
+    (tmp_path / "README.md").write_text("<!--r:thing.results.n-->11<!--/-->\n")
     monkeypatch.setattr(command, "ROOT", tmp_path)
     monkeypatch.setattr(command.outdated, "__defaults__", (tmp_path,))
     assert command.main(["--check"]) == 1 and "README.md is not current" in capsys.readouterr().out
-    assert command.main([]) == 0 and (tmp_path / "README.md").read_text() == "<!--r:mpc.results.n-->10<!--/-->\n"
+    assert command.main([]) == 0 and (tmp_path / "README.md").read_text() == "<!--r:thing.results.n-->10<!--/-->\n"
     assert command.main(["--check"]) == 0
-    (tmp_path / "README.md").write_text("<!--r:mpc.results.k-->11<!--/-->\n")
+    (tmp_path / "README.md").write_text("<!--r:thing.results.k-->11<!--/-->\n")
     capsys.readouterr()
     assert command.main([]) == 2 and len(capsys.readouterr().err.splitlines()) == 1
 

@@ -81,12 +81,18 @@ class Emulator:
     def kill(self) -> None:
         self.process.kill()
         self.process.wait()
+        self._close_pipes()
 
     def close(self) -> None:
         if self.process.poll() is None:
             assert self.set()["over_limit"] == 0, "a torque above a limit was on the bus"
             self.process.stdin.close()
             assert self.process.wait(5.0) == 0
+            self._close_pipes()
+
+    def _close_pipes(self) -> None:
+        self.process.stdin.close()
+        self.process.stdout.close()
 
 
 class Watch(HandDriver):

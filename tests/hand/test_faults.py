@@ -292,6 +292,7 @@ def test_the_driving_process_is_killed_while_the_bus_is_off(emulator, bus):
     time.sleep(0.05)
     process.kill()
     process.wait()
+    process.stdout.close()
     time.sleep(0.5)
     assert not hand.set()["limp"], "nobody can reach it"
     start = time.monotonic()
@@ -323,6 +324,7 @@ def test_the_driving_process_is_killed_or_hangs(emulator, bus, number):
     finally:
         process.kill()
         process.wait()
+        process.stdout.close()
     until(lambda: hand.set()["limp"], 1.0, "the hand to be limp in the end")
 
 

@@ -358,6 +358,7 @@ def check_limits(out):
         assert np.all((out.q_applied >= HAND.lower) & (out.q_applied <= HAND.upper))
 
 
+@pytest.mark.slow
 def test_100_000_fuzzed_commands_never_exceed_a_limit():
     rng = np.random.default_rng(7)
     params = ServoParams(kp=10.0, kd=1.0)

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from dexstack.contact.contact import Contacts
-from dexstack.control.factory import PlannerParams, make_model, make_theta
+from dexstack.control.factory import PlannerParams, make_model
 from dexstack.control.problem import ModelParams
 from dexstack.errors import ConfigError
 from dexstack.learning.loss import LearnerParams, model_prediction, of_model, planner_learner
 from dexstack.learning.reparametrise import RANGES
+from dexstack.learning.theta_file import make_theta
 from dexstack.learning.transitions import Transitions, take
 
 H = 0.1
@@ -90,6 +91,18 @@ def test_updates_compile_once_and_go_on_where_the_last_ended(resting, starts, co
     assert second.loss_after < first.loss_before
 
 
+def test_the_loss_over_data_alone_has_no_prior(resting, starts):
+    """What judges transitions held out: zero where the model made them, unlike the loss with its prior after a change of θ."""
+    theta = make_theta(resting.hand, resting.obj, PlannerParams(model="dsdf"), H)
+    model, params = make_model(PlannerParams(model="dsdf")), LearnerParams(batch=64, epochs=3, prior=10.0)
+    learner = planner_learner(resting.hand, model, theta, H, params)
+    own, other = (shown(resting, starts, "dsdf", t) for t in (theta, scaled(theta, inertia=2.0)))
+    assert learner.data_loss(own) < 1e-6 < 1e-3 < learner.data_loss(other)
+    assert learner.data_loss(other) == pytest.approx(learner.loss(other), rel=1e-4)  # the first guess costs no prior
+    learner.update(other, np.random.default_rng(0))
+    assert learner.data_loss(other) < learner.loss(other)
+
+
 @pytest.mark.parametrize(("weight", "name", "other"), [("prior", "stiffness", "mass"), ("mass_prior", "mass", "stiffness")])
 def test_a_prior_holds_what_it_outweighs_at_the_first_guess(weight, name, other, resting, starts):
     """The mass has its own, and neither holds the other."""
@@ -134,16 +147,14 @@ def test_a_first_guess_outside_its_range_is_refused(resting):
 
 def test_the_prediction_is_the_planners(resting):
     """Learner and planner give θ one meaning: the MPC's first predicted step is the learner's prediction of its own command."""
-    from dexstack.control.mpc import Mpc, MpcParams
-
-    from dexstack.tasks.palm_turn import AllegroCost, AllegroTask, AllegroWeights
+    from dexstack.control.planners.gauss_newton import Mpc, MpcParams
+    from tests.control.planning import GOAL, TASK, seen
 
     params = replace(PlannerParams(), implicit_steps=4)
     model, theta = make_model(params), make_theta(resting.hand, resting.obj, params, H)
     theta = scaled(theta, inertia=0.5, stiffness=1.7, friction=0.5)
-    mpc = Mpc(resting.hand, model, AllegroCost(), MpcParams(step=H, horizon=1, iterations=4))
-    goal = AllegroTask(resting.obj.start("allegro"), np.pi / 2).goal_WO
-    plan = mpc.solve(resting.pose_WO, resting.q, resting.contacts, goal, theta, AllegroWeights().arrays())
+    mpc = Mpc(resting.hand, model, TASK, theta, TASK.Weights(), params=MpcParams(step=H, horizon=1, iterations=4))
+    plan = mpc.plan(seen(resting), GOAL)
     zeros = np.zeros(16, np.float32), np.zeros(6, np.float32)
     f32 = lambda a: np.asarray(a, np.float32)  # noqa: E731
     at = Transitions(

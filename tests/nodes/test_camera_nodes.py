@@ -140,7 +140,7 @@ def test_a_picture_becomes_a_pose_with_its_stamp_frame_and_covariance(bench, pic
 
 
 def test_what_is_missing_is_said_and_no_pose_is_invented(bench, picture):
-    b = bench(PoseEstimatorNode, reliable=True, image_timeout=0.3, coast=0.1)
+    b = bench(PoseEstimatorNode, reliable=True, image_timeout=2.0, coast=0.1)
     said: list[str] = []
     logger = b.node.get_logger()
     b.node.get_logger = lambda: type("L", (), {"warning": said.append, "info": said.append, "fatal": logger.fatal})()
@@ -151,8 +151,8 @@ def test_what_is_missing_is_said_and_no_pose_is_invented(bench, picture):
             show()
             time.sleep(0.05)
             if text in b.trouble():
-                break
-        assert text in b.trouble()
+                return
+        pytest.fail(f"'{text}' is not said but '{b.trouble()}'")
 
     t = iter(np.arange(1.0, 1000.0, 0.01))
     shown("no camera_info", lambda: send(b, next(t), picture, info=False))
@@ -204,7 +204,7 @@ def test_the_camera_shows_the_moment_of_its_stamp(bench):
     def pose(t: float) -> np.ndarray:
         return START + np.array([speed * ((t + 0.1) % 0.2 - 0.1), 0, 0, 0, 0, 0, 0])
 
-    while len(b.images) < 12 and time.monotonic() - zero < 30.0:
+    while len(b.images) < 30 and time.monotonic() - zero < 60.0:
         t = time.monotonic() - zero
         for message in (truth, joints):
             set_stamp(message.header.stamp, t)
@@ -212,7 +212,7 @@ def test_the_camera_shows_the_moment_of_its_stamp(bench):
         to_pose.publish(truth)
         to_joints.publish(joints)
         time.sleep(0.003)
-    assert len(b.images) >= 12 and b.infos
+    assert len(b.images) >= 30 and b.infos
     images = list(b.images)  # more may come
     stamps = np.array([seconds(m.header.stamp) for m in images])
     steps = np.diff(stamps) / 0.1

@@ -26,7 +26,8 @@ CHANGES = {"orientation_weight": 300.0, "u_max": 0.02, "effort_weight": 0.5, "li
 
 
 @pytest.fixture
-def mpc(domain):
+def mpc(domain, monkeypatch):
+    monkeypatch.setattr("dexstack.nodes.mpc.make_realtime", lambda priority: False)  # the process is that of all tests
     rclpy.init(domain_id=domain)
     node = MpcNode()
     executor = SingleThreadedExecutor()

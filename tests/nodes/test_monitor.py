@@ -231,7 +231,7 @@ def test_the_plant_is_changed_from_the_page(stack, visitor, monkeypatch):
 
 def test_the_page_is_for_this_machine_only(stack):
     port = stack[0].page.server.get_port()
-    assert urllib.request.urlopen(f"http://127.0.0.1:{port}").status == 200
+    assert urllib.request.urlopen(stack[0].page.url).status == 200
     listening = [c.laddr for c in psutil.net_connections("tcp") if c.status == psutil.CONN_LISTEN and c.laddr.port == port]
     assert {address.ip for address in listening} == {"127.0.0.1"}
     others = {info[4][0] for info in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)} - {"127.0.0.1"}

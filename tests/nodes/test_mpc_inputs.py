@@ -45,6 +45,7 @@ class Notes:
 @pytest.fixture
 def notes(domain, monkeypatch):
     notes = Notes()
+    monkeypatch.setattr(module, "make_realtime", lambda priority: False)  # the process is that of all tests
     monkeypatch.setattr(module, "Controller", lambda task, scene, params: SimpleNamespace(scene=scene, supervisor=notes, planner=None))
     rclpy.init(domain_id=domain)
     node = MpcNode()

@@ -5,8 +5,13 @@ from __future__ import annotations
 import sys
 
 import cv2
-import mujoco
 import numpy as np
+
+try:
+    import mujoco
+except AttributeError:  # of PyOpenGL, where the library is missing
+    print("the library cannot be loaded")
+    sys.exit(77)
 
 from dexstack.perception.bundle import Tag, object_bundle
 from dexstack.perception.camera import CameraModel

@@ -3,12 +3,10 @@
 import numpy as np
 import pytest
 
-from dexstack.config import share_dir
 from dexstack.engines import make_plant
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 from dexstack.sim.disturbance import NONE, Pushes
-from dexstack.sim.loop import LoopSpec, read_blocks
 
 
 def test_they_are_due_once_an_interval_and_never_at_the_start():
@@ -30,9 +28,3 @@ def test_a_push_changes_the_speed_and_nothing_else():
     for before, after in ((q, plant.joint_position), (v, plant.joint_velocity), (pose, plant.pose_WO), (twist[2:], plant.twist_WO[2:])):
         np.testing.assert_allclose(after, before, atol=1e-12)
     assert np.linalg.norm(plant.twist_WO[:2] - twist[:2]) == pytest.approx(0.2)
-
-
-def test_a_parameter_file_or_an_override_turns_them_on():
-    file = share_dir() / "config" / "allegro.yaml"
-    assert read_blocks([file], {})[Pushes].push_speed == 0.0
-    assert read_blocks([file], dict(LoopSpec(overrides=(("push_speed", 0.1),)).overrides))[Pushes].push_speed == 0.1

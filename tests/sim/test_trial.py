@@ -1,21 +1,27 @@
 """The closed loop in one process: repeatable, with latency that is there, on a plant and a planner of straw and on the real ones."""
 
+from dataclasses import fields, replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from dexstack.control.mpc import MpcParams, SolveStatus
 
 from dexstack.contact.contact import empty_contacts
-from dexstack.errors import ConfigError
+from dexstack.control.base import Plan, SolveStatus
+from dexstack.geometry.rotations import yaw_of
+from dexstack.graph.settings import Spec, make_task, read_settings
 from dexstack.hand.servo import ServoLaw, ServoMode, ServoParams
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
-from dexstack.sim.loop import ClosedLoop, LoopParams, LoopSpec, read_blocks, read_parts
+from dexstack.sim.disturbance import NONE
+from dexstack.sim.keep import keep_trial
+from dexstack.sim.loop import Loop, LoopParams
 from dexstack.sim.sensor import PoseSensor
-from dexstack.sim.trial import run_trial
-from dexstack.tasks.continuous import ContinuousTask
-from dexstack.tasks.palm_turn import AllegroTask
+from dexstack.sim.trial import Recording, run_trial
+from dexstack.tasks.base import Scene
+from dexstack.tasks.palm_turn import PalmTurn
+
+TASK = PalmTurn()
 
 
 class StrawPlant:
@@ -46,6 +52,10 @@ class StrawPlant:
         return np.zeros_like(self.q)
 
     @property
+    def twist_WO(self):
+        return np.array([0, 0, -self.fall, 0, 0, self.rate], float)
+
+    @property
     def pose_WO(self):
         turn = self.rate * self.time / 2
         w, _, _, z = self.start[3:]
@@ -53,20 +63,23 @@ class StrawPlant:
         return np.concatenate([self.start[:3] - [0, 0, self.fall * self.time], quat])
 
 
-class StrawMpc:
-    """Commands one step of every joint from the second solve on; the n-th solve fails if asked to."""
+class StrawSupervisor:
+    """Commands one step of every joint from the second plan on; the n-th plan fails if asked to."""
+
+    stalls = 0
 
     def __init__(self, hand, fail=()):
-        self.robot, self.fail, self.solves = hand, fail, 0
+        self.robot, self.fail, self.observations = hand, fail, []
 
     def reset(self):
-        self.solves = 0
+        self.observations = []
 
-    def solve(self, pose_WO, q, contacts, goal_WO, theta, weights, qd=None):
-        self.solves += 1
-        status = SolveStatus.BAD_INPUT if self.solves in self.fail else SolveStatus.OK
-        q_des = self.robot.home + (0.1 if self.solves > 1 else 0.0)
-        return SimpleNamespace(status=status, q_des=q_des, cpu_s=0.0, wall_s=0.0)
+    def plan(self, observation, goal_WO):
+        self.observations.append(observation)
+        n = len(self.observations)
+        status = SolveStatus.BAD_INPUT if n in self.fail else SolveStatus.OK
+        q_des = self.robot.home + (0.1 if n > 1 else 0.0)
+        return Plan(status, q_des, np.zeros((1, 16)), np.zeros((2, 23)), 0.0, 0.0, 0.0)
 
 
 DETECTOR = SimpleNamespace(detect=lambda pose, q: empty_contacts(12))
@@ -77,14 +90,21 @@ def hand():
     return load_hand("right")
 
 
-def straw(hand, *, plant=None, mpc=None, goal=0.5, seconds=0.4, period=0.1, latency=0.03, **kw):
-    plant, mpc = plant or StrawPlant(), mpc or StrawMpc(hand)
-    servo = ServoLaw(hand, ServoParams(kp=1.0))
-    task = AllegroTask(load_object("cube").start("allegro"), goal)
-    trial = run_trial(
-        plant, servo, DETECTOR, mpc, None, None, task, np.random.default_rng(0), seconds=seconds, period=period, latency=latency, **kw
-    )
-    return trial, plant, servo
+class StrawLoop(Loop):
+    """A loop whose parts are given."""
+
+    def __init__(self, hand, plant, supervisor, timing, sensor):
+        start = TASK.start()
+        self.task, self.plant, self.supervisor, self.timing, self.sensor = TASK, plant, supervisor, timing, sensor
+        self.scene, self.plant_start = Scene(hand, load_object("cube"), start), start
+        self.servo, self.detector, self.pushes = ServoLaw(hand, ServoParams(kp=1.0)), DETECTOR, NONE
+
+
+def straw(hand, *, plant=None, supervisor=None, yaws=(0.5,), seconds=0.4, period=0.1, latency=0.03, sensor=PoseSensor(), **kw):
+    timing = LoopParams(pose_period=period, latency=latency)
+    loop = StrawLoop(hand, plant or StrawPlant(), supervisor or StrawSupervisor(hand), timing, sensor)
+    trial = run_trial(loop, map(TASK.at_yaw, yaws), 0, seconds, **kw)
+    return trial, loop.plant, loop.servo
 
 
 def first_torque(plant):
@@ -107,7 +127,7 @@ def test_poses_are_answered_at_the_period(hand):
 
 
 def test_a_failed_solve_commands_nothing(hand):
-    _, plant, _ = straw(hand, mpc=StrawMpc(hand, fail=(2,)))
+    _, plant, _ = straw(hand, supervisor=StrawSupervisor(hand, fail=(2,)))
     assert first_torque(plant) == pytest.approx(0.2 + 0.03, abs=0.006)
 
 
@@ -115,15 +135,15 @@ def test_without_commands_the_servo_lets_go(hand):
     """Solves that fail for long: the hand holds, then is limp; nothing in the loop keeps it alive."""
     params = ServoParams()
     seconds = params.command_timeout + params.hold_timeout + 0.5
-    _, plant, servo = straw(hand, mpc=StrawMpc(hand, fail=range(3, 999)), seconds=seconds)
+    _, plant, servo = straw(hand, supervisor=StrawSupervisor(hand, fail=range(3, 999)), seconds=seconds)
     assert servo.mode == ServoMode.LIMP
     assert not np.any(plant.taus[-1])
 
 
 def test_reached_means_inside_the_tolerance_for_the_hold_time(hand):
     """Turning at 1 rad/s towards 0.5 rad from within ±10°: inside from 0.4 rad on, out again at 0.6; held 0.3 s only if that fits."""
-    trial, plant, _ = straw(hand, plant=StrawPlant(rate=0.5), seconds=3.0, period=0.02, stop_when_reached=True)
-    start_yaw = AllegroTask(load_object("cube").start("allegro"), 0.5).yaw(trial.recording["pose_WO"][0])
+    trial, plant, _ = straw(hand, plant=StrawPlant(rate=0.5), seconds=3.0, period=0.02, until_reached=True)
+    start_yaw = yaw_of(trial.recording["pose_WO"][0, 3:])
     assert trial.reached and trial.reached_s == pytest.approx((0.4 - start_yaw) / 0.5 + 0.3, abs=0.05)
     assert plant.time == pytest.approx(trial.reached_s)  # it stops there
     fast, _, _ = straw(hand, plant=StrawPlant(rate=1.0), seconds=3.0, period=0.02)
@@ -131,10 +151,9 @@ def test_reached_means_inside_the_tolerance_for_the_hold_time(hand):
 
 
 def test_the_error_is_that_of_the_last_moment(hand):
-    trial, plant, _ = straw(hand, plant=StrawPlant(rate=0.5), seconds=3.0, period=0.02, stop_when_reached=False)
-    task = AllegroTask(load_object("cube").start("allegro"), 0.5)
+    trial, plant, _ = straw(hand, plant=StrawPlant(rate=0.5), seconds=3.0, period=0.02)
     assert trial.reached and plant.time == pytest.approx(3.0)
-    assert trial.orientation_error == pytest.approx(task.orientation_error(plant.pose_WO))
+    assert trial.orientation_error == pytest.approx(TASK.orientation_error(plant.pose_WO, TASK.at_yaw(0.5)))
     assert trial.orientation_error > 0.5
 
 
@@ -144,110 +163,103 @@ def test_a_dropped_object_ends_the_trial(hand):
     assert plant.time == pytest.approx(0.16, abs=0.02)
 
 
+def test_the_controller_sees_the_pose_late_and_the_score_sees_it_now(hand):
+    supervisor = StrawSupervisor(hand)
+    trial, _, _ = straw(hand, plant=StrawPlant(rate=1.0), supervisor=supervisor, period=0.05, sensor=PoseSensor(pose_delay=0.03))
+    actual = [yaw_of(pose[3:]) for pose in trial.recording["pose_WO"]]
+    seen = [yaw_of(observation.pose_WO[3:]) for observation in supervisor.observations]
+    np.testing.assert_allclose(np.subtract(actual, seen)[1:], 0.03, atol=1e-9)
+    np.testing.assert_allclose([observation.t for observation in supervisor.observations], trial.recording["t"])
+
+
+def test_a_reached_goal_is_followed_by_the_next(hand):
+    trial, _, _ = straw(hand, plant=StrawPlant(rate=0.2), yaws=(0.4, 0.8, 1.2, 1.6), seconds=7.0, period=0.02, latency=0.0)
+    first = yaw_of(trial.recording["pose_WO"][0, 3:])
+    np.testing.assert_allclose(trial.reached_at, [(goal - 0.1 - first) / 0.2 + 0.3 for goal in (0.4, 0.8, 1.2)], atol=0.05)
+    assert trial.goal.label == TASK.at_yaw(1.6).label
+
+
+def test_a_command_of_ones_own_is_sent_in_place_of_the_plans(hand):
+    trial, _, _ = straw(hand, command=lambda plan: plan.q_des + 0.02)
+    np.testing.assert_allclose(trial.recording["q_command"], hand.home + np.array([0.02] + 3 * [0.12])[:, None])
+
+
+def test_every_sample_has_every_name_of_the_graphs_recordings(hand):
+    from dexstack.learning.transitions import RECORDED
+
+    trial, _, _ = straw(hand)
+    assert set(trial.recording) == {f.name for f in fields(Recording)} and set(RECORDED) < set(trial.recording)
+    assert trial.recording["twist_WO"].shape == (4, 6) and trial.recording["goal_WO"].shape == (4, 7)
+
+
 # --- the real ones --------------------------------------------------------------------------------------------------------------------
+
+
+SPEC = Spec(overrides=(("horizon", 2), ("iterations", 1)))
 
 
 @pytest.fixture(scope="module")
 def loop():
-    return ClosedLoop(LoopSpec(overrides=(("horizon", 2),)))
+    settings = read_settings(SPEC)
+    return Loop(make_task(SPEC, settings), settings)
 
 
-SAME = ("t", "pose_WO", "q", "q_des", "status", "contacts")
+SAME = ("t", "pose_WO", "q", "q_command", "status", "contacts")
 
 
-@pytest.mark.slow
-def test_the_same_seed_gives_the_same_recording(loop):
-    first, second, other = (loop.trial(np.pi / 2, seed, 0.6).recording for seed in (3, 3, 4))
+def test_the_same_seed_gives_the_same_recording_whatever_ran_before(loop):
+    first = loop.run(0, 3, 0.2).recording
+    other = loop.run(1, 3, 0.3).recording
+    again = loop.run(0, 3, 0.2).recording
     for name in SAME:
-        np.testing.assert_array_equal(first[name], second[name])
+        np.testing.assert_array_equal(first[name], again[name])
     assert np.abs(first["pose_WO"][0] - other["pose_WO"][0]).max() > 1e-4
+    assert not np.isin(first["status"], (SolveStatus.BAD_INPUT, SolveStatus.DIVERGED)).any()
+    np.testing.assert_allclose(np.diff(first["t"]), loop.timing.pose_period, atol=2e-3 + 1e-9)
 
 
-@pytest.mark.slow
-def test_a_trial_leaves_nothing_behind_for_the_next(loop):
-    alone = loop.trial(np.pi / 2, 5, 0.4).recording
-    loop.trial(-np.pi / 2, 6, 0.6)
-    after = loop.trial(np.pi / 2, 5, 0.4).recording
-    for name in SAME:
-        np.testing.assert_array_equal(alone[name], after[name])
-
-
-@pytest.mark.slow
 def test_measured_latency_is_each_computations_own(loop):
-    trial = loop.trial(np.pi / 2, 0, 0.2, measured_latency=True)
-    latency = trial.recording["latency"]
-    assert np.all(latency > 0) and np.all(latency >= 0.5 * trial.recording["detect_s"]) and len(set(latency)) > 1
+    latency = loop.run(0, 0, 0.1, measured_latency=True).recording["latency"]
+    assert np.all(latency > 0) and len(set(latency)) > 1
+    np.testing.assert_array_equal(loop.run(0, 0, 0.1).recording["latency"], loop.timing.latency)
+
+
+def test_a_trial_kept_can_be_read_drawn_and_learned_from(loop, tmp_path):
+    from dexstack.learning.transitions import check_recording, cut
+    from dexstack.report.plot import write_plot
+
+    trial = loop.run(0, 0, 0.3)
+    path = keep_trial(tmp_path / "kept", loop, SPEC, trial, 0)
+    with np.load(path) as archive:
+        recording = {name: archive[name] for name in archive.files if name != "summary"}
+        assert "summary" in archive.files
+    check_recording(recording, 16, str(path))
+    np.testing.assert_array_equal(recording["q_command"], trial.recording["q_command"])
+    part = cut(recording, loop.controller.step, np.asarray(loop.planner.theta.cover), loop.detector.detect)
+    assert part is not None and part.count == 10
+    assert write_plot(tmp_path / "run.png", recording).read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("change", [{"mass": 2.0}, {"friction": 0.5}, {"size": 1.05}])
+def test_another_world_reaches_the_plant_and_not_the_controller(change, monkeypatch):
+    monkeypatch.setattr("dexstack.control.planners.gauss_newton.Mpc.warm_up", lambda *_: 0.0)
+    settings = read_settings(SPEC)
+    task = make_task(SPEC, settings)
+    believed, other = Loop(task, settings), Loop(task, settings, world=replace(SPEC.world, **change))
+    told, actual = believed.plant.model, other.plant.model
+    assert actual.body("object").mass[0] == pytest.approx(change.get("mass", 1.0) * told.body("object").mass[0])
+    touching = told.geom_contype > 0
+    np.testing.assert_allclose(actual.geom_friction[touching, 0], change.get("friction", 1.0) * told.geom_friction[touching, 0])
+    assert (other.plant_start.pose_WO[2] > believed.plant_start.pose_WO[2]) == ("size" in change)
+    for a, b in zip(other.planner.theta, believed.planner.theta, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert other.scene.obj.mass == believed.scene.obj.mass
+    np.testing.assert_array_equal(other.detector.planes.offset, believed.detector.planes.offset)
 
 
 @pytest.mark.slow
 def test_the_cube_turns(loop):
-    """Two seconds towards 90°: on the way, in the hand, at the configured rate."""
-    task = AllegroTask(loop.start, np.pi / 2)
-    trial = loop.trial(np.pi / 2, 0, 2.0)
-    r = trial.recording
-    assert not trial.dropped
-    assert task.yaw(r["pose_WO"][-1]) - task.yaw(r["pose_WO"][0]) > 0.3
-    np.testing.assert_allclose(np.diff(r["t"]), loop.timing.pose_period, atol=2e-3 + 1e-9)
-    assert not np.isin(r["status"], (SolveStatus.BAD_INPUT, SolveStatus.DIVERGED)).any()
-
-
-def test_parameters_come_from_the_files_the_last_one_winning(tmp_path):
-    first, second = tmp_path / "a.yaml", tmp_path / "b.yaml"
-    first.write_text("/**: {ros__parameters: {kp: 0.7, horizon: 3}}\nhand: {ros__parameters: {kp: 0.8}}\n")
-    second.write_text("mpc: {ros__parameters: {horizon: 5, kd: 0.01}}\nsimulator: {ros__parameters: {pose_period: 0.03}}\n")
-    blocks = read_blocks((first, second), {"latency": 0.004})
-    assert blocks[ServoParams].kp == 0.8 and blocks[ServoParams].kd == ServoParams.kd
-    assert blocks[MpcParams].horizon == 5
-    assert blocks[LoopParams] == LoopParams(pose_period=0.03, latency=0.004)
-
-
-@pytest.mark.parametrize(
-    ("spec", "complaint"),
-    [
-        (LoopSpec(object="duck"), "unknown object 'duck'"),
-        (LoopSpec(hand="third"), "unknown hand 'third'"),
-        (LoopSpec(files=("nowhere.yaml",)), "cannot read the parameter file nowhere.yaml"),
-        (LoopSpec(overrides=(("model", "magic"),)), "unknown time-stepping model 'magic'"),
-        (LoopSpec(overrides=(("horizon", 0),)), "'horizon' must lie in"),
-        (LoopSpec(overrides=(("contact_set", "thawed"),)), "unknown contact set 'thawed'; known: frozen, propagated, detected"),
-    ],
-)
-def test_what_cannot_be_built_is_said_at_once(spec, complaint):
-    with pytest.raises(ConfigError, match=complaint):
-        read_parts(spec)
-
-
-def test_the_loop_and_the_nodes_agree_where_each_has_a_default():
-    """The evaluation stands for the graph: poses as often."""
-    pytest.importorskip("rclpy")
-    from dexstack.nodes.simulator import SimulatorParams
-
-    assert SimulatorParams.pose_period == LoopParams.pose_period
-    assert SimulatorParams.feedback_period == ServoParams.period
-
-
-def test_the_controller_sees_the_pose_late_and_the_score_sees_it_now(hand):
-    seen = []
-
-    class Watching(StrawMpc):
-        def solve(self, pose_WO, *rest, **named):
-            seen.append(pose_WO)
-            return super().solve(pose_WO, *rest, **named)
-
-    trial, _, _ = straw(hand, plant=StrawPlant(rate=1.0), mpc=Watching(hand), period=0.05, sensor=PoseSensor(pose_delay=0.03))
-    task = AllegroTask(load_object("cube").start("allegro"), 0.0)
-    actual = [task.yaw(pose) for pose in trial.recording["pose_WO"]]
-    np.testing.assert_allclose(np.subtract(actual, [task.yaw(pose) for pose in seen])[1:], 0.03, atol=1e-9)
-
-
-def test_a_reached_goal_is_followed_by_the_next(hand):
-    start = load_object("cube").start("allegro")
-    plant, servo = StrawPlant(rate=0.2), ServoLaw(hand, ServoParams(kp=1.0))
-    task = ContinuousTask(start, 0.4, turn=0.4)
-    trial = run_trial(
-        plant, servo, DETECTOR, StrawMpc(hand), None, None, task, np.random.default_rng(0),
-        seconds=7.0, period=0.02, latency=0.0, stop_when_reached=False,
-    )  # fmt: skip
-    first = AllegroTask(start, 0.0).yaw(trial.recording["pose_WO"][0])
-    expected = [(goal - 0.1 - first) / 0.2 + 0.3 for goal in (0.4, 0.8, 1.2)]
-    np.testing.assert_allclose(trial.reached_at, expected, atol=0.05)
+    """Two seconds towards 90°: on the way and in the hand."""
+    trial = loop.run(0, 0, 2.0, goals=iter([loop.task.at_yaw(np.pi / 2)]))
+    pose = trial.recording["pose_WO"]
+    assert not trial.dropped and yaw_of(pose[-1, 3:]) - yaw_of(pose[0, 3:]) > 0.3

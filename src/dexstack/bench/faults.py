@@ -30,6 +30,7 @@ from dexstack.hand.params import BusParams, CanHandParams
 from dexstack.hand.servo import ServoLaw, ServoMode, ServoParams
 from dexstack.hand.states import HandState, StateFile
 from dexstack.model.hand import load_hand
+from dexstack.report.gate import Gate
 
 DRIVER_PRIORITY, EMULATOR_PRIORITY = 70, 60
 COMMAND_PERIOD = 0.02
@@ -90,6 +91,7 @@ class EmulatedHandProcess:
         if self.process.poll() is None:
             self.process.stdin.close()
             self.process.wait(10.0)
+            self.process.stdout.close()
 
 
 @dataclass
@@ -232,8 +234,7 @@ def command_fault(name: str) -> Outcome:
     with rig() as r:
         start = time.monotonic()
         COMMANDS[name](r)
-        held = _wait(lambda: r.driver.servo.mode is ServoMode.HOLD, 2.0 * limit)
-        seconds = held - start
+        seconds = _wait(lambda: r.driver.servo.mode is ServoMode.HOLD or r.driver.fault is not None, 2.0 * limit) - start
         time.sleep(AFTERWARDS)
         ended = "hold" if r.driver.servo.mode is ServoMode.HOLD and r.driver.fault is None else r.driver.state.value
         return Outcome(name, ended, seconds, limit, r.hand.set()["over_limit"] == 0)
@@ -290,6 +291,39 @@ def stop_fault(name: str) -> Outcome:
         if name == "stop while enable runs":
             enabling.join()
         return Outcome(name, r.driver.state.value, stopped - start, limit, *_afterwards(r))
+
+
+ATTACKS: dict[str, tuple[str, str | None]] = {
+    "a page without the token wants to enable": ("", None),
+    "a page that guesses the token wants to enable": ("?token=guess", None),
+    "another site's page that knows the token wants to enable": ("?token={token}", "http://evil.example"),
+}
+"""What is asked of the page's server, and the origin of who asks."""
+
+
+def attack(name: str) -> Outcome:
+    """One row of :data:`ATTACKS`: a stopped hand stays READY."""
+    import viser
+    from websockets.exceptions import InvalidStatus
+    from websockets.sync.client import connect
+
+    query, origin = ATTACKS[name]
+    limit, gate = 0.1, Gate()
+    with rig() as r:
+        r.driver.in_thread(r.driver.stop)
+        with gate.in_front():
+            server = viser.ViserServer(host="127.0.0.1", port=8600, verbose=False)
+        server.gui.add_button("enable").on_click(lambda _: _quietly(r.driver))
+        start = time.monotonic()
+        try:
+            address = f"ws://127.0.0.1:{server.get_port()}/{query.format(token=gate.token)}"
+            connect(address, subprotocols=[f"viser-v{viser.__version__}"], origin=origin).close()  # type: ignore[list-item, arg-type]
+            return Outcome(name, "connected", np.nan, limit)
+        except InvalidStatus:
+            seconds = time.monotonic() - start
+            return Outcome(name, r.driver.state.value, seconds, limit, *_afterwards(r))
+        finally:
+            server.stop()
 
 
 def _quietly(driver: HandDriver) -> None:
@@ -354,10 +388,11 @@ def process_fault(name: str) -> Outcome:
             orderly = kept is HandState.OFF
             ended = "fault" if kept is HandState.FAULT else "ready" if not state["servo"] else "enabled"
             waits = orderly or kept in (HandState.ENABLED, HandState.FAULT)
-            return Outcome(name, ended, max(seconds, 0.0), limit, state["over_limit"] == 0, not state["servo"] and waits)
+            return Outcome(name, ended, seconds, limit, state["over_limit"] == 0, not state["servo"] and waits)
         finally:
             driver.kill()
             driver.wait()
+            driver.stdout.close()
             hand.close()
 
 
@@ -394,6 +429,7 @@ def all_faults() -> dict[str, Callable[[str], Outcome]]:
     rows: dict[str, Callable[[str], Outcome]] = dict.fromkeys(HAND_FAULTS, hand_fault)
     rows |= dict.fromkeys(COMMANDS, command_fault)
     rows |= dict.fromkeys(("stop", "stop while enable runs"), stop_fault)
+    rows |= dict.fromkeys(ATTACKS, attack)
     rows |= dict.fromkeys(PROCESSES, process_fault)
     rows |= dict.fromkeys(COMMISSIONING, commissioning_fault)
     return rows

@@ -143,6 +143,7 @@ def _emulator(bus: BusParams, side: str, plant: str, cores: Sequence[int]) -> It
     finally:
         process.stdin.close()
         process.wait(10.0)
+        process.stdout.close()
 
 
 @contextlib.contextmanager

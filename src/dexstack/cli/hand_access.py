@@ -61,6 +61,7 @@ def the_bus(args: argparse.Namespace) -> Iterator[BusParams]:
     finally:
         process.stdin.close()
         process.wait(10.0)
+        process.stdout.close()
 
 
 def agreed(args: argparse.Namespace, question: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import errno
 import os
+import secrets
 import socket
 
 from dexstack.cli import arguments
@@ -28,8 +29,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     p.add_argument("--object", default="cube", help="name of an object, or the path of an object's YAML")
     p.add_argument("--hand", default="right", help="right, left, or the path of a hand's YAML")
     p.add_argument("--namespace", default="", help="namespace of the graph's nodes")
-    p.add_argument("--host", default=HOST, help="address to listen on; whoever reaches it can move the hand")
+    p.add_argument("--host", default=HOST, help="address to listen on; whoever reaches it and knows the page's token can move the hand")
     p.add_argument("--port", type=arguments.positive_int, default=PORT, help="port, or the next free one")
+    p.add_argument("--token", default="", help="what whoever opens the page has to know (default: a new one)")
     p.add_argument("--no-open", action="store_true", help="do not open a browser")
     add_json_argument(p)
 
@@ -46,20 +48,26 @@ def run(args: argparse.Namespace) -> int:
 
     environment = attached_environment()
     page = page_parameters(args.host, args.port)
+    page["token"] = args.token or page["token"]
     if args.no_open:
         page["open"] = False
     namespace = args.namespace.strip("/")
     parameters = {"hand": args.hand, "object": args.object, **page}
     node = NodeDescription("monitor", parameters, namespace=f"/{namespace}" if namespace else "", ends_run=True)
-    url = f"http://{page['host']}:{page['port']}"
+    url = page_url(page)
     note(f"ROS domain {environment.get('ROS_DOMAIN_ID', '0')} at {url}")
     status = run_nodes([node], environment)
     publish(args, "monitor", {"url": url})
     return status
 
 
+def page_url(page: dict[str, str | int | bool]) -> str:
+    """The address of the page with these parameters."""
+    return f"http://{page['host']}:{page['port']}/?token={page['token']}"
+
+
 def page_parameters(host: str, port: int) -> dict[str, str | int | bool]:
-    """Parameters of the monitor node: address, the first free port, and whether there is a screen to open the page on.
+    """Parameters of the monitor node: address, the first free port, a token, and whether there is a screen to open the page on.
 
     Raises:
         ConfigError: no port is free, or the address is not this machine's.
@@ -75,5 +83,6 @@ def page_parameters(host: str, port: int) -> dict[str, str | int | bool]:
                 if candidate == port and error.errno != errno.EADDRINUSE:
                     raise ConfigError(f"cannot listen on {host}: {error.strerror}") from None
                 continue
-        return {"host": host, "port": candidate, "open": bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))}
+        screen = bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+        return {"host": host, "port": candidate, "token": secrets.token_urlsafe(16), "open": screen}
     raise ConfigError(f"no port from {port} on is free on {host}")

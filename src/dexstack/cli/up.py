@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from dexstack.cli.monitor import HOST, PORT, page_parameters
+from dexstack.cli.monitor import HOST, PORT, page_parameters, page_url
 from dexstack.cli.output import add_json_argument, note, publish
 from dexstack.cli.replay import draw, read_recording
 from dexstack.cli.supervisor import Supervisor, graph_environment
@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     if values.get("monitor") == "yes":
         page = page_parameters(HOST, PORT)
         nodes = [replace(n, parameters={**n.parameters, **page}) if n.name == "monitor" else n for n in nodes]
-        note(f"the monitor will be at http://{page['host']}:{page['port']}; the run goes on until Ctrl-C")
+        note(f"the monitor will be at {page_url(page)}; the run goes on until Ctrl-C")
     with graph_environment(whole=args.part == "all") as environment:
         note(f"starting {len(nodes)} nodes in ROS domain {environment['ROS_DOMAIN_ID']}; results in {results}")
         supervisor = Supervisor(nodes, environment, results / "log", view=sys.stdout if live else sys.stderr)

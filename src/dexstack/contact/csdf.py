@@ -13,7 +13,7 @@ def plane_distance(x_B: Float[Array, "*Q 3"], nhat_B: Float[Array, "K 3"], offse
 
     ``sigma`` [1/m] sets the smoothing: the value exceeds the largest plane distance by at most log(K)/σ.
     """
-    return jax.nn.logsumexp(sigma * (x_B @ nhat_B.T + offset), axis=-1) / sigma
+    return jax.nn.logsumexp(sigma * (x_B @ nhat_B.T + offset[(None,) * (x_B.ndim - 1)]), axis=-1) / sigma
 
 
 def csdf(x_B: Float[Array, "*Q 3"], nhat_B: Float[Array, "K 3"], offset: Float[Array, " K"], sigma: float) -> Float[Array, "*Q"]:
@@ -29,7 +29,7 @@ def distance_and_normal(
     The gradient of the log-sum-exp is the softmax-weighted mean of the plane normals; it is shorter than one where several planes
     tie (edges, corners), so it is normalised. At a deep interior point where all planes tie the normal comes out as zero, never NaN.
     """
-    s = sigma * (x_B @ nhat_B.T + offset)
+    s = sigma * (x_B @ nhat_B.T + offset[(None,) * (x_B.ndim - 1)])
     peak = jnp.max(s, axis=-1, keepdims=True)
     w = jnp.exp(s - peak)
     total = jnp.sum(w, axis=-1, keepdims=True)

@@ -62,14 +62,14 @@ class ContactDetector:
         planes = (const(self.planes.nhat_B), const(self.planes.offset), self.params.sigma)
 
         def query(p_WQ: jax.Array) -> tuple[jax.Array, jax.Array]:
-            distance, nhat_O = union_distance_and_normal((p_WQ - p_WO) @ R_WO, *planes)
+            distance, nhat_O = union_distance_and_normal((p_WQ - p_WO[None]) @ R_WO, *planes)
             return distance, nhat_O @ R_WO.T
 
         # Fingers: the nearest queries of every link, ranked by their largest plane distance; the smooth distance only of those.
         body, radius = self._query.body, const(self._query.radius)
         p_WQ = poses.p_WB[body] + jnp.einsum("qij,qj->qi", poses.R_WB[body], const(self._query.p_BQ))
-        p_OQ = (p_WQ - p_WO) @ R_WO
-        rank = jnp.min(jax.vmap(lambda n, b: jnp.max(p_OQ @ n.T + b, axis=-1))(*planes[:2]), axis=0) - radius
+        p_OQ = (p_WQ - p_WO[None]) @ R_WO
+        rank = jnp.min(jax.vmap(lambda n, b: jnp.max(p_OQ @ n.T + b[None], axis=-1))(*planes[:2]), axis=0) - radius
         rank = jnp.append(rank, 1.0)[self._of_link]
         rows, picks = jnp.arange(rank.shape[0]), []
         for _ in range(self._per_link):

@@ -22,7 +22,7 @@ class QueryPoints(NamedTuple):
     radius: np.ndarray
     """(Q,) [m]."""
     body: np.ndarray
-    """(Q,) body index, 0 = base."""
+    """(Q,) body index; 0 would be the base."""
 
 
 def _axis_points(half_length: float, spacing: float) -> np.ndarray:
@@ -66,6 +66,8 @@ def robot_query_points(robot: Robot, spacing: float) -> QueryPoints:
     """Query points over every collision shape of the moving bodies, ``spacing`` [m] apart."""
     centres, radii, bodies = [], [], []
     for index, body in enumerate(robot.bodies):
+        if index == 0:
+            continue  # what bears the object has contacts of its own, see dexstack.contact.support
         for shape in body.shapes:
             points, radius = shape_points(shape, spacing)
             centres.append(points)

@@ -60,17 +60,17 @@ class BoxSupport(Support):
 
     def contacts(self, poses: BodyPoses, R_WO: jax.Array, p_WO: jax.Array, query: Query, tilt: float, margin: float) -> Contacts:
         const = lambda a: jnp.asarray(a, p_WO.dtype)  # noqa: E731
-        p_WF = p_WO + const(self._footprint_B) @ R_WO.T
+        p_WF = p_WO[None] + const(self._footprint_B) @ R_WO.T
         reached, moved = [], []
         for box in self._boxes:
             R_WS = poses.R_WB[0] @ const(box.R)
             p_WS = poses.p_WB[0] + poses.R_WB[0] @ const(box.p)
             half = const(box.size)
-            p_S = (p_WF - p_WS) @ R_WS
+            p_S = (p_WF - p_WS[None]) @ R_WS
             up_S = R_WS[2]  # the box axis most nearly vertical carries the face that bears the object
             is_bearing = jnp.arange(3) == jnp.argmax(jnp.abs(up_S))
-            inside_S = jnp.clip(p_S, -half, half)
-            reached.append(p_WS + jnp.where(is_bearing, jnp.sign(up_S) * half, inside_S) @ R_WS.T)
+            inside_S = jnp.clip(p_S, -half[None], half[None])
+            reached.append(p_WS[None] + jnp.where(is_bearing, jnp.sign(up_S) * half, inside_S) @ R_WS.T)
             moved.append(jnp.sum(jnp.where(is_bearing, 0.0, p_S - inside_S) ** 2, axis=1))
         nearest_box = jnp.argmin(jnp.stack(moved), axis=0)
         p_WQ = jnp.take_along_axis(jnp.stack(reached), nearest_box[None, :, None], axis=0)[0]
@@ -94,7 +94,7 @@ class PlaneSupport(Support):
 
     def contacts(self, poses: BodyPoses, R_WO: jax.Array, p_WO: jax.Array, query: Query, tilt: float, margin: float) -> Contacts:
         nhat_W = jnp.asarray(self._nhat_W, p_WO.dtype)
-        p_W = p_WO + jnp.asarray(self._corners_B, p_WO.dtype) @ R_WO.T
+        p_W = p_WO[None] + jnp.asarray(self._corners_B, p_WO.dtype) @ R_WO.T
         distance = p_W @ nhat_W - self._offset
         slot, duplicate = _spread(distance, p_W, tilt)
         return Contacts(
@@ -112,7 +112,7 @@ def _spread(distance: jax.Array, p_W: jax.Array, tilt: float) -> tuple[jax.Array
     for _ in range(SUPPORT_SLOTS):  # a chosen one has apart = 0
         choice = jnp.argmin(distance - tilt * apart if slots else distance)
         slots.append(choice)
-        apart = jnp.minimum(apart, jnp.linalg.norm(p_W - p_W[choice], axis=1))
+        apart = jnp.minimum(apart, jnp.linalg.norm(p_W - p_W[choice][None], axis=1))
     slot = jnp.stack(slots)
     earlier = np.tri(SUPPORT_SLOTS, k=-1, dtype=bool)
     return slot, jnp.any((slot[:, None] == slot[None, :]) & earlier, axis=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from jax import Array
@@ -63,6 +63,24 @@ class Plan:
     """(T + 1, 7 + N) predicted object poses and joint positions, the first the measured ones."""
     cost: float
     cpu_s: float
+    wall_s: float
+
+
+class Plans(NamedTuple):
+    """The answers to B observations, see :class:`Plan`."""
+
+    status: np.ndarray
+    """(B,) of :class:`SolveStatus`."""
+    q_des: np.ndarray
+    """(B, N) [rad, m]"""
+    displacements: np.ndarray
+    """(B, T, N) [rad, m]"""
+    prediction: np.ndarray
+    """(B, T + 1, 7 + N)"""
+    cost: np.ndarray
+    """(B,)"""
+    cpu_s: float
+    """Of all of them together."""
     wall_s: float
 
 
@@ -131,7 +149,7 @@ class LocalPlanner(Protocol):
             pull: draws the commands to a reference; without it they are drawn to zero.
         """
 
-    def fork(self) -> Self:
+    def fork(self) -> LocalPlanner:
         """A planner of the same compiled solver, θ and weights, with a warm start and a held command of its own."""
 
     def goal_cost(self, pose_WO: np.ndarray, q: np.ndarray, goal_WO: np.ndarray) -> float:

@@ -71,7 +71,7 @@ def skew(v: Float[Array, "C 3"]) -> Float[Array, "C 3 3"]:
 def relative_jacobian(tree: Kinematics, poses: BodyPoses, pose_WO: Float[Array, "7"], contacts: Contacts) -> Float[Array, "C 3 V"]:
     """Jacobian of v_robot − v_object at the contact points, world frame, against (v_O W, ω_O B, joints)."""
     R_WO = quaternion_matrix(pose_WO[3:])
-    arm = contacts.p_W - pose_WO[:3]
+    arm = contacts.p_W - pose_WO[None, :3]
     eye = jnp.broadcast_to(jnp.eye(3, dtype=arm.dtype), (arm.shape[0], 3, 3))
     # v_object = v_O + ω_W × arm = v_O − [arm]× R_WO ω_B
     return jnp.concatenate([-eye, skew(arm) @ R_WO, tree.point_jacobian(poses, contacts.p_W, contacts.link)], axis=2)

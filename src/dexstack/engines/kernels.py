@@ -37,8 +37,8 @@ def keep_kernels(package: str) -> None:
 
         def ensure_cache_path(self) -> None:  # before every kernel that is written
             if not folder.is_dir():
-                folder.mkdir(parents=True)
-                forget_unused(folder.parent)
+                forget_unused(folder.parent)  # empty folders too, and so before this one is made
+                folder.mkdir(parents=True, exist_ok=True)
 
         @classmethod
         def from_function(cls, py_func, py_file):

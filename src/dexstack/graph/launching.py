@@ -19,7 +19,9 @@ def launch_description(mode: str) -> LaunchDescription:
         values = {a.name: context.launch_configurations[a.name] for a in arguments}
         idle = [LogInfo(msg=f"'{name}' changes nothing in the mode '{mode}'") for name in MODES[mode].ignored(values)]
         MODES[mode].check(values)
-        return idle + [_node(description) for description in MODES[mode].describe(values)]
+        # As `dexstack up` has it: nothing of a whole graph leaves the machine; a part of one looks for the others in the local network.
+        reach = os.environ.get("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST" if values["part"] == "all" else "SUBNET")
+        return idle + [_node(description, reach) for description in MODES[mode].describe(values)]
 
     declared = [
         DeclareLaunchArgument(a.name, default_value=str(a.default), description=a.doc, choices=list(a.choices) or None) for a in arguments
@@ -27,7 +29,7 @@ def launch_description(mode: str) -> LaunchDescription:
     return LaunchDescription([*declared, OpaqueFunction(function=nodes)])
 
 
-def _node(d: NodeDescription) -> Node:
+def _node(d: NodeDescription, reach: str) -> Node:
     return Node(
         executable=d.command[0],
         arguments=d.command[1:],
@@ -36,7 +38,7 @@ def _node(d: NodeDescription) -> Node:
         namespace=d.namespace,
         parameters=[*(str(path) for path in d.parameter_files), dict(d.parameters)],
         remappings=list(d.remappings),
-        additional_env={key: os.environ.get(key, value) for key, value in d.environment.items()},
+        additional_env={"ROS_AUTOMATIC_DISCOVERY_RANGE": reach} | {key: os.environ.get(key, value) for key, value in d.environment.items()},
         respawn=d.respawn and not d.ends_run,
         respawn_delay=d.respawn_delay,
         output="screen",

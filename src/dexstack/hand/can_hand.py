@@ -55,6 +55,9 @@ class CanHand:
         bus: where it is.
         params: how to drive it.
         system_time: system clock [s]; another one for tests.
+
+    Raises:
+        ConfigError: nobody knows enough about this generation to drive a real one.
     """
 
     def __init__(
@@ -62,6 +65,8 @@ class CanHand:
     ) -> None:
         self.params = p = params or CanHandParams()
         self.hardware = protocol.hardware(p.hardware)
+        if bus.hardware and self.hardware.missing:
+            raise ConfigError(f"a {self.hardware.name} on {bus.interface} is not driven; missing: {self.hardware.missing}")
         self._side = side
         self._bus_params = bus
         self._system_time = system_time

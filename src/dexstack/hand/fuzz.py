@@ -86,7 +86,8 @@ class HandFuzzResult(NamedTuple):
     over_limit: int
     """Torque frames beyond a limit of the hardware or of the hand model."""
     without_consent: int
-    """Turns in which the hand's servo was on, or the driver ENABLED, though nobody had enabled it since the last stop or fault."""
+    """Turns after which the driver was ENABLED, or in which the hand's servo went on, though nobody had enabled it since the last stop or
+    fault. A servo that could not be told to go off, because all frames were lost, did not go on."""
     trips: int
     """Faults that the driver found."""
     enabled: int
@@ -129,13 +130,14 @@ def fuzz_hand(hand: HandModel, frames: int, seed: int) -> HandFuzzResult:
             driver.command(q, bench.t - rng.choice([0.0, 0.0, 0.0, 1.0, -1.0, np.nan]))
         bench.strange = [_strange_frame(rng) for _ in range(int(rng.integers(0, 4)))]
         checked += len(bench.strange)
-        found = driver.fault
+        found, was_on = driver.fault, bench.firmware.servo
         driver.turn(0.0)
         if driver.fault is not None and driver.fault is not found:
             trips += 1
             consent = False
         over += int(np.any(np.abs(bench.said.astype(float)) > limit))
-        without += not consent and (bench.firmware.servo or driver.state in (HandState.ENABLED, HandState.HOLD))
+        went_on = bench.firmware.servo and not was_on
+        without += not consent and (went_on or driver.state in (HandState.ENABLED, HandState.HOLD))
     return HandFuzzResult(checked, over + bench.firmware.over_limit, without, trips, enabled, changes)
 
 
@@ -197,6 +199,8 @@ class FuzzLink:
         self.on = True
 
     def read(self, timeout: float) -> Feedback | None:
+        if not self.on and self.firmware.servo:  # as the driver of a real hand: again until it is so
+            self.servo_off()
         self._plant.step(self.firmware.torque)
         self.t += self._plant.dt
         counts, seen = np.zeros(protocol.JOINTS), set()
@@ -221,8 +225,7 @@ class FuzzLink:
     def servo_off(self) -> None:
         self.on = False
         self.said = np.zeros(protocol.JOINTS, np.int16)
-        for _ in range(50):  # as the driver of a real hand: again until it is so
-            self._say(protocol.servo_off())
+        self._say(protocol.servo_off())
 
     close = servo_off
 

@@ -221,6 +221,8 @@ class Hardware:
     """The fourth letter of the serial number tells the side; the type byte of the information does not."""
     reports_faults: bool
     """The status byte's bits for over-temperature and internal communication are known to mean that."""
+    missing: str = ""
+    """What has to be known or written before a real one may be driven; empty: nothing."""
 
     def torque_to_counts(self, tau: np.ndarray) -> np.ndarray:
         """Torques (16,) [N·m] to int16 counts (16,), rounded towards zero and never beyond the limit; not a number becomes zero."""
@@ -251,11 +253,14 @@ def _current(name: str, generation: int) -> Hardware:
     # As the vendor's public driver has it: 1.43 mA per N·mm, half of that on the proximal joints of the fingers, at most 240 mA.
     scale = np.full(JOINTS, 1430.0)
     scale[[1, 5, 9]] *= 0.5
-    return Hardware(name, generation, scale, np.full(JOINTS, 240.0), math.radians(0.088), side_in_serial=True, reports_faults=False)
+    missing = "its temperatures are four bytes, the scale of the joints 1, 5 and 9 depends on the type, error frames 0xEE, its own model, "
+    missing += "and firmware that does not answer requests for its information"
+    limit, count = np.full(JOINTS, 240.0), math.radians(0.088)
+    return Hardware(name, generation, scale, limit, count, side_in_serial=True, reports_faults=False, missing=missing)
 
 
 HARDWARE = {h.name: h for h in (_pwm("V3", 3, 800.0, 800.0), _pwm("V4", 4, 1200.0, 1200.0), _current("V5", 5))}
-"""Supported generations: V3 (8 V), V4 (12 V), and V5 (currents; from public sources, never tried on a hand)."""
+"""Supported generations: V3 (8 V), V4 (12 V), and V5 (currents; from public sources, incomplete: emulated only)."""
 
 
 def hardware(name: str) -> Hardware:

@@ -197,7 +197,7 @@ class ServoLaw:
         """Mode of the newest tick."""
         return self._mode
 
-    def set_command(self, q_des: ArrayLike, t: float) -> Fault | None:
+    def set_command(self, q_des: ArrayLike | None, t: float) -> Fault | None:
         """Take a new target.
 
         Args:

@@ -2,7 +2,8 @@
 
 It listens, and calls what the graph has anyway: the services ``hand/stop``, ``hand/enable`` and ``task/restart``, and the parameters
 ``goal_yaw`` of the task, ``real_time_factor`` and ``plant`` of the simulator. Whoever can open the page can move the hand: it is served
-to this machine only unless ``host`` says otherwise. While no browser looks, nothing is drawn. The process lowers its own priority.
+to this machine only unless ``host`` says otherwise, and only to those who know its token (:mod:`dexstack.report.gate`). While no browser
+looks, nothing is drawn. The process lowers its own priority.
 """
 
 from __future__ import annotations
@@ -64,6 +65,7 @@ class MonitorParams:
     host: str = param("127.0.0.1", "address to serve the page on; 0.0.0.0: to everybody who reaches this machine")
     port: int = param(8080, "port of the page; the next free one where it is taken", 1, 65535)
     rate: float = param(20.0, "pictures per second", 0.5, 60.0)
+    token: str = param("", "what whoever opens the page has to know, at the end of its address; empty: a new one, in the log")
     open: bool = param(False, "open the page in this machine's browser")
 
 
@@ -105,6 +107,7 @@ class MonitorNode(SceneNode):
             set_factor=lambda factor: self._set("simulator", "real_time_factor", factor),
             plants=tuple(PLANTS),
             set_plant=self._set_plant,
+            token=p.token,
         )
         self.get_logger().info(f"the monitor is at {self.page.url}")
         if p.open:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from typing import NamedTuple
 
 import cv2
@@ -42,7 +43,15 @@ class BadImage(ConfigError):
     """A picture that cannot be used; the text says why."""
 
 
-def to_grey(data: bytes | bytearray | memoryview | np.ndarray, width: int, height: int, encoding: str, step: int = 0, *, big_endian=False):
+def to_grey(
+    data: bytes | bytearray | memoryview | array | np.ndarray,
+    width: int,
+    height: int,
+    encoding: str,
+    step: int = 0,
+    *,
+    big_endian: bool = False,
+) -> np.ndarray:
     """(height, width) uint8 of an image message's contents.
 
     Args:

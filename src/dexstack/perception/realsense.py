@@ -15,6 +15,7 @@ import numpy as np
 
 from dexstack.errors import ConfigError
 from dexstack.perception.camera import CameraModel
+from dexstack.perception.clock import DeviceClock
 from dexstack.perception.params import RealSenseParams
 
 RETRY = 1.0
@@ -173,7 +174,7 @@ class RealSenseCamera:
 
     def _pump(self, frames: Any, camera: CameraModel, encoding: str) -> None:
         heard = time.monotonic()
-        offset = np.inf
+        clock = DeviceClock()
         while not self._stop.is_set():
             got, frame = frames.try_wait_for_frame(100)
             if not got:
@@ -184,8 +185,7 @@ class RealSenseCamera:
             heard = time.monotonic()
             t = 1e-3 * frame.get_timestamp()
             if frame.get_frame_timestamp_domain() == self._rs.timestamp_domain.hardware_clock:
-                offset = min(offset, time.time() - t)  # the least delay seen between the camera's clock and ours
-                t += offset
+                t = clock.system_time(t)
             picture = frame.as_video_frame()
             data = np.array(np.asanyarray(picture.get_data())).view(np.uint8).ravel()
             newest = Frame(t, data, picture.get_width(), picture.get_height(), encoding, camera)
@@ -211,9 +211,10 @@ class RealSenseCamera:
         if sensor.supports(option.enable_auto_exposure):
             sensor.set_option(option.enable_auto_exposure, 0.0 if p.exposure_us else 1.0)
         if p.exposure_us and sensor.supports(option.exposure):
-            units = p.exposure_us / 100.0  # colour sensors count in 100 µs
+            unit = 1.0 if sensor.is_depth_sensor() else 100.0  # colour sensors count in 100 µs, a D405's, which also sees depth, in µs
+            units = p.exposure_us / unit
             allowed = sensor.get_option_range(option.exposure)
             if not allowed.min <= units <= allowed.max:
-                low, high = 100 * allowed.min, 100 * allowed.max
+                low, high = unit * allowed.min, unit * allowed.max
                 raise ConfigError(f"'exposure_us' must lie in [{low:.0f}, {high:.0f}] for this camera, or be 0, got {p.exposure_us}")
             sensor.set_option(option.exposure, units)

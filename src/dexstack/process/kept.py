@@ -109,12 +109,14 @@ def write_kept(file: Path, content: bytes) -> None:
 def forget_unused(folder: Path) -> None:
     """Delete the files and emptied folders under a folder whose last use is longer ago than :data:`KEPT`."""
     oldest = time.time() - KEPT
-    for path in sorted(folder.rglob("*"), reverse=True):  # what is in a folder before the folder
+    unused = []
+    for path in folder.rglob("*"):
         with contextlib.suppress(OSError):
-            if path.is_dir():
-                path.rmdir()  # fails where something is left in it
-            elif path.stat().st_mtime < oldest:
-                path.unlink()
+            if path.stat().st_mtime < oldest:
+                unused.append(path)
+    for path in sorted(unused, reverse=True):  # what is in a folder before the folder
+        with contextlib.suppress(OSError):  # another process was faster, or something newer is in the folder
+            path.rmdir() if path.is_dir() else path.unlink()
 
 
 def kept_arrays(kind: str, key: str, compute: Callable[[], Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:

@@ -21,6 +21,7 @@ from dexstack.model.robot import Robot
 from dexstack.model.scene import OBJECT_BODY, robot_scene
 from dexstack.report.bodies import body_meshes
 from dexstack.report.colours import FAR, distance_colours
+from dexstack.report.gate import Gate
 
 NORMAL = 0.015
 """Length at which a normal is drawn [m]."""
@@ -32,7 +33,7 @@ Action = Callable[[], str]
 
 
 class Page:
-    """One page, served on ``http://host:port``.
+    """One page, served on :attr:`url`, to those who know its token.
 
     Args:
         stop, enable, restart: what the buttons do.
@@ -40,6 +41,7 @@ class Page:
         set_factor: called with simulated seconds per second.
         plants: names of the physics engines there are.
         set_plant: called with one of them.
+        token: what whoever opens the page has to know; empty: a new one.
 
     Raises:
         ConfigError: viser is not installed, or nothing can listen at that address.
@@ -59,16 +61,19 @@ class Page:
         set_factor: Callable[[float], str],
         plants: Sequence[str],
         set_plant: Callable[[str], str],
+        token: str = "",
     ) -> None:
+        self.gate = Gate(token)
         try:
             import viser
         except ImportError:
             raise ConfigError("the monitor needs the extra 'monitor': pip install -c constraints.txt -e '.[monitor]'") from None
         try:
-            self.server = viser.ViserServer(host=host, port=port, label="dexstack", verbose=False)
+            with self.gate.in_front():
+                self.server = viser.ViserServer(host=host, port=port, label="dexstack", verbose=False)
         except OSError as error:
             raise ConfigError(f"nothing can listen on {host}:{port}: {error.strerror}") from None
-        self.url = f"http://{host}:{self.server.get_port()}"
+        self.url = f"http://{host}:{self.server.get_port()}/?token={self.gate.token}"
         self._model = robot_scene(robot, obj).compile()
         self._data = mujoco.MjData(self._model)
         self._busy = threading.Lock()

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
-from numpy.typing import ArrayLike
 
 from dexstack.errors import ConfigError
 
@@ -43,41 +42,10 @@ def write_trials_plot(
     turn.set_ylabel("3-D orientation\nerror [rad]")
     turn.legend(loc="upper right", fontsize="small")
     shift.set_ylabel("distance from the\ngoal position [mm]")
-    shift.set_xlabel("time [s]   (dashed: not reached)")
+    shift.set_xlabel("time [s]   (dashed: not succeeded)")
     for ax in (turn, shift):
         ax.grid(alpha=0.3)
         ax.set_ylim(bottom=0.0)
-    return _save(figure, path)
-
-
-def write_continuous_plot(
-    path: Path, t: np.ndarray, yaw: np.ndarray, distance: np.ndarray, reached_at: ArrayLike, goals: np.ndarray
-) -> Path:
-    """Draw a continuous rotation as a PNG.
-
-    Args:
-        path: the file; its folder is made if it is missing.
-        t: times (K,) [s].
-        yaw: turn from the start (K,) [deg].
-        distance: from the start position (K,) [mm].
-        reached_at: times at which the goals were reached (G,) [s].
-        goals: the goals (G + 1,) [deg], the last one not reached.
-
-    Raises:
-        ConfigError: the file cannot be written.
-    """
-    figure = Figure(figsize=(8.0, 5.4), layout="constrained")
-    turn, shift = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
-    turn.step([0.0, *reached_at, t[-1]], [*goals, goals[-1]], where="post", color="#3a9d5d", lw=1.0, label="goal")
-    turn.plot(t, yaw, color=COLOURS[0], lw=1.2, label="object")
-    turn.set_ylabel("turn about the vertical [deg]")
-    turn.set_title(f"{len(reached_at)} sub-goals reached in {t[-1]:.0f} s", fontsize="medium", loc="left")
-    turn.legend(loc="upper left", fontsize="small")
-    shift.plot(t, distance, color=COLOURS[0], lw=1.0)
-    shift.set_ylabel("distance from the\nstart [mm]")
-    shift.set_xlabel("time [s]")
-    for ax in (turn, shift):
-        ax.grid(alpha=0.3)
     return _save(figure, path)
 
 

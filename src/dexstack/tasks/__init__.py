@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import sys
 from pathlib import Path
@@ -38,6 +39,12 @@ def load_task(name: str | type[Task]) -> type[Task]:
     path = Path(name).absolute()
     if not path.is_file():
         raise ConfigError(f"there is no task file {path}")
+    return _load_file(path, path.stat().st_mtime_ns)
+
+
+@functools.lru_cache
+def _load_file(path: Path, changed: int) -> type[Task]:
+    """The task of a file in a state: one class however often it is asked for, since parameters are found by their class."""
     module_name = f"dexstack_task_{path.stem}"
     spec = importlib.util.spec_from_file_location(module_name, path)
     assert spec is not None and spec.loader is not None

@@ -113,7 +113,7 @@ class PalmTurn(Task):
     def stage(self, state: PlannedState, goal_WO: Array, weights: Any) -> Array:
         import jax.numpy as jnp
 
-        reach = jnp.sqrt(weights.contact_weight) * (state.p_WTip - state.p_WO).reshape(-1)
+        reach = jnp.sqrt(weights.contact_weight) * (state.p_WTip - state.p_WO[None]).reshape(-1)
         return jnp.concatenate([reach, jnp.sqrt(weights.running_weight) * self._goal(state, goal_WO, weights)])
 
     def terminal(self, state: PlannedState, goal_WO: Array, weights: Any) -> Array:

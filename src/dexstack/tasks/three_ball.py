@@ -134,7 +134,7 @@ class ThreeBall(Task):
     def stage(self, state: PlannedState, goal_WO: Array, weights: Any) -> Array:
         import jax.numpy as jnp
 
-        reach = state.p_WTip - state.p_WO
+        reach = state.p_WTip - state.p_WO[None]
         # A turn of the frame leaves the length of the sum as it is, so [27] needs no R_o.
         direction = reach / jnp.sqrt(jnp.sum(reach**2, axis=1, keepdims=True) + 1e-8)
         return jnp.concatenate(

@@ -5,16 +5,17 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from dexstack.control.mpc import MpcParams, MpcResult, SolveStatus
 
-from dexstack.control.supervisors.gait import StallParams, StallRemedy, laid_down
+from dexstack.control.base import Observation, Plan, SolveStatus
+from dexstack.control.supervisors.base import Guarded, GuardedScene
+from dexstack.control.supervisors.gait import GaitParams, GaitSupervisor, laid_down
 from dexstack.geometry.rotations import geodesic_angle, quaternion_product, yaw_quaternion
 
 REST = np.array([0.0, 1.0])
 Q = np.array([0.5, 0.95])
 POSE = np.array([0.01, 0.02, 0.03, 1.0, 0.0, 0.0, 0.0])
 GOAL = np.array([0.01, 0.0, 0.03, 0.0, 0.0, 0.0, 1.0])
-P = StallParams(
+P = GaitParams(
     stall_window=1.0,
     still_window=1e9,
     stall_progress=0.05,
@@ -24,26 +25,41 @@ P = StallParams(
     release_weight=2.0,
     recentre_distance=1.0,
 )
-WEIGHTS = {"reach": 3.0}
+WEIGHTS = SimpleNamespace(reach=3.0)
+ROBOT = SimpleNamespace(lower=np.array([-0.2, -2.0]), upper=np.array([2.0, 2.0]), swing_joints=(0,))
 
 
 class Planner(SimpleNamespace):
-    """Writes down what it is asked."""
+    """Writes down what it is asked; its forks write into the same list."""
+
+    u_max, theta, robot = 0.2, None, ROBOT
 
     def __init__(self):
-        limits = SimpleNamespace(lower=np.array([-0.2, -2.0]), upper=np.array([2.0, 2.0]))
-        super().__init__(params=MpcParams(u_max=0.2), robot=limits, resets=0, asked=[], status=SolveStatus.OK)
+        super().__init__(weights=WEIGHTS, resets=0, forks=0, asked=[], status=SolveStatus.OK)
 
     def reset(self):
         self.resets += 1
 
-    def solve(self, pose_WO, q, contacts, goal_WO, theta, weights, pull=None, qd=None):
-        self.asked.append(SimpleNamespace(goal=goal_WO, weights=weights, pull=pull))
-        return MpcResult(self.status, np.array([0.6, 0.9]), np.zeros((1, 2)), np.zeros((2, 9)), 1.0, 0.0, 0.0)
+    def fork(self):
+        self.forks += 1
+        other = Planner()
+        other.asked, other.status, other.weights, other.fork_of = self.asked, self.status, self.weights, self
+        return other
+
+    def plan(self, observation, goal_WO, pull=None):
+        self.asked.append(SimpleNamespace(by=self, goal=goal_WO, weights=self.weights, pull=pull))
+        return Plan(self.status, np.array([0.6, 0.9]), np.zeros((1, 2)), np.zeros((2, 9)), 1.0, 0.0, 0.0)
+
+    def goal_cost(self, pose_WO, q, goal_WO):
+        return 0.0
+
+
+ERROR = [np.nan]
+"""What the task measures."""
 
 
 def without_reach(weights):
-    return {**weights, "reach": 0.0}
+    return SimpleNamespace(reach=0.0)
 
 
 @pytest.fixture
@@ -51,101 +67,122 @@ def planner():
     return Planner()
 
 
+def make(planner, params):
+    guarded = Guarded(planner, None, GuardedScene(ROBOT, None, REST), lambda pose, goal: ERROR[0], without_reach)
+    return GaitSupervisor(guarded, params)
+
+
 @pytest.fixture
-def remedy(planner):
-    return StallRemedy(planner, REST, P, without_reach, swing=[0])
+def gait(planner):
+    return make(planner, P)
 
 
-def run(remedy, errors, dt=0.1, t=0.0, q=Q):
-    return [remedy.solve(t + k * dt, error, POSE, q, None, GOAL, None, WEIGHTS).status for k, error in enumerate(errors)]
+def step(gait, t, error, q=Q, pose=POSE, goal=GOAL):
+    ERROR[0] = error
+    return gait.plan(Observation(t, pose, q, None), goal).status
 
 
-def test_a_rollout_that_gets_nearer_is_left_to_the_planner(remedy, planner):
-    assert set(run(remedy, np.linspace(1.5, 0.2, 60))) == {SolveStatus.OK}
-    assert remedy.stalls == 0 and planner.resets == 1
+def run(gait, errors, dt=0.1, t=0.0, q=Q, goal=GOAL):
+    return [step(gait, t + k * dt, error, q, goal=goal) for k, error in enumerate(errors)]
+
+
+NEXT = np.array([0.01, 0.0, 0.03, 0.0, 0.0, 1.0, 0.0])
+"""Another goal than GOAL."""
+
+
+def test_a_rollout_that_gets_nearer_is_left_to_the_planner(gait, planner):
+    assert set(run(gait, np.linspace(1.5, 0.2, 60))) == {SolveStatus.OK}
+    assert gait.stalls == 0 and planner.resets == 1
     assert all(a.goal is GOAL and a.weights is WEIGHTS and a.pull is None for a in planner.asked)
 
 
-def test_one_that_gets_no_nearer_lets_go_for_the_release_time_and_starts_afresh(remedy, planner):
-    statuses = run(remedy, [0.8] * 25)
+def test_one_that_gets_no_nearer_lets_go_for_the_release_time_and_starts_afresh(gait, planner):
+    statuses = run(gait, [0.8] * 25)
     assert [k for k, s in enumerate(statuses) if s == SolveStatus.RETREAT] == list(range(10, 18))
-    assert remedy.stalls == 1 and planner.resets == 3  # at the start, before and after it lets go
-    assert run(remedy, [0.8] * 5, t=2.5)[-1] == SolveStatus.RETREAT and remedy.stalls == 2  # a whole window after it has let go
+    assert gait.stalls == 1 and planner.resets == 2  # at the start and after it has let go
+    assert run(gait, [0.8] * 5, t=2.5)[-1] == SolveStatus.RETREAT and gait.stalls == 2  # a whole window after it has let go
 
 
 def test_one_that_does_not_even_move_has_stalled_sooner(planner):
-    remedy = StallRemedy(planner, REST, StallParams(stall_window=1.0, still_window=0.3), without_reach)
-    assert run(remedy, [0.8] * 4).index(SolveStatus.RETREAT) == 3
-    remedy.reset()
+    gait = make(planner, GaitParams(stall_window=1.0, still_window=0.3))
+    assert run(gait, [0.8] * 4).index(SolveStatus.RETREAT) == 3
+    gait.reset()
     moving = [Q + 0.03 * k for k in range(10)]
-    assert {remedy.solve(0.1 * k, 0.8, POSE, q, None, GOAL, None, WEIGHTS).status for k, q in enumerate(moving)} == {SolveStatus.OK}
-    remedy.reset()
+    assert {step(gait, 0.1 * k, 0.8, q) for k, q in enumerate(moving)} == {SolveStatus.OK}
+    gait.reset()
     drifting = [POSE + 0.0015 * k * np.eye(7)[0] for k in range(10)]
-    assert {remedy.solve(0.1 * k, 0.8, pose, Q, None, GOAL, None, WEIGHTS).status for k, pose in enumerate(drifting)} == {SolveStatus.OK}
+    assert {step(gait, 0.1 * k, 0.8, pose=pose) for k, pose in enumerate(drifting)} == {SolveStatus.OK}
 
 
-def test_a_stalled_finger_swings_to_the_other_side(remedy, planner):
+def test_a_stalled_finger_swings_to_the_other_side(gait, planner):
     """From rest, by half of how far it had swung; joints that do not swing go to rest, and nothing goes beyond a limit."""
-    run(remedy, [0.8] * 11, q=Q)
-    np.testing.assert_allclose(remedy._to, [-0.2, 1.0])  # the limit, in place of -0.25
+    run(gait, [0.8] * 11, q=Q)
+    np.testing.assert_allclose(gait._to, [-0.2, 1.0])  # the limit, in place of -0.25
     near = np.array([-0.12, 1.1])
-    remedy.reset()
-    run(remedy, [0.8] * 10, q=Q)
-    run(remedy, [0.8], t=1.0, q=near)
+    gait.reset()
+    run(gait, [0.8] * 10, q=Q)
+    run(gait, [0.8], t=1.0, q=near)
     np.testing.assert_allclose(planner.asked[-1].pull.reference, np.clip(np.array([0.06, 1.0]) - near, -0.2, 0.2))
 
 
-def test_a_release_keeps_the_object_where_it_is_and_draws_the_joints_to_rest(remedy, planner):
-    run(remedy, [0.8])
-    remedy.release(0.1)
-    assert set(run(remedy, [0.8] * 8, t=0.1)) == {SolveStatus.RETREAT} and remedy.stalls == 0
+def test_between_two_goals_it_lets_go_where_the_object_is_and_draws_the_joints_to_rest(gait, planner):
+    run(gait, [0.8])
+    assert set(run(gait, [0.8] * 8, t=0.1, goal=NEXT)) == {SolveStatus.RETREAT} and gait.stalls == 0
     asked = planner.asked[-1]
-    np.testing.assert_allclose(asked.goal, POSE, atol=1e-12)
-    assert asked.weights == {"reach": 0.0} and asked.pull.weight == P.release_weight
+    np.testing.assert_allclose(asked.goal, laid_down(POSE, NEXT), atol=1e-12)
+    assert asked.weights.reach == 0.0 and asked.pull.weight == P.release_weight
     np.testing.assert_allclose(asked.pull.reference, [-0.2, 0.05])  # no farther than one step may reach
-    assert run(remedy, [0.8], t=0.91)[0] == SolveStatus.OK and planner.asked[-1].goal is GOAL
+    assert run(gait, [0.8], t=0.91, goal=NEXT)[0] == SolveStatus.OK and planner.asked[-1].goal is NEXT
 
 
-def test_a_release_ends_when_the_robot_is_at_rest(remedy):
-    remedy.release(0.0)
-    assert run(remedy, [0.8] * 2) == [SolveStatus.RETREAT] * 2
-    assert run(remedy, [0.8], t=0.2, q=REST + 0.05)[0] == SolveStatus.OK
+def test_letting_go_is_a_question_to_a_fork(gait, planner):
+    """The planner itself keeps its weights, and is asked again only when the robot has let go."""
+    run(gait, [0.8])
+    run(gait, [0.8] * 5, t=0.1, goal=NEXT)
+    assert planner.forks == 1 and planner.weights is WEIGHTS
+    assert [a.by is planner for a in planner.asked] == [True] + [False] * 5
+
+
+def test_a_release_ends_when_the_robot_is_at_rest(gait):
+    run(gait, [0.8])
+    assert run(gait, [0.8] * 2, t=0.1, goal=NEXT) == [SolveStatus.RETREAT] * 2
+    assert run(gait, [0.8], t=0.3, q=REST + 0.05, goal=NEXT)[0] == SolveStatus.OK
 
 
 def test_a_release_ends_when_nothing_moves_any_more(planner):
-    remedy = StallRemedy(planner, REST, StallParams(still_window=0.3, release_time=2.0), without_reach)
-    remedy.release(0.0)
-    statuses = [remedy.solve(0.1 * k, 0.8, POSE, Q + 0.06 * min(k, 4), None, GOAL, None, WEIGHTS).status for k in range(8)]
-    assert statuses == [SolveStatus.RETREAT] * 7 + [SolveStatus.OK]  # the joints last moved at 0.4 s
+    gait = make(planner, GaitParams(still_window=0.3, release_time=2.0))
+    step(gait, 0.0, 0.8)
+    statuses = [step(gait, 0.1 * k, 0.8, Q + 0.06 * min(k, 4), goal=NEXT) for k in range(1, 8)]
+    assert statuses == [SolveStatus.RETREAT] * 6 + [SolveStatus.OK]  # the joints last moved at 0.4 s
 
 
-def test_progress_counts_against_the_best_error_so_that_swinging_is_a_stall(remedy):
-    assert SolveStatus.RETREAT in run(remedy, [0.8 + 0.3 * (-1) ** k for k in range(15)])
+def test_progress_counts_against_the_best_error_so_that_swinging_is_a_stall(gait):
+    assert SolveStatus.RETREAT in run(gait, [0.8 + 0.3 * (-1) ** k for k in range(15)])
 
 
-def test_an_object_at_its_goal_is_not_stalled(remedy):
-    assert set(run(remedy, [0.05] * 100)) == {SolveStatus.OK}
+def test_an_object_at_its_goal_is_not_stalled(gait):
+    assert set(run(gait, [0.05] * 100)) == {SolveStatus.OK}
 
 
-def test_a_new_rollout_forgets_the_old_one(remedy):
-    run(remedy, [0.8] * 9)
-    remedy.reset()
-    assert set(run(remedy, [0.8] * 9, t=0.9)) == {SolveStatus.OK}
+def test_a_new_rollout_forgets_the_old_one(gait):
+    run(gait, [0.8] * 9)
+    gait.reset()
+    assert set(run(gait, [0.8] * 9, t=0.9)) == {SolveStatus.OK}
 
 
-def test_a_failed_solve_stays_one(remedy, planner):
+def test_a_failed_solve_stays_one(gait, planner):
     planner.status = SolveStatus.DIVERGED
-    assert set(run(remedy, [0.8] * 20)) == {SolveStatus.DIVERGED}
+    assert set(run(gait, [0.8] * 20)) == {SolveStatus.DIVERGED}
 
 
 def test_it_can_be_turned_off(planner):
-    params = StallParams(stall_window=1e9, still_window=1e9)
-    assert set(run(StallRemedy(planner, REST, params, dict), [0.8] * 100)) == {SolveStatus.OK}
+    params = GaitParams(stall_window=1e9, still_window=1e9)
+    assert set(run(make(planner, params), [0.8] * 100)) == {SolveStatus.OK}
 
 
-def test_a_lost_pose_changes_nothing(remedy):
-    assert set(run(remedy, [np.nan] * 30)) == {SolveStatus.OK}
-    assert remedy.stalls == 0
+def test_a_lost_pose_changes_nothing(gait):
+    assert set(run(gait, [np.nan] * 30)) == {SolveStatus.OK}
+    assert gait.stalls == 0
 
 
 def test_a_propped_up_object_is_laid_down_where_it_is_and_turned_as_it_is():
@@ -160,10 +197,10 @@ def test_a_propped_up_object_is_laid_down_where_it_is_and_turned_as_it_is():
         assert geodesic_angle(found[3:], level) < 1e-9
 
 
-def test_a_release_of_a_robot_at_rest_does_not_wait_for_it_to_leave_rest(remedy):
-    remedy.release(0.0)
-    assert run(remedy, [0.8], q=REST) == [SolveStatus.OK]
-    assert run(remedy, [0.8], t=0.1) == [SolveStatus.OK]
+def test_a_robot_at_rest_goes_on_to_the_next_goal_at_once(gait):
+    assert run(gait, [0.8], q=REST) == [SolveStatus.OK]
+    assert run(gait, [0.8], t=0.1, q=REST, goal=NEXT) == [SolveStatus.OK]
+    assert run(gait, [0.8], t=0.2, goal=NEXT) == [SolveStatus.OK]
 
 
 FAR = replace(P, release_time=0.5, recentre_distance=0.015, recentre_time=2.0)
@@ -175,21 +212,21 @@ def goals_of(planner, first):
     return [goal for k, goal in enumerate(asked) if k == 0 or goal is not asked[k - 1]]
 
 
-def test_an_object_that_stalls_away_from_its_place_is_brought_back_as_it_is_turned(remedy, planner):
-    remedy.params = FAR
-    run(remedy, [0.8] * 35)  # stalls at 1.0 s, lets go until 1.5 s, and is brought back until 3.5 s
+def test_an_object_that_stalls_away_from_its_place_is_brought_back_as_it_is_turned(gait, planner):
+    gait.params = FAR
+    run(gait, [0.8] * 35)  # stalls at 1.0 s, lets go until 1.5 s, and is brought back until 3.5 s
     goals = goals_of(planner, 0)
-    assert len(goals) == 3 and goals[0] is GOAL and remedy.stalls == 1
+    assert len(goals) == 3 and goals[0] is GOAL and gait.stalls == 1
     np.testing.assert_array_equal(goals[2], [*GOAL[:3], *POSE[3:]])
     assert planner.asked[14].goal is goals[1] and planner.asked[15].goal is goals[2] and planner.asked[34].goal is goals[2]
-    assert run(remedy, [0.8], t=3.51) == [SolveStatus.OK] and planner.asked[-1].goal is GOAL
+    assert run(gait, [0.8], t=3.51) == [SolveStatus.OK] and planner.asked[-1].goal is GOAL
 
 
-def test_what_is_back_in_its_place_is_turned_on_at_once(remedy, planner):
-    remedy.params = FAR
-    run(remedy, [0.8] * 20)
+def test_what_is_back_in_its_place_is_turned_on_at_once(gait, planner):
+    gait.params = FAR
+    run(gait, [0.8] * 20)
     assert planner.asked[-1].goal is not GOAL
     near = POSE + np.append(GOAL[:3] - POSE[:3] + [0.005, 0, 0], np.zeros(4))
-    remedy.solve(2.0, 0.8, near, Q, None, GOAL, None, WEIGHTS)
+    step(gait, 2.0, 0.8, pose=near)
     assert planner.asked[-1].goal is GOAL
-    assert set(run(remedy, [0.8] * 9, t=2.1)) == {SolveStatus.OK} and remedy.stalls == 1  # a whole window from then on
+    assert set(run(gait, [0.8] * 9, t=2.1)) == {SolveStatus.OK} and gait.stalls == 1  # a whole window from then on

@@ -15,7 +15,7 @@ from dexstack.engines.lcp.system import LcpSystem
 from dexstack.errors import ConfigError
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
-from dexstack.tasks.palm_turn import AllegroTask
+from dexstack.tasks.palm_turn import PalmTurn
 from experiments.lcp import systems as scenes
 
 
@@ -43,7 +43,7 @@ def test_the_plant_says_what_went_wrong():
 def test_an_object_between_fingers_starts_beside_them():
     hand, obj = load_hand(), load_object("cube")
     plant, start = LcpPlant(hand, obj), obj.start("allegro")
-    pose = AllegroTask(start, 0.0).start_pose(np.random.default_rng(6))
+    pose = PalmTurn().start_pose(start, np.random.default_rng(6))
     system = plant.system
     system.q[:16], system.q[16:] = hand.pose(start.hand_pose), pose
     of_cube = lambda: min(gap for pair, gap in system.gaps().items() if "cube/0" in pair)  # noqa: E731

@@ -45,7 +45,7 @@ def test_the_softplus_is_accurate_and_so_are_its_derivatives():
 
 def test_weighted_sum_is_the_point_plane_law_written_out():
     p, v = jnp.array([0.028, 0.003, 0.01]), jnp.array([-0.1, 0.2, 0.05])
-    weight = jax.nn.softmax(-jnp.sum((p - BALL.points) ** 2, axis=1) / LAW.eps1)
+    weight = jax.nn.softmax(-jnp.sum((p[None] - BALL.points) ** 2, axis=1) / LAW.eps1)
     forces = jax.vmap(lambda p_i, n_i: scm.point_plane_force(p, v, p_i, n_i, LAW))(jnp.asarray(BALL.points), jnp.asarray(BALL.normals))
     planes, normals = (jnp.asarray(x.T) for x in BALL)
     r = jax.jit(lambda p, v: scm.respond(p[:, None], v[:, None], scm.Body(planes, normals).planes(p[:, None]), LAW))(p, v)

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from dexstack.errors import ConfigError
 from experiments.harness import Outcome
-from experiments.lcp import balls, bounce, cubes, intersections, plate, rest, tumble
+from experiments.lcp import balls, bounce, cubes, cylinder, intersections, plate, prisms, rest, tumble
 
 
 def _run(tmp_path, module):
@@ -42,6 +42,11 @@ def test_boxes_rest_and_tumble(check, seconds):
     results = check(seconds).results
     assert results["passed"], results
     assert all(run["intersections"]["checked"] >= run["steps"] for run in results["runs"].values())
+
+
+def test_prisms_and_cylinders_move_as_the_closed_forms_say():
+    for check in (prisms.prisms(steps=20), cylinder.cylinder(seconds=0.2, tumbling=0.1)):
+        assert check.results["passed"], check.lines
 
 
 @pytest.mark.parametrize("failed", (0, 1))

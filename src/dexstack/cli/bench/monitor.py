@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dexstack.cli import arguments
-from dexstack.cli.monitor import HOST, PORT, page_parameters
+from dexstack.cli.monitor import HOST, PORT, page_parameters, page_url
 from dexstack.cli.output import add_json_argument, note, publish, table
 from dexstack.errors import ConfigError
 from dexstack.report.statistics import times
@@ -89,10 +89,11 @@ def _solves(folder: Path, watched: bool, seconds: float, seed: int) -> tuple[Any
         stack.callback(_end, graph)
         visitor: _Visitor | None = None
         if watched:
-            port = str(page_parameters(HOST, PORT)["port"])
-            for command in (["record", str(folder.with_suffix(".mcap"))], ["monitor", "--no-open", "--port", port]):
+            page = page_parameters(HOST, PORT)
+            monitor = ["monitor", "--no-open", "--port", str(page["port"]), "--token", str(page["token"])]
+            for command in (["record", str(folder.with_suffix(".mcap"))], monitor):
                 stack.callback(_end, subprocess.Popen([*dexstack, *command], **options))
-            visitor = _Visitor(f"ws://{HOST}:{port}", graph)
+            visitor = _Visitor(page_url(page).replace("http", "ws"), graph)
         graph.wait()
     recording = folder / "recording.npz"
     if not recording.is_file():

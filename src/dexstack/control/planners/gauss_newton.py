@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ from jax import Array
 from dexstack.config import numbers
 from dexstack.contact.contact import Contacts, empty_contacts
 from dexstack.contact.detector import DetectorParams
-from dexstack.control.base import Cost, Observation, Plan, PlannedState, Pull, SolveStatus
+from dexstack.control.base import Cost, Observation, Plan, PlannedState, Plans, Pull, SolveStatus
 from dexstack.control.contact_rule import ContactRule, PropagatedContacts
 from dexstack.control.horizon import Horizon, Present, Trajectory
 from dexstack.control.models.base import StepModel
@@ -138,7 +138,7 @@ class Mpc:
         self._plan = np.zeros((self._T, self._n), np.float32)
         self._q_des: np.ndarray | None = None
 
-    def fork(self) -> Self:
+    def fork(self) -> Mpc:
         """See :meth:`~dexstack.control.base.LocalPlanner.fork`."""
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
@@ -171,7 +171,7 @@ class Mpc:
             status, np.array(held, float), self._plan, prediction, float(cost), time.process_time() - cpu, time.perf_counter() - wall
         )
 
-    def plan_batch(self, observations: Observation, goals_WO: np.ndarray) -> Plan:
+    def plan_batch(self, observations: Observation, goals_WO: np.ndarray) -> Plans:
         """Plans from B states at once, each from a cold start; nothing of this planner changes.
 
         Args:
@@ -179,8 +179,7 @@ class Mpc:
             goals_WO: (B, 7)
 
         Returns:
-            A plan whose arrays have a leading axis; ``status`` and ``cost`` are arrays (B,). A state that cannot be planned from has
-            BAD_INPUT, NaN predictions and the robot's home as command.
+            The plans; a state that cannot be planned from has BAD_INPUT, NaN predictions and the robot's home as command.
         """
         wall, cpu = time.perf_counter(), time.process_time()
         B = len(goals_WO)
@@ -195,7 +194,7 @@ class Mpc:
             for k in np.flatnonzero(usable & np.isfinite(out).all(axis=1)):
                 plan[k], q_des[k], prediction[k], cost[k], improved = self._split(out[k])
                 status[k] = SolveStatus.OK if improved else SolveStatus.NO_DESCENT
-        return Plan(status, q_des, plan, prediction, cost, time.process_time() - cpu, time.perf_counter() - wall)
+        return Plans(status, q_des, plan, prediction, cost, time.process_time() - cpu, time.perf_counter() - wall)
 
     def goal_cost(self, pose_WO: np.ndarray, q: np.ndarray, goal_WO: np.ndarray) -> float:
         """See :meth:`~dexstack.control.base.LocalPlanner.goal_cost`."""
@@ -262,7 +261,7 @@ class Mpc:
 
         def total(U: Array, trajectory: Trajectory) -> Array:
             stage, terminal = residuals(trajectory)
-            return jnp.sum(stage**2) + jnp.sum(terminal**2) + pull.weight * jnp.sum((U - pull.reference) ** 2)
+            return jnp.sum(stage**2) + jnp.sum(terminal**2) + pull.weight * jnp.sum((U - pull.reference[None]) ** 2)
 
         def gauss_newton(U: Array, trajectory: Trajectory) -> Array:
             S = horizon.linearise(trajectory)
@@ -280,7 +279,7 @@ class Mpc:
             A = jnp.concatenate([(Jr @ S).reshape(-1, S.shape[2]), Jr_T @ S[-1]])
             residual = jnp.concatenate([r.reshape(-1), r_T])
             u = U.reshape(-1)
-            g = A.T @ residual + pull.weight * (U - pull.reference).reshape(-1)
+            g = A.T @ residual + pull.weight * (U - pull.reference[None]).reshape(-1)
             H = A.T @ A
             blocked = ((u <= -tunable.u_max) & (g > 0)) | ((u >= tunable.u_max) & (g < 0))
             inside = 1.0 - blocked.astype(u.dtype)
@@ -294,9 +293,9 @@ class Mpc:
 
             return jax.vmap(solve)(tunable.damping * jnp.asarray(DAMPINGS, u.dtype))
 
-        def iterate(_: int, carry: tuple[Array, Trajectory, Array, Array]) -> tuple[Array, Trajectory, Array, Array]:
+        def iterate(_: Any, carry: tuple[Array, Trajectory, Array, Array]) -> tuple[Array, Trajectory, Array, Array]:
             U, trajectory, cost, _improved = carry
-            candidates = jnp.clip(U + gauss_newton(U, trajectory), -tunable.u_max, tunable.u_max)
+            candidates = jnp.clip(U[None] + gauss_newton(U, trajectory), -tunable.u_max, tunable.u_max)
             rollouts = jax.vmap(horizon.rollout, in_axes=(0, None))(candidates, trajectory.dual)
             costs = jax.vmap(total)(candidates, rollouts)
             costs = jnp.where(jnp.isfinite(costs), costs, jnp.inf)
@@ -311,5 +310,5 @@ class Mpc:
         U, trajectory, cost, improved = jax.lax.fori_loop(0, iterations, iterate, first)
         q_des = jnp.clip(q + U[0], tunable.lower, tunable.upper)
         displacement, quat = trajectory.displacement, trajectory.quat
-        prediction = jnp.concatenate([pose_WO[:3] + displacement[:, :3], quat, q + displacement[:, OBJECT_DOF:]], axis=1)
+        prediction = jnp.concatenate([pose_WO[None, :3] + displacement[:, :3], quat, q[None] + displacement[:, OBJECT_DOF:]], axis=1)
         return U, q_des, prediction, cost, improved

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import time
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -77,7 +77,7 @@ class SamplingPlanner:
         self._before: Observation | None = None
         self._rng = np.random.default_rng(self._p.sampling_seed)
 
-    def fork(self) -> Self:
+    def fork(self) -> SamplingPlanner:
         """See :meth:`~dexstack.control.base.LocalPlanner.fork`."""
         other = copy.copy(self)
         other.reset()
@@ -101,9 +101,10 @@ class SamplingPlanner:
         pull = pull or Pull(np.zeros(self._n), self._mpc.effort_weight)
         status, cost, prediction = SolveStatus.BAD_INPUT, np.nan, np.full((self._mpc.horizon + 1, 7 + self._n), np.nan)
         if self._usable(observation, goal_WO):
-            plan, cost, prediction, improved = self._search(self._state(observation), observation, goal_WO, pull)
+            plan, cost, found, improved = self._search(self._state(observation), observation, goal_WO, pull)
             status = SolveStatus.DIVERGED
             if np.isfinite(cost):
+                prediction = found
                 status = SolveStatus.OK if improved else SolveStatus.NO_DESCENT
                 lower, upper = self.robot.lower + self._mpc.limit_margin, self.robot.upper - self._mpc.limit_margin
                 self._plan, self._q_des = plan, np.clip(observation.q + plan[0], lower, upper)
@@ -177,9 +178,8 @@ class SamplingPlanner:
         return self._cost.terminal(self._planned(pose_WO, q), goal_WO, SimpleNamespace(**weights))
 
     def _costs(self, pose_WO: Any, q: Any, plans: Any, goal_WO: Any, pull: Pull, weights: Any) -> jax.Array:
-        w = SimpleNamespace(**weights)
-        flat = lambda a: jnp.reshape(a, (-1, a.shape[-1]))  # noqa: E731
-        stage = jax.vmap(lambda x, joints: jnp.sum(self._cost.stage(self._planned(x, joints), goal_WO, w) ** 2))(flat(pose_WO), flat(q))
-        running = jnp.sum(stage.reshape(plans.shape[:2]), axis=1)
+        stage = lambda x, joints: jnp.sum(self._cost.stage(self._planned(x, joints), goal_WO, SimpleNamespace(**weights)) ** 2)  # noqa: E731
+        # one batch axis: XLA's simplifier fails on the products of two
+        running = jnp.sum(jax.vmap(stage)(pose_WO.reshape(-1, 7), q.reshape(-1, self._n)).reshape(len(plans), -1), axis=1)
         last = jax.vmap(lambda x, joints: jnp.sum(self._terminal_residuals(x, joints, goal_WO, weights) ** 2))(pose_WO[:, -1], q[:, -1])
         return running + last + pull.weight * jnp.sum((plans - pull.reference) ** 2, axis=(1, 2))

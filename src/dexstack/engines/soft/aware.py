@@ -100,7 +100,7 @@ class AwareSystem(SoftSystem):
 
     def _seen(self, data: SystemData, m: Motion, M: Array, force: Array) -> AwareMotion:
         moves = jnp.asarray(self.tree.moves, m.R.dtype)
-        jacobian = moves[:, :, None] * m.columns
+        jacobian = moves[:, :, None] * m.columns[None]
         free = self.tree.solve(data.numbers, M, force)
         factor = jax.scipy.linalg.cho_factor(self.tree.full_mass(data.numbers, M))
         inverse = jax.scipy.linalg.cho_solve(factor, jnp.eye(self.tree.nv, dtype=m.R.dtype))
@@ -138,7 +138,7 @@ class AwareSystem(SoftSystem):
         wanted = (c.eps3 * softplus(-field / c.eps3) / t_d**2 - 2.0 * v_n / t_d - a_n) / ONSET
         share = IMPEDANCE * inside * mass
         load = share * ONSET * softplus(wanted)
-        slip = v - v_n * normal
+        slip = v - v_n[None] * normal
         drag = c.friction * load * jax.lax.rsqrt((c.v_s + c.friction * load * self.stick_time / mass) ** 2 + jnp.sum(slip * slip, axis=0))
         pressed = share * jax.nn.sigmoid(wanted)
         return Response(

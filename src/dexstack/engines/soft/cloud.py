@@ -40,7 +40,7 @@ def joined(*clouds: Cloud) -> Cloud:
     return Cloud(np.concatenate([c.points for c in clouds]), np.concatenate([c.normals for c in clouds]))
 
 
-def rectangle(corner: np.ndarray, u: np.ndarray, v: np.ndarray, spacing: float) -> Cloud:
+def rectangle(corner: ArrayLike, u: ArrayLike, v: ArrayLike, spacing: float) -> Cloud:
     """A flat rectangle from ``corner`` along its sides u, v (3,) [m] in quads of at most ``spacing``; outward is u × v."""
     corner, u, v = (np.asarray(x, float) for x in (corner, u, v))
     n = np.cross(u, v)

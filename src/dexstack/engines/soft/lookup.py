@@ -165,7 +165,7 @@ def _lists(cloud: Cloud, tree: cKDTree, planes: int, count: int) -> np.ndarray:
     return result.reshape(count, PACKED * planes)
 
 
-def _nearest(clouds: Clouds, g: Array, p: Array) -> Array:
+def _nearest(clouds: Clouds, g: Array | int, p: Array) -> Array:
     """(…) the point of cloud ``g`` that is about the nearest to p (3, …)."""
     finder, wide = clouds.finder, (3,) + (1,) * (p.ndim - 1)
     origin, per_metre, shape = (jnp.asarray(x)[g].reshape(wide) for x in (finder.origin, finder.per_metre, finder.shape))
@@ -173,7 +173,7 @@ def _nearest(clouds: Clouds, g: Array, p: Array) -> Array:
     return jnp.asarray(finder.table)[g, (i * shape[1] + j) * shape[2] + k]
 
 
-def patch(clouds: Clouds, g: Array, keys: Array | None, core: int | None = None) -> Body:
+def patch(clouds: Clouds, g: Array | int, keys: Array | None, core: int | None = None) -> Body:
     """The patches of cloud ``g`` around ``keys`` (3, N), cloud's frame, of each of which a ``core`` feels forces.
 
     Which points they hold has no derivative; where they are not needed that is exact, as their weights are.
@@ -206,7 +206,9 @@ def _listed(clouds: Clouds, g: Array, p: Array) -> Planes:
     return Planes(jnp.asarray(clouds.rows)[g, at, :3].T, jnp.stack(parts[:3]), jnp.stack(parts[3:6]), parts[6], parts[7])
 
 
-def meeting_points(a: Clouds, i: Array, b: Clouds, j: Array, R_AB: Array, p_AB: Array, spread: Array, places: int = 1) -> Array | None:
+def meeting_points(
+    a: Clouds, i: Array | int, b: Clouds, j: Array | int, R_AB: Array, p_AB: Array, spread: Array, places: int = 1
+) -> Array | None:
     """(3, places) in A: about where two bodies are deepest in each other, or nearest to each other; None where nobody asks.
 
     The mean of the scouts under the separation distribution, each as far from the other body as from its nearest plane: of all for one
@@ -249,7 +251,7 @@ def _squared(x: Array, p: Array) -> Array:
     return jnp.sum((x - p[:, None]) ** 2, axis=0)
 
 
-def _scouted(scouting: Clouds, s: Array, other: Clouds, g: Array, R: Array, p: Array) -> tuple[Array, Array]:
+def _scouted(scouting: Clouds, s: Array | int, other: Clouds, g: Array | int, R: Array, p: Array) -> tuple[Array, Array]:
     """The scouts' deepest points (3, S), and how far (S,) from the other body, in its frame, in which the scouts' has the pose (R, p)."""
     scouts = jnp.asarray(scouting.scouts)[s]
     look, centre, radius = turn(R, scouts[:3], p), turn(R, scouts[3:6], p), scouts[6]

@@ -151,7 +151,7 @@ def respond(p: Array, v: Array, planes: Planes, c: ContactParams, dissipation: D
     scale = share * (c.stiffness * c.eps3)
     pushes = [over_planes(push * n) for n in planes.normals]
     total_drag = c.friction * scale * drags
-    force = kept(scale * jnp.stack(pushes) - total_drag * v)
+    force = kept(scale * jnp.stack(pushes) - total_drag[None] * v)
     return Response(
         field=share * field,
         force=force,
@@ -290,13 +290,13 @@ def wrench_transform(R: Array, p: Array) -> Array:
 
 def _moments(p: Array, f: Array, weight: Array) -> Array:
     """(6,) weighted sum of forces f (3, Q) at p (3, Q) and of their moments about the origin."""
-    return jnp.sum(jnp.concatenate([f, cross(p, f)]) * weight, axis=1)
+    return jnp.sum(jnp.concatenate([f, cross(p, f)]) * weight[None], axis=1)
 
 
 def _point_damping(p: Array, beta: Array) -> Array:
     """(6, 6) of −β v at each of the points p (3, Q), β (Q,)."""
     total, first = jnp.sum(beta), p @ beta
-    second = (p * beta) @ p.T
+    second = (p * beta[None]) @ p.T
     turned = skew(first)
     eye = jnp.eye(3, dtype=p.dtype)
     return jnp.block([[total * eye, -turned], [turned, jnp.trace(second) * eye - second]])
@@ -497,7 +497,7 @@ def wrenches_as_printed(
         velocity = lambda twist, x: twist[:3] + jnp.cross(twist[3:], x)  # noqa: E731
 
         def point(x: Array) -> tuple[Array, Array, Array]:
-            d = jnp.sum((x - planes) ** 2, axis=1)
+            d = jnp.sum((x[None] - planes) ** 2, axis=1)
             weight = jax.nn.softmax(-d / c.eps1)
             v = velocity(twist_p, x) - jax.vmap(lambda y: velocity(twist_i, y))(planes)
             force = jax.vmap(lambda u, y, n: point_plane_force(x, u, y, n, c, dissipation))(v, planes, normals) * weight[:, None]

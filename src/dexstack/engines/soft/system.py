@@ -229,7 +229,7 @@ class SoftSystem:
 
     # --- contact --------------------------------------------------------------------------------------------------------------------
 
-    def contact(self, data: SystemData, m: Motion) -> Contact | None:
+    def contact(self, data: SystemData, m: Any) -> Contact | None:
         """All contact wrenches; None where nothing can meet."""
         found = [self._meet(k, d, m) for k, d in enumerate(data.meetings)]
         found += [self._stand(k, d, m) for k, d in enumerate(data.grounds)]
@@ -239,7 +239,7 @@ class SoftSystem:
             return found[0]
         return jax.tree.map(lambda *x: jnp.concatenate(x), *found)
 
-    def _meet(self, k: int, d: MeetingData, m: Motion) -> Contact:
+    def _meet(self, k: int, d: MeetingData, m: Any) -> Contact:
         i, j = self._pairs[k]
         params, slots = d.params, self._slots[k]
         if slots is not None:
@@ -258,7 +258,7 @@ class SoftSystem:
         found = jax.vmap(lambda *x: self._pair(k, d, *x))(i, j, *bodies, params)
         return Contact(jnp.asarray(la), jnp.asarray(lb), *found)
 
-    def _only(self, k: int, d: MeetingData, m: Motion) -> Contact:
+    def _only(self, k: int, d: MeetingData, m: Any) -> Contact:
         """A meeting of one pair."""
         (la,), (lb,) = self._links[k]
         c = jax.tree.map(lambda x: jnp.asarray(x, m.R.dtype)[0], d.params)
@@ -274,7 +274,17 @@ class SoftSystem:
         return m.twist[lb] - m.twist[la]
 
     def _pair(
-        self, k: int, d: MeetingData, i: Array, j: Array, R_A: Array, p_A: Array, R_B: Array, p_B: Array, relative: Any, c: ContactParams
+        self,
+        k: int,
+        d: MeetingData,
+        i: Array | int,
+        j: Array | int,
+        R_A: Array,
+        p_A: Array,
+        R_B: Array,
+        p_B: Array,
+        relative: Any,
+        c: ContactParams,
     ) -> tuple[Array, Array, Array, Array]:
         """One pair about the world's origin."""
         R_AB, p_AB = R_A.T @ R_B, R_A.T @ (p_B - p_A)
@@ -327,7 +337,7 @@ class SoftSystem:
         incidence = jax.nn.one_hot(contact.link_b, links, axis=0, dtype=contact.wrench.dtype) - jax.nn.one_hot(
             contact.link_a, links, axis=0, dtype=contact.wrench.dtype
         )
-        return jnp.sum(incidence[:, :, None] * contact.wrench, axis=1)  # written out, as such small products are
+        return jnp.sum(incidence[:, :, None] * contact.wrench[None], axis=1)  # written out, as such small products are
 
     def _stop_force(self, data: SystemData, q: Array, v: Array) -> tuple[Array, Array, Array]:
         """Torque (nv,) of the joints' stops, its stiffness (N,) and damping (N,)."""
@@ -387,7 +397,7 @@ class SoftSystem:
         A = A + jnp.diag(diagonal)
         if contact is not None:
             moves = jnp.asarray(self.tree.moves, q.dtype)
-            J = (moves[contact.link_b] - moves[contact.link_a])[:, :, None] * m.columns  # (P, nv, 6)
+            J = (moves[contact.link_b] - moves[contact.link_a])[:, :, None] * m.columns[None]  # (P, nv, 6)
             KJ = dt * contact.stiffness + contact.damping
             A = A + dt * jnp.einsum("pia,pab,pjb->ij", J, KJ, J, optimize=[(0, 1), (0, 1)])
             relative = m.twist[contact.link_b] - m.twist[contact.link_a]

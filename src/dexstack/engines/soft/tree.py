@@ -220,7 +220,7 @@ class Tree:
         # a hinge leaves its anchor in place; a slide moves along its axis, which is the same in both frames
         anchor, shift, R_PJ = jnp.asarray(x.p_LJ, dtype), slide[:, None] * a, jnp.asarray(x.R_PL, dtype)
         if self.is_hinge.any():
-            R_J = outer + cos * (jnp.eye(3, dtype=dtype) - outer) + sin * _skew(a)
+            R_J = outer + cos * (jnp.eye(3, dtype=dtype)[None] - outer) + sin * _skew(a)
             R_PJ, shift = R_PJ @ R_J, shift + anchor - jnp.einsum("jik,jk->ji", R_J, anchor)
         p_PJ = jnp.asarray(x.p_PL, dtype) + jnp.einsum("jik,jk->ji", jnp.asarray(x.R_PL, dtype), shift)
         Rs: list[Array] = []
@@ -246,7 +246,7 @@ class Tree:
         M, bias = jnp.zeros((0, 0), dtype), []
         if n and not self.is_hinge.any():  # nothing turns: the mass is constant, the bias is weight and damping
             axis, anc = m.columns[:n, :3], self.moves[:n, :n]
-            carried = jnp.sum(anc.T * jnp.asarray(x.mass, dtype)[:n], axis=1)
+            carried = jnp.sum(anc.T * jnp.asarray(x.mass, dtype)[None, :n], axis=1)
             half = (axis @ (carried[:, None] * axis).T) * anc.T
             M = half + half.T - jnp.diag(jnp.diag(half)) + jnp.diag(jnp.asarray(x.armature, dtype))
             bias.append(jnp.asarray(x.damping, dtype) * v[:n] - carried * (axis @ gravity))
@@ -257,7 +257,7 @@ class Tree:
             I_c = R @ jnp.asarray(x.inertia, dtype)[:n] @ jnp.swapaxes(R, 1, 2)
             mc = _skew(mass[:, None] * c)
             I_o = I_c - mc @ _skew(c)
-            eye = mass[:, None, None] * jnp.eye(3, dtype=dtype)
+            eye = mass[:, None, None] * jnp.eye(3, dtype=dtype)[None]
             inertia = jnp.concatenate([jnp.concatenate([eye, -mc], 2), jnp.concatenate([mc, I_o], 2)], 1)
             anc = self.moves[:n, :n]
             composite = _summed(anc.T, inertia.reshape(n, 36)).reshape(n, 6, 6)
@@ -267,7 +267,7 @@ class Tree:
             rate = S * v[:n, None]
             w = V[:, 3:]
             rate = jnp.concatenate([jnp.cross(w, rate[:, :3]) + jnp.cross(V[:, :3], rate[:, 3:]), jnp.cross(w, rate[:, 3:])], 1)
-            A = _summed(anc, rate) - jnp.concatenate([gravity, jnp.zeros(3, dtype)])
+            A = _summed(anc, rate) - jnp.concatenate([gravity, jnp.zeros(3, dtype)])[None]
             h = jnp.einsum("jab,jb->ja", inertia, V)
             f = jnp.einsum("jab,jb->ja", inertia, A)
             f = f + jnp.concatenate([jnp.cross(w, h[:, :3]), jnp.cross(w, h[:, 3:]) + jnp.cross(V[:, :3], h[:, :3])], 1)
@@ -368,7 +368,7 @@ def _ordered(a: Array, order: np.ndarray) -> Array:
 
 def _skew(a: Array) -> Array:
     """(…, 3, 3) cross product matrices of (…, 3)."""
-    return jnp.cross(jnp.eye(3, dtype=a.dtype), a[..., None, :])
+    return jnp.cross(jnp.eye(3, dtype=a.dtype)[(None,) * (a.ndim - 1)], a[..., None, :])
 
 
 def _blocks(ancestors: np.ndarray) -> np.ndarray:

@@ -1,0 +1,57 @@
+"""``dexstack bench faults``: a few rows of the matrix, the page made from the results, and the fuzzing."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from dexstack.bench.faults import Outcome, all_faults
+from dexstack.cli.bench.faults import page
+from dexstack.hand.fuzz import fuzz_hand
+from dexstack.model.hand import load_hand
+
+
+def test_the_matrix_has_at_least_40_faults_each_with_a_time():
+    assert len(all_faults()) >= 40
+
+
+@pytest.mark.parametrize(
+    ("ended", "seconds", "kept", "off", "passed"),
+    [
+        ("fault", 0.05, True, True, True),
+        ("hold", 0.05, True, True, True),
+        ("enabled", 0.05, True, True, False),
+        ("fault", 0.2, True, True, False),
+        ("fault", float("nan"), True, True, False),
+        ("fault", 0.05, False, True, False),
+        ("ready", 0.05, True, False, False),
+    ],
+)
+def test_what_passes(ended, seconds, kept, off, passed):
+    assert Outcome("x", ended, seconds, 0.1, kept, off).passed == passed
+
+
+def test_some_faults_and_their_page(tmp_path):
+    command = [sys.executable, "-m", "dexstack.cli.main", "bench", "faults", "--only", "leaps by 0.5", "--json", "-"]
+    done = subprocess.run([*command, "--page", str(tmp_path / "page.md")], capture_output=True, text=True)
+    results = json.loads(done.stdout)["results"]
+    assert done.returncode == 0 and (results["checked"], results["failed"]) == (1, 0), done.stderr
+    (row,) = results["faults"]
+    assert {"fault", "ended_in", "seconds", "limit_s"} <= set(row) and row["ended_in"] == "fault" and results["worst_s"] == row["seconds"]
+    assert (tmp_path / "page.md").read_text() == page(results) and "| an encoder leaps by 0.5 rad | FAULT |" in page(results)
+
+
+def test_a_failure_stays_in_the_page():
+    row = {"fault": "x", "ended_in": "enabled", "seconds": float("nan"), "limit_s": 0.1, "torque_kept": False, "stayed_off": False}
+    text = page({"checked": 1, "failed": 1, "worst_s": 0.0, "faults": [row]})
+    assert "| x | ENABLED | **never** | 100 | **no** | **yes** |" in text
+
+
+def test_fuzzed_frames_commands_and_faults():
+    """The full number: ``dexstack bench faults --fuzz 1000000``."""
+    result = fuzz_hand(load_hand("right"), 4000, seed=3)
+    assert result.checked >= 4000 and (result.over_limit, result.without_consent) == (0, 0)
+    assert result.trips > 10 and result.enabled > 20 and result.faults > 20, "there was something to find"

@@ -1,0 +1,45 @@
+"""Planners for tests: the palm task with the cube at rest, short horizons that compile fast."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dexstack.config import make_params
+from dexstack.contact.detector import DetectorParams
+from dexstack.control.base import Observation
+from dexstack.control.factory import PlannerParams, Problem, make_planner
+from dexstack.control.planners.gauss_newton import MpcParams
+from dexstack.control.planners.sampling import SamplingParams
+from dexstack.learning.theta_file import make_theta
+from dexstack.tasks.palm_turn import PalmTurn, PalmWeights
+
+TASK = PalmTurn()
+GOAL = TASK.at_yaw(np.pi / 2).pose_WO
+SAMPLING = {"sampling_plans": 8, "sampling_elite": 2, "sampling_timestep": 0.01}
+"""A planner that rolls out little."""
+
+
+def settings(**values):
+    """The planner's parameter blocks, with these values in place of their defaults."""
+    blocks = (PlannerParams, MpcParams, DetectorParams, SamplingParams)
+    return {block: make_params(block, values, ignore_unknown=True) for block in blocks}
+
+
+def make(resting, weights=PalmWeights(), **values):
+    """A planner of the palm task."""
+    params = settings(**values)
+    theta = make_theta(resting.hand, resting.obj, params[PlannerParams], params[MpcParams].step)
+    return make_planner(Problem(resting.hand, resting.obj, TASK, weights, theta), params)
+
+
+def seen(resting, t=0.0, **changes):
+    """What a planner observes of the cube at rest, or of something else."""
+    return Observation(t, resting.pose_WO, resting.q, resting.contacts)._replace(**changes)
+
+
+def check_limits(planner, hand, q, plan):
+    """Box and joint limits of a plan, at every predicted step."""
+    p = planner.params
+    assert np.abs(plan.displacements).max() <= p.u_max + 1e-6
+    lower, upper = hand.lower + p.limit_margin, hand.upper - p.limit_margin
+    assert np.all(plan.q_des >= lower - 1e-5) and np.all(plan.q_des <= upper + 1e-5)
