@@ -63,7 +63,8 @@ def test_every_trial_kept_is_a_run_to_learn_from(short, folder):
 
 
 def test_other_worlds_have_a_cell_each_and_the_worst_one_counts(folder, here, capfd):
-    argv = ["eval", "palm_turn", "--trials", "1", *QUICK, "--vary", "mass=0.5,2", "friction=0.5+size=1.05", "latency=0.03", "--require", "0"]
+    worlds = ["mass=0.5,2", "friction=0.5+size=1.05", "latency=0.03"]
+    argv = ["eval", "palm_turn", "--trials", "1", *QUICK, "--vary", *worlds, "--require", "0"]
     assert main([*argv, "--results", str(folder / "worlds"), "--json", str(folder / "worlds.json")]) == 0
     r = json.loads((folder / "worlds.json").read_text())["results"]
     cells = ["as believed", "mass 0.5", "mass 2", "friction 0.5, size 1.05", "latency 0.03"]
