@@ -271,4 +271,4 @@ def test_without_the_extra_one_sentence_says_what_to_install(monkeypatch):
     with pytest.raises(ConfigError, match=r"need pupil-apriltags; pip install .*\[ros,camera\]"):
         MODES["sim"].describe({"perception": "camera"})
     MODES["sim"].describe({})
-    assert main(["bench", "perception"]) == main(["calibrate", "sheet"]) == 2
+    assert main(["bench", "pose-estimator"]) == main(["calibrate", "sheet"]) == 2
