@@ -26,8 +26,7 @@ CHANGES = {"orientation_weight": 300.0, "u_max": 0.02, "effort_weight": 0.5, "li
 
 
 @pytest.fixture
-def mpc(domain, monkeypatch):
-    monkeypatch.setattr("dexstack.nodes.mpc.make_realtime", lambda priority: False)  # the process is that of all tests
+def mpc(domain):
     rclpy.init(domain_id=domain)
     node = MpcNode()
     executor = SingleThreadedExecutor()
