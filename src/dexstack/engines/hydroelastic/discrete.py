@@ -28,8 +28,8 @@ from dexstack.engines.hydroelastic.convex import (
     solve,
 )
 from dexstack.engines.hydroelastic.fields import COMPLIANT, RIGID
-from dexstack.engines.hydroelastic.kernel import INNER, KERNEL, load, tuple_type
-from dexstack.engines.hydroelastic.surface import ZERO, Surface, flood, flood_rigid
+from dexstack.engines.hydroelastic.kernel import KERNEL, load, tuple_type
+from dexstack.engines.hydroelastic.surface import Surface, surface_kernel, surface_kernel_rigid
 from dexstack.engines.hydroelastic.workspace import DEEP_A, DEEP_B, SURFACE
 
 STICTION = 1e-3
@@ -130,7 +130,7 @@ def place_boxes(s: Static, state: State, contacts: Contacts) -> None:
             contacts.centre_W[g, i] = state.xpos[body, i] + R[3 * i] * box[0] + R[3 * i + 1] * box[1] + R[3 * i + 2] * box[2]
 
 
-@njit(**INNER)
+@njit(**KERNEL)
 def _far_apart(s: Static, state: State, centre_W: np.ndarray, a: int, b: int) -> bool:
     """Whether the balls around two geometries, or their boxes along a normal of either, do not meet."""
     dx, dy, dz = centre_W[b, 0] - centre_W[a, 0], centre_W[b, 1] - centre_W[a, 1], centre_W[b, 2] - centre_W[a, 2]
@@ -149,7 +149,7 @@ def _far_apart(s: Static, state: State, centre_W: np.ndarray, a: int, b: int) ->
     return False
 
 
-@njit(**INNER)
+@njit(**KERNEL)
 def _pair_jacobian(s: Static, state: State, a: int, b: int, c: np.ndarray, p: Problem, k: int) -> None:
     """Twist of body b relative to body a at the world point c, per velocity on which it depends."""
     i = j = n = 0
@@ -184,7 +184,7 @@ def _pair_jacobian(s: Static, state: State, a: int, b: int, c: np.ndarray, p: Pr
     p.pair_ndof[k] = n
 
 
-@njit(**INNER)
+@njit(**KERNEL)
 def _add_pair(s: Static, state: State, k: int, out: Surface, n: int, p: Problem, contacts: Contacts, pair: int, first: int) -> int:
     """Write the n faces of a surface that carry contact as those of ``pair``, from ``first`` on; the number of faces then."""
     ga, gb = s.pairs[k, 0], s.pairs[k, 1]
@@ -238,8 +238,8 @@ def find_surface(s: Static, state: State, contacts: Contacts, k: int, out: Surfa
     a, b = s.geom_body[ga], s.geom_body[gb]
     Ra, Rb, pa, pb = state.xmat[a].reshape(3, 3), state.xmat[b].reshape(3, 3), state.xpos[a], state.xpos[b]
     if s.geom_rigid[gb]:
-        return flood_rigid(load(s.geom_mesh[ga], COMPLIANT), load(s.geom_mesh[gb], RIGID), Ra, pa, Rb, pb, out, False)
-    return flood(load(s.geom_mesh[ga], COMPLIANT), load(s.geom_mesh[gb], COMPLIANT), Ra, pa, Rb, pb, out, False)
+        return surface_kernel_rigid(load(s.geom_mesh[ga], COMPLIANT), load(s.geom_mesh[gb], RIGID), Ra, pa, Rb, pb, out)
+    return surface_kernel(load(s.geom_mesh[ga], COMPLIANT), load(s.geom_mesh[gb], COMPLIANT), Ra, pa, Rb, pb, out)
 
 
 @njit(**KERNEL)
@@ -252,7 +252,7 @@ def find_contacts(s: Static, state: State, out: Surface, p: Problem, contacts: C
     place_boxes(s, state, contacts)
     overrun = contacts.overrun
     overrun[:, 0] = 0
-    pairs = faces = ZERO
+    pairs = faces = 0
     for k in range(s.pairs.shape[0]):
         n = find_surface(s, state, contacts, k, out)
         if n < 0 or faces + n > p.faces.shape[0]:
@@ -273,7 +273,7 @@ def find_contacts(s: Static, state: State, out: Surface, p: Problem, contacts: C
     return 0
 
 
-@njit(**INNER)
+@njit(**KERNEL)
 def _free_motion(s: Static, state: State, dt: float, p: Problem, w: Workspace) -> bool:
     """A = M + δt D and v* of the problem; ``w.H`` keeps A's factor. False if the mass matrix is not positive definite."""
     nv = state.qvel.size
@@ -297,7 +297,7 @@ def _free_motion(s: Static, state: State, dt: float, p: Problem, w: Workspace) -
     return True
 
 
-@njit(**INNER)
+@njit(**KERNEL)
 def _regularise(state: State, dt: float, p: Problem, w: Workspace, contacts: Contacts) -> None:
     """The columns of ``faces`` that depend on the time step and the masses; ``w.H`` holds A's factor."""
     nv = state.qvel.size
@@ -336,7 +336,7 @@ def _regularise(state: State, dt: float, p: Problem, w: Workspace, contacts: Con
             row[10] = -dt * stiffness * phi
 
 
-@njit(**INNER)
+@njit(**KERNEL)
 def _find_limits(s: Static, state: State, dt: float, p: Problem) -> None:
     n = 0
     for i in range(s.limit_dof.size):

@@ -7,11 +7,11 @@ import math
 from numba import njit
 
 from dexstack.engines.hydroelastic.clip import barycentric
-from dexstack.engines.hydroelastic.kernel import INNER
+from dexstack.engines.hydroelastic.kernel import KERNEL
 from dexstack.engines.hydroelastic.workspace import DEEP_A, DEEP_B, PEAKS
 
 
-@njit(**INNER)
+@njit(**KERNEL)
 def locate(mesh, x, y, z, start):
     """A tet that contains a point of the mesh's frame, or −1; walks from tet ``start``, then tries them all."""
     tet, tet_int = mesh.tet, mesh.tet_int
@@ -28,23 +28,23 @@ def locate(mesh, x, y, z, start):
         if t < 0:
             break
     for t in range(len(tet)):
-        inside = True
-        for k in range(4):
-            if not barycentric(tet, t, k, x, y, z) >= -1e-14:
-                inside = False
-                break
-        if inside:
+        if (
+            barycentric(tet, t, 0, x, y, z) >= -1e-14
+            and barycentric(tet, t, 1, x, y, z) >= -1e-14
+            and barycentric(tet, t, 2, x, y, z) >= -1e-14
+            and barycentric(tet, t, 3, x, y, z) >= -1e-14
+        ):
             return t
     return -1
 
 
-@njit(**INNER)
+@njit(**KERNEL)
 def in_box(box, x, y, z):
     """Whether a point of the mesh's frame lies in the box of its whole tree."""
     return abs(x - box[0, 0]) <= box[0, 3] and abs(y - box[0, 1]) <= box[0, 4] and abs(z - box[0, 2]) <= box[0, 5]
 
 
-@njit(**INNER)
+@njit(**KERNEL)
 def inside_surface(mesh, x, y, z):
     """Whether a point of B's frame lies inside a closed rigid surface: winding number by solid angles."""
     total = 0.0
@@ -59,7 +59,7 @@ def inside_surface(mesh, x, y, z):
     return total > math.pi  # half of the full 2π of these half angles
 
 
-@njit(**INNER)
+@njit(**KERNEL)
 def _march(pa, pb, R, p, ta, tb, x, y, z):
     """Follow p_A − p_B downhill (or uphill from below zero) on a straight line through pairs of tets, from a point in both.
 
@@ -119,7 +119,7 @@ def _march(pa, pb, R, p, ta, tb, x, y, z):
     return -1, -1
 
 
-@njit(**INNER)
+@njit(**KERNEL)
 def peak_pair(pa, pb, R, p, i, out):
     """Pair where the surface round peak i lies (A's peaks first, then B's), or (−1, −1); counts what it finds in the status."""
     of_a = i < len(pa.peak)

@@ -22,9 +22,6 @@ array of every tuple wherever the flow of control branches, which took half the 
 KERNEL: dict[str, Any] = {**PLAIN, "fastmath": {"contract"}}
 """… and one that may fuse a product with a sum."""
 
-INNER: dict[str, Any] = {**KERNEL, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-"""… and that only kernels call: without the ways in from Python and C it compiles sooner, and a call from Python crashes the process."""
-
 _DTYPES = {"f": types.float64, "i": types.int32, "l": types.int64}
 
 

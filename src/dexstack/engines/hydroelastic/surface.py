@@ -16,11 +16,11 @@ import math
 import numpy as np
 from numba import njit
 
-from dexstack.engines.hydroelastic.bvh import LANES, Tree, descend, tree_of, triangles_apart
+from dexstack.engines.hydroelastic.bvh import LANES, descend, triangles_apart
 from dexstack.engines.hydroelastic.clip import cut_all, slice_tet
 from dexstack.engines.hydroelastic.fields import COMPLIANT, RIGID, CompliantMesh, RigidMesh
 from dexstack.engines.hydroelastic.interior import in_box, inside_surface, locate, peak_pair
-from dexstack.engines.hydroelastic.kernel import INNER, KERNEL, load
+from dexstack.engines.hydroelastic.kernel import KERNEL, load
 from dexstack.engines.hydroelastic.workspace import (
     DEEP_A,
     DEEP_B,
@@ -55,8 +55,6 @@ COS_TURNED, COS_RISES = math.cos(DROP_ANGLE), -math.cos(DROP_ANGLE)
 DEEP, LOST = 0.5, 0.05
 """Faces beyond a ridge are reported where the pressure exceeds this part of the body's greatest, or where they would carry this part of
 what the other faces do. At a box's edges ridges reach the surface, and little is lost beyond them."""
-ZERO = np.int64(0)
-"""Not a literal, for which numba would compile all that is called with it once more."""
 NEAR = 1e-14
 """Vertices of a polygon closer than this [m] are one."""
 
@@ -90,10 +88,10 @@ def query(
 @njit(**KERNEL)
 def stored_surface(a, b, R_WA, p_WA, R_WB, p_WB, out):
     """:func:`surface_kernel` of what is stored at three addresses."""
-    return flood(load(a, COMPLIANT), load(b, COMPLIANT), R_WA, p_WA, R_WB, p_WB, load(out, SURFACE), False)
+    return surface_kernel(load(a, COMPLIANT), load(b, COMPLIANT), R_WA, p_WA, R_WB, p_WB, load(out, SURFACE))
 
 
-@njit(**INNER)
+@njit(**KERNEL)
 def _load(poly, n, n0, n1, n2, a0, a1, a2, offset):
     """∫ p dA and mean p of polygon ``poly[:n]`` with unit normal (n0, n1, n2) for p = a·x + offset; 0 if it has no area."""
     x, y, z = poly[0, 0], poly[0, 1], poly[0, 2]
@@ -108,7 +106,7 @@ def _load(poly, n, n0, n1, n2, a0, a1, a2, offset):
     return (load, 2.0 * load / area) if area > NEAR else (0.0, 0.0)
 
 
-@njit(**INNER)
+@njit(**KERNEL)
 def _report_lost(out, faces, body, count, lost):
     """Count the faces beyond a ridge of a body among what it was overrun by, if they would carry a part of the load that matters."""
     carried = 0.0
@@ -118,7 +116,7 @@ def _report_lost(out, faces, body, count, lost):
         out.status[body] += count
 
 
-@njit(**INNER)
+@njit(**KERNEL)
 def _beyond_ridge(label, n, first, tet_int, shift, t, tet, n0, n1, n2, other0, other1, other2):
     """Whether a face lies just beyond the ridge of a body's field: behind one of the faces of tet t that bound it, pressure still rises.
 
@@ -166,22 +164,22 @@ def _exchange(address, n):
 @njit(**KERNEL)
 def exhaustive_kernel(pa, pb, R_WA, p_WA, R_WB, p_WB, out):
     """As :func:`surface_kernel`, by trying every pair of tets."""
-    return flood(pa, pb, R_WA, p_WA, R_WB, p_WB, out, True)
+    return _kernel(pa, pb, R_WA, p_WA, R_WB, p_WB, out, True)
 
 
 @njit(**KERNEL)
 def exhaustive_kernel_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out):
     """As :func:`surface_kernel_rigid`, by trying every tet with every triangle."""
-    return flood_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out, True)
+    return _kernel_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out, True)
 
 
 @njit(**KERNEL)
 def stored_surface_rigid(a, b, R_WA, p_WA, R_WB, p_WB, out):
     """:func:`surface_kernel_rigid` of what is stored at three addresses."""
-    return flood_rigid(load(a, COMPLIANT), load(b, RIGID), R_WA, p_WA, R_WB, p_WB, load(out, SURFACE), False)
+    return surface_kernel_rigid(load(a, COMPLIANT), load(b, RIGID), R_WA, p_WA, R_WB, p_WB, load(out, SURFACE))
 
 
-@njit(forceinline=True, **INNER)
+@njit(forceinline=True, **KERNEL)
 def _visit(queue, table, tail, first, second, width):
     """Append a pair to the queue unless it was there; the new length, or FULL."""
     key = np.int64(first) * np.int64(width) + np.int64(second)
@@ -199,7 +197,7 @@ def _visit(queue, table, tail, first, second, width):
     return tail + 1
 
 
-@njit(forceinline=True, **INNER)
+@njit(forceinline=True, **KERNEL)
 def _forget(queue, table, tail, width):
     """Empty the table by the keys in the queue."""
     mask = np.int64(len(table) - 1)
@@ -211,12 +209,12 @@ def _forget(queue, table, tail, width):
             at = (at + 1) & mask
 
 
-@njit(**INNER)
-def _find_rims(pa: Tree, pb: Tree, R, p, stack, queue, table, width):
+@njit(**KERNEL)
+def _find_rims(pa, pb, R, p, stack, queue, table, width):
     """Fill the queue with the pairs whose boundary triangles cross; its length, or FULL."""
     stack[0, 0] = stack[0, 1] = 0
     top = 1
-    tail = ZERO
+    tail = 0
     nodes_a, nodes_b = len(pa.lane), len(pb.lane)
     while top > 0:
         if top + LANES > len(stack):
@@ -226,13 +224,13 @@ def _find_rims(pa: Tree, pb: Tree, R, p, stack, queue, table, width):
         if i < nodes_a or j < nodes_b:
             top = descend(pa, pb, i, j, R, p, stack, top)
         elif not triangles_apart(pa.corner, i - nodes_a, pb.corner, j - nodes_b, R, p):
-            tail = _visit(queue, table, tail, np.int64(pa.triangle[i - nodes_a]), np.int64(pb.triangle[j - nodes_b]), width)
+            tail = _visit(queue, table, tail, pa.triangle[i - nodes_a], pb.triangle[j - nodes_b], width)
             if tail == FULL:
                 return FULL
     return tail
 
 
-@njit(forceinline=True, **INNER)
+@njit(forceinline=True, **KERNEL)
 def _emit(poly, n, n0, n1, n2, R_WA, p_WA, out, face, corners):
     """Write polygon ``poly[:n]`` with unit normal (n0, n1, n2), both in A's frame, as face ``face`` with its corners from ``corners`` on.
 
@@ -283,7 +281,7 @@ def _emit(poly, n, n0, n1, n2, R_WA, p_WA, out, face, corners):
     return m, c0, c1, c2
 
 
-@njit(forceinline=True, **INNER)
+@njit(forceinline=True, **KERNEL)
 def _relative(R_WA, p_WA, R_WB, p_WB, frame):
     """Pose of B in A."""
     R, p = frame[:3], frame[3]
@@ -306,11 +304,11 @@ def surface_kernel(pa, pb, R_WA, p_WA, R_WB, p_WB, out):
     Returns:
         number of faces, or FULL.
     """
-    return flood(pa, pb, R_WA, p_WA, R_WB, p_WB, out, False)
+    return _kernel(pa, pb, R_WA, p_WA, R_WB, p_WB, out, False)
 
 
-@njit(forceinline=True, **INNER)
-def flood(pa, pb, R_WA, p_WA, R_WB, p_WB, out, exhaustive):
+@njit(forceinline=True, **KERNEL)
+def _kernel(pa, pb, R_WA, p_WA, R_WB, p_WB, out, exhaustive):
     R, p = _relative(R_WA, p_WA, R_WB, p_WB, out.frame)
     status = out.status
     status[:] = 0
@@ -321,11 +319,12 @@ def flood(pa, pb, R_WA, p_WA, R_WB, p_WB, out, exhaustive):
     snap = SNAP * min(pa.scale[0], pb.scale[0]) + ROUNDING * max(pa.scale[1], pb.scale[1])
     # p_A = p_B counts for the body of the greater peak, in either order of the two: 1 if that is A
     tie = 1 if pa.scale[0] > pb.scale[0] or (pa.scale[0] == pb.scale[0] and pa.scale[1] > pb.scale[1]) else 0
-    faces = corners = head = ridge_a = ridge_b = peak = pair = ZERO
+    faces = corners = head = ridge_a = ridge_b = 0
     lost_a = lost_b = 0.0
-    tail = ZERO if exhaustive else _find_rims(tree_of(pa), tree_of(pb), R, p, stack, queue, table, width)
+    tail = 0 if exhaustive else _find_rims(pa, pb, R, p, stack, queue, table, width)
     peaks = len(pa.peak) + len(pb.peak)
-    result = min(tail, 0)
+    peak = 0
+    result, pair = min(tail, 0), 0
     while result >= 0:
         if exhaustive:
             # every pair there is, to check the flood against
@@ -345,7 +344,7 @@ def flood(pa, pb, R_WA, p_WA, R_WB, p_WB, out, exhaustive):
                         result = FULL
                 continue
             break
-        ta, tb = np.int64(queue[head, 0]), np.int64(queue[head, 1])
+        ta, tb = queue[head, 0], queue[head, 1]
         head += 1
         # p_A − p_B = n·x + c in A's frame; h is ∇p_A in B's
         a0, a1, a2 = pa.tet[ta, 16], pa.tet[ta, 17], pa.tet[ta, 18]
@@ -354,7 +353,7 @@ def flood(pa, pb, R_WA, p_WA, R_WB, p_WB, out, exhaustive):
         g1 = R[1, 0] * b0 + R[1, 1] * b1 + R[1, 2] * b2
         g2 = R[2, 0] * b0 + R[2, 1] * b1 + R[2, 2] * b2
         c = pb.tet[tb, 19] - (g0 * p[0] + g1 * p[1] + g2 * p[2])
-        mask = ZERO
+        mask = 0
         for k in range(4):
             v = pa.tet_int[ta, k]
             f = pa.vertex[v, 3] - (g0 * pa.vertex[v, 0] + g1 * pa.vertex[v, 1] + g2 * pa.vertex[v, 2] + c)
@@ -386,8 +385,8 @@ def flood(pa, pb, R_WA, p_WA, R_WB, p_WB, out, exhaustive):
                 continue
         for m in range(0 if exhaustive else n):
             k = label[m]
-            na = np.int64(pa.tet_int[ta, 4 + k]) if k < 4 else ta
-            nb = np.int64(pb.tet_int[tb, k]) if k >= 4 else tb
+            na = pa.tet_int[ta, 4 + k] if k < 4 else ta
+            nb = pb.tet_int[tb, k] if k >= 4 else tb
             if na >= 0 and nb >= 0:
                 tail = _visit(queue, table, tail, na, nb, width)
                 if tail == FULL:
@@ -457,11 +456,11 @@ def surface_kernel_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out):
     Returns:
         number of faces, or FULL.
     """
-    return flood_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out, False)
+    return _kernel_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out, False)
 
 
-@njit(forceinline=True, **INNER)
-def flood_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out, exhaustive):
+@njit(forceinline=True, **KERNEL)
+def _kernel_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out, exhaustive):
     R, p = _relative(R_WA, p_WA, R_WB, p_WB, out.frame)
     status = out.status
     status[:] = 0
@@ -469,10 +468,11 @@ def flood_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out, exhaustive):
     queue, table, stack, poly, label = out.queue, out.table, out.stack, out.poly, out.label
     cos_drop = out.cos_drop[0]
     width = len(pb.tri_int)
-    faces = corners = head = ridge_a = seed = pair = ZERO
+    faces = corners = head = ridge_a = 0
     lost_a = 0.0
-    tail = ZERO if exhaustive else _find_rims(tree_of(pa), tree_of(pb), R, p, stack, queue, table, width)
-    result = min(tail, 0)
+    tail = 0 if exhaustive else _find_rims(pa, pb, R, p, stack, queue, table, width)
+    seed = 0
+    result, pair = min(tail, 0), 0
     while result >= 0:
         if exhaustive:
             # every pair there is, to check the flood against
@@ -484,7 +484,7 @@ def flood_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out, exhaustive):
         elif head == tail:
             # what no rim leads to: from one corner of every part of B that lies inside A
             if seed < len(pb.seed):
-                tb = np.int64(pb.seed[seed])
+                tb = pb.seed[seed]
                 seed += 1
                 v = pb.tri_int[tb, 0]
                 y0, y1, y2 = pb.vertex[v, 0], pb.vertex[v, 1], pb.vertex[v, 2]
@@ -499,7 +499,7 @@ def flood_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out, exhaustive):
                             result = FULL
                 continue
             break
-        ta, tb = np.int64(queue[head, 0]), np.int64(queue[head, 1])
+        ta, tb = queue[head, 0], queue[head, 1]
         head += 1
         status[PAIRS] += 1
         # distances of the tet's corners from the triangle's plane; below it p_A counts as the lesser
@@ -508,7 +508,7 @@ def flood_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out, exhaustive):
         n1 = R[1, 0] * b0 + R[1, 1] * b1 + R[1, 2] * b2
         n2 = R[2, 0] * b0 + R[2, 1] * b1 + R[2, 2] * b2
         c = pb.tri[tb, 19] - (n0 * p[0] + n1 * p[1] + n2 * p[2])
-        mask = ZERO
+        mask = 0
         for k in range(4):
             v = pa.tet_int[ta, k]
             f = n0 * pa.vertex[v, 0] + n1 * pa.vertex[v, 1] + n2 * pa.vertex[v, 2] + c
@@ -525,8 +525,8 @@ def flood_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out, exhaustive):
             continue
         for m in range(0 if exhaustive else n):
             k = label[m]
-            na = np.int64(pa.tet_int[ta, 4 + k]) if k < 4 else ta
-            nb = np.int64(pb.tri_int[tb, k - 1]) if k >= 4 else tb
+            na = pa.tet_int[ta, 4 + k] if k < 4 else ta
+            nb = pb.tri_int[tb, k - 1] if k >= 4 else tb
             if na >= 0 and nb >= 0:
                 tail = _visit(queue, table, tail, na, nb, width)
                 if tail == FULL:
