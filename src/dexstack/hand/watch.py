@@ -52,7 +52,7 @@ class WatchParams:
     following_time: float = param(0.5, "for how long a joint may be farther from its target than that [s]", 0.02, 10.0)
     tremble: float = param(0.12, "largest path of a joint beyond its way within tremble_time [rad]", 0.01, 3.2)
     tremble_time: float = param(0.06, "time over which trembling is measured [s]", 0.02, 1.0)
-    frozen_ticks: int = param(10, "an encoder that says the same so many times, while the torque changes, is dead", 3, 1_000_000)
+    frozen_ticks: int = param(20, "an encoder that says the same so many times, while the torque changes, is dead", 3, 1_000_000)
     bad_in_row: int = param(3, "so many impossible measurements in a row are a fault", 1, 20)
 
 
