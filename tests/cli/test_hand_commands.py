@@ -82,9 +82,9 @@ def test_zero_offsets_are_measured_at_the_stops_and_kept(tmp_path):
     assert code == 1 and not results, "nobody said that somebody moves it"
     code, results, err = dexstack(*here, "--yes")
     assert code == 0 and results["serial"] == "EMU00001", err
-    np.testing.assert_allclose(load_offsets(tmp_path, "EMU00001"), offsets, atol=5e-3)
+    np.testing.assert_allclose(load_offsets(tmp_path, "EMU00001"), offsets, atol=0.02)
     code, results, err = dexstack(*here, "--yes")  # again, on top of the old ones
-    np.testing.assert_allclose(results["zero_offsets"], offsets, atol=5e-3)
+    np.testing.assert_allclose(results["zero_offsets"], offsets, atol=0.02)
 
 
 def test_offsets_that_the_upper_stops_contradict_are_not_kept(tmp_path):

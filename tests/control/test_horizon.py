@@ -94,8 +94,8 @@ def test_limits_stop_targets_and_predictions_and_nothing_goes_farther_out(restin
 
 
 def test_contacts_bear_the_object_that_falls_without(resting, loose, x64):
-    """Over four steps without commands the cube on the palm sinks less than a millimetre, and by centimetres where nothing is under it."""
+    """Over four steps without commands the cube on the palm sinks into its springs, by less than a fifth of what it falls freely."""
     sunk = []
     for present in (Present(resting.pose_WO, resting.q, resting.contacts), loose):
         sunk.append(-float(solved(horizon(resting, present, steps=4))(np.zeros((4, 16))).displacement[-1, 2]))
-    assert abs(sunk[0]) < 1e-3 and sunk[1] > 0.015
+    assert sunk[1] > 0.015 and abs(sunk[0]) < 0.2 * sunk[1]

@@ -76,7 +76,7 @@ def test_a_file_with_what_nothing_takes_is_refused(tmp_path, text, complaint):
         (Spec(files=("nowhere.yaml",)), "cannot read the parameter file nowhere.yaml"),
         (Spec(overrides=(("orientaton_weight", 5.0),)), "unknown parameter 'orientaton_weight'; did you mean 'orientation_weight'"),
         (Spec(overrides=(("horizon", 0),)), "'horizon' must lie in"),
-        (Spec(overrides=(("model", "magic"),)), "unknown time-stepping model 'magic'"),
+        (Spec(overrides=(("model", "magic"),)), "unknown model 'magic'"),
         (Spec(overrides=(("contact_set", "thawed"),)), "unknown contact set 'thawed'"),
         (Spec(overrides=(("planner", "sampler"),)), "unknown planner 'sampler'; did you mean 'sampling'"),
         (Spec(overrides=(("supervisor", "gate"),)), "unknown supervisor 'gate'; did you mean 'gait'"),

@@ -117,7 +117,7 @@ def test_the_floor_bears_the_lowest_corners(scene):
         found = detector.detect(pose, scene.robot.home)
         assert found.phi[:4].min() == pytest.approx(0.001, abs=1e-6)
         np.testing.assert_array_equal(found.nhat_W[:4], np.tile([0.0, 0.0, -1.0], (4, 1)))
-        assert list(found.link)[:4] == [0] * 4 and sorted(found.link[4:]) == [1, 2, 3]
+        assert list(found.link)[:4] == [0] * 4 and sorted(found.link[4:7]) == [1, 2, 3] and not found.active[7]
 
 
 def test_it_holds_at_the_goal_and_lets_go_when_stuck(loop):

@@ -176,7 +176,7 @@ def _views(args: argparse.Namespace, task: Task, results: dict[str, Any], passed
     if len(rows) > 1 and "cells" not in results:
         rows.append(_row("all", results))
     rows += [_published(p) for p in results["published"]]
-    columns = ("", "n", "success [%]", "dropped", "stalls", "goals", "each [s]", "error [rad]", "median", "[mm]")
+    columns = ("", "n", "success [%]", "drops", "stalls", "goals", "each [s]", "error [rad]", "[mm]")
     solve = results["solve_s"]
     verdict = "at least" if passed else "fewer than"
     worst = "in the worst world " if "cells" in results else ""
@@ -194,10 +194,10 @@ def _row(name: str, s: dict[str, Any]) -> list[Any]:
     turn, shift, (low, high) = s["orientation_error_rad"], s["position_error_m"], s["success_interval"]
     rate = f"{100 * s['success_rate']:.0f} ({100 * low:.0f}–{100 * high:.0f})"
     goals = (s["goals_reached"], s["goal_s"]["median"] and round(s["goal_s"]["median"], 1))
-    error = (f"{turn['mean']:.3f} ± {turn['std']:.3f}", f"{turn['median']:.3f}", f"{1e3 * shift['mean']:.1f}")
+    error = (f"{turn['mean']:.3f} ± {turn['std']:.3f}", f"{1e3 * shift['mean']:.1f}")
     return [name, s["trials"], rate, s["dropped"], s["stalls"], *goals, *error]
 
 
 def _published(p: dict[str, Any]) -> list[Any]:
     turn, shift = p["orientation_rad"], p["position_m"]
-    return [p["name"], p["trials"], *[None] * 5, turn and f"{turn[0]:.2f} ± {turn[1]:.2f}", None, shift and f"{1e3 * shift[0]:.1f}"]
+    return [p["name"], p["trials"], *[None] * 5, turn and f"{turn[0]:.2f} ± {turn[1]:.2f}", shift and f"{1e3 * shift[0]:.1f}"]

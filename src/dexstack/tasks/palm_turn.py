@@ -135,7 +135,7 @@ class PalmTurn(Task):
 
     def published(self) -> Sequence[Published]:
         own = BENCHMARKS.get(object_name(self._names[0]))
-        return () if own is None else (Published("the paper", 6, orientation_rad=own.orientation_rad),)
+        return () if own is None else (Published("paper", 6, orientation_rad=own.orientation_rad),)
 
 
 TASK = PalmTurn

@@ -38,9 +38,9 @@ PLANS = {"cube": 200}
 """Plans of a trial in the paper, 0.1 s apart; 300 for every other object."""
 PLAN_PERIOD = 0.1
 PAPER: dict[str, tuple[tuple[str, float, float, float, float, float], ...]] = {
-    "cube": (("the paper", 13.62, 3.14, 0.11, 0.11, 31.8), ("the paper, QP-MPC", 26.11, 28.24, 0.24, 0.35, 80.8)),
-    "foambrick": (("the paper", 8.93, 2.31, 0.24, 0.02, 25.0), ("the paper, QP-MPC", 8.59, 3.17, 0.19, 0.05, 51.6)),
-    "stick": (("the paper", 22.06, 5.90, 0.26, 0.19, 52.8), ("the paper, QP-MPC", 30.54, 8.72, 0.37, 0.22, 91.9)),
+    "cube": (("paper", 13.62, 3.14, 0.11, 0.11, 31.8), ("paper, QP-MPC", 26.11, 28.24, 0.24, 0.35, 80.8)),
+    "foambrick": (("paper", 8.93, 2.31, 0.24, 0.02, 25.0), ("paper, QP-MPC", 8.59, 3.17, 0.19, 0.05, 51.6)),
+    "stick": (("paper", 22.06, 5.90, 0.26, 0.19, 52.8), ("paper, QP-MPC", 30.54, 8.72, 0.37, 0.22, 91.9)),
 }
 """By the object's name, 7 trials each: mean and standard deviation of the position error [mm] and of the orientation error [rad], mean
 solve time [ms] on an i9-13900K, without contact detection."""

@@ -349,7 +349,7 @@ def test_other_contact_rules_plan_too(rule, resting, states):
     ("name", "value", "complaint"),
     [
         ("planner", "gaus_newton", "unknown planner 'gaus_newton'; did you mean 'gauss_newton'?"),
-        ("model", "implict", "unknown time-stepping model 'implict'; did you mean 'implicit'?"),
+        ("model", "implict", "unknown model 'implict'; did you mean 'implicit'?"),
         ("contact_set", "thawed", r"unknown contact set 'thawed' \(known: detected, frozen, propagated\)"),
     ],
 )

@@ -13,6 +13,7 @@ from dexstack.engines.lcp.plant import LcpPlant, hand_geometries, object_geometr
 from dexstack.engines.lcp.shapes import Geometry, box, pieces, plane, sphere
 from dexstack.engines.lcp.system import LcpSystem
 from dexstack.errors import ConfigError
+from dexstack.geometry.decomposition import Surface
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 from dexstack.tasks.palm_turn import PalmTurn
@@ -57,7 +58,8 @@ def test_an_object_between_fingers_starts_beside_them():
 
 def test_a_concave_object_is_its_parts(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    iron = dataclasses.replace(load_object("cube"), mesh=_angle_iron())
+    angle = _angle_iron()
+    iron = dataclasses.replace(load_object("cube"), surface=Surface(np.asarray(angle.vertices), np.asarray(angle.faces)))
     parts = object_geometries(iron)
     assert len(parts) > 1 and len({g.name for g in parts}) == len(parts)
     volume = sum(trimesh.convex.convex_hull(g.points_B).volume for g in parts)

@@ -19,6 +19,7 @@ def _run(tmp_path, module):
     return code, json.loads(file.read_text())["results"]
 
 
+@pytest.mark.slow
 def test_one_ball_aims_another(tmp_path):
     code, results = _run(tmp_path, balls)
     assert code == 0 and results["position_error_m"] <= 1e-9 and results["iterations"] <= 6
