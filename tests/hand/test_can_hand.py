@@ -180,6 +180,7 @@ def test_zero_offsets_are_kept_by_serial_number_and_used(emulator, driver, tmp_p
         save_offsets(tmp_path, "X", np.eye(16)[3] / 2, measured="today", held_out=0.001)
 
 
+@pytest.mark.flaky(reruns=3)  # in real time: another process may take the core for longer than a hand waits
 def test_the_same_on_a_virtual_bus():
     """One process, two threads: no guard, as the hand goes with the process."""
     import threading
