@@ -1,6 +1,7 @@
 """An object on the palm of the Allegro hand for 60 s, in every engine: at rest, faster than real time, nothing reported.
 
-The hand holds its pose under its servo. One threshold for all engines, :data:`DRIFT`, a millimetre: chosen knowing that soft contact had crept by 0.9 mm in a minute.
+The hand holds its pose under its servo. One threshold for all engines, :data:`DRIFT`, a millimetre: chosen knowing that soft contact had
+crept by 0.9 mm in a minute.
 """
 
 from __future__ import annotations
