@@ -133,7 +133,7 @@ def _degrees(angles: list[float]) -> str:
     return " and ".join(f"{x:.0f}°" if x > 1.0 else f"{x:.2f}°" for x in np.degrees(angles))
 
 
-def _draw(run: Run, short: Run, point: np.ndarray, dt: float) -> Figure:
+def _draw(wide: Run, short: Run, point: np.ndarray, dt: float) -> Figure:
     figure = Figure(figsize=(10.0, 5.0), layout="constrained")
     ax = figure.subplot_mosaic([["force", "tight"], ["angle", "tight"], ["angle", "loose"]], width_ratios=(2.2, 1), height_ratios=(2, 1, 3))
     t = dt * np.arange(1, len(wide.pitch) + 1)

@@ -9,7 +9,7 @@ import numpy as np
 
 from experiments.harness import BLUE, Outcome, run
 from experiments.lcp import systems
-from experiments.lcp.check import panel, watched
+from experiments.lcp.check import panel, sound, watched
 
 
 def prisms(steps: int = 150) -> Outcome:

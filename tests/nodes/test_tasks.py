@@ -78,7 +78,8 @@ def test_a_parameter_that_cannot_be_used_is_refused_before_any_node_starts(key, 
 def test_three_balls_run_in_the_graph_and_can_be_drawn_again(start, probe, tmp_path, capsys):
     run = start("--task", "three_ball", "--seed", "1", "--json", "-")
     wait_until(lambda: probe.phase() == "running" and set(probe.reports) >= BALLS, 180, "the rollout")
-    assert "hand" not in probe.reports and probe.values("mpc")["realtime"] in ("True", "False")
+    wait_until(lambda: probe.values("mpc").get("realtime") in ("True", "False"), 60, "the report of a planner that plans")
+    assert "hand" not in probe.reports
     assert run.process.wait(600) == 0, run.err
     results = json.loads(run.out)["results"]
     assert results["reached"] and results["restarts"] == {} and results["task"] == "three_ball" and results["goals_reached"] == 1
