@@ -16,8 +16,8 @@ RESIDUAL, SMALLEST_GAP, LOST_TIME = range(3)
 """Entries of the extremes."""
 MOVE, IMPACT, BEGIN = 0, 1, 2
 """Kinds of operations on the tape."""
-NONE = -1
-"""In place of the contact that ended a move: none did."""
+NONE, STOPPED = -1, -2
+"""In place of the contact that ended a move: none did; a pair that overlaps went deeper, at a time without derivative."""
 FITS, CONTACTS_FULL, TAPE_FULL, NOT_FINITE = 0, 1, 2, 3
 
 

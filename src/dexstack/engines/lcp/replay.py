@@ -8,13 +8,13 @@ derivative of gap(q ⊕ t u) = const, dt = −d gap / (J_n u).
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from dexstack.engines.lcp.classes import EVEN, ROUNDS, forces_of_classes
+from dexstack.engines.lcp.compiled import entry, inner
 from dexstack.engines.lcp.dynamics import factorise, inertias, integrate, kinematics, mass_matrix
 from dexstack.engines.lcp.features import gap_of_features
 from dexstack.engines.lcp.impact import add_impulse
-from dexstack.engines.lcp.record import BEGIN, IMPACT, NONE, Parameters
+from dexstack.engines.lcp.record import BEGIN, IMPACT, NONE, STOPPED, Parameters
 from dexstack.engines.lcp.rows import (
     count_rows,
     follow_bends,
@@ -29,7 +29,7 @@ SMALL = 1e-30
 """Size of the imaginary perturbation; its square vanishes beside 1."""
 
 
-@njit(cache=True)
+@inner
 def _forces(A, b, owner, mu, cls, f, plain):
     if plain:
         forces_of_classes(A, b, owner, mu, cls, f, 0, 0.0)
@@ -37,7 +37,7 @@ def _forces(A, b, owner, mu, cls, f, plain):
         forces_of_classes(A, b, owner, mu, cls, f, ROUNDS, EVEN)
 
 
-@njit(cache=True)
+@inner
 def _respond(world, par, tape, op, q, v, m):
     """Response to an impact: v is changed."""
     tree, shapes = world.tree, world.shapes
@@ -60,7 +60,7 @@ def _respond(world, par, tape, op, q, v, m):
     add_impulse(Y, f, v)
 
 
-@njit(cache=True)
+@inner
 def _push(world, par, tape, op, q, u, after, rest, at, m):
     """Forces of contacts and stops over a move: u is changed, and goes to ``after`` before contacts that bend are followed."""
     shapes = world.shapes
@@ -81,7 +81,7 @@ def _push(world, par, tape, op, q, u, after, rest, at, m):
         add_impulse(Y, f, u)
 
 
-@njit(cache=True)
+@inner
 def replay(world, par, tape, q, v, tau, m):
     """Repeat what is on the tape from q and v, which are overwritten.
 
@@ -118,6 +118,12 @@ def replay(world, par, tape, q, v, tau, m):
             v[:] = after
             continue
         s = q[0] * 0.0 + tape.length[i]
+        if op[6] == STOPPED:
+            integrate(tree, q, u, s, at)
+            q[:] = at
+            v += s / rest * (after - v)
+            rest -= s
+            continue
         integrate(tree, q, u, s, at)
         kinematics(tree, at, m)
         feature = tape.feature[op[6]]
@@ -139,7 +145,7 @@ def replay(world, par, tape, q, v, tau, m):
         rest -= s
 
 
-@njit(cache=True)
+@entry
 def differentiate(simulation, q, v, tau, dq, dv, dtau, dmass, dfriction, drestitution, out):
     """Directional derivatives of the end of a recorded rollout.
 
