@@ -131,6 +131,7 @@ def respond(world, par, q, v, m, tape, first, last, resting, counts, extremes):
         o = tape.op[tape.size[0]]
         o[0], o[1], o[2], o[3], o[4], o[5], o[6], o[8] = IMPACT, first, touching, tape.size[2], 0, 0, NONE, bounce
         o[9], o[10] = 1 if way < 0 or way >= 2 else 0, 0
+        tape.q[tape.size[0]], tape.v[tape.size[0]] = q, v
         tape.size[0] += 1
         tape.size[2] += n
         shift = last  # what follows reorders its contacts: it gets a copy

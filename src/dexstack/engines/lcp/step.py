@@ -123,6 +123,7 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
         return TAPE_FULL
     tape.op[tape.size[0], 0], tape.op[tape.size[0], 7] = BEGIN, control
     tape.length[tape.size[0]] = dt
+    tape.q[tape.size[0]], tape.v[tape.size[0]] = q, v
     tape.size[0] += 1
     rest = dt
     done = 0
@@ -290,7 +291,7 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
             v[:] = after
             rest = 0.0
         q[:] = at
-        tape.q[tape.size[0]] = q
+        tape.q[tape.size[0]], tape.v[tape.size[0]] = q, v
         tape.size[0] += 1
         tape.size[1] = end
         tape.size[2] += (1 + 2 * rounds) * n

@@ -61,7 +61,7 @@ class LcpSystem:
         self._tape(64, 512)
 
     def _tape(self, ops: int, contacts: int) -> None:
-        self.tape = s.make_tape(self.model.nq, ops, contacts, self.world.directions, self.world.limit_q.size)
+        self.tape = s.make_tape(self.model.nq, self.model.nv, ops, contacts, self.world.directions, self.world.limit_q.size)
 
     def enlarge(self) -> None:
         """Twice the room for what a step or rollout records."""
