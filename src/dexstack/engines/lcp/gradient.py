@@ -133,7 +133,8 @@ def jax_rollout(system: LcpSystem) -> Callable[..., jax.Array]:
     """The engine as a JAX function ``(q, v, tau, mass, friction, restitution) → final state (Q + V,)`` with a custom derivative.
 
     ``tau`` is (T, V); mass, friction and restitution are laid out as in :class:`.record.Parameters`. Works under ``jit`` and ``grad``;
-    calls come back to this process, one at a time, and only inputs that are differentiated are. Warm starts are cleared before each call, so that it is a function.
+    calls come back to this process, one at a time. Derivatives are taken by the inputs that are asked for. Warm starts are cleared before
+    each call, so that it is a function.
     """
     import jax
     import jax.numpy as jnp

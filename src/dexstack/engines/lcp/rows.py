@@ -241,14 +241,14 @@ def find_bends(world, m, tape, first, last, owner, gap, J, q, velocity, h, at, l
 
 @inner
 def find_pushes(gap, contacts, owner, h, part, lift):
-    """Rows of contacts that overlap, as :func:`find_bends` gives those that bend: ``lift`` is minus the speed at which they are to part."""
+    """Rows of contacts that overlap, and of those that the push would press together, as :func:`find_bends` gives those that bend: ``lift`` is minus the speed at which they are to part."""
     any_overlaps = False
     part[:], lift[:] = -1, 0.0
     for r in range(contacts):
-        if owner[r] < 0 and gap[r] <= 0.0:
+        if owner[r] < 0 and gap[r] < LOST:
             lift[r] = max((gap[r] - TARGET) / h, -PUSH)
             part[r] = FULL_PUSH if lift[r] == -PUSH else LAST_PUSH
-            any_overlaps = True
+            any_overlaps = any_overlaps or gap[r] <= 0.0
     return any_overlaps
 
 
