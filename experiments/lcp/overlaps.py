@@ -4,8 +4,8 @@
 
 Boxes, cylinders, random hulls and stacks overlap the floor and each other by 1 µm to 5 mm. A scene passes if within the time given all
 pairs are apart, the kinetic energy never exceeded that of the start and what gravity put in, by more than 1e-6 of it or 1e-6 J, and no
-body is ever deeper in the floor than :data:`DEEPEST`. Gravity's work in a step is its force times the velocity, at the start of the step or at its end, that is the
-greater downwards: the push moves bodies, too, but is no part of their velocity.
+body is ever deeper in the floor than :data:`DEEPEST`. Gravity's work in a step is its force times the velocity, at the start of the step
+or at its end, that is the greater downwards: the push moves bodies, too, but is no part of their velocity.
 """
 
 from __future__ import annotations

@@ -241,7 +241,15 @@ def find_bends(world, m, tape, first, last, owner, gap, J, q, velocity, h, at, l
 
 @inner
 def find_pushes(gap, contacts, owner, h, part, lift):
-    """Rows of contacts that overlap, and of those that the push would press together, as :func:`find_bends` gives those that bend: ``lift`` is minus the speed at which they are to part."""
+    """Rows of contacts that overlap, and of those that the push would press together.
+
+    Args:
+        gap, owner: (n,) of the rows, of which the first ``contacts`` belong to contacts. h: what is left of the step [s].
+        part: (n,) written: ``FULL_PUSH``, ``LAST_PUSH`` or −1. lift: (n,) written: minus the speed at which the rows are to part [m/s].
+
+    Returns:
+        Whether any contact overlaps.
+    """
     any_overlaps = False
     part[:], lift[:] = -1, 0.0
     for r in range(contacts):
