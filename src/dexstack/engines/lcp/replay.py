@@ -204,7 +204,7 @@ def pull_back(simulation, tau, state, dtau, dmass, dfriction, drestitution):
     q, v, force = np.empty(nq, np.complex128), np.empty(nv, np.complex128), np.empty(nv, np.complex128)
     pc = Parameters(par.mass + 0j, par.friction + 0j, par.restitution + 0j)
     back = np.empty(nq + nv + 1)
-    control = tau.shape[0] - 1
+    control, known = tau.shape[0] - 1, tau.shape[0] < 0  # not a literal, which would compile the repetition a second time
     for i in range(tape.size[0] - 1, -1, -1):
         if tape.op[i, 0] == BEGIN:
             control, rest_bar = control - 1, 0.0
@@ -229,7 +229,7 @@ def pull_back(simulation, tau, state, dtau, dmass, dfriction, drestitution):
                     pc.friction[k] += step
                 else:
                     pc.restitution[k] += step
-                rest = _repeat(world, pc, tape, i, q, v, rest, force, m, False)
+                rest = _repeat(world, pc, tape, i, q, v, rest, force, m, known)
                 total = rest_bar * rest.imag
                 for j in range(nq):
                     total += state[j] * q[j].imag
