@@ -7,8 +7,8 @@ The separation is therefore at least a concave function of t, whose root is foun
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from dexstack.engines.lcp.compiled import inlined, inner
 from dexstack.engines.lcp.distance import level, separation
 from dexstack.engines.lcp.dynamics import integrate, kinematics, twists
 
@@ -20,7 +20,7 @@ MOST_EVALUATIONS = 2000
 """Evaluations of one pair before its last safe time counts as an impact."""
 
 
-@njit(cache=True)
+@inner
 def acceleration_bound(tree, shapes, m, g, u, h):
     """Largest acceleration of any corner of geometry g while the velocities u stay constant for a time h, from the poses m."""
     b = shapes.body[g]
@@ -51,7 +51,7 @@ def acceleration_bound(tree, shapes, m, g, u, h):
     return bound
 
 
-@njit(cache=True)
+@inner
 def closing_bound(shapes, m, g, u, h, K):
     """How far the geometry's centre can go within h."""
     b, c = shapes.body[g], shapes.centre[g]
@@ -65,7 +65,7 @@ def closing_bound(shapes, m, g, u, h, K):
     return h * np.sqrt(vx * vx + vy * vy + vz * vz) + 0.5 * h * h * K
 
 
-@njit(cache=True)
+@inner
 def _extreme(shapes, m, g, V, n, sign, t):
     """Farthest point of g's core along ``sign`` times n after t at twist V, linearised: value less t times slope, and slope in t."""
     b = shapes.body[g]
@@ -96,7 +96,7 @@ def _extreme(shapes, m, g, V, n, sign, t):
     return value, slope
 
 
-@njit(cache=True)
+@inner
 def _bound(shapes, m, a, b, Va, Vb, n, K, t):
     """Lower bound of the separation along n after t, and its slope."""
     vb, sb = _extreme(shapes, m, b, Vb, n, -1.0, t)
@@ -109,7 +109,7 @@ def _bound(shapes, m, a, b, Va, Vb, n, K, t):
     return -vb - va - rounding - t * (sa + sb) - 0.5 * K * t * t, -(sa + sb) - K * t
 
 
-@njit(cache=True)
+@inner
 def safe_time(shapes, m, a, b, Va, Vb, n, K, target, rest):
     """A time within which the separation along n stays above ``target``, at most ``rest``; near the largest such time.
 
@@ -149,7 +149,7 @@ def safe_time(shapes, m, a, b, Va, Vb, n, K, target, rest):
     return left
 
 
-@njit(cache=True)
+@inner
 def _turn(shapes, m, a, b, n, depth, turn):
     """Angular velocity ``turn``, across n, at which n stays normal to the face or the edges that are nearest each other."""
     wa, wb = m.V[shapes.body[a], :3], m.V[shapes.body[b], :3]
@@ -176,7 +176,7 @@ def _turn(shapes, m, a, b, n, depth, turn):
     return True
 
 
-@njit(cache=True)
+@inner
 def turning_time(shapes, m, a, b, n, Ka, Kb, target, rest):
     """As :func:`safe_time`, but with a direction that turns along with what is nearest: otherwise corners of a face leave it.
 
@@ -205,12 +205,13 @@ def turning_time(shapes, m, a, b, n, Ka, Kb, target, rest):
     return safe_time(shapes, m, a, b, Va, Vb, n, K, target, h)
 
 
-@njit(cache=True, inline="always")
+@inlined
 def time_of_impact(tree, shapes, near, floor, gaps, axis, q, u, h, m, at, K, until, count):
     """First time at which a pair of ``near`` comes down to its ``floor``.
 
     Args:
-        near: (n,) pairs; floor: (n,) their separations that count as touching, gaps: (n,) those at the start [m].
+        near: (n,) pairs; floor: (n,) their separations that count as touching, negative for pairs that
+            overlap; gaps: (n,) those at the start [m].
         axis: (P, 3) directions of separation, first guesses, kept up to date.
         q: (Q,); u: (V,) velocities that stay constant. m: the motion at q, overwritten. at: (Q,) room.
         K: (G,) of :func:`acceleration_bound`. until: (n,) room. count: (1,) evaluations are added.
@@ -245,7 +246,7 @@ def time_of_impact(tree, shapes, near, floor, gaps, axis, q, u, h, m, at, K, unt
             gap = separation(shapes, a, b, m.R[ba], m.p[ba], m.R[bb], m.p[bb], n)
             count[0] += 1
         tried[first] += 1
-        if (s > 0.0 and gap <= END * floor[first]) or tried[first] > MOST_EVALUATIONS:
+        if (s > 0.0 and gap <= floor[first] + (END - 1.0) * abs(floor[first])) or tried[first] > MOST_EVALUATIONS:
             return s, first
         Va, Vb = m.V[shapes.body[a]], m.V[shapes.body[b]]
         step = safe_time(shapes, m, a, b, Va, Vb, n, K[a] + K[b], floor[first], h - s)

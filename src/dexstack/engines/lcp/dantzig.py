@@ -6,7 +6,6 @@ The step length sees that a bound moves with its normal force; where the pivots 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from dexstack.engines.lcp.classes import (
     CLAMP,
@@ -21,11 +20,12 @@ from dexstack.engines.lcp.classes import (
     residual,
     solve_factored,
 )
+from dexstack.engines.lcp.compiled import entry, inner
 
 DONE, STUCK = 0, 1
 
 
-@njit(cache=True)
+@inner
 def _direction(A, owner, mu, cls, driver, m, sign, df, dw):
     """How forces and w of rows 0..m−1 follow a unit change of the driver's force, classes kept. ``cls[driver]`` is F or N: not active."""
     index = np.empty(m, np.int64)
@@ -63,7 +63,7 @@ def _direction(A, owner, mu, cls, driver, m, sign, df, dw):
             dw[i] += A[i, j] * df[j]
 
 
-@njit(cache=True)
+@inner
 def _drive(A, b, owner, mu, cls, f, w, driver, limit):
     """Change the driver's force until its own condition holds, rows before it kept valid. False: the pivots did not end."""
     m = driver + 1
@@ -140,7 +140,7 @@ def _drive(A, b, owner, mu, cls, f, w, driver, limit):
     return False
 
 
-@njit(cache=True)
+@inner
 def _valid(A, b, owner, mu, cls, m, f, tolerance):
     missing = forces_of_classes(A[:m, :m], b[:m], owner[:m], mu[:m], cls[:m], f[:m], 0, 0.0)
     largest = 0.0
@@ -149,7 +149,7 @@ def _valid(A, b, owner, mu, cls, m, f, tolerance):
     return missing >= 0 and residual(A[:m, :m], b[:m], owner[:m], mu[:m], f[:m]) <= tolerance * (1.0 + largest)
 
 
-@njit(cache=True)
+@inner
 def _search(A, b, owner, mu, cls, m, f, solves, tolerance):
     """Assignments in order of how many rows differ from where the pivots stood, until one is valid.
 
@@ -198,7 +198,7 @@ def _search(A, b, owner, mu, cls, m, f, solves, tolerance):
     return -tried
 
 
-@njit(cache=True)
+@entry
 def dantzig(A, b, owner, mu, cls, f, pivots, solves, tolerance):
     """Find the classes of a solution, one row after the other.
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from dexstack.engines.lcp.compiled import entry, inner
 from dexstack.engines.lcp.features import DATA, RIM_EDGE, RIM_POINT, RIM_RIM, nearest_on_rim, rim_axes
 
 NEAR = 5e-6
@@ -13,7 +13,7 @@ NEAR_CYLINDER = 1e-3
 """The same with a cylinder, on which GJK comes closer to the direction without ever reaching it [m]."""
 
 
-@njit(cache=True)
+@inner
 def support(shapes, g, R, p, d, out):
     """The point of geometry g's core (hull, or cylinder without its rounding) farthest along d (world), into ``out``."""
     dx = R[0, 0] * d[0] + R[1, 0] * d[1] + R[2, 0] * d[2]
@@ -38,7 +38,7 @@ def support(shapes, g, R, p, d, out):
         out[i] = p[i] + R[i, 0] * x + R[i, 1] * y + R[i, 2] * z
 
 
-@njit(cache=True)
+@inner
 def _nearest(W, n, v, weight):
     """The point v nearest the origin of the simplex of n points W; its corners are moved to the front. Returns how many it needs."""
     best, chosen = np.inf, 0
@@ -109,14 +109,14 @@ def _nearest(W, n, v, weight):
     return k
 
 
-@njit(cache=True)
+@inner
 def _bound(shapes, a, b, Ra, pa, Rb, pb, d, x, y):
     support(shapes, a, Ra, pa, d, x)
     support(shapes, b, Rb, pb, -d, y)
     return d[0] * (y[0] - x[0]) + d[1] * (y[1] - x[1]) + d[2] * (y[2] - x[2])
 
 
-@njit(cache=True)
+@inner
 def _sharpen(shapes, a, b, Ra, pa, Rb, pb, n, best):
     """Try the face normals of both hulls, and the cross products of their edges if they seem to meet; n is overwritten by a better one."""
     x, y, d = np.empty(3), np.empty(3), np.empty(3)
@@ -151,7 +151,7 @@ def _sharpen(shapes, a, b, Ra, pa, Rb, pb, n, best):
     return best
 
 
-@njit(cache=True)
+@inner
 def level(shapes, g, R, n, sign, depth, e):
     """What of g's core lies within ``depth`` of its farthest point along ``sign`` times n: 1 corner, 2 edge, which goes to e, 3 face."""
     d = sign * (R.T @ n)
@@ -174,7 +174,7 @@ def level(shapes, g, R, n, sign, depth, e):
     return min(count, 3)
 
 
-@njit(cache=True)
+@inner
 def _try(shapes, c, o, Rc, pc, Ro, po, d, x, y, n, best):
     """Keep direction d, of any length and sign, in n where it separates better; d is normalised and turned along n."""
     length = np.sqrt(d[0] * d[0] + d[1] * d[1] + d[2] * d[2])
@@ -188,7 +188,7 @@ def _try(shapes, c, o, Rc, pc, Ro, po, d, x, y, n, best):
     return best
 
 
-@njit(cache=True)
+@inner
 def _foremost_edge(shapes, g, R, n, sign, e):
     """Into e, from one to the other of the two corners of g farthest along ``sign`` times n."""
     d = sign * (R.T @ n)
@@ -203,7 +203,7 @@ def _foremost_edge(shapes, g, R, n, sign, e):
     e[:] = R @ (shapes.vertex[i] - shapes.vertex[j])
 
 
-@njit(cache=True)
+@inner
 def _sharpen_edges(shapes, a, b, Ra, pa, Rb, pb, n, best):
     """Try the direction across the two edges that n already faces; n is overwritten by a better one."""
     e, f, d, x, y = np.empty(3), np.empty(3), np.empty(3), np.empty(3), np.empty(3)
@@ -215,7 +215,7 @@ def _sharpen_edges(shapes, a, b, Ra, pa, Rb, pb, n, best):
     return _try(shapes, a, b, Ra, pa, Rb, pb, d, x, y, n, best)
 
 
-@njit(cache=True)
+@inner
 def _sharpen_cylinder(shapes, c, o, Rc, pc, Ro, po, n, best):
     """Try the directions in which side or rim of cylinder c face what lies next to them; n, from c to o, is overwritten by a better one."""
     x, y, d, e, f = np.empty(3), np.empty(3), np.empty(3), np.empty(3), np.empty(3)
@@ -275,7 +275,7 @@ def _sharpen_cylinder(shapes, c, o, Rc, pc, Ro, po, n, best):
     return best
 
 
-@njit(cache=True)
+@entry
 def separation(shapes, a, b, Ra, pa, Rb, pb, n):
     """Distance of two geometries along a direction that separates them best.
 

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import mujoco
 import numpy as np
-from numba import njit
 
+from dexstack.engines.lcp.compiled import entry, inner
 from dexstack.errors import ConfigError
 
 FREE, SLIDE, HINGE = 0, 2, 3
@@ -134,7 +134,7 @@ def make_tree(model: mujoco.MjModel) -> Tree:
     )
 
 
-@njit(cache=True)
+@entry
 def make_motion(tree, sample):
     """Room for a motion in the number type of the array ``sample``."""
     B, nv = tree.parent.size, tree.dof_parent.size
@@ -158,7 +158,7 @@ def make_motion(tree, sample):
     return motion
 
 
-@njit(cache=True)
+@inner
 def cross(a, b, out):
     """a × b into ``out``, which is neither."""
     out[0] = a[1] * b[2] - a[2] * b[1]
@@ -166,7 +166,7 @@ def cross(a, b, out):
     out[2] = a[0] * b[1] - a[1] * b[0]
 
 
-@njit(cache=True)
+@inner
 def _turn(axis, sine, one_minus_cosine, R):
     """R ← Rodrigues' rotation about a unit axis."""
     x, y, z = axis[0], axis[1], axis[2]
@@ -177,7 +177,7 @@ def _turn(axis, sine, one_minus_cosine, R):
     R[1, 2], R[2, 1] = c1 * y * z - sine * x, c1 * y * z + sine * x
 
 
-@njit(cache=True)
+@entry
 def kinematics(tree, q, m):
     """Poses of all bodies and axes of all velocities at q. Quaternions are normalised here."""
     S, axis, anchor, moment, T, U = m.S, m.room[0], m.room[1], m.room[2], m.room[3:6], m.room[6:9]
@@ -244,7 +244,7 @@ def kinematics(tree, q, m):
                     p[i] -= R[i, j] * tree.joint_p[joint, j]
 
 
-@njit(cache=True)
+@entry
 def twists(tree, v, m):
     """Twists of all bodies at velocities v, after :func:`kinematics`."""
     for b in range(1, tree.parent.size):
@@ -257,7 +257,7 @@ def twists(tree, v, m):
                     V[i] += m.S[k, i] * v[k]
 
 
-@njit(cache=True)
+@inner
 def _inertia_times(inertia, V, out):
     """Momentum (moment about the origin, force) of an inertia (mass, mass · centre, six moments) with twist V."""
     h0, h1, h2 = inertia[1], inertia[2], inertia[3]
@@ -270,7 +270,7 @@ def _inertia_times(inertia, V, out):
     out[5] = inertia[0] * v2 + w0 * h1 - w1 * h0
 
 
-@njit(cache=True)
+@inner
 def inertias(tree, mass, m):
     """Every body's inertia about the origin, after :func:`kinematics`; moments scale with the masses (B,) [kg]."""
     c, J = m.room[0], m.room[3:6]
@@ -301,7 +301,7 @@ def inertias(tree, mass, m):
             inertia[7 + e] = mb * moment
 
 
-@njit(cache=True)
+@inner
 def bias_forces(tree, v, m):
     """Twists and bias forces at velocities v (V,) by Newton–Euler, after :func:`inertias`."""
     S, W = m.S, m.wrench
@@ -352,7 +352,7 @@ def bias_forces(tree, v, m):
             m.bias[d] += S[d, i] * m.force[b, i]
 
 
-@njit(cache=True)
+@inner
 def mass_matrix(tree, m):
     """Lower triangle of the mass matrix from composite bodies, after :func:`inertias`."""
     S, W, M = m.S, m.wrench, m.M
@@ -374,7 +374,7 @@ def mass_matrix(tree, m):
         M[d, d] += tree.armature[d]
 
 
-@njit(cache=True)
+@entry
 def inertia_and_bias(tree, mass, v, m):
     """Mass matrix and bias forces at velocities v (V,) with masses (B,) [kg], after :func:`kinematics`."""
     inertias(tree, mass, m)
@@ -382,7 +382,7 @@ def inertia_and_bias(tree, mass, v, m):
     bias_forces(tree, v, m)
 
 
-@njit(cache=True)
+@entry
 def factorise(dof_parent, M):
     """M = LᵀDL in place, lower triangle, no entry outside the chains touched (Featherstone)."""
     for k in range(dof_parent.size - 1, -1, -1):
@@ -397,7 +397,7 @@ def factorise(dof_parent, M):
             i = dof_parent[i]
 
 
-@njit(cache=True)
+@entry
 def solve_mass(dof_parent, L, x):
     """x ← M⁻¹ x with the factors of :func:`factorise`."""
     n = dof_parent.size
@@ -414,7 +414,7 @@ def solve_mass(dof_parent, L, x):
             j = dof_parent[j]
 
 
-@njit(cache=True)
+@inner
 def kinetic_energy(dof_parent, L, v):
     """½ vᵀ M v with the factors of :func:`factorise` [J]."""
     total = 0.0
@@ -427,7 +427,7 @@ def kinetic_energy(dof_parent, L, v):
     return total
 
 
-@njit(cache=True)
+@entry
 def integrate(tree, q, u, h, out):
     """q ⊕ h u: joints move in straight lines, a free body about an axis that stays fixed in it; quaternions end at unit length."""
     for joint in range(tree.joint_type.size):

@@ -7,7 +7,8 @@ points from the first body to the second; the gap grows along it.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from dexstack.engines.lcp.compiled import entry, inner
 
 POINT_POINT, FACE_POINT, EDGE_EDGE, EDGE_POINT, FACE_RIM, RIM_POINT, RIM_EDGE, RIM_RIM = range(8)
 """First body's feature, second body's."""
@@ -19,19 +20,19 @@ ROUNDS = 30
 """Most of Newton's steps towards the nearest points of a rim and another feature."""
 
 
-@njit(cache=True)
+@inner
 def _place(R, p, x, out):
     for i in range(3):
         out[i] = p[i] + R[i, 0] * x[0] + R[i, 1] * x[1] + R[i, 2] * x[2]
 
 
-@njit(cache=True)
+@inner
 def _turn(R, x, out):
     for i in range(3):
         out[i] = R[i, 0] * x[0] + R[i, 1] * x[1] + R[i, 2] * x[2]
 
 
-@njit(cache=True)
+@inner
 def rim_axes(w, e, f):
     """Two vectors e, f (3,) of the length of w, across it and each other: the rim's points are centre + e cos θ + f sin θ."""
     low = 0
@@ -46,7 +47,7 @@ def rim_axes(w, e, f):
         f[i] = (w[j] * e[k] - w[k] * e[j]) / rho
 
 
-@njit(cache=True)
+@inner
 def nearest_on_rim(kind, data, Ra, pa, Rb, pb, x, dx, y, dy):
     """Nearest points of the first body's rim and the second's feature, by Newton's method from where ``data`` says.
 
@@ -110,7 +111,7 @@ def nearest_on_rim(kind, data, Ra, pa, Rb, pb, x, dx, y, dy):
     return ended, s, t
 
 
-@njit(cache=True)
+@entry
 def gap_of_features(kind, side, data, Ra, pa, Rb, pb, n, c):
     """Gap of two features.
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from dexstack.engines.lcp.compiled import inlined, inner
 from dexstack.engines.lcp.dynamics import factorise, inertias, kinematics, kinetic_energy, mass_matrix
 from dexstack.engines.lcp.features import DATA
 from dexstack.engines.lcp.record import (
@@ -34,14 +34,14 @@ TOUCH = 2e-5
 """Gap up to which a contact takes part in the response to an impact elsewhere [m]."""
 
 
-@njit(cache=True)
+@inner
 def impact_floor(shapes, a, b):
     """Gap at which geometries a and b bounce."""
     exact = shapes.is_plane[a] or (shapes.radius[a] + shapes.radius[b] > 0.0 and shapes.disc[a] + shapes.disc[b] == 0.0)
     return IMPACT_FLOOR if exact else IMPACT_FLOOR_OF_HULLS
 
 
-@njit(cache=True)
+@inner
 def add_impulse(Y, f, v):
     """v ← v + M⁻¹ Jᵀ f with Y = J M⁻¹."""
     for i in range(f.size):
@@ -50,7 +50,7 @@ def add_impulse(Y, f, v):
                 v[k] += f[i] * Y[i, k]
 
 
-@njit(cache=True)
+@inner
 def solve_and_count(A, b, owner, mu, cls, f, warm, counts, extremes):
     way, error, _ = solve_lcp(A, b, owner, mu, cls, f, warm, TOLERANCE)
     counts[SOLVES] += 1
@@ -63,7 +63,7 @@ def solve_and_count(A, b, owner, mu, cls, f, warm, counts, extremes):
     return way
 
 
-@njit(cache=True, inline="always")
+@inlined
 def respond(world, par, q, v, m, tape, first, last, resting, counts, extremes):
     """Responses to all collisions at the present configuration; contacts are reordered: those that take part come first."""
     tree, shapes = world.tree, world.shapes
@@ -131,6 +131,7 @@ def respond(world, par, q, v, m, tape, first, last, resting, counts, extremes):
         o = tape.op[tape.size[0]]
         o[0], o[1], o[2], o[3], o[4], o[5], o[6], o[8] = IMPACT, first, touching, tape.size[2], 0, 0, NONE, bounce
         o[9], o[10] = 1 if way < 0 or way >= 2 else 0, 0
+        tape.q[tape.size[0]], tape.v[tape.size[0]] = q, v
         tape.size[0] += 1
         tape.size[2] += n
         shift = last  # what follows reorders its contacts: it gets a copy

@@ -8,15 +8,15 @@ s = +1 (H), −1 (L) or 0 (F), so that a force at a bound that moves with f_n is
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from dexstack.engines.lcp.classes import CLAMP, HIGH, LOW, SEPARATE, STICK
+from dexstack.engines.lcp.compiled import entry, inner
 
 DONE, RAY, PIVOT_LIMIT = 0, 1, 2
 _NONE, _LAMBDA, _NORMAL, _GAP, _UPPER, _LOWER, _RATE, _FLIP = -1, 0, 1, 2, 3, 4, 5, 6
 
 
-@njit(cache=True)
+@inner
 def _pivot(T, row, r, c):
     """Exchange the basic variable of row r with the nonbasic one of column c; ``row`` is a copy of the row's equation."""
     m = T.shape[1]
@@ -35,7 +35,7 @@ def _pivot(T, row, r, c):
         T[r, :] = row
 
 
-@njit(cache=True)
+@inner
 def _exchange(T, row, basic, nonbasic, where, r, c):
     row[:] = T[r]
     _pivot(T, row, r, c)
@@ -44,7 +44,7 @@ def _exchange(T, row, basic, nonbasic, where, r, c):
     where[into], where[out] = r, -1 - c
 
 
-@njit(cache=True)
+@entry
 def lemke(A, b, owner, mu, d, cls, f, limit):
     """Find the classes of a solution.
 

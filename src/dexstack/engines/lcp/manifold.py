@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from dexstack.engines.lcp.compiled import inner
 from dexstack.engines.lcp.features import EDGE_EDGE, EDGE_POINT, FACE_POINT, POINT_POINT
 
 INSIDE = 1e-6
@@ -15,7 +15,7 @@ ON_HULL = 1e-4
 """How far from the farthest point along a normal an edge may be to count as touching [m]."""
 
 
-@njit(cache=True)
+@inner
 def add(feature, data, count, a, b, kind, side, pair, ia, ib, xa, da, xb, db, thick_a, thick_b):
     """Append a contact where there is room for it; see :data:`.features.DATA`. Contacts now."""
     if count >= feature.shape[0]:
@@ -28,7 +28,7 @@ def add(feature, data, count, a, b, kind, side, pair, ia, ib, xa, da, xb, db, th
     return count + 1
 
 
-@njit(cache=True)
+@inner
 def corners(shapes, g, R, p, X):
     s = shapes.vertex_start[g]
     for k in range(s, shapes.vertex_start[g + 1]):
@@ -37,7 +37,7 @@ def corners(shapes, g, R, p, X):
             X[k - s, i] = p[i] + R[i, 0] * v[0] + R[i, 1] * v[1] + R[i, 2] * v[2]
 
 
-@njit(cache=True)
+@inner
 def over_face(shapes, g, f, y):
     """Whether the foot of y (body frame) lies on face f of geometry g, :data:`INSIDE` included."""
     n = shapes.face[f]
@@ -58,7 +58,7 @@ def over_face(shapes, g, f, y):
     return True
 
 
-@njit(cache=True)
+@inner
 def corners_over_faces(shapes, a, b, Ra, pa, Rb, pb, Xb, near_b, margin, pair, feature, data, count, towards, sense):
     """Faces of a with corners of b; only faces that look along ``sense`` times ``towards``: in the plane of a side nothing touches."""
     y, zero, w = np.empty(3), np.zeros(3), np.empty(3)
@@ -85,7 +85,7 @@ def corners_over_faces(shapes, a, b, Ra, pa, Rb, pb, Xb, near_b, margin, pair, f
     return count
 
 
-@njit(cache=True)
+@inner
 def _on_hull(X, n, x, slack):
     """Whether no corner lies farther along n than the point x, up to ``slack``."""
     h = n[0] * x[0] + n[1] * x[1] + n[2] * x[2] + slack
@@ -95,7 +95,7 @@ def _on_hull(X, n, x, slack):
     return True
 
 
-@njit(cache=True)
+@inner
 def edges(shapes, a, b, Xa, Xb, near_a, near_b, margin, pair, feature, data, count):
     rounding = shapes.side[a] + shapes.side[b]
     sa, sb = shapes.vertex_start[a], shapes.vertex_start[b]
@@ -142,7 +142,7 @@ def edges(shapes, a, b, Xa, Xb, near_a, near_b, margin, pair, feature, data, cou
     return count
 
 
-@njit(cache=True)
+@inner
 def points_by_edges(shapes, a, b, Xa, Xb, near_a, near_b, margin, pair, feature, data, count):
     """Edges of a with corners of b."""
     rounding = shapes.side[a] + shapes.side[b]
@@ -179,7 +179,7 @@ def points_by_edges(shapes, a, b, Xa, Xb, near_a, near_b, margin, pair, feature,
     return count
 
 
-@njit(cache=True)
+@inner
 def points(shapes, a, b, Xa, Xb, near_a, near_b, margin, pair, feature, data, count):
     rounding = shapes.side[a] + shapes.side[b]
     sa, sb = shapes.vertex_start[a], shapes.vertex_start[b]

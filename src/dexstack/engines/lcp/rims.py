@@ -7,8 +7,8 @@ lowest point of one rim, which moves as the cylinder turns.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from dexstack.engines.lcp.compiled import inner
 from dexstack.engines.lcp.distance import support
 from dexstack.engines.lcp.features import FACE_POINT, FACE_RIM, RIM_EDGE, RIM_POINT, RIM_RIM, nearest_on_rim, rim_axes
 from dexstack.engines.lcp.manifold import FACING, ON_HULL, add, corners_over_faces, edges, over_face, points_by_edges
@@ -21,7 +21,7 @@ CROSSED = 1e-3
 """Sine of the angle between rim and edge from which on the normal is the cross product of the two."""
 
 
-@njit(cache=True)
+@inner
 def rims_over_faces(shapes, o, c, Ro, po, Rc, pc, towards, margin, pair, feature, data, count):
     """Faces of o, or o as a half-space, with the rims of cylinder c; only faces that look along ``towards`` (world)."""
     rho, thick = shapes.disc[c], shapes.radius[o] + shapes.radius[c]
@@ -64,7 +64,7 @@ def rims_over_faces(shapes, o, c, Ro, po, Rc, pc, towards, margin, pair, feature
     return count
 
 
-@njit(cache=True)
+@inner
 def _reaches(shapes, g, R, p, n, x, slack):
     """Whether no point of g's core lies farther along n than x, up to ``slack``."""
     y = np.empty(3)
@@ -72,7 +72,7 @@ def _reaches(shapes, g, R, p, n, x, slack):
     return n @ (y - x) <= slack
 
 
-@njit(cache=True)
+@inner
 def _try_rim(
     shapes, kind, c, o, Rc, pc, Ro, po, i, k, point, direction, thick, guess_rim, guess, slack, margin, pair, feature, data, count
 ):
@@ -106,12 +106,12 @@ def _try_rim(
     return count + 1
 
 
-@njit(cache=True)
+@inner
 def _angle(x, e, f):
     return np.arctan2(f @ x, e @ x)
 
 
-@njit(cache=True)
+@inner
 def _rim_and_edges(shapes, c, o, Rc, pc, Ro, po, Xo, near_o, n, i, e, f, margin, pair, feature, data, count):
     """Rim i of c with the edges of o: looked for where n points, and where the edge enters and leaves the cylinder that the rim bounds."""
     so, rho = shapes.vertex_start[o], shapes.disc[c]
@@ -145,7 +145,7 @@ def _rim_and_edges(shapes, c, o, Rc, pc, Ro, po, Xo, near_o, n, i, e, f, margin,
     return count
 
 
-@njit(cache=True)
+@inner
 def _rim_and_rims(shapes, c, o, Rc, pc, Ro, po, n, i, e, f, margin, pair, feature, data, count):
     """Rim i of c with both rims of the cylinder o: looked for where n points, and where the two cross if they lie in one plane."""
     a = Rc @ shapes.axis[c]
@@ -175,7 +175,7 @@ def _rim_and_rims(shapes, c, o, Rc, pc, Ro, po, n, i, e, f, margin, pair, featur
     return count
 
 
-@njit(cache=True)
+@inner
 def contacts_of_cylinder(shapes, c, o, Rc, pc, Ro, po, n, gap, margin, both, pair, feature, data, count):
     """Append the contacts of cylinder c with geometry o.
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from dexstack.engines.lcp.compiled import inner
 from dexstack.engines.lcp.distance import separation
 from dexstack.engines.lcp.dynamics import integrate, kinematics, solve_mass
 from dexstack.engines.lcp.features import gap_of_features
@@ -15,13 +15,17 @@ LOST = 5e-7
 """Gap below which a resting contact is opened again [m]."""
 REOPENING = 1e-5
 """Speed at which it is [m/s]."""
+PUSH = 0.1
+"""Greatest speed at which geometries that overlap are pushed apart [m/s]; it moves them, and is no part of their velocity."""
+FULL_PUSH, LAST_PUSH = 100, 101
+"""In place of a part: a row pushed at that speed; one that its depth and the time that is left ask for."""
 PARTS = (1.0, 2.0**-2, 2.0**-4, 2.0**-6, 2.0**-8, 2.0**-10, 2.0**-12)
 """Parts of a move after which contacts are looked at that bend towards each other."""
 SLIP = 1e-7
 """Sliding speed above which friction directions follow the slip [m/s]."""
 
 
-@njit(cache=True)
+@inner
 def point_row(tree, S, body, c, d, sign, row):
     """Add ``sign`` times the velocity along d of the body's point at c, as a row over all velocities."""
     k = tree.last_dof[body]
@@ -34,7 +38,7 @@ def point_row(tree, S, body, c, d, sign, row):
         k = tree.dof_parent[k]
 
 
-@njit(cache=True)
+@inner
 def count_rows(friction, friction_of, feature, first, last, directions, limits):
     """Rows of contacts first … last − 1 and of the joint stops."""
     n = limits
@@ -43,7 +47,7 @@ def count_rows(friction, friction_of, feature, first, last, directions, limits):
     return n
 
 
-@njit(cache=True)
+@inner
 def contact_rows(tree, shapes, friction, m, feature, data, mode, first, last, directions, slip, decide, J, gap, mu, owner):
     """Normal and friction rows of contacts.
 
@@ -122,7 +126,7 @@ def contact_rows(tree, shapes, friction, m, feature, data, mode, first, last, di
     return r
 
 
-@njit(cache=True)
+@inner
 def limit_rows(limit_q, limit_v, limit_range, limit, q, start, J, gap, mu, owner):
     """Rows of joint stops after the first ``start`` rows; in ``limit`` 2 i is the lower stop of limited joint i, 2 i + 1 the upper."""
     r = start
@@ -136,7 +140,7 @@ def limit_rows(limit_q, limit_v, limit_range, limit, q, start, J, gap, mu, owner
     return r
 
 
-@njit(cache=True)
+@inner
 def delassus(dof_parent, L, J, Y, A):
     """Y = J M⁻¹ and A = J M⁻¹ Jᵀ from the factors L of M."""
     n, nv = J.shape
@@ -151,7 +155,7 @@ def delassus(dof_parent, L, J, Y, A):
             A[j, i] = total
 
 
-@njit(cache=True)
+@inner
 def problem(world, par, tape, m, q, slip, first, last, limit, rows, decide):
     """The rows of contacts ``first`` … ``last`` − 1 of the tape, then of joint stops ``limit``, and the room for their LCP.
 
@@ -174,7 +178,7 @@ def problem(world, par, tape, m, q, slip, first, last, limit, rows, decide):
     return J, A, Y, b, f, gap, mu, owner, contacts
 
 
-@njit(cache=True)
+@inner
 def move_right_hand_side(J, velocity, gap, owner, contacts, h, b):
     """b = J v* plus, on normal rows, the speed at which the gap may still close within h."""
     for i in range(b.size):
@@ -185,11 +189,11 @@ def move_right_hand_side(J, velocity, gap, owner, contacts, h, b):
             target = TARGET if i < contacts else 0.0
             if gap[i].real > target:
                 b[i] += (gap[i] - target) / h
-            elif i < contacts and gap[i].real < LOST:
+            elif i < contacts and 0.0 < gap[i].real < LOST:
                 b[i] -= REOPENING
 
 
-@njit(cache=True)
+@inner
 def _bend(shapes, m, feature, data, gap, row, velocity, t, n):
     """Gap of a contact after t, and the speed at which it closes on average beyond that of its row; n (3,) gets the normal."""
     ba, bb = shapes.body[feature[0]], shapes.body[feature[1]]
@@ -200,7 +204,7 @@ def _bend(shapes, m, feature, data, gap, row, velocity, t, n):
     return end, bend
 
 
-@njit(cache=True)
+@inner
 def find_bends(world, m, tape, first, last, owner, gap, J, q, velocity, h, at, longest, part, lift):
     """Where contacts would meet within h because bodies turn: what the rows, linear in h, leave out.
 
@@ -223,7 +227,7 @@ def find_bends(world, m, tape, first, last, owner, gap, J, q, velocity, h, at, l
         for k in range(first, last):
             end, bend = _bend(shapes, m, tape.feature[k], tape.data[k], gap[r], J[r], velocity, PARTS[i] * h, n)
             least = 0.5 * min(gap[r], TARGET)
-            if bend < lift[r] and end < least:
+            if gap[r] > 0.0 and bend < lift[r] and end < least:
                 a, b = tape.feature[k, 0], tape.feature[k, 1]
                 ba, bb = shapes.body[a], shapes.body[b]
                 # the lines and planes of two features meet anywhere, the bodies where these end do not
@@ -235,10 +239,36 @@ def find_bends(world, m, tape, first, last, owner, gap, J, q, velocity, h, at, l
     return any_meets
 
 
-@njit(cache=True)
+@inner
+def find_pushes(gap, contacts, owner, h, part, lift):
+    """Rows of contacts that overlap, and of those that the push would press together.
+
+    Args:
+        gap, owner: (n,) of the rows, of which the first ``contacts`` belong to contacts. h: what is left of the step [s].
+        part: (n,) written: ``FULL_PUSH``, ``LAST_PUSH`` or −1. lift: (n,) written: minus the speed at which the rows are to part [m/s].
+
+    Returns:
+        Whether any contact overlaps.
+    """
+    any_overlaps = False
+    part[:], lift[:] = -1, 0.0
+    for r in range(contacts):
+        if owner[r] < 0 and gap[r] < LOST:
+            lift[r] = max((gap[r] - TARGET) / h, -PUSH)
+            part[r] = FULL_PUSH if lift[r] == -PUSH else LAST_PUSH
+            any_overlaps = any_overlaps or gap[r] <= 0.0
+    return any_overlaps
+
+
+@inner
 def follow_bends(world, m, tape, first, last, owner, gap, J, q, velocity, h, at, part, lift):
-    """What :func:`find_bends` does to ``lift`` if it finds ``part``."""
+    """What :func:`find_bends` and :func:`find_pushes` do to ``lift`` if they find ``part``."""
     n = np.empty(3, J.dtype)
+    for r in range(part.size):
+        if part[r] == FULL_PUSH:
+            lift[r] = -PUSH
+        elif part[r] == LAST_PUSH:
+            lift[r] = (gap[r] - TARGET) / h
     for i in range(len(PARTS)):
         integrate(world.tree, q, velocity, PARTS[i] * h, at)
         kinematics(world.tree, at, m)
@@ -251,7 +281,7 @@ def follow_bends(world, m, tape, first, last, owner, gap, J, q, velocity, h, at,
                 r += 1
 
 
-@njit(cache=True)
+@inner
 def impact_right_hand_side(J, velocity, restitution, collides, b):
     """b = (1 + e) J v on the rows that collide [8], J v on all others."""
     for i in range(b.size):

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
-from numba import njit
 
 from dexstack.engines.lcp.classes import (
     EVEN,
@@ -20,6 +19,7 @@ from dexstack.engines.lcp.classes import (
     relative,
     residual,
 )
+from dexstack.engines.lcp.compiled import entry, inner
 from dexstack.engines.lcp.dantzig import dantzig
 from dexstack.engines.lcp.lemke import DONE, lemke
 from dexstack.engines.lcp.pgs import pgs
@@ -74,7 +74,7 @@ class Solution:
     """Pivots (Lemke), looping rows (Dantzig) or sweeps (PGS)."""
 
 
-@njit(cache=True)
+@entry
 def _accept(A, b, owner, mu, cls, f, tolerance):
     """Polish forces by their classes, verify them. Returns the relative residual; ``f`` is overwritten only by something better."""
     clip_classes(owner, mu, f, cls)
@@ -93,7 +93,7 @@ def _accept(A, b, owner, mu, cls, f, tolerance):
     return best
 
 
-@njit(cache=True)
+@inner
 def _spread(A, b, owner, mu, cls, f):
     """Forces of classes, spread over redundant contacts, into f. Their relative residual; infinite where there is no such solution.
 
@@ -110,7 +110,7 @@ def _spread(A, b, owner, mu, cls, f):
     return relative(A, b, owner, mu, f)
 
 
-@njit(cache=True)
+@entry
 def solve_lcp(A, b, owner, mu, cls, f, warm, tolerance):
     """Warm start, then Lemke with up to ``TRIES`` covering vectors: each answer verified before it counts.
 

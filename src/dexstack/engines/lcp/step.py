@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from dexstack.engines.lcp.ccd import time_of_impact
 from dexstack.engines.lcp.classes import HIGH, SEPARATE
+from dexstack.engines.lcp.compiled import inlined, inner
 from dexstack.engines.lcp.dynamics import bias_forces, factorise, inertias, kinematics, kinetic_energy, mass_matrix, solve_mass, twists
 from dexstack.engines.lcp.impact import add_impulse, impact_floor, respond, solve_and_count
 from dexstack.engines.lcp.near import FLOOR, add_pairs, balls_of_motion, detect
@@ -28,11 +28,12 @@ from dexstack.engines.lcp.record import (
     NONE,
     NOT_FINITE,
     SMALLEST_GAP,
+    STOPPED,
     SUBSTEPS,
     TAPE_FULL,
     UNSOLVED,
 )
-from dexstack.engines.lcp.rows import PARTS, count_rows, find_bends, move_right_hand_side, problem
+from dexstack.engines.lcp.rows import PARTS, count_rows, find_bends, find_pushes, move_right_hand_side, problem
 from dexstack.engines.lcp.touchdown import floor_below, normal_speed, touchdown
 
 MARGIN = 1e-3
@@ -48,12 +49,14 @@ FOLLOW_ROUNDS = 4
 DETOUR = 1.25
 """Kinetic energy that a motion around each other may have, as a multiple of that of free motion: contacts close to each other would else
 ask for any speed. It is that of the motion only; velocities, and with them energy, stay those of the first LCP."""
+DEEPER = 1.1
+"""Depth, as a multiple of that at its start, at which a sub-step ends [of pairs that overlap]; it is solved anew from there."""
 CALM_AFTER, MOST_SUBSTEPS = 16, 100
 """Against Zeno: after so many sub-steps nothing bounces any more and contacts have rows from ten times the margin on; after so many the
 rest of the step is given up (its time is not simulated) and counted."""
 
 
-@njit(cache=True)
+@inner
 def free_velocity(tree, mass, v, tau, h, m, half, known, out):
     """v* = v + h M⁻¹(τ − c) with c, Coriolis and gravity, at the velocity halfway to v*, and joint damping at its end.
 
@@ -89,7 +92,7 @@ def free_velocity(tree, mass, v, tau, h, m, half, known, out):
             break
 
 
-@njit(cache=True)
+@inner
 def _remembered(memory, feature, k, w, out):
     """Classes of the same contact in the last move; False if it is new."""
     for j in range(memory.size[0]):
@@ -100,7 +103,7 @@ def _remembered(memory, feature, k, w, out):
     return False
 
 
-@njit(cache=True, inline="always")
+@inlined
 def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, control):
     """Advance q and v by one step of dt under the generalised forces tau; world, par, tape, memory and m are references.
 
@@ -120,6 +123,7 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
         return TAPE_FULL
     tape.op[tape.size[0], 0], tape.op[tape.size[0], 7] = BEGIN, control
     tape.length[tape.size[0]] = dt
+    tape.q[tape.size[0]], tape.v[tape.size[0]] = q, v
     tape.size[0] += 1
     rest = dt
     done = 0
@@ -156,7 +160,7 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
             kept = first
             for k in range(first, last):  # what is about to bounce is left to its time of impact
                 gap, speed = normal_speed(tree, shapes, m, tape.feature[k], tape.data[k], u, row)
-                if par.restitution[shapes.restitution_of[tape.feature[k, 4]]] > 0.0 and speed < -resting:
+                if gap > 0.0 and par.restitution[shapes.restitution_of[tape.feature[k, 4]]] > 0.0 and speed < -resting:
                     now = np.dot(row, v)  # it arrives with what it has now, and its part of what it gains within the step
                     if now + min(max(gap, 0.0) / (-speed * rest), 1.0) * (speed - now) < -resting:
                         continue
@@ -204,8 +208,16 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
             add_impulse(Y, f, u)
             tape.cls[tape.size[2] : tape.size[2] + n] = cls
             after[:] = u
-            if done > FOLLOW_AFTER:
-                lift, other = np.zeros(n), cls.copy()
+            lift, other = np.zeros(n), cls.copy()
+            if find_pushes(gap_, contacts, owner, rest, tape.cls[tape.size[2] + n : tape.size[2] + 2 * n], lift):
+                way = solve_and_count(A, b + lift, owner, mu, other, f, way >= 0, counts, extremes)
+                if way >= 0:  # it moves bodies; their velocities, and with them energy, stay those of the first LCP
+                    u[:] = free
+                    add_impulse(Y, f, u)
+                    rounds = 1
+                    plain += 2 if way >= 2 else 0
+                    tape.cls[tape.size[2] + 2 * n : tape.size[2] + 3 * n] = other
+            elif done > FOLLOW_AFTER:
                 most = DETOUR * kinetic_energy(tree.dof_parent, m.M, free)
                 longest = 0
                 while rounds < FOLLOW_ROUNDS and longest < len(PARTS):
@@ -244,6 +256,9 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
             balls_of_motion(tree, shapes, m, u, rest, K, x, room)
             pairs = add_pairs(shapes, m, memory, x, room, gaps, near, pairs, counts)
         for i in range(pairs):
+            floor[i] = DEEPER * gaps[i] - FLOOR
+            if gaps[i] <= 0.0:
+                continue
             floor[i] = FLOOR
             if par.restitution[shapes.restitution_of[near[i]]] > 0.0 and not calm:
                 floor[i] = impact_floor(shapes, shapes.pairs[near[i], 0], shapes.pairs[near[i], 1])
@@ -251,17 +266,13 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
         for i in range(nv):
             if not np.isfinite(u[i]):
                 return NOT_FINITE
-        # pairs that overlap already cannot be kept apart: they are counted, and left alone until they part
-        apart = 0
-        for i in range(pairs):
-            if gaps[i] > 0.0:
-                near[apart], floor[apart], gaps[apart] = near[i], floor[i], gaps[i]
-                apart += 1
         s, hit_pair = time_of_impact(
-            tree, shapes, near[:apart], floor[:apart], gaps[:apart], memory.axis, q, u, rest, m, at, K, until, counts[EVALUATIONS:]
+            tree, shapes, near[:pairs], floor[:pairs], gaps[:pairs], memory.axis, q, u, rest, m, at, K, until, counts[EVALUATIONS:]
         )
         end, met = last, NONE
-        if hit_pair >= 0:
+        if hit_pair >= 0 and gaps[hit_pair] <= 0.0:
+            met = STOPPED
+        elif hit_pair >= 0:
             axis = memory.axis[near[hit_pair]]
             s, met, end, sharp = touchdown(tree, shapes, near[hit_pair], floor[hit_pair], q, u, s, axis, m, at, tape, last, row)
             if end > tape.feature.shape[0]:
@@ -270,7 +281,7 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
         o = tape.op[tape.size[0]]
         o[0], o[1], o[2], o[3], o[4], o[5], o[6] = MOVE, first, last, tape.size[2], tape.size[3], tape.size[3] + limits, met
         o[9], o[10] = plain, rounds
-        o[11] = math.frexp(floor[hit_pair])[1] if hit_pair >= 0 else 0
+        o[11] = math.frexp(floor[hit_pair])[1] if met >= 0 else 0
         tape.length[tape.size[0]] = s
         if hit_pair >= 0:
             for i in range(nv):
@@ -280,7 +291,7 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
             v[:] = after
             rest = 0.0
         q[:] = at
-        tape.q[tape.size[0]] = q
+        tape.q[tape.size[0]], tape.v[tape.size[0]] = q, v
         tape.size[0] += 1
         tape.size[1] = end
         tape.size[2] += (1 + 2 * rounds) * n

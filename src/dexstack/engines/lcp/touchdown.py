@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from dexstack.engines.lcp.compiled import inlined, inner
 from dexstack.engines.lcp.distance import separation
 from dexstack.engines.lcp.dynamics import integrate, kinematics
 from dexstack.engines.lcp.features import gap_of_features
@@ -29,7 +29,7 @@ ROUNDING = 1e-14
 """By how much the gap may miss the target where they no longer help [m]."""
 
 
-@njit(cache=True)
+@inner
 def floor_below(floor, gap):
     """The separation at which a pair touches: ``floor``, or a power of two of at most half its present gap where that is less.
 
@@ -40,7 +40,7 @@ def floor_below(floor, gap):
     return max(math.ldexp(1.0, math.frexp(0.5 * gap)[1] - 1), min(LEAST, 0.9 * gap))
 
 
-@njit(cache=True)
+@inner
 def normal_speed(tree, shapes, m, feature, data, v, row):
     """Gap of one contact, and its rate at velocities v."""
     n, c = np.empty(3), np.empty(3)
@@ -52,7 +52,7 @@ def normal_speed(tree, shapes, m, feature, data, v, row):
     return gap, np.dot(row, v)
 
 
-@njit(cache=True, inline="always")
+@inlined
 def touchdown(tree, shapes, k, floor, q, u, s, axis, m, at, tape, first, row):
     """Features of pair k that meet, and the time at which their gap equals the target.
 
