@@ -18,9 +18,9 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.lcp import systems as scenes
 from dexstack.engines.lcp.shapes import Geometry, box, cylinder, plane
 from dexstack.engines.lcp.system import LcpSystem
+from experiments.lcp import systems as scenes
 
 KINDS = ("boxes", "cylinders", "hulls", "stack")
 SPREAD = 1e-6
