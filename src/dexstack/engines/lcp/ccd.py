@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dexstack.engines.lcp.compiled import inlined, inner
+from dexstack.engines.lcp.compiled import inner
 from dexstack.engines.lcp.distance import level, separation
 from dexstack.engines.lcp.dynamics import integrate, kinematics, twists
 
@@ -205,7 +205,7 @@ def turning_time(shapes, m, a, b, n, Ka, Kb, target, rest):
     return safe_time(shapes, m, a, b, Va, Vb, n, K, target, h)
 
 
-@inlined
+@inner
 def time_of_impact(tree, shapes, near, floor, gaps, axis, q, u, h, m, at, K, until, count):
     """First time at which a pair of ``near`` comes down to its ``floor``.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dexstack.engines.lcp.compiled import entry, inner
+from dexstack.engines.lcp.compiled import inner
 
 SEPARATE, CLAMP, STICK, HIGH, LOW = 0, 1, 2, 3, 4
 """Classes: N and C of normal rows; F, H (f = +μ f_n) and L (f = −μ f_n) of friction rows."""
@@ -19,7 +19,7 @@ ROUNDS = 3
 """Rounds of refinement that take its effect on velocities away."""
 
 
-@entry
+@inner
 def residual(A, b, owner, mu, f):
     """Largest entry of f − proj(f − w) over the rows, which is zero exactly at solutions; infinite for a force that is not finite."""
     n = b.size
@@ -40,7 +40,7 @@ def residual(A, b, owner, mu, f):
     return worst
 
 
-@entry
+@inner
 def relative(A, b, owner, mu, f):
     """:func:`residual` relative to 1 + |f|."""
     largest = 0.0
@@ -135,7 +135,7 @@ def spread(owner, mu, cls, index, x, count, f):
             f[k] = -mu[k] * f[owner[k]]
 
 
-@entry
+@inner
 def forces_of_classes(A, b, owner, mu, cls, f, rounds, even):
     """Forces under given classes by elimination, then ``rounds`` of iterative refinement. Returns the rank that is missing.
 
@@ -196,7 +196,7 @@ def clip_forces(owner, mu, f):
             f[i] = min(max(f[i], -limit), limit)
 
 
-@entry
+@inner
 def read_classes(A, b, owner, mu, f, cls):
     """The classes a solution lies in."""
     for i in range(f.size):

@@ -20,7 +20,7 @@ from dexstack.engines.lcp.classes import (
     residual,
     solve_factored,
 )
-from dexstack.engines.lcp.compiled import entry, inner
+from dexstack.engines.lcp.compiled import inner
 
 DONE, STUCK = 0, 1
 
@@ -198,7 +198,7 @@ def _search(A, b, owner, mu, cls, m, f, solves, tolerance):
     return -tried
 
 
-@entry
+@inner
 def dantzig(A, b, owner, mu, cls, f, pivots, solves, tolerance):
     """Find the classes of a solution, one row after the other.
 

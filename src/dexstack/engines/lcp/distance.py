@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dexstack.engines.lcp.compiled import entry, inner
+from dexstack.engines.lcp.compiled import inner
 from dexstack.engines.lcp.features import DATA, RIM_EDGE, RIM_POINT, RIM_RIM, nearest_on_rim, rim_axes
 
 NEAR = 5e-6
@@ -275,7 +275,7 @@ def _sharpen_cylinder(shapes, c, o, Rc, pc, Ro, po, n, best):
     return best
 
 
-@entry
+@inner
 def separation(shapes, a, b, Ra, pa, Rb, pb, n):
     """Distance of two geometries along a direction that separates them best.
 

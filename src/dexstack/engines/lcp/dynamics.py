@@ -11,7 +11,7 @@ from typing import NamedTuple
 import mujoco
 import numpy as np
 
-from dexstack.engines.lcp.compiled import entry, inner
+from dexstack.engines.lcp.compiled import inner
 from dexstack.errors import ConfigError
 
 FREE, SLIDE, HINGE = 0, 2, 3
@@ -134,11 +134,9 @@ def make_tree(model: mujoco.MjModel) -> Tree:
     )
 
 
-@entry
-def make_motion(tree, sample):
-    """Room for a motion in the number type of the array ``sample``."""
+def make_motion(tree: Tree, kind: type) -> Motion:
+    """Room for a motion in numbers of this kind, ``float`` or ``complex``."""
     B, nv = tree.parent.size, tree.dof_parent.size
-    kind = sample.dtype
     motion = Motion(
         np.zeros((B, 3, 3), kind),
         np.zeros((B, 3), kind),
@@ -153,8 +151,7 @@ def make_motion(tree, sample):
         np.zeros((9, 3), kind),
         np.zeros(6, kind),
     )
-    for i in range(3):
-        motion.R[0, i, i] = 1.0
+    motion.R[0] = np.eye(3)
     return motion
 
 
@@ -177,7 +174,7 @@ def _turn(axis, sine, one_minus_cosine, R):
     R[1, 2], R[2, 1] = c1 * y * z - sine * x, c1 * y * z + sine * x
 
 
-@entry
+@inner
 def kinematics(tree, q, m):
     """Poses of all bodies and axes of all velocities at q. Quaternions are normalised here."""
     S, axis, anchor, moment, T, U = m.S, m.room[0], m.room[1], m.room[2], m.room[3:6], m.room[6:9]
@@ -244,7 +241,7 @@ def kinematics(tree, q, m):
                     p[i] -= R[i, j] * tree.joint_p[joint, j]
 
 
-@entry
+@inner
 def twists(tree, v, m):
     """Twists of all bodies at velocities v, after :func:`kinematics`."""
     for b in range(1, tree.parent.size):
@@ -374,7 +371,7 @@ def mass_matrix(tree, m):
         M[d, d] += tree.armature[d]
 
 
-@entry
+@inner
 def inertia_and_bias(tree, mass, v, m):
     """Mass matrix and bias forces at velocities v (V,) with masses (B,) [kg], after :func:`kinematics`."""
     inertias(tree, mass, m)
@@ -382,7 +379,7 @@ def inertia_and_bias(tree, mass, v, m):
     bias_forces(tree, v, m)
 
 
-@entry
+@inner
 def factorise(dof_parent, M):
     """M = LᵀDL in place, lower triangle, no entry outside the chains touched (Featherstone)."""
     for k in range(dof_parent.size - 1, -1, -1):
@@ -397,7 +394,7 @@ def factorise(dof_parent, M):
             i = dof_parent[i]
 
 
-@entry
+@inner
 def solve_mass(dof_parent, L, x):
     """x ← M⁻¹ x with the factors of :func:`factorise`."""
     n = dof_parent.size
@@ -427,7 +424,7 @@ def kinetic_energy(dof_parent, L, v):
     return total
 
 
-@entry
+@inner
 def integrate(tree, q, u, h, out):
     """q ⊕ h u: joints move in straight lines, a free body about an axis that stays fixed in it; quaternions end at unit length."""
     for joint in range(tree.joint_type.size):

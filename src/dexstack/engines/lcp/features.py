@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dexstack.engines.lcp.compiled import entry, inner
+from dexstack.engines.lcp.compiled import inner
 
 POINT_POINT, FACE_POINT, EDGE_EDGE, EDGE_POINT, FACE_RIM, RIM_POINT, RIM_EDGE, RIM_RIM = range(8)
 """First body's feature, second body's."""
@@ -111,7 +111,7 @@ def nearest_on_rim(kind, data, Ra, pa, Rb, pb, x, dx, y, dy):
     return ended, s, t
 
 
-@entry
+@inner
 def gap_of_features(kind, side, data, Ra, pa, Rb, pb, n, c):
     """Gap of two features.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dexstack.engines.lcp.compiled import inlined, inner
+from dexstack.engines.lcp.compiled import inner
 from dexstack.engines.lcp.dynamics import factorise, inertias, kinematics, kinetic_energy, mass_matrix
 from dexstack.engines.lcp.features import DATA
 from dexstack.engines.lcp.record import (
@@ -63,7 +63,7 @@ def solve_and_count(A, b, owner, mu, cls, f, warm, counts, extremes):
     return way
 
 
-@inlined
+@inner
 def respond(world, par, q, v, m, tape, first, last, resting, counts, extremes):
     """Responses to all collisions at the present configuration; contacts are reordered: those that take part come first."""
     tree, shapes = world.tree, world.shapes

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from dexstack.engines.lcp.classes import CLAMP, HIGH, LOW, SEPARATE, STICK
-from dexstack.engines.lcp.compiled import entry, inner
+from dexstack.engines.lcp.compiled import inner
 
 DONE, RAY, PIVOT_LIMIT = 0, 1, 2
 _NONE, _LAMBDA, _NORMAL, _GAP, _UPPER, _LOWER, _RATE, _FLIP = -1, 0, 1, 2, 3, 4, 5, 6
@@ -44,7 +44,7 @@ def _exchange(T, row, basic, nonbasic, where, r, c):
     where[into], where[out] = r, -1 - c
 
 
-@entry
+@inner
 def lemke(A, b, owner, mu, d, cls, f, limit):
     """Find the classes of a solution.
 

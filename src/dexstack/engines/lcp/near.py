@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dexstack.engines.lcp.ccd import acceleration_bound, closing_bound
-from dexstack.engines.lcp.compiled import inlined, inner
+from dexstack.engines.lcp.compiled import inner
 from dexstack.engines.lcp.distance import separation
 from dexstack.engines.lcp.pairs import contacts_of_overlap, contacts_of_pair
 from dexstack.engines.lcp.record import EVALUATIONS, OVERLAPS
@@ -37,7 +37,7 @@ def _could_meet(shapes, x, room, a, b, margin):
     return (x[a, 0] - x[b, 0]) ** 2 + (x[a, 1] - x[b, 1]) ** 2 + (x[a, 2] - x[b, 2]) ** 2 <= reach * reach
 
 
-@inlined
+@inner
 def detect(world, m, margin, memory, x, room, gaps, near, tape, first, counts):
     """Pairs whose balls come within the margin, and the contacts of those that are.
 
@@ -65,7 +65,7 @@ def detect(world, m, margin, memory, x, room, gaps, near, tape, first, counts):
     return count, last
 
 
-@inlined
+@inner
 def add_pairs(shapes, m, memory, x, room, gaps, near, count, counts):
     """Append to the ``count`` near pairs those that only the forces of this sub-step bring within reach. Their number now."""
     found, i = count, 0

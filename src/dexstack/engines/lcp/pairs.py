@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dexstack.engines.lcp.compiled import entry, inner
+from dexstack.engines.lcp.compiled import inner
 from dexstack.engines.lcp.distance import support
 from dexstack.engines.lcp.features import FACE_POINT, POINT_POINT, gap_of_features
 from dexstack.engines.lcp.manifold import add, corners, corners_over_faces, edges, points, points_by_edges
@@ -54,7 +54,7 @@ def _across(shapes, pair, a, b, Ra, pa, Rb, pb, n, feature, data, count):
     return add(feature, data, count, a, b, FACE_POINT, 1, pair, NO_FEATURE, NO_FEATURE, x_B, n_B, y_B, np.zeros(3), ra, rb)
 
 
-@entry
+@inner
 def contacts_of_pair(shapes, pair, a, b, R, p, n, gap, margin, feature, data, count):
     """Append the contacts of geometries a and b within ``margin``.
 

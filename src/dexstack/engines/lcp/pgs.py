@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dexstack.engines.lcp.classes import relative
-from dexstack.engines.lcp.compiled import entry
+from dexstack.engines.lcp.compiled import inner
 
 
-@entry
+@inner
 def pgs(A, b, owner, mu, f, sweeps, tolerance):
     """Sweep over the rows, each solved for its own force and projected onto its bounds.
 

@@ -74,7 +74,7 @@ class Solution:
     """Pivots (Lemke), looping rows (Dantzig) or sweeps (PGS)."""
 
 
-@entry
+@inner
 def _accept(A, b, owner, mu, cls, f, tolerance):
     """Polish forces by their classes, verify them. Returns the relative residual; ``f`` is overwritten only by something better."""
     clip_classes(owner, mu, f, cls)
@@ -110,7 +110,7 @@ def _spread(A, b, owner, mu, cls, f):
     return relative(A, b, owner, mu, f)
 
 
-@entry
+@inner
 def solve_lcp(A, b, owner, mu, cls, f, warm, tolerance):
     """Warm start, then Lemke with up to ``TRIES`` covering vectors: each answer verified before it counts.
 
@@ -171,6 +171,24 @@ def solve_lcp(A, b, owner, mu, cls, f, warm, tolerance):
     return -1, best, work
 
 
+@entry
+def _lemke(A, b, owner, mu, cls, f, warm, tolerance):
+    return solve_lcp(A, b, owner, mu, cls, f, warm, tolerance)
+
+
+@entry
+def _dantzig(A, b, owner, mu, cls, f, tolerance):
+    _, work, searched = dantzig(A, b, owner, mu, cls, f, 10 * b.size + 20, 20_000, tolerance)
+    return searched, _accept(A, b, owner, mu, cls, f, tolerance), work
+
+
+@entry
+def _pgs(A, b, owner, mu, cls, f, tolerance):
+    work, _ = pgs(A, b, owner, mu, f, 2000, tolerance)
+    read_classes(A, b, owner, mu, f, cls)
+    return relative(A, b, owner, mu, f), work
+
+
 def solve(
     A: np.ndarray,
     b: np.ndarray,
@@ -211,14 +229,12 @@ def solve(
     if method == "lemke":
         if warm is not None:
             cls[:] = warm
-        way, error, work = solve_lcp(A, b, owner, mu, cls, f, warm is not None, tolerance)
+        way, error, work = _lemke(A, b, owner, mu, cls, f, warm is not None, tolerance)
         way = Way(way) if way >= 0 else Way.RETRY
     elif method == "dantzig":
-        _, work, searched = dantzig(A, b, owner, mu, cls, f, 10 * n + 20, 20_000, tolerance)
+        searched, error, work = _dantzig(A, b, owner, mu, cls, f, tolerance)
         way = Way.SEARCH if searched else Way.FIRST
-        error = _accept(A, b, owner, mu, cls, f, tolerance)
     else:
-        work, _ = pgs(A, b, owner, mu, f, 2000, tolerance)
-        error, way = float(relative(A, b, owner, mu, f)), Way.FIRST
-        read_classes(A, b, owner, mu, f, cls)
+        way = Way.FIRST
+        error, work = _pgs(A, b, owner, mu, cls, f, tolerance)
     return Solution(f, Status.SOLVED if error <= tolerance else Status.UNSOLVED, float(error), cls, way, int(work))

@@ -12,7 +12,7 @@ import numpy as np
 
 from dexstack.engines.lcp.ccd import time_of_impact
 from dexstack.engines.lcp.classes import HIGH, SEPARATE
-from dexstack.engines.lcp.compiled import inlined, inner
+from dexstack.engines.lcp.compiled import inner
 from dexstack.engines.lcp.dynamics import bias_forces, factorise, inertias, kinematics, kinetic_energy, mass_matrix, solve_mass, twists
 from dexstack.engines.lcp.impact import add_impulse, impact_floor, respond, solve_and_count
 from dexstack.engines.lcp.near import FLOOR, add_pairs, balls_of_motion, detect
@@ -103,7 +103,7 @@ def _remembered(memory, feature, k, w, out):
     return False
 
 
-@inlined
+@inner
 def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, control):
     """Advance q and v by one step of dt under the generalised forces tau; world, par, tape, memory and m are references.
 

@@ -52,8 +52,8 @@ class LcpSystem:
         """(Q,) configuration, (V,) velocities and (V,) generalised forces, laid out as in MuJoCo."""
         self.time = 0.0
         """Simulated time [s]."""
-        self.motion = make_motion(self.world.tree, np.zeros(1))
-        self.complex_motion = make_motion(self.world.tree, np.zeros(1, complex))
+        self.motion = make_motion(self.world.tree, float)
+        self.complex_motion = make_motion(self.world.tree, complex)
         self._held: Simulation | None = None
         self._after = np.empty((2, model.nq)), np.empty((2, model.nv))
         self.memory: s.Memory | None = None

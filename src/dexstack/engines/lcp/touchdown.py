@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from dexstack.engines.lcp.compiled import inlined, inner
+from dexstack.engines.lcp.compiled import inner
 from dexstack.engines.lcp.distance import separation
 from dexstack.engines.lcp.dynamics import integrate, kinematics
 from dexstack.engines.lcp.features import gap_of_features
@@ -52,7 +52,7 @@ def normal_speed(tree, shapes, m, feature, data, v, row):
     return gap, np.dot(row, v)
 
 
-@inlined
+@inner
 def touchdown(tree, shapes, k, floor, q, u, s, axis, m, at, tape, first, row):
     """Features of pair k that meet, and the time at which their gap equals the target.
 
