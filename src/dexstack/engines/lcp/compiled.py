@@ -61,7 +61,7 @@ def _below(library: CPUCodeLibrary) -> Iterator[CPUCodeLibrary]:
             yield from _below(part)
 
 
-class _EntryCompiler(CompilerBase):
+class EntryCompiler(CompilerBase):
     library: type[CPUCodeLibrary] = _Whole
 
     def define_pipelines(self) -> list:
@@ -71,13 +71,13 @@ class _EntryCompiler(CompilerBase):
         return [DefaultPassBuilder.define_nopython_pipeline(state)]
 
 
-class _PartCompiler(_EntryCompiler):
+class _PartCompiler(EntryCompiler):
     library = _Part
 
 
 OPTIONS = {"error_model": "numpy", "no_cfunc_wrapper": True}
 
-entry = njit(cache=True, pipeline_class=_EntryCompiler, **OPTIONS)
+entry = njit(cache=True, pipeline_class=EntryCompiler, **OPTIONS)
 """Decorates a kernel that Python calls."""
 
 
