@@ -11,6 +11,7 @@ import numpy as np
 from dexstack.engines.lcp.compiled import inner
 from dexstack.engines.lcp.distance import level, separation
 from dexstack.engines.lcp.dynamics import integrate, kinematics, twists
+from dexstack.engines.lcp.vectors import cross, crossed, dot, fill, rotated
 
 ROUNDING = 2e-15
 """What the bound may err by [m]."""
@@ -102,7 +103,7 @@ def _bound(shapes, m, a, b, Va, Vb, n, K, t):
     vb, sb = _extreme(shapes, m, b, Vb, n, -1.0, t)
     if shapes.is_plane[a]:
         point = shapes.vertex[shapes.vertex_start[a]]
-        va, sa = n[0] * point[0] + n[1] * point[1] + n[2] * point[2], 0.0
+        va, sa = dot(n, point), 0.0
     else:
         va, sa = _extreme(shapes, m, a, Va, n, 1.0, t)
     rounding = shapes.radius[a] + shapes.radius[b]
@@ -157,12 +158,12 @@ def _turn(shapes, m, a, b, n, depth, turn):
     on_a = level(shapes, a, m.R[shapes.body[a]], n, 1.0, depth, e)
     on_b = level(shapes, b, m.R[shapes.body[b]], n, -1.0, depth, f)
     if on_a == 3:
-        rate[:] = np.cross(wa, n)
+        cross(wa, n, rate)
     elif on_b == 3:
-        rate[:] = np.cross(wb, n)
+        cross(wb, n, rate)
     else:  # the least rate of n with rate·e = −n·(ω × e) on both edges
-        ea, eb = -n @ np.cross(wa, e), -n @ np.cross(wb, f)
-        ee, ef, ff = e @ e, e @ f, f @ f
+        ea, eb = -dot(n, crossed(wa, e)), -dot(n, crossed(wb, f))
+        ee, ef, ff = dot(e, e), dot(e, f), dot(f, f)
         D = ee * ff - ef * ef
         if on_a == 2 and on_b == 2 and 1e-6 * ee * ff < D:
             rate[:] = ((ff * ea - ef * eb) * e + (ee * eb - ef * ea) * f) / D
@@ -172,7 +173,7 @@ def _turn(shapes, m, a, b, n, depth, turn):
             rate[:] = (eb / ff) * f
         else:
             return False
-    turn[:] = np.cross(n, rate)
+    cross(n, rate, turn)
     return True
 
 
@@ -187,21 +188,21 @@ def turning_time(shapes, m, a, b, n, Ka, Kb, target, rest):
     low, _ = _bound(shapes, m, a, b, m.V[shapes.body[a]], m.V[shapes.body[b]], n, 0.0, 0.0)
     if low <= target or not _turn(shapes, m, a, b, n, 10.0 * low, turn):
         return 0.0
-    omega = np.sqrt(turn @ turn)
+    omega = np.sqrt(dot(turn, turn))
     h = min(rest, 0.1 / (omega + 1e-300))
     Va, Vb = m.V[shapes.body[a]].copy(), m.V[shapes.body[b]].copy()
-    o[:] = m.p[shapes.body[b]] + m.R[shapes.body[b]] @ shapes.centre[b]
-    w[:] = Vb[3:] + np.cross(Vb[:3], o)
+    o[:] = m.p[shapes.body[b]] + rotated(m.R[shapes.body[b]], shapes.centre[b])
+    w[:] = Vb[3:] + crossed(Vb[:3], o)
     K = Ka + Kb
     for i in range(2):
         g, V, k = (a, Va, Ka) if i == 0 else (b, Vb, Kb)
-        x[:] = m.p[shapes.body[g]] + m.R[shapes.body[g]] @ shapes.centre[g] - o
-        away = np.sqrt(x @ x) + shapes.reach[g]
-        x[:] = V[3:] + np.cross(V[:3], x + o) - w
-        speed = np.sqrt(x @ x) + np.sqrt(V[:3] @ V[:3]) * shapes.reach[g] + k * h
+        x[:] = m.p[shapes.body[g]] + rotated(m.R[shapes.body[g]], shapes.centre[g]) - o
+        away = np.sqrt(dot(x, x)) + shapes.reach[g]
+        x[:] = V[3:] + crossed(V[:3], x + o) - w
+        speed = np.sqrt(dot(x, x)) + np.sqrt(dot(V[:3], V[:3])) * shapes.reach[g] + k * h
         K += 2.0 * omega * speed + omega * omega * (away + h * speed)
         V[:3] -= turn
-        V[3:] += np.cross(turn, o) - w
+        V[3:] += crossed(turn, o) - w
     return safe_time(shapes, m, a, b, Va, Vb, n, K, target, h)
 
 
@@ -220,7 +221,7 @@ def time_of_impact(tree, shapes, near, floor, gaps, axis, q, u, h, m, at, K, unt
         The time and the entry of ``near`` that touches; h and −1 where none does. ``at`` holds the end
         of the path, m its poses where a pair touches.
     """
-    until[:] = 0.0
+    fill(until, 0.0)
     tried = np.zeros(near.size, np.int64)
     now = 0.0
     twists(tree, u, m)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from dexstack.engines.lcp.compiled import inner
+from dexstack.engines.lcp.vectors import fill
 
 SEPARATE, CLAMP, STICK, HIGH, LOW = 0, 1, 2, 3, 4
 """Classes: N and C of normal rows; F, H (f = +μ f_n) and L (f = −μ f_n) of friction rows."""
@@ -125,7 +126,7 @@ def class_matrix(A, owner, mu, cls, index, count, G):
 @inner
 def spread(owner, mu, cls, index, x, count, f):
     """All forces from those of the active rows."""
-    f[:] = 0.0
+    fill(f, 0.0)
     for c in range(count):
         f[index[c]] = x[c]
     for k in range(cls.size):
@@ -146,7 +147,7 @@ def forces_of_classes(A, b, owner, mu, cls, f, rounds, even):
     index = np.empty(n, np.int64)
     count = active_rows(cls, owner, index)
     if count == 0:
-        f[:] = 0.0
+        fill(f, 0.0)
         return 0
     G = np.empty((count, count), A.dtype)
     class_matrix(A, owner, mu, cls, index, count, G)

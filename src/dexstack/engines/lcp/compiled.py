@@ -1,12 +1,13 @@
 """How kernels are compiled: entries, which Python calls, and their parts, which only kernels call.
 
 Numba optimises every function together with all that it calls, and emits machine code for it: what lies five calls deep is optimised and
-emitted six times. Here a part is neither optimised nor emitted; entries are, once, with all of their parts.
+emitted six times. Here a part is neither optimised nor emitted; entries are, once, with all of their parts. A division by zero gives an
+infinity, as in NumPy, instead of a branch at every division.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import binding
@@ -18,6 +19,9 @@ from numba.core.compiler import CompilerBase, DefaultPassBuilder
 
 class _Part(JITCodeLibrary):
     """Code as it was lowered."""
+
+    environment: tuple[str, Any]
+    """Name and value of what numba keeps beside the code."""
 
     def add_ir_module(self, ir_module: Any) -> None:
         module = binding.parse_assembly(cgutils.normalize_ir_text(str(ir_module)))
@@ -46,7 +50,7 @@ class _Whole(JITCodeLibrary):
     """Code of an entry and of its parts."""
 
     def finalize(self) -> None:
-        self._linking_libraries = list(dict.fromkeys(_below(self)))
+        self._linking_libraries = _gather(self, [])
         super().finalize()
         present = {variable.name for variable in self._final_module.global_variables}
         for part in self._linking_libraries:
@@ -54,14 +58,19 @@ class _Whole(JITCodeLibrary):
                 self._codegen.set_env(*part.environment)
 
 
-def _below(library: CPUCodeLibrary) -> Iterator[CPUCodeLibrary]:
+def _gather(library: CPUCodeLibrary, found: list[CPUCodeLibrary]) -> list[CPUCodeLibrary]:
+    """What a library calls, and what parts among that call, each once."""
     for part in library._linking_libraries:
-        yield part
-        if isinstance(part, _Part):
-            yield from _below(part)
+        if part not in found:
+            found.append(part)
+            if isinstance(part, _Part):
+                _gather(part, found)
+    return found
 
 
 class EntryCompiler(CompilerBase):
+    """Compiles a kernel that Python calls."""
+
     library: type[CPUCodeLibrary] = _Whole
 
     def define_pipelines(self) -> list:
@@ -75,16 +84,16 @@ class _PartCompiler(EntryCompiler):
     library = _Part
 
 
-OPTIONS = {"error_model": "numpy", "no_cfunc_wrapper": True}
+_OPTIONS = {"error_model": "numpy", "no_cfunc_wrapper": True}
 
-entry = njit(cache=True, pipeline_class=EntryCompiler, **OPTIONS)
-"""Decorates a kernel that Python calls."""
+entry = njit(cache=True, pipeline_class=EntryCompiler, **_OPTIONS)
+"""Decorates a kernel that Python calls; it is kept on disk."""
 
 
-def inner(function):
-    """Decorates a kernel that only kernels call."""
-    kernel = njit(pipeline_class=_PartCompiler, no_cpython_wrapper=True, **OPTIONS)(function)
+def inner(function: Callable) -> Any:
+    """Decorates a kernel that only kernels call: entries, or other parts. Python must not, there is nothing to call."""
+    kernel = njit(pipeline_class=_PartCompiler, no_cpython_wrapper=True, **_OPTIONS)(function)
     template = kernel.get_call_template
-    # a literal would compile it anew
+    # numba would compile it anew for every literal among its arguments
     kernel.get_call_template = lambda args, kws: template([types.unliteral(x) for x in args], kws)
     return kernel

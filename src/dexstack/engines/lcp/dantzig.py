@@ -21,6 +21,7 @@ from dexstack.engines.lcp.classes import (
     solve_factored,
 )
 from dexstack.engines.lcp.compiled import inner
+from dexstack.engines.lcp.vectors import fill, put
 
 DONE, STUCK = 0, 1
 
@@ -48,7 +49,7 @@ def _direction(A, owner, mu, cls, driver, m, sign, df, dw):
     order = np.empty(count, np.int64)
     factor(G, order, 1e-12 * top)
     solve_factored(G, order, x)
-    df[:m] = column
+    put(df[:m], column)
     for c in range(count):
         df[index[c]] += x[c]
     for i in range(m):
@@ -164,7 +165,7 @@ def _search(A, b, owner, mu, cls, m, f, solves, tolerance):
         for k in range(depth):
             change[k], choice[k] = k, 0
         while True:
-            cls[:m] = start
+            put(cls[:m], start)
             for k in range(depth):
                 i = change[k]
                 if owner[i] < 0:
@@ -175,7 +176,7 @@ def _search(A, b, owner, mu, cls, m, f, solves, tolerance):
             if _valid(A, b, owner, mu, cls, m, f, tolerance):
                 return tried
             if tried >= solves:
-                cls[:m] = start
+                put(cls[:m], start)
                 return -tried
             k = depth - 1  # next choice, then next set of rows
             while k >= 0 and (owner[change[k]] < 0 or choice[k] == 1):
@@ -194,7 +195,7 @@ def _search(A, b, owner, mu, cls, m, f, solves, tolerance):
                 change[j] = change[j - 1] + 1
             for j in range(depth):
                 choice[j] = 0
-    cls[:m] = start
+    put(cls[:m], start)
     return -tried
 
 
@@ -213,7 +214,7 @@ def dantzig(A, b, owner, mu, cls, f, pivots, solves, tolerance):
     """
     n = b.size
     w = b.copy()
-    f[:] = 0.0
+    fill(f, 0.0)
     loops, searched = 0, 0
     for i in range(n):
         cls[i] = SEPARATE if owner[i] < 0 else STICK

@@ -12,6 +12,7 @@ import mujoco
 import numpy as np
 
 from dexstack.engines.lcp.compiled import inner
+from dexstack.engines.lcp.vectors import cross, dot, put
 from dexstack.errors import ConfigError
 
 FREE, SLIDE, HINGE = 0, 2, 3
@@ -156,14 +157,6 @@ def make_motion(tree: Tree, kind: type) -> Motion:
 
 
 @inner
-def cross(a, b, out):
-    """a × b into ``out``, which is neither."""
-    out[0] = a[1] * b[2] - a[2] * b[1]
-    out[1] = a[2] * b[0] - a[0] * b[2]
-    out[2] = a[0] * b[1] - a[1] * b[0]
-
-
-@inner
 def _turn(axis, sine, one_minus_cosine, R):
     """R ← Rodrigues' rotation about a unit axis."""
     x, y, z = axis[0], axis[1], axis[2]
@@ -234,7 +227,8 @@ def kinematics(tree, q, m):
             for i in range(3):
                 for j in range(3):
                     U[i, j] = R[i, 0] * T[0, j] + R[i, 1] * T[1, j] + R[i, 2] * T[2, j]
-            R[:, :] = U
+            for i in range(3):
+                put(R[i], U[i])
             for i in range(3):
                 p[i] = anchor[i]
                 for j in range(3):
@@ -246,7 +240,7 @@ def twists(tree, v, m):
     """Twists of all bodies at velocities v, after :func:`kinematics`."""
     for b in range(1, tree.parent.size):
         V = m.V[b]
-        V[:] = m.V[tree.parent[b]]
+        put(V, m.V[tree.parent[b]])
         for joint in range(tree.joint_start[b], tree.joint_start[b + 1]):
             d = tree.joint_v[joint]
             for k in range(d, d + (6 if tree.joint_type[joint] == FREE else 1)):
@@ -282,7 +276,7 @@ def inertias(tree, mass, m):
                     J[i, j] += R[i, k] * tree.inertia_B[b, k, j]
         mb = mass[b]
         inertia[0] = mb
-        square = c[0] * c[0] + c[1] * c[1] + c[2] * c[2]
+        square = dot(c, c)
         for i in range(3):
             inertia[1 + i] = mb * c[i]
             moment = square - c[i] * c[i]
@@ -308,8 +302,8 @@ def bias_forces(tree, v, m):
     for b in range(1, B):
         up = tree.parent[b]
         V, a = m.V[b], m.acceleration[b]
-        V[:] = m.V[up]
-        a[:] = m.acceleration[up]
+        put(V, m.V[up])
+        put(a, m.acceleration[up])
         for joint in range(tree.joint_start[b], tree.joint_start[b + 1]):
             d = tree.joint_v[joint]
             groups = 2 if tree.joint_type[joint] == FREE else 1
@@ -353,7 +347,8 @@ def bias_forces(tree, v, m):
 def mass_matrix(tree, m):
     """Lower triangle of the mass matrix from composite bodies, after :func:`inertias`."""
     S, W, M = m.S, m.wrench, m.M
-    m.composite[:] = m.inertia
+    for b in range(tree.parent.size):
+        put(m.composite[b], m.inertia[b])
     for b in range(tree.parent.size - 1, 0, -1):
         up = tree.parent[b]
         if up > 0:

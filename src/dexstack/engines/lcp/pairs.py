@@ -9,6 +9,7 @@ from dexstack.engines.lcp.distance import support
 from dexstack.engines.lcp.features import FACE_POINT, POINT_POINT, gap_of_features
 from dexstack.engines.lcp.manifold import add, corners, corners_over_faces, edges, points, points_by_edges
 from dexstack.engines.lcp.rims import contacts_of_cylinder, rims_over_faces
+from dexstack.engines.lcp.vectors import dot, unrotated
 
 NO_FEATURE = -1
 """In place of a feature's index where only a direction is known."""
@@ -50,7 +51,7 @@ def _across(shapes, pair, a, b, Ra, pa, Rb, pb, n, feature, data, count):
     x, y = np.empty(3), np.empty(3)
     support(shapes, a, Ra, pa, n, x)
     support(shapes, b, Rb, pb, -n, y)
-    x_B, n_B, y_B, ra, rb = Ra.T @ (x - pa), Ra.T @ n, Rb.T @ (y - pb), shapes.radius[a], shapes.radius[b]
+    x_B, n_B, y_B, ra, rb = unrotated(Ra, x - pa), unrotated(Ra, n), unrotated(Rb, y - pb), shapes.radius[a], shapes.radius[b]
     return add(feature, data, count, a, b, FACE_POINT, 1, pair, NO_FEATURE, NO_FEATURE, x_B, n_B, y_B, np.zeros(3), ra, rb)
 
 
@@ -144,7 +145,7 @@ def contacts_of_overlap(shapes, pair, a, b, R, p, n, gap, margin, feature, data,
     for k in range(first, end):
         ga, gb = shapes.body[feature[k, 0]], shapes.body[feature[k, 1]]
         depth = gap_of_features(feature[k, 2], feature[k, 3], data[k], R[ga], p[ga], R[gb], p[gb], w, c)
-        along = (w[0] * n[0] + w[1] * n[1] + w[2] * n[2]) * (1.0 if feature[k, 0] == a else -1.0)
+        along = dot(w, n) * (1.0 if feature[k, 0] == a else -1.0)
         if along >= ALONG and depth <= margin and depth >= gap - SEEN:
             if count != k:
                 feature[count] = feature[k]

@@ -24,6 +24,7 @@ from dexstack.engines.lcp.rows import (
     problem,
 )
 from dexstack.engines.lcp.step import free_velocity
+from dexstack.engines.lcp.vectors import put
 
 SMALL = 1e-30
 """Size of the imaginary perturbation; its square vanishes beside 1."""
@@ -72,12 +73,12 @@ def _push(world, par, tape, op, q, u, after, rest, at, m):
     _forces(A, b, owner, mu, tape.cls[op[3] : op[3] + n], f, op[9] & 1)
     lift, free = np.zeros(n, b.dtype), u.copy()
     add_impulse(Y, f, u)
-    after[:] = u
+    put(after, u)
     for i in range(op[10]):
         part = op[3] + (1 + 2 * i) * n
         follow_bends(world, m, tape, first, last, owner, gap, J, q, u, rest, at, tape.cls[part : part + n], lift)
         _forces(A, b + lift, owner, mu, tape.cls[part + n : part + 2 * n], f, (op[9] >> (1 + i)) & 1)
-        u[:] = free
+        put(u, free)
         add_impulse(Y, f, u)
 
 
@@ -101,13 +102,13 @@ def _repeat(world, par, tape, i, q, v, rest, tau, m, known):
     if pushed or not (known and tree.steady):
         kinematics(tree, q, m)
     free_velocity(tree, par.mass, v, tau, rest, m, half, known, u)
-    after[:] = u
+    put(after, u)
     if pushed:
         _push(world, par, tape, op, q, u, after, rest, at, m)
     if op[6] == NONE:
         integrate(tree, q, u, rest, at)
-        q[:] = at
-        v[:] = after
+        put(q, at)
+        put(v, after)
         return rest
     s = q[0] * 0.0 + tape.length[i]
     integrate(tree, q, u, s, at)
@@ -125,7 +126,7 @@ def _repeat(world, par, tape, i, q, v, rest, tau, m, known):
         if rate < 0.0:
             s -= (g - g.real) / rate
         integrate(tree, q, u, s, at)
-    q[:] = at
+    put(q, at)
     for k in range(nv):
         v[k] += s / rest * (after[k] - v[k])
     return rest - s
@@ -204,7 +205,7 @@ def pull_back(simulation, tau, state, dtau, dmass, dfriction, drestitution):
     q, v, force = np.empty(nq, np.complex128), np.empty(nv, np.complex128), np.empty(nv, np.complex128)
     pc = Parameters(par.mass + 0j, par.friction + 0j, par.restitution + 0j)
     back = np.empty(nq + nv + 1)
-    control, known = tau.shape[0] - 1, tau.shape[0] < 0  # not a literal, which would compile the repetition a second time
+    control = tau.shape[0] - 1
     for i in range(tape.size[0] - 1, -1, -1):
         if tape.op[i, 0] == BEGIN:
             control, rest_bar = control - 1, 0.0
@@ -213,7 +214,9 @@ def pull_back(simulation, tau, state, dtau, dmass, dfriction, drestitution):
             if (tape.op[i, 0] == IMPACT and (part == 2 or part == 3)) or (tape.op[i, 0] == MOVE and part == 6):
                 continue  # on these it does not depend
             for k in range(sizes[part]):
-                q[:], v[:], force[:] = tape.q[i - 1], tape.v[i - 1], tau[control]
+                put(q, tape.q[i - 1])
+                put(v, tape.v[i - 1])
+                put(force, tau[control])
                 rest = left[i] + 0j
                 if part == 0:
                     q[k] += step
@@ -229,7 +232,7 @@ def pull_back(simulation, tau, state, dtau, dmass, dfriction, drestitution):
                     pc.friction[k] += step
                 else:
                     pc.restitution[k] += step
-                rest = _repeat(world, pc, tape, i, q, v, rest, force, m, known)
+                rest = _repeat(world, pc, tape, i, q, v, rest, force, m, False)
                 total = rest_bar * rest.imag
                 for j in range(nq):
                     total += state[j] * q[j].imag
@@ -251,6 +254,6 @@ def pull_back(simulation, tau, state, dtau, dmass, dfriction, drestitution):
                 else:
                     pc.restitution[k] = par.restitution[k]
                     drestitution[k] += total
-        state[:] = back[: nq + nv]
+        put(state, back[: nq + nv])
         if tape.op[i, 0] == MOVE:
             rest_bar = back[nq + nv]

@@ -8,6 +8,7 @@ from dexstack.engines.lcp.compiled import inner
 from dexstack.engines.lcp.distance import separation
 from dexstack.engines.lcp.dynamics import integrate, kinematics, solve_mass
 from dexstack.engines.lcp.features import gap_of_features
+from dexstack.engines.lcp.vectors import cross, divide, dot, fill, put
 
 TARGET = 1e-5
 """Gap that a resting contact keeps [m]."""
@@ -81,23 +82,27 @@ def contact_rows(tree, shapes, friction, m, feature, data, mode, first, last, di
         coefficient = friction[shapes.friction_of[feature[k, 4]]]
         if coefficient.real == 0.0:
             continue
-        va[:] = 0.0
-        vb[:] = 0.0
+        fill(va, 0.0)
+        fill(vb, 0.0)
         i = tree.last_dof[ba]
         while i >= 0:
-            va += m.S[i] * slip[i]
+            for j in range(6):
+                va[j] += m.S[i, j] * slip[i]
             i = tree.dof_parent[i]
         i = tree.last_dof[bb]
         while i >= 0:
-            vb += m.S[i] * slip[i]
+            for j in range(6):
+                vb[j] += m.S[i, j] * slip[i]
             i = tree.dof_parent[i]
-        vb -= va
+        for j in range(6):
+            vb[j] -= va[j]
         t[0] = vb[3] + vb[1] * c[2] - vb[2] * c[1]
         t[1] = vb[4] + vb[2] * c[0] - vb[0] * c[2]
         t[2] = vb[5] + vb[0] * c[1] - vb[1] * c[0]
-        along = n[0] * t[0] + n[1] * t[1] + n[2] * t[2]
-        t -= along * n
-        square = t[0] * t[0] + t[1] * t[1] + t[2] * t[2]
+        along = dot(n, t)
+        for i in range(3):
+            t[i] -= along * n[i]
+        square = dot(t, t)
         if decide:
             mode[k] = 0
             if square.real < SLIP * SLIP:
@@ -108,11 +113,12 @@ def contact_rows(tree, shapes, friction, m, feature, data, mode, first, last, di
                 mode[k] = 1 + low
         if mode[k] > 0:
             i = mode[k] - 1
-            t[:] = -n[i] * n
+            for j in range(3):
+                t[j] = -n[i] * n[j]
             t[i] += 1.0
-            square = t[0] * t[0] + t[1] * t[1] + t[2] * t[2]
-        t /= np.sqrt(square)
-        s[0], s[1], s[2] = n[1] * t[2] - n[2] * t[1], n[2] * t[0] - n[0] * t[2], n[0] * t[1] - n[1] * t[0]
+            square = dot(t, t)
+        divide(t, np.sqrt(square))
+        cross(n, t, s)
         for j in range(directions):
             x, y = np.cos(np.pi * j / directions), np.sin(np.pi * j / directions)
             if 2 * j == directions:
@@ -145,7 +151,7 @@ def delassus(dof_parent, L, J, Y, A):
     """Y = J M⁻¹ and A = J M⁻¹ Jᵀ from the factors L of M."""
     n, nv = J.shape
     for i in range(n):
-        Y[i] = J[i]
+        put(Y[i], J[i])
         solve_mass(dof_parent, L, Y[i])
         for j in range(i + 1):
             total = J[j, 0] * Y[i, 0]
@@ -219,7 +225,7 @@ def find_bends(world, m, tape, first, last, owner, gap, J, q, velocity, h, at, l
     """
     shapes, n = world.shapes, np.empty(3)
     any_meets = False
-    part[:] = -1
+    fill(part, -1)
     for i in range(longest, len(PARTS)):  # edges that cross may have met and parted by the end
         integrate(world.tree, q, velocity, PARTS[i] * h, at)
         kinematics(world.tree, at, m)
@@ -245,19 +251,23 @@ def find_pushes(gap, contacts, owner, h, part, lift):
 
     Args:
         gap, owner: (n,) of the rows, of which the first ``contacts`` belong to contacts. h: what is left of the step [s].
-        part: (n,) written: ``FULL_PUSH``, ``LAST_PUSH`` or −1. lift: (n,) written: minus the speed at which the rows are to part [m/s].
+        part: (n,) written: ``FULL_PUSH``, ``LAST_PUSH`` or −1.
+        lift: (n,) zeros; written: minus the speed at which the rows are to part [m/s].
 
     Returns:
-        Whether any contact overlaps.
+        Whether any contact overlaps; nothing is written where none does.
     """
     any_overlaps = False
-    part[:], lift[:] = -1, 0.0
+    for r in range(contacts):
+        any_overlaps = any_overlaps or (owner[r] < 0 and gap[r] <= 0.0)
+    if not any_overlaps:
+        return False
+    fill(part, -1)
     for r in range(contacts):
         if owner[r] < 0 and gap[r] < LOST:
             lift[r] = max((gap[r] - TARGET) / h, -PUSH)
             part[r] = FULL_PUSH if lift[r] == -PUSH else LAST_PUSH
-            any_overlaps = any_overlaps or gap[r] <= 0.0
-    return any_overlaps
+    return True
 
 
 @inner

@@ -23,6 +23,7 @@ from dexstack.engines.lcp.compiled import entry, inner
 from dexstack.engines.lcp.dantzig import dantzig
 from dexstack.engines.lcp.lemke import DONE, lemke
 from dexstack.engines.lcp.pgs import pgs
+from dexstack.engines.lcp.vectors import fill, put
 from dexstack.errors import ConfigError
 
 TOLERANCE = 1e-9
@@ -89,7 +90,7 @@ def _accept(A, b, owner, mu, cls, f, tolerance):
         error = relative(A, b, owner, mu, g)
         if error < best:
             best = error
-            f[:] = g
+            put(f, g)
     return best
 
 
@@ -129,12 +130,12 @@ def solve_lcp(A, b, owner, mu, cls, f, warm, tolerance):
     if n == 0:
         return 0, 0.0, 0
     best, way = np.inf, 2
-    f[:] = 0.0
+    fill(f, 0.0)
     g, c = np.empty(n), np.empty(n, cls.dtype)
     if warm:
         error = _spread(A, b, owner, mu, cls, g)
         if error <= EXACT:
-            f[:] = g
+            put(f, g)
             return 0, error, 0
     if n == 1:  # the most frequent problem of all
         f[0] = max(-b[0] / A[0, 0], 0.0) if A[0, 0] > 0.0 else 0.0
@@ -162,8 +163,8 @@ def solve_lcp(A, b, owner, mu, cls, f, warm, tolerance):
         error = _spread(A, b, owner, mu, c, g) if attempt == 0 else _accept(A, b, owner, mu, c, g, tolerance)
         if error < best:
             best, way = error, min(attempt + 1, 2)
-            f[:] = g
-            cls[:] = c
+            put(f, g)
+            put(cls, c)
         if best <= (EXACT if attempt < 4 else tolerance):
             break
     if best <= tolerance:

@@ -35,6 +35,7 @@ from dexstack.engines.lcp.record import (
 )
 from dexstack.engines.lcp.rows import PARTS, count_rows, find_bends, find_pushes, move_right_hand_side, problem
 from dexstack.engines.lcp.touchdown import floor_below, normal_speed, touchdown
+from dexstack.engines.lcp.vectors import fill, put
 
 MARGIN = 1e-3
 """Gap up to which contacts have rows before they touch [m]."""
@@ -74,7 +75,7 @@ def free_velocity(tree, mass, v, tau, h, m, half, known, out):
         for i in range(nv):
             m.M[i, i] += h * tree.damping[i]
         factorise(tree.dof_parent, m.M)
-    half[:] = v
+    put(half, v)
     for _ in range(1 if tree.steady else HALFWAY_ROUNDS):
         if not known:
             bias_forces(tree, half, m)
@@ -98,7 +99,7 @@ def _remembered(memory, feature, k, w, out):
     for j in range(memory.size[0]):
         f = memory.feature[j]
         if f[4] == feature[k, 4] and f[2] == feature[k, 2] and f[5] == feature[k, 5] and f[6] == feature[k, 6] and f[0] == feature[k, 0]:
-            out[:w] = memory.cls[j, :w]
+            put(out[:w], memory.cls[j, :w])
             return True
     return False
 
@@ -123,7 +124,8 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
         return TAPE_FULL
     tape.op[tape.size[0], 0], tape.op[tape.size[0], 7] = BEGIN, control
     tape.length[tape.size[0]] = dt
-    tape.q[tape.size[0]], tape.v[tape.size[0]] = q, v
+    put(tape.q[tape.size[0]], q)
+    put(tape.v[tape.size[0]], v)
     tape.size[0] += 1
     rest = dt
     done = 0
@@ -165,8 +167,8 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
                     if now + min(max(gap, 0.0) / (-speed * rest), 1.0) * (speed - now) < -resting:
                         continue
                 if kept != k:
-                    tape.feature[kept] = tape.feature[k]
-                    tape.data[kept] = tape.data[k]
+                    put(tape.feature[kept], tape.feature[k])
+                    put(tape.data[kept], tape.data[k])
                 kept += 1
             last = kept
         limits = 0
@@ -185,7 +187,8 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
             return TAPE_FULL
         plain, rounds = 0, 0
         cls = np.empty(n, np.int64)
-        free[:], after[:] = u, u
+        put(free, u)
+        put(after, u)
         if n > 0:
             J, A, Y, b, f, gap_, mu, owner, contacts = problem(world, par, tape, m, q, u, first, last, limit, n, True)
             move_right_hand_side(J, u, gap_, owner, contacts, rest, b)
@@ -196,7 +199,7 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
                     w += 1
                 if not _remembered(memory, tape.feature, k, w, cls[r:]):
                     cls[r] = SEPARATE
-                    cls[r + 1 : r + w] = HIGH
+                    fill(cls[r + 1 : r + w], HIGH)
                 r += w
             for k in range(limits):
                 cls[r + k] = memory.limit_cls[limit[k]]
@@ -206,13 +209,13 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
             if way < 0:
                 counts[UNSOLVED] += 1
             add_impulse(Y, f, u)
-            tape.cls[tape.size[2] : tape.size[2] + n] = cls
-            after[:] = u
+            put(tape.cls[tape.size[2] : tape.size[2] + n], cls)
+            put(after, u)
             lift, other = np.zeros(n), cls.copy()
             if find_pushes(gap_, contacts, owner, rest, tape.cls[tape.size[2] + n : tape.size[2] + 2 * n], lift):
                 way = solve_and_count(A, b + lift, owner, mu, other, f, way >= 0, counts, extremes)
                 if way >= 0:  # it moves bodies; their velocities, and with them energy, stay those of the first LCP
-                    u[:] = free
+                    put(u, free)
                     add_impulse(Y, f, u)
                     rounds = 1
                     plain += 2 if way >= 2 else 0
@@ -226,18 +229,20 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
                     if not find_bends(world, m, tape, first, last, owner, gap_, J, q, u, rest, at, longest, part, lift):
                         break
                     way = solve_and_count(A, b + lift, owner, mu, other, f, way >= 0, counts, extremes)
-                    around[:] = free
+                    put(around, free)
                     add_impulse(Y, f, around)
                     if way < 0 or kinetic_energy(tree.dof_parent, m.M, around) > most:  # again, for less of the time
                         longest, rounds, plain = longest + 1, 0, plain & 1
-                        u[:], other[:], lift[:] = after, cls, 0.0
+                        put(u, after)
+                        put(other, cls)
+                        fill(lift, 0.0)
                         continue
                     rounds += 1
                     plain += 1 << rounds if way >= 2 else 0
-                    u[:] = around
-                    tape.cls[r + n : r + 2 * n] = other
+                    put(u, around)
+                    put(tape.cls[r + n : r + 2 * n], other)
                 kinematics(tree, q, m)
-            memory.limit_cls[:] = SEPARATE
+            fill(memory.limit_cls, SEPARATE)
             r = 0
             for k in range(first, last):
                 w = 1
@@ -245,8 +250,8 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
                     w += 1
                 j = k - first
                 if j < memory.feature.shape[0]:
-                    memory.feature[j] = tape.feature[k]
-                    memory.cls[j, :w] = cls[r : r + w]
+                    put(memory.feature[j], tape.feature[k])
+                    put(memory.cls[j], cls[r : r + w])
                 r += w
             for k in range(limits):
                 memory.limit_cls[limit[k]] = cls[r + k]
@@ -288,10 +293,11 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
                 v[i] += s / rest * (after[i] - v[i])
             rest -= s
         else:
-            v[:] = after
+            put(v, after)
             rest = 0.0
-        q[:] = at
-        tape.q[tape.size[0]], tape.v[tape.size[0]] = q, v
+        put(q, at)
+        put(tape.q[tape.size[0]], q)
+        put(tape.v[tape.size[0]], v)
         tape.size[0] += 1
         tape.size[1] = end
         tape.size[2] += (1 + 2 * rounds) * n

@@ -18,6 +18,7 @@ from dexstack.engines.lcp.features import gap_of_features
 from dexstack.engines.lcp.pairs import NO_FEATURE, contacts_of_pair
 from dexstack.engines.lcp.record import NONE
 from dexstack.engines.lcp.rows import point_row
+from dexstack.engines.lcp.vectors import fill
 
 TARGET = 1.1
 """Gap of the two features at an impact, as a multiple of the pair's floor; more than the search leaves (:data:`.ccd.END`)."""
@@ -46,7 +47,7 @@ def normal_speed(tree, shapes, m, feature, data, v, row):
     n, c = np.empty(3), np.empty(3)
     ba, bb = shapes.body[feature[0]], shapes.body[feature[1]]
     gap = gap_of_features(feature[2], feature[3], data, m.R[ba], m.p[ba], m.R[bb], m.p[bb], n, c)
-    row[:] = 0.0
+    fill(row, 0.0)
     point_row(tree, m.S, bb, c, n, 1.0, row)
     point_row(tree, m.S, ba, c, n, -1.0, row)
     return gap, np.dot(row, v)
