@@ -1,7 +1,5 @@
 """Random scenes that start with bodies inside each other: what becomes of them.
 
-    python -m experiments.lcp.overlaps --scenes 100000 --json results.json
-
 Boxes, cylinders, random hulls and stacks overlap the floor and each other by 1 µm to 5 mm. A scene passes if within the time given all
 pairs are apart, the kinetic energy never exceeded that of the start and what gravity put in, by more than 1e-6 of it or 1e-6 J, and no
 body is ever deeper in the floor than :data:`DEEPEST`. Gravity's work in a step is its force times the velocity, at the start of the step
@@ -11,15 +9,16 @@ or at its end, that is the greater downwards: the push moves bodies, too, but is
 from __future__ import annotations
 
 import argparse
-import json
+import sys
 from collections import Counter
+from collections.abc import Sequence
 from enum import Enum
-from pathlib import Path
 
 import numpy as np
 
 from dexstack.engines.lcp.shapes import Geometry, box, cylinder, plane
 from dexstack.engines.lcp.system import LcpSystem
+from experiments.harness import Outcome, run
 from experiments.lcp import systems as scenes
 
 KINDS = ("boxes", "cylinders", "hulls", "stack")
@@ -30,7 +29,7 @@ DEEPEST = 0.01
 """Depth that no push allows [m]: twice the deepest start."""
 
 
-class Outcome(Enum):
+class End(Enum):
     """What became of a scene."""
 
     PARTED = "parted"
@@ -73,7 +72,7 @@ def draw(kind: str, rng: np.random.Generator) -> LcpSystem:
     return system
 
 
-def part(system: LcpSystem, seconds: float) -> Outcome:
+def part(system: LcpSystem, seconds: float) -> End:
     """Simulate a scene for so long."""
     bound, _ = system.energies()
     falling, dt = system.v.reshape(-1, 6)[:, 2], system.model.opt.timestep
@@ -84,28 +83,34 @@ def part(system: LcpSystem, seconds: float) -> Outcome:
         kinetic, _ = system.energies()
         bound += dt * float(weight @ np.maximum(-before, -falling))
         if kinetic > bound * (1.0 + SPREAD) + SPREAD:
-            return Outcome.ENERGY
+            return End.ENERGY
         if min(gap for pair, gap in system.gaps().items() if "floor" in pair) < -DEEPEST:
-            return Outcome.FELL
-    return Outcome.PARTED if min(system.gaps().values()) > 0.0 else Outcome.OVERLAPS
+            return End.FELL
+    return End.PARTED if min(system.gaps().values()) > 0.0 else End.OVERLAPS
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Scenes that start with overlaps")
-    parser.add_argument("--scenes", type=int, default=1000)
-    parser.add_argument("--seconds", type=float, default=0.3)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--json", type=Path)
-    args = parser.parse_args()
+def overlaps(args: argparse.Namespace) -> Outcome:
+    """All scenes, the kinds in turn."""
     rng, counts = np.random.default_rng(args.seed), Counter()
     for i in range(args.scenes):
         kind = KINDS[i % len(KINDS)]
-        counts[kind, part(draw(kind, rng), args.seconds).value] += 1
-    table = {f"{kind}, {outcome}": n for (kind, outcome), n in sorted(counts.items())}
-    print(json.dumps(table, indent=1))
-    if args.json:
-        args.json.write_text(json.dumps({"scenes": args.scenes, "seed": args.seed, "counts": table}, indent=1) + "\n")
+        counts[kind, part(draw(kind, rng), args.seconds)] += 1
+    runs = {k: {"scenes": sum(counts[k, o] for o in End), **{o.name.lower(): counts[k, o] for o in End}} for k in KINDS}
+    passed = all(row["parted"] == row["scenes"] for row in runs.values())
+    lines = [f"{kind}: " + ", ".join(f"{counts[kind, o]} {o.value}" for o in End) for kind in KINDS]
+    return Outcome({"runs": runs, "passed": passed}, None, lines, args.seed)
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--scenes", type=int, default=1000, help="how many")
+    parser.add_argument("--seconds", type=float, default=0.3, help="simulated time of each")
+    parser.add_argument("--seed", type=int, default=0, help="of the draws")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the experiment; its exit code."""
+    return run(__spec__.name, __doc__, overlaps, argv, arguments=_arguments)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
