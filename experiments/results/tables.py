@@ -48,7 +48,7 @@ _STEP = Listing(
         ("bars' height apart [mm]", "height_difference_m*1e3:.3f"),
     ),
 )
-_TRIALS = (
+TRIALS = (
     ("succeeded", "rate(success_rate, trials)"),
     ("dropped", "dropped"),
     ("stalls", "stalls"),
@@ -62,12 +62,12 @@ _TRIALS = (
 
 def trials(result: str, title: str, note: str = "") -> Section:
     """What ``dexstack eval`` wrote: by kind of goal, and all together."""
-    return Section(result, title, (Listing("results.kinds", (("goal", "name"), *_TRIALS)), Whole(_TRIALS)), note)
+    return Section(result, title, (Listing("results.kinds", (("goal", "name"), *TRIALS)), Whole(TRIALS)), note)
 
 
 def worlds(result: str, title: str, note: str = "") -> Section:
     """What ``dexstack eval --vary`` wrote, by world."""
-    return Section(result, title, (Listing("results.cells", (("world", "cell"), *_TRIALS)),), note)
+    return Section(result, title, (Listing("results.cells", (("world", "cell"), *TRIALS)),), note)
 
 
 _CHECKS = (("check", "name"), ("checked", "checked"), ("failed", "failed"), ("worst", "worst:.1e"))
