@@ -99,6 +99,28 @@ BENCH = (
     ),
 )
 
+GRAPH = (
+    Section(
+        "start_up",
+        "From the command to the hand's first command",
+        (
+            Listing(
+                "results.plants",
+                (
+                    ("plant", "plant"),
+                    ("empty caches [s]", "cold_s:.1f"),
+                    ("limit", "cold_limit_s"),
+                    ("processor time [s]", "cold_processor_s:.1f"),
+                    ("full caches, median [s]", "warm_s:.1f"),
+                    ("worst", "warm_worst_s:.1f"),
+                    ("limit", "warm_limit_s"),
+                    ("n", "n"),
+                ),
+            ),
+        ),
+    ),
+)
+
 CONTACTSDF = (
     Section(
         "ipopt",
@@ -533,5 +555,5 @@ PERCEPTION = (
     ),
 )
 
-SECTIONS: tuple[Section, ...] = (*BENCH, *CONTACTSDF, *PERCEPTION, *ENGINES, *HYDROELASTIC, *LCP, *SOFT)
+SECTIONS: tuple[Section, ...] = (*GRAPH, *BENCH, *CONTACTSDF, *PERCEPTION, *ENGINES, *HYDROELASTIC, *LCP, *SOFT)
 """In the page's order. A result without a section is shown at the end, by the numbers on its top."""
