@@ -62,7 +62,8 @@ def start_up(plants: Sequence[str], repeats: int) -> Outcome:
         )
     limits = [(f[kind], f[f"{kind.removesuffix('_s')}_limit_s"]) for f in found for kind in ("cold_s", "warm_s")]
     passed = all(limit is None or seconds <= limit for seconds, limit in limits)
-    lines = [f"{f['plant']}: cold {f['cold_s']:.1f} s, warm {f['warm_s']:.1f} s (worst of {repeats}: {f['warm_worst_s']:.1f} s)" for f in found]
+    line = "{plant}: cold {cold_s:.1f} s, warm {warm_s:.1f} s (worst of {n}: {warm_worst_s:.1f} s)"
+    lines = [line.format(**f) for f in found]
     return Outcome({"plants": found, "passed": passed}, lines=lines)
 
 
