@@ -53,6 +53,7 @@ def test_weighted_sum_is_the_point_plane_law_written_out():
     np.testing.assert_allclose(r.field[0], weight @ jnp.sum(BALL.normals * (p - BALL.points), axis=1), rtol=1e-12, atol=1e-16)
 
 
+@pytest.mark.slow
 def test_a_body_on_the_ground_carries_its_load_and_slides_with_coulombs_friction():
     plane = [jnp.asarray(x.T) for x in cloud.half_space()]
     depth, speed = 1e-3, 3.0

@@ -151,7 +151,7 @@ def respond(p: Array, v: Array, planes: Planes, c: ContactParams, dissipation: D
     scale = share * (c.stiffness * c.eps3)
     pushes = [over_planes(push * n) for n in planes.normals]
     total_drag = c.friction * scale * drags
-    force = kept(scale * jnp.stack(pushes) - total_drag[None] * v)
+    force = kept(scale[None] * jnp.stack(pushes) - total_drag[None] * v)
     return Response(
         field=share * field,
         force=force,
@@ -316,8 +316,8 @@ def cross(a: Array, b: Array) -> Array:
 def _cross_rule(primals: tuple[Array, Array], tangents: tuple[Any, Any]) -> tuple[Array, Any]:
     """Here and below: tangents as sums that a backward pass turns into one loop each, instead of one for every component."""
     (a, b), (da, db) = primals, tangents
-    by_a = None if _nothing(da) else -jnp.sum(skew(b) * da, axis=1)
-    return cross(a, b), _sum_of(by_a, None if _nothing(db) else jnp.sum(skew(a) * db, axis=1), like=a)
+    by_a = None if _nothing(da) else -jnp.sum(skew(b) * da[None], axis=1)
+    return cross(a, b), _sum_of(by_a, None if _nothing(db) else jnp.sum(skew(a) * db[None], axis=1), like=a)
 
 
 cross.defjvp(_cross_rule, symbolic_zeros=True)
@@ -499,7 +499,7 @@ def wrenches_as_printed(
         def point(x: Array) -> tuple[Array, Array, Array]:
             d = jnp.sum((x[None] - planes) ** 2, axis=1)
             weight = jax.nn.softmax(-d / c.eps1)
-            v = velocity(twist_p, x) - jax.vmap(lambda y: velocity(twist_i, y))(planes)
+            v = velocity(twist_p, x)[None] - jax.vmap(lambda y: velocity(twist_i, y))(planes)
             force = jax.vmap(lambda u, y, n: point_plane_force(x, u, y, n, c, dissipation))(v, planes, normals) * weight[:, None]
             action = jnp.concatenate([force.sum(0), jnp.cross(x, force.sum(0))])
             reaction = -jnp.concatenate([force.sum(0), jnp.cross(planes, force).sum(0)])
