@@ -1,7 +1,7 @@
 """Tunable parameters: declared once, as a dataclass, for the library, the YAML files and the ROS nodes alike.
 
 A parameter block is a frozen dataclass whose fields are made with :func:`param`, which carries the description and the valid
-range. :func:`load_params` fills it from a ROS 2 parameter file (``/**: ros__parameters: {...}``), so that an evaluation without
+range. It is filled from a ROS 2 parameter file (``/**: ros__parameters: {...}``), so that an evaluation without
 ROS and a node on the robot read the same file.
 """
 
@@ -129,11 +129,3 @@ def read_sections(path: str | Path) -> dict[str, set[str]]:
     document = _read_document(Path(path))
     nodes = {key: key.strip("/").removeprefix("**/").rpartition("/")[2] or "**" for key in document}
     return {node: set(_section(Path(path), document, key)) for key, node in nodes.items()}
-
-
-def load_params(cls: type[P], path: str | Path, node: str, **overrides: Any) -> P:
-    """Parameter block ``cls`` of ``node`` from a ROS 2 parameter file; keyword arguments win over the file.
-
-    Names that belong to another block of the same node are left to that block.
-    """
-    return make_params(cls, {**read_parameter_file(path, node), **overrides}, ignore_unknown=True)

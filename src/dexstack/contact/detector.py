@@ -35,7 +35,7 @@ class ContactDetector:
 
     def __init__(self, robot: Robot, obj: ObjectModel, params: DetectorParams = DetectorParams(), dtype: type = np.float32) -> None:
         self.params = params
-        self.planes = plane_sets(obj.surface, obj.parts, params.num_planes)
+        self.planes = plane_sets(obj.parts, params.num_planes)
         self._tree = robot.kinematics()
         self._dtype = dtype
         query = robot_query_points(robot, params.spacing)
