@@ -16,10 +16,10 @@ from numba import njit
 from scipy import integrate
 
 from dexstack.engines.hydroelastic.discrete import BUNDLE, _pair_jacobian, find_surface, place_boxes
-from dexstack.engines.hydroelastic.forces import ContactLaw, wrench_kernel
 from dexstack.engines.hydroelastic.kernel import load
 from dexstack.engines.hydroelastic.system import HydroelasticSystem
 from dexstack.errors import ConfigError
+from experiments.hydroelastic.forces import ContactLaw, wrench_kernel
 
 METHODS = {"Radau": integrate.Radau, "BDF": integrate.BDF, "LSODA": integrate.LSODA, "DOP853": integrate.DOP853, "RK45": integrate.RK45}
 """Error-controlled methods of scipy; the first three are implicit."""
