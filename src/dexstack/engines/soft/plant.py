@@ -160,4 +160,4 @@ def object_cloud(obj: ObjectModel, spacing: float) -> Cloud:
     low, high = hull.bounds
     if hull.volume > (1.0 - 1e-6) * np.prod(high - low):
         return cloud.moved(cloud.box((high - low) / 2.0, spacing), np.eye(3), (low + high) / 2.0)
-    return remesh(hull, spacing, obj.name).cloud
+    return remesh(hull, spacing, obj.name)
