@@ -8,7 +8,6 @@ import numpy as np
 import trimesh
 from scipy.spatial import HalfspaceIntersection, cKDTree
 
-from dexstack.geometry.decomposition import PlaneSets
 from dexstack.geometry.support_planes import REACH, choose_planes, normal_cones
 
 NEAR = 0.002
@@ -58,8 +57,3 @@ def support_planes(mesh: trimesh.Trimesh, num_planes: int = 128) -> SupportPlane
         hull_error=float(max(np.max(corners @ face_n.T - face_b), 0.0)),
         concavity=float(max(np.max(gap) - 3 * spacing, 0.0)),
     )
-
-
-def union_distance(planes: PlaneSets, x_B: np.ndarray) -> np.ndarray:
-    """Signed distance (Q,) of points x_B (Q, 3) to the union of convex parts, negative inside [m]."""
-    return np.min([np.max(x_B @ n.T + b, axis=1) for n, b in zip(planes.nhat_B, planes.offset, strict=True)], axis=0)

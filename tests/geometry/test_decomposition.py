@@ -13,7 +13,6 @@ from dexstack.errors import ConfigError
 from dexstack.geometry.decomposition import CONCAVITY, convex_parts, plane_sets
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
-from tests.geometry.planes import union_distance
 
 INNER, OUTER, HEIGHT, SECTIONS = 0.02, 0.035, 0.03, 24
 
@@ -50,7 +49,7 @@ def test_a_convex_mesh_is_its_own_part():
 def test_the_parts_are_convex_and_the_ring_within_the_stated_error(ring):
     planes = plane_sets(ring.parts, DetectorParams.num_planes)
     skin, _ = trimesh.sample.sample_surface(ring.mesh, 4000, seed=0)
-    surface_error = np.abs(union_distance(planes, np.vstack([skin, ring.mesh.vertices]))).max()
+    surface_error = np.abs(planes.distance(np.vstack([skin, ring.mesh.vertices]))).max()
     assert all(part.mesh().is_convex for part in ring.parts)
     assert 0 < surface_error < 2 * CONCAVITY
     rng = np.random.default_rng(0)
@@ -60,8 +59,8 @@ def test_the_parts_are_convex_and_the_ring_within_the_stated_error(ring):
     assert near.sum() > 50
     chord = OUTER * (1 - np.cos(np.pi / SECTIONS))  # the mesh's faces lie that far inside its circle
     # edges of the parts have few planes: the shortfall there is the planes' own, not the parts'
-    assert np.abs(union_distance(planes, points) - truth)[near].max() < surface_error + CONCAVITY + chord
-    assert union_distance(planes, np.zeros((1, 3)))[0] == pytest.approx(INNER, abs=2 * CONCAVITY)  # its hull is filled there
+    assert np.abs(planes.distance(points) - truth)[near].max() < surface_error + CONCAVITY + chord
+    assert planes.distance(np.zeros((1, 3)))[0] == pytest.approx(INNER, abs=2 * CONCAVITY)  # its hull is filled there
 
 
 def test_a_decomposition_is_made_once(ring, monkeypatch):

@@ -32,6 +32,10 @@ class PlaneSets:
     offset: np.ndarray
     """(P, K) [m]."""
 
+    def distance(self, x_B: np.ndarray) -> np.ndarray:
+        """Signed distance (Q,) of points x_B (Q, 3) to the union, negative inside [m]."""
+        return np.min([np.max(x_B @ n.T + b, axis=1) for n, b in zip(self.nhat_B, self.offset, strict=True)], axis=0)
+
 
 class Surface(NamedTuple):
     """Triangles as arrays; a :class:`trimesh.Trimesh` serves wherever one is asked for."""
