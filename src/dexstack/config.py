@@ -101,13 +101,22 @@ def read_parameter_file(path: str | Path, node: str) -> dict[str, Any]:
     return values
 
 
-def _read_document(path: Path) -> dict[str, Any]:
+def read_yaml_file(path: Path, what: str = "") -> Any:
+    """What a YAML file holds; ``what`` says in a refusal what it should be.
+
+    Raises:
+        ConfigError: the file is missing, or is not valid YAML.
+    """
     try:
-        document = yaml.safe_load(path.read_text())
+        return yaml.safe_load(path.read_text())
     except OSError as error:
-        raise ConfigError(f"cannot read the parameter file {path}: {error.strerror}") from None
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path} is not valid YAML: {error}") from None
+        raise ConfigError(f"cannot read {what}{path}: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
+
+
+def _read_document(path: Path) -> dict[str, Any]:
+    document = read_yaml_file(path, "the parameter file ")
     if not isinstance(document, dict):
         raise ConfigError(f"{path} holds no parameters (expected '/**:' or node names at the top)")
     return document

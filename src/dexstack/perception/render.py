@@ -16,7 +16,7 @@ import numpy as np
 from scipy.spatial import ConvexHull
 
 from dexstack.model.scene import OBJECT_BODY
-from dexstack.perception.bundle import Tag, TagBundle
+from dexstack.perception.bundle import CORNERS, Tag, TagBundle
 from dexstack.perception.camera import CameraModel
 from dexstack.perception.se3 import Transform
 from dexstack.perception.tags import bitmap
@@ -263,9 +263,7 @@ class _Print:
         self, fine: np.ndarray, mask: np.ndarray | None, X_CT: Transform, camera: CameraModel, low: np.ndarray, card: np.ndarray
     ) -> None:
         """Put the tag's modules, with its border, into an enlarged picture and its mask."""
-        reach = self.edge * 10 / 16
-        square = np.array([[-reach, reach, 0.0], [reach, reach, 0.0], [reach, -reach, 0.0], [-reach, -reach, 0.0]])
-        uv = ((camera.project(X_CT.apply(square)) - low + 0.5) * FINE - 0.5).astype(np.float32)
+        uv = ((camera.project(X_CT.apply(self.edge * 10 / 8 * CORNERS)) - low + 0.5) * FINE - 0.5).astype(np.float32)
         left, top = np.maximum(np.floor(uv.min(axis=0)).astype(int), 0)
         right, bottom = np.minimum(np.ceil(uv.max(axis=0)).astype(int) + 1, [fine.shape[1], fine.shape[0]])
         if right <= left or bottom <= top:
