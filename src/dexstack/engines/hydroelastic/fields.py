@@ -89,8 +89,6 @@ class CompliantMesh:
     """(n,) E·ε at the vertices [Pa]"""
     modulus: float
     """E [Pa]: pressure where the penetration extent ε is one"""
-    dissipation: float = 0.0
-    """Hunt–Crossley coefficient d of p = p0 (1 − d v_n) [s/m]"""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "vertices_B", _frozen(self.vertices_B, np.float64))
@@ -99,8 +97,8 @@ class CompliantMesh:
         _check_indices(self.name, self.vertices_B, self.tets, 4)
         if self.pressure.shape != (len(self.vertices_B),) or not np.isfinite(self.pressure).all():
             raise ConfigError(f"the mesh {self.name} needs one finite pressure for each of its {len(self.vertices_B)} vertices")
-        if not (np.isfinite(self.modulus) and self.modulus > 0 and np.isfinite(self.dissipation) and self.dissipation >= 0):
-            raise ConfigError(f"the mesh {self.name} needs a positive modulus and a dissipation of at least zero")
+        if not (np.isfinite(self.modulus) and self.modulus > 0):
+            raise ConfigError(f"the mesh {self.name} needs a positive modulus")
         if len(self.tets) and self.volumes.min() <= 0.0:
             raise ConfigError(f"tet {int(self.volumes.argmin())} of the mesh {self.name} is flat or turned inside out")
         if (self.neighbours == -2).any():
