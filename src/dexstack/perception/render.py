@@ -200,21 +200,14 @@ class TagPainter:
         fine = cv2.resize(part, None, fx=FINE, fy=FINE, interpolation=cv2.INTER_NEAREST)
         near = [p for p in others_C if p[:, 2].min() > _NEAR and _overlaps(self.camera.project(p), low, high)]
         for k in range(max(len(self._tags), 1)):
-            self._draw_side(fine, k, X_WO, X_CO, corners_C, near, low)
+            self._draw_side(fine, k, X_WO, corners_C, near, low)
         part[:] = cv2.resize(fine, (part.shape[1], part.shape[0]), interpolation=cv2.INTER_AREA)
 
     def _draw_side(
-        self,
-        fine: np.ndarray,
-        k: int,
-        X_WO: Transform,
-        X_CO: Transform,
-        corners_C: list[np.ndarray],
-        near: list[np.ndarray],
-        low: np.ndarray,
+        self, fine: np.ndarray, k: int, X_WO: Transform, corners_C: list[np.ndarray], near: list[np.ndarray], low: np.ndarray
     ) -> None:
         """The faces that belong to the tag ``k``, the tag on them, without what hides them."""
-        shown = []
+        X_CO, shown = self._X_CW.compose(X_WO), []
         for solid, p_C, plane_of in zip(self._body, corners_C, self._plane_of, strict=True):
             for f in np.flatnonzero(plane_of == k):
                 n_C = X_CO.R @ solid.normals[f]

@@ -44,6 +44,8 @@ from dexstack.errors import ConfigError
 
 WORLD = "world"
 DEFAULTS = ContactParams()
+STOPS = (50.0, 2e-3, 5e-3)
+"""Stiffness, smoothing and damping of the joints' stops; see :class:`SystemData`."""
 
 
 @dataclass(frozen=True)
@@ -159,10 +161,6 @@ class SoftSystem:
         meetings: Sequence[Meeting],
         grounds: Sequence[Ground] = (),
         dissipation: Dissipation = paper_dissipation,
-        *,
-        stop_stiffness: float = 50.0,
-        stop_smoothing: float = 2e-3,
-        stop_damping: float = 5e-3,
     ) -> None:
         self.tree = Tree(model)
         self.dissipation = dissipation
@@ -195,9 +193,7 @@ class SoftSystem:
             ),
             np.where(limited, model.jnt_range[:n, 0], -np.inf),
             np.where(limited, model.jnt_range[:n, 1], np.inf),
-            np.asarray(stop_stiffness, float),
-            np.asarray(stop_smoothing, float),
-            np.asarray(stop_damping, float),
+            *map(np.asarray, STOPS),
         )
 
     def _link(self, model: mujoco.MjModel, surface: Surface) -> int:
