@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
     required = task.required_rate if args.require is None else args.require
     results = _results(args, spec, chosen, cells, outcomes) | {
         "task": task.name,
-        "supervisor": timing["supervisor"],
+        **{name: timing[name] for name in ("planner", "model", "supervisor")},
         "required_success_rate": required,
         "period_s": timing["pose_period"],
         "latency_s": None if chosen.measured_latency else timing["latency"],
@@ -108,6 +108,7 @@ def _check(cells: Sequence[Cell]) -> tuple[Task, dict[str, Any]]:
     Raises:
         ConfigError: see :func:`dexstack.graph.settings.read_settings` and :func:`dexstack.tasks.controller.check`.
     """
+    from dexstack.control.params import PlannerParams
     from dexstack.graph.settings import make_task, read_settings
     from dexstack.sim.loop import LoopParams
     from dexstack.tasks.controller import check, supervisor_name
@@ -120,6 +121,8 @@ def _check(cells: Sequence[Cell]) -> tuple[Task, dict[str, Any]]:
     return task, {
         "pose_period": timing.pose_period,
         "latency": timing.latency,
+        "planner": settings[PlannerParams].planner,
+        "model": settings[PlannerParams].model,
         "supervisor": supervisor_name(task, settings),
     }
 
@@ -145,8 +148,6 @@ def _results(args: argparse.Namespace, spec: Spec, run: Run, cells: Sequence[Cel
         "object": spec.object,
         "hand": spec.hand,
         "plant": spec.plant,
-        "model": args.model,
-        "planner": args.planner,
         "seconds": run.seconds,
         **results_of(outcomes),
     }

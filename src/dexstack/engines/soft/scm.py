@@ -151,7 +151,7 @@ def respond(p: Array, v: Array, planes: Planes, c: ContactParams, dissipation: D
     scale = share * (c.stiffness * c.eps3)
     pushes = [over_planes(push * n) for n in planes.normals]
     total_drag = c.friction * scale * drags
-    force = kept(scale * jnp.stack(pushes) - total_drag[None] * v)
+    force = kept(scale[None] * jnp.stack(pushes) - total_drag[None] * v)
     return Response(
         field=share * field,
         force=force,
@@ -316,8 +316,8 @@ def cross(a: Array, b: Array) -> Array:
 def _cross_rule(primals: tuple[Array, Array], tangents: tuple[Any, Any]) -> tuple[Array, Any]:
     """Here and below: tangents as sums that a backward pass turns into one loop each, instead of one for every component."""
     (a, b), (da, db) = primals, tangents
-    by_a = None if _nothing(da) else -jnp.sum(skew(b) * da, axis=1)
-    return cross(a, b), _sum_of(by_a, None if _nothing(db) else jnp.sum(skew(a) * db, axis=1), like=a)
+    by_a = None if _nothing(da) else -jnp.sum(skew(b) * da[None], axis=1)
+    return cross(a, b), _sum_of(by_a, None if _nothing(db) else jnp.sum(skew(a) * db[None], axis=1), like=a)
 
 
 cross.defjvp(_cross_rule, symbolic_zeros=True)
