@@ -17,16 +17,18 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from dexstack.hand.bus import CanBus, Computer
 from dexstack.hand.can_hand import CanHand
 from dexstack.hand.commissioning import check_at_rest, commission
 from dexstack.hand.driver import HandDriver
 from dexstack.hand.link import HandFault
 from dexstack.hand.params import BusParams, CanHandParams
+from dexstack.hand.protocol import Frame
 from dexstack.hand.servo import ServoLaw, ServoMode, ServoParams
 from dexstack.hand.states import HandState, StateFile
 from dexstack.model.hand import load_hand
@@ -94,6 +96,27 @@ class EmulatedHandProcess:
             self.process.stdout.close()
 
 
+class SteppedComputer(Computer):
+    """This computer, its system's clock set to another time."""
+
+    stepped = 0.0
+    """By how much [s]."""
+
+    def system(self) -> float:
+        return super().system() + self.stepped
+
+    def open_bus(self, params: BusParams) -> CanBus:
+        bus = super().open_bus(params)
+        receive = bus.receive
+
+        def stamped(timeout: float) -> tuple[Frame, float] | None:
+            received = receive(timeout)
+            return None if received is None else (received[0], received[1] + self.stepped)
+
+        bus.receive = stamped  # type: ignore[method-assign]
+        return bus
+
+
 @dataclass
 class Rig:
     """A hand, a driver in its thread that moves its joints, and what a fault may do to them."""
@@ -103,15 +126,15 @@ class Rig:
     bus: BusParams
     folder: str
     target: Callable[[float], Any]
+    computer: SteppedComputer
     stamp_offset: float | None = None
     """Commands are stamped by a clock that is off by this [s]; None: not stamped."""
-    clock_offset: list[float] = field(default_factory=lambda: [0.0])
     silent: bool = False
     """No commands."""
 
     def step_clock(self, seconds: float) -> None:
         """The system's clock leaps; whoever commands still goes by the old one."""
-        self.stamp_offset, self.clock_offset[0] = 0.0, seconds
+        self.stamp_offset, self.computer.stepped = 0.0, seconds
 
 
 _channels = iter(range(1, 250))
@@ -124,13 +147,13 @@ def rig(side: str = "right", *arguments: str) -> Iterator[Rig]:
     bus = BusParams("udp_multicast", f"239.77.{os.getpid() & 255}.{next(_channels)}:6600")
     hand = EmulatedHandProcess(bus, "--hand", side, *arguments)
     with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as folder:
-        offset = [0.0]
         params = CanHandParams(realtime_priority=DRIVER_PRIORITY, calibration_dir=folder)
-        link = CanHand(side, bus, params, lambda: time.time() + offset[0])
+        computer = SteppedComputer()
+        link = CanHand(side, bus, params, computer)
         driver = HandDriver(link, ServoLaw(model, ServoParams(command_timeout=0.1)), store=StateFile(folder, SERIAL))
         middle = np.clip(model.home, model.lower + 0.25, model.upper - 0.25)
         phase = np.arange(model.home.size)
-        result = Rig(hand, driver, bus, folder, lambda t: middle + 0.2 * np.sin(2 * np.pi * 0.7 * t + phase), clock_offset=offset)
+        result = Rig(hand, driver, bus, folder, lambda t: middle + 0.2 * np.sin(2 * np.pi * 0.7 * t + phase), computer)
         end = threading.Event()
 
         def command() -> None:

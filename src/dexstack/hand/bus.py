@@ -189,6 +189,25 @@ class CanBus:
             self._bus.shutdown()
 
 
+class Computer:
+    """The clocks and the CAN buses of this computer."""
+
+    def monotonic(self) -> float:
+        """A clock that nobody sets [s]."""
+        return time.monotonic()
+
+    def system(self) -> float:
+        """The system's clock, which also stamps what arrives on a bus [s]."""
+        return time.time()
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def open_bus(self, params: BusParams) -> CanBus:
+        """Raises BusError."""
+        return CanBus(params)
+
+
 def _open(p: BusParams) -> can.BusABC:
     if p.interface == "udp_multicast":
         group, _, port = p.where.partition(":")
