@@ -11,7 +11,7 @@ from dexstack.hand.link import FaultKind
 from dexstack.hand.servo import ServoParams
 
 FIVE_DEGREES = np.radians(5.0)
-SEEDS = (0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 6)))
+SEEDS = (0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 6)))
 SECONDS = 4.0
 """How long the joints wander, unless there is a fault before."""
 
@@ -108,7 +108,8 @@ def test_an_inverted_motor_with_inertia_and_gravity(joint):
 
     plant = MujocoPlant(HAND, load_object("cube"))
     for faults, wrong in (({}, False), ({"motor_gain": gains(joint, -1.0)}, True)):
-        plant.reset(HAND.home, np.array([0.0, 0.0, -1.0, 1.0, 0.0, 0.0, 0.0]))
         with driven(computer(plant=plant, **faults), GravityCompensation(HAND)) as hand:
+            plant.reset(HAND.home, np.array([0.0, 0.0, -1.0, 1.0, 0.0, 0.0, 0.0]))  # without torque the fingers have sunk meanwhile
+            hand.low = hand.high = HAND.home
             assert hand.follow(wander(1), 1.5) == wrong, hand.fault
             assert hand.excursion < FIVE_DEGREES
