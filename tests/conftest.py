@@ -25,6 +25,10 @@ def pytest_configure(config: pytest.Config) -> None:
     use_compilation_cache()
 
 
+def pytest_runtest_setup() -> None:
+    typecheck.begin()
+
+
 if TYPE_CHECKING:
     from dexstack.contact.contact import Contacts
     from dexstack.contact.detector import ContactDetector

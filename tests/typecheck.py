@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+import inspect
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from types import FunctionType
+from typing import Any
 
 import jax
 import numpy as np
@@ -21,8 +27,47 @@ _READ_AS = FrozenDict(
         ArrayLike: Sequence | np.ndarray | jax.Array | _FLOAT,
     }
 )
-check = beartype(conf=BeartypeConf(hint_overrides=_READ_AS))
+_beartype = beartype(conf=BeartypeConf(hint_overrides=_READ_AS))
 """NumPy's scalars are numbers, its arrays good where JAX's are asked for, an int is a float; NumPy's ArrayLike itself cannot be checked."""
+CALLS = 20
+"""Of one function in one test that are checked: a loop over a thousand ticks need not tell a thousand times what its annotations are."""
+_counted: Counter[str] = Counter()
+_silent: list[Callable] = []
+
+
+def check(function: Callable) -> Callable:
+    """What jaxtyping asks whether a call's arguments, or its result, are what the annotations say."""
+    checked = _beartype(function)
+    if not isinstance(function, FunctionType):
+        return checked
+    key = f"{function.__module__}.{function.__qualname__}"
+
+    @functools.wraps(checked)
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        _counted[key] += 1
+        if _counted[key] == 2 * CALLS:  # arguments and result
+            _silence(function.__module__, function.__qualname__)
+        return checked(*args, **kwargs)
+
+    return counted
+
+
+def _silence(module: str, name: str) -> None:
+    """Let jaxtyping pass over a function until the next test; one that is defined in another function is not found, and stays checked."""
+    found: Any = sys.modules.get(module)
+    for part in name.split("."):
+        found = inspect.getattr_static(found, part, None)
+    found = found.fget if isinstance(found, property) else getattr(found, "__func__", found)
+    if isinstance(found, FunctionType):
+        found.__no_type_check__ = True
+        _silent.append(found)
+
+
+def begin() -> None:
+    """Check everything again: at the start of a test."""
+    _counted.clear()
+    while _silent:
+        del _silent.pop().__no_type_check__
 
 
 NOT_YET = (

@@ -13,7 +13,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
@@ -23,6 +23,7 @@ import yaml
 from dexstack.cli.output import note
 from dexstack.errors import ConfigError
 from dexstack.graph.modes import NodeDescription
+from dexstack.process.forked import Forked
 from dexstack.process.orphans import die_with_parent
 
 POLL = 0.05
@@ -107,6 +108,10 @@ def _claim_domain(stack: contextlib.ExitStack) -> int:
     raise ConfigError("all ROS domains of this machine are taken; set ROS_DOMAIN_ID")
 
 
+Process = subprocess.Popen | Forked
+Begin = Callable[[NodeDescription, Sequence[str], Mapping[str, str], TextIO, TextIO], Process]
+
+
 @dataclass
 class End:
     """How a run ended."""
@@ -126,12 +131,30 @@ class End:
 class _Child:
     node: NodeDescription
     log: Path
-    process: subprocess.Popen | None = None
+    process: Process | None = None
     started: float = 0.0
     due: float = 0.0
     """When to start it (again)."""
     failures: int = 0
     """Short lives in a row."""
+
+
+def execute(node: NodeDescription, arguments: Sequence[str], environment: Mapping[str, str], stdout: TextIO, stderr: TextIO) -> Process:
+    """Start a node's program anew."""
+    return subprocess.Popen(
+        [*node.command, *arguments],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=stdout,
+        stderr=stderr,
+        start_new_session=True,
+        preexec_fn=die_with_parent,
+    )
+
+
+def fork(node: NodeDescription, arguments: Sequence[str], environment: Mapping[str, str], stdout: TextIO, stderr: TextIO) -> Process:
+    """Start a node as a copy of this process, with what is imported already; see :class:`~dexstack.process.forked.Forked`."""
+    return Forked(node.module, arguments, environment, stdout, stderr)
 
 
 class Supervisor:
@@ -142,10 +165,13 @@ class Supervisor:
         environment: of all nodes.
         logs: folder for one log and one parameter file per node.
         view: where the node that ends the run prints.
+        begin: how a node is started.
     """
 
-    def __init__(self, nodes: Sequence[NodeDescription], environment: Mapping[str, str], logs: Path, view: TextIO) -> None:
-        self._environment = dict(environment)
+    def __init__(
+        self, nodes: Sequence[NodeDescription], environment: Mapping[str, str], logs: Path, view: TextIO, begin: Begin = execute
+    ) -> None:
+        self._environment, self._begin = dict(environment), begin
         self._view = view
         self._children = [_Child(node, logs / f"{node.name}.log") for node in nodes]
         self._end = End()
@@ -195,23 +221,16 @@ class Supervisor:
         node = child.node
         parameters = child.log.with_suffix(".yaml")
         parameters.write_text(yaml.safe_dump({"/**": {"ros__parameters": dict(node.parameters)}}))
-        command = [*node.command, "--ros-args", "--disable-external-lib-logs", "-r", f"__node:={node.name}"]
+        arguments = ["--ros-args", "--disable-external-lib-logs", "-r", f"__node:={node.name}"]
         if node.namespace:
-            command += ["-r", f"__ns:={node.namespace}"]
+            arguments += ["-r", f"__ns:={node.namespace}"]
         for a, b in node.remappings:
-            command += ["-r", f"{a}:={b}"]
+            arguments += ["-r", f"{a}:={b}"]
         for path in (*node.parameter_files, parameters):
-            command += ["--params-file", str(path)]
-        with child.log.open("ab") as log:
-            child.process = subprocess.Popen(
-                command,
-                env={**node.environment, **self._environment},
-                stdin=subprocess.DEVNULL,
-                stdout=self._view if node.ends_run else log,
-                stderr=log,
-                start_new_session=True,
-                preexec_fn=die_with_parent,
-            )
+            arguments += ["--params-file", str(path)]
+        with child.log.open("a") as log:
+            environment = {**node.environment, **self._environment}
+            child.process = self._begin(node, arguments, environment, self._view if node.ends_run else log, log)
         child.started = now
 
     def _may_restart(self, child: _Child, code: int, now: float) -> bool:
@@ -239,7 +258,7 @@ class Supervisor:
                 process.wait()
 
 
-def _send(process: subprocess.Popen, number: int) -> None:
+def _send(process: Process, number: int) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, number)
 

@@ -16,9 +16,10 @@ from typing import Any
 from dexstack.cli.monitor import HOST, PORT, page_parameters, page_url
 from dexstack.cli.output import add_json_argument, note, publish
 from dexstack.cli.replay import draw, read_recording
-from dexstack.cli.supervisor import Supervisor, graph_environment
+from dexstack.cli.supervisor import Supervisor, fork, graph_environment
 from dexstack.errors import ConfigError
 from dexstack.graph.modes import MODES
+from dexstack.process.threads import XLA_ONE_THREAD
 from dexstack.report.statistics import times
 
 USAGE_ERROR = 2
@@ -50,6 +51,8 @@ def run(args: argparse.Namespace) -> int:
     Returns:
         0 when the goal was reached or the user stopped the run, 1 when not, 2 when an argument cannot be used.
     """
+    for name, value in XLA_ONE_THREAD.items():  # the nodes are copies of this process; libraries look at them when they are loaded
+        os.environ.setdefault(name, value)
     mode = MODES[args.mode]
     results = (args.results or Path("results") / f"{args.mode}-{datetime.now():%Y%m%d-%H%M%S}").absolute()
     values = {a.name: getattr(args, a.name) for a in mode.arguments if a.name not in NOT_ARGUMENTS} | {"results": str(results)}
@@ -73,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
         note(f"the monitor will be at {page_url(page)}; the run goes on until Ctrl-C")
     with graph_environment(whole=args.part == "all") as environment:
         note(f"starting {len(nodes)} nodes in ROS domain {environment['ROS_DOMAIN_ID']}; results in {results}")
-        supervisor = Supervisor(nodes, environment, results / "log", view=sys.stdout if live else sys.stderr)
+        supervisor = Supervisor(nodes, environment, results / "log", view=sys.stdout if live else sys.stderr, begin=fork)
         end = supervisor.run()
     summary = _summary(recording)
     summary.update(stopped=end.stopped, restarts=end.restarts, results=str(results))

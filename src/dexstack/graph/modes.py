@@ -129,13 +129,8 @@ class Mode:
 
 
 def picture_environment() -> dict[str, str]:
-    """Of nodes that send or receive pictures.
-
-    Memory that held a picture stays with the process: getting it from the kernel again for every one costs 1 ms, page by page. Why Fast
-    DDS needs a profile is said in the file.
-    """
-    keep = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(128 << 20)}
-    return {**ONE_THREAD, **keep, "FASTDDS_DEFAULT_PROFILES_FILE": str(share_dir() / "config" / "fastdds.xml")}
+    """Of nodes that send or receive pictures; why Fast DDS needs a profile is said in the file."""
+    return {**ONE_THREAD, "FASTDDS_DEFAULT_PROFILES_FILE": str(share_dir() / "config" / "fastdds.xml")}
 
 
 TASK = Argument("task", "palm_turn", f"what to do: {', '.join(TASKS)}, or the path of your own task's Python file")
@@ -244,28 +239,28 @@ class _Builder:
         ]
 
     def graph(self, *hand_side: NodeDescription, **task: Value) -> list[NodeDescription]:
-        """Controller, task and console around the nodes on the hand's side; those that need longest to start come first."""
+        """Controller, task and console around the nodes on the hand's side; those that import most come last and keep no other waiting."""
         a, both = self._a, self.scene
         yaw, seconds = self.number("goal_yaw"), self.number("seconds")
         yaw = self.task_type.opening_yaw if yaw is None else math.radians(yaw)
         goal = {"own_goals": True} if yaw is None else {"own_goals": False, "goal_yaw": yaw}
         seconds = self.task.seconds() if seconds is None else seconds
         nodes = [
-            self.node("mpc", XLA_ONE_THREAD, **both, theta=a["theta"]),
-            self.node("contact_detector", XLA_ONE_THREAD, **both),
             *hand_side,
             self.node("task", **both, **goal, seconds=seconds, seed=a["seed"], **task),
             self.node("console", **both, results=a["results"], stay=a["monitor"] == "yes", ends_run=True),
+            self.node("mpc", XLA_ONE_THREAD, **both, theta=a["theta"]),
+            self.node("contact_detector", XLA_ONE_THREAD, **both),
         ]
         if a["learn"] == "yes":
             # It predicts as the planner and its detector do, so it gets their sections of the files; what it does not know it ignores.
             sections = [read_parameter_file(path, section) for path in self._files for section in ("contact_detector", "mpc")]
             theirs = {name: value for section in sections for name, value in section.items()}
-            nodes.insert(2, self.node("learner", XLA_ONE_THREAD, **{**theirs, **both}, theta=a["theta"], results=a["results"]))
+            nodes.append(self.node("learner", XLA_ONE_THREAD, **{**theirs, **both}, theta=a["theta"], results=a["results"]))
         if a["monitor"] == "yes":
-            nodes.append(self.node("monitor", **both))
+            nodes.insert(0, self.node("monitor", **both))
         if a["robot_state"] == "yes" and self.task_type.servo_node == "hand":
-            nodes.append(self.node("robot_state", **self.hand, **self.object))
+            nodes.insert(0, self.node("robot_state", **self.hand, **self.object))
         if a["record"]:
             # First, so that it misses little; its own respawn is harmless, since it never writes over a bag.
             nodes.insert(0, self.node("recorder", file=str(Path(a["record"]).absolute())))

@@ -155,7 +155,7 @@ class Learner:
         self._free = numbers.start
         self._state = self._optimiser.init(self._free)
         self._advance = jax.jit(self._step)
-        self._loss_of = jax.jit(self._loss)
+        self._prior_of = jax.jit(self._prior)
         self._data_loss_of = jax.jit(self._data_loss)
         self._theta_of = jax.jit(self._map.theta)
 
@@ -163,7 +163,8 @@ class Learner:
         """Compile for transitions of these shapes; nothing is learned."""
         batch, weight = next(self._batches(example, np.arange(example.count)))
         self._advance(self._free, self._state, batch, weight)
-        self._loss_of(self._free, batch, weight)
+        self._prior_of(self._free)
+        self._data_loss_of(self._free, batch, weight)
         self._theta_of(self._free)
 
     @property
@@ -173,10 +174,7 @@ class Learner:
 
     def loss(self, data: Transitions) -> float:
         """Mean loss of the newest θ over some transitions, with the prior."""
-        total = 0.0
-        for batch, weight in self._batches(data, np.arange(data.count)):
-            total += float(self._loss_of(self._free, batch, weight)) * float(weight.sum())
-        return total / data.count
+        return self.data_loss(data) + float(self._prior_of(self._free))
 
     def data_loss(self, data: Transitions) -> float:
         """Mean loss of the newest θ over some transitions, without the prior: what tells two θ apart on data that neither saw."""
@@ -222,10 +220,12 @@ class Learner:
     # --- traced -------------------------------------------------------------------------------------------------------------------
 
     def _loss(self, free: dict[str, Array], batch: Transitions, weight: Array) -> Array:
+        return self._data_loss(free, batch, weight) + self._prior(free)
+
+    def _prior(self, free: dict[str, Array]) -> Array:
         p = self.params
         # linear far out: what the data do say must cost little
-        change = sum((p.mass_prior if name == "mass" else p.prior) * (jnp.sqrt(1.0 + x**2) - 1.0) for name, x in free.items())
-        return self._data_loss(free, batch, weight) + change
+        return sum((p.mass_prior if name == "mass" else p.prior) * (jnp.sqrt(1.0 + x**2) - 1.0) for name, x in free.items())
 
     def _data_loss(self, free: dict[str, Array], batch: Transitions, weight: Array) -> Array:
         p, theta = self.params, self._map.theta(free)

@@ -28,6 +28,7 @@ from dexstack.perception.bundle import base_bundle, object_bundle
 from dexstack.perception.params import MountParams, SimulatedCameraParams
 from dexstack.perception.se3 import Transform, between
 from dexstack.perception.simulated import SimulatedCamera
+from dexstack.process.memory import keep_memory_of_pictures
 
 KEPT = 0.5
 """Samples older than this against the newest are forgotten [s]."""
@@ -141,6 +142,7 @@ def _around(samples: deque, t: float) -> tuple[Any, Any, float]:
 
 
 def main() -> int:
+    keep_memory_of_pictures()
     return run_node(CameraNode)
 
 

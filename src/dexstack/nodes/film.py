@@ -40,6 +40,7 @@ from dexstack.nodes.wire import (
 )
 from dexstack.perception.camera import CameraModel
 from dexstack.perception.film import read_film
+from dexstack.process.memory import keep_memory_of_pictures
 
 AFTERGLOW = 2.0
 """The last poses and the estimator's next report are waited for so long after the last picture [s]."""
@@ -166,6 +167,7 @@ class FilmNode(StackNode):
 
 
 def main() -> int:
+    keep_memory_of_pictures()
     return run_node(FilmNode)
 
 

@@ -34,6 +34,7 @@ from dexstack.perception.images import to_grey
 from dexstack.perception.params import EstimatorParams, MountParams, RealSenseParams
 from dexstack.perception.realsense import RealSenseCamera
 from dexstack.perception.se3 import Transform
+from dexstack.process.memory import keep_memory_of_pictures
 
 SOURCES = ("topic", "realsense")
 HISTORY = 1024
@@ -230,6 +231,7 @@ def annotated(grey: np.ndarray, outcome: Outcome, camera: CameraModel) -> np.nda
 
 
 def main() -> int:
+    keep_memory_of_pictures()
     return run_node(PoseEstimatorNode)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import cv2
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -69,6 +68,8 @@ class CameraModel:
         """(n, 2) points of the plane z = 1 that pixels ``uv`` (n, 2) see, the distortion undone."""
         if len(self.distortion) == 0:
             return (uv - self.K[:2, 2]) / self.K[[0, 1], [0, 1]]
+        import cv2  # the parameters that hold a camera are read where no picture is
+
         return cv2.undistortPoints(np.asarray(uv, float).reshape(-1, 1, 2), self.K, self.distortion).reshape(-1, 2)
 
     def project(self, p_C: np.ndarray) -> np.ndarray:
@@ -76,6 +77,8 @@ class CameraModel:
         if len(self.distortion) == 0:
             return p_C[:, :2] / p_C[:, 2:] * self.K[[0, 1], [0, 1]] + self.K[:2, 2]
         zero = np.zeros(3)
+        import cv2
+
         return cv2.projectPoints(np.asarray(p_C, float), zero, zero, self.K, self.distortion)[0].reshape(-1, 2)
 
     def document(self) -> dict[str, Any]:

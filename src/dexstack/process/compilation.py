@@ -11,6 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jax
+import scipy.linalg  # noqa: F401  JAX takes LAPACK from there when an executable is read: a node that is a copy of another finds it loaded
+from jax.experimental import serialize_executable
+from jax.experimental.compilation_cache import compilation_cache
+
 from dexstack.process.kept import cache_folder, digest, read_kept, sources, write_kept
 
 
@@ -19,8 +24,6 @@ def use_compilation_cache() -> Path:
 
     A folder named in ``JAX_COMPILATION_CACHE_DIR`` wins.
     """
-    import jax
-
     chosen = os.environ.get("JAX_COMPILATION_CACHE_DIR")
     folder = Path(chosen) if chosen else cache_folder("jax")
     jax.config.update("jax_compilation_cache_dir", str(folder))
@@ -52,8 +55,6 @@ class KeptFunction:
         return self._ready[shapes](*args)
 
     def _make(self, shapes: tuple[Any, ...], args: tuple[Any, ...]) -> Callable[..., Any]:
-        import jax
-
         jitted = jax.jit(self._function)
         folder = jax.config.jax_compilation_cache_dir
         if not folder or jax.config.jax_disable_jit:
@@ -82,9 +83,6 @@ class KeptFunction:
 
 def _compile(lowered: Any) -> Any:
     """Compile without JAX's cache, because an executable that comes from there cannot be written down again."""
-    import jax
-    from jax.experimental.compilation_cache import compilation_cache
-
     try:
         jax.config.update("jax_enable_compilation_cache", False)
         compilation_cache.reset_cache()  # it looks at the setting once
@@ -95,8 +93,6 @@ def _compile(lowered: Any) -> Any:
 
 
 def _serialised(compiled: Any) -> bytes:
-    from jax.experimental import serialize_executable
-
     try:
         return pickle.dumps(serialize_executable.serialize(compiled))
     except (ValueError, TypeError, pickle.PicklingError):  # not every backend hands its executables out
@@ -105,9 +101,6 @@ def _serialised(compiled: Any) -> bytes:
 
 def _restore(content: bytes | None) -> Callable[..., Any] | None:
     """The executable that was written down; None if there is none, or none that can be used."""
-    import jax
-    from jax.experimental import serialize_executable
-
     if not content:
         return None
     # JAX makes LAPACK ready when it lowers something that calls it; an executable that comes from a file would call nothing and crash.
@@ -119,7 +112,6 @@ def _restore(content: bytes | None) -> Callable[..., Any] | None:
 
 def _setting() -> tuple[Any, ...]:
     """What an executable depends on beside its function: code, libraries, settings, processor."""
-    import jax
     import jaxlib
 
     with contextlib.suppress(OSError):

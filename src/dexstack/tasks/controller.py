@@ -55,5 +55,7 @@ class Controller:
         self.supervisor: Supervisor = supervisor(guarded, params.get(block) or block())
         self.step: float = params[MpcParams].step
         """h, length of a predicted step [s]."""
-        self.compile_s = self.planner.warm_up(self.detector.detect(scene.start.pose_WO, np.asarray(robot.home)))
+        self.compile_s = self.planner.warm_up()
         """Time the planner took to compile [s]."""
+        # After the planner, so that in a graph the node of the same detector has compiled it meanwhile.
+        self.detector.detect(scene.start.pose_WO, np.asarray(robot.home))

@@ -19,7 +19,7 @@ SOME = settings(max_examples=30, deadline=None, suppress_health_check=[HealthChe
 @pytest.fixture(scope="module", params=PLANNERS)
 def shared(request, resting):
     planner = make(resting, planner=request.param, horizon=2, **SAMPLING)
-    planner.warm_up(resting.contacts)
+    planner.warm_up()
     return planner
 
 

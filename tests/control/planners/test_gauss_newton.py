@@ -30,7 +30,7 @@ MANY = settings(max_examples=60, deadline=None, suppress_health_check=[HealthChe
 def shared(resting):
     """One compiled planner for the tests of this file."""
     planner = make(resting)
-    planner.warm_up(resting.contacts)
+    planner.warm_up()
     return planner
 
 

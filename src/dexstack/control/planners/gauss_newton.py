@@ -87,6 +87,7 @@ class Mpc:
         self._shape = params.horizon, params.step, params.iterations
         n = np.zeros(self._n, np.float32)
         pose = np.zeros(7, np.float32)
+        self._capacity = capacity
         self._inputs = Packing(_Inputs(pose, n, pose, np.zeros((self._T, self._n)), Pull(n, 0.0), empty_contacts(capacity)))
         self._params, self._theta, self._weights = params, theta, weights
         self._tunables: Packing[_Tunable] = Packing(self._tunable())
@@ -145,11 +146,11 @@ class Mpc:
         other.reset()
         return other
 
-    def warm_up(self, contacts: Contacts) -> float:
+    def warm_up(self) -> float:
         """Compile; returns the seconds it took."""
         start = time.perf_counter()
         pose = np.array([0, 0, 0.1, 1, 0, 0, 0], np.float32)
-        self.fork().plan(Observation(0.0, pose, self.robot.home, contacts), pose)
+        self.fork().plan(Observation(0.0, pose, self.robot.home, empty_contacts(self._capacity)), pose)
         self.goal_cost(pose, self.robot.home, pose)
         return time.perf_counter() - start
 

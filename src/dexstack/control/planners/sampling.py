@@ -19,7 +19,7 @@ import mujoco.rollout
 import numpy as np
 
 from dexstack.config import numbers
-from dexstack.contact.contact import Contacts
+from dexstack.contact.contact import empty_contacts
 from dexstack.control.base import Observation, Plan, PlannedState, Problem, Pull, SolveStatus
 from dexstack.control.params import MpcParams, SamplingParams
 from dexstack.model.scene import OBJECT_BODY, robot_scene
@@ -83,11 +83,11 @@ class SamplingPlanner:
         other.reset()
         return other
 
-    def warm_up(self, contacts: Contacts) -> float:
+    def warm_up(self) -> float:
         """Compile the cost; returns the seconds it took."""
         start = time.perf_counter()
         pose = np.array([0, 0, 0.1, 1, 0, 0, 0], float)
-        self.fork().plan(Observation(0.0, pose, self.robot.home, contacts), pose)
+        self.fork().plan(Observation(0.0, pose, self.robot.home, empty_contacts(0)), pose)
         self.goal_cost(pose, self.robot.home, pose)
         return time.perf_counter() - start
 
