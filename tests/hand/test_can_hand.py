@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import gc
+import sys
 import time
+from types import SimpleNamespace
 
+import can
 import numpy as np
 import pytest
 from emulated import HAND, PUSH, until
 from wired import Driven, computer
 
 from dexstack.hand import protocol
+from dexstack.hand.bus import CanBus
 from dexstack.hand.calibration import load_offsets, save_offsets
 from dexstack.hand.can_hand import CanHand
 from dexstack.hand.link import FaultKind, HandFault
@@ -195,3 +200,31 @@ def test_zero_offsets_are_kept_by_serial_number_and_used(tmp_path):
         load_offsets(tmp_path, "EMU00002")
     with pytest.raises(ValueError, match=r"joint 3 would have an offset of \+0.500 rad"):
         save_offsets(tmp_path, "X", np.eye(16)[3] / 2, measured="today", held_out=0.001)
+
+
+def test_pcan_stamps_are_the_systems_time(monkeypatch):
+    """Its driver counts from the computer's start."""
+    message = can.Message(arbitration_id=0x80, data=bytes(8), is_extended_id=False, timestamp=12.5)
+    raw = SimpleNamespace(recv=lambda timeout: message, shutdown=lambda: None)
+    monkeypatch.setattr("dexstack.hand.bus._open", lambda params: raw)
+    for interface, expected in (("pcan", time.time()), ("socketcan", 12.5)):
+        assert CanBus(BusParams(interface)).receive(0.0)[1] == pytest.approx(expected, abs=60.0)
+
+
+def test_a_turn_keeps_no_memory():
+    """What a turn takes it gives back: nothing grows, and nothing is left to a garbage collection."""
+    hand = computer()
+    with Driven(hand) as d:
+        d.push(0.3)
+        gc.collect()
+        gc.disable()
+        try:
+            blocks = []
+            for _ in range(3):
+                for _ in range(100):
+                    d.command(PUSH)
+                    d.turn(0.003)
+                blocks.append(sys.getallocatedblocks())
+            assert max(np.diff(blocks)) < 20, f"{np.diff(blocks)} blocks more after 100 turns"
+        finally:
+            gc.enable()

@@ -131,6 +131,13 @@ class Rig:
     """Commands are stamped by a clock that is off by this [s]; None: not stamped."""
     silent: bool = False
     """No commands."""
+    stamp: Callable[[float], float] | None = None
+    """What stamps commands in place of a clock [s]."""
+
+    def restamp(self, rate: float) -> None:
+        """From now on stamps go on at this rate of the clock's."""
+        start = time.time()
+        self.stamp = lambda t: start + rate * (t - start)
 
     def step_clock(self, seconds: float) -> None:
         """The system's clock leaps; whoever commands still goes by the old one."""
@@ -160,7 +167,7 @@ def rig(side: str = "right", *arguments: str) -> Iterator[Rig]:
             while not end.wait(COMMAND_PERIOD):
                 if not result.silent:
                     stamp = None if result.stamp_offset is None else time.time() + result.stamp_offset
-                    driver.command(result.target(time.monotonic()), stamp)
+                    driver.command(result.target(time.monotonic()), result.stamp(time.time()) if result.stamp else stamp)
 
         thread = threading.Thread(target=command)
         try:
@@ -241,6 +248,9 @@ COMMANDS: dict[str, Callable[[Rig], None]] = {
     "commands are huge": lambda r: setattr(r, "target", lambda t: np.full(16, 1e300)),
     "commands have 15 entries": lambda r: setattr(r, "target", lambda t: np.zeros(15)),
     "commands are text": lambda r: setattr(r, "target", lambda t: "sixteen"),
+    "commands arrive 200 ms late": lambda r: setattr(r, "stamp_offset", -0.2),
+    "commands arrive in the opposite order": lambda r: r.restamp(-1.0),
+    "the same command arrives again and again": lambda r: r.restamp(0.0),
     "commands are stamped one second late": lambda r: setattr(r, "stamp_offset", -1.0),
     "commands are stamped one second early": lambda r: setattr(r, "stamp_offset", 1.0),
     "the commands' clock is 100 ppm slow for an hour": lambda r: setattr(r, "stamp_offset", -0.36),
@@ -445,6 +455,31 @@ def _afterwards(r: Rig) -> tuple[bool, bool]:
     time.sleep(AFTERWARDS)
     state = r.hand.set()
     return state["over_limit"] == 0, not state["servo"]
+
+
+TICKS = 3000
+
+
+def tick_cost() -> dict[str, float]:
+    """Processor time of one tick of the servo, and of the watch over the joints in it, in the median [s]."""
+    hand, spent, watched = load_hand("right"), [], []
+    servo = ServoLaw(hand, ServoParams())
+    look = servo.watch.look
+
+    def timed(*args: Any) -> Any:
+        begin = time.perf_counter()
+        trip = look(*args)
+        watched.append(time.perf_counter() - begin)
+        return trip
+
+    servo.watch.look = timed  # type: ignore[method-assign]
+    for k in range(TICKS):
+        q = hand.home + 0.01 * np.sin(0.01 * k)
+        servo.set_command(hand.home, 0.003 * k)
+        begin = time.perf_counter()
+        servo.step(q, 0.003 * k)
+        spent.append(time.perf_counter() - begin)
+    return {"servo_s": float(np.median(spent)), "watch_s": float(np.median(watched))}
 
 
 def all_faults() -> dict[str, Callable[[str], Outcome]]:

@@ -163,7 +163,9 @@ class CanBus:
             return None
         if message.is_extended_id:
             return None
-        return Frame(message.arbitration_id, bytes(message.data), message.is_remote_frame), message.timestamp
+        # PCAN's driver counts from the computer's start, and python-can knows when that was only where another package is installed
+        arrival = time.time() if self.params.interface == "pcan" else message.timestamp
+        return Frame(message.arbitration_id, bytes(message.data), message.is_remote_frame), arrival
 
     def announce_bus_off(self) -> None:
         """Tell every listener of an emulated bus what the kernel tells when a controller goes off a real one."""

@@ -21,7 +21,7 @@ from dexstack.hand.guard import Guard
 from dexstack.hand.link import FaultKind, Feedback, HandFault, never
 from dexstack.hand.params import BusParams, CanHandParams
 from dexstack.hand.protocol import FINGERS, JOINTS, Command, Frame, HandInfo, ProtocolError, frame_id, split_id
-from dexstack.process.realtime import make_realtime
+from dexstack.process.realtime import lock_memory, make_realtime
 
 LOOK = 0.01
 """Longest single wait for a frame [s]; silence is counted in these, so that a machine that was paused does not look like a silent hand."""
@@ -80,7 +80,7 @@ class CanHand:
         """[°C]"""
         self.offsets = np.zeros(JOINTS)
         """Zero offsets of this hand [rad]: joint angle = measured angle − offset."""
-        self.realtime = False
+        self.realtime = self.locked = False
         self.sets = self.missed = self.clock_jumps = self.bad_frames = 0
         self.arrival = self.answered = 0.0
         """System time at which the newest set's last frame arrived, and at which its last torque frame was handed to the bus [s]."""
@@ -98,7 +98,7 @@ class CanHand:
         """
         p = self.params
         if p.realtime_priority and not self.realtime:
-            self.realtime = make_realtime(p.realtime_priority)
+            self.realtime, self.locked = make_realtime(p.realtime_priority), lock_memory()
         try:
             if self._bus is None:
                 self._bus = self.computer.open_bus(self.bus)
@@ -300,7 +300,7 @@ class CanHand:
         if self._wants_guard:
             values["guard_pid"] = self._guard.pid if self._guard is not None and self._guard.alive else 0
         values["calibrated"] = bool(self.offsets.any())
-        values["realtime"] = self.realtime
+        values |= {"realtime": self.realtime, "memory_locked": self.locked}
         return values
 
     # --- inside --------------------------------------------------------------------------------------------------------------------
