@@ -68,7 +68,7 @@ CHECKS = {
 @pytest.mark.parametrize("victim", NODES)
 def test_the_run_survives_the_loss_of(victim, start, probe, tmp_path):
     parameters = tmp_path / "parameters.yaml"
-    parameters.write_text(f"/**: {{ros__parameters: {{hold_timeout: {HOLD_TIMEOUT}}}}}")
+    parameters.write_text(f"/**: {{ros__parameters: {{hold_timeout: {HOLD_TIMEOUT}, blind_hold: 0.0}}}}")
     # Half a turn: nothing that loses a node for a while gets there before the node is back.
     run = start("--goal-yaw", "175", "--seconds", "12", "--json", "-", "--params", str(parameters))
     wait_until(lambda: probe.phase() == "running" and probe.states[-1]["elapsed"] > 0.4, 60, "the rollout")

@@ -196,16 +196,17 @@ def run_trial(
     record, progress = Recording(), _Progress(rig, goals)
     pending: list[tuple[float, np.ndarray]] = []
     ticks = replans = 0
-    truth: collections.deque[np.ndarray] = collections.deque(maxlen=1 + round(rig.sensor.pose_delay / plant.dt))
+    seen: collections.deque[tuple[np.ndarray, np.ndarray]] = collections.deque(maxlen=1 + round(rig.sensor.pose_delay / plant.dt))
     for k in range(round(seconds / plant.dt)):
         t = k * plant.dt
         if rig.pushes.due(t - plant.dt, t):
             rig.pushes.push(plant, rng)
-        truth.append(plant.pose_WO)
+        seen.append((plant.pose_WO, np.array(plant.joint_position)))
         if t >= replans * rig.timing.pose_period - 1e-9:
             replans += 1
-            actual = truth[-1]
-            late, target = _plan(rig, t, rig.sensor.measure(truth[0], rng), progress.goal, record, measured_latency)
+            actual = seen[-1][0]
+            sight = (rig.sensor.measure(seen[0][0], rng), seen[0][1])
+            late, target = _plan(rig, t, sight, progress.goal, record, measured_latency)
             record.add(
                 pose_WO=actual,
                 twist_WO=plant.twist_WO,
@@ -227,10 +228,11 @@ def run_trial(
 
 
 def _plan(
-    rig: Rig, t: float, pose_WO: np.ndarray, goal: Goal, record: Recording, measured_latency: bool
+    rig: Rig, t: float, sight: tuple[np.ndarray, np.ndarray], goal: Goal, record: Recording, measured_latency: bool
 ) -> tuple[float, np.ndarray | None]:
-    """One plan of what the controller sees: how late its command comes [s], and the command; None if there is none."""
-    q = np.array(rig.plant.joint_position)
+    """One plan of what the controller sees, pose (7,) and joint angles (N,) of one moment: how late its command comes [s], and the command;
+    None if there is none."""
+    pose_WO, q = sight
     begin, wall = time.process_time(), time.perf_counter()
     contacts = rig.detector.detect(pose_WO, q)
     detected = time.process_time() - begin
@@ -238,7 +240,7 @@ def _plan(
     late = time.perf_counter() - wall if measured_latency else rig.timing.latency
     record.add(
         t=t,
-        q=q,
+        q=np.array(rig.plant.joint_position),
         qd=rig.plant.joint_velocity,
         q_command=plan.q_des,
         goal_WO=goal.pose_WO,
