@@ -384,6 +384,38 @@ LCP = (
         ),
     ),
     Section(
+        "lcp_overlaps",
+        "Bodies that start inside each other",
+        (
+            Listing(
+                "results.runs",
+                (
+                    ("bodies", "name"),
+                    ("scenes", "scenes"),
+                    ("parted", "parted"),
+                    ("still overlap", "overlaps"),
+                    ("gained energy", "energy"),
+                    ("fell through the floor", "fell"),
+                ),
+            ),
+        ),
+    ),
+    Section(
+        "lcp_sweep",
+        "What a gradient costs",
+        (
+            Listing(
+                "results.runs",
+                (
+                    ("rollout", "name"),
+                    ("forward [ms]", "forward_s*1e3:.1f"),
+                    ("sweep back [ms]", "sweep_s*1e3:.1f"),
+                    ("forward passes", "passes:.1f"),
+                ),
+            ),
+        ),
+    ),
+    Section(
         "lcp_tumble",
         "Boxes that tumble",
         (
