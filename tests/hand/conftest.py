@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,11 +12,12 @@ from typing import Any
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))  # for what the tests share
-from emulated import HAND, SERVO, Emulator, Tap, Watch
+from emulated import HAND, PATIENT, SERVO, Emulator, Tap, Watch
 
 from dexstack.hand.can_hand import CanHand
 from dexstack.hand.params import BusParams, CanHandParams
 from dexstack.hand.servo import ServoLaw
+from dexstack.hand.watch import WatchParams
 from dexstack.process.realtime import make_ordinary
 
 _channels = itertools.count()
@@ -54,9 +54,9 @@ def emulator(bus: BusParams) -> Iterator[Callable[..., Emulator]]:
 def driver(bus: BusParams) -> Callable[..., Watch]:
     """Makes drivers on the test's bus; use them in a with statement."""
 
-    def make(side: str = "right", system_time: Callable[[], float] = time.time, **params: Any) -> Watch:
-        link = CanHand(side, bus, CanHandParams(**{"calibration_dir": "/nonexistent", **params}), system_time)
-        return Watch(link, ServoLaw(HAND, SERVO))
+    def make(**params: Any) -> Watch:
+        link = CanHand("right", bus, CanHandParams(**{"calibration_dir": "/nonexistent", **PATIENT, **params}))
+        return Watch(link, ServoLaw(HAND, SERVO, watch=WatchParams(frozen_ticks=1_000_000)))
 
     return make
 

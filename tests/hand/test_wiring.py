@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from emulated import HAND
-from wired import Wired
+from wired import Driven, computer
 
 from dexstack.hand.link import FaultKind
-from dexstack.hand.params import FaultParams
+from dexstack.hand.servo import ServoParams
 
 FIVE_DEGREES = np.radians(5.0)
-SEEDS = range(6)
+SEEDS = (0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 6)))
+SECONDS = 4.0
+"""How long the joints wander, unless there is a fault before."""
+
+
+def driven(on, gravity=None) -> Driven:
+    """A driver at default parameters."""
+    return Driven(on, ServoParams(), gravity=gravity)
 
 
 def gains(joint: int, gain: float) -> tuple[float, ...]:
@@ -35,18 +40,18 @@ def wander(seed: int):
 
 
 MISWIRED = {
-    "motor inverted": lambda rng: FaultParams(motor_gain=gains(rng.integers(16), -1.0)),
-    "encoder inverted": lambda rng: FaultParams(encoder_gain=gains(rng.integers(16), -1.0)),
-    "all motors inverted": lambda rng: FaultParams(motor_gain=(-1.0,) * 16),
-    "motors of two fingers swapped": lambda rng: FaultParams(motor_order=swapped(*rng.choice(4, 2, replace=False))),
-    "angles of two fingers swapped": lambda rng: FaultParams(encoder_order=swapped(*rng.choice(4, 2, replace=False))),
-    "fingers in the wrong order": lambda rng: FaultParams(encoder_order=(1, 2, 3, 0)),
-    "bytes of angles swapped": lambda rng: FaultParams(swapped_angle_bytes=True),
-    "bytes of torques swapped": lambda rng: FaultParams(swapped_torque_bytes=True),
-    "encoder dead": lambda rng: FaultParams(frozen_joint=int(rng.integers(16))),
-    "motor dead": lambda rng: FaultParams(motor_gain=gains(rng.integers(16), 0.0)),
-    "motor of double strength": lambda rng: FaultParams(motor_gain=gains(rng.integers(16), 2.0)),
-    "weak supply": lambda rng: FaultParams(motor_gain=(0.2,) * 16),
+    "motor inverted": lambda rng: dict(motor_gain=gains(rng.integers(16), -1.0)),
+    "encoder inverted": lambda rng: dict(encoder_gain=gains(rng.integers(16), -1.0)),
+    "all motors inverted": lambda rng: dict(motor_gain=(-1.0,) * 16),
+    "motors of two fingers swapped": lambda rng: dict(motor_order=swapped(*rng.choice(4, 2, replace=False))),
+    "angles of two fingers swapped": lambda rng: dict(encoder_order=swapped(*rng.choice(4, 2, replace=False))),
+    "fingers in the wrong order": lambda rng: dict(encoder_order=(1, 2, 3, 0)),
+    "bytes of angles swapped": lambda rng: dict(swapped_angle_bytes=True),
+    "bytes of torques swapped": lambda rng: dict(swapped_torque_bytes=True),
+    "encoder dead": lambda rng: dict(frozen_joint=int(rng.integers(16))),
+    "motor dead": lambda rng: dict(motor_gain=gains(rng.integers(16), 0.0)),
+    "motor of double strength": lambda rng: dict(motor_gain=gains(rng.integers(16), 2.0)),
+    "weak supply": lambda rng: dict(motor_gain=(0.2,) * 16),
 }
 GO_NOWHERE = {"motor dead", "motor of double strength", "weak supply"}
 """These go nowhere that nobody sent them: commissioning finds them, and a target that stays out of reach. An encoder of double scale
@@ -56,42 +61,42 @@ cannot be told from a good one by what its torque does to it, as long as nobody 
 @pytest.mark.parametrize("name", MISWIRED)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_miswired_hand_is_stopped_before_it_goes_5_degrees(name, seed):
-    hand = Wired(MISWIRED[name](np.random.default_rng(seed)))
-    found = hand.follow(wander(seed), 6.0)
-    assert hand.excursion < FIVE_DEGREES, f"{np.degrees(hand.excursion):.1f} degrees, {hand.driver.fault}"
-    if name not in GO_NOWHERE:
-        assert found, "nobody noticed"
-    if found:
-        assert not hand.link.hand.servo and not hand.link.hand.torque.any()
+    on = computer(**MISWIRED[name](np.random.default_rng(seed)))
+    with driven(on) as hand:
+        found = hand.follow(wander(seed), SECONDS)
+        assert hand.excursion < FIVE_DEGREES, f"{np.degrees(hand.excursion):.1f} degrees, {hand.fault}"
+        if name not in GO_NOWHERE:
+            assert found, "nobody noticed"
+        if found:
+            assert not on.hand.servo and not on.hand.torque.any()
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("noise", [0.0, 3e-4])
 def test_a_good_hand_is_left_alone(seed, noise):
-    hand = Wired(FaultParams(encoder_noise=noise))
-    assert not hand.follow(wander(seed), 6.0), hand.driver.fault
+    with driven(computer(encoder_noise=noise)) as hand:
+        assert not hand.follow(wander(seed), SECONDS), hand.fault
 
 
 @pytest.mark.parametrize("leap", [0.12, 0.5, -0.5])
 @pytest.mark.parametrize("joint", [0, 6, 15])
 def test_a_leap_of_an_encoder_is_final_at_default_parameters(joint, leap):
-    hand = Wired()
-    assert not hand.follow(wander(0), 1.0)
-    before = hand.link.plant.joint_position.copy()
-    hand.link.hand.faults = replace(hand.link.hand.faults, leap_joint=joint, encoder_leap=leap)
-    assert hand.follow(wander(0), 0.05) and hand.driver.fault.kind is FaultKind.ENCODER
-    assert not hand.follow(wander(0), 0.0)
-    for _ in range(200):
-        hand.driver.command(HAND.home, hand.link.t)
-        hand.driver.turn(0.0)
-        assert not hand.link.hand.torque.any(), "a leap that lasts is not a new truth"
-    assert np.abs(hand.link.plant.joint_position - before).max() < FIVE_DEGREES
+    on = computer()
+    with driven(on) as hand:
+        assert not hand.follow(wander(0), 1.0)
+        before = on.plant.joint_position.copy()
+        on.set(leap_joint=joint, encoder_leap=leap)
+        assert hand.follow(wander(0), 0.05) and hand.fault.kind is FaultKind.ENCODER
+        for _ in range(30):
+            hand.push(0.02, HAND.home)
+            assert not on.hand.torque.any(), "a leap that lasts is not a new truth"
+        assert np.abs(on.plant.joint_position - before).max() < FIVE_DEGREES
 
 
 def test_a_stuck_joint_is_found_when_its_target_stays_out_of_reach():
-    hand = Wired(FaultParams(motor_gain=gains(1, 0.0), encoder_noise=1e-4))
-    assert hand.follow(lambda t: np.where(np.arange(16) == 1, 0.7, HAND.home), 2.0)
-    assert hand.driver.fault.kind is FaultKind.FOLLOWING_ERROR and "joint 1" in str(hand.driver.fault)
+    with driven(computer(motor_gain=gains(1, 0.0), encoder_noise=1e-4)) as hand:
+        assert hand.follow(lambda t: np.where(np.arange(16) == 1, 0.7, HAND.home), 2.0)
+        assert hand.fault.kind is FaultKind.FOLLOWING_ERROR and "joint 1" in str(hand.fault)
 
 
 @pytest.mark.parametrize("joint", [0, 5, 10, 12, 15])
@@ -102,8 +107,9 @@ def test_an_inverted_motor_with_inertia_and_gravity(joint):
     from dexstack.model.objects import load_object
 
     plant = MujocoPlant(HAND, load_object("cube"))
-    for faults, wrong in ((FaultParams(), False), (FaultParams(motor_gain=gains(joint, -1.0)), True)):
-        plant.reset(HAND.home, np.array([0.0, 0.0, -1.0, 1.0, 0.0, 0.0, 0.0]))
-        hand = Wired(faults, plant, GravityCompensation(HAND))
-        assert hand.follow(wander(1), 1.5) == wrong, hand.driver.fault
-        assert hand.excursion < FIVE_DEGREES
+    for faults, wrong in (({}, False), ({"motor_gain": gains(joint, -1.0)}, True)):
+        with driven(computer(plant=plant, **faults), GravityCompensation(HAND)) as hand:
+            plant.reset(HAND.home, np.array([0.0, 0.0, -1.0, 1.0, 0.0, 0.0, 0.0]))  # without torque the fingers have sunk meanwhile
+            hand.low = hand.high = HAND.home
+            assert hand.follow(wander(1), 1.5) == wrong, hand.fault
+            assert hand.excursion < FIVE_DEGREES

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,9 +17,10 @@ from rclpy.qos import QoSProfile
 from sensor_msgs.msg import JointState, PointCloud2
 
 from dexstack.control.base import Plan, SolveStatus
+from dexstack.graph.parameters import MpcNodeParams
 from dexstack.nodes import mpc as module
 from dexstack.nodes.mpc import MpcNode
-from dexstack.nodes.wire import SENSOR, contacts_message, fill_pose, set_stamp
+from dexstack.nodes.wire import SENSOR, contacts_message, fill_pose, seconds, set_stamp
 from dexstack.tasks.palm_turn import PalmTurn
 
 PERIOD = 0.02
@@ -32,13 +34,17 @@ class Notes:
         self.stalls = self.rollouts = 0
         self.asked: list[tuple[float, np.ndarray, np.ndarray]] = []
         """Time of the contacts, pose (7,) and goal (7,) of every plan."""
+        self.angles: list[np.ndarray] = []
+        """Joint angles (16,) of every plan."""
+        self.target = SCENE.robot.home
 
     def reset(self) -> None:
         self.rollouts += 1
 
     def plan(self, observation, goal_WO) -> Plan:
         self.asked.append((observation.t, observation.pose_WO, goal_WO))
-        q = SCENE.robot.home
+        self.angles.append(observation.q)
+        q = self.target
         return Plan(SolveStatus.OK, q, np.zeros((1, len(q))), np.zeros((2, 7 + len(q))), 0.0, 0.001, 0.001)
 
 
@@ -73,14 +79,17 @@ class Sender:
         self.to["goal_pose"] = node.create_publisher(PoseStamped, "goal_pose", QoSProfile(depth=10), event_callbacks=quiet)
         wait_until(lambda: all(to.get_subscription_count() for to in self.to.values()), 20, "the node")
 
-    def pose(self, t: float, x: float) -> None:
+    def pose(self, t: float, x: float, spread: float = 0.0) -> None:
+        """``spread``: standard deviation of the position [m]."""
         message = PoseWithCovarianceStamped()
+        message.pose.covariance[:3] = [spread**2, 0.0, 0.0]
         fill_pose(message.pose.pose, np.array([x, 0.0, 0.05, 1.0, 0.0, 0.0, 0.0]))
         set_stamp(message.header.stamp, t)
         self.to["object_pose"].publish(message)
 
-    def joints(self, t: float) -> None:
-        message = JointState(name=list(SCENE.robot.joint_names), position=list(SCENE.robot.home))
+    def joints(self, t: float, moved: float = 0.0) -> None:
+        """At home, ``moved`` on from there [rad]."""
+        message = JointState(name=list(SCENE.robot.joint_names), position=list(SCENE.robot.home + moved))
         set_stamp(message.header.stamp, t)
         self.to["joint_states"].publish(message)
 
@@ -157,3 +166,61 @@ def test_another_goal_of_the_same_stamp_is_the_next_of_the_same_rollout(sender, 
     sender.goal(0.3, 2.0)
     wait_until(lambda: ask(sender, notes, 1.0)[2][0] == 0.3, 10, "the goal of another rollout")
     assert notes.rollouts == rollouts + 1
+
+
+def test_joint_angles_are_those_of_the_picture_not_the_newest(sender, notes):
+    sender.goal(0.1, 1.0)
+    sender.pose(1.0, x=0.0)
+    ask(sender, notes, 1.0)
+    count = len(notes.angles)
+
+    def everything() -> None:
+        for t, moved in ((2.0, 0.0), (2.01, 0.02), (2.07, 0.5)):  # the pose is as old as its picture, the joints have moved on
+            sender.joints(t, moved)
+        sender.pose(2.005, x=0.0)
+        sender.contacts(2.005)
+
+    wait_until(lambda: everything() or len(notes.angles) > count, 10, "a plan")
+    np.testing.assert_allclose(notes.angles[-1] - SCENE.robot.home, 0.01, atol=1e-9)
+
+
+@pytest.fixture
+def commands(probe, sender) -> list[np.ndarray]:
+    heard: list = []
+    probe.node.create_subscription(JointState, "joint_command", lambda m: heard.append((seconds(m.header.stamp), np.array(m.position))), 50)
+    return heard
+
+
+def test_commands_slow_down_and_stop_as_the_pose_gets_worse(sender, notes, commands):
+    limit = notes.node.params(MpcNodeParams).blind_position
+    sender.goal(0.1, 1.0)
+
+    def command(t: float, target: float, spread: float) -> float:
+        """The first joint's command when the planner wants ``target`` [rad] from home."""
+        notes.target = SCENE.robot.home + target
+        sender.pose(t, 0.0, spread)
+        ask(sender, notes, t)
+        wait_until(lambda: commands and commands[-1][0] == pytest.approx(t), 10, "a command")
+        return commands[-1][1][0] - SCENE.robot.home[0]
+
+    wait_until(lambda: (command(1.0, 0.0, 0.0), commands)[1], 10, "the writer to be met")
+    assert command(1.1, 0.1, 0.4 * limit) == pytest.approx(0.1), "good enough"
+    assert 0.1 < command(1.2, 0.2, 0.75 * limit) < 0.2, "slower"
+    before = commands[-1][1][0]
+    assert command(1.3, 0.5, 1.1 * limit) + SCENE.robot.home[0] == pytest.approx(before), "it stands"
+    assert "known badly" in notes.node.status()[1]
+
+
+def test_without_sight_the_last_target_is_held_for_a_while(sender, notes, commands):
+    sender.goal(0.1, 1.0)
+    sender.pose(1.0, x=0.0)
+    ask(sender, notes, 1.0)
+    hold = notes.node.params(MpcNodeParams).blind_hold
+    held = lambda t: [c for c in commands if c[0] > t]  # noqa: E731
+    wait_until(lambda: sender.joints(4.0) or held(3.9), 10, "a command though nothing was seen for 3 s")
+    np.testing.assert_allclose(held(3.9)[-1][1], notes.target)
+    sender.joints(1.0 + hold + 1.0)
+    time.sleep(0.3)
+    count = len(commands)
+    time.sleep(0.3)
+    assert len(commands) == count, "not for ever"

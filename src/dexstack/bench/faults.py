@@ -17,16 +17,18 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from dexstack.hand.bus import CanBus, Computer
 from dexstack.hand.can_hand import CanHand
 from dexstack.hand.commissioning import check_at_rest, commission
 from dexstack.hand.driver import HandDriver
 from dexstack.hand.link import HandFault
 from dexstack.hand.params import BusParams, CanHandParams
+from dexstack.hand.protocol import Frame
 from dexstack.hand.servo import ServoLaw, ServoMode, ServoParams
 from dexstack.hand.states import HandState, StateFile
 from dexstack.model.hand import load_hand
@@ -94,6 +96,27 @@ class EmulatedHandProcess:
             self.process.stdout.close()
 
 
+class SteppedComputer(Computer):
+    """This computer, its system's clock set to another time."""
+
+    stepped = 0.0
+    """By how much [s]."""
+
+    def system(self) -> float:
+        return super().system() + self.stepped
+
+    def open_bus(self, params: BusParams) -> CanBus:
+        bus = super().open_bus(params)
+        receive = bus.receive
+
+        def stamped(timeout: float) -> tuple[Frame, float] | None:
+            received = receive(timeout)
+            return None if received is None else (received[0], received[1] + self.stepped)
+
+        bus.receive = stamped  # type: ignore[method-assign]
+        return bus
+
+
 @dataclass
 class Rig:
     """A hand, a driver in its thread that moves its joints, and what a fault may do to them."""
@@ -103,15 +126,22 @@ class Rig:
     bus: BusParams
     folder: str
     target: Callable[[float], Any]
+    computer: SteppedComputer
     stamp_offset: float | None = None
     """Commands are stamped by a clock that is off by this [s]; None: not stamped."""
-    clock_offset: list[float] = field(default_factory=lambda: [0.0])
     silent: bool = False
     """No commands."""
+    stamp: Callable[[float], float] | None = None
+    """What stamps commands in place of a clock [s]."""
+
+    def restamp(self, rate: float) -> None:
+        """From now on stamps go on at this rate of the clock's."""
+        start = time.time()
+        self.stamp = lambda t: start + rate * (t - start)
 
     def step_clock(self, seconds: float) -> None:
         """The system's clock leaps; whoever commands still goes by the old one."""
-        self.stamp_offset, self.clock_offset[0] = 0.0, seconds
+        self.stamp_offset, self.computer.stepped = 0.0, seconds
 
 
 _channels = iter(range(1, 250))
@@ -124,20 +154,20 @@ def rig(side: str = "right", *arguments: str) -> Iterator[Rig]:
     bus = BusParams("udp_multicast", f"239.77.{os.getpid() & 255}.{next(_channels)}:6600")
     hand = EmulatedHandProcess(bus, "--hand", side, *arguments)
     with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as folder:
-        offset = [0.0]
         params = CanHandParams(realtime_priority=DRIVER_PRIORITY, calibration_dir=folder)
-        link = CanHand(side, bus, params, lambda: time.time() + offset[0])
+        computer = SteppedComputer()
+        link = CanHand(side, bus, params, computer)
         driver = HandDriver(link, ServoLaw(model, ServoParams(command_timeout=0.1)), store=StateFile(folder, SERIAL))
         middle = np.clip(model.home, model.lower + 0.25, model.upper - 0.25)
         phase = np.arange(model.home.size)
-        result = Rig(hand, driver, bus, folder, lambda t: middle + 0.2 * np.sin(2 * np.pi * 0.7 * t + phase), clock_offset=offset)
+        result = Rig(hand, driver, bus, folder, lambda t: middle + 0.2 * np.sin(2 * np.pi * 0.7 * t + phase), computer)
         end = threading.Event()
 
         def command() -> None:
             while not end.wait(COMMAND_PERIOD):
                 if not result.silent:
                     stamp = None if result.stamp_offset is None else time.time() + result.stamp_offset
-                    driver.command(result.target(time.monotonic()), stamp)
+                    driver.command(result.target(time.monotonic()), result.stamp(time.time()) if result.stamp else stamp)
 
         thread = threading.Thread(target=command)
         try:
@@ -218,6 +248,9 @@ COMMANDS: dict[str, Callable[[Rig], None]] = {
     "commands are huge": lambda r: setattr(r, "target", lambda t: np.full(16, 1e300)),
     "commands have 15 entries": lambda r: setattr(r, "target", lambda t: np.zeros(15)),
     "commands are text": lambda r: setattr(r, "target", lambda t: "sixteen"),
+    "commands arrive 200 ms late": lambda r: setattr(r, "stamp_offset", -0.2),
+    "commands arrive in the opposite order": lambda r: r.restamp(-1.0),
+    "the same command arrives again and again": lambda r: r.restamp(0.0),
     "commands are stamped one second late": lambda r: setattr(r, "stamp_offset", -1.0),
     "commands are stamped one second early": lambda r: setattr(r, "stamp_offset", 1.0),
     "the commands' clock is 100 ppm slow for an hour": lambda r: setattr(r, "stamp_offset", -0.36),
@@ -422,6 +455,31 @@ def _afterwards(r: Rig) -> tuple[bool, bool]:
     time.sleep(AFTERWARDS)
     state = r.hand.set()
     return state["over_limit"] == 0, not state["servo"]
+
+
+TICKS = 3000
+
+
+def tick_cost() -> dict[str, float]:
+    """Processor time of one tick of the servo, and of the watch over the joints in it, in the median [s]."""
+    hand, spent, watched = load_hand("right"), [], []
+    servo = ServoLaw(hand, ServoParams())
+    look = servo.watch.look
+
+    def timed(*args: Any) -> Any:
+        begin = time.perf_counter()
+        trip = look(*args)
+        watched.append(time.perf_counter() - begin)
+        return trip
+
+    servo.watch.look = timed  # type: ignore[method-assign]
+    for k in range(TICKS):
+        q = hand.home + 0.01 * np.sin(0.01 * k)
+        servo.set_command(hand.home, 0.003 * k)
+        begin = time.perf_counter()
+        servo.step(q, 0.003 * k)
+        spent.append(time.perf_counter() - begin)
+    return {"servo_s": float(np.median(spent)), "watch_s": float(np.median(watched))}
 
 
 def all_faults() -> dict[str, Callable[[str], Outcome]]:

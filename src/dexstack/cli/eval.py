@@ -167,7 +167,7 @@ def _plot(folder: Path, args: argparse.Namespace, task: Task, cells: Sequence[Ce
         rate = lambda some: float(np.mean([o.succeeded for o in some])) if some else math.nan  # noqa: E731
         share = [[rate([o for o in outcomes if o.cell == c.name and o.label == label]) for label in labels] for c in cells]
         return write_heat_map(folder / "worlds.png", np.array(share), [c.name for c in cells], labels, f"{args.object}: success")
-    curves = [(o.label, o.succeeded, o.t, o.orientation_errors, o.position_errors) for o in outcomes]
+    curves = [(o.label, o.succeeded, *(o.recording[name] for name in ("t", "error", "position_error"))) for o in outcomes]
     title = f"{task.name}, {args.object}: {sum(o.succeeded for o in outcomes)} of {len(outcomes)} trials succeeded"
     return write_trials_plot(folder / "trials.png", curves, task.params.tolerance, title)
 

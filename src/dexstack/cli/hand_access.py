@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import os
-import subprocess
 import sys
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from dexstack.cli.output import note
 from dexstack.errors import ConfigError
 
 if TYPE_CHECKING:
-    from dexstack.hand.params import BusParams
+    from dexstack.hand.can_hand import CanHand
 
 EMULATED = "emulated"
 
@@ -23,7 +19,7 @@ def add_hand_arguments(p: argparse.ArgumentParser) -> None:
     """Where the hand is and which one it should be."""
     interfaces = ("socketcan", "pcan", "udp_multicast", EMULATED)
     p.add_argument(
-        "--interface", default="socketcan", choices=interfaces, help="CAN interface; emulated: a hand that exists for this command only"
+        "--interface", default="socketcan", choices=interfaces, help="CAN interface; emulated: a hand simulated for this command"
     )
     p.add_argument("--channel", default="", help="channel of the interface (default: can0, PCAN_USBBUS1)")
     p.add_argument("--device", type=int, default=0, choices=range(4), help="device number of the hand")
@@ -35,33 +31,28 @@ def add_hand_arguments(p: argparse.ArgumentParser) -> None:
     )
 
 
-@contextlib.contextmanager
-def the_bus(args: argparse.Namespace) -> Iterator[BusParams]:
-    """The bus the arguments name, with an emulated hand on it if that was asked for.
+def the_hand(args: argparse.Namespace, *, guard: bool = True) -> CanHand:
+    """The hand that the arguments name; an emulated one is in simulated time, which goes on only while somebody waits for it.
 
     Raises:
-        ConfigError: the emulated hand does not start.
+        ConfigError: an extra is missing, or nobody knows such a hand.
     """
     try:
-        from dexstack.hand.params import BusParams
+        from dexstack.hand.can_hand import CanHand
+        from dexstack.hand.emulator import from_arguments
+        from dexstack.hand.lockstep import LockstepComputer
     except ImportError as error:
         raise ConfigError(f"{error}; install the extra: pip install 'dexstack[hardware]'") from None
+    from dexstack.hand.params import BusParams, CanHandParams
+    from dexstack.model.hand import load_hand
+
+    side = load_hand(args.hand).side
+    params = CanHandParams(hardware=args.hardware, calibration_dir=args.calibration_dir, guard=guard)
     if args.interface != EMULATED:
-        yield BusParams(args.interface, args.channel, args.device)
-        return
-    bus = BusParams("udp_multicast", f"239.76.{os.getpid() >> 8 & 255}.{os.getpid() & 255}:6500", args.device)
-    command = [sys.executable, "-m", "dexstack.hand.emulator", "--interface", bus.interface, "--channel", bus.channel]
-    options = ["--plant", "standing", "--device", str(args.device), *args.emulator_arguments.split()]
-    process = subprocess.Popen([*command, *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert process.stdin is not None and process.stdout is not None
-    try:
-        if not process.stdout.readline():
-            raise ConfigError("the emulated hand did not start; its complaint is above")
-        yield bus
-    finally:
-        process.stdin.close()
-        process.wait(10.0)
-        process.stdout.close()
+        return CanHand(side, BusParams(args.interface, args.channel, args.device), params)
+    arguments = ["--plant", "standing", "--device", str(args.device), *args.emulator_arguments.split()]
+    hand, plant, _ = from_arguments(arguments)
+    return CanHand(side, BusParams("virtual", EMULATED, args.device), params, LockstepComputer(hand, plant))
 
 
 def agreed(args: argparse.Namespace, question: str) -> bool:

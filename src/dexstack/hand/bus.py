@@ -163,7 +163,9 @@ class CanBus:
             return None
         if message.is_extended_id:
             return None
-        return Frame(message.arbitration_id, bytes(message.data), message.is_remote_frame), message.timestamp
+        # PCAN's driver counts from the computer's start, and python-can knows when that was only where another package is installed
+        arrival = time.time() if self.params.interface == "pcan" else message.timestamp
+        return Frame(message.arbitration_id, bytes(message.data), message.is_remote_frame), arrival
 
     def announce_bus_off(self) -> None:
         """Tell every listener of an emulated bus what the kernel tells when a controller goes off a real one."""
@@ -187,6 +189,25 @@ class CanBus:
     def close(self) -> None:
         with contextlib.suppress(can.CanError, OSError):
             self._bus.shutdown()
+
+
+class Computer:
+    """The clocks and the CAN buses of this computer."""
+
+    def monotonic(self) -> float:
+        """A clock that nobody sets [s]."""
+        return time.monotonic()
+
+    def system(self) -> float:
+        """The system's clock, which also stamps what arrives on a bus [s]."""
+        return time.time()
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def open_bus(self, params: BusParams) -> CanBus:
+        """Raises BusError."""
+        return CanBus(params)
 
 
 def _open(p: BusParams) -> can.BusABC:

@@ -8,7 +8,6 @@ servo off. Between the two, every failure ends in :meth:`CanHand.servo_off` and 
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -16,13 +15,13 @@ import numpy as np
 
 from dexstack.errors import ConfigError
 from dexstack.hand import protocol
-from dexstack.hand.bus import BusError, CanBus, Trouble
+from dexstack.hand.bus import BusError, CanBus, Computer, Trouble
 from dexstack.hand.calibration import load_offsets
 from dexstack.hand.guard import Guard
 from dexstack.hand.link import FaultKind, Feedback, HandFault, never
 from dexstack.hand.params import BusParams, CanHandParams
 from dexstack.hand.protocol import FINGERS, JOINTS, Command, Frame, HandInfo, ProtocolError, frame_id, split_id
-from dexstack.process.realtime import make_realtime
+from dexstack.process.realtime import lock_memory, make_realtime
 
 LOOK = 0.01
 """Longest single wait for a frame [s]; silence is counted in these, so that a machine that was paused does not look like a silent hand."""
@@ -54,22 +53,20 @@ class CanHand:
         side: ``"right"`` or ``"left"``, what the hand must say it is.
         bus: where it is.
         params: how to drive it.
-        system_time: system clock [s]; another one for tests.
+        computer: its clocks and buses; one in simulated time is in :mod:`dexstack.hand.lockstep`.
 
     Raises:
         ConfigError: nobody knows enough about this generation to drive a real one.
     """
 
-    def __init__(
-        self, side: str, bus: BusParams, params: CanHandParams | None = None, system_time: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, side: str, bus: BusParams, params: CanHandParams | None = None, computer: Computer | None = None) -> None:
         self.params = p = params or CanHandParams()
         self.hardware = protocol.hardware(p.hardware)
         if bus.hardware and self.hardware.missing:
             raise ConfigError(f"a {self.hardware.name} on {bus.interface} is not driven; missing: {self.hardware.missing}")
         self._side = side
-        self._bus_params = bus
-        self._system_time = system_time
+        self.bus = bus
+        self.computer = computer or Computer()
         self._bus: CanBus | None = None
         self._guard: Guard | None = None
         self._wants_guard = p.guard and bus.interface != "virtual"  # a virtual bus ends with its process
@@ -83,11 +80,11 @@ class CanHand:
         """[°C]"""
         self.offsets = np.zeros(JOINTS)
         """Zero offsets of this hand [rad]: joint angle = measured angle − offset."""
-        self.realtime = False
+        self.realtime = self.locked = False
         self.sets = self.missed = self.clock_jumps = self.bad_frames = 0
         self.arrival = self.answered = 0.0
         """System time at which the newest set's last frame arrived, and at which its last torque frame was handed to the bus [s]."""
-        self._offset = system_time() - time.monotonic()
+        self._offset = self.computer.system() - self.computer.monotonic()
         self._t = 0.0
         self._forget_stream()
 
@@ -101,19 +98,19 @@ class CanHand:
         """
         p = self.params
         if p.realtime_priority and not self.realtime:
-            self.realtime = make_realtime(p.realtime_priority)
+            self.realtime, self.locked = make_realtime(p.realtime_priority), lock_memory()
         try:
             if self._bus is None:
-                self._bus = CanBus(self._bus_params)
+                self._bus = self.computer.open_bus(self.bus)
         except BusError as error:
             raise _fault(error) from None
         if self._wants_guard and (self._guard is None or not self._guard.alive):
             if self._guard is not None:
                 self._guard.close()
-            self._guard = Guard(self._bus_params, p.guard_timeout)
+            self._guard = Guard(self.bus, p.guard_timeout)
             if not self._guard.wait_ready():
                 raise HandFault(
-                    FaultKind.GUARD, "the guard process does not start", f"python -m dexstack.hand.guard   on {self._bus_params}"
+                    FaultKind.GUARD, "the guard process does not start", f"python -m dexstack.hand.guard   on {self.bus}"
                 )
 
     def identify(self) -> tuple[HandInfo, str]:
@@ -147,14 +144,14 @@ class CanHand:
         try:
             self._forget_stream()
             self.on = False
-            deadline, asked = time.monotonic() + STREAM_TIMEOUT, 0.0
+            deadline, asked = self.computer.monotonic() + STREAM_TIMEOUT, 0.0
             while True:
-                if time.monotonic() > asked + ASK_TIMEOUT:  # again, as a frame may get lost
-                    asked = time.monotonic()
-                    self._bus.send(protocol.set_period(self.params.can_period, 0, TEMPERATURE_PERIOD, self._bus_params.device))
+                if self.computer.monotonic() > asked + ASK_TIMEOUT:  # again, as a frame may get lost
+                    asked = self.computer.monotonic()
+                    self._bus.send(protocol.set_period(self.params.can_period, 0, TEMPERATURE_PERIOD, self.bus.device))
                 if self._read(LOOK) is not None:
                     return
-                if time.monotonic() > deadline:
+                if self.computer.monotonic() > deadline:
                     missing = ", ".join(str(f) for f in range(FINGERS) if f not in self._last_set)
                     text = f"no complete set of joint angles within {STREAM_TIMEOUT:g} s; nothing from finger {missing or 'any'}"
                     raise HandFault(
@@ -191,16 +188,16 @@ class CanHand:
                 self._guard.arm()
             self._unanswered, self._said_off = 0, -round(STREAM_TIMEOUT / self.params.status_period)
             self.on, self.off_confirmed = True, False
-            deadline, asked = time.monotonic() + STREAM_TIMEOUT, 0.0
+            deadline, asked = self.computer.monotonic() + STREAM_TIMEOUT, 0.0
             self.info = None
             while self.info is None or not self.info.servo_on:
                 if abandon():
                     raise HandFault(FaultKind.STOPPED, "the hand was stopped while it was started", "enable again")
-                if time.monotonic() > asked + ASK_TIMEOUT:
-                    asked = time.monotonic()
-                    self._bus.send(protocol.servo_on(self._bus_params.device))
+                if self.computer.monotonic() > asked + ASK_TIMEOUT:
+                    asked = self.computer.monotonic()
+                    self._bus.send(protocol.servo_on(self.bus.device))
                 self.read(LOOK)
-                if time.monotonic() > deadline:
+                if self.computer.monotonic() > deadline:
                     raise HandFault(
                         FaultKind.SERVO_OFF, "the hand does not switch its servo on", "check the hand's power supply and its emergency stop"
                     )
@@ -224,8 +221,8 @@ class CanHand:
         if self._bus is not None:
             self.servo_off()
             with contextlib.suppress(BusError):
-                self._bus.send(protocol.set_period(0, 0, 0, self._bus_params.device))
-                self._bus.send(protocol.servo_off(self._bus_params.device))  # as the vendor has it: period, then servo
+                self._bus.send(protocol.set_period(0, 0, 0, self.bus.device))
+                self._bus.send(protocol.servo_off(self.bus.device))  # as the vendor has it: period, then servo
             if not self.off_confirmed:
                 self._wait_off()
             self._bus.close()
@@ -243,7 +240,7 @@ class CanHand:
             HandFault: the hand or the bus failed while the servo was on; the servo was told to go off.
         """
         if self._bus is None:
-            time.sleep(min(timeout, LOOK))
+            self.computer.sleep(min(timeout, LOOK))
             self._speak_again()
             return None
         try:
@@ -259,7 +256,7 @@ class CanHand:
             self._reopen()
         if was_on:
             raise fault
-        time.sleep(min(timeout, LOOK))
+        self.computer.sleep(min(timeout, LOOK))
         return None
 
     def write(self, tau: np.ndarray) -> None:
@@ -276,7 +273,7 @@ class CanHand:
                     FaultKind.GUARD, "the guard took the torque away: this process hung", "see real-time scheduling in hardware/README.md"
                 )
             self._send_torque(self.hardware.torque_to_counts(tau))
-            self.answered = time.time()
+            self.answered = self.computer.system()
         except BusError as error:
             self.servo_off()
             raise _fault(error) from None
@@ -290,7 +287,7 @@ class CanHand:
 
     def status(self) -> dict[str, Any]:
         """For diagnostics."""
-        values: dict[str, Any] = {"bus": str(self._bus_params), "serial": self.serial, "servo_on": self.on}
+        values: dict[str, Any] = {"bus": str(self.bus), "serial": self.serial, "servo_on": self.on}
         if self.info is not None:
             values |= {
                 "hardware_version": f"0x{self.info.hardware_version:04x}",
@@ -303,17 +300,17 @@ class CanHand:
         if self._wants_guard:
             values["guard_pid"] = self._guard.pid if self._guard is not None and self._guard.alive else 0
         values["calibrated"] = bool(self.offsets.any())
-        values["realtime"] = self.realtime
+        values |= {"realtime": self.realtime, "memory_locked": self.locked}
         return values
 
     # --- inside --------------------------------------------------------------------------------------------------------------------
 
     def _read(self, timeout: float) -> Feedback | None:
-        deadline = time.monotonic() + timeout
+        deadline = self.computer.monotonic() + timeout
         while True:
             if self._guard is not None:
                 self._guard.beat()
-            now = time.monotonic()
+            now = self.computer.monotonic()
             if now >= self._next_status:
                 self._next_status = now + self.params.status_period
                 self._poll_status()
@@ -323,7 +320,7 @@ class CanHand:
                 self._silent += wait
                 if self.on and self._silent >= self.params.feedback_timeout - 1e-9:
                     raise HandFault(FaultKind.FEEDBACK_LOST, f"no joint angles for {1e3 * self._silent:.0f} ms", "dexstack diagnose hand")
-                if time.monotonic() >= deadline:
+                if self.computer.monotonic() >= deadline:
                     return None
                 continue
             frame, arrival = received
@@ -332,13 +329,15 @@ class CanHand:
             except ProtocolError:
                 self.bad_frames += 1
                 continue
-            if complete and not (time.time() - arrival > LATE and self._bus.pending()):  # after a pause only the newest set counts
-                return self._feedback(arrival)
+            if complete:
+                late = self.computer.system() - arrival > LATE
+                if not (late and self._bus.pending()):  # after a pause only the newest set counts
+                    return self._feedback(arrival)
 
     def _take(self, frame: Frame, arrival: float) -> bool:
         """Sort one frame in; True when it completes a set."""
         command, device = split_id(frame.id)
-        if frame.remote or device != self._bus_params.device:
+        if frame.remote or device != self.bus.device:
             return False
         if Command.POSITION <= command < Command.POSITION + FINGERS:
             return self._take_finger(command - Command.POSITION, protocol.read_four(frame.data))
@@ -387,13 +386,13 @@ class CanHand:
             raise HandFault(FaultKind.FRAMES_LOST, text, "check the cable and the termination of the bus; dexstack diagnose hand")
 
     def _feedback(self, arrival: float) -> Feedback:
-        system, now = self._system_time(), time.monotonic()
+        system, now = self.computer.system(), self.computer.monotonic()
         offset = system - now
         if abs(offset - self._offset) > CLOCK_JUMP:
             self.clock_jumps += 1
         self._offset = offset
         self.arrival = arrival
-        waited = time.time() - arrival  # in the receive queue
+        waited = self.computer.system() - arrival  # in the receive queue
         self._t = t = max(self._t, now - (waited if 0.0 <= waited < 0.1 else 0.0))
         return Feedback(t, t + offset, self.hardware.counts_to_angle(self._counts) - self.offsets)
 
@@ -448,28 +447,28 @@ class CanHand:
         elif not self.off_confirmed:
             self._send_off()
         if self._unanswered <= 1 or self._unanswered % 2:  # one question at a time: an answer must be that to the newest
-            self._asked = time.time()
-            self._bus.send(protocol.request(Command.INFO, self._bus_params.device))
+            self._asked = self.computer.system()
+            self._bus.send(protocol.request(Command.INFO, self.bus.device))
 
     def _speak_again(self) -> None:
         """The interface went away with the servo on, for all we know: as soon as there is one again, the servo off."""
         if self.off_confirmed:
             return
         with contextlib.suppress(BusError):
-            self._bus = CanBus(self._bus_params)
+            self._bus = self.computer.open_bus(self.bus)
             self.servo_off()
 
     def _ask(self, command: Command, what: str) -> bytes:
         """The answer to a question; other frames are dropped."""
-        wanted = frame_id(command, self._bus_params.device)
+        wanted = frame_id(command, self.bus.device)
         for _ in range(ATTEMPTS):
-            self._bus.send(protocol.request(command, self._bus_params.device))
-            deadline = time.monotonic() + ASK_TIMEOUT
-            while (left := deadline - time.monotonic()) > 0.0:
+            self._bus.send(protocol.request(command, self.bus.device))
+            deadline = self.computer.monotonic() + ASK_TIMEOUT
+            while (left := deadline - self.computer.monotonic()) > 0.0:
                 received = self._bus.receive(left)
                 if received is not None and received[0].id == wanted and not received[0].remote:
                     return received[0].data
-        text = f"nobody on {self._bus_params} says {what}"
+        text = f"nobody on {self.bus} says {what}"
         raise HandFault(FaultKind.NO_ANSWER, text, "switch the hand on; check CAN_H, CAN_L and the termination (hardware/README.md)")
 
     def _check_identity(self) -> None:
@@ -488,11 +487,11 @@ class CanHand:
     def _send_torque(self, counts: np.ndarray) -> None:
         values = counts.tolist()
         for finger in range(FINGERS):
-            self._bus.send(protocol.set_torque(finger, values[4 * finger : 4 * finger + 4], self._bus_params.device))
+            self._bus.send(protocol.set_torque(finger, values[4 * finger : 4 * finger + 4], self.bus.device))
 
     def _send_off(self) -> None:
         self._send_torque(np.zeros(JOINTS, np.int16))
-        self._bus.send(protocol.servo_off(self._bus_params.device))
+        self._bus.send(protocol.servo_off(self.bus.device))
 
     def _wait_off(self) -> None:
         """Give the hand a moment to confirm; what it does not confirm is said again."""
@@ -514,7 +513,7 @@ class CanHand:
         self._last_set: frozenset[int] = frozenset()
         self._counts = np.zeros(JOINTS, np.int16)
         self._missed_in_row = self._unanswered = self._said_off = self._late = self._in_window = self._lost_in_window = 0
-        self._asked = time.time()
+        self._asked = self.computer.system()
         self._silent = self._next_status = 0.0
 
 

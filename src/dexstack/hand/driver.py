@@ -26,6 +26,7 @@ and there is the hand's power switch.
 
 from __future__ import annotations
 
+import math
 import queue
 import threading
 from collections.abc import Callable
@@ -75,6 +76,8 @@ class HandDriver:
         self._commands = commands or self._told
         self.refused: Fault | None = None
         """Why the newest command was refused; None when it was taken."""
+        self.age = math.nan
+        """From the stamp of the newest command that was taken, which is that of what it answers, to its first torque [s]."""
         self._no_torque = np.zeros(servo.n)
 
     def ready(self) -> None:
@@ -177,7 +180,10 @@ class HandDriver:
             command = self._commands()
             if command is not None and self.servo.enabled:
                 q, stamp = command
-                self.refused = self.servo.set_command(q, feedback.t if stamp is None else self.link.from_stamp(stamp))
+                t = feedback.t if stamp is None else self.link.from_stamp(stamp)
+                self.refused = self.servo.set_command(q, t)
+                if self.refused is None:
+                    self.age = feedback.t - t
             output = self.servo.step(feedback.q, feedback.t)
             if self.servo.trip is not None and self.fault is None:
                 self.link.servo_off()

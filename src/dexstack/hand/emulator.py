@@ -19,7 +19,7 @@ import json
 import select
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,8 +32,9 @@ from dexstack.hand.params import BusParams, EmulatedHandParams, FaultParams
 from dexstack.hand.protocol import FINGERS, JOINTS, Command, Frame, HandInfo, ProtocolError, split_id
 from dexstack.process.realtime import make_realtime
 
-LARGEST_LAG = 0.1
-"""Wall time by which the emulator may run behind before it gives up catching up [s]."""
+LARGEST_LAG = 0.01
+"""Wall time by which the emulator may run behind and still catch up [s]. After a longer pause it goes on as if there had been none: frames
+of one moment that come in a burst, or a plant that makes up for it under one torque, would look like a hand that is broken."""
 
 
 class EmulatedHand:
@@ -49,6 +50,7 @@ class EmulatedHand:
     def __init__(self, side: str = "right", params: EmulatedHandParams | None = None, device: int = 0, seed: int = 0) -> None:
         self.params = p = params or EmulatedHandParams()
         self.hardware = protocol.hardware(p.emulated_hardware)
+        self._limits = self.hardware.limit.reshape(FINGERS, -1).tolist()
         self.left = side == "left"
         serial = p.emulated_serial
         if self.hardware.side_in_serial:
@@ -117,7 +119,7 @@ class EmulatedHand:
 
     def due(self, t: float, q: np.ndarray) -> list[Frame]:
         """The frames that go onto the bus by time ``t`` [s], the joints being at ``q`` (16,) [rad]."""
-        position, _, temperature = self.periods
+        position, imu, temperature = self.periods
         if position and t >= self._next[0] - 1e-9:
             self._next[0] = self._after(self._next[0], 1e-3 * position, t)
             self.sets += 1
@@ -126,6 +128,9 @@ class EmulatedHand:
                 for finger in range(FINGERS):
                     if finger != self.faults.silent_finger:
                         self._say(protocol.position(finger, counts[4 * finger : 4 * finger + 4], self.device), t)
+        if imu and t >= self._next[1] - 1e-9:
+            self._next[1] = self._after(self._next[1], 1e-3 * imu, t)
+            self._say(protocol.imu(0, 0, 0, self.device), t)
         if temperature and t >= self._next[2] - 1e-9:
             self._next[2] = self._after(self._next[2], 1e-3 * temperature, t)
             for sensor, celsius in enumerate(self.faults.celsius):
@@ -180,7 +185,7 @@ class EmulatedHand:
 
     def _check_torque(self, finger: int, data: bytes) -> None:
         self.torque_frames += 1
-        share = float(np.max(np.abs(protocol.read_four(data)) / self.hardware.limit[4 * finger : 4 * finger + 4]))
+        share = max(abs(c) / limit for c, limit in zip(protocol.read_four(data), self._limits[finger], strict=True))
         self.over_limit += share > 1.0
         self.largest = max(self.largest, share)
 
@@ -224,6 +229,17 @@ class EmulatorLoop:
             self._bus.announce_bus_off()
         self.hand.faults = faults
         self.hand.servo &= not faults.refuses_servo
+
+    def change(self, changes: Mapping[str, Any], t: float) -> None:
+        """Change some of what is wrong at time ``t`` [s], by the names of :class:`FaultParams`; ``power_cycle`` switches it off and on.
+
+        Raises:
+            ConfigError: there is no such fault, or it cannot be so large.
+        """
+        if changes.get("power_cycle"):
+            self.hand.power_cycle(t)
+        faults = {name: value for name, value in changes.items() if name != "power_cycle"}
+        self.inject(make_params(FaultParams, {**dataclasses.asdict(self.hand.faults), **faults}))
 
     def run_until(self, t: float, now: Callable[[], float], q: np.ndarray) -> None:
         """Serve the bus until ``now()`` reaches ``t`` [s], the joints standing at ``q`` (16,) [rad]."""
@@ -299,7 +315,12 @@ def _fields(cls: type, parser: argparse.ArgumentParser) -> None:
             parser.add_argument(f"--{f.name.replace('_', '-')}", type=kind, default=f.default, help=f.metadata["doc"])
 
 
-def main(argv: list[str] | None = None) -> int:
+def from_arguments(argv: Sequence[str] | None) -> tuple[EmulatedHand, Any, BusParams]:
+    """An emulated hand, the plant behind it and its bus from the arguments of the program.
+
+    Raises:
+        ConfigError: they cannot be used.
+    """
     parser = argparse.ArgumentParser(prog="dexstack.hand.emulator", description=__doc__.partition("\n")[0])
     parser.add_argument("--hand", default="right", help="right, left, or the path of a hand's YAML")
     parser.add_argument("--plant", default="mujoco", choices=("mujoco", *PLANTS), help="what is behind the hand")
@@ -307,17 +328,23 @@ def main(argv: list[str] | None = None) -> int:
     for cls in (BusParams, EmulatedHandParams, FaultParams):
         _fields(cls, parser)
     args = vars(parser.parse_args(argv))
+    bus, params, faults = (make_params(cls, args, ignore_unknown=True) for cls in (BusParams, EmulatedHandParams, FaultParams))
+    plant, side = _plant(args["plant"], args["hand"], args["object"])
+    hand = EmulatedHand(side, params, bus.device)
+    hand.faults = faults
+    return hand, plant, bus
+
+
+def main(argv: list[str] | None = None) -> int:
     try:
-        blocks = {cls: make_params(cls, args, ignore_unknown=True) for cls in (BusParams, EmulatedHandParams, FaultParams)}
-        plant, side = _plant(args["plant"], args["hand"], args["object"])
+        hand, plant, bus_params = from_arguments(argv)
     except ConfigError as error:
         print(error, file=sys.stderr)
         return 2
-    if blocks[EmulatedHandParams].emulator_priority:
-        make_realtime(blocks[EmulatedHandParams].emulator_priority)
-    bus = CanBus(blocks[BusParams])
-    loop = EmulatorLoop(EmulatedHand(side, blocks[EmulatedHandParams], blocks[BusParams].device), bus)
-    loop.inject(blocks[FaultParams])
+    if hand.params.emulator_priority:
+        make_realtime(hand.params.emulator_priority)
+    bus = CanBus(bus_params)
+    loop = EmulatorLoop(hand, bus)
     ended = False
 
     def serve() -> None:
@@ -329,14 +356,11 @@ def main(argv: list[str] | None = None) -> int:
         if not line:
             ended = True
             return
-        changes = json.loads(line)
-        if changes.pop("power_cycle", False):
-            loop.hand.power_cycle(time.monotonic())
-        loop.inject(make_params(FaultParams, {**dataclasses.asdict(loop.hand.faults), **changes}))
-        state = {**loop.hand.state(), "time": time.monotonic(), "cpu_s": time.process_time(), "q": plant.joint_position.tolist()}
+        loop.change(json.loads(line), time.monotonic())
+        state = {**hand.state(), "time": time.monotonic(), "cpu_s": time.process_time(), "q": plant.joint_position.tolist()}
         print(json.dumps(state), flush=True)
 
-    print(json.dumps({"ready": True, "bus": str(bus.params), "serial": loop.hand.serial}), flush=True)
+    print(json.dumps({"ready": True, "bus": str(bus.params), "serial": hand.serial}), flush=True)
     with contextlib.suppress(KeyboardInterrupt):
         run_plant(loop, plant, lambda: ended, serve)
     bus.close()

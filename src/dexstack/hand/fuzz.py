@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dexstack.hand import protocol
+from dexstack.hand.can_hand import CanHand
 from dexstack.hand.driver import HandDriver
 from dexstack.hand.emulator import EmulatedHand, StandingPlant
-from dexstack.hand.link import FaultKind, Feedback, HandFault, never
-from dexstack.hand.params import FaultParams
+from dexstack.hand.link import HandFault
+from dexstack.hand.lockstep import LockstepComputer
+from dexstack.hand.params import BusParams, CanHandParams, FaultParams
 from dexstack.hand.protocol import Frame
 from dexstack.hand.servo import ServoLaw, ServoParams
 from dexstack.hand.states import HandState
 from dexstack.model.gravity import GravityCompensation
 from dexstack.model.hand import HandModel
 
+PERIOD = 0.003
+"""Simulated time of a turn [s]."""
 _WILD = np.array([np.nan, np.inf, -np.inf, 1e300, -1e300, 1e-300, 0.0, 3.0, -3.0])
 
 
@@ -98,12 +101,14 @@ class HandFuzzResult(NamedTuple):
 
 def fuzz_hand(hand: HandModel, frames: int, seed: int) -> HandFuzzResult:
     """Random frames (of any identifier, length and content, beside the hand's own) and random commands, while the hand's faults are
-    switched and somebody enables and stops it at random. In simulated time, without a bus: frames go straight from one to the other."""
+    switched and somebody enables and stops it at random. In simulated time; see :mod:`dexstack.hand.lockstep`."""
     rng = np.random.default_rng(seed)
-    bench = FuzzLink(hand, seed)
-    driver = HandDriver(bench, ServoLaw(hand, ServoParams(), GravityCompensation(hand)))
+    firmware = EmulatedHand(hand.side, seed=seed)
+    on = LockstepComputer(firmware, StandingPlant(hand.home, hand.lower, hand.upper))
+    link = CanHand(hand.side, BusParams("virtual"), CanHandParams(realtime_priority=0, calibration_dir="/nonexistent"), on)
+    driver = HandDriver(link, ServoLaw(hand, ServoParams(), GravityCompensation(hand)))
     driver.ready()
-    limit = np.minimum(bench.hardware.limit, np.ceil(hand.effort * bench.hardware.counts_per_Nm))
+    limit = np.minimum(firmware.hardware.limit, np.ceil(hand.effort * firmware.hardware.counts_per_Nm))
     checked = over = without = trips = enabled = changes = 0
     consent = False
     span = hand.upper - hand.lower
@@ -111,7 +116,7 @@ def fuzz_hand(hand: HandModel, frames: int, seed: int) -> HandFuzzResult:
         roll = rng.random(6)
         if roll[0] < 0.02:
             changes += 1
-            bench.firmware.faults = random_faults(rng)
+            on.set(**asdict(random_faults(rng)), power_cycle=bool(rng.random() < 0.05))
         if roll[1] < 0.03:
             enabled += 1
             consent = True
@@ -127,18 +132,19 @@ def fuzz_hand(hand: HandModel, frames: int, seed: int) -> HandFuzzResult:
             q = hand.lower + span * rng.uniform(-0.05, 1.05, span.size)
             if roll[4] < 0.1:
                 q[rng.integers(span.size)] = rng.choice(_WILD)
-            driver.command(q, bench.t - rng.choice([0.0, 0.0, 0.0, 1.0, -1.0, np.nan]))
-        bench.strange = [_strange_frame(rng) for _ in range(int(rng.integers(0, 4)))]
-        checked += len(bench.strange)
-        found, was_on = driver.fault, bench.firmware.servo
-        driver.turn(0.0)
+            driver.command(q, on.system() - rng.choice([0.0, 0.0, 0.0, 1.0, -1.0, np.nan]))
+        for _ in range(int(rng.integers(0, 4))):
+            on.say(_strange_frame(rng))
+            checked += 1
+        found, was_on = driver.fault, firmware.servo
+        driver.turn(PERIOD)
         if driver.fault is not None and driver.fault is not found:
             trips += 1
             consent = False
-        over += int(np.any(np.abs(bench.said.astype(float)) > limit))
-        went_on = bench.firmware.servo and not was_on
+        over += int(np.any(np.abs(firmware.counts.astype(float)) > limit))
+        went_on = firmware.servo and not was_on
         without += not consent and (went_on or driver.state in (HandState.ENABLED, HandState.HOLD))
-    return HandFuzzResult(checked, over + bench.firmware.over_limit, without, trips, enabled, changes)
+    return HandFuzzResult(checked, over + firmware.over_limit, without, trips, enabled, changes)
 
 
 def _strange_frame(rng: np.random.Generator) -> Frame:
@@ -159,6 +165,9 @@ def random_faults(rng: np.random.Generator) -> FaultParams:
         {"over_temperature": True},
         {"communication_fault": True},
         {"refuses_servo": True},
+        {"bus_off": True},
+        {"latency": float(rng.choice([0.002, 0.02, 0.1])), "jitter": 0.003},
+        {"celsius": tuple(int(c) for c in rng.choice([-60, 30, 60, 90], 4))},
         {"motor_gain": tuple(rng.choice([-1.0, 0.0, 0.2, 1.0, 2.0], 16).tolist())},
         {"encoder_gain": tuple(rng.choice([-1.0, 1.0, 2.0], 16).tolist())},
         {"motor_order": tuple(int(k) for k in rng.permutation(4))},
@@ -171,69 +180,3 @@ def random_faults(rng: np.random.Generator) -> FaultParams:
     ]
     first, second = rng.integers(len(choices), size=2)
     return FaultParams(**{**choices[first], **(choices[second] if rng.random() < 0.3 else {})})
-
-
-class FuzzLink:
-    """Frames of an emulated hand and strange ones in and out, 3 ms a turn; see :class:`dexstack.hand.link.Link`."""
-
-    def __init__(self, hand: HandModel, seed: int) -> None:
-        self.firmware = EmulatedHand(hand.side, seed=seed)
-        self.hardware = self.firmware.hardware
-        self.strange: list[Frame] = []
-        self.said = np.zeros(protocol.JOINTS, np.int16)
-        """What was last said of the torques (16,)."""
-        self.t = 0.0
-        self.on = False
-        self._plant = StandingPlant(hand.home, hand.lower, hand.upper)
-
-    def ready(self) -> None:
-        self.servo_off()
-        self._say(protocol.set_period(3))
-
-    def start(self, abandon: Callable[[], bool] = never) -> None:
-        self.ready()
-        self._say(protocol.servo_on())
-        if abandon() or not self.firmware.servo:
-            self.servo_off()
-            raise HandFault(FaultKind.SERVO_OFF, "the servo does not go on")
-        self.on = True
-
-    def read(self, timeout: float) -> Feedback | None:
-        if not self.on and self.firmware.servo:  # as the driver of a real hand: again until it is so
-            self.servo_off()
-        self._plant.step(self.firmware.torque)
-        self.t += self._plant.dt
-        counts, seen = np.zeros(protocol.JOINTS), set()
-        for frame in [*self.firmware.due(self.t, self._plant.joint_position), *self.strange]:
-            command, device = protocol.split_id(frame.id)
-            if frame.remote or device or not protocol.Command.POSITION <= command < protocol.Command.POSITION + protocol.FINGERS:
-                continue
-            with contextlib.suppress(protocol.ProtocolError):
-                counts[4 * (command - protocol.Command.POSITION) :][:4] = protocol.read_four(frame.data)
-                seen.add(command)
-        if not self.firmware.servo and self.on:
-            self.servo_off()
-            raise HandFault(FaultKind.SERVO_OFF, "the servo went off by itself")
-        return Feedback(self.t, self.t, self.hardware.counts_to_angle(counts)) if len(seen) == protocol.FINGERS else None
-
-    def write(self, tau: np.ndarray) -> None:
-        if self.on:
-            self.said = self.hardware.torque_to_counts(tau)
-            for finger in range(protocol.FINGERS):
-                self._say(protocol.set_torque(finger, self.said[4 * finger : 4 * finger + 4].tolist()))
-
-    def servo_off(self) -> None:
-        self.on = False
-        self.said = np.zeros(protocol.JOINTS, np.int16)
-        self._say(protocol.servo_off())
-
-    close = servo_off
-
-    def from_stamp(self, stamp: float) -> float:
-        return stamp
-
-    def status(self) -> dict[str, Any]:
-        return {}
-
-    def _say(self, frame: Frame) -> None:
-        self.firmware.receive(frame, self.t)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections import deque
 from typing import Any
 
 import cv2
@@ -23,15 +22,13 @@ from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 from dexstack.nodes.common import OK, PATIENCE, WARN, StackNode, run_node
 from dexstack.nodes.images import camera_message, image_message
-from dexstack.nodes.wire import COMMAND, RECENT, JointReader, JointSample, PoseSample, WaitSet, read_pose, set_stamp
+from dexstack.nodes.wire import COMMAND, RECENT, History, JointHistory, JointReader, PoseSample, WaitSet, read_pose, set_stamp
 from dexstack.perception.bundle import base_bundle, object_bundle
 from dexstack.perception.params import MountParams, SimulatedCameraParams
 from dexstack.perception.se3 import Transform, between
 from dexstack.perception.simulated import SimulatedCamera
 from dexstack.process.memory import keep_memory_of_pictures
 
-KEPT = 0.5
-"""Samples older than this against the newest are forgotten [s]."""
 LATEST = 0.2
 """Wall time for which a picture waits at most for its time of publication [s]."""
 
@@ -56,19 +53,20 @@ class CameraNode(StackNode):
         self._to_info = self.create_publisher(CameraInfo, "camera/color/camera_info", COMMAND)
 
     def begin(self) -> None:
-        self._poses: deque[PoseSample] = deque()
-        self._joints: deque[JointSample] = deque()
+        self._poses: History[PoseSample] = History()
+        self._joints = JointHistory()
         self._next = -np.inf
+        self._rng = np.random.default_rng(self.params(CameraNodeParams).seed)
         self._pictures = self._reported = self._left_out = 0
         self._busy = 0.0
 
     def work(self) -> None:
         p = self.params(SimulatedCameraParams)
         self._listen()
-        if not self._poses or not self._joints:
+        if not self._poses.samples or not self._joints.samples:
             return
-        newest = self._poses[-1].t
-        if self._next < self._poses[0].t or self._next > newest + 1.0:
+        newest = self._poses.samples[-1].t
+        if self._next < self._poses.samples[0].t or self._next > newest + 1.0:
             self._next = newest
         period = 1.0 / p.frame_rate
         if newest < self._next + p.exposure_time:
@@ -98,47 +96,29 @@ class CameraNode(StackNode):
         self._joint_states.take()
 
     def _note_pose(self, message: PoseWithCovarianceStamped) -> None:
-        _keep(self._poses, read_pose(message))
-        self.time = self._poses[-1].t
+        self._poses.add(sample := read_pose(message))
+        self.time = sample.t
 
     def _note_joints(self, message: JointState) -> None:
-        _keep(self._joints, self._read_joints(message))
+        self._joints.add(self._read_joints(message))
 
     def _at(self, t: float) -> tuple[np.ndarray, np.ndarray]:
         """Joint angles (16,) and object pose (7,) at time ``t`` [s]."""
-        a, b, s = _around(self._joints, t)
+        a, b, s = self._joints.around(t)
         q = a.values + s * (b.values - a.values)
-        a, b, s = _around(self._poses, t)
+        a, b, s = self._poses.around(t)
         return q, between(Transform.of_pose(a.pose), Transform.of_pose(b.pose), s).pose
 
     def _publish(self, t: float, image: np.ndarray) -> None:
-        due, patience = t + self.params(SimulatedCameraParams).image_delay, time.monotonic() + LATEST
-        while self._poses[-1].t < due and time.monotonic() < patience and not self.stopping:
+        p = self.params(SimulatedCameraParams)
+        due, patience = t + p.image_delay + p.image_jitter * self._rng.random(), time.monotonic() + LATEST
+        while self._poses.samples[-1].t < due and time.monotonic() < patience and not self.stopping:
             self._listen()
         stamp = Time()
         set_stamp(stamp, t)
         self._to_info.publish(camera_message(stamp, self._camera.camera))
         self._to_image.publish(image_message(stamp, image))
         self._pictures += 1
-
-
-def _keep(samples: deque, sample: Any) -> None:
-    """Add a sample, and forget those that are old or, after a restart, from the future."""
-    while samples and samples[-1].t >= sample.t:
-        samples.pop()
-    samples.append(sample)
-    while samples[0].t < sample.t - KEPT:
-        samples.popleft()
-
-
-def _around(samples: deque, t: float) -> tuple[Any, Any, float]:
-    """The samples before and after ``t``, and where between them it lies; outside, the first or the last one twice."""
-    after = next((i for i, x in enumerate(samples) if x.t >= t), len(samples))
-    if after in (0, len(samples)):
-        edge = samples[min(after, len(samples) - 1)]
-        return edge, edge, 0.0
-    a, b = samples[after - 1], samples[after]
-    return a, b, (t - a.t) / (b.t - a.t)
 
 
 def main() -> int:

@@ -1,4 +1,7 @@
-"""The contact detector node: object pose and joint angles in, the contact set out, at the rate of the poses."""
+"""The contact detector node: object pose and joint angles in, the contact set out, at the rate of the poses.
+
+Poses are as old as the pictures they come from; the joint angles that belong to one are those of its stamp, interpolated.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from dexstack.contact.detector import ContactDetector, DetectorParams
 from dexstack.graph.parameters import ContactDetectorParams
 from dexstack.nodes.common import OK, PATIENCE, WARN, run_node
 from dexstack.nodes.scene import SceneNode
-from dexstack.nodes.wire import COMMAND, SENSOR, WORLD, JointReader, JointSample, WaitSet, contacts_message, read_pose, set_stamp
+from dexstack.nodes.wire import COMMAND, RECENT, SENSOR, WORLD, JointHistory, JointReader, WaitSet, contacts_message, read_pose, set_stamp
 from dexstack.process.compilation import use_compilation_cache
 from dexstack.report.colours import distance_colours
 
@@ -38,13 +41,13 @@ class ContactDetectorNode(SceneNode):
         self._detector = ContactDetector(robot, obj, self.params(DetectorParams))
         self._detector.detect(np.array([0.0, 0.0, 0.1, 1.0, 0.0, 0.0, 0.0]), robot.home)  # compile now, not in the loop
         self._poses = self.newest(PoseWithCovarianceStamped, "object_pose", SENSOR, read_pose)
-        self._joints = self.newest(JointState, "joint_states", SENSOR, JointReader(robot.joint_names, "position"))
+        self._joints = self.newest(JointState, "joint_states", RECENT, JointReader(robot.joint_names, "position"))
         self._wait = WaitSet(self, self._poses)
         self._to_contacts = self.create_publisher(PointCloud2, "contacts", SENSOR)
         self._to_markers = self.create_publisher(MarkerArray, "contact_markers", COMMAND)
 
     def begin(self) -> None:
-        self._newest_joints: JointSample | None = None
+        self._history = JointHistory()
         self._count = self._reported = self._without_joints = 0
         self._contacts = 0
         self._busy = 0.0
@@ -56,12 +59,14 @@ class ContactDetectorNode(SceneNode):
         if pose is None:
             return
         self.time = pose.t
-        self._newest_joints = joints = self._joints.take() or self._newest_joints
-        if joints is None or abs(pose.t - joints.t) > p.joint_timeout:
+        for sample in self._joints.take_all():
+            self._history.add(sample)
+        q = self._history.at(pose.t, p.joint_timeout)
+        if q is None:
             self._without_joints += 1
             return
         start = time.perf_counter()
-        found = self._detector.detect(pose.pose, joints.values)
+        found = self._detector.detect(pose.pose, q)
         on = np.asarray(found.active)
         self._to_contacts.publish(contacts_message(pose.t, found.p_W[on], found.nhat_W[on], found.phi[on], found.link[on]))
         self._busy += time.perf_counter() - start

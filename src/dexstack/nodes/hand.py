@@ -216,6 +216,7 @@ class HandNode(StackNode):
         driver, servo = self._driver, self._driver.servo
         rate, self._ticks_reported = self._ticks - self._ticks_reported, self._ticks
         values: dict[str, Any] = {"state": driver.state.value, "mode": self._mode.name.lower(), "rate_hz": rate, "enabled": servo.enabled}
+        values["shutter_to_torque_s"] = driver.age
         values.update({f"fault {fault.value}": count for fault, count in servo.faults.items() if count})
         values.update({f"fault {kind}": count for kind, count in driver.fault_counts.items()})
         values.update(driver.link.status())

@@ -2,7 +2,10 @@
 
 The command is stamped with the time of the contact set it answers, so that the hand sees its true age. A goal with a new stamp starts a
 new rollout: the warm start is forgotten. Another goal with the same stamp is the next one of the same rollout. A rollout that gets stuck is
-freed by the task's supervisor. Without goal, pose or fresh joint angles nothing is commanded and the hand's watchdog decides.
+freed by the task's supervisor. Poses are as old as the pictures they come from; contacts, pose and joint angles that are planned with are
+those of one moment. Where the pose is known badly the commands move more slowly, and not at all where it counts as not seen; where no
+contacts come any more, commands that hold what is held go on for ``blind_hold``. Without goal or joint angles nothing is commanded, and the
+hand's watchdog decides.
 
 A θ on ``learner/theta`` replaces the one planned with, between two solves: numbers into the compiled solver, nothing is compiled.
 
@@ -33,7 +36,7 @@ from dexstack.control.planners.gauss_newton import MpcParams
 from dexstack.control.planners.sampling import SamplingParams
 from dexstack.control.supervisors import SUPERVISORS
 from dexstack.graph.parameters import MpcNodeParams
-from dexstack.nodes.common import OK, PATIENCE, WARN, run_node
+from dexstack.nodes.common import OK, WARN, run_node
 from dexstack.nodes.scene import SceneNode
 from dexstack.nodes.theta import THETA_TOPIC, ThetaReader
 from dexstack.nodes.wire import (
@@ -44,8 +47,8 @@ from dexstack.nodes.wire import (
     SENSOR,
     WORLD,
     ContactSample,
+    JointHistory,
     JointReader,
-    JointSample,
     JointWriter,
     PoseSample,
     WaitSet,
@@ -59,6 +62,10 @@ from dexstack.tasks.controller import Controller, supervisor_name
 
 POSES = 8
 """Newest poses kept, for contact sets that answer an older one."""
+BLIND_AFTER, BLIND_PERIOD = 0.1, 0.03
+"""Without contacts for so long nothing is seen; time between two commands then, and longest wait for contacts [s]."""
+BLIND_AGE = 0.06
+"""So much older than now are the stamps of these commands: what answers the next picture must not come before them [s]."""
 HISTORY = 8192
 """Solve times kept for the percentiles."""
 BATCH = 10
@@ -70,7 +77,7 @@ class MpcNode(SceneNode):
 
     LIVE = frozenset(
         {
-            *("input_timeout", "prediction_every"),
+            *("input_timeout", "prediction_every", "blind_hold", "blind_position", "blind_rotation"),
             *("u_max", "effort_weight", "damping", "limit_margin"),  # what the compiled solver takes as numbers
         }
     )
@@ -90,7 +97,7 @@ class MpcNode(SceneNode):
         names = robot.joint_names
         self._contacts = self.newest(PointCloud2, "contacts", SENSOR, read_contacts)
         self._poses = self.newest(PoseWithCovarianceStamped, "object_pose", RECENT, read_pose)
-        self._joints = self.newest(JointState, "joint_states", SENSOR, JointReader(names, "position"))
+        self._joints = self.newest(JointState, "joint_states", RECENT, JointReader(names, "position"))
         self._goals = self.newest(PoseStamped, "goal_pose", LATCHED, read_pose)
         reader = ThetaReader(obj.name, robot.name, self.params(MpcParams).step, len(names))
         self._thetas = self.newest(String, THETA_TOPIC, LATCHED, reader)
@@ -112,8 +119,8 @@ class MpcNode(SceneNode):
         self._restart()
         self._goal: PoseSample | None = None
         self._poses_seen: collections.deque[PoseSample] = collections.deque(maxlen=POSES)
-        self._q: JointSample | None = None
-        self._t = 0.0
+        self._angles = JointHistory()
+        self._t, self._speed = 0.0, 1.0
         self._times = np.zeros((HISTORY, 3))
         self._count = self._reported = self._without_input = self._refused = self._thetas_taken = 0
         self._failures: dict[str, int] = {}
@@ -125,7 +132,7 @@ class MpcNode(SceneNode):
 
     def work(self) -> None:
         p = self.params(MpcNodeParams)
-        self._wait.wait(PATIENCE)
+        self._wait.wait(BLIND_PERIOD)
         goal = self._goals.take()
         if goal is not None:
             if self._goal is None or goal.t != self._goal.t:
@@ -136,25 +143,26 @@ class MpcNode(SceneNode):
             self._planner.theta = theta
             self._thetas_taken += 1
         contacts = self._contacts.take()
+        for angles in self._joints.take_all():
+            self._angles.add(angles)
         if contacts is None:
+            self._hold_blind(p)
             return
         if contacts.t < self._t:  # the simulator was restarted
-            self._q = None
             self._restart()
         self.time = self._t = contacts.t
         for sample in self._poses.take_all():
             if self._poses_seen and sample.t < self._poses_seen[-1].t:  # so it was
                 self._poses_seen.clear()
             self._poses_seen.append(sample)
-        self._q = self._joints.take() or self._q
+        q = self._angles.at(contacts.t, p.input_timeout)
         # The contacts are those of one pose: the one with their stamp, or the nearest to it.
         pose = min(self._poses_seen, key=lambda sample: abs(contacts.t - sample.t), default=None)
-        old = lambda sample: sample is None or abs(contacts.t - sample.t) > p.input_timeout  # noqa: E731
-        if self._goal is None or old(pose) or old(self._q):
+        if self._goal is None or q is None or pose is None or abs(contacts.t - pose.t) > p.input_timeout:
             self._without_input += 1
             return
         found = self._padded(contacts, self.params(DetectorParams).capacity)
-        result = self._supervisor.plan(Observation(contacts.t, pose.pose, self._q.values, found), self._goal.pose)
+        result = self._supervisor.plan(Observation(contacts.t, pose.pose, q, found), self._goal.pose)
         self._times[self._count % HISTORY] = contacts.t, result.cpu_s, result.wall_s
         self._count += 1
         if self._count % BATCH == 0:
@@ -162,19 +170,34 @@ class MpcNode(SceneNode):
         if not result.status.usable:
             self._failures[result.status.name] = self._failures.get(result.status.name, 0) + 1
             return
-        self._command.position[:] = result.q_des
+        doubt = max(pose.spread[0] / p.blind_position, pose.spread[1] / p.blind_rotation)
+        self._speed = min(1.0, 2.0 * max(0.0, 1.0 - doubt))
+        if not self._commanded and self._speed < 1.0:
+            return  # a motion does not begin in doubt
+        self._commanded = True
+        now = self._command.position
+        now[:] = result.q_des if self._speed == 1.0 else now + self._speed * (result.q_des - now)
         self._to_command.publish(self._command.at(contacts.t))
         if self._count % p.prediction_every == 0 and self._to_prediction.get_subscription_count():
             self._to_prediction.publish(_path(contacts.t, result.prediction))
 
+    def _hold_blind(self, p: MpcNodeParams) -> None:
+        """Nothing is seen any more: hold on."""
+        now = self._angles.samples[-1].t if self._angles.samples else 0.0
+        if self._commanded and BLIND_AFTER < now - self._t <= p.blind_hold:
+            self._speed = 0.0
+            self._to_command.publish(self._command.at(now - BLIND_AGE))
+
     def _restart(self) -> None:
-        """Begin a rollout: neither warm start nor progress of the one before."""
+        """Begin a rollout: neither warm start nor progress of the one before, nor anything to hold."""
         self._supervisor.reset()
+        self._commanded = False
 
     def status(self) -> tuple[bytes, str, dict[str, Any]]:
         first, self._reported = self._reported, self._count
         rate = self._reported - first
         values: dict[str, Any] = {"rate_hz": float(rate), "without_input": self._without_input, "stalls": self._supervisor.stalls}
+        values["speed"] = self._speed
         values.update(thetas_taken=self._thetas_taken, realtime=self._realtime)
         values.update({f"failed {name}": n for name, n in self._failures.items()})
         n = min(self._reported, HISTORY)
@@ -185,6 +208,8 @@ class MpcNode(SceneNode):
             values["solve_n"] = n
         if not rate:
             return WARN, "no contacts, pose, joint states or goal", values
+        if self._speed < 1.0:
+            return WARN, f"the pose is known badly: moving at {100 * self._speed:.0f} % of the speed", values
         return OK, f"{rate} Hz", values
 
     def _padded(self, sample: ContactSample, capacity: int) -> Contacts:

@@ -8,8 +8,9 @@ check everything that could harm what follows and raise :class:`BadMessage` with
 from __future__ import annotations
 
 from array import array
+from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped
@@ -22,6 +23,17 @@ from rclpy.subscription import Subscription
 from sensor_msgs.msg import JointState, PointCloud2, PointField
 
 T = TypeVar("T")
+
+
+@runtime_checkable
+class Stamped(Protocol):
+    """A sample with a time."""
+
+    @property
+    def t(self) -> float: ...
+
+
+S = TypeVar("S", bound=Stamped)
 
 SENSOR = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 SERVO = QoSProfile(depth=4, reliability=ReliabilityPolicy.BEST_EFFORT)
@@ -57,6 +69,8 @@ class PoseSample(NamedTuple):
 
     t: float
     pose: np.ndarray
+    spread: tuple[float, float] = (0.0, 0.0)
+    """Largest standard deviations of position [m] and rotation [rad]; zero where nothing is said of them."""
 
 
 class ContactSample(NamedTuple):
@@ -67,6 +81,50 @@ class ContactSample(NamedTuple):
     nhat_W: np.ndarray
     phi: np.ndarray
     link: np.ndarray
+
+
+class History(Generic[S]):
+    """Samples of the last moment, in the order of their stamps.
+
+    Args:
+        seconds: older ones against the newest are forgotten [s].
+    """
+
+    def __init__(self, seconds: float = 0.5) -> None:
+        self._seconds = seconds
+        self.samples: deque[S] = deque()
+
+    def add(self, sample: S) -> None:
+        """Also forgets what, after a restart, is from the future."""
+        samples = self.samples
+        while samples and samples[-1].t >= sample.t:
+            samples.pop()
+        samples.append(sample)
+        while samples[0].t < sample.t - self._seconds:
+            samples.popleft()
+
+    def around(self, t: float) -> tuple[S, S, float]:
+        """The samples before and after ``t`` [s], and where between them it lies; outside, the first or the last one twice."""
+        samples = self.samples
+        after = next((i for i, x in enumerate(samples) if x.t >= t), len(samples))
+        if after in (0, len(samples)):
+            edge = samples[min(after, len(samples) - 1)]
+            return edge, edge, 0.0
+        a, b = samples[after - 1], samples[after]
+        return a, b, (t - a.t) / (b.t - a.t)
+
+
+class JointHistory(History[JointSample]):
+    """Joint angles of the last moment."""
+
+    def at(self, t: float, timeout: float) -> np.ndarray | None:
+        """The angles (N,) at ``t`` [s], interpolated; None where the nearest sample is farther than ``timeout`` [s]."""
+        if not self.samples:
+            return None
+        a, b, s = self.around(t)
+        if min(abs(a.t - t), abs(b.t - t)) > timeout:
+            return None
+        return a.values + s * (b.values - a.values)
 
 
 # --- taking messages --------------------------------------------------------------------------------------------------------------
@@ -262,7 +320,19 @@ def read_pose(message: PoseStamped | PoseWithCovarianceStamped) -> PoseSample:
     if not 0.9 < norm < 1.1:
         raise BadMessage(f"a quaternion of length {norm:.3g}")
     values[3:] /= norm
-    return PoseSample(seconds(message.header.stamp), values)
+    t = seconds(message.header.stamp)
+    return PoseSample(t, values) if isinstance(message, PoseStamped) else PoseSample(t, values, _spread(message.pose.covariance))
+
+
+def _spread(covariance: Any) -> tuple[float, float]:
+    """Largest standard deviations of position [m] and rotation [rad]; what is no covariance counts as unknown: infinite."""
+    P = np.reshape(covariance, (6, 6))
+    if not P.any():
+        return 0.0, 0.0
+    if not np.isfinite(P).all():
+        return np.inf, np.inf
+    linear, angular = (float(np.sqrt(max(np.linalg.eigvalsh(P[k : k + 3, k : k + 3])[-1], 0.0))) for k in (0, 3))
+    return linear, angular
 
 
 def fill_pose(pose: Any, values: ArrayLike) -> None:

@@ -58,7 +58,8 @@ class SimulatedCameraParams:
     pixel_noise: float = param(2.0, "standard deviation of every colour value of 0 to 255", 0.0, 50.0)
     lens_blur: float = param(0.5, "standard deviation of the simulated lens' blur [px]", 0.0, 10.0)
     exposure_time: float = param(0.005, "time over which the simulated sensor gathers light: blurs what moves [s]", 0.0, 0.1)
-    image_delay: float = param(0.010, "age of a simulated picture when it is published [s]", 0.0, 1.0)
+    image_delay: float = param(0.040, "least age of a simulated picture when it is published [s]", 0.0, 1.0)
+    image_jitter: float = param(0.030, "random further age, up to this [s]", 0.0, 1.0)
 
     @property
     def camera(self) -> CameraModel:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 from pathlib import Path
 
@@ -18,6 +19,21 @@ def make_realtime(priority: int) -> bool:
     except (OSError, AttributeError):
         return False
     return True
+
+
+MCL_CURRENT = 1
+
+
+def lock_memory() -> bool:
+    """Keep what this process has in memory there: a page that was put away would have to be read back in the middle of a turn.
+
+    Returns:
+        False where that is not permitted (``ulimit -l``), or there is no such call.
+    """
+    try:
+        return ctypes.CDLL(None, use_errno=True).mlockall(MCL_CURRENT) == 0
+    except (OSError, AttributeError):
+        return False
 
 
 def make_ordinary() -> None:

@@ -14,7 +14,7 @@ from dexstack.geometry.rotations import quaternion_product
 class PoseSensor:
     """The object pose a controller gets, of the pose there was."""
 
-    pose_delay: float = param(0.0, "age of the object pose when the controller gets it [s]", 0.0, 1.0)
+    pose_delay: float = param(0.0, "age of object pose and joint angles when the controller gets them [s]", 0.0, 1.0)
     pose_noise_position: float = param(0.0, "standard deviation of each coordinate of the object position [m]", 0.0, 0.1)
     pose_noise_rotation: float = param(0.0, "standard deviation of each component of the object's rotation vector [rad]", 0.0, 1.0)
 

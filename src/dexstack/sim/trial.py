@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import collections
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from dexstack.control.base import Observation, Plan
+from dexstack.control.base import Observation
 from dexstack.engines.base import WatchedPlant
 from dexstack.tasks.base import Goal, Outcome
 
@@ -137,10 +137,6 @@ class Trial:
         return float(self.recording["t"][-1])
 
 
-Command = Callable[[Plan], np.ndarray]
-"""Makes the servo's target (N,) [rad, m] from a plan, for exploration."""
-
-
 class _Progress:
     """Which goal is asked for, and since when the object is inside its tolerance."""
 
@@ -177,7 +173,6 @@ def run_trial(
     seed: int,
     seconds: float,
     *,
-    command: Command | None = None,
     measured_latency: bool = False,
     until_reached: bool = False,
 ) -> Trial:
@@ -189,7 +184,6 @@ def run_trial(
 
     Args:
         seed: draws the start pose, the sensor's noise and the pushes: the trial is repeatable.
-        command: makes the servo's target from a plan; without it the plan's own target is sent.
         measured_latency: every command is as late as its own computation was on the wall clock, and the trial is not repeatable.
     """
     begin, rng = time.perf_counter(), np.random.default_rng(seed)
@@ -202,16 +196,17 @@ def run_trial(
     record, progress = Recording(), _Progress(rig, goals)
     pending: list[tuple[float, np.ndarray]] = []
     ticks = replans = 0
-    truth: collections.deque[np.ndarray] = collections.deque(maxlen=1 + round(rig.sensor.pose_delay / plant.dt))
+    seen: collections.deque[tuple[np.ndarray, np.ndarray]] = collections.deque(maxlen=1 + round(rig.sensor.pose_delay / plant.dt))
     for k in range(round(seconds / plant.dt)):
         t = k * plant.dt
         if rig.pushes.due(t - plant.dt, t):
             rig.pushes.push(plant, rng)
-        truth.append(plant.pose_WO)
+        seen.append((plant.pose_WO, np.array(plant.joint_position)))
         if t >= replans * rig.timing.pose_period - 1e-9:
             replans += 1
-            actual = truth[-1]
-            late, target = _plan(rig, t, rig.sensor.measure(truth[0], rng), progress.goal, record, command, measured_latency)
+            actual = seen[-1][0]
+            sight = (rig.sensor.measure(seen[0][0], rng), seen[0][1])
+            late, target = _plan(rig, t, sight, progress.goal, record, measured_latency)
             record.add(
                 pose_WO=actual,
                 twist_WO=plant.twist_WO,
@@ -233,21 +228,21 @@ def run_trial(
 
 
 def _plan(
-    rig: Rig, t: float, pose_WO: np.ndarray, goal: Goal, record: Recording, command: Command | None, measured_latency: bool
+    rig: Rig, t: float, sight: tuple[np.ndarray, np.ndarray], goal: Goal, record: Recording, measured_latency: bool
 ) -> tuple[float, np.ndarray | None]:
-    """One plan of what the controller sees: how late its command comes [s], and the command; None if there is none."""
-    q = np.array(rig.plant.joint_position)
+    """One plan of what the controller sees, pose (7,) and joint angles (N,) of one moment: how late its command comes [s], and the command;
+    None if there is none."""
+    pose_WO, q = sight
     begin, wall = time.process_time(), time.perf_counter()
     contacts = rig.detector.detect(pose_WO, q)
     detected = time.process_time() - begin
     plan = rig.supervisor.plan(Observation(t, pose_WO, q, contacts), goal.pose_WO)
-    target = plan.q_des if command is None else command(plan)
     late = time.perf_counter() - wall if measured_latency else rig.timing.latency
     record.add(
         t=t,
-        q=q,
+        q=np.array(rig.plant.joint_position),
         qd=rig.plant.joint_velocity,
-        q_command=target,
+        q_command=plan.q_des,
         goal_WO=goal.pose_WO,
         status=int(plan.status),
         contacts=int(contacts.active.sum()),
@@ -255,7 +250,7 @@ def _plan(
         solve_s=detected + plan.cpu_s,
         latency=late,
     )
-    return late, target if plan.status.usable else None
+    return late, plan.q_des if plan.status.usable else None
 
 
 def _conclude(rig: Rig, progress: _Progress, record: Recording, stalls: int, wall_s: float) -> Trial:

@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _matrix(args: argparse.Namespace) -> int:
-    from dexstack.bench.faults import all_faults
+    from dexstack.bench.faults import all_faults, tick_cost
 
     rows = {name: make for name, make in all_faults().items() if args.only in name}
     if not rows:
@@ -66,6 +66,7 @@ def _matrix(args: argparse.Namespace) -> int:
         for o in outcomes
     ]
     results: dict[str, Any] = {"checked": len(outcomes), "failed": len(failed), "worst_s": max(times, default=math.nan), "faults": faults}
+    results["tick"] = tick = tick_cost()
     if args.page is not None:
         try:
             args.page.write_text(page(results))
@@ -74,6 +75,7 @@ def _matrix(args: argparse.Namespace) -> int:
     cells = [(o.fault, o.ended_in, 1e3 * o.seconds, 1e3 * o.limit_s, "" if o.passed else "FAILED") for o in outcomes]
     view = table("Fault matrix of the emulated hand", ("fault", "ended in", "after [ms]", "limit [ms]", ""), cells)
     line = f"{len(outcomes)} faults, {len(failed)} failed" + (f": {', '.join(failed)}" if failed else "")
+    line += f"; a tick of the servo takes {1e6 * tick['servo_s']:.0f} µs, {1e6 * tick['watch_s']:.0f} µs of it the watch over the joints"
     publish(args, "bench faults", results, view, line)
     return 0 if not failed else 1
 

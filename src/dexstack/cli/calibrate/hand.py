@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import time
 from datetime import datetime
 from typing import Any
 
 from dexstack.cli.arguments import positive
-from dexstack.cli.hand_access import add_hand_arguments, agreed, the_bus
+from dexstack.cli.hand_access import add_hand_arguments, agreed, the_hand
 from dexstack.cli.output import add_json_argument, note, publish, table
 
 NOTE_PERIOD = 5.0
@@ -48,12 +47,11 @@ def run(args: argparse.Namespace) -> int:
     if not agreed(args, "The servo is off. Will you move every joint gently from one of its stops to the other?"):
         note("nothing was measured")
         return 1
-    with the_bus(args) as bus:
-        try:
-            sweep, old, serial = _measure(args, bus, hand)
-        except HandFault as fault:
-            note(f"{fault}\nTo mend: {fault.mend}")
-            return 1
+    try:
+        sweep, old, serial = _measure(args, the_hand(args, guard=False), hand)
+    except HandFault as fault:
+        note(f"{fault}\nTo mend: {fault.mend}")
+        return 1
     offsets, errors = sweep.offsets, np.degrees(sweep.errors)
     results: dict[str, Any] = {"serial": serial, "zero_offsets": offsets, "held_out_deg": errors, "before": old, "file": None}
     rows = [(name, *(float(f"{x:.4f}") for x in row)) for name, *row in zip(hand.joint_names, offsets, old, errors, strict=True)]
@@ -75,32 +73,30 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _measure(args: argparse.Namespace, bus: Any, hand: Any) -> tuple[Any, Any, str]:
+def _measure(args: argparse.Namespace, link: Any, hand: Any) -> tuple[Any, Any, str]:
     """The sweep, the offsets before (16,) [rad], and the serial number."""
     import numpy as np
 
     from dexstack.hand.calibration import HELD_OUT, StopSweep
-    from dexstack.hand.can_hand import CanHand
-    from dexstack.hand.params import CanHandParams
 
-    link = CanHand(hand.side, bus, CanHandParams(hardware=args.hardware, calibration_dir=args.calibration_dir, guard=False))
+    now = link.computer.monotonic
     try:
         _, serial = link.identify()
         old = link.offsets.copy()
         link.stream()
         sweep = StopSweep(hand.lower, hand.upper)
-        end = time.monotonic() + args.seconds
-        said = time.monotonic()
-        while time.monotonic() < end and not sweep.complete:
+        end = now() + args.seconds
+        said = now()
+        while now() < end and not sweep.complete:
             feedback = link.read(0.02)
             if feedback is not None:
                 sweep.add(feedback.q + old)
-            if time.monotonic() > said + NOTE_PERIOD:
-                said = time.monotonic()
+            if now() > said + NOTE_PERIOD:
+                said = now()
                 missing = [hand.joint_names[j] for j in np.flatnonzero(~(np.abs(sweep.errors) <= HELD_OUT))]
                 note(f"not yet from stop to stop: {', '.join(missing)}")
-        stay = time.monotonic() + min(2.0, args.seconds)
-        while sweep.complete and time.monotonic() < stay:  # a stop may give a little more
+        stay = now() + min(2.0, args.seconds)
+        while sweep.complete and now() < stay:  # a stop may give a little more
             feedback = link.read(0.02)
             if feedback is not None:
                 sweep.add(feedback.q + old)

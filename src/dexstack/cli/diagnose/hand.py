@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import math
-import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from dexstack.cli.hand_access import add_hand_arguments, agreed, the_bus
+from dexstack.cli.hand_access import add_hand_arguments, agreed, the_hand
 from dexstack.cli.output import add_json_argument, note, publish, table
 
 if TYPE_CHECKING:
@@ -64,8 +63,7 @@ def run(args: argparse.Namespace) -> int:
     Returns:
         0 when all of them are good, otherwise 1.
     """
-    with the_bus(args) as bus:
-        layers = _walk(args, bus)
+    layers = _walk(args, the_hand(args))
     good = all(layer.good for layer in layers)
     results = {"good": good, "layers": [asdict(layer) for layer in layers], "broken": None if good else layers[-1].name}
     rows = [(layer.name, "good" if layer.good else "BROKEN", layer.detail) for layer in layers]
@@ -75,17 +73,14 @@ def run(args: argparse.Namespace) -> int:
     return 0 if good else 1
 
 
-def _walk(args: argparse.Namespace, bus: Any) -> list[Layer]:
-    from dexstack.hand.can_hand import CanHand
+def _walk(args: argparse.Namespace, link: CanHand) -> list[Layer]:
     from dexstack.hand.link import HandFault
-    from dexstack.hand.params import CanHandParams
     from dexstack.model.hand import load_hand
 
     hand = load_hand(args.hand)
-    link = CanHand(hand.side, bus, CanHandParams(hardware=args.hardware, calibration_dir=args.calibration_dir))
     steps: list[tuple[str, Callable[[], str]]] = [
-        ("interface", lambda: _interface(link, bus)),
-        ("bus", lambda: _bus(link, bus)),
+        ("interface", lambda: _interface(link)),
+        ("bus", lambda: _bus(link)),
         ("identity", lambda: _identity(link)),
         ("stream", lambda: _stream(link, hand, args.seconds)),
     ]
@@ -105,12 +100,12 @@ def _walk(args: argparse.Namespace, bus: Any) -> list[Layer]:
     return layers
 
 
-def _interface(link: CanHand, bus: Any) -> str:
+def _interface(link: CanHand) -> str:
     link.open()
-    return f"{bus} is open"
+    return f"{link.bus} is open"
 
 
-def _bus(link: CanHand, bus: Any) -> str:
+def _bus(link: CanHand) -> str:
     """Whether anybody answers, whoever it is."""
     from dexstack.hand.link import FaultKind, HandFault
 
@@ -119,7 +114,7 @@ def _bus(link: CanHand, bus: Any) -> str:
     except HandFault as fault:
         if fault.kind is not FaultKind.WRONG_HAND:
             raise
-    return f"device {bus.device} answers"
+    return f"device {link.bus.device} answers"
 
 
 def _identity(link: CanHand) -> str:
@@ -144,8 +139,8 @@ def _stream(link: CanHand, hand: HandModel, seconds: float) -> str:
     expected = seconds / (1e-3 * link.params.can_period)
     for _ in range(3):  # a bus that loses sets loses them each time; a machine that was busy does not
         first, missed, arrivals, q = link.sets, link.missed, [], None
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
+        end = link.computer.monotonic() + seconds
+        while link.computer.monotonic() < end:
             feedback = link.read(0.02)
             if feedback is not None:
                 arrivals.append(link.arrival)
