@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -29,6 +30,8 @@ _READ_AS = FrozenDict(
 )
 _beartype = beartype(conf=BeartypeConf(hint_overrides=_READ_AS))
 """NumPy's scalars are numbers, its arrays good where JAX's are asked for, an int is a float; NumPy's ArrayLike itself cannot be checked."""
+_KERNELS = re.compile("njit|lcp.compiled import")
+"""What the text of a module with kernels holds."""
 CALLS = 20
 """Of one function in one test that are checked: a loop over a thousand ticks need not tell a thousand times what its annotations are."""
 _counted: Counter[str] = Counter()
@@ -73,5 +76,5 @@ def begin() -> None:
 def modules() -> list[str]:
     """Every module of the package but those that hold kernels: numba compiles functions, not what wraps them."""
     package = Path(next(iter(find_spec("dexstack").submodule_search_locations)))
-    files = (file for file in package.rglob("*.py") if file.name != "__init__.py" and "njit" not in file.read_text())
+    files = (file for file in package.rglob("*.py") if file.name != "__init__.py" and not _KERNELS.search(file.read_text()))
     return sorted("dexstack." + ".".join(file.relative_to(package).with_suffix("").parts) for file in files)

@@ -150,7 +150,7 @@ def jax_rollout(system: LcpSystem) -> Callable[..., jax.Array]:
         return np.concatenate([end.q[-1], end.v[-1]]).astype(np.asarray(inputs[0]).dtype)
 
     def backward(wrt, cotangent, *inputs):
-        found = vjp(system, run(*inputs), cotangent, wrt)
+        found = vjp(system, run(*inputs), np.asarray(cotangent), wrt)
         return tuple(found[k].astype(np.asarray(inputs[INPUTS.index(k)]).dtype) for k in wrt)
 
     @jax.custom_vjp

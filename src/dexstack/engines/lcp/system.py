@@ -9,6 +9,7 @@ import numpy as np
 
 from dexstack.engines.lcp import record as s
 from dexstack.engines.lcp.dynamics import make_motion, make_tree
+from dexstack.engines.lcp.reference import Reference
 from dexstack.engines.lcp.roll import Simulation, energy_at, gaps_at, refer, roll
 from dexstack.engines.lcp.shapes import Geometry, pack
 from dexstack.errors import ConfigError
@@ -84,8 +85,8 @@ class LcpSystem:
         for part in (self.memory.axis, self.memory.size, self.memory.limit_cls):
             part.fill(0)
 
-    def reference(self) -> Simulation:
-        """What kernels take; made anew where one of its parts was replaced."""
+    def reference(self) -> Reference:
+        """What kernels take in place of a :class:`.roll.Simulation`; made anew where one of its parts was replaced."""
         held = self._held
         if (
             held is None
