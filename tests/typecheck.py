@@ -70,16 +70,8 @@ def begin() -> None:
         del _silent.pop().__no_type_check__
 
 
-NOT_YET = (
-    *("cli.eval", "cli.learn", "cli.up", "engines", "learning"),
-    *("nodes.learner", "nodes.mpc", "nodes.simulator", "nodes.task"),
-)
-"""Modules and folders whose annotations do not hold yet; to be emptied."""
-
-
 def modules() -> list[str]:
     """Every module of the package but those that hold kernels: numba compiles functions, not what wraps them."""
     package = Path(next(iter(find_spec("dexstack").submodule_search_locations)))
     files = (file for file in package.rglob("*.py") if file.name != "__init__.py" and "njit" not in file.read_text())
-    names = sorted(".".join(file.relative_to(package).with_suffix("").parts) for file in files)
-    return [f"dexstack.{name}" for name in names if not any(name == later or name.startswith(f"{later}.") for later in NOT_YET)]
+    return sorted("dexstack." + ".".join(file.relative_to(package).with_suffix("").parts) for file in files)

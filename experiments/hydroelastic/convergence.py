@@ -11,9 +11,9 @@ from matplotlib.figure import Figure
 
 from dexstack.cli.output import table
 from dexstack.engines.hydroelastic import shapes
-from dexstack.engines.hydroelastic.forces import ContactLaw, wrench
 from dexstack.engines.hydroelastic.surface import Workspace, query
 from experiments.harness import BLUE, GREY, Outcome, run
+from experiments.hydroelastic.forces import ContactLaw, wrench
 
 STATIC = ContactLaw(modulus=1.0)
 RADIUS, PENETRATION, MODULUS = 0.05, 0.01, 1e5

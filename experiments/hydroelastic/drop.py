@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from dexstack.engines.hydroelastic.continuous import ContinuousSystem
 from dexstack.engines.hydroelastic.system import HydroelasticSystem
 from experiments.harness import BLUE, GREY, PINK, Outcome, run
 from experiments.hydroelastic import systems
+from experiments.hydroelastic.continuous import ContinuousSystem
 
 
 def energy_between_bounces(system: HydroelasticSystem, bounces: int, *, method: str = "Radau", rtol: float = 1e-6) -> np.ndarray:

@@ -15,9 +15,9 @@ from dexstack.cli import arguments
 from dexstack.cli.output import note
 from dexstack.engines.hydroelastic import shapes
 from dexstack.engines.hydroelastic.fields import CompliantMesh, RigidMesh
-from dexstack.engines.hydroelastic.forces import ContactLaw, wrench
 from dexstack.engines.hydroelastic.surface import ContactSurface, Workspace, exhaustive_kernel, exhaustive_kernel_rigid, query
 from experiments.harness import BLUE, GREEN, PINK, Outcome, run
+from experiments.hydroelastic.forces import ContactLaw, wrench
 from experiments.hydroelastic.surfaces import Check, Pose, checks_table
 
 SIZE = 0.1

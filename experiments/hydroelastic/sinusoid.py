@@ -17,10 +17,10 @@ from matplotlib.figure import Figure
 from dexstack.cli.output import note, table
 from dexstack.engines.hydroelastic import shapes
 from dexstack.engines.hydroelastic.fields import RigidMesh
-from dexstack.engines.hydroelastic.forces import ContactLaw, wrench
 from dexstack.engines.hydroelastic.surface import Workspace, query
 from experiments.harness import BLUE, GREEN, PINK, Outcome, run
 from experiments.hydroelastic.fem import forces
+from experiments.hydroelastic.forces import ContactLaw, wrench
 
 STATIC = ContactLaw(modulus=1.0)
 WAVELENGTH = 2 * math.pi / 3

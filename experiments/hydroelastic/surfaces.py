@@ -23,12 +23,12 @@ from matplotlib.figure import Figure
 from dexstack.cli import arguments
 from dexstack.cli.output import note, table
 from dexstack.engines.hydroelastic.fields import CompliantMesh, RigidMesh
-from dexstack.engines.hydroelastic.forces import polygon_wrench
 from dexstack.engines.hydroelastic.surface import ContactSurface, Workspace, query
 from dexstack.errors import ConfigError
 from dexstack.report.statistics import times
 from experiments.harness import Outcome, run
 from experiments.hydroelastic.contact_patch import draw_contact
+from experiments.hydroelastic.forces import polygon_wrench
 
 REFERENCE = Path(__file__).with_name("reference.json")
 TOLERANCE = 1e-9

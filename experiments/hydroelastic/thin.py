@@ -11,9 +11,9 @@ from matplotlib.figure import Figure
 
 from dexstack.engines.hydroelastic import shapes
 from dexstack.engines.hydroelastic.fields import CompliantMesh, RigidMesh
-from dexstack.engines.hydroelastic.forces import ContactLaw, wrench
 from dexstack.engines.hydroelastic.surface import Workspace, query
 from experiments.harness import BLUE, GREEN, GREY, PINK, Outcome, run
+from experiments.hydroelastic.forces import ContactLaw, wrench
 
 THICKNESS, WIDTH, SHEET_MODULUS = 1e-3, 0.06, 1e4
 BALL_RADIUS, BALL_MODULUS = 0.02, 1e6

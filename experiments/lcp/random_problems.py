@@ -14,9 +14,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from rich.console import Console
+from rich.progress import track
 
 from dexstack.cli import arguments
-from dexstack.cli.output import note, table, track
+from dexstack.cli.output import note, table
 from dexstack.engines.lcp.solver import METHODS, Status, Way, solve
 from dexstack.report.statistics import times
 from experiments.harness import Outcome, run
@@ -182,7 +184,9 @@ SIZES = ((1, 1), (5, 7), (18, 22), (60, 64))
 def random_problems(args: argparse.Namespace) -> Outcome:
     """Solve them all."""
     note(f"core {args.core}: {args.random} problems; the first solve compiles or loads the kernels")
-    tallies = solve_all(args.random, args.seed, args.peers_every, args.tolerance, lambda items: track(items, "solving"))
+    tallies = solve_all(
+        args.random, args.seed, args.peers_every, args.tolerance, lambda items: track(items, "solving", console=Console(stderr=True))
+    )
     results: dict[str, Any] = {"core": args.core, "tolerance": args.tolerance, "solvers": {}}
     rows: list[list[Any]] = []
     for name, tally in tallies.items():

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from experiments.results.tables import SECTIONS, Figures, Listing, Section, Whole, trials, worlds
+from experiments.results.tables import SECTIONS, TRIALS, Figures, Listing, Section, Whole, trials, worlds
 from experiments.results.values import looked_up, shown
 
 HEAD = """# Results
@@ -27,7 +27,24 @@ def page(documents: Mapping[str, Any]) -> str:
     named = {section.result for section in SECTIONS}
     sections = [_section(section, documents[section.result]) for section in SECTIONS if section.result in documents]
     plain = [_section(_guessed(name, documents[name]["results"]), documents[name]) for name in documents if name not in named]
-    return HEAD + "\n" + _overview(documents) + "\n" + "\n".join(sections + plain)
+    return HEAD + "\n" + _overview(documents) + "\n" + _tasks(documents) + "\n".join(sections + plain)
+
+
+_BESIDE = ("task", "object", "plant", "planner", "supervisor", "latency [ms]")
+
+
+def _tasks(documents: Mapping[str, Any]) -> str:
+    """Every result of ``dexstack eval`` in one table, so that a planner or supervisor stands beside what it is compared with."""
+    found = [document["results"] for document in documents.values() if "kinds" in document["results"]]
+    if not found:
+        return ""
+    rows = []
+    for r in sorted(found, key=lambda r: (r["task"], r["object"], r["supervisor"] == "none", str(r["planner"]), r["latency_s"])):
+        planner = " ".join(str(r[key]) for key in ("planner", "model") if r[key]) or "as the task has it"
+        own = (r["task"], r["object"], r["plant"], planner, r["supervisor"], f"{1e3 * r['latency_s']:g}")
+        rows.append((*own, *(_cell(r, expression) for _, expression in TRIALS)))
+    table = _table((*_BESIDE, *(label for label, _ in TRIALS)), rows)
+    return f"## Tasks, with and without a supervisor\n\nAll trials of `dexstack eval`; each has its section below.\n\n{table}\n"
 
 
 def _guessed(name: str, results: Mapping[str, Any]) -> Section:
@@ -41,7 +58,10 @@ def _overview(documents: Mapping[str, Any]) -> str:
     order = [*(name for name in titles if name in documents), *(name for name in documents if name not in titles)]
     rows = []
     for name in order:
-        passed = documents[name]["results"].get("passed")
+        results = documents[name]["results"]
+        passed = results.get("passed")
+        if results.get("required_success_rate"):
+            passed = results["success_rate"] >= results["required_success_rate"]
         verdict = "–" if passed is None else "yes" if passed else "**no**"
         rows.append((titles.get(name, name.replace("_", " ")), f"`{name}.json`", verdict))
     return _table(("experiment", "result", "reached"), rows)

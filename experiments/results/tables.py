@@ -48,7 +48,7 @@ _STEP = Listing(
         ("bars' height apart [mm]", "height_difference_m*1e3:.3f"),
     ),
 )
-_TRIALS = (
+TRIALS = (
     ("succeeded", "rate(success_rate, trials)"),
     ("dropped", "dropped"),
     ("stalls", "stalls"),
@@ -62,12 +62,12 @@ _TRIALS = (
 
 def trials(result: str, title: str, note: str = "") -> Section:
     """What ``dexstack eval`` wrote: by kind of goal, and all together."""
-    return Section(result, title, (Listing("results.kinds", (("goal", "name"), *_TRIALS)), Whole(_TRIALS)), note)
+    return Section(result, title, (Listing("results.kinds", (("goal", "name"), *TRIALS)), Whole(TRIALS)), note)
 
 
 def worlds(result: str, title: str, note: str = "") -> Section:
     """What ``dexstack eval --vary`` wrote, by world."""
-    return Section(result, title, (Listing("results.cells", (("world", "cell"), *_TRIALS)),), note)
+    return Section(result, title, (Listing("results.cells", (("world", "cell"), *TRIALS)),), note)
 
 
 _CHECKS = (("check", "name"), ("checked", "checked"), ("failed", "failed"), ("worst", "worst:.1e"))
@@ -94,6 +94,28 @@ BENCH = (
                     ("variables", "results.variables"),
                     ("active contacts, mean", "results.contacts.mean:.1f"),
                 )
+            ),
+        ),
+    ),
+)
+
+GRAPH = (
+    Section(
+        "start_up",
+        "From the command to the hand's first command",
+        (
+            Listing(
+                "results.plants",
+                (
+                    ("plant", "plant"),
+                    ("empty caches [s]", "cold_s:.1f"),
+                    ("limit", "cold_limit_s"),
+                    ("processor time [s]", "cold_processor_s:.1f"),
+                    ("full caches, median [s]", "warm_s:.1f"),
+                    ("worst", "warm_worst_s:.1f"),
+                    ("limit", "warm_limit_s"),
+                    ("n", "n"),
+                ),
             ),
         ),
     ),
@@ -362,6 +384,38 @@ LCP = (
         ),
     ),
     Section(
+        "lcp_overlaps",
+        "Bodies that start inside each other",
+        (
+            Listing(
+                "results.runs",
+                (
+                    ("bodies", "name"),
+                    ("scenes", "scenes"),
+                    ("parted", "parted"),
+                    ("still overlap", "overlaps"),
+                    ("gained energy", "energy"),
+                    ("fell through the floor", "fell"),
+                ),
+            ),
+        ),
+    ),
+    Section(
+        "lcp_sweep",
+        "What a gradient costs",
+        (
+            Listing(
+                "results.runs",
+                (
+                    ("rollout", "name"),
+                    ("forward [ms]", "forward_s*1e3:.1f"),
+                    ("sweep back [ms]", "sweep_s*1e3:.1f"),
+                    ("forward passes", "passes:.1f"),
+                ),
+            ),
+        ),
+    ),
+    Section(
         "lcp_tumble",
         "Boxes that tumble",
         (
@@ -533,5 +587,5 @@ PERCEPTION = (
     ),
 )
 
-SECTIONS: tuple[Section, ...] = (*BENCH, *CONTACTSDF, *PERCEPTION, *ENGINES, *HYDROELASTIC, *LCP, *SOFT)
+SECTIONS: tuple[Section, ...] = (*GRAPH, *BENCH, *CONTACTSDF, *PERCEPTION, *ENGINES, *HYDROELASTIC, *LCP, *SOFT)
 """In the page's order. A result without a section is shown at the end, by the numbers on its top."""

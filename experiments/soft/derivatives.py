@@ -21,10 +21,11 @@ import numpy as np
 from dexstack.cli import arguments
 from dexstack.cli.output import table
 from dexstack.engines.soft import cloud
-from dexstack.engines.soft.scm import ContactParams, dense_pair, smooth_dissipation
+from dexstack.engines.soft.scm import ContactParams, smooth_dissipation
 from dexstack.engines.soft.tree import turned
 from dexstack.model.kinematics import quaternion_matrix
 from experiments.harness import Outcome, run
+from experiments.soft.systems import dense_pair
 
 RADIUS = 0.03
 BALL, BOX = cloud.sphere(RADIUS, 0.025), cloud.box((0.03, 0.02, 0.04), 0.031)

@@ -12,8 +12,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from dexstack.engines.soft import cloud
-from dexstack.engines.soft.scm import ContactParams, dense_pair
+from dexstack.engines.soft.scm import ContactParams
 from experiments.harness import BLUE, PINK, Outcome, run
+from experiments.soft.systems import dense_pair
 
 RADII = (0.05, 0.03)
 """Of the fixed sphere and of the one that slides past [m]."""

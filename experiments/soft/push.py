@@ -14,10 +14,10 @@ import mujoco
 import numpy as np
 from matplotlib.figure import Figure
 
-from dexstack.engines.soft.aware import AwareSystem
 from dexstack.engines.soft.system import SoftSystem
 from experiments.harness import BLUE, PINK, Outcome, run
 from experiments.soft import systems
+from experiments.soft.aware import AwareSystem
 
 SEQUENCES = (
     ((0.0, -0.20), (0.0, -0.12), (0.0, -0.20), (0.19, -0.15), (0.19, 0.07), (0.10, 0.07), (0.20, 0.07)),
@@ -72,7 +72,7 @@ def yaw(quat: np.ndarray) -> Any:
 
 
 def aware(dt: float) -> Callable[..., SoftSystem]:
-    """The law of :mod:`dexstack.engines.soft.aware` with MuJoCo's time constant, as far as steps of ``dt`` [s] can follow it."""
+    """The law of :mod:`experiments.soft.aware` with MuJoCo's time constant, as far as steps of ``dt`` [s] can follow it."""
     return functools.partial(AwareSystem, time_constant=max(0.02, 2.0 * dt), stick_time=max(0.005, dt))
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import jax.numpy as jnp
 import mujoco
 import numpy as np
+from jax import Array
 
 from dexstack.engines.soft import cloud
 from dexstack.engines.soft.cloud import Cloud
-from dexstack.engines.soft.scm import ContactParams
+from dexstack.engines.soft.scm import Body, ContactParams, Dissipation, PairWrench, meet, paper_dissipation
 from dexstack.engines.soft.system import Ground, Meeting, SoftSystem, Surface
 
 BAR, STEM, HEIGHT = (0.25, 0.05), (0.05, 0.15), 0.04
@@ -141,3 +143,12 @@ def pusher_force(q: np.ndarray, v: np.ndarray, target: np.ndarray) -> np.ndarray
 def pusher_start() -> tuple[np.ndarray, np.ndarray]:
     """q (9,) and v (8,): the T lies at the origin, the pusher stands behind the end of its stem."""
     return np.array([0.0, -0.20, 0.0, 0.0, HEIGHT / 2, 1.0, 0.0, 0.0, 0.0]), np.zeros(8)
+
+
+def dense_pair(
+    points_a: Array, normals_a: Array, points_b: Array, normals_b: Array, R_AB: Array, p_AB: Array, twist: Array, c: ContactParams,
+    dissipation: Dissipation = paper_dissipation,
+) -> PairWrench:  # fmt: skip
+    """:func:`~dexstack.engines.soft.scm.meet` of two whole clouds (I, 3)."""
+    a, b = (Body(*(jnp.asarray(x, p_AB.dtype).T for x in cloud)) for cloud in ((points_a, normals_a), (points_b, normals_b)))
+    return meet(a, b, R_AB, p_AB, twist, c, dissipation)

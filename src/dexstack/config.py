@@ -1,7 +1,7 @@
 """Tunable parameters: declared once, as a dataclass, for the library, the YAML files and the ROS nodes alike.
 
 A parameter block is a frozen dataclass whose fields are made with :func:`param`, which carries the description and the valid
-range. :func:`load_params` fills it from a ROS 2 parameter file (``/**: ros__parameters: {...}``), so that an evaluation without
+range. It is filled from a ROS 2 parameter file (``/**: ros__parameters: {...}``), so that an evaluation without
 ROS and a node on the robot read the same file.
 """
 
@@ -101,13 +101,22 @@ def read_parameter_file(path: str | Path, node: str) -> dict[str, Any]:
     return values
 
 
-def _read_document(path: Path) -> dict[str, Any]:
+def read_yaml_file(path: Path, what: str = "") -> Any:
+    """What a YAML file holds; ``what`` says in a refusal what it should be.
+
+    Raises:
+        ConfigError: the file is missing, or is not valid YAML.
+    """
     try:
-        document = yaml.safe_load(path.read_text())
+        return yaml.safe_load(path.read_text())
     except OSError as error:
-        raise ConfigError(f"cannot read the parameter file {path}: {error.strerror}") from None
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path} is not valid YAML: {error}") from None
+        raise ConfigError(f"cannot read {what}{path}: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
+
+
+def _read_document(path: Path) -> dict[str, Any]:
+    document = read_yaml_file(path, "the parameter file ")
     if not isinstance(document, dict):
         raise ConfigError(f"{path} holds no parameters (expected '/**:' or node names at the top)")
     return document
@@ -129,11 +138,3 @@ def read_sections(path: str | Path) -> dict[str, set[str]]:
     document = _read_document(Path(path))
     nodes = {key: key.strip("/").removeprefix("**/").rpartition("/")[2] or "**" for key in document}
     return {node: set(_section(Path(path), document, key)) for key, node in nodes.items()}
-
-
-def load_params(cls: type[P], path: str | Path, node: str, **overrides: Any) -> P:
-    """Parameter block ``cls`` of ``node`` from a ROS 2 parameter file; keyword arguments win over the file.
-
-    Names that belong to another block of the same node are left to that block.
-    """
-    return make_params(cls, {**read_parameter_file(path, node), **overrides}, ignore_unknown=True)

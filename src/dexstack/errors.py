@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 
 class ConfigError(ValueError):
@@ -19,3 +20,16 @@ def unknown_name(what: str, name: str, known: Iterable[str]) -> ConfigError:
     near = difflib.get_close_matches(name, known, 1, 0.5)
     meant = f"; did you mean '{near[0]}'?" if near else ""
     return ConfigError(f"unknown {what} '{name}'{meant} (known: {', '.join(known)})")
+
+
+@contextlib.contextmanager
+def writing(what: object) -> Iterator[None]:
+    """Write a file inside; what the system refuses is refused in one sentence.
+
+    Raises:
+        ConfigError: ``what`` cannot be written.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(f"cannot write {what}: {error.strerror}") from None

@@ -62,6 +62,7 @@ def test_every_trial_kept_is_a_run_to_learn_from(short, folder):
         assert (summary["task"], summary["object"], summary["plant"]) == ("palm_turn", "cube", "mujoco")
 
 
+@pytest.mark.slow
 def test_other_worlds_have_a_cell_each_and_the_worst_one_counts(folder, here, capfd):
     worlds = ["mass=0.5,2", "friction=0.5+size=1.05", "latency=0.03"]
     argv = ["eval", "palm_turn", "--trials", "1", *QUICK, "--vary", *worlds, "--require", "0"]

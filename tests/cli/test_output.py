@@ -87,6 +87,5 @@ def test_a_file_that_became_unusable_is_one_sentence(tmp_path):
 
 def test_progress_goes_to_stderr(capsys):
     output.note("compiling")
-    assert list(output.track([1, 2], "trials")) == [1, 2]
     captured = capsys.readouterr()
     assert captured.out == "" and "compiling" in captured.err

@@ -10,9 +10,9 @@ from dexstack.contact.contact import GROUND, Contacts, empty_contacts
 from dexstack.contact.detector import ContactDetector, DetectorParams
 from dexstack.contact.query_points import robot_query_points
 from dexstack.contact.support import SUPPORT_SLOTS
-from dexstack.geometry.support_planes import support_planes
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
+from tests.geometry.planes import support_planes
 
 pytestmark = pytest.mark.usefixtures("explicit_ranks")
 

@@ -282,6 +282,7 @@ def test_the_complementarity_free_step_is_its_closed_form(grasps):
     assert 1e-4 < dq[0] < 0.6 / MASS_TERM  # friction slows it; only the exact step holds it
 
 
+@pytest.mark.slow
 def test_more_projections_leave_less_penetration(grasps):
     """The unrolled D-SDF against the one step: how deep its rows end inside, in the mean; a grasp of many rows is slow."""
     mean = {}

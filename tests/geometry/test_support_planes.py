@@ -6,8 +6,9 @@ import trimesh
 from scipy.spatial import ConvexHull, HalfspaceIntersection
 
 from dexstack.contact.detector import DetectorParams
-from dexstack.geometry.support_planes import NEAR, REACH, fibonacci_directions, normal_cones, support_planes
+from dexstack.geometry.support_planes import REACH, fibonacci_directions, normal_cones
 from dexstack.model.objects import load_object, object_names
+from tests.geometry.planes import NEAR, support_planes
 
 NUM = DetectorParams.num_planes
 

@@ -64,6 +64,7 @@ def test_a_recordings_end_is_held_out_and_the_rest_is_learned_from():
     assert len(kept["t"]) == 8 and end["q"].shape == (2, 2) and "summary" not in kept
 
 
+@pytest.mark.slow
 def test_learning_from_a_recording_is_judged_by_its_end(loop, rollout):
     """The first point is the first guess; its loss over the end is the learner's over exactly those transitions."""
     _, recordings, _ = rollout

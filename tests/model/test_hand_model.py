@@ -165,13 +165,9 @@ def test_poses_keep_a_margin_to_the_limits(side):
         assert np.all(q - hand.lower > 0.05) and np.all(hand.upper - q > 0.05)
 
 
-def test_joint_indices_by_name():
-    hand = load_hand("right")
-    assert hand.joint_indices(["joint_15.0", "joint_0.0"]).tolist() == [15, 0]
-    with pytest.raises(ConfigError, match=r"no joint 'joint_99'; its joints are joint_0\.0"):
-        hand.joint_indices(["joint_0.0", "joint_99"])
+def test_an_unknown_pose_is_refused_by_name():
     with pytest.raises(ConfigError, match="no pose 'fist'; it has home"):
-        hand.pose("fist")
+        load_hand("right").pose("fist")
 
 
 def test_an_unknown_hand_is_refused_by_name():

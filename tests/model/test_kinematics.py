@@ -8,8 +8,9 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from dexstack.contact.contact import GROUND
+from dexstack.geometry.rotations import rotation_matrix
 from dexstack.model.hand import SIDES, load_hand
-from dexstack.model.kinematics import KinematicTree, quaternion_matrix, rotation_from_quaternion
+from dexstack.model.kinematics import KinematicTree, quaternion_matrix
 from dexstack.model.scene import build_scene
 
 
@@ -97,5 +98,5 @@ def test_rotations_of_quaternions_of_any_length_are_scipys():
     rng = np.random.default_rng(0)
     for quat in rng.normal(size=(20, 4)):
         theirs = Rotation.from_quat(quat, scalar_first=True).as_matrix()
-        np.testing.assert_allclose(rotation_from_quaternion(3 * quat), theirs, atol=1e-14)
+        np.testing.assert_allclose(rotation_matrix(3 * quat), theirs, atol=1e-14)
         np.testing.assert_allclose(quaternion_matrix(jnp.asarray(0.1 * quat)), theirs, atol=1e-6)

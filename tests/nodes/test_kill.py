@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from harness import NODES, Probe, alive, wait_until
 
-from dexstack.config import load_params
+from dexstack.config import make_params, read_parameter_file
 from dexstack.hand.servo import ServoParams
 from dexstack.nodes.wire import seconds
 from dexstack.tasks import task_files
@@ -31,7 +31,7 @@ def applied_after(probe: Probe, t: float) -> tuple[np.ndarray, np.ndarray]:
 
 def check_hand_holds_then_goes_limp(probe: Probe, t_kill: float) -> None:
     """Without commands: the target stands still from SAFE_WITHIN on, and is gone after the configured time."""
-    servo = load_params(ServoParams, *task_files("palm_turn"), "hand")
+    servo = make_params(ServoParams, read_parameter_file(*task_files("palm_turn"), "hand"), ignore_unknown=True)
     assert servo.command_timeout <= SAFE_WITHIN
     limp_at = t_kill + servo.command_timeout + HOLD_TIMEOUT
     wait_until(lambda: len(s := applied_after(probe, t_kill)[0]) and s[-1] > limp_at + 0.2, 15, "the hand to go limp")

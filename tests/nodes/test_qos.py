@@ -105,7 +105,7 @@ def test_joint_states_reach_who_listens_with_the_defaults(pair):
 
 
 def test_every_node_that_has_joints_offers_them_reliably():
-    from dexstack.cli.reference import _nodes
+    from docs.write_reference import _nodes
 
     offers = {node.name: use.qos for node in _nodes() for use in node.uses if use.name == "joint_states" and use.how == "writes"}
     assert offers == {"hand": "STATE", "servo": "STATE", "film": "STATE"} and servo.STATE.reliability == ReliabilityPolicy.RELIABLE

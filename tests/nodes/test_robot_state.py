@@ -21,7 +21,6 @@ from std_msgs.msg import String
 from visualization_msgs.msg import MarkerArray
 
 from dexstack import nodes
-from dexstack.cli.reference import _nodes as reference_nodes
 from dexstack.config import share_dir
 from dexstack.model.frames import FrameTree
 from dexstack.model.hand import load_hand
@@ -33,6 +32,7 @@ from dexstack.nodes.robot_state import RobotStateNode
 from dexstack.nodes.tf import transforms
 from dexstack.nodes.wire import LATCHED, SENSOR
 from dexstack.perception.params import MountParams
+from docs.write_reference import _nodes as reference_nodes
 
 
 @pytest.mark.parametrize("side", ["right", "left"])

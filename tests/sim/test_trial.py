@@ -179,11 +179,6 @@ def test_a_reached_goal_is_followed_by_the_next(hand):
     assert trial.goal.label == TASK.at_yaw(1.6).label
 
 
-def test_a_command_of_ones_own_is_sent_in_place_of_the_plans(hand):
-    trial, _, _ = straw(hand, command=lambda plan: plan.q_des + 0.02)
-    np.testing.assert_allclose(trial.recording["q_command"], hand.home + np.array([0.02] + 3 * [0.12])[:, None])
-
-
 def test_every_sample_has_every_name_of_the_graphs_recordings(hand):
     from dexstack.learning.transitions import RECORDED
 

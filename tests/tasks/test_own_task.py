@@ -67,6 +67,7 @@ def mine(tmp_path):
     return path
 
 
+@pytest.mark.slow
 def test_a_task_in_a_file_runs_a_trial(mine):
     """With weights, parameters and a YAML of its own beside it."""
     mine.with_suffix(".yaml").write_text("task: {ros__parameters: {height: 0.03}}\nmpc: {ros__parameters: {lift_weight: 500.0}}\n")

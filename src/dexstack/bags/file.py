@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dexstack.errors import ConfigError
+from dexstack.errors import ConfigError, writing
 
 PROFILE, SCHEMA, ENCODING = "ros2", "ros2msg", "cdr"
 QOS_KEY = "offered_qos_profiles"
@@ -58,10 +58,8 @@ class BagWriter:
         _need_mcap()
         from mcap.writer import Writer
 
-        try:
+        with writing(path):
             self._file = path.open("wb")
-        except OSError as error:
-            raise ConfigError(f"cannot write {path}: {error.strerror}") from None
         self._writer: Any = Writer(self._file, chunk_size=CHUNK)
         self._writer.start(profile=PROFILE, library="dexstack")
         self._channels: dict[str, int] = {}

@@ -56,7 +56,7 @@ class HandTiming(NamedTuple):
     """1-minute load averages of the machine, every few seconds."""
 
 
-def time_hand(seconds: float, others: Sequence[int], *, side: str = "right", plant: str = "mujoco", busy: bool = True) -> HandTiming:
+def time_hand(seconds: float, others: Sequence[int], *, side: str = "right", busy: bool = True) -> HandTiming:
     """Drive an emulated hand for ``seconds`` [s] after a warm-up, its joints following sines at 50 commands per second.
 
     The driver runs where this process runs; on the ``others`` run the emulated hand, which stands for a device of its own, and, if
@@ -74,7 +74,7 @@ def time_hand(seconds: float, others: Sequence[int], *, side: str = "right", pla
             arrival[count], answered[count] = link.arrival, link.answered
             count += 1
 
-    with _emulator(bus, side, plant, others) as ask, _burners(others if busy else ()):
+    with _emulator(bus, side, others) as ask, _burners(others if busy else ()):
         link = CanHand(side, bus, CanHandParams(realtime_priority=DRIVER_PRIORITY))
         driver = HandDriver(link, ServoLaw(hand, ServoParams(), GravityCompensation(hand)))
         driver.on_turn = note
@@ -121,10 +121,10 @@ def _command(driver: HandDriver, home: np.ndarray, seconds: float, load: list[fl
 
 
 @contextlib.contextmanager
-def _emulator(bus: BusParams, side: str, plant: str, cores: Sequence[int]) -> Iterator[Any]:
+def _emulator(bus: BusParams, side: str, cores: Sequence[int]) -> Iterator[Any]:
     command = [sys.executable, "-m", "dexstack.hand.emulator", "--interface", bus.interface, "--channel", bus.channel]
     process = subprocess.Popen(
-        [*command, "--hand", side, "--plant", plant, "--emulator-priority", str(EMULATOR_PRIORITY)],
+        [*command, "--hand", side, "--plant", "mujoco", "--emulator-priority", str(EMULATOR_PRIORITY)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

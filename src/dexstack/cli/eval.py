@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
     required = task.required_rate if args.require is None else args.require
     results = _results(args, spec, chosen, cells, outcomes) | {
         "task": task.name,
-        "supervisor": timing["supervisor"],
+        **{name: timing[name] for name in ("planner", "model", "supervisor")},
         "required_success_rate": required,
         "period_s": timing["pose_period"],
         "latency_s": None if chosen.measured_latency else timing["latency"],
@@ -108,6 +108,7 @@ def _check(cells: Sequence[Cell]) -> tuple[Task, dict[str, Any]]:
     Raises:
         ConfigError: see :func:`dexstack.graph.settings.read_settings` and :func:`dexstack.tasks.controller.check`.
     """
+    from dexstack.control.params import PlannerParams
     from dexstack.graph.settings import make_task, read_settings
     from dexstack.sim.loop import LoopParams
     from dexstack.tasks.controller import check, supervisor_name
@@ -120,6 +121,8 @@ def _check(cells: Sequence[Cell]) -> tuple[Task, dict[str, Any]]:
     return task, {
         "pose_period": timing.pose_period,
         "latency": timing.latency,
+        "planner": settings[PlannerParams].planner,
+        "model": settings[PlannerParams].model,
         "supervisor": supervisor_name(task, settings),
     }
 
@@ -145,8 +148,6 @@ def _results(args: argparse.Namespace, spec: Spec, run: Run, cells: Sequence[Cel
         "object": spec.object,
         "hand": spec.hand,
         "plant": spec.plant,
-        "model": args.model,
-        "planner": args.planner,
         "seconds": run.seconds,
         **results_of(outcomes),
     }
@@ -166,7 +167,7 @@ def _plot(folder: Path, args: argparse.Namespace, task: Task, cells: Sequence[Ce
         rate = lambda some: float(np.mean([o.succeeded for o in some])) if some else math.nan  # noqa: E731
         share = [[rate([o for o in outcomes if o.cell == c.name and o.label == label]) for label in labels] for c in cells]
         return write_heat_map(folder / "worlds.png", np.array(share), [c.name for c in cells], labels, f"{args.object}: success")
-    curves = [(o.label, o.succeeded, o.t, o.orientation_errors, o.position_errors) for o in outcomes]
+    curves = [(o.label, o.succeeded, *(o.recording[name] for name in ("t", "error", "position_error"))) for o in outcomes]
     title = f"{task.name}, {args.object}: {sum(o.succeeded for o in outcomes)} of {len(outcomes)} trials succeeded"
     return write_trials_plot(folder / "trials.png", curves, task.params.tolerance, title)
 

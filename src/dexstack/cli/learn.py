@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dexstack.cli import arguments
 from dexstack.cli.output import add_json_argument, note, publish, table
-from dexstack.errors import ConfigError
+from dexstack.errors import ConfigError, writing
 from dexstack.report.statistics import errors, wilson
 from dexstack.tasks import TASKS
 
@@ -180,12 +180,10 @@ def _record(path: Path, recordings: list[Mapping[str, np.ndarray]]) -> None:
 
     from dexstack.learning.on_policy import stack_recordings
 
-    try:
+    with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("wb") as file:
             np.savez_compressed(file, **stack_recordings(recordings))
-    except OSError as error:
-        raise ConfigError(f"cannot write {path}: {error.strerror}") from None
 
 
 def _results(args: argparse.Namespace, loop: Loop, curves: list[list[Point]], data: Transitions) -> dict[str, Any]:

@@ -26,7 +26,6 @@ COMMANDS = {
     "replay": "publish a bag again, or draw a kept trial again",
     "diagnose": "walk through the layers under a device and stop at the first broken one",
     "calibrate": "measure what differs from device to device",
-    "reference": "write docs/reference.md from the code",
     "doctor": "what is installed and usable here, and the command that mends what is not",
 }
 """Name and one line of help of every command; the module of the same name holds the rest."""

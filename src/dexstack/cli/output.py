@@ -11,12 +11,10 @@ import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from dexstack import __version__
-from dexstack.errors import ConfigError
-
-T = TypeVar("T")
+from dexstack.errors import writing
 
 
 def add_json_argument(parser: argparse.ArgumentParser) -> None:
@@ -67,10 +65,8 @@ def publish(args: argparse.Namespace, command: str, results: Mapping[str, Any], 
         if args.json == "-":
             sys.stdout.write(text)
             return
-        try:
+        with writing(args.json):
             Path(args.json).write_text(text)
-        except OSError as error:
-            raise ConfigError(f"cannot write {args.json}: {error.strerror}") from None
     if views:
         from rich.console import Console
 
@@ -142,11 +138,3 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> 
 def note(message: str) -> None:
     """One line of progress on stderr."""
     print(message, file=sys.stderr, flush=True)
-
-
-def track(items: Iterable[T], description: str, total: int | None = None) -> Iterable[T]:
-    """Iterate with a progress bar on stderr."""
-    from rich.console import Console
-    from rich.progress import track as rich_track
-
-    return rich_track(items, description=description, total=total, console=Console(stderr=True))

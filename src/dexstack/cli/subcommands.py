@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import argparse
 import importlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import ModuleType
 
 
-def add_subcommands(parser: argparse.ArgumentParser, package: str, names: Sequence[str]) -> None:
-    """Give ``parser`` the subcommands of ``package``; their modules load nothing heavy before they run."""
-    subparsers = parser.add_subparsers(dest="subcommand", metavar="WHAT", required=True)
-    for name in names:
-        _module(package, name).add_parser(subparsers)
+def group(
+    package: str, summary: str, description: str | None, names: Sequence[str]
+) -> tuple[Callable[[argparse._SubParsersAction], None], Callable[[argparse.Namespace], int]]:
+    """``add_parser`` and ``run`` of a command whose subcommands are the modules of ``package`` of those names, with ``_`` for ``-``.
 
+    The modules load nothing heavy before they run.
+    """
 
-def run_subcommand(args: argparse.Namespace, package: str) -> int:
-    """Run the subcommand chosen; its exit code."""
-    return _module(package, args.subcommand).run(args)
+    def module(name: str) -> ModuleType:
+        return importlib.import_module(f"{package}.{name.replace('-', '_')}")
 
+    def add_parser(subparsers: argparse._SubParsersAction) -> None:
+        parser = subparsers.add_parser(package.rpartition(".")[2], help=summary, description=description)
+        inner = parser.add_subparsers(dest="subcommand", metavar="WHAT", required=True)
+        for name in names:
+            module(name).add_parser(inner)
 
-def _module(package: str, name: str) -> ModuleType:
-    return importlib.import_module(f"{package}.{name.replace('-', '_')}")
+    return add_parser, lambda args: module(args.subcommand).run(args)

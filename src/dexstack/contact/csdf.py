@@ -8,24 +8,12 @@ from jax import Array
 from jaxtyping import Float
 
 
-def plane_distance(x_B: Float[Array, "*Q 3"], nhat_B: Float[Array, "K 3"], offset: Float[Array, " K"], sigma: float) -> Float[Array, "*Q"]:
-    """Smooth signed distance (1/σ) LSE_i σ(n_i·x + b_i) [m], negative inside: the untruncated inner part of [11].
-
-    ``sigma`` [1/m] sets the smoothing: the value exceeds the largest plane distance by at most log(K)/σ.
-    """
-    return jax.nn.logsumexp(sigma * (x_B @ nhat_B.T + offset[(None,) * (x_B.ndim - 1)]), axis=-1) / sigma
-
-
-def csdf(x_B: Float[Array, "*Q 3"], nhat_B: Float[Array, "K 3"], offset: Float[Array, " K"], sigma: float) -> Float[Array, "*Q"]:
-    """C-SDF [11]: (1/σ) LSE(0, LSE_i σ(n_i·x + b_i)), the distance outside and ≥ 0 (truncated) inside [m]."""
-    return jnp.logaddexp(0.0, sigma * plane_distance(x_B, nhat_B, offset, sigma)) / sigma
-
-
 def distance_and_normal(
     x_B: Float[Array, "*Q 3"], nhat_B: Float[Array, "K 3"], offset: Float[Array, " K"], sigma: float
 ) -> tuple[Float[Array, "*Q"], Float[Array, "*Q 3"]]:
-    """Untruncated distance and unit outward normal at query points in the object frame.
+    """Smooth signed distance (1/σ) LSE_i σ(n_i·x + b_i) [m], negative inside, the untruncated part of [11]; and the unit outward normal.
 
+    ``sigma`` [1/m] sets the smoothing: the distance exceeds the largest plane distance by at most log(K)/σ.
     The gradient of the log-sum-exp is the softmax-weighted mean of the plane normals; it is shorter than one where several planes
     tie (edges, corners), so it is normalised. At a deep interior point where all planes tie the normal comes out as zero, never NaN.
     """

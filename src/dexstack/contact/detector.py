@@ -33,11 +33,10 @@ class ContactDetector:
     are inactive.
     """
 
-    def __init__(self, robot: Robot, obj: ObjectModel, params: DetectorParams = DetectorParams(), dtype: type = np.float32) -> None:
+    def __init__(self, robot: Robot, obj: ObjectModel, params: DetectorParams = DetectorParams()) -> None:
         self.params = params
-        self.planes = plane_sets(obj.surface, obj.parts, params.num_planes)
+        self.planes = plane_sets(obj.parts, params.num_planes)
         self._tree = robot.kinematics()
-        self._dtype = dtype
         query = robot_query_points(robot, params.spacing)
         links = [np.flatnonzero(query.body == b) for b in range(1, len(robot.bodies))]
         most = max(len(i) for i in links)
@@ -46,11 +45,11 @@ class ContactDetector:
         self._query = query
         self._per_link = min(PER_LINK, most)
         self._support = make_support(robot, obj)
-        self._compiled = KeptFunction(self.trace, robot, self.planes, params, self._support, str(np.dtype(dtype)))
+        self._compiled = KeptFunction(self.trace, robot, self.planes, params, self._support)
 
     def detect(self, pose_WO: np.ndarray, q: np.ndarray) -> Contacts:
         """Contacts at object pose (7,) [m, wxyz] and joint angles (N,) [rad], as numpy arrays."""
-        contacts = self._compiled(np.asarray(pose_WO, self._dtype), np.asarray(q, self._dtype))
+        contacts = self._compiled(np.asarray(pose_WO, np.float32), np.asarray(q, np.float32))
         return Contacts(*(np.asarray(a) for a in contacts))
 
     def trace(self, pose_WO: jax.Array, q: jax.Array) -> Contacts:

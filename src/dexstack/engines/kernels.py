@@ -10,17 +10,20 @@ from pathlib import Path
 from numba import config
 from numba.core import caching
 
-from dexstack.process.kept import cache_folder, forget_unused, sources
+from dexstack.process.kept import cache_folder, digest, forget_unused, sources
 
 
-def keep_kernels(package: str) -> None:
+def keep_kernels(package: str, *called: str) -> None:
     """Keep the kernels of the functions with ``cache=True`` in a package; called before its modules are imported.
 
     A folder named in ``NUMBA_CACHE_DIR`` takes the place of the user's. Kernels of other sources, that nobody has compiled for a month,
     go when a kernel is compiled.
+
+    Args:
+        called: other packages whose kernels are compiled into its own.
     """
-    digest = sources(package)
-    folder = (Path(config.CACHE_DIR) if config.CACHE_DIR else cache_folder("kernels")) / f"{package}-{digest[:16]}"
+    version = digest(*map(sources, (package, *called)))
+    folder = (Path(config.CACHE_DIR) if config.CACHE_DIR else cache_folder("kernels")) / f"{package}-{version[:16]}"
 
     class Locator(caching._CacheLocator):
         def __init__(self, py_file: str, line: int) -> None:
@@ -30,7 +33,7 @@ def keep_kernels(package: str) -> None:
             return str(folder)
 
         def get_source_stamp(self) -> str:
-            return digest
+            return version
 
         def get_disambiguator(self) -> str:
             return str(self._line)

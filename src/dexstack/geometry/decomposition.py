@@ -31,8 +31,6 @@ class PlaneSets:
     """(P, K, 3) unit outward normals."""
     offset: np.ndarray
     """(P, K) [m]."""
-    surface_error: float
-    """Largest distance that the parts give to points of the mesh's surface, whose distance is zero [m]."""
 
     def distance(self, x_B: np.ndarray) -> np.ndarray:
         """Signed distance (Q,) of points x_B (Q, 3) to the union, negative inside [m]."""
@@ -58,22 +56,18 @@ class Surface(NamedTuple):
         return self.mesh().convex_hull
 
 
-def plane_sets(mesh: Surface | trimesh.Trimesh, parts: Sequence[Surface | trimesh.Trimesh], num_planes: int) -> PlaneSets:
+def plane_sets(parts: Sequence[Surface | trimesh.Trimesh], num_planes: int) -> PlaneSets:
     """The planes of ``parts``: ``num_planes`` of a single one, fewer of each of several; kept between processes."""
-    surfaces = [(np.asarray(part.vertices), np.asarray(part.faces)) for part in (mesh, *parts)]
+    surfaces = [(np.asarray(part.vertices), np.asarray(part.faces)) for part in parts]
 
     def compute() -> dict[str, np.ndarray]:
-        import trimesh
-
         count = num_planes if len(parts) == 1 else min(num_planes, PART_PLANES)
-        chosen = [choose_planes(Surface(*surface).mesh(), count) for surface in surfaces[1:]]
+        chosen = [choose_planes(Surface(*surface).mesh(), count) for surface in surfaces]
         nhat_B, offset = (np.stack(arrays) for arrays in zip(*chosen, strict=True))
-        points, _ = trimesh.sample.sample_surface(Surface(*surfaces[0]).mesh(), 4000, seed=0)
-        error = np.abs(PlaneSets(nhat_B, offset, 0.0).distance(np.vstack([points, surfaces[0][0]])))
-        return {"nhat_B": nhat_B, "offset": offset, "surface_error": error.max()}
+        return {"nhat_B": nhat_B, "offset": offset}
 
     found = kept_arrays("planes", digest(sources("dexstack.geometry"), surfaces, num_planes), compute)
-    return PlaneSets(found["nhat_B"], found["offset"], float(found["surface_error"]))
+    return PlaneSets(found["nhat_B"], found["offset"])
 
 
 def convex_parts(mesh: Surface | trimesh.Trimesh) -> tuple[Surface, ...]:

@@ -1,4 +1,4 @@
-"""Rotations of goals and scores, in numpy; quaternions wxyz."""
+"""Rotations in numpy; quaternions wxyz."""
 
 from __future__ import annotations
 
@@ -11,6 +11,18 @@ def quaternion_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     p, q, r, s = b
     return np.array(
         [w * p - x * q - y * r - z * s, w * q + x * p + y * s - z * r, w * r - x * s + y * p + z * q, w * s + x * r - y * q + z * p]
+    )
+
+
+def rotation_matrix(quat: np.ndarray) -> np.ndarray:
+    """Rotation matrix (3, 3) of a quaternion of any length but zero."""
+    w, x, y, z = np.asarray(quat, float) / np.linalg.norm(quat)
+    return np.array(
+        [
+            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+        ]
     )
 
 

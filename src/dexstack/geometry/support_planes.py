@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,34 +14,6 @@ FACE_ANGLE = np.deg2rad(2.0)
 
 REACH = 0.02
 """Distance from the object up to which the planes are made metric [m]; the contact margin of the detector."""
-
-NEAR = 0.002
-"""Distance from the object below which bodies touch for all a planner cares [m]."""
-
-
-@dataclass(frozen=True)
-class SupportPlanes:
-    """Support planes of the convex hull of a mesh, in the mesh's frame B.
-
-    A plane through the hull's support point is valid for *every* direction, and the largest plane distance over all directions is the
-    Euclidean distance to the hull. Planes beyond those of the faces therefore leave the inside as it is and make the outside near edges
-    and corners metric; they are chosen greedily to that end.
-    """
-
-    nhat_B: np.ndarray
-    """(K, 3) unit outward normals."""
-    offset: np.ndarray
-    """(K,) b_i = −max over the hull of n_i · x [m]."""
-    distance_error: float
-    """Largest shortfall of the plane distance against the Euclidean one, over a dense sample of points up to REACH outside the hull [m];
-    it is largest off the corners, where few planes serve a wide range of directions."""
-    contact_error: float
-    """The same up to NEAR outside the hull, where contacts are made [m]."""
-    hull_error: float
-    """How far the planes' intersection reaches beyond a face of the hull [m] (0 when every face has its plane)."""
-    concavity: float
-    """Largest distance of a point on the hull from the mesh surface [m]: what a convex model cannot see."""
-
 
 def fibonacci_directions(n: int) -> np.ndarray:
     """``n`` nearly uniform unit vectors (n, 3)."""
@@ -96,7 +67,9 @@ def normal_cones(hull: trimesh.Trimesh) -> tuple[np.ndarray, np.ndarray]:
 def choose_planes(mesh: trimesh.Trimesh, num_planes: int) -> tuple[np.ndarray, np.ndarray]:
     """n_i (K, 3) and b_i (K,) [m]: the faces of the hull, largest first, and the directions that best mend the distance outside.
 
-    At most half of the planes go to faces, so that edges and corners keep planes of their own.
+    A plane through the hull's support point is valid for *every* direction, and the largest plane distance over all directions is the
+    Euclidean distance to the hull. Planes beyond those of the faces therefore leave the inside as it is and make the outside near edges
+    and corners metric; at most half of the planes go to faces, so that edges and corners keep planes of their own.
     """
     hull = mesh.convex_hull
     vertices = np.asarray(hull.vertices, float)
@@ -122,32 +95,3 @@ def choose_planes(mesh: trimesh.Trimesh, num_planes: int) -> tuple[np.ndarray, n
         best = np.maximum(best, offered[k])
 
     return chosen, -np.max(chosen @ vertices.T, axis=1)
-
-
-def support_planes(mesh: trimesh.Trimesh, num_planes: int = 128) -> SupportPlanes:
-    """The planes of :func:`choose_planes` and how well they represent ``mesh``."""
-    import trimesh
-    from scipy.spatial import HalfspaceIntersection, cKDTree
-
-    chosen, offset = choose_planes(mesh, num_planes)
-    hull = mesh.convex_hull
-    vertices = np.asarray(hull.vertices, float)
-    surface, outward = normal_cones(hull)
-
-    def shortfall(reach: float) -> float:  # it grows along every normal, so it is largest at the end
-        return float(reach - np.min(np.max((surface + reach * outward) @ chosen.T + offset, axis=1)))
-
-    face_n, face_b = np.asarray(hull.face_normals), np.einsum("fi,fi->f", hull.face_normals, hull.triangles[:, 0])
-    corners = HalfspaceIntersection(np.column_stack([chosen, offset]), np.mean(vertices, axis=0)).intersections
-    skin, _ = trimesh.sample.sample_surface(hull, 4000, seed=0)
-    samples, _ = trimesh.sample.sample_surface(mesh, 40000, seed=0)
-    gap, _ = cKDTree(np.vstack([samples, mesh.vertices])).query(skin)
-    spacing = np.sqrt(mesh.area / 40000)  # a hull point on the mesh still is about one sample spacing from its nearest sample
-    return SupportPlanes(
-        nhat_B=chosen,
-        offset=offset,
-        distance_error=shortfall(REACH),
-        contact_error=shortfall(NEAR),
-        hull_error=float(max(np.max(corners @ face_n.T - face_b), 0.0)),
-        concavity=float(max(np.max(gap) - 3 * spacing, 0.0)),
-    )

@@ -41,7 +41,7 @@ def _width(lo: Any, hi: Any) -> Any:
 def _encode(value: Any, lo: Any, hi: Any) -> np.ndarray:
     """x of a value strictly inside its range."""
     share = np.log(np.asarray(value, float) / lo) / _width(lo, hi)
-    return np.log(share / (1 - share)) * _width(lo, hi) / 4
+    return np.asarray(np.log(share / (1 - share)) * _width(lo, hi) / 4)
 
 
 def _decode(x: Array, lo: Any, hi: Any) -> Array:

@@ -14,7 +14,6 @@ from dexstack.learning.loss import Learner, LearnerParams, Update, planner_learn
 from dexstack.learning.transitions import RingBuffer, Transitions, concatenate, cut, take
 
 if TYPE_CHECKING:
-    from dexstack.control.base import Plan
     from dexstack.control.problem import ModelParams
     from dexstack.sim.loop import Loop
     from dexstack.sim.trial import Trial
@@ -29,35 +28,24 @@ HELD_OUT_SHARE = 0.2
 """Share of a recording, its end, that is held out."""
 
 
-def collect(
-    loop: Loop, steps: int, seed: int, *, first_goal: int = 0, dither: float = 0.0
-) -> tuple[Transitions, list[dict[str, np.ndarray]], list[Trial]]:
+def collect(loop: Loop, steps: int, seed: int, *, first_goal: int = 0) -> tuple[Transitions, list[dict[str, np.ndarray]], list[Trial]]:
     """At least ``steps`` transitions of the loop's own policy, one model step apart, towards the task's goals one after another.
 
     The policy is the one that is evaluated: planner, supervisor, latency and sensor. Every rollout starts from the task's start; the
     reset in between is in no recording.
-
-    Args:
-        dither: standard deviation of noise added to every joint target [rad, m].
 
     Raises:
         ConfigError: the rollouts yield nothing to learn from.
     """
     h, settling = loop.controller.step, getattr(loop.servo.params, "startup_time", 0.0)
     seconds = math.ceil(settling / h) * h + h * (ROLLOUT_STEPS + 1)
-    lower, upper = loop.scene.robot.lower, loop.scene.robot.upper
     stride = max(1, round(h / loop.timing.pose_period))
     parts, recordings, trials, count = [], [], [], 0
     while count < steps:
         k = len(trials)
         if k > 20 * (1 + steps // ROLLOUT_STEPS):
             raise ConfigError(f"{k} rollouts gave only {count} transitions of the {steps} asked for: the object is dropped at once")
-        rng = np.random.default_rng(seed + k)
-
-        def shaken(plan: Plan, rng: np.random.Generator = rng) -> np.ndarray:
-            return np.clip(plan.q_des + dither * rng.normal(size=len(lower)), lower, upper)
-
-        trial = loop.run(first_goal + k, seed - first_goal, seconds, command=shaken if dither else None)
+        trial = loop.run(first_goal + k, seed - first_goal, seconds)
         trials.append(trial)
         # while the servo starts up its target moves slower than it will ever again
         tracking = trial.recording["t"] >= settling

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import yaml
 
+from dexstack.config import read_yaml_file
 from dexstack.control.problem import ModelParams, physical_params
-from dexstack.errors import ConfigError
+from dexstack.errors import ConfigError, writing
 from dexstack.learning.reparametrise import check_theta
 from dexstack.model.description import data_dir
 
@@ -107,7 +108,7 @@ def save_theta(path: Path, content: ThetaFile) -> None:
     }
     text = "# Parameters of a time-stepping model, learned by `dexstack learn`; use with the planner's parameter `theta`.\n"
     text += yaml.safe_dump(document, sort_keys=False, default_flow_style=None, width=120, allow_unicode=True)
-    try:
+    with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         try:
@@ -120,8 +121,6 @@ def save_theta(path: Path, content: ThetaFile) -> None:
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
             raise
-    except OSError as error:
-        raise ConfigError(f"cannot write {path}: {error.strerror}") from None
 
 
 def load_theta(name: str, joints: int) -> ThetaFile:
@@ -131,12 +130,7 @@ def load_theta(name: str, joints: int) -> ThetaFile:
         ConfigError: no such file, or not a complete θ with every number in its range.
     """
     path = theta_path(name)
-    try:
-        document = yaml.safe_load(path.read_text())
-    except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
+    document = read_yaml_file(path)
     try:
         theta = ModelParams(**{name: document["theta"][name]["value"] for name in UNITS})
         learned = document["learned"]

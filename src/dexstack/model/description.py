@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
+from dexstack.config import read_yaml_file
 from dexstack.errors import ConfigError
 
 
@@ -23,12 +23,7 @@ def read_yaml(path: Path, required: Sequence[str], optional: Sequence[str] = ())
     Raises:
         ConfigError: missing file, malformed YAML, a missing or an unknown key.
     """
-    try:
-        document = yaml.safe_load(path.read_text())
-    except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
+    document = read_yaml_file(path)
     if not isinstance(document, dict):
         raise ConfigError(f"{path} must hold the keys {', '.join(required)}")
     for key in required:

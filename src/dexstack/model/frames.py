@@ -8,6 +8,7 @@ import mujoco
 import numpy as np
 
 from dexstack.model.hand import HandModel
+from dexstack.model.scene import wxyz
 from dexstack.model.urdf import Joint, read_urdf
 
 PALM = "palm"
@@ -31,7 +32,7 @@ class FrameTree:
         _, _, joints = read_urdf(hand.urdf_path)
         root = hand.bodies[0].name
         still = [Frame("world", PALM, hand.p_WP, hand.quat_WP), Frame(PALM, root, np.zeros(3), np.array([1.0, 0.0, 0.0, 0.0]))]
-        still += [Frame(j.parent, j.child, j.p_PC, _wxyz(j.R_PC)) for j in joints if j.kind == "fixed"]
+        still += [Frame(j.parent, j.child, j.p_PC, wxyz(j.R_PC)) for j in joints if j.kind == "fixed"]
         self.fixed = tuple(still)
         """Frames that never move."""
         self._moving: tuple[Joint, ...] = tuple(j for j in joints if j.kind == "revolute")
@@ -42,12 +43,6 @@ class FrameTree:
         for joint, angle in zip(self._moving, q, strict=True):
             turn, quat = np.empty(4), np.empty(4)
             mujoco.mju_axisAngle2Quat(turn, joint.axis, angle)
-            mujoco.mju_mulQuat(quat, _wxyz(joint.R_PC), turn)
+            mujoco.mju_mulQuat(quat, wxyz(joint.R_PC), turn)
             frames.append(Frame(joint.parent, joint.child, joint.p_PC, quat))
         return frames
-
-
-def _wxyz(R: np.ndarray) -> np.ndarray:
-    quat = np.empty(4)
-    mujoco.mju_mat2Quat(quat, np.ascontiguousarray(R, float).reshape(9))
-    return quat

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -117,18 +116,6 @@ class HandModel:
         if name not in self.poses:
             raise ConfigError(f"the hand '{self.name}' has no pose '{name}'; it has {', '.join(self.poses)}")
         return self.poses[name]
-
-    def joint_indices(self, names: Sequence[str]) -> np.ndarray:
-        """Positions of ``names`` in the joint order, (len(names),) int.
-
-        Raises:
-            ConfigError: a name this hand does not have.
-        """
-        order = {name: i for i, name in enumerate(self.joint_names)}
-        for name in names:
-            if name not in order:
-                raise ConfigError(f"the hand '{self.name}' has no joint '{name}'; its joints are {', '.join(self.joint_names)}")
-        return np.array([order[name] for name in names], dtype=int)
 
 
 def load_hand(side: str | Path = "right") -> HandModel:

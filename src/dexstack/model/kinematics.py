@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jaxtyping import Float
 
+from dexstack.geometry.rotations import rotation_matrix
 
-def rotation_from_quaternion(quat: np.ndarray) -> np.ndarray:
-    """Rotation matrix (3, 3) of a quaternion wxyz of any length but zero."""
-    w, x, y, z = np.asarray(quat, float) / np.linalg.norm(quat)
-    return np.array(
-        [
-            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
-        ]
-    )
+if TYPE_CHECKING:
+    from dexstack.model.hand import HandModel
 
 
 def quaternion_matrix(quat: Float[Array, "4"]) -> Float[Array, "3 3"]:
@@ -43,19 +35,6 @@ class BodyPoses(NamedTuple):
     p_WB: Float[Array, "B 3"]
     axis_W: Float[Array, "N 3"]
     """Unit axis of joint j; a hand's passes through ``p_WB[j + 1]``."""
-
-
-@runtime_checkable
-class BodyTree(Protocol):
-    """What kinematics needs of a hand, see :class:`dexstack.model.hand.HandModel`."""
-
-    joint_names: Sequence[str]
-    bodies: Sequence[Any]
-    quat_WP: np.ndarray
-    """(4,) of the palm's mount, wxyz."""
-    p_WP: np.ndarray
-    """(3,) [m]"""
-    fingertips: Sequence[Any]
 
 
 class Kinematics(abc.ABC):
@@ -80,12 +59,12 @@ class KinematicTree(Kinematics):
     Constant arrays only: an instance is closed over by compiled functions, never traced.
     """
 
-    def __init__(self, hand: BodyTree) -> None:
+    def __init__(self, hand: HandModel) -> None:
         bodies = hand.bodies
         self.num_joints = len(hand.joint_names)
         self.num_bodies = len(bodies)
         quat_WP, p_WP = hand.quat_WP, hand.p_WP
-        self._R_WP, self._p_WP = rotation_from_quaternion(quat_WP), np.asarray(p_WP, float)
+        self._R_WP, self._p_WP = rotation_matrix(quat_WP), np.asarray(p_WP, float)
         # Rodrigues: R_PB(q) = R0 (a aᵀ + cos q (I − a aᵀ) + sin q [a]×), so three constant matrices per body are enough.
         self._const, self._cos, self._sin = (np.zeros((self.num_joints, 3, 3)) for _ in range(3))
         self._p_PB, self._axis_B = np.zeros((self.num_joints, 3)), np.zeros((self.num_joints, 3))

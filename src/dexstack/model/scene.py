@@ -43,7 +43,8 @@ _FACES = (  # outward axis and colour of the marker on each side of an object: o
 )
 
 
-def _wxyz(R: np.ndarray) -> np.ndarray:
+def wxyz(R: np.ndarray) -> np.ndarray:
+    """Quaternion (4,) of a rotation matrix (3, 3), by MuJoCo."""
     quat = np.empty(4)
     mujoco.mju_mat2Quat(quat, np.ascontiguousarray(R, float).reshape(9))
     return quat
@@ -88,7 +89,7 @@ def add_hand(spec: mujoco.MjSpec, hand: HandModel) -> None:
         if body.joint is None:
             frame.pos, frame.quat = hand.p_WP, hand.quat_WP
         else:
-            frame.pos, frame.quat = body.p_PB, _wxyz(body.R_PB_at_zero)
+            frame.pos, frame.quat = body.p_PB, wxyz(body.R_PB_at_zero)
             j = body.joint
             frame.add_joint(
                 name=hand.joint_names[j],
@@ -138,7 +139,7 @@ def _add_shape(frame: mujoco.MjsBody, name: str, shape: Shape, rgba: tuple[float
         type=_KINDS[shape.kind],
         size=size,
         pos=shape.p,
-        quat=_wxyz(shape.R),
+        quat=wxyz(shape.R),
         rgba=rgba,
         friction=(friction, 0.005, 0.0001),
         group=GROUP_SOLID,
@@ -249,7 +250,7 @@ def build_scene(
         right = np.cross([0.0, 0.0, 1.0], back)
         right /= np.linalg.norm(right)
         R_WC = np.column_stack([right, np.cross(back, right), back])
-        spec.worldbody.add_camera(name="film", pos=eye, quat=_wxyz(R_WC), fovy=28.0)
+        spec.worldbody.add_camera(name="film", pos=eye, quat=wxyz(R_WC), fovy=28.0)
     spec.worldbody.add_light(pos=(0.2, 0.2, 1.0), dir=(-0.2, -0.2, -1.0))
     return spec
 

@@ -49,7 +49,7 @@ from dexstack.nodes.wire import (
     read_contacts,
     read_pose,
 )
-from dexstack.report.page import Page, ms
+from dexstack.report.page import Controls, Page, ms
 
 SLOW_PERIOD = 0.5
 """Wall time between two refreshes of numbers, plots and the list of nodes [s]."""
@@ -95,11 +95,7 @@ class MonitorNode(SceneNode):
         self._setters = {name: self.create_client(SetParameters, f"{name}/set_parameters") for name in ("task", "simulator")}
         if self.page is not None:
             self.page.close()
-        self.page = Page(
-            p.host,
-            p.port,
-            robot,
-            obj,
+        controls = Controls(
             stop=lambda: self._trigger("hand/stop"),
             enable=lambda: self._trigger("hand/enable"),
             restart=lambda: self._trigger("task/restart"),
@@ -107,8 +103,8 @@ class MonitorNode(SceneNode):
             set_factor=lambda factor: self._set("simulator", "real_time_factor", factor),
             plants=tuple(PLANTS),
             set_plant=self._set_plant,
-            token=p.token,
         )
+        self.page = Page(p.host, p.port, robot, obj, controls, p.token)
         self.get_logger().info(f"the monitor is at {self.page.url}")
         if p.open:
             threading.Thread(target=webbrowser.open, args=(self.page.url,), daemon=True).start()

@@ -20,12 +20,12 @@ from typing import Any
 import numpy as np
 import yaml
 
-from dexstack.errors import ConfigError
+from dexstack.errors import ConfigError, writing
 from dexstack.model.description import data_dir, number_list, read_yaml
 from dexstack.perception.se3 import Transform
 from dexstack.perception.tags import COUNT
 
-_SQUARE = np.array([[-0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [0.5, -0.5, 0.0], [-0.5, -0.5, 0.0]])
+CORNERS = np.array([[-0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [0.5, -0.5, 0.0], [-0.5, -0.5, 0.0]])
 """Corners of a tag of edge 1 in its own frame, in the order of :class:`dexstack.perception.tags.Detection`."""
 
 
@@ -42,7 +42,7 @@ class Tag:
     @property
     def corners(self) -> np.ndarray:
         """(4, 3) in the body's frame, in the order of a detection's."""
-        return self.X_OT.apply(self.edge * _SQUARE)
+        return self.X_OT.apply(self.edge * CORNERS)
 
     @property
     def normal(self) -> np.ndarray:
@@ -119,10 +119,8 @@ def save_bundle(path: str | Path, bundle: TagBundle, comment: str) -> None:
         for t in bundle.tags.values()
     ]
     text = yaml.safe_dump({"name": bundle.name, "tags": tags}, sort_keys=False, default_flow_style=None)
-    try:
+    with writing(path):
         Path(path).write_text(f"# {comment}\n{text}")
-    except OSError as error:
-        raise ConfigError(f"cannot write {path}: {error.strerror}") from None
 
 
 def object_bundle(name: str | Path) -> TagBundle:

@@ -11,7 +11,7 @@ import cv2
 import numpy as np
 import yaml
 
-from dexstack.errors import ConfigError
+from dexstack.errors import ConfigError, writing
 from dexstack.model.description import number_list, quaternion, read_yaml
 from dexstack.model.hand import HandModel
 from dexstack.perception.bundle import TagBundle
@@ -113,12 +113,10 @@ def save_mount(path: str | Path, c: CameraCalibration, camera: CameraModel) -> N
         "measured": f"{datetime.now():%Y-%m-%d %H:%M}",
         "camera": camera.document(),
     }
-    try:
+    with writing(path):
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         text = yaml.safe_dump(document, sort_keys=False, default_flow_style=None)
         Path(path).write_text(f"# The camera's optical frame in the palm frame [m, w x y z]. Written by dexstack calibrate camera.\n{text}")
-    except OSError as error:
-        raise ConfigError(f"cannot write {path}: {error.strerror}") from None
 
 
 def load_mount(path: str | Path, hand: HandModel) -> Transform:

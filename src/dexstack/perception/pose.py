@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import cv2
 import numpy as np
 
-from dexstack.perception.bundle import TagBundle
+from dexstack.perception.bundle import CORNERS, TagBundle
 from dexstack.perception.camera import CameraModel
 from dexstack.perception.se3 import Transform, difference, exp
 from dexstack.perception.tags import Detection
@@ -133,10 +133,8 @@ def _starts(
 
 def _single(edge: float, X_OT: Transform, uv: np.ndarray) -> list[Transform]:
     """The poses X_CO at which one tag is seen as it is; (4, 2) normalised corners."""
-    h = edge / 2
-    square = np.array([[-h, h, 0.0], [h, h, 0.0], [h, -h, 0.0], [-h, -h, 0.0]])
     try:
-        _, rotations, shifts, _ = cv2.solvePnPGeneric(square, uv.reshape(4, 1, 2), np.eye(3), None, flags=cv2.SOLVEPNP_IPPE_SQUARE)
+        _, rotations, shifts, _ = cv2.solvePnPGeneric(edge * CORNERS, uv.reshape(4, 1, 2), np.eye(3), None, flags=cv2.SOLVEPNP_IPPE_SQUARE)
     except cv2.error:  # corners that are no square's
         return []
     X_TO = X_OT.inverse

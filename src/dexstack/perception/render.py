@@ -16,7 +16,7 @@ import numpy as np
 from scipy.spatial import ConvexHull
 
 from dexstack.model.scene import OBJECT_BODY
-from dexstack.perception.bundle import Tag, TagBundle
+from dexstack.perception.bundle import CORNERS, Tag, TagBundle
 from dexstack.perception.camera import CameraModel
 from dexstack.perception.se3 import Transform
 from dexstack.perception.tags import bitmap
@@ -200,21 +200,14 @@ class TagPainter:
         fine = cv2.resize(part, None, fx=FINE, fy=FINE, interpolation=cv2.INTER_NEAREST)
         near = [p for p in others_C if p[:, 2].min() > _NEAR and _overlaps(self.camera.project(p), low, high)]
         for k in range(max(len(self._tags), 1)):
-            self._draw_side(fine, k, X_WO, X_CO, corners_C, near, low)
+            self._draw_side(fine, k, X_WO, corners_C, near, low)
         part[:] = cv2.resize(fine, (part.shape[1], part.shape[0]), interpolation=cv2.INTER_AREA)
 
     def _draw_side(
-        self,
-        fine: np.ndarray,
-        k: int,
-        X_WO: Transform,
-        X_CO: Transform,
-        corners_C: list[np.ndarray],
-        near: list[np.ndarray],
-        low: np.ndarray,
+        self, fine: np.ndarray, k: int, X_WO: Transform, corners_C: list[np.ndarray], near: list[np.ndarray], low: np.ndarray
     ) -> None:
         """The faces that belong to the tag ``k``, the tag on them, without what hides them."""
-        shown = []
+        X_CO, shown = self._X_CW.compose(X_WO), []
         for solid, p_C, plane_of in zip(self._body, corners_C, self._plane_of, strict=True):
             for f in np.flatnonzero(plane_of == k):
                 n_C = X_CO.R @ solid.normals[f]
@@ -263,9 +256,7 @@ class _Print:
         self, fine: np.ndarray, mask: np.ndarray | None, X_CT: Transform, camera: CameraModel, low: np.ndarray, card: np.ndarray
     ) -> None:
         """Put the tag's modules, with its border, into an enlarged picture and its mask."""
-        reach = self.edge * 10 / 16
-        square = np.array([[-reach, reach, 0.0], [reach, reach, 0.0], [reach, -reach, 0.0], [-reach, -reach, 0.0]])
-        uv = ((camera.project(X_CT.apply(square)) - low + 0.5) * FINE - 0.5).astype(np.float32)
+        uv = ((camera.project(X_CT.apply(self.edge * 10 / 8 * CORNERS)) - low + 0.5) * FINE - 0.5).astype(np.float32)
         left, top = np.maximum(np.floor(uv.min(axis=0)).astype(int), 0)
         right, bottom = np.minimum(np.ceil(uv.max(axis=0)).astype(int) + 1, [fine.shape[1], fine.shape[0]])
         if right <= left or bottom <= top:

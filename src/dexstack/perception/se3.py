@@ -7,6 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dexstack.geometry.rotations import rotation_matrix
+
 
 def skew(v: np.ndarray) -> np.ndarray:
     """(3, 3) matrix of the cross product with ``v`` (3,)."""
@@ -46,18 +48,6 @@ def to_quaternion(R: np.ndarray) -> np.ndarray:
     return quat / np.linalg.norm(quat)
 
 
-def to_matrix(quat: ArrayLike) -> np.ndarray:
-    """(3, 3) rotation of a quaternion wxyz of any length."""
-    w, x, y, z = np.asarray(quat, float) / np.linalg.norm(quat)
-    return np.array(
-        [
-            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
-        ]
-    )
-
-
 class Transform(NamedTuple):
     """``X_AB``: takes points from frame B to frame A."""
 
@@ -69,7 +59,7 @@ class Transform(NamedTuple):
     @classmethod
     def of_pose(cls, pose: ArrayLike) -> Transform:
         """From position and quaternion wxyz (7,)."""
-        return cls(to_matrix(pose[3:]), np.asarray(pose[:3], float).copy())
+        return cls(rotation_matrix(pose[3:]), np.asarray(pose[:3], float).copy())
 
     @classmethod
     def look_at(cls, eye: ArrayLike, target: ArrayLike, up: ArrayLike = (0.0, 0.0, 1.0)) -> Transform:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dexstack.errors import ConfigError
+from dexstack.errors import ConfigError, writing
 from dexstack.perception.bundle import Tag, TagBundle
 from dexstack.perception.tags import MODULES, bitmap
 
@@ -79,24 +79,21 @@ def write_sheet(path: str | Path, bundle: TagBundle, paper: str = "a4") -> int:
 
     pages = place(bundle, paper)
     width, height = PAPERS[paper]
-    try:
-        with PdfPages(path, metadata={"Title": f"Tags of {bundle.name}"}) as pdf:
-            for k, page in enumerate(pages):
-                figure = Figure(figsize=(width / 25.4, height / 25.4))
-                axes = figure.add_axes((0, 0, 1, 1))
-                axes.set_xlim(0, width)
-                axes.set_ylim(0, height)
-                axes.axis("off")
-                for tag, left, bottom in page:
-                    side = whole(tag)
-                    axes.add_patch(Rectangle((left, bottom), side, side, fill=False, edgecolor="0.75", linewidth=0.2))
-                    for white, x, y, w, h in rectangles(tag):
-                        axes.add_patch(Rectangle((left + x, bottom + y), w, h, color="white" if white else "black", linewidth=0))
-                    axes.text(left, bottom - 1.0, f"{bundle.name} {tag.tag}, {1e3 * tag.edge:g} mm, this way up", fontsize=6, va="top")
-                _ruler(axes, f"{bundle.name}, page {k + 1} of {len(pages)}: print at 100 %, matt; cut along the grey lines, glue flat")
-                pdf.savefig(figure)
-    except OSError as error:
-        raise ConfigError(f"cannot write {path}: {error.strerror}") from None
+    with writing(path), PdfPages(path, metadata={"Title": f"Tags of {bundle.name}"}) as pdf:
+        for k, page in enumerate(pages):
+            figure = Figure(figsize=(width / 25.4, height / 25.4))
+            axes = figure.add_axes((0, 0, 1, 1))
+            axes.set_xlim(0, width)
+            axes.set_ylim(0, height)
+            axes.axis("off")
+            for tag, left, bottom in page:
+                side = whole(tag)
+                axes.add_patch(Rectangle((left, bottom), side, side, fill=False, edgecolor="0.75", linewidth=0.2))
+                for white, x, y, w, h in rectangles(tag):
+                    axes.add_patch(Rectangle((left + x, bottom + y), w, h, color="white" if white else "black", linewidth=0))
+                axes.text(left, bottom - 1.0, f"{bundle.name} {tag.tag}, {1e3 * tag.edge:g} mm, this way up", fontsize=6, va="top")
+            _ruler(axes, f"{bundle.name}, page {k + 1} of {len(pages)}: print at 100 %, matt; cut along the grey lines, glue flat")
+            pdf.savefig(figure)
     return len(pages)
 
 

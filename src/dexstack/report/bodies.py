@@ -6,6 +6,8 @@ import mujoco
 import numpy as np
 import trimesh
 
+from dexstack.geometry.rotations import rotation_matrix
+
 _GEOM = mujoco.mjtGeom
 _ROUND = 24
 """Sides of a circle."""
@@ -19,9 +21,7 @@ def body_meshes(model: mujoco.MjModel) -> dict[int, list[tuple[tuple[int, int, i
         if mesh is None:
             continue
         X_BG = np.eye(4)
-        R = np.empty(9)
-        mujoco.mju_quat2Mat(R, model.geom_quat[g])
-        X_BG[:3, :3], X_BG[:3, 3] = R.reshape(3, 3), model.geom_pos[g]
+        X_BG[:3, :3], X_BG[:3, 3] = rotation_matrix(model.geom_quat[g]), model.geom_pos[g]
         mesh.apply_transform(X_BG)
         r, g_, b = (int(255 * x) for x in model.geom_rgba[g, :3])
         parts.setdefault(int(model.geom_bodyid[g]), {}).setdefault((r, g_, b), []).append(mesh)

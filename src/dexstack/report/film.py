@@ -14,7 +14,7 @@ import numpy as np
 import trimesh
 from PIL import Image, ImageDraw, ImageFont
 
-from dexstack.geometry.rotations import geodesic_angle, wrap_angle, yaw_of
+from dexstack.geometry.rotations import geodesic_angle, rotation_matrix, wrap_angle, yaw_of
 from dexstack.model.scene import OBJECT_BODY
 from dexstack.report.render import Camera, Renderer
 
@@ -23,12 +23,6 @@ GOAL = (214, 30, 130)
 _INK, _PAPER = (28, 32, 40), (250, 250, 252)
 _FINE = 3  # lines are drawn this many times larger and then averaged
 _CREASE = np.radians(25.0)
-
-
-def _rotation(quat: np.ndarray) -> np.ndarray:
-    R = np.empty(9)
-    mujoco.mju_quat2Mat(R, quat)
-    return R.reshape(3, 3)
 
 
 @dataclass(frozen=True)
@@ -47,7 +41,7 @@ class _Outline:
         v0, f0 = model.mesh_vertadr[mesh_id], model.mesh_faceadr[mesh_id]
         vertices = model.mesh_vert[v0 : v0 + model.mesh_vertnum[mesh_id]]
         mesh = trimesh.Trimesh(vertices, model.mesh_face[f0 : f0 + model.mesh_facenum[mesh_id]])
-        R_BG = _rotation(model.geom_quat[geom])
+        R_BG = rotation_matrix(model.geom_quat[geom])
         return cls(
             vertices=mesh.vertices @ R_BG.T + model.geom_pos[geom],
             normals=mesh.face_normals @ R_BG.T,
@@ -58,7 +52,7 @@ class _Outline:
 
     def segments(self, camera: Camera, pose_WB: np.ndarray) -> np.ndarray:
         """Pixel coordinates (n, 2, 2) of the creases and of the silhouette that face the camera."""
-        R_WB = _rotation(pose_WB[3:])
+        R_WB = rotation_matrix(pose_WB[3:])
         p_W = self.vertices @ R_WB.T + pose_WB[:3]
         on_face = p_W[self.edges[:, 0]]
         normals = self.normals @ R_WB.T

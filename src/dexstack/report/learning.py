@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from scipy import stats
 
-from dexstack.errors import ConfigError
+from dexstack.errors import writing
 
 
 def interval(values: np.ndarray, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
@@ -45,9 +45,7 @@ def write_learning_plot(path: Path, steps: np.ndarray, curves: Mapping[str, np.n
     axes[0].set_title(title, fontsize="medium", loc="left")
     axes[0].legend(fontsize="small")
     axes[-1].set_xlabel("environment steps learned from")
-    try:
+    with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, dpi=110)
-    except OSError as error:
-        raise ConfigError(f"cannot write {path}: {error.strerror}") from None
     return path

@@ -10,7 +10,7 @@ import math
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import mujoco
 import numpy as np
@@ -32,37 +32,33 @@ Action = Callable[[], str]
 """Does something and returns what to tell the user."""
 
 
+class Controls(NamedTuple):
+    """What the user can do."""
+
+    stop: Action
+    enable: Action
+    restart: Action
+    set_goal: Callable[[float], str]
+    """Called with the turn of the object from its nominal start [deg]."""
+    set_factor: Callable[[float], str]
+    """Called with simulated seconds per second."""
+    plants: Sequence[str]
+    """Names of the physics engines there are."""
+    set_plant: Callable[[str], str]
+    """Called with one of them."""
+
+
 class Page:
     """One page, served on :attr:`url`, to those who know its token.
 
     Args:
-        stop, enable, restart: what the buttons do.
-        set_goal: called with the turn of the object from its nominal start [deg].
-        set_factor: called with simulated seconds per second.
-        plants: names of the physics engines there are.
-        set_plant: called with one of them.
         token: what whoever opens the page has to know; empty: a new one.
 
     Raises:
         ConfigError: viser is not installed, or nothing can listen at that address.
     """
 
-    def __init__(
-        self,
-        host: str,
-        port: int,
-        robot: Robot,
-        obj: ObjectModel,
-        *,
-        stop: Action,
-        enable: Action,
-        restart: Action,
-        set_goal: Callable[[float], str],
-        set_factor: Callable[[float], str],
-        plants: Sequence[str],
-        set_plant: Callable[[str], str],
-        token: str = "",
-    ) -> None:
+    def __init__(self, host: str, port: int, robot: Robot, obj: ObjectModel, controls: Controls, token: str = "") -> None:
         self.gate = Gate(token)
         try:
             import viser
@@ -78,8 +74,8 @@ class Page:
         self._data = mujoco.MjData(self._model)
         self._busy = threading.Lock()
         self._build_scene(obj)
-        self._build_controls(stop, enable, restart, set_goal, set_factor)
-        self._build_plant_control(plants, set_plant)
+        self._build_controls(controls)
+        self._build_plant_control(controls)
         self._build_plots()
 
     @property
@@ -167,7 +163,7 @@ class Page:
 
     # --- controls -----------------------------------------------------------------------------------------------------------------
 
-    def _build_controls(self, stop: Action, enable: Action, restart: Action, set_goal: Any, set_factor: Any) -> None:
+    def _build_controls(self, controls: Controls) -> None:
         gui = self.server.gui
         gui.configure_theme(show_logo=False, show_share_button=False)
         gui.main_panel.dock_right()
@@ -180,26 +176,26 @@ class Page:
         self.factor_slider = gui.add_slider("real-time factor", min=0.05, max=2.0, step=0.05, initial_value=1.0)
         self.clear_box = gui.add_checkbox("transparent hand", initial_value=False, hint="contacts are between hand and object")
         self._picture: Any = None
-        self._on(self.stop_button.on_click, stop)
-        self._on(self.enable_button.on_click, enable)
-        self._on(self.restart_button.on_click, restart)
-        self._on(self.goal_button.on_click, lambda: set_goal(float(self.goal_slider.value)))
-        self._on(self.factor_slider.on_update, lambda: set_factor(float(self.factor_slider.value)))
+        self._on(self.stop_button.on_click, controls.stop)
+        self._on(self.enable_button.on_click, controls.enable)
+        self._on(self.restart_button.on_click, controls.restart)
+        self._on(self.goal_button.on_click, lambda: controls.set_goal(float(self.goal_slider.value)))
+        self._on(self.factor_slider.on_update, lambda: controls.set_factor(float(self.factor_slider.value)))
 
         @self.clear_box.on_update
         def _(event: Any) -> None:
             for mesh in self._hand_meshes:
                 mesh.opacity = 0.3 if self.clear_box.value else None
 
-    def _build_plant_control(self, plants: Sequence[str], set_plant: Callable[[str], str]) -> None:
+    def _build_plant_control(self, controls: Controls) -> None:
         gui = self.server.gui
-        self.plant_menu = gui.add_dropdown("plant", plants, hint="physics engine of the simulator; taken up by the button below")
+        self.plant_menu = gui.add_dropdown("plant", controls.plants, hint="physics engine of the simulator; taken up by the button below")
         self.plant_button = gui.add_button(
             "Change the plant", hint="hand and object back to the start, in another engine; the first use of one compiles it"
         )
         self._plant_running = self.plant_menu.value
         self._answer = gui.add_markdown("")
-        self._on(self.plant_button.on_click, lambda: set_plant(self.plant_menu.value))
+        self._on(self.plant_button.on_click, lambda: controls.set_plant(self.plant_menu.value))
 
     def _on(self, register: Any, action: Action) -> None:
         """``stop`` never waits for another action's answer: each runs in a thread of viser's pool."""

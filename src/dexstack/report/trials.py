@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from dexstack.errors import ConfigError
+from dexstack.errors import writing
 
 COLOURS = ("#1f5fa8", "#d61e82", "#3a9d5d", "#c77700", "#6b4ea0", "#7a7a7a")
 
@@ -67,9 +67,7 @@ def write_heat_map(path: Path, share: np.ndarray, rows: Sequence[str], columns: 
 
 
 def _save(figure: Figure, path: Path) -> Path:
-    try:
+    with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, dpi=110)
-    except OSError as error:
-        raise ConfigError(f"cannot write {path}: {error.strerror}") from None
     return path

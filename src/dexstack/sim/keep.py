@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dexstack.errors import ConfigError
+from dexstack.errors import writing
 
 if TYPE_CHECKING:
     from dexstack.graph.settings import Spec
@@ -39,9 +39,7 @@ def keep_trial(folder: Path, loop: Loop, spec: Spec, trial: Trial, seed: int) ->
     }
     arrays = r | {"solve_t": r["t"], "solve_wall_s": r["latency"]}
     path = folder / "recording.npz"
-    try:
+    with writing(path):
         folder.mkdir(parents=True, exist_ok=True)
         np.savez_compressed(path, summary=json.dumps(summary), **arrays)
-    except OSError as error:
-        raise ConfigError(f"cannot write {path}: {error.strerror}") from None
     return path

@@ -10,7 +10,7 @@ from dexstack.engines import make_plant, plant_params
 from dexstack.sim.disturbance import Pushes
 from dexstack.sim.params import LoopParams
 from dexstack.sim.sensor import PoseSensor
-from dexstack.sim.trial import Command, Servo, Trial, run_trial
+from dexstack.sim.trial import Servo, Trial, run_trial
 from dexstack.tasks.base import AS_BELIEVED, Goal, Scene, Task, World
 from dexstack.tasks.controller import Controller
 
@@ -48,9 +48,15 @@ class Loop:
         return self.params[PlannerParams].model
 
     def run(
-        self, k: int, seed: int, seconds: float | None = None, *, goals: Iterator[Goal] | None = None, command: Command | None = None,
-        measured_latency: bool = False, until_reached: bool = False,
-    ) -> Trial:  # fmt: skip
+        self,
+        k: int,
+        seed: int,
+        seconds: float | None = None,
+        *,
+        goals: Iterator[Goal] | None = None,
+        measured_latency: bool = False,
+        until_reached: bool = False,
+    ) -> Trial:
         """The k-th trial of the task, see :func:`~dexstack.sim.trial.run_trial`.
 
         Args:
@@ -63,7 +69,6 @@ class Loop:
             goals or self.task.goals(k, seed),
             seed + k,
             self.task.seconds() if seconds is None else seconds,
-            command=command,
             measured_latency=measured_latency,
             until_reached=until_reached,
         )

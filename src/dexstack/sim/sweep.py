@@ -14,6 +14,7 @@ import numpy as np
 from dexstack.control.base import SolveStatus
 from dexstack.errors import ConfigError
 from dexstack.sim.pool import in_processes, on_ray
+from dexstack.sim.trial import Trial
 from dexstack.tasks.base import World
 
 if TYPE_CHECKING:
@@ -42,33 +43,13 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Outcome(Trial):
     """What one trial sends back from its process."""
 
     seed: int
     label: str
     """What the first goal asks."""
-    goal_WO: np.ndarray
-    """(7,) of the last goal."""
-    succeeded: bool
-    dropped: bool
-    reached_at: tuple[float, ...]
-    """[s]"""
-    seconds: float
-    """Simulated time at the last plan [s]."""
-    orientation_error: float
-    position_error: float
-    stalls: int
-    trouble: str
-    wall_s: float
-    t: np.ndarray
-    orientation_errors: np.ndarray
-    position_errors: np.ndarray
-    solve_s: np.ndarray
-    contacts: np.ndarray
-    bad_solves: int
-    trial: int
-    cell: str = ""
+    cell: str
 
 
 def vary(spec: Spec, settings: Sequence[str]) -> list[Cell]:
@@ -131,33 +112,11 @@ def run_one(spec: Spec, run: Run, k: int, seed: int, cell: str = "") -> Outcome:
     goals = iter([loop.task.at_yaw(run.yaws[k % len(run.yaws)])]) if run.yaws else loop.task.goals(k, seed)
     first = next(goals)
     trial = loop.run(k, seed, run.seconds, goals=itertools.chain([first], goals), measured_latency=run.measured_latency)
-    r = trial.recording
     if run.record:
         from dexstack.sim.keep import keep_trial
 
         keep_trial(Path(run.record) / f"{cell or 'trial'}-{k:03d}".replace(" ", "_").replace(",", ""), loop, spec, trial, seed + k)
-    return Outcome(
-        seed=seed + k,
-        label=first.label,
-        goal_WO=trial.goal.pose_WO,
-        succeeded=trial.succeeded,
-        dropped=trial.dropped,
-        reached_at=trial.reached_at,
-        seconds=trial.seconds,
-        orientation_error=trial.orientation_error,
-        position_error=trial.position_error,
-        stalls=trial.stalls,
-        trouble=trial.trouble,
-        wall_s=trial.wall_s,
-        t=r["t"],
-        orientation_errors=r["error"],
-        position_errors=r["position_error"],
-        solve_s=r["solve_s"],
-        contacts=r["contacts"],
-        bad_solves=int(np.isin(r["status"], (SolveStatus.BAD_INPUT, SolveStatus.DIVERGED)).sum()),
-        trial=k,
-        cell=cell,
-    )
+    return Outcome(**vars(trial), seed=seed + k, label=first.label, cell=cell)
 
 
 def run_trials(cells: Sequence[Cell], run: Run, trials: int, seed: int, *, jobs: int = 1, ray: bool = False) -> Iterator[Outcome]:
@@ -194,7 +153,7 @@ def results_of(outcomes: Sequence[Outcome]) -> Mapping[str, Any]:
     """:func:`summary` with times, kinds of goals and every trial."""
     from dexstack.report.statistics import errors, times
 
-    solves = np.concatenate([o.solve_s for o in outcomes])
+    solves, statuses, contacts = (np.concatenate([o.recording[name] for o in outcomes]) for name in ("solve_s", "status", "contacts"))
     simulated = sum(o.seconds for o in outcomes)
     kinds: dict[str, list[Outcome]] = {}
     for o in outcomes:
@@ -202,8 +161,8 @@ def results_of(outcomes: Sequence[Outcome]) -> Mapping[str, Any]:
     return {
         **summary(outcomes),
         "solve_s": times(solves),
-        "bad_solves": sum(o.bad_solves for o in outcomes),
-        "contacts": errors(np.concatenate([o.contacts for o in outcomes])),
+        "bad_solves": int(np.isin(statuses, (SolveStatus.BAD_INPUT, SolveStatus.DIVERGED)).sum()),
+        "contacts": errors(contacts),
         "plans_per_second": len(solves) / max(simulated, 1e-9),
         "real_time_factor": simulated / max(sum(o.wall_s for o in outcomes), 1e-9),
         "kinds": {label: summary(some) for label, some in kinds.items()},
@@ -211,7 +170,7 @@ def results_of(outcomes: Sequence[Outcome]) -> Mapping[str, Any]:
             {
                 "seed": o.seed,
                 "goal": o.label,
-                "goal_WO": o.goal_WO,
+                "goal_WO": o.goal.pose_WO,
                 "succeeded": o.succeeded,
                 "reached_at_s": list(o.reached_at),
                 "dropped": o.dropped,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import collections
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from dexstack.control.base import Observation, Plan
+from dexstack.control.base import Observation
 from dexstack.engines.base import WatchedPlant
 from dexstack.tasks.base import Goal, Outcome
 
@@ -137,10 +137,6 @@ class Trial:
         return float(self.recording["t"][-1])
 
 
-Command = Callable[[Plan], np.ndarray]
-"""Makes the servo's target (N,) [rad, m] from a plan, for exploration."""
-
-
 class _Progress:
     """Which goal is asked for, and since when the object is inside its tolerance."""
 
@@ -177,7 +173,6 @@ def run_trial(
     seed: int,
     seconds: float,
     *,
-    command: Command | None = None,
     measured_latency: bool = False,
     until_reached: bool = False,
 ) -> Trial:
@@ -189,7 +184,6 @@ def run_trial(
 
     Args:
         seed: draws the start pose, the sensor's noise and the pushes: the trial is repeatable.
-        command: makes the servo's target from a plan; without it the plan's own target is sent.
         measured_latency: every command is as late as its own computation was on the wall clock, and the trial is not repeatable.
     """
     begin, rng = time.perf_counter(), np.random.default_rng(seed)
@@ -212,7 +206,7 @@ def run_trial(
             replans += 1
             actual = seen[-1][0]
             sight = (rig.sensor.measure(seen[0][0], rng), seen[0][1])
-            late, target = _plan(rig, t, sight, progress.goal, record, command, measured_latency)
+            late, target = _plan(rig, t, sight, progress.goal, record, measured_latency)
             record.add(
                 pose_WO=actual,
                 twist_WO=plant.twist_WO,
@@ -234,7 +228,7 @@ def run_trial(
 
 
 def _plan(
-    rig: Rig, t: float, sight: tuple[np.ndarray, np.ndarray], goal: Goal, record: Recording, command: Command | None, measured_latency: bool
+    rig: Rig, t: float, sight: tuple[np.ndarray, np.ndarray], goal: Goal, record: Recording, measured_latency: bool
 ) -> tuple[float, np.ndarray | None]:
     """One plan of what the controller sees, pose (7,) and joint angles (N,) of one moment: how late its command comes [s], and the command;
     None if there is none."""
@@ -243,13 +237,12 @@ def _plan(
     contacts = rig.detector.detect(pose_WO, q)
     detected = time.process_time() - begin
     plan = rig.supervisor.plan(Observation(t, pose_WO, q, contacts), goal.pose_WO)
-    target = plan.q_des if command is None else command(plan)
     late = time.perf_counter() - wall if measured_latency else rig.timing.latency
     record.add(
         t=t,
         q=np.array(rig.plant.joint_position),
         qd=rig.plant.joint_velocity,
-        q_command=target,
+        q_command=plan.q_des,
         goal_WO=goal.pose_WO,
         status=int(plan.status),
         contacts=int(contacts.active.sum()),
@@ -257,7 +250,7 @@ def _plan(
         solve_s=detected + plan.cpu_s,
         latency=late,
     )
-    return late, target if plan.status.usable else None
+    return late, plan.q_des if plan.status.usable else None
 
 
 def _conclude(rig: Rig, progress: _Progress, record: Recording, stalls: int, wall_s: float) -> Trial:

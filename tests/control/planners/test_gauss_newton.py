@@ -374,6 +374,7 @@ def test_theta_or_weights_of_another_structure_are_refused(planner):
         planner.theta = planner.theta._replace(stiffness=np.ones(9, np.float32))
 
 
+@pytest.mark.slow
 def test_a_batch_is_single_cold_plans(planner, resting, states):
     """Each as if it had been asked alone after a reset, a spoilt one among them; and the planner's own warm start stays."""
     some = [*states[:4], states[0]._replace(q=np.full(16, np.nan))]

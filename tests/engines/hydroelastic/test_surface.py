@@ -12,10 +12,10 @@ from scipy.spatial.transform import Rotation
 
 from dexstack.engines.hydroelastic import shapes
 from dexstack.engines.hydroelastic.fields import CompliantMesh
-from dexstack.engines.hydroelastic.forces import ContactLaw, wrench
 from dexstack.engines.hydroelastic.surface import FULL, Workspace, query, surface_kernel, workspace
 from dexstack.errors import ConfigError
 from experiments.hydroelastic.convergence import errors
+from experiments.hydroelastic.forces import ContactLaw, wrench
 from experiments.hydroelastic.fuzz import check_poses
 from experiments.hydroelastic.sinusoid import sinusoid_force
 from experiments.hydroelastic.surfaces import check_answers, read_reference

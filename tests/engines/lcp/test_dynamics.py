@@ -4,17 +4,28 @@ import coal
 import mujoco
 import numpy as np
 import pytest
+from numba import njit
 
-from dexstack.engines.lcp import shapes
-from dexstack.engines.lcp.distance import separation
-from dexstack.engines.lcp.dynamics import factorise, inertia_and_bias, integrate, kinematics, make_motion, make_tree, solve_mass, twists
-from dexstack.engines.lcp.features import DATA, gap_of_features
-from dexstack.engines.lcp.pairs import contacts_of_pair
+from dexstack.engines.lcp import distance, dynamics, features, pairs, shapes
+from dexstack.engines.lcp.compiled import EntryCompiler
+from dexstack.engines.lcp.dynamics import make_motion, make_tree
+from dexstack.engines.lcp.features import DATA
 from dexstack.engines.lcp.roll import refer
 from dexstack.errors import ConfigError
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 from dexstack.model.scene import build_scene
+
+
+def _called(kernel):
+    """A kernel as Python can call it."""
+    return njit(pipeline_class=EntryCompiler)(lambda *arguments: kernel(*arguments))
+
+
+kinematics, inertia_and_bias, twists = _called(dynamics.kinematics), _called(dynamics.inertia_and_bias), _called(dynamics.twists)
+factorise, solve_mass, integrate = _called(dynamics.factorise), _called(dynamics.solve_mass), _called(dynamics.integrate)
+separation, contacts_of_pair = _called(distance.separation), _called(pairs.contacts_of_pair)
+gap_of_features = _called(features.gap_of_features)
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +46,7 @@ def test_dynamics_are_mujocos(scene, seed):
     mujoco.mj_fwdVelocity(model, data)
     M = np.zeros((22, 22))
     mujoco.mj_fullM(model, data, M)
-    m = make_motion(tree, np.zeros(1))
+    m = make_motion(tree, float)
     tree_, m_ = refer(tree), refer(m)
     kinematics(tree_, q, m_)
     inertia_and_bias(tree_, np.array(model.body_mass), v, m_)
@@ -95,13 +106,13 @@ def test_distances_are_coals(first, second):
         request = coal.DistanceRequest()
         request.gjk_tolerance = 1e-12
         pose = [coal.Transform3s(R[i], p[i]) for i in (1, 2)]
-        distance = coal.distance(KINDS[first][1], pose[0], KINDS[second][1], pose[1], request, result)
+        true = coal.distance(KINDS[first][1], pose[0], KINDS[second][1], pose[1], request, result)
         n = np.zeros(3)
         gap = separation(reference, 0, 1, R[1], p[1], R[2], p[2], n)
-        if distance <= 1e-6:
+        if true <= 1e-6:
             assert gap <= 1e-6
             continue
-        assert gap == pytest.approx(distance, abs=2e-8)
+        assert gap == pytest.approx(true, abs=2e-8)
         assert np.linalg.norm(n) == pytest.approx(1.0)
         checked += 1
         count = contacts_of_pair(reference, 0, 0, 1, R, p, n, gap, gap + 1e-6, feature, data, 0)

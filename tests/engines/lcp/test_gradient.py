@@ -91,6 +91,37 @@ def test_jax_differentiates_through_the_engine(x64):
     assert float(dm[2]) == pytest.approx(float(miss(v, par[0] + e) - miss(v, par[0] - e)) / (2 * h), rel=1e-6)
 
 
+def _landing_box():
+    system = scenes.boxes(1, restitution=0.3)
+    system.q[:7] = 0.0, 0.0, 0.19, 0.95, 0.2, -0.2, np.sqrt(1.0 - 0.95**2 - 0.08)
+    system.v[:] = 0.5, -0.2, -2.0, 1.0, 2.0, -1.5
+    return system
+
+
+def _overlapping_box():
+    system = scenes.boxes(1)
+    system.q[2], system.v[0] = 0.0985, 1.0
+    return system
+
+
+@pytest.mark.parametrize("make", (scenes.two_balls, scenes.bouncing_ball, _landing_box, _overlapping_box))
+def test_the_sweep_back_equals_the_replay(make):
+    """By every input; the replay in complex numbers is the oracle."""
+    system, rng = make(), np.random.default_rng(2)
+    if make is scenes.two_balls:
+        system.v[:2] = 4.0, -0.1
+    if make is scenes.bouncing_ball:
+        system.q[0], system.v[0] = 0.11, -1.0
+    run = gradient.rollout(system, 0.1 * rng.normal(size=(6 if system.model.nv > 4 else 12, system.model.nv)))
+    cotangent = rng.normal(size=system.q.size + system.v.size)
+    ours, theirs = gradient.vjp(system, run, cotangent), gradient.jacobian(system, run, gradient.INPUTS)
+    assert make is _overlapping_box or system.counts[record.IMPACTS] > 0
+    for name in gradient.INPUTS:
+        expected = np.tensordot(cotangent, theirs[name], 1)
+        np.testing.assert_allclose(ours[name], expected, rtol=1e-9, atol=1e-9 * max(1.0, np.abs(expected).max()))
+    np.testing.assert_array_equal(gradient.vjp(system, run, cotangent, ("tau",))["tau"], ours["tau"])
+
+
 def test_rollouts_refuse_bad_forces():
     with pytest.raises(ConfigError, match="finite forces"):
         gradient.rollout(scenes.two_balls(), np.zeros((3, 5)))

@@ -10,9 +10,10 @@ import pytest
 
 from dexstack.engines.soft import cloud
 from dexstack.engines.soft.scm import ContactParams, smooth_dissipation
-from dexstack.engines.soft.system import Meeting, SoftSystem, Surface, stack
+from dexstack.engines.soft.system import Meeting, SoftSystem, Surface
 from dexstack.errors import ConfigError
 from experiments.soft import systems
+from experiments.soft.batch import stack
 
 pytestmark = pytest.mark.usefixtures("x64")
 

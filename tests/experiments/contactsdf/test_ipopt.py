@@ -47,6 +47,7 @@ def baseline(resting, theta, capacity, **kind):
     return NlpBaseline(resting.hand, TASK, WEIGHTS, PARAMS, theta, capacity, **kind)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("problem", [near, away])
 def test_the_objectives_are_one(paper, resting, problem):
     """IPOPT's own objective, the MPC's and the judge's, of one and the same plan."""

@@ -107,6 +107,7 @@ def test_a_cube_pushed_off_on_the_palm_goes_where_it_goes_in_mujoco(resting, sta
     assert turned(pose, arrived) < 0.25 * turned(first, arrived)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("creep", [0.1, 1.0, 3.0])
 @pytest.mark.parametrize("D", [2, 3])
 def test_projects_on_the_cone_in_the_norm_of_the_contact(D, creep):

@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     import numpy as np
     from PIL import Image
 
-    from dexstack.errors import ConfigError
+    from dexstack.errors import writing
     from dexstack.perception.bundle import base_bundle, load_bundle
     from dexstack.perception.calibration import calibrate_camera, reprojection_picture, save_mount
     from dexstack.perception.sources import simulated_hand
@@ -62,10 +62,8 @@ def run(args: argparse.Namespace) -> int:
     c = calibrate_camera(found, base, recording.camera)
     save_mount(args.output, c, recording.camera)
     picture = args.output.with_suffix(".png")
-    try:
+    with writing(picture):
         Image.fromarray(reprojection_picture(recording.pictures[-1], found[-1], base, recording.camera, c.X_PC.inverse)).save(picture)
-    except OSError as error:
-        raise ConfigError(f"cannot write {picture}: {error.strerror}") from None
     off = abs(c.focal_ratio - 1.0)
     doubt = off > FOCAL and off > 3.0 * c.focal_sigma
     results: dict[str, Any] = {

@@ -30,9 +30,8 @@ from dexstack.control.base import Observation, Plan, SolveStatus
 from dexstack.control.params import RegraspParams
 from dexstack.control.supervisors.base import Guarded, Supervisor
 from dexstack.errors import ConfigError
-from dexstack.geometry.rotations import geodesic_angle
+from dexstack.geometry.rotations import geodesic_angle, rotation_matrix
 from dexstack.model.balls import BallsModel
-from dexstack.model.kinematics import rotation_from_quaternion
 
 SURFACE_POINTS = 400
 """Points of the surface that placements are drawn from."""
@@ -181,14 +180,14 @@ class RegraspSupervisor(Supervisor):
 
     def _rests(self, goal_WO: np.ndarray) -> bool:
         """Whether the object stays in the goal pose by itself: what it stands on there reaches around its centre of mass."""
-        corners = self._corners_B @ rotation_from_quaternion(goal_WO[3:]).T
+        corners = self._corners_B @ rotation_matrix(goal_WO[3:]).T
         standing = corners[corners[:, 2] < np.min(corners[:, 2]) + 0.001, :2]
         around = np.linspace(0, 2 * np.pi, 16, endpoint=False)
         return bool(np.min(np.max(standing @ np.stack([np.cos(around), np.sin(around)]), axis=0)) > 0.002)
 
     def _draw(self, pose_WO: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Centres (B, 3) of balls that touch the object above the floor and not each other, and its normals there (B, 3)."""
-        R_WO, count = rotation_from_quaternion(pose_WO[3:]), self._balls.chains
+        R_WO, count = rotation_matrix(pose_WO[3:]), self._balls.chains
         normals = self._nhat_B @ R_WO.T
         centres = pose_WO[:3] + self._p_B @ R_WO.T + (self._radius + 0.0005) * normals
         free = np.flatnonzero(centres[:, 2] >= self._radius)
@@ -215,7 +214,7 @@ class RegraspSupervisor(Supervisor):
         """Target (N,) of the next step."""
         before = self._places + (self._radius + CLEARANCE) * self._outward
         before[:, 2] = np.maximum(before[:, 2], self._radius)
-        R_WO = rotation_from_quaternion(pose_WO[3:])
+        R_WO = rotation_matrix(pose_WO[3:])
         top = np.max(self._corners_B @ R_WO[2]) + pose_WO[2] + self._radius + CLEARANCE
         target = np.empty_like(q)
         for i, (p, via, place) in enumerate(zip(q, before, self._places, strict=True)):

@@ -218,8 +218,7 @@ def _pair_gradient_hessian(p: Problem, scheme: int, V: np.ndarray, G: np.ndarray
                 b = bound / slip if sliding else ct
                 if gn <= 0.0 and bound <= 0.0:
                     continue
-            gt = b  # γ_t = −b v_t in either case
-            fx, fy, fz = gn * nx - gt * tx, gn * ny - gt * ty, gn * nz - gt * tz
+            fx, fy, fz = gn * nx - b * tx, gn * ny - b * ty, gn * nz - b * tz  # γ_t = −b v_t in either case
             sx += fx
             sy += fy
             sz += fz

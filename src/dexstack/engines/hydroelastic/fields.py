@@ -1,4 +1,4 @@
-"""Meshes of the hydroelastic engine: a tetrahedral mesh with a pressure field, and a rigid surface of triangles; their file format.
+"""Meshes of the hydroelastic engine: a tetrahedral mesh with a pressure field, and a rigid surface of triangles.
 
 All quantities in SI and in the body's frame B. A mesh is checked once, when it is made; the kernels trust it.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -19,8 +18,6 @@ from dexstack.errors import ConfigError
 
 FACES = np.array([[1, 2, 3], [0, 3, 2], [0, 1, 3], [0, 2, 1]], np.int32)
 """Vertices of face k of a positively oriented tet, counter-clockwise from outside; face k is opposite vertex k."""
-
-FORMAT = "dexstack-hydroelastic-mesh-1"
 
 
 class PackedCompliant(NamedTuple):
@@ -92,8 +89,6 @@ class CompliantMesh:
     """(n,) E·ε at the vertices [Pa]"""
     modulus: float
     """E [Pa]: pressure where the penetration extent ε is one"""
-    dissipation: float = 0.0
-    """Hunt–Crossley coefficient d of p = p0 (1 − d v_n) [s/m]"""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "vertices_B", _frozen(self.vertices_B, np.float64))
@@ -102,8 +97,8 @@ class CompliantMesh:
         _check_indices(self.name, self.vertices_B, self.tets, 4)
         if self.pressure.shape != (len(self.vertices_B),) or not np.isfinite(self.pressure).all():
             raise ConfigError(f"the mesh {self.name} needs one finite pressure for each of its {len(self.vertices_B)} vertices")
-        if not (np.isfinite(self.modulus) and self.modulus > 0 and np.isfinite(self.dissipation) and self.dissipation >= 0):
-            raise ConfigError(f"the mesh {self.name} needs a positive modulus and a dissipation of at least zero")
+        if not (np.isfinite(self.modulus) and self.modulus > 0):
+            raise ConfigError(f"the mesh {self.name} needs a positive modulus")
         if len(self.tets) and self.volumes.min() <= 0.0:
             raise ConfigError(f"tet {int(self.volumes.argmin())} of the mesh {self.name} is flat or turned inside out")
         if (self.neighbours == -2).any():
@@ -201,19 +196,6 @@ class CompliantMesh:
             owner[self.tets[:, k]] = np.arange(len(self.tets))
         return np.column_stack([peak, owner[peak]]).astype(np.int32)
 
-    def save(self, path: str | Path) -> Path:
-        """Write the mesh as one npz file; names and units are in the file."""
-        return _save(
-            path,
-            kind="compliant",
-            name=self.name,
-            vertices_m=self.vertices_B,
-            tets=self.tets,
-            pressure_Pa=self.pressure,
-            modulus_Pa=self.modulus,
-            dissipation_s_per_m=self.dissipation,
-        )
-
 
 @dataclass(frozen=True, eq=False)
 class RigidMesh:
@@ -284,49 +266,6 @@ class RigidMesh:
         out[:, 16:19] = self.normals_B
         out[:, 19] = -np.einsum("ij,ij->i", self.normals_B, v[:, 0])
         return out
-
-    def save(self, path: str | Path) -> Path:
-        """Write the mesh as one npz file; names and units are in the file."""
-        return _save(path, kind="rigid", name=self.name, vertices_m=self.vertices_B, triangles=self.triangles)
-
-
-def load_field(path: str | Path) -> CompliantMesh | RigidMesh:
-    """Read a mesh that :meth:`CompliantMesh.save` or :meth:`RigidMesh.save` wrote.
-
-    Raises:
-        ConfigError: the file is missing, not of this format, or its mesh cannot be used.
-    """
-    path = Path(path)
-    if not path.is_file():
-        raise ConfigError(f"there is no hydroelastic mesh file {path}")
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            data = {key: file[key] for key in file.files}
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"cannot read the hydroelastic mesh {path}: {error}") from None
-    if str(data.get("format")) != FORMAT:
-        raise ConfigError(f"{path} is not a hydroelastic mesh of the format {FORMAT}")
-    try:
-        if str(data["kind"]) == "rigid":
-            return RigidMesh(str(data["name"]), data["vertices_m"], data["triangles"])
-        return CompliantMesh(
-            str(data["name"]),
-            data["vertices_m"],
-            data["tets"],
-            data["pressure_Pa"],
-            float(data["modulus_Pa"]),
-            float(data["dissipation_s_per_m"]),
-        )
-    except KeyError as error:
-        raise ConfigError(f"the hydroelastic mesh {path} lacks {error}") from None
-
-
-def _save(path: str | Path, **data: object) -> Path:
-    path = Path(path)
-    if path.suffix != ".npz":
-        raise ConfigError(f"a hydroelastic mesh is written as .npz, not as {path.name}")
-    np.savez_compressed(path, format=FORMAT, **data)
-    return path
 
 
 def _check_indices(name: str, vertices: np.ndarray, elements: np.ndarray, width: int) -> None:

@@ -20,7 +20,7 @@ CORE = 0.8
 """Depth over greatest depth from which on a vertex belongs to the core."""
 
 
-def compliant_mesh(surface: trimesh.Trimesh, modulus: float, *, size: float, name: str = "mesh", dissipation: float = 0.0) -> CompliantMesh:
+def compliant_mesh(surface: trimesh.Trimesh, modulus: float, *, size: float, name: str = "mesh") -> CompliantMesh:
     """Tetrahedralise a watertight surface and solve for its pressure field.
 
     Args:
@@ -54,7 +54,7 @@ def compliant_mesh(surface: trimesh.Trimesh, modulus: float, *, size: float, nam
     tets = tets[np.abs(volume) > 1e-15 * surface.extents.max() ** 3]
     used, tets = np.unique(tets, return_inverse=True)
     vertices, tets = _split_flat(vertices[used], tets.reshape(-1, 4))
-    return CompliantMesh(name, vertices, tets, modulus * extent(vertices, tets, name), modulus, dissipation)
+    return CompliantMesh(name, vertices, tets, modulus * extent(vertices, tets, name), modulus)
 
 
 def _split_flat(vertices: np.ndarray, tets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

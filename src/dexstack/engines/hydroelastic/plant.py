@@ -9,13 +9,13 @@ import numpy as np
 
 from dexstack.config import param
 from dexstack.engines.base import Patch
+from dexstack.engines.common import ScenePlant
 from dexstack.engines.hydroelastic import shapes
 from dexstack.engines.hydroelastic.convex import LAGGED, SAP, SolveStatus
 from dexstack.engines.hydroelastic.fields import CompliantMesh, RigidMesh
 from dexstack.engines.hydroelastic.system import Geometry, HydroelasticSystem, Wrench, contactless, moved
 from dexstack.errors import ConfigError
-from dexstack.model.description import number_list, quaternion
-from dexstack.model.hand import NUM_JOINTS, HandModel
+from dexstack.model.hand import HandModel
 from dexstack.model.objects import ObjectModel
 from dexstack.model.scene import OBJECT_BODY, build_scene
 from dexstack.model.urdf import Shape
@@ -39,7 +39,7 @@ class HydroelasticPlantParams:
     relaxation_time: float = param(0.01, "time constant in which contact dissipates, per body [s]", 0.0, 1.0)
 
 
-class HydroelasticPlant:
+class HydroelasticPlant(ScenePlant):
     """Hand and object with pressure field contact; see :class:`dexstack.engines.base.Plant`.
 
     Raises:
@@ -55,64 +55,27 @@ class HydroelasticPlant:
         spec.option.timestep = p.dt
         self.dt = p.dt
         self.model = contactless(spec)
-        """The scene; state layout as :mod:`dexstack.model.scene` says."""
         self.system = HydroelasticSystem(self.model, [*hand_geometries(hand, p), object_geometry(obj, p)], SCHEMES[p.scheme])
         self.data = self.system.data
-        start = next(iter(obj.starts.values()))
-        self.reset(hand.pose(start.hand_pose), start.pose_WO)
+        super().__init__(hand, obj)
 
     @property
     def time(self) -> float:
         return self.data.time
 
-    @property
-    def joint_position(self) -> np.ndarray:
-        return self.data.qpos[:NUM_JOINTS].copy()
+    def _state(self) -> tuple[np.ndarray, np.ndarray]:
+        return self.data.qpos, self.data.qvel
 
-    @property
-    def joint_velocity(self) -> np.ndarray:
-        return self.data.qvel[:NUM_JOINTS].copy()
-
-    @property
-    def pose_WO(self) -> np.ndarray:
-        return self.data.qpos[NUM_JOINTS:].copy()
-
-    @property
-    def twist_WO(self) -> np.ndarray:
-        return self.data.qvel[NUM_JOINTS:].copy()
-
-    def reset(self, q_hand: np.ndarray, pose_WO: np.ndarray, v: np.ndarray | None = None) -> None:
-        """Start again at time zero; see :meth:`Plant.reset`.
-
-        Raises:
-            ConfigError: wrong size, not finite, or a quaternion that is not of unit length.
-        """
-        where = "reset of the plant"
-        q = number_list(where, "q_hand", q_hand, NUM_JOINTS)
-        pose = number_list(where, "pose_WO", pose_WO, 7)
-        pose[3:] = quaternion(where, "pose_WO[3:7]", pose[3:])
-        velocity = np.zeros(self.model.nv) if v is None else number_list(where, "v", v, self.model.nv)
+    def _place(self, q: np.ndarray, v: np.ndarray) -> None:
         mujoco.mj_resetData(self.model, self.data)
-        self.data.qpos[:NUM_JOINTS] = q
-        self.data.qpos[NUM_JOINTS:] = pose
-        self.data.qvel[:] = velocity
+        self.data.qpos[:], self.data.qvel[:] = q, v
         mujoco.mj_kinematics(self.model, self.data)
         self.system.forget()
 
-    def step(self, tau: np.ndarray) -> None:
-        """Advance by ``dt``; torques are applied as given, whoever computes them limits them.
-
-        A step whose contact problem did not converge is counted in ``system.unsolved``.
-
-        Raises:
-            ConfigError: ``tau`` is not (16,) and finite.
-            FloatingPointError: the simulation diverged.
-        """
-        if tau.shape != (NUM_JOINTS,) or not np.isfinite(tau).all():
-            raise ConfigError(f"the plant needs {NUM_JOINTS} finite torques, got {tau!r}")
-        self.data.qfrc_applied[:NUM_JOINTS] = tau
-        if self.system.step() == SolveStatus.NOT_FINITE:
-            raise FloatingPointError(f"the hydroelastic plant diverged at {self.data.time:.3f} s")
+    def _advance(self, tau: np.ndarray) -> bool:
+        """A step whose contact problem did not converge is counted in ``system.unsolved``."""
+        self.data.qfrc_applied[: self._n] = tau
+        return self.system.step() != SolveStatus.NOT_FINITE
 
     def trouble(self) -> str:
         """See :class:`dexstack.engines.base.WatchedPlant`."""

@@ -19,21 +19,19 @@ HALF_SPACE_SIZE = 10.0
 """Half the width of the triangle [m] that stands for a half-space."""
 
 
-def sphere(radius: float, modulus: float, *, size: float, name: str = "sphere", dissipation: float = 0.0) -> CompliantMesh:
+def sphere(radius: float, modulus: float, *, size: float, name: str = "sphere") -> CompliantMesh:
     """A sphere about the origin; ``size`` is the longest edge wanted on the surface [m]."""
-    return ellipsoid((radius, radius, radius), modulus, size=size, name=name, dissipation=dissipation)
+    return ellipsoid((radius, radius, radius), modulus, size=size, name=name)
 
 
-def ellipsoid(
-    semi_axes: tuple[float, float, float], modulus: float, *, size: float, name: str = "ellipsoid", dissipation: float = 0.0
-) -> CompliantMesh:
+def ellipsoid(semi_axes: tuple[float, float, float], modulus: float, *, size: float, name: str = "ellipsoid") -> CompliantMesh:
     """An ellipsoid about the origin; ε falls linearly from its centre."""
     axes = _positive("semi-axes of an ellipsoid", *semi_axes)
     points, triangles = _unit_sphere(_levels(math.sqrt(2) * axes.max(), size))
-    return _to_core(points * axes, triangles, np.zeros_like(points), modulus, name, dissipation)
+    return _to_core(points * axes, triangles, np.zeros_like(points), modulus, name)
 
 
-def box(dims: tuple[float, float, float], modulus: float, *, name: str = "box", dissipation: float = 0.0) -> CompliantMesh:
+def box(dims: tuple[float, float, float], modulus: float, *, name: str = "box") -> CompliantMesh:
     """A box about the origin, full side lengths; ε is the distance to the surface over half the shortest side."""
     half = 0.5 * _positive("sides of a box", *dims)
     points = np.array([[x, y, z] for x in (-1.0, 1.0) for y in (-1.0, 1.0) for z in (-1.0, 1.0)]) * half
@@ -41,7 +39,7 @@ def box(dims: tuple[float, float, float], modulus: float, *, name: str = "box", 
     triangles = np.array(
         [[0, 1, 3], [0, 3, 2], [4, 7, 5], [4, 6, 7], [0, 5, 1], [0, 4, 5], [2, 3, 7], [2, 7, 6], [0, 2, 6], [0, 6, 4], [1, 7, 3], [1, 5, 7]]
     )
-    return _to_core(points, triangles, np.sign(points) * (half - half.min()), modulus, name, dissipation)
+    return _to_core(points, triangles, np.sign(points) * (half - half.min()), modulus, name)
 
 
 def cylinder(
@@ -51,7 +49,6 @@ def cylinder(
     *,
     size: float,
     name: str = "cylinder",
-    dissipation: float = 0.0,
     segments: int | None = None,
 ) -> CompliantMesh:
     """A cylinder about the z axis through the origin; ``segments`` around it follow from ``size`` unless given."""
@@ -77,10 +74,10 @@ def cylinder(
             np.column_stack([i, top + j, top + i]),
         ]
     )
-    return _to_core(np.concatenate(points), triangles, np.concatenate(core), modulus, name, dissipation)
+    return _to_core(np.concatenate(points), triangles, np.concatenate(core), modulus, name)
 
 
-def capsule(radius: float, length: float, modulus: float, *, size: float, name: str = "capsule", dissipation: float = 0.0) -> CompliantMesh:
+def capsule(radius: float, length: float, modulus: float, *, size: float, name: str = "capsule") -> CompliantMesh:
     """A capsule about the z axis; ``length`` is that of the cylinder between the two half spheres."""
     r, h = _positive("radius and half length of a capsule", radius, 0.5 * length)
     n = 4 * math.ceil(_segments(r, size) / 4)
@@ -102,10 +99,10 @@ def capsule(radius: float, length: float, modulus: float, *, size: float, name: 
         triangles += [np.column_stack([low + i, low + j, high + j]), np.column_stack([low + i, high + j, high + i])]
     last = 1 + (2 * rows - 1) * n
     triangles.append(np.column_stack([np.full(n, last + n), last + i, last + j]))
-    return _to_core(np.concatenate(points), np.concatenate(triangles), np.concatenate(core), modulus, name, dissipation)
+    return _to_core(np.concatenate(points), np.concatenate(triangles), np.concatenate(core), modulus, name)
 
 
-def convex(points: np.ndarray, modulus: float, *, name: str = "convex", dissipation: float = 0.0) -> CompliantMesh:
+def convex(points: np.ndarray, modulus: float, *, name: str = "convex") -> CompliantMesh:
     """The convex hull of (n, 3) points; ε falls linearly from the centre of the largest ball inside."""
     points = np.asarray(points, float)
     if points.ndim != 2 or points.shape[1] != 3 or len(points) < 4 or not np.isfinite(points).all():
@@ -124,15 +121,15 @@ def convex(points: np.ndarray, modulus: float, *, name: str = "convex", dissipat
     result = linprog([0, 0, 0, -1], a, np.einsum("ij,ij->i", normal, v[:, 0]), bounds=bounds)
     if not result.success or result.x[3] <= 0:
         raise ConfigError(f"the convex mesh {name} encloses no volume")
-    return _to_core(points, triangles, np.tile(result.x[:3], (len(points), 1)), modulus, name, dissipation)
+    return _to_core(points, triangles, np.tile(result.x[:3], (len(points), 1)), modulus, name)
 
 
-def half_space(modulus: float, *, depth: float, name: str = "half_space", dissipation: float = 0.0) -> CompliantMesh:
+def half_space(modulus: float, *, depth: float, name: str = "half_space") -> CompliantMesh:
     """Everything below z = 0: one tet of pressure E·(−z)/depth, which goes on beyond ``depth``, so that nothing falls through."""
     (depth,) = _positive("depth of a half-space", depth)
     s = HALF_SPACE_SIZE
     points = np.array([[-math.sqrt(3) * s, -s, 0.0], [math.sqrt(3) * s, -s, 0.0], [0.0, 2 * s, 0.0], [0.0, 0.0, -s]])
-    return CompliantMesh(name, points, np.array([[0, 2, 1, 3]]), np.array([0.0, 0.0, 0.0, modulus * s / depth]), modulus, dissipation)
+    return CompliantMesh(name, points, np.array([[0, 2, 1, 3]]), np.array([0.0, 0.0, 0.0, modulus * s / depth]), modulus)
 
 
 def rigid_half_space(name: str = "ground") -> RigidMesh:
@@ -195,7 +192,7 @@ def _hull(points: np.ndarray) -> np.ndarray:
     return triangles
 
 
-def _to_core(points: np.ndarray, triangles: np.ndarray, core: np.ndarray, modulus: float, name: str, dissipation: float) -> CompliantMesh:
+def _to_core(points: np.ndarray, triangles: np.ndarray, core: np.ndarray, modulus: float, name: str) -> CompliantMesh:
     """Tets between the surface (ε = 0) and the core points (ε = 1) of its vertices; coinciding core points are one vertex."""
     scale = np.abs(points).max()
     _, first, which = np.unique(np.round(core / (1e-9 * scale)) + 0.0, axis=0, return_index=True, return_inverse=True)
@@ -219,4 +216,4 @@ def _to_core(points: np.ndarray, triangles: np.ndarray, core: np.ndarray, modulu
     volume = np.einsum("ij,ij->i", np.cross(v[:, 1] - v[:, 0], v[:, 2] - v[:, 0]), v[:, 3] - v[:, 0])
     tets[volume < 0] = tets[volume < 0][:, [0, 2, 1, 3]]
     pressure = np.concatenate([np.zeros(n), np.full(len(first), float(modulus))])
-    return CompliantMesh(name, vertices, tets, pressure, modulus, dissipation)
+    return CompliantMesh(name, vertices, tets, pressure, modulus)

@@ -309,6 +309,10 @@ def surface_kernel(pa, pb, R_WA, p_WA, R_WB, p_WB, out):
 
 @njit(forceinline=True, **KERNEL)
 def _kernel(pa, pb, R_WA, p_WA, R_WB, p_WB, out, exhaustive):
+    """:func:`surface_kernel`, by flood fill or, ``exhaustive``, by trying every pair of tets.
+
+    Long: one loop, whose state is a dozen numbers that its parts would hand to each other as arguments and results.
+    """
     R, p = _relative(R_WA, p_WA, R_WB, p_WB, out.frame)
     status = out.status
     status[:] = 0
@@ -461,6 +465,10 @@ def surface_kernel_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out):
 
 @njit(forceinline=True, **KERNEL)
 def _kernel_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out, exhaustive):
+    """:func:`surface_kernel_rigid`, by flood fill or, ``exhaustive``, by trying every tet with every triangle.
+
+    Long for the reason that ``_kernel`` is.
+    """
     R, p = _relative(R_WA, p_WA, R_WB, p_WB, out.frame)
     status = out.status
     status[:] = 0

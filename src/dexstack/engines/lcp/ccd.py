@@ -7,10 +7,11 @@ The separation is therefore at least a concave function of t, whose root is foun
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from dexstack.engines.lcp.compiled import inner
 from dexstack.engines.lcp.distance import level, separation
 from dexstack.engines.lcp.dynamics import integrate, kinematics, twists
+from dexstack.engines.lcp.vectors import cross, crossed, dot, fill, rotated
 
 ROUNDING = 2e-15
 """What the bound may err by [m]."""
@@ -20,7 +21,7 @@ MOST_EVALUATIONS = 2000
 """Evaluations of one pair before its last safe time counts as an impact."""
 
 
-@njit(cache=True)
+@inner
 def acceleration_bound(tree, shapes, m, g, u, h):
     """Largest acceleration of any corner of geometry g while the velocities u stay constant for a time h, from the poses m."""
     b = shapes.body[g]
@@ -51,7 +52,7 @@ def acceleration_bound(tree, shapes, m, g, u, h):
     return bound
 
 
-@njit(cache=True)
+@inner
 def closing_bound(shapes, m, g, u, h, K):
     """How far the geometry's centre can go within h."""
     b, c = shapes.body[g], shapes.centre[g]
@@ -65,7 +66,7 @@ def closing_bound(shapes, m, g, u, h, K):
     return h * np.sqrt(vx * vx + vy * vy + vz * vz) + 0.5 * h * h * K
 
 
-@njit(cache=True)
+@inner
 def _extreme(shapes, m, g, V, n, sign, t):
     """Farthest point of g's core along ``sign`` times n after t at twist V, linearised: value less t times slope, and slope in t."""
     b = shapes.body[g]
@@ -96,20 +97,20 @@ def _extreme(shapes, m, g, V, n, sign, t):
     return value, slope
 
 
-@njit(cache=True)
+@inner
 def _bound(shapes, m, a, b, Va, Vb, n, K, t):
     """Lower bound of the separation along n after t, and its slope."""
     vb, sb = _extreme(shapes, m, b, Vb, n, -1.0, t)
     if shapes.is_plane[a]:
         point = shapes.vertex[shapes.vertex_start[a]]
-        va, sa = n[0] * point[0] + n[1] * point[1] + n[2] * point[2], 0.0
+        va, sa = dot(n, point), 0.0
     else:
         va, sa = _extreme(shapes, m, a, Va, n, 1.0, t)
     rounding = shapes.radius[a] + shapes.radius[b]
     return -vb - va - rounding - t * (sa + sb) - 0.5 * K * t * t, -(sa + sb) - K * t
 
 
-@njit(cache=True)
+@inner
 def safe_time(shapes, m, a, b, Va, Vb, n, K, target, rest):
     """A time within which the separation along n stays above ``target``, at most ``rest``; near the largest such time.
 
@@ -149,7 +150,7 @@ def safe_time(shapes, m, a, b, Va, Vb, n, K, target, rest):
     return left
 
 
-@njit(cache=True)
+@inner
 def _turn(shapes, m, a, b, n, depth, turn):
     """Angular velocity ``turn``, across n, at which n stays normal to the face or the edges that are nearest each other."""
     wa, wb = m.V[shapes.body[a], :3], m.V[shapes.body[b], :3]
@@ -157,12 +158,12 @@ def _turn(shapes, m, a, b, n, depth, turn):
     on_a = level(shapes, a, m.R[shapes.body[a]], n, 1.0, depth, e)
     on_b = level(shapes, b, m.R[shapes.body[b]], n, -1.0, depth, f)
     if on_a == 3:
-        rate[:] = np.cross(wa, n)
+        cross(wa, n, rate)
     elif on_b == 3:
-        rate[:] = np.cross(wb, n)
+        cross(wb, n, rate)
     else:  # the least rate of n with rate·e = −n·(ω × e) on both edges
-        ea, eb = -n @ np.cross(wa, e), -n @ np.cross(wb, f)
-        ee, ef, ff = e @ e, e @ f, f @ f
+        ea, eb = -dot(n, crossed(wa, e)), -dot(n, crossed(wb, f))
+        ee, ef, ff = dot(e, e), dot(e, f), dot(f, f)
         D = ee * ff - ef * ef
         if on_a == 2 and on_b == 2 and 1e-6 * ee * ff < D:
             rate[:] = ((ff * ea - ef * eb) * e + (ee * eb - ef * ea) * f) / D
@@ -172,11 +173,11 @@ def _turn(shapes, m, a, b, n, depth, turn):
             rate[:] = (eb / ff) * f
         else:
             return False
-    turn[:] = np.cross(n, rate)
+    cross(n, rate, turn)
     return True
 
 
-@njit(cache=True)
+@inner
 def turning_time(shapes, m, a, b, n, Ka, Kb, target, rest):
     """As :func:`safe_time`, but with a direction that turns along with what is nearest: otherwise corners of a face leave it.
 
@@ -187,30 +188,31 @@ def turning_time(shapes, m, a, b, n, Ka, Kb, target, rest):
     low, _ = _bound(shapes, m, a, b, m.V[shapes.body[a]], m.V[shapes.body[b]], n, 0.0, 0.0)
     if low <= target or not _turn(shapes, m, a, b, n, 10.0 * low, turn):
         return 0.0
-    omega = np.sqrt(turn @ turn)
+    omega = np.sqrt(dot(turn, turn))
     h = min(rest, 0.1 / (omega + 1e-300))
     Va, Vb = m.V[shapes.body[a]].copy(), m.V[shapes.body[b]].copy()
-    o[:] = m.p[shapes.body[b]] + m.R[shapes.body[b]] @ shapes.centre[b]
-    w[:] = Vb[3:] + np.cross(Vb[:3], o)
+    o[:] = m.p[shapes.body[b]] + rotated(m.R[shapes.body[b]], shapes.centre[b])
+    w[:] = Vb[3:] + crossed(Vb[:3], o)
     K = Ka + Kb
     for i in range(2):
         g, V, k = (a, Va, Ka) if i == 0 else (b, Vb, Kb)
-        x[:] = m.p[shapes.body[g]] + m.R[shapes.body[g]] @ shapes.centre[g] - o
-        away = np.sqrt(x @ x) + shapes.reach[g]
-        x[:] = V[3:] + np.cross(V[:3], x + o) - w
-        speed = np.sqrt(x @ x) + np.sqrt(V[:3] @ V[:3]) * shapes.reach[g] + k * h
+        x[:] = m.p[shapes.body[g]] + rotated(m.R[shapes.body[g]], shapes.centre[g]) - o
+        away = np.sqrt(dot(x, x)) + shapes.reach[g]
+        x[:] = V[3:] + crossed(V[:3], x + o) - w
+        speed = np.sqrt(dot(x, x)) + np.sqrt(dot(V[:3], V[:3])) * shapes.reach[g] + k * h
         K += 2.0 * omega * speed + omega * omega * (away + h * speed)
         V[:3] -= turn
-        V[3:] += np.cross(turn, o) - w
+        V[3:] += crossed(turn, o) - w
     return safe_time(shapes, m, a, b, Va, Vb, n, K, target, h)
 
 
-@njit(cache=True, inline="always")
+@inner
 def time_of_impact(tree, shapes, near, floor, gaps, axis, q, u, h, m, at, K, until, count):
     """First time at which a pair of ``near`` comes down to its ``floor``.
 
     Args:
-        near: (n,) pairs; floor: (n,) their separations that count as touching, gaps: (n,) those at the start [m].
+        near: (n,) pairs; floor: (n,) their separations that count as touching, negative for pairs that
+            overlap; gaps: (n,) those at the start [m].
         axis: (P, 3) directions of separation, first guesses, kept up to date.
         q: (Q,); u: (V,) velocities that stay constant. m: the motion at q, overwritten. at: (Q,) room.
         K: (G,) of :func:`acceleration_bound`. until: (n,) room. count: (1,) evaluations are added.
@@ -219,7 +221,7 @@ def time_of_impact(tree, shapes, near, floor, gaps, axis, q, u, h, m, at, K, unt
         The time and the entry of ``near`` that touches; h and −1 where none does. ``at`` holds the end
         of the path, m its poses where a pair touches.
     """
-    until[:] = 0.0
+    fill(until, 0.0)
     tried = np.zeros(near.size, np.int64)
     now = 0.0
     twists(tree, u, m)
@@ -245,7 +247,7 @@ def time_of_impact(tree, shapes, near, floor, gaps, axis, q, u, h, m, at, K, unt
             gap = separation(shapes, a, b, m.R[ba], m.p[ba], m.R[bb], m.p[bb], n)
             count[0] += 1
         tried[first] += 1
-        if (s > 0.0 and gap <= END * floor[first]) or tried[first] > MOST_EVALUATIONS:
+        if (s > 0.0 and gap <= floor[first] + (END - 1.0) * abs(floor[first])) or tried[first] > MOST_EVALUATIONS:
             return s, first
         Va, Vb = m.V[shapes.body[a]], m.V[shapes.body[b]]
         step = safe_time(shapes, m, a, b, Va, Vb, n, K[a] + K[b], floor[first], h - s)

@@ -8,7 +8,9 @@ A row of ``owner`` −1 is a normal row (contact, joint stop), any other a frict
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from dexstack.engines.lcp.compiled import inner
+from dexstack.engines.lcp.vectors import fill
 
 SEPARATE, CLAMP, STICK, HIGH, LOW = 0, 1, 2, 3, 4
 """Classes: N and C of normal rows; F, H (f = +μ f_n) and L (f = −μ f_n) of friction rows."""
@@ -18,7 +20,7 @@ ROUNDS = 3
 """Rounds of refinement that take its effect on velocities away."""
 
 
-@njit(cache=True)
+@inner
 def residual(A, b, owner, mu, f):
     """Largest entry of f − proj(f − w) over the rows, which is zero exactly at solutions; infinite for a force that is not finite."""
     n = b.size
@@ -39,7 +41,7 @@ def residual(A, b, owner, mu, f):
     return worst
 
 
-@njit(cache=True)
+@inner
 def relative(A, b, owner, mu, f):
     """:func:`residual` relative to 1 + |f|."""
     largest = 0.0
@@ -48,7 +50,7 @@ def relative(A, b, owner, mu, f):
     return residual(A, b, owner, mu, f) / (1.0 + largest)
 
 
-@njit(cache=True)
+@inner
 def factor(G, order, floor):
     """LU factors of G in place, rows exchanged as ``order`` (n,) says; a column without a pivot above ``floor`` gets none. Its rank."""
     n = order.size
@@ -76,7 +78,7 @@ def factor(G, order, floor):
     return rank
 
 
-@njit(cache=True)
+@inner
 def solve_factored(G, order, x):
     """x ← G⁻¹ x with the factors of :func:`factor`; zero where a column had no pivot."""
     n = order.size
@@ -95,7 +97,7 @@ def solve_factored(G, order, x):
         x[k] /= G[k, k]
 
 
-@njit(cache=True)
+@inner
 def active_rows(cls, owner, index):
     """Rows whose force is unknown and whose w is zero (C, and F of a clamped contact), into ``index``; how many."""
     count = 0
@@ -106,7 +108,7 @@ def active_rows(cls, owner, index):
     return count
 
 
-@njit(cache=True)
+@inner
 def class_matrix(A, owner, mu, cls, index, count, G):
     """The equations of the classes [15]: w of the active rows as a function of their forces; sliding friction follows its normal force."""
     for c in range(count):
@@ -121,10 +123,10 @@ def class_matrix(A, owner, mu, cls, index, count, G):
                 G[r, c] += sign * A[index[r], k]
 
 
-@njit(cache=True)
+@inner
 def spread(owner, mu, cls, index, x, count, f):
     """All forces from those of the active rows."""
-    f[:] = 0.0
+    fill(f, 0.0)
     for c in range(count):
         f[index[c]] = x[c]
     for k in range(cls.size):
@@ -134,7 +136,7 @@ def spread(owner, mu, cls, index, x, count, f):
             f[k] = -mu[k] * f[owner[k]]
 
 
-@njit(cache=True)
+@inner
 def forces_of_classes(A, b, owner, mu, cls, f, rounds, even):
     """Forces under given classes by elimination, then ``rounds`` of iterative refinement. Returns the rank that is missing.
 
@@ -145,7 +147,7 @@ def forces_of_classes(A, b, owner, mu, cls, f, rounds, even):
     index = np.empty(n, np.int64)
     count = active_rows(cls, owner, index)
     if count == 0:
-        f[:] = 0.0
+        fill(f, 0.0)
         return 0
     G = np.empty((count, count), A.dtype)
     class_matrix(A, owner, mu, cls, index, count, G)
@@ -171,7 +173,7 @@ def forces_of_classes(A, b, owner, mu, cls, f, rounds, even):
     return count - rank
 
 
-@njit(cache=True)
+@inner
 def clip_classes(owner, mu, f, cls):
     """Give rows whose force lies beyond a bound that bound's class, where :func:`clip_forces` moves it: derivatives go by classes."""
     for i in range(f.size):
@@ -183,7 +185,7 @@ def clip_classes(owner, mu, f, cls):
             cls[i] = HIGH if f[i] > 0.0 else LOW
 
 
-@njit(cache=True)
+@inner
 def clip_forces(owner, mu, f):
     """Move forces onto their bounds where rounding left them outside."""
     for i in range(f.size):
@@ -195,7 +197,7 @@ def clip_forces(owner, mu, f):
             f[i] = min(max(f[i], -limit), limit)
 
 
-@njit(cache=True)
+@inner
 def read_classes(A, b, owner, mu, f, cls):
     """The classes a solution lies in."""
     for i in range(f.size):

@@ -6,7 +6,6 @@ The step length sees that a bound moves with its normal force; where the pivots 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from dexstack.engines.lcp.classes import (
     CLAMP,
@@ -21,11 +20,13 @@ from dexstack.engines.lcp.classes import (
     residual,
     solve_factored,
 )
+from dexstack.engines.lcp.compiled import inner
+from dexstack.engines.lcp.vectors import fill, put
 
 DONE, STUCK = 0, 1
 
 
-@njit(cache=True)
+@inner
 def _direction(A, owner, mu, cls, driver, m, sign, df, dw):
     """How forces and w of rows 0..m−1 follow a unit change of the driver's force, classes kept. ``cls[driver]`` is F or N: not active."""
     index = np.empty(m, np.int64)
@@ -48,7 +49,7 @@ def _direction(A, owner, mu, cls, driver, m, sign, df, dw):
     order = np.empty(count, np.int64)
     factor(G, order, 1e-12 * top)
     solve_factored(G, order, x)
-    df[:m] = column
+    put(df[:m], column)
     for c in range(count):
         df[index[c]] += x[c]
     for i in range(m):
@@ -63,7 +64,7 @@ def _direction(A, owner, mu, cls, driver, m, sign, df, dw):
             dw[i] += A[i, j] * df[j]
 
 
-@njit(cache=True)
+@inner
 def _drive(A, b, owner, mu, cls, f, w, driver, limit):
     """Change the driver's force until its own condition holds, rows before it kept valid. False: the pivots did not end."""
     m = driver + 1
@@ -140,7 +141,7 @@ def _drive(A, b, owner, mu, cls, f, w, driver, limit):
     return False
 
 
-@njit(cache=True)
+@inner
 def _valid(A, b, owner, mu, cls, m, f, tolerance):
     missing = forces_of_classes(A[:m, :m], b[:m], owner[:m], mu[:m], cls[:m], f[:m], 0, 0.0)
     largest = 0.0
@@ -149,7 +150,7 @@ def _valid(A, b, owner, mu, cls, m, f, tolerance):
     return missing >= 0 and residual(A[:m, :m], b[:m], owner[:m], mu[:m], f[:m]) <= tolerance * (1.0 + largest)
 
 
-@njit(cache=True)
+@inner
 def _search(A, b, owner, mu, cls, m, f, solves, tolerance):
     """Assignments in order of how many rows differ from where the pivots stood, until one is valid.
 
@@ -164,7 +165,7 @@ def _search(A, b, owner, mu, cls, m, f, solves, tolerance):
         for k in range(depth):
             change[k], choice[k] = k, 0
         while True:
-            cls[:m] = start
+            put(cls[:m], start)
             for k in range(depth):
                 i = change[k]
                 if owner[i] < 0:
@@ -175,7 +176,7 @@ def _search(A, b, owner, mu, cls, m, f, solves, tolerance):
             if _valid(A, b, owner, mu, cls, m, f, tolerance):
                 return tried
             if tried >= solves:
-                cls[:m] = start
+                put(cls[:m], start)
                 return -tried
             k = depth - 1  # next choice, then next set of rows
             while k >= 0 and (owner[change[k]] < 0 or choice[k] == 1):
@@ -194,11 +195,11 @@ def _search(A, b, owner, mu, cls, m, f, solves, tolerance):
                 change[j] = change[j - 1] + 1
             for j in range(depth):
                 choice[j] = 0
-    cls[:m] = start
+    put(cls[:m], start)
     return -tried
 
 
-@njit(cache=True)
+@inner
 def dantzig(A, b, owner, mu, cls, f, pivots, solves, tolerance):
     """Find the classes of a solution, one row after the other.
 
@@ -213,7 +214,7 @@ def dantzig(A, b, owner, mu, cls, f, pivots, solves, tolerance):
     """
     n = b.size
     w = b.copy()
-    f[:] = 0.0
+    fill(f, 0.0)
     loops, searched = 0, 0
     for i in range(n):
         cls[i] = SEPARATE if owner[i] < 0 else STICK

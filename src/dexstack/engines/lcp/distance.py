@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from dexstack.engines.lcp.compiled import inner
 from dexstack.engines.lcp.features import DATA, RIM_EDGE, RIM_POINT, RIM_RIM, nearest_on_rim, rim_axes
+from dexstack.engines.lcp.vectors import cross, divide, dot, less, put, rotate, rotated, unrotated
 
 NEAR = 5e-6
 """Distance of the hulls below which GJK's direction, the difference of two close points, is compared with those of faces and edges [m]."""
@@ -13,7 +14,7 @@ NEAR_CYLINDER = 1e-3
 """The same with a cylinder, on which GJK comes closer to the direction without ever reaching it [m]."""
 
 
-@njit(cache=True)
+@inner
 def support(shapes, g, R, p, d, out):
     """The point of geometry g's core (hull, or cylinder without its rounding) farthest along d (world), into ``out``."""
     dx = R[0, 0] * d[0] + R[1, 0] * d[1] + R[2, 0] * d[2]
@@ -38,7 +39,7 @@ def support(shapes, g, R, p, d, out):
         out[i] = p[i] + R[i, 0] * x + R[i, 1] * y + R[i, 2] * z
 
 
-@njit(cache=True)
+@inner
 def _nearest(W, n, v, weight):
     """The point v nearest the origin of the simplex of n points W; its corners are moved to the front. Returns how many it needs."""
     best, chosen = np.inf, 0
@@ -97,7 +98,7 @@ def _nearest(W, n, v, weight):
             square += u[c] * u[c]
         if square < best:
             best, chosen = square, mask
-            v[:] = u
+            put(v, u)
             for i in range(k):
                 weight[i] = x[i]
     k = 0
@@ -109,14 +110,14 @@ def _nearest(W, n, v, weight):
     return k
 
 
-@njit(cache=True)
+@inner
 def _bound(shapes, a, b, Ra, pa, Rb, pb, d, x, y):
     support(shapes, a, Ra, pa, d, x)
     support(shapes, b, Rb, pb, -d, y)
     return d[0] * (y[0] - x[0]) + d[1] * (y[1] - x[1]) + d[2] * (y[2] - x[2])
 
 
-@njit(cache=True)
+@inner
 def _sharpen(shapes, a, b, Ra, pa, Rb, pb, n, best):
     """Try the face normals of both hulls, and the cross products of their edges if they seem to meet; n is overwritten by a better one."""
     x, y, d = np.empty(3), np.empty(3), np.empty(3)
@@ -130,152 +131,153 @@ def _sharpen(shapes, a, b, Ra, pa, Rb, pb, n, best):
             value = _bound(shapes, a, b, Ra, pa, Rb, pb, d, x, y)
             if value > best:
                 best = value
-                n[:] = d
+                put(n, d)
     if best > 0.0:
         return best
     for i in range(shapes.edge_start[a], shapes.edge_start[a + 1]):
-        e = Ra @ (shapes.vertex[shapes.edge[i, 1]] - shapes.vertex[shapes.edge[i, 0]])
+        e = rotated(Ra, shapes.vertex[shapes.edge[i, 1]] - shapes.vertex[shapes.edge[i, 0]])
         for j in range(shapes.edge_start[b], shapes.edge_start[b + 1]):
-            f = Rb @ (shapes.vertex[shapes.edge[j, 1]] - shapes.vertex[shapes.edge[j, 0]])
-            d[0], d[1], d[2] = e[1] * f[2] - e[2] * f[1], e[2] * f[0] - e[0] * f[2], e[0] * f[1] - e[1] * f[0]
-            square = d[0] * d[0] + d[1] * d[1] + d[2] * d[2]
-            if square <= 1e-12 * (e @ e) * (f @ f):
+            f = rotated(Rb, shapes.vertex[shapes.edge[j, 1]] - shapes.vertex[shapes.edge[j, 0]])
+            cross(e, f, d)
+            square = dot(d, d)
+            if square <= 1e-12 * dot(e, e) * dot(f, f):
                 continue
-            d /= np.sqrt(square)
+            divide(d, np.sqrt(square))
             for _ in range(2):
                 d *= -1.0
                 value = _bound(shapes, a, b, Ra, pa, Rb, pb, d, x, y)
                 if value > best:
                     best = value
-                    n[:] = d
+                    put(n, d)
     return best
 
 
-@njit(cache=True)
+@inner
 def level(shapes, g, R, n, sign, depth, e):
     """What of g's core lies within ``depth`` of its farthest point along ``sign`` times n: 1 corner, 2 edge, which goes to e, 3 face."""
-    d = sign * (R.T @ n)
+    d = sign * unrotated(R, n)
     first, last = shapes.vertex_start[g], shapes.vertex_start[g + 1]
     top = -np.inf
     for k in range(first, last):
-        top = max(top, d @ shapes.vertex[k])
+        top = max(top, dot(d, shapes.vertex[k]))
     count, one = 0, first
     for k in range(first, last):
-        if d @ shapes.vertex[k] >= top - depth:
+        if dot(d, shapes.vertex[k]) >= top - depth:
             count += 1
             if count == 1:
                 one = k
             elif count == 2:
-                e[:] = R @ (shapes.vertex[k] - shapes.vertex[one])
+                put(e, rotated(R, shapes.vertex[k] - shapes.vertex[one]))
     if shapes.disc[g] > 0.0 and count == 1:
-        along = d @ shapes.axis[g]
+        along = dot(d, shapes.axis[g])
         if shapes.disc[g] * np.sqrt(max(1.0 - along * along, 0.0)) <= depth:
             count = 3
     return min(count, 3)
 
 
-@njit(cache=True)
+@inner
 def _try(shapes, c, o, Rc, pc, Ro, po, d, x, y, n, best):
     """Keep direction d, of any length and sign, in n where it separates better; d is normalised and turned along n."""
-    length = np.sqrt(d[0] * d[0] + d[1] * d[1] + d[2] * d[2])
+    length = np.sqrt(dot(d, d))
     if not length > 0.0:
         return best
-    d /= length if d[0] * n[0] + d[1] * n[1] + d[2] * n[2] > 0.0 else -length
+    divide(d, length if dot(d, n) > 0.0 else -length)
     value = _bound(shapes, c, o, Rc, pc, Ro, po, d, x, y)
     if value > best:
-        n[:] = d
+        put(n, d)
         return value
     return best
 
 
-@njit(cache=True)
+@inner
 def _foremost_edge(shapes, g, R, n, sign, e):
     """Into e, from one to the other of the two corners of g farthest along ``sign`` times n."""
-    d = sign * (R.T @ n)
+    d = sign * unrotated(R, n)
     first = second = -np.inf
     i, j = 0, 0
     for k in range(shapes.vertex_start[g], shapes.vertex_start[g + 1]):
-        h = d @ shapes.vertex[k]
+        h = dot(d, shapes.vertex[k])
         if h > first:
             first, second, i, j = h, first, k, i
         elif h > second:
             second, j = h, k
-    e[:] = R @ (shapes.vertex[i] - shapes.vertex[j])
+    put(e, rotated(R, shapes.vertex[i] - shapes.vertex[j]))
 
 
-@njit(cache=True)
+@inner
 def _sharpen_edges(shapes, a, b, Ra, pa, Rb, pb, n, best):
     """Try the direction across the two edges that n already faces; n is overwritten by a better one."""
     e, f, d, x, y = np.empty(3), np.empty(3), np.empty(3), np.empty(3), np.empty(3)
     _foremost_edge(shapes, a, Ra, n, 1.0, e)
     _foremost_edge(shapes, b, Rb, n, -1.0, f)
-    d[0], d[1], d[2] = e[1] * f[2] - e[2] * f[1], e[2] * f[0] - e[0] * f[2], e[0] * f[1] - e[1] * f[0]
-    if d @ d <= 1e-12 * (e @ e) * (f @ f):
+    cross(e, f, d)
+    if dot(d, d) <= 1e-12 * dot(e, e) * dot(f, f):
         return best
     return _try(shapes, a, b, Ra, pa, Rb, pb, d, x, y, n, best)
 
 
-@njit(cache=True)
+@inner
 def _sharpen_cylinder(shapes, c, o, Rc, pc, Ro, po, n, best):
     """Try the directions in which side or rim of cylinder c face what lies next to them; n, from c to o, is overwritten by a better one."""
     x, y, d, e, f = np.empty(3), np.empty(3), np.empty(3), np.empty(3), np.empty(3)
     u, w = np.empty(3), np.empty(3)
     data = np.zeros(DATA)
-    a, rho, sc, so = Rc @ shapes.axis[c], shapes.disc[c], shapes.vertex_start[c], shapes.vertex_start[o]
+    a, rho, sc, so = rotated(Rc, shapes.axis[c]), shapes.disc[c], shapes.vertex_start[c], shapes.vertex_start[o]
     exact = shapes.radius[c] + shapes.radius[o] == 0.0
     low = np.inf  # o's nearest corner along n, and how far it is
     for k in range(so, shapes.vertex_start[o + 1]):
-        low = min(low, n @ (Ro @ shapes.vertex[k] + po))
+        low = min(low, dot(n, rotated(Ro, shapes.vertex[k]) + po))
     data[3:6] = rho * shapes.axis[c]
     rim_axes(data[3:6], u, w)
-    e[:], f[:] = Rc @ u, Rc @ w
-    start = n - (n @ a) * a
-    data[14] = np.arctan2(f @ start, e @ start)
+    rotate(Rc, u, e)
+    rotate(Rc, w, f)
+    start = n - dot(n, a) * a
+    data[14] = np.arctan2(dot(f, start), dot(e, start))
     for k in range(shapes.edge_start[o], shapes.edge_start[o + 1]):
         v0, v1 = shapes.vertex[shapes.edge[k, 0]], shapes.vertex[shapes.edge[k, 1]]
-        g, p0 = Ro @ (v1 - v0), Ro @ v0 + po
-        if min(n @ p0, n @ (p0 + g)) > low + NEAR_CYLINDER:
+        g, p0 = rotated(Ro, v1 - v0), rotated(Ro, v0) + po
+        if min(dot(n, p0), dot(n, p0 + g)) > low + NEAR_CYLINDER:
             continue
-        d[0], d[1], d[2] = a[1] * g[2] - a[2] * g[1], a[2] * g[0] - a[0] * g[2], a[0] * g[1] - a[1] * g[0]
+        cross(a, g, d)
         best = _try(shapes, c, o, Rc, pc, Ro, po, d, x, y, n, best)
         data[6:9], data[9:12] = v0, v1 - v0
         for i in range(2):
-            data[0:3] = shapes.vertex[sc + i]
-            centre = Rc @ data[0:3] + pc
+            put(data[0:3], shapes.vertex[sc + i])
+            centre = rotated(Rc, data[0:3]) + pc
             rim = centre + np.cos(data[14]) * e + np.sin(data[14]) * f
-            data[15] = min(max((g @ (rim - p0)) / (g @ g), 0.0), 1.0)
+            data[15] = min(max(dot(g, rim - p0) / dot(g, g), 0.0), 1.0)
             ended, _, _ = nearest_on_rim(RIM_EDGE, data, Rc, pc, Ro, po, x, u, y, w)
             if ended:
-                d[:] = y - x
+                less(y, x, d)
                 if exact and shapes.disc[o] == 0.0:
-                    d[0], d[1], d[2] = u[1] * w[2] - u[2] * w[1], u[2] * w[0] - u[0] * w[2], u[0] * w[1] - u[1] * w[0]
+                    cross(u, w, d)
                 best = _try(shapes, c, o, Rc, pc, Ro, po, d, x, y, n, best)
     for k in range(so, shapes.vertex_start[o + 1]):
-        if n @ (Ro @ shapes.vertex[k] + po) > low + NEAR_CYLINDER and shapes.disc[o] == 0.0:
+        if dot(n, rotated(Ro, shapes.vertex[k]) + po) > low + NEAR_CYLINDER and shapes.disc[o] == 0.0:
             continue
-        data[6:9] = shapes.vertex[k]
+        put(data[6:9], shapes.vertex[k])
         kind = RIM_POINT
         if shapes.disc[o] > 0.0:
             kind = RIM_RIM
             data[9:12] = shapes.disc[o] * shapes.axis[o]
             rim_axes(data[9:12], u, w)
-            data[15] = np.arctan2(-(Ro @ w) @ n, -(Ro @ u) @ n)
+            data[15] = np.arctan2(-dot(rotated(Ro, w), n), -dot(rotated(Ro, u), n))
         else:
-            d[:] = Ro @ shapes.vertex[k] + po - pc - Rc @ shapes.vertex[sc]
-            d -= (d @ a) * a
+            put(d, rotated(Ro, shapes.vertex[k]) + po - pc - rotated(Rc, shapes.vertex[sc]))
+            d -= dot(d, a) * a
             best = _try(shapes, c, o, Rc, pc, Ro, po, d, x, y, n, best)
         for i in range(2):
-            data[0:3] = shapes.vertex[sc + i]
+            put(data[0:3], shapes.vertex[sc + i])
             ended, _, _ = nearest_on_rim(kind, data, Rc, pc, Ro, po, x, u, y, w)
             if ended:
-                d[:] = y - x
+                less(y, x, d)
                 if exact and kind == RIM_RIM:
-                    d[0], d[1], d[2] = u[1] * w[2] - u[2] * w[1], u[2] * w[0] - u[0] * w[2], u[0] * w[1] - u[1] * w[0]
+                    cross(u, w, d)
                 best = _try(shapes, c, o, Rc, pc, Ro, po, d, x, y, n, best)
     return best
 
 
-@njit(cache=True)
+@inner
 def separation(shapes, a, b, Ra, pa, Rb, pb, n):
     """Distance of two geometries along a direction that separates them best.
 
@@ -289,7 +291,7 @@ def separation(shapes, a, b, Ra, pa, Rb, pb, n):
     rounding = shapes.radius[a] + shapes.radius[b]
     va, vb = shapes.vertex_start[a + 1] - shapes.vertex_start[a], shapes.vertex_start[b + 1] - shapes.vertex_start[b]
     if shapes.is_plane[a]:
-        n[:] = shapes.normal[a]
+        put(n, shapes.normal[a])
         v = shapes.vertex[shapes.vertex_start[a]]
         if vb == 1:
             u = shapes.vertex[shapes.vertex_start[b]]
@@ -309,29 +311,29 @@ def separation(shapes, a, b, Ra, pa, Rb, pb, n):
             square += n[i] * n[i]
         length = np.sqrt(square)
         if length > 0.0:
-            n /= length
+            divide(n, length)
         return length - rounding
     x, y = np.empty(3), np.empty(3)
     W, weight, v = np.empty((4, 3)), np.empty(4), np.empty(3)
     size = 0
     v[:] = -n
-    if v[0] * v[0] + v[1] * v[1] + v[2] * v[2] < 0.5:
+    if dot(v, v) < 0.5:
         v[0], v[1], v[2] = 1.0, 0.0, 0.0
     bound, best = -np.inf, -np.inf
     trial = np.empty(3)
     for _ in range(60):
-        length = np.sqrt(v[0] * v[0] + v[1] * v[1] + v[2] * v[2])
+        length = np.sqrt(dot(v, v))
         if length < 1e-15:
             break
-        trial[:] = v
+        put(trial, v)
         trial /= -length
         support(shapes, a, Ra, pa, trial, x)
         support(shapes, b, Rb, pb, -trial, y)
         w = x - y
-        bound = -(trial[0] * w[0] + trial[1] * w[1] + trial[2] * w[2])
+        bound = -dot(trial, w)
         if bound > best:
             best = bound
-            n[:] = trial
+            put(n, trial)
         if size > 0 and length - best <= 1e-13 * length + 1e-16:
             break
         known = False

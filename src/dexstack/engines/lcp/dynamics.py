@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 import mujoco
 import numpy as np
-from numba import njit
 
+from dexstack.engines.lcp.compiled import inner
+from dexstack.engines.lcp.vectors import cross, dot, put
 from dexstack.errors import ConfigError
 
 FREE, SLIDE, HINGE = 0, 2, 3
@@ -134,11 +135,9 @@ def make_tree(model: mujoco.MjModel) -> Tree:
     )
 
 
-@njit(cache=True)
-def make_motion(tree, sample):
-    """Room for a motion in the number type of the array ``sample``."""
+def make_motion(tree: Tree, kind: type) -> Motion:
+    """Room for a motion in numbers of this kind, ``float`` or ``complex``."""
     B, nv = tree.parent.size, tree.dof_parent.size
-    kind = sample.dtype
     motion = Motion(
         np.zeros((B, 3, 3), kind),
         np.zeros((B, 3), kind),
@@ -153,20 +152,11 @@ def make_motion(tree, sample):
         np.zeros((9, 3), kind),
         np.zeros(6, kind),
     )
-    for i in range(3):
-        motion.R[0, i, i] = 1.0
+    motion.R[0] = np.eye(3)
     return motion
 
 
-@njit(cache=True)
-def cross(a, b, out):
-    """a × b into ``out``, which is neither."""
-    out[0] = a[1] * b[2] - a[2] * b[1]
-    out[1] = a[2] * b[0] - a[0] * b[2]
-    out[2] = a[0] * b[1] - a[1] * b[0]
-
-
-@njit(cache=True)
+@inner
 def _turn(axis, sine, one_minus_cosine, R):
     """R ← Rodrigues' rotation about a unit axis."""
     x, y, z = axis[0], axis[1], axis[2]
@@ -177,7 +167,7 @@ def _turn(axis, sine, one_minus_cosine, R):
     R[1, 2], R[2, 1] = c1 * y * z - sine * x, c1 * y * z + sine * x
 
 
-@njit(cache=True)
+@inner
 def kinematics(tree, q, m):
     """Poses of all bodies and axes of all velocities at q. Quaternions are normalised here."""
     S, axis, anchor, moment, T, U = m.S, m.room[0], m.room[1], m.room[2], m.room[3:6], m.room[6:9]
@@ -237,19 +227,20 @@ def kinematics(tree, q, m):
             for i in range(3):
                 for j in range(3):
                     U[i, j] = R[i, 0] * T[0, j] + R[i, 1] * T[1, j] + R[i, 2] * T[2, j]
-            R[:, :] = U
+            for i in range(3):
+                put(R[i], U[i])
             for i in range(3):
                 p[i] = anchor[i]
                 for j in range(3):
                     p[i] -= R[i, j] * tree.joint_p[joint, j]
 
 
-@njit(cache=True)
+@inner
 def twists(tree, v, m):
     """Twists of all bodies at velocities v, after :func:`kinematics`."""
     for b in range(1, tree.parent.size):
         V = m.V[b]
-        V[:] = m.V[tree.parent[b]]
+        put(V, m.V[tree.parent[b]])
         for joint in range(tree.joint_start[b], tree.joint_start[b + 1]):
             d = tree.joint_v[joint]
             for k in range(d, d + (6 if tree.joint_type[joint] == FREE else 1)):
@@ -257,7 +248,7 @@ def twists(tree, v, m):
                     V[i] += m.S[k, i] * v[k]
 
 
-@njit(cache=True)
+@inner
 def _inertia_times(inertia, V, out):
     """Momentum (moment about the origin, force) of an inertia (mass, mass · centre, six moments) with twist V."""
     h0, h1, h2 = inertia[1], inertia[2], inertia[3]
@@ -270,7 +261,7 @@ def _inertia_times(inertia, V, out):
     out[5] = inertia[0] * v2 + w0 * h1 - w1 * h0
 
 
-@njit(cache=True)
+@inner
 def inertias(tree, mass, m):
     """Every body's inertia about the origin, after :func:`kinematics`; moments scale with the masses (B,) [kg]."""
     c, J = m.room[0], m.room[3:6]
@@ -285,7 +276,7 @@ def inertias(tree, mass, m):
                     J[i, j] += R[i, k] * tree.inertia_B[b, k, j]
         mb = mass[b]
         inertia[0] = mb
-        square = c[0] * c[0] + c[1] * c[1] + c[2] * c[2]
+        square = dot(c, c)
         for i in range(3):
             inertia[1 + i] = mb * c[i]
             moment = square - c[i] * c[i]
@@ -301,7 +292,7 @@ def inertias(tree, mass, m):
             inertia[7 + e] = mb * moment
 
 
-@njit(cache=True)
+@inner
 def bias_forces(tree, v, m):
     """Twists and bias forces at velocities v (V,) by Newton–Euler, after :func:`inertias`."""
     S, W = m.S, m.wrench
@@ -311,8 +302,8 @@ def bias_forces(tree, v, m):
     for b in range(1, B):
         up = tree.parent[b]
         V, a = m.V[b], m.acceleration[b]
-        V[:] = m.V[up]
-        a[:] = m.acceleration[up]
+        put(V, m.V[up])
+        put(a, m.acceleration[up])
         for joint in range(tree.joint_start[b], tree.joint_start[b + 1]):
             d = tree.joint_v[joint]
             groups = 2 if tree.joint_type[joint] == FREE else 1
@@ -352,11 +343,12 @@ def bias_forces(tree, v, m):
             m.bias[d] += S[d, i] * m.force[b, i]
 
 
-@njit(cache=True)
+@inner
 def mass_matrix(tree, m):
     """Lower triangle of the mass matrix from composite bodies, after :func:`inertias`."""
     S, W, M = m.S, m.wrench, m.M
-    m.composite[:] = m.inertia
+    for b in range(tree.parent.size):
+        put(m.composite[b], m.inertia[b])
     for b in range(tree.parent.size - 1, 0, -1):
         up = tree.parent[b]
         if up > 0:
@@ -374,7 +366,7 @@ def mass_matrix(tree, m):
         M[d, d] += tree.armature[d]
 
 
-@njit(cache=True)
+@inner
 def inertia_and_bias(tree, mass, v, m):
     """Mass matrix and bias forces at velocities v (V,) with masses (B,) [kg], after :func:`kinematics`."""
     inertias(tree, mass, m)
@@ -382,7 +374,7 @@ def inertia_and_bias(tree, mass, v, m):
     bias_forces(tree, v, m)
 
 
-@njit(cache=True)
+@inner
 def factorise(dof_parent, M):
     """M = LᵀDL in place, lower triangle, no entry outside the chains touched (Featherstone)."""
     for k in range(dof_parent.size - 1, -1, -1):
@@ -397,7 +389,7 @@ def factorise(dof_parent, M):
             i = dof_parent[i]
 
 
-@njit(cache=True)
+@inner
 def solve_mass(dof_parent, L, x):
     """x ← M⁻¹ x with the factors of :func:`factorise`."""
     n = dof_parent.size
@@ -414,7 +406,7 @@ def solve_mass(dof_parent, L, x):
             j = dof_parent[j]
 
 
-@njit(cache=True)
+@inner
 def kinetic_energy(dof_parent, L, v):
     """½ vᵀ M v with the factors of :func:`factorise` [J]."""
     total = 0.0
@@ -427,7 +419,7 @@ def kinetic_energy(dof_parent, L, v):
     return total
 
 
-@njit(cache=True)
+@inner
 def integrate(tree, q, u, h, out):
     """q ⊕ h u: joints move in straight lines, a free body about an axis that stays fixed in it; quaternions end at unit length."""
     for joint in range(tree.joint_type.size):

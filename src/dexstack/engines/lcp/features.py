@@ -7,7 +7,9 @@ points from the first body to the second; the gap grows along it.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from dexstack.engines.lcp.compiled import inner
+from dexstack.engines.lcp.vectors import divide, dot, less, place, rotate
 
 POINT_POINT, FACE_POINT, EDGE_EDGE, EDGE_POINT, FACE_RIM, RIM_POINT, RIM_EDGE, RIM_RIM = range(8)
 """First body's feature, second body's."""
@@ -19,19 +21,7 @@ ROUNDS = 30
 """Most of Newton's steps towards the nearest points of a rim and another feature."""
 
 
-@njit(cache=True)
-def _place(R, p, x, out):
-    for i in range(3):
-        out[i] = p[i] + R[i, 0] * x[0] + R[i, 1] * x[1] + R[i, 2] * x[2]
-
-
-@njit(cache=True)
-def _turn(R, x, out):
-    for i in range(3):
-        out[i] = R[i, 0] * x[0] + R[i, 1] * x[1] + R[i, 2] * x[2]
-
-
-@njit(cache=True)
+@inner
 def rim_axes(w, e, f):
     """Two vectors e, f (3,) of the length of w, across it and each other: the rim's points are centre + e cos θ + f sin θ."""
     low = 0
@@ -39,14 +29,14 @@ def rim_axes(w, e, f):
         if abs(w[i]) < abs(w[low]):
             low = i
     j, k = (low + 1) % 3, (low + 2) % 3
-    rho, across = np.sqrt(w[0] * w[0] + w[1] * w[1] + w[2] * w[2]), np.sqrt(w[j] * w[j] + w[k] * w[k])
+    rho, across = np.sqrt(dot(w, w)), np.sqrt(w[j] * w[j] + w[k] * w[k])
     e[low], e[j], e[k] = 0.0, rho * w[k] / across, -rho * w[j] / across
     for i in range(3):
         j, k = (i + 1) % 3, (i + 2) % 3
         f[i] = (w[j] * e[k] - w[k] * e[j]) / rho
 
 
-@njit(cache=True)
+@inner
 def nearest_on_rim(kind, data, Ra, pa, Rb, pb, x, dx, y, dy):
     """Nearest points of the first body's rim and the second's feature, by Newton's method from where ``data`` says.
 
@@ -62,16 +52,16 @@ def nearest_on_rim(kind, data, Ra, pa, Rb, pb, x, dx, y, dy):
     centre, other = np.empty(3, kind_of), np.empty(3, kind_of)
     u, w = np.empty(3), np.empty(3)
     rim_axes(data[3:6], u, w)
-    _turn(Ra, u, e)
-    _turn(Ra, w, f)
-    _place(Ra, pa, data[0:3], centre)
-    _place(Rb, pb, data[6:9], other)
+    rotate(Ra, u, e)
+    rotate(Ra, w, f)
+    place(Ra, pa, data[0:3], centre)
+    place(Rb, pb, data[6:9], other)
     if kind == RIM_EDGE:
-        _turn(Rb, data[9:12], g)
+        rotate(Rb, data[9:12], g)
     elif kind == RIM_RIM:
         rim_axes(data[9:12], u, w)
-        _turn(Rb, u, g)
-        _turn(Rb, w, h)
+        rotate(Rb, u, g)
+        rotate(Rb, w, h)
     s, t = centre[0] * 0.0 + data[14], centre[0] * 0.0 + data[15]
     last, ended = False, False
     for _ in range(ROUNDS):
@@ -110,7 +100,7 @@ def nearest_on_rim(kind, data, Ra, pa, Rb, pb, x, dx, y, dy):
     return ended, s, t
 
 
-@njit(cache=True)
+@inner
 def gap_of_features(kind, side, data, Ra, pa, Rb, pb, n, c):
     """Gap of two features.
 
@@ -129,60 +119,61 @@ def gap_of_features(kind, side, data, Ra, pa, Rb, pb, n, c):
         e, f = np.empty(3, kind_of), np.empty(3, kind_of)
         nearest_on_rim(kind, data, Ra, pa, Rb, pb, a, e, b, f)
         if side == 0:
-            n[:] = b - a
+            less(b, a, n)
         else:
             n[0] = side * (e[1] * f[2] - e[2] * f[1])
             n[1] = side * (e[2] * f[0] - e[0] * f[2])
             n[2] = side * (e[0] * f[1] - e[1] * f[0])
-        n /= np.sqrt(n[0] * n[0] + n[1] * n[1] + n[2] * n[2])
+        divide(n, np.sqrt(dot(n, n)))
         distance = n[0] * (b[0] - a[0]) + n[1] * (b[1] - a[1]) + n[2] * (b[2] - a[2])
         gap = distance - data[12] - data[13]
         for i in range(3):
             c[i] = b[i] - (data[13] + 0.5 * gap) * n[i]
         return gap
-    _place(Ra, pa, data[0:3], a)
-    _place(Rb, pb, data[6:9], b)
-    d = b - a
+    place(Ra, pa, data[0:3], a)
+    place(Rb, pb, data[6:9], b)
+    d = np.empty(3, kind_of)
+    less(b, a, d)
     if kind == FACE_POINT:
-        _turn(Ra, data[3:6], n)
-        distance = n[0] * d[0] + n[1] * d[1] + n[2] * d[2]
+        rotate(Ra, data[3:6], n)
+        distance = dot(n, d)
     elif kind == FACE_RIM:  # the rim's lowest point
         w = np.empty(3, kind_of)
-        _turn(Ra, data[3:6], n)
-        _turn(Rb, data[9:12], w)
+        rotate(Ra, data[3:6], n)
+        rotate(Rb, data[9:12], w)
         x, y, z = n[1] * w[2] - n[2] * w[1], n[2] * w[0] - n[0] * w[2], n[0] * w[1] - n[1] * w[0]
         across = np.sqrt(x * x + y * y + z * z)
-        square = w[0] * w[0] + w[1] * w[1] + w[2] * w[2]
-        along = n[0] * w[0] + n[1] * w[1] + n[2] * w[2]
+        square = dot(w, w)
+        along = dot(n, w)
         for i in range(3):
             b[i] -= (square * n[i] - along * w[i]) / across
-        distance = n[0] * d[0] + n[1] * d[1] + n[2] * d[2] - across
+        distance = dot(n, d) - across
     elif kind == EDGE_EDGE:
         e, f = np.empty(3, kind_of), np.empty(3, kind_of)
-        _turn(Ra, data[3:6], e)
-        _turn(Rb, data[9:12], f)
+        rotate(Ra, data[3:6], e)
+        rotate(Rb, data[9:12], f)
         n[0] = side * (e[1] * f[2] - e[2] * f[1])
         n[1] = side * (e[2] * f[0] - e[0] * f[2])
         n[2] = side * (e[0] * f[1] - e[1] * f[0])
-        square = n[0] * n[0] + n[1] * n[1] + n[2] * n[2]
-        n /= np.sqrt(square)
-        distance = n[0] * d[0] + n[1] * d[1] + n[2] * d[2]
-        ee = e[0] * e[0] + e[1] * e[1] + e[2] * e[2]
-        ef = e[0] * f[0] + e[1] * f[1] + e[2] * f[2]
-        ff = f[0] * f[0] + f[1] * f[1] + f[2] * f[2]
-        ed = e[0] * d[0] + e[1] * d[1] + e[2] * d[2]
-        fd = f[0] * d[0] + f[1] * d[1] + f[2] * d[2]
+        square = dot(n, n)
+        divide(n, np.sqrt(square))
+        distance = dot(n, d)
+        ee = dot(e, e)
+        ef = dot(e, f)
+        ff = dot(f, f)
+        ed = dot(e, d)
+        fd = dot(f, d)
         t = (ef * ed - ee * fd) / (ee * ff - ef * ef)
         for i in range(3):
             b[i] += t * f[i]
     else:
         if kind == EDGE_POINT:
             e = np.empty(3, kind_of)
-            _turn(Ra, data[3:6], e)
-            t = (e[0] * d[0] + e[1] * d[1] + e[2] * d[2]) / (e[0] * e[0] + e[1] * e[1] + e[2] * e[2])
+            rotate(Ra, data[3:6], e)
+            t = dot(e, d) / dot(e, e)
             for i in range(3):
                 d[i] -= t * e[i]
-        distance = np.sqrt(d[0] * d[0] + d[1] * d[1] + d[2] * d[2])
+        distance = np.sqrt(dot(d, d))
         for i in range(3):
             n[i] = d[i] / distance
     gap = distance - data[12] - data[13]

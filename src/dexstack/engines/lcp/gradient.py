@@ -7,13 +7,14 @@ the side the simulation took: a contact without load counts as separated, fricti
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from dexstack.engines.lcp import record as s
-from dexstack.engines.lcp.replay import differentiate
+from dexstack.engines.lcp.replay import differentiate, pull_back
 from dexstack.engines.lcp.roll import roll
 from dexstack.engines.lcp.system import LcpSystem
 from dexstack.errors import ConfigError
@@ -67,6 +68,32 @@ def rollout(system: LcpSystem, tau: np.ndarray) -> Rollout:
     return Rollout(qs, vs, tau, system.parameters, tape)
 
 
+def vjp(system: LcpSystem, run: Rollout, cotangent: np.ndarray, wrt: Sequence[str] = INPUTS) -> dict[str, np.ndarray]:
+    """Transposed derivative of the final state: ``cotangent`` (Q + V,) times the Jacobian, by a sweep back over the tape.
+
+    Args:
+        wrt: of :data:`INPUTS`; the others are not looked at, except for the state, which the sweep passes through.
+
+    Returns:
+        An array of the shape of each input by name.
+
+    Raises:
+        ConfigError: the system has other parameters, or another tape, than the rollout had.
+    """
+    _check(system, run)
+    state = np.array(cotangent, float)
+    parts = dict(zip(INPUTS[2:], (run.tau, *run.parameters), strict=True))
+    parts = {k: np.zeros(x.shape if k in wrt else (0,) * x.ndim) for k, x in parts.items()}
+    pull_back(system.reference(), run.tau, state, *parts.values())
+    parts |= {"q": state[: run.q.shape[1]], "v": state[run.q.shape[1] :]}
+    return {k: parts[k] for k in wrt}
+
+
+def _check(system: LcpSystem, run: Rollout) -> None:
+    if run.tape is not system.tape or run.parameters is not system.parameters:
+        raise ConfigError("derivatives are to be taken before the system's tape or parameters are replaced")
+
+
 def directional(system: LcpSystem, run: Rollout, directions: dict[str, np.ndarray]) -> np.ndarray:
     """Derivatives of the final state along n directions, before the system takes another step.
 
@@ -81,8 +108,7 @@ def directional(system: LcpSystem, run: Rollout, directions: dict[str, np.ndarra
     """
     n = len(next(iter(directions.values())))
     shapes = (run.q[0], run.v[0], run.tau, *run.parameters)
-    if run.tape is not system.tape or run.parameters is not system.parameters:
-        raise ConfigError("derivatives are to be taken before the system's tape or parameters are replaced")
+    _check(system, run)
     parts = [
         np.array(directions[k], float, order="C") if k in directions else np.zeros((n, *x.shape))
         for k, x in zip(INPUTS, shapes, strict=True)
@@ -107,7 +133,8 @@ def jax_rollout(system: LcpSystem) -> Callable[..., jax.Array]:
     """The engine as a JAX function ``(q, v, tau, mass, friction, restitution) → final state (Q + V,)`` with a custom derivative.
 
     ``tau`` is (T, V); mass, friction and restitution are laid out as in :class:`.record.Parameters`. Works under ``jit`` and ``grad``;
-    calls come back to this process, one at a time. Warm starts are cleared before each call, so that it is a function.
+    calls come back to this process, one at a time. Derivatives are taken by the inputs that are asked for. Warm starts are cleared before
+    each call, so that it is a function.
     """
     import jax
     import jax.numpy as jnp
@@ -122,22 +149,30 @@ def jax_rollout(system: LcpSystem) -> Callable[..., jax.Array]:
         end = run(*inputs)
         return np.concatenate([end.q[-1], end.v[-1]]).astype(np.asarray(inputs[0]).dtype)
 
-    def backward(cotangent, *inputs):
-        end = run(*inputs)
-        derivatives = jacobian(system, end, INPUTS)
-        return tuple(
-            np.tensordot(np.asarray(cotangent, float), derivatives[k], 1).astype(np.asarray(x).dtype)
-            for k, x in zip(INPUTS, inputs, strict=True)
-        )
+    def backward(wrt, cotangent, *inputs):
+        found = vjp(system, run(*inputs), cotangent, wrt)
+        return tuple(found[k].astype(np.asarray(inputs[INPUTS.index(k)]).dtype) for k in wrt)
 
     @jax.custom_vjp
     def roll(q, v, tau, mass, friction, restitution):
         shape = jax.ShapeDtypeStruct((q.size + v.size,), q.dtype)
         return jax.pure_callback(forward, shape, q, v, tau, mass, friction, restitution, vmap_method="sequential")
 
-    def pull(inputs, cotangent):
-        shapes = tuple(jax.ShapeDtypeStruct(jnp.shape(x), x.dtype) for x in inputs)
-        return jax.pure_callback(backward, shapes, cotangent, *inputs, vmap_method="sequential")
+    def push(*primals):
+        inputs = tuple(x.value for x in primals)
+        return roll(*inputs), (inputs, tuple(() if x.perturbed else None for x in primals))
 
-    roll.defvjp(lambda *inputs: (roll(*inputs), inputs), pull)
+    def pull(kept, cotangent):
+        inputs, asked = kept
+        result = [jnp.zeros_like(x) for x in inputs]
+        if isinstance(cotangent, jax.custom_derivatives.SymbolicZero):
+            return tuple(result)
+        at = [i for i, x in enumerate(asked) if x is not None]
+        shapes = tuple(jax.ShapeDtypeStruct(inputs[i].shape, inputs[i].dtype) for i in at)
+        call = functools.partial(backward, tuple(INPUTS[i] for i in at))
+        for i, x in zip(at, jax.pure_callback(call, shapes, cotangent, *inputs, vmap_method="sequential"), strict=True):
+            result[i] = x
+        return tuple(result)
+
+    roll.defvjp(push, pull, symbolic_zeros=True)
     return roll

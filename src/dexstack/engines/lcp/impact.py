@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from dexstack.engines.lcp.compiled import inner
 from dexstack.engines.lcp.dynamics import factorise, inertias, kinematics, kinetic_energy, mass_matrix
 from dexstack.engines.lcp.features import DATA
 from dexstack.engines.lcp.record import (
@@ -23,6 +23,7 @@ from dexstack.engines.lcp.record import (
 from dexstack.engines.lcp.rows import count_rows, impact_right_hand_side, problem
 from dexstack.engines.lcp.solver import TOLERANCE, solve_lcp
 from dexstack.engines.lcp.touchdown import normal_speed
+from dexstack.engines.lcp.vectors import fill, put
 
 IMPACT_FLOOR = 1e-12
 """Gap at which a pair bounces [m] where one is a half-space or its edges are round: the gap's direction is then known to rounding."""
@@ -34,14 +35,14 @@ TOUCH = 2e-5
 """Gap up to which a contact takes part in the response to an impact elsewhere [m]."""
 
 
-@njit(cache=True)
+@inner
 def impact_floor(shapes, a, b):
     """Gap at which geometries a and b bounce."""
     exact = shapes.is_plane[a] or (shapes.radius[a] + shapes.radius[b] > 0.0 and shapes.disc[a] + shapes.disc[b] == 0.0)
     return IMPACT_FLOOR if exact else IMPACT_FLOOR_OF_HULLS
 
 
-@njit(cache=True)
+@inner
 def add_impulse(Y, f, v):
     """v ← v + M⁻¹ Jᵀ f with Y = J M⁻¹."""
     for i in range(f.size):
@@ -50,7 +51,7 @@ def add_impulse(Y, f, v):
                 v[k] += f[i] * Y[i, k]
 
 
-@njit(cache=True)
+@inner
 def solve_and_count(A, b, owner, mu, cls, f, warm, counts, extremes):
     way, error, _ = solve_lcp(A, b, owner, mu, cls, f, warm, TOLERANCE)
     counts[SOLVES] += 1
@@ -63,7 +64,7 @@ def solve_and_count(A, b, owner, mu, cls, f, warm, counts, extremes):
     return way
 
 
-@njit(cache=True, inline="always")
+@inner
 def respond(world, par, q, v, m, tape, first, last, resting, counts, extremes):
     """Responses to all collisions at the present configuration; contacts are reordered: those that take part come first."""
     tree, shapes = world.tree, world.shapes
@@ -109,34 +110,35 @@ def respond(world, par, q, v, m, tape, first, last, resting, counts, extremes):
                 e_rows[r] = par.restitution[shapes.restitution_of[tape.feature[k, 4]]]
         cls = np.empty(n, np.int64)
         bounce = 1
-        cold = n < 0  # not a literal, which would compile the solver a second time
         impact_right_hand_side(J, v, e_rows, hits, b)
-        way = solve_and_count(A, b, owner, mu, cls, f, cold, counts, extremes)
+        way = solve_and_count(A, b, owner, mu, cls, f, False, counts, extremes)
         after = v.copy()
         add_impulse(Y, f, after)
         gained = kinetic_energy(tree.dof_parent, m.M, after) > (1.0 + GAIN) * kinetic_energy(tree.dof_parent, m.M, v)
         if way < 0 or gained:  # on some rows of a wedged body it need not have a solution, or may give energy
             counts[DROPPED] += 1
             bounce = 0
-            hits[:] = False
+            fill(hits, False)
             impact_right_hand_side(J, v, e_rows, hits, b)
-            way = solve_and_count(A, b, owner, mu, cls, f, cold, counts, extremes)
+            way = solve_and_count(A, b, owner, mu, cls, f, False, counts, extremes)
             if way < 0:
                 counts[UNSOLVED] += 1
-            after[:] = v
+            put(after, v)
             add_impulse(Y, f, after)
-        v[:] = after
-        tape.cls[tape.size[2] : tape.size[2] + n] = cls
+        put(v, after)
+        put(tape.cls[tape.size[2] : tape.size[2] + n], cls)
         counts[IMPACTS] += 1
         o = tape.op[tape.size[0]]
         o[0], o[1], o[2], o[3], o[4], o[5], o[6], o[8] = IMPACT, first, touching, tape.size[2], 0, 0, NONE, bounce
         o[9], o[10] = 1 if way < 0 or way >= 2 else 0, 0
+        put(tape.q[tape.size[0]], q)
+        put(tape.v[tape.size[0]], v)
         tape.size[0] += 1
         tape.size[2] += n
         shift = last  # what follows reorders its contacts: it gets a copy
         for k in range(first, last):
-            tape.feature[shift + k - first] = tape.feature[k]
-            tape.data[shift + k - first] = tape.data[k]
+            put(tape.feature[shift + k - first], tape.feature[k])
+            put(tape.data[shift + k - first], tape.data[k])
         first, last = shift, shift + last - first
         if bounce == 0:
             return last, FITS, True

@@ -8,15 +8,16 @@ s = +1 (H), −1 (L) or 0 (F), so that a force at a bound that moves with f_n is
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from dexstack.engines.lcp.classes import CLAMP, HIGH, LOW, SEPARATE, STICK
+from dexstack.engines.lcp.compiled import inner
+from dexstack.engines.lcp.vectors import fill, put
 
 DONE, RAY, PIVOT_LIMIT = 0, 1, 2
 _NONE, _LAMBDA, _NORMAL, _GAP, _UPPER, _LOWER, _RATE, _FLIP = -1, 0, 1, 2, 3, 4, 5, 6
 
 
-@njit(cache=True)
+@inner
 def _pivot(T, row, r, c):
     """Exchange the basic variable of row r with the nonbasic one of column c; ``row`` is a copy of the row's equation."""
     m = T.shape[1]
@@ -32,19 +33,19 @@ def _pivot(T, row, r, c):
                 for j in range(m):
                     T[i, j] += factor * row[j]
     if r >= 0:
-        T[r, :] = row
+        put(T[r], row)
 
 
-@njit(cache=True)
+@inner
 def _exchange(T, row, basic, nonbasic, where, r, c):
-    row[:] = T[r]
+    put(row, T[r])
     _pivot(T, row, r, c)
     out, into = basic[r], nonbasic[c]
     basic[r], nonbasic[c] = into, out
     where[into], where[out] = r, -1 - c
 
 
-@njit(cache=True)
+@inner
 def lemke(A, b, owner, mu, d, cls, f, limit):
     """Find the classes of a solution.
 
@@ -61,9 +62,9 @@ def lemke(A, b, owner, mu, d, cls, f, limit):
     n = b.size
     last = n + 1
     T = np.empty((n, n + 2))
-    T[:, :n] = A
-    T[:, n] = d
-    T[:, last] = b
+    for i in range(n):
+        put(T[i], A[i])
+        T[i, n], T[i, last] = d[i], b[i]
     row = np.empty(n + 2)
     basic = np.arange(n, 2 * n)  # id i: f̃_i, n + i: w_i, 2 n: λ
     nonbasic = np.arange(0, n + 1)
@@ -80,7 +81,7 @@ def lemke(A, b, owner, mu, d, cls, f, limit):
         if owner[i] >= 0:
             for k in range(n):
                 T[k, owner[i]] += mu[i] * A[k, i]
-    f[:] = 0.0
+    fill(f, 0.0)
     first, worst = -1, 0.0
     for i in range(n):
         if owner[i] < 0 and -b[i] / d[i] > worst:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from dexstack.engines.lcp.compiled import inner
 from dexstack.engines.lcp.features import EDGE_EDGE, EDGE_POINT, FACE_POINT, POINT_POINT
+from dexstack.engines.lcp.vectors import divide, dot, less
 
 INSIDE = 1e-6
 """How far outside a face a corner's foot still counts as on it [m]; in the order of the gap kept."""
@@ -15,7 +16,7 @@ ON_HULL = 1e-4
 """How far from the farthest point along a normal an edge may be to count as touching [m]."""
 
 
-@njit(cache=True)
+@inner
 def add(feature, data, count, a, b, kind, side, pair, ia, ib, xa, da, xb, db, thick_a, thick_b):
     """Append a contact where there is room for it; see :data:`.features.DATA`. Contacts now."""
     if count >= feature.shape[0]:
@@ -28,7 +29,7 @@ def add(feature, data, count, a, b, kind, side, pair, ia, ib, xa, da, xb, db, th
     return count + 1
 
 
-@njit(cache=True)
+@inner
 def corners(shapes, g, R, p, X):
     s = shapes.vertex_start[g]
     for k in range(s, shapes.vertex_start[g + 1]):
@@ -37,15 +38,17 @@ def corners(shapes, g, R, p, X):
             X[k - s, i] = p[i] + R[i, 0] * v[0] + R[i, 1] * v[1] + R[i, 2] * v[2]
 
 
-@njit(cache=True)
+@inner
 def over_face(shapes, g, f, y):
     """Whether the foot of y (body frame) lies on face f of geometry g, :data:`INSIDE` included."""
     n = shapes.face[f]
     if shapes.disc[g] > 0.0:
-        u = y - shapes.vertex[shapes.vertex_start[g]]
-        along = n[0] * u[0] + n[1] * u[1] + n[2] * u[2]
-        u -= along * n[:3]
-        return u[0] * u[0] + u[1] * u[1] + u[2] * u[2] <= (shapes.disc[g] + INSIDE) ** 2
+        u = np.empty(3)
+        less(y, shapes.vertex[shapes.vertex_start[g]], u)
+        along = dot(n, u)
+        for i in range(3):
+            u[i] -= along * n[i]
+        return dot(u, u) <= (shapes.disc[g] + INSIDE) ** 2
     s, e = shapes.loop_start[f], shapes.loop_start[f + 1]
     for k in range(s, e):
         u = shapes.vertex[shapes.loop[k]]
@@ -58,7 +61,7 @@ def over_face(shapes, g, f, y):
     return True
 
 
-@njit(cache=True)
+@inner
 def corners_over_faces(shapes, a, b, Ra, pa, Rb, pb, Xb, near_b, margin, pair, feature, data, count, towards, sense):
     """Faces of a with corners of b; only faces that look along ``sense`` times ``towards``: in the plane of a side nothing touches."""
     y, zero, w = np.empty(3), np.zeros(3), np.empty(3)
@@ -75,9 +78,9 @@ def corners_over_faces(shapes, a, b, Ra, pa, Rb, pb, Xb, near_b, margin, pair, f
                 y[i] += Ra[j, i] * (Xb[k, j] - pa[j])
         for f in range(shapes.face_start[a], shapes.face_start[a + 1]):
             n = shapes.face[f]
-            if n[0] * w[0] + n[1] * w[1] + n[2] * w[2] < FACING:
+            if dot(n, w) < FACING:
                 continue
-            gap = n[0] * y[0] + n[1] * y[1] + n[2] * y[2] - n[3] - rounding
+            gap = dot(n, y) - n[3] - rounding
             if -0.5 * rounding - 1e-9 <= gap <= margin and over_face(shapes, a, f, y):
                 point = shapes.vertex[shapes.loop[shapes.loop_start[f]]]
                 ra, rb = shapes.radius[a], shapes.radius[b]
@@ -85,17 +88,17 @@ def corners_over_faces(shapes, a, b, Ra, pa, Rb, pb, Xb, near_b, margin, pair, f
     return count
 
 
-@njit(cache=True)
+@inner
 def _on_hull(X, n, x, slack):
     """Whether no corner lies farther along n than the point x, up to ``slack``."""
-    h = n[0] * x[0] + n[1] * x[1] + n[2] * x[2] + slack
+    h = dot(n, x) + slack
     for k in range(X.shape[0]):  # noqa: SIM110
         if n[0] * X[k, 0] + n[1] * X[k, 1] + n[2] * X[k, 2] > h:
             return False
     return True
 
 
-@njit(cache=True)
+@inner
 def edges(shapes, a, b, Xa, Xb, near_a, near_b, margin, pair, feature, data, count):
     rounding = shapes.side[a] + shapes.side[b]
     sa, sb = shapes.vertex_start[a], shapes.vertex_start[b]
@@ -127,7 +130,7 @@ def edges(shapes, a, b, Xa, Xb, near_a, near_b, margin, pair, feature, data, cou
             distance = np.sqrt(square)
             if distance - rounding > margin or distance <= 1e-13:
                 continue
-            n /= distance
+            divide(n, distance)
             if not (_on_hull(Xa, n, x, ON_HULL) and _on_hull(Xb, -n, y, ON_HULL)):
                 continue
             turn = 0.0
@@ -142,7 +145,7 @@ def edges(shapes, a, b, Xa, Xb, near_a, near_b, margin, pair, feature, data, cou
     return count
 
 
-@njit(cache=True)
+@inner
 def points_by_edges(shapes, a, b, Xa, Xb, near_a, near_b, margin, pair, feature, data, count):
     """Edges of a with corners of b."""
     rounding = shapes.side[a] + shapes.side[b]
@@ -170,7 +173,7 @@ def points_by_edges(shapes, a, b, Xa, Xb, near_a, near_b, margin, pair, feature,
             distance = np.sqrt(square)
             if distance - rounding > margin or distance <= 1e-13:
                 continue
-            n /= distance
+            divide(n, distance)
             if _on_hull(Xa, n, x, 1e-9) and _on_hull(Xb, -n, Xb[k], ON_HULL):
                 va = shapes.vertex[sa + i0]
                 ea = shapes.vertex[sa + i1] - va
@@ -179,7 +182,7 @@ def points_by_edges(shapes, a, b, Xa, Xb, near_a, near_b, margin, pair, feature,
     return count
 
 
-@njit(cache=True)
+@inner
 def points(shapes, a, b, Xa, Xb, near_a, near_b, margin, pair, feature, data, count):
     rounding = shapes.side[a] + shapes.side[b]
     sa, sb = shapes.vertex_start[a], shapes.vertex_start[b]
@@ -189,10 +192,10 @@ def points(shapes, a, b, Xa, Xb, near_a, near_b, margin, pair, feature, data, co
             if not (near_a[i] and near_b[k]):
                 continue
             n = Xb[k] - Xa[i]
-            distance = np.sqrt(n[0] * n[0] + n[1] * n[1] + n[2] * n[2])
+            distance = np.sqrt(dot(n, n))
             if distance - rounding > margin or distance <= 1e-13:
                 continue
-            n /= distance
+            divide(n, distance)
             if _on_hull(Xa, n, Xa[i], 1e-9) and _on_hull(Xb, -n, Xb[k], 1e-9):
                 va, vb = shapes.vertex[sa + i], shapes.vertex[sb + k]
                 ra, rb = shapes.radius[a], shapes.radius[b]

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from numba import njit
-
 from dexstack.engines.lcp.ccd import acceleration_bound, closing_bound
+from dexstack.engines.lcp.compiled import inner
 from dexstack.engines.lcp.distance import separation
-from dexstack.engines.lcp.pairs import contacts_of_pair
+from dexstack.engines.lcp.pairs import contacts_of_overlap, contacts_of_pair
 from dexstack.engines.lcp.record import EVALUATIONS, OVERLAPS
 
 FLOOR = 1e-6
 """Gap at which an approaching pair touches [m], or half its present gap if that is less."""
 
 
-@njit(cache=True)
+@inner
 def balls_of_motion(tree, shapes, m, u, h, K, x, room):
     """Balls, centres x (G, 3) and radii ``room`` (G,), that geometries stay in within h at velocities u; K gets the bounds of acceleration.
 
@@ -28,7 +27,7 @@ def balls_of_motion(tree, shapes, m, u, h, K, x, room):
         room[g] = shapes.reach[g] + closing_bound(shapes, m, g, u, h, K[g])
 
 
-@njit(cache=True)
+@inner
 def _could_meet(shapes, x, room, a, b, margin):
     if shapes.is_plane[a]:
         n, point = shapes.normal[a], shapes.vertex[shapes.vertex_start[a]]
@@ -38,7 +37,7 @@ def _could_meet(shapes, x, room, a, b, margin):
     return (x[a, 0] - x[b, 0]) ** 2 + (x[a, 1] - x[b, 1]) ** 2 + (x[a, 2] - x[b, 2]) ** 2 <= reach * reach
 
 
-@njit(cache=True, inline="always")
+@inner
 def detect(world, m, margin, memory, x, room, gaps, near, tape, first, counts):
     """Pairs whose balls come within the margin, and the contacts of those that are.
 
@@ -54,18 +53,19 @@ def detect(world, m, margin, memory, x, room, gaps, near, tape, first, counts):
         ba, bb = shapes.body[a], shapes.body[b]
         gap = separation(shapes, a, b, m.R[ba], m.p[ba], m.R[bb], m.p[bb], memory.axis[k])
         counts[EVALUATIONS] += 1
-        if gap <= 0.0:
-            counts[OVERLAPS] += 1
         near[count], gaps[count] = k, gap
         count += 1
-        if -FLOOR < gap <= margin:
+        if gap <= 0.0:
+            counts[OVERLAPS] += 1
+            last = contacts_of_overlap(shapes, k, a, b, m.R, m.p, memory.axis[k], gap, margin, tape.feature, tape.data, last)
+        elif gap <= margin:
             last = contacts_of_pair(shapes, k, a, b, m.R, m.p, memory.axis[k], gap, margin, tape.feature, tape.data, last)
-            if last > tape.feature.shape[0]:
-                return count, last
+        if last > tape.feature.shape[0]:
+            return count, last
     return count, last
 
 
-@njit(cache=True, inline="always")
+@inner
 def add_pairs(shapes, m, memory, x, room, gaps, near, count, counts):
     """Append to the ``count`` near pairs those that only the forces of this sub-step bring within reach. Their number now."""
     found, i = count, 0

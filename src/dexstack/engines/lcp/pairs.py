@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from dexstack.engines.lcp.compiled import inner
 from dexstack.engines.lcp.distance import support
 from dexstack.engines.lcp.features import FACE_POINT, POINT_POINT, gap_of_features
 from dexstack.engines.lcp.manifold import add, corners, corners_over_faces, edges, points, points_by_edges
 from dexstack.engines.lcp.rims import contacts_of_cylinder, rims_over_faces
+from dexstack.engines.lcp.vectors import dot, unrotated
 
 NO_FEATURE = -1
 """In place of a feature's index where only a direction is known."""
+SEEN = 1e-7
+"""Gap at which features of geometries that overlap are looked for [m]."""
+ALONG = 0.9
+"""Least cosine between their normals and the direction in which the two are pushed apart."""
 
 
-@njit(cache=True)
+@inner
 def _merge(shapes, first, count, feature, data, R, p):
     """Drop contacts that repeat another of the same pair: same place, same normal."""
     n, c = np.empty((count - first, 3)), np.empty((count - first, 3))
@@ -40,17 +45,17 @@ def _merge(shapes, first, count, feature, data, R, p):
     return kept
 
 
-@njit(cache=True)
+@inner
 def _across(shapes, pair, a, b, Ra, pa, Rb, pb, n, feature, data, count):
     """A contact of the farthest points along n, of a face of a across n: where no features were found, as in the last 1e-13 m."""
     x, y = np.empty(3), np.empty(3)
     support(shapes, a, Ra, pa, n, x)
     support(shapes, b, Rb, pb, -n, y)
-    x_B, n_B, y_B, ra, rb = Ra.T @ (x - pa), Ra.T @ n, Rb.T @ (y - pb), shapes.radius[a], shapes.radius[b]
+    x_B, n_B, y_B, ra, rb = unrotated(Ra, x - pa), unrotated(Ra, n), unrotated(Rb, y - pb), shapes.radius[a], shapes.radius[b]
     return add(feature, data, count, a, b, FACE_POINT, 1, pair, NO_FEATURE, NO_FEATURE, x_B, n_B, y_B, np.zeros(3), ra, rb)
 
 
-@njit(cache=True)
+@inner
 def contacts_of_pair(shapes, pair, a, b, R, p, n, gap, margin, feature, data, count):
     """Append the contacts of geometries a and b within ``margin``.
 
@@ -120,3 +125,32 @@ def contacts_of_pair(shapes, pair, a, b, R, p, n, gap, margin, feature, data, co
     if count > feature.shape[0] or count - first < 2:
         return count
     return _merge(shapes, first, count, feature, data, R, p)
+
+
+@inner
+def contacts_of_overlap(shapes, pair, a, b, R, p, n, gap, margin, feature, data, count):
+    """Append the contacts of geometries that overlap: those they have where b is moved along n until they just part.
+
+    What does not push along n, or lies deeper than the pair does, is left out. Arguments as in :func:`contacts_of_pair`.
+    """
+    body, first = shapes.body[b], count
+    x, y, z = p[body]
+    for i in range(3):
+        p[body, i] += (SEEN - gap) * n[i]
+    end = contacts_of_pair(shapes, pair, a, b, R, p, n, SEEN, margin - gap, feature, data, count)
+    p[body, 0], p[body, 1], p[body, 2] = x, y, z
+    if end > feature.shape[0]:
+        return end
+    w, c = np.empty(3), np.empty(3)
+    for k in range(first, end):
+        ga, gb = shapes.body[feature[k, 0]], shapes.body[feature[k, 1]]
+        depth = gap_of_features(feature[k, 2], feature[k, 3], data[k], R[ga], p[ga], R[gb], p[gb], w, c)
+        along = dot(w, n) * (1.0 if feature[k, 0] == a else -1.0)
+        if along >= ALONG and depth <= margin and depth >= gap - SEEN:
+            if count != k:
+                feature[count] = feature[k]
+                data[count] = data[k]
+            count += 1
+    if count == first:
+        return _across(shapes, pair, a, b, R[shapes.body[a]], p[shapes.body[a]], R[body], p[body], n, feature, data, count)
+    return count

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from numba import njit
-
 from dexstack.engines.lcp.classes import relative
+from dexstack.engines.lcp.compiled import inner
 
 
-@njit(cache=True)
+@inner
 def pgs(A, b, owner, mu, f, sweeps, tolerance):
     """Sweep over the rows, each solved for its own force and projected onto its bounds.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,20 +17,14 @@ from dexstack.model.objects import ObjectModel
 from dexstack.model.scene import OBJECT_BODY, build_scene
 from dexstack.model.urdf import Shape
 
-LIFTS = np.arange(151) * 2e-5
-"""By how much a reset lifts an object that overlaps the hand [m], until it does not."""
-SHIFTS = np.arange(1, 21) * 1e-3
-"""By how much it moves one aside that no lift helps [m]: one between fingers."""
-ASIDE = np.array(
-    [(np.cos(a) * np.cos(b), np.sin(a) * np.cos(b), np.sin(b)) for b in np.radians([0, 30, 60]) for a in np.radians(range(0, 360, 30))]
-)
-"""Directions in which it is tried, level or upwards."""
-"""In steps of [m]."""
+DEEPEST = 0.02
+"""Depth up to which hand and object may overlap at a reset [m]: the engine pushes them apart."""
+SETTLED = 1.0
+"""Time after which they are to have parted [s]."""
 
 TROUBLES = {
     record.UNSOLVED: "contact problems without a valid solution",
     record.CAPPED: "steps given up after too many sub-steps",
-    record.OVERLAPS: "pairs found overlapping",
 }
 """Counts of the engine that are not to be there, in words."""
 
@@ -84,11 +77,10 @@ class LcpPlant:
         return self.system.v[NUM_JOINTS:].copy()
 
     def reset(self, q_hand: np.ndarray, pose_WO: np.ndarray, v: np.ndarray | None = None) -> None:
-        """Start again at time zero; see :meth:`Plant.reset`. An object that overlaps the hand is lifted off it, by at most
-        3 mm, or else moved aside by as little as helps, at most 20 mm: in this engine nothing may start inside another thing.
+        """Start again at time zero; see :meth:`Plant.reset`. What overlaps is pushed apart during the first steps.
 
         Raises:
-            ConfigError: wrong size, not finite, a quaternion that is not of unit length, or an object that stays in the hand.
+            ConfigError: wrong size, not finite, a quaternion that is not of unit length, shapes that overlap by more than ``DEEPEST``.
         """
         where = "reset of the plant"
         q = number_list(where, "q_hand", q_hand, NUM_JOINTS)
@@ -99,14 +91,10 @@ class LcpPlant:
         system.q[:NUM_JOINTS], system.q[NUM_JOINTS:], system.v[:], system.time = q, pose, velocity, 0.0
         system.tau[:] = 0.0
         system.forget()
-        toy = {g.name for g in system.geometries if g.body == OBJECT_BODY}
-        moves = itertools.chain((lift * np.array([0.0, 0.0, 1.0]) for lift in LIFTS), (s * n for s in SHIFTS for n in ASIDE))
-        for move in moves:
-            system.q[NUM_JOINTS : NUM_JOINTS + 3] = pose[:3] + move
-            inside = [pair for pair, gap in system.gaps().items() if toy.intersection(pair) and gap <= 1e-6]
-            if not inside:
-                return
-        raise ConfigError(f"{where}: '{inside[0][0]}' and '{inside[0][1]}' overlap")
+        inside = [(gap, pair) for pair, gap in system.gaps().items() if gap < -DEEPEST]
+        if inside:
+            gap, (first, second) = min(inside)
+            raise ConfigError(f"{where}: '{first}' and '{second}' overlap by {-1e3 * gap:.0f} mm, more than {1e3 * DEEPEST:.0f} mm")
 
     def step(self, tau: np.ndarray) -> None:
         """Advance by ``dt``; torques are applied as given, whoever computes them limits them.
@@ -126,7 +114,10 @@ class LcpPlant:
         """What went wrong since the last reset; see :class:`dexstack.engines.base.WatchedPlant`."""
         counts = self.system.counts
         found = [f"{counts[entry]} {what}" for entry, what in TROUBLES.items() if counts[entry]]
-        return f"the lcp plant counted {', '.join(found)}" if found else ""
+        stuck = [pair for pair, gap in self.system.gaps().items() if gap <= 0.0] if counts[record.OVERLAPS] and self.time > SETTLED else []
+        said = [f"counted {', '.join(found)}"] if found else []
+        said += [f"finds '{first}' and '{second}' overlapping" for first, second in stuck]
+        return f"the lcp plant {', and '.join(said)}" if said else ""
 
 
 def hand_geometries(hand: HandModel) -> list[Geometry]:

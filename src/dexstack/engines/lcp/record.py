@@ -16,8 +16,8 @@ RESIDUAL, SMALLEST_GAP, LOST_TIME = range(3)
 """Entries of the extremes."""
 MOVE, IMPACT, BEGIN = 0, 1, 2
 """Kinds of operations on the tape."""
-NONE = -1
-"""In place of the contact that ended a move: none did."""
+NONE, STOPPED = -1, -2
+"""In place of the contact that ended a move: none did; a pair that overlaps went deeper, at a time without derivative."""
 FITS, CONTACTS_FULL, TAPE_FULL, NOT_FINITE = 0, 1, 2, 3
 
 
@@ -57,6 +57,8 @@ class Tape(NamedTuple):
     """(n,) duration of a move [s]."""
     q: np.ndarray
     """(n, Q) configuration at its end."""
+    v: np.ndarray
+    """(n, V) velocities at its end."""
     feature: np.ndarray
     data: np.ndarray
     mode: np.ndarray
@@ -81,13 +83,14 @@ class Memory(NamedTuple):
     """(2 limits,)"""
 
 
-def make_tape(nq: int, ops: int, contacts: int, directions: int, limits: int) -> Tape:
+def make_tape(nq: int, nv: int, ops: int, contacts: int, directions: int, limits: int) -> Tape:
     """Room for so many operations and contacts."""
     return Tape(
         np.zeros(4, np.int64),
         np.zeros((ops, 12), np.int64),
         np.zeros(ops),
         np.zeros((ops, nq)),
+        np.zeros((ops, nv)),
         np.zeros((contacts, 7), np.int64),
         np.zeros((contacts, DATA)),
         np.zeros(contacts, np.int64),

@@ -7,11 +7,12 @@ lowest point of one rim, which moves as the cylinder turns.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from dexstack.engines.lcp.compiled import inner
 from dexstack.engines.lcp.distance import support
 from dexstack.engines.lcp.features import FACE_POINT, FACE_RIM, RIM_EDGE, RIM_POINT, RIM_RIM, nearest_on_rim, rim_axes
 from dexstack.engines.lcp.manifold import FACING, ON_HULL, add, corners_over_faces, edges, over_face, points_by_edges
+from dexstack.engines.lcp.vectors import dot, rotated, unrotated
 
 AROUND = 8
 """Points of a rim that stand for all of it where it lies flat on a face."""
@@ -21,11 +22,11 @@ CROSSED = 1e-3
 """Sine of the angle between rim and edge from which on the normal is the cross product of the two."""
 
 
-@njit(cache=True)
+@inner
 def rims_over_faces(shapes, o, c, Ro, po, Rc, pc, towards, margin, pair, feature, data, count):
     """Faces of o, or o as a half-space, with the rims of cylinder c; only faces that look along ``towards`` (world)."""
     rho, thick = shapes.disc[c], shapes.radius[o] + shapes.radius[c]
-    w = rho * (Rc @ shapes.axis[c])
+    w = rho * rotated(Rc, shapes.axis[c])
     e, f = np.empty(3), np.empty(3)
     rim_axes(rho * shapes.axis[c], e, f)
     first, last = shapes.face_start[o], shapes.face_start[o + 1]
@@ -36,20 +37,20 @@ def rims_over_faces(shapes, o, c, Ro, po, Rc, pc, towards, margin, pair, feature
             normal_B, x_B = shapes.normal[o], shapes.vertex[shapes.vertex_start[o]]
         else:
             normal_B, x_B = shapes.face[k, :3], shapes.vertex[shapes.loop[shapes.loop_start[k]]]
-        n, x = Ro @ normal_B, po + Ro @ x_B
-        if n @ towards < FACING:
+        n, x = rotated(Ro, normal_B), po + rotated(Ro, x_B)
+        if dot(n, towards) < FACING:
             continue
         cross = np.array([n[1] * w[2] - n[2] * w[1], n[2] * w[0] - n[0] * w[2], n[0] * w[1] - n[1] * w[0]])
-        along, slope = n @ w, np.sqrt(cross @ cross)
+        along, slope = dot(n, w), np.sqrt(dot(cross, cross))
         for i in range(2):
             v_B = shapes.vertex[shapes.vertex_start[c] + i]
-            centre = pc + Rc @ v_B
-            gap = n @ (centre - x) - slope - thick
+            centre = pc + rotated(Rc, v_B)
+            gap = dot(n, centre - x) - slope - thick
             if gap > margin or (gap < -0.5 * thick - 1e-9 and not shapes.is_plane[o]):
                 continue
             if slope > TILTED:
                 y = centre - (rho * rho * n - along * w) / slope
-                if shapes.is_plane[o] or over_face(shapes, o, k, Ro.T @ (y - po)):
+                if shapes.is_plane[o] or over_face(shapes, o, k, unrotated(Ro, y - po)):
                     ra, rb = shapes.radius[o], shapes.radius[c]
                     count = add(feature, data, count, o, c, FACE_RIM, 1, pair, k, i, x_B, normal_B, v_B, rho * shapes.axis[c], ra, rb)
             if gap + 2.0 * slope > margin or (along < 0.0) != (i == 1):
@@ -57,22 +58,22 @@ def rims_over_faces(shapes, o, c, Ro, po, Rc, pc, towards, margin, pair, feature
             for j in range(AROUND):
                 angle = 2.0 * np.pi * j / AROUND
                 y_B = v_B + np.cos(angle) * e + np.sin(angle) * f
-                y = pc + Rc @ y_B
-                if shapes.is_plane[o] or over_face(shapes, o, k, Ro.T @ (y - po)):
+                y = pc + rotated(Rc, y_B)
+                if shapes.is_plane[o] or over_face(shapes, o, k, unrotated(Ro, y - po)):
                     ra, rb, which = shapes.radius[o], shapes.radius[c], 2 + AROUND * i + j
                     count = add(feature, data, count, o, c, FACE_POINT, 1, pair, k, which, x_B, normal_B, y_B, np.zeros(3), ra, rb)
     return count
 
 
-@njit(cache=True)
+@inner
 def _reaches(shapes, g, R, p, n, x, slack):
     """Whether no point of g's core lies farther along n than x, up to ``slack``."""
     y = np.empty(3)
     support(shapes, g, R, p, n, y)
-    return n @ (y - x) <= slack
+    return dot(n, y - x) <= slack
 
 
-@njit(cache=True)
+@inner
 def _try_rim(
     shapes, kind, c, o, Rc, pc, Ro, po, i, k, point, direction, thick, guess_rim, guess, slack, margin, pair, feature, data, count
 ):
@@ -91,33 +92,33 @@ def _try_rim(
         return count
     row[14], row[15] = s, t
     d = y - x
-    distance = np.sqrt(d @ d)
+    distance = np.sqrt(dot(d, d))
     if distance - shapes.radius[c] - thick > margin or distance <= 1e-13:
         return count
     n = d / distance
     if thick == 0.0 and shapes.radius[c] == 0.0 and kind != RIM_POINT:
         m = np.array([dx[1] * dy[2] - dx[2] * dy[1], dx[2] * dy[0] - dx[0] * dy[2], dx[0] * dy[1] - dx[1] * dy[0]])
-        length = np.sqrt(m @ m)
-        if length > CROSSED * np.sqrt((dx @ dx) * (dy @ dy)):
-            feature[count, 3] = 1 if m @ d > 0.0 else -1
+        length = np.sqrt(dot(m, m))
+        if length > CROSSED * np.sqrt(dot(dx, dx) * dot(dy, dy)):
+            feature[count, 3] = 1 if dot(m, d) > 0.0 else -1
             n = feature[count, 3] * m / length
     if not _reaches(shapes, c, Rc, pc, n, x, slack) or not _reaches(shapes, o, Ro, po, -n, y, slack + thick - shapes.radius[o]):
         return count
     return count + 1
 
 
-@njit(cache=True)
+@inner
 def _angle(x, e, f):
-    return np.arctan2(f @ x, e @ x)
+    return np.arctan2(dot(f, x), dot(e, x))
 
 
-@njit(cache=True)
+@inner
 def _rim_and_edges(shapes, c, o, Rc, pc, Ro, po, Xo, near_o, n, i, e, f, margin, pair, feature, data, count):
     """Rim i of c with the edges of o: looked for where n points, and where the edge enters and leaves the cylinder that the rim bounds."""
     so, rho = shapes.vertex_start[o], shapes.disc[c]
-    centre = pc + Rc @ shapes.vertex[shapes.vertex_start[c] + i]
-    a = Rc @ shapes.axis[c]
-    flat = n - (n @ a) * a
+    centre = pc + rotated(Rc, shapes.vertex[shapes.vertex_start[c] + i])
+    a = rotated(Rc, shapes.axis[c])
+    flat = n - dot(n, a) * a
     for k in range(shapes.edge_start[o], shapes.edge_start[o + 1]):
         k0, k1 = shapes.edge[k, 0] - so, shapes.edge[k, 1] - so
         if not (near_o[k0] or near_o[k1]):
@@ -126,46 +127,46 @@ def _rim_and_edges(shapes, c, o, Rc, pc, Ro, po, Xo, near_o, n, i, e, f, margin,
         v_B = shapes.vertex[so + k0]
         g_B = shapes.vertex[so + k1] - v_B
         thick, slack = shapes.side[o], ON_HULL
-        if flat @ flat > 1e-12:
+        if dot(flat, flat) > 1e-12:
             s = _angle(flat, e, f)
             x = np.cos(s) * e + np.sin(s) * f
-            t = min(max((g @ (x - u)) / (g @ g), 0.0), 1.0)
+            t = min(max(dot(g, x - u) / dot(g, g), 0.0), 1.0)
             count = _try_rim(shapes, RIM_EDGE, c, o, Rc, pc, Ro, po, i, k, v_B, g_B, thick, s, t, slack, margin, pair, feature, data, count)
-        ua, ga = u - (u @ a) * a, g - (g @ a) * a
-        A, B, C = ga @ ga, ga @ ua, ua @ ua - rho * rho
+        ua, ga = u - dot(u, a) * a, g - dot(g, a) * a
+        A, B, C = dot(ga, ga), dot(ga, ua), dot(ua, ua) - rho * rho
         D = B * B - A * C
-        if D <= 0.0 or 1e-12 * (g @ g) >= A:
+        if D <= 0.0 or 1e-12 * dot(g, g) >= A:
             continue
         for sign in (-1.0, 1.0):
             t = (-B + sign * np.sqrt(D)) / A
-            if not 0.0 <= t <= 1.0 or abs((u + t * g) @ a) > 10.0 * (margin + thick + shapes.radius[c]):
+            if not 0.0 <= t <= 1.0 or abs(dot(u + t * g, a)) > 10.0 * (margin + thick + shapes.radius[c]):
                 continue
             s = _angle(ua + t * ga, e, f)
             count = _try_rim(shapes, RIM_EDGE, c, o, Rc, pc, Ro, po, i, k, v_B, g_B, thick, s, t, slack, margin, pair, feature, data, count)
     return count
 
 
-@njit(cache=True)
+@inner
 def _rim_and_rims(shapes, c, o, Rc, pc, Ro, po, n, i, e, f, margin, pair, feature, data, count):
     """Rim i of c with both rims of the cylinder o: looked for where n points, and where the two cross if they lie in one plane."""
-    a = Rc @ shapes.axis[c]
-    b = Ro @ shapes.axis[o]
+    a = rotated(Rc, shapes.axis[c])
+    b = rotated(Ro, shapes.axis[o])
     w = shapes.disc[o] * shapes.axis[o]
     g, h = np.empty(3), np.empty(3)
     rim_axes(w, g, h)
-    g, h = Ro @ g, Ro @ h
+    g, h = rotated(Ro, g), rotated(Ro, h)
     thick, ra, rb = shapes.radius[o], shapes.disc[c], shapes.disc[o]
-    centre = pc + Rc @ shapes.vertex[shapes.vertex_start[c] + i]
-    flat, other = n - (n @ a) * a, (n @ b) * b - n
+    centre = pc + rotated(Rc, shapes.vertex[shapes.vertex_start[c] + i])
+    flat, other = n - dot(n, a) * a, dot(n, b) * b - n
     for k in range(2):
         v_B = shapes.vertex[shapes.vertex_start[o] + k]
-        d = po + Ro @ v_B - centre
-        if flat @ flat > 1e-12 and other @ other > 1e-12:
+        d = po + rotated(Ro, v_B) - centre
+        if dot(flat, flat) > 1e-12 and dot(other, other) > 1e-12:
             s, t = _angle(flat, e, f), _angle(other, g, h)
             count = _try_rim(shapes, RIM_RIM, c, o, Rc, pc, Ro, po, i, k, v_B, w, thick, s, t, ON_HULL, margin, pair, feature, data, count)
-        across = d - (d @ a) * a
-        D = np.sqrt(across @ across)
-        if abs(a @ b) < 0.99 or not abs(ra - rb) < D < ra + rb:
+        across = d - dot(d, a) * a
+        D = np.sqrt(dot(across, across))
+        if abs(dot(a, b)) < 0.99 or not abs(ra - rb) < D < ra + rb:
             continue
         middle, turn = _angle(across, e, f), np.arccos((D * D + ra * ra - rb * rb) / (2.0 * D * ra))
         for sign in (-1.0, 1.0):
@@ -175,7 +176,7 @@ def _rim_and_rims(shapes, c, o, Rc, pc, Ro, po, n, i, e, f, margin, pair, featur
     return count
 
 
-@njit(cache=True)
+@inner
 def contacts_of_cylinder(shapes, c, o, Rc, pc, Ro, po, n, gap, margin, both, pair, feature, data, count):
     """Append the contacts of cylinder c with geometry o.
 
@@ -188,15 +189,15 @@ def contacts_of_cylinder(shapes, c, o, Rc, pc, Ro, po, n, gap, margin, both, pai
     so = shapes.vertex_start[o]
     Xo = np.empty((shapes.vertex_start[o + 1] - so, 3))
     for k in range(2):
-        Xc[k] = pc + Rc @ shapes.vertex[shapes.vertex_start[c] + k]
+        Xc[k] = pc + rotated(Rc, shapes.vertex[shapes.vertex_start[c] + k])
     for k in range(Xo.shape[0]):
-        Xo[k] = po + Ro @ shapes.vertex[so + k]
+        Xo[k] = po + rotated(Ro, shapes.vertex[so + k])
     slack = margin - min(gap, 0.0) + shapes.radius[c] + shapes.side[o]
     top = np.empty(3)
     support(shapes, c, Rc, pc, n, top)
     near_o, near_c = np.empty(Xo.shape[0], np.bool_), np.ones(2, np.bool_)
     for k in range(Xo.shape[0]):
-        near_o[k] = n @ (Xo[k] - top) <= slack
+        near_o[k] = dot(n, Xo[k] - top) <= slack
     cylinder = shapes.disc[o] > 0.0
     count = rims_over_faces(shapes, o, c, Ro, po, Rc, pc, -n, margin, pair, feature, data, count)
     if not cylinder:
@@ -206,7 +207,7 @@ def contacts_of_cylinder(shapes, c, o, Rc, pc, Ro, po, n, gap, margin, both, pai
         count = edges(shapes, c, o, Xc, Xo, near_c, near_o, margin, pair, feature, data, count)
     e, f = np.empty(3), np.empty(3)
     rim_axes(shapes.disc[c] * shapes.axis[c], e, f)
-    e, f = Rc @ e, Rc @ f
+    e, f = rotated(Rc, e), rotated(Rc, f)
     for i in range(2):
         count = _rim_and_edges(shapes, c, o, Rc, pc, Ro, po, Xo, near_o, n, i, e, f, margin, pair, feature, data, count)
         if cylinder:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from dexstack.engines.lcp.compiled import entry
 from dexstack.engines.lcp.distance import separation
 from dexstack.engines.lcp.dynamics import Motion, inertia_and_bias, kinematics
 from dexstack.engines.lcp.record import FITS, Memory, Parameters, Tape, World
@@ -26,13 +26,13 @@ class Simulation(NamedTuple):
     """Room for derivatives."""
 
 
-@njit(cache=True)
+@entry
 def refer(simulation):
     """A reference to a simulation, which must outlive it: passing it costs little, however many arrays there are."""
     return by_reference(simulation)
 
 
-@njit(cache=True)
+@entry
 def roll(simulation, q, v, tau, dt, counts, extremes, qs, vs):
     """Advance by as many steps as tau (T, V) has rows.
 
@@ -53,10 +53,10 @@ def roll(simulation, q, v, tau, dt, counts, extremes, qs, vs):
     return FITS
 
 
-@njit(cache=True)
-def gaps_at(world, q, m, out):
-    """Lower bounds of the distances of all pairs at q, into ``out`` (P,)."""
-    world, m = by_reference(world), by_reference(m)
+@entry
+def gaps_at(simulation, q, out):
+    """Lower bounds of the distances of all pairs at q, into ``out`` (P,); less than zero where they overlap, by how deep."""
+    world, m = simulation.world, simulation.motion
     kinematics(world.tree, q, m)
     shapes = world.shapes
     for k in range(out.size):
@@ -65,22 +65,21 @@ def gaps_at(world, q, m, out):
         out[k] = separation(shapes, a, b, m.R[ba], m.p[ba], m.R[bb], m.p[bb], np.zeros(3))
 
 
-@njit(cache=True)
-def energy_at(world, mass, q, v, m):
+@entry
+def energy_at(simulation, q, v):
     """Kinetic and potential energy [J]."""
-    world, m = by_reference(world), by_reference(m)
-    tree = world.tree
+    tree, mass, m = simulation.world.tree, simulation.parameters.mass, simulation.motion
     kinematics(tree, q, m)
     inertia_and_bias(tree, mass, v, m)
-    energy = 0.0
+    kinetic, potential = 0.0, 0.0
     for i in range(v.size):
-        energy += 0.5 * m.M[i, i] * v[i] * v[i]
+        kinetic += 0.5 * m.M[i, i] * v[i] * v[i]
         for j in range(i):
-            energy += m.M[i, j] * v[i] * v[j]
+            kinetic += m.M[i, j] * v[i] * v[j]
     for b in range(1, tree.parent.size):
         for i in range(3):
             height = m.p[b, i]
             for j in range(3):
                 height += m.R[b, i, j] * tree.com_B[b, j]
-            energy -= mass[b] * tree.gravity[i] * height
-    return energy
+            potential -= mass[b] * tree.gravity[i] * height
+    return kinetic, potential

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from dexstack.engines.lcp.compiled import inner
 from dexstack.engines.lcp.distance import separation
 from dexstack.engines.lcp.dynamics import integrate, kinematics, solve_mass
 from dexstack.engines.lcp.features import gap_of_features
+from dexstack.engines.lcp.vectors import cross, divide, dot, fill, put
 
 TARGET = 1e-5
 """Gap that a resting contact keeps [m]."""
@@ -15,13 +16,17 @@ LOST = 5e-7
 """Gap below which a resting contact is opened again [m]."""
 REOPENING = 1e-5
 """Speed at which it is [m/s]."""
+PUSH = 0.1
+"""Greatest speed at which geometries that overlap are pushed apart [m/s]; it moves them, and is no part of their velocity."""
+FULL_PUSH, LAST_PUSH = 100, 101
+"""In place of a part: a row pushed at that speed; one that its depth and the time that is left ask for."""
 PARTS = (1.0, 2.0**-2, 2.0**-4, 2.0**-6, 2.0**-8, 2.0**-10, 2.0**-12)
 """Parts of a move after which contacts are looked at that bend towards each other."""
 SLIP = 1e-7
 """Sliding speed above which friction directions follow the slip [m/s]."""
 
 
-@njit(cache=True)
+@inner
 def point_row(tree, S, body, c, d, sign, row):
     """Add ``sign`` times the velocity along d of the body's point at c, as a row over all velocities."""
     k = tree.last_dof[body]
@@ -34,7 +39,7 @@ def point_row(tree, S, body, c, d, sign, row):
         k = tree.dof_parent[k]
 
 
-@njit(cache=True)
+@inner
 def count_rows(friction, friction_of, feature, first, last, directions, limits):
     """Rows of contacts first … last − 1 and of the joint stops."""
     n = limits
@@ -43,7 +48,7 @@ def count_rows(friction, friction_of, feature, first, last, directions, limits):
     return n
 
 
-@njit(cache=True)
+@inner
 def contact_rows(tree, shapes, friction, m, feature, data, mode, first, last, directions, slip, decide, J, gap, mu, owner):
     """Normal and friction rows of contacts.
 
@@ -77,23 +82,27 @@ def contact_rows(tree, shapes, friction, m, feature, data, mode, first, last, di
         coefficient = friction[shapes.friction_of[feature[k, 4]]]
         if coefficient.real == 0.0:
             continue
-        va[:] = 0.0
-        vb[:] = 0.0
+        fill(va, 0.0)
+        fill(vb, 0.0)
         i = tree.last_dof[ba]
         while i >= 0:
-            va += m.S[i] * slip[i]
+            for j in range(6):
+                va[j] += m.S[i, j] * slip[i]
             i = tree.dof_parent[i]
         i = tree.last_dof[bb]
         while i >= 0:
-            vb += m.S[i] * slip[i]
+            for j in range(6):
+                vb[j] += m.S[i, j] * slip[i]
             i = tree.dof_parent[i]
-        vb -= va
+        for j in range(6):
+            vb[j] -= va[j]
         t[0] = vb[3] + vb[1] * c[2] - vb[2] * c[1]
         t[1] = vb[4] + vb[2] * c[0] - vb[0] * c[2]
         t[2] = vb[5] + vb[0] * c[1] - vb[1] * c[0]
-        along = n[0] * t[0] + n[1] * t[1] + n[2] * t[2]
-        t -= along * n
-        square = t[0] * t[0] + t[1] * t[1] + t[2] * t[2]
+        along = dot(n, t)
+        for i in range(3):
+            t[i] -= along * n[i]
+        square = dot(t, t)
         if decide:
             mode[k] = 0
             if square.real < SLIP * SLIP:
@@ -104,11 +113,12 @@ def contact_rows(tree, shapes, friction, m, feature, data, mode, first, last, di
                 mode[k] = 1 + low
         if mode[k] > 0:
             i = mode[k] - 1
-            t[:] = -n[i] * n
+            for j in range(3):
+                t[j] = -n[i] * n[j]
             t[i] += 1.0
-            square = t[0] * t[0] + t[1] * t[1] + t[2] * t[2]
-        t /= np.sqrt(square)
-        s[0], s[1], s[2] = n[1] * t[2] - n[2] * t[1], n[2] * t[0] - n[0] * t[2], n[0] * t[1] - n[1] * t[0]
+            square = dot(t, t)
+        divide(t, np.sqrt(square))
+        cross(n, t, s)
         for j in range(directions):
             x, y = np.cos(np.pi * j / directions), np.sin(np.pi * j / directions)
             if 2 * j == directions:
@@ -122,7 +132,7 @@ def contact_rows(tree, shapes, friction, m, feature, data, mode, first, last, di
     return r
 
 
-@njit(cache=True)
+@inner
 def limit_rows(limit_q, limit_v, limit_range, limit, q, start, J, gap, mu, owner):
     """Rows of joint stops after the first ``start`` rows; in ``limit`` 2 i is the lower stop of limited joint i, 2 i + 1 the upper."""
     r = start
@@ -136,12 +146,12 @@ def limit_rows(limit_q, limit_v, limit_range, limit, q, start, J, gap, mu, owner
     return r
 
 
-@njit(cache=True)
+@inner
 def delassus(dof_parent, L, J, Y, A):
     """Y = J M⁻¹ and A = J M⁻¹ Jᵀ from the factors L of M."""
     n, nv = J.shape
     for i in range(n):
-        Y[i] = J[i]
+        put(Y[i], J[i])
         solve_mass(dof_parent, L, Y[i])
         for j in range(i + 1):
             total = J[j, 0] * Y[i, 0]
@@ -151,7 +161,7 @@ def delassus(dof_parent, L, J, Y, A):
             A[j, i] = total
 
 
-@njit(cache=True)
+@inner
 def problem(world, par, tape, m, q, slip, first, last, limit, rows, decide):
     """The rows of contacts ``first`` … ``last`` − 1 of the tape, then of joint stops ``limit``, and the room for their LCP.
 
@@ -174,7 +184,7 @@ def problem(world, par, tape, m, q, slip, first, last, limit, rows, decide):
     return J, A, Y, b, f, gap, mu, owner, contacts
 
 
-@njit(cache=True)
+@inner
 def move_right_hand_side(J, velocity, gap, owner, contacts, h, b):
     """b = J v* plus, on normal rows, the speed at which the gap may still close within h."""
     for i in range(b.size):
@@ -185,11 +195,11 @@ def move_right_hand_side(J, velocity, gap, owner, contacts, h, b):
             target = TARGET if i < contacts else 0.0
             if gap[i].real > target:
                 b[i] += (gap[i] - target) / h
-            elif i < contacts and gap[i].real < LOST:
+            elif i < contacts and 0.0 < gap[i].real < LOST:
                 b[i] -= REOPENING
 
 
-@njit(cache=True)
+@inner
 def _bend(shapes, m, feature, data, gap, row, velocity, t, n):
     """Gap of a contact after t, and the speed at which it closes on average beyond that of its row; n (3,) gets the normal."""
     ba, bb = shapes.body[feature[0]], shapes.body[feature[1]]
@@ -200,7 +210,7 @@ def _bend(shapes, m, feature, data, gap, row, velocity, t, n):
     return end, bend
 
 
-@njit(cache=True)
+@inner
 def find_bends(world, m, tape, first, last, owner, gap, J, q, velocity, h, at, longest, part, lift):
     """Where contacts would meet within h because bodies turn: what the rows, linear in h, leave out.
 
@@ -215,7 +225,7 @@ def find_bends(world, m, tape, first, last, owner, gap, J, q, velocity, h, at, l
     """
     shapes, n = world.shapes, np.empty(3)
     any_meets = False
-    part[:] = -1
+    fill(part, -1)
     for i in range(longest, len(PARTS)):  # edges that cross may have met and parted by the end
         integrate(world.tree, q, velocity, PARTS[i] * h, at)
         kinematics(world.tree, at, m)
@@ -223,7 +233,7 @@ def find_bends(world, m, tape, first, last, owner, gap, J, q, velocity, h, at, l
         for k in range(first, last):
             end, bend = _bend(shapes, m, tape.feature[k], tape.data[k], gap[r], J[r], velocity, PARTS[i] * h, n)
             least = 0.5 * min(gap[r], TARGET)
-            if bend < lift[r] and end < least:
+            if gap[r] > 0.0 and bend < lift[r] and end < least:
                 a, b = tape.feature[k, 0], tape.feature[k, 1]
                 ba, bb = shapes.body[a], shapes.body[b]
                 # the lines and planes of two features meet anywhere, the bodies where these end do not
@@ -235,10 +245,40 @@ def find_bends(world, m, tape, first, last, owner, gap, J, q, velocity, h, at, l
     return any_meets
 
 
-@njit(cache=True)
+@inner
+def find_pushes(gap, contacts, owner, h, part, lift):
+    """Rows of contacts that overlap, and of those that the push would press together.
+
+    Args:
+        gap, owner: (n,) of the rows, of which the first ``contacts`` belong to contacts. h: what is left of the step [s].
+        part: (n,) written: ``FULL_PUSH``, ``LAST_PUSH`` or −1.
+        lift: (n,) zeros; written: minus the speed at which the rows are to part [m/s].
+
+    Returns:
+        Whether any contact overlaps; nothing is written where none does.
+    """
+    any_overlaps = False
+    for r in range(contacts):
+        any_overlaps = any_overlaps or (owner[r] < 0 and gap[r] <= 0.0)
+    if not any_overlaps:
+        return False
+    fill(part, -1)
+    for r in range(contacts):
+        if owner[r] < 0 and gap[r] < LOST:
+            lift[r] = max((gap[r] - TARGET) / h, -PUSH)
+            part[r] = FULL_PUSH if lift[r] == -PUSH else LAST_PUSH
+    return True
+
+
+@inner
 def follow_bends(world, m, tape, first, last, owner, gap, J, q, velocity, h, at, part, lift):
-    """What :func:`find_bends` does to ``lift`` if it finds ``part``."""
+    """What :func:`find_bends` and :func:`find_pushes` do to ``lift`` if they find ``part``."""
     n = np.empty(3, J.dtype)
+    for r in range(part.size):
+        if part[r] == FULL_PUSH:
+            lift[r] = -PUSH
+        elif part[r] == LAST_PUSH:
+            lift[r] = (gap[r] - TARGET) / h
     for i in range(len(PARTS)):
         integrate(world.tree, q, velocity, PARTS[i] * h, at)
         kinematics(world.tree, at, m)
@@ -251,7 +291,7 @@ def follow_bends(world, m, tape, first, last, owner, gap, J, q, velocity, h, at,
                 r += 1
 
 
-@njit(cache=True)
+@inner
 def impact_right_hand_side(J, velocity, restitution, collides, b):
     """b = (1 + e) J v on the rows that collide [8], J v on all others."""
     for i in range(b.size):

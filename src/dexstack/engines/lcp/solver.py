@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
-from numba import njit
 
 from dexstack.engines.lcp.classes import (
     EVEN,
@@ -20,9 +19,11 @@ from dexstack.engines.lcp.classes import (
     relative,
     residual,
 )
+from dexstack.engines.lcp.compiled import entry, inner
 from dexstack.engines.lcp.dantzig import dantzig
 from dexstack.engines.lcp.lemke import DONE, lemke
 from dexstack.engines.lcp.pgs import pgs
+from dexstack.engines.lcp.vectors import fill, put
 from dexstack.errors import ConfigError
 
 TOLERANCE = 1e-9
@@ -74,7 +75,7 @@ class Solution:
     """Pivots (Lemke), looping rows (Dantzig) or sweeps (PGS)."""
 
 
-@njit(cache=True)
+@inner
 def _accept(A, b, owner, mu, cls, f, tolerance):
     """Polish forces by their classes, verify them. Returns the relative residual; ``f`` is overwritten only by something better."""
     clip_classes(owner, mu, f, cls)
@@ -89,11 +90,11 @@ def _accept(A, b, owner, mu, cls, f, tolerance):
         error = relative(A, b, owner, mu, g)
         if error < best:
             best = error
-            f[:] = g
+            put(f, g)
     return best
 
 
-@njit(cache=True)
+@inner
 def _spread(A, b, owner, mu, cls, f):
     """Forces of classes, spread over redundant contacts, into f. Their relative residual; infinite where there is no such solution.
 
@@ -110,7 +111,7 @@ def _spread(A, b, owner, mu, cls, f):
     return relative(A, b, owner, mu, f)
 
 
-@njit(cache=True)
+@inner
 def solve_lcp(A, b, owner, mu, cls, f, warm, tolerance):
     """Warm start, then Lemke with up to ``TRIES`` covering vectors: each answer verified before it counts.
 
@@ -129,12 +130,12 @@ def solve_lcp(A, b, owner, mu, cls, f, warm, tolerance):
     if n == 0:
         return 0, 0.0, 0
     best, way = np.inf, 2
-    f[:] = 0.0
+    fill(f, 0.0)
     g, c = np.empty(n), np.empty(n, cls.dtype)
     if warm:
         error = _spread(A, b, owner, mu, cls, g)
         if error <= EXACT:
-            f[:] = g
+            put(f, g)
             return 0, error, 0
     if n == 1:  # the most frequent problem of all
         f[0] = max(-b[0] / A[0, 0], 0.0) if A[0, 0] > 0.0 else 0.0
@@ -162,13 +163,31 @@ def solve_lcp(A, b, owner, mu, cls, f, warm, tolerance):
         error = _spread(A, b, owner, mu, c, g) if attempt == 0 else _accept(A, b, owner, mu, c, g, tolerance)
         if error < best:
             best, way = error, min(attempt + 1, 2)
-            f[:] = g
-            cls[:] = c
+            put(f, g)
+            put(cls, c)
         if best <= (EXACT if attempt < 4 else tolerance):
             break
     if best <= tolerance:
         return way, best, work
     return -1, best, work
+
+
+@entry
+def _lemke(A, b, owner, mu, cls, f, warm, tolerance):
+    return solve_lcp(A, b, owner, mu, cls, f, warm, tolerance)
+
+
+@entry
+def _dantzig(A, b, owner, mu, cls, f, tolerance):
+    _, work, searched = dantzig(A, b, owner, mu, cls, f, 10 * b.size + 20, 20_000, tolerance)
+    return searched, _accept(A, b, owner, mu, cls, f, tolerance), work
+
+
+@entry
+def _pgs(A, b, owner, mu, cls, f, tolerance):
+    work, _ = pgs(A, b, owner, mu, f, 2000, tolerance)
+    read_classes(A, b, owner, mu, f, cls)
+    return relative(A, b, owner, mu, f), work
 
 
 def solve(
@@ -211,14 +230,12 @@ def solve(
     if method == "lemke":
         if warm is not None:
             cls[:] = warm
-        way, error, work = solve_lcp(A, b, owner, mu, cls, f, warm is not None, tolerance)
+        way, error, work = _lemke(A, b, owner, mu, cls, f, warm is not None, tolerance)
         way = Way(way) if way >= 0 else Way.RETRY
     elif method == "dantzig":
-        _, work, searched = dantzig(A, b, owner, mu, cls, f, 10 * n + 20, 20_000, tolerance)
+        searched, error, work = _dantzig(A, b, owner, mu, cls, f, tolerance)
         way = Way.SEARCH if searched else Way.FIRST
-        error = _accept(A, b, owner, mu, cls, f, tolerance)
     else:
-        work, _ = pgs(A, b, owner, mu, f, 2000, tolerance)
-        error, way = float(relative(A, b, owner, mu, f)), Way.FIRST
-        read_classes(A, b, owner, mu, f, cls)
+        way = Way.FIRST
+        error, work = _pgs(A, b, owner, mu, cls, f, tolerance)
     return Solution(f, Status.SOLVED if error <= tolerance else Status.UNSOLVED, float(error), cls, way, int(work))

@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from dexstack.engines.lcp.ccd import time_of_impact
 from dexstack.engines.lcp.classes import HIGH, SEPARATE
+from dexstack.engines.lcp.compiled import inner
 from dexstack.engines.lcp.dynamics import bias_forces, factorise, inertias, kinematics, kinetic_energy, mass_matrix, solve_mass, twists
 from dexstack.engines.lcp.impact import add_impulse, impact_floor, respond, solve_and_count
 from dexstack.engines.lcp.near import FLOOR, add_pairs, balls_of_motion, detect
@@ -28,12 +28,14 @@ from dexstack.engines.lcp.record import (
     NONE,
     NOT_FINITE,
     SMALLEST_GAP,
+    STOPPED,
     SUBSTEPS,
     TAPE_FULL,
     UNSOLVED,
 )
-from dexstack.engines.lcp.rows import PARTS, count_rows, find_bends, move_right_hand_side, problem
+from dexstack.engines.lcp.rows import PARTS, count_rows, find_bends, find_pushes, move_right_hand_side, problem
 from dexstack.engines.lcp.touchdown import floor_below, normal_speed, touchdown
+from dexstack.engines.lcp.vectors import fill, put
 
 MARGIN = 1e-3
 """Gap up to which contacts have rows before they touch [m]."""
@@ -48,12 +50,14 @@ FOLLOW_ROUNDS = 4
 DETOUR = 1.25
 """Kinetic energy that a motion around each other may have, as a multiple of that of free motion: contacts close to each other would else
 ask for any speed. It is that of the motion only; velocities, and with them energy, stay those of the first LCP."""
+DEEPER = 1.1
+"""Depth, as a multiple of that at its start, at which a sub-step ends [of pairs that overlap]; it is solved anew from there."""
 CALM_AFTER, MOST_SUBSTEPS = 16, 100
 """Against Zeno: after so many sub-steps nothing bounces any more and contacts have rows from ten times the margin on; after so many the
 rest of the step is given up (its time is not simulated) and counted."""
 
 
-@njit(cache=True)
+@inner
 def free_velocity(tree, mass, v, tau, h, m, half, known, out):
     """v* = v + h M⁻¹(τ − c) with c, Coriolis and gravity, at the velocity halfway to v*, and joint damping at its end.
 
@@ -71,7 +75,7 @@ def free_velocity(tree, mass, v, tau, h, m, half, known, out):
         for i in range(nv):
             m.M[i, i] += h * tree.damping[i]
         factorise(tree.dof_parent, m.M)
-    half[:] = v
+    put(half, v)
     for _ in range(1 if tree.steady else HALFWAY_ROUNDS):
         if not known:
             bias_forces(tree, half, m)
@@ -89,18 +93,18 @@ def free_velocity(tree, mass, v, tau, h, m, half, known, out):
             break
 
 
-@njit(cache=True)
+@inner
 def _remembered(memory, feature, k, w, out):
     """Classes of the same contact in the last move; False if it is new."""
     for j in range(memory.size[0]):
         f = memory.feature[j]
         if f[4] == feature[k, 4] and f[2] == feature[k, 2] and f[5] == feature[k, 5] and f[6] == feature[k, 6] and f[0] == feature[k, 0]:
-            out[:w] = memory.cls[j, :w]
+            put(out[:w], memory.cls[j, :w])
             return True
     return False
 
 
-@njit(cache=True, inline="always")
+@inner
 def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, control):
     """Advance q and v by one step of dt under the generalised forces tau; world, par, tape, memory and m are references.
 
@@ -120,6 +124,8 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
         return TAPE_FULL
     tape.op[tape.size[0], 0], tape.op[tape.size[0], 7] = BEGIN, control
     tape.length[tape.size[0]] = dt
+    put(tape.q[tape.size[0]], q)
+    put(tape.v[tape.size[0]], v)
     tape.size[0] += 1
     rest = dt
     done = 0
@@ -156,13 +162,13 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
             kept = first
             for k in range(first, last):  # what is about to bounce is left to its time of impact
                 gap, speed = normal_speed(tree, shapes, m, tape.feature[k], tape.data[k], u, row)
-                if par.restitution[shapes.restitution_of[tape.feature[k, 4]]] > 0.0 and speed < -resting:
+                if gap > 0.0 and par.restitution[shapes.restitution_of[tape.feature[k, 4]]] > 0.0 and speed < -resting:
                     now = np.dot(row, v)  # it arrives with what it has now, and its part of what it gains within the step
                     if now + min(max(gap, 0.0) / (-speed * rest), 1.0) * (speed - now) < -resting:
                         continue
                 if kept != k:
-                    tape.feature[kept] = tape.feature[k]
-                    tape.data[kept] = tape.data[k]
+                    put(tape.feature[kept], tape.feature[k])
+                    put(tape.data[kept], tape.data[k])
                 kept += 1
             last = kept
         limits = 0
@@ -181,7 +187,8 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
             return TAPE_FULL
         plain, rounds = 0, 0
         cls = np.empty(n, np.int64)
-        free[:], after[:] = u, u
+        put(free, u)
+        put(after, u)
         if n > 0:
             J, A, Y, b, f, gap_, mu, owner, contacts = problem(world, par, tape, m, q, u, first, last, limit, n, True)
             move_right_hand_side(J, u, gap_, owner, contacts, rest, b)
@@ -192,7 +199,7 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
                     w += 1
                 if not _remembered(memory, tape.feature, k, w, cls[r:]):
                     cls[r] = SEPARATE
-                    cls[r + 1 : r + w] = HIGH
+                    fill(cls[r + 1 : r + w], HIGH)
                 r += w
             for k in range(limits):
                 cls[r + k] = memory.limit_cls[limit[k]]
@@ -202,10 +209,18 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
             if way < 0:
                 counts[UNSOLVED] += 1
             add_impulse(Y, f, u)
-            tape.cls[tape.size[2] : tape.size[2] + n] = cls
-            after[:] = u
-            if done > FOLLOW_AFTER:
-                lift, other = np.zeros(n), cls.copy()
+            put(tape.cls[tape.size[2] : tape.size[2] + n], cls)
+            put(after, u)
+            lift, other = np.zeros(n), cls.copy()
+            if find_pushes(gap_, contacts, owner, rest, tape.cls[tape.size[2] + n : tape.size[2] + 2 * n], lift):
+                way = solve_and_count(A, b + lift, owner, mu, other, f, way >= 0, counts, extremes)
+                if way >= 0:  # it moves bodies; their velocities, and with them energy, stay those of the first LCP
+                    put(u, free)
+                    add_impulse(Y, f, u)
+                    rounds = 1
+                    plain += 2 if way >= 2 else 0
+                    tape.cls[tape.size[2] + 2 * n : tape.size[2] + 3 * n] = other
+            elif done > FOLLOW_AFTER:
                 most = DETOUR * kinetic_energy(tree.dof_parent, m.M, free)
                 longest = 0
                 while rounds < FOLLOW_ROUNDS and longest < len(PARTS):
@@ -214,18 +229,20 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
                     if not find_bends(world, m, tape, first, last, owner, gap_, J, q, u, rest, at, longest, part, lift):
                         break
                     way = solve_and_count(A, b + lift, owner, mu, other, f, way >= 0, counts, extremes)
-                    around[:] = free
+                    put(around, free)
                     add_impulse(Y, f, around)
                     if way < 0 or kinetic_energy(tree.dof_parent, m.M, around) > most:  # again, for less of the time
                         longest, rounds, plain = longest + 1, 0, plain & 1
-                        u[:], other[:], lift[:] = after, cls, 0.0
+                        put(u, after)
+                        put(other, cls)
+                        fill(lift, 0.0)
                         continue
                     rounds += 1
                     plain += 1 << rounds if way >= 2 else 0
-                    u[:] = around
-                    tape.cls[r + n : r + 2 * n] = other
+                    put(u, around)
+                    put(tape.cls[r + n : r + 2 * n], other)
                 kinematics(tree, q, m)
-            memory.limit_cls[:] = SEPARATE
+            fill(memory.limit_cls, SEPARATE)
             r = 0
             for k in range(first, last):
                 w = 1
@@ -233,8 +250,8 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
                     w += 1
                 j = k - first
                 if j < memory.feature.shape[0]:
-                    memory.feature[j] = tape.feature[k]
-                    memory.cls[j, :w] = cls[r : r + w]
+                    put(memory.feature[j], tape.feature[k])
+                    put(memory.cls[j], cls[r : r + w])
                 r += w
             for k in range(limits):
                 memory.limit_cls[limit[k]] = cls[r + k]
@@ -244,6 +261,9 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
             balls_of_motion(tree, shapes, m, u, rest, K, x, room)
             pairs = add_pairs(shapes, m, memory, x, room, gaps, near, pairs, counts)
         for i in range(pairs):
+            floor[i] = DEEPER * gaps[i] - FLOOR
+            if gaps[i] <= 0.0:
+                continue
             floor[i] = FLOOR
             if par.restitution[shapes.restitution_of[near[i]]] > 0.0 and not calm:
                 floor[i] = impact_floor(shapes, shapes.pairs[near[i], 0], shapes.pairs[near[i], 1])
@@ -251,17 +271,13 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
         for i in range(nv):
             if not np.isfinite(u[i]):
                 return NOT_FINITE
-        # pairs that overlap already cannot be kept apart: they are counted, and left alone until they part
-        apart = 0
-        for i in range(pairs):
-            if gaps[i] > 0.0:
-                near[apart], floor[apart], gaps[apart] = near[i], floor[i], gaps[i]
-                apart += 1
         s, hit_pair = time_of_impact(
-            tree, shapes, near[:apart], floor[:apart], gaps[:apart], memory.axis, q, u, rest, m, at, K, until, counts[EVALUATIONS:]
+            tree, shapes, near[:pairs], floor[:pairs], gaps[:pairs], memory.axis, q, u, rest, m, at, K, until, counts[EVALUATIONS:]
         )
         end, met = last, NONE
-        if hit_pair >= 0:
+        if hit_pair >= 0 and gaps[hit_pair] <= 0.0:
+            met = STOPPED
+        elif hit_pair >= 0:
             axis = memory.axis[near[hit_pair]]
             s, met, end, sharp = touchdown(tree, shapes, near[hit_pair], floor[hit_pair], q, u, s, axis, m, at, tape, last, row)
             if end > tape.feature.shape[0]:
@@ -270,17 +286,18 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
         o = tape.op[tape.size[0]]
         o[0], o[1], o[2], o[3], o[4], o[5], o[6] = MOVE, first, last, tape.size[2], tape.size[3], tape.size[3] + limits, met
         o[9], o[10] = plain, rounds
-        o[11] = math.frexp(floor[hit_pair])[1] if hit_pair >= 0 else 0
+        o[11] = math.frexp(floor[hit_pair])[1] if met >= 0 else 0
         tape.length[tape.size[0]] = s
         if hit_pair >= 0:
             for i in range(nv):
                 v[i] += s / rest * (after[i] - v[i])
             rest -= s
         else:
-            v[:] = after
+            put(v, after)
             rest = 0.0
-        q[:] = at
-        tape.q[tape.size[0]] = q
+        put(q, at)
+        put(tape.q[tape.size[0]], q)
+        put(tape.v[tape.size[0]], v)
         tape.size[0] += 1
         tape.size[1] = end
         tape.size[2] += (1 + 2 * rounds) * n

@@ -52,8 +52,8 @@ class LcpSystem:
         """(Q,) configuration, (V,) velocities and (V,) generalised forces, laid out as in MuJoCo."""
         self.time = 0.0
         """Simulated time [s]."""
-        self.motion = make_motion(self.world.tree, np.zeros(1))
-        self.complex_motion = make_motion(self.world.tree, np.zeros(1, complex))
+        self.motion = make_motion(self.world.tree, float)
+        self.complex_motion = make_motion(self.world.tree, complex)
         self._held: Simulation | None = None
         self._after = np.empty((2, model.nq)), np.empty((2, model.nv))
         self.memory: s.Memory | None = None
@@ -61,7 +61,7 @@ class LcpSystem:
         self._tape(64, 512)
 
     def _tape(self, ops: int, contacts: int) -> None:
-        self.tape = s.make_tape(self.model.nq, ops, contacts, self.world.directions, self.world.limit_q.size)
+        self.tape = s.make_tape(self.model.nq, self.model.nv, ops, contacts, self.world.directions, self.world.limit_q.size)
 
     def enlarge(self) -> None:
         """Twice the room for what a step or rollout records."""
@@ -121,15 +121,20 @@ class LcpSystem:
         self.time += dt
 
     def gaps(self) -> dict[tuple[str, str], float]:
-        """Lower bounds of the distances of all pairs at the present configuration [m], exact where they separate along one direction."""
+        """Lower bounds of the distances of all pairs at the present configuration [m], exact where they separate along one direction;
+        negative where they overlap, by how far they have to move to part."""
         pairs, names = self.world.shapes.pairs, [g.name for g in self.geometries]
         gaps = np.empty(len(pairs))
-        gaps_at(self.world, self.q, self.motion, gaps)
+        gaps_at(self.reference(), self.q, gaps)
         return {(names[a], names[b]): float(gap) for (a, b), gap in zip(pairs, gaps, strict=True)}
 
     def energy(self) -> float:
         """Kinetic and potential energy [J]."""
-        return float(energy_at(self.world, self.parameters.mass, self.q, self.v, self.motion))
+        return sum(self.energies())
+
+    def energies(self) -> tuple[float, float]:
+        """Kinetic and potential energy [J]."""
+        return energy_at(self.reference(), self.q, self.v)
 
 
 def _may_touch(model: mujoco.MjModel, a: int, b: int) -> bool:

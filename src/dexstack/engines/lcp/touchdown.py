@@ -10,14 +10,15 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from dexstack.engines.lcp.compiled import inner
 from dexstack.engines.lcp.distance import separation
 from dexstack.engines.lcp.dynamics import integrate, kinematics
 from dexstack.engines.lcp.features import gap_of_features
 from dexstack.engines.lcp.pairs import NO_FEATURE, contacts_of_pair
 from dexstack.engines.lcp.record import NONE
 from dexstack.engines.lcp.rows import point_row
+from dexstack.engines.lcp.vectors import fill
 
 TARGET = 1.1
 """Gap of the two features at an impact, as a multiple of the pair's floor; more than the search leaves (:data:`.ccd.END`)."""
@@ -29,7 +30,7 @@ ROUNDING = 1e-14
 """By how much the gap may miss the target where they no longer help [m]."""
 
 
-@njit(cache=True)
+@inner
 def floor_below(floor, gap):
     """The separation at which a pair touches: ``floor``, or a power of two of at most half its present gap where that is less.
 
@@ -40,19 +41,19 @@ def floor_below(floor, gap):
     return max(math.ldexp(1.0, math.frexp(0.5 * gap)[1] - 1), min(LEAST, 0.9 * gap))
 
 
-@njit(cache=True)
+@inner
 def normal_speed(tree, shapes, m, feature, data, v, row):
     """Gap of one contact, and its rate at velocities v."""
     n, c = np.empty(3), np.empty(3)
     ba, bb = shapes.body[feature[0]], shapes.body[feature[1]]
     gap = gap_of_features(feature[2], feature[3], data, m.R[ba], m.p[ba], m.R[bb], m.p[bb], n, c)
-    row[:] = 0.0
+    fill(row, 0.0)
     point_row(tree, m.S, bb, c, n, 1.0, row)
     point_row(tree, m.S, ba, c, n, -1.0, row)
     return gap, np.dot(row, v)
 
 
-@njit(cache=True, inline="always")
+@inner
 def touchdown(tree, shapes, k, floor, q, u, s, axis, m, at, tape, first, row):
     """Features of pair k that meet, and the time at which their gap equals the target.
 

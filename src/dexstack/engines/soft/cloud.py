@@ -91,11 +91,6 @@ def cylinder(radius: float, half: float, spacing: float) -> Cloud:
     return joined(top, Cloud(np.hstack([centres, -z]), -e), _tube(r, h, 4 * n, spacing))
 
 
-def half_space() -> Cloud:
-    """Everything below z = 0: one plane, exact for any smoothing. It has no corners, so it can only be touched, not touch."""
-    return Cloud(np.zeros((1, 3)), np.array([[0.0, 0.0, 1.0]]))
-
-
 def check(cloud: Cloud, name: str, *, closed: bool = True) -> Cloud:
     """The cloud itself; one that is ``closed`` goes all around its body.
 

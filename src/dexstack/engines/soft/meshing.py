@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import numpy as np
 import trimesh
@@ -18,23 +17,6 @@ from dexstack.errors import ConfigError
 
 CREASE = 30.0
 """Edges sharper than this [degrees] stay where they are."""
-
-
-@dataclass(frozen=True)
-class Remeshed:
-    """Oriented points of a mesh, and how well they stand for it."""
-
-    cloud: Cloud
-    spacing: float
-    """Mean edge of a quad, √(area / I) [m]."""
-    error: float
-    """Largest distance of a point to the mesh [m]; points are moved onto it, so this is rounding."""
-    coverage: float
-    """Largest distance from the mesh to the nearest point [m]; about 0.7 spacings where the quads are even."""
-    vertices: np.ndarray
-    """(V, 3) of the quads [m]."""
-    faces: np.ndarray
-    """(I, 4) vertices of every point's quad."""
 
 
 def check_mesh(mesh: trimesh.Trimesh, name: str) -> None:
@@ -56,8 +38,8 @@ def check_mesh(mesh: trimesh.Trimesh, name: str) -> None:
         raise ConfigError(f"the normals of the mesh {name} point inwards")
 
 
-def remesh(mesh: trimesh.Trimesh, spacing: float, name: str = "mesh") -> Remeshed:
-    """Quads of about ``spacing`` [m] on a closed mesh with outward normals.
+def remesh(mesh: trimesh.Trimesh, spacing: float, name: str = "mesh") -> Cloud:
+    """The centres of quads of about ``spacing`` [m] on a closed mesh with outward normals, moved onto the mesh.
 
     Raises:
         ConfigError: see :func:`check_mesh`; the mesher is not installed, or what it made leaves parts of the surface without points.
@@ -85,16 +67,13 @@ def remesh(mesh: trimesh.Trimesh, spacing: float, name: str = "mesh") -> Remeshe
     vertices, faces = np.asarray(vertices, float) * scale, np.asarray(faces, int)
     corners = vertices[faces]
     area = np.linalg.norm(np.cross(corners[:, 2] - corners[:, 0], corners[:, 3] - corners[:, 1]), axis=1) / 2.0
-    keep = area > 1e-3 * spacing**2
-    faces, centres = faces[keep], corners[keep].mean(axis=1)
-    points, normals = onto(mesh, centres)
+    points, normals = onto(mesh, corners[area > 1e-3 * spacing**2].mean(axis=1))
     samples, _ = trimesh.sample.sample_surface(mesh, 20 * len(points), seed=0)
     coverage = float(cKDTree(points).query(samples)[0].max())
     mean = float(np.sqrt(mesh.area / len(points)))
     if coverage > 3.0 * max(mean, spacing):
         raise ConfigError(f"the quads of the mesh {name} leave a hole of {2e3 * coverage:.1f} mm; choose a smaller spacing")
-    error = float(np.linalg.norm(points - onto(mesh, points)[0], axis=1).max())
-    return Remeshed(cloud.check(Cloud(points, normals), name), mean, error, coverage, vertices, faces)
+    return cloud.check(Cloud(points, normals), name)
 
 
 def onto(mesh: trimesh.Trimesh, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -8,13 +8,13 @@ import jax
 import numpy as np
 
 from dexstack.config import param
+from dexstack.engines.common import ScenePlant
 from dexstack.engines.soft import cloud
 from dexstack.engines.soft.cloud import Cloud
 from dexstack.engines.soft.meshing import remesh
 from dexstack.engines.soft.scm import ContactParams, paper_dissipation, smooth_dissipation
 from dexstack.engines.soft.system import Meeting, SoftSystem, Surface, SystemData
 from dexstack.errors import ConfigError
-from dexstack.model.description import number_list, quaternion
 from dexstack.model.hand import NUM_JOINTS, HandModel
 from dexstack.model.objects import ObjectModel
 from dexstack.model.scene import OBJECT_BODY, build_scene
@@ -42,7 +42,7 @@ class SoftPlantParams:
     near_links: int = param(8, "how many links, the nearest to the object, can touch it at a time", 1, 16)
 
 
-class SoftPlant:
+class SoftPlant(ScenePlant):
     """Hand and object with soft contact; see :class:`dexstack.engines.base.Plant`.
 
     The object meets the palm and the links; the fingers do not meet each other.
@@ -57,7 +57,6 @@ class SoftPlant:
             raise ConfigError(f"parameter 'dissipation' of the soft plant must be {' or '.join(DISSIPATIONS)}, got '{p.dissipation}'")
         self.dt = p.dt
         self.model = build_scene(hand, obj).compile()
-        """The scene; state layout as :mod:`dexstack.model.scene` says."""
         self.system = SoftSystem(self.model, meetings(hand, obj, p), dissipation=DISSIPATIONS[p.dissipation])
 
         def advance(data: SystemData, q: jax.Array, v: jax.Array, torque: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -66,59 +65,25 @@ class SoftPlant:
 
         with jax.enable_x64(True):  # the numbers are arguments: as constants, XLA would spend minutes on the lookup tables
             self._data = jax.device_put(self.system.data)
-            self._advance = jax.jit(advance).lower(self._data, *map(np.zeros, (self.model.nq, self.model.nv, NUM_JOINTS))).compile()
-        start = next(iter(obj.starts.values()))
-        self.reset(hand.pose(start.hand_pose), start.pose_WO)
+            self._advanced = jax.jit(advance).lower(self._data, *map(np.zeros, (self.model.nq, self.model.nv, NUM_JOINTS))).compile()
+        super().__init__(hand, obj)
 
     @property
     def time(self) -> float:
         return self._steps * self.dt
 
-    @property
-    def joint_position(self) -> np.ndarray:
-        return self._q[:NUM_JOINTS].copy()
+    def _state(self) -> tuple[np.ndarray, np.ndarray]:
+        return self._q, self._v
 
-    @property
-    def joint_velocity(self) -> np.ndarray:
-        return self._v[:NUM_JOINTS].copy()
+    def _place(self, q: np.ndarray, v: np.ndarray) -> None:
+        self._q, self._v, self._steps = q, v, 0
 
-    @property
-    def pose_WO(self) -> np.ndarray:
-        return self._q[NUM_JOINTS:].copy()
-
-    @property
-    def twist_WO(self) -> np.ndarray:
-        return self._v[NUM_JOINTS:].copy()
-
-    def reset(self, q_hand: np.ndarray, pose_WO: np.ndarray, v: np.ndarray | None = None) -> None:
-        """Start again at time zero; see :meth:`Plant.reset`.
-
-        Raises:
-            ConfigError: wrong size, not finite, or a quaternion that is not of unit length.
-        """
-        where = "reset of the plant"
-        q = number_list(where, "q_hand", q_hand, NUM_JOINTS)
-        pose = number_list(where, "pose_WO", pose_WO, 7)
-        pose[3:] = quaternion(where, "pose_WO[3:7]", pose[3:])
-        self._v = np.zeros(self.model.nv) if v is None else number_list(where, "v", v, self.model.nv)
-        self._q = np.concatenate([q, pose])
-        self._steps = 0
-
-    def step(self, tau: np.ndarray) -> None:
-        """Advance by ``dt``; torques are applied as given, whoever computes them limits them.
-
-        Raises:
-            ConfigError: ``tau`` is not (16,) and finite.
-            FloatingPointError: the simulation diverged.
-        """
-        if tau.shape != (NUM_JOINTS,) or not np.isfinite(tau).all():
-            raise ConfigError(f"the plant needs {NUM_JOINTS} finite torques, got {tau!r}")
+    def _advance(self, tau: np.ndarray) -> bool:
         with jax.enable_x64(True):
-            q, v = self._advance(self._data, self._q, self._v, np.asarray(tau, float))
+            q, v = self._advanced(self._data, self._q, self._v, np.asarray(tau, float))
         self._q, self._v = np.asarray(q), np.asarray(v)
         self._steps += 1
-        if not np.isfinite(self._v).all():
-            raise FloatingPointError(f"the soft plant diverged at {self.time:.3f} s")
+        return bool(np.isfinite(self._v).all())
 
 
 def meetings(hand: HandModel, obj: ObjectModel, p: SoftPlantParams) -> list[Meeting]:
@@ -195,4 +160,4 @@ def object_cloud(obj: ObjectModel, spacing: float) -> Cloud:
     low, high = hull.bounds
     if hull.volume > (1.0 - 1e-6) * np.prod(high - low):
         return cloud.moved(cloud.box((high - low) / 2.0, spacing), np.eye(3), (low + high) / 2.0)
-    return remesh(hull, spacing, obj.name).cloud
+    return remesh(hull, spacing, obj.name)

@@ -5,7 +5,7 @@
     body on body:  Σ_f w_f (force of point f),   w = softmax_ε2(−Φ)                                                        [23]
 
 Every force acts *at p* on both bodies, so that linear and angular momentum are conserved to rounding; the relative velocity is that of the
-two bodies at p. This also makes the geometry matrix products. :func:`wrenches_as_printed` keeps the paper's form, with J_i at p_i.
+two bodies at p. This also makes the geometry matrix products. The paper's form, with J_i at p_i, leaks angular momentum.
 The signs are those of a force on the moving point: the paper's [21] prints the opposite, under which bodies attract.
 """
 
@@ -151,7 +151,7 @@ def respond(p: Array, v: Array, planes: Planes, c: ContactParams, dissipation: D
     scale = share * (c.stiffness * c.eps3)
     pushes = [over_planes(push * n) for n in planes.normals]
     total_drag = c.friction * scale * drags
-    force = kept(scale * jnp.stack(pushes) - total_drag[None] * v)
+    force = kept(scale[None] * jnp.stack(pushes) - total_drag[None] * v)
     return Response(
         field=share * field,
         force=force,
@@ -316,8 +316,8 @@ def cross(a: Array, b: Array) -> Array:
 def _cross_rule(primals: tuple[Array, Array], tangents: tuple[Any, Any]) -> tuple[Array, Any]:
     """Here and below: tangents as sums that a backward pass turns into one loop each, instead of one for every component."""
     (a, b), (da, db) = primals, tangents
-    by_a = None if _nothing(da) else -jnp.sum(skew(b) * da, axis=1)
-    return cross(a, b), _sum_of(by_a, None if _nothing(db) else jnp.sum(skew(a) * db, axis=1), like=a)
+    by_a = None if _nothing(da) else -jnp.sum(skew(b) * da[None], axis=1)
+    return cross(a, b), _sum_of(by_a, None if _nothing(db) else jnp.sum(skew(a) * db[None], axis=1), like=a)
 
 
 cross.defjvp(_cross_rule, symbolic_zeros=True)
@@ -464,53 +464,6 @@ def side(sign: float, points: Array, of: Body, felt: Response, seen: Array, met:
         far = slice(of.core, None)
         rest = field(seen[:, far], met.of(far), c) + bias[far]
     return Side(sign, points[:, : of.core], bias[: of.core], felt, rest)
-
-
-def dense_pair(
-    points_a: Array, normals_a: Array, points_b: Array, normals_b: Array, R_AB: Array, p_AB: Array, twist: Array, c: ContactParams,
-    dissipation: Dissipation = paper_dissipation,
-) -> PairWrench:  # fmt: skip
-    """:func:`meet` of two whole clouds (I, 3)."""
-    a, b = (Body(*(jnp.asarray(x, p_AB.dtype).T for x in cloud)) for cloud in ((points_a, normals_a), (points_b, normals_b)))
-    return meet(a, b, R_AB, p_AB, twist, c, dissipation)
-
-
-def point_plane_force(p: Array, v: Array, p_i: Array, n_i: Array, c: ContactParams, dissipation: Dissipation = paper_dissipation) -> Array:
-    """λ(p, v, p_i, n_i) (3,) of [14–20] on the moving point, written out."""
-    phi, v_n = n_i @ (p - p_i), n_i @ v
-    v_t = v - v_n * n_i
-    load = c.stiffness * c.eps3 * jax.nn.softplus(-phi / c.eps3) * dissipation(v_n / c.v_d)
-    return load * n_i - c.friction * load * v_t / jnp.sqrt(c.v_s**2 + v_t @ v_t)
-
-
-def wrenches_as_printed(
-    points_a: Array, normals_a: Array, points_b: Array, normals_b: Array, twist_a: Array, twist_b: Array, c: ContactParams,
-    dissipation: Dissipation = paper_dissipation,
-) -> tuple[Array, Array]:  # fmt: skip
-    """Wrenches (6,) on A and on B about the origin of the common frame, with J_i at p_i as in [21].
-
-    The reaction acts at the plane's own centre: angular momentum leaks by (p − p_i) × λ. Kept to measure that leak; written out point by
-    plane, so for small clouds.
-    """
-
-    def one_way(p: Array, twist_p: Array, planes: Array, normals: Array, twist_i: Array) -> tuple[Array, Array, Array]:
-        velocity = lambda twist, x: twist[:3] + jnp.cross(twist[3:], x)  # noqa: E731
-
-        def point(x: Array) -> tuple[Array, Array, Array]:
-            d = jnp.sum((x[None] - planes) ** 2, axis=1)
-            weight = jax.nn.softmax(-d / c.eps1)
-            v = velocity(twist_p, x) - jax.vmap(lambda y: velocity(twist_i, y))(planes)
-            force = jax.vmap(lambda u, y, n: point_plane_force(x, u, y, n, c, dissipation))(v, planes, normals) * weight[:, None]
-            action = jnp.concatenate([force.sum(0), jnp.cross(x, force.sum(0))])
-            reaction = -jnp.concatenate([force.sum(0), jnp.cross(planes, force).sum(0)])
-            return weight @ jnp.sum(normals * (x - planes), axis=1), action, reaction
-
-        return jax.vmap(point)(p)
-
-    phi_b, act_b, react_a = one_way(points_b, twist_b, points_a, normals_a, twist_a)
-    phi_a, act_a, react_b = one_way(points_a, twist_a, points_b, normals_b, twist_b)
-    w = jax.nn.softmax(-jnp.concatenate([phi_b, phi_a]) / c.eps2)
-    return w @ jnp.concatenate([react_a, act_a]), w @ jnp.concatenate([act_b, react_b])
 
 
 def pair_params(params: ContactParams, friction: np.ndarray) -> ContactParams:

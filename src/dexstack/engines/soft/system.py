@@ -8,7 +8,7 @@ function serves systems of different geometry, masses and contact parameters, an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -44,6 +44,8 @@ from dexstack.errors import ConfigError
 
 WORLD = "world"
 DEFAULTS = ContactParams()
+STOPS = (50.0, 2e-3, 5e-3)
+"""Stiffness, smoothing and damping of the joints' stops; see :class:`SystemData`."""
 
 
 @dataclass(frozen=True)
@@ -159,10 +161,6 @@ class SoftSystem:
         meetings: Sequence[Meeting],
         grounds: Sequence[Ground] = (),
         dissipation: Dissipation = paper_dissipation,
-        *,
-        stop_stiffness: float = 50.0,
-        stop_smoothing: float = 2e-3,
-        stop_damping: float = 5e-3,
     ) -> None:
         self.tree = Tree(model)
         self.dissipation = dissipation
@@ -195,9 +193,7 @@ class SoftSystem:
             ),
             np.where(limited, model.jnt_range[:n, 0], -np.inf),
             np.where(limited, model.jnt_range[:n, 1], np.inf),
-            np.asarray(stop_stiffness, float),
-            np.asarray(stop_smoothing, float),
-            np.asarray(stop_damping, float),
+            *map(np.asarray, STOPS),
         )
 
     def _link(self, model: mujoco.MjModel, surface: Surface) -> int:
@@ -417,49 +413,6 @@ def in_world(pair: PairWrench, R: Array, p: Array) -> tuple[Array, Array, Array,
     """Wrench, stiffness, damping about the world's origin, of a pair computed in a frame of the pose (R, p); and the distance."""
     T = wrench_transform(R, p)
     return moved_wrench(R, p, pair.wrench), T @ pair.stiffness @ T.T, T @ pair.damping @ T.T, pair.distance
-
-
-def stack(systems: Sequence[SystemData]) -> SystemData:
-    """Systems of equal kinematics and pairs, each with its own geometry and numbers, as one pytree for ``jax.vmap``.
-
-    Smaller tables are filled up.
-    """
-
-    def meeting(*group: MeetingData) -> MeetingData:
-        filled = [d._replace(a=a, b=b) for d, a, b in zip(group, *(_alike([getattr(d, k) for d in group]) for k in "ab"), strict=True)]
-        return jax.tree.map(lambda *x: np.stack(x), *filled)
-
-    meetings = tuple(meeting(*group) for group in zip(*(s.meetings for s in systems), strict=True))
-    rest = jax.tree.map(lambda *x: np.stack(x), *(s._replace(meetings=()) for s in systems))
-    return rest._replace(meetings=meetings)
-
-
-def _alike(clouds: Sequence[Clouds]) -> list[Clouds]:
-    """The same with rows, scouts, lists and voxels up to the largest of each; what is filled in is absent or never looked up."""
-
-    def longest(of: Callable[[Clouds], np.ndarray], axis: int) -> int:
-        return max(of(c).shape[axis] for c in clouds)
-
-    def filled(x: np.ndarray | None, count: int) -> np.ndarray | None:
-        """Up to ``count`` along the second axis."""
-        return None if x is None else np.pad(x, [(0, count - n) if axis == 1 else (0, 0) for axis, n in enumerate(x.shape)])
-
-    points, scouts, voxels = longest(lambda c: c.rows, 1), longest(lambda c: c.scouts, 2), longest(lambda c: c.finder.table, 1)
-    result = []
-    for c in clouds:
-        absent = lookup.absent(len(c.rows), points - c.rows.shape[1])
-        nobody = np.tile(lookup.NOBODY, (len(c.rows), 1, scouts - c.scouts.shape[2]))
-        result.append(
-            Clouds(
-                np.concatenate([c.rows, absent], axis=1),
-                np.concatenate([c.scouts, nobody], axis=2),
-                c.box,
-                c.finder._replace(table=filled(c.finder.table, voxels)),
-                filled(c.patches, points),
-                filled(c.lists, points),
-            )
-        )
-    return result
 
 
 def _body(model: mujoco.MjModel, surface: Surface) -> int:

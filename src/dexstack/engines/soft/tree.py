@@ -20,7 +20,8 @@ from jax import Array
 
 from dexstack.engines.soft.scm import cross, kept, turn
 from dexstack.errors import ConfigError
-from dexstack.model.kinematics import quaternion_matrix, rotation_from_quaternion
+from dexstack.geometry.rotations import rotation_matrix
+from dexstack.model.kinematics import quaternion_matrix
 
 
 class Numbers(NamedTuple):
@@ -112,7 +113,7 @@ class Tree:
         for b in range(1, model.nbody):
             at = where[model.body_parentid[b]]
             R0, p0 = self._fixed[model.body_parentid[b]]
-            R, p = R0 @ rotation_from_quaternion(model.body_quat[b]), p0 + R0 @ model.body_pos[b]
+            R, p = R0 @ rotation_matrix(model.body_quat[b]), p0 + R0 @ model.body_pos[b]
             first, count = model.body_jntadr[b], model.body_jntnum[b]
             if count == 0:
                 where[b], self._fixed[b] = at, (R, p)
@@ -148,7 +149,7 @@ class Tree:
             if link >= links:
                 continue
             R, p = self._fixed[b]
-            Ri = R @ rotation_from_quaternion(model.body_iquat[b])
+            Ri = R @ rotation_matrix(model.body_iquat[b])
             m, c, i = model.body_mass[b], p + R @ model.body_ipos[b], Ri @ np.diag(model.body_inertia[b]) @ Ri.T
             total = mass[link] + m
             if total > 0.0:  # two bodies rigidly joined become one

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from dexstack.engines.hydroelastic import shapes
-from dexstack.engines.hydroelastic.energy import energy
 from dexstack.engines.hydroelastic.fields import RigidMesh
-from dexstack.engines.hydroelastic.forces import ContactLaw, polygon_wrench, wrench
 from dexstack.engines.hydroelastic.surface import Workspace, query
+from experiments.hydroelastic.energy import energy
+from experiments.hydroelastic.forces import ContactLaw, polygon_wrench, wrench
 
 I3, ZERO = np.eye(3), np.zeros(3)
 AREA, DEPTH, E, H = 0.01, 0.01, 1e5, 0.05

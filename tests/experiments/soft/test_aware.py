@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from dexstack.engines.soft import cloud
-from dexstack.engines.soft.aware import AwareSystem
 from dexstack.engines.soft.scm import ContactParams
 from dexstack.engines.soft.system import Ground, Meeting, Surface
 from dexstack.errors import ConfigError
+from experiments.soft.aware import AwareSystem
 
 pytestmark = pytest.mark.usefixtures("x64")
 

@@ -1,4 +1,4 @@
-"""``dexstack reference``: write docs/reference.md, what there is to call, to set and to listen to, from the code itself."""
+"""Write docs/reference.md: commands, arguments, topics, services and parameters, from the code itself; needs rclpy."""
 
 from __future__ import annotations
 
@@ -16,45 +16,33 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from dexstack.cli.output import add_json_argument, publish
 from dexstack.errors import ConfigError
 
-FILE = Path("docs") / "reference.md"
+FILE = Path(__file__).with_name("reference.md")
 GROUPS = ("bench", "calibrate", "diagnose")
 """Commands that have subcommands, one module each."""
 _CALLS = {"create_publisher": "writes", "newest": "reads", "create_service": "offers", "create_client": "calls"}
 
 
-def add_parser(subparsers: argparse._SubParsersAction) -> None:
-    """Add ``reference``."""
-    p = subparsers.add_parser(
-        "reference",
-        help="write docs/reference.md from the code",
-        description="Write docs/reference.md: commands, arguments, topics, services and parameters, as the code has them. Needs rclpy.",
-    )
-    p.add_argument("--check", action="store_true", help="write nothing; exit code 1 if the file is not what it would be")
-    add_json_argument(p)
-
-
-def run(args: argparse.Namespace) -> int:
-    """Write or check.
+def main() -> int:
+    """Write the file, or with ``--check`` only compare it.
 
     Returns:
-        0 when the file is current (now), 1 when ``--check`` found that it is not.
+        0 when the file is current (now), 1 when ``--check`` found that it is not, 2 when it cannot be written.
     """
-    from dexstack.config import share_dir
-
-    path = share_dir() / FILE
-    text = reference()
-    current = path.is_file() and path.read_text() == text
-    if not args.check and not current:
-        try:
-            path.write_text(text)
-        except OSError as error:
-            raise ConfigError(f"cannot write {path}: {error.strerror}") from None
-    verdict = "is current" if current else "is not current: run `dexstack reference`" if args.check else "was written"
-    publish(args, "reference", {"file": str(path), "checked": 1, "failed": int(args.check and not current)}, f"{FILE} {verdict}")
-    return int(args.check and not current)
+    parser = argparse.ArgumentParser(prog="python -m docs.write_reference", description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 if the file is not what it would be")
+    check = parser.parse_args().check
+    try:
+        text = reference()
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return 2
+    current = FILE.is_file() and FILE.read_text() == text
+    if not check and not current:
+        FILE.write_text(text)
+    print(f"{FILE} {'is current' if current else 'is not current: run `python -m docs.write_reference`' if check else 'was written'}")
+    return int(check and not current)
 
 
 def reference() -> str:
@@ -68,7 +56,7 @@ def reference() -> str:
     except ImportError as error:
         raise ConfigError(f"the nodes cannot be imported ({error}); install the extra 'ros'") from None
     parts = [
-        "# Reference\n\nWritten by `dexstack reference` from the code; a test says so when it is not current.",
+        "# Reference\n\nWritten by `python -m docs.write_reference` from the code; a test says so when it is not current.",
         _commands(),
         _arguments(),
     ]
@@ -301,3 +289,7 @@ def _value(value: Any) -> str:
 def _table(columns: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
     return "\n".join(lines + ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -16,10 +16,10 @@ from numba import njit
 from scipy import integrate
 
 from dexstack.engines.hydroelastic.discrete import BUNDLE, _pair_jacobian, find_surface, place_boxes
-from dexstack.engines.hydroelastic.forces import ContactLaw, wrench_kernel
 from dexstack.engines.hydroelastic.kernel import load
 from dexstack.engines.hydroelastic.system import HydroelasticSystem
 from dexstack.errors import ConfigError
+from experiments.hydroelastic.forces import ContactLaw, wrench_kernel
 
 METHODS = {"Radau": integrate.Radau, "BDF": integrate.BDF, "LSODA": integrate.LSODA, "DOP853": integrate.DOP853, "RK45": integrate.RK45}
 """Error-controlled methods of scipy; the first three are implicit."""
@@ -28,7 +28,7 @@ FIXED = ("euler", "midpoint", "rk4")
 
 
 @njit(cache=True)
-def _contact_force(address: int, stiction_speed: float, hunt_crossley: np.ndarray, force: np.ndarray) -> int:
+def _contact_force(address: int, stiction_speed: float, force: np.ndarray) -> int:
     """Generalised contact force (nv,) at the poses of a stored bundle; the number of faces, or −1 if an array is too small."""
     s, state, surface, p, _, contacts = load(address, BUNDLE)
     force[:] = 0.0
@@ -50,7 +50,7 @@ def _contact_force(address: int, stiction_speed: float, hunt_crossley: np.ndarra
             twist[i] = 0.0
             for j in range(p.pair_ndof[0]):
                 twist[i] += p.pair_J[0, i, j] * state.qvel[p.pair_dof[0, j]]
-        law = ContactLaw(1.0, 0.0, hunt_crossley[k], s.pair_relaxation[k], s.pair_friction[k], stiction_speed)
+        law = ContactLaw(1.0, 0.0, 0.0, s.pair_relaxation[k], s.pair_friction[k], stiction_speed)
         wrench_kernel(surface, n, law, s.geom_rigid[gb] == 1, about, twist[3:], twist[:3], wrench)
         for j in range(p.pair_ndof[0]):
             x = 0.0
@@ -79,10 +79,6 @@ class ContinuousSystem:
         """Calls of :meth:`rate`."""
         self.faces = 0
         """Faces at the last call of :meth:`rate`."""
-        meshes = [g.mesh for g in system.geometries]
-        self._hunt_crossley = np.array(
-            [getattr(meshes[a], "dissipation", 0.0) + getattr(meshes[b], "dissipation", 0.0) for a, b in system.static.pairs]
-        )
         self._force = np.zeros(self.model.nv)
         if np.any(self.model.jnt_type == mujoco.mjtJoint.mjJNT_BALL):
             raise ConfigError("the continuous mode takes free, hinge and slide joints, no ball joints")
@@ -106,7 +102,7 @@ class ContinuousSystem:
         self.evaluations += 1
         self.place(y)
         while True:
-            faces = _contact_force(self.system.stored.address, self.stiction_speed, self._hunt_crossley, self._force)
+            faces = _contact_force(self.system.stored.address, self.stiction_speed, self._force)
             if faces >= 0:
                 break
             self.system.enlarge()

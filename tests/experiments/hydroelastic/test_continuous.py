@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from dexstack.engines.hydroelastic.continuous import ContinuousSystem
 from dexstack.errors import ConfigError
 from experiments.hydroelastic import systems
+from experiments.hydroelastic.continuous import ContinuousSystem
 from experiments.hydroelastic.drop import energy_between_bounces
 
 

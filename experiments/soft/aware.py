@@ -143,7 +143,7 @@ class AwareSystem(SoftSystem):
         pressed = share * jax.nn.sigmoid(wanted)
         return Response(
             field=field,
-            force=load * normal - drag * slip,
+            force=load[None] * normal - drag[None] * slip,
             load=load,
             normal=normal,
             stiffness=pressed * inside / t_d**2,
