@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple
 
+import jax
 import numpy as np
 import pytest
 from jaxtyping import install_import_hook
@@ -18,7 +19,9 @@ install_import_hook(typecheck.modules(), "tests.typecheck.check")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """What JAX compiles is kept for the tests after it, their subprocesses, and the next run."""
+    """What JAX compiles is kept for the tests after it, their subprocesses, and the next run; no array is given a rank that the code does
+    not give it."""
+    jax.config.update("jax_numpy_rank_promotion", "raise")
     os.environ["JAX_COMPILATION_CACHE_DIR"] = str(config.cache.mkdir("jax"))
     from dexstack.process.compilation import use_compilation_cache
 
@@ -68,19 +71,8 @@ def pinocchio() -> ModuleType:
 
 
 @pytest.fixture
-def explicit_ranks() -> Iterator[None]:
-    """Arrays of different ranks are not broadcast unless the code says so."""
-    import jax
-
-    with jax.numpy_rank_promotion("raise"):
-        yield
-
-
-@pytest.fixture
 def x64() -> Iterator[None]:
     """JAX in float64 for one test: derivatives and closed forms are compared to more digits than float32 has."""
-    import jax
-
     with jax.enable_x64(True):
         yield
 

@@ -14,8 +14,6 @@ from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 from tests.geometry.planes import support_planes
 
-pytestmark = pytest.mark.usefixtures("explicit_ranks")
-
 PARAMS = DetectorParams()
 IDENTITY = coal.Transform3s()
 

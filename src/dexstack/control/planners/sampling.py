@@ -182,4 +182,4 @@ class SamplingPlanner:
         # one batch axis: XLA's simplifier fails on the products of two
         running = jnp.sum(jax.vmap(stage)(pose_WO.reshape(-1, 7), q.reshape(-1, self._n)).reshape(len(plans), -1), axis=1)
         last = jax.vmap(lambda x, joints: jnp.sum(self._terminal_residuals(x, joints, goal_WO, weights) ** 2))(pose_WO[:, -1], q[:, -1])
-        return running + last + pull.weight * jnp.sum((plans - pull.reference) ** 2, axis=(1, 2))
+        return running + last + pull.weight * jnp.sum((plans - jnp.asarray(pull.reference)[None, None]) ** 2, axis=(1, 2))
