@@ -54,4 +54,4 @@ def test_fuzzed_frames_commands_and_faults():
     """The full number: ``dexstack bench faults --fuzz 1000000``."""
     result = fuzz_hand(load_hand("right"), 2000, seed=3)
     assert result.checked >= 2000 and (result.over_limit, result.without_consent) == (0, 0)
-    assert result.trips > 3 and result.enabled > 20 and result.faults > 20, "there was something to find"
+    assert result.trips > 3 and result.enabled > 20 and result.faults > 10, "there was something to find"

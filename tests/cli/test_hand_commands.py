@@ -109,5 +109,5 @@ def test_the_servo_loop_is_measured():
 
 
 def test_fuzzing_is_a_command():
-    code, results, _ = dexstack("bench", "hand", "--fuzz", "3000", "--seed", "4")
-    assert code == 0 and results["checked"] == 3000 and results["failed"] == 0
+    code, results, _ = dexstack("bench", "faults", "--fuzz", "2000", "--seed", "4")
+    assert code == 0 and results["checked"] >= 2200 and results["failed"] == 0

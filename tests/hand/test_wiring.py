@@ -93,6 +93,16 @@ def test_a_leap_of_an_encoder_is_final_at_default_parameters(joint, leap):
         assert np.abs(on.plant.joint_position - before).max() < FIVE_DEGREES
 
 
+def test_a_leap_of_an_encoder_does_not_hide_behind_a_lost_set():
+    on = computer()
+    with driven(on) as hand:
+        assert not hand.follow(wander(0), 0.5)
+        on.set(silent=True)
+        hand.run(0.003)
+        on.set(silent=False, leap_joint=14, encoder_leap=0.12)
+        assert hand.follow(wander(0), 0.05) and hand.fault.kind is FaultKind.ENCODER
+
+
 def test_a_stuck_joint_is_found_when_its_target_stays_out_of_reach():
     with driven(computer(motor_gain=gains(1, 0.0), encoder_noise=1e-4)) as hand:
         assert hand.follow(lambda t: np.where(np.arange(16) == 1, 0.7, HAND.home), 2.0)
@@ -102,11 +112,12 @@ def test_a_stuck_joint_is_found_when_its_target_stays_out_of_reach():
 @pytest.mark.parametrize("joint", [0, 5, 10, 12, 15])
 def test_an_inverted_motor_with_inertia_and_gravity(joint):
     """On the simulated hand, the object out of the way."""
-    from dexstack.engines.mujoco import MujocoPlant
+    from dexstack.engines.mujoco import MujocoPlant, MujocoPlantParams
     from dexstack.model.gravity import GravityCompensation
     from dexstack.model.objects import load_object
 
-    plant = MujocoPlant(HAND, load_object("cube"))
+    # A step that divides the servo's period: what is sampled between two steps would move by fits and starts.
+    plant = MujocoPlant(HAND, load_object("cube"), MujocoPlantParams(dt=0.0015))
     for faults, wrong in (({}, False), ({"motor_gain": gains(joint, -1.0)}, True)):
         with driven(computer(plant=plant, **faults), GravityCompensation(HAND)) as hand:
             plant.reset(HAND.home, np.array([0.0, 0.0, -1.0, 1.0, 0.0, 0.0, 0.0]))  # without torque the fingers have sunk meanwhile

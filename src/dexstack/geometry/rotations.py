@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 
 def quaternion_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -14,7 +15,7 @@ def quaternion_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     )
 
 
-def rotation_matrix(quat: np.ndarray) -> np.ndarray:
+def rotation_matrix(quat: ArrayLike) -> np.ndarray:
     """Rotation matrix (3, 3) of a quaternion of any length but zero."""
     w, x, y, z = np.asarray(quat, float) / np.linalg.norm(quat)
     return np.array(

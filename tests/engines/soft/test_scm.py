@@ -52,7 +52,7 @@ def wrenches_as_printed(
             force = jax.vmap(lambda u, y, n: point_plane_force(x, u, y, n, c, dissipation))(v, planes, normals) * weight[:, None]
             action = jnp.concatenate([force.sum(0), jnp.cross(x, force.sum(0))])
             reaction = -jnp.concatenate([force.sum(0), jnp.cross(planes, force).sum(0)])
-            return weight @ jnp.sum(normals * (x - planes), axis=1), action, reaction
+            return weight @ jnp.sum(normals * (x[None] - planes), axis=1), action, reaction
 
         return jax.vmap(point)(p)
 

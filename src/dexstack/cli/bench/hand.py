@@ -1,4 +1,4 @@
-"""``dexstack bench hand``: the servo loop over CAN against an emulated hand, and fuzzed commands."""
+"""``dexstack bench hand``: the servo loop over CAN against an emulated hand."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import os
 from typing import Any
 
-from dexstack.cli.arguments import natural, positive, positive_int
+from dexstack.cli.arguments import natural, positive
 from dexstack.cli.cores import one_core
 from dexstack.cli.output import add_json_argument, note, publish, table
 from dexstack.report.statistics import times
@@ -18,7 +18,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "hand",
         help="the servo loop over CAN, against an emulated hand",
         description="Period and latency of the servo loop against an emulated hand in a process of its own, the driver on one core and "
-        "the others busy; or, with --fuzz, random commands through servo and protocol. Exit code 0 only if all limits are kept.",
+        "the others busy. Exit code 0 only if all limits are kept.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     p.add_argument("--seconds", type=positive, default=60.0, metavar="S", help="how long to measure")
@@ -29,9 +29,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "--latency-p99", type=positive, default=1.5e-3, metavar="S", help="largest 99th percentile of the latency for exit code 0"
     )
     p.add_argument("--cpu", type=positive, default=0.25, metavar="SHARE", help="largest share of one core for exit code 0")
-    p.add_argument("--fuzz", type=positive_int, metavar="N", help="check N random command messages instead of the timing")
     p.add_argument("--core", type=natural, metavar="K", help="core to run on (default: the last one this process may use)")
-    p.add_argument("--seed", type=natural, default=0, metavar="S", help="seed of the random messages")
     add_json_argument(p)
 
 
@@ -41,22 +39,6 @@ def run(args: argparse.Namespace) -> int:
     Returns:
         0 when the limits were kept, otherwise 1.
     """
-    return _fuzz(args) if args.fuzz else _time(args)
-
-
-def _fuzz(args: argparse.Namespace) -> int:
-    from dexstack.hand.fuzz import fuzz_commands
-    from dexstack.model.hand import load_hand
-
-    r = fuzz_commands(load_hand(args.hand), args.fuzz, args.seed)
-    line = (
-        f"{r.checked} command messages, {r.taken} taken, {r.refused} refused: {r.failed} beyond a limit; largest {r.worst:.3f} of its limit"
-    )
-    publish(args, "bench hand", r._asdict(), line, seed=args.seed)
-    return 0 if r.failed == 0 else 1
-
-
-def _time(args: argparse.Namespace) -> int:
     cores = os.sched_getaffinity(0)
     with one_core(args.core) as core:
         from dexstack.bench.hand import time_hand

@@ -34,7 +34,7 @@ class ComplementarityFreeModel(StepModel):
         self.smoothing = smoothing
 
     def prepare(self, problem: StepProblem, theta: ModelParams) -> _Context:
-        compliance = jnp.sum(problem.J**2 / problem.Q, axis=1)
+        compliance = jnp.sum(problem.J**2 / problem.Q[None], axis=1)
         return _Context(problem, jnp.where(compliance > 1e-12, self.gain / jnp.maximum(compliance, 1e-12), 0.0))
 
     def initial_dual(self, problem: StepProblem) -> Array:
@@ -52,4 +52,4 @@ class ComplementarityFreeModel(StepModel):
         slope = context.gain * jax.nn.sigmoid(self._violation(context, b, phi))
         by_row = -(J * slope[:, None]).T / Q[:, None]
         by_phi = by_row.reshape(Q.size, -1, FRICTION_DIRECTIONS).sum(axis=2)
-        return Sensitivity(force=jnp.diag(1 / Q) + by_row @ J / Q, phi=by_phi)
+        return Sensitivity(force=jnp.diag(1 / Q) + by_row @ J / Q[None], phi=by_phi)

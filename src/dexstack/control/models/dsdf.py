@@ -39,7 +39,7 @@ class DsdfModel(StepModel):
 
     def prepare(self, problem: StepProblem, theta: ModelParams) -> _Context:
         inv_sqrt_Q = jax.lax.rsqrt(problem.Q)
-        rows = problem.J * inv_sqrt_Q
+        rows = problem.J * inv_sqrt_Q[None]
         square = jnp.sum(rows**2, axis=1)  # the root only where it has a derivative: a row may be zero
         inv_length = jnp.where(square > 1e-12, jax.lax.rsqrt(jnp.maximum(square, 1e-12)), 0.0)
         return _Context(inv_sqrt_Q, -rows * inv_length[:, None], inv_length, theta.sigma)

@@ -44,10 +44,10 @@ class DualModel(StepModel):
         self._momentum = [float((t[k] - 1) / t[k + 1]) for k in range(steps)]  # Nesterov's sequence
 
     def prepare(self, problem: StepProblem, theta: ModelParams) -> _Context:
-        diagonal = jnp.sum(problem.J**2 / problem.Q, axis=1)
+        diagonal = jnp.sum(problem.J**2 / problem.Q[None], axis=1)
         scale = jnp.where(diagonal > 1e-12, jax.lax.rsqrt(jnp.maximum(diagonal, 1e-12)), 0.0)
         rows = problem.J * scale[:, None]
-        gram = (rows / problem.Q) @ rows.T
+        gram = (rows / problem.Q[None]) @ rows.T
         hessian = gram + self.compliance * jnp.eye(gram.shape[0], dtype=gram.dtype)
         v = jnp.sum(hessian, axis=1)  # power iteration for the largest eigenvalue; the margin covers its shortfall
         for _ in range(20):

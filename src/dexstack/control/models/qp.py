@@ -43,7 +43,7 @@ class QpModel(StepModel):
 
     def prepare(self, problem: StepProblem, theta: ModelParams) -> _Context:
         inv_sqrt_Q = jax.lax.rsqrt(problem.Q)
-        rows = problem.J * inv_sqrt_Q
+        rows = problem.J * inv_sqrt_Q[None]
         square = jnp.sum(rows**2, axis=1)
         inv_length = jnp.where(square > 1e-12, jax.lax.rsqrt(jnp.maximum(square, 1e-12)), 0.0)
         return _Context(inv_sqrt_Q, -rows * inv_length[:, None], inv_length)
@@ -97,7 +97,7 @@ class QpModel(StepModel):
         inverse = jax.scipy.linalg.cho_solve((L, True), jnp.eye(b.shape[0], dtype=b.dtype))
         by_offset = -inverse @ (c.normals.T * dual)
         by_phi = (-by_offset * c.inv_length).reshape(b.shape[0], -1, FRICTION_DIRECTIONS).sum(axis=2)
-        return Sensitivity(force=c.inv_sqrt_Q[:, None] * inverse * c.inv_sqrt_Q, phi=c.inv_sqrt_Q[:, None] * by_phi)
+        return Sensitivity(force=c.inv_sqrt_Q[:, None] * inverse * c.inv_sqrt_Q[None], phi=c.inv_sqrt_Q[:, None] * by_phi)
 
     def solved(self, context: _Context, b: Array, phi: Array, dual: Array) -> Array:
         """One Newton step of z − z_q + Nᵀ(μ/s) = 0 at its solution, differentiated with everything but its start."""

@@ -156,7 +156,7 @@ def respond(p: Array, v: Array, planes: Planes, c: ContactParams, dissipation: D
         field=share * field,
         force=force,
         load=scale * loads,
-        normal=share * mean_normal(planes, weight),
+        normal=share[None] * mean_normal(planes, weight),
         stiffness=share * c.stiffness * springs,
         damping=scale / c.v_d * slopes,
         drag=total_drag,
