@@ -30,18 +30,18 @@ def page(documents: Mapping[str, Any]) -> str:
     return HEAD + "\n" + _overview(documents) + "\n" + _tasks(documents) + "\n".join(sections + plain)
 
 
-_BESIDE = ("task", "object", "plant", "planner", "supervisor", "latency [ms]")
+_BESIDE = ("result", "task", "object", "planner", "supervisor", "poses [Hz]", "latency [ms]")
 
 
 def _tasks(documents: Mapping[str, Any]) -> str:
     """Every result of ``dexstack eval`` in one table, so that a planner or supervisor stands beside what it is compared with."""
-    found = [document["results"] for document in documents.values() if "kinds" in document["results"]]
+    found = [(document["results"], name) for name, document in documents.items() if "kinds" in document["results"]]
     if not found:
         return ""
     rows = []
-    for r in sorted(found, key=lambda r: (r["task"], r["object"], r["supervisor"] == "none", str(r["planner"]), r["latency_s"])):
+    for r, name in sorted(found, key=lambda found: (found[0]["task"], found[0]["object"], found[1])):
         planner = " ".join(str(r[key]) for key in ("planner", "model") if r[key]) or "as the task has it"
-        own = (r["task"], r["object"], r["plant"], planner, r["supervisor"], f"{1e3 * r['latency_s']:g}")
+        own = (f"`{name}.json`", r["task"], r["object"], planner, r["supervisor"], f"{1 / r['period_s']:.0f}", f"{1e3 * r['latency_s']:g}")
         rows.append((*own, *(_cell(r, expression) for _, expression in TRIALS)))
     table = _table((*_BESIDE, *(label for label, _ in TRIALS)), rows)
     return f"## Tasks, with and without a supervisor\n\nAll trials of `dexstack eval`; each has its section below.\n\n{table}\n"

@@ -58,7 +58,7 @@ class QpModel(StepModel):
     def _factor(self, c: _Context, weight: Array) -> Array:
         # heavier rows than the number format resolves beside the identity would only make the factorisation fail
         weight = jnp.minimum(weight, 0.1 / jnp.finfo(weight.dtype).eps)
-        H = jnp.eye(c.normals.shape[1], dtype=weight.dtype) + (c.normals.T * weight) @ c.normals
+        H = jnp.eye(c.normals.shape[1], dtype=weight.dtype) + (c.normals.T * weight[None]) @ c.normals
         return jnp.linalg.cholesky(H)
 
     def _follow(self, c: _Context, b: Array, phi: Array) -> tuple[Array, Array, Array]:
@@ -95,8 +95,8 @@ class QpModel(StepModel):
         c = context
         L = self._factor(c, dual)
         inverse = jax.scipy.linalg.cho_solve((L, True), jnp.eye(b.shape[0], dtype=b.dtype))
-        by_offset = -inverse @ (c.normals.T * dual)
-        by_phi = (-by_offset * c.inv_length).reshape(b.shape[0], -1, FRICTION_DIRECTIONS).sum(axis=2)
+        by_offset = -inverse @ (c.normals.T * dual[None])
+        by_phi = (-by_offset * c.inv_length[None]).reshape(b.shape[0], -1, FRICTION_DIRECTIONS).sum(axis=2)
         return Sensitivity(force=c.inv_sqrt_Q[:, None] * inverse * c.inv_sqrt_Q[None], phi=c.inv_sqrt_Q[:, None] * by_phi)
 
     def solved(self, context: _Context, b: Array, phi: Array, dual: Array) -> Array:
