@@ -35,13 +35,13 @@ _BESIDE = ("result", "task", "object", "planner", "supervisor", "poses [Hz]", "l
 
 def _tasks(documents: Mapping[str, Any]) -> str:
     """Every result of ``dexstack eval`` in one table, so that a planner or supervisor stands beside what it is compared with."""
-    found = [(document["results"], name) for name, document in documents.items() if "kinds" in document["results"]]
+    found = [(document["results"], name) for name, document in documents.items() if document["results"].get("kinds")]
     if not found:
         return ""
     rows = []
     for r, name in sorted(found, key=lambda found: (found[0]["task"], found[0]["object"], found[1])):
         planner = " ".join(str(r[key]) for key in ("planner", "model") if r[key]) or "as the task has it"
-        own = (f"`{name}.json`", r["task"], r["object"], planner, r["supervisor"], f"{1 / r['period_s']:.0f}", f"{1e3 * r['latency_s']:g}")
+        own = (f"`{name}.json`", r["task"], r["object"], planner, r["supervisor"], f"{1 / r['period_s']:.0f}", _milliseconds(r["latency_s"]))
         rows.append((*own, *(_cell(r, expression) for _, expression in TRIALS)))
     table = _table((*_BESIDE, *(label for label, _ in TRIALS)), rows)
     return f"## Tasks, with and without a supervisor\n\nAll trials of `dexstack eval`; each has its section below.\n\n{table}\n"
@@ -65,6 +65,10 @@ def _overview(documents: Mapping[str, Any]) -> str:
         verdict = "–" if passed is None else "yes" if passed else "**no**"
         rows.append((titles.get(name, name.replace("_", " ")), f"`{name}.json`", verdict))
     return _table(("experiment", "result", "reached"), rows)
+
+
+def _milliseconds(seconds: float | None) -> str:
+    return "as measured" if seconds is None else f"{1e3 * seconds:g}"
 
 
 def _section(section: Section, document: Mapping[str, Any]) -> str:

@@ -117,7 +117,9 @@ def test_trials_are_shown_as_trials():
     error = {"mean": 0.1, "std": 0.02}
     cell = {"success_rate": 0.9, "trials": 10, "dropped": 1, "stalls": 0, "goals_reached": 9, "goal_s": {"median": None}}
     cell |= {"orientation_error_rad": error, "position_error_m": error}
-    text = report.page({"palm": {**DOCUMENT, "results": cell | {"kinds": {"+90°": cell}}}})
+    ran = {"task": "palm_turn", "object": "cube", "planner": "sampling", "model": None, "supervisor": "none", "period_s": 0.1, "latency_s": 0.02}
+    text = report.page({"palm": {**DOCUMENT, "results": cell | ran | {"kinds": {"+90°": cell}}}})
+    assert "| `palm.json` | palm_turn | cube | sampling | none | 10 | 20 | 9 of 10 (90 %, 60 … 98 %) |" in text
     assert "| +90° | 9 of 10 (90 %, 60 … 98 %) | 1 | 0 | 9 | – | 0.100 | 0.020 | 100.0 |" in text
     text = report.page({"palm": {**DOCUMENT, "results": {"cells": [{"cell": "mass 2", **cell}], "kinds": {}}}})
     assert "| mass 2 | 9 of 10 (90 %, 60 … 98 %) |" in text
@@ -141,6 +143,6 @@ def test_a_stale_page_is_noticed_and_written(tmp_path, monkeypatch, capsys):
 
 def test_experiments_are_found_with_what_they_show():
     found = experiments()
-    assert {"contactsdf", "engines", "hydroelastic", "lcp", "perception", "soft"} == {e.paper for e in found}
+    assert {"contactsdf", "engines", "graph", "hydroelastic", "lcp", "perception", "soft"} == {e.paper for e in found}
     assert all(e.summary.endswith(".") for e in found), [e.command for e in found if not e.summary.endswith(".")]
     assert "python -m experiments.hydroelastic.surfaces" in {e.command for e in found}
