@@ -41,7 +41,8 @@ def _tasks(documents: Mapping[str, Any]) -> str:
     rows = []
     for r, name in sorted(found, key=lambda found: (found[0]["task"], found[0]["object"], found[1])):
         planner = " ".join(str(r[key]) for key in ("planner", "model") if r[key]) or "as the task has it"
-        own = (f"`{name}.json`", r["task"], r["object"], planner, r["supervisor"], f"{1 / r['period_s']:.0f}", _milliseconds(r["latency_s"]))
+        timing = f"{1 / r['period_s']:.0f}", _milliseconds(r["latency_s"])
+        own = (f"`{name}.json`", r["task"], r["object"], planner, r["supervisor"], *timing)
         rows.append((*own, *(_cell(r, expression) for _, expression in TRIALS)))
     table = _table((*_BESIDE, *(label for label, _ in TRIALS)), rows)
     return f"## Tasks, with and without a supervisor\n\nAll trials of `dexstack eval`; each has its section below.\n\n{table}\n"

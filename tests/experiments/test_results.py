@@ -117,7 +117,8 @@ def test_trials_are_shown_as_trials():
     error = {"mean": 0.1, "std": 0.02}
     cell = {"success_rate": 0.9, "trials": 10, "dropped": 1, "stalls": 0, "goals_reached": 9, "goal_s": {"median": None}}
     cell |= {"orientation_error_rad": error, "position_error_m": error}
-    ran = {"task": "palm_turn", "object": "cube", "planner": "sampling", "model": None, "supervisor": "none", "period_s": 0.1, "latency_s": 0.02}
+    ran = {"task": "palm_turn", "object": "cube", "planner": "sampling", "model": None, "supervisor": "none"}
+    ran |= {"period_s": 0.1, "latency_s": 0.02}
     text = report.page({"palm": {**DOCUMENT, "results": cell | ran | {"kinds": {"+90°": cell}}}})
     assert "| `palm.json` | palm_turn | cube | sampling | none | 10 | 20 | 9 of 10 (90 %, 60 … 98 %) |" in text
     assert "| +90° | 9 of 10 (90 %, 60 … 98 %) | 1 | 0 | 9 | – | 0.100 | 0.020 | 100.0 |" in text
