@@ -30,7 +30,7 @@ from dexstack.geometry.rotations import quaternion_product, yaw_quaternion
 from dexstack.graph.settings import Spec
 from dexstack.report.statistics import errors, times
 from dexstack.sim.loop import Loop
-from dexstack.sim.sweep import loop_of
+from dexstack.trials.sweep import loop_of
 from experiments.contactsdf.nlp import NlpBaseline
 from experiments.contactsdf.plan_cost import PlanCost, Planning
 from experiments.harness import Outcome, run

@@ -19,15 +19,15 @@ from dexstack.cli import arguments
 from dexstack.cli.output import note, table
 from dexstack.control.factory import MODELS, PlannerParams, make_model
 from dexstack.control.planners.gauss_newton import MpcParams
+from dexstack.control.theta_file import make_theta
 from dexstack.graph.settings import Spec
 from dexstack.learning.loss import Learner, LearnerParams, Predict, Reparametrisation, model_prediction, planner_learner
 from dexstack.learning.on_policy import collect
-from dexstack.learning.theta_file import make_theta
 from dexstack.learning.transitions import Transitions
 from dexstack.model.gravity import GravityCompensation
 from dexstack.process.compilation import use_compilation_cache
 from dexstack.sim.loop import Loop
-from dexstack.sim.sweep import loop_of
+from dexstack.trials.sweep import loop_of
 from experiments.contactsdf.pairs import PairDetector
 from experiments.contactsdf.prediction_error import (
     PredictionError,

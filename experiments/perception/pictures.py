@@ -36,7 +36,7 @@ from dexstack.process.threads import XLA_ONE_THREAD
 from dexstack.report.statistics import errors, times
 from dexstack.sim.loop import Loop
 from dexstack.sim.sensor import PoseSensor
-from dexstack.sim.sweep import loop_of
+from dexstack.trials.sweep import loop_of
 from experiments.harness import Outcome, run
 
 RESOLUTIONS = {"640x480": (640, 480, 615.0), "1280x720": (1280, 720, 922.0)}

@@ -23,7 +23,7 @@ def here():
     """Trials in this process: what a process of its own would compile anew is compiled once."""
     one_after_another = lambda function, jobs, *columns: map(function, *columns)  # noqa: E731
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dexstack.sim.sweep.in_processes", one_after_another)
+        patch.setattr("dexstack.trials.sweep.in_processes", one_after_another)
         yield
 
 
@@ -84,9 +84,9 @@ def test_every_planner_and_supervisor_runs_under_the_same_command(folder, here, 
 
 @pytest.mark.slow
 def test_the_same_seeds_give_the_same_trials_whatever_the_number_of_processes(short, folder, monkeypatch):
-    from dexstack.sim import pool
+    from dexstack.trials import pool
 
-    monkeypatch.setattr("dexstack.sim.sweep.in_processes", pool.in_processes)
+    monkeypatch.setattr("dexstack.trials.sweep.in_processes", pool.in_processes)
     assert main([*SHORT, "--jobs", "2", "--require", "0", "--results", str(folder / "two"), "--json", str(folder / "two.json")]) == 0
     again = json.loads((folder / "two.json").read_text())["results"]
     assert again["each"] == short[1]["results"]["each"]
@@ -142,7 +142,7 @@ def test_unusable_arguments_are_refused_by_name(argv, complaint, capsys):
     ],
 )
 def test_what_cannot_be_run_is_refused_before_a_trial_is_started(argv, complaint, capsys, monkeypatch):
-    monkeypatch.setattr("dexstack.sim.sweep.run_trials", lambda *_, **__: pytest.fail("trials were started"))
+    monkeypatch.setattr("dexstack.trials.sweep.run_trials", lambda *_, **__: pytest.fail("trials were started"))
     assert main(["eval", *argv]) == 2
     err = capsys.readouterr().err
     assert complaint in err and "Traceback" not in err

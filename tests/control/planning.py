@@ -10,7 +10,7 @@ from dexstack.control.base import Observation
 from dexstack.control.factory import PlannerParams, Problem, make_planner
 from dexstack.control.planners.gauss_newton import MpcParams
 from dexstack.control.planners.sampling import SamplingParams
-from dexstack.learning.theta_file import make_theta
+from dexstack.control.theta_file import make_theta
 from dexstack.tasks.palm_turn import PalmTurn, PalmWeights
 
 TASK = PalmTurn()

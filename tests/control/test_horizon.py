@@ -10,7 +10,7 @@ from dexstack.control.contact_rule import FrozenContacts, PropagatedContacts
 from dexstack.control.factory import PlannerParams, make_model
 from dexstack.control.horizon import Horizon, Present
 from dexstack.control.problem import OBJECT_DOF
-from dexstack.learning.theta_file import make_theta
+from dexstack.control.theta_file import make_theta
 
 H = 0.1
 FREE = (np.full(16, -1e3), np.full(16, 1e3))

@@ -13,8 +13,8 @@ from dexstack.contact.contact import Contacts
 from dexstack.control.factory import MODELS, PlannerParams, make_model
 from dexstack.control.models.implicit import small_inverse
 from dexstack.control.problem import FRICTION_DIRECTIONS, ModelParams, StepProblem, force, step_problem
+from dexstack.control.theta_file import make_theta
 from dexstack.errors import ConfigError
-from dexstack.learning.theta_file import make_theta
 from dexstack.model.kinematics import KinematicTree
 
 pytestmark = pytest.mark.usefixtures("x64")

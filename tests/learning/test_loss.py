@@ -11,10 +11,10 @@ import pytest
 from dexstack.contact.contact import Contacts
 from dexstack.control.factory import PlannerParams, make_model
 from dexstack.control.problem import ModelParams
+from dexstack.control.theta import RANGES
+from dexstack.control.theta_file import make_theta
 from dexstack.errors import ConfigError
 from dexstack.learning.loss import LearnerParams, model_prediction, of_model, planner_learner
-from dexstack.learning.reparametrise import RANGES
-from dexstack.learning.theta_file import make_theta
 from dexstack.learning.transitions import Transitions, take
 
 H = 0.1

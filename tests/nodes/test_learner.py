@@ -16,7 +16,7 @@ from std_msgs.msg import String
 
 from dexstack.contact.contact import empty_contacts
 from dexstack.control.factory import PlannerParams
-from dexstack.learning.theta_file import load_theta, make_theta
+from dexstack.control.theta_file import load_theta, make_theta
 from dexstack.learning.transitions import cut
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object

@@ -14,12 +14,12 @@ from dexstack.hand.servo import ServoLaw, ServoMode, ServoParams
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 from dexstack.sim.disturbance import NONE
-from dexstack.sim.keep import keep_trial
 from dexstack.sim.loop import Loop, LoopParams
 from dexstack.sim.sensor import PoseSensor
 from dexstack.sim.trial import Recording, run_trial
 from dexstack.tasks.base import Scene
 from dexstack.tasks.palm_turn import PalmTurn
+from dexstack.trials.keep import keep_trial
 
 TASK = PalmTurn()
 

@@ -16,7 +16,7 @@ from dexstack.control.planners.gauss_newton import MpcParams
 from dexstack.control.problem import FRICTION_DIRECTIONS
 from dexstack.graph.settings import Spec
 from dexstack.sim.loop import Loop
-from dexstack.sim.sweep import loop_of
+from dexstack.trials.sweep import loop_of
 
 SECONDS = 6.0
 """Length of a trial that supplies states [s]: approach, turning and holding are all in it."""

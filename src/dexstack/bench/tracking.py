@@ -16,7 +16,7 @@ from dexstack.perception.bundle import TagBundle
 from dexstack.perception.params import MOUNT, SimulatedCameraParams
 from dexstack.perception.se3 import Transform, between, difference
 from dexstack.perception.simulated import SimulatedCamera
-from dexstack.sim.sweep import loop_of
+from dexstack.trials.sweep import loop_of
 
 CHI2_95 = 12.592
 """95 % bound of χ² with 6 degrees of freedom."""

@@ -17,8 +17,8 @@ from dexstack.tasks import TASKS
 
 if TYPE_CHECKING:
     from dexstack.graph.settings import Spec
-    from dexstack.sim.sweep import Cell, Outcome, Run
     from dexstack.tasks.base import Task
+    from dexstack.trials.sweep import Cell, Outcome, Run
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     Returns:
         0 when at least the required share of trials succeeded in every world, otherwise 1.
     """
-    from dexstack.sim.sweep import Run, run_trials, vary
+    from dexstack.trials.sweep import Run, run_trials, vary
 
     spec = arguments.spec_of(args)
     cells = vary(spec, args.vary)
@@ -142,7 +142,7 @@ def _progress(o: Outcome, done: int, total: int) -> str:
 
 
 def _results(args: argparse.Namespace, spec: Spec, run: Run, cells: Sequence[Cell], outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    from dexstack.sim.sweep import results_of, summary
+    from dexstack.trials.sweep import results_of, summary
 
     results: dict[str, Any] = {
         "object": spec.object,

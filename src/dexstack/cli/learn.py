@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
         0 when the held-out loss fell and the required success rate was reached, otherwise 1.
     """
     from dexstack.learning.on_policy import evaluate
-    from dexstack.sim.sweep import loop_of
+    from dexstack.trials.sweep import loop_of
 
     if args.recordings and (args.repeat > 1 or args.record):
         raise ConfigError("--from learns once from what there is: --repeat and --record are for rollouts")
@@ -102,8 +102,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _first(name: str, loop: Loop) -> ModelParams:
+    from dexstack.control.theta_file import theta_for
     from dexstack.learning.on_policy import uninformed_theta
-    from dexstack.learning.theta_file import theta_for
 
     if name == PLANNERS:
         return loop.planner.theta
@@ -152,7 +152,7 @@ def _say(seed: int, point: Point) -> None:
 
 
 def _save(args: argparse.Namespace, loop: Loop, points: list[Point], data: Transitions) -> Path:
-    from dexstack.learning.theta_file import ThetaFile, new_theta_path, save_theta
+    from dexstack.control.theta_file import ThetaFile, new_theta_path, save_theta
 
     update = points[-1].update
     metrics = {"loss_after": update.loss_after, "held_out_before": points[0].held_out, "held_out_after": points[-1].held_out}

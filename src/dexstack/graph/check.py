@@ -24,7 +24,7 @@ def check_run(spec: Spec, *, simulated: bool = True) -> None:
     _ = obj.parts  # of a mesh that is not convex: what takes it apart may be missing
     planner: PlannerParams = settings[PlannerParams]
     if planner.theta:
-        from dexstack.learning.theta_file import theta_for
+        from dexstack.control.theta_file import theta_for
 
         step, joints = settings[MpcParams].step, len(robot.joint_names)
         theta_for(planner.theta, object_name=obj.name, robot_name=robot.name, step=step, joints=joints)

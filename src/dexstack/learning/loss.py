@@ -7,7 +7,7 @@ over transitions; 4 (1 − (qᵀq̂)²) is the squared angle where that is small
 numbers below: w_0 keeps what the data say nothing about at the first guess, where it would drift away from update to update. The
 mass has a weight of its own, for tasks whose object has been weighed.
 
-Every number of θ stays inside its range (:data:`~dexstack.learning.reparametrise.RANGES`) by reparametrisation,
+Every number of θ stays inside its range (:data:`~dexstack.control.theta.RANGES`) by reparametrisation,
 θ = lo (hi/lo)^sigmoid(4 x / ln(hi/lo)): x is free, and a change of x is about a relative change of θ. What a few hundred transitions
 cannot tell apart moves together: the three translations of M_o, the stiffness of all joints, the lag of all joints. So there are nine
 free numbers.
@@ -25,9 +25,9 @@ from jax import Array
 
 from dexstack.control.models.base import StepModel
 from dexstack.control.problem import OBJECT_DOF, ModelParams, force, integrate_quaternion, step_problem
+from dexstack.control.theta import RANGES
 from dexstack.errors import ConfigError
 from dexstack.learning.params import LearnerParams
-from dexstack.learning.reparametrise import RANGES
 from dexstack.learning.transitions import Transitions, take
 
 if TYPE_CHECKING:

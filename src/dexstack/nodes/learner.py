@@ -26,9 +26,9 @@ from std_msgs.msg import String
 from dexstack.contact.detector import ContactDetector, DetectorParams
 from dexstack.control.factory import PlannerParams, make_model
 from dexstack.control.planners.gauss_newton import MpcParams
+from dexstack.control.theta_file import ThetaFile, make_theta, save_theta
 from dexstack.graph.parameters import LearnerNodeParams
 from dexstack.learning.loss import LearnerParams, planner_learner
-from dexstack.learning.theta_file import ThetaFile, make_theta, save_theta
 from dexstack.learning.transitions import MATCH, RingBuffer, at_rest, cut
 from dexstack.nodes.common import EXIT_FAILED, OK, PATIENCE, WARN, run_node, yield_to_others
 from dexstack.nodes.console import read_state

@@ -11,8 +11,8 @@ from typing import Any
 from std_msgs.msg import String
 
 from dexstack.control.problem import ModelParams
+from dexstack.control.theta import check_theta
 from dexstack.errors import ConfigError
-from dexstack.learning.reparametrise import check_theta
 from dexstack.nodes.wire import BadMessage
 
 THETA_TOPIC = "learner/theta"

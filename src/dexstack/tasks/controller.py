@@ -12,7 +12,7 @@ from dexstack.control.factory import PlannerParams, Problem, check_planner, make
 from dexstack.control.planners.gauss_newton import MpcParams
 from dexstack.control.supervisors import SUPERVISORS
 from dexstack.control.supervisors.base import Guarded, GuardedScene, Supervisor
-from dexstack.learning.theta_file import make_theta
+from dexstack.control.theta_file import make_theta
 from dexstack.tasks.base import Goal, Scene, Task
 
 Params = Mapping[type, Any]

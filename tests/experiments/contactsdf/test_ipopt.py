@@ -8,9 +8,9 @@ from dexstack.contact.contact import empty_contacts
 from dexstack.control.base import Observation, SolveStatus
 from dexstack.control.factory import PlannerParams, make_model
 from dexstack.control.planners.gauss_newton import Mpc, MpcParams
+from dexstack.control.theta_file import make_theta
 from dexstack.errors import ConfigError
 from dexstack.geometry.rotations import quaternion_product, yaw_quaternion
-from dexstack.learning.theta_file import make_theta
 from dexstack.tasks.palm_turn import PalmTurn, PalmWeights
 from experiments.contactsdf.ipopt import AWAY, Solves, stuck
 from experiments.contactsdf.nlp import RELAXATION, NlpBaseline

@@ -5,7 +5,7 @@ import pytest
 
 from dexstack.graph.settings import Spec
 from dexstack.perception.params import SimulatedCameraParams
-from dexstack.sim.sweep import loop_of
+from dexstack.trials.sweep import loop_of
 from experiments.perception.pictures import PixelSensor
 
 

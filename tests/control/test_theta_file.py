@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import yaml
 
+from dexstack.control import theta_file
 from dexstack.control.factory import PlannerParams
+from dexstack.control.theta_file import ThetaFile, load_theta, make_theta, new_theta_path, save_theta, theta_for
 from dexstack.errors import ConfigError
-from dexstack.learning import theta_file
-from dexstack.learning.theta_file import ThetaFile, load_theta, make_theta, new_theta_path, save_theta, theta_for
 
 
 @pytest.fixture

@@ -18,8 +18,8 @@ import yaml
 
 from dexstack.config import read_yaml_file
 from dexstack.control.problem import ModelParams, physical_params
+from dexstack.control.theta import check_theta
 from dexstack.errors import ConfigError, writing
-from dexstack.learning.reparametrise import check_theta
 from dexstack.model.description import data_dir
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ import numpy as np
 
 from dexstack.control.base import SolveStatus
 from dexstack.errors import ConfigError
-from dexstack.sim.pool import in_processes, on_ray
 from dexstack.sim.trial import Trial
 from dexstack.tasks.base import World
+from dexstack.trials.pool import in_processes, on_ray
 
 if TYPE_CHECKING:
     from dexstack.graph.settings import Spec
@@ -113,7 +113,7 @@ def run_one(spec: Spec, run: Run, k: int, seed: int, cell: str = "") -> Outcome:
     first = next(goals)
     trial = loop.run(k, seed, run.seconds, goals=itertools.chain([first], goals), measured_latency=run.measured_latency)
     if run.record:
-        from dexstack.sim.keep import keep_trial
+        from dexstack.trials.keep import keep_trial
 
         keep_trial(Path(run.record) / f"{cell or 'trial'}-{k:03d}".replace(" ", "_").replace(",", ""), loop, spec, trial, seed + k)
     return Outcome(**vars(trial), seed=seed + k, label=first.label, cell=cell)

@@ -9,9 +9,9 @@ import pytest
 
 from dexstack.errors import ConfigError
 from dexstack.graph.settings import Spec
-from dexstack.sim.pool import in_processes, on_ray
-from dexstack.sim.sweep import vary
 from dexstack.tasks.base import AS_BELIEVED, World
+from dexstack.trials.pool import in_processes, on_ray
+from dexstack.trials.sweep import vary
 
 
 def test_worlds_and_parameters_vary_alone_or_together():
@@ -43,7 +43,7 @@ def f(k):
     time.sleep(600)
 """
 COMMAND = """
-from dexstack.sim.pool import in_processes
+from dexstack.trials.pool import in_processes
 from forever import f
 if __name__ == "__main__":
     list(in_processes(f, 2, [0, 1]))
