@@ -281,6 +281,8 @@ def _sharpen_cylinder(shapes, c, o, Rc, pc, Ro, po, n, best):
 def separation(shapes, a, b, Ra, pa, Rb, pb, n):
     """Distance of two geometries along a direction that separates them best.
 
+    Long: one loop of GJK, whose simplex its parts would hand to each other.
+
     Args:
         a, b: geometries; a may be a half-space.
         n: (3,) from a to b: a first guess, overwritten by the direction.

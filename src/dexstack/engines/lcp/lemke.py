@@ -49,6 +49,8 @@ def _exchange(T, row, basic, nonbasic, where, r, c):
 def lemke(A, b, owner, mu, d, cls, f, limit):
     """Find the classes of a solution.
 
+    Long: one loop of pivots on a tableau, which its parts would hand to each other with all its marks.
+
     Args:
         A: (n, n); b: (n,); owner, mu: (n,) as in :mod:`.classes`.
         d: (n,) covering vector, positive on normal rows.

@@ -52,6 +52,8 @@ def count_rows(friction, friction_of, feature, first, last, directions, limits):
 def contact_rows(tree, shapes, friction, m, feature, data, mode, first, last, directions, slip, decide, J, gap, mu, owner):
     """Normal and friction rows of contacts.
 
+    Long: one pass over the contacts that writes the rows of each.
+
     Args:
         m: poses and axes.
         mode: (contacts,) where the first friction direction points: 0 along the slip at velocities ``slip``, k across axis k − 1.

@@ -108,6 +108,8 @@ def _remembered(memory, feature, k, w, out):
 def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, control):
     """Advance q and v by one step of dt under the generalised forces tau; world, par, tape, memory and m are references.
 
+    Long: the sub-steps share tape, memory and a dozen numbers, which its parts would hand to each other as arguments and results.
+
     Returns:
         ``FITS``; or what kept it from finishing, q and v then being somewhere within the step.
     """
