@@ -19,17 +19,21 @@ install_import_hook(typecheck.modules(), "tests.typecheck.check")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """What JAX compiles is kept for the tests after it, their subprocesses, and the next run; no array is given a rank that the code does
-    not give it."""
-    jax.config.update("jax_numpy_rank_promotion", "raise")
+    """What JAX compiles is kept for the tests after it, their subprocesses, and the next run."""
     os.environ["JAX_COMPILATION_CACHE_DIR"] = str(config.cache.mkdir("jax"))
     from dexstack.process.compilation import use_compilation_cache
 
     use_compilation_cache()
 
 
-def pytest_runtest_setup() -> None:
+PROMOTING = ("tests/engines/", "tests/experiments/")
+"""Where arrays still take the rank of others: the soft engine and what the experiments compare with."""
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Elsewhere no array is given a rank that the code does not give it."""
     typecheck.begin()
+    jax.config.update("jax_numpy_rank_promotion", "allow" if item.nodeid.startswith(PROMOTING) else "raise")
 
 
 if TYPE_CHECKING:

@@ -35,7 +35,7 @@ def test_the_emulator_dies_and_another_one_comes(emulator, driver):
         d.push(0.15)
         hand.kill()
         until(lambda: d.fault, 5.0, "the fault to be reported")
-        assert d.fault.kind is FaultKind.FEEDBACK_LOST
+        assert d.fault.kind in (FaultKind.FEEDBACK_LOST, FaultKind.NO_ANSWER)  # whichever limit the machine lets pass first
         with pytest.raises(HandFault, match="nobody on"):
             d.in_thread(d.enable)
         emulator()

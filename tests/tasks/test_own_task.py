@@ -45,7 +45,7 @@ class Lift(Task):
         return Scene(hand, obj, obj.start("allegro", hand.side))
 
     def stage(self, state, goal_WO, weights):
-        return jnp.sqrt(weights.contact_weight) * (state.p_WTip - state.p_WO).reshape(-1)
+        return jnp.sqrt(weights.contact_weight) * (state.p_WTip - state.p_WO[None]).reshape(-1)
 
     def terminal(self, state, goal_WO, weights):
         return jnp.sqrt(weights.lift_weight) * (state.p_WO - goal_WO[:3])
