@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import shutil
 import math
 import subprocess
 from pathlib import Path
@@ -45,9 +46,9 @@ def test_the_whole_command_line_and_the_commit_stand_with_the_results(monkeypatc
     output.publish(args, "bench mpc", {})
     document = json.loads(capsys.readouterr().out)
     assert document["argv"] == args.argv
-    checkout = subprocess.run(["git", "rev-parse", "HEAD"], cwd=Path(__file__).parent, capture_output=True, text=True)
-    if checkout.returncode == 0:
-        assert checkout.stdout.startswith(document["commit"].removesuffix("-dirty"))
+    if shutil.which("git"):  # a bare machine has none
+        checkout = subprocess.run(["git", "rev-parse", "HEAD"], cwd=Path(__file__).parent, capture_output=True, text=True)
+        assert checkout.returncode or checkout.stdout.startswith(document["commit"].removesuffix("-dirty"))
     monkeypatch.setenv("PATH", "")
     assert output.commit() is None, "without git, no commit"
 
