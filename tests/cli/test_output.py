@@ -2,8 +2,8 @@
 
 import argparse
 import json
-import shutil
 import math
+import shutil
 import subprocess
 from pathlib import Path
 
