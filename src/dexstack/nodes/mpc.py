@@ -91,10 +91,10 @@ class MpcNode(SceneNode):
 
     def configure(self) -> None:
         use_compilation_cache()
-        self._controller = Controller(task := self.make_task(), task.scene(), self.blocks())
-        self._supervisor, self._planner = self._controller.supervisor, self._controller.planner
-        robot, obj, _ = self._controller.scene
+        task = self.make_task()
+        robot, obj, _ = scene = task.scene()
         names = robot.joint_names
+        # Before anything is compiled, so that all who listen have found the publishers when the first command comes.
         self._contacts = self.newest(PointCloud2, "contacts", SENSOR, read_contacts)
         self._poses = self.newest(PoseWithCovarianceStamped, "object_pose", RECENT, read_pose)
         self._joints = self.newest(JointState, "joint_states", RECENT, JointReader(names, "position"))
@@ -106,6 +106,8 @@ class MpcNode(SceneNode):
         self._to_command = self.create_publisher(JointState, "joint_command", COMMAND)
         self._to_prediction = self.create_publisher(MarkerArray, "mpc/prediction", COMMAND)
         self._to_times = self.create_publisher(Float64MultiArray, "mpc/solve_times", REPORTS)
+        self._controller = Controller(task, scene, self.blocks())
+        self._supervisor, self._planner = self._controller.supervisor, self._controller.planner
 
     def apply(self, block: Any) -> None:
         if isinstance(block, self.task_type.Weights):
