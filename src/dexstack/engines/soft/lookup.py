@@ -165,7 +165,7 @@ def _lists(cloud: Cloud, tree: cKDTree, planes: int, count: int) -> np.ndarray:
     return result.reshape(count, PACKED * planes)
 
 
-def _nearest(clouds: Clouds, g: Array | int, p: Array) -> Array:
+def _nearest(clouds: Clouds, g: Array | int | int, p: Array) -> Array:
     """(…) the point of cloud ``g`` that is about the nearest to p (3, …)."""
     finder, wide = clouds.finder, (3,) + (1,) * (p.ndim - 1)
     origin, per_metre, shape = (jnp.asarray(x)[g].reshape(wide) for x in (finder.origin, finder.per_metre, finder.shape))
@@ -173,7 +173,7 @@ def _nearest(clouds: Clouds, g: Array | int, p: Array) -> Array:
     return jnp.asarray(finder.table)[g, (i * shape[1] + j) * shape[2] + k]
 
 
-def patch(clouds: Clouds, g: Array | int, keys: Array | None, core: int | None = None) -> Body:
+def patch(clouds: Clouds, g: Array | int | int, keys: Array | None, core: int | None = None) -> Body:
     """The patches of cloud ``g`` around ``keys`` (3, N), cloud's frame, of each of which a ``core`` feels forces.
 
     Which points they hold has no derivative; where they are not needed that is exact, as their weights are.
@@ -197,7 +197,7 @@ def patch(clouds: Clouds, g: Array | int, keys: Array | None, core: int | None =
     return Body(rows[:3], rows[3:6], rows[6], rows[7], near, inner)
 
 
-def _listed(clouds: Clouds, g: Array, p: Array) -> Planes:
+def _listed(clouds: Clouds, g: Array | int, p: Array) -> Planes:
     """The planes of cloud ``g`` around each of the points p (3, Q)."""
     at = _nearest(clouds, g, p)
     packed = kept(jnp.asarray(clouds.lists)[g, at])
@@ -240,7 +240,7 @@ def meeting_points(
     return jnp.stack(found, axis=1)
 
 
-def _reach(clouds: Clouds, g: Array, p: Array) -> Array:
+def _reach(clouds: Clouds, g: Array | int, p: Array) -> Array:
     """() half as far, squared, as the patch of cloud ``g`` around p (3,) reaches [m²]: a patch in the middle holds what is within."""
     rows, last = jnp.asarray(clouds.rows)[g], jnp.asarray(clouds.patches)[g, _nearest(clouds, g, p), -1]
     return 0.25 * jnp.sum((rows[last, :3] - p) ** 2)
@@ -251,7 +251,7 @@ def _squared(x: Array, p: Array) -> Array:
     return jnp.sum((x - p[:, None]) ** 2, axis=0)
 
 
-def _scouted(scouting: Clouds, s: Array | int, other: Clouds, g: Array | int, R: Array, p: Array) -> tuple[Array, Array]:
+def _scouted(scouting: Clouds, s: Array | int, other: Clouds, g: Array | int | int, R: Array, p: Array) -> tuple[Array, Array]:
     """The scouts' deepest points (3, S), and how far (S,) from the other body, in its frame, in which the scouts' has the pose (R, p)."""
     scouts = jnp.asarray(scouting.scouts)[s]
     look, centre, radius = turn(R, scouts[:3], p), turn(R, scouts[3:6], p), scouts[6]

@@ -342,14 +342,14 @@ def _turn_rule(primals: tuple[Array, Array], tangents: tuple[Any, Any]) -> tuple
 _turn.defjvp(_turn_rule, symbolic_zeros=True)
 
 
-def _row_sums(R: Array, x: Array) -> Array | None:
+def _row_sums(R: Any, x: Any) -> Array | None:
     """R x again, (3, 3) and (3, …); None where one of the two is a zero by construction."""
     if _nothing(R) or _nothing(x):
         return None
     return jnp.sum(_wide(R, x) * x, axis=1)
 
 
-def _sum_of(*parts: Array | None, like: Array) -> Any:
+def _sum_of(*parts: Array | None, like: Any) -> Any:
     there = [x for x in parts if x is not None]
     return functools.reduce(operator.add, there) if there else jnp.zeros_like(like)
 
