@@ -7,6 +7,11 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple
 
+from dexstack.process.threads import XLA_ONE_THREAD
+
+# Before JAX is loaded: as every process of dexstack has it, so that all compute the same to the last bit.
+os.environ.update(XLA_ONE_THREAD)
+
 import jax
 import numpy as np
 import pytest
