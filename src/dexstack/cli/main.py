@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from dexstack import __version__
 from dexstack.errors import ConfigError
-from dexstack.process.threads import ONE_THREAD
+from dexstack.process.threads import ONE_THREAD, prefer
 
 COMMANDS = {
     "up": "start the whole graph of nodes: simulation, mock or hardware",
@@ -56,8 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     argv = list(sys.argv[1:] if argv is None else argv)
     command = argv[0] if argv and argv[0] in COMMANDS else None
-    for name, value in ONE_THREAD.items():
-        os.environ.setdefault(name, value)
+    prefer(ONE_THREAD)
     try:
         args = build_parser(command).parse_args(argv)
         args.argv = ["dexstack", *argv]

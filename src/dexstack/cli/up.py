@@ -19,7 +19,7 @@ from dexstack.cli.replay import draw, read_recording
 from dexstack.cli.supervisor import Supervisor, fork, graph_environment
 from dexstack.errors import ConfigError
 from dexstack.graph.modes import MODES
-from dexstack.process.threads import XLA_ONE_THREAD
+from dexstack.process.threads import XLA_ONE_THREAD, prefer
 from dexstack.report.statistics import times
 
 USAGE_ERROR = 2
@@ -51,8 +51,7 @@ def run(args: argparse.Namespace) -> int:
     Returns:
         0 when the goal was reached or the user stopped the run, 1 when not, 2 when an argument cannot be used.
     """
-    for name, value in XLA_ONE_THREAD.items():  # the nodes are copies of this process; libraries look at them when they are loaded
-        os.environ.setdefault(name, value)
+    prefer(XLA_ONE_THREAD)  # the nodes are copies of this process; libraries look at them when they are loaded
     mode = MODES[args.mode]
     results = (args.results or Path("results") / f"{args.mode}-{datetime.now():%Y%m%d-%H%M%S}").absolute()
     values = {a.name: getattr(args, a.name) for a in mode.arguments if a.name not in NOT_ARGUMENTS} | {"results": str(results)}

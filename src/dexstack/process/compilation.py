@@ -74,10 +74,9 @@ class KeptFunction:
         same = file.with_name(digest(program, setting))  # dexstack's code has changed, this program perhaps not
         content = read_kept(same)
         if (ready := _restore(content)) is None:
-            compiled = _compile(lowered)
-            content = _serialised(compiled)
+            ready = _compile(lowered)
+            content = _serialised(ready)
             write_kept(same, content)
-            ready = _restore(content) or compiled  # what a process compiled and what the next one reads need not agree in the last bit
         write_kept(file, content)
         return ready
 

@@ -132,9 +132,8 @@ def kept_arrays(kind: str, key: str, compute: Callable[[], Mapping[str, np.ndarr
     if (content := read_kept(file)) is not None:
         with contextlib.suppress(ValueError, OSError, EOFError, KeyError), np.load(io.BytesIO(content)) as found:
             return dict(found)
+    arrays = dict(compute())
     stream = io.BytesIO()
-    np.savez(stream, **compute())
+    np.savez(stream, **arrays)
     write_kept(file, stream.getvalue())
-    stream.seek(0)
-    with np.load(stream) as found:  # laid out in memory as the next process finds them: sums of them are the same to the last bit
-        return dict(found)
+    return arrays

@@ -11,15 +11,14 @@ from typing import Any, TypeVar
 
 from dexstack.errors import ConfigError
 from dexstack.process.orphans import die_with_parent
-from dexstack.process.threads import XLA_ONE_THREAD
+from dexstack.process.threads import XLA_ONE_THREAD, prefer
 
 T = TypeVar("T")
 
 
 def in_processes(function: Callable[..., T], jobs: int, *columns: Sequence[Any]) -> Iterator[T]:
     """``function`` of each row of ``columns``, in order, in ``jobs`` fresh processes: what this one has loaded or set does not matter."""
-    for name, value in XLA_ONE_THREAD.items():  # a trial is one thread of work; several run side by side
-        os.environ.setdefault(name, value)
+    prefer(XLA_ONE_THREAD)  # a trial is one thread of work; several run side by side
     pool = ProcessPoolExecutor(
         min(jobs, len(columns[0])),
         multiprocessing.get_context("spawn"),

@@ -13,7 +13,7 @@ from dexstack.cli.arguments import natural, number, positive
 from dexstack.cli.output import add_json_argument, note, publish, table
 from dexstack.errors import ConfigError
 from dexstack.graph.modes import NodeDescription, picture_environment
-from dexstack.process.threads import XLA_ONE_THREAD
+from dexstack.process.threads import XLA_ONE_THREAD, prefer
 from dexstack.report.statistics import times
 
 LONGEST = 0.015
@@ -66,8 +66,7 @@ def run(args: argparse.Namespace) -> int:
 
     require_camera()
     own, other = _cores(args.core)
-    for name, value in XLA_ONE_THREAD.items():
-        os.environ.setdefault(name, value)
+    prefer(XLA_ONE_THREAD)
 
     from dexstack.bench.pose_node import WARM_UP, judge_node, shoot_apart
     from dexstack.cli.supervisor import graph_environment
