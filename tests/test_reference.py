@@ -38,7 +38,7 @@ def test_it_names_every_command_argument_node_topic_and_parameter(text):
     assert all(f"### {name}\n" in text for registry in (TASKS, SUPERVISORS, PLANTS) for name in registry)
     for name in ("mpc", "simulator", "task", "contact_detector", "learner", "servo", "console", "monitor"):
         own = text.partition(f"## Node `{name}`")[2].partition("\n## ")[0]
-        assert "| `task` | \"palm_turn\" |" in own, f"{name} knows the scene"
+        assert '| `task` | "palm_turn" |' in own, f"{name} knows the scene"
     for row in (
         "| `contacts` | PointCloud2 | sensor | contact_detector |",
         "| `learner/theta` | String | latched | learner |",

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 
 import mujoco
 import numpy as np
-from numba import njit
 from scipy import integrate
 
+from dexstack.engines.compiled import entry
 from dexstack.engines.hydroelastic.discrete import BUNDLE, _pair_jacobian, find_surface, place_boxes
 from dexstack.engines.hydroelastic.kernel import load
 from dexstack.engines.hydroelastic.system import HydroelasticSystem
@@ -27,7 +27,7 @@ FIXED = ("euler", "midpoint", "rk4")
 """Fixed-step methods: semi-implicit Euler, explicit midpoint, and the classical one of order four."""
 
 
-@njit(cache=True)
+@entry
 def _contact_force(address: int, stiction_speed: float, force: np.ndarray) -> int:
     """Generalised contact force (nv,) at the poses of a stored bundle; the number of faces, or −1 if an array is too small."""
     s, state, surface, p, _, contacts = load(address, BUNDLE)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from dexstack.engines.compiled import entry
 from dexstack.engines.hydroelastic.clip import barycentric
 from dexstack.engines.hydroelastic.fields import CompliantMesh, RigidMesh
 
@@ -108,7 +109,7 @@ def _integrate(stack, top, plane, planes, p, q, cap):
     return total
 
 
-@njit(cache=True)
+@entry
 def _energy(pa, tets_b, planes_b, field_b, sign_b, cap):
     """Sum over all pairs of A's tets and the tets (k, 4, 3) of B in A's frame."""
     stack, plane = np.empty((DEPTH, 4, 3)), np.zeros(DEPTH, np.int64)

@@ -13,9 +13,12 @@ from scipy.spatial.transform import Rotation
 
 from dexstack.cli import arguments
 from dexstack.cli.output import note
+from dexstack.engines.compiled import entry
 from dexstack.engines.hydroelastic import shapes
-from dexstack.engines.hydroelastic.fields import CompliantMesh, RigidMesh
-from dexstack.engines.hydroelastic.surface import ContactSurface, Workspace, exhaustive_kernel, exhaustive_kernel_rigid, query
+from dexstack.engines.hydroelastic.fields import COMPLIANT, RIGID, CompliantMesh, RigidMesh
+from dexstack.engines.hydroelastic.kernel import KERNEL, load
+from dexstack.engines.hydroelastic.surface import ContactSurface, Workspace, _kernel, _kernel_rigid, query
+from dexstack.engines.hydroelastic.workspace import SURFACE
 from experiments.harness import BLUE, GREEN, PINK, Outcome, run
 from experiments.hydroelastic.forces import ContactLaw, wrench
 from experiments.hydroelastic.surfaces import Check, Pose, checks_table
@@ -147,11 +150,23 @@ def _scale(surface: ContactSurface) -> float:
     return float((np.abs(surface.pressure) * surface.area).sum())
 
 
+@entry(**KERNEL)
+def _all_pairs(a, b, R_WA, p_WA, R_WB, p_WB, out):
+    """The surface of two compliant bodies stored at addresses, by trying every pair of tets."""
+    return _kernel(load(a, COMPLIANT), load(b, COMPLIANT), R_WA, p_WA, R_WB, p_WB, load(out, SURFACE), True)
+
+
+@entry(**KERNEL)
+def _all_pairs_rigid(a, b, R_WA, p_WA, R_WB, p_WB, out):
+    """The same with a rigid B, by trying every tet with every triangle."""
+    return _kernel_rigid(load(a, COMPLIANT), load(b, RIGID), R_WA, p_WA, R_WB, p_WB, load(out, SURFACE), True)
+
+
 def _difference_to_all_pairs(a: CompliantMesh, b: CompliantMesh | RigidMesh, pose: Pose, out: Workspace) -> float:
     """Relative difference of the wrench when every pair of elements is tried."""
     flood = wrench(query(a, b, *pose, out), STATIC, pose[1])
-    kernel = exhaustive_kernel_rigid if isinstance(b, RigidMesh) else exhaustive_kernel
-    n = kernel(a.packed, b.packed, *pose, out.arrays)
+    kernel = _all_pairs_rigid if isinstance(b, RigidMesh) else _all_pairs
+    n = kernel(a.stored.address, b.stored.address, *pose, out.address)
     surface = ContactSurface(out.arrays, n, isinstance(b, RigidMesh))
     difference, scale = np.abs(wrench(surface, STATIC, pose[1]) - flood), _scale(surface)
     return float(max(difference[3:].max(), difference[:3].max() / SIZE) / max(scale, 1e-12 * a.modulus * SIZE**2))

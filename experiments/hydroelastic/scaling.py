@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
-from numba import njit
 
+from dexstack.engines.compiled import entry
 from dexstack.engines.hydroelastic.convex import TOLERANCE, Problem, Workspace, make_problem, make_workspace, solve
 from dexstack.engines.hydroelastic.discrete import BUNDLE, find_contacts
-from dexstack.engines.hydroelastic.kernel import PLAIN, load
+from dexstack.engines.hydroelastic.kernel import KERNEL, load
 from dexstack.engines.hydroelastic.surface import query
 from dexstack.engines.hydroelastic.system import HydroelasticSystem
 from dexstack.engines.hydroelastic.workspace import Workspace as Surfaces
@@ -22,10 +22,15 @@ from experiments.hydroelastic import systems
 from experiments.hydroelastic.systems import SCHEMES
 
 
-@njit(**PLAIN)
+@entry(**KERNEL)
 def _geometry(address: int) -> int:
     s, state, surface, p, _, contacts = load(address, BUNDLE)
     return find_contacts(s, state, surface, p, contacts)
+
+
+@entry(**KERNEL)
+def _solve(p: Problem, scheme: int, v: np.ndarray, w: Workspace) -> int:
+    return solve(p, scheme, v, w)
 
 
 def _best(action: Callable[[], Any], repeats: int = 7, calls: int = 20) -> float:
@@ -46,7 +51,7 @@ def _solve_time(p: Problem, w: Workspace, scheme: int, guess: np.ndarray) -> tup
 
     def once() -> None:
         p.faces[:, 10] = n0
-        solve(p, scheme, guess.copy(), w)
+        _solve(p, scheme, guess.copy(), w)
 
     return _best(once), float(w.info[0])
 

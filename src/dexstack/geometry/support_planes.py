@@ -15,6 +15,7 @@ FACE_ANGLE = np.deg2rad(2.0)
 REACH = 0.02
 """Distance from the object up to which the planes are made metric [m]; the contact margin of the detector."""
 
+
 def fibonacci_directions(n: int) -> np.ndarray:
     """``n`` nearly uniform unit vectors (n, 3)."""
     i = np.arange(n) + 0.5

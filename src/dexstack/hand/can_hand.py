@@ -109,9 +109,7 @@ class CanHand:
                 self._guard.close()
             self._guard = Guard(self.bus, p.guard_timeout)
             if not self._guard.wait_ready():
-                raise HandFault(
-                    FaultKind.GUARD, "the guard process does not start", f"python -m dexstack.hand.guard   on {self.bus}"
-                )
+                raise HandFault(FaultKind.GUARD, "the guard process does not start", f"python -m dexstack.hand.guard   on {self.bus}")
 
     def identify(self) -> tuple[HandInfo, str]:
         """Servo off, then who the hand is.

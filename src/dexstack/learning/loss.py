@@ -260,9 +260,7 @@ def import_optax() -> None:
         raise ConfigError("learning needs optax: pip install -c constraints.txt 'dexstack[learn]'") from None
 
 
-def planner_learner(
-    robot: Robot, model: StepModel, first: ModelParams, step: float, params: LearnerParams = LearnerParams()
-) -> Learner:
+def planner_learner(robot: Robot, model: StepModel, first: ModelParams, step: float, params: LearnerParams = LearnerParams()) -> Learner:
     """A learner of the planner's θ from a first guess, for a time step [s].
 
     Raises:

@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
+from dexstack.engines.compiled import entry
 from dexstack.engines.hydroelastic import convex
-from dexstack.engines.hydroelastic.convex import LAGGED, SAP, Problem, SolveStatus, make_problem, make_workspace, solve
+from dexstack.engines.hydroelastic.convex import LAGGED, SAP, Problem, SolveStatus, make_problem, make_workspace
+from dexstack.engines.hydroelastic.kernel import KERNEL
 
 SCHEMES = (SAP, LAGGED)
 
@@ -71,13 +73,23 @@ def cost(p: Problem, scheme: int, v: np.ndarray) -> float:
     return total
 
 
-def evaluate(p: Problem, scheme: int, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    w = make_workspace(v.size, p.pair_ndof.size)
+@entry(cache=False, **KERNEL)
+def solve(p, scheme, v, w):
+    return convex.solve(p, scheme, v, w)
+
+
+@entry(cache=False, **KERNEL)
+def _evaluate(p, scheme, v, w):
     convex._pair_twists(p, v, w.V)
     convex._pair_gradient_hessian(p, scheme, w.V, w.G)
     convex._gradient(p, v, w.gradient, w.net)
     convex._find_envelope(p, w)
     convex._assemble(p, v, w)
+
+
+def evaluate(p: Problem, scheme: int, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    w = make_workspace(v.size, p.pair_ndof.size)
+    _evaluate(p, scheme, v, w)
     inside = np.arange(v.size)[None, :] >= w.envelope[:, None]
     H = np.tril(np.where(inside, w.H, 0.0))
     return w.gradient.copy(), H + np.tril(H, -1).T

@@ -12,7 +12,7 @@ from scipy.spatial.transform import Rotation
 
 from dexstack.engines.hydroelastic import shapes
 from dexstack.engines.hydroelastic.fields import CompliantMesh
-from dexstack.engines.hydroelastic.surface import FULL, Workspace, query, surface_kernel, workspace
+from dexstack.engines.hydroelastic.surface import FULL, Workspace, query, stored_surface
 from dexstack.errors import ConfigError
 from experiments.hydroelastic.convergence import errors
 from experiments.hydroelastic.forces import ContactLaw, wrench
@@ -107,9 +107,9 @@ def test_the_ridges_at_a_boxs_edges_are_not_taken_for_its_medial_axis() -> None:
 def test_a_workspace_too_small_is_said_and_grows() -> None:
     a, b = shapes.sphere(0.05, 1e5, size=0.02), shapes.sphere(0.05, 2e5, size=0.02)
     pose = (I3, at(0, 0, 0), I3, at(0, 0.001, 0.08))
-    few = workspace(4)
-    assert surface_kernel(a.packed, b.packed, *pose, few) == FULL
-    assert (few.table == -1).all()
+    few = Workspace(4)
+    assert stored_surface(a.stored.address, b.stored.address, *pose, few.address) == FULL
+    assert (few.arrays.table == -1).all()
     small, large = query(a, b, *pose, Workspace(4)), query(a, b, *pose, Workspace(4096))
     assert small.n == large.n > 4 and (small.vertex_W == large.vertex_W).all()
 

@@ -1,6 +1,5 @@
 """Frictional LCPs: every solution valid or said not to be, whatever solved it."""
 
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

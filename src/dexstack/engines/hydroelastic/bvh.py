@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from dexstack.engines.compiled import inner
 from dexstack.engines.hydroelastic.kernel import KERNEL
 
 LANES = 8
@@ -75,7 +75,7 @@ def build_tree(lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.nda
     return box, lane, child, order.astype(np.int32)
 
 
-@njit(forceinline=True, **(KERNEL | {"fastmath": {"contract", "nnan", "nsz"}}))
+@inner(forceinline=True, **(KERNEL | {"fastmath": {"contract", "nnan", "nsz"}}))
 def _hits(lane, n, box, k, m00, m01, m02, m10, m11, m12, m20, m21, m22, q0, q1, q2, corner, t):
     """Which children of node n touch box k of the other body, bit by bit.
 
@@ -110,7 +110,7 @@ def _hits(lane, n, box, k, m00, m01, m02, m10, m11, m12, m20, m21, m22, q0, q1, 
     return mask
 
 
-@njit(forceinline=True, **KERNEL)
+@inner(forceinline=True, **KERNEL)
 def descend(pa, pb, i, j, R, p, stack, top):
     """Put on the stack the pairs of one body's node with those children of the other's that touch it; the new height.
 
@@ -146,7 +146,7 @@ def descend(pa, pb, i, j, R, p, stack, top):
     return top
 
 
-@njit(forceinline=True, **KERNEL)
+@inner(forceinline=True, **KERNEL)
 def _reach(d0, d1, d2, c0, c1, c2):
     """Where a triangle meets the other's plane: interval of coordinates c, given signed distances d of its corners, not all of a sign."""
     if (d0 > 0.0) == (d1 > 0.0):  # corner 2 is alone
@@ -158,7 +158,7 @@ def _reach(d0, d1, d2, c0, c1, c2):
     return min(s, t), max(s, t)
 
 
-@njit(forceinline=True, **KERNEL)
+@inner(forceinline=True, **KERNEL)
 def triangles_apart(ca, u, cb, v, R, p):
     """Whether triangle u of A and triangle v of B do not cross; false where they only might touch.
 

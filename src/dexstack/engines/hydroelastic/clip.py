@@ -8,8 +8,8 @@ vertex i to vertex i + 1: 0…3 a face of A's tet, 4…7 a face of B's tet or, f
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from dexstack.engines.compiled import inner
 from dexstack.engines.hydroelastic.kernel import KERNEL
 
 ROWS = 16
@@ -57,7 +57,7 @@ LOWEST = np.array([0] + [(i & -i).bit_length() - 1 for i in range(1, 512)])
 SLICE_COUNT, SLICE_EDGE, SLICE_LABEL = _slice_table()
 
 
-@njit(forceinline=True, **KERNEL)
+@inner(forceinline=True, **KERNEL)
 def cut(poly, label, n, k, face):
     """Cut a convex polygon in place with barycentric coordinate ``k`` ≥ 0; the new edge gets the label ``face``.
 
@@ -128,13 +128,13 @@ def cut(poly, label, n, k, face):
     return m + 2
 
 
-@njit(forceinline=True, **KERNEL)
+@inner(forceinline=True, **KERNEL)
 def barycentric(tet, t, k, x, y, z):
     """Barycentric coordinate k of a point in tet t."""
     return tet[t, 4 * k] * x + tet[t, 4 * k + 1] * y + tet[t, 4 * k + 2] * z + tet[t, 4 * k + 3]
 
 
-@njit(forceinline=True, **KERNEL)
+@inner(forceinline=True, **KERNEL)
 def slice_tet(poly, label, mask, pa, ta, R, p, function, row):
     """Polygon where f is zero in tet ``ta`` of A, given f at its corners in ``poly[12:, 7]`` and the set of corners where f > 0.
 
@@ -165,7 +165,7 @@ def slice_tet(poly, label, mask, pa, ta, R, p, function, row):
     return n
 
 
-@njit(forceinline=True, **KERNEL)
+@inner(forceinline=True, **KERNEL)
 def cut_all(poly, label, n):
     """Cut with all four coordinates of B; edges on face k get the label ``4 + k``.
 

@@ -24,8 +24,8 @@ from enum import IntEnum
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from dexstack.engines.compiled import inner
 from dexstack.engines.hydroelastic.kernel import KERNEL
 
 SAP, LAGGED = 0, 1
@@ -157,7 +157,7 @@ def make_workspace(nv: int, pairs: int) -> Workspace:
     )
 
 
-@njit(**KERNEL)
+@inner(**KERNEL)
 def _pair_twists(p: Problem, v: np.ndarray, V: np.ndarray) -> None:
     for k in range(p.counts[0]):
         for i in range(6):
@@ -167,13 +167,13 @@ def _pair_twists(p: Problem, v: np.ndarray, V: np.ndarray) -> None:
             V[k, i] = s
 
 
-@njit(inline="always", **KERNEL)
+@inner(**KERNEL)
 def _face_velocity(face: np.ndarray, V: np.ndarray) -> tuple[float, float, float]:
     rx, ry, rz = face[_RX], face[_RY], face[_RZ]
     return V[0] + V[4] * rz - V[5] * ry, V[1] + V[5] * rx - V[3] * rz, V[2] + V[3] * ry - V[4] * rx
 
 
-@njit(**KERNEL)
+@inner(**KERNEL)
 def _rank_one(G: np.ndarray, a: float, mx: float, my: float, mz: float, rx: float, ry: float, rz: float) -> None:
     """G (6, 6) += a m̃ m̃ᵀ, lower triangle, with m̃ = [m; r × m]."""
     w = (mx, my, mz, ry * mz - rz * my, rz * mx - rx * mz, rx * my - ry * mx)
@@ -183,7 +183,7 @@ def _rank_one(G: np.ndarray, a: float, mx: float, my: float, mz: float, rx: floa
             G[i, j] += s * w[j]
 
 
-@njit(**KERNEL)
+@inner(**KERNEL)
 def _pair_gradient_hessian(p: Problem, scheme: int, V: np.ndarray, G: np.ndarray) -> None:
     """Impulse (6,) of every pair at relative twists V, and −∂impulse/∂V (6, 6)."""
     for k in range(p.counts[0]):
@@ -266,7 +266,7 @@ def _pair_gradient_hessian(p: Problem, scheme: int, V: np.ndarray, G: np.ndarray
                 Gk[j, i] = Gk[i, j]
 
 
-@njit(**KERNEL)
+@inner(**KERNEL)
 def _slope_along(p: Problem, scheme: int, V: np.ndarray, dV: np.ndarray, alpha: float, U: np.ndarray) -> tuple[float, float]:
     """First and second derivative with respect to alpha of the faces' cost at V + alpha dV; ``U`` (6,) is scratch."""
     d1 = d2 = 0.0
@@ -311,7 +311,7 @@ def _slope_along(p: Problem, scheme: int, V: np.ndarray, dV: np.ndarray, alpha: 
     return d1, d2
 
 
-@njit(**KERNEL)
+@inner(**KERNEL)
 def _limit_slope(p: Problem, v: np.ndarray, dv: np.ndarray, alpha: float) -> tuple[float, float]:
     d1 = d2 = 0.0
     for i in range(p.counts[2]):
@@ -323,7 +323,7 @@ def _limit_slope(p: Problem, v: np.ndarray, dv: np.ndarray, alpha: float) -> tup
     return d1, d2
 
 
-@njit(**KERNEL)
+@inner(**KERNEL)
 def _gradient(p: Problem, v: np.ndarray, gradient: np.ndarray, net: np.ndarray) -> tuple[float, float]:
     """Gradient of the whole cost from the pairs' impulses; its norm and that of the net contact impulse, each over √A_ii."""
     nv = v.size
@@ -352,7 +352,7 @@ def _gradient(p: Problem, v: np.ndarray, gradient: np.ndarray, net: np.ndarray) 
     return np.sqrt(norm), np.sqrt(contact)
 
 
-@njit(**KERNEL)
+@inner(**KERNEL)
 def _momentum_norm(p: Problem, scratch: np.ndarray) -> float:
     """‖A v*‖, over √A_ii."""
     total = 0.0
@@ -366,7 +366,7 @@ def _momentum_norm(p: Problem, scratch: np.ndarray) -> float:
     return np.sqrt(total)
 
 
-@njit(**KERNEL)
+@inner(**KERNEL)
 def _assemble(p: Problem, v: np.ndarray, w: Workspace) -> None:
     """H = A + Σ Jᵀ G J + limits, lower triangle inside the envelope."""
     nv = v.size
@@ -396,7 +396,7 @@ def _assemble(p: Problem, v: np.ndarray, w: Workspace) -> None:
             H[p.limit_dof[i], p.limit_dof[i]] += p.limit_row[i, 0]
 
 
-@njit(**KERNEL)
+@inner(**KERNEL)
 def _find_envelope(p: Problem, w: Workspace) -> None:
     for i in range(p.first.size):
         w.envelope[i] = p.first[i]
@@ -408,7 +408,7 @@ def _find_envelope(p: Problem, w: Workspace) -> None:
                 w.envelope[i] = min(w.envelope[i], lowest)
 
 
-@njit(**KERNEL)
+@inner(**KERNEL)
 def factorise(H: np.ndarray, envelope: np.ndarray) -> bool:
     """Cholesky factor of H over its lower triangle, inside the envelope; False if H is not positive definite."""
     for i in range(envelope.size):
@@ -427,7 +427,7 @@ def factorise(H: np.ndarray, envelope: np.ndarray) -> bool:
     return True
 
 
-@njit(**KERNEL)
+@inner(**KERNEL)
 def back_substitute(L: np.ndarray, envelope: np.ndarray, x: np.ndarray) -> None:
     """x ← (L Lᵀ)⁻¹ x."""
     n = envelope.size
@@ -442,7 +442,7 @@ def back_substitute(L: np.ndarray, envelope: np.ndarray, x: np.ndarray) -> None:
             x[k] -= L[i, k] * x[i]
 
 
-@njit(**KERNEL)
+@inner(**KERNEL)
 def _line_search(p: Problem, scheme: int, v: np.ndarray, w: Workspace, start: float, end: float, quad0: float, quad1: float) -> float:
     """The step where the cost's slope along dv is zero, between 0 and 1, by Newton's method kept inside the bracket.
 
@@ -472,7 +472,7 @@ def _line_search(p: Problem, scheme: int, v: np.ndarray, w: Workspace, start: fl
     return alpha
 
 
-@njit(**KERNEL)
+@inner(**KERNEL)
 def _newton(p: Problem, scheme: int, v: np.ndarray, w: Workspace, momentum: float) -> int:
     """Minimise with n₀ as it is; ``w.V`` holds the pairs' twists of v on return."""
     nv = v.size
@@ -535,7 +535,7 @@ def _newton(p: Problem, scheme: int, v: np.ndarray, w: Workspace, momentum: floa
     return _SOLVED if w.info[2] <= TOLERANCE else _NOT_CONVERGED
 
 
-@njit(**KERNEL)
+@inner(**KERNEL)
 def _lag(p: Problem, V: np.ndarray, catch_up: float) -> float:
     """How far the n₀ are from the normal impulses at twists V, relative to all of them; they go the part ``catch_up`` of the way."""
     total = off = 0.0
@@ -551,7 +551,7 @@ def _lag(p: Problem, V: np.ndarray, catch_up: float) -> float:
     return off / total if total > 0.0 else 0.0
 
 
-@njit(**KERNEL)
+@inner(**KERNEL)
 def solve(p: Problem, scheme: int, v: np.ndarray, w: Workspace) -> int:
     """Minimise; v (nv,) holds the first guess and then the solution.
 

@@ -15,8 +15,9 @@ from typing import NamedTuple
 
 import numba
 import numpy as np
-from numba import njit, types
+from numba import types
 
+from dexstack.engines.compiled import entry, inner
 from dexstack.engines.hydroelastic.convex import (
     Problem,
     SolveStatus,
@@ -120,7 +121,7 @@ def make_contacts(overrun: np.ndarray, pairs: int, faces: int) -> Contacts:
     )
 
 
-@njit(**KERNEL)
+@inner(**KERNEL)
 def place_boxes(s: Static, state: State, contacts: Contacts) -> None:
     """Centres of the geometries' boxes in world."""
     for g in range(s.geom_body.size):
@@ -130,7 +131,7 @@ def place_boxes(s: Static, state: State, contacts: Contacts) -> None:
             contacts.centre_W[g, i] = state.xpos[body, i] + R[3 * i] * box[0] + R[3 * i + 1] * box[1] + R[3 * i + 2] * box[2]
 
 
-@njit(**KERNEL)
+@inner(**KERNEL)
 def _far_apart(s: Static, state: State, centre_W: np.ndarray, a: int, b: int) -> bool:
     """Whether the balls around two geometries, or their boxes along a normal of either, do not meet."""
     dx, dy, dz = centre_W[b, 0] - centre_W[a, 0], centre_W[b, 1] - centre_W[a, 1], centre_W[b, 2] - centre_W[a, 2]
@@ -149,7 +150,7 @@ def _far_apart(s: Static, state: State, centre_W: np.ndarray, a: int, b: int) ->
     return False
 
 
-@njit(**KERNEL)
+@inner(**KERNEL)
 def _pair_jacobian(s: Static, state: State, a: int, b: int, c: np.ndarray, p: Problem, k: int) -> None:
     """Twist of body b relative to body a at the world point c, per velocity on which it depends."""
     i = j = n = 0
@@ -184,7 +185,7 @@ def _pair_jacobian(s: Static, state: State, a: int, b: int, c: np.ndarray, p: Pr
     p.pair_ndof[k] = n
 
 
-@njit(**KERNEL)
+@inner(**KERNEL)
 def _add_pair(s: Static, state: State, k: int, out: Surface, n: int, p: Problem, contacts: Contacts, pair: int, first: int) -> int:
     """Write the n faces of a surface that carry contact as those of ``pair``, from ``first`` on; the number of faces then."""
     ga, gb = s.pairs[k, 0], s.pairs[k, 1]
@@ -228,7 +229,7 @@ def _add_pair(s: Static, state: State, k: int, out: Surface, n: int, p: Problem,
     return faces
 
 
-@njit(**KERNEL)
+@inner(**KERNEL)
 def find_surface(s: Static, state: State, contacts: Contacts, k: int, out: Surface) -> int:
     """Contact surface of pair k, after :func:`place_boxes`; the number of faces, or FULL."""
     ga, gb = s.pairs[k, 0], s.pairs[k, 1]
@@ -242,7 +243,7 @@ def find_surface(s: Static, state: State, contacts: Contacts, k: int, out: Surfa
     return surface_kernel(load(s.geom_mesh[ga], COMPLIANT), load(s.geom_mesh[gb], COMPLIANT), Ra, pa, Rb, pb, out)
 
 
-@njit(**KERNEL)
+@inner(**KERNEL)
 def find_contacts(s: Static, state: State, out: Surface, p: Problem, contacts: Contacts) -> int:
     """Fill in pairs and faces (geometry, stiffness) of the problem.
 
@@ -273,7 +274,7 @@ def find_contacts(s: Static, state: State, out: Surface, p: Problem, contacts: C
     return 0
 
 
-@njit(**KERNEL)
+@inner(**KERNEL)
 def _free_motion(s: Static, state: State, dt: float, p: Problem, w: Workspace) -> bool:
     """A = M + δt D and v* of the problem; ``w.H`` keeps A's factor. False if the mass matrix is not positive definite."""
     nv = state.qvel.size
@@ -297,7 +298,7 @@ def _free_motion(s: Static, state: State, dt: float, p: Problem, w: Workspace) -
     return True
 
 
-@njit(**KERNEL)
+@inner(**KERNEL)
 def _regularise(state: State, dt: float, p: Problem, w: Workspace, contacts: Contacts) -> None:
     """The columns of ``faces`` that depend on the time step and the masses; ``w.H`` holds A's factor."""
     nv = state.qvel.size
@@ -336,7 +337,7 @@ def _regularise(state: State, dt: float, p: Problem, w: Workspace, contacts: Con
             row[10] = -dt * stiffness * phi
 
 
-@njit(**KERNEL)
+@inner(**KERNEL)
 def _find_limits(s: Static, state: State, dt: float, p: Problem) -> None:
     n = 0
     for i in range(s.limit_dof.size):
@@ -376,7 +377,7 @@ BUNDLE = types.NamedTuple(
 )
 
 
-@njit(**KERNEL)
+@entry(**KERNEL)
 def velocity_step(address: int, scheme: int, dt: float) -> int:
     """Replace ``state.qvel`` by the velocity at the end of the step.
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 
-from numba import njit
-
+from dexstack.engines.compiled import inner
 from dexstack.engines.hydroelastic.clip import barycentric
 from dexstack.engines.hydroelastic.kernel import KERNEL
 from dexstack.engines.hydroelastic.workspace import DEEP_A, DEEP_B, PEAKS
 
 
-@njit(**KERNEL)
+@inner(**KERNEL)
 def locate(mesh, x, y, z, start):
     """A tet that contains a point of the mesh's frame, or −1; walks from tet ``start``, then tries them all."""
     tet, tet_int = mesh.tet, mesh.tet_int
@@ -38,13 +37,13 @@ def locate(mesh, x, y, z, start):
     return -1
 
 
-@njit(**KERNEL)
+@inner(**KERNEL)
 def in_box(box, x, y, z):
     """Whether a point of the mesh's frame lies in the box of its whole tree."""
     return abs(x - box[0, 0]) <= box[0, 3] and abs(y - box[0, 1]) <= box[0, 4] and abs(z - box[0, 2]) <= box[0, 5]
 
 
-@njit(**KERNEL)
+@inner(**KERNEL)
 def inside_surface(mesh, x, y, z):
     """Whether a point of B's frame lies inside a closed rigid surface: winding number by solid angles."""
     total = 0.0
@@ -59,7 +58,7 @@ def inside_surface(mesh, x, y, z):
     return total > math.pi  # half of the full 2π of these half angles
 
 
-@njit(**KERNEL)
+@inner(**KERNEL)
 def _march(pa, pb, R, p, ta, tb, x, y, z):
     """Follow p_A − p_B downhill (or uphill from below zero) on a straight line through pairs of tets, from a point in both.
 
@@ -119,7 +118,7 @@ def _march(pa, pb, R, p, ta, tb, x, y, z):
     return -1, -1
 
 
-@njit(**KERNEL)
+@inner(**KERNEL)
 def peak_pair(pa, pb, R, p, i, out):
     """Pair where the surface round peak i lies (A's peaks first, then B's), or (−1, −1); counts what it finds in the status."""
     of_a = i < len(pa.peak)

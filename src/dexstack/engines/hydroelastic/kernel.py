@@ -16,11 +16,10 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np import arrayobj
 
-PLAIN: dict[str, Any] = {"cache": True, "_nrt": False}
-"""Options of ``numba.njit`` for a function that neither makes nor keeps an array. Without ``_nrt=False`` numba counts references to every
-array of every tuple wherever the flow of control branches, which took half the time of a contact surface."""
-KERNEL: dict[str, Any] = {**PLAIN, "fastmath": {"contract"}}
-"""… and one that may fuse a product with a sum."""
+KERNEL: dict[str, Any] = {"_nrt": False, "fastmath": {"contract"}}
+"""Options of ``numba.njit`` for a function that neither makes nor keeps an array, and may fuse a product with a sum. Without ``_nrt=False``
+numba counts references to every array of every tuple wherever the flow of control branches, which took half the time of a contact
+surface."""
 
 _DTYPES = {"f": types.float64, "i": types.int32, "l": types.int64}
 

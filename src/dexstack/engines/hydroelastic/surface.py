@@ -14,8 +14,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from dexstack.engines.compiled import entry, inner
 from dexstack.engines.hydroelastic.bvh import LANES, descend, triangles_apart
 from dexstack.engines.hydroelastic.clip import cut_all, slice_tet
 from dexstack.engines.hydroelastic.fields import COMPLIANT, RIGID, CompliantMesh, RigidMesh
@@ -38,8 +38,6 @@ __all__ = [
     "ContactSurface",
     "Surface",
     "Workspace",
-    "exhaustive_kernel",
-    "exhaustive_kernel_rigid",
     "query",
     "surface_kernel",
     "surface_kernel_rigid",
@@ -85,13 +83,13 @@ def query(
     return ContactSurface(out.arrays, n, rigid)
 
 
-@njit(**KERNEL)
+@entry(**KERNEL)
 def stored_surface(a, b, R_WA, p_WA, R_WB, p_WB, out):
     """:func:`surface_kernel` of what is stored at three addresses."""
     return surface_kernel(load(a, COMPLIANT), load(b, COMPLIANT), R_WA, p_WA, R_WB, p_WB, load(out, SURFACE))
 
 
-@njit(**KERNEL)
+@inner(**KERNEL)
 def _load(poly, n, n0, n1, n2, a0, a1, a2, offset):
     """∫ p dA and mean p of polygon ``poly[:n]`` with unit normal (n0, n1, n2) for p = a·x + offset; 0 if it has no area."""
     x, y, z = poly[0, 0], poly[0, 1], poly[0, 2]
@@ -106,7 +104,7 @@ def _load(poly, n, n0, n1, n2, a0, a1, a2, offset):
     return (load, 2.0 * load / area) if area > NEAR else (0.0, 0.0)
 
 
-@njit(**KERNEL)
+@inner(**KERNEL)
 def _report_lost(out, faces, body, count, lost):
     """Count the faces beyond a ridge of a body among what it was overrun by, if they would carry a part of the load that matters."""
     carried = 0.0
@@ -116,7 +114,7 @@ def _report_lost(out, faces, body, count, lost):
         out.status[body] += count
 
 
-@njit(**KERNEL)
+@inner(**KERNEL)
 def _beyond_ridge(label, n, first, tet_int, shift, t, tet, n0, n1, n2, other0, other1, other2):
     """Whether a face lies just beyond the ridge of a body's field: behind one of the faces of tet t that bound it, pressure still rises.
 
@@ -143,7 +141,7 @@ def _beyond_ridge(label, n, first, tet_int, shift, t, tet, n0, n1, n2, other0, o
     return False
 
 
-@njit(**KERNEL)
+@entry(**KERNEL)
 def _exchange(address, n):
     """Make the n faces of A and B those of B and A."""
     out = load(address, SURFACE)
@@ -161,25 +159,13 @@ def _exchange(address, n):
             i, j = i + 1, j - 1
 
 
-@njit(**KERNEL)
-def exhaustive_kernel(pa, pb, R_WA, p_WA, R_WB, p_WB, out):
-    """As :func:`surface_kernel`, by trying every pair of tets."""
-    return _kernel(pa, pb, R_WA, p_WA, R_WB, p_WB, out, True)
-
-
-@njit(**KERNEL)
-def exhaustive_kernel_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out):
-    """As :func:`surface_kernel_rigid`, by trying every tet with every triangle."""
-    return _kernel_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out, True)
-
-
-@njit(**KERNEL)
+@entry(**KERNEL)
 def stored_surface_rigid(a, b, R_WA, p_WA, R_WB, p_WB, out):
     """:func:`surface_kernel_rigid` of what is stored at three addresses."""
     return surface_kernel_rigid(load(a, COMPLIANT), load(b, RIGID), R_WA, p_WA, R_WB, p_WB, load(out, SURFACE))
 
 
-@njit(forceinline=True, **KERNEL)
+@inner(forceinline=True, **KERNEL)
 def _visit(queue, table, tail, first, second, width):
     """Append a pair to the queue unless it was there; the new length, or FULL."""
     key = np.int64(first) * np.int64(width) + np.int64(second)
@@ -197,7 +183,7 @@ def _visit(queue, table, tail, first, second, width):
     return tail + 1
 
 
-@njit(forceinline=True, **KERNEL)
+@inner(forceinline=True, **KERNEL)
 def _forget(queue, table, tail, width):
     """Empty the table by the keys in the queue."""
     mask = np.int64(len(table) - 1)
@@ -209,7 +195,7 @@ def _forget(queue, table, tail, width):
             at = (at + 1) & mask
 
 
-@njit(**KERNEL)
+@inner(**KERNEL)
 def _find_rims(pa, pb, R, p, stack, queue, table, width):
     """Fill the queue with the pairs whose boundary triangles cross; its length, or FULL."""
     stack[0, 0] = stack[0, 1] = 0
@@ -230,7 +216,7 @@ def _find_rims(pa, pb, R, p, stack, queue, table, width):
     return tail
 
 
-@njit(forceinline=True, **KERNEL)
+@inner(forceinline=True, **KERNEL)
 def _emit(poly, n, n0, n1, n2, R_WA, p_WA, out, face, corners):
     """Write polygon ``poly[:n]`` with unit normal (n0, n1, n2), both in A's frame, as face ``face`` with its corners from ``corners`` on.
 
@@ -281,7 +267,7 @@ def _emit(poly, n, n0, n1, n2, R_WA, p_WA, out, face, corners):
     return m, c0, c1, c2
 
 
-@njit(forceinline=True, **KERNEL)
+@inner(forceinline=True, **KERNEL)
 def _relative(R_WA, p_WA, R_WB, p_WB, frame):
     """Pose of B in A."""
     R, p = frame[:3], frame[3]
@@ -293,7 +279,7 @@ def _relative(R_WA, p_WA, R_WB, p_WB, frame):
     return R, p
 
 
-@njit(**KERNEL)
+@inner(**KERNEL)
 def surface_kernel(pa, pb, R_WA, p_WA, R_WB, p_WB, out):
     """Equal-pressure surface of two compliant bodies.
 
@@ -307,7 +293,7 @@ def surface_kernel(pa, pb, R_WA, p_WA, R_WB, p_WB, out):
     return _kernel(pa, pb, R_WA, p_WA, R_WB, p_WB, out, False)
 
 
-@njit(forceinline=True, **KERNEL)
+@inner(forceinline=True, **KERNEL)
 def _kernel(pa, pb, R_WA, p_WA, R_WB, p_WB, out, exhaustive):
     """:func:`surface_kernel`, by flood fill or, ``exhaustive``, by trying every pair of tets.
 
@@ -448,7 +434,7 @@ def _kernel(pa, pb, R_WA, p_WA, R_WB, p_WB, out, exhaustive):
     return faces
 
 
-@njit(**KERNEL)
+@inner(**KERNEL)
 def surface_kernel_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out):
     """The part of a rigid surface B that lies in a compliant body A, cut by A's tets.
 
@@ -463,7 +449,7 @@ def surface_kernel_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out):
     return _kernel_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out, False)
 
 
-@njit(forceinline=True, **KERNEL)
+@inner(forceinline=True, **KERNEL)
 def _kernel_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out, exhaustive):
     """:func:`surface_kernel_rigid`, by flood fill or, ``exhaustive``, by trying every tet with every triangle.
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from dexstack.engines.compiled import inner
 from dexstack.engines.lcp.classes import (
     CLAMP,
     HIGH,
@@ -20,7 +21,6 @@ from dexstack.engines.lcp.classes import (
     residual,
     solve_factored,
 )
-from dexstack.engines.lcp.compiled import inner
 from dexstack.engines.lcp.vectors import fill, put
 
 DONE, STUCK = 0, 1

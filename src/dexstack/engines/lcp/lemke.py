@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from dexstack.engines.compiled import inner
 from dexstack.engines.lcp.classes import CLAMP, HIGH, LOW, SEPARATE, STICK
-from dexstack.engines.lcp.compiled import inner
 from dexstack.engines.lcp.vectors import fill, put
 
 DONE, RAY, PIVOT_LIMIT = 0, 1, 2

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from dexstack.engines.compiled import inner
 from dexstack.engines.lcp.ccd import acceleration_bound, closing_bound
-from dexstack.engines.lcp.compiled import inner
 from dexstack.engines.lcp.distance import separation
 from dexstack.engines.lcp.pairs import contacts_of_overlap, contacts_of_pair
 from dexstack.engines.lcp.record import EVALUATIONS, OVERLAPS

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from dexstack.engines.compiled import inner
 from dexstack.engines.lcp.classes import relative
-from dexstack.engines.lcp.compiled import inner
 
 
 @inner

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from dexstack.engines.compiled import entry, inner
 from dexstack.engines.lcp.classes import EVEN, ROUNDS, forces_of_classes
-from dexstack.engines.lcp.compiled import entry, inner
 from dexstack.engines.lcp.dynamics import factorise, inertias, integrate, kinematics, mass_matrix
 from dexstack.engines.lcp.features import gap_of_features
 from dexstack.engines.lcp.impact import add_impulse

@@ -52,17 +52,13 @@ def sphere(name: str, body: str, radius: float, p: ArrayLike = (0, 0, 0), **more
     return Geometry(name, body, np.array([p], float), radius, **more)
 
 
-def capsule(
-    name: str, body: str, radius: float, half: float, p: ArrayLike = (0, 0, 0), R: np.ndarray | None = None, **more
-) -> Geometry:
+def capsule(name: str, body: str, radius: float, half: float, p: ArrayLike = (0, 0, 0), R: np.ndarray | None = None, **more) -> Geometry:
     """A capsule along z; ``half`` from its middle to the centre of either end [m]."""
     ends = np.array([[0, 0, -half], [0, 0, half]], float)
     return Geometry(name, body, ends @ (np.eye(3) if R is None else R).T + p, radius, **more)
 
 
-def cylinder(
-    name: str, body: str, radius: float, half: float, p: ArrayLike = (0, 0, 0), R: np.ndarray | None = None, **more
-) -> Geometry:
+def cylinder(name: str, body: str, radius: float, half: float, p: ArrayLike = (0, 0, 0), R: np.ndarray | None = None, **more) -> Geometry:
     """A cylinder with flat ends along z; ``half`` its half length [m]."""
     ends = np.array([[0, 0, -half], [0, 0, half]], float)
     return Geometry(name, body, ends @ (np.eye(3) if R is None else R).T + p, disc=radius, **more)

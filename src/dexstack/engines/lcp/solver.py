@@ -7,6 +7,7 @@ from enum import IntEnum
 
 import numpy as np
 
+from dexstack.engines.compiled import entry, inner
 from dexstack.engines.lcp.classes import (
     EVEN,
     HIGH,
@@ -19,7 +20,6 @@ from dexstack.engines.lcp.classes import (
     relative,
     residual,
 )
-from dexstack.engines.lcp.compiled import entry, inner
 from dexstack.engines.lcp.dantzig import dantzig
 from dexstack.engines.lcp.lemke import DONE, lemke
 from dexstack.engines.lcp.pgs import pgs

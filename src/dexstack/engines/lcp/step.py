@@ -10,9 +10,9 @@ import math
 
 import numpy as np
 
+from dexstack.engines.compiled import inner
 from dexstack.engines.lcp.ccd import time_of_impact
 from dexstack.engines.lcp.classes import HIGH, SEPARATE
-from dexstack.engines.lcp.compiled import inner
 from dexstack.engines.lcp.dynamics import bias_forces, factorise, inertias, kinematics, kinetic_energy, mass_matrix, solve_mass, twists
 from dexstack.engines.lcp.impact import add_impulse, impact_floor, respond, solve_and_count
 from dexstack.engines.lcp.near import FLOOR, add_pairs, balls_of_motion, detect

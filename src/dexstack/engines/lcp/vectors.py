@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dexstack.engines.lcp.compiled import inner
+from dexstack.engines.compiled import inner
 
 
 @inner

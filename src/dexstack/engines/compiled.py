@@ -8,6 +8,7 @@ infinity, as in NumPy, instead of a branch at every division.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from llvmlite import binding
@@ -86,13 +87,25 @@ class _PartCompiler(EntryCompiler):
 
 _OPTIONS = {"error_model": "numpy", "no_cfunc_wrapper": True}
 
-entry = njit(cache=True, pipeline_class=EntryCompiler, **_OPTIONS)
-"""Decorates a kernel that Python calls; it is kept on disk."""
+
+def entry(function: Callable | None = None, *, cache: bool = True, **options: Any) -> Any:
+    """Decorates a kernel that Python calls.
+
+    Args:
+        cache: keep it on disk; not for one outside a package of :func:`~dexstack.engines.kernels.keep_kernels`, where nobody sees that a
+            part of it has changed.
+        options: of ``numba.njit``.
+    """
+    if function is None:
+        return partial(entry, cache=cache, **options)
+    return njit(cache=cache, pipeline_class=EntryCompiler, **_OPTIONS, **options)(function)
 
 
-def inner(function: Callable) -> Any:
+def inner(function: Callable | None = None, **options: Any) -> Any:
     """Decorates a kernel that only kernels call: entries, or other parts. Python must not, there is nothing to call."""
-    kernel = njit(pipeline_class=_PartCompiler, no_cpython_wrapper=True, **_OPTIONS)(function)
+    if function is None:
+        return partial(inner, **options)
+    kernel = njit(pipeline_class=_PartCompiler, no_cpython_wrapper=True, **_OPTIONS, **options)(function)
     template = kernel.get_call_template
     # numba would compile it anew for every literal among its arguments
     kernel.get_call_template = lambda args, kws: template([types.unliteral(x) for x in args], kws)
