@@ -11,7 +11,7 @@ import can
 import numpy as np
 import pytest
 from emulated import HAND, PUSH, until
-from wired import Driven, computer
+from wired import WITHIN, Driven, computer
 
 from dexstack.hand import protocol
 from dexstack.hand.bus import CanBus
@@ -119,7 +119,78 @@ def test_every_generation_and_side_can_be_driven(name, side):
     with Driven(hand, hardware=name) as d:
         d.push(0.15)
         assert d.fault is None and hand.set()["servo"]
-        assert (d.link.info.left, d.link.info.generation) == (side == "left", int(name[1]))
+        assert (d.link.side, d.link.info.generation) == (side, int(name[1]))
+
+
+@pytest.mark.parametrize("name", ["V3", "V4", "V5"])
+def test_a_hand_that_never_answers_requests_for_its_information_can_be_driven(name):
+    """As firmware in the field does: the serial number is all that is asked of it, and its status is not polled."""
+    hand = computer(emulated={"emulated_hardware": name}, silent_status=True)
+    with Driven(hand, hardware=name) as d:
+        hand.heard = []
+        d.push(1.5)
+        assert d.fault is None and d.servo.mode is ServoMode.TRACK and hand.set()["servo"] and hand.set()["largest"] > 0.1
+        assert d.link.info is None and not d.link.status()["tells_status"] and d.link.side == "right"
+        assert not any(frame.remote for frame in hand.heard), "nothing is asked while it is driven"
+        d.stop()
+        d.run(0.2)
+        assert d.link.off_confirmed and not hand.set()["servo"], "it answered after it was told"
+        d.recover()
+    state = hand.set()
+    assert state["limp"] and not state["servo"] and state["periods"] == [0, 0, 0]
+
+
+def test_a_hand_that_stops_answering_requests_for_its_information_is_driven_on():
+    hand = computer()
+    with Driven(hand) as d:
+        d.push(0.2)
+        hand.set(silent_status=True)
+        d.push(1.5)
+        assert d.fault is None and hand.set()["servo"] and d.servo.mode is ServoMode.TRACK
+        hand.set(silent_status=False, over_temperature=True)
+        d.push(0.2)
+        d.wait_fault(FaultKind.OVER_TEMPERATURE)
+
+
+def test_a_hand_that_never_answers_and_loses_the_bus_is_told_to_go_off_again():
+    hand = computer(silent_status=True)
+    with Driven(hand) as d:
+        d.push(0.2)
+        hand.set(loss=1.0)
+        assert d.run(WITHIN, lambda: d.fault) and d.fault.kind is FaultKind.FEEDBACK_LOST
+        assert hand.set()["servo"] and not d.link.off_confirmed, "nobody reached it"
+        hand.set(loss=0.0)
+        d.limp_within(hand.t)
+        assert d.run(0.2, lambda: d.link.off_confirmed) and not hand.set()["servo"]
+
+
+@pytest.mark.parametrize(("serial", "at_1", "at_2"), [("5TA00001", 143.0, 143.0), ("5TB00001", 71.5, 143.0), ("5T?00001", 71.5, 143.0)])
+def test_the_type_of_a_v5_tells_its_scale(serial, at_1, at_2):
+    hand = computer(emulated={"emulated_hardware": "V5", "emulated_serial": serial})
+    with Driven(hand, hardware="V5") as d:
+        d.run(0.01)
+        counts = d.link.hardware.torque_to_counts(np.full(16, 0.1))
+        assert counts[[1, 5, 9]].tolist() == [int(at_1)] * 3 and counts[[0, 2, 13]].tolist() == [int(at_2)] * 3
+
+
+def test_a_motor_that_reports_an_error_takes_the_torque_away():
+    hand = computer(emulated={"emulated_hardware": "V5"})
+    with Driven(hand, hardware="V5") as d:
+        d.push(0.3)
+        assert d.link.temperatures == [40] * 4 + [41] * 4 + [42] * 4 + [43] * 4
+        start = hand.t
+        hand.set(overloaded_motor=6)
+        d.limp_within(start, 0.3)
+        d.wait_fault(FaultKind.MOTOR)
+        assert str(d.fault) == "the motor of joint 6 reports: it is overloaded"
+
+
+def test_a_v4_has_no_motors_that_report_errors():
+    """That frame is not one of its protocol: whatever it is, it is not that."""
+    hand = computer(overloaded_motor=6)
+    with Driven(hand) as d:
+        d.push(0.5)
+        assert d.fault is None
 
 
 @pytest.mark.parametrize(
@@ -127,7 +198,7 @@ def test_every_generation_and_side_can_be_driven(name, side):
     [
         ({"side": "left"}, {}, "this is a left hand .EMU00001., a right one is configured", "hand:=left"),
         ({"emulated": {"emulated_hardware": "V3"}}, {}, "hardware version 0x0302, V4 is configured", "hardware:=V3"),
-        ({}, {"over_temperature": True}, "too hot", "cool down"),
+        ({}, {"over_temperature": True}, "reports over-temperature", "cool down"),
         ({}, {"communication_fault": True}, "internal communication fault", "switch the hand off and on"),
         ({}, {"silent": True}, "no complete set", "switch the hand off and on"),
         ({}, {"silent_finger": 2}, "nothing from finger 2", "finger's cable"),

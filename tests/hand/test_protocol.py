@@ -1,5 +1,6 @@
 """The frames of the fact sheet, and every number through bytes and back."""
 
+import functools
 import math
 
 import numpy as np
@@ -93,7 +94,8 @@ def test_information_survives(info):
 @given(u16, u16, u16, st.integers(-(2**31), 2**31 - 1), int16, int16, int16, st.integers(0, 127), st.integers(0, 2**31 - 1))
 def test_the_rest_survives(a, b, c, celsius, roll, pitch, yaw, number, baud):
     assert p.read_period(p.set_period(a, b, c).data) == (a, b, c)
-    assert p.read_temperature(p.temperature(2, celsius).data) == celsius
+    assert HARDWARE["V4"].read_temperatures(2, HARDWARE["V4"].temperature(2, celsius).data) == [(2, celsius)]
+    assert HARDWARE["V5"].read_temperatures(2, HARDWARE["V5"].temperature(2, celsius & 0xFF).data)[3] == (11, celsius & 0xFF)
     assert p.read_imu(p.imu(roll, pitch, yaw).data) == (roll, pitch, yaw)
     assert p.read_config(p.set_device_id(number).data) == (number, None)
     assert p.read_config(p.set_rs485_baud_rate(baud).data) == (None, baud)
@@ -104,9 +106,12 @@ def test_serial_numbers_survive(text):
     assert p.read_serial(p.serial(text).data) == text
 
 
+TEMPERATURES = [functools.partial(HARDWARE[name].read_temperatures, 0) for name in ("V4", "V5")]
+
+
 @given(st.binary(max_size=8))
 def test_any_bytes_are_read_or_refused(data):
-    for read in (p.read_four, p.read_info, p.read_serial, p.read_period, p.read_temperature, p.read_imu, p.read_config):
+    for read in (p.read_four, p.read_info, p.read_serial, p.read_period, p.read_imu, p.read_config, p.read_motor_error, *TEMPERATURES):
         try:
             read(data)
         except p.ProtocolError as error:

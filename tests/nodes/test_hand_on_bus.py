@@ -115,7 +115,7 @@ def test_the_node_drives_stops_enables_and_reports(hand):
     level, _, values = node.node.idle_status()
     assert level == ERROR and values["fault"] == "over_temperature" and values["state"] == "fault"
     answer = node.call("hand/enable")
-    assert not answer.success and "too hot" in answer.message and "cool down" in answer.message
+    assert not answer.success and "over-temperature" in answer.message and "cool down" in answer.message
     emulator.set(over_temperature=False)
     time.sleep(0.3)
     assert not emulator.set()["servo"], "a fault that is over enabled the hand"

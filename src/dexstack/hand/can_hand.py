@@ -3,6 +3,10 @@
 Start-up (:meth:`CanHand.start`): flush, servo off, ask information and serial number, check them, zero torque, set the period, wait for the
 first complete set of finger frames, servo on, and wait until the hand says so. Shut-down (:meth:`CanHand.close`): zero torque, period 0,
 servo off. Between the two, every failure ends in :meth:`CanHand.servo_off` and a :class:`HandFault`; only a new start leaves it.
+
+The serial number is all that a hand must answer. A hand that answers requests for its information at the start is asked for it while it is
+driven; what it says is judged, that it says nothing is no fault. Firmware that never answers is told everything ATTEMPTS times instead,
+and its serial number, asked for after servo off, shows that the word got through.
 """
 
 from __future__ import annotations
@@ -36,8 +40,6 @@ LATE = 0.01
 """A set that waited longer than this to be read is skipped if there is a newer one [s]."""
 CLOCK_JUMP = 0.02
 """A system clock that moves by more than this between two sets has jumped [s]."""
-SILENCE = 0.4
-"""A hand that answers no status request for so long has failed [s]."""
 LATE_IN_ROW = 3
 """Late answers in a row that count as a fault."""
 WINDOW = 0.5
@@ -75,8 +77,11 @@ class CanHand:
         self.off_confirmed = False
         """The hand itself said that its servo is off."""
         self.info: HandInfo | None = None
+        """The newest; None while the hand said nothing of the kind."""
+        self.tells = False
+        """The hand answers requests for its information."""
         self.serial = self.side = ""
-        self.temperatures = [0] * FINGERS
+        self.temperatures = [0] * self.hardware.sensors
         """[°C]"""
         self.offsets = np.zeros(JOINTS)
         """Zero offsets of this hand [rad]: joint angle = measured angle − offset."""
@@ -111,8 +116,8 @@ class CanHand:
             if not self._guard.wait_ready():
                 raise HandFault(FaultKind.GUARD, "the guard process does not start", f"python -m dexstack.hand.guard   on {self.bus}")
 
-    def identify(self) -> tuple[HandInfo, str]:
-        """Servo off, then who the hand is.
+    def identify(self) -> tuple[HandInfo | None, str]:
+        """Servo off, then who the hand is: its information, None from firmware that keeps it to itself, and its serial number.
 
         Raises:
             HandFault: nobody answers, or it is not the hand that was configured.
@@ -121,15 +126,25 @@ class CanHand:
         try:
             self._bus.flush()
             self.servo_off()
-            self.info = protocol.read_info(self._ask(Command.INFO, "its information"))
-            self._note_power(self.info)
-            self.serial = protocol.read_serial(self._ask(Command.SERIAL, "its serial number"))
+            answer = self._ask(Command.INFO)
+            self.tells = answer is not None
+            self.info = None if answer is None else protocol.read_info(answer)
+            if self.info is not None:
+                self._note_power(self.info)
+            answer = self._ask(Command.SERIAL)
+            if answer is None:
+                text, mend = f"nobody on {self.bus} says its serial number", "switch the hand on; check CAN_H, CAN_L and the termination"
+                raise HandFault(FaultKind.NO_ANSWER, text, f"{mend} (hardware/README.md)")
+            self.serial = protocol.read_serial(answer)
+            if not self.tells:
+                self._note_power(None)
         except BusError as error:
             self._reopen()
             raise _fault(error) from None
         except ProtocolError as error:
             raise HandFault(FaultKind.NO_ANSWER, f"the hand answered with {error}", "switch the hand off and on") from None
         self._check_identity()
+        self.hardware = protocol.hardware(self.params.hardware).of(self.serial)
         self.offsets = load_offsets(self.params.calibration_dir, self.serial)
         return self.info, self.serial
 
@@ -165,12 +180,9 @@ class CanHand:
         Raises:
             HandFault: it cannot be driven.
         """
-        self.identify()
-        if self.hardware.reports_faults and self.info.over_temperature:
-            text = f"the hand is too hot ({self.info.temperature} °C)"
-            raise HandFault(FaultKind.OVER_TEMPERATURE, text, "let it cool down with the power off, then enable again")
-        if self.hardware.reports_faults and self.info.communication_fault:
-            raise HandFault(FaultKind.COMMUNICATION, "the hand reports an internal communication fault", "switch the hand off and on")
+        info, _ = self.identify()
+        if info is not None:
+            self._judge_status(info)
         self.stream()
 
     def start(self, abandon: Callable[[], bool] = never) -> None:
@@ -183,17 +195,18 @@ class CanHand:
         try:
             self._send_torque(np.zeros(JOINTS, np.int16))
             if self._guard is not None:
-                self._guard.arm()
+                self._guard.arm(self.tells)
             self._unanswered, self._said_off = 0, -round(STREAM_TIMEOUT / self.params.status_period)
             self.on, self.off_confirmed = True, False
-            deadline, asked = self.computer.monotonic() + STREAM_TIMEOUT, 0.0
+            deadline, asked, said = self.computer.monotonic() + STREAM_TIMEOUT, 0.0, 0
             self.info = None
-            while self.info is None or not self.info.servo_on:
+            while not self._switched_on(said):
                 if abandon():
                     raise HandFault(FaultKind.STOPPED, "the hand was stopped while it was started", "enable again")
                 if self.computer.monotonic() > asked + ASK_TIMEOUT:
                     asked = self.computer.monotonic()
                     self._bus.send(protocol.servo_on(self.bus.device))
+                    said += 1
                 self.read(LOOK)
                 if self.computer.monotonic() > deadline:
                     raise HandFault(
@@ -206,6 +219,10 @@ class CanHand:
         except HandFault:
             self.servo_off()
             raise
+
+    def _switched_on(self, said: int) -> bool:
+        """Whether the hand says that its servo is on; one that says nothing was told often enough."""
+        return (self.info is not None and self.info.servo_on) if self.tells else said >= ATTEMPTS
 
     def servo_off(self) -> None:
         """Zero torque and servo off; never raises. While the hand has not confirmed, :meth:`read` repeats it and the guard stays armed."""
@@ -285,7 +302,7 @@ class CanHand:
 
     def status(self) -> dict[str, Any]:
         """For diagnostics."""
-        values: dict[str, Any] = {"bus": str(self.bus), "serial": self.serial, "servo_on": self.on}
+        values: dict[str, Any] = {"bus": str(self.bus), "serial": self.serial, "servo_on": self.on, "tells_status": self.tells}
         if self.info is not None:
             values |= {
                 "hardware_version": f"0x{self.info.hardware_version:04x}",
@@ -293,7 +310,7 @@ class CanHand:
                 "over_temperature": self.info.over_temperature,
                 "temperature": self.info.temperature,
             }
-        values |= {f"temperature_{finger}": t for finger, t in enumerate(self.temperatures)}
+        values |= {f"temperature_{sensor}": t for sensor, t in enumerate(self.temperatures)}
         values |= {"sets": self.sets, "missed_sets": self.missed, "clock_jumps": self.clock_jumps, "bad_frames": self.bad_frames}
         if self._wants_guard:
             values["guard_pid"] = self._guard.pid if self._guard is not None and self._guard.alive else 0
@@ -344,9 +361,18 @@ class CanHand:
             self._unanswered = 0
             self._judge(self.info)
             self._judge_answer(arrival)
+        elif command == Command.SERIAL and not self.on and not self.tells:
+            self._unanswered = 0
+            self._note_power(None)
         elif Command.TEMPERATURE <= command < Command.TEMPERATURE + FINGERS:
-            self.temperatures[command - Command.TEMPERATURE] = celsius = protocol.read_temperature(frame.data)
-            self._judge_temperature(f"sensor {command - Command.TEMPERATURE}", celsius)
+            for sensor, celsius in self.hardware.read_temperatures(command - Command.TEMPERATURE, frame.data):
+                self.temperatures[sensor] = celsius
+                self._judge_temperature(f"sensor {sensor}", celsius)
+        elif command == Command.ERROR:
+            motor, trouble = self.hardware.read_motor_error(frame.data)
+            if self.on and trouble:
+                text = f"the motor of joint {motor} reports: {trouble}"
+                raise HandFault(FaultKind.MOTOR, text, "look after that joint, switch the hand off and on, then enable again")
         return False
 
     def _take_finger(self, finger: int, counts: tuple[int, ...]) -> bool:
@@ -394,9 +420,9 @@ class CanHand:
         self._t = t = max(self._t, now - (waited if 0.0 <= waited < 0.1 else 0.0))
         return Feedback(t, t + offset, self.hardware.counts_to_angle(self._counts) - self.offsets)
 
-    def _note_power(self, info: HandInfo) -> None:
-        """Whether the hand confirms that its servo is off; then the guard may stand at ease."""
-        self.off_confirmed = not info.servo_on
+    def _note_power(self, info: HandInfo | None) -> None:
+        """Whether the hand confirms that its servo is off; then the guard may stand at ease. None: it answered something else."""
+        self.off_confirmed = info is None or not info.servo_on
         if self.off_confirmed and self._guard is not None and self._guard.alive:
             self._guard.disarm()
 
@@ -405,16 +431,20 @@ class CanHand:
         if not self.on:
             self._note_power(info)
             return
-        if self.hardware.reports_faults and info.over_temperature:
-            text = f"the hand reports over-temperature ({info.temperature} °C)"
-            raise HandFault(FaultKind.OVER_TEMPERATURE, text, "let it cool down, then enable again")
-        if self.hardware.reports_faults and info.communication_fault:
-            raise HandFault(FaultKind.COMMUNICATION, "the hand reports an internal communication fault", "switch the hand off and on")
+        self._judge_status(info)
         self._said_off = 0 if info.servo_on else self._said_off + 1
         if self._said_off >= 3:
             raise HandFault(
                 FaultKind.SERVO_OFF, "the hand's servo went off by itself", "was the hand switched off and on? Then enable again"
             )
+
+    def _judge_status(self, info: HandInfo) -> None:
+        too_hot, incommunicative = self.hardware.trouble(info)
+        if too_hot:
+            text = f"the hand reports over-temperature ({info.temperature} °C)"
+            raise HandFault(FaultKind.OVER_TEMPERATURE, text, "let it cool down with the power off, then enable again")
+        if incommunicative:
+            raise HandFault(FaultKind.COMMUNICATION, "the hand reports an internal communication fault", "switch the hand off and on")
 
     def _judge_answer(self, arrival: float) -> None:
         """A hand that answers late also moves late, and would be driven into swinging."""
@@ -436,17 +466,16 @@ class CanHand:
 
     def _poll_status(self) -> None:
         if self.on:
-            self._unanswered += 1
-            if self._unanswered * self.params.status_period > SILENCE:
-                text = f"no answer to requests for the hand's status for {SILENCE:g} s"
-                raise HandFault(FaultKind.NO_ANSWER, text, "dexstack diagnose hand")
             if self._guard is not None and not self._guard.alive:
                 raise HandFault(FaultKind.GUARD, "the guard process died", "enable again: a new one will be posted")
         elif not self.off_confirmed:
             self._send_off()
-        if self._unanswered <= 1 or self._unanswered % 2:  # one question at a time: an answer must be that to the newest
+        if not self.tells and (self.on or self.off_confirmed):
+            return  # it has nothing to say
+        self._unanswered += 1
+        if self._unanswered % 2:  # one question at a time: an answer must be that to the newest
             self._asked = self.computer.system()
-            self._bus.send(protocol.request(Command.INFO, self.bus.device))
+            self._bus.send(protocol.request(Command.INFO if self.tells else Command.SERIAL, self.bus.device))
 
     def _speak_again(self) -> None:
         """The interface went away with the servo on, for all we know: as soon as there is one again, the servo off."""
@@ -456,8 +485,8 @@ class CanHand:
             self._bus = self.computer.open_bus(self.bus)
             self.servo_off()
 
-    def _ask(self, command: Command, what: str) -> bytes:
-        """The answer to a question; other frames are dropped."""
+    def _ask(self, command: Command) -> bytes | None:
+        """The answer to a question, None without one; other frames are dropped."""
         wanted = frame_id(command, self.bus.device)
         for _ in range(ATTEMPTS):
             self._bus.send(protocol.request(command, self.bus.device))
@@ -466,19 +495,17 @@ class CanHand:
                 received = self._bus.receive(left)
                 if received is not None and received[0].id == wanted and not received[0].remote:
                     return received[0].data
-        text = f"nobody on {self.bus} says {what}"
-        raise HandFault(FaultKind.NO_ANSWER, text, "switch the hand on; check CAN_H, CAN_L and the termination (hardware/README.md)")
+        return None
 
     def _check_identity(self) -> None:
-        left = self.serial[3:4] != "R" if self.hardware.side_in_serial else self.info.left
-        self.side = found = "left" if left else "right"
+        self.side = found = self.hardware.side(self.serial, self.info) or self._side
         if found != self._side:
             raise HandFault(
                 FaultKind.WRONG_HAND,
                 f"this is a {found} hand ({self.serial}), a {self._side} one is configured",
                 f"use hand:={found}, or connect the other hand",
             )
-        if self.info.generation != self.hardware.generation:
+        if self.info is not None and self.info.generation != self.hardware.generation:
             text = f"this hand has hardware version 0x{self.info.hardware_version:04x}, {self.hardware.name} is configured"
             raise HandFault(FaultKind.WRONG_HAND, text, f"use hardware:=V{self.info.generation}")
 
@@ -493,9 +520,11 @@ class CanHand:
 
     def _wait_off(self) -> None:
         """Give the hand a moment to confirm; what it does not confirm is said again."""
-        with contextlib.suppress(BusError, HandFault, ConfigError):
+        with contextlib.suppress(BusError, ProtocolError):
             for _ in range(ATTEMPTS):
-                self._note_power(protocol.read_info(self._ask(Command.INFO, "its information")))
+                answer = self._ask(Command.INFO if self.tells else Command.SERIAL)
+                if answer is not None:
+                    self._note_power(protocol.read_info(answer) if self.tells else None)
                 if self.off_confirmed:
                     return
                 self._send_off()

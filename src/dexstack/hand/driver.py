@@ -11,10 +11,10 @@ Zero torque (LIMP) without a fresh command; HOLD, then LIMP, when commands stop:
 is switched *off* (zero torque frames, then servo off, repeated until the hand confirms it):
 
 * when :meth:`HandDriver.turn` finds a fault: no complete set of angles for ``feedback_timeout``, one finger missing for as long, the
-  controller off the bus or the interface gone, over-temperature or internal communication fault reported, status requests unanswered, the
-  hand's servo gone off by itself, the guard dead, answers late, sets of angles lost, a sensor too hot or impossible, or joints that do not
-  do what their torques should make them do (:mod:`dexstack.hand.watch`). The fault stays until :meth:`HandDriver.enable`, which runs the
-  whole start-up again;
+  controller off the bus or the interface gone, over-temperature or internal communication fault reported, a motor that reports an error,
+  the hand's servo gone off by itself, the guard dead, answers late, sets of angles lost, a sensor too hot or impossible, or joints that do
+  not do what their torques should make them do (:mod:`dexstack.hand.watch`). The fault stays until :meth:`HandDriver.enable`, which runs
+  the whole start-up again;
 * by :meth:`HandDriver.stop`, at once, whatever the hand does;
 * by :meth:`HandDriver.close`, which every way out of the driver's thread, of ``with driver:`` and of the hand node passes: return,
   exception, SIGINT, SIGTERM;

@@ -35,6 +35,8 @@ from dexstack.process.realtime import make_realtime
 LARGEST_LAG = 0.01
 """Wall time by which the emulator may run behind and still catch up [s]. After a longer pause it goes on as if there had been none: frames
 of one moment that come in a burst, or a plant that makes up for it under one torque, would look like a hand that is broken."""
+OVERLOAD = 0x20
+"""Error code of a V5's motor."""
 
 
 class EmulatedHand:
@@ -49,13 +51,12 @@ class EmulatedHand:
 
     def __init__(self, side: str = "right", params: EmulatedHandParams | None = None, device: int = 0, seed: int = 0) -> None:
         self.params = p = params or EmulatedHandParams()
-        self.hardware = protocol.hardware(p.emulated_hardware)
-        self._limits = self.hardware.limit.reshape(FINGERS, -1).tolist()
         self.left = side == "left"
-        serial = p.emulated_serial
-        if self.hardware.side_in_serial:
-            serial = f"{serial[:3]:3}{'L' if self.left else 'R'}{serial[4:]}"
-        self.serial = serial
+        self.serial = p.emulated_serial
+        if p.emulated_hardware == "V5":  # its serial number tells the side
+            self.serial = f"{self.serial[:3]:3}{'L' if self.left else 'R'}{self.serial[4:]}"
+        self.hardware = protocol.hardware(p.emulated_hardware).of(self.serial)
+        self._limits = self.hardware.limit.reshape(FINGERS, -1).tolist()
         self.device = device
         self.faults = FaultParams()
         self._heard: np.ndarray | None = None
@@ -134,7 +135,9 @@ class EmulatedHand:
         if temperature and t >= self._next[2] - 1e-9:
             self._next[2] = self._after(self._next[2], 1e-3 * temperature, t)
             for sensor, celsius in enumerate(self.faults.celsius):
-                self._say(protocol.temperature(sensor, celsius, self.device), t)
+                self._say(self.hardware.temperature(sensor, celsius, self.device), t)
+            if self.faults.overloaded_motor >= 0:
+                self._say(protocol.motor_error(self.faults.overloaded_motor, OVERLOAD, self.device), t)
         out = []
         while self._queue and self._queue[0][0] <= t + 1e-9:
             out.append(heapq.heappop(self._queue)[2])
@@ -175,7 +178,7 @@ class EmulatedHand:
         }
 
     def _answer(self, command: int, t: float) -> None:
-        if command == Command.INFO:
+        if command == Command.INFO and not self.faults.silent_status:
             version = self.hardware.generation << 8 | 2
             f = self.faults
             value = HandInfo(version, 0x0405, self.left, 54, self.servo, f.over_temperature, f.communication_fault)

@@ -41,7 +41,7 @@ PERSISTENCE = 60.0
 """How long the guard of a dead driver tries [s]."""
 _PAGE = 64
 _COUNT = struct.Struct("<Q")
-_DRIVER, _GUARD, _ARMED, _FIRED, _READY = 0, 8, 16, 17, 18
+_DRIVER, _GUARD, _ARMED, _FIRED, _READY, _TELLS = 0, 8, 16, 17, 18, 19
 
 
 class Guard:
@@ -95,9 +95,10 @@ class Guard:
         self._beats += 1
         _COUNT.pack_into(self._page, _DRIVER, self._beats)
 
-    def arm(self) -> None:
-        """From now on the driver has to :meth:`beat`."""
+    def arm(self, tells: bool) -> None:
+        """From now on the driver has to :meth:`beat`. ``tells``: the hand says whether its servo is on."""
         self.beat()
+        self._page[_TELLS] = tells
         self._page[_FIRED] = 0
         self._page[_ARMED] = 1
 
@@ -134,26 +135,27 @@ def _fire(params: BusParams, bus: CanBus | None) -> CanBus | None:
     return bus
 
 
-def _confirmed(params: BusParams, bus: CanBus) -> bool:
-    """Whether the hand says that its servo is off."""
+def _confirmed(params: BusParams, bus: CanBus, tells: bool) -> bool:
+    """Whether the hand says that its servo is off; of one that never says so, whether it answers now, after it was told."""
     bus.flush()  # what the guard did not read while it stood there
-    bus.send(protocol.request(Command.INFO, params.device))
+    question = Command.INFO if tells else Command.SERIAL
+    bus.send(protocol.request(question, params.device))
     deadline = time.monotonic() + ANSWER
     while (left := deadline - time.monotonic()) > 0.0:
         received = bus.receive(left)
-        if received is not None and received[0].id == protocol.frame_id(Command.INFO, params.device) and not received[0].remote:
+        if received is not None and received[0].id == protocol.frame_id(question, params.device) and not received[0].remote:
             with contextlib.suppress(ProtocolError):
-                return not protocol.read_info(received[0].data).servo_on
+                return not (tells and protocol.read_info(received[0].data).servo_on)
     return False
 
 
-def _insist(params: BusParams, bus: CanBus | None) -> None:
+def _insist(params: BusParams, bus: CanBus | None, tells: bool) -> None:
     """Nobody else is there: until the hand confirms."""
     deadline = time.monotonic() + PERSISTENCE
     while time.monotonic() < deadline:
         bus = _fire(params, bus)
         with contextlib.suppress(BusError):
-            if bus is not None and _confirmed(params, bus):
+            if bus is not None and _confirmed(params, bus, tells):
                 return
 
 
@@ -172,7 +174,7 @@ def watch(params: BusParams, page: mmap.mmap, pipe: int, timeout: float) -> None
         if gone:
             if page[_ARMED]:
                 page[_FIRED] = 1
-                _insist(params, bus)
+                _insist(params, bus, bool(page[_TELLS]))
             return
         if looks * LOOK >= timeout:
             page[_FIRED] = 1

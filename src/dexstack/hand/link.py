@@ -26,6 +26,7 @@ class FaultKind(StrEnum):
     LATE = "late"
     FRAMES_LOST = "frames_lost"
     TEMPERATURE = "temperature"
+    MOTOR = "motor"
     RUNAWAY = "runaway"
     FROZEN_ENCODER = "frozen_encoder"
     ENCODER = "encoder"

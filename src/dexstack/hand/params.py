@@ -105,6 +105,8 @@ class FaultParams:
     silent_finger: int = param(-1, "finger whose joint angles get lost; -1: none", -1, FINGERS - 1)
     over_temperature: bool = param(False, "it reports over-temperature")
     communication_fault: bool = param(False, "it reports an internal communication fault")
+    silent_status: bool = param(False, "it never answers who asks for its information, as firmware in the field does")
+    overloaded_motor: int = param(-1, "motor that reports an overload; a V5 can; -1: none", -1, JOINTS - 1)
     bus_off: bool = param(False, "the driver's CAN controller is off the bus: nothing comes through in either direction")
     refuses_servo: bool = param(False, "its servo goes off and does not come on: the supply is too weak")
     motor_gain: tuple[float, ...] = param((1.0,) * JOINTS, "what each motor gives of what is asked: -1 inverted, 0 dead", -4.0, 4.0)

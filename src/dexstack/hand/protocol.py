@@ -7,6 +7,7 @@ A remote frame asks for the data frame of the same identifier.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import struct
 from collections.abc import Sequence
@@ -38,6 +39,7 @@ class Command(IntEnum):
     PERIOD = 0x81
     SERIAL = 0x88
     POSE = 0xE0
+    ERROR = 0xEE
 
 
 class ProtocolError(ValueError):
@@ -90,6 +92,7 @@ _PERIOD = struct.Struct("<3H")
 _INFO = struct.Struct("<HHBBB")
 _CONFIG = struct.Struct("<BI")
 _CELSIUS = struct.Struct("<i")
+_ERROR = struct.Struct("<BB")
 
 
 def servo_on(device: int = 0) -> Frame:
@@ -182,15 +185,6 @@ def position(finger: int, counts: Sequence[int], device: int = 0) -> Frame:
     return Frame(frame_id(Command.POSITION + finger, device), _FOUR.pack(*counts))
 
 
-def temperature(sensor: int, celsius: int, device: int = 0) -> Frame:
-    return Frame(frame_id(Command.TEMPERATURE + sensor, device), _CELSIUS.pack(celsius))
-
-
-def read_temperature(data: bytes) -> int:
-    """[°C]"""
-    return _unpack(_CELSIUS, "a temperature", data)[0]
-
-
 def imu(roll: int, pitch: int, yaw: int, device: int = 0) -> Frame:
     return Frame(frame_id(Command.IMU, device), _THREE.pack(roll, pitch, yaw))
 
@@ -198,6 +192,22 @@ def imu(roll: int, pitch: int, yaw: int, device: int = 0) -> Frame:
 def read_imu(data: bytes) -> tuple[int, ...]:
     """(roll, pitch, yaw) in counts"""
     return _unpack(_THREE, "IMU angles", data)
+
+
+def motor_error(motor: int, code: int, device: int = 0) -> Frame:
+    return Frame(frame_id(Command.ERROR, device), _ERROR.pack(motor, code))
+
+
+MOTOR_ERRORS = {0x01: "its supply is out of range", 0x04: "it is too hot", 0x10: "a shock, or too little power", 0x20: "it is overloaded"}
+"""Bits of a motor's error code."""
+
+
+def read_motor_error(data: bytes) -> tuple[int, str]:
+    """Index of the motor, and what is wrong with it in words; empty when nothing is."""
+    motor, code = _unpack(_ERROR, "a motor's error", data)
+    known = [text for bit, text in MOTOR_ERRORS.items() if code & bit]
+    unknown = code & ~sum(MOTOR_ERRORS)
+    return motor, " and ".join(known + [f"unknown bits 0x{unknown:02x}"] * bool(unknown))
 
 
 # --- what differs between the generations -------------------------------------------------------------------------------------------
@@ -208,7 +218,7 @@ _THUMB_PWM = (525, 405, 270, 270)
 
 @dataclass(frozen=True, eq=False)
 class Hardware:
-    """How one generation of the hand counts torque and angle."""
+    """How one generation of the hand counts torque and angle, and what it says about itself. This class: V3 and V4."""
 
     name: str
     generation: int
@@ -217,12 +227,33 @@ class Hardware:
     limit: np.ndarray
     """(16,) largest torque count of each joint, whole numbers."""
     rad_per_count: float
-    side_in_serial: bool
-    """The fourth letter of the serial number tells the side; the type byte of the information does not."""
-    reports_faults: bool
-    """The status byte's bits for over-temperature and internal communication are known to mean that."""
     missing: str = ""
     """What has to be known or written before a real one may be driven; empty: nothing."""
+    sensors = FINGERS
+    """Temperature sensors."""
+
+    def of(self, serial: str) -> Hardware:
+        """This generation as the hand of that serial number is."""
+        return self
+
+    def side(self, serial: str, info: HandInfo | None) -> str:
+        """``"right"``, ``"left"``, or empty when a hand that says no more does not tell."""
+        return "" if info is None else "left" if info.left else "right"
+
+    def trouble(self, info: HandInfo) -> tuple[bool, bool]:
+        """Whether the status reports over-temperature, and a fault of the communication inside the hand."""
+        return info.over_temperature, info.communication_fault
+
+    def temperature(self, sensor: int, celsius: int, device: int = 0) -> Frame:
+        return Frame(frame_id(Command.TEMPERATURE + sensor, device), _CELSIUS.pack(celsius))
+
+    def read_temperatures(self, frame: int, data: bytes) -> list[tuple[int, int]]:
+        """Sensors and what they say [°C] in temperature frame 0 … 3."""
+        return [(frame, _unpack(_CELSIUS, "a temperature", data)[0])]
+
+    def read_motor_error(self, data: bytes) -> tuple[int, str]:
+        """See :func:`read_motor_error`; a generation that has no such frames reports nothing."""
+        return 0, ""
 
     def torque_to_counts(self, tau: np.ndarray) -> np.ndarray:
         """Torques (16,) [N·m] to int16 counts (16,), rounded towards zero and never beyond the limit; not a number becomes zero."""
@@ -242,25 +273,58 @@ class Hardware:
         return np.clip(np.rint(np.asarray(q, float) / self.rad_per_count), -INT16 - 1, INT16).astype(np.int16)
 
 
+@dataclass(frozen=True, eq=False)
+class CurrentHardware(Hardware):
+    """V5: torques are currents, the serial number tells type and side, every motor has a temperature and an error code.
+
+    Public drivers are all that is known of it: 0.088° per position count, 1.43 mA per N·mm, half of that on the joints 1, 5 and 9 of a
+    hand of the geared type B, at most 240 mA; the third letter of the serial number is the type, the fourth the side.
+    """
+
+    sensors = JOINTS
+
+    def of(self, serial: str) -> Hardware:
+        """Anything but type A counts as geared, as in the vendor's driver: half the current where it is not known."""
+        return dataclasses.replace(self, counts_per_Nm=np.full(JOINTS, MA_PER_NM)) if serial[2:3] == "A" else self
+
+    def side(self, serial: str, info: HandInfo | None) -> str:
+        return "right" if serial[3:4] == "R" else "left"
+
+    def trouble(self, info: HandInfo) -> tuple[bool, bool]:
+        """Nobody published what those bits mean here; motors report their own errors."""
+        return False, False
+
+    def temperature(self, sensor: int, celsius: int, device: int = 0) -> Frame:
+        """All motors of a finger at one temperature."""
+        return Frame(frame_id(Command.TEMPERATURE + sensor, device), bytes([celsius & 0xFF] * 4))
+
+    def read_temperatures(self, frame: int, data: bytes) -> list[tuple[int, int]]:
+        if len(data) < 4:
+            raise ProtocolError(f"{len(data)} bytes of temperatures, 4 expected")
+        return [(4 * frame + k, celsius) for k, celsius in enumerate(data[:4])]
+
+    def read_motor_error(self, data: bytes) -> tuple[int, str]:
+        return read_motor_error(data)
+
+
+MA_PER_NM = 1430.0
+
+
 def _pwm(name: str, generation: int, counts_per_Nm: float, limit: float) -> Hardware:
     limits = np.minimum(np.array([*(_FINGER_PWM * 3), *_THUMB_PWM], float), limit)
-    return Hardware(
-        name, generation, np.full(JOINTS, counts_per_Nm), limits, math.radians(333.3 / 65536.0), side_in_serial=False, reports_faults=True
-    )
+    return Hardware(name, generation, np.full(JOINTS, counts_per_Nm), limits, math.radians(333.3 / 65536.0))
 
 
-def _current(name: str, generation: int) -> Hardware:
-    # As the vendor's public driver has it: 1.43 mA per N·mm, half of that on the proximal joints of the fingers, at most 240 mA.
-    scale = np.full(JOINTS, 1430.0)
+def _geared() -> Hardware:
+    scale = np.full(JOINTS, MA_PER_NM)
     scale[[1, 5, 9]] *= 0.5
-    missing = "its temperatures are four bytes, the scale of the joints 1, 5 and 9 depends on the type, error frames 0xEE, its own model, "
-    missing += "and firmware that does not answer requests for its information"
-    limit, count = np.full(JOINTS, 240.0), math.radians(0.088)
-    return Hardware(name, generation, scale, limit, count, side_in_serial=True, reports_faults=False, missing=missing)
+    missing = "a model of its own (its links, joint limits and zeros are not the V4's), and a start-up for a hand that sends no angles "
+    missing += "before its servo is on"
+    return CurrentHardware("V5", 5, scale, np.full(JOINTS, 240.0), math.radians(0.088), missing)
 
 
-HARDWARE = {h.name: h for h in (_pwm("V3", 3, 800.0, 800.0), _pwm("V4", 4, 1200.0, 1200.0), _current("V5", 5))}
-"""Supported generations: V3 (8 V), V4 (12 V), and V5 (currents; from public sources, incomplete: emulated only)."""
+HARDWARE = {h.name: h for h in (_pwm("V3", 3, 800.0, 800.0), _pwm("V4", 4, 1200.0, 1200.0), _geared())}
+"""Supported generations: V3 (8 V), V4 (12 V), and V5 (currents; from public sources, emulated only)."""
 
 
 def hardware(name: str) -> Hardware:

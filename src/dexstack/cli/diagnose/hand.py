@@ -121,11 +121,13 @@ def _identity(link: CanHand) -> str:
     from dexstack.hand.link import FaultKind, HandFault
 
     info, serial = link.identify()
-    if info.over_temperature or info.communication_fault:
+    calibrated = "calibrated" if link.offsets.any() else "not calibrated"
+    if info is None:
+        return f"{serial}, {link.side} as far as one can tell: it does not answer requests for its information, {calibrated}"
+    if any(link.hardware.trouble(info)):
         what = "over-temperature" if info.over_temperature else "an internal communication fault"
         raise HandFault(FaultKind.OVER_TEMPERATURE, f"the hand reports {what} ({info.temperature} °C)", "let it cool down, switched off")
     versions = f"hardware 0x{info.hardware_version:04x}, firmware 0x{info.firmware_version:04x}"
-    calibrated = "calibrated" if link.offsets.any() else "not calibrated"
     return f"{serial}, {link.side}, {versions}, {info.temperature} °C, {calibrated}"
 
 
