@@ -95,28 +95,21 @@ def test_the_adapter_is_pulled_out_and_put_back():
         d.recover()
 
 
-def test_a_controller_that_restarts_by_itself_is_limp_in_time():
-    """As set up in hardware/README.md: restart-ms 20."""
+@pytest.mark.parametrize(
+    ("fault", "seconds", "kind"),
+    [({"bus_off": True}, 0.02, FaultKind.BUS_OFF), ({"power_cycle": True}, 0.0, FaultKind.FEEDBACK_LOST)],
+    ids=["a controller that restarts by itself, restart-ms 20", "the hand is switched off and on"],
+)
+def test_what_mends_itself_is_limp_in_time_and_stays_so(fault, seconds, kind):
     hand = computer()
     with Driven(hand) as d:
         d.push(0.15)
         start = hand.t
-        hand.set(bus_off=True)
-        d.run(0.02)
+        hand.set(**fault)
+        d.run(seconds)
         hand.set(bus_off=False)
         d.limp_within(start)
-        d.wait_fault(FaultKind.BUS_OFF)
-        d.recover()
-
-
-def test_the_hand_is_switched_off_and_on():
-    hand = computer()
-    with Driven(hand) as d:
-        d.push(0.15)
-        start = hand.t
-        hand.set(power_cycle=True)
-        d.limp_within(start)
-        d.wait_fault(FaultKind.FEEDBACK_LOST)
+        d.wait_fault(kind)
         d.recover()
 
 
@@ -205,22 +198,19 @@ def test_fuzzed_commands_never_exceed_a_limit():
         ({"celsius": [40, 41, -40, 43]}, FaultKind.TEMPERATURE, 0.6, "sensor 2 of the hand says -40"),
         ({"celsius": [40, 41, 42, 90]}, FaultKind.OVER_TEMPERATURE, 0.6, "sensor 3 of the hand is at 90"),
         ({"refuses_servo": True}, FaultKind.SERVO_OFF, 0.6, "went off by itself"),
-        ({"motor_gain": [-1.0] * 16}, FaultKind.RUNAWAY, 0.6, "against|runaway"),
         ({"leap_joint": 3}, FaultKind.ENCODER, 0.3, "encoder of joint 3"),
     ],
 )
 def test_a_bus_or_hand_that_is_ill_is_switched_off(changes, kind, seconds, text):
     """Faults that take more than one look to be sure of: each within its own time."""
     hand = computer(encoder_noise=2e-4)
-    targets = (BACK, PUSH) if kind is FaultKind.RUNAWAY else (HAND.home, HAND.home)
     with Driven(hand) as d:
-        d.push(0.3, targets[1])
+        d.push(0.3, HAND.home)
         start = hand.t
         hand.set(**changes)
         while d.fault is None and hand.t < start + seconds:
-            d.push(0.1, targets[0])
-            d.push(0.1, targets[1])
+            d.push(0.2, HAND.home)
         d.wait_fault(kind)
-        assert any(word in str(d.fault) for word in text.split("|"))
+        assert text in str(d.fault)
         hand.set(latency=0.0, loss=0.0)
         d.limp_within(hand.t)

@@ -78,6 +78,20 @@ def test_a_good_hand_is_left_alone(seed, noise):
         assert not hand.follow(wander(seed), SECONDS), hand.fault
 
 
+def test_wires_are_judged_until_a_joint_has_shown_that_it_obeys():
+    """And anew after every enable. Whoever pushes a joint back that is known to obey may do so just as a wrong wire would."""
+    on = computer()
+    with driven(on) as hand:
+        assert not hand.follow(wander(0), 1.0)
+        on.set(motor_gain=(-1.0,) * 16)
+        assert hand.follow(wander(0), 2.0) and hand.excursion > FIVE_DEGREES
+        on.plant.joint_position = HAND.home.copy()
+        hand.enable()
+        hand.low = hand.high = HAND.home
+        hand.travelled.clear()
+        assert hand.follow(wander(0), 1.0) and hand.fault.kind is FaultKind.RUNAWAY and hand.excursion < FIVE_DEGREES
+
+
 @pytest.mark.parametrize("leap", [0.12, 0.5, -0.5])
 @pytest.mark.parametrize("joint", [0, 6, 15])
 def test_a_leap_of_an_encoder_is_final_at_default_parameters(joint, leap):
@@ -110,14 +124,15 @@ def test_a_stuck_joint_is_found_when_its_target_stays_out_of_reach():
 
 
 @pytest.mark.parametrize("joint", [0, 5, 10, 12, 15])
-def test_an_inverted_motor_with_inertia_and_gravity(joint):
-    """On the simulated hand, the object out of the way."""
+@pytest.mark.parametrize("dt", [0.0015, 0.002, pytest.param(0.0025, marks=pytest.mark.slow)])
+def test_an_inverted_motor_with_inertia_and_gravity(joint, dt):
+    """On the simulated hand, the object out of the way. Where its step does not divide the servo's period, what is sampled between two
+    steps moves by fits and starts, as on a hand that measures on a clock of its own."""
     from dexstack.engines.mujoco import MujocoPlant, MujocoPlantParams
     from dexstack.model.gravity import GravityCompensation
     from dexstack.model.objects import load_object
 
-    # A step that divides the servo's period: what is sampled between two steps would move by fits and starts.
-    plant = MujocoPlant(HAND, load_object("cube"), MujocoPlantParams(dt=0.0015))
+    plant = MujocoPlant(HAND, load_object("cube"), MujocoPlantParams(dt=dt))
     for faults, wrong in (({}, False), ({"motor_gain": gains(joint, -1.0)}, True)):
         with driven(computer(plant=plant, **faults), GravityCompensation(HAND)) as hand:
             plant.reset(HAND.home, np.array([0.0, 0.0, -1.0, 1.0, 0.0, 0.0, 0.0]))  # without torque the fingers have sunk meanwhile

@@ -164,6 +164,7 @@ def random_faults(rng: np.random.Generator) -> FaultParams:
         {"loss": float(rng.choice([0.02, 0.3, 1.0]))},
         {"over_temperature": True},
         {"communication_fault": True},
+        {"silent_status": True},
         {"refuses_servo": True},
         {"bus_off": True},
         {"latency": float(rng.choice([0.002, 0.02, 0.1])), "jitter": 0.003},

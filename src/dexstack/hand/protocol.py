@@ -257,8 +257,11 @@ class Hardware:
 
     def torque_to_counts(self, tau: np.ndarray) -> np.ndarray:
         """Torques (16,) [N·m] to int16 counts (16,), rounded towards zero and never beyond the limit; not a number becomes zero."""
-        finite = np.clip(np.nan_to_num(np.asarray(tau, float), nan=0.0), -INT16, INT16)
-        return np.trunc(np.clip(finite * self.counts_per_Nm, -self.limit, self.limit)).astype(np.int16)
+        counts = np.nan_to_num(np.array(tau, float), copy=False, nan=0.0)
+        np.clip(counts, -INT16, INT16, out=counts)
+        counts *= self.counts_per_Nm
+        np.clip(counts, -self.limit, self.limit, out=counts)
+        return counts.astype(np.int16)  # towards zero
 
     def counts_to_torque(self, counts: Sequence[int] | np.ndarray) -> np.ndarray:
         """Counts (16,) to torques (16,) [N·m]."""

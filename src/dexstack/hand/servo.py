@@ -117,6 +117,7 @@ class JointLimits(Protocol):
     lower: np.ndarray
     upper: np.ndarray
     effort: np.ndarray
+    damping: np.ndarray
 
 
 class ServoLaw:
@@ -125,7 +126,7 @@ class ServoLaw:
     All times are seconds on one clock, the one that stamps the feedback.
 
     Args:
-        hand: joint limits [rad] and effort limits [N·m], each (n,).
+        hand: joint limits [rad], effort limits [N·m] and damping [N·m·s/rad], each (n,).
         params: gains, limits and timeouts.
         gravity: torque (n,) [N·m] that balances gravity at the angles (n,) [rad]; none is added without it.
         watch: limits of the watch over the joints' motion.
@@ -162,7 +163,7 @@ class ServoLaw:
         self._q_applied, self._q_command = np.full(n, np.nan), np.full(n, np.nan)
         self.faults: dict[Fault, int] = dict.fromkeys(Fault, 0)
         """How often each kind of input was refused since construction."""
-        self.watch = MotionWatch(self._lower, self._upper, watch or WatchParams(), p.period)
+        self.watch = MotionWatch(self._lower, self._upper, np.array(hand.damping, float), watch or WatchParams(), p.period)
         self.trip: Trip | None = None
         """What the hand did that it must not do, until :meth:`enable`; None: nothing."""
         self.enabled = True

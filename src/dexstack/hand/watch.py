@@ -6,8 +6,8 @@ far. :class:`MotionWatch` looks at every tick; what it finds is a :class:`Trip`,
 ======================  =======================================================================================================
 trip                    when
 ======================  =======================================================================================================
-``runaway``             a joint moves against its own torque by more than ``doubtful_runaway``, and just as its torque turned round, or
-                        that of the same joint of another finger, would move it; or against its own torque by more than ``runaway``
+``runaway``             a joint that has not shown yet that it obeys moves against its own torque by more than ``doubtful_runaway``, and
+                        just as a wrong wire would make it; or any joint against its own torque by more than ``runaway``
 ``frozen_encoder``      an angle stays the same to the last count while the joint's torque changes
 ``encoder``             ``bad_in_row`` angles in a row were impossible: not numbers, far outside the limits, or a leap that lasts
 ``overspeed``           faster than ``overspeed``
@@ -15,8 +15,13 @@ trip                    when
 ``following_error``     a target is farther than ``following_error`` from its joint for ``following_time``
 ======================  =======================================================================================================
 
-A joint that something else pushes back moves against its torque, too. What tells the two apart is the correlation of speed and torque since
-the motion began: -1 for a joint that is wired wrongly; docs/hand.md says what was seen of the others.
+A joint that something else pushes back moves against its torque, too, and for a moment just as if it were wired wrongly. But wires do not
+change while the hand moves: a joint that has once gone ``obeyed`` along its own torque, as a free joint does, is wired well until the servo
+is enabled anew. A free joint turns with its torque over its damping; a wrong wire puts the torque turned round in its place, or that of the
+same joint of another finger. Whether that explains a motion is asked of speed and torque in their mean (slope and correlation through zero)
+and in their changes (the same about their means), since the motion began. Both go through the same low-pass before: a hand measures on a
+clock of its own, so that a set of angles is now a little older, now a little newer than its period says, and what moves steadily seems to
+move by fits and starts. docs/hand.md says what was seen of hands that are well.
 """
 
 from __future__ import annotations
@@ -29,8 +34,13 @@ import numpy as np
 
 from dexstack.config import param
 
-EXPLAINED = 0.97
-"""Correlation of speed and torque from which a wrong wire explains a motion."""
+EXPLAINED = 0.9
+"""Least correlation of speed and torque, through zero and about their means, of a motion that the torque explains."""
+WRONG, RIGHT = 4.0, 2.0
+"""Largest factor between a free joint's speed and what its damping says: of a motion that a wrong wire explains, and of one that shows that
+a joint obeys."""
+SMOOTH = 0.2
+"""Weight of the newest speed and torque in what is correlated: a memory of five periods."""
 NO_TORQUE = 0.003
 """A smaller torque has no direction [N·m]."""
 FROZEN_TORQUE = 0.03
@@ -46,7 +56,8 @@ class WatchParams:
     """Limits of the watch over the joints' motion."""
 
     runaway: float = param(1.0, "a joint that moves so far against its own torque has run away [rad]", 0.01, 3.2)
-    doubtful_runaway: float = param(0.035, "the same for a motion that a wrong wire explains [rad]", 0.005, 0.6)
+    doubtful_runaway: float = param(0.06, "the same for a motion that a wrong wire explains [rad]", 0.005, 0.6)
+    obeyed: float = param(0.02, "a joint that went so far along its own torque, as a free one does, is wired well [rad]", 0.005, 0.6)
     overspeed: float = param(15.0, "no joint moves faster than this by itself [rad/s]", 0.5, 100.0)
     following_error: float = param(0.5, "largest lasting distance of a joint from its target [rad]", 0.05, 3.2)
     following_time: float = param(0.5, "for how long a joint may be farther from its target than that [s]", 0.02, 10.0)
@@ -81,41 +92,100 @@ class Trip(NamedTuple):
         return self.kind.value.replace("_", " ") + (f" of joint {self.joint} ({self.value:.3g}{unit})" if self.joint >= 0 else "")
 
 
+class _Spell:
+    """The motion of every joint since it last turned: how far it went, and the sums over speed and torque that say what explains it.
+
+    Args:
+        free: angle that one newton metre turns each free joint by in a period (n,) [rad/(N·m)].
+        rows: torques that are compared with each joint's speed.
+    """
+
+    def __init__(self, free: np.ndarray, rows: int) -> None:
+        n = free.size
+        self._free = free
+        self.went = np.zeros(n)
+        """[rad]"""
+        self._sums = [np.zeros(n), np.zeros(n), np.zeros(n), *(np.zeros((rows, n)) for _ in range(3))]
+        self._turned, self._tmp, self._some = np.zeros(n, bool), np.zeros(n), np.zeros((rows, n))
+
+    def forget(self) -> None:
+        self.went[:] = 0.0
+        for sums in self._sums:
+            sums[:] = 0.0
+
+    def add(self, step: np.ndarray, speed: np.ndarray, torque: np.ndarray) -> None:
+        """One tick: ``step`` (n,) [rad] in the direction of the spell, which ends where that takes it back to its beginning; ``speed`` (n,)
+        [rad per period] and ``torque`` (rows, n) [N·m] after the low-pass."""
+        self.went += step
+        count, motion, motion2, drive, drive2, work = self._sums
+        count += 1.0
+        motion += speed
+        motion2 += np.multiply(speed, speed, out=self._tmp)
+        drive += torque
+        drive2 += np.multiply(torque, torque, out=self._some)
+        work += np.multiply(torque, speed, out=self._some)
+        turned = np.less_equal(self.went, 0.0, out=self._turned)
+        np.copyto(self.went, 0.0, where=turned)
+        for sums in self._sums:
+            np.copyto(sums, 0.0, where=turned)
+
+    def explained(self, factor: float) -> np.ndarray:
+        """Which torque explains the motion of a joint (rows, n), either way round, with its damping to within ``factor``."""
+        count, motion, motion2, drive, drive2, work = self._sums
+        ticks, tiny = np.maximum(count, 1.0), 1e-18
+        changes = work - drive * motion / ticks, drive2 - drive**2 / ticks, motion2 - motion**2 / ticks
+        fits = np.ones_like(work, bool)
+        for both, of_torque, of_motion in ((work, drive2, motion2), changes):
+            size = np.abs(both) / (of_torque + tiny) / self._free
+            fits &= (np.abs(both) > EXPLAINED * np.sqrt(np.abs(of_torque * of_motion) + tiny)) & (size > 1.0 / factor) & (size < factor)
+        return fits
+
+
 class MotionWatch:
     """The watch over one hand of fingers with four joints each, or over any row of joints.
 
     Args:
         lower, upper: joint limits (n,) [rad].
+        damping: what slows each joint down (n,) [N·m·s/rad].
         params: its limits.
         period: nominal time between two ticks [s].
     """
 
-    def __init__(self, lower: np.ndarray, upper: np.ndarray, params: WatchParams, period: float) -> None:
+    def __init__(self, lower: np.ndarray, upper: np.ndarray, damping: np.ndarray, params: WatchParams, period: float) -> None:
         self.params = params
         self._period = period
         n = lower.size
         self._low, self._high = lower + AT_STOP, upper - AT_STOP
         rows = -(-n // FINGER)
-        self._others = [np.roll(np.arange(n), FINGER * k) for k in range(rows)]  # [0]: itself
         self._length = max(2, round(params.tremble_time / period))
         self._path = np.zeros((self._length, n))
         self._bad = 0
-        self._own, self._old, self._tmp, self._dq, self._speed = (np.zeros(n) for _ in range(5))
-        self._against, self._torque_low, self._torque_high, self._error_time, self._motion2 = (np.zeros(n) for _ in range(5))
+        self._own, self._old, self._tmp, self._dq, self._speed, self._slow, self._sum = (np.zeros(n) for _ in range(7))
+        self._torque_low, self._torque_high, self._error_time = (np.zeros(n) for _ in range(3))
         self._still = np.zeros(n, int)
-        self._work, self._torque2 = np.zeros((rows, n)), np.zeros((rows, n))
+        self._torque = np.zeros((rows, n))
+        """Torques after the low-pass: row 0 each joint's own, row k that of the same joint k fingers on."""
+        free = period / np.maximum(damping, 1e-6)
+        self._against, self._along = _Spell(free, rows), _Spell(free, rows)
+        self._obeys = np.zeros(n, bool)
+        """Joints that have shown since :meth:`forget` that they do what their own torque says."""
+        self._paths = np.zeros((self._length, n))
+        self._yes, self._too = np.zeros(n, bool), np.zeros(n, bool)
         self.forget()
 
     def forget(self) -> None:
         """The servo starts anew."""
         self._bad = 0
+        self._obeys[:] = False
         self.pause()
 
     def pause(self) -> None:
         """The hand is limp: motion says nothing until there is torque again."""
         self._has_last = False
-        self._against[:] = self._error_time[:] = self._speed[:] = self._motion2[:] = 0.0
-        self._work[:] = self._torque2[:] = 0.0
+        self._error_time[:] = self._speed[:] = self._slow[:] = 0.0
+        self._torque[:] = 0.0
+        self._against.forget()
+        self._along.forget()
         self._still[:] = 0
         self._path[:] = 0.0
         self._k = 0
@@ -149,30 +219,54 @@ class MotionWatch:
         return trip
 
     def _runaway(self) -> Trip | None:
-        p, own, dq = self.params, self._own, self._dq
-        self._speed += 0.3 * (np.abs(dq) - self._speed)
-        step = np.sign(own) * dq
-        step[np.abs(own) < NO_TORQUE] = 0.0
-        self._against -= step
-        along = self._against <= 0.0
-        self._against[along] = 0.0
-        for k, other in enumerate(self._others):
-            torque = own[other]
-            self._work[k] += torque * dq
-            self._torque2[k] += torque * torque
-        self._motion2 += dq * dq
-        self._work[:, along] = self._torque2[:, along] = 0.0
-        self._motion2[along] = 0.0
-        doubtful = self._against > p.doubtful_runaway
-        if not doubtful.any():
+        p, own, dq, step = self.params, self._own, self._dq, self._tmp
+        np.abs(dq, out=step)
+        step -= self._speed
+        step *= 0.3
+        self._speed += step
+        self._filter()
+        np.abs(own, out=step)
+        with_torque = np.greater_equal(step, NO_TORQUE, out=self._yes)
+        np.sign(own, out=step)
+        step *= dq
+        step *= with_torque
+        self._along.add(step, self._slow, self._torque)
+        np.negative(step, out=step)
+        self._against.add(step, self._slow, self._torque)
+        if np.count_nonzero(self._obeys) < own.size:
+            self._note_obedience()
+        far = np.greater(self._against.went, p.doubtful_runaway, out=self._yes)
+        if not np.count_nonzero(far):
             return None
-        match = np.abs(self._work) / np.sqrt(self._torque2 * self._motion2 + 1e-18)
-        gone = doubtful & (match.max(axis=0) > EXPLAINED)
-        gone |= self._against > p.runaway
-        if not gone.any():
+        gone = self._against.went > p.runaway
+        gone |= far & ~self._obeys & self._against.explained(WRONG).any(axis=0)
+        return self._worst(TripKind.RUNAWAY, gone, self._against.went, self._against.went)
+
+    def _note_obedience(self) -> None:
+        far = np.greater(self._along.went, self.params.obeyed, out=self._yes)
+        far &= np.logical_not(self._obeys, out=self._too)
+        if np.count_nonzero(far):
+            self._obeys |= far & self._along.explained(RIGHT)[0]
+
+    def _filter(self) -> None:
+        """The low-pass over speed and torque."""
+        n, own, tmp = self._own.size, self._own, self._tmp
+        for k, row in enumerate(self._torque):
+            shift = FINGER * k  # the same joint of another finger
+            tmp[shift:], tmp[:shift] = own[: n - shift], own[n - shift :]
+            tmp -= row
+            tmp *= SMOOTH
+            row += tmp
+        np.subtract(self._dq, self._slow, out=tmp)
+        tmp *= SMOOTH
+        self._slow += tmp
+
+    def _worst(self, kind: TripKind, which: np.ndarray, by: np.ndarray, value: np.ndarray) -> Trip | None:
+        """The joint of those ``which`` (n,) that is farthest ``by`` (n,); None when there is none."""
+        if not np.count_nonzero(which):
             return None
-        joint = int(np.argmax(np.where(gone, self._against, 0.0)))
-        return Trip(TripKind.RUNAWAY, joint, float(self._against[joint]))
+        joint = int(np.argmax(np.where(which, by, -1.0)))
+        return Trip(kind, joint, float(value[joint]))
 
     def _overspeed(self, dt: float) -> Trip | None:
         joint = int(np.argmax(self._speed))
@@ -182,28 +276,34 @@ class MotionWatch:
     def _tremble(self, q: np.ndarray) -> Trip | None:
         self._path[self._k % self._length] = self._dq
         self._k += 1
-        beyond = np.abs(self._path).sum(axis=0) - np.abs(self._path.sum(axis=0))
+        np.abs(self._path, out=self._paths)
+        beyond = np.sum(self._paths, axis=0, out=self._sum)
+        way = np.sum(self._path, axis=0, out=self._tmp)
+        beyond -= np.abs(way, out=way)
         joint = int(np.argmax(beyond))
         return Trip(TripKind.OSCILLATION, joint, float(beyond[joint])) if beyond[joint] > self.params.tremble else None
 
     def _frozen(self, q: np.ndarray) -> Trip | None:
-        moved = self._dq != 0.0
+        own, yes, too = self._own, self._yes, self._too
+        moved = np.not_equal(self._dq, 0.0, out=yes)
         self._still += 1
-        self._still[moved] = 0
-        np.minimum(self._torque_low, self._own, out=self._torque_low)
-        np.maximum(self._torque_high, self._own, out=self._torque_high)
-        self._torque_low[moved] = self._torque_high[moved] = self._own[moved]
-        stopped = ((q <= self._low) & (self._own < 0.0)) | ((q >= self._high) & (self._own > 0.0))
-        frozen = (self._still >= self.params.frozen_ticks) & (self._torque_high - self._torque_low > FROZEN_TORQUE) & ~stopped
-        if not frozen.any():
+        np.copyto(self._still, 0, where=moved)
+        np.minimum(self._torque_low, own, out=self._torque_low)
+        np.maximum(self._torque_high, own, out=self._torque_high)
+        np.copyto(self._torque_low, own, where=moved)
+        np.copyto(self._torque_high, own, where=moved)
+        frozen = np.greater_equal(self._still, self.params.frozen_ticks, out=yes)
+        if not np.count_nonzero(frozen):
             return None
-        joint = int(np.argmax(np.where(frozen, self._torque_high - self._torque_low, 0.0)))
-        return Trip(TripKind.FROZEN, joint, float(q[joint]))
+        change = np.subtract(self._torque_high, self._torque_low, out=self._tmp)
+        frozen &= np.greater(change, FROZEN_TORQUE, out=too)
+        frozen &= ~(((q <= self._low) & (own < 0.0)) | ((q >= self._high) & (own > 0.0)))  # at its stop
+        return self._worst(TripKind.FROZEN, frozen, change, q)
 
     def _following(self, q: np.ndarray, q_applied: np.ndarray, dt: float) -> Trip | None:
-        error = np.abs(np.subtract(q_applied, q, out=self._tmp))
+        error = np.abs(np.subtract(q_applied, q, out=self._tmp), out=self._tmp)
         self._error_time += dt
-        self._error_time[error <= self.params.following_error] = 0.0
+        np.copyto(self._error_time, 0.0, where=np.less_equal(error, self.params.following_error, out=self._yes))
         joint = int(np.argmax(self._error_time))
         if self._error_time[joint] <= self.params.following_time:
             return None
