@@ -23,7 +23,7 @@ from dexstack.hand.protocol import Frame
 from dexstack.hand.servo import ServoLaw, ServoMode, ServoParams
 from dexstack.model.gravity import GravityCompensation
 
-TICKS = 300
+TICKS = 600
 AT_ONCE = 4096
 """Most that a tick may hold at any moment beyond what it held at its beginning [bytes]."""
 STAYS = 8
@@ -82,16 +82,17 @@ def test_a_tick_takes_little_and_keeps_nothing():
     gc.disable()
     tracemalloc.start()
     try:
-        tick(100)
+        for k in range(100, 200):  # numpy keeps a few small blocks for the next array; now it has them
+            tick(k)
         begin, sent = tracemalloc.get_traced_memory()[0], played.sent
         worst = 0
-        for k in range(101, TICKS):
+        for k in range(200, TICKS):
             worst = max(worst, held(tick, k))
-        left = (tracemalloc.get_traced_memory()[0] - begin) / (TICKS - 101)
+        left = (tracemalloc.get_traced_memory()[0] - begin) / (TICKS - 200)
     finally:
         tracemalloc.stop()
         gc.enable()
-    assert driver.fault is None and driver.servo.mode is ServoMode.TRACK and played.sent - sent >= 4 * (TICKS - 101), "that is a tick"
+    assert driver.fault is None and driver.servo.mode is ServoMode.TRACK and played.sent - sent >= 4 * (TICKS - 200), "that is a tick"
     assert worst < AT_ONCE, f"{worst} bytes at once"
     assert left < STAYS, f"{left:.1f} bytes per tick are left"
 
