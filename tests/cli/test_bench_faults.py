@@ -44,6 +44,15 @@ def test_some_faults_and_their_page(tmp_path):
     assert (tmp_path / "page.md").read_text() == page(results) and "| an encoder leaps by 0.5 rad | FAULT |" in page(results)
 
 
+@pytest.mark.slow
+def test_a_fault_of_a_graph():
+    pytest.importorskip("rclpy")
+    command = [sys.executable, "-m", "dexstack.cli.main", "bench", "faults", "--only", "mpc hangs", "--json", "-"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    (row,) = json.loads(done.stdout)["results"]["faults"]
+    assert row["ended_in"] == "hold" and row["torque_kept"], done.stderr
+
+
 def test_a_failure_stays_in_the_page():
     row = {"fault": "x", "ended_in": "enabled", "seconds": float("nan"), "limit_s": 0.1, "torque_kept": False, "stayed_off": False}
     text = page({"checked": 1, "failed": 1, "worst_s": 0.0, "faults": [row]})

@@ -16,7 +16,9 @@ sys.path.insert(0, str(Path(__file__).parent))  # for the harness
 if importlib.util.find_spec("rclpy") is None:
     collect_ignore_glob = ["test_*.py"]
 else:
-    from harness import Probe, Run
+    from harness import Run
+
+    from dexstack.bench.probe import Probe
 
 
 @pytest.fixture(scope="module")

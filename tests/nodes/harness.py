@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,19 +14,9 @@ from typing import Any
 
 import psutil
 import pytest
-import rclpy
-from diagnostic_msgs.msg import DiagnosticArray
-from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
-from rclpy.qos import QoSProfile, ReliabilityPolicy
-from sensor_msgs.msg import JointState
-from std_msgs.msg import String
 
 from dexstack.nodes.common import StackNode
-from dexstack.nodes.console import read_state
-from dexstack.nodes.wire import LATCHED, REPORTS, BadMessage
 
-EVERY = QoSProfile(depth=5000, reliability=ReliabilityPolicy.BEST_EFFORT)
-"""After a pause of the machine the simulator makes up for it: seconds of samples come at once, and a test that counts them needs each."""
 LOOK = 0.02
 """Time between two looks at a condition [s]."""
 NODES = ("simulator", "hand", "contact_detector", "mpc", "task", "console")
@@ -63,57 +51,6 @@ def alive(pid: int) -> bool:
 
 def children(pid: int) -> list[int]:
     return [child.pid for child in psutil.Process(pid).children()]
-
-
-class Probe:
-    """Listens to a graph: diagnostics, rollout state, and the hand's applied commands and torques with their time of arrival."""
-
-    def __init__(self, domain: int) -> None:
-        self.context = rclpy.Context()
-        self.context.init(domain_id=domain)
-        self.node = rclpy.create_node("probe", context=self.context)
-        self.reports: dict[str, Any] = {}
-        self.heard: dict[str, float] = {}
-        self.states: list[dict[str, Any]] = []
-        self.applied: list[tuple[float, JointState]] = []
-        self.torques: list[tuple[float, JointState]] = []
-        self.node.create_subscription(DiagnosticArray, "/diagnostics", self._on_report, REPORTS)
-        self.node.create_subscription(String, "rollout/state", self._on_state, LATCHED)
-        for topic, kept in (("hand/applied_command", self.applied), ("hand/torque", self.torques)):
-            self.node.create_subscription(JointState, topic, lambda m, kept=kept: kept.append((time.monotonic(), m)), EVERY)
-        self._executor = SingleThreadedExecutor(context=self.context)
-        self._executor.add_node(self.node)
-        self._thread = threading.Thread(target=self._spin)
-        self._thread.start()
-
-    def _spin(self) -> None:
-        with contextlib.suppress(ExternalShutdownException):
-            self._executor.spin()
-
-    def _on_report(self, message: DiagnosticArray) -> None:
-        for status in message.status:
-            name = status.name.rpartition("/")[2]
-            self.reports[name] = status
-            self.heard[name] = time.monotonic()
-
-    def _on_state(self, message: String) -> None:
-        with contextlib.suppress(BadMessage):  # a test may publish such
-            self.states.append(read_state(message))
-
-    def values(self, node: str) -> dict[str, str]:
-        return {kv.key: kv.value for kv in self.reports[node].values} if node in self.reports else {}
-
-    def pid(self, node: str) -> int:
-        return int(self.reports[node].hardware_id) if node in self.reports else 0
-
-    def phase(self) -> str:
-        return self.states[-1]["phase"] if self.states else ""
-
-    def close(self) -> None:
-        self._executor.shutdown()
-        self._thread.join()
-        self.node.destroy_node()  # else it stays in the domain until it is collected
-        self.context.try_shutdown()
 
 
 class Run:

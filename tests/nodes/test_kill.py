@@ -9,8 +9,9 @@ import time
 
 import numpy as np
 import pytest
-from harness import NODES, Probe, alive, wait_until
+from harness import NODES, alive, wait_until
 
+from dexstack.bench.probe import Probe
 from dexstack.config import make_params, read_parameter_file
 from dexstack.hand.servo import ServoParams
 from dexstack.nodes.wire import seconds

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 import rclpy
 import yaml
-from harness import Probe, Run, wait_until
+from harness import Run, wait_until
 from std_msgs.msg import String
 
+from dexstack.bench.probe import Probe
 from dexstack.contact.contact import empty_contacts
 from dexstack.control.factory import PlannerParams
 from dexstack.control.theta_file import load_theta, make_theta

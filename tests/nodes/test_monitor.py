@@ -17,13 +17,14 @@ import psutil
 import pytest
 import rclpy
 from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped
-from harness import Probe, wait_until
+from harness import wait_until
 from PIL import Image
 from rclpy.executors import SingleThreadedExecutor
 from sensor_msgs.msg import Image as ImageMessage
 from sensor_msgs.msg import JointState
 from websockets.sync.client import connect
 
+from dexstack.bench.probe import Probe
 from dexstack.cli import main as cli
 from dexstack.cli.monitor import page_parameters
 from dexstack.errors import ConfigError

@@ -10,7 +10,7 @@ import signal
 
 import numpy as np
 import pytest
-from harness import NODES, Probe, Run, alive, children, wait_until
+from harness import NODES, Run, alive, children, wait_until
 from rcl_interfaces.srv import SetParameters
 from rclpy.parameter import Parameter
 from rosbags.highlevel import AnyReader
@@ -18,6 +18,7 @@ from std_srvs.srv import Trigger
 
 from dexstack.bags.file import BagReader
 from dexstack.bags.samples import read_samples
+from dexstack.bench.probe import Probe
 from dexstack.model.hand import load_hand
 
 pytestmark = pytest.mark.slow

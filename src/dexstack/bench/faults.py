@@ -148,15 +148,15 @@ _channels = iter(range(1, 250))
 
 
 @contextlib.contextmanager
-def rig(side: str = "right", *arguments: str) -> Iterator[Rig]:
+def rig(hardware: str = "V4", *arguments: str) -> Iterator[Rig]:
     """A hand that is enabled and moves."""
-    model = load_hand(side)
+    model = load_hand("right")
     bus = BusParams("udp_multicast", f"239.77.{os.getpid() & 255}.{next(_channels)}:6600")
-    hand = EmulatedHandProcess(bus, "--hand", side, *arguments)
+    hand = EmulatedHandProcess(bus, "--emulated-hardware", hardware, *arguments)
     with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as folder:
-        params = CanHandParams(realtime_priority=DRIVER_PRIORITY, calibration_dir=folder)
+        params = CanHandParams(hardware=hardware, realtime_priority=DRIVER_PRIORITY, calibration_dir=folder)
         computer = SteppedComputer()
-        link = CanHand(side, bus, params, computer)
+        link = CanHand("right", bus, params, computer)
         driver = HandDriver(link, ServoLaw(model, ServoParams(command_timeout=0.1)), store=StateFile(folder, SERIAL))
         middle = np.clip(model.home, model.lower + 0.25, model.upper - 0.25)
         phase = np.arange(model.home.size)
@@ -216,16 +216,32 @@ HAND_FAULTS: dict[str, tuple[dict[str, Any], float]] = {
 """What is wrong with the hand, and how soon it must have no torque [s]."""
 UNREACHABLE = ("all frames are lost", "the controller goes off the bus", "30 % of the frames are lost")
 """Here the hand cannot be told for certain: what counts is when the driver knows."""
+WIRES = {"motor_gain", "motor_order", "swapped_torque_bytes"}
+"""Wires do not change while the hand moves: these are wrong from the moment on in which it is enabled."""
 HARMLESS = {"silent": False, "silent_finger": -1, "over_temperature": False, "communication_fault": False, "loss": 0.0, "latency": 0.0}
 HARMLESS |= {"bus_off": False, "refuses_servo": False, "swapped_angle_bytes": False, "swapped_torque_bytes": False, "leap_joint": -1}
 HARMLESS |= {"frozen_joint": -1, "motor_gain": [1.0] * 16, "encoder_gain": [1.0] * 16, "celsius": [40, 41, 42, 43]}
-HARMLESS |= {"motor_order": [0, 1, 2, 3], "encoder_order": [0, 1, 2, 3]}
+HARMLESS |= {"motor_order": [0, 1, 2, 3], "encoder_order": [0, 1, 2, 3], "silent_status": False, "overloaded_motor": -1}
+
+
+OTHERS: dict[str, tuple[str, tuple[str, ...], dict[str, Any], float]] = {
+    "joint angles stop, a hand that never tells its status": ("V4", ("--silent-status",), {"silent": True}, 0.1),
+    "a sensor is at 90 °C, a hand that never tells its status": ("V4", ("--silent-status",), {"celsius": [40, 41, 42, 90]}, 0.3),
+    "joint angles stop, a V5": ("V5", (), {"silent": True}, 0.1),
+    "a motor is at 90 °C, a V5": ("V5", (), {"celsius": [40, 41, 42, 90]}, 0.3),
+    "a motor reports an overload, a V5": ("V5", (), {"overloaded_motor": 6}, 0.3),
+}
+"""The same with other hands: which hardware, arguments of the emulated hand, what goes wrong, and how soon it must have no torque [s]."""
 
 
 def hand_fault(name: str) -> Outcome:
-    """One row of :data:`HAND_FAULTS`."""
-    changes, limit = HAND_FAULTS[name]
-    with rig() as r:
+    """One row of :data:`HAND_FAULTS` or of :data:`OTHERS`."""
+    hardware, arguments, changes, limit = OTHERS[name] if name in OTHERS else ("V4", (), *HAND_FAULTS[name])
+    with rig(hardware, *arguments) as r:
+        if WIRES & set(changes):
+            r.driver.in_thread(r.driver.stop)
+            r.hand.set(**changes)
+            r.driver.in_thread(r.driver.enable)
         start = time.monotonic()
         r.hand.set(**changes)
         known = _wait(lambda: r.driver.fault is not None, 2.0 * limit + 0.5)
@@ -484,7 +500,7 @@ def tick_cost() -> dict[str, float]:
 
 def all_faults() -> dict[str, Callable[[str], Outcome]]:
     """Every fault of the matrix, and what makes it happen."""
-    rows: dict[str, Callable[[str], Outcome]] = dict.fromkeys(HAND_FAULTS, hand_fault)
+    rows: dict[str, Callable[[str], Outcome]] = dict.fromkeys((*HAND_FAULTS, *OTHERS), hand_fault)
     rows |= dict.fromkeys(COMMANDS, command_fault)
     rows |= dict.fromkeys(("stop", "stop while enable runs"), stop_fault)
     rows |= dict.fromkeys(ATTACKS, attack)

@@ -45,13 +45,26 @@ def _matrix(args: argparse.Namespace) -> int:
     from dexstack.bench.faults import all_faults, tick_cost
 
     rows = {name: make for name, make in all_faults().items() if args.only in name}
-    if not rows:
+    of_graph = {name: make for name, make in _graph_rows().items() if args.only in name}
+    if not rows and not of_graph:
         raise ConfigError(f"no fault has '{args.only}' in its name")
     outcomes: list[Outcome] = []
-    for name, make in rows.items():
-        outcomes.append(outcome := make(name))
+
+    def add(outcome: Outcome) -> None:
+        outcomes.append(outcome)
         verdict = "" if outcome.passed else " FAILED"
-        note(f"{len(outcomes)}/{len(rows)} {name}: {outcome.ended_in} after {1e3 * outcome.seconds:.0f} ms{verdict}")
+        note(
+            f"{len(outcomes)}/{len(rows) + len(of_graph)} {outcome.fault}: {outcome.ended_in} after {1e3 * outcome.seconds:.0f} ms{verdict}"
+        )
+
+    for name, make in rows.items():
+        add(make(name))
+    if of_graph:
+        from dexstack.bench.graph_faults import graph
+
+        with graph() as g:
+            for name, make_in in of_graph.items():
+                add(make_in(g, name))
     times = [o.seconds for o in outcomes if math.isfinite(o.seconds)]
     failed = [o.fault for o in outcomes if not o.passed]
     faults = [
@@ -80,15 +93,27 @@ def _matrix(args: argparse.Namespace) -> int:
     return 0 if not failed else 1
 
 
+def _graph_rows() -> dict[str, Any]:
+    """Faults of a whole graph, where there is ROS 2."""
+    try:
+        from dexstack.bench.graph_faults import graph_rows
+    except ImportError as error:
+        note(f"without the faults of a graph: {error}")
+        return {}
+    return graph_rows()
+
+
 def page(results: dict[str, Any]) -> str:
     """The page of results, from what goes into the JSON object."""
     lines = [
         "# The fault matrix",
         "",
         "Written by `dexstack bench faults --page FILE`. Each fault alone, on an emulated hand in a process of its own whose joints are",
-        "commanded all the time. The time runs from the fault to the moment the motors lose their torque; where nobody can reach the hand,",
-        "to the moment the driver knows; where the hand holds, to the moment its target stands still; in commissioning, from the last good",
-        "measurement to the end of the torque.",
+        "commanded all the time; the last ones in a graph, `dexstack up mock --perception camera`. The time runs from the fault to the",
+        "moment the motors lose their torque; where nobody can reach the hand, to the moment the driver knows; where the hand holds, to",
+        "the moment its target stands still; in commissioning, from the last good measurement to the end of the torque. Wires are wrong",
+        "from the moment on in which the hand is enabled. A parameter that is loosened is refused and one that is tightened is taken, at",
+        "once, and a stop ends the row.",
         "",
         f"{results['checked']} faults, {results['failed']} failed, the slowest after {results['worst_s']:.3f} s. "
         f"{machine()['cpu']}, {machine()['cores']} cores.",

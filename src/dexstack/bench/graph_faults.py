@@ -1,0 +1,281 @@
+"""Faults of a whole graph: nodes of ``dexstack up mock`` that die or hang, a camera that is lost, parameters that change while it drives.
+
+One graph with simulated pictures serves all rows. Before each, everything that was lost is there again, the hand is enabled and its target
+moves. What the motors do is heard on the bus, what the hand node wants on ``hand/applied_command``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+from rcl_interfaces.srv import SetParameters
+from rclpy.parameter import Parameter
+from std_srvs.srv import Trigger
+
+from dexstack.bench.faults import AFTERWARDS, Outcome
+from dexstack.bench.probe import Probe
+from dexstack.cli.supervisor import graph_environment
+from dexstack.hand import protocol
+from dexstack.hand.bus import CanBus
+from dexstack.hand.params import BusParams
+from dexstack.hand.protocol import FINGERS, Command, split_id
+from dexstack.nodes.wire import seconds
+
+NODES = ("simulator", "camera", "pose_estimator", "contact_detector", "mpc", "hand", "task")
+START_TIMEOUT = 120.0
+BACK_TIMEOUT = 30.0
+STILL = 0.4
+"""A target that did not change for so long stands still; longer than any wait for the next command [s]."""
+LOOK = 0.01
+
+
+class Tap:
+    """What is said on the hand's bus."""
+
+    def __init__(self, bus: BusParams) -> None:
+        self._bus = CanBus(bus)
+        self._limit = protocol.hardware("V4").limit.reshape(FINGERS, -1)
+        self._pushing = [False] * FINGERS
+        self.servo = False
+        self.limp_since = 0.0
+        """System time at which the motors were last told to let go [s]; NaN while they push."""
+        self.over_limit = 0
+
+    def listen(self) -> None:
+        while (received := self._bus.receive(0.0)) is not None:
+            frame, arrival = received
+            command = split_id(frame.id)[0]
+            if command in (Command.SERVO_ON, Command.SERVO_OFF):
+                self.servo = command == Command.SERVO_ON
+            elif Command.TORQUE <= command < Command.TORQUE + FINGERS:
+                counts = np.array(protocol.read_four(frame.data))
+                self._pushing[command - Command.TORQUE] = bool(counts.any())
+                self.over_limit += int(np.any(np.abs(counts) > self._limit[command - Command.TORQUE]))
+            pushes = self.servo and any(self._pushing)
+            self.limp_since = np.nan if pushes else arrival if np.isnan(self.limp_since) else self.limp_since
+
+    def close(self) -> None:
+        self._bus.close()
+
+
+class Graph:
+    """One ``dexstack up mock`` with simulated pictures, started anew where it has ended.
+
+    Args:
+        environment: of its processes; its domain is that of this process's probe, too.
+        folder: for its results.
+    """
+
+    def __init__(self, environment: dict[str, str], folder: Path) -> None:
+        self._environment, self._folder = environment, folder
+        domain = int(environment["ROS_DOMAIN_ID"])
+        self.probe = Probe(domain)
+        self.tap = Tap(BusParams("udp_multicast", f"239.74.163.2:{6100 + domain}"))
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def close(self) -> None:
+        self._end()
+        self.probe.close()
+        self.tap.close()
+
+    def _end(self) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(signal.SIGINT)
+            self._process.wait(30.0)
+        self._process = None
+
+    def _start(self) -> None:
+        self._end()
+        self.probe.reports.clear()
+        self.probe.states.clear()
+        command = [
+            sys.executable,
+            "-m",
+            "dexstack.cli.main",
+            "up",
+            "mock",
+            "--perception",
+            "camera",
+            "--goal-yaw",
+            "175",
+            "--seconds",
+            "900",
+        ]
+        command += ["--no-report", "--results", str(self._folder)]
+        with (self._folder / "out.txt").open("ab") as out:
+            self._process = subprocess.Popen(command, env=self._environment, stdout=out, stderr=out, stdin=subprocess.DEVNULL)
+
+    def wait(self, condition: Callable[[], bool], timeout: float) -> float:
+        """System time at which it became true; NaN if it did not."""
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline:
+            self.tap.listen()
+            if condition():
+                return time.time()
+            time.sleep(LOOK)
+        return float("nan")
+
+    def moving(self) -> bool:
+        """The hand follows a target that moves."""
+        newest = self.targets(time.time() - 0.5)[1]
+        return len(newest) > 10 and bool(np.ptp(newest, axis=0).max() > 1e-3) and self.state() == "enabled"
+
+    def state(self) -> str:
+        return self.probe.values("hand").get("state", "")
+
+    def targets(self, since: float) -> tuple[np.ndarray, np.ndarray]:
+        """Stamps (n,) [s, system time] and targets (n, 16) [rad] after ``since`` [s]; NaN where the hand is limp."""
+        rows = [(t, m.position) for _, m in self.probe.applied[-2000:] if (t := seconds(m.header.stamp)) > since]
+        return np.array([t for t, _ in rows]), np.array([q for _, q in rows]).reshape(len(rows), 16)
+
+    def stands_since(self, since: float) -> float:
+        """System time from which on the target stood still for STILL; NaN: it has not."""
+        t, q = self.targets(since)
+        k = 0
+        for i in range(1, len(t)):
+            if not np.array_equal(q[i], q[k]):
+                k = i
+            elif t[i] - t[k] >= STILL and np.isfinite(q[i]).all():
+                return float(t[k])
+        return float("nan")
+
+    def call(self, service: str) -> bool:
+        """Ask a node to do something, and wait."""
+        client = self.probe.node.create_client(Trigger, service)
+        try:
+            if not client.wait_for_service(5.0):
+                return False
+            future = client.call_async(Trigger.Request())
+            self.wait(future.done, 10.0)
+            return future.done() and future.result().success
+        finally:
+            self.probe.node.destroy_client(client)
+
+    def set(self, node: str, name: str, value: float) -> bool:
+        """Change a parameter; whether it was taken."""
+        client = self.probe.node.create_client(SetParameters, f"{node}/set_parameters")
+        try:
+            client.wait_for_service(5.0)
+            future = client.call_async(SetParameters.Request(parameters=[Parameter(name, value=value).to_parameter_msg()]))
+            self.wait(future.done, 5.0)
+            return future.done() and future.result().results[0].successful
+        finally:
+            self.probe.node.destroy_client(client)
+
+    def _there(self) -> bool:
+        now = time.monotonic()
+        return bool(self.state()) and all(now - self.probe.heard.get(name, -np.inf) < 2.5 for name in NODES)
+
+    def ready(self) -> bool:
+        """Everything runs and the target moves; where it does not by itself, as a person would bring it about."""
+        for _ in range(3):
+            if self._process is None or self._process.poll() is not None:
+                self._start()
+            if np.isnan(self.wait(self._there, START_TIMEOUT)):
+                self._end()
+                continue
+            if self.state() in ("ready", "fault", "hold"):
+                self.call("hand/enable")
+            for _ in range(2):
+                if not np.isnan(self.wait(self.moving, BACK_TIMEOUT / 2)):
+                    return True
+                self.call("task/restart")
+            self._end()
+        return False
+
+
+@contextlib.contextmanager
+def graph() -> Iterator[Graph]:
+    """A graph in a domain of its own."""
+    before = dict(os.environ)
+    os.environ.pop("ROS_DOMAIN_ID", None)
+    with graph_environment() as environment, tempfile.TemporaryDirectory(prefix="dexstack-") as folder:
+        os.environ.update(environment)
+        one = Graph(environment, Path(folder))
+        try:
+            yield one
+        finally:
+            one.close()
+            os.environ.clear()
+            os.environ.update(before)
+
+
+VICTIMS = {
+    "mpc": ("hold", 0.25),
+    "contact_detector": ("hold", 0.5),
+    "pose_estimator": ("hold", 1.0),
+    "camera": ("hold", 1.0),
+    "hand": ("ready", 0.1),
+}
+"""How the loss of a node must end, and how soon [s]: the estimator coasts for a while without pictures, the planner without poses."""
+SIGNALS = {"is killed": signal.SIGKILL, "hangs": signal.SIGSTOP}
+LOSSES = {f"{node} {how}, in a graph": (node, number) for node in VICTIMS for how, number in SIGNALS.items()}
+LOOSER = {"kp is raised over DDS while it drives": ("kp", 2.0), "the watch is loosened over DDS while it drives": ("runaway", 3.0)}
+TIGHTER = {"kp is lowered over DDS while it drives": ("kp", 0.5)}
+
+
+def node_loss(g: Graph, name: str) -> Outcome:
+    """One row of :data:`LOSSES`."""
+    node, number = LOSSES[name]
+    wanted, limit = VICTIMS[node]
+    if not g.ready():
+        return Outcome(name, "not started", np.nan, limit)
+    over, pid, start = g.tap.over_limit, g.probe.pid(node), time.time()
+    os.kill(pid, number)
+    if wanted == "hold":
+        g.wait(lambda: not np.isnan(g.stands_since(start)), 2.0 * limit + STILL)
+        ended, seconds_taken = ("hold" if g.state() == "enabled" else g.state()), g.stands_since(start) - start
+    else:
+        g.wait(lambda: not g.tap.servo and not np.isnan(g.tap.limp_since), 2.0)
+        ended, seconds_taken = ("enabled" if g.tap.servo else "ready"), g.tap.limp_since - start
+    if number == signal.SIGSTOP:
+        g.wait(lambda: False, AFTERWARDS)
+        os.kill(pid, signal.SIGCONT)
+    g.wait(lambda: g.probe.pid(node) != pid or number == signal.SIGSTOP, BACK_TIMEOUT)
+    g.wait(lambda: False, 2.0 * AFTERWARDS)
+    stayed = wanted == "hold" or not g.tap.servo
+    return Outcome(name, ended, max(seconds_taken, 0.0), limit, g.tap.over_limit == over, stayed)
+
+
+def loosened(g: Graph, name: str) -> Outcome:
+    """One row of :data:`LOOSER`: it is refused, and a stop still stops."""
+    parameter, value = LOOSER[name]
+    if not g.ready():
+        return Outcome(name, "not started", np.nan, 0.1)
+    over = g.tap.over_limit
+    if g.set("hand", parameter, value):
+        return Outcome(name, "loosened", np.nan, 0.1)
+    start = time.time()
+    g.call("hand/stop")
+    g.wait(lambda: not g.tap.servo, 2.0)
+    g.wait(lambda: g.state() == "ready", 3.0)
+    return Outcome(name, g.state(), g.tap.limp_since - start, 0.1, g.tap.over_limit == over, not g.tap.servo)
+
+
+def tightened(g: Graph, name: str) -> Outcome:
+    """One row of :data:`TIGHTER`: it is taken at once; a stop ends the row."""
+    parameter, value = TIGHTER[name]
+    if not g.ready():
+        return Outcome(name, "not started", np.nan, 0.1)
+    over, start = g.tap.over_limit, time.time()
+    if not g.set("hand", parameter, value):
+        return Outcome(name, "refused", np.nan, 0.1)
+    taken = time.time() - start
+    g.call("hand/stop")
+    g.wait(lambda: g.state() == "ready", 3.0)
+    g.set("hand", parameter, 1.0)
+    return Outcome(name, g.state(), taken, 0.1, g.tap.over_limit == over, not g.tap.servo)
+
+
+def graph_rows() -> dict[str, Callable[[Graph, str], Outcome]]:
+    """Every fault of a graph, and what makes it happen."""
+    return dict.fromkeys(LOSSES, node_loss) | dict.fromkeys(LOOSER, loosened) | dict.fromkeys(TIGHTER, tightened)
