@@ -16,7 +16,13 @@ from dexstack.hand.watch import TripKind, WatchParams
 
 N = 16
 PERIOD = 0.003
-HAND = SimpleNamespace(lower=np.full(N, -0.5), upper=np.linspace(1.0, 1.75, N), effort=np.linspace(0.24, 0.56, N), damping=np.full(N, 0.1))
+HAND = SimpleNamespace(
+    lower=np.full(N, -0.5),
+    upper=np.linspace(1.0, 1.75, N),
+    effort=np.linspace(0.24, 0.56, N),
+    velocity=np.full(N, 7.0),
+    damping=np.full(N, 0.1),
+)
 PLAIN = ServoParams(slew_rate=100.0, startup_time=0.0)
 Q0 = np.full(N, 0.2)
 STUCK = WatchParams(frozen_ticks=1_000_000)

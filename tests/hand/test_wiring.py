@@ -139,3 +139,28 @@ def test_an_inverted_motor_with_inertia_and_gravity(joint, dt):
             hand.low = hand.high = HAND.home
             assert hand.follow(wander(1), 1.5) == wrong, hand.fault
             assert hand.excursion < FIVE_DEGREES
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dt", [0.002, 0.0015])
+def test_a_hand_that_turns_an_object_is_left_alone(dt):
+    """The object pushes its joints against their torques again and again, also where angles come evenly and a steady push looks like a
+    wrong wire."""
+    from dexstack.graph.settings import Spec
+    from dexstack.sim.loop import Loop
+    from dexstack.trials.sweep import loop_of
+
+    loop: Loop = loop_of(Spec("palm_turn", "cube", "right", (), (("dt", dt),), "mujoco"))
+    against = []
+    look = loop.servo.watch.look
+
+    def watched(*arguments):
+        trip = look(*arguments)
+        against.append(loop.servo.watch._against.went.max())
+        return trip
+
+    loop.servo.watch.look = watched
+    for k, yaw in enumerate((np.pi, -np.pi / 2)):
+        loop.run(k, 700, 8.0, goals=iter([loop.task.at_yaw(yaw)] * 100))
+        assert loop.servo.trip is None, str(loop.servo.trip)
+    assert max(against) > loop.servo.watch.params.doubtful_runaway, "nothing pushed a joint far enough to be looked at"

@@ -14,7 +14,7 @@ from harness import alive, wait_until
 
 from dexstack.cli import supervisor
 from dexstack.cli.supervisor import Supervisor, graph_environment
-from dexstack.graph.modes import NodeDescription
+from dexstack.graph.modes import MODES, NodeDescription, discovery_range
 
 HERE = Path(__file__).parent
 
@@ -109,6 +109,25 @@ def test_two_graphs_get_two_domains(monkeypatch):
     with graph_environment() as first, graph_environment() as second:
         assert first["ROS_DOMAIN_ID"] != second["ROS_DOMAIN_ID"]
         assert first["ROS_AUTOMATIC_DISCOVERY_RANGE"] == "LOCALHOST"
+
+
+@pytest.mark.parametrize(
+    ("discovery", "part", "inherited", "expected"),
+    [
+        ("auto", "all", None, "LOCALHOST"),
+        ("auto", "robot", None, "SUBNET"),
+        ("auto", "all", "SUBNET", "SUBNET"),
+        ("subnet", "all", "LOCALHOST", "SUBNET"),
+        ("localhost", "planner", None, "LOCALHOST"),
+    ],
+)
+def test_nothing_of_a_whole_graph_leaves_the_machine_unless_somebody_says_so(monkeypatch, discovery, part, inherited, expected):
+    """For `dexstack up` and for the launch files alike."""
+    monkeypatch.delenv("ROS_AUTOMATIC_DISCOVERY_RANGE", raising=False)
+    if inherited:
+        monkeypatch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", inherited)
+    assert discovery_range(discovery, part) == expected
+    assert all(any(a.name == "discovery" and a.default == "auto" for a in mode.arguments) for mode in MODES.values())
 
 
 def test_what_the_user_has_set_stays(monkeypatch):

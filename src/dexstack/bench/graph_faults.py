@@ -231,19 +231,20 @@ def node_loss(g: Graph, name: str) -> Outcome:
         return Outcome(name, "not started", np.nan, limit)
     over, pid, start = g.tap.over_limit, g.probe.pid(node), time.time()
     os.kill(pid, number)
-    if wanted == "hold":
-        g.wait(lambda: not np.isnan(g.stands_since(start)), 2.0 * limit + STILL)
-        ended, seconds_taken = ("hold" if g.state() == "enabled" else g.state()), g.stands_since(start) - start
-    else:
-        g.wait(lambda: not g.tap.servo and not np.isnan(g.tap.limp_since), 2.0)
-        ended, seconds_taken = ("enabled" if g.tap.servo else "ready"), g.tap.limp_since - start
+    g.wait(lambda: not g.tap.servo or (wanted == "hold" and not np.isnan(g.stands_since(start))), max(2.0, 2.0 * limit + STILL))
+    off = not g.tap.servo
+    if not off:
+        ended, taken = ("hold" if wanted == "hold" else "enabled"), g.stands_since(start) - start
+    else:  # by its own driver or by the guard
+        g.wait(lambda: not np.isnan(g.tap.limp_since), 1.0)
+        ended, taken = ("ready" if node == "hand" else "fault"), g.tap.limp_since - start
     if number == signal.SIGSTOP:
         g.wait(lambda: False, AFTERWARDS)
         os.kill(pid, signal.SIGCONT)
     g.wait(lambda: g.probe.pid(node) != pid or number == signal.SIGSTOP, BACK_TIMEOUT)
     g.wait(lambda: False, 2.0 * AFTERWARDS)
-    stayed = wanted == "hold" or not g.tap.servo
-    return Outcome(name, ended, max(seconds_taken, 0.0), limit, g.tap.over_limit == over, stayed)
+    stayed = not off or not g.tap.servo
+    return Outcome(name, ended, max(taken, 0.0), limit, g.tap.over_limit == over, stayed)
 
 
 def loosened(g: Graph, name: str) -> Outcome:

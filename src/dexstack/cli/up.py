@@ -18,7 +18,7 @@ from dexstack.cli.output import add_json_argument, note, publish
 from dexstack.cli.replay import draw, read_recording
 from dexstack.cli.supervisor import Supervisor, fork, graph_environment
 from dexstack.errors import ConfigError
-from dexstack.graph.modes import MODES
+from dexstack.graph.modes import MODES, discovery_range
 from dexstack.process.threads import XLA_ONE_THREAD, prefer
 from dexstack.report.statistics import times
 
@@ -74,6 +74,7 @@ def run(args: argparse.Namespace) -> int:
         nodes = [replace(n, parameters={**n.parameters, **page}) if n.name == "monitor" else n for n in nodes]
         note(f"the monitor will be at {page_url(page)}; the run goes on until Ctrl-C")
     with graph_environment(whole=args.part == "all") as environment:
+        environment["ROS_AUTOMATIC_DISCOVERY_RANGE"] = discovery_range(args.discovery, args.part)
         note(f"starting {len(nodes)} nodes in ROS domain {environment['ROS_DOMAIN_ID']}; results in {results}")
         supervisor = Supervisor(nodes, environment, results / "log", view=sys.stdout if live else sys.stderr, begin=fork)
         end = supervisor.run()

@@ -8,7 +8,7 @@ from launch import LaunchContext, LaunchDescription
 from launch.actions import DeclareLaunchArgument, LogInfo, OpaqueFunction, Shutdown
 from launch_ros.actions import Node
 
-from dexstack.graph.modes import MODES, NodeDescription
+from dexstack.graph.modes import MODES, NodeDescription, discovery_range
 
 
 def launch_description(mode: str) -> LaunchDescription:
@@ -19,8 +19,7 @@ def launch_description(mode: str) -> LaunchDescription:
         values = {a.name: context.launch_configurations[a.name] for a in arguments}
         idle = [LogInfo(msg=f"'{name}' changes nothing in the mode '{mode}'") for name in MODES[mode].ignored(values)]
         MODES[mode].check(values)
-        # As `dexstack up` has it: nothing of a whole graph leaves the machine; a part of one looks for the others in the local network.
-        reach = os.environ.get("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST" if values["part"] == "all" else "SUBNET")
+        reach = discovery_range(values["discovery"], values["part"])
         return idle + [_node(description, reach) for description in MODES[mode].describe(values)]
 
     declared = [

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import math
+import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -128,6 +129,14 @@ class Mode:
         check_run(Spec(a["task"], a["object"], a["hand"], files, overrides, a["plant"]), simulated=simulated)
 
 
+def discovery_range(discovery: str, part: str) -> str:
+    """What ``ROS_AUTOMATIC_DISCOVERY_RANGE`` is for the values of those two arguments. Nothing of a whole graph leaves the machine unless
+    somebody says so; a part of one looks for the others in the local network."""
+    if discovery != "auto":
+        return discovery.upper()
+    return os.environ.get("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST" if part == "all" else "SUBNET")
+
+
 def picture_environment() -> dict[str, str]:
     """Of nodes that send or receive pictures; why Fast DDS needs a profile is said in the file."""
     return {**ONE_THREAD, "FASTDDS_DEFAULT_PROFILES_FILE": str(share_dir() / "config" / "fastdds.xml")}
@@ -162,6 +171,10 @@ ROBOT_STATE = Argument(
     "publish robot_description and the tree of frames, for rviz; the default is yes where tf2_msgs is installed",
     ("yes", "no"),
 )
+DISCOVERY = Argument(
+    *("discovery", "auto", "how far nodes are looked for; auto: ROS_AUTOMATIC_DISCOVERY_RANGE, else a whole graph stays on this machine"),
+    choices=("auto", "localhost", "subnet"),
+)
 PART = Argument("part", "all", "which nodes run here: those at the hand and the camera, all others, or both", ("all", "robot", "planner"))
 RESPAWN = Argument("respawn", "yes", "start a node again that crashed", ("yes", "no"))
 USE_SIM_TIME = Argument(
@@ -172,7 +185,7 @@ USE_SIM_TIME = Argument(
 )
 ARGUMENTS = (
     *(TASK, OBJECT, HAND, PLANT, PERCEPTION, GOAL_YAW, SECONDS, SEED, REAL_TIME_FACTOR, HARDWARE, INTERFACE, CHANNEL),
-    *(CALIBRATION, NAMESPACE, THETA, LEARN, PARAMS, RESULTS, RECORD, MONITOR, ROBOT_STATE, PART, RESPAWN, USE_SIM_TIME),
+    *(CALIBRATION, NAMESPACE, THETA, LEARN, PARAMS, RESULTS, RECORD, MONITOR, ROBOT_STATE, PART, DISCOVERY, RESPAWN, USE_SIM_TIME),
 )
 """What every mode takes."""
 

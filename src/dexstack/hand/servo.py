@@ -36,9 +36,6 @@ from dexstack.config import param
 from dexstack.errors import ConfigError
 from dexstack.hand.watch import MotionWatch, Trip, WatchParams
 
-FASTEST = 7.5
-"""No joint goes on faster than this for longer than a period [rad/s]."""
-
 
 @dataclass(frozen=True)
 class ServoParams:
@@ -117,6 +114,7 @@ class JointLimits(Protocol):
     lower: np.ndarray
     upper: np.ndarray
     effort: np.ndarray
+    velocity: np.ndarray
     damping: np.ndarray
 
 
@@ -126,7 +124,7 @@ class ServoLaw:
     All times are seconds on one clock, the one that stamps the feedback.
 
     Args:
-        hand: joint limits [rad], effort limits [N·m] and damping [N·m·s/rad], each (n,).
+        hand: joint limits [rad], effort limits [N·m], largest speeds [rad/s] and damping [N·m·s/rad], each (n,).
         params: gains, limits and timeouts.
         gravity: torque (n,) [N·m] that balances gravity at the angles (n,) [rad]; none is added without it.
         watch: limits of the watch over the joints' motion.
@@ -156,6 +154,7 @@ class ServoLaw:
             raise ConfigError("the hand's effort limits must be finite and not negative")
 
         self._no_effort = -self._effort
+        self._fastest, self._gate = np.array(hand.velocity, float), np.zeros(n)
         self._command_lower, self._command_upper = self._lower - p.command_margin, self._upper + p.command_margin
         self._feedback_lower, self._feedback_upper = self._lower - p.feedback_margin, self._upper + p.feedback_margin
         self._ok = np.zeros(n, bool)
@@ -304,8 +303,9 @@ class ServoLaw:
             np.abs(self._dq, out=self._tmp)
             # Since the newest measurement, used or not: the gate must not widen while a leap lasts. Stamps may bunch up, angles may not.
             # When a measurement is missing it widens only by what joints can do: a leap must not pass because it came with a lost set.
-            gate = p.feedback_velocity * p.period + FASTEST * max(since - p.period, 0.0)
-            if not self._all(np.less_equal, self._tmp, gate):
+            np.multiply(self._fastest, max(since - p.period, 0.0), out=self._gate)
+            self._gate += p.feedback_velocity * p.period
+            if not self._all(np.less_equal, self._tmp, self._gate):
                 joint = int(np.argmax(self._tmp))
                 return self._refuse(Fault.FEEDBACK_JUMP, joint, float(self._tmp[joint]))
             if dt > 1e-9:
