@@ -50,7 +50,7 @@ def test_every_goal_touches_what_the_object_lies_on_at_the_start(obj):
     support = lowest(task.start().pose_WO)
     for goal in itertools.islice(task.goals(0, 1), 20):
         assert lowest(goal.pose_WO) == pytest.approx(support, abs=1e-9)
-        np.testing.assert_allclose(goal.pose_WO[:2], task.start().pose_WO[:2])
+        np.testing.assert_allclose(goal.pose_WO[:2] - task.start().pose_WO[:2], [task.params.forward, 0.0])
 
 
 def test_the_rest_orientations_are_the_24_turns_of_a_cube():
@@ -85,8 +85,9 @@ def test_what_is_low_or_far_is_dropped():
     task = Reorient()
     start = task.start()
     at = lambda *d: start.pose_WO + np.array([*d, 0, 0, 0, 0])  # noqa: E731
-    assert not task.dropped(at(0.09, 0, 0), start)
-    assert task.dropped(at(0.11, 0, 0), start) and task.dropped(at(0, 0, -0.05), start)
+    place = task.params.forward
+    assert not task.dropped(start.pose_WO, start) and not task.dropped(at(place + 0.09, 0, 0), start)
+    assert task.dropped(at(place + 0.11, 0, 0), start) and task.dropped(at(place, 0, -0.05), start)
 
 
 def test_goals_in_a_row_are_counted_and_failures_told_apart():

@@ -15,7 +15,7 @@ from dexstack.config import param
 from dexstack.errors import ConfigError
 from dexstack.geometry.rotations import geodesic_angle, reach_below
 from dexstack.model.objects import Start, load_object
-from dexstack.tasks.base import AS_BELIEVED, Goal, JudgeParams, Outcome, Published, Scene, World
+from dexstack.tasks.base import Goal, JudgeParams, Outcome, Published
 from dexstack.tasks.palm_turn import PalmTurn
 
 RANDOM, REST = "random", "rest"
@@ -35,7 +35,7 @@ class ReorientParams(JudgeParams):
     least_turn: float = param(np.pi / 2, "from one drawn goal to the next, at least [rad]", 0.0, 3.0)
     patience: float = param(80.0, "a trial ends after so long without another goal reached [s]", 0.1, 1e6)
     cap: int = param(200, "… and with so many goals reached", 1, 1000000)
-    forward: float = param(0.03, "the object's place is so far over the fingers from its start of palm_turn [m]", -0.2, 0.2)
+    forward: float = param(0.03, "the goals lie so far over the fingers from where the object starts [m]", -0.2, 0.2)
 
 
 class Reorient(PalmTurn):
@@ -51,26 +51,19 @@ class Reorient(PalmTurn):
     opening_yaw = None
     required_rate = 0.0
 
-    def scene(self, world: World = AS_BELIEVED) -> Scene:
-        scene = super().scene(world)
-        return scene._replace(start=self._forward(scene.start))
-
     @functools.cached_property
-    def _start(self) -> Start:
-        return self._forward(super()._start)
-
-    def _forward(self, start: Start) -> Start:
-        return replace(start, pose_WO=start.pose_WO + np.concatenate([[self.params.forward], np.zeros(6)]))
+    def _place(self) -> np.ndarray:
+        """(3,) where the object is to be, upright as at the start [m]."""
+        return self.start().pose_WO[:3] + np.array([self.params.forward, 0.0, 0.0])
 
     @functools.cached_property
     def _corners_O(self) -> np.ndarray:
         return np.asarray(load_object(self._names[0]).hull_vertices, float)
 
     def at(self, quat: np.ndarray, label: str = "") -> Goal:
-        """The start pose turned to an orientation (4,), as high as it must be there."""
-        start = self.start().pose_WO
-        rise = reach_below(self._corners_O, quat) - reach_below(self._corners_O, start[3:])
-        return Goal(np.concatenate([start[:2], [start[2] + rise], quat]), label or "any orientation")
+        """The object at its place, turned to an orientation (4,), as high as it must be there."""
+        rise = reach_below(self._corners_O, quat) - reach_below(self._corners_O, self.start().pose_WO[3:])
+        return Goal(np.concatenate([self._place + np.array([0.0, 0.0, rise]), quat]), label or "any orientation")
 
     def goals(self, k: int, seed: int) -> Iterator[Goal]:
         """
@@ -102,7 +95,7 @@ class Reorient(PalmTurn):
         return len(reached_at) >= p.cap or t - (reached_at[-1] if reached_at else 0.0) >= p.patience
 
     def dropped(self, pose_WO: np.ndarray, start: Start) -> bool:
-        return super().dropped(pose_WO, start) or bool(pose_WO[2] < self.params.drop_below)
+        return super().dropped(pose_WO, replace(start, pose_WO=self._place)) or bool(pose_WO[2] < self.params.drop_below)
 
     def succeeded(self, outcome: Outcome) -> bool:
         return not outcome.dropped and len(outcome.reached_at) >= self.params.cap
