@@ -8,6 +8,7 @@ import pytest
 
 from dexstack.contact.contact import empty_contacts
 from dexstack.control.base import Plan, SolveStatus
+from dexstack.control.params import BlindParams
 from dexstack.geometry.rotations import yaw_of
 from dexstack.graph.settings import Spec, make_task, read_settings
 from dexstack.hand.servo import ServoLaw, ServoMode, ServoParams
@@ -83,6 +84,7 @@ class StrawSupervisor:
 
 
 DETECTOR = SimpleNamespace(detect=lambda pose, q: empty_contacts(12))
+PREDICTOR = SimpleNamespace(predict=lambda seen, q_then: seen)
 
 
 @pytest.fixture(scope="module")
@@ -98,6 +100,7 @@ class StrawLoop(Loop):
         self.task, self.plant, self.supervisor, self.timing, self.sensor = TASK, plant, supervisor, timing, sensor
         self.scene, self.plant_start = Scene(hand, load_object("cube"), start), start
         self.servo, self.detector, self.pushes = ServoLaw(hand, ServoParams(kp=1.0)), DETECTOR, NONE
+        self.predictor, self.blind = PREDICTOR, BlindParams()
 
 
 def straw(hand, *, plant=None, supervisor=None, yaws=(0.5,), seconds=0.4, period=0.1, latency=0.03, sensor=PoseSensor(), **kw):
