@@ -69,8 +69,8 @@ class StrawSupervisor:
 
     stalls = 0
 
-    def __init__(self, hand, fail=()):
-        self.robot, self.fail, self.observations = hand, fail, []
+    def __init__(self, hand, fail=(), step=0.1):
+        self.robot, self.fail, self.step, self.observations = hand, fail, step, []
 
     def reset(self):
         self.observations = []
@@ -79,7 +79,7 @@ class StrawSupervisor:
         self.observations.append(observation)
         n = len(self.observations)
         status = SolveStatus.BAD_INPUT if n in self.fail else SolveStatus.OK
-        q_des = self.robot.home + (0.1 if n > 1 else 0.0)
+        q_des = self.robot.home + (self.step if n > 1 else 0.0)
         return Plan(status, q_des, np.zeros((1, 16)), np.zeros((2, 23)), 0.0, 0.0, 0.0)
 
 
@@ -141,6 +141,15 @@ def test_without_commands_the_servo_lets_go(hand):
     _, plant, servo = straw(hand, supervisor=StrawSupervisor(hand, fail=range(3, 999)), seconds=seconds)
     assert servo.mode == ServoMode.LIMP
     assert not np.any(plant.taus[-1])
+
+
+@pytest.mark.parametrize(("seconds", "mode"), [(3.0, ServoMode.TRACK), (BlindParams().blind_hold + 2.0, ServoMode.LIMP)])
+def test_without_sight_the_servo_holds_on_to_its_last_target_for_a_while(hand, seconds, mode):
+    out = PoseSensor(pose_delay=0.06, pose_outage=60.0, pose_outage_interval=0.3)
+    still = StrawSupervisor(hand, step=0.0)  # a hand of straw does not move, and the watch over its joints would notice
+    trial, _, servo = straw(hand, supervisor=still, period=0.0334, latency=0.01, sensor=out, seconds=seconds)
+    assert trial.recording["t"][-1] < 0.5, "nothing was seen from here on"
+    assert servo.mode == mode
 
 
 def test_reached_means_inside_the_tolerance_for_the_hold_time(hand):

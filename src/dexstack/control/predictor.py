@@ -6,20 +6,21 @@ from the picture's state with its contact set in which the joints go where they 
     Δx = x(Δq) − x(0),
 
 so that only what the joints' motion changes is predicted. The smoothed contacts of a step problem do not hold a resting object exactly
-where it rests; that cancels. Distances follow to first order, φ + J_n (Δx, Δq); contact points and normals move with the object.
+where it rests; that cancels. With a model that makes one Newton step, as `implicit` does, Δx is linear in Δq: a finger that leaves pulls as
+much as one that comes pushes. Distances follow to first order, φ + J_n (Δx, Δq); contact points and normals move with the object.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
 from dexstack.contact.contact import Contacts, empty_contacts
-from dexstack.control.base import LocalPlanner, Observation
+from dexstack.control.base import Observation
 from dexstack.control.models.base import StepModel
 from dexstack.control.packing import Packing
 from dexstack.control.problem import OBJECT_DOF, ModelParams, force, integrate_quaternion, step_problem
@@ -44,16 +45,16 @@ class _Inputs(NamedTuple):
 class StatePredictor:
     """Carries an observation on; a jitted function, compiled at the first call."""
 
-    def __init__(self, robot: Robot, model: StepModel, planner: LocalPlanner, step: float, capacity: int) -> None:
+    def __init__(self, robot: Robot, model: StepModel, theta: Callable[[], ModelParams], step: float, capacity: int) -> None:
         """
         Args:
-            planner: whose θ of the moment is used.
+            theta: the model's θ of the moment.
             step: h, length of a step that θ is of [s].
             capacity: slots of the contact sets.
         """
-        self._tree, self._model, self._planner, self._step = robot.kinematics(), model, planner, step
+        self._tree, self._model, self._theta, self._step = robot.kinematics(), model, theta, step
         self._home, self._capacity = np.asarray(robot.home, float), capacity
-        example = _Inputs(np.zeros(7), self._home, empty_contacts(capacity), self._home, planner.theta)
+        example = _Inputs(np.zeros(7), self._home, empty_contacts(capacity), self._home, theta())
         self._inputs: Packing[_Inputs] = Packing(example)
         self._compiled = KeptFunction(self._predict, robot, model, step, capacity)
 
@@ -69,7 +70,7 @@ class StatePredictor:
         """
         if np.array_equal(seen.q, q_then):
             return seen
-        inputs = self._inputs.pack(_Inputs(seen.pose_WO, seen.q, seen.contacts, q_then, self._planner.theta))
+        inputs = self._inputs.pack(_Inputs(seen.pose_WO, seen.q, seen.contacts, q_then, self._theta()))
         out = np.full(1, np.nan) if inputs is None else np.asarray(self._compiled(inputs))
         if not np.isfinite(out).all():
             return seen
@@ -91,5 +92,5 @@ class StatePredictor:
         turn = quaternion_matrix(quat) @ quaternion_matrix(pose_WO[3:]).T
         p_WO = pose_WO[:3] + dx[:3]
         phi = jnp.where(contacts.active, contacts.phi + problem.Jn @ jnp.concatenate([dx, dq]), contacts.phi)
-        parts = p_WO, quat, p_WO + (contacts.p_W - pose_WO[:3]) @ turn.T, contacts.nhat_W @ turn.T, phi
+        parts = p_WO, quat, p_WO[None] + (contacts.p_W - pose_WO[None, :3]) @ turn.T, contacts.nhat_W @ turn.T, phi
         return jnp.concatenate([part.reshape(-1).astype(vector.dtype) for part in parts])

@@ -87,5 +87,5 @@ class RealSenseParams:
     camera_fps: int = param(30, "its frames per second", 1, 300)
     exposure_us: int = param(0, "its exposure time [µs]; 0: automatic", 0, 1000000)
     least_delay: float = param(
-        0.04, "least time from a picture to its arrival, where it is stamped by the camera's own clock [s]: read out, sent, unpacked", 0.0, 0.5
+        0.04, "least time from a picture to its arrival, where the camera's own clock stamps it: read out, sent, unpacked [s]", 0.0, 0.5
     )

@@ -259,9 +259,7 @@ def run_trial(
     return _conclude(rig, progress, record, supervisor.stalls, time.perf_counter() - begin)
 
 
-def _plan(
-    rig: Rig, t: float, seen: Seen, goal: Goal, record: Recording, measured_latency: bool
-) -> tuple[float, np.ndarray | None]:
+def _plan(rig: Rig, t: float, seen: Seen, goal: Goal, record: Recording, measured_latency: bool) -> tuple[float, np.ndarray | None]:
     """One plan of what the controller sees: how late its command comes [s], and the command; None if there is none."""
     begin, wall = time.process_time(), time.perf_counter()
     contacts = rig.detector.detect(seen.pose_WO, seen.q)

@@ -1,4 +1,4 @@
-"""What acts in one run of a task: detector, predictor, planner and supervisor, made from parameter blocks; the same for the loop and for the node."""
+"""What acts in one run of a task: detector, predictor, planner and supervisor, from parameter blocks; the same for loop and node."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Controller:
         self.detector = ContactDetector(robot, obj, params[DetectorParams])
         self.planner = make_planner(Problem(robot, obj, task, params[task.Weights], theta), params)
         model = make_model(params[PlannerParams], robot.chains)
-        self.predictor = StatePredictor(robot, model, self.planner, params[MpcParams].step, self.detector.params.capacity)
+        self.predictor = StatePredictor(robot, model, lambda: self.planner.theta, params[MpcParams].step, self.detector.params.capacity)
         measure = lambda pose_WO, goal_WO: task.orientation_error(pose_WO, Goal(goal_WO, ""))  # noqa: E731
         guarded = Guarded(self.planner, self.detector, GuardedScene(robot, obj, scene.rest), measure, task.released)
         supervisor, block = SUPERVISORS.load(supervisor_name(task, params))
