@@ -1,4 +1,4 @@
-"""What the camera saw is late: the state of its picture, carried on to the joint angles of the moment the command acts.
+"""What the camera saw is late: the state of its picture, carried on to the joint angles of now.
 
 Where the joints have gone since the picture is measured; what has to be predicted is the object. The planner's own model does it: one step
 from the picture's state with its contact set in which the joints go where they were seen to go, less one in which they stay,

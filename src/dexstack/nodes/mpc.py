@@ -3,7 +3,7 @@
 The command is stamped with the time of the contact set it answers, so that the hand sees its true age. A goal with a new stamp starts a
 new rollout: the warm start is forgotten. Another goal with the same stamp is the next one of the same rollout. A rollout that gets stuck is
 freed by the task's supervisor. Poses are as old as the pictures they come from; contacts, pose and joint angles are put together as they
-were then, and the state of the moment at which the command acts is predicted from them. Where the pose is known badly the commands move
+were then, and the state with the newest joint angles is predicted from them. Where the pose is known badly the commands move
 more slowly, and not at all where it counts as not seen; where no contacts come any more, commands that hold what is held go on for
 ``blind_hold``. Without goal or joint angles nothing is commanded, and the hand's watchdog decides.
 
@@ -65,8 +65,6 @@ POSES = 8
 """Newest poses kept, for contact sets that answer an older one."""
 BLIND_AGE = 0.06
 """So much older than now are the stamps of these commands: what answers the next picture must not come before them [s]."""
-ACTS_AFTER = 0.01
-"""So much after the newest joint angles, about, a command acts: they are on their way, and then it is [s]."""
 HISTORY = 8192
 """Solve times kept for the percentiles."""
 BATCH = 10
@@ -168,7 +166,7 @@ class MpcNode(SceneNode):
             return
         found = self._padded(contacts, self.params(DetectorParams).capacity)
         seen = Observation(contacts.t, pose.pose, q, found)
-        result = self._supervisor.plan(self._predictor.predict(seen, self._angles.ahead(ACTS_AFTER)), self._goal.pose)
+        result = self._supervisor.plan(self._predictor.predict(seen, self._angles.samples[-1].values), self._goal.pose)
         self._times[self._count % HISTORY] = contacts.t, result.cpu_s, result.wall_s
         self._count += 1
         if self._count % BATCH == 0:

@@ -126,12 +126,6 @@ class JointHistory(History[JointSample]):
             return None
         return a.values + s * (b.values - a.values)
 
-    def ahead(self, seconds: float) -> np.ndarray:
-        """The angles (N,) so much after the newest sample [s], where they go on as in the same time before it; there must be a sample."""
-        newest = self.samples[-1]
-        a, b, s = self.around(newest.t - seconds)
-        return 2.0 * newest.values - (a.values + s * (b.values - a.values))
-
 
 # --- taking messages --------------------------------------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ class PoseSensor:
 
     pose_delay: float = param(0.0, "least age of object pose and joint angles when the controller gets them [s]", 0.0, 1.0)
     pose_jitter: float = param(0.0, "standard deviation of the normal number whose absolute value is a further age [s]", 0.0, 0.1)
-    pose_drift: float = param(0.0, "how much too fast the clock runs that stamps the poses [s/s]", -0.001, 0.001)
+    pose_drift: float = param(0.0, "how much too fast the clock runs that stamps the poses [ppm]", -1000.0, 1000.0)
     pose_outage: float = param(0.0, "how long poses stop at random; 0: never [s]", 0.0, 60.0)
     pose_outage_interval: float = param(4.0, "mean time from the end of a stop, or the start, to the next one [s]", 0.01, 1e6)
     pose_noise_position: float = param(0.0, "standard deviation of each coordinate of the object position [m]", 0.0, 0.1)
@@ -47,7 +47,7 @@ class Seen(NamedTuple):
     q: np.ndarray
     """(N,) joint angles at its stamp."""
     q_then: np.ndarray
-    """(N,) those of the moment at which the answer acts; ``q`` where the picture is of this very moment."""
+    """(N,) joint angles now; ``q`` itself where the picture is of this very moment."""
 
 
 class Sight:
@@ -57,14 +57,13 @@ class Sight:
     :class:`~dexstack.perception.clock.DeviceClock`). Joint angles are measured here, on time and by our clock.
     """
 
-    def __init__(self, sensor: PoseSensor, period: float, latency: float, dt: float, rng: np.random.Generator) -> None:
+    def __init__(self, sensor: PoseSensor, period: float, dt: float, rng: np.random.Generator) -> None:
         """
         Args:
             period: time between two pictures [s].
-            latency: from a picture's arrival to when its answer acts [s].
             dt: time between two calls of :meth:`note` [s].
         """
-        self._sensor, self._period, self._latency, self._dt, self._rng = sensor, period, latency, dt, rng
+        self._sensor, self._period, self._dt, self._rng = sensor, period, dt, rng
         self._clock = DeviceClock(lambda: self._now, lambda: self._now, sensor.pose_delay)
         self._poses: list[np.ndarray] = []
         self._joints: list[np.ndarray] = []
@@ -93,11 +92,9 @@ class Sight:
             self._out_from = self._next_outage(t)
         if self._out_from <= t:
             return None
-        stamp = self._clock.system_time(SET_AT + t * (1.0 + self._sensor.pose_drift))
-        q = self._joints_at(stamp)
-        late = stamp < self._now - 1e-9
-        q_then = 2.0 * self._joints[-1] - self._joints_at(self._now - self._latency) if late else q
-        return Seen(self._sensor.measure(self._poses[max(taken, 0)], self._rng), q, q_then)
+        stamp = self._clock.system_time(SET_AT + t * (1.0 + 1e-6 * self._sensor.pose_drift))
+        pose_WO = self._sensor.measure(self._poses[max(taken, 0)], self._rng)
+        return Seen(pose_WO, self._joints_at(stamp), self._joints[-1])
 
     def _next_arrival(self) -> float:
         jitter = self._sensor.pose_jitter

@@ -227,7 +227,7 @@ def run_trial(
     supervisor.reset()
     record, progress, commands = Recording(), _Progress(rig, goals), _Commands(rig)
     ticks = looks = 0
-    sight = Sight(rig.sensor, rig.timing.pose_period, rig.timing.latency, plant.dt, rng)
+    sight = Sight(rig.sensor, rig.timing.pose_period, plant.dt, rng)
     for k in range(round(seconds / plant.dt)):
         t = k * plant.dt
         if rig.pushes.due(t - plant.dt, t):
