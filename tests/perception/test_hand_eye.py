@@ -95,3 +95,20 @@ def test_the_command_moves_the_emulated_hand_and_keeps_both(tmp_path):
     way = difference(load_mount(mount, HAND), usual_mount("right"))
     assert np.linalg.norm(way[:3]) > 0.005, "it did not stand there"
     assert main([*command, "--postures", "8", "--output", str(mount)]) != 0, "too few pictures"
+
+
+def test_what_the_tags_are_glued_on_is_drawn(tmp_path):
+    """Numbers out of the drawings, against the tags' places; braces that close."""
+    for name in ("base", "fingertips"):
+        assert main(["calibrate", "sheet", "--object", name, "--output", str(tmp_path / f"{name}.scad")]) == 0
+    plate, cap = ((tmp_path / f"{name}.scad").read_text() for name in ("base", "fingertips"))
+    for text in (plate, cap):
+        assert all(text.count(a) == text.count(b) for a, b in ("{}", "[]", "()"))
+    centres = [line.partition("translate([")[2].partition("]")[0] for line in plate.splitlines() if "// tag 4" in line]
+    places = np.array([[float(x) for x in centre.split(",")[:2]] for centre in centres])
+    expected = np.array([[-22.0, -125.0], [22.0, -125.0], [-22.0, -165.0], [22.0, -165.0]])  # palm y and z [mm], hardware/tags.md
+    apart = lambda p: np.linalg.norm(p[:, None] - p[None], axis=2)  # noqa: E731
+    np.testing.assert_allclose(apart(places), apart(expected), atol=0.01)
+    assert places[1] @ [1.0, 0.0] > 0.0, "print to the reader: palm y is to the right of one who looks along −x with z up"
+    assert "cube([25.000, 25.000, 2])" in cap and "sphere(r = 12.250" in cap
+    assert main(["calibrate", "sheet", "--object", "cube", "--output", str(tmp_path / "cube.scad")]) != 0
