@@ -59,7 +59,7 @@ def plate(bundle: TagBundle) -> str:
 
 
 def cap(tag: Tag, radius: float) -> str:
-    """A cap that slips over a fingertip, a ball of ``radius`` [m] on a cylinder: z out of the print, y outwards, origin in the ball's centre."""
+    """A cap that slips over a fingertip, a ball of ``radius`` [m] on a cylinder: z out of the print, y outwards, origin its centre."""
     side, bore = whole(tag), 1e3 * radius + PLAY
     top, half = 1e3 * HEIGHT + RECESS, side / 2 + WALL
     return "\n".join(
