@@ -31,6 +31,18 @@ def pytest_configure(config: pytest.Config) -> None:
     use_compilation_cache()
 
 
+REAL_TIME = ("tests/nodes/", "tests/hand/")
+"""Where processes must keep up with a clock: one such test at a time."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What is tested beside what: files as a whole, so that a file's fixtures are made once."""
+    for item in items:
+        name = item.nodeid.partition("::")[0]
+        item.add_marker(pytest.mark.xdist_group("real time" if name.startswith(REAL_TIME) else name))
+
+
 PROMOTING = ("tests/engines/", "tests/experiments/")
 """Where arrays still take the rank of others: the soft engine and what the experiments compare with."""
 

@@ -14,10 +14,10 @@ import mujoco
 import numpy as np
 from scipy import integrate
 
-from dexstack.engines.compiled import entry
 from dexstack.engines.hydroelastic.discrete import BUNDLE, _pair_jacobian, find_surface, place_boxes
 from dexstack.engines.hydroelastic.kernel import load
 from dexstack.engines.hydroelastic.system import HydroelasticSystem
+from dexstack.engines.kernels import entry
 from dexstack.errors import ConfigError
 from experiments.hydroelastic.forces import ContactLaw, wrench_kernel
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from dexstack.engines.compiled import entry
 from dexstack.engines.hydroelastic.clip import barycentric
 from dexstack.engines.hydroelastic.fields import CompliantMesh, RigidMesh
+from dexstack.engines.kernels import entry
 
 DEPTH = 512
 

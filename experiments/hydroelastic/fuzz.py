@@ -13,12 +13,12 @@ from scipy.spatial.transform import Rotation
 
 from dexstack.cli import arguments
 from dexstack.cli.output import note
-from dexstack.engines.compiled import entry
 from dexstack.engines.hydroelastic import shapes
 from dexstack.engines.hydroelastic.fields import COMPLIANT, RIGID, CompliantMesh, RigidMesh
 from dexstack.engines.hydroelastic.kernel import KERNEL, load
 from dexstack.engines.hydroelastic.surface import ContactSurface, Workspace, _kernel, _kernel_rigid, query
 from dexstack.engines.hydroelastic.workspace import SURFACE
+from dexstack.engines.kernels import entry
 from experiments.harness import BLUE, GREEN, PINK, Outcome, run
 from experiments.hydroelastic.forces import ContactLaw, wrench
 from experiments.hydroelastic.surfaces import Check, Pose, checks_table

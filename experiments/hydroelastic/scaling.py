@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from dexstack.engines.compiled import entry
 from dexstack.engines.hydroelastic.convex import TOLERANCE, Problem, Workspace, make_problem, make_workspace, solve
 from dexstack.engines.hydroelastic.discrete import BUNDLE, find_contacts
 from dexstack.engines.hydroelastic.kernel import KERNEL, load
 from dexstack.engines.hydroelastic.surface import query
 from dexstack.engines.hydroelastic.system import HydroelasticSystem
 from dexstack.engines.hydroelastic.workspace import Workspace as Surfaces
+from dexstack.engines.kernels import entry
 from experiments.harness import BLUE, GREEN, GREY, PINK, Outcome, run
 from experiments.hydroelastic import systems
 from experiments.hydroelastic.systems import SCHEMES

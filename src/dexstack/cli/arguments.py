@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from dexstack.control.supervisors import SUPERVISORS
+
 if TYPE_CHECKING:
     from dexstack.graph.settings import Spec
 
@@ -88,7 +90,7 @@ def add_planner_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what chooses the planner and its parameters."""
     parser.add_argument("--model", help="time-stepping model of the planner (default: the parameter files')")
     parser.add_argument("--planner", help="gauss_newton or sampling (default: the parameter files')")
-    parser.add_argument("--supervisor", help="what frees a stuck rollout: gait, regrasp or none (default: the task's)")
+    parser.add_argument("--supervisor", help=f"what frees a stuck rollout: {', '.join(SUPERVISORS)} (default: the task's)")
     parser.add_argument("--contact-set", metavar="RULE", help="contacts along the plan: frozen, propagated, detected (default: the files')")
     parser.add_argument("--theta", metavar="NAME", help="learned θ of the planner: a name or a file (see `dexstack learn --save`)")
     parser.add_argument("--params", action="append", default=[], metavar="FILE", help="ROS 2 parameter file that wins over the task's")
@@ -102,5 +104,7 @@ def spec_of(args: argparse.Namespace, task: str | None = None) -> Spec:
     overrides = dict(args.settings) | {name: getattr(args, name) for name in NAMED if getattr(args, name) is not None}
     if getattr(args, "latency", None) not in (None, MEASURED):
         overrides["latency"] = args.latency
+    if getattr(args, "tolerance", None) is not None:
+        overrides["tolerance"] = args.tolerance
     files = tuple(str(Path(f).absolute()) for f in args.params)
     return Spec(task or args.task, args.object, args.hand, files, tuple(sorted(overrides.items())), getattr(args, "plant", "mujoco"))

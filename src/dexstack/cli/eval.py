@@ -34,11 +34,12 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     arguments.add_scene_arguments(p)
     p.add_argument("--plant", default="mujoco", choices=list(PLANTS), help="physics engine")
     arguments.add_planner_arguments(p)
-    p.add_argument("--trials", type=arguments.positive_int, metavar="N", help="trials, of each world (default: the task's)")
+    p.add_argument("--trials", "--runs", type=arguments.positive_int, metavar="N", help="trials, of each world (default: the task's)")
     p.add_argument("--seed", type=arguments.natural, default=0, metavar="S", help="trial k draws with seed S + k")
     p.add_argument(
         "--goal-yaw", type=arguments.angle, nargs="+", metavar="DEG", help="turns from the start, in turn (default: the task's own goals)"
     )
+    p.add_argument("--tolerance", type=arguments.positive, metavar="RAD", help="error below which a goal is reached (default: the files')")
     p.add_argument("--seconds", type=arguments.positive, metavar="S", help="simulated time of a trial (default: the task's)")
     p.add_argument(
         "--latency",
@@ -94,6 +95,7 @@ def run(args: argparse.Namespace) -> int:
         "period_s": timing["pose_period"],
         "latency_s": None if chosen.measured_latency else timing["latency"],
         "published": [row._asdict() for row in task.published()],
+        **task.figures([o.judged for o in outcomes]),
     }
     folder = args.results or Path("results") / f"eval-{task.name}-{datetime.now():%Y%m%d-%H%M%S}"
     results["plot"] = str(_plot(folder, args, task, cells, outcomes))
@@ -167,6 +169,9 @@ def _plot(folder: Path, args: argparse.Namespace, task: Task, cells: Sequence[Ce
         rate = lambda some: float(np.mean([o.succeeded for o in some])) if some else math.nan  # noqa: E731
         share = [[rate([o for o in outcomes if o.cell == c.name and o.label == label]) for label in labels] for c in cells]
         return write_heat_map(folder / "worlds.png", np.array(share), [c.name for c in cells], labels, f"{args.object}: success")
+    own = task.picture(folder / "trials.png", [o.judged for o in outcomes], f"{task.name}, {args.object}, seed {args.seed}")
+    if own is not None:
+        return own
     curves = [(o.label, o.succeeded, *(o.recording[name] for name in ("t", "error", "position_error"))) for o in outcomes]
     title = f"{task.name}, {args.object}: {sum(o.succeeded for o in outcomes)} of {len(outcomes)} trials succeeded"
     return write_trials_plot(folder / "trials.png", curves, task.params.tolerance, title)

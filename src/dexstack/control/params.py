@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dexstack.config import param
+from dexstack.control.supervisors import SUPERVISORS
 from dexstack.hand.servo import ServoParams
 
 BLIND_AFTER, BLIND_PERIOD = 0.1, 0.03
@@ -47,8 +48,8 @@ class PlannerParams:
     )
     supervisor: str = param(
         "",
-        "what frees a stuck rollout: gait, regrasp or none; empty: what the task wants",
-        choices=("", "gait", "regrasp", "none"),
+        "what frees a stuck rollout; empty: what the task wants",
+        choices=("", *SUPERVISORS),
     )
 
     model: str = param(
@@ -114,6 +115,9 @@ class GaitParams:
         0.03, "a stalled object farther than this from its place is brought back before it is turned on [m]", 1e-3, 10.0
     )
     recentre_time: float = param(2.0, "longest time for that; 0 turns it off [s]", 0.0, 60.0)
+    goal_ahead: float = param(
+        3.2, "the supervisor 'roll' shows the planner a goal turned by at most this against the object [rad]", 0.05, 3.2
+    )
     release_time: float = param(2.5, "longest time for which the robot lets go [s]", 0.0, 10.0)
     release_reached: float = param(0.1, "it has let go when every joint is this near to where it is drawn [rad, m]", 0.001, 1.0)
     release_weight: float = param(1.0, "weight that draws the joints there [1/rad², 1/m²]", 1e-3, 1e6)

@@ -202,8 +202,9 @@ class TaskNode(SceneNode):
                 self._phase = "reached"
                 return
             self._publish_goal(self._start)  # the same stamp: the next goal of the same rollout
-        if pose.t - self._start > self.params(TaskNodeParams).seconds:
-            outcome = Outcome(pose.pose, self._asked, tuple(self._reached_at), pose.t - self._start, dropped=False)
+        elapsed = pose.t - self._start
+        if elapsed > self.params(TaskNodeParams).seconds or task.over(self._reached_at, elapsed):
+            outcome = Outcome(pose.pose, self._asked, tuple(self._reached_at), elapsed, dropped=False)
             self._phase = "reached" if self._reached_at and task.succeeded(outcome) else "timeout"
 
     def _publish_goal(self, t: float) -> None:

@@ -85,9 +85,9 @@ class HandEye(NamedTuple):
         )
 
 
-LOWER = np.array([-0.15, 0.0, 0.1, 0.1] * 3 + [0.4, 0.7, -0.1, -0.1])
-UPPER = np.array([0.15, 0.8, 0.8, 0.8] * 3 + [1.0, 1.1, 0.6, 0.7])
-"""Where the sweep takes the joints: fingers and thumb do not meet there [rad]."""
+LOWER = np.array([-0.15, 0.0, 0.1, 0.1] * 3 + [0.4, 0.7, 0.0, 0.0])
+UPPER = np.array([0.15, 0.8, 0.8, 0.8] * 3 + [1.0, 1.0, 0.6, 0.7])
+"""Where the sweep takes the joints: fingers and thumb do not meet there, nor does a joint its stop where its zero is off by 0.1 [rad]."""
 
 
 def postures(count: int, rng: np.random.Generator) -> np.ndarray:

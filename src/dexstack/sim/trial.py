@@ -141,6 +141,11 @@ class Trial:
         """Simulated time at the last plan [s]."""
         return float(self.recording["t"][-1])
 
+    @property
+    def judged(self) -> Outcome:
+        """What its task judges it by."""
+        return Outcome(self.recording["pose_WO"][-1], self.goal, self.reached_at, self.seconds, self.dropped)
+
 
 class _Progress:
     """Which goal is asked for, and since when the object is inside its tolerance."""
@@ -212,7 +217,7 @@ def run_trial(
 
     Every ``pose_period`` [s] the controller sees the state, unless the sensor has it otherwise; its command reaches the servo ``latency``
     [s] later, while the plant goes on. The servo runs at its own period on the plant's joint angles. The trial ends after ``seconds`` [s],
-    when the object is dropped, or with ``until_reached`` when the last goal was reached.
+    when the object is dropped, when the task says so, or with ``until_reached`` when the last goal was reached.
 
     Args:
         seed: draws the start pose, the sensor's noise and the pushes: the trial is repeatable.
@@ -249,7 +254,7 @@ def run_trial(
         if t >= looks * rig.timing.pose_period - 1e-9:
             looks += 1
             progress.judge(t, actual)
-            if task.dropped(actual, start) or (until_reached and progress.complete):
+            if task.dropped(actual, start) or task.over(progress.reached_at, t) or (until_reached and progress.complete):
                 break
         commands.act(t)
         if t >= ticks * servo.params.period - 1e-9:

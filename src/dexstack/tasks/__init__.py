@@ -20,6 +20,7 @@ TASKS = Registry(
     {
         "palm_turn": ("dexstack.tasks.palm_turn", "TASK"),
         "continuous": ("dexstack.tasks.continuous", "TASK"),
+        "reorient": ("dexstack.tasks.reorient", "TASK"),
         "three_ball": ("dexstack.tasks.three_ball", "TASK"),
     },
 )

@@ -6,6 +6,7 @@ import abc
 import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -237,6 +238,22 @@ class Task(abc.ABC):
         """Whether a trial that ends so has succeeded; by default the object ends where it was asked for."""
         return not outcome.dropped and self.inside(outcome.pose_WO, outcome.goal)
 
+    def over(self, reached_at: Sequence[float], t: float) -> bool:
+        """Whether a trial ends at time ``t`` [s], before its length is up, with goals reached at such times; by default never."""
+        return False
+
     def published(self) -> Sequence[Published]:
         """What papers report of this task with this object."""
         return ()
+
+    def figures(self, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+        """Figures of its own that `dexstack eval` reports of many trials beside the common ones."""
+        return {}
+
+    def picture(self, path: Path, outcomes: Sequence[Outcome], title: str) -> Path | None:
+        """Write a picture of its own of many trials; None: the common one is drawn, the errors of every trial.
+
+        Raises:
+            ConfigError: the file cannot be written.
+        """
+        return None

@@ -25,7 +25,11 @@ def controller(task, supervisor):
     return Controller(task, task.scene(), settings)
 
 
-@pytest.fixture(scope="module", params=[("palm_turn", "none"), ("palm_turn", "gait"), ("three_ball", "regrasp")], ids=lambda p: p[1])
+@pytest.fixture(
+    scope="module",
+    params=[("palm_turn", "none"), ("palm_turn", "gait"), ("reorient", "roll"), ("three_ball", "regrasp")],
+    ids=lambda p: p[1],
+)
 def supervised(request):
     return controller(*request.param)
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from dexstack.engines.compiled import entry
 from dexstack.engines.hydroelastic import convex
 from dexstack.engines.hydroelastic.convex import LAGGED, SAP, Problem, SolveStatus, make_problem, make_workspace
 from dexstack.engines.hydroelastic.kernel import KERNEL
+from dexstack.engines.kernels import entry
 
 SCHEMES = (SAP, LAGGED)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numba import njit
 
-from dexstack.engines.compiled import EntryCompiler
+from dexstack.engines.kernels import EntryCompiler
 from dexstack.engines.lcp import distance, dynamics, features, pairs, shapes
 from dexstack.engines.lcp.dynamics import make_motion, make_tree
 from dexstack.engines.lcp.features import DATA

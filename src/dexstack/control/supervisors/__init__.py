@@ -9,6 +9,7 @@ SUPERVISORS: Registry = Registry(
     {
         "none": ("dexstack.control.supervisors.none", "NoSupervisor", "NoParams"),
         "gait": ("dexstack.control.supervisors.gait", "GaitSupervisor", "GaitParams"),
+        "roll": ("dexstack.control.supervisors.roll", "RollSupervisor", "GaitParams"),
         "regrasp": ("dexstack.control.supervisors.regrasp", "RegraspSupervisor", "RegraspParams"),
     },
 )

@@ -53,7 +53,7 @@ class GaitSupervisor(Supervisor):
         """See :meth:`Supervisor.plan`; between two goals, too, the robot lets go. A command that lets go has the status RETREAT."""
         t, q = observation.t, observation.q
         if self._goal_WO is not None and not np.array_equal(goal_WO, self._goal_WO):
-            self._release(t)
+            self._follow(t)
         self._goal_WO = goal_WO
         error = self._guarded.measure(observation.pose_WO, goal_WO)
         if math.isnan(self._since):
@@ -69,6 +69,10 @@ class GaitSupervisor(Supervisor):
             self._held_WO, self._release_until = None, -math.inf
             self._begin(error, max(t, self._recentre_until))
         return self.planner.plan(observation, self._for_now(observation, error, goal_WO))
+
+    def _follow(self, t: float) -> None:
+        """Another goal is asked for."""
+        self._release(t)
 
     def _release(self, t: float) -> None:
         self._release_from, self._release_until, self._to = t, t + self.params.release_time, self._rest
@@ -108,10 +112,14 @@ class GaitSupervisor(Supervisor):
             self._place_WO = np.concatenate([goal_WO[:3], pose_WO[3:]])
         return self._place_WO
 
+    def _laid_down(self, pose_WO: np.ndarray, goal_WO: np.ndarray) -> np.ndarray:
+        """Where the object is laid before the robot lets go (7,)."""
+        return laid_down(pose_WO, goal_WO)
+
     def _let_go(self, observation: Observation, goal_WO: np.ndarray) -> Plan:
         planner = self.planner
         if self._held_WO is None:
-            self._held_WO = laid_down(observation.pose_WO, goal_WO)
+            self._held_WO = self._laid_down(observation.pose_WO, goal_WO)
             self._releasing = planner.fork()
             self._releasing.weights = self._guarded.release(planner.weights)
         pull = Pull(np.clip(self._to - observation.q, -planner.u_max, planner.u_max), self.params.release_weight)

@@ -9,8 +9,8 @@ import math
 
 import numpy as np
 
-from dexstack.engines.compiled import inner
 from dexstack.engines.hydroelastic.kernel import KERNEL
+from dexstack.engines.kernels import inner
 
 LANES = 8
 """Children of a node at most."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from dexstack.engines.compiled import inner
 from dexstack.engines.hydroelastic.kernel import KERNEL
+from dexstack.engines.kernels import inner
 
 ROWS = 16
 """Rows of a scratch array; a polygon has at most eight vertices."""

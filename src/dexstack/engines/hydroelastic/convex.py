@@ -25,8 +25,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dexstack.engines.compiled import inner
 from dexstack.engines.hydroelastic.kernel import KERNEL
+from dexstack.engines.kernels import inner
 
 SAP, LAGGED = 0, 1
 MAX_PAIR_DOFS = 24

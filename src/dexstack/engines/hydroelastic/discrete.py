@@ -17,7 +17,6 @@ import numba
 import numpy as np
 from numba import types
 
-from dexstack.engines.compiled import entry, inner
 from dexstack.engines.hydroelastic.convex import (
     Problem,
     SolveStatus,
@@ -32,6 +31,7 @@ from dexstack.engines.hydroelastic.fields import COMPLIANT, RIGID
 from dexstack.engines.hydroelastic.kernel import KERNEL, load, tuple_type
 from dexstack.engines.hydroelastic.surface import Surface, surface_kernel, surface_kernel_rigid
 from dexstack.engines.hydroelastic.workspace import DEEP_A, DEEP_B, SURFACE
+from dexstack.engines.kernels import entry, inner
 
 STICTION = 1e-3
 """R_t over the Delassus estimate: how softly friction sticks."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from dexstack.engines.compiled import inner
 from dexstack.engines.hydroelastic.clip import barycentric
 from dexstack.engines.hydroelastic.kernel import KERNEL
 from dexstack.engines.hydroelastic.workspace import DEEP_A, DEEP_B, PEAKS
+from dexstack.engines.kernels import inner
 
 
 @inner(**KERNEL)

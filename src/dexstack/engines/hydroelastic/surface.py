@@ -15,7 +15,6 @@ import math
 
 import numpy as np
 
-from dexstack.engines.compiled import entry, inner
 from dexstack.engines.hydroelastic.bvh import LANES, descend, triangles_apart
 from dexstack.engines.hydroelastic.clip import cut_all, slice_tet
 from dexstack.engines.hydroelastic.fields import COMPLIANT, RIGID, CompliantMesh, RigidMesh
@@ -33,6 +32,7 @@ from dexstack.engines.hydroelastic.workspace import (
     Workspace,
     workspace,
 )
+from dexstack.engines.kernels import entry, inner
 
 __all__ = [
     "ContactSurface",

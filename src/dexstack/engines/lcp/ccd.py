@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dexstack.engines.compiled import inner
+from dexstack.engines.kernels import inner
 from dexstack.engines.lcp.distance import level, separation
 from dexstack.engines.lcp.dynamics import integrate, kinematics, twists
 from dexstack.engines.lcp.vectors import cross, crossed, dot, fill, rotated

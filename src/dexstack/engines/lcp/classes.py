@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dexstack.engines.compiled import inner
+from dexstack.engines.kernels import inner
 from dexstack.engines.lcp.vectors import fill
 
 SEPARATE, CLAMP, STICK, HIGH, LOW = 0, 1, 2, 3, 4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dexstack.engines.compiled import inner
+from dexstack.engines.kernels import inner
 from dexstack.engines.lcp.features import DATA, RIM_EDGE, RIM_POINT, RIM_RIM, nearest_on_rim, rim_axes
 from dexstack.engines.lcp.vectors import cross, divide, dot, less, put, rotate, rotated, unrotated
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import mujoco
 import numpy as np
 
-from dexstack.engines.compiled import inner
+from dexstack.engines.kernels import inner
 from dexstack.engines.lcp.vectors import cross, dot, put
 from dexstack.errors import ConfigError
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dexstack.engines.compiled import inner
+from dexstack.engines.kernels import inner
 from dexstack.engines.lcp.vectors import divide, dot, less, place, rotate
 
 POINT_POINT, FACE_POINT, EDGE_EDGE, EDGE_POINT, FACE_RIM, RIM_POINT, RIM_EDGE, RIM_RIM = range(8)

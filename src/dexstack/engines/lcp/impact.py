@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dexstack.engines.compiled import inner
+from dexstack.engines.kernels import inner
 from dexstack.engines.lcp.dynamics import factorise, inertias, kinematics, kinetic_energy, mass_matrix
 from dexstack.engines.lcp.features import DATA
 from dexstack.engines.lcp.record import (

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dexstack.engines.compiled import inner
+from dexstack.engines.kernels import inner
 from dexstack.engines.lcp.classes import CLAMP, HIGH, LOW, SEPARATE, STICK
 from dexstack.engines.lcp.vectors import fill, put
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dexstack.engines.compiled import inner
+from dexstack.engines.kernels import inner
 from dexstack.engines.lcp.features import EDGE_EDGE, EDGE_POINT, FACE_POINT, POINT_POINT
 from dexstack.engines.lcp.vectors import divide, dot, less
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dexstack.engines.compiled import inner
+from dexstack.engines.kernels import inner
 from dexstack.engines.lcp.ccd import acceleration_bound, closing_bound
 from dexstack.engines.lcp.distance import separation
 from dexstack.engines.lcp.pairs import contacts_of_overlap, contacts_of_pair

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dexstack.engines.compiled import inner
+from dexstack.engines.kernels import inner
 from dexstack.engines.lcp.distance import support
 from dexstack.engines.lcp.features import FACE_POINT, POINT_POINT, gap_of_features
 from dexstack.engines.lcp.manifold import add, corners, corners_over_faces, edges, points, points_by_edges

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dexstack.engines.compiled import inner
+from dexstack.engines.kernels import inner
 from dexstack.engines.lcp.classes import relative
 
 

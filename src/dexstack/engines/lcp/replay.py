@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dexstack.engines.compiled import entry, inner
+from dexstack.engines.kernels import entry, inner
 from dexstack.engines.lcp.classes import EVEN, ROUNDS, forces_of_classes
 from dexstack.engines.lcp.dynamics import factorise, inertias, integrate, kinematics, mass_matrix
 from dexstack.engines.lcp.features import gap_of_features

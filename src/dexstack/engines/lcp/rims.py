@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dexstack.engines.compiled import inner
+from dexstack.engines.kernels import inner
 from dexstack.engines.lcp.distance import support
 from dexstack.engines.lcp.features import FACE_POINT, FACE_RIM, RIM_EDGE, RIM_POINT, RIM_RIM, nearest_on_rim, rim_axes
 from dexstack.engines.lcp.manifold import FACING, ON_HULL, add, corners_over_faces, edges, over_face, points_by_edges

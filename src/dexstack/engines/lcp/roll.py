@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dexstack.engines.compiled import entry
+from dexstack.engines.kernels import entry
 from dexstack.engines.lcp.distance import separation
 from dexstack.engines.lcp.dynamics import Motion, inertia_and_bias, kinematics
 from dexstack.engines.lcp.record import FITS, Memory, Parameters, Tape, World

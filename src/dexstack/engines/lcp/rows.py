@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dexstack.engines.compiled import inner
+from dexstack.engines.kernels import inner
 from dexstack.engines.lcp.distance import separation
 from dexstack.engines.lcp.dynamics import integrate, kinematics, solve_mass
 from dexstack.engines.lcp.features import gap_of_features

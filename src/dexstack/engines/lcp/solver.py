@@ -7,7 +7,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from dexstack.engines.compiled import entry, inner
+from dexstack.engines.kernels import entry, inner
 from dexstack.engines.lcp.classes import (
     EVEN,
     HIGH,

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from dexstack.engines.compiled import inner
+from dexstack.engines.kernels import inner
 from dexstack.engines.lcp.ccd import time_of_impact
 from dexstack.engines.lcp.classes import HIGH, SEPARATE
 from dexstack.engines.lcp.dynamics import bias_forces, factorise, inertias, kinematics, kinetic_energy, mass_matrix, solve_mass, twists

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from dexstack.engines.compiled import inner
+from dexstack.engines.kernels import inner
 from dexstack.engines.lcp.distance import separation
 from dexstack.engines.lcp.dynamics import integrate, kinematics
 from dexstack.engines.lcp.features import gap_of_features

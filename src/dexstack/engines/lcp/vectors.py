@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dexstack.engines.compiled import inner
+from dexstack.engines.kernels import inner
 
 
 @inner

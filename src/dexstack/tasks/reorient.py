@@ -1,0 +1,160 @@
+"""Turn an object in the hand to any orientation, one after another, with nobody putting it back."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dexstack.config import param
+from dexstack.errors import ConfigError
+from dexstack.geometry.rotations import geodesic_angle, reach_below
+from dexstack.model.objects import Start, load_object
+from dexstack.tasks.base import Goal, JudgeParams, Outcome, Published
+from dexstack.tasks.palm_turn import PalmTurn
+
+RANDOM, REST = "random", "rest"
+
+
+@dataclass(frozen=True)
+class ReorientParams(JudgeParams):
+    """Parameters of the task. Tolerance and hold are those of the field's measure: 0.4 rad, reached as soon as touched."""
+
+    tolerance: float = param(0.4, "orientation error below which a goal counts as reached [rad]", 1e-3, 3.2)
+    hold: float = param(0.0, "time for which it must last [s]", 0.0, 60.0)
+    drop_distance: float = param(0.1, "an object farther than this from its place has been dropped [m]", 1e-3, 10.0)
+    drop_below: float = param(-0.01, "an object whose centre is lower than this has been dropped, too [m]", -10.0, 10.0)
+    draw: str = param(
+        RANDOM, "goals: 'random' in SO(3), 'rest' (the 24 turns of a cube), or a file with one quaternion (w x y z) in each line"
+    )
+    least_turn: float = param(np.pi / 2, "from one drawn goal to the next, at least [rad]", 0.0, 3.0)
+    patience: float = param(80.0, "a trial ends after so long without another goal reached [s]", 0.1, 1e6)
+    cap: int = param(200, "… and with so many goals reached", 1, 1000000)
+    forward: float = param(0.03, "the goals lie so far over the fingers from where the object starts [m]", -0.2, 0.2)
+
+
+class Reorient(PalmTurn):
+    """The cost of :class:`~dexstack.tasks.palm_turn.PalmTurn` towards goals in SO(3) without end.
+
+    A goal is as high as the object, so turned, just touches what it lies on at the start. The stream goes on until the object is dropped or
+    a goal is not reached in time; goals reached before that are the measure. A trial succeeds if it reaches the cap.
+    """
+
+    name = "reorient"
+    Params = ReorientParams
+    supervisor = "roll"
+    opening_yaw = None
+    required_rate = 0.0
+
+    @functools.cached_property
+    def _place(self) -> np.ndarray:
+        """(3,) where the object is to be, upright as at the start [m]."""
+        return self.start().pose_WO[:3] + np.array([self.params.forward, 0.0, 0.0])
+
+    @functools.cached_property
+    def _corners_O(self) -> np.ndarray:
+        return np.asarray(load_object(self._names[0]).hull_vertices, float)
+
+    def at(self, quat: np.ndarray, label: str = "") -> Goal:
+        """The object at its place, turned to an orientation (4,), as high as it must be there."""
+        rise = reach_below(self._corners_O, quat) - reach_below(self._corners_O, self.start().pose_WO[3:])
+        return Goal(np.concatenate([self._place + np.array([0.0, 0.0, rise]), quat]), label or "any orientation")
+
+    def goals(self, k: int, seed: int) -> Iterator[Goal]:
+        """
+        Raises:
+            ConfigError: the file of goals is missing or holds something else.
+        """
+        rng = np.random.default_rng((seed, k))
+        last = self.start().pose_WO[3:]
+        for quat in self._orientations(rng):
+            if self.params.draw == RANDOM and geodesic_angle(quat, last) < self.params.least_turn:
+                continue
+            last = quat
+            yield self.at(quat)
+
+    def _orientations(self, rng: np.random.Generator) -> Iterator[np.ndarray]:
+        if self.params.draw == RANDOM:
+            while True:
+                drawn = rng.normal(size=4)
+                yield drawn / np.linalg.norm(drawn)
+        listed = cube_turns() if self.params.draw == REST else read_orientations(Path(self.params.draw))
+        while True:
+            yield from listed[rng.permutation(len(listed))] if self.params.draw == REST else listed
+
+    def seconds(self) -> float:
+        return self.params.cap * self.params.patience
+
+    def over(self, reached_at: Sequence[float], t: float) -> bool:
+        p = self.params
+        return len(reached_at) >= p.cap or t - (reached_at[-1] if reached_at else 0.0) >= p.patience
+
+    def dropped(self, pose_WO: np.ndarray, start: Start) -> bool:
+        return super().dropped(pose_WO, replace(start, pose_WO=self._place)) or bool(pose_WO[2] < self.params.drop_below)
+
+    def succeeded(self, outcome: Outcome) -> bool:
+        return not outcome.dropped and len(outcome.reached_at) >= self.params.cap
+
+    def published(self) -> Sequence[Published]:
+        return ()
+
+    def figures(self, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+        """Goals in a row, as the field counts them."""
+        from dexstack.report.statistics import errors, wilson
+
+        counts = np.array([len(o.reached_at) for o in outcomes])
+        drops = sum(o.dropped for o in outcomes)
+        timeouts = sum(not o.dropped and not self.succeeded(o) for o in outcomes)
+        attempts = int(counts.sum()) + drops + timeouts
+        return {
+            "consecutive": {
+                "mean": float(counts.mean()),
+                "median": float(np.median(counts)),
+                "max": int(counts.max()),
+                "min": int(counts.min()),
+                "n": len(counts),
+                "each": counts.tolist(),
+            },
+            "goals_per_minute": 60.0 * float(counts.sum()) / sum(o.seconds for o in outcomes),
+            "time_to_goal_s": errors(itertools.chain.from_iterable(np.diff([0.0, *o.reached_at]) for o in outcomes)),
+            "failures": {"drop": drops, "timeout": timeouts},
+            "failure_rate": {"of_goals": (drops + timeouts) / attempts, "interval": wilson(drops + timeouts, attempts)},
+        }
+
+    def picture(self, path: Path, outcomes: Sequence[Outcome], title: str) -> Path:
+        from dexstack.report.streaks import write_survival
+
+        return write_survival(path, [len(o.reached_at) for o in outcomes], title)
+
+
+def cube_turns() -> np.ndarray:
+    """(24, 4) the rotations that take a cube to itself."""
+    half = np.sqrt(0.5)
+    axes = np.eye(4)
+    pairs = [half * (axes[i] + sign * axes[j]) for i in range(4) for j in range(i + 1, 4) for sign in (1.0, -1.0)]
+    thirds = [0.5 * np.array([1.0, *signs]) for signs in itertools.product((1.0, -1.0), repeat=3)]
+    return np.array([*axes, *pairs, *thirds])
+
+
+def read_orientations(path: Path) -> np.ndarray:
+    """(K, 4) unit quaternions of a file: four numbers w x y z in each line.
+
+    Raises:
+        ConfigError: no such file, or something else in it.
+    """
+    try:
+        read = np.loadtxt(path, ndmin=2)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"the file of goals {path} cannot be read: {error}") from error
+    length = np.linalg.norm(read, axis=1) if read.ndim == 2 and read.shape[1] == 4 and len(read) else np.zeros(1)
+    if not (np.isfinite(length) & (length > 1e-6)).all():
+        raise ConfigError(f"the file of goals {path} must hold one quaternion in each line: w x y z")
+    return read / length[:, None]
+
+
+TASK = Reorient
