@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,6 +12,8 @@ from dexstack.config import param
 from dexstack.geometry.rotations import quaternion_product
 from dexstack.perception.clock import DeviceClock
 
+JITTERS = 8.0
+"""So many standard deviations later no picture comes."""
 SET_AT = 1000.0
 """What the camera's clock says when a trial begins [s]."""
 
@@ -65,20 +68,25 @@ class Sight:
         """
         self._sensor, self._period, self._dt, self._rng = sensor, period, dt, rng
         self._clock = DeviceClock(lambda: self._now, lambda: self._now, sensor.pose_delay)
-        self._poses: list[np.ndarray] = []
-        self._joints: list[np.ndarray] = []
+        kept = 2 + round((sensor.pose_delay + sensor.pose_jitter * JITTERS + 2.0 * period) / dt)
+        self._noted: collections.deque[tuple[np.ndarray, np.ndarray]] = collections.deque(maxlen=kept)
+        self._moment = -1
         self._pictures = 0
         self._out_from = self._next_outage(0.0)
         self._arrival = self._next_arrival()
 
     @property
     def _now(self) -> float:
-        return (len(self._poses) - 1) * self._dt
+        return self._moment * self._dt
+
+    def _at(self, moment: int) -> tuple[np.ndarray, np.ndarray]:
+        """Pose and joint angles of a moment, or of the nearest one that is kept."""
+        return self._noted[min(max(moment - self._moment - 1, -len(self._noted)), -1)]
 
     def note(self, pose_WO: np.ndarray, q: np.ndarray) -> None:
         """The truth of the next moment."""
-        self._poses.append(pose_WO)
-        self._joints.append(q)
+        self._noted.append((pose_WO, q))
+        self._moment += 1
 
     def take(self) -> Seen | None:
         """The picture that arrives now, if one does."""
@@ -93,8 +101,8 @@ class Sight:
         if self._out_from <= t:
             return None
         stamp = self._clock.system_time(SET_AT + t * (1.0 + 1e-6 * self._sensor.pose_drift))
-        pose_WO = self._sensor.measure(self._poses[max(taken, 0)], self._rng)
-        return Seen(pose_WO, self._joints_at(stamp), self._joints[-1])
+        pose_WO = self._sensor.measure(self._at(taken)[0], self._rng)
+        return Seen(pose_WO, self._joints_at(stamp), self._noted[-1][1])
 
     def _next_arrival(self) -> float:
         jitter = self._sensor.pose_jitter
@@ -106,9 +114,10 @@ class Sight:
 
     def _joints_at(self, t: float) -> np.ndarray:
         """(N,) interpolated; at the start before it."""
-        at = min(max(t / self._dt, 0.0), len(self._joints) - 1.0)
+        at = min(max(t / self._dt, 0.0), float(self._moment))
         first = int(at + 1e-6)
         share = at - first
+        before = self._at(first)[1]
         if abs(share) < 1e-6:
-            return self._joints[first]
-        return self._joints[first] + share * (self._joints[first + 1] - self._joints[first])
+            return before
+        return before + share * (self._at(first + 1)[1] - before)
