@@ -4,7 +4,7 @@ import dataclasses
 from pathlib import Path
 
 from dexstack.config import read_parameter_file, share_dir
-from dexstack.control.params import GaitParams, MpcParams, PlannerParams
+from dexstack.control.params import BlindParams, GaitParams, MpcParams, PlannerParams
 from dexstack.graph.parameters import MpcNodeParams
 from dexstack.tasks.palm_turn import PalmWeights
 
@@ -20,7 +20,9 @@ def test_the_parameter_file_repeats_the_defaults_it_shows():
     """A number stands in the file so that users find it, and in the code so that it has a meaning without the file."""
     shown = read_parameter_file(share_dir() / "config" / "palm_turn.yaml", "mpc")
     defaults = {
-        f.name: f.default for cls in (PlannerParams, MpcParams, PalmWeights, GaitParams, MpcNodeParams) for f in dataclasses.fields(cls)
+        f.name: f.default
+        for cls in (PlannerParams, MpcParams, PalmWeights, GaitParams, BlindParams, MpcNodeParams)
+        for f in dataclasses.fields(cls)
     }
     planner = {name: value for name, value in shown.items() if name not in ("command_timeout", "hold_timeout")}
     assert len(planner) > 10

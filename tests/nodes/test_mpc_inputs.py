@@ -17,7 +17,7 @@ from rclpy.qos import QoSProfile
 from sensor_msgs.msg import JointState, PointCloud2
 
 from dexstack.control.base import Plan, SolveStatus
-from dexstack.graph.parameters import MpcNodeParams
+from dexstack.control.params import BlindParams
 from dexstack.nodes import mpc as module
 from dexstack.nodes.mpc import MpcNode
 from dexstack.nodes.wire import SENSOR, contacts_message, fill_pose, seconds, set_stamp
@@ -28,7 +28,7 @@ SCENE = PalmTurn().scene()
 
 
 class Notes:
-    """In place of a supervisor and its planner."""
+    """In place of a supervisor, its planner and what predicts the state it is asked for."""
 
     def __init__(self) -> None:
         self.stalls = self.rollouts = 0
@@ -36,10 +36,19 @@ class Notes:
         """Time of the contacts, pose (7,) and goal (7,) of every plan."""
         self.angles: list[np.ndarray] = []
         """Joint angles (16,) of every plan."""
+        self.then: list[np.ndarray] = []
+        """Joint angles (16,) to which the state of every plan was to be predicted."""
         self.target = SCENE.robot.home
 
     def reset(self) -> None:
         self.rollouts += 1
+
+    def warm_up(self) -> None:
+        """Nothing to compile."""
+
+    def predict(self, seen, q_then):
+        self.then.append(q_then)
+        return seen
 
     def plan(self, observation, goal_WO) -> Plan:
         self.asked.append((observation.t, observation.pose_WO, goal_WO))
@@ -52,7 +61,8 @@ class Notes:
 def notes(domain, monkeypatch):
     notes = Notes()
     monkeypatch.setattr(module, "make_realtime", lambda priority: False)  # the process is that of all tests
-    monkeypatch.setattr(module, "Controller", lambda task, scene, params: SimpleNamespace(scene=scene, supervisor=notes, planner=None))
+    parts = SimpleNamespace(supervisor=notes, planner=None, predictor=notes)
+    monkeypatch.setattr(module, "Controller", lambda task, scene, params: parts)
     rclpy.init(domain_id=domain)
     node = MpcNode()
     executor = SingleThreadedExecutor()
@@ -168,7 +178,7 @@ def test_another_goal_of_the_same_stamp_is_the_next_of_the_same_rollout(sender, 
     assert notes.rollouts == rollouts + 1
 
 
-def test_joint_angles_are_those_of_the_picture_not_the_newest(sender, notes):
+def test_joint_angles_are_those_of_the_picture_and_the_state_is_predicted_to_the_newest(sender, notes):
     sender.goal(0.1, 1.0)
     sender.pose(1.0, x=0.0)
     ask(sender, notes, 1.0)
@@ -182,6 +192,7 @@ def test_joint_angles_are_those_of_the_picture_not_the_newest(sender, notes):
 
     wait_until(lambda: everything() or len(notes.angles) > count, 10, "a plan")
     np.testing.assert_allclose(notes.angles[-1] - SCENE.robot.home, 0.01, atol=1e-9)
+    np.testing.assert_allclose(notes.then[-1] - SCENE.robot.home, 0.5, atol=1e-9)
 
 
 @pytest.fixture
@@ -192,7 +203,7 @@ def commands(probe, sender) -> list[np.ndarray]:
 
 
 def test_commands_slow_down_and_stop_as_the_pose_gets_worse(sender, notes, commands):
-    limit = notes.node.params(MpcNodeParams).blind_position
+    limit = notes.node.params(BlindParams).blind_position
     sender.goal(0.1, 1.0)
 
     def command(t: float, target: float, spread: float) -> float:
@@ -215,7 +226,7 @@ def test_without_sight_the_last_target_is_held_for_a_while(sender, notes, comman
     sender.goal(0.1, 1.0)
     sender.pose(1.0, x=0.0)
     ask(sender, notes, 1.0)
-    hold = notes.node.params(MpcNodeParams).blind_hold
+    hold = notes.node.params(BlindParams).blind_hold
     held = lambda t: [c for c in commands if c[0] > t]  # noqa: E731
     wait_until(lambda: sender.joints(4.0) or held(3.9), 10, "a command though nothing was seen for 3 s")
     np.testing.assert_allclose(held(3.9)[-1][1], notes.target)

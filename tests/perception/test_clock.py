@@ -39,6 +39,11 @@ def test_drift_is_followed(drift):
     assert np.all(late > LEAST_DELAY - 0.002) and np.all(late < LEAST_DELAY + 0.002)
 
 
+def test_a_least_delay_that_is_known_is_taken_off():
+    clock = DeviceClock(lambda: 5.0, lambda: 1005.0, least_delay=LEAST_DELAY)
+    assert clock.system_time(123.0) == pytest.approx(1005.0 - LEAST_DELAY)
+
+
 @pytest.mark.parametrize("step", [1.0, -1.0, 3600.0])
 def test_a_step_of_the_systems_clock_is_passed_on_at_once(step):
     world = World()

@@ -8,6 +8,7 @@ import pytest
 
 from dexstack.contact.contact import empty_contacts
 from dexstack.control.base import Plan, SolveStatus
+from dexstack.control.params import BlindParams
 from dexstack.geometry.rotations import yaw_of
 from dexstack.graph.settings import Spec, make_task, read_settings
 from dexstack.hand.servo import ServoLaw, ServoMode, ServoParams
@@ -68,8 +69,8 @@ class StrawSupervisor:
 
     stalls = 0
 
-    def __init__(self, hand, fail=()):
-        self.robot, self.fail, self.observations = hand, fail, []
+    def __init__(self, hand, fail=(), step=0.1):
+        self.robot, self.fail, self.step, self.observations = hand, fail, step, []
 
     def reset(self):
         self.observations = []
@@ -78,11 +79,12 @@ class StrawSupervisor:
         self.observations.append(observation)
         n = len(self.observations)
         status = SolveStatus.BAD_INPUT if n in self.fail else SolveStatus.OK
-        q_des = self.robot.home + (0.1 if n > 1 else 0.0)
+        q_des = self.robot.home + (self.step if n > 1 else 0.0)
         return Plan(status, q_des, np.zeros((1, 16)), np.zeros((2, 23)), 0.0, 0.0, 0.0)
 
 
 DETECTOR = SimpleNamespace(detect=lambda pose, q: empty_contacts(12))
+PREDICTOR = SimpleNamespace(predict=lambda seen, q_then: seen)
 
 
 @pytest.fixture(scope="module")
@@ -98,6 +100,7 @@ class StrawLoop(Loop):
         self.task, self.plant, self.supervisor, self.timing, self.sensor = TASK, plant, supervisor, timing, sensor
         self.scene, self.plant_start = Scene(hand, load_object("cube"), start), start
         self.servo, self.detector, self.pushes = ServoLaw(hand, ServoParams(kp=1.0)), DETECTOR, NONE
+        self.predictor, self.blind = PREDICTOR, BlindParams()
 
 
 def straw(hand, *, plant=None, supervisor=None, yaws=(0.5,), seconds=0.4, period=0.1, latency=0.03, sensor=PoseSensor(), **kw):
@@ -138,6 +141,15 @@ def test_without_commands_the_servo_lets_go(hand):
     _, plant, servo = straw(hand, supervisor=StrawSupervisor(hand, fail=range(3, 999)), seconds=seconds)
     assert servo.mode == ServoMode.LIMP
     assert not np.any(plant.taus[-1])
+
+
+@pytest.mark.parametrize(("seconds", "mode"), [(3.0, ServoMode.TRACK), (BlindParams().blind_hold + 2.0, ServoMode.LIMP)])
+def test_without_sight_the_servo_holds_on_to_its_last_target_for_a_while(hand, seconds, mode):
+    out = PoseSensor(pose_delay=0.06, pose_outage=60.0, pose_outage_interval=0.3)
+    still = StrawSupervisor(hand, step=0.0)  # a hand of straw does not move, and the watch over its joints would notice
+    trial, _, servo = straw(hand, supervisor=still, period=0.0334, latency=0.01, sensor=out, seconds=seconds)
+    assert trial.recording["t"][-1] < 0.5, "nothing was seen from here on"
+    assert servo.mode == mode
 
 
 def test_reached_means_inside_the_tolerance_for_the_hold_time(hand):

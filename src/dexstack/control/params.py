@@ -8,6 +8,9 @@ from dexstack.config import param
 from dexstack.control.supervisors import SUPERVISORS
 from dexstack.hand.servo import ServoParams
 
+BLIND_AFTER, BLIND_PERIOD = 0.1, 0.03
+"""Without contacts for so long nothing is seen; time between two commands then, and longest wait for contacts [s]."""
+
 
 @dataclass(frozen=True)
 class MpcParams:
@@ -21,6 +24,19 @@ class MpcParams:
     effort_weight: float = param(0.1, "ω_u, weight of the commanded displacement [1/rad², 1/m²]", 0.0, 1e6)
     damping: float = param(0.02, "smallest Levenberg damping tried, relative to the Hessian's mean diagonal", 0.0, 10.0)
     limit_margin: float = param(0.02, "targets and predictions stay this far inside the joint limits [rad, m]", 0.0, 0.3)
+
+
+@dataclass(frozen=True)
+class BlindParams:
+    """What is done where the object is not seen."""
+
+    blind_hold: float = param(5.0, "how long after the last contacts commands go on that hold what is held [s]", 0.0, 60.0)
+    blind_position: float = param(0.006, "standard deviation of the object's position at which it counts as not seen [m]", 1e-4, 1.0)
+    blind_rotation: float = param(0.25, "the same of its rotation [rad]", 1e-3, 10.0)
+
+    def hold(self, unseen: float) -> bool:
+        """Whether the last target is commanded again, ``unseen`` [s] after the last sight: not yet, or for so long, or no more."""
+        return BLIND_AFTER < unseen <= self.blind_hold
 
 
 @dataclass(frozen=True)

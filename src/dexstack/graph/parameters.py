@@ -27,9 +27,6 @@ class MpcNodeParams:
     """Parameters of the mpc node, beside those of planner, supervisor and the task's weights."""
 
     input_timeout: float = param(0.1, "pose and joint angles older than this against the contacts are not used [s]", 0.001, 10.0)
-    blind_hold: float = param(5.0, "how long after the last contacts commands go on that hold what is held [s]", 0.0, 60.0)
-    blind_position: float = param(0.006, "standard deviation of the object's position at which it counts as not seen [m]", 1e-4, 1.0)
-    blind_rotation: float = param(0.25, "the same of its rotation [rad]", 1e-3, 10.0)
     prediction_every: int = param(5, "publish mpc/prediction for every n-th solve, if anybody looks", 1, 1000)
     realtime_priority: int = param(20, "SCHED_FIFO priority of the process while it plans, where permitted; 0: none", 0, 90)
 

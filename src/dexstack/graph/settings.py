@@ -12,7 +12,7 @@ from typing import Any
 
 from dexstack.config import make_params, read_parameter_file, read_sections
 from dexstack.contact.params import DetectorParams
-from dexstack.control.params import GaitParams, MpcParams, NoParams, PlannerParams, RegraspParams, SamplingParams
+from dexstack.control.params import BlindParams, GaitParams, MpcParams, NoParams, PlannerParams, RegraspParams, SamplingParams
 from dexstack.engines import plant_params
 from dexstack.errors import unknown_name
 from dexstack.graph.parameters import NODE_BLOCKS
@@ -52,7 +52,7 @@ def blocks_of(task: type[Task], plant: str) -> dict[type, str]:
         ConfigError: an unknown plant.
     """
     return {
-        **dict.fromkeys((MpcParams, PlannerParams, SamplingParams, task.Weights, GaitParams, RegraspParams, NoParams), "mpc"),
+        **dict.fromkeys((MpcParams, PlannerParams, SamplingParams, BlindParams, task.Weights, GaitParams, RegraspParams, NoParams), "mpc"),
         **dict.fromkeys((LoopParams, PoseSensor, Pushes, plant_params(plant)), "simulator"),
         DetectorParams: "contact_detector",
         LearnerParams: "learner",

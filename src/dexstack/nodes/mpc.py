@@ -2,10 +2,10 @@
 
 The command is stamped with the time of the contact set it answers, so that the hand sees its true age. A goal with a new stamp starts a
 new rollout: the warm start is forgotten. Another goal with the same stamp is the next one of the same rollout. A rollout that gets stuck is
-freed by the task's supervisor. Poses are as old as the pictures they come from; contacts, pose and joint angles that are planned with are
-those of one moment. Where the pose is known badly the commands move more slowly, and not at all where it counts as not seen; where no
-contacts come any more, commands that hold what is held go on for ``blind_hold``. Without goal or joint angles nothing is commanded, and the
-hand's watchdog decides.
+freed by the task's supervisor. Poses are as old as the pictures they come from; contacts, pose and joint angles are put together as they
+were then, and the state with the newest joint angles is predicted from them. Where the pose is known badly the commands move
+more slowly, and not at all where it counts as not seen; where no contacts come any more, commands that hold what is held go on for
+``blind_hold``. Without goal or joint angles nothing is commanded, and the hand's watchdog decides.
 
 A θ on ``learner/theta`` replaces the one planned with, between two solves: numbers into the compiled solver, nothing is compiled.
 
@@ -32,6 +32,7 @@ from dexstack.contact.contact import Contacts, empty_contacts
 from dexstack.contact.detector import DetectorParams
 from dexstack.control.base import Observation
 from dexstack.control.factory import PlannerParams
+from dexstack.control.params import BLIND_PERIOD, BlindParams
 from dexstack.control.planners.gauss_newton import MpcParams
 from dexstack.control.planners.sampling import SamplingParams
 from dexstack.control.supervisors import SUPERVISORS
@@ -62,8 +63,6 @@ from dexstack.tasks.controller import Controller, supervisor_name
 
 POSES = 8
 """Newest poses kept, for contact sets that answer an older one."""
-BLIND_AFTER, BLIND_PERIOD = 0.1, 0.03
-"""Without contacts for so long nothing is seen; time between two commands then, and longest wait for contacts [s]."""
 BLIND_AGE = 0.06
 """So much older than now are the stamps of these commands: what answers the next picture must not come before them [s]."""
 HISTORY = 8192
@@ -83,7 +82,7 @@ class MpcNode(SceneNode):
     )
 
     def __init__(self) -> None:
-        super().__init__("mpc", MpcNodeParams, PlannerParams, MpcParams, SamplingParams, DetectorParams)
+        super().__init__("mpc", MpcNodeParams, BlindParams, PlannerParams, MpcParams, SamplingParams, DetectorParams)
         _, self._supervisor_params = SUPERVISORS.load(supervisor_name(self.task_type, self.blocks()))
         for block in (self.task_type.Weights, self._supervisor_params):
             self.declare_block(block)
@@ -108,6 +107,8 @@ class MpcNode(SceneNode):
         self._to_times = self.create_publisher(Float64MultiArray, "mpc/solve_times", REPORTS)
         self._controller = Controller(task, scene, self.blocks())
         self._supervisor, self._planner = self._controller.supervisor, self._controller.planner
+        self._predictor = self._controller.predictor
+        self._predictor.warm_up()
 
     def apply(self, block: Any) -> None:
         if isinstance(block, self.task_type.Weights):
@@ -148,7 +149,7 @@ class MpcNode(SceneNode):
         for angles in self._joints.take_all():
             self._angles.add(angles)
         if contacts is None:
-            self._hold_blind(p)
+            self._hold_blind()
             return
         if contacts.t < self._t:  # the simulator was restarted
             self._restart()
@@ -164,7 +165,8 @@ class MpcNode(SceneNode):
             self._without_input += 1
             return
         found = self._padded(contacts, self.params(DetectorParams).capacity)
-        result = self._supervisor.plan(Observation(contacts.t, pose.pose, q, found), self._goal.pose)
+        seen = Observation(contacts.t, pose.pose, q, found)
+        result = self._supervisor.plan(self._predictor.predict(seen, self._angles.samples[-1].values), self._goal.pose)
         self._times[self._count % HISTORY] = contacts.t, result.cpu_s, result.wall_s
         self._count += 1
         if self._count % BATCH == 0:
@@ -172,7 +174,8 @@ class MpcNode(SceneNode):
         if not result.status.usable:
             self._failures[result.status.name] = self._failures.get(result.status.name, 0) + 1
             return
-        doubt = max(pose.spread[0] / p.blind_position, pose.spread[1] / p.blind_rotation)
+        blind = self.params(BlindParams)
+        doubt = max(pose.spread[0] / blind.blind_position, pose.spread[1] / blind.blind_rotation)
         self._speed = min(1.0, 2.0 * max(0.0, 1.0 - doubt))
         if not self._commanded and self._speed < 1.0:
             return  # a motion does not begin in doubt
@@ -183,10 +186,10 @@ class MpcNode(SceneNode):
         if self._count % p.prediction_every == 0 and self._to_prediction.get_subscription_count():
             self._to_prediction.publish(_path(contacts.t, result.prediction))
 
-    def _hold_blind(self, p: MpcNodeParams) -> None:
+    def _hold_blind(self) -> None:
         """Nothing is seen any more: hold on."""
         now = self._angles.samples[-1].t if self._angles.samples else 0.0
-        if self._commanded and BLIND_AFTER < now - self._t <= p.blind_hold:
+        if self._commanded and self.params(BlindParams).hold(now - self._t):
             self._speed = 0.0
             self._to_command.publish(self._command.at(now - BLIND_AGE))
 

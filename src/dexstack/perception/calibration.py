@@ -16,6 +16,7 @@ from dexstack.model.description import number_list, quaternion, read_yaml
 from dexstack.model.hand import HandModel
 from dexstack.perception.bundle import TagBundle
 from dexstack.perception.camera import CameraModel
+from dexstack.perception.hand_eye import HandEye
 from dexstack.perception.pose import solve_bundle
 from dexstack.perception.se3 import Transform, difference, exp
 from dexstack.perception.tags import Detection
@@ -99,7 +100,7 @@ def _focal_ratio(means: Sequence[Detection], base: TagBundle, camera: CameraMode
     return ratio, float(np.sqrt(variance * np.linalg.pinv(J.T @ J)[6, 6]))
 
 
-def save_mount(path: str | Path, c: CameraCalibration, camera: CameraModel) -> None:
+def save_mount(path: str | Path, c: CameraCalibration | HandEye, camera: CameraModel) -> None:
     """Write what :func:`load_mount` reads.
 
     Raises:
@@ -116,7 +117,7 @@ def save_mount(path: str | Path, c: CameraCalibration, camera: CameraModel) -> N
     with writing(path):
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         text = yaml.safe_dump(document, sort_keys=False, default_flow_style=None)
-        Path(path).write_text(f"# The camera's optical frame in the palm frame [m, w x y z]. Written by dexstack calibrate camera.\n{text}")
+        Path(path).write_text(f"# The camera's optical frame in the palm frame [m, w x y z]. Written by dexstack calibrate.\n{text}")
 
 
 def load_mount(path: str | Path, hand: HandModel) -> Transform:

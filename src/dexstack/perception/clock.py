@@ -20,12 +20,17 @@ class DeviceClock:
     The device's clock is compared with the monotonic one, which nobody sets; the least difference in a window is that of the sample that
     was delayed least. A step of the system's clock is thereby passed on at once, and drift is followed.
 
+    Nothing of what arrives says how long the least delayed sample was under way: that must be known.
+
     Args:
-        monotonic, system: our clocks [s]; others for tests.
+        monotonic, system: our clocks [s]; simulated ones elsewhere.
+        least_delay: of a sample [s].
     """
 
-    def __init__(self, monotonic: Callable[[], float] = time.monotonic, system: Callable[[], float] = time.time) -> None:
-        self._monotonic, self._system = monotonic, system
+    def __init__(
+        self, monotonic: Callable[[], float] = time.monotonic, system: Callable[[], float] = time.time, least_delay: float = 0.0
+    ) -> None:
+        self._monotonic, self._system, self._least_delay = monotonic, system, least_delay
         self._least: deque[tuple[float, float]] = deque()  # (monotonic time, difference), both growing
         self._far: list[tuple[float, float]] = []
         self.steps = 0
@@ -46,7 +51,7 @@ class DeviceClock:
         else:
             self._far.clear()
             self._add(sample)
-        return t + self._least[0][1] + self._system() - now
+        return t + self._least[0][1] - self._least_delay + self._system() - now
 
     def _add(self, sample: tuple[float, float]) -> None:
         while self._least and self._least[-1][1] >= sample[1]:

@@ -86,3 +86,6 @@ class RealSenseParams:
     camera_height: int = param(480, "rows of its colour picture [px]", 64, 4096)
     camera_fps: int = param(30, "its frames per second", 1, 300)
     exposure_us: int = param(0, "its exposure time [µs]; 0: automatic", 0, 1000000)
+    least_delay: float = param(
+        0.04, "least time from a picture to its arrival, where the camera's own clock stamps it: read out, sent, unpacked [s]", 0.0, 0.5
+    )

@@ -127,11 +127,11 @@ def _starts(
     """Where fits begin: first where the body is expected, and only if that will not do from every tag's own poses."""
     if expected is not None:
         yield expected
-    own = [X for d, uv in zip(seen, pixels, strict=True) for X in _single(bundle.tags[d.tag].edge, bundle.tags[d.tag].X_OT, uv)]
+    own = [X for d, uv in zip(seen, pixels, strict=True) for X in single_poses(bundle.tags[d.tag].edge, bundle.tags[d.tag].X_OT, uv)]
     yield from _promising(own, points, pixels, scale)
 
 
-def _single(edge: float, X_OT: Transform, uv: np.ndarray) -> list[Transform]:
+def single_poses(edge: float, X_OT: Transform, uv: np.ndarray) -> list[Transform]:
     """The poses X_CO at which one tag is seen as it is; (4, 2) normalised corners."""
     try:
         _, rotations, shifts, _ = cv2.solvePnPGeneric(edge * CORNERS, uv.reshape(4, 1, 2), np.eye(3), None, flags=cv2.SOLVEPNP_IPPE_SQUARE)

@@ -174,7 +174,7 @@ class RealSenseCamera:
 
     def _pump(self, frames: Any, camera: CameraModel, encoding: str) -> None:
         heard = time.monotonic()
-        clock = DeviceClock()
+        clock = DeviceClock(least_delay=self._params.least_delay)
         while not self._stop.is_set():
             got, frame = frames.try_wait_for_frame(100)
             if not got:

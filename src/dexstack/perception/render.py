@@ -106,10 +106,17 @@ class TagPainter:
         camera: without distortion.
         X_WC: where it stands.
         base: tags that stand still with their poses in the world, or None.
+        carried: tags on moving bodies, by the body's number, each with its pose in the body's frame.
     """
 
     def __init__(
-        self, model: mujoco.MjModel, bundle: TagBundle | None, camera: CameraModel, X_WC: Transform, base: TagBundle | None = None
+        self,
+        model: mujoco.MjModel,
+        bundle: TagBundle | None,
+        camera: CameraModel,
+        X_WC: Transform,
+        base: TagBundle | None = None,
+        carried: Sequence[tuple[int, Tag]] = (),
     ) -> None:
         self.model, self.camera, self.X_WC = model, camera, X_WC
         self._X_CW = X_WC.inverse
@@ -121,6 +128,7 @@ class TagPainter:
         self._body = [s for s in solids if s.body == self._object]
         self._tags = [] if bundle is None else [_Print.of(tag) for tag in bundle.tags.values()]
         self._plane_of = [self._nearest_tag(s) for s in self._body]
+        self._carried = [(body, _Print.of(tag)) for body, tag in carried]
         self._still = self._draw_still([] if base is None else [_Print.of(tag) for tag in base.tags.values()])
 
     def render(self, data: mujoco.MjData) -> np.ndarray:
@@ -130,6 +138,8 @@ class TagPainter:
         shown = sorted(((self._X_CW.apply(X_WB[s.body].apply(s.vertices)), s) for s in self._others), key=lambda x: -x[0][:, 2].mean())
         for p_C, solid in shown:
             self._draw(image, p_C, solid, X_WB[solid.body].R)
+        for body, print_ in self._carried:
+            self._draw_carried(image, print_, X_WB[body].compose(print_.X_BT), [p_C for p_C, _ in shown])
         if self._body:
             self._draw_object(image, X_WB[self._object], [p_C for p_C, _ in shown])
         return image
@@ -203,6 +213,32 @@ class TagPainter:
             self._draw_side(fine, k, X_WO, corners_C, near, low)
         part[:] = cv2.resize(fine, (part.shape[1], part.shape[0]), interpolation=cv2.INTER_AREA)
 
+    def _draw_carried(self, image: np.ndarray, print_: _Print, X_WT: Transform, others_C: list[np.ndarray]) -> None:
+        """One tag on a card of its own, hidden where something is in front of its plane."""
+        X_CT = self._X_CW.compose(X_WT)
+        if X_CT.p[2] < _NEAR or X_CT.R[:, 2] @ X_CT.p >= 0.0:
+            return
+        uv = self.camera.project(X_CT.apply(print_.edge * 10 / 8 * CORNERS))
+        low = np.maximum(np.floor(uv.min(axis=0)).astype(int) - 2, 0)
+        high = np.minimum(np.ceil(uv.max(axis=0)).astype(int) + 3, [image.shape[1], image.shape[0]])
+        if (high <= low).any():
+            return
+        part = image[low[1] : high[1], low[0] : high[0]]
+        fine = cv2.resize(part, None, fx=FINE, fy=FINE, interpolation=cv2.INTER_NEAREST)
+        layer, mask = fine.copy(), np.zeros(fine.shape[:2], np.uint8)
+        print_.draw(layer, mask, X_CT, self.camera, low, self._shade(_CARD, X_WT.R[:, 2]))
+        for p_C in others_C:
+            if p_C[:, 2].min() > _NEAR and _overlaps(self.camera.project(p_C), low, high):
+                self._cover(mask, p_C, X_CT.R[:, 2], X_CT.p, low)
+        cv2.copyTo(layer, mask, fine)
+        part[:] = cv2.resize(fine, (part.shape[1], part.shape[0]), interpolation=cv2.INTER_AREA)
+
+    def _cover(self, mask: np.ndarray, p_C: np.ndarray, normal_C: np.ndarray, point_C: np.ndarray, low: np.ndarray) -> None:
+        """Take out of the mask what the hull of the points ``p_C`` hides of a plane."""
+        front = _clip(p_C, normal_C, point_C)
+        if front is not None:
+            _fill(mask, cv2.convexHull(self._fine(front, low).astype(np.float32)).reshape(-1, 2), 0, line=cv2.LINE_8)
+
     def _draw_side(
         self, fine: np.ndarray, k: int, X_WO: Transform, corners_C: list[np.ndarray], near: list[np.ndarray], low: np.ndarray
     ) -> None:
@@ -229,9 +265,7 @@ class TagPainter:
             self._tags[k].draw(layer, mask, tag, self.camera, low, self._shade(_CARD, self.X_WC.R @ tag.R[:, 2]))
         normal_C, point_C = (tag.R[:, 2], tag.p) if tag is not None else (shown[0][0], shown[0][1][0])
         for p_C in near:
-            front = _clip(p_C, normal_C, point_C)
-            if front is not None:
-                _fill(mask, cv2.convexHull(self._fine(front, low).astype(np.float32)).reshape(-1, 2), 0, line=cv2.LINE_8)
+            self._cover(mask, p_C, normal_C, point_C, low)
         cv2.copyTo(layer, mask, fine)
 
     def _fine(self, p_C: np.ndarray, low: np.ndarray) -> np.ndarray:

@@ -28,7 +28,8 @@ class SimulatedCamera:
     """Takes pictures of a hand (or none) and a tagged object.
 
     Args:
-        bundle: tags of the object; base: tags on the hand's base, palm frame. None: there are none.
+        bundle: tags of the object; base: tags on the hand's base, palm frame; fingertips: one per finger, each in its last link's frame.
+            None: there are none.
         X_WC: the optical frame in the world.
     """
 
@@ -41,13 +42,18 @@ class SimulatedCamera:
         X_WC: Transform,
         *,
         base: TagBundle | None = None,
+        fingertips: TagBundle | None = None,
         seed: int = 0,
     ) -> None:
         self.params, self.camera, self.X_WC = params, params.camera, X_WC
         model = build_scene(hand, obj).compile()
         if hand is not None and base is not None:
             base = moved(base, Transform.of_pose([*hand.p_WP, *hand.quat_WP]))
-        self._painter = TagPainter(model, bundle, self.camera, X_WC, base)
+        carried = []
+        if hand is not None and fingertips is not None:
+            links = [hand.bodies[tip.body].name for tip in hand.fingertips]
+            carried = [(model.body(link).id, tag) for link, tag in zip(links, fingertips.tags.values(), strict=True)]
+        self._painter = TagPainter(model, bundle, self.camera, X_WC, base, carried)
         self._data = mujoco.MjData(model)
         self._model = model
         self._reach = float(np.abs(obj.surface.vertices).max())

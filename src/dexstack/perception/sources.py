@@ -11,10 +11,11 @@ import numpy as np
 
 from dexstack.errors import ConfigError
 from dexstack.model.description import number_list, read_yaml
-from dexstack.model.hand import load_hand
+from dexstack.model.hand import HandModel, load_hand
 from dexstack.model.objects import load_object
 from dexstack.perception.bundle import base_bundle, object_bundle
 from dexstack.perception.camera import CameraModel
+from dexstack.perception.hand_eye import fingertip_bundle
 from dexstack.perception.images import to_grey
 from dexstack.perception.params import RealSenseParams, SimulatedCameraParams, usual_mount
 from dexstack.perception.realsense import RealSenseCamera
@@ -109,6 +110,23 @@ def simulated_hand(side: str, count: int, seed: int) -> Recording:
     start = obj.start("allegro", hand.side)
     pictures = [_grey(camera.picture(hand.pose(start.hand_pose), start.pose_WO)) for _ in range(count)]
     return Recording(pictures, camera.camera)
+
+
+FINE = SimulatedCameraParams(image_width=1280, image_height=720, focal_length=920.0)
+"""A D435i's larger picture."""
+
+
+def fingertip_camera(hand: HandModel, seed: int) -> tuple[SimulatedCamera, Transform]:
+    """A simulated camera that sees caps on the fingertips, from about its usual place, and where it stands in the palm frame.
+
+    The place is off by up to 2 cm and 3° along every axis, by the seed.
+    """
+    rng = np.random.default_rng(seed)
+    usual = usual_mount(hand.side)
+    X_WC = Transform(usual.R @ exp(rng.uniform(-0.05, 0.05, 3)), usual.p + rng.uniform(-0.02, 0.02, 3))
+    tips = fingertip_bundle(hand)
+    camera = SimulatedCamera(hand, load_object("cube"), None, FINE, X_WC, base=base_bundle(), fingertips=tips, seed=seed)
+    return camera, Transform.of_pose([*hand.p_WP, *hand.quat_WP]).inverse.compose(X_WC)
 
 
 def simulated_object(name: str, count: int, seed: int, distance: float = 0.35) -> Recording:

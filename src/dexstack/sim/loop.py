@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dexstack.control.factory import PlannerParams
+from dexstack.control.params import BlindParams
 from dexstack.engines import make_plant, plant_params
 from dexstack.sim.disturbance import Pushes
 from dexstack.sim.params import LoopParams
@@ -37,7 +38,9 @@ class Loop:
         self.plant = make_plant(plant, actual.robot, actual.obj, params[plant_params(plant)])
         self.servo: Servo = task.servo(self.scene.robot, params[task.servo_params()])
         self.controller = Controller(task, self.scene, params)
-        self.detector, self.planner, self.supervisor = (getattr(self.controller, n) for n in ("detector", "planner", "supervisor"))
+        parts = "detector", "predictor", "planner", "supervisor"
+        self.detector, self.predictor, self.planner, self.supervisor = (getattr(self.controller, name) for name in parts)
+        self.blind: BlindParams = params[BlindParams]
         self.timing: LoopParams = params[LoopParams]
         self.sensor: PoseSensor = params[PoseSensor]
         self.pushes: Pushes = params[Pushes]

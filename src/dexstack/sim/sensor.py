@@ -1,20 +1,32 @@
-"""How a simulated sensor sees the object: late and noisy."""
+"""How a simulated sensor sees the object: late, noisy, by a clock of its own, and at times not at all."""
 
 from __future__ import annotations
 
+import collections
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from dexstack.config import param
 from dexstack.geometry.rotations import quaternion_product
+from dexstack.perception.clock import DeviceClock
+
+JITTERS = 8.0
+"""So many standard deviations later no picture comes."""
+SET_AT = 1000.0
+"""What the camera's clock says when a trial begins [s]."""
 
 
 @dataclass(frozen=True)
 class PoseSensor:
     """The object pose a controller gets, of the pose there was."""
 
-    pose_delay: float = param(0.0, "age of object pose and joint angles when the controller gets them [s]", 0.0, 1.0)
+    pose_delay: float = param(0.0, "least age of object pose and joint angles when the controller gets them [s]", 0.0, 1.0)
+    pose_jitter: float = param(0.0, "standard deviation of the normal number whose absolute value is a further age [s]", 0.0, 0.1)
+    pose_drift: float = param(0.0, "how much too fast the clock runs that stamps the poses [ppm]", -1000.0, 1000.0)
+    pose_outage: float = param(0.0, "how long poses stop at random; 0: never [s]", 0.0, 60.0)
+    pose_outage_interval: float = param(4.0, "mean time from the end of a stop, or the start, to the next one [s]", 0.01, 1e6)
     pose_noise_position: float = param(0.0, "standard deviation of each coordinate of the object position [m]", 0.0, 0.1)
     pose_noise_rotation: float = param(0.0, "standard deviation of each component of the object's rotation vector [rad]", 0.0, 1.0)
 
@@ -28,3 +40,84 @@ class PoseSensor:
             angle = np.linalg.norm(half)
             measured[3:] = quaternion_product(measured[3:], np.concatenate([[np.cos(angle)], np.sinc(angle / np.pi) * half]))
         return measured
+
+
+class Seen(NamedTuple):
+    """One picture, as the controller gets it."""
+
+    pose_WO: np.ndarray
+    """(7,) when it was taken."""
+    q: np.ndarray
+    """(N,) joint angles at its stamp."""
+    q_then: np.ndarray
+    """(N,) joint angles now; ``q`` itself where the picture is of this very moment."""
+
+
+class Sight:
+    """The sensor in one trial.
+
+    A picture is stamped by the camera's clock; what it was by ours is estimated as from a real camera, by its delay (see
+    :class:`~dexstack.perception.clock.DeviceClock`). Joint angles are measured here, on time and by our clock.
+    """
+
+    def __init__(self, sensor: PoseSensor, period: float, dt: float, rng: np.random.Generator) -> None:
+        """
+        Args:
+            period: time between two pictures [s].
+            dt: time between two calls of :meth:`note` [s].
+        """
+        self._sensor, self._period, self._dt, self._rng = sensor, period, dt, rng
+        self._clock = DeviceClock(lambda: self._now, lambda: self._now, sensor.pose_delay)
+        kept = 2 + round((sensor.pose_delay + sensor.pose_jitter * JITTERS + 2.0 * period) / dt)
+        self._noted: collections.deque[tuple[np.ndarray, np.ndarray]] = collections.deque(maxlen=kept)
+        self._moment = -1
+        self._pictures = 0
+        self._out_from = self._next_outage(0.0)
+        self._arrival = self._next_arrival()
+
+    @property
+    def _now(self) -> float:
+        return self._moment * self._dt
+
+    def _at(self, moment: int) -> tuple[np.ndarray, np.ndarray]:
+        """Pose and joint angles of a moment, or of the nearest one that is kept."""
+        return self._noted[min(max(moment - self._moment - 1, -len(self._noted)), -1)]
+
+    def note(self, pose_WO: np.ndarray, q: np.ndarray) -> None:
+        """The truth of the next moment."""
+        self._noted.append((pose_WO, q))
+        self._moment += 1
+
+    def take(self) -> Seen | None:
+        """The picture that arrives now, if one does."""
+        if self._now < self._arrival - 1e-9:
+            return None
+        taken = int(np.ceil(self._pictures * self._period / self._dt - 1e-6)) - round(self._sensor.pose_delay / self._dt)
+        self._pictures += 1
+        self._arrival = max(self._arrival, self._next_arrival())
+        t = taken * self._dt
+        if t > self._out_from + self._sensor.pose_outage:
+            self._out_from = self._next_outage(t)
+        if self._out_from <= t:
+            return None
+        stamp = self._clock.system_time(SET_AT + t * (1.0 + 1e-6 * self._sensor.pose_drift))
+        pose_WO = self._sensor.measure(self._at(taken)[0], self._rng)
+        return Seen(pose_WO, self._joints_at(stamp), self._noted[-1][1])
+
+    def _next_arrival(self) -> float:
+        jitter = self._sensor.pose_jitter
+        return self._pictures * self._period + (abs(self._rng.normal(0.0, jitter)) if jitter > 0.0 else 0.0)
+
+    def _next_outage(self, t: float) -> float:
+        s = self._sensor
+        return t + self._rng.exponential(s.pose_outage_interval) if s.pose_outage > 0.0 else np.inf
+
+    def _joints_at(self, t: float) -> np.ndarray:
+        """(N,) interpolated; at the start before it."""
+        at = min(max(t / self._dt, 0.0), float(self._moment))
+        first = int(at + 1e-6)
+        share = at - first
+        before = self._at(first)[1]
+        if abs(share) < 1e-6:
+            return before
+        return before + share * (self._at(first + 1)[1] - before)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -11,11 +10,15 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 
 from dexstack.control.base import Observation
+from dexstack.control.params import BLIND_PERIOD
 from dexstack.engines.base import WatchedPlant
+from dexstack.sim.sensor import Seen, Sight
 from dexstack.tasks.base import Goal, Outcome
 
 if TYPE_CHECKING:
     from dexstack.contact.detector import ContactDetector
+    from dexstack.control.params import BlindParams
+    from dexstack.control.predictor import StatePredictor
     from dexstack.control.supervisors.base import Supervisor
     from dexstack.engines.base import Plant
     from dexstack.model.objects import Start
@@ -64,7 +67,9 @@ class Rig(Protocol):
     servo: Servo
     sensor: PoseSensor
     detector: ContactDetector
+    predictor: StatePredictor
     supervisor: Supervisor
+    blind: BlindParams
     pushes: Pushes
     timing: Timing
 
@@ -87,7 +92,7 @@ class Recording:
     contacts: list[int] = field(default_factory=list)
     detect_s: list[float] = field(default_factory=list)
     solve_s: list[float] = field(default_factory=list)
-    """CPU time of detection and solve."""
+    """CPU time of detection, prediction and solve."""
     latency: list[float] = field(default_factory=list)
     """From the pose to the command that answers it."""
 
@@ -172,6 +177,33 @@ class _Progress:
         return self._done
 
 
+class _Commands:
+    """What reaches the servo, and when; where nothing is seen any more, what was commanded last is commanded again."""
+
+    def __init__(self, rig: Rig) -> None:
+        self._servo, self._blind = rig.servo, rig.blind
+        self._pending: list[tuple[float, np.ndarray]] = []
+        self._held: np.ndarray | None = None
+        self._t = 0.0
+        self.seen_at = 0.0
+        """Time of the last sight [s]."""
+
+    def answer(self, t: float, target: np.ndarray) -> None:
+        """A target (N,) that is to act at time ``t`` [s]."""
+        self._pending.append((t, target))
+
+    def act(self, t: float) -> None:
+        """What is due at time ``t`` [s]."""
+        while self._pending and t >= self._pending[0][0] - 1e-9:
+            self._set(self._pending.pop(0)[1], t)
+        if self._held is not None and t >= self._t + BLIND_PERIOD and self._blind.hold(t - self.seen_at):
+            self._set(self._held, t)
+
+    def _set(self, target: np.ndarray, t: float) -> None:
+        self._held, self._t = target, t
+        self._servo.set_command(target, t)
+
+
 def run_trial(
     rig: Rig,
     goals: Iterator[Goal],
@@ -183,9 +215,9 @@ def run_trial(
 ) -> Trial:
     """Run a rig's task once, towards one goal after another.
 
-    Every ``pose_period`` [s] the controller sees the state; its command reaches the servo ``latency`` [s] later, while the plant goes on.
-    The servo runs at its own period on the plant's joint angles. The trial ends after ``seconds`` [s], when the object is dropped, when the
-    task says so, or with ``until_reached`` when the last goal was reached.
+    Every ``pose_period`` [s] the controller sees the state, unless the sensor has it otherwise; its command reaches the servo ``latency``
+    [s] later, while the plant goes on. The servo runs at its own period on the plant's joint angles. The trial ends after ``seconds`` [s],
+    when the object is dropped, when the task says so, or with ``until_reached`` when the last goal was reached.
 
     Args:
         seed: draws the start pose, the sensor's noise and the pushes: the trial is repeatable.
@@ -198,20 +230,19 @@ def run_trial(
     servo.reset()
     servo.enable()
     supervisor.reset()
-    record, progress = Recording(), _Progress(rig, goals)
-    pending: list[tuple[float, np.ndarray]] = []
-    ticks = replans = 0
-    seen: collections.deque[tuple[np.ndarray, np.ndarray]] = collections.deque(maxlen=1 + round(rig.sensor.pose_delay / plant.dt))
+    record, progress, commands = Recording(), _Progress(rig, goals), _Commands(rig)
+    ticks = looks = 0
+    sight = Sight(rig.sensor, rig.timing.pose_period, plant.dt, rng)
     for k in range(round(seconds / plant.dt)):
         t = k * plant.dt
         if rig.pushes.due(t - plant.dt, t):
             rig.pushes.push(plant, rng)
-        seen.append((plant.pose_WO, np.array(plant.joint_position)))
-        if t >= replans * rig.timing.pose_period - 1e-9:
-            replans += 1
-            actual = seen[-1][0]
-            sight = (rig.sensor.measure(seen[0][0], rng), seen[0][1])
-            late, target = _plan(rig, t, sight, progress.goal, record, measured_latency)
+        actual = plant.pose_WO
+        sight.note(actual, np.array(plant.joint_position))
+        seen = sight.take()
+        if seen is not None:
+            commands.seen_at = t
+            late, target = _plan(rig, t, seen, progress.goal, record, measured_latency)
             record.add(
                 pose_WO=actual,
                 twist_WO=plant.twist_WO,
@@ -219,12 +250,13 @@ def run_trial(
                 position_error=task.position_error(actual, progress.goal),
             )
             if target is not None:
-                pending.append((t + late, target))
+                commands.answer(t + late, target)
+        if t >= looks * rig.timing.pose_period - 1e-9:
+            looks += 1
             progress.judge(t, actual)
             if task.dropped(actual, start) or task.over(progress.reached_at, t) or (until_reached and progress.complete):
                 break
-        while pending and t >= pending[0][0] - 1e-9:
-            servo.set_command(pending.pop(0)[1], t)
+        commands.act(t)
         if t >= ticks * servo.params.period - 1e-9:
             ticks += 1
             tau = servo.step(plant.joint_position, t).tau
@@ -232,16 +264,14 @@ def run_trial(
     return _conclude(rig, progress, record, supervisor.stalls, time.perf_counter() - begin)
 
 
-def _plan(
-    rig: Rig, t: float, sight: tuple[np.ndarray, np.ndarray], goal: Goal, record: Recording, measured_latency: bool
-) -> tuple[float, np.ndarray | None]:
-    """One plan of what the controller sees, pose (7,) and joint angles (N,) of one moment: how late its command comes [s], and the command;
-    None if there is none."""
-    pose_WO, q = sight
+def _plan(rig: Rig, t: float, seen: Seen, goal: Goal, record: Recording, measured_latency: bool) -> tuple[float, np.ndarray | None]:
+    """One plan of what the controller sees: how late its command comes [s], and the command; None if there is none."""
     begin, wall = time.process_time(), time.perf_counter()
-    contacts = rig.detector.detect(pose_WO, q)
+    contacts = rig.detector.detect(seen.pose_WO, seen.q)
     detected = time.process_time() - begin
-    plan = rig.supervisor.plan(Observation(t, pose_WO, q, contacts), goal.pose_WO)
+    observation = rig.predictor.predict(Observation(t, seen.pose_WO, seen.q, contacts), seen.q_then)
+    prepared = time.process_time() - begin
+    plan = rig.supervisor.plan(observation, goal.pose_WO)
     late = time.perf_counter() - wall if measured_latency else rig.timing.latency
     record.add(
         t=t,
@@ -252,7 +282,7 @@ def _plan(
         status=int(plan.status),
         contacts=int(contacts.active.sum()),
         detect_s=detected,
-        solve_s=detected + plan.cpu_s,
+        solve_s=prepared + plan.cpu_s,
         latency=late,
     )
     return late, plan.q_des if plan.status.usable else None

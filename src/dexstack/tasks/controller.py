@@ -1,4 +1,4 @@
-"""What acts in one run of a task: detector, planner and supervisor, made from parameter blocks; the same for the loop and for the node."""
+"""What acts in one run of a task: detector, predictor, planner and supervisor, from parameter blocks; the same for loop and node."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from dexstack.contact.detector import ContactDetector, DetectorParams
-from dexstack.control.factory import PlannerParams, Problem, check_planner, make_planner
+from dexstack.control.factory import PlannerParams, Problem, check_planner, make_model, make_planner
 from dexstack.control.planners.gauss_newton import MpcParams
+from dexstack.control.predictor import StatePredictor
 from dexstack.control.supervisors import SUPERVISORS
 from dexstack.control.supervisors.base import Guarded, GuardedScene, Supervisor
 from dexstack.control.theta_file import make_theta
@@ -49,6 +50,8 @@ class Controller:
         theta = make_theta(robot, obj, params[PlannerParams], params[MpcParams].step)
         self.detector = ContactDetector(robot, obj, params[DetectorParams])
         self.planner = make_planner(Problem(robot, obj, task, params[task.Weights], theta), params)
+        model = make_model(params[PlannerParams], robot.chains)
+        self.predictor = StatePredictor(robot, model, lambda: self.planner.theta, params[MpcParams].step, self.detector.params.capacity)
         measure = lambda pose_WO, goal_WO: task.orientation_error(pose_WO, Goal(goal_WO, ""))  # noqa: E731
         guarded = Guarded(self.planner, self.detector, GuardedScene(robot, obj, scene.rest), measure, task.released)
         supervisor, block = SUPERVISORS.load(supervisor_name(task, params))
