@@ -36,8 +36,6 @@ BACK_TIMEOUT = 30.0
 STILL = 0.4
 """A target that did not change for so long stands still; longer than any wait for the next command [s]."""
 LOOK = 0.01
-PARAMETERS = "simulator: {ros__parameters: {encoder_noise: 0.0002}}"
-"""An encoder without any noise, on a joint that an object blocks, looks dead."""
 
 
 class Tap:
@@ -79,8 +77,6 @@ class Graph:
 
     def __init__(self, environment: dict[str, str], folder: Path) -> None:
         self._environment, self._folder = environment, folder
-        self._parameters = folder / "parameters.yaml"
-        self._parameters.write_text(PARAMETERS)
         domain = int(environment["ROS_DOMAIN_ID"])
         self.probe = Probe(domain)
         self.tap = Tap(BusParams("udp_multicast", f"239.74.163.2:{6100 + domain}"))
@@ -114,7 +110,7 @@ class Graph:
             "--seconds",
             "900",
         ]
-        command += ["--no-report", "--results", str(self._folder), "--params", str(self._parameters)]
+        command += ["--no-report", "--results", str(self._folder)]
         with (self._folder / "out.txt").open("ab") as out:
             self._process = subprocess.Popen(command, env=self._environment, stdout=out, stderr=out, stdin=subprocess.DEVNULL)
 

@@ -288,11 +288,16 @@ def _sim(a: Mapping[str, Any]) -> list[NodeDescription]:
     return b.graph(*b.world(**own), servo)
 
 
+ENCODER_NOISE = 0.0002
+"""Of the emulated hand, two counts [rad]: an encoder that says the same to the last count, on a joint that an object blocks, looks dead."""
+
+
 def _mock(a: Mapping[str, Any]) -> list[NodeDescription]:
     b = _Builder(a)
     b.needs_a_hand("an emulated hand on a bus")
     bus = {"interface": "udp_multicast", "channel": a["channel"]}
-    world = b.world(**bus, plant=a["plant"], seed=a["seed"], emulated_hardware=a["hardware"])
+    emulated = {"emulated_hardware": a["hardware"], "encoder_noise": ENCODER_NOISE}
+    world = b.world(**bus, **emulated, plant=a["plant"], seed=a["seed"])
     return b.graph(*world, b.node("hand", **b.hand, **bus, hardware=a["hardware"]))
 
 
