@@ -16,7 +16,6 @@ from dexstack.engines import PLANTS
 from dexstack.tasks import TASKS
 
 if TYPE_CHECKING:
-    from dexstack.graph.settings import Spec
     from dexstack.tasks.base import Task
     from dexstack.trials.sweep import Cell, Outcome, Run
 
@@ -88,14 +87,13 @@ def run(args: argparse.Namespace) -> int:
         outcomes.append(o)
         note(_progress(o, len(outcomes), trials * len(cells)))
     required = task.required_rate if args.require is None else args.require
-    results = _results(args, spec, chosen, cells, outcomes) | {
+    results = _results(args, task, chosen, cells, outcomes) | {
         "task": task.name,
         **{name: timing[name] for name in ("planner", "model", "supervisor")},
         "required_success_rate": required,
         "period_s": timing["pose_period"],
         "latency_s": None if chosen.measured_latency else timing["latency"],
         "published": [row._asdict() for row in task.published()],
-        **task.figures([o.judged for o in outcomes]),
     }
     folder = args.results or Path("results") / f"eval-{task.name}-{datetime.now():%Y%m%d-%H%M%S}"
     results["plot"] = str(_plot(folder, args, task, cells, outcomes))
@@ -143,18 +141,23 @@ def _progress(o: Outcome, done: int, total: int) -> str:
     )
 
 
-def _results(args: argparse.Namespace, spec: Spec, run: Run, cells: Sequence[Cell], outcomes: Sequence[Outcome]) -> dict[str, Any]:
+def _results(args: argparse.Namespace, task: Task, run: Run, cells: Sequence[Cell], outcomes: Sequence[Outcome]) -> dict[str, Any]:
     from dexstack.trials.sweep import results_of, summary
 
+    figures = lambda some: task.figures([o.judged for o in some])  # noqa: E731
     results: dict[str, Any] = {
-        "object": spec.object,
-        "hand": spec.hand,
-        "plant": spec.plant,
+        "object": args.object,
+        "hand": args.hand,
+        "plant": args.plant,
         "seconds": run.seconds,
         **results_of(outcomes),
+        **figures(outcomes),
     }
     if len(cells) > 1:
-        results["cells"] = [{"cell": c.name, **summary([o for o in outcomes if o.cell == c.name])} for c in cells]
+        results["cells"] = []
+        for cell in cells:
+            own = [o for o in outcomes if o.cell == cell.name]
+            results["cells"].append({"cell": cell.name, **summary(own), **figures(own)})
         results["success_rate"] = min(c["success_rate"] for c in results["cells"])
     return results
 
