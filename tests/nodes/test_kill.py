@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from harness import NODES, alive, wait_until
 
-from dexstack.bench.probe import Probe
+from dexstack.cli.bench.probe import Probe
 from dexstack.config import make_params, read_parameter_file
 from dexstack.hand.servo import ServoParams
 from dexstack.nodes.wire import seconds

@@ -14,7 +14,7 @@ import yaml
 from harness import Run, wait_until
 from std_msgs.msg import String
 
-from dexstack.bench.probe import Probe
+from dexstack.cli.bench.probe import Probe
 from dexstack.contact.contact import empty_contacts
 from dexstack.control.factory import PlannerParams
 from dexstack.control.theta_file import load_theta, make_theta

@@ -24,8 +24,8 @@ from sensor_msgs.msg import Image as ImageMessage
 from sensor_msgs.msg import JointState
 from websockets.sync.client import connect
 
-from dexstack.bench.probe import Probe
 from dexstack.cli import main as cli
+from dexstack.cli.bench.probe import Probe
 from dexstack.cli.monitor import page_parameters
 from dexstack.errors import ConfigError
 from dexstack.geometry.rotations import yaw_of

@@ -135,8 +135,15 @@ def ask(sender: Sender, notes: Notes, t: float) -> tuple[float, np.ndarray, np.n
     return wait_until(lambda: sender.joints(t) or sender.contacts(t) or answered(), 10, f"the plan for {t:g} s")[-1]
 
 
+def aim(sender, notes, x, t):
+    """Send a goal, and wait until the node has it: what goes by another topic may overtake it."""
+    sender.goal(x, t)
+    goal = lambda: notes.node._goal  # noqa: E731
+    wait_until(lambda: goal() is not None and goal().pose[0] == x and goal().t == t, 10, "the goal to be heard")
+
+
 def test_contacts_are_paired_with_the_pose_of_their_stamp_whatever_came_since(sender, notes):
-    sender.goal(0.1, 1.0)
+    aim(sender, notes, 0.1, 1.0)
     for k in range(4):  # the detector is three poses behind
         sender.pose(1.0 + k * PERIOD, x=float(k))
     for k in range(4):
@@ -145,7 +152,7 @@ def test_contacts_are_paired_with_the_pose_of_their_stamp_whatever_came_since(se
 
 
 def test_poses_of_before_a_restart_are_forgotten(sender, notes):
-    sender.goal(0.1, 1.0)
+    aim(sender, notes, 0.1, 1.0)
     for k in range(4):
         sender.pose(1.0 + k * PERIOD, x=float(k))
     ask(sender, notes, 1.0 + 3 * PERIOD)
@@ -157,7 +164,7 @@ def test_poses_of_before_a_restart_are_forgotten(sender, notes):
 
 
 def test_without_a_pose_of_about_the_time_nothing_is_planned(sender, notes):
-    sender.goal(0.1, 1.0)
+    aim(sender, notes, 0.1, 1.0)
     sender.pose(1.0, x=0.0)
     ask(sender, notes, 1.0)
     without = notes.node.status()[2]["without_input"]
@@ -167,10 +174,10 @@ def test_without_a_pose_of_about_the_time_nothing_is_planned(sender, notes):
 
 def test_another_goal_of_the_same_stamp_is_the_next_of_the_same_rollout(sender, notes):
     sender.pose(1.0, x=0.0)
-    sender.goal(0.1, 1.0)
+    aim(sender, notes, 0.1, 1.0)
     assert ask(sender, notes, 1.0)[2][0] == 0.1
     rollouts = notes.rollouts
-    sender.goal(0.2, 1.0)
+    aim(sender, notes, 0.2, 1.0)
     wait_until(lambda: ask(sender, notes, 1.0)[2][0] == 0.2, 10, "the next goal")
     assert notes.rollouts == rollouts
     sender.goal(0.3, 2.0)
@@ -179,7 +186,7 @@ def test_another_goal_of_the_same_stamp_is_the_next_of_the_same_rollout(sender, 
 
 
 def test_joint_angles_are_those_of_the_picture_and_the_state_is_predicted_to_the_newest(sender, notes):
-    sender.goal(0.1, 1.0)
+    aim(sender, notes, 0.1, 1.0)
     sender.pose(1.0, x=0.0)
     ask(sender, notes, 1.0)
     count = len(notes.angles)
@@ -204,7 +211,7 @@ def commands(probe, sender) -> list[np.ndarray]:
 
 def test_commands_slow_down_and_stop_as_the_pose_gets_worse(sender, notes, commands):
     limit = notes.node.params(BlindParams).blind_position
-    sender.goal(0.1, 1.0)
+    aim(sender, notes, 0.1, 1.0)
 
     def command(t: float, target: float, spread: float) -> float:
         """The first joint's command when the planner wants ``target`` [rad] from home."""
@@ -223,7 +230,7 @@ def test_commands_slow_down_and_stop_as_the_pose_gets_worse(sender, notes, comma
 
 
 def test_without_sight_the_last_target_is_held_for_a_while(sender, notes, commands):
-    sender.goal(0.1, 1.0)
+    aim(sender, notes, 0.1, 1.0)
     sender.pose(1.0, x=0.0)
     ask(sender, notes, 1.0)
     hold = notes.node.params(BlindParams).blind_hold

@@ -18,7 +18,7 @@ from std_srvs.srv import Trigger
 
 from dexstack.bags.file import BagReader
 from dexstack.bags.samples import read_samples
-from dexstack.bench.probe import Probe
+from dexstack.cli.bench.probe import Probe
 from dexstack.model.hand import load_hand
 
 pytestmark = pytest.mark.slow

@@ -17,6 +17,8 @@ from experiments.contactsdf.nlp import RELAXATION, NlpBaseline
 from experiments.contactsdf.plan_cost import PlanCost, Planning
 from experiments.contactsdf.symbolic import symbolic
 
+pytestmark = pytest.mark.slow
+
 PARAMS = MpcParams(horizon=2)
 WEIGHTS = PalmWeights()
 TASK = PalmTurn()
@@ -47,7 +49,6 @@ def baseline(resting, theta, capacity, **kind):
     return NlpBaseline(resting.hand, TASK, WEIGHTS, PARAMS, theta, capacity, **kind)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("problem", [near, away])
 def test_the_objectives_are_one(paper, resting, problem):
     """IPOPT's own objective, the MPC's and the judge's, of one and the same plan."""

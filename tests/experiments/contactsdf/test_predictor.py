@@ -10,6 +10,8 @@ from dexstack.model.kinematics import KinematicTree
 from experiments.contactsdf.pairs import OBJECT, PairDetector, empty_pairs, object_pairs
 from experiments.contactsdf.predictor import GRAVITY, Predictor, PredictorParams, joint_inertia, predictor_theta, project
 
+pytestmark = pytest.mark.slow
+
 H = 0.1
 
 
@@ -66,7 +68,6 @@ def test_a_resting_cube_rests(setting, resting, start):
     assert np.linalg.norm(pose[:3] - start.pose_WO[:3]) < 1.5e-3 and np.linalg.norm(pose[4:]) < 0.01
 
 
-@pytest.mark.slow
 def test_a_cube_pushed_off_on_the_palm_goes_where_it_goes_in_mujoco(resting, start):
     """Slides, turns, hits fingers: against the plant from the same state, with contacts found anew in every substep."""
     from dexstack.engines import make_plant
@@ -107,7 +108,6 @@ def test_a_cube_pushed_off_on_the_palm_goes_where_it_goes_in_mujoco(resting, sta
     assert turned(pose, arrived) < 0.25 * turned(first, arrived)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("creep", [0.1, 1.0, 3.0])
 @pytest.mark.parametrize("D", [2, 3])
 def test_projects_on_the_cone_in_the_norm_of_the_contact(D, creep):
@@ -205,7 +205,6 @@ def test_contacts_yield_by_the_mobilities_that_mujoco_has(resting):
     np.testing.assert_allclose(ours[len(bodies) :], np.tile(model.dof_invweight0[:16], 2), rtol=2e-3)
 
 
-@pytest.mark.slow
 def test_a_thousand_at_once_in_float32_are_as_good_as_in_float64(resting, start):
     """XLA fuses sums over coordinates otherwise for large batches; the learner and the benchmark predict in batches."""
     K, rng = 1024, np.random.default_rng(0)

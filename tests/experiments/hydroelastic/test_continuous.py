@@ -10,8 +10,9 @@ from experiments.hydroelastic import systems
 from experiments.hydroelastic.continuous import ContinuousSystem
 from experiments.hydroelastic.drop import energy_between_bounces
 
+pytestmark = pytest.mark.slow
 
-@pytest.mark.slow
+
 def test_bounces_keep_their_energy():
     rows = energy_between_bounces(systems.ball(height=0.01), 5, method="DOP853")
     assert len(rows) == 6

@@ -13,6 +13,8 @@ from dexstack.engines.hydroelastic.surface import Workspace, query
 from experiments.hydroelastic.energy import energy
 from experiments.hydroelastic.forces import ContactLaw, polygon_wrench, wrench
 
+pytestmark = pytest.mark.slow
+
 I3, ZERO = np.eye(3), np.zeros(3)
 AREA, DEPTH, E, H = 0.01, 0.01, 1e5, 0.05
 """The underside of a rigid cube of 0.1 m pressed 0.01 m into a layer: pressure 2e4 Pa, gradient E/H."""
@@ -61,7 +63,6 @@ def test_fan_and_polygon_agree_on_the_force_and_to_second_order_on_the_moment() 
     assert differences[2] <= differences[0] / 8 or differences[0] < 1e-12
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "b", [shapes.box((0.2, 0.2, 0.1), 1e5), shapes.rigid(shapes.box((0.2, 0.2, 0.1), 1e5))], ids=["compliant", "rigid"]
 )

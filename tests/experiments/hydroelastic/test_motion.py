@@ -13,6 +13,8 @@ from experiments.hydroelastic.grip import grip
 from experiments.hydroelastic.solver import solver
 from experiments.hydroelastic.thin import thin
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("ratio", (0.4, 2.0))
 def test_the_coin_ends_at_one_ratio(ratio):
@@ -83,13 +85,11 @@ def test_patches_show_the_surfaces_that_carry_the_wrench():
     assert pushed == pytest.approx(system.contacts.pressure[: system.faces] @ system.contacts.area[: system.faces], rel=1e-9)
 
 
-@pytest.mark.slow
 def test_a_spatula_is_held_when_tight_turns_when_loose_and_stops():
     check = grip(seconds=6.0, dt=2e-3, size=0.02)
     assert check.results["passed"], check.lines
 
 
-@pytest.mark.slow
 def test_every_step_of_every_scene_is_solved():
     check = solver(seconds=0.12)
     assert check.results["passed"], check.lines

@@ -12,7 +12,7 @@ from dexstack.engines.soft.system import Ground, Meeting, Surface
 from dexstack.errors import ConfigError
 from experiments.soft.aware import AwareSystem
 
-pytestmark = pytest.mark.usefixtures("x64")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("x64")]
 
 LAW = ContactParams(eps1=4e-6, eps2=5e-4, eps3=2e-4, v_s=1e-3)
 
@@ -51,7 +51,6 @@ def test_a_box_comes_to_rest_at_steps_of_16_ms_and_sinks_alike_whatever_its_mass
     assert depths[1] == pytest.approx(depths[0], rel=1e-6)
 
 
-@pytest.mark.slow
 def test_forces_on_a_free_pair_sum_to_nothing_and_follow_finite_differences():
     system = free_pair()
     q = jnp.array([0, 0, 0, 1.0, 0, 0, 0, 0.0597, 0.005, 0.004, 1.0, 0, 0, 0])

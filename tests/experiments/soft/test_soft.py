@@ -7,6 +7,8 @@ import pytest
 
 from experiments.soft import derivatives, growth, isosurfaces, memory, push, speed
 
+pytestmark = pytest.mark.slow
+
 
 def test_isosurfaces_are_drawn_and_judged(tmp_path):
     file = tmp_path / "out.json"
@@ -18,7 +20,6 @@ def test_isosurfaces_are_drawn_and_judged(tmp_path):
     assert results["area"]["wrong normals"][0] != pytest.approx(4.0, abs=0.3)
 
 
-@pytest.mark.slow
 def test_every_pushing_sequence_makes_contact_at_least_twice_and_moves_the_t():
     for sequence in push.SEQUENCES:
         track, made = push.pushed_in_mujoco(sequence, 0.002, rk4=False)
@@ -26,14 +27,12 @@ def test_every_pushing_sequence_makes_contact_at_least_twice_and_moves_the_t():
         assert np.linalg.norm(track[-1, :2]) > 0.01 or abs(track[-1, 2]) > 0.1
 
 
-@pytest.mark.slow
 def test_memory_of_patches_is_a_fraction_of_the_dense_formulations(capsys):
     assert memory.main(["--json", "-"]) == 0
     results = json.loads(capsys.readouterr().out)["results"]
     assert results["ratio"] >= 20
 
 
-@pytest.mark.slow
 def test_growth_is_measured_and_drawn(tmp_path, monkeypatch):
     monkeypatch.setattr(growth, "POINTS", (384,))
     monkeypatch.setattr(growth, "MOST_DENSE", 384)
@@ -47,7 +46,6 @@ def test_growth_is_measured_and_drawn(tmp_path, monkeypatch):
     assert near["contact_s"] < dense["contact_s"]
 
 
-@pytest.mark.slow
 def test_derivatives_equal_finite_differences_in_random_states(capsys):
     assert derivatives.main(["--states", "60", "--json", "-"]) == 0
     results = json.loads(capsys.readouterr().out)["results"]
@@ -64,7 +62,6 @@ def test_unusable_arguments_exit_2(argv, capsys):
     assert argv[0] in capsys.readouterr().err
 
 
-@pytest.mark.slow
 def test_the_fastest_peer_is_timed_in_the_same_run(tmp_path):
     file = tmp_path / "out.json"
     assert speed.main(["--rounds", "1", "--json", str(file)]) in (0, 1)

@@ -60,7 +60,7 @@ def _matrix(args: argparse.Namespace) -> int:
     for name, make in rows.items():
         add(make(name))
     if of_graph:
-        from dexstack.bench.graph_faults import graph
+        from dexstack.cli.bench.graph_faults import graph
 
         with graph() as g:
             for name, make_in in of_graph.items():
@@ -96,7 +96,7 @@ def _matrix(args: argparse.Namespace) -> int:
 def _graph_rows() -> dict[str, Any]:
     """Faults of a whole graph, where there is ROS 2."""
     try:
-        from dexstack.bench.graph_faults import graph_rows
+        from dexstack.cli.bench.graph_faults import graph_rows
     except ImportError as error:
         note(f"without the faults of a graph: {error}")
         return {}

@@ -22,7 +22,7 @@ from rclpy.parameter import Parameter
 from std_srvs.srv import Trigger
 
 from dexstack.bench.faults import AFTERWARDS, Outcome
-from dexstack.bench.probe import Probe
+from dexstack.cli.bench.probe import Probe
 from dexstack.cli.supervisor import graph_environment
 from dexstack.hand import protocol
 from dexstack.hand.bus import CanBus
