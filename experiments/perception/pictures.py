@@ -108,6 +108,9 @@ class PixelSensor:
     before the first one the nominal start.
     """
 
+    pose_jitter = pose_drift = pose_outage = 0.0
+    pose_outage_interval = 1.0
+
     def __init__(self, loop: Loop, params: SimulatedCameraParams, seed: int, name: str = "cube") -> None:
         bundle = object_bundle(name)
         self._plant, self._rate = loop.plant, params.frame_rate

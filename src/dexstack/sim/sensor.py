@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -42,6 +42,19 @@ class PoseSensor:
         return measured
 
 
+@runtime_checkable
+class Sensor(Protocol):
+    """What sees the object; see :class:`PoseSensor`."""
+
+    pose_delay: float
+    pose_jitter: float
+    pose_drift: float
+    pose_outage: float
+    pose_outage_interval: float
+
+    def measure(self, pose_WO: np.ndarray, rng: np.random.Generator) -> np.ndarray: ...
+
+
 class Seen(NamedTuple):
     """One picture, as the controller gets it."""
 
@@ -60,7 +73,7 @@ class Sight:
     :class:`~dexstack.perception.clock.DeviceClock`). Joint angles are measured here, on time and by our clock.
     """
 
-    def __init__(self, sensor: PoseSensor, period: float, dt: float, rng: np.random.Generator) -> None:
+    def __init__(self, sensor: Sensor, period: float, dt: float, rng: np.random.Generator) -> None:
         """
         Args:
             period: time between two pictures [s].

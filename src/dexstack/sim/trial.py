@@ -12,7 +12,7 @@ import numpy as np
 from dexstack.control.base import Observation
 from dexstack.control.params import BLIND_PERIOD
 from dexstack.engines.base import WatchedPlant
-from dexstack.sim.sensor import Seen, Sight
+from dexstack.sim.sensor import Seen, Sensor, Sight
 from dexstack.tasks.base import Goal, Outcome
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from dexstack.engines.base import Plant
     from dexstack.model.objects import Start
     from dexstack.sim.disturbance import Pushes
-    from dexstack.sim.sensor import PoseSensor
     from dexstack.tasks.base import Scene, Task
 
 
@@ -65,7 +64,7 @@ class Rig(Protocol):
     plant_start: Start
     """Where the plant's object starts: an object of another size stands elsewhere."""
     servo: Servo
-    sensor: PoseSensor
+    sensor: Sensor
     detector: ContactDetector
     predictor: StatePredictor
     supervisor: Supervisor

@@ -9,6 +9,7 @@ from typing import Any
 
 import rclpy
 from diagnostic_msgs.msg import DiagnosticArray
+from rclpy.exceptions import InvalidHandle
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
@@ -43,8 +44,14 @@ class Probe:
         self._thread.start()
 
     def _spin(self) -> None:
-        with contextlib.suppress(ExternalShutdownException):
-            self._executor.spin()
+        while True:
+            try:
+                self._executor.spin()
+            except ExternalShutdownException:
+                return
+            except InvalidHandle:  # somebody destroyed a publisher or a client while the executor looked at it
+                continue
+            return
 
     def _on_report(self, message: DiagnosticArray) -> None:
         for status in message.status:
