@@ -89,7 +89,7 @@ def test_weighted_sum_is_the_point_plane_law_written_out():
     planes, normals = (jnp.asarray(x.T) for x in BALL)
     r = jax.jit(lambda p, v: scm.respond(p[:, None], v[:, None], scm.Body(planes, normals).planes(p[:, None]), LAW))(p, v)
     np.testing.assert_allclose(np.ravel(r.force), weight @ forces, rtol=1e-12)
-    np.testing.assert_allclose(r.field[0], weight @ jnp.sum(BALL.normals * (p - BALL.points), axis=1), rtol=1e-12, atol=1e-16)
+    np.testing.assert_allclose(r.field[0], weight @ jnp.sum(BALL.normals * (p[None] - BALL.points), axis=1), rtol=1e-12, atol=1e-16)
 
 
 @pytest.mark.slow

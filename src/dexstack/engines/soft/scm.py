@@ -268,10 +268,10 @@ def combine(sides: Sequence[Side], eps2: float | Array) -> PairWrench:
     shift = total([w @ s.response.load for w, s in w_sides]) / eps2
     g = [jnp.concatenate([s.response.normal, cross(s.points, s.response.normal)]) for s in sides]
     mean = total([s.sign * (x @ w) for x, (w, s) in zip(g, w_sides, strict=True)])
-    stiffness = total([(x * (w * (s.response.stiffness + shift))) @ x.T for x, (w, s) in zip(g, w_sides, strict=True)])
+    stiffness = total([(x * (w * (s.response.stiffness + shift))[None]) @ x.T for x, (w, s) in zip(g, w_sides, strict=True)])
     drags = [w * s.response.drag for w, s in w_sides]
     damping = total(
-        [(x * (w * s.response.damping - b)) @ x.T + _point_damping(s.points, b) for x, b, (w, s) in zip(g, drags, w_sides, strict=True)]
+        [(x * (w * s.response.damping - b)[None]) @ x.T + _point_damping(s.points, b) for x, b, (w, s) in zip(g, drags, w_sides, strict=True)]
     )
     distance = total([w @ s.response.field for w, s in w_sides] + [w @ x for w, x in zip(far, others, strict=True)])
     return PairWrench(wrench, stiffness - shift * jnp.outer(mean, mean), damping, distance)
