@@ -87,7 +87,7 @@ def extrapolated(at: jax.Array, zero: jax.Array, steps: jax.Array) -> tuple[jax.
 
     Every column of the triangle cancels one more power of the step; the best entry is the one that differs least from its neighbours.
     """
-    column = (at - zero) / steps[:, None]
+    column = (at - zero[None]) / steps[:, None]
     best, error = column[-1], jnp.max(jnp.abs(column[-1] - column[-2]))
     for power in range(1, len(STEPS)):
         finer = column[1:] + (column[1:] - column[:-1]) / (2.0**power - 1.0)
