@@ -57,7 +57,7 @@ from dexstack.nodes.wire import (
     read_pose,
     set_stamp,
 )
-from dexstack.process.compilation import use_compilation_cache
+from dexstack.process.compilation import side_by_side, use_compilation_cache
 from dexstack.process.realtime import make_ordinary, make_realtime
 from dexstack.tasks.controller import Controller, supervisor_name
 
@@ -108,7 +108,7 @@ class MpcNode(SceneNode):
         self._controller = Controller(task, scene, self.blocks())
         self._supervisor, self._planner = self._controller.supervisor, self._controller.planner
         self._predictor = self._controller.predictor
-        self._predictor.warm_up()
+        side_by_side(self._controller.warm_up, self._predictor.warm_up)
 
     def apply(self, block: Any) -> None:
         if isinstance(block, self.task_type.Weights):
