@@ -11,7 +11,7 @@ import dataclasses
 import math
 import sys
 import typing
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,7 +25,7 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """Ten times as fast where PyYAML was built with libyaml; a start reads a parameter file once for every block."""
 
 
-def param(default: Any, doc: str, lo: float | None = None, hi: float | None = None, choices: tuple[str, ...] = ()) -> Any:
+def param(default: Any, doc: str, lo: float | None = None, hi: float | None = None, choices: Collection[str] = ()) -> Any:
     """A dataclass field with a description and an inclusive range, or all names there are; lists are tuples and checked per entry."""
     return dataclasses.field(default=default, metadata={"doc": doc, "lo": lo, "hi": hi, "choices": choices})
 

@@ -32,7 +32,7 @@ from dexstack.contact.contact import Contacts, empty_contacts
 from dexstack.contact.detector import DetectorParams
 from dexstack.control.base import Observation
 from dexstack.control.factory import PlannerParams
-from dexstack.control.params import BLIND_PERIOD, BlindParams
+from dexstack.control.params import BLIND_PERIOD, BlindParams, own_blocks
 from dexstack.control.planners.gauss_newton import MpcParams
 from dexstack.control.planners.sampling import SamplingParams
 from dexstack.control.supervisors import SUPERVISORS
@@ -84,6 +84,8 @@ class MpcNode(SceneNode):
     def __init__(self) -> None:
         super().__init__("mpc", MpcNodeParams, BlindParams, PlannerParams, MpcParams, SamplingParams, DetectorParams)
         _, self._supervisor_params = SUPERVISORS.load(supervisor_name(self.task_type, self.blocks()))
+        for block in own_blocks(self.params(PlannerParams), self.task_type.supervisor):
+            self.declare_block(block)
         for block in (self.task_type.Weights, self._supervisor_params):
             self.declare_block(block)
             self.LIVE = self.LIVE | {f.name for f in fields(block)}
