@@ -50,6 +50,9 @@ class Planner(SimpleNamespace):
         self.asked.append(SimpleNamespace(by=self, goal=goal_WO, weights=self.weights, pull=pull))
         return Plan(self.status, np.array([0.6, 0.9]), np.zeros((1, 2)), np.zeros((2, 9)), 1.0, 0.0, 0.0)
 
+    def warm_up(self):
+        return 0.0
+
     def goal_cost(self, pose_WO, q, goal_WO):
         return 0.0
 

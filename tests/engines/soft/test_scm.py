@@ -63,7 +63,8 @@ def wrenches_as_printed(
     return w @ jnp.concatenate([react_a, act_a]), w @ jnp.concatenate([act_b, react_b])
 
 
-wrench_of_pair = jit(lambda x: pair(x).wrench)
+def wrench_of_pair(x):
+    return pair(x).wrench
 
 
 def states(count, seed, distance=(0.035, 0.075)):
@@ -136,6 +137,7 @@ def test_the_force_at_p_conserves_momentum_and_the_printed_one_does_not():
     """Total wrench on a free pair about any point is zero; with J_i at p_i there is a moment left."""
     leaks = []
     printed = jit(lambda *x: wrenches_as_printed(*x, LAW))
+    wrench = jit(wrench_of_pair)
     swapped = jit(lambda R, p, twist: dense_pair(*BOX, *BALL, R, p, twist, LAW, smooth_dissipation).wrench)
     for x in states(20, 0, (0.03, 0.055)):
         R = Rotation.from_rotvec(np.array(x[:3])).as_matrix()
@@ -145,7 +147,7 @@ def test_the_force_at_p_conserves_momentum_and_the_printed_one_does_not():
         assert np.linalg.norm(on_a[:3] + on_b[:3]) < 1e-12 * scale
         leaks.append(np.linalg.norm(on_a[3:] + on_b[3:]) / (scale * 0.03))
         # ours on B, and by symmetry of the formulation the same with the roles exchanged: the reaction on A
-        ours = wrench_of_pair(x)
+        ours = wrench(x)
         exchanged = np.asarray(swapped(R.T, -R.T @ x[3:6], _exchanged(x, R)))
         on_a_in_a = np.concatenate([R @ exchanged[:3], R @ exchanged[3:] + np.cross(x[3:6], R @ exchanged[:3])])
         np.testing.assert_allclose(ours, -on_a_in_a, atol=1e-10 * float(jnp.abs(ours).max()))
@@ -163,6 +165,7 @@ def test_gradients_and_hessians_equal_finite_differences():
     """Of the wrench in pose and twist, relative to its largest entry, in float64."""
     f = wrench_of_pair
     J, H = jit(jax.jacfwd(f)), jit(jax.jacfwd(jax.jacrev(f)))
+    f = jit(f)
     for x in states(3, 1):
         j, h = np.asarray(J(x)), np.asarray(H(x))
         for k in range(12):
