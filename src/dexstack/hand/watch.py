@@ -165,7 +165,7 @@ class MotionWatch:
         self._still = np.zeros(n, int)
         self._torque = np.zeros((rows, n))
         """Torques after the low-pass: row 0 each joint's own, row k that of the same joint k fingers on."""
-        free = period / np.maximum(damping, 1e-6)
+        free = period / damping
         self._against, self._along = _Spell(free, rows), _Spell(free, rows)
         self._obeys = np.zeros(n, bool)
         """Joints that have shown since :meth:`forget` that they do what their own torque says."""
