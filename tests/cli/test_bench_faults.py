@@ -45,12 +45,24 @@ def test_some_faults_and_their_page(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_fault_of_a_graph():
+@pytest.mark.parametrize("fault", ["mpc hangs", "the same pixels come", "contacts is lost"])
+def test_a_fault_of_a_graph(fault):
     pytest.importorskip("rclpy")
-    command = [sys.executable, "-m", "dexstack.cli.main", "bench", "faults", "--only", "mpc hangs", "--json", "-"]
+    command = [sys.executable, "-m", "dexstack.cli.main", "bench", "faults", "--only", fault, "--json", "-"]
     done = subprocess.run(command, capture_output=True, text=True)
     (row,) = json.loads(done.stdout)["results"]["faults"]
     assert row["ended_in"] == "hold" and row["torque_kept"], done.stderr
+
+
+@pytest.mark.slow
+def test_without_a_fault_a_graph_moves_on(monkeypatch):
+    """So a row of the graph can fail."""
+    pytest.importorskip("rclpy")
+    from dexstack.cli.bench import graph_faults
+
+    monkeypatch.setitem(graph_faults.SENSES, "nothing", ("camera", "further_delay", 0.0, 0.0))
+    with graph_faults.graph() as g:
+        assert graph_faults.sense_loss(g, "nothing").ended_in == "enabled"
 
 
 def test_a_failure_stays_in_the_page():
