@@ -4,8 +4,9 @@ The command is stamped with the time of the contact set it answers, so that the 
 new rollout: the warm start is forgotten. Another goal with the same stamp is the next one of the same rollout. A rollout that gets stuck is
 freed by the task's supervisor. Poses are as old as the pictures they come from; contacts, pose and joint angles are put together as they
 were then, and the state with the newest joint angles is predicted from them. Where the pose is known badly the commands move
-more slowly, and not at all where it counts as not seen; where no contacts come any more, or such that the hand would refuse their answer,
-commands that hold what is held go on for ``blind_hold``. Without goal or joint angles nothing is commanded, and the hand's watchdog decides.
+more slowly, and not at all where it counts as not seen; where no contacts come any more, or such whose answer the hand would refuse,
+commands that hold what is held go on for ``blind_hold``. Without goal or joint angles nothing is commanded, and the hand's watchdog
+decides.
 
 A θ on ``learner/theta`` replaces the one planned with, between two solves: numbers into the compiled solver, nothing is compiled.
 
