@@ -54,17 +54,6 @@ def test_a_fault_of_a_graph(fault):
     assert row["ended_in"] == "hold" and row["torque_kept"], done.stderr
 
 
-@pytest.mark.slow
-def test_without_a_fault_a_graph_moves_on(monkeypatch):
-    """So a row of the graph can fail."""
-    pytest.importorskip("rclpy")
-    from dexstack.cli.bench import graph_faults
-
-    monkeypatch.setitem(graph_faults.SENSES, "nothing", ("camera", "further_delay", 0.0, 0.0))
-    with graph_faults.graph() as g:
-        assert graph_faults.sense_loss(g, "nothing").ended_in == "enabled"
-
-
 def test_a_failure_stays_in_the_page():
     row = {"fault": "x", "ended_in": "enabled", "seconds": float("nan"), "limit_s": 0.1, "torque_kept": False, "stayed_off": False}
     text = page({"checked": 1, "failed": 1, "worst_s": 0.0, "faults": [row]})

@@ -142,6 +142,12 @@ class Graph:
                 return float(t[k])
         return float("nan")
 
+    def moved_last(self, since: float) -> float:
+        """System time at which the target moved last after ``since`` [s]; a hand that goes limp has no target, and so none that moves."""
+        t, q = self.targets(since)
+        moved = np.flatnonzero(np.any(np.abs(np.diff(q, axis=0)) > 0.0, axis=1)) if len(t) else ()
+        return float(t[moved[-1] + 1]) if len(moved) else since
+
     def call(self, service: str) -> bool:
         """Ask a node to do something, and wait."""
         client = self.probe.node.create_client(Trigger, service)
@@ -228,10 +234,11 @@ CAMERA: dict[str, Change] = {
     "the camera's clock is 100 ppm slow for an hour": ("camera", "clock_offset", -0.36, 0.0),
 }
 SENSES = {f"{name}, in a graph": change for name, change in {**CUTS, **CAMERA}.items()}
+NOTHING: Change = ("camera", "further_delay", 0.0, 0.0)
 SENSES_LIMIT = 1.0
 """As for the loss of the nodes that see [s]."""
 ON = 1.0
-"""Time that the hand must go on holding while the fault goes on [s]."""
+"""Time after that limit in which the hand must go on holding [s]."""
 LOOSER = {
     f"{what} over DDS while it drives": (name, value)
     for what, name, value in (
@@ -269,23 +276,19 @@ def node_loss(g: Graph, name: str) -> Outcome:
 
 
 def sense_loss(g: Graph, name: str) -> Outcome:
-    """One row of :data:`SENSES`: the hand holds for as long as the fault lasts."""
-    node, parameter, wrong, right = SENSES[name]
+    """One row of :data:`SENSES`, any other name: of nothing; the time is that of the last motion of the target while the fault lasts."""
+    node, parameter, wrong, right = SENSES.get(name, NOTHING)
     if not g.ready():
         return Outcome(name, "not started", np.nan, SENSES_LIMIT)
     over, start = g.tap.over_limit, time.time()
     if not g.set(node, parameter, wrong):
         return Outcome(name, "refused", np.nan, SENSES_LIMIT)
-    g.wait(lambda: not np.isnan(g.stands_since(start)), 2.0 * SENSES_LIMIT + STILL)
-    since = g.stands_since(start)
-    g.wait(lambda: False, ON)
-    targets = g.targets(since)[1]
-    targets = targets[np.isfinite(targets).all(axis=1)]  # not those of a hand that is limp by now
-    moved = np.isnan(since) or bool(np.any(targets != targets[0]))
-    ended = "fault" if not g.tap.servo else "enabled" if moved else "hold"
+    g.wait(lambda: False, SENSES_LIMIT + ON)
+    taken = g.moved_last(start) - start
+    ended = "fault" if not g.tap.servo else "hold" if taken <= SENSES_LIMIT else "enabled"
     g.set(node, parameter, right)
     g.wait(lambda: False, AFTERWARDS)
-    return Outcome(name, ended, since - start, SENSES_LIMIT, g.tap.over_limit == over, ended != "fault" or not g.tap.servo)
+    return Outcome(name, ended, taken, SENSES_LIMIT, g.tap.over_limit == over, ended != "fault" or not g.tap.servo)
 
 
 def loosened(g: Graph, name: str) -> Outcome:
@@ -295,7 +298,7 @@ def loosened(g: Graph, name: str) -> Outcome:
         return Outcome(name, "not started", np.nan, 0.1)
     over = g.tap.over_limit
     if g.set("hand", parameter, value):
-        return Outcome(name, "loosened" if g.tap.servo else "not driven", np.nan, 0.1)
+        return Outcome(name, "loosened", np.nan, 0.1)
     start = time.time()
     g.call("hand/stop")
     g.wait(lambda: not g.tap.servo, 2.0)
@@ -316,6 +319,11 @@ def tightened(g: Graph, name: str) -> Outcome:
     g.wait(lambda: g.state() == "ready", 3.0)
     g.set("hand", parameter, 1.0)
     return Outcome(name, g.state(), taken, 0.1, g.tap.over_limit == over, not g.tap.servo)
+
+
+def moves_on(g: Graph) -> bool:
+    """Without a fault the target moves on, so that a row of :data:`SENSES` says something here and now."""
+    return sense_loss(g, "nothing").ended_in == "enabled"
 
 
 def graph_rows() -> dict[str, Callable[[Graph, str], Outcome]]:
