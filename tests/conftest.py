@@ -22,6 +22,9 @@ from tests import typecheck
 # Shapes and types that annotations promise are checked in tests, and only there.
 install_import_hook(typecheck.modules(), "tests.typecheck.check")
 
+# No array is given a rank that the code does not give it.
+jax.config.update("jax_numpy_rank_promotion", "raise")
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """What JAX compiles is kept for the tests after it, their subprocesses, and the next run."""
@@ -43,14 +46,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         item.add_marker(pytest.mark.xdist_group("real time" if name.startswith(REAL_TIME) else name))
 
 
-PROMOTING = ("tests/engines/", "tests/experiments/")
-"""Where arrays still take the rank of others: the soft engine and what the experiments compare with."""
-
-
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Elsewhere no array is given a rank that the code does not give it."""
+def pytest_runtest_setup() -> None:
     typecheck.begin()
-    jax.config.update("jax_numpy_rank_promotion", "allow" if item.nodeid.startswith(PROMOTING) else "raise")
 
 
 if TYPE_CHECKING:

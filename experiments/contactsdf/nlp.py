@@ -26,6 +26,7 @@ from dexstack.control.planners.gauss_newton import MpcParams
 from dexstack.control.problem import FRICTION_DIRECTIONS, OBJECT_DOF, ModelParams, step_problem
 from dexstack.errors import ConfigError
 from dexstack.model.robot import Robot
+from dexstack.process.compilation import jit
 from experiments.contactsdf.plan_cost import Planning
 from experiments.contactsdf.symbolic import symbolic
 
@@ -96,7 +97,7 @@ class NlpBaseline:
         self._n, self._T = len(robot.joint_names), params.horizon
         self._limits = robot.lower + params.limit_margin, robot.upper - params.limit_margin
         self._Q = np.concatenate([theta.inertia / params.step**2, theta.stiffness / theta.cover])
-        self._freeze = jax.jit(self._frozen)
+        self._freeze = jit(self._frozen)
         self._P = self._parameters(capacity, len(np.asarray(self._tree.tip_body)))
         unknowns = _Unknowns(casadi)
         objective = self._horizon(unknowns)

@@ -18,6 +18,7 @@ from dexstack.control.models.base import StepModel
 from dexstack.control.planners.gauss_newton import MpcParams
 from dexstack.control.problem import OBJECT_DOF, ModelParams, force, integrate_quaternion, step_problem
 from dexstack.model.robot import Robot
+from dexstack.process.compilation import jit
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class PlanCost:
         self._model, self._theta = model, theta
         margin = params.limit_margin
         self._limits = robot.lower + margin, robot.upper - margin
-        self._many = jax.jit(jax.vmap(self._one, in_axes=(0, None, None, None, None)))
+        self._many = jit(jax.vmap(self._one, in_axes=(0, None, None, None, None)))
 
     def __call__(self, problem: Planning, plans: np.ndarray) -> np.ndarray:
         """(K,) of plans (K, T, N)."""

@@ -11,6 +11,7 @@ import numpy as np
 from dexstack.control.problem import ModelParams
 from dexstack.learning.loss import Predict
 from dexstack.learning.transitions import Transitions, rotation_between, take
+from dexstack.process.compilation import jit
 from experiments.contactsdf.pairs import PairContacts, PairDetector, object_pairs
 from experiments.contactsdf.predictor import Predictor, PredictorTheta
 
@@ -42,7 +43,7 @@ def stays(data: Transitions) -> PredictionError:
 
 def predict_all(predict: Predict, theta: ModelParams, data: Transitions, chunk: int = 200) -> tuple[np.ndarray, np.ndarray]:
     """Predicted object poses (K, 7) and joint angles (K, N)."""
-    batched: Callable = jax.jit(jax.vmap(predict, in_axes=(None, 0)))
+    batched: Callable = jit(jax.vmap(predict, in_axes=(None, 0)))
     poses, joints = [], []
     for first in range(0, data.count, chunk):
         index = np.arange(first, min(first + chunk, data.count))
@@ -57,7 +58,7 @@ def predict_in_parts(
 ) -> tuple[np.ndarray, np.ndarray]:
     """As :func:`predict_all`, but contacts are found anew after each of ``parts`` equal parts of the step."""
     substeps = predictor.params.substeps // parts
-    advance = jax.jit(jax.vmap(lambda theta, state, at: predictor.advance(theta, state, at, at.contacts, substeps), in_axes=(None, 0, 0)))
+    advance = jit(jax.vmap(lambda theta, state, at: predictor.advance(theta, state, at, at.contacts, substeps), in_axes=(None, 0, 0)))
     poses, joints = [], []
     for first in range(0, data.count, chunk):
         index = np.arange(first, min(first + chunk, data.count))

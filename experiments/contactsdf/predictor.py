@@ -168,10 +168,10 @@ def project(
     D = y_t.shape[1]
     eye = jnp.eye(1 + D, dtype=y_n.dtype)
     d_normal = share[:, None] * jnp.concatenate([jnp.ones_like(length)[:, None], (friction * creep)[:, None] * along], axis=1)
-    across = jnp.eye(D, dtype=y_n.dtype) - along[:, :, None] * along[:, None, :]
+    across = jnp.eye(D, dtype=y_n.dtype)[None] - along[:, :, None] * along[:, None, :]
     turning = jnp.pad((friction * normal / length)[:, None, None] * across, ((0, 0), (0, 0), (1, 0)))
     sliding = jnp.concatenate([d_normal[:, None], (friction[:, None] * along)[:, :, None] * d_normal[:, None] + turning], axis=1)
-    slope = jnp.where(separate[:, None, None], 0.0, jnp.where(stick[:, None, None], eye, sliding))
+    slope = jnp.where(separate[:, None, None], 0.0, jnp.where(stick[:, None, None], eye[None], sliding))
     return f_n, f_t, slope
 
 
@@ -305,7 +305,7 @@ class Predictor:
 
     def _jacobian(self, poses: BodyPoses, state: PredictedState, p_W: Array, link: Array) -> Float[Array, "C 3 V"]:
         """Velocity of the contact points as points of ``link``, world frame, against (v_O W, ω_O B, joints)."""
-        arm = p_W - state.pose_WO[:3]
+        arm = p_W - state.pose_WO[None, :3]
         eye = jnp.broadcast_to(jnp.eye(3, dtype=arm.dtype), (arm.shape[0], 3, 3))
         of_object = jnp.concatenate([eye, -skew(arm) @ quaternion_matrix(state.pose_WO[3:])], axis=2)
         of_object = jnp.where((link == OBJECT)[:, None, None], of_object, 0.0)
@@ -314,6 +314,6 @@ class Predictor:
     def _angular_jacobian(self, poses: BodyPoses, state: PredictedState, link: Array) -> Float[Array, "C 3 V"]:
         """Angular velocity of ``link``, world frame, against (v_O W, ω_O B, joints)."""
         R_WO = quaternion_matrix(state.pose_WO[3:])
-        of_object = jnp.where((link == OBJECT)[:, None, None], jnp.pad(R_WO, ((0, 0), (3, 0))), 0.0)
+        of_object = jnp.where((link == OBJECT)[:, None, None], jnp.pad(R_WO, ((0, 0), (3, 0)))[None], 0.0)
         moves = jnp.asarray(self._tree.moves)[jnp.maximum(link, -1) + 1]
         return jnp.concatenate([of_object, jnp.where(moves[:, None, :], poses.axis_W.T[None], 0.0)], axis=2)

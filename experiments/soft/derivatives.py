@@ -24,6 +24,7 @@ from dexstack.engines.soft import cloud
 from dexstack.engines.soft.scm import ContactParams, smooth_dissipation
 from dexstack.engines.soft.tree import turned
 from dexstack.model.kinematics import quaternion_matrix
+from dexstack.process.compilation import jit
 from experiments.harness import Outcome, run
 from experiments.soft.systems import dense_pair
 
@@ -87,7 +88,7 @@ def extrapolated(at: jax.Array, zero: jax.Array, steps: jax.Array) -> tuple[jax.
 
     Every column of the triangle cancels one more power of the step; the best entry is the one that differs least from its neighbours.
     """
-    column = (at - zero) / steps[:, None]
+    column = (at - zero[None]) / steps[:, None]
     best, error = column[-1], jnp.max(jnp.abs(column[-1] - column[-2]))
     for power in range(1, len(STEPS)):
         finer = column[1:] + (column[1:] - column[:-1]) / (2.0**power - 1.0)
@@ -125,7 +126,7 @@ def check(count: int, seed: int) -> list[Errors]:
     each = -(-count // len(KINDS))
     size = min(BATCH, each)  # one size, one compilation
     with jax.enable_x64(True):
-        batch = jax.jit(lambda x, u, steps: jax.lax.map(lambda args: one(*args, steps), (x, u)))
+        batch = jit(lambda x, u, steps: jax.lax.map(lambda args: one(*args, steps), (x, u)))
         for kind in KINDS:
             parts, closer = [], 0
             for begin in range(0, each, size):

@@ -16,6 +16,7 @@ import numpy as np
 from dexstack.cli.output import table
 from dexstack.engines.soft import cloud
 from dexstack.engines.soft.system import Meeting, SoftSystem, Surface
+from dexstack.process.compilation import jit
 from experiments.harness import Outcome, run
 
 SPREAD = 0.1
@@ -44,7 +45,7 @@ def measure(repeats: int = 7) -> list[tuple[int, float]]:
         q[:, 2] = np.where(np.arange(8) < active, 0.0398, 0.2)
         starts.append((active, q.ravel()))
     v = np.zeros(48, np.float32)
-    compiled = jax.jit(roll).lower(data, starts[0][1], v).compile()
+    compiled = jit(roll).lower(data, starts[0][1], v).compile()
     best = {active: np.inf for active, _ in starts}
     for _ in range(repeats):
         for active, q in starts:

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 
 from dexstack.engines.soft import cloud
 from dexstack.engines.soft.scm import ContactParams
+from dexstack.process.compilation import jit
 from experiments.harness import BLUE, PINK, Outcome, run
 from experiments.soft.systems import dense_pair
 
@@ -31,7 +32,7 @@ def force_map() -> Outcome:
     y = np.linspace(-0.11, 0.11, 89)
     line = np.column_stack([np.full_like(y, 0.04), y, np.zeros_like(y)])
     with jax.enable_x64(True):
-        many = jax.jit(lambda x: jax.lax.map(force, x))
+        many = jit(lambda x: jax.lax.map(force, x))
         ours = np.asarray(many(jnp.asarray(line)))
         xs = np.linspace(-0.1, 0.1, 31)
         grid = np.stack(np.meshgrid(xs, xs), axis=-1).reshape(-1, 2)
@@ -39,7 +40,7 @@ def force_map() -> Outcome:
         ours_map = np.linalg.norm(np.asarray(many(jnp.asarray(grid))), axis=1).reshape(len(xs), -1)
         apart = jnp.array([0.0, sum(RADII) + 0.01, 0.0])  # a centimetre out of contact
         push = lambda p: force(p)[1]  # noqa: E731
-        gradient, hessian = (np.asarray(jax.jit(f(push))(apart)) for f in (jax.grad, jax.hessian))
+        gradient, hessian = (np.asarray(jit(f(push))(apart)) for f in (jax.grad, jax.hessian))
     theirs, theirs_map = mujoco_force(line), np.linalg.norm(mujoco_force(grid), axis=1).reshape(len(xs), -1)
     jump = lambda f: float(np.abs(np.diff(np.linalg.norm(f, axis=1), 2)).max() / np.linalg.norm(f, axis=1).max())  # noqa: E731
     finite = bool(np.isfinite(gradient).all() and np.isfinite(hessian).all() and gradient[1] != 0.0 and hessian[1, 1] != 0.0)

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dexstack.cli.output import table
+from dexstack.process.compilation import jit
 from experiments.harness import Outcome, run
 from experiments.soft import systems
 from experiments.soft.speed import DT, start
@@ -39,7 +40,7 @@ def gradient_cost(points: int, patch: int | None, steps: int = 50, repeats: int 
         return jnp.sum((q[2:4] - jnp.array([0.0, 0.05])) ** 2)
 
     path = np.tile(np.float32([0.0, -0.12]), (steps, 1))
-    functions = jax.jit(cost), jax.jit(jax.value_and_grad(cost))
+    functions = jit(cost), jit(jax.value_and_grad(cost))
     samples = np.empty((repeats, 2))
     for row in [np.empty(2), *samples]:  # the first compiles
         for k, f in enumerate(functions):

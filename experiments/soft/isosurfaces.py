@@ -12,6 +12,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from dexstack.engines.soft.cloud import Cloud
+from dexstack.process.compilation import jit
 from experiments.harness import Outcome, run
 from experiments.soft.ssdf import ssdf
 
@@ -39,7 +40,7 @@ def isosurfaces() -> Outcome:
     grid = np.stack(np.meshgrid(x, x, indexing="xy"), axis=-1).reshape(-1, 2)
     grid = jnp.asarray(np.hstack([grid, np.zeros((len(grid), 1))]))
     rows = {"2 points a side": square(2), "12 points a side": square(12), "wrong normals": square(12, wrong=True)}
-    field = jax.jit(lambda points, normals, eps: jax.vmap(lambda p: ssdf(p, Cloud(points, normals), eps))(grid))
+    field = jit(lambda points, normals, eps: jax.vmap(lambda p: ssdf(p, Cloud(points, normals), eps))(grid))
     figure = Figure(figsize=(11.0, 8.2), layout="constrained")
     areas: dict[str, list[float]] = {}
     for ax_row, (name, c) in zip(figure.subplots(3, 4), rows.items(), strict=True):

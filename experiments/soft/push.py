@@ -15,6 +15,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from dexstack.engines.soft.system import SoftSystem
+from dexstack.process.compilation import jit
 from experiments.harness import BLUE, PINK, Outcome, run
 from experiments.soft import systems
 from experiments.soft.aware import AwareSystem
@@ -97,7 +98,7 @@ def pushed_softly(points: int, dt: float, method: str, law: str = "scm", patch: 
 
         return jax.lax.scan(one, (q, jnp.asarray(v0, q.dtype)), targets)[1]
 
-    tracks = np.asarray(jax.jit(jax.vmap(roll, (None, 0, 0)))(data, starts, paths), float)
+    tracks = np.asarray(jit(jax.vmap(roll, (None, 0, 0)))(data, starts, paths), float)
     return np.concatenate([tracks[..., :2], yaw(tracks[..., 3:7])[..., None]], axis=-1)
 
 

@@ -16,7 +16,7 @@ from dexstack.engines.soft.cloud import Cloud
 
 def ssdf(p: Array, cloud: Cloud, eps1: float | Array) -> Array:
     """φ̂_S(p) [m] of a point (3,); negative inside."""
-    r = p - cloud.points
+    r = p[None] - cloud.points
     return jax.nn.softmax(-_dot3(r, r) / eps1) @ _dot3(jnp.asarray(cloud.normals), r)
 
 

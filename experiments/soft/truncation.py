@@ -12,6 +12,7 @@ import numpy as np
 
 from dexstack.cli import arguments
 from dexstack.cli.output import table
+from dexstack.process.compilation import jit
 from experiments.harness import Outcome, run
 from experiments.soft import systems
 from experiments.soft.speed import TIGHT, Near
@@ -44,7 +45,7 @@ def errors(points: int, sizes: Sequence[Near], states: int, seed: int) -> list[n
         def wrenches(patch: int | None, planes: int | None, core: int | None, places: int) -> np.ndarray:
             system = systems.pusher_system(points, patch=patch, planes=planes, core=core, places=places)
             data = jax.device_put(system.data)
-            f = jax.jit(lambda d, q, v: system.contact(d, system.tree.motion(d.numbers, q, v)).wrench[0])
+            f = jit(lambda d, q, v: system.contact(d, system.tree.motion(d.numbers, q, v)).wrench[0])
             return np.array([f(data, *map(jnp.asarray, state)) for state in touching])
 
         dense = wrenches(None, None, None, 1)

@@ -56,6 +56,7 @@ class Planner:
         self.task = make_task(spec, settings)
         self.scene: Scene = self.task.scene()
         self._controller = Controller(self.task, self.scene, settings)
+        self._controller.warm_up()
 
     @property
     def weights(self) -> Any:

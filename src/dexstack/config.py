@@ -12,7 +12,7 @@ import math
 import re
 import sys
 import typing
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -32,7 +32,7 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
 _Loader.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789"))
 
 
-def param(default: Any, doc: str, lo: float | None = None, hi: float | None = None, choices: tuple[str, ...] = ()) -> Any:
+def param(default: Any, doc: str, lo: float | None = None, hi: float | None = None, choices: Collection[str] = ()) -> Any:
     """A dataclass field with a description and an inclusive range, or all names there are; lists are tuples and checked per entry."""
     return dataclasses.field(default=default, metadata={"doc": doc, "lo": lo, "hi": hi, "choices": choices})
 

@@ -1,20 +1,29 @@
-"""What is found by name, and imported only when it is asked for."""
+"""What is found by name, and imported only when it is asked for; or by the path of a user's own Python file."""
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import importlib
+import importlib.util
+import sys
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
-from dexstack.errors import unknown_name
+from dexstack.errors import ConfigError, unknown_name
 
 
 class Registry(Mapping[str, tuple[str, ...]]):
-    """Names of one kind of thing, each with a module and names in it."""
+    """Names of one kind of thing, each with a module and names in it: a class or function, then its parameter class.
 
-    def __init__(self, what: str, entries: Mapping[str, tuple[str, ...]]) -> None:
-        """``what`` it is, for refusals; per name the module, then names in it."""
-        self.what, self._entries = what, dict(entries)
+    In place of a name there may be the path of a Python file, ``my_plant.py``, which sets the kind's constant, ``PLANT``, to a class with
+    its parameter class as ``Params``. Every such path is ``in`` a registry.
+    """
+
+    def __init__(self, what: str, entries: Mapping[str, tuple[str, ...]], base: tuple[str, str] | None = None) -> None:
+        """``what`` it is, for refusals and, in capitals, the constant of own files; module and name of a ``base`` class of theirs."""
+        self.what, self._entries, self._base = what, dict(entries), base
 
     def __getitem__(self, name: str) -> tuple[str, ...]:
         return self._entries[name]
@@ -25,14 +34,55 @@ class Registry(Mapping[str, tuple[str, ...]]):
     def __len__(self) -> int:
         return len(self._entries)
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._entries or is_own(name)
+
     def load(self, name: str) -> tuple[Any, ...]:
         """The things of that name.
 
         Raises:
-            ConfigError: there is none.
+            ConfigError: there is none; or a file that is missing, cannot be run, or does not hold one.
         """
+        if is_own(name):
+            own = self._own(name)
+            return own, own.Params
         if name not in self._entries:
             raise unknown_name(self.what, name, self._entries)
         module, *names = self._entries[name]
         loaded = importlib.import_module(module)
         return tuple(getattr(loaded, n) for n in names)
+
+    def _own(self, name: str) -> type:
+        path, constant = Path(name).absolute(), self.what.upper()
+        if not path.is_file():
+            raise ConfigError(f"there is no {self.what} file {path}")
+        found = getattr(_run(path, path.stat().st_mtime_ns, self.what), constant, None)
+        base = getattr(importlib.import_module(self._base[0]), self._base[1]) if self._base else object
+        if not (isinstance(found, type) and issubclass(found, base)):
+            derived = f" derived from {'.'.join(self._base)}" if self._base else ""
+            raise ConfigError(f"the {self.what} file {path} must set {constant} to a class{derived}")
+        if missing := getattr(found, "__abstractmethods__", None):
+            raise ConfigError(f"the {self.what} of {path} lacks {', '.join(sorted(missing))}")
+        if not dataclasses.is_dataclass(getattr(found, "Params", None)):
+            raise ConfigError(f"the {self.what} of {path} lacks Params, a dataclass of dexstack.config.param")
+        return found
+
+
+def is_own(name: object) -> bool:
+    """Whether a name is the path of a Python file."""
+    return isinstance(name, str) and name.endswith(".py")
+
+
+@functools.lru_cache
+def _run(path: Path, changed: int, what: str) -> Any:
+    """The module of a file in a state: one however often it is asked for, since parameters are found by their class."""
+    name = f"dexstack_{what}_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise ConfigError(f"the {what} file {path} cannot be run: {type(error).__name__}: {error}") from error
+    return module

@@ -88,7 +88,7 @@ def time_mpc(spec: Spec, *, solves: int, min_contacts: int, seed: int) -> MpcTim
         *columns,
         contacts=np.array(contacts),
         statuses=statuses,
-        compile_s=loop.controller.compile_s,
+        compile_s=loop.compile_s,
         horizon=horizon,
         variables=horizon * len(loop.scene.robot.joint_names),
         rows=loop.detector.params.capacity * FRICTION_DIRECTIONS,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from dexstack.control.planners import PLANNERS
 from dexstack.control.supervisors import SUPERVISORS
 
 if TYPE_CHECKING:
@@ -91,8 +92,8 @@ NAMED = ("model", "planner", "supervisor", "theta", "contact_set")
 def add_planner_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what chooses the planner and its parameters."""
     parser.add_argument("--model", help="time-stepping model of the planner (default: the parameter files')")
-    parser.add_argument("--planner", help="gauss_newton or sampling (default: the parameter files')")
-    parser.add_argument("--supervisor", help=f"what frees a stuck rollout: {', '.join(SUPERVISORS)} (default: the task's)")
+    parser.add_argument("--planner", help=f"{', '.join(PLANNERS)}, or the path of your own's Python file (default: the parameter files')")
+    parser.add_argument("--supervisor", help=f"what frees a stuck rollout: {', '.join(SUPERVISORS)}, or a path (default: the task's)")
     parser.add_argument("--contact-set", metavar="RULE", help="contacts along the plan: frozen, propagated, detected (default: the files')")
     parser.add_argument("--theta", metavar="NAME", help="learned θ of the planner: a name or a file (see `dexstack learn --save`)")
     parser.add_argument("--params", action="append", default=[], metavar="FILE", help="ROS 2 parameter file that wins over the task's")

@@ -31,7 +31,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
     p.add_argument("task", metavar="TASK", help=f"{', '.join(TASKS)}, or the path of your own task's Python file")
     arguments.add_scene_arguments(p)
-    p.add_argument("--plant", default="mujoco", choices=list(PLANTS), help="physics engine")
+    p.add_argument("--plant", default="mujoco", choices=PLANTS, help="physics engine: a name, or the path of your own's Python file")
     arguments.add_planner_arguments(p)
     p.add_argument("--trials", "--runs", type=arguments.positive_int, metavar="N", help="trials, of each world (default: the task's)")
     p.add_argument("--seed", type=arguments.natural, default=0, metavar="S", help="trial k draws with seed S + k")

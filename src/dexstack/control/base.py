@@ -139,6 +139,9 @@ class LocalPlanner(Protocol):
     weights: Any
     """Weights of the cost, an immutable parameter block; may be replaced between two plans."""
 
+    def warm_up(self) -> float:
+        """Compile; returns the seconds it took."""
+
     def reset(self) -> None:
         """Forget the warm start and the command held."""
 

@@ -15,8 +15,9 @@ from dexstack.control.models.dual import DualModel
 from dexstack.control.models.implicit import ImplicitModel
 from dexstack.control.models.qp import QpModel
 from dexstack.control.params import MpcParams, PlannerParams, SamplingParams
+from dexstack.control.planners import PLANNERS
 from dexstack.control.planners.gauss_newton import Mpc
-from dexstack.errors import unknown_name
+from dexstack.errors import ConfigError, unknown_name
 
 if TYPE_CHECKING:
     from dexstack.model.objects import ObjectModel
@@ -53,24 +54,19 @@ RULES: dict[str, Callable[[Robot, ObjectModel, DetectorParams], ContactRule]] = 
 """What becomes of the contact set along the plan, by the name a parameter calls it."""
 
 
-def _gauss_newton(problem: Problem, params: Mapping[type, Any]) -> Mpc:
+def gauss_newton(problem: Problem, params: Mapping[type, Any]) -> Mpc:
+    """ContactSDF-MPC, compiled at its first plan."""
     robot, obj, cost, weights, theta = problem
     planner, mpc, detector = params[PlannerParams], params[MpcParams], params[DetectorParams]
     rule = RULES[planner.contact_set](robot, obj, detector)
     return Mpc(robot, make_model(planner, robot.chains), cost, theta, weights, params=mpc, rule=rule, capacity=detector.capacity)
 
 
-def _sampling(problem: Problem, params: Mapping[type, Any]) -> LocalPlanner:
+def sampling(problem: Problem, params: Mapping[type, Any]) -> LocalPlanner:
+    """Sampling MPC on rollouts of MuJoCo."""
     from dexstack.control.planners.sampling import SamplingPlanner
 
     return SamplingPlanner(problem, params[MpcParams], params[SamplingParams], params[PlannerParams].kd)
-
-
-PLANNERS: dict[str, Callable[[Problem, Mapping[type, Any]], LocalPlanner]] = {
-    "gauss_newton": _gauss_newton,
-    "sampling": _sampling,
-}
-"""Every planner by the name a parameter calls it."""
 
 
 def check_planner(params: PlannerParams) -> None:
@@ -95,4 +91,7 @@ def make_planner(problem: Problem, params: Mapping[type, Any]) -> LocalPlanner:
         ConfigError: see :func:`check_planner`.
     """
     check_planner(params[PlannerParams])
-    return PLANNERS[params[PlannerParams].planner](problem, params)
+    planner = PLANNERS.load(params[PlannerParams].planner)[0](problem, params)
+    if not isinstance(planner, LocalPlanner):
+        raise ConfigError(f"the planner '{params[PlannerParams].planner}' lacks what dexstack.control.base.LocalPlanner asks for")
+    return planner

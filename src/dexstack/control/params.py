@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dexstack.config import param
+from dexstack.control.planners import PLANNERS
 from dexstack.control.supervisors import SUPERVISORS
+from dexstack.errors import unknown_name
 from dexstack.hand.servo import ServoParams
+from dexstack.lazy import is_own
 
 BLIND_AFTER, BLIND_PERIOD = 0.1, 0.03
 """Without contacts for so long nothing is seen; time between two commands then, and longest wait for contacts [s]."""
@@ -44,12 +47,12 @@ class PlannerParams:
     """Who plans, with which time-stepping model, and the physics it assumes; all compiled in or fixed for a run."""
 
     planner: str = param(
-        "gauss_newton", "planner: gauss_newton (ContactSDF-MPC) or sampling (rollouts of MuJoCo)", choices=("gauss_newton", "sampling")
+        "gauss_newton",
+        "planner: gauss_newton (ContactSDF-MPC), sampling (rollouts of MuJoCo), or the path of your own's Python file",
+        choices=PLANNERS,
     )
     supervisor: str = param(
-        "",
-        "what frees a stuck rollout; empty: what the task wants",
-        choices=("", *SUPERVISORS),
+        "", f"what frees a stuck rollout: {', '.join(SUPERVISORS)}, or the path of your own's Python file; empty: what the task wants"
     )
 
     model: str = param(
@@ -80,6 +83,24 @@ class PlannerParams:
     theta: str = param("", "learned θ, a name or a file, in place of the physical parameters; empty: none")
     kp: float = param(ServoParams.kp, "proportional gain of the joint servo [N·m/rad, N/m for sliding joints]", 0.01, 1000.0)
     kd: float = param(ServoParams.kd, "derivative gain of the joint servo, added to the joints' own damping [N·m·s/rad]", 0.0, 1.0)
+
+
+def own_blocks(planner: PlannerParams, supervisor: str) -> list[type]:
+    """Parameter classes of a planner and a supervisor that are files of the user's own.
+
+    Args:
+        supervisor: the task's, unless the parameters choose one.
+
+    Raises:
+        ConfigError: an unknown name, or a file that cannot be used.
+    """
+    found = []
+    for registry, name in ((PLANNERS, planner.planner), (SUPERVISORS, planner.supervisor or supervisor)):
+        if name not in registry:
+            raise unknown_name(registry.what, name, registry)
+        if is_own(name):
+            found.append(registry.load(name)[1])
+    return found
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from launch.actions import DeclareLaunchArgument, LogInfo, OpaqueFunction, Shutd
 from launch_ros.actions import Node
 
 from dexstack.graph.modes import MODES, NodeDescription, discovery_range
+from dexstack.lazy import Registry
 
 
 def launch_description(mode: str) -> LaunchDescription:
@@ -22,8 +23,10 @@ def launch_description(mode: str) -> LaunchDescription:
         reach = discovery_range(values["discovery"], values["part"])
         return idle + [_node(description, reach) for description in MODES[mode].describe(values)]
 
+    # a registry takes own files beside its names: the mode looks at what was given
+    closed = {a.name: list(a.choices) for a in arguments if a.choices and not isinstance(a.choices, Registry)}
     declared = [
-        DeclareLaunchArgument(a.name, default_value=str(a.default), description=a.doc, choices=list(a.choices) or None) for a in arguments
+        DeclareLaunchArgument(a.name, default_value=str(a.default), description=a.doc, choices=closed.get(a.name)) for a in arguments
     ]
     return LaunchDescription([*declared, OpaqueFunction(function=nodes)])
 

@@ -11,7 +11,7 @@ import importlib.util
 import math
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ class Argument:
     name: str
     default: Value
     doc: str
-    choices: tuple[str, ...] = ()
+    choices: Collection[str] = ()
     """All values there are; empty: any."""
     lo: float | None = None
     hi: float | None = None
@@ -145,7 +145,7 @@ def picture_environment() -> dict[str, str]:
 TASK = Argument("task", "palm_turn", f"what to do: {', '.join(TASKS)}, or the path of your own task's Python file")
 OBJECT = Argument("object", "cube", "what to do it with: a name, or the path of an object's YAML")
 HAND = Argument("hand", "right", "which hand: right, left, or the path of a hand's YAML")
-PLANT = Argument("plant", "mujoco", "physics engine", tuple(PLANTS))
+PLANT = Argument("plant", "mujoco", "physics engine: a name, or the path of your own's Python file", PLANTS)
 PERCEPTION = Argument("perception", "truth", "where the object pose comes from: the plant, or pictures of it", ("truth", "camera"))
 GOAL_YAW = Argument("goal_yaw", "", "turn of the object from its nominal start [deg]; empty: what the task asks for")
 SECONDS = Argument("seconds", "", "time after which the run has failed [s]; empty: the task's")

@@ -12,7 +12,7 @@ from typing import Any
 
 from dexstack.config import make_params, read_parameter_file, read_sections
 from dexstack.contact.params import DetectorParams
-from dexstack.control.params import BlindParams, GaitParams, MpcParams, NoParams, PlannerParams, RegraspParams, SamplingParams
+from dexstack.control.params import BlindParams, GaitParams, MpcParams, NoParams, PlannerParams, RegraspParams, SamplingParams, own_blocks
 from dexstack.engines import plant_params
 from dexstack.errors import unknown_name
 from dexstack.graph.parameters import NODE_BLOCKS
@@ -45,13 +45,17 @@ class Spec:
     """What the plant has of what the controller believes."""
 
 
-def blocks_of(task: type[Task], plant: str) -> dict[type, str]:
+def blocks_of(task: type[Task], plant: str, own: Iterable[type] = ()) -> dict[type, str]:
     """Every parameter block of a closed loop.
+
+    Args:
+        own: blocks of a planner and a supervisor that do not come with dexstack.
 
     Raises:
         ConfigError: an unknown plant.
     """
     return {
+        **dict.fromkeys(own, "mpc"),
         **dict.fromkeys((MpcParams, PlannerParams, SamplingParams, BlindParams, task.Weights, GaitParams, RegraspParams, NoParams), "mpc"),
         **dict.fromkeys((LoopParams, PoseSensor, Pushes, plant_params(plant)), "simulator"),
         DetectorParams: "contact_detector",
@@ -68,13 +72,7 @@ def read_settings(spec: Spec) -> dict[type, Any]:
         ConfigError: an unknown task or plant, an unreadable file, a parameter that nothing has or that is out of its range.
     """
     task, overrides = load_task(spec.task), dict(spec.overrides)
-    blocks = blocks_of(task, spec.plant)
-    known = {f.name for cls in blocks for f in fields(cls)}
-    for name in overrides:
-        if name not in known:
-            raise unknown_name("parameter", name, known)
     files = [*task_files(spec.task), *(Path(f) for f in spec.files)]
-    check_files(files, blocks)
 
     def block(cls: type, node: str) -> Any:
         values: dict[str, Any] = {}
@@ -82,6 +80,12 @@ def read_settings(spec: Spec) -> dict[type, Any]:
             values.update(read_parameter_file(path, node))
         return make_params(cls, {**values, **overrides}, ignore_unknown=True)
 
+    blocks = blocks_of(task, spec.plant, own_blocks(block(PlannerParams, "mpc"), task.supervisor))
+    known = {f.name for cls in blocks for f in fields(cls)}
+    for name in overrides:
+        if name not in known:
+            raise unknown_name("parameter", name, known)
+    check_files(files, blocks)
     return {cls: block(cls, node) for cls, node in blocks.items()}
 
 

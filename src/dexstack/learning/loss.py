@@ -29,6 +29,7 @@ from dexstack.control.theta import RANGES
 from dexstack.errors import ConfigError
 from dexstack.learning.params import LearnerParams
 from dexstack.learning.transitions import Transitions, take
+from dexstack.process.compilation import jit
 
 if TYPE_CHECKING:
     from dexstack.model.robot import Robot
@@ -154,10 +155,10 @@ class Learner:
         self._optimiser = optax.adam(params.learning_rate)
         self._free = numbers.start
         self._state = self._optimiser.init(self._free)
-        self._advance = jax.jit(self._step)
-        self._prior_of = jax.jit(self._prior)
-        self._data_loss_of = jax.jit(self._data_loss)
-        self._theta_of = jax.jit(self._map.theta)
+        self._advance = jit(self._step)
+        self._prior_of = jit(self._prior)
+        self._data_loss_of = jit(self._data_loss)
+        self._theta_of = jit(self._map.theta)
 
     def warm_up(self, example: Transitions) -> None:
         """Compile for transitions of these shapes; nothing is learned."""

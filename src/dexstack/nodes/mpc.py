@@ -33,7 +33,7 @@ from dexstack.contact.contact import Contacts, empty_contacts
 from dexstack.contact.detector import DetectorParams
 from dexstack.control.base import Observation
 from dexstack.control.factory import PlannerParams
-from dexstack.control.params import BLIND_PERIOD, BlindParams
+from dexstack.control.params import BLIND_PERIOD, BlindParams, own_blocks
 from dexstack.control.planners.gauss_newton import MpcParams
 from dexstack.control.planners.sampling import SamplingParams
 from dexstack.control.supervisors import SUPERVISORS
@@ -58,7 +58,7 @@ from dexstack.nodes.wire import (
     read_pose,
     set_stamp,
 )
-from dexstack.process.compilation import use_compilation_cache
+from dexstack.process.compilation import side_by_side, use_compilation_cache
 from dexstack.process.realtime import make_ordinary, make_realtime
 from dexstack.tasks.controller import Controller, supervisor_name
 
@@ -85,6 +85,8 @@ class MpcNode(SceneNode):
     def __init__(self) -> None:
         super().__init__("mpc", MpcNodeParams, BlindParams, PlannerParams, MpcParams, SamplingParams, DetectorParams)
         _, self._supervisor_params = SUPERVISORS.load(supervisor_name(self.task_type, self.blocks()))
+        for block in own_blocks(self.params(PlannerParams), self.task_type.supervisor):
+            self.declare_block(block)
         for block in (self.task_type.Weights, self._supervisor_params):
             self.declare_block(block)
             self.LIVE = self.LIVE | {f.name for f in fields(block)}
@@ -109,7 +111,7 @@ class MpcNode(SceneNode):
         self._controller = Controller(task, scene, self.blocks())
         self._supervisor, self._planner = self._controller.supervisor, self._controller.planner
         self._predictor = self._controller.predictor
-        self._predictor.warm_up()
+        side_by_side(self._controller.warm_up, self._predictor.warm_up)
 
     def apply(self, block: Any) -> None:
         if isinstance(block, self.task_type.Weights):

@@ -1,13 +1,16 @@
-"""Compiled functions are kept between processes, so that only the first start of a controller is slow."""
+"""How JAX compiles here: with options of XLA, in several threads, and kept between processes: only the first start is slow."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import pickle
 import platform
 import re
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,35 @@ from jax.experimental import serialize_executable
 from jax.experimental.compilation_cache import compilation_cache
 
 from dexstack.process.kept import cache_folder, digest, read_kept, sources, write_kept
+
+OPTIONS = {"xla_cpu_use_fusion_emitters": False}
+"""XLA's older way of writing fused loops: programs of hundreds of small operations compile in two thirds of the time, and where they look
+things up in tables they run twice as fast."""
+
+
+@functools.cache
+def compiler_options() -> dict[str, bool]:
+    """OPTIONS, as far as this version of XLA has them."""
+    with contextlib.suppress(jax.errors.JaxRuntimeError):
+        jax.jit(lambda: 0, compiler_options=OPTIONS).lower().compile()
+        return OPTIONS
+    return {}
+
+
+def jit(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``jax.jit`` with :func:`compiler_options`; not for functions that are called from others under ``jit``."""
+    return jax.jit(function, compiler_options=compiler_options())
+
+
+def side_by_side(*functions: Callable[[], Any]) -> None:
+    """Call what compiles something, each in a thread of its own: XLA works outside Python's lock.
+
+    Raises:
+        whatever one of them raises.
+    """
+    with ThreadPoolExecutor(len(functions)) as threads:
+        for done in [threads.submit(function) for function in functions]:
+            done.result()
 
 
 def use_compilation_cache() -> Path:
@@ -36,7 +68,7 @@ class KeptFunction:
     """``jax.jit`` of a function whose executable is kept between processes: one that starts again neither traces nor compiles it.
 
     JAX's own cache is asked only after the function was traced and lowered, which takes ten times as long as reading the executable.
-    Without :func:`use_compilation_cache`, and where nobody can say what the function depends on, this is ``jax.jit``.
+    Without :func:`use_compilation_cache`, and where nobody can say what the function depends on, this is :func:`jit`.
     """
 
     def __init__(self, function: Callable[..., Any], *closed: Any) -> None:
@@ -55,19 +87,20 @@ class KeptFunction:
         return self._ready[shapes](*args)
 
     def _make(self, shapes: tuple[Any, ...], args: tuple[Any, ...]) -> Callable[..., Any]:
-        jitted = jax.jit(self._function)
         folder = jax.config.jax_compilation_cache_dir
         if not folder or jax.config.jax_disable_jit:
-            return jitted
+            return jit(self._function)
         try:
             setting = _setting()
             what = self._function.__qualname__, self._closed, str(shapes)
             file = Path(folder) / "executables" / digest(sources("dexstack"), *what, setting)
         except TypeError:
-            return jitted
-        if (ready := _restore(read_kept(file))) is not None:
-            return ready
-        lowered = jitted.lower(*args)
+            return jit(self._function)
+        with _tracing:
+            if (ready := _restore(read_kept(file))) is not None:
+                return ready
+            jitted = jit(self._function)
+            lowered = jitted.lower(*args)
         program = lowered.as_text()
         if any(not target.startswith("lapack_") for target in re.findall(r"custom_call @([\w.]+)", program)):
             return jitted  # nobody knows here what such a library function wants before it runs
@@ -81,15 +114,34 @@ class KeptFunction:
         return ready
 
 
+_tracing = threading.Lock()
+"""Tracing is Python's work, one function at a time, and first come, first served: XLA has the first while the second is traced."""
+
+
 def _compile(lowered: Any) -> Any:
     """Compile without JAX's cache, because an executable that comes from there cannot be written down again."""
-    try:
-        jax.config.update("jax_enable_compilation_cache", False)
-        compilation_cache.reset_cache()  # it looks at the setting once
+    with _without_cache():
         return lowered.compile()
+
+
+_users = [0]
+"""How many threads want JAX's cache to be off."""
+_using = threading.Lock()
+
+
+@contextlib.contextmanager
+def _without_cache() -> Iterator[None]:
+    def count(change: int) -> None:
+        with _using:
+            _users[0] += change
+            jax.config.update("jax_enable_compilation_cache", not _users[0])
+            compilation_cache.reset_cache()  # it looks at the setting once
+
+    count(1)
+    try:
+        yield
     finally:
-        jax.config.update("jax_enable_compilation_cache", True)
-        compilation_cache.reset_cache()
+        count(-1)
 
 
 def _serialised(compiled: Any) -> bytes:
@@ -119,6 +171,6 @@ def _setting() -> tuple[Any, ...]:
         processor = sorted({line for line in lines if line.startswith(("model name", "flags", "Features"))})
         return (
             *(jax.__version__, jaxlib.__version__, platform.python_version(), jax.default_backend(), os.environ.get("XLA_FLAGS", "")),
-            *(jax.config.jax_enable_x64, jax.config.jax_debug_nans, jax.config.jax_default_matmul_precision, processor),
+            *(OPTIONS, jax.config.jax_enable_x64, jax.config.jax_debug_nans, jax.config.jax_default_matmul_precision, processor),
         )
     raise TypeError("the processor is not known")

@@ -38,6 +38,8 @@ class Loop:
         self.plant = make_plant(plant, actual.robot, actual.obj, params[plant_params(plant)])
         self.servo: Servo = task.servo(self.scene.robot, params[task.servo_params()])
         self.controller = Controller(task, self.scene, params)
+        self.compile_s = self.controller.warm_up()
+        """Time that the planner took to compile [s]."""
         parts = "detector", "predictor", "planner", "supervisor"
         self.detector, self.predictor, self.planner, self.supervisor = (getattr(self.controller, name) for name in parts)
         self.blind: BlindParams = params[BlindParams]

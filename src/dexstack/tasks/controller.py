@@ -37,7 +37,7 @@ def check(task: Task, scene: Scene, params: Params) -> None:
 
 
 class Controller:
-    """The controller of one task in one scene; the planner is compiled when it is made.
+    """The controller of one task in one scene.
 
     Raises:
         ConfigError: see :func:`check`.
@@ -58,7 +58,10 @@ class Controller:
         self.supervisor: Supervisor = supervisor(guarded, params.get(block) or block())
         self.step: float = params[MpcParams].step
         """h, length of a predicted step [s]."""
-        self.compile_s = self.planner.warm_up()
-        """Time the planner took to compile [s]."""
+
+    def warm_up(self) -> float:
+        """Compile planner and detector; returns the seconds that the planner took."""
+        seconds = self.planner.warm_up()
         # After the planner, so that in a graph the node of the same detector has compiled it meanwhile.
-        self.detector.detect(scene.start.pose_WO, np.asarray(robot.home))
+        self.detector.detect(self.scene.start.pose_WO, np.asarray(self.scene.robot.home))
+        return seconds

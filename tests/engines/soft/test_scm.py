@@ -8,6 +8,7 @@ from scipy.spatial.transform import Rotation
 
 from dexstack.engines.soft import cloud, scm
 from dexstack.engines.soft.scm import ContactParams, paper_dissipation, smooth_dissipation
+from dexstack.process.compilation import jit
 from experiments.soft.systems import dense_pair
 
 pytestmark = pytest.mark.usefixtures("x64")
@@ -62,7 +63,7 @@ def wrenches_as_printed(
     return w @ jnp.concatenate([react_a, act_a]), w @ jnp.concatenate([act_b, react_b])
 
 
-wrench_of_pair = jax.jit(lambda x: pair(x).wrench)
+wrench_of_pair = jit(lambda x: pair(x).wrench)
 
 
 def states(count, seed, distance=(0.035, 0.075)):
@@ -74,10 +75,10 @@ def states(count, seed, distance=(0.035, 0.075)):
 
 def test_the_softplus_is_accurate_and_so_are_its_derivatives():
     x = jnp.asarray(np.concatenate([np.linspace(-700, 50, 4001), [0.0, -1e-300]]))
-    np.testing.assert_allclose(jax.jit(scm.softplus)(x), np.logaddexp(np.asarray(x), 0.0), rtol=1e-14)
+    np.testing.assert_allclose(jit(scm.softplus)(x), np.logaddexp(np.asarray(x), 0.0), rtol=1e-14)
     single = x[x > -80.0].astype(jnp.float32)  # below, single precision has no normal numbers
-    np.testing.assert_allclose(jax.jit(scm.softplus)(single), np.logaddexp(np.asarray(single, float), 0.0), rtol=1e-6)
-    at = lambda f: np.asarray(jax.jit(jax.vmap(f))(x))  # noqa: E731
+    np.testing.assert_allclose(jit(scm.softplus)(single), np.logaddexp(np.asarray(single, float), 0.0), rtol=1e-6)
+    at = lambda f: np.asarray(jit(jax.vmap(f))(x))  # noqa: E731
     np.testing.assert_allclose(at(jax.grad(scm.softplus)), at(jax.nn.sigmoid), rtol=1e-14)
     np.testing.assert_allclose(at(jax.grad(jax.grad(scm.softplus))), at(jax.grad(jax.nn.sigmoid)), rtol=1e-14)
 
@@ -87,7 +88,7 @@ def test_weighted_sum_is_the_point_plane_law_written_out():
     weight = jax.nn.softmax(-jnp.sum((p[None] - BALL.points) ** 2, axis=1) / LAW.eps1)
     forces = jax.vmap(lambda p_i, n_i: point_plane_force(p, v, p_i, n_i, LAW))(jnp.asarray(BALL.points), jnp.asarray(BALL.normals))
     planes, normals = (jnp.asarray(x.T) for x in BALL)
-    r = jax.jit(lambda p, v: scm.respond(p[:, None], v[:, None], scm.Body(planes, normals).planes(p[:, None]), LAW))(p, v)
+    r = jit(lambda p, v: scm.respond(p[:, None], v[:, None], scm.Body(planes, normals).planes(p[:, None]), LAW))(p, v)
     np.testing.assert_allclose(np.ravel(r.force), weight @ forces, rtol=1e-12)
     np.testing.assert_allclose(r.field[0], weight @ jnp.sum(BALL.normals * (p[None] - BALL.points), axis=1), rtol=1e-12, atol=1e-16)
 
@@ -111,7 +112,7 @@ def test_a_body_on_the_ground_carries_its_load_and_slides_with_coulombs_friction
 def test_two_spheres_repel():
     """The sign that the printed [21] has wrong."""
     ball = cloud.sphere(0.03, 0.01)
-    out = jax.jit(lambda p: dense_pair(*ball, *ball, jnp.eye(3), p, jnp.zeros(6), LAW))(jnp.array([0.0, 0.0, 0.0595]))
+    out = jit(lambda p: dense_pair(*ball, *ball, jnp.eye(3), p, jnp.zeros(6), LAW))(jnp.array([0.0, 0.0, 0.0595]))
     assert out.wrench[2] > 0.1 and abs(out.wrench[0]) < 1e-9
 
 
@@ -134,8 +135,8 @@ def test_second_derivatives_across_the_ends_of_the_dissipation(law, jumps):
 def test_the_force_at_p_conserves_momentum_and_the_printed_one_does_not():
     """Total wrench on a free pair about any point is zero; with J_i at p_i there is a moment left."""
     leaks = []
-    printed = jax.jit(lambda *x: wrenches_as_printed(*x, LAW))
-    swapped = jax.jit(lambda R, p, twist: dense_pair(*BOX, *BALL, R, p, twist, LAW, smooth_dissipation).wrench)
+    printed = jit(lambda *x: wrenches_as_printed(*x, LAW))
+    swapped = jit(lambda R, p, twist: dense_pair(*BOX, *BALL, R, p, twist, LAW, smooth_dissipation).wrench)
     for x in states(20, 0, (0.03, 0.055)):
         R = Rotation.from_rotvec(np.array(x[:3])).as_matrix()
         a, b = BALL, cloud.moved(BOX, R, np.asarray(x[3:6]))
@@ -161,7 +162,7 @@ def _exchanged(x, R):
 def test_gradients_and_hessians_equal_finite_differences():
     """Of the wrench in pose and twist, relative to its largest entry, in float64."""
     f = wrench_of_pair
-    J, H = jax.jit(jax.jacfwd(f)), jax.jit(jax.jacfwd(jax.jacrev(f)))
+    J, H = jit(jax.jacfwd(f)), jit(jax.jacfwd(jax.jacrev(f)))
     for x in states(3, 1):
         j, h = np.asarray(J(x)), np.asarray(H(x))
         for k in range(12):
@@ -176,8 +177,8 @@ def test_gradients_and_hessians_equal_finite_differences():
 def test_everything_is_finite_everywhere():
     """Concentric, deep, touching and far apart, at any speed: values, gradients and Hessians."""
     one = lambda x: pair(x, dissipation=paper_dissipation).wrench  # noqa: E731
-    first = jax.jit(lambda x: jax.lax.map(lambda y: (one(y), jax.jacfwd(one)(y)), x))
-    second = jax.jit(lambda x: jax.lax.map(jax.hessian(lambda y: one(y).sum()), x))
+    first = jit(lambda x: jax.lax.map(lambda y: (one(y), jax.jacfwd(one)(y)), x))
+    second = jit(lambda x: jax.lax.map(jax.hessian(lambda y: one(y).sum()), x))
     x = np.array(states(2000, 2, (0.0, 0.2)))
     x[:50, 3:6] = 0.0
     x[50:100, 3:6] *= 100.0
@@ -189,11 +190,11 @@ def test_everything_is_finite_everywhere():
 
 @pytest.mark.slow
 def test_stiffness_and_damping_of_the_implicit_step_are_positive_and_near_the_true_ones():
-    whole = jax.jit(pair)
+    whole = jit(pair)
     for x in states(10, 4, (0.03, 0.05)):
         out = whole(x)
         for matrix in (out.stiffness, out.damping):
             assert np.linalg.eigvalsh(np.asarray(matrix)).min() > -1e-9 * np.abs(matrix).max()
     flat = jnp.zeros(12).at[5].set(0.0695)  # box above the ball, faces level: the normal stiffness is nearly all there is
-    true = -jax.jit(jax.jacfwd(wrench_of_pair))(flat)[2, 5]
+    true = -jit(jax.jacfwd(wrench_of_pair))(flat)[2, 5]
     assert whole(flat).stiffness[2, 2] == pytest.approx(float(true), rel=0.3)

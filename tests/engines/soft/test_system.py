@@ -12,6 +12,7 @@ from dexstack.engines.soft import cloud
 from dexstack.engines.soft.scm import ContactParams, smooth_dissipation
 from dexstack.engines.soft.system import Meeting, SoftSystem, Surface
 from dexstack.errors import ConfigError
+from dexstack.process.compilation import jit
 from experiments.soft import systems
 from experiments.soft.batch import stack
 
@@ -47,7 +48,7 @@ def test_patches_give_the_dense_wrench_to_a_tolerance_that_falls_with_their_size
     """Points 5 mm apart, √ε1 = 2 mm, ε2 = 0.4 mm."""
 
     def wrench(system):
-        return jax.jit(lambda q, v: system.contact(system.data, system.tree.motion(system.data.numbers, q, v)).wrench[0])
+        return jit(lambda q, v: system.contact(system.data, system.tree.motion(system.data.numbers, q, v)).wrench[0])
 
     states = [touching(seed) for seed in range(5)]
     dense = wrench(free_pair(None))
@@ -77,7 +78,7 @@ def on_slab(half, other, patch, **sizes):
         found = system.contact(system.data, system.tree.motion(system.data.numbers, q, jnp.zeros(12)))
         return found.wrench[0], found.distance[0]
 
-    return jax.jit(contact)
+    return jit(contact)
 
 
 @pytest.mark.slow
@@ -117,7 +118,7 @@ def test_lists_of_planes_and_a_core_give_the_dense_wrench():
         surfaces = Surface("a", "a", cloud.box((0.03, 0.02, 0.04), 0.005)), Surface("b", "b", cloud.sphere(0.03, 0.005))
         meeting = Meeting([surfaces[0]], [surfaces[1]], params=LAW, **sizes)
         system = SoftSystem(mujoco.MjModel.from_xml_string(PAIR), [meeting], dissipation=smooth_dissipation)
-        f = jax.jit(lambda q, v: system.contact(system.data, system.tree.motion(system.data.numbers, q, v)))
+        f = jit(lambda q, v: system.contact(system.data, system.tree.motion(system.data.numbers, q, v)))
         found = [f(*state) for state in states]
         return [np.concatenate([c.wrench[0], c.distance]) for c in found], [c.stiffness[0] for c in found]
 
@@ -139,7 +140,7 @@ def test_two_places_hold_both_sides_of_an_inner_corner():
         model = mujoco.MjModel.from_xml_string(f"<mujoco><worldbody>{bodies}</worldbody></mujoco>")
         law = LAW._replace(eps1=0.0014**2, eps2=2e-4)
         system = SoftSystem(model, [Meeting([Surface("a", "a", corner)], [Surface("b", "b", ball)], params=law, **sizes)])
-        f = jax.jit(lambda q, s=system: s.contact(s.data, s.tree.motion(s.data.numbers, q, jnp.zeros(12))).wrench[0])
+        f = jit(lambda q, s=system: s.contact(s.data, s.tree.motion(s.data.numbers, q, jnp.zeros(12))).wrench[0])
         places = [(-3e-4, -3e-4), (-6e-4, -2e-4), (-2e-4, -6e-4)]
         found[name] = [f(jnp.array([0, 0, 0, 1.0, 0, 0, 0, x, 0.002, 0.035 + z, 1, 0, 0, 0])) for x, z in places]
     errors = {
@@ -152,7 +153,7 @@ def test_two_places_hold_both_sides_of_an_inner_corner():
 def test_a_free_pair_keeps_its_momentum():
     """Linear and angular, through a bounce, to 1e-10 of what was exchanged."""
     system = free_pair(64)
-    step = jax.jit(lambda q, v: system.euler(system.data, q, v, jnp.zeros(12), 1e-4))
+    step = jit(lambda q, v: system.euler(system.data, q, v, jnp.zeros(12), 1e-4))
     m, inertia = system.data.numbers.mass, system.data.numbers.inertia
 
     def momentum(q, v):
@@ -169,7 +170,7 @@ def test_a_free_pair_keeps_its_momentum():
         contact = system.contact(system.data, system.tree.motion(system.data.numbers, q, v))
         return system.tree.generalized(system.tree.motion(system.data.numbers, q, v), system._on_links(contact))
 
-    rate = jax.jit(rate)
+    rate = jit(rate)
     q, v = touching(3, gap=1e-4)
     v = v.at[:].set(0.0).at[6:9].set(-0.3 * (q[7:10] / jnp.linalg.norm(q[7:10]))).at[9:].set(3.0)
     before, speed = momentum(np.asarray(q), np.asarray(v)), np.asarray(v)
@@ -197,8 +198,8 @@ def test_inverse_dynamics_undoes_forward_dynamics():
     q, v = (jnp.asarray(x) for x in systems.pusher_start())
     q = q.at[1].add(0.03)
     tau = jnp.asarray(np.random.default_rng(0).normal(size=8))
-    a = jax.jit(system.forward)(system.data, q, v, tau)
-    np.testing.assert_allclose(jax.jit(system.inverse)(system.data, q, v, a), tau, atol=1e-9)
+    a = jit(system.forward)(system.data, q, v, tau)
+    np.testing.assert_allclose(jit(system.inverse)(system.data, q, v, a), tau, atol=1e-9)
 
 
 @pytest.mark.slow
@@ -218,7 +219,7 @@ def test_the_implicit_step_is_stable_at_4_ms_under_a_squeeze_of_20_n(stiffness):
     law = LAW._replace(stiffness=stiffness, v_s=1e-3)
     system = SoftSystem(model, [Meeting(fingers, [Surface("ball", "ball", cloud.sphere(0.03, 0.004), 0.8)], 64, params=law)])
     tau = jnp.zeros(8).at[:2].set(20.0)
-    step = jax.jit(lambda q, v: system.implicit(system.data, q, v, tau, 4e-3))
+    step = jit(lambda q, v: system.implicit(system.data, q, v, tau, 4e-3))
     q, v = jnp.asarray(model.qpos0), jnp.zeros(8)
     for _ in range(250):
         q, v = step(q, v)
@@ -233,7 +234,7 @@ def test_value_and_gradient_of_a_rollout_equal_finite_differences():
     system.dissipation = smooth_dissipation
     q0, v0 = (jnp.asarray(x) for x in systems.pusher_start())
 
-    @jax.jit
+    @jit
     def end(target):
         def step(state, _):
             return system.euler(system.data, *state, systems.pusher_force(*state, target), 2e-3), None
@@ -242,7 +243,7 @@ def test_value_and_gradient_of_a_rollout_equal_finite_differences():
         return 10.0 * q[3] + q[2] + q[8]
 
     target = jnp.array([0.004, -0.11])
-    gradient = jax.jit(jax.grad(end))(target)
+    gradient = jit(jax.grad(end))(target)
     assert float(jnp.abs(gradient).max()) > 1e-2
     for k in range(2):
         e = 1e-5 * jnp.eye(2)[k]
@@ -256,9 +257,9 @@ def test_a_batch_of_systems_of_different_geometry():
     systems = [free_pair(48, half=(0.03 + 0.0002 * k, 0.02 + 0.004 * k, 0.04 - 0.006 * k)) for k in range(3)]
     stacked = jax.tree.map(jnp.asarray, stack([s.data for s in systems]))
     q, v = touching(1)
-    together = jax.jit(jax.vmap(systems[0].forward, (0, None, None, None)))(stacked, q, v, jnp.zeros(12))
+    together = jit(jax.vmap(systems[0].forward, (0, None, None, None)))(stacked, q, v, jnp.zeros(12))
     assert not np.allclose(together[0], together[2], rtol=1e-3)
-    one = jax.jit(systems[0].forward)
+    one = jit(systems[0].forward)
     for system, a in zip(systems, together, strict=True):
         np.testing.assert_allclose(a, one(system.data, q, v, jnp.zeros(12)), rtol=1e-9, atol=1e-9)
 
@@ -272,8 +273,8 @@ def test_far_pairs_need_no_slot():
     model = mujoco.MjModel.from_xml_string(PAIR)
     few = SoftSystem(model, [dataclasses.replace(meeting, slots=1)], dissipation=smooth_dissipation)
     q, v = touching(2)
-    a = jax.jit(near.forward)(near.data, q, v, jnp.zeros(12))
-    b = jax.jit(few.forward)(few.data, q, v, jnp.zeros(12))
+    a = jit(near.forward)(near.data, q, v, jnp.zeros(12))
+    b = jit(few.forward)(few.data, q, v, jnp.zeros(12))
     np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
 
 

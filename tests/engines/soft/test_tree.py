@@ -12,6 +12,7 @@ from dexstack.model.balls import Ball
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 from dexstack.model.scene import build_scene
+from dexstack.process.compilation import jit
 from experiments.soft import systems
 
 pytestmark = pytest.mark.usefixtures("x64")
@@ -55,7 +56,7 @@ def test_poses_mass_bias_and_acceleration_are_mujocos(peers):
     model, data, tree = peers
     rng = np.random.default_rng(0)
 
-    @jax.jit
+    @jit
     def ours(q, v, tau):
         m = tree.motion(tree.numbers, q, v)
         M, c = tree.mass_and_bias(tree.numbers, m, v)

@@ -10,6 +10,7 @@ from dexstack.engines.soft import cloud
 from dexstack.engines.soft.scm import ContactParams
 from dexstack.engines.soft.system import Ground, Meeting, Surface
 from dexstack.errors import ConfigError
+from dexstack.process.compilation import jit
 from experiments.soft.aware import AwareSystem
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("x64")]
@@ -36,7 +37,7 @@ def free_pair():
 
 def test_a_box_comes_to_rest_at_steps_of_16_ms_and_sinks_alike_whatever_its_mass():
     system = box_on_the_ground(time_constant=0.032, stick_time=0.016)
-    step = jax.jit(lambda data, q, v: system.implicit(data, q, v, jnp.zeros(6), 0.016))
+    step = jit(lambda data, q, v: system.implicit(data, q, v, jnp.zeros(6), 0.016))
     depths = []
     for scale in (1.0, 50.0):
         numbers = system.data.numbers
@@ -60,12 +61,12 @@ def test_forces_on_a_free_pair_sum_to_nothing_and_follow_finite_differences():
         _, _, force, contact = system._forces(system.data, q.at[7:10].add(s[:3]), v.at[6:9].add(s[3:]), jnp.zeros(12))
         return contact.wrench[0], force
 
-    wrench, force = jax.jit(wrenches)(jnp.zeros(6))
+    wrench, force = jit(wrenches)(jnp.zeros(6))
     assert float(jnp.linalg.norm(wrench[:3])) > 1.0
     np.testing.assert_allclose(force[:3] + force[6:9], 0.0, atol=1e-10)
     of = lambda s: wrenches(s)[0]  # noqa: E731
-    J, f = jax.jit(jax.jacrev(of))(jnp.zeros(6)), jax.jit(of)
-    assert bool(jnp.isfinite(jax.jit(jax.jacfwd(jax.jacrev(of)))(jnp.zeros(6))).all())
+    J, f = jit(jax.jacrev(of))(jnp.zeros(6)), jit(of)
+    assert bool(jnp.isfinite(jit(jax.jacfwd(jax.jacrev(of)))(jnp.zeros(6))).all())
     for k in range(6):
         e = jnp.eye(6)[k] * (1e-7 if k < 3 else 1e-5)
         slope = (8 * (f(e) - f(-e)) - (f(2 * e) - f(-2 * e))) / (12 * float(e.max()))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import time
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,7 +23,7 @@ from dexstack.control.models.base import StepModel
 from dexstack.control.packing import Packing
 from dexstack.control.params import MpcParams
 from dexstack.control.problem import OBJECT_DOF, ModelParams, integrate_quaternion
-from dexstack.process.compilation import KeptFunction
+from dexstack.process.compilation import KeptFunction, jit, side_by_side
 
 if TYPE_CHECKING:
     from dexstack.model.robot import Robot
@@ -94,7 +96,6 @@ class Mpc:
         shapes = capacity, sorted(numbers(weights))
         depends_on = robot, model, getattr(cost, "depends_on", cost), self._rule, self._shape, shapes, DAMPINGS
         self._compiled = KeptFunction(self._solve_packed, *depends_on)
-        self._compiled_batch = jax.jit(jax.vmap(self._solve_packed, in_axes=(0, None)))
         self._compiled_cost = KeptFunction(self._goal_cost, *depends_on)
         self._pack_tunable()
         self.reset()
@@ -150,8 +151,10 @@ class Mpc:
         """Compile; returns the seconds it took."""
         start = time.perf_counter()
         pose = np.array([0, 0, 0.1, 1, 0, 0, 0], np.float32)
-        self.fork().plan(Observation(0.0, pose, self.robot.home, empty_contacts(self._capacity)), pose)
-        self.goal_cost(pose, self.robot.home, pose)
+        side_by_side(
+            lambda: self.fork().plan(Observation(0.0, pose, self.robot.home, empty_contacts(self._capacity)), pose),
+            lambda: self.goal_cost(pose, self.robot.home, pose),
+        )
         return time.perf_counter() - start
 
     def plan(self, observation: Observation, goal_WO: np.ndarray, pull: Pull | None = None) -> Plan:
@@ -201,6 +204,10 @@ class Mpc:
         """See :meth:`~dexstack.control.base.LocalPlanner.goal_cost`."""
         state = np.concatenate([pose_WO, q, goal_WO]).astype(np.float32)
         return float(self._compiled_cost(state, self._tunable_vector))
+
+    @functools.cached_property
+    def _compiled_batch(self) -> Callable[[np.ndarray, Array], Array]:
+        return jit(jax.vmap(self._solve_packed, in_axes=(0, None)))
 
     @property
     def _cold(self) -> np.ndarray:

@@ -23,6 +23,7 @@ from dexstack.contact.contact import empty_contacts
 from dexstack.control.base import Observation, Plan, PlannedState, Problem, Pull, SolveStatus
 from dexstack.control.params import MpcParams, SamplingParams
 from dexstack.model.scene import OBJECT_BODY, robot_scene
+from dexstack.process.compilation import jit
 
 if TYPE_CHECKING:
     from dexstack.model.objects import ObjectModel
@@ -43,8 +44,8 @@ class SamplingPlanner:
         self._threads = [mujoco.MjData(self._model) for _ in range(params.sampling_threads)]
         self._tree, self._n = self.robot.kinematics(), len(self.robot.joint_names)
         self._substeps = max(1, round(mpc.step / params.sampling_timestep))
-        self._judge = jax.jit(self._costs)
-        self._terminal = jax.jit(lambda *args: jnp.sum(self._terminal_residuals(*args) ** 2))
+        self._judge = jit(self._costs)
+        self._terminal = jit(lambda *args: jnp.sum(self._terminal_residuals(*args) ** 2))
         self.reset()
 
     def _make_model(self, obj: ObjectModel, kd: float) -> mujoco.MjModel:

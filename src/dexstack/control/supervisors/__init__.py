@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dexstack.lazy import Registry
 
-SUPERVISORS: Registry = Registry(
+SUPERVISORS = Registry(
     "supervisor",
     {
         "none": ("dexstack.control.supervisors.none", "NoSupervisor", "NoParams"),
@@ -12,5 +12,6 @@ SUPERVISORS: Registry = Registry(
         "roll": ("dexstack.control.supervisors.roll", "RollSupervisor", "GaitParams"),
         "regrasp": ("dexstack.control.supervisors.regrasp", "RegraspSupervisor", "RegraspParams"),
     },
+    ("dexstack.control.supervisors.base", "Supervisor"),
 )
 """Module, class and parameter class of every supervisor; the class takes what it guards and its parameters."""

@@ -230,7 +230,7 @@ def meeting_points(
             first = deepest[:, jnp.argmin(gap)]
             reach = _reach(a, i, first) if a.patches is not None else _reach(b, j, turn(R_AB.T, first - p_AB))
             taken = jnp.where(_squared(deepest, first) < reach, gap, jnp.inf)
-        found.append(jnp.sum(deepest * jax.nn.softmax(-taken / spread), axis=1))
+        found.append(jnp.sum(deepest * jax.nn.softmax(-taken / spread)[None], axis=1))
         if places > 1:
             gap = gap + ABSENT_POINT * (_squared(deepest, found[-1]) < reach)
     middle = turn(R_AB, jnp.mean(jnp.asarray(b.box)[j], axis=0).astype(p_AB.dtype), p_AB)
@@ -259,4 +259,4 @@ def _scouted(scouting: Clouds, s: Array | int, other: Clouds, g: Array | int | i
     point, normal = rows[:3], rows[3:]
     low, high = jnp.asarray(other.box)[g][:, :, None]
     outside = jnp.linalg.norm(jnp.maximum(jnp.maximum(low - centre, centre - high), 0.0), axis=0)
-    return centre - radius * normal, jnp.maximum(jnp.sum(normal * (centre - point), axis=0), outside) - radius
+    return centre - radius[None] * normal, jnp.maximum(jnp.sum(normal * (centre - point), axis=0), outside) - radius

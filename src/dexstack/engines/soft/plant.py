@@ -19,6 +19,7 @@ from dexstack.model.hand import NUM_JOINTS, HandModel
 from dexstack.model.objects import ObjectModel
 from dexstack.model.scene import OBJECT_BODY, build_scene
 from dexstack.model.urdf import Shape
+from dexstack.process.compilation import jit
 
 DISSIPATIONS = {"paper": paper_dissipation, "smooth": smooth_dissipation}
 
@@ -65,7 +66,7 @@ class SoftPlant(ScenePlant):
 
         with jax.enable_x64(True):  # the numbers are arguments: as constants, XLA would spend minutes on the lookup tables
             self._data = jax.device_put(self.system.data)
-            self._advanced = jax.jit(advance).lower(self._data, *map(np.zeros, (self.model.nq, self.model.nv, NUM_JOINTS))).compile()
+            self._advanced = jit(advance).lower(self._data, *map(np.zeros, (self.model.nq, self.model.nv, NUM_JOINTS))).compile()
         super().__init__(hand, obj)
 
     @property

@@ -204,7 +204,7 @@ def mean_normal(planes: Planes, weight: Array) -> Array:
     """(3, Q) sum of the planes' normals under weights (Q, I)."""
     if planes.normals.shape[1] == 1:
         return planes.normals[:, 0] @ weight.T
-    return jnp.sum(planes.normals * weight, axis=2)
+    return jnp.sum(planes.normals * weight[None], axis=2)
 
 
 def respond_to_ground(p: Array, v: Array, c: ContactParams, dissipation: Dissipation = paper_dissipation) -> Response:
@@ -271,7 +271,10 @@ def combine(sides: Sequence[Side], eps2: float | Array) -> PairWrench:
     stiffness = total([(x * (w * (s.response.stiffness + shift))[None]) @ x.T for x, (w, s) in zip(g, w_sides, strict=True)])
     drags = [w * s.response.drag for w, s in w_sides]
     damping = total(
-        [(x * (w * s.response.damping - b)[None]) @ x.T + _point_damping(s.points, b) for x, b, (w, s) in zip(g, drags, w_sides, strict=True)]
+        [
+            (x * (w * s.response.damping - b)[None]) @ x.T + _point_damping(s.points, b)
+            for x, b, (w, s) in zip(g, drags, w_sides, strict=True)
+        ]
     )
     distance = total([w @ s.response.field for w, s in w_sides] + [w @ x for w, x in zip(far, others, strict=True)])
     return PairWrench(wrench, stiffness - shift * jnp.outer(mean, mean), damping, distance)
@@ -346,7 +349,7 @@ def _row_sums(R: Any, x: Any) -> Array | None:
     """R x again, (3, 3) and (3, …); None where one of the two is a zero by construction."""
     if _nothing(R) or _nothing(x):
         return None
-    return jnp.sum(_wide(R, x) * x, axis=1)
+    return jnp.sum(_wide(R, x) * x[None], axis=1)
 
 
 def _sum_of(*parts: Array | None, like: Any) -> Any:
@@ -392,7 +395,7 @@ def about(twist: Array, p: Array) -> Array:
 
 def _about_rule(primals: tuple[Array, Array], tangents: tuple[Any, Any]) -> tuple[Array, Any]:
     (twist, p), (d_twist, dp) = primals, tangents
-    by_twist = None if _nothing(d_twist) else _wide(d_twist[:3], p) - jnp.sum(skew(p) * _wide(d_twist[3:], p), axis=1)
+    by_twist = None if _nothing(d_twist) else _wide(d_twist[:3], p) - jnp.sum(skew(p) * _wide(d_twist[3:], p)[None], axis=1)
     return about(twist, p), _sum_of(by_twist, _row_sums(skew(twist[3:]), dp), like=p)
 
 

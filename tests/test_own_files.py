@@ -1,0 +1,152 @@
+"""A planner, a supervisor and a plant of the user's own, each one file: found, parametrised, and run like those of dexstack."""
+
+import numpy as np
+import pytest
+
+from dexstack.control.base import Problem
+from dexstack.control.factory import make_planner
+from dexstack.control.params import PlannerParams, own_blocks
+from dexstack.engines import make_plant
+from dexstack.errors import ConfigError
+from dexstack.graph.settings import Spec, make_task, read_settings
+from dexstack.model.hand import load_hand
+from dexstack.model.objects import load_object
+from dexstack.sim.loop import Loop
+
+HEAD = """
+from dataclasses import dataclass
+import numpy as np
+from dexstack.config import param
+"""
+PLANNER = (
+    HEAD
+    + """
+from dexstack.control.base import Plan, SolveStatus
+
+@dataclass(frozen=True)
+class Params:
+    curl: float = param(0.0, "how far every joint bends from the robot's rest [rad]", -1.0, 1.0)
+
+class Curl:
+    Params, u_max = Params, 0.2
+
+    def __init__(self, problem, params):
+        self.robot, _, _, self.weights, self.theta = problem
+        self.target = self.robot.home + params[Params].curl
+
+    def warm_up(self): return 0.0
+    def reset(self): pass
+    def fork(self): return self
+    def goal_cost(self, pose_WO, q, goal_WO): return 0.0
+
+    def plan(self, observation, goal_WO, pull=None):
+        n = len(self.target)
+        return Plan(SolveStatus.OK, self.target, np.zeros((1, n)), np.zeros((2, 7 + n)), 0.0, 0.0, 0.0)
+
+PLANNER = Curl
+"""
+)
+SUPERVISOR = (
+    HEAD
+    + """
+from dexstack.control.supervisors.base import Supervisor
+
+@dataclass(frozen=True)
+class Params:
+    every: int = param(2, "a plan in so many counts as a stall", 1, 100)
+
+class Counter(Supervisor):
+    Params = Params
+
+    def __init__(self, guarded, params):
+        super().__init__(guarded.planner)
+        self.params, self.plans = params, 0
+
+    def plan(self, observation, goal_WO):
+        self.plans += 1
+        self.stalls = self.plans // self.params.every
+        return self.planner.plan(observation, goal_WO)
+
+SUPERVISOR = Counter
+"""
+)
+PLANT = (
+    HEAD
+    + """
+from dexstack.engines.mujoco import MujocoPlant, MujocoPlantParams
+
+@dataclass(frozen=True)
+class Params(MujocoPlantParams):
+    gravity: float = param(9.81, "how strongly things fall [m/s²]", 0.0, 100.0)
+
+class Elsewhere(MujocoPlant):
+    Params = Params
+
+    def __init__(self, hand, obj, params=None):
+        super().__init__(hand, obj, params)
+        self.model.opt.gravity[2] = -(params or Params()).gravity
+
+PLANT = Elsewhere
+"""
+)
+
+
+@pytest.fixture
+def file(tmp_path):
+    def file(text: str) -> str:
+        (path := tmp_path / f"my_{hash(text) % 10**8}.py").write_text(text)
+        return str(path)
+
+    return file
+
+
+def test_all_three_run_a_trial(file):
+    """With parameters of their own from the command line and from a file."""
+    planner, supervisor, plant = map(file, (PLANNER, SUPERVISOR, PLANT))
+    params = file("").replace(".py", ".yaml")
+    with open(params, "w") as yaml:
+        yaml.write("mpc: {ros__parameters: {every: 5}}\nsimulator: {ros__parameters: {gravity: 0.0}}\n")
+    overrides = (("planner", planner), ("supervisor", supervisor), ("curl", 0.05))
+    spec = Spec(plant=plant, files=(params,), overrides=overrides)
+    settings = read_settings(spec)
+    task = make_task(spec, settings)
+    loop = Loop(task, settings, plant)
+    trial = loop.run(0, 0, 0.2)
+    np.testing.assert_allclose(trial.recording["q_command"][-1], loop.scene.robot.home + 0.05)
+    assert trial.stalls == loop.supervisor.plans // 5 > 0
+    assert loop.plant.model.opt.gravity[2] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        (PLANT.replace("PLANT = Elsewhere", ""), r"the plant file .*\.py must set PLANT to a class"),
+        (PLANT.replace("    Params = Params\n", "    Params = None\n"), r"the plant of .*\.py lacks Params"),
+        (PLANT.replace("(MujocoPlant):", ":").replace("super()", "#"), "lacks what dexstack.engines.base.Plant asks for|cannot be"),
+        ("import nonsense_of_mine", "the plant file .* cannot be run: ModuleNotFoundError"),
+    ],
+)
+def test_what_is_no_plant_is_refused_in_one_sentence(file, text, complaint):
+    text = text.replace("        self.model.opt", "        #") if "#" in text else text
+    with pytest.raises(ConfigError, match=complaint):
+        make_plant(file(text), load_hand(), load_object("cube"))
+
+
+def test_what_is_no_supervisor_or_planner_is_refused_before_anything_starts(file, resting):
+    with pytest.raises(ConfigError, match=r"must set SUPERVISOR to a class derived from dexstack\.control\.supervisors\.base\.Supervisor"):
+        read_settings(Spec(overrides=(("supervisor", file(SUPERVISOR.replace("Counter(Supervisor)", "Counter"))),)))
+    with pytest.raises(ConfigError, match=r"of .* lacks plan$"):
+        read_settings(Spec(overrides=(("supervisor", file(SUPERVISOR.replace("def plan", "def planned"))),)))
+    with pytest.raises(ConfigError, match=r"there is no planner file .*nowhere\.py"):
+        read_settings(Spec(overrides=(("planner", "nowhere.py"),)))
+    with pytest.raises(ConfigError, match=r"supervisor 'gaits'.*gait"):
+        read_settings(Spec(overrides=(("supervisor", "gaits"),)))
+    with pytest.raises(ConfigError, match="'every'"):
+        read_settings(Spec(overrides=(("every", 3),)))
+
+
+def test_what_does_not_plan_is_no_planner(file, resting):
+    params = PlannerParams(planner=file(PLANNER.replace("def fork", "def spoon")))
+    problem = Problem(resting.hand, resting.obj, None, None, None)
+    with pytest.raises(ConfigError, match=r"lacks what dexstack\.control\.base\.LocalPlanner asks for"):
+        make_planner(problem, {PlannerParams: params, **{block: block() for block in own_blocks(params, "none")}})
