@@ -2,6 +2,7 @@
 
 import pytest
 
+from dexstack.cli.arguments import setting
 from dexstack.config import read_parameter_file
 from dexstack.errors import ConfigError
 
@@ -27,3 +28,18 @@ def test_a_section_without_parameters_is_refused(tmp_path):
     (tmp_path / "p.yaml").write_text("/**/mpc:\n  horizon: 4\n")
     with pytest.raises(ConfigError, match=r"'/\*\*/mpc'.*ros__parameters"):
         read_parameter_file(tmp_path / "p.yaml", "mpc")
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        *(("20e-6", 20e-6), ("1e-3", 1e-3), ("-2E5", -2e5), ("+1.e3", 1e3), (".5e+1", 5.0), ("1.5e-3", 1.5e-3)),
+        *(("20", 20), ("0.5", 0.5), ("true", True), ("e-6", "e-6"), ("20e", "20e"), ("1e5x", "1e5x"), ("'1e-3'", "1e-3"), ("v4e1", "v4e1")),
+        ("[1e-3, 2]", [1e-3, 2]),
+    ],
+)
+def test_numbers_are_read_as_ros_2_reads_them(tmp_path, text, value):
+    """On the command line and in files; YAML 1.1 takes 20e-6 for a word."""
+    file = write(tmp_path / "p.yaml", **{"/**": {"x": text}})
+    for read in (setting(f"x={text}")[1], read_parameter_file(file, "mpc")["x"]):
+        assert read == value and type(read) is type(value)

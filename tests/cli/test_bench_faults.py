@@ -45,9 +45,10 @@ def test_some_faults_and_their_page(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_fault_of_a_graph():
+@pytest.mark.parametrize("fault", ["mpc hangs", "the same pixels come", "contacts is lost"])
+def test_a_fault_of_a_graph(fault):
     pytest.importorskip("rclpy")
-    command = [sys.executable, "-m", "dexstack.cli.main", "bench", "faults", "--only", "mpc hangs", "--json", "-"]
+    command = [sys.executable, "-m", "dexstack.cli.main", "bench", "faults", "--only", fault, "--json", "-"]
     done = subprocess.run(command, capture_output=True, text=True)
     (row,) = json.loads(done.stdout)["results"]["faults"]
     assert row["ended_in"] == "hold" and row["torque_kept"], done.stderr

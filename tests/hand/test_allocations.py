@@ -8,6 +8,8 @@ python-can makes a ``can.Message`` for every frame, eight of them in a tick.
 from __future__ import annotations
 
 import gc
+import inspect
+import statistics
 import tracemalloc
 from collections import deque
 
@@ -103,11 +105,17 @@ def test_what_python_can_takes_for_a_frame(monkeypatch):
     monkeypatch.setattr("dexstack.hand.bus._open", lambda params: type("Null", (), {"send": lambda self, m: sent.append(m.dlc)})())
     bus = CanBus(BusParams("socketcan", "can0"))
     frame = Frame(0x180, bytes(8))
-    bus.send(frame)
+    send = inspect.unwrap(CanBus.send)  # the tests' check of argument types takes more than the rest
+    send(bus, frame)
+
+    def usual(action) -> float:
+        """In the median: the first calls after a garbage collection also fill the interpreter's free lists again."""
+        return statistics.median(held(action) for _ in range(21))
+
     tracemalloc.start()
     try:
-        ours = held(lambda: bus.send(frame))
-        message = held(lambda: can.Message(arbitration_id=0x180, data=bytes(8), is_extended_id=False, dlc=8))
+        ours = usual(lambda: send(bus, frame))
+        message = usual(lambda: can.Message(arbitration_id=0x180, data=bytes(8), is_extended_id=False, dlc=8))
     finally:
         tracemalloc.stop()
-    assert sent == [8, 8] and message < 1024 and ours < message + 512, f"{ours} bytes, {message} of them python-can's"
+    assert sent == [8] * 22 and message < 512 and ours < message + 128, f"{ours} bytes, {message} of them python-can's"

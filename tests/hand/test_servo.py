@@ -323,10 +323,14 @@ def test_a_failing_gravity_model_gives_zero_torque(gravity):
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("lower", np.zeros(15)), ("upper", np.full(N, -1.0)), ("upper", np.full(N, np.nan)), ("effort", np.full(N, -1.0))]
+    ("name", "value"),
+    [
+        *(("lower", np.zeros(15)), ("upper", np.full(N, -1.0)), ("upper", np.full(N, np.nan)), ("effort", np.full(N, -1.0))),
+        *(("velocity", np.full(N, np.inf)), ("velocity", 7.0), ("damping", np.zeros(N)), ("damping", np.full(N, np.nan))),
+    ],
 )
 def test_impossible_hands_are_refused(name, value):
-    with pytest.raises(ConfigError, match="limits must"):
+    with pytest.raises(ConfigError, match=f"{name}|limits must"):
         ServoLaw(SimpleNamespace(**{**vars(HAND), name: value}))
 
 

@@ -202,7 +202,10 @@ def test_the_vendors_own_inertias_are_refused():
 BROKEN_URDF = [
     ('radius="0.012"', 'radius="-0.012"', "sphere must have positive dimensions"),
     ('lower="-0.47" upper="0.47"', 'lower="0.5" upper="0.47"', "joint 'joint_0.0'.*lower limit 0.5 must be below"),
-    ('effort="0.3125"', 'effort="0"', "effort and velocity limits must be positive"),
+    ('effort="0.3125"', 'effort="0"', "effort and velocity limits and damping must be positive"),
+    (' velocity="7"', "", "the <limit> of joint 'joint_0.0' of .* lacks 'velocity'"),
+    ('<dynamics damping="0.1" friction="0"/>', "", "the <dynamics> of joint 'joint_0.0' of .* lacks 'damping'"),
+    ('damping="0.1"', 'damping="0"', "limits and damping must be positive"),
     ('effort="0.3125"', 'effort="much"', "'effort' must be numbers, got 'much'"),
     ('<axis xyz="0 0 1"/>', '<axis xyz="0 0 0"/>', "axis must not be zero"),
     ('type="revolute"', 'type="prismatic"', "of type 'prismatic'; only revolute and fixed"),

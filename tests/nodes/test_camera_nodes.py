@@ -123,7 +123,7 @@ def pose_at(b: Bench, t: float, rgb: np.ndarray, timeout: float = 20.0) -> PoseW
 
 
 def test_a_picture_becomes_a_pose_with_its_stamp_frame_and_covariance(bench, picture):
-    b = bench(PoseEstimatorNode, reliable=True)
+    b = bench(PoseEstimatorNode, reliable=True, frozen_after=1e5)
     pose_at(b, 12.0, picture)
     sent = send(b, 13.123456789, picture)
     wait_until(lambda: b.poses[-1].header.stamp == sent.header.stamp, 10, "the pose of this very picture")
@@ -140,7 +140,7 @@ def test_a_picture_becomes_a_pose_with_its_stamp_frame_and_covariance(bench, pic
 
 
 def test_what_is_missing_is_said_and_no_pose_is_invented(bench, picture):
-    b = bench(PoseEstimatorNode, reliable=True, image_timeout=2.0, coast=0.1)
+    b = bench(PoseEstimatorNode, reliable=True, image_timeout=2.0, coast=0.1, frozen_after=1e5)
     said: list[str] = []
     logger = b.node.get_logger()
     b.node.get_logger = lambda: type("L", (), {"warning": said.append, "info": said.append, "fatal": logger.fatal})()
@@ -180,6 +180,20 @@ def test_what_is_missing_is_said_and_no_pose_is_invented(bench, picture):
     wait_until(lambda: b.node.dropped["camera/color/image_raw"], 5, "a broken picture to be counted")
     for text in ("no camera_info", "all zero", "no tag of the object"):
         assert sum(text in line for line in said) == 1, f"'{text}' is said once"
+
+
+def test_the_same_picture_with_new_stamps_is_no_sight_of_anything(bench, picture):
+    b = bench(PoseEstimatorNode, reliable=True)
+    pose_at(b, 12.0, picture)
+    wait_until(lambda: send(b, 13.0 + time.monotonic() % 1e3, picture) and "same picture again" in b.trouble(), 10, "the report of it")
+    count = len(b.poses)
+    for k in range(5):
+        send(b, 2000.0 + 0.05 * k, picture)
+        time.sleep(0.02)
+    other = picture.copy()
+    other[0, 0] ^= 255
+    wait_until(lambda: send(b, 2001.0 + time.monotonic() % 1e3, other) and len(b.poses) > count, 10, "a pose from another picture")
+    assert not [p for p in b.poses[count:] if 2000.2 < seconds(p.header.stamp) < 2001.0]
 
 
 def test_messages_keep_what_they_carry(picture):
@@ -230,6 +244,41 @@ def test_the_camera_shows_the_moment_of_its_stamp(bench):
         assert here < 0.5 * there
         checked += 1
     assert checked >= 5
+
+
+def test_a_faulty_camera_is_late_of_another_time_or_frozen(bench):
+    b = bench(CameraNode, image_jitter=0.0, further_delay=0.3)
+    to_pose = b.peer.create_publisher(PoseWithCovarianceStamped, "object_pose_truth", SENSOR)
+    to_joints = b.peer.create_publisher(JointState, "joint_states", SENSOR)
+    joints, truth = JointState(name=list(HAND.joint_names), position=HAND.home.tolist()), PoseWithCovarianceStamped()
+    fill_pose(truth.pose.pose, START)
+    ages, t = [], 0.0
+
+    def live(count: int) -> list[Image]:
+        """The next pictures, and how old they are when they come."""
+        nonlocal t
+        first, end = len(b.images), time.monotonic() + 30.0
+        while len(b.images) < first + count and time.monotonic() < end:
+            known, t = len(b.images), t + 0.005
+            for message, to in ((truth, to_pose), (joints, to_joints)):
+                set_stamp(message.header.stamp, t)
+                to.publish(message)
+            time.sleep(0.005)
+            ages.extend(t - seconds(m.header.stamp) for m in b.images[known:])
+        return b.images[first:]
+
+    def change(name: str, value: float | bool) -> None:
+        assert b.node.set_parameters([Parameter(name, value=value)])[0].successful
+
+    assert live(6) and min(ages) > 0.33
+    assert np.median(np.diff([seconds(m.header.stamp) for m in b.images])) < 0.2, "late, not rare"
+    change("further_delay", 0.0)
+    change("clock_offset", 1.0)
+    live(12)
+    assert max(ages[-2:]) < -0.5
+    change("frozen_picture", True)
+    same = [bytes(m.data) for m in live(4)[-3:]]
+    assert same[0] == same[1] == same[2] != bytes(b.images[0].data)
 
 
 def test_the_graph_asks_for_eyes_only_when_the_pose_comes_from_pictures():

@@ -242,3 +242,24 @@ def test_without_sight_the_last_target_is_held_for_a_while(sender, notes, comman
     count = len(commands)
     time.sleep(0.3)
     assert len(commands) == count, "not for ever"
+
+
+@pytest.mark.parametrize("seen", [1.2, 2.8])
+def test_what_is_seen_too_late_or_too_early_moves_nothing(sender, notes, commands, seen):
+    """The hand refuses what answers it, and commands that hold on must not bring it there with a new stamp."""
+    aim(sender, notes, 0.1, 1.0)
+    sender.pose(1.0, x=0.0)
+    ask(sender, notes, 1.0)
+    before, count = notes.target, len(notes.asked)
+    notes.target = before + 0.3
+
+    def go_on() -> bool:
+        for t in (seen - 0.01, seen + 0.01, 2.0):
+            sender.joints(t)
+        sender.pose(seen, x=0.0)
+        sender.contacts(seen)
+        return [c for c in commands if c[0] > 1.9]
+
+    wait_until(go_on, 10, "commands that hold on")
+    time.sleep(0.2)
+    assert len(notes.asked) == count and all(np.array_equal(q, before) for t, q in commands if t > 1.0)

@@ -45,6 +45,17 @@ def test_two_faces_need_no_second_picture(studio):
     assert follow(studio).process(0.0, studio.grey(TILTED)).sight is Sight.SEEN
 
 
+def test_a_frozen_camera_is_believed_no_longer_than_one_that_sees_nothing(studio):
+    e, coast = follow(studio), EstimatorParams.coast
+    grey = [studio.grey(TILTED) for _ in range(2)]
+    seen = [(t, e.process(t, grey[0].copy())) for t in np.arange(0.0, 1.0, 1 / 30)]
+    assert not [t for t, o in seen if o.estimate is not None and t > EstimatorParams.frozen_after + coast]
+    assert seen[-1][1].sight is Sight.FROZEN
+    spread = [np.trace(o.estimate.covariance) for _, o in seen if o.estimate is not None]
+    assert spread[-1] > 10.0 * spread[2], "and what it says is doubted more and more"
+    assert e.process(1.0, grey[1]).sight is Sight.SEEN, "another picture of the same, with its own noise"
+
+
 @pytest.mark.parametrize("side", range(4))
 def test_a_tag_whose_edge_is_covered_gives_the_right_pose_or_none(studio, side):
     """A bar as bright as the card lies over a part of one edge, as a finger does; the square found there is another one."""

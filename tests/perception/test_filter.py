@@ -92,7 +92,7 @@ def test_a_film_with_occlusions_is_followed_honestly(swinging):
 
 
 def test_after_a_while_without_tags_there_is_no_pose(studio):
-    estimator = PoseEstimator(studio.bundle, studio.camera, STILL, EstimatorParams(coast=0.2))
+    estimator = PoseEstimator(studio.bundle, studio.camera, STILL, EstimatorParams(coast=0.2, frozen_after=1.0))
     grey, nothing = studio.grey(TILTED), np.full((480, 640), 90, np.uint8)
     assert estimator.process(0.0, nothing).estimate is None
     first = estimator.process(0.1, grey)

@@ -134,13 +134,14 @@ def test_a_failed_solve_commands_nothing(hand):
     assert first_torque(plant) == pytest.approx(0.2 + 0.03, abs=0.006)
 
 
-def test_without_commands_the_servo_lets_go(hand):
+@pytest.mark.parametrize(("after", "mode"), [(-0.1, ServoMode.HOLD), (0.1, ServoMode.LIMP)])
+def test_without_commands_the_servo_holds_and_then_lets_go(hand, after, mode):
     """Solves that fail for long: the hand holds, then is limp; nothing in the loop keeps it alive."""
-    params = ServoParams()
-    seconds = params.command_timeout + params.hold_timeout + 0.5
-    _, plant, servo = straw(hand, supervisor=StrawSupervisor(hand, fail=range(3, 999)), seconds=seconds)
-    assert servo.mode == ServoMode.LIMP
-    assert not np.any(plant.taus[-1])
+    p, last = ServoParams(), 0.1 + 0.03
+    push = StrawSupervisor(hand, fail=range(3, 999), step=0.02)  # too little to be missed: a hand of straw does not follow
+    _, plant, servo = straw(hand, supervisor=push, seconds=last + p.command_timeout + p.hold_timeout + after)
+    assert (servo.mode, servo.trip) == (mode, None)
+    assert np.any(plant.taus[-1]) == (mode is ServoMode.HOLD)
 
 
 @pytest.mark.parametrize(("seconds", "mode"), [(3.0, ServoMode.TRACK), (BlindParams().blind_hold + 2.0, ServoMode.LIMP)])

@@ -346,6 +346,8 @@ ATTACKS: dict[str, tuple[str, str | None]] = {
     "a page without the token wants to enable": ("", None),
     "a page that guesses the token wants to enable": ("?token=guess", None),
     "another site's page that knows the token wants to enable": ("?token={token}", "http://evil.example"),
+    "another page of this machine that knows the token wants to enable": ("?token={token}", "http://127.0.0.1:8601"),
+    "a page of no address that knows the token wants to enable": ("?token={token}", "null"),
 }
 """What is asked of the page's server, and the origin of who asks."""
 

@@ -30,9 +30,11 @@ def number(text: str, kind: type, ok: Any, what: str) -> Any:
 
 def setting(text: str) -> tuple[str, Any]:
     """NAME=VALUE, the value as in a parameter file."""
+    from dexstack.config import parse_yaml
+
     name, equals, value = text.partition("=")
     try:
-        read = yaml.safe_load(value)
+        read = parse_yaml(value)
     except yaml.YAMLError:
         equals = ""
     if not (name and equals and value):

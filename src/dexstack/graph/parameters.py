@@ -10,7 +10,7 @@ from dexstack.engines import PLANTS
 from dexstack.hand.params import BusParams, CanHandParams, EmulatedHandParams, FaultParams, HandParams
 from dexstack.hand.servo import ServoParams
 from dexstack.hand.watch import WatchParams
-from dexstack.perception.params import EstimatorParams, MountParams, RealSenseParams, SimulatedCameraParams
+from dexstack.perception.params import CameraFaultParams, EstimatorParams, MountParams, RealSenseParams, SimulatedCameraParams
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,9 @@ class MpcNodeParams:
     """Parameters of the mpc node, beside those of planner, supervisor and the task's weights."""
 
     input_timeout: float = param(0.1, "pose and joint angles older than this against the contacts are not used [s]", 0.001, 10.0)
+    command_timeout: float = param(
+        ServoParams.command_timeout, "the hand's: contacts farther than this from the newest joint angles are not answered [s]", 0.001, 10.0
+    )
     prediction_every: int = param(5, "publish mpc/prediction for every n-th solve, if anybody looks", 1, 1000)
     realtime_priority: int = param(20, "SCHED_FIFO priority of the process while it plans, where permitted; 0: none", 0, 90)
 
@@ -108,7 +111,7 @@ NODE_BLOCKS: tuple[tuple[type, str], ...] = (
     (ContactDetectorParams, "contact_detector"),
     (LearnerNodeParams, "learner"),
     *((block, "hand") for block in (HandParams, ServoParams, WatchParams, BusParams, CanHandParams)),
-    *((block, "camera") for block in (CameraNodeParams, SimulatedCameraParams, MountParams)),
+    *((block, "camera") for block in (CameraNodeParams, SimulatedCameraParams, CameraFaultParams, MountParams)),
     *((block, "pose_estimator") for block in (PoseEstimatorParams, EstimatorParams, MountParams, RealSenseParams)),
 )
 """Parameter blocks that nodes have beside those of a closed loop, each with its node."""

@@ -130,7 +130,7 @@ class ServoLaw:
         watch: limits of the watch over the joints' motion.
 
     Raises:
-        ConfigError: the hand's limits are not finite or not ordered.
+        ConfigError: the hand's limits are not finite, not ordered or not positive, or its damping is not.
     """
 
     def __init__(
@@ -152,6 +152,10 @@ class ServoLaw:
             raise ConfigError("the hand's joint limits must be finite, the lower below the upper")
         if not (np.all(np.isfinite(self._effort)) and np.all(self._effort >= 0)):
             raise ConfigError("the hand's effort limits must be finite and not negative")
+        for name in ("velocity", "damping"):
+            values = np.asarray(getattr(hand, name), float)
+            if not (values.shape == (n,) and np.all(np.isfinite(values)) and np.all(values > 0.0)):
+                raise ConfigError(f"the hand's {name} must be finite and above 0, one entry per joint")
 
         self._no_effort = -self._effort
         self._fastest, self._gate = np.array(hand.velocity, float), np.zeros(n)

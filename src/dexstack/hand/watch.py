@@ -56,7 +56,7 @@ class WatchParams:
     """Limits of the watch over the joints' motion."""
 
     runaway: float = param(1.0, "a joint that moves so far against its own torque has run away [rad]", 0.01, 3.2)
-    doubtful_runaway: float = param(0.06, "the same for a motion that a wrong wire explains [rad]", 0.005, 0.6)
+    doubtful_runaway: float = param(0.075, "the same for a motion that a wrong wire explains [rad]", 0.005, 0.6)
     obeyed: float = param(0.02, "a joint that went so far along its own torque, as a free one does, is wired well [rad]", 0.005, 0.6)
     overspeed: float = param(15.0, "no joint moves faster than this by itself [rad/s]", 0.5, 100.0)
     following_error: float = param(0.5, "largest lasting distance of a joint from its target [rad]", 0.05, 3.2)
@@ -165,7 +165,7 @@ class MotionWatch:
         self._still = np.zeros(n, int)
         self._torque = np.zeros((rows, n))
         """Torques after the low-pass: row 0 each joint's own, row k that of the same joint k fingers on."""
-        free = period / np.maximum(damping, 1e-6)
+        free = period / damping
         self._against, self._along = _Spell(free, rows), _Spell(free, rows)
         self._obeys = np.zeros(n, bool)
         """Joints that have shown since :meth:`forget` that they do what their own torque says."""

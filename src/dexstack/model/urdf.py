@@ -198,10 +198,11 @@ def _read_joint(path: Path, element: ET.Element) -> Joint:
     if np.linalg.norm(axis) < 1e-6:
         raise ConfigError(f"{where}: the axis must not be zero")
     limit = element.find("limit")
-    lower, upper, effort, velocity = (float(_numbers(where, limit, key)[0]) for key in ("lower", "upper", "effort", "velocity"))
-    damping = float(_numbers(where, element.find("dynamics"), "damping", "0")[0])
+    where_limit = f"the <limit> of {where}"
+    lower, upper, effort, velocity = (float(_numbers(where_limit, limit, key)[0]) for key in ("lower", "upper", "effort", "velocity"))
+    damping = float(_numbers(f"the <dynamics> of {where}", element.find("dynamics"), "damping")[0])
     if not lower < upper:
         raise ConfigError(f"{where}: the lower limit {lower:g} must be below the upper limit {upper:g}")
-    if effort <= 0.0 or velocity <= 0.0 or damping < 0.0:
-        raise ConfigError(f"{where}: effort and velocity limits must be positive and damping not negative")
+    if effort <= 0.0 or velocity <= 0.0 or damping <= 0.0:  # how a joint obeys its torque is judged by its damping
+        raise ConfigError(f"{where}: effort and velocity limits and damping must be positive")
     return Joint(name, kind, *ends, R, p, axis / np.linalg.norm(axis), lower, upper, effort, velocity, damping)

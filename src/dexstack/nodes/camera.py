@@ -2,13 +2,15 @@
 
 It is a process of its own, so that drawing never holds the simulation up. True poses and joint angles are kept for a moment and
 interpolated to the times at which a shutter opens and closes; the stamp is the middle between them. A picture that cannot be drawn in time
-is left out and counted, as a real camera's would be.
+is left out and counted, as a real camera's would be. What is wrong with the camera is a parameter, also while it runs.
 """
 
 from __future__ import annotations
 
 import sys
 import time
+from collections import deque
+from dataclasses import fields
 from typing import Any
 
 import cv2
@@ -24,20 +26,19 @@ from dexstack.nodes.common import OK, PATIENCE, WARN, StackNode, run_node
 from dexstack.nodes.images import camera_message, image_message
 from dexstack.nodes.wire import COMMAND, RECENT, History, JointHistory, JointReader, PoseSample, WaitSet, read_pose, set_stamp
 from dexstack.perception.bundle import base_bundle, object_bundle
-from dexstack.perception.params import MountParams, SimulatedCameraParams
+from dexstack.perception.params import CameraFaultParams, MountParams, SimulatedCameraParams
 from dexstack.perception.se3 import Transform, between
 from dexstack.perception.simulated import SimulatedCamera
 from dexstack.process.memory import keep_memory_of_pictures
-
-LATEST = 0.2
-"""Wall time for which a picture waits at most for its time of publication [s]."""
 
 
 class CameraNode(StackNode):
     """See the module's docstring."""
 
+    LIVE = frozenset(f.name for f in fields(CameraFaultParams))
+
     def __init__(self) -> None:
-        super().__init__("camera", CameraNodeParams, SimulatedCameraParams, MountParams)
+        super().__init__("camera", CameraNodeParams, SimulatedCameraParams, CameraFaultParams, MountParams)
 
     def configure(self) -> None:
         cv2.setNumThreads(1)
@@ -56,6 +57,9 @@ class CameraNode(StackNode):
         self._poses: History[PoseSample] = History()
         self._joints = JointHistory()
         self._next = -np.inf
+        self._drawn: deque[tuple[float, float, np.ndarray]] = deque()
+        """Pictures on their way: when they arrive, when they were taken [s], pixels."""
+        self._shown: np.ndarray | None = None
         self._rng = np.random.default_rng(self.params(CameraNodeParams).seed)
         self._pictures = self._reported = self._left_out = 0
         self._busy = 0.0
@@ -68,6 +72,9 @@ class CameraNode(StackNode):
         newest = self._poses.samples[-1].t
         if self._next < self._poses.samples[0].t or self._next > newest + 1.0:
             self._next = newest
+            self._drawn.clear()
+        while self._drawn and self._drawn[0][0] <= newest:
+            self._publish(*self._drawn.popleft()[1:])
         period = 1.0 / p.frame_rate
         if newest < self._next + p.exposure_time:
             return
@@ -79,7 +86,9 @@ class CameraNode(StackNode):
         begin = time.process_time()
         image = self._camera.picture(*self._at(closes), before=self._at(opens))
         self._busy += time.process_time() - begin
-        self._publish((opens + closes) / 2, image)
+        stamp = (opens + closes) / 2
+        age = p.image_delay + p.image_jitter * self._rng.random() + self.params(CameraFaultParams).further_delay
+        self._drawn.append((stamp + age, stamp, image))
 
     def status(self) -> tuple[bytes, str, dict[str, Any]]:
         rate, self._reported = self._pictures - self._reported, self._pictures
@@ -110,14 +119,13 @@ class CameraNode(StackNode):
         return q, between(Transform.of_pose(a.pose), Transform.of_pose(b.pose), s).pose
 
     def _publish(self, t: float, image: np.ndarray) -> None:
-        p = self.params(SimulatedCameraParams)
-        due, patience = t + p.image_delay + p.image_jitter * self._rng.random(), time.monotonic() + LATEST
-        while self._poses.samples[-1].t < due and time.monotonic() < patience and not self.stopping:
-            self._listen()
+        faults = self.params(CameraFaultParams)
+        if not faults.frozen_picture or self._shown is None:
+            self._shown = image
         stamp = Time()
-        set_stamp(stamp, t)
+        set_stamp(stamp, t + faults.clock_offset)
         self._to_info.publish(camera_message(stamp, self._camera.camera))
-        self._to_image.publish(image_message(stamp, image))
+        self._to_image.publish(image_message(stamp, self._shown))
         self._pictures += 1
 
 

@@ -4,8 +4,9 @@ The command is stamped with the time of the contact set it answers, so that the 
 new rollout: the warm start is forgotten. Another goal with the same stamp is the next one of the same rollout. A rollout that gets stuck is
 freed by the task's supervisor. Poses are as old as the pictures they come from; contacts, pose and joint angles are put together as they
 were then, and the state with the newest joint angles is predicted from them. Where the pose is known badly the commands move
-more slowly, and not at all where it counts as not seen; where no contacts come any more, commands that hold what is held go on for
-``blind_hold``. Without goal or joint angles nothing is commanded, and the hand's watchdog decides.
+more slowly, and not at all where it counts as not seen; where no contacts come any more, or such whose answer the hand would refuse,
+commands that hold what is held go on for ``blind_hold``. Without goal or joint angles nothing is commanded, and the hand's watchdog
+decides.
 
 A θ on ``learner/theta`` replaces the one planned with, between two solves: numbers into the compiled solver, nothing is compiled.
 
@@ -76,7 +77,7 @@ class MpcNode(SceneNode):
 
     LIVE = frozenset(
         {
-            *("input_timeout", "prediction_every", "blind_hold", "blind_position", "blind_rotation"),
+            *("input_timeout", "command_timeout", "prediction_every", "blind_hold", "blind_position", "blind_rotation"),
             *("u_max", "effort_weight", "damping", "limit_margin"),  # what the compiled solver takes as numbers
         }
     )
@@ -127,7 +128,7 @@ class MpcNode(SceneNode):
         self._angles = JointHistory()
         self._t, self._speed = 0.0, 1.0
         self._times = np.zeros((HISTORY, 3))
-        self._count = self._reported = self._without_input = self._refused = self._thetas_taken = 0
+        self._count = self._reported = self._without_input = self._untimely = self._thetas_taken = 0
         self._failures: dict[str, int] = {}
         priority = self.params(MpcNodeParams).realtime_priority
         self._realtime = bool(priority) and make_realtime(priority)  # only now: compiling would starve everybody else
@@ -155,11 +156,16 @@ class MpcNode(SceneNode):
             return
         if contacts.t < self._t:  # the simulator was restarted
             self._restart()
-        self.time = self._t = contacts.t
+        self.time = contacts.t
         for sample in self._poses.take_all():
             if self._poses_seen and sample.t < self._poses_seen[-1].t:  # so it was
                 self._poses_seen.clear()
             self._poses_seen.append(sample)
+        if self._angles.samples and abs(self._angles.samples[-1].t - contacts.t) > p.command_timeout:
+            self._untimely += 1  # nor may its answer be what is held on to: that would bring it to the hand with a new stamp
+            self._hold_blind()
+            return
+        self._t = contacts.t
         q = self._angles.at(contacts.t, p.input_timeout)
         # The contacts are those of one pose: the one with their stamp, or the nearest to it.
         pose = min(self._poses_seen, key=lambda sample: abs(contacts.t - sample.t), default=None)
@@ -203,7 +209,8 @@ class MpcNode(SceneNode):
     def status(self) -> tuple[bytes, str, dict[str, Any]]:
         first, self._reported = self._reported, self._count
         rate = self._reported - first
-        values: dict[str, Any] = {"rate_hz": float(rate), "without_input": self._without_input, "stalls": self._supervisor.stalls}
+        values: dict[str, Any] = {"rate_hz": float(rate), "without_input": self._without_input, "untimely": self._untimely}
+        values["stalls"] = self._supervisor.stalls
         values["speed"] = self._speed
         values.update(thetas_taken=self._thetas_taken, realtime=self._realtime)
         values.update({f"failed {name}": n for name, n in self._failures.items()})

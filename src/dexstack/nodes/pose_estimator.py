@@ -194,6 +194,8 @@ class PoseEstimatorNode(StackNode):
             self._say("one face is in view and two poses fit it: no pose until another picture decides")
         elif sight is Sight.COVERED:
             self._say("every tag in view is covered in part: no pose")
+        elif sight is Sight.FROZEN:
+            self._say("the camera gives the same picture again and again: no pose")
         elif sight is Sight.STALE:
             self._say("pictures with old stamps: not used")
         else:

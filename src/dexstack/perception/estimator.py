@@ -35,6 +35,8 @@ class Sight(enum.Enum):
     """One face is seen, and either two poses fit it and nothing tells which, or no picture before confirms the one that fits."""
     COVERED = "covered"
     """Something covers every tag in part."""
+    FROZEN = "frozen"
+    """The camera gives the same pixels again and again."""
     STALE = "stale"
     """The picture is not newer than the one before."""
 
@@ -83,11 +85,15 @@ class PoseEstimator:
         self._missed = 0
         self._candidate: tuple[float, Transform] | None = None
         """Time and pose of one face that another picture must confirm."""
+        self._pixels: np.ndarray | None = None
+        self._changed_at = -np.inf
+        """Time of the first picture with these pixels [s]."""
 
     def process(self, t: float, grey: np.ndarray) -> Outcome:
         """The next picture (height, width) uint8, taken at ``t`` [s].
 
-        Pictures that come late are not used; a time that goes back by more than a second is a new beginning.
+        Pictures that come late are not used, nor those of a camera that shows the same again and again, whatever their stamps say; a time
+        that goes back by more than a second is a new beginning. The picture must stay as it is until the next one is processed.
         """
         if t <= self._t and self._t - t < 1.0:
             return Outcome(Sight.STALE, None, [], None)
@@ -100,12 +106,19 @@ class PoseEstimator:
         if self._filter.running:
             self._filter.predict(t)
             expected = self._X_CW.compose(self._filter.X)
-        detections = self._search(grey, expected)
+        frozen = self._frozen(t, grey)
+        detections = [] if frozen else self._search(grey, expected)
         seen = solve_bundle(detections, self.bundle, self.camera, expected)
         sight = self._judge(t, seen)
+        sight = Sight.FROZEN if frozen and sight is Sight.LOST else sight
         if not self._filter.running:
             return Outcome(sight, None, detections, seen)
         return Outcome(sight, Estimate(t, self._filter.X, self._filter.covariance.copy()), detections, seen)
+
+    def _frozen(self, t: float, grey: np.ndarray) -> bool:
+        if self._pixels is None or not np.array_equal(grey, self._pixels):
+            self._pixels, self._changed_at = grey, t
+        return t - self._changed_at > self.params.frozen_after
 
     def _judge(self, t: float, seen: BundlePose | None) -> Sight:
         running = self._filter.running

@@ -67,6 +67,15 @@ class SimulatedCameraParams:
 
 
 @dataclass(frozen=True)
+class CameraFaultParams:
+    """What is wrong with the simulated camera; may change at any time."""
+
+    further_delay: float = param(0.0, "pictures come later by this, beside image_delay [s]", 0.0, 10.0)
+    clock_offset: float = param(0.0, "their stamps are off by this; positive: from the future [s]", -100.0, 100.0)
+    frozen_picture: bool = param(False, "every picture has the pixels of the one before, and a new stamp")
+
+
+@dataclass(frozen=True)
 class EstimatorParams:
     """From pictures to poses."""
 
@@ -75,6 +84,7 @@ class EstimatorParams:
     turn_noise: float = param(8.0, "how fast the object's angular velocity wanders [rad/s per sqrt(s)]", 0.0, 1e4)
     velocity_memory: float = param(0.05, "time in which an unseen object's velocity is forgotten [s]", 0.001, 10.0)
     coast: float = param(0.3, "longest time without a tag for which a pose is predicted [s]", 0.0, 10.0)
+    frozen_after: float = param(0.1, "pictures of the same pixels, bit by bit, are not used for longer: sensors have noise [s]", 0.0, 1e5)
 
 
 @dataclass(frozen=True)

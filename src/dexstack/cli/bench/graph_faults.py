@@ -1,7 +1,9 @@
-"""Faults of a whole graph: nodes of ``dexstack up mock`` that die or hang, a camera that is lost, parameters that change while it drives.
+"""Faults of a whole graph: nodes of ``dexstack up mock`` that die or hang, messages between them that are lost, a camera that is late,
+frozen or of another time, parameters that change while it drives.
 
-One graph with simulated pictures serves all rows. Before each, everything that was lost is there again, the hand is enabled and its target
-moves. What the motors do is heard on the bus, what the hand node wants on ``hand/applied_command``.
+One graph with simulated pictures, its messages through a relay (:mod:`.relay`), serves all rows. Before each, everything that was lost is
+there again, the hand is enabled and its target moves. What the motors do is heard on the bus, what the hand node wants on
+``hand/applied_command``.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from std_srvs.srv import Trigger
 
 from dexstack.bench.faults import AFTERWARDS, Outcome
 from dexstack.cli.bench.probe import Probe
+from dexstack.cli.bench.relay import RELAYED
 from dexstack.cli.supervisor import graph_environment
 from dexstack.hand import protocol
 from dexstack.hand.bus import CanBus
@@ -30,12 +33,14 @@ from dexstack.hand.params import BusParams
 from dexstack.hand.protocol import FINGERS, Command, split_id
 from dexstack.nodes.wire import seconds
 
-NODES = ("simulator", "camera", "pose_estimator", "contact_detector", "mpc", "hand", "task")
+NODES = ("relay", "simulator", "camera", "pose_estimator", "contact_detector", "mpc", "hand", "task")
 START_TIMEOUT = 120.0
 BACK_TIMEOUT = 30.0
 STILL = 0.4
 """A target that did not change for so long stands still; longer than any wait for the next command [s]."""
-LOOK = 0.01
+MOVED = 1.0
+"""For so long a target must move before a fault is made [s]."""
+LOOK = 0.02
 
 
 class Tap:
@@ -97,20 +102,7 @@ class Graph:
         self._end()
         self.probe.reports.clear()
         self.probe.states.clear()
-        command = [
-            sys.executable,
-            "-m",
-            "dexstack.cli.main",
-            "up",
-            "mock",
-            "--perception",
-            "camera",
-            "--goal-yaw",
-            "175",
-            "--seconds",
-            "900",
-        ]
-        command += ["--no-report", "--results", str(self._folder)]
+        command = [sys.executable, "-m", "dexstack.cli.bench.relay", str(self._folder)]
         with (self._folder / "out.txt").open("ab") as out:
             self._process = subprocess.Popen(command, env=self._environment, stdout=out, stderr=out, stdin=subprocess.DEVNULL)
 
@@ -125,9 +117,11 @@ class Graph:
         return float("nan")
 
     def moving(self) -> bool:
-        """The hand follows a target that moves."""
-        newest = self.targets(time.time() - 0.5)[1]
-        return len(newest) > 10 and bool(np.ptp(newest, axis=0).max() > 1e-3) and self.state() == "enabled"
+        """The hand follows a target that has not stood still of late: then whoever makes it stand is the fault."""
+        since = time.time() - MOVED
+        t, q = self.targets(since)
+        whole = len(t) > 10 and t[0] - since < STILL and bool(np.isfinite(q).all())
+        return whole and np.isnan(self.stands_since(since)) and self.state() == "enabled"
 
     def state(self) -> str:
         return self.probe.values("hand").get("state", "")
@@ -148,6 +142,12 @@ class Graph:
                 return float(t[k])
         return float("nan")
 
+    def moved_last(self, since: float) -> float:
+        """System time at which the target moved last after ``since`` [s]; a hand that goes limp has no target, and so none that moves."""
+        t, q = self.targets(since)
+        moved = np.flatnonzero(np.any(np.abs(np.diff(q, axis=0)) > 0.0, axis=1)) if len(t) else ()
+        return float(t[moved[-1] + 1]) if len(moved) else since
+
     def call(self, service: str) -> bool:
         """Ask a node to do something, and wait."""
         client = self.probe.node.create_client(Trigger, service)
@@ -160,7 +160,7 @@ class Graph:
         finally:
             self.probe.node.destroy_client(client)
 
-    def set(self, node: str, name: str, value: float) -> bool:
+    def set(self, node: str, name: str, value: bool | float | str) -> bool:
         """Change a parameter; whether it was taken."""
         client = self.probe.node.create_client(SetParameters, f"{node}/set_parameters")
         try:
@@ -219,7 +219,35 @@ VICTIMS = {
 """How the loss of a node must end, and how soon [s]: the estimator coasts for a while without pictures, the planner without poses."""
 SIGNALS = {"is killed": signal.SIGKILL, "hangs": signal.SIGSTOP}
 LOSSES = {f"{node} {how}, in a graph": (node, number) for node in VICTIMS for how, number in SIGNALS.items()}
-LOOSER = {"kp is raised over DDS while it drives": ("kp", 2.0), "the watch is loosened over DDS while it drives": ("runaway", 3.0)}
+Change = tuple[str, str, bool | float | str, bool | float | str]
+"""A node, a parameter of it, the value that makes the fault, the one that ends it."""
+CUTS: dict[str, Change] = {
+    f"{topic} is lost on its way to {' and '.join(readers)}": ("relay", "lost", topic, "") for topic, (*_, readers) in RELAYED.items()
+}
+CUTS["every message of the planner and of its senses is lost"] = ("relay", "lost", " ".join(RELAYED), "")
+CAMERA: dict[str, Change] = {
+    "pictures come 300 ms later": ("camera", "further_delay", 0.3, 0.0),
+    "the same pixels come with new stamps": ("camera", "frozen_picture", True, False),
+    "the camera's clock steps by +1 s": ("camera", "clock_offset", 1.0, 0.0),
+    "the camera's clock steps by -1 s": ("camera", "clock_offset", -1.0, 0.0),
+    "the camera's clock is 100 ppm fast for three hours": ("camera", "clock_offset", 1.08, 0.0),
+    "the camera's clock is 100 ppm slow for an hour": ("camera", "clock_offset", -0.36, 0.0),
+}
+SENSES = {f"{name}, in a graph": change for name, change in {**CUTS, **CAMERA}.items()}
+NOTHING: Change = ("camera", "further_delay", 0.0, 0.0)
+SENSES_LIMIT = 1.0
+"""As for the loss of the nodes that see [s]."""
+ON = 1.0
+"""Time after that limit in which the hand must go on holding [s]."""
+LOOSER = {
+    f"{what} over DDS while it drives": (name, value)
+    for what, name, value in (
+        ("kp is raised", "kp", 2.0),
+        ("the watch is loosened", "runaway", 3.0),
+        ("the patience with commands is raised", "command_timeout", 5.0),
+        ("the speed that angles may have is raised", "feedback_velocity", 500.0),
+    )
+}
 TIGHTER = {"kp is lowered over DDS while it drives": ("kp", 0.5)}
 
 
@@ -247,6 +275,22 @@ def node_loss(g: Graph, name: str) -> Outcome:
     return Outcome(name, ended, max(taken, 0.0), limit, g.tap.over_limit == over, stayed)
 
 
+def sense_loss(g: Graph, name: str) -> Outcome:
+    """One row of :data:`SENSES`, any other name: of nothing; the time is that of the last motion of the target while the fault lasts."""
+    node, parameter, wrong, right = SENSES.get(name, NOTHING)
+    if not g.ready():
+        return Outcome(name, "not started", np.nan, SENSES_LIMIT)
+    over, start = g.tap.over_limit, time.time()
+    if not g.set(node, parameter, wrong):
+        return Outcome(name, "refused", np.nan, SENSES_LIMIT)
+    g.wait(lambda: False, SENSES_LIMIT + ON)
+    taken = g.moved_last(start) - start
+    ended = "fault" if not g.tap.servo else "hold" if taken <= SENSES_LIMIT else "enabled"
+    g.set(node, parameter, right)
+    g.wait(lambda: False, AFTERWARDS)
+    return Outcome(name, ended, taken, SENSES_LIMIT, g.tap.over_limit == over, ended != "fault" or not g.tap.servo)
+
+
 def loosened(g: Graph, name: str) -> Outcome:
     """One row of :data:`LOOSER`: it is refused, and a stop still stops."""
     parameter, value = LOOSER[name]
@@ -254,7 +298,7 @@ def loosened(g: Graph, name: str) -> Outcome:
         return Outcome(name, "not started", np.nan, 0.1)
     over = g.tap.over_limit
     if g.set("hand", parameter, value):
-        return Outcome(name, "loosened" if g.tap.servo else "not driven", np.nan, 0.1)
+        return Outcome(name, "loosened", np.nan, 0.1)
     start = time.time()
     g.call("hand/stop")
     g.wait(lambda: not g.tap.servo, 2.0)
@@ -277,6 +321,12 @@ def tightened(g: Graph, name: str) -> Outcome:
     return Outcome(name, g.state(), taken, 0.1, g.tap.over_limit == over, not g.tap.servo)
 
 
+def moves_on(g: Graph) -> bool:
+    """Without a fault the target moves on, so that a row of :data:`SENSES` says something here and now."""
+    return sense_loss(g, "nothing").ended_in == "enabled"
+
+
 def graph_rows() -> dict[str, Callable[[Graph, str], Outcome]]:
     """Every fault of a graph, and what makes it happen."""
-    return dict.fromkeys(LOSSES, node_loss) | dict.fromkeys(LOOSER, loosened) | dict.fromkeys(TIGHTER, tightened)
+    makers = ((LOSSES, node_loss), (SENSES, sense_loss), (LOOSER, loosened), (TIGHTER, tightened))
+    return {name: make for rows, make in makers for name in rows}
