@@ -61,7 +61,7 @@ class Notes:
 def notes(domain, monkeypatch):
     notes = Notes()
     monkeypatch.setattr(module, "make_realtime", lambda priority: False)  # the process is that of all tests
-    parts = SimpleNamespace(supervisor=notes, planner=None, predictor=notes)
+    parts = SimpleNamespace(supervisor=notes, planner=None, predictor=notes, warm_up=notes.warm_up)
     monkeypatch.setattr(module, "Controller", lambda task, scene, params: parts)
     rclpy.init(domain_id=domain)
     node = MpcNode()
@@ -69,14 +69,16 @@ def notes(domain, monkeypatch):
     executor.add_node(node)
     thread = threading.Thread(target=executor.spin)
     thread.start()
-    assert node.autostart()
-    notes.node = node
-    yield notes
-    node.stop_worker()
-    executor.shutdown()
-    thread.join()
-    node.destroy_node()
-    rclpy.shutdown()
+    try:
+        assert node.autostart()
+        notes.node = node
+        yield notes
+    finally:
+        node.stop_worker()
+        executor.shutdown()
+        thread.join()
+        node.destroy_node()
+        rclpy.shutdown()
 
 
 class Sender:
