@@ -34,7 +34,7 @@ def pytest_configure(config: pytest.Config) -> None:
     use_compilation_cache()
 
 
-REAL_TIME = ("tests/nodes/", "tests/hand/")
+REAL_TIME = ("tests/nodes/", "tests/hand/", "tests/cli/test_bench_faults.py")
 """Where processes must keep up with a clock: one such test at a time."""
 
 

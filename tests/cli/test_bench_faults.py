@@ -50,7 +50,10 @@ def test_a_fault_of_a_graph(fault):
     pytest.importorskip("rclpy")
     command = [sys.executable, "-m", "dexstack.cli.main", "bench", "faults", "--only", fault, "--json", "-"]
     done = subprocess.run(command, capture_output=True, text=True)
-    (row,) = json.loads(done.stdout)["results"]["faults"]
+    results = json.loads(done.stdout)["results"]
+    if not results["moves_without_fault"]:
+        pytest.skip("this machine is too slow for a graph with simulated pictures: without a fault the hand stands still, too")
+    (row,) = results["faults"]
     assert row["ended_in"] == "hold" and row["torque_kept"], done.stderr
 
 
