@@ -57,7 +57,7 @@ def test_parameters_change_without_a_compilation_or_a_missed_cycle(mpc, probe, c
     )
     commands: list[JointState] = []
     probe.node.create_subscription(JointState, "joint_command", commands.append, COMMAND)
-    probe.node.create_publisher(PoseStamped, "goal_pose", LATCHED).publish(goal)
+    probe.node.create_publisher(PoseStamped, "task/goal", LATCHED).publish(goal)
     client = probe.node.create_client(SetParameters, "mpc/set_parameters")
 
     def cycle(k: int) -> None:

@@ -34,9 +34,10 @@ from dexstack.model.objects import load_object
 from dexstack.nodes.hand import HandNode
 from dexstack.nodes.monitor import MonitorNode
 from dexstack.nodes.task import TaskNode
-from dexstack.nodes.wire import COMMAND, LATCHED, SENSOR, contacts_message, fill_pose
+from dexstack.nodes.wire import COMMAND, LATCHED, SENSOR, contacts_message, fill_pose, read_pose
 from dexstack.report.bodies import body_meshes
 from dexstack.report.colours import FAR, distance_colours
+from dexstack.tasks.palm_turn import PalmTurn
 
 pytestmark = pytest.mark.flaky(reruns=3)  # in real time: another process may take the core for longer than a node waits
 
@@ -120,6 +121,12 @@ class Visitor:
         update = {"type": "GuiUpdateMessage", "uuid": element._impl.uuid, "updates": {"value": value}}
         self._send(update)
 
+    def drag(self, name, position, wxyz) -> None:
+        """As a browser reports a gizmo that was taken, moved and let go."""
+        self._send({"type": "TransformControlsDragStartMessage", "name": name, "owner": ""})
+        self._send({"type": "TransformControlsUpdateMessage", "name": name, "wxyz": wxyz, "position": position, "owner": ""})
+        self._send({"type": "TransformControlsDragEndMessage", "name": name, "owner": ""})
+
     def _send(self, message) -> None:
         self._socket.send(msgspec.msgpack.encode(message))
 
@@ -160,7 +167,7 @@ def test_the_cameras_picture_is_shown_while_somebody_looks(stack, feed, visitor,
 
 def test_a_goal_set_on_the_page_reaches_the_goal_topic(stack, feed, visitor, probe):
     goals = []
-    probe.node.create_subscription(PoseStamped, "goal_pose", goals.append, LATCHED)
+    probe.node.create_subscription(PoseStamped, "task/goal", goals.append, LATCHED)
     page = stack[0].page
     wait_until(lambda: goals, 10, "the first goal")
     visitor.change(page.goal_slider, -35.0)
@@ -174,6 +181,43 @@ def test_a_goal_set_on_the_page_reaches_the_goal_topic(stack, feed, visitor, pro
 
     wait_until(lambda: abs(yaw(goals[-1]) - math.radians(-35)) < 1e-6, 10, "the goal")
     wait_until(lambda: page._answer.content == "goal_yaw: set", 10, "the answer on the page")
+
+
+def asked_for(goals, quat) -> bool:
+    """Whether the newest goal is the cube so turned, at its place and as high as it must be there."""
+    wanted, goal = PalmTurn().at_pose(np.array([9.0, 9.0, 9.0, *quat])).pose_WO, read_pose(goals[-1]).pose
+    return np.allclose(goal, wanted, atol=1e-5)
+
+
+def test_a_goal_dragged_on_the_page_reaches_the_task(stack, feed, visitor, probe):
+    goals = []
+    probe.node.create_subscription(PoseStamped, "task/goal", goals.append, LATCHED)
+    page = stack[0].page
+    wait_until(lambda: goals, 10, "the first goal")
+    visitor.change(page.ghost_box, True)
+    wait_until(lambda: page.ghost.visible, 10, "the ghost")
+    quat = (math.cos(0.5), math.sin(0.5), 0.0, 0.0)
+    visitor.drag("/ghost", (0.0, 0.1, 0.2), quat)
+    wait_until(lambda: asked_for(goals, quat), 10, "the goal")
+    wait_until(lambda: page._answer.content == "goal_pose: asked", 10, "the answer on the page")
+    wait_until(lambda: np.allclose(page.ghost.position, read_pose(goals[-1]).pose[:3], atol=1e-6), 10, "the ghost to follow the goal")
+
+
+def test_a_goal_of_somebody_with_the_defaults_reaches_the_task_and_nonsense_does_not(stack, feed, probe):
+    goals, task = [], stack[1]
+    probe.node.create_subscription(PoseStamped, "task/goal", goals.append, LATCHED)
+    wait_until(lambda: goals, 10, "the first goal")
+    to_goal = probe.node.create_publisher(PoseStamped, "goal_pose", 10)
+    wait_until(lambda: to_goal.get_subscription_count() == 1, 10, "the task to listen")
+    message = PoseStamped()
+    message.header.frame_id = "map"
+    fill_pose(message.pose, [0.0, 0.0, 0.0, 0.6, 0.0, 0.8, 0.0])
+    dropped = task.dropped["goal_pose"]
+    wait_until(lambda: to_goal.publish(message) or task.dropped["goal_pose"] > dropped, 10, "a foreign frame to be dropped")
+    assert not asked_for(goals, (0.6, 0.0, 0.8, 0.0))
+    message.header.frame_id = "world"
+    to_goal.publish(message)
+    wait_until(lambda: asked_for(goals, (0.6, 0.0, 0.8, 0.0)), 10, "the goal")
 
 
 def test_stop_on_the_page_stops_the_hand(stack, feed, visitor, probe):
@@ -248,7 +292,7 @@ def test_the_page_is_for_this_machine_only(stack):
 @pytest.mark.skipif(browser.PROGRAM is None, reason=NEEDS_BROWSER)
 def test_in_a_browser(stack, feed, probe, tmp_path):
     goals = []
-    probe.node.create_subscription(PoseStamped, "goal_pose", goals.append, LATCHED)
+    probe.node.create_subscription(PoseStamped, "task/goal", goals.append, LATCHED)
     hand, page = stack[2], stack[0].page
     window = browser.Browser(page.url, tmp_path, width=900, height=600)
     try:

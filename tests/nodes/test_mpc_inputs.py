@@ -88,7 +88,7 @@ class Sender:
         kinds = {"object_pose": PoseWithCovarianceStamped, "joint_states": JointState, "contacts": PointCloud2}
         self.to = {topic: node.create_publisher(kind, topic, SENSOR) for topic, kind in kinds.items()}
         quiet = PublisherEventCallbacks(use_default_callbacks=False)  # one of the two readers of a goal cannot be served, and need not be
-        self.to["goal_pose"] = node.create_publisher(PoseStamped, "goal_pose", QoSProfile(depth=10), event_callbacks=quiet)
+        self.to["task/goal"] = node.create_publisher(PoseStamped, "task/goal", QoSProfile(depth=10), event_callbacks=quiet)
         wait_until(lambda: all(to.get_subscription_count() for to in self.to.values()), 20, "the node")
 
     def pose(self, t: float, x: float, spread: float = 0.0) -> None:
@@ -112,7 +112,7 @@ class Sender:
         message = PoseStamped()
         message.pose.position.x = x
         set_stamp(message.header.stamp, t)
-        self.to["goal_pose"].publish(message)
+        self.to["task/goal"].publish(message)
 
 
 @pytest.fixture

@@ -107,7 +107,7 @@ def test_the_goal_and_the_object_are_drawn_for_who_looks(domain, probe):
         seen: list[MarkerArray] = []
         probe.node.create_subscription(MarkerArray, "object_markers", seen.append, 1)
         to_pose = probe.node.create_publisher(PoseWithCovarianceStamped, "object_pose", SENSOR)
-        to_goal = probe.node.create_publisher(PoseStamped, "goal_pose", LATCHED)
+        to_goal = probe.node.create_publisher(PoseStamped, "task/goal", LATCHED)
         to_joints = probe.node.create_publisher(JointState, "joint_states", SENSOR)
         pose, goal = PoseWithCovarianceStamped(), PoseStamped()
         pose.pose.pose.position.x, pose.pose.pose.orientation.w = 0.25, 1.0

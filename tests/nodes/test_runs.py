@@ -43,8 +43,8 @@ def test_a_small_turn_is_reached_and_recorded(start, tmp_path):
     times = [entry.t for entry in bag]
     assert times == sorted(times) and not bag.cut
     topics = bag.topics()
-    assert {"/object_pose", "/joint_states", "/joint_command", "/contacts", "/goal_pose", "/rollout/state", "/diagnostics"} <= set(topics)
-    assert "transient_local" in topics["/goal_pose"].qos and "best_effort" in topics["/object_pose"].qos
+    assert {"/object_pose", "/joint_states", "/joint_command", "/contacts", "/task/goal", "/rollout/state", "/diagnostics"} <= set(topics)
+    assert "transient_local" in topics["/task/goal"].qos and "best_effort" in topics["/object_pose"].qos
     with AnyReader([tmp_path / "run.mcap"]) as reader:  # somebody else's reader of the format of `ros2 bag`
         read = [(c.topic, t, raw) for c, t, raw in reader.messages()]
         poses = [reader.deserialize(raw, c.msgtype) for c, _, raw in reader.messages() if c.topic == "/object_pose"]

@@ -37,6 +37,18 @@ def test_a_goal_is_the_start_turned_about_the_vertical(name, yaw):
     assert goal.label == f"{np.degrees(yaw):+.0f}°"
 
 
+def test_who_points_at_a_pose_asks_for_its_orientation_where_the_object_is_to_be():
+    task = PalmTurn()
+    start, half = task.start().pose_WO, task.scene().obj.size[0] / 2
+    tilt = Rotation.from_euler("x", 30, degrees=True).as_quat(scalar_first=True)
+    goal = task.at_pose(np.array([1.0, 2.0, -3.0, *tilt]))
+    np.testing.assert_allclose(goal.pose_WO[3:], tilt)
+    np.testing.assert_allclose(goal.pose_WO[:2], start[:2])
+    up = half * (np.cos(np.pi / 6) + np.sin(np.pi / 6) - 1)  # of the centre of a cube that stands on an edge
+    assert goal.pose_WO[2] - start[2] == pytest.approx(up, abs=2e-3), "the mesh has rounded edges"
+    assert goal.label.endswith("from the start")
+
+
 @pytest.mark.parametrize("name", BENCHMARKS)
 def test_the_goals_are_the_papers_in_turn(name):
     task, goals = PalmTurn(obj=name), BENCHMARKS[name].goals_deg

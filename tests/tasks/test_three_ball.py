@@ -12,6 +12,7 @@ from scipy.spatial.transform import Rotation
 from dexstack.contact.detector import ContactDetector, DetectorParams
 from dexstack.control.base import Observation, PlannedState
 from dexstack.control.supervisors.regrasp import Phase, RegraspParams
+from dexstack.geometry.rotations import yaw_quaternion
 from dexstack.graph.settings import Spec, make_task, read_settings
 from dexstack.model.scene import robot_scene
 from dexstack.sim.loop import Loop, LoopParams
@@ -72,6 +73,13 @@ def test_targets_are_the_papers_and_rest_on_the_floor(scene):
     assert {goal.label for goal in some} == {f"turn {a:+d}°" for a in (0, 45, -45, 90, -90)} | flips
     again = list(itertools.islice(targets(scene.obj, 3), 70))
     assert all(a.label == b.label and np.array_equal(a.pose_WO, b.pose_WO) for a, b in zip(some, again, strict=True))
+
+
+def test_who_points_at_a_pose_asks_for_it_on_the_floor(scene):
+    quat = yaw_quaternion(0.4)
+    goal = ThreeBall(obj=scene.obj.name).at_pose(np.array([0.03, -0.02, 0.7, *quat]))
+    np.testing.assert_allclose(goal.pose_WO[[0, 1, *range(3, 7)]], [0.03, -0.02, *quat])
+    assert goal.pose_WO[2] == pytest.approx(resting_height(scene.obj, quat))
 
 
 def test_the_cost_is_its_formula():

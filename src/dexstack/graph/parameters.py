@@ -56,7 +56,7 @@ class TaskNodeParams:
     """Parameters of the task node, beside those of the task."""
 
     goal_yaw: float = param(0.0, "turn of the object from its nominal start; a change starts a rollout towards it [rad]", -math.pi, math.pi)
-    own_goals: bool = param(True, "the task's own goals instead, until goal_yaw is changed")
+    own_goals: bool = param(True, "the task's own goals instead, until goal_yaw is changed or somebody asks for a pose")
     seconds: float = param(30.0, "time after which the rollout counts as failed [s]", 0.1, 1e5)
     seed: int = param(0, "seed of goals that are drawn", 0, 2**31 - 1)
     reset_service: str = param("simulator/reset", "service that puts everything to its start; empty when there is none")

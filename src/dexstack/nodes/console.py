@@ -110,7 +110,7 @@ class ConsoleNode(SceneNode):
         self._truths = self.newest(PoseWithCovarianceStamped, "object_pose_truth", RECENT, self._note_truth)
         self._joints = self.newest(JointState, "joint_states", SENSOR, JointReader(names, "position"))
         self._commands = self.newest(JointState, "joint_command", COMMAND, JointReader(names, "position"))
-        self._goals = self.newest(PoseStamped, "goal_pose", LATCHED, read_pose)
+        self._goals = self.newest(PoseStamped, "task/goal", LATCHED, read_pose)
         self._contacts = self.newest(PointCloud2, "contacts", SENSOR, read_contacts)
         self._states = self.newest(String, "rollout/state", LATCHED, read_state)
         self._health = Health(self)

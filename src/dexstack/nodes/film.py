@@ -44,7 +44,7 @@ from dexstack.process.memory import keep_memory_of_pictures
 
 AFTERGLOW = 2.0
 """The last poses and the estimator's next report are waited for so long after the last picture [s]."""
-LISTENERS = {"camera/color/image_raw": 1, "joint_states": 2, "goal_pose": 1}
+LISTENERS = {"camera/color/image_raw": 1, "joint_states": 2, "task/goal": 1}
 """Readers to wait for: estimator, contact detector and planner."""
 
 
@@ -79,7 +79,7 @@ class FilmNode(StackNode):
         self._to_image = self.create_publisher(Image, "camera/color/image_raw", COMMAND)
         self._to_info = self.create_publisher(CameraInfo, "camera/color/camera_info", COMMAND)
         self._to_joints = self.create_publisher(JointState, "joint_states", STATE)
-        self._to_goal = self.create_publisher(PoseStamped, "goal_pose", LATCHED)
+        self._to_goal = self.create_publisher(PoseStamped, "task/goal", LATCHED)
 
     def begin(self) -> None:
         self._k = 0

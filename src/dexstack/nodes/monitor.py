@@ -1,9 +1,9 @@
 """The monitor node: shows the graph in a browser and passes on what the user does there.
 
-It listens, and calls what the graph has anyway: the services ``hand/stop``, ``hand/enable`` and ``task/restart``, and the parameters
-``goal_yaw`` of the task, ``real_time_factor`` and ``plant`` of the simulator. Whoever can open the page can move the hand: it is served
-to this machine only unless ``host`` says otherwise, and only to those who know its token (:mod:`dexstack.report.gate`). While no browser
-looks, nothing is drawn. The process lowers its own priority.
+It listens, and calls what the graph has anyway: the services ``hand/stop``, ``hand/enable`` and ``task/restart``, the parameters
+``goal_yaw`` of the task, ``real_time_factor`` and ``plant`` of the simulator, and the topic ``goal_pose``. Whoever can open the page can
+move the hand: it is served to this machine only unless ``host`` says otherwise, and only to those who know its token
+(:mod:`dexstack.report.gate`). While no browser looks, nothing is drawn. The process lowers its own priority.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ from dexstack.nodes.wire import (
     Newest,
     PoseSample,
     WaitSet,
+    fill_pose,
     read_contacts,
     read_pose,
 )
@@ -84,10 +85,11 @@ class MonitorNode(SceneNode):
         names = robot.joint_names
         self._poses = self.newest(PoseWithCovarianceStamped, "object_pose", SENSOR, read_pose)
         self._joints = self.newest(JointState, "joint_states", SENSOR, JointReader(names, "position"))
-        self._goals = self.newest(PoseStamped, "goal_pose", LATCHED, read_pose)
+        self._goals = self.newest(PoseStamped, "task/goal", LATCHED, read_pose)
         self._contacts = self.newest(PointCloud2, "contacts", SENSOR, read_contacts)
         self._predictions = self.newest(MarkerArray, "mpc/prediction", COMMAND, read_path)
         self._states = self.newest(String, "rollout/state", LATCHED, read_state)
+        self._to_goal = self.create_publisher(PoseStamped, "goal_pose", COMMAND)
         self._health = Health(self)
         self._reports = self.newest(DiagnosticArray, "/diagnostics", REPORTS, self._health.note)
         self._wait = WaitSet(self, self._poses)
@@ -100,6 +102,7 @@ class MonitorNode(SceneNode):
             enable=lambda: self._trigger("hand/enable"),
             restart=lambda: self._trigger("task/restart"),
             set_goal=lambda degrees: self._set("task", "goal_yaw", math.radians(degrees)),
+            ask_pose=self._ask_pose,
             set_factor=lambda factor: self._set("simulator", "real_time_factor", factor),
             plants=tuple(PLANTS),
             set_plant=self._set_plant,
@@ -202,6 +205,15 @@ class MonitorNode(SceneNode):
         if isinstance(answer, str):
             return answer
         return f"{name}: {'done' if answer.success else answer.message or 'refused'}"
+
+    def _ask_pose(self, pose_WO: np.ndarray) -> str:
+        if not self._to_goal.get_subscription_count():
+            return "nobody listens to goal_pose"
+        message = PoseStamped()
+        message.header.frame_id = WORLD
+        fill_pose(message.pose, pose_WO)
+        self._to_goal.publish(message)
+        return "goal_pose: asked"
 
     def _set_plant(self, name: str) -> str:
         """The same rollout again, in another engine."""

@@ -100,7 +100,7 @@ class MpcNode(SceneNode):
         self._contacts = self.newest(PointCloud2, "contacts", SENSOR, read_contacts)
         self._poses = self.newest(PoseWithCovarianceStamped, "object_pose", RECENT, read_pose)
         self._joints = self.newest(JointState, "joint_states", RECENT, JointReader(names, "position"))
-        self._goals = self.newest(PoseStamped, "goal_pose", LATCHED, read_pose)
+        self._goals = self.newest(PoseStamped, "task/goal", LATCHED, read_pose)
         reader = ThetaReader(obj.name, robot.name, self.params(MpcParams).step, len(names))
         self._thetas = self.newest(String, THETA_TOPIC, LATCHED, reader)
         self._wait = WaitSet(self, self._contacts)

@@ -53,7 +53,7 @@ class RobotStateNode(StackNode):
         self._poses = self.newest(PoseWithCovarianceStamped, "object_pose", SENSOR, read_pose)
         self._joints = self.newest(JointState, "joint_states", SENSOR, JointReader(hand.joint_names, "position"))
         self._wait = WaitSet(self, self._joints)
-        self._goals = self.newest(PoseStamped, "goal_pose", LATCHED, read_pose)
+        self._goals = self.newest(PoseStamped, "task/goal", LATCHED, read_pose)
         self._to_markers = self.create_publisher(MarkerArray, "object_markers", COMMAND)
         self._markers = [_solid(load_object(p.object), k, colour) for k, colour in enumerate((_IS, _SHALL))]
         self._description = String(data=hand.urdf_path.read_text())

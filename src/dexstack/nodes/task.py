@@ -2,8 +2,9 @@
 
 A rollout starts when the controller speaks for the first time: the node then has the simulator put everything to its start (on a robot
 there is nothing to reset) and publishes the goal again, stamped with the start of the rollout. Where the task has another goal after the
-one that was reached, it is published with the same stamp. A new ``goal_yaw`` starts a rollout from where things are, the service
-``~/restart`` one from the start pose. ``rollout/state`` carries one JSON object::
+one that was reached, it is published with the same stamp. A new ``goal_yaw``, or a pose that somebody publishes on ``goal_pose``, starts a
+rollout from where things are, the service ``~/restart`` one from the start pose. ``task/goal`` carries the goal that is pursued,
+``rollout/state`` one JSON object::
 
     phase            waiting (no command yet) | starting | running | reached | timeout | dropped | lost (no pose comes any more)
     t, elapsed       time of the pose it was judged by, and since the start of the rollout [s]
@@ -23,6 +24,7 @@ import json
 import math
 import sys
 import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -62,22 +64,23 @@ class TaskNode(SceneNode):
         self._poses = self.newest(PoseWithCovarianceStamped, "object_pose", SENSOR, read_pose)
         self._commands = self.newest(JointState, "joint_command", COMMAND, JointReader(self._task.robot().joint_names, "position"))
         self._wait = WaitSet(self, self._poses)
-        self._to_goal = self.create_publisher(PoseStamped, "goal_pose", LATCHED)
+        self._asked_for = self.newest(PoseStamped, "goal_pose", COMMAND, read_pose)
+        self._to_goal = self.create_publisher(PoseStamped, "task/goal", LATCHED)
         self._to_state = self.create_publisher(String, "rollout/state", LATCHED)
         self._to_error = self.create_publisher(Float64, "rollout/error", COMMAND)
         self._reset: Client | None = self.create_client(Trigger, p.reset_service) if p.reset_service else None
         self._goal = PoseStamped()
         self._goal.header.frame_id = WORLD
-        self._aim(None if p.own_goals else p.goal_yaw)
+        self._aim(self._own_goals if p.own_goals else self._towards(p.goal_yaw))
         self.create_service(Trigger, "~/restart", self._on_restart)
 
     def apply(self, block: Any) -> None:
         old = self.params(TaskNodeParams)
         if not isinstance(block, TaskNodeParams) or (block.goal_yaw, block.own_goals) == (old.goal_yaw, old.own_goals):
             return
-        yaw = None if block.own_goals and block.goal_yaw == old.goal_yaw else block.goal_yaw
-        if not self.in_worker(lambda: self._new_goal(yaw)):
-            self._aim(yaw)  # not active: published when it is
+        stream = self._own_goals if block.own_goals and block.goal_yaw == old.goal_yaw else self._towards(block.goal_yaw)
+        if not self.in_worker(lambda: self._new_goals(stream)):
+            self._aim(stream)  # not active: published when it is
 
     def begin(self) -> None:
         self._phase = "waiting"
@@ -91,6 +94,10 @@ class TaskNode(SceneNode):
 
     def work(self) -> None:
         self._wait.wait(PATIENCE)
+        asked = self._asked_for.take()
+        if asked is not None:
+            goal = self._task.at_pose(asked.pose)
+            self._new_goals(lambda: iter([goal]))
         pose = self._poses.take()
         if pose is None:
             self._wait_for_pose()
@@ -117,11 +124,16 @@ class TaskNode(SceneNode):
     def status(self) -> tuple[bytes, str, dict[str, Any]]:
         return (WARN if self._phase in ("waiting", "timeout", "dropped", "lost") else OK), self._phase, {"attempt": self._attempt}
 
-    def _aim(self, yaw: float | None) -> None:
-        """Ask for one turn from the start [rad], or for the task's own goals from the first one on."""
-        self._yaw = yaw
-        seed = self.params(TaskNodeParams).seed
-        self._goals = self._task.goals(0, seed) if yaw is None else iter([self._task.at_yaw(yaw)])
+    def _own_goals(self) -> Iterator[Goal]:
+        return self._task.goals(0, self.params(TaskNodeParams).seed)
+
+    def _towards(self, yaw: float) -> Callable[[], Iterator[Goal]]:
+        """One turn from the start [rad]."""
+        return lambda: iter([self._task.at_yaw(yaw)])
+
+    def _aim(self, stream: Callable[[], Iterator[Goal]]) -> None:
+        """Ask for these goals, from the first one on; so does a restart."""
+        self._stream, self._goals = stream, stream()
         self._take_next()
         self._reached_at: list[float] = []
 
@@ -134,9 +146,9 @@ class TaskNode(SceneNode):
         fill_pose(self._goal.pose, goal.pose_WO)
         return True
 
-    def _new_goal(self, yaw: float | None) -> None:
-        """In the worker: from now on this is the goal; a rollout that runs or has ended is followed by another one."""
-        self._aim(yaw)
+    def _new_goals(self, stream: Callable[[], Iterator[Goal]]) -> None:
+        """In the worker: from now on these are the goals; a rollout that runs or has ended is followed by another one."""
+        self._aim(stream)
         if self._phase in ("running", *ENDED) and self._last is not None:
             self._attempt += 1
             self._begin_rollout(self._last.t)
@@ -151,7 +163,7 @@ class TaskNode(SceneNode):
 
     def _restart(self) -> None:
         """In the worker: the next pose starts a rollout at the start, towards the first goal."""
-        self._aim(self._yaw)
+        self._aim(self._stream)
         self._attempt += 1
         self._again = True
 

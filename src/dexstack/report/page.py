@@ -40,6 +40,8 @@ class Controls(NamedTuple):
     restart: Action
     set_goal: Callable[[float], str]
     """Called with the turn of the object from its nominal start [deg]."""
+    ask_pose: Callable[[np.ndarray], str]
+    """Called with the pose (7,) to which somebody dragged the object's ghost."""
     set_factor: Callable[[float], str]
     """Called with simulated seconds per second."""
     plants: Sequence[str]
@@ -75,6 +77,7 @@ class Page:
         self._busy = threading.Lock()
         self._build_scene(obj)
         self._build_controls(controls)
+        self._build_ghost(obj, controls)
         self._build_plant_control(controls)
         self._build_plots()
 
@@ -140,8 +143,11 @@ class Page:
                 handle.position, handle.wxyz = self._data.xpos[body], self._data.xquat[body]
 
     def show_goal(self, pose_WO: np.ndarray) -> None:
-        """The goal, as the object in transparent green."""
+        """The goal, as the object in transparent green; the ghost follows, unless somebody has hold of it."""
         self._goal.position, self._goal.wxyz, self._goal.visible = pose_WO[:3], pose_WO[3:], True
+        if not self._held and not np.array_equal(pose_WO, self._shown_goal):
+            self._shown_goal = np.array(pose_WO)
+            self.ghost.position, self.ghost.wxyz = pose_WO[:3], pose_WO[3:]
 
     def show_contacts(self, p_W: np.ndarray, nhat_W: np.ndarray, phi: np.ndarray) -> None:
         """Contact points (n, 3) and normals (n, 3), coloured by distance (n,)."""
@@ -186,6 +192,36 @@ class Page:
         def _(event: Any) -> None:
             for mesh in self._hand_meshes:
                 mesh.opacity = 0.3 if self.clear_box.value else None
+
+    def _build_ghost(self, obj: ObjectModel, controls: Controls) -> None:
+        """A second, blue object with rings and arrows: where it is let go, there the goal is to be."""
+        self._held = False
+        self._shown_goal = np.zeros(7)
+        self.ghost = self.server.scene.add_transform_controls(
+            "/ghost", scale=1.5 * float(obj.size.max()), disable_sliders=True, depth_test=False, visible=False
+        )
+        self.server.scene.add_mesh_simple(
+            "/ghost/object",
+            np.asarray(obj.surface.vertices, np.float32),
+            np.asarray(obj.surface.faces, np.uint32),
+            color=(60, 110, 200),
+            opacity=0.25,
+            cast_shadow=False,
+            receive_shadow=False,
+        )
+        self.ghost_box = self.server.gui.add_checkbox(
+            "drag the goal", initial_value=False, hint="turn the blue object by its rings: where you let it go, there the goal is to be"
+        )
+
+        @self.ghost_box.on_update
+        def _(event: Any) -> None:
+            self.ghost.visible = self.ghost_box.value
+
+        @self.ghost.on_update
+        def _(event: Any) -> None:
+            self._held = event.phase != "end"
+            if event.phase == "end":
+                self._answer.content = controls.ask_pose(np.array([*self.ghost.position, *self.ghost.wxyz], float))
 
     def _build_plant_control(self, controls: Controls) -> None:
         gui = self.server.gui

@@ -202,6 +202,14 @@ class Task(abc.ABC):
         pose_WO = np.concatenate([start[:3], quaternion_product(yaw_quaternion(yaw), start[3:])])
         return Goal(pose_WO, f"{np.degrees(yaw):+.0f}°")
 
+    def at_pose(self, pose_WO: np.ndarray) -> Goal:
+        """What somebody who points at a pose (7,) asks for; by default just that. A task that says itself where the object is to be takes
+        the orientation alone."""
+        return Goal(np.array(pose_WO), self._label(pose_WO))
+
+    def _label(self, pose_WO: np.ndarray) -> str:
+        return f"{np.degrees(geodesic_angle(pose_WO[3:], self.start().pose_WO[3:])):.0f}° from the start"
+
     def start_pose(self, start: Start, rng: np.random.Generator) -> np.ndarray:
         """Where a trial puts the object (7,): its start with noise in the plane and about the vertical."""
         pose_WO = start.pose_WO.copy()

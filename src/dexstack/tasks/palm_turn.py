@@ -8,7 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from dexstack.config import param
+from dexstack.geometry.rotations import reach_below
 from dexstack.model.objects import load_object, load_start, object_name, scaled
 from dexstack.tasks.base import AS_BELIEVED, Goal, JudgeParams, Outcome, Published, Scene, Task, World
 
@@ -99,6 +102,23 @@ class PalmTurn(Task):
     @functools.cached_property
     def _start(self) -> Start:
         return load_start(self._names[0], START, self.robot().side)
+
+    @functools.cached_property
+    def _place(self) -> np.ndarray:
+        """(3,) where the object is to be, upright as at the start [m]."""
+        return self.start().pose_WO[:3]
+
+    @functools.cached_property
+    def _corners_O(self) -> np.ndarray:
+        return np.asarray(load_object(self._names[0]).hull_vertices, float)
+
+    def at(self, quat: np.ndarray, label: str) -> Goal:
+        """The object at its place, turned to an orientation (4,), so high that it just touches what it lies on at the start."""
+        rise = reach_below(self._corners_O, quat) - reach_below(self._corners_O, self.start().pose_WO[3:])
+        return Goal(np.concatenate([self._place + np.array([0.0, 0.0, rise]), quat]), label)
+
+    def at_pose(self, pose_WO: np.ndarray) -> Goal:
+        return self.at(np.array(pose_WO[3:]), self._label(pose_WO))
 
     def _goal(self, state: PlannedState, goal_WO: Array, w: Any) -> Array:
         import jax.numpy as jnp

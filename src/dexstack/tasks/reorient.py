@@ -13,8 +13,8 @@ import numpy as np
 
 from dexstack.config import param
 from dexstack.errors import ConfigError
-from dexstack.geometry.rotations import geodesic_angle, reach_below
-from dexstack.model.objects import Start, load_object
+from dexstack.geometry.rotations import geodesic_angle
+from dexstack.model.objects import Start
 from dexstack.tasks.base import Goal, JudgeParams, Outcome, Published
 from dexstack.tasks.palm_turn import PalmTurn
 
@@ -56,15 +56,6 @@ class Reorient(PalmTurn):
         """(3,) where the object is to be, upright as at the start [m]."""
         return self.start().pose_WO[:3] + np.array([self.params.forward, 0.0, 0.0])
 
-    @functools.cached_property
-    def _corners_O(self) -> np.ndarray:
-        return np.asarray(load_object(self._names[0]).hull_vertices, float)
-
-    def at(self, quat: np.ndarray, label: str = "") -> Goal:
-        """The object at its place, turned to an orientation (4,), as high as it must be there."""
-        rise = reach_below(self._corners_O, quat) - reach_below(self._corners_O, self.start().pose_WO[3:])
-        return Goal(np.concatenate([self._place + np.array([0.0, 0.0, rise]), quat]), label or "any orientation")
-
     def goals(self, k: int, seed: int) -> Iterator[Goal]:
         """
         Raises:
@@ -76,7 +67,7 @@ class Reorient(PalmTurn):
             if self.params.draw == RANDOM and geodesic_angle(quat, last) < self.params.least_turn:
                 continue
             last = quat
-            yield self.at(quat)
+            yield self.at(quat, "any orientation")
 
     def _orientations(self, rng: np.random.Generator) -> Iterator[np.ndarray]:
         if self.params.draw == RANDOM:

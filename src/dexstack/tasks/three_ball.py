@@ -151,6 +151,11 @@ class ThreeBall(Task):
     def goals(self, k: int, seed: int) -> Iterator[Goal]:
         yield next(itertools.islice(targets(self._scene.obj, seed), k, None))
 
+    def at_pose(self, pose_WO: np.ndarray) -> Goal:
+        """There, turned so, on the floor."""
+        height = resting_height(self._scene.obj, pose_WO[3:])
+        return Goal(np.concatenate([pose_WO[:2], [height], pose_WO[3:]]), self._label(pose_WO))
+
     def seconds(self) -> float:
         return PLANS.get(self._scene.obj.name, 300) * PLAN_PERIOD
 
