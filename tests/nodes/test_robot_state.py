@@ -148,7 +148,8 @@ def displays(part) -> list[dict]:
 def test_rviz_asks_for_no_more_than_publishers_offer():
     """A reliable reader hears no best-effort writer, one that wants old messages no volatile one."""
     offers = {use.name: getattr(wire, use.qos) for node in reference_nodes() for use in node.uses if use.how == "writes" and use.qos}
-    shown = displays(yaml.safe_load((share_dir() / "config" / "dexstack.rviz").read_text()))
+    manager = yaml.safe_load((share_dir() / "config" / "dexstack.rviz").read_text())["Visualization Manager"]
+    shown = displays(manager["Displays"])
     assert len(shown) >= 6
     for display in shown:
         topic, offer = display["Topic"], offers[display["Topic"]["Value"]]
@@ -156,6 +157,13 @@ def test_rviz_asks_for_no_more_than_publishers_offer():
             assert offer.reliability == ReliabilityPolicy.RELIABLE, display["Name"]
         if topic["Durability Policy"] == "Transient Local":
             assert offer.durability == DurabilityPolicy.TRANSIENT_LOCAL, display["Name"]
+
+
+def test_the_goal_that_is_set_in_rviz_reaches_its_reader():
+    (tool,) = displays(yaml.safe_load((share_dir() / "config" / "dexstack.rviz").read_text())["Visualization Manager"]["Tools"])
+    reads = [getattr(wire, use.qos) for node in reference_nodes() for use in node.uses if use.how == "reads" and use.name == "goal_pose"]
+    assert tool["Topic"]["Value"] == "goal_pose" and tool["Topic"]["Reliability Policy"] == "Reliable" and reads
+    assert all(one.durability == DurabilityPolicy.VOLATILE for one in reads), "the tool keeps nothing"
 
 
 def test_the_tree_of_diagnostics_has_every_node_once():
