@@ -90,6 +90,22 @@ def test_the_end_of_the_run_ends_the_launch(probe, tmp_path):
         assert json.loads(str(recording["summary"]))["reached"]
 
 
+@pytest.mark.slow
+def test_two_tasks_run_one_after_the_other_on_a_robot_that_stays_up(probe, tmp_path):
+    robot = Launched(tmp_path, "bringup", "mode:=mock")
+    try:
+        for yaw in ("20", "-20"):
+            results = tmp_path / yaw
+            task = Launched(tmp_path, "task", "mode:=mock", f"goal_yaw:={yaw}", f"results:={results}")
+            assert task.process.wait(180) == 0, task.output
+            with np.load(results / "recording.npz") as recording:
+                assert json.loads(str(recording["summary"]))["reached"]
+            assert robot.process.poll() is None, robot.output
+    finally:
+        for launched in (robot, task):
+            launched.process.kill()
+
+
 def test_a_wrong_argument_is_one_clear_error(domain, tmp_path):
     launched = Launched(tmp_path, "sim", "goal_yaw:=ninety")
     assert launched.process.wait(60) != 0

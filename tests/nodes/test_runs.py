@@ -10,6 +10,7 @@ import signal
 
 import numpy as np
 import pytest
+from geometry_msgs.msg import PoseStamped
 from harness import NODES, Run, alive, children, wait_until
 from rcl_interfaces.srv import SetParameters
 from rclpy.parameter import Parameter
@@ -20,6 +21,7 @@ from dexstack.bags.file import BagReader
 from dexstack.bags.samples import read_samples
 from dexstack.cli.bench.probe import Probe
 from dexstack.model.hand import load_hand
+from dexstack.nodes.wire import fill_pose
 
 pytestmark = pytest.mark.slow
 
@@ -83,6 +85,39 @@ def test_two_graphs_do_not_disturb_each_other(tmp_path, domain):
             probe.close()
         for run in runs:
             run.close()
+
+
+@pytest.mark.parametrize("mode", ["sim", "mock"])
+def test_two_tasks_run_one_after_the_other_on_a_robot_that_stays_up(mode, tmp_path, domain, probe):
+    robot = Run(tmp_path / "robot", "--part", "robot", "--discovery", "localhost", mode=mode, domain=domain)
+    try:
+        for yaw in ("20", "-20"):
+            arguments = ("--part", "planner", "--discovery", "localhost", "--goal-yaw", yaw, "--json", "-")
+            task = Run(tmp_path / yaw, *arguments, mode=mode, domain=domain)
+            assert task.process.wait(300) == 0, task.err
+            results = json.loads(task.out)["results"]
+            assert results["reached"] and results["goals_reached"] == 1 and results["goal_yaw"] == pytest.approx(math.radians(float(yaw)))
+            assert robot.process.poll() is None, robot.err
+        pids = [probe.pid(name) for name in ("simulator", "hand")]
+        assert robot.interrupt() == 0
+        wait_until(lambda: not any(map(alive, pids)), 10, "its nodes to end")
+    finally:
+        robot.close()
+
+
+def test_a_graph_that_stays_turns_the_object_to_whatever_pose_is_asked_for(start, probe):
+    run = start("--goal-yaw", "10", "--stay", "--json", "-")
+    wait_until(lambda: probe.phase() == "reached", 180, "the first goal")
+    message = PoseStamped()
+    message.header.frame_id = "world"
+    fill_pose(message.pose, [0.0, 0.0, 0.0, math.cos(0.25), 0.0, 0.0, math.sin(0.25)])
+    to_goal = probe.node.create_publisher(PoseStamped, "goal_pose", 10)
+    wait_until(lambda: to_goal.get_subscription_count() == 1, 30, "the task to listen")
+    to_goal.publish(message)
+    wait_until(lambda: probe.states[-1]["attempt"] == 2, 60, "a rollout towards it")
+    wait_until(lambda: probe.phase() != "running", 180, "its end")
+    assert probe.phase() == "reached" and run.process.poll() is None, run.err
+    assert run.interrupt() == 0
 
 
 def test_the_plant_changes_while_the_graph_runs(start, probe):

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 
 from launch import LaunchContext, LaunchDescription
-from launch.actions import DeclareLaunchArgument, LogInfo, OpaqueFunction, Shutdown
+from launch.actions import DeclareLaunchArgument, IncludeLaunchDescription, LogInfo, OpaqueFunction, Shutdown
+from launch.launch_description_sources import PythonLaunchDescriptionSource
+from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 
+from dexstack.config import share_dir
 from dexstack.graph.modes import MODES, NodeDescription, discovery_range
 from dexstack.lazy import Registry
 
@@ -29,6 +32,15 @@ def launch_description(mode: str) -> LaunchDescription:
         DeclareLaunchArgument(a.name, default_value=str(a.default), description=a.doc, choices=closed.get(a.name)) for a in arguments
     ]
     return LaunchDescription([*declared, OpaqueFunction(function=nodes)])
+
+
+def part_of_a_graph(part: str) -> LaunchDescription:
+    """One part of the graph of a ``mode``, with that mode's arguments; unlike a part of ``<mode>.launch.py`` it looks for the other one on
+    this machine, unless ``discovery`` says otherwise."""
+    mode = DeclareLaunchArgument("mode", default_value="sim", description="what the robot is", choices=list(MODES))
+    near = DeclareLaunchArgument("discovery", default_value="localhost", description="how far the other part is looked for")
+    of_mode = PythonLaunchDescriptionSource([str(share_dir() / "launch") + "/", LaunchConfiguration("mode"), ".launch.py"])
+    return LaunchDescription([mode, near, IncludeLaunchDescription(of_mode, launch_arguments=[("part", part)])])
 
 
 def _node(d: NodeDescription, reach: str) -> Node:

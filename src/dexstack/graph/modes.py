@@ -160,6 +160,7 @@ PARAMS = Argument("params", "", "ROS 2 parameter file that wins over config/<tas
 RESULTS = Argument("results", "", "folder that receives the recording")
 RECORD = Argument("record", "", "bag (MCAP) that receives every message; empty: none")
 MONITOR = Argument("monitor", "no", "serve a page that shows the run in a browser, and go on when the goal is reached", ("yes", "no"))
+STAY = Argument("stay", "no", "go on when the goal is reached: somebody may ask for another; so does 'monitor'", ("yes", "no"))
 HARDWARE = Argument("hardware", "V4", "generation of the hand", ("V3", "V4", "V5"))
 INTERFACE = Argument("interface", "socketcan", "CAN interface", ("socketcan", "pcan", "udp_multicast"))
 CHANNEL = Argument("channel", "", "channel of the CAN interface; empty: can0, PCAN_USBBUS1, or the loopback bus of the ROS domain")
@@ -185,7 +186,7 @@ USE_SIM_TIME = Argument(
 )
 ARGUMENTS = (
     *(TASK, OBJECT, HAND, PLANT, PERCEPTION, GOAL_YAW, SECONDS, SEED, REAL_TIME_FACTOR, HARDWARE, INTERFACE, CHANNEL),
-    *(CALIBRATION, NAMESPACE, THETA, LEARN, PARAMS, RESULTS, RECORD, MONITOR, ROBOT_STATE, PART, DISCOVERY, RESPAWN, USE_SIM_TIME),
+    *(CALIBRATION, NAMESPACE, THETA, LEARN, PARAMS, RESULTS, RECORD, MONITOR, STAY, ROBOT_STATE, PART, DISCOVERY, RESPAWN, USE_SIM_TIME),
 )
 """What every mode takes."""
 
@@ -261,7 +262,7 @@ class _Builder:
         nodes = [
             *hand_side,
             self.node("task", **both, **goal, seconds=seconds, seed=a["seed"], **task),
-            self.node("console", **both, results=a["results"], stay=a["monitor"] == "yes", ends_run=True),
+            self.node("console", **both, results=a["results"], stay="yes" in (a["stay"], a["monitor"]), ends_run=True),
             self.node("mpc", XLA_ONE_THREAD, **both, theta=a["theta"]),
             self.node("contact_detector", XLA_ONE_THREAD, **both),
         ]
