@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     repaired = added.repaired
     moved = {"added_m": repaired.added, "lost_m": repaired.lost, "hausdorff_m": max(repaired.added, repaired.removed)}
     mended = {"steps": repaired.steps, "faces_before": repaired.faces_before, "faces": len(repaired.mesh.faces), **moved}
-    results = {"object": added.yaml, "unit": added.unit, "repair": mended, "picture": picture, **facts(added.obj, added.report)}
+    results = {"object": str(added.yaml), "unit": added.unit, "repair": mended, "picture": str(picture), **facts(added.obj, added.report)}
     what = "; ".join(repaired.steps) + f" (Hausdorff distance {1e3 * moved['hausdorff_m']:.2f} mm)" if repaired.steps else "nothing to mend"
     tail = f"{added.yaml}: try it with dexstack eval palm_turn --object {added.yaml} --trials 10"
     publish(args, "object add", results, *views(added.obj, added.report), f"mesh: {what}", f"pictures: {picture}", tail)

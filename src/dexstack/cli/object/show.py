@@ -28,5 +28,5 @@ def run(args: argparse.Namespace) -> int:
 
     obj = load_object(args.object)
     path = draw_object(args.output or Path(f"{obj.name}.png"), obj, inspect(obj, note).rests)
-    publish(args, "object show", {"picture": path}, f"picture: {path}")
+    publish(args, "object show", {"picture": str(path)}, f"picture: {path}")
     return 0
