@@ -18,10 +18,12 @@ def made(tmp_path, monkeypatch, capsys):
     return json.loads(capsys.readouterr().out)["results"], tmp_path / "made"
 
 
+@pytest.mark.slow
 def test_add_check_and_show(made, capsys, tmp_path):
     added, folder = made
     assert added["name"] == "my_box" and added["unit"] == "mm" and added["repair"]["steps"] == [] and added["mass_kg"] == 0.1
-    assert sorted(p.name for p in folder.iterdir()) == ["my_box-rests.png", "my_box.obj", "my_box.yaml"]
+    assert sorted(p.name for p in folder.iterdir()) == ["my_box-rests.png", "my_box.obj", "my_box.yaml", "tags.yaml"]
+    assert list(added["tags"].values()) == [0.04, 0.04, 0.032, 0.032, 0.032, 0.032]
     assert main(["object", "check", str(folder / "my_box.yaml"), "--json", "-"]) == 0
     checked = json.loads(capsys.readouterr().out)["results"]
     assert checked["parts"] == {"count": 1, "limit": 16, "hausdorff_m": pytest.approx(0.0, abs=1e-9)}
@@ -30,6 +32,13 @@ def test_add_check_and_show(made, capsys, tmp_path):
     assert "60 x 50 x 40 mm" in capsys.readouterr().out
     assert main(["object", "show", str(folder / "my_box.yaml"), "-o", str(tmp_path / "box.png")]) == 0
     assert (tmp_path / "box.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_check_an_object_of_the_package(capsys):
+    assert main(["object", "check", "cube", "--json", "-"]) == 0
+    checked = json.loads(capsys.readouterr().out)["results"]
+    assert checked["parts"]["count"] == 1 and checked["parts"]["hausdorff_m"] < 1e-7
+    assert checked["rest_kinds"] == [{"kind": 0, "probability": pytest.approx(1.0), "poses": 6, "height_m": pytest.approx(0.028)}]
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,14 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dexstack.cli.arguments import positive, positive_int
 from dexstack.cli.output import add_json_argument, note, publish
 from dexstack.errors import ConfigError
+
+if TYPE_CHECKING:
+    from dexstack.model.objects import ObjectModel
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -17,7 +21,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "add",
         help="a mesh file becomes an object",
         description="Reads a mesh (STL, OBJ, PLY, GLB, OFF), mends it, weighs it, takes it apart into convex parts, finds how it can lie "
-        "and where the hand turns it, and writes a folder whose YAML --object takes.",
+        "and where the hand turns it, puts tags on its flat faces, and writes a folder whose YAML --object takes.",
     )
     p.add_argument("file", type=Path, metavar="FILE", help="the mesh")
     p.add_argument("-o", "--to", type=Path, metavar="FOLDER", help="where NAME.yaml, NAME.obj and pictures go (default: NAME)")
@@ -43,14 +47,35 @@ def run(args: argparse.Namespace) -> int:
     wishes = Wishes(args.name, unit, args.mass, args.density, args.parts, args.yes)
     added = add_object(args.file, folder, wishes, note)
     picture = draw_rests(folder / f"{added.obj.name}-rests.png", added.obj, added.report.rests)
+    tags, tagged = _write_tags(folder, added.obj)
     repaired = added.repaired
     moved = {"added_m": repaired.added, "lost_m": repaired.lost, "hausdorff_m": max(repaired.added, repaired.removed)}
     mended = {"steps": repaired.steps, "faces_before": repaired.faces_before, "faces": len(repaired.mesh.faces), **moved}
-    results = {"object": str(added.yaml), "unit": added.unit, "repair": mended, "picture": str(picture), **facts(added.obj, added.report)}
+    results = {
+        "object": str(added.yaml),
+        "unit": added.unit,
+        "repair": mended,
+        "picture": str(picture),
+        "tags": tags,
+        **facts(added.obj, added.report),
+    }
     what = "; ".join(repaired.steps) + f" (Hausdorff distance {1e3 * moved['hausdorff_m']:.2f} mm)" if repaired.steps else "nothing to mend"
     tail = f"{added.yaml}: try it with dexstack eval palm_turn --object {added.yaml} --trials 10"
-    publish(args, "object add", results, *views(added.obj, added.report), f"mesh: {what}", f"pictures: {picture}", tail)
+    publish(args, "object add", results, *views(added.obj, added.report), f"mesh: {what}", f"picture: {picture}", tagged, tail)
     return 0
+
+
+def _write_tags(folder: Path, obj: ObjectModel) -> tuple[dict[int, float], str]:
+    """``tags.yaml`` for a camera, where there are faces for tags; the edge of each [m] by its number, and a sentence."""
+    from dexstack.perception.bundle import save_bundle
+    from dexstack.perception.placing import LEAST, place_tags
+
+    bundle = place_tags(obj.name, obj.mesh)
+    if bundle is None:
+        return {}, f"tags: no flat face holds one of {1e3 * LEAST:g} mm, so that a camera cannot follow this object"
+    save_bundle(folder / "tags.yaml", bundle, f"Tags (AprilTag 36h11) on {obj.name}, one on each flat face; see docs/perception.md.")
+    sheet = f"dexstack calibrate sheet --object {folder / obj.name}.yaml"
+    return {t.tag: t.edge for t in bundle.tags.values()}, f"tags: {len(bundle.tags)} in {folder / 'tags.yaml'}; to print: {sheet}"
 
 
 def _ask_unit(file: Path, silent: bool) -> str | None:
