@@ -10,10 +10,11 @@ import trimesh
 from dexstack.contact.detector import ContactDetector, DetectorParams
 from dexstack.engines import make_plant
 from dexstack.errors import ConfigError
-from dexstack.geometry.decomposition import CONCAVITY, convex_parts, plane_sets
+from dexstack.geometry.decomposition import CONCAVITIES, convex_parts, plane_sets
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 
+CONCAVITY = CONCAVITIES[-1]
 INNER, OUTER, HEIGHT, SECTIONS = 0.02, 0.035, 0.03, 24
 
 
@@ -30,7 +31,7 @@ def ring(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ring")
     trimesh.creation.annulus(INNER, OUTER, HEIGHT, sections=SECTIONS).export(folder / "ring.obj")
     (folder / "ring.yaml").write_text(
-        "name: ring\nmesh: ring.obj\nmass: 0.1\nfriction: {sliding: 0.5, torsional: 0.005, rolling: 0.0001}\n"
+        "name: ring\nmesh: ring.obj\nmass: 0.1\nparts: 32\nfriction: {sliding: 0.5, torsional: 0.005, rolling: 0.0001}\n"
         "start:\n  allegro: {position: [0.0, 0.0, 0.0263], yaw: 0.0, noise_position: 0.0, noise_yaw: 0.0}\n"
     )
     with pytest.MonkeyPatch.context() as patch:
@@ -64,8 +65,8 @@ def test_the_parts_are_convex_and_the_ring_within_the_stated_error(ring):
 
 
 def test_a_decomposition_is_made_once(ring, monkeypatch):
-    monkeypatch.setattr("dexstack.geometry.decomposition._decompose", lambda mesh: pytest.fail("decomposed again"))
-    assert len(convex_parts(ring.mesh)) == len(ring.parts)
+    monkeypatch.setattr("dexstack.geometry.decomposition._decompose", lambda *args: pytest.fail("decomposed again"))
+    assert len(convex_parts(ring.mesh, 32)) == len(ring.parts)
 
 
 def test_without_the_library_one_sentence_says_what_to_install(tmp_path, ring, monkeypatch):

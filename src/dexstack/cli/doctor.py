@@ -342,7 +342,7 @@ def check_camera() -> Iterable[Finding]:
 
 
 EXTRAS = {
-    "decompose": ("objects that are not convex", ("coacd",)),
+    "decompose": ("objects that are not convex, and adding objects", ("coacd", "manifold3d", "pymeshfix")),
     "hydroelastic": ("the plant 'hydroelastic'", ("numba", "pytetwild", "skfem")),
     "lcp": ("the plant 'lcp'", ("numba",)),
     "soft": ("the plant 'soft' with meshes", ("pynanoinstantmeshes",)),

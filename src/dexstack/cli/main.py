@@ -19,6 +19,7 @@ from dexstack.process.threads import ONE_THREAD, prefer
 COMMANDS = {
     "up": "start the whole graph of nodes: simulation, mock or hardware",
     "eval": "closed-loop trials in one process, without ROS",
+    "object": "make an object from a mesh file, check it, draw it",
     "bench": "measure whether this machine is fast enough",
     "learn": "learn the planner's model from rollouts or recordings",
     "monitor": "show a running graph in a browser",

@@ -39,7 +39,12 @@ def load_mesh(path: str | Path) -> trimesh.Trimesh:
         raise ConfigError(f"the mesh {path} is {longest:.3g} m wide; meshes are in metres and {MIN_SIZE:g} m to {MAX_SIZE:g} m wide")
     mesh.merge_vertices()
     if not mesh.is_watertight:
-        raise ConfigError(f"the mesh {path} is not watertight (it has holes or open edges), so it has no inside and no mass")
+        raise ConfigError(
+            f"the mesh {path} is not watertight (it has holes or open edges), so it has no inside and no mass; "
+            "`dexstack object add` mends it"
+        )
+    if not mesh.is_winding_consistent:
+        raise ConfigError(f"the faces of the mesh {path} do not agree on which side is out; `dexstack object add` mends it")
     mesh.fix_normals()
     if mesh.volume <= 0.0:
         raise ConfigError(f"the mesh {path} encloses no volume")

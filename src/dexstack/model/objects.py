@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dexstack.errors import ConfigError
-from dexstack.geometry.decomposition import Surface, convex_parts, hull_vertices
+from dexstack.geometry.decomposition import PARTS, Surface, convex_parts, hull_vertices
 from dexstack.model.description import data_dir, number_list, read_yaml
 from dexstack.model.urdf import check_inertia
 from dexstack.process.kept import digest, kept_arrays, sources
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _SINGLE_FILE = (".obj", ".stl", ".ply", ".off")
 """Formats of which one file says all that is read of a mesh."""
+MOST_PARTS = 256
 _START = ("position", "yaw", "noise_position", "noise_yaw")
 
 
@@ -57,6 +58,8 @@ class ObjectModel:
     """3: sliding friction only; 4: and torsional; 6: and rolling."""
     starts: dict[str, Start]
     """Per task."""
+    max_parts: int = PARTS
+    """Convex parts that it may become."""
 
     @functools.cached_property
     def mesh(self) -> trimesh.Trimesh:
@@ -70,7 +73,7 @@ class ObjectModel:
         Raises:
             ConfigError: the mesh is not convex, and what takes it apart is not installed.
         """
-        return convex_parts(self.surface)
+        return convex_parts(self.surface, self.max_parts)
 
     @functools.cached_property
     def hull_vertices(self) -> np.ndarray:
@@ -125,6 +128,9 @@ def load_object(name: str | Path) -> ObjectModel:
     dimension = document.get("contact_dimension", 3)
     if dimension not in (3, 4, 6):
         raise ConfigError(f"{path}: 'contact_dimension' must be 3, 4 or 6, got {dimension!r}")
+    parts = document.get("parts", PARTS)
+    if not isinstance(parts, int) or isinstance(parts, bool) or not 1 <= parts <= MOST_PARTS:
+        raise ConfigError(f"{path}: 'parts' must be a whole number from 1 to {MOST_PARTS}, got {parts!r}")
     friction = _section(path, document, "friction", ("sliding", "torsional", "rolling"))
     if min(friction.values()) < 0.0:
         raise ConfigError(f"{path}: friction must not be negative")
@@ -143,6 +149,7 @@ def load_object(name: str | Path) -> ObjectModel:
         friction=np.array(list(friction.values())),
         contact_dimension=int(dimension),
         starts=_starts(path, document["start"]),
+        max_parts=parts,
     )
 
 
@@ -194,7 +201,7 @@ def _read(name: str | Path) -> tuple[Path, dict[str, Any]]:
         path = Path(name)
     else:
         raise ConfigError(f"unknown object '{name}'; known: {', '.join(object_names())}, or the path of an object's YAML file")
-    return path, read_yaml(path, ("name", "mesh", "mass", "friction", "start"), ("contact_dimension",))
+    return path, read_yaml(path, ("name", "mesh", "mass", "friction", "start"), ("contact_dimension", "parts"))
 
 
 def _start(name: str, starts: dict[str, Start], task: str, side: str) -> Start:

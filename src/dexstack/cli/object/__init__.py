@@ -1,0 +1,7 @@
+"""``dexstack object``: bring a mesh, and it becomes an object that a hand can turn."""
+
+from __future__ import annotations
+
+from dexstack.cli.subcommands import group
+
+add_parser, run = group(__name__, "make an object from a mesh file, check it, draw it", __doc__, ("add", "check", "show"))

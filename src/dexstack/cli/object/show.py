@@ -1,0 +1,32 @@
+"""``dexstack object show``: pictures of an object."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from dexstack.cli.output import add_json_argument, note, publish
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    """Add ``object show``."""
+    p = subparsers.add_parser(
+        "show",
+        help="pictures of an object",
+        description="Draws an object where its task puts it in the hand, its convex parts in colours, and how it can lie on a floor.",
+    )
+    p.add_argument("object", metavar="NAME|YAML", help="name of an object, or the path of an object's YAML")
+    p.add_argument("-o", "--output", type=Path, metavar="FILE", help="the PNG (default: NAME.png)")
+    add_json_argument(p)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Draw them; 0."""
+    from dexstack.model.adding import inspect
+    from dexstack.model.objects import load_object
+    from dexstack.report.object_picture import draw_object
+
+    obj = load_object(args.object)
+    path = draw_object(args.output or Path(f"{obj.name}.png"), obj, inspect(obj, note).rests)
+    publish(args, "object show", {"picture": path}, f"picture: {path}")
+    return 0

@@ -1,0 +1,138 @@
+"""Where the turning task puts an object in a hand, from the sizes of both; the three objects that come with dexstack are examples of it.
+
+The object lies as it rests likeliest, the longer side of its outline across the fingers (along world y).
+
+- An object that is not long stands on the palm of the resting hand ("home"), where it touches nothing: as far forward as it goes, but not
+  farther than :data:`GAP` short of the fingertips, and of such places nearest to the middle of the palm's breadth. It is tried in steps
+  of :data:`STEP`, :data:`BACK` back and :data:`ASIDE` to both sides.
+- An object that is longer than :data:`LONG` times its breadth, or finds no such place, lies across the stretched fingers ("flat"): its
+  middle over the middle of the fingers' first links, which then curl behind it.
+- It is as high as the lowest place where it touches nothing of the hand.
+"""
+
+from __future__ import annotations
+
+import mujoco
+import numpy as np
+
+from dexstack.errors import ConfigError
+from dexstack.model.hand import HandModel
+from dexstack.model.objects import ObjectModel, Start
+from dexstack.model.scene import OBJECT_BODY, build_scene
+
+GAP = 0.002
+"""Between object and fingertips at the start [m]."""
+LONG = 2.0
+"""An object is long if it measures this many times more along one side of its outline than along the other."""
+STEP, BACK, ASIDE = 0.0025, 0.02, 0.015
+CLEAR = 0.001
+"""Height over the palm at which it must touch nothing [m]."""
+HIGHEST = 0.3
+_RESOLUTION = 1e-4
+NOISE_POSITION, NOISE_YAW = 0.005, 0.1745
+"""By which a trial disturbs the start [m, rad]: that of the paper."""
+YAW = np.pi / 2
+"""From the object's x, along which its outline is longest, to world y."""
+
+
+def place_on_palm(hand: HandModel, obj: ObjectModel) -> Start:
+    """The start of ``obj``, whose frame has z up as it rests and x along the longer side of its outline.
+
+    Raises:
+        ConfigError: it finds no place in a right hand's poses "home" and "flat".
+    """
+    if hand.side != "right":
+        raise ConfigError(f"starts are written for a right hand, and '{hand.name}' is a left one")
+    scene = _Scene(hand, obj)
+    if obj.size[0] <= LONG * obj.size[1] and (spot := scene.spot_on_palm()) is not None:
+        return scene.start(spot, "home")
+    if "flat" not in hand.poses:
+        raise ConfigError(f"the hand '{hand.name}' has no pose 'flat' on which a long or large object could lie")
+    return scene.start(np.array([scene.first_links(), 0.0, HIGHEST]), "flat")
+
+
+class _Scene:
+    """Hand and object, without gravity or time."""
+
+    def __init__(self, hand: HandModel, obj: ObjectModel) -> None:
+        self._hand, self._obj = hand, obj
+        self._model = build_scene(hand, obj).compile()
+        self._data = mujoco.MjData(self._model)
+        self._own = self._model.geom_bodyid == self._model.body(OBJECT_BODY).id
+        self._numbers = [self._model.body(body.name).id for body in hand.bodies]
+
+    def spot_on_palm(self) -> np.ndarray | None:
+        """(3,) the place in the resting hand, if there is one, :data:`CLEAR` over the palm [m]."""
+        self._take("home")
+        tips = [self._places()[t.body] + self._rotations()[t.body] @ t.p_BT for t in self._hand.fingertips[:-1]]  # the thumb's is last
+        foremost = float(np.mean(tips, axis=0)[0]) - self._hand.fingertip_radius - GAP - float(self._obj.surface.vertices[:, 1].max())
+        z = self._palm_top() - float(self._obj.surface.vertices[:, 2].min()) + CLEAR
+        aside = sorted(np.arange(-ASIDE, ASIDE + STEP / 2, STEP), key=lambda y: (round(abs(y), 6), y))
+        for x in foremost - np.arange(0.0, BACK + STEP / 2, STEP):
+            for y in aside:
+                if not self._touches(x, y, z):
+                    return np.array([x, y, z])
+        return None
+
+    def first_links(self) -> float:
+        """x of the middle of the fingers' first long links, stretched [m]."""
+        self._take("flat")
+        middles = []
+        for tip in self._hand.fingertips[:-1]:
+            chain = [tip.body]
+            while self._hand.bodies[chain[0]].parent > 0:
+                chain.insert(0, self._hand.bodies[chain[0]].parent)
+            places = self._places()[chain]
+            k = int(np.argmax(np.linalg.norm(np.diff(places, axis=0), axis=1)))  # the proximal phalanx
+            middles.append((places[k] + places[k + 1]) / 2.0)
+        return float(np.mean(middles, axis=0)[0])
+
+    def start(self, spot: np.ndarray, pose: str) -> Start:
+        """At the lowest height, downwards from ``spot`` (3,), where nothing of the hand is touched.
+
+        Raises:
+            ConfigError: there is none.
+        """
+        self._take(pose)
+        x, y, top = (float(v) for v in spot)
+        bottom = top
+        while not self._touches(x, y, bottom):
+            top, bottom = bottom, bottom - 0.01
+            if bottom < -HIGHEST:
+                raise ConfigError(f"the object '{self._obj.name}' falls past the hand: nothing of it lies under x = {x:.3f} m")
+        if top == bottom:
+            raise ConfigError(f"the object '{self._obj.name}' is too large: {top:g} m over the palm it still touches the hand")
+        while top - bottom > _RESOLUTION:
+            middle = (top + bottom) / 2.0
+            top, bottom = (top, middle) if self._touches(x, y, middle) else (middle, bottom)
+        return Start(_pose(x, y, top), NOISE_POSITION, NOISE_YAW, pose)
+
+    def _take(self, pose: str) -> None:
+        self._data.qpos[: len(self._hand.joint_names)] = self._hand.pose(pose)
+        mujoco.mj_kinematics(self._model, self._data)
+
+    def _places(self) -> np.ndarray:
+        return self._data.xpos[self._numbers]
+
+    def _rotations(self) -> np.ndarray:
+        return self._data.xmat[self._numbers].reshape(-1, 3, 3)
+
+    def _palm_top(self) -> float:
+        """Height of the palm's highest side [m]."""
+        model, data = self._model, self._data
+        tops = []
+        for g in np.flatnonzero((model.geom_bodyid == self._numbers[0]) & (model.geom_contype > 0)):
+            R = data.geom_xmat[g].reshape(3, 3)
+            tops.append((data.geom_xpos[g] + R @ model.geom_aabb[g, :3] + np.abs(R) @ model.geom_aabb[g, 3:])[2])
+        return float(max(tops))
+
+    def _touches(self, x: float, y: float, z: float) -> bool:
+        joints = len(self._hand.joint_names)
+        self._data.qpos[joints : joints + 7] = _pose(x, y, z)
+        mujoco.mj_kinematics(self._model, self._data)
+        mujoco.mj_collision(self._model, self._data)
+        return any(c.dist < 0.0 and self._own[c.geom[0]] != self._own[c.geom[1]] for c in self._data.contact)
+
+
+def _pose(x: float, y: float, z: float) -> np.ndarray:
+    return np.array([x, y, z, np.cos(YAW / 2), 0.0, 0.0, np.sin(YAW / 2)])
