@@ -3,9 +3,12 @@
 import configparser
 import importlib.metadata
 import re
+import subprocess
+import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
+import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -41,3 +44,14 @@ def test_every_requirement_is_pinned():
     assert len(pins) == len(lines)
     required = {canonicalize_name(Requirement(text).name) for text in importlib.metadata.requires("dexstack")}
     assert required and required <= set(pins)
+
+
+def test_what_is_read_beside_the_code_is_installed_with_it(tmp_path):
+    pytest.importorskip("setuptools", reason="a virtual environment of Python 3.12 or later has no setuptools, with which colcon builds")
+    command = [sys.executable, "setup.py", "-q", "install_data", "-d", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    share = tmp_path / "share" / "dexstack"
+    for folder in ("config", "hardware", "launch"):
+        here = {path.relative_to(ROOT) for path in (ROOT / folder).rglob("*") if path.is_file() and "__pycache__" not in path.parts}
+        assert here and here == {path.relative_to(share) for path in (share / folder).rglob("*") if path.is_file()}

@@ -161,6 +161,7 @@ RESULTS = Argument("results", "", "folder that receives the recording")
 RECORD = Argument("record", "", "bag (MCAP) that receives every message; empty: none")
 MONITOR = Argument("monitor", "no", "serve a page that shows the run in a browser, and go on when the goal is reached", ("yes", "no"))
 STAY = Argument("stay", "no", "go on when the goal is reached: somebody may ask for another; so does 'monitor'", ("yes", "no"))
+TRAJECTORIES = Argument("trajectories", "no", "play what comes on joint_trajectory", ("yes", "no"))
 HARDWARE = Argument("hardware", "V4", "generation of the hand", ("V3", "V4", "V5"))
 INTERFACE = Argument("interface", "socketcan", "CAN interface", ("socketcan", "pcan", "udp_multicast"))
 CHANNEL = Argument("channel", "", "channel of the CAN interface; empty: can0, PCAN_USBBUS1, or the loopback bus of the ROS domain")
@@ -186,7 +187,23 @@ USE_SIM_TIME = Argument(
 )
 ARGUMENTS = (
     *(TASK, OBJECT, HAND, PLANT, PERCEPTION, GOAL_YAW, SECONDS, SEED, REAL_TIME_FACTOR, HARDWARE, INTERFACE, CHANNEL),
-    *(CALIBRATION, NAMESPACE, THETA, LEARN, PARAMS, RESULTS, RECORD, MONITOR, STAY, ROBOT_STATE, PART, DISCOVERY, RESPAWN, USE_SIM_TIME),
+    *(
+        CALIBRATION,
+        NAMESPACE,
+        THETA,
+        LEARN,
+        PARAMS,
+        RESULTS,
+        RECORD,
+        MONITOR,
+        STAY,
+        TRAJECTORIES,
+        ROBOT_STATE,
+        PART,
+        DISCOVERY,
+        RESPAWN,
+        USE_SIM_TIME,
+    ),
 )
 """What every mode takes."""
 
@@ -259,6 +276,9 @@ class _Builder:
         yaw = self.task_type.opening_yaw if yaw is None else math.radians(yaw)
         goal = {"own_goals": True} if yaw is None else {"own_goals": False, "goal_yaw": yaw}
         seconds = self.task.seconds() if seconds is None else seconds
+        if a["trajectories"] == "yes":
+            self.needs_a_hand("a trajectory")
+            hand_side = (*hand_side, self.node("trajectory", **self.hand))
         nodes = [
             *hand_side,
             self.node("task", **both, **goal, seconds=seconds, seed=a["seed"], **task),

@@ -95,7 +95,7 @@ class CameraNode(StackNode):
         busy, self._busy = self._busy, 0.0
         values = {"rate_hz": rate, "left_out": self._left_out}
         if not rate:
-            return WARN, "no true pose or no joint states", values
+            return WARN, self.silent(self._truths, self._joint_states) or "no picture is due", values
         return OK, f"{rate} Hz", {**values, "draw_s": busy / rate}
 
     def _listen(self) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import faulthandler
 import gc
+import math
 import os
 import queue
 import signal
@@ -45,6 +46,7 @@ from rclpy.subscription import Subscription
 
 from dexstack.config import make_params, param
 from dexstack.errors import ConfigError
+from dexstack.nodes.silence import QUIET, silence
 from dexstack.nodes.wire import REPORTS, BadMessage, Newest, set_stamp
 
 P = TypeVar("P")
@@ -54,6 +56,8 @@ NICENESS = 10
 """Of nodes on which no motion waits."""
 PATIENCE = 0.1
 """Longest time one turn of :meth:`StackNode.work` may wait for a message [s]; bounds how long a node takes to stop."""
+START = 4.0
+"""Others may take so long to come up before their silence is worth a warning [s]."""
 EXIT_FAILED = 1
 EXIT_CONFIG = 2
 
@@ -115,6 +119,8 @@ class StackNode(LifecycleNode):
         self.dropped: Counter[str] = Counter()
         self._last_drop: dict[str, str] = {}
         self._warned: dict[str, float] = {}
+        self._dropped_at: dict[str, float] = {}
+        self._lacks, self._active_since = "", math.inf
         self.time = 0.0
         """Newest time seen in messages [s]; stamps the diagnostics."""
         self.ended = threading.Event()
@@ -176,10 +182,23 @@ class StackNode(LifecycleNode):
         """Count a message that was not used; warn at most once in 5 s per topic."""
         self.dropped[topic] += 1
         self._last_drop[topic] = reason
-        now = time.monotonic()
+        self._dropped_at[topic] = now = time.monotonic()
         if now - self._warned.get(topic, -1e9) > 5.0:
             self._warned[topic] = now
             self.get_logger().warning(f"dropped a message on {topic}: {reason} ({self.dropped[topic]} so far)")
+
+    def silent(self, *inputs: Newest[Any]) -> str:
+        """Why nothing comes on the first of some inputs that is silent; empty where all were heard of late. Warns once of each."""
+        lacking = next(((one.topic, why) for one in inputs if (why := silence(self, one))), None)
+        if lacking is None:
+            return ""
+        topic, reason = lacking
+        if time.monotonic() - self._dropped_at.get(topic, -math.inf) < QUIET:
+            return f"every message on {topic} is dropped: {self._last_drop[topic]}"  # which drop() has warned of
+        if reason != self._lacks and time.monotonic() - self._active_since > START:
+            self._lacks = reason
+            self.get_logger().warning(reason)
+        return reason
 
     @property
     def stopping(self) -> bool:
@@ -269,6 +288,7 @@ class StackNode(LifecycleNode):
         if result != TransitionCallbackReturn.SUCCESS:
             return result
         self._stop.clear()
+        self._lacks, self._active_since = "", time.monotonic()
         self._worker = threading.Thread(target=self._run_worker, name="worker")
         self._worker.start()
         return TransitionCallbackReturn.SUCCESS

@@ -80,7 +80,8 @@ class ContactDetectorNode(SceneNode):
         busy, self._busy = self._busy, 0.0
         values = {"rate_hz": rate, "contacts": self._contacts, "poses_without_joints": self._without_joints}
         if not rate:
-            return WARN, "no object pose or no joint states", values
+            lack = self.silent(self._poses, self._joints)
+            return WARN, lack or "no joint angles of the time of the object's pose: one of two clocks is wrong", values
         values["detect_s"] = busy / rate
         return OK, f"{self._contacts} contacts", values
 

@@ -129,6 +129,7 @@ class MpcNode(SceneNode):
         self._t, self._speed = 0.0, 1.0
         self._times = np.zeros((HISTORY, 3))
         self._count = self._reported = self._without_input = self._untimely = self._thetas_taken = 0
+        self._untimely_reported, self._late = 0, 0.0
         self._failures: dict[str, int] = {}
         priority = self.params(MpcNodeParams).realtime_priority
         self._realtime = bool(priority) and make_realtime(priority)  # only now: compiling would starve everybody else
@@ -162,6 +163,7 @@ class MpcNode(SceneNode):
                 self._poses_seen.clear()
             self._poses_seen.append(sample)
         if self._angles.samples and abs(self._angles.samples[-1].t - contacts.t) > p.command_timeout:
+            self._late = abs(self._angles.samples[-1].t - contacts.t)
             self._untimely += 1  # nor may its answer be what is held on to: that would bring it to the hand with a new stamp
             self._hold_blind()
             return
@@ -221,10 +223,18 @@ class MpcNode(SceneNode):
                 values.update({f"{name}_p50": float(p50), f"{name}_p99": float(p99), f"{name}_mean": float(samples.mean())})
             values["solve_n"] = n
         if not rate:
-            return WARN, "no contacts, pose, joint states or goal", values
+            return WARN, self._lack(), values
         if self._speed < 1.0:
             return WARN, f"the pose is known badly: moving at {100 * self._speed:.0f} % of the speed", values
         return OK, f"{rate} Hz", values
+
+    def _lack(self) -> str:
+        """Why there are no plans."""
+        first, self._untimely_reported = self._untimely_reported, self._untimely
+        if self._untimely > first:
+            return f"contacts come {self._late:.2f} s after joint angles of their time: this machine is too slow, or two clocks differ"
+        lack = self.silent(self._joints, self._contacts, self._poses, self._goals)
+        return lack or "contacts, pose, joint states and goal are of different times"
 
     def _padded(self, sample: ContactSample, capacity: int) -> Contacts:
         """The nearest contacts in as many slots as the solver was compiled for."""

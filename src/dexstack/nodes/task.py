@@ -122,7 +122,8 @@ class TaskNode(SceneNode):
             self._publish_state(pose)
 
     def status(self) -> tuple[bytes, str, dict[str, Any]]:
-        return (WARN if self._phase in ("waiting", "timeout", "dropped", "lost") else OK), self._phase, {"attempt": self._attempt}
+        lack = self.silent(self._poses, self._commands) if self._phase == "waiting" else ""
+        return (WARN if self._phase in ("waiting", "timeout", "dropped", "lost") else OK), lack or self._phase, {"attempt": self._attempt}
 
     def _own_goals(self) -> Iterator[Goal]:
         return self._task.goals(0, self.params(TaskNodeParams).seed)

@@ -7,6 +7,8 @@ check everything that could harm what follows and raise :class:`BadMessage` with
 
 from __future__ import annotations
 
+import math
+import time
 from array import array
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -159,14 +161,22 @@ class Newest(Generic[T]):
         self._dropped = dropped
         self._msg_type = msg_type
 
-        asked = [qos]
+        self.heard = -math.inf
+        """When something good was taken last, on the clock of time.monotonic() [s]."""
+        self.asked = [qos]
         if qos.durability == DurabilityPolicy.TRANSIENT_LOCAL:
-            asked.append(QoSProfile(depth=qos.depth, reliability=qos.reliability))
+            self.asked.append(QoSProfile(depth=qos.depth, reliability=qos.reliability))
         self.subscriptions: list[Subscription] = [
-            node.create_subscription(msg_type, topic, unreachable, one, callback_group=TakenByOwner()) for one in asked
+            node.create_subscription(msg_type, topic, unreachable, one, callback_group=TakenByOwner()) for one in self.asked
         ]
         self._taken: dict[bytes, int] = {}
         """Source time stamp of the newest message by publisher, where there are two subscriptions."""
+
+    @property
+    def type_name(self) -> str:
+        """As the graph calls the type of its messages."""
+        package, *_ = self._msg_type.__module__.partition(".")
+        return f"{package}/msg/{self._msg_type.__name__}"
 
     def take(self) -> T | None:
         """The newest good message since the last call, or None."""
@@ -180,6 +190,8 @@ class Newest(Generic[T]):
                 values.append(self._decode(message))
             except BadMessage as reason:
                 self._dropped(self.topic, str(reason))
+        if values:
+            self.heard = time.monotonic()
         return values
 
     def take_raw(self) -> list[tuple[Any, dict[str, Any]]]:

@@ -1,0 +1,186 @@
+"""A motion of the joints that somebody asks for as points in time, and following it: what it may be, where it is, when it has failed.
+
+Between two points each joint goes along the cubic that has the velocities of both, or straight where no velocities are given, as the joint
+trajectory controller of ros2_control does. A joint that is not named stays where it is.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.interpolate import CubicHermiteSpline, interp1d
+
+from dexstack.config import param
+from dexstack.errors import ConfigError
+from dexstack.model.hand import HandModel
+
+AT_LIMIT = 1e-6
+"""Rounding that a point may lie beyond a joint limit by [rad]."""
+
+
+@dataclass(frozen=True)
+class FollowParams:
+    """When a motion counts as followed."""
+
+    path_tolerance: float = param(
+        0.3, "a joint farther than this from where it should be ends the motion; a huge value: any [rad]", 1e-3, 1e3
+    )
+    goal_tolerance: float = param(0.05, "a motion has ended well with every joint this near its end [rad] …", 1e-4, 1e3)
+    goal_time: float = param(1.0, "… within so long after its last point [s]", 0.0, 60.0)
+
+
+@dataclass(frozen=True)
+class Motion:
+    """Points as they are asked for.
+
+    Raises:
+        ConfigError: what no hand can follow.
+    """
+
+    names: Sequence[str]
+    times: np.ndarray
+    """(K,) from the start [s]."""
+    positions: np.ndarray
+    """(K, J) [rad]"""
+    velocities: np.ndarray | None = None
+    """(K, J) [rad/s]; None: straight lines."""
+
+    def __post_init__(self) -> None:
+        k, j = len(self.times), len(self.names)
+        if not k or self.positions.shape != (k, j) or (self.velocities is not None and self.velocities.shape != (k, j)):
+            raise ConfigError(f"every point of a trajectory must have a time and one position (and velocity) for each of its {j} joints")
+        arrays = [self.times, self.positions, *([] if self.velocities is None else [self.velocities])]
+        if not all(np.isfinite(a).all() for a in arrays):
+            raise ConfigError("a trajectory must be finite")
+        if self.times[0] < 0.0 or (np.diff(self.times) <= 0.0).any():
+            raise ConfigError("the times of a trajectory must begin at 0 or later and grow")
+        if len(set(self.names)) != j:
+            raise ConfigError("a trajectory names a joint twice")
+
+
+class Path:
+    """A motion of one hand from where its joints are; callable with the time from its start [s], gives (N,) targets [rad].
+
+    Args:
+        start: targets (N,) at time 0 [rad].
+
+    Raises:
+        ConfigError: an unknown joint, a point beyond a joint's limits, or a speed beyond a joint's.
+    """
+
+    def __init__(self, hand: HandModel, motion: Motion, start: np.ndarray) -> None:
+        known = list(hand.joint_names)
+        for name in motion.names:
+            if name not in known:
+                raise ConfigError(f"unknown joint '{name[:40]}' in a trajectory")
+        index = [known.index(name) for name in motion.names]
+        self._check(hand, motion, index)
+        times, positions, velocities = motion.times, motion.positions, motion.velocities
+        if times[0] > 0.0:
+            times, positions = np.append(0.0, times), np.vstack([start[index], positions])
+            velocities = None if velocities is None else np.vstack([np.zeros(len(index)), velocities])
+        self.seconds = float(times[-1])
+        self._start, self._index = np.array(start, float), index
+        if len(times) == 1:
+            self._curve = lambda t: positions[0]
+        else:
+            self._curve = interp1d(times, positions, axis=0) if velocities is None else CubicHermiteSpline(times, positions, velocities)
+        self._check_speed(hand)
+
+    @staticmethod
+    def _check(hand: HandModel, motion: Motion, index: list[int]) -> None:
+        low, high = hand.lower[index] - AT_LIMIT, hand.upper[index] + AT_LIMIT
+        beyond = np.argwhere((motion.positions < low) | (motion.positions > high))
+        if len(beyond):
+            k, j = beyond[0]
+            limits = f"[{low[j]:.3f}, {high[j]:.3f}]"
+            raise ConfigError(
+                f"point {k} of a trajectory has {motion.names[j]} at {motion.positions[k, j]:.3f} rad, beyond its limits {limits}"
+            )
+
+    def _check_speed(self, hand: HandModel) -> None:
+        t = np.linspace(0.0, self.seconds, max(2, int(self.seconds / 0.002)))
+        way = np.array([self(s) for s in t])
+        speed = np.abs(np.diff(way, axis=0)) / max(t[1] - t[0], 1e-9)
+        fastest = np.unravel_index(np.argmax(speed / hand.velocity), speed.shape)
+        if speed[fastest] > 1.001 * hand.velocity[fastest[1]]:
+            name, limit = hand.joint_names[fastest[1]], hand.velocity[fastest[1]]
+            raise ConfigError(
+                f"a trajectory moves {name} at {speed[fastest]:.1f} rad/s after {t[fastest[0]]:.2f} s, faster than its {limit:.1f}"
+            )
+
+    def __call__(self, t: float) -> np.ndarray:
+        target = self._start.copy()
+        target[self._index] = self._curve(min(max(t, 0.0), self.seconds))
+        return target
+
+
+class Phase(enum.Enum):
+    """What became of a motion."""
+
+    IDLE = "idle"
+    FOLLOWING = "following"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class Follower:
+    """One motion at a time; a new one takes over from where the old one has come to. After the end of one the joints are held: at its last
+    point, or where they were when it failed or was cancelled."""
+
+    def __init__(self, hand: HandModel, params: FollowParams) -> None:
+        self.params = params
+        self._hand = hand
+        self.release()
+        self.error = 0.0
+        """Of the joint that is farthest from where it should be [rad]."""
+        self.left = 0.0
+        """Until the last point [s]."""
+
+    def release(self) -> None:
+        """Ask for nothing any more."""
+        self.phase, self.why = Phase.IDLE, ""
+        self._path: Path | None = None
+        self._begin = 0.0
+        self._target: np.ndarray | None = None
+
+    def take(self, motion: Motion, t: float, q: np.ndarray) -> None:
+        """Begin a motion at time ``t`` [s] with the joints at ``q`` (N,) [rad]; what cannot be followed leaves everything as it is.
+
+        Raises:
+            ConfigError: see :class:`Path`.
+        """
+        start = np.array(q, float) if self._target is None else self._target
+        self._path = Path(self._hand, motion, start)
+        self._begin, self.phase, self.why, self._target = t, Phase.FOLLOWING, "", start
+
+    def cancel(self, q: np.ndarray) -> None:
+        """Stop a motion with the joints at ``q`` (N,) [rad]."""
+        if self.phase is Phase.FOLLOWING:
+            self._end(Phase.CANCELLED, "cancelled", q)
+
+    def target(self, t: float, q: np.ndarray) -> np.ndarray | None:
+        """(N,) where the joints should be at time ``t`` [s], measured at ``q`` (N,) [rad]; None: nobody asks for anything."""
+        if self._path is None or self._target is None:
+            return self._target
+        p, since = self.params, t - self._begin
+        self.left = max(0.0, self._path.seconds - since)
+        away = np.abs(self._target - q)
+        worst = int(np.argmax(away))
+        self.error = float(away[worst])
+        self._target = self._path(since)
+        if self.error > p.path_tolerance:
+            self._end(Phase.FAILED, f"{self._hand.joint_names[worst]} is {self.error:.2f} rad from where it should be", q)
+        elif since >= self._path.seconds and self.error <= p.goal_tolerance:
+            self._end(Phase.DONE, "", self._target)
+        elif since > self._path.seconds + p.goal_time:
+            self._end(Phase.FAILED, f"{self._hand.joint_names[worst]} ends {self.error:.2f} rad off", q)
+        return self._target
+
+    def _end(self, phase: Phase, why: str, at: np.ndarray) -> None:
+        self.phase, self.why, self.left = phase, why, 0.0
+        self._path, self._target = None, np.array(at, float)
