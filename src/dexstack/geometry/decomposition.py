@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 CONVEX = 0.98
 """A mesh that fills this share of its convex hull counts as convex."""
-CONCAVITIES = (0.004, 0.0028, 0.002, 0.0014, 0.001)
+CONCAVITIES = (0.004, 0.002, 0.0014, 0.001)
 """Depths of a dent that a part may still have [m], unless that takes too many parts."""
 PARTS = 16
 """Parts of an object that asks for no other number."""

@@ -51,14 +51,8 @@ def run(args: argparse.Namespace) -> int:
     repaired = added.repaired
     moved = {"added_m": repaired.added, "lost_m": repaired.lost, "hausdorff_m": max(repaired.added, repaired.removed)}
     mended = {"steps": repaired.steps, "faces_before": repaired.faces_before, "faces": len(repaired.mesh.faces), **moved}
-    results = {
-        "object": str(added.yaml),
-        "unit": added.unit,
-        "repair": mended,
-        "picture": str(picture),
-        "tags": tags,
-        **facts(added.obj, added.report),
-    }
+    made = {"object": str(added.yaml), "picture": str(picture), "tags": tags}
+    results = made | {"unit": added.unit, "repair": mended} | facts(added.obj, added.report)
     what = "; ".join(repaired.steps) + f" (Hausdorff distance {1e3 * moved['hausdorff_m']:.2f} mm)" if repaired.steps else "nothing to mend"
     tail = f"{added.yaml}: try it with dexstack eval palm_turn --object {added.yaml} --trials 10"
     publish(args, "object add", results, *views(added.obj, added.report), f"mesh: {what}", f"picture: {picture}", tagged, tail)
@@ -67,6 +61,12 @@ def run(args: argparse.Namespace) -> int:
 
 def _write_tags(folder: Path, obj: ObjectModel) -> tuple[dict[int, float], str]:
     """``tags.yaml`` for a camera, where there are faces for tags; the edge of each [m] by its number, and a sentence."""
+    from dexstack.perception import require_camera
+
+    try:
+        require_camera()
+    except ConfigError as error:
+        return {}, f"tags: none, {error}"
     from dexstack.perception.bundle import save_bundle
     from dexstack.perception.placing import LEAST, place_tags
 

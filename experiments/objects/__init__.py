@@ -1,0 +1,1 @@
+"""Objects that nobody tuned for."""
