@@ -112,13 +112,14 @@ class PalmTurn(Task):
     def _corners_O(self) -> np.ndarray:
         return np.asarray(load_object(self._names[0]).hull_vertices, float)
 
-    def at(self, quat: np.ndarray, label: str) -> Goal:
+    def at(self, quat: np.ndarray, label: str = "") -> Goal:
         """The object at its place, turned to an orientation (4,), so high that it just touches what it lies on at the start."""
         rise = reach_below(self._corners_O, quat) - reach_below(self._corners_O, self.start().pose_WO[3:])
-        return Goal(np.concatenate([self._place + np.array([0.0, 0.0, rise]), quat]), label)
+        pose_WO = np.concatenate([self._place + np.array([0.0, 0.0, rise]), quat])
+        return Goal(pose_WO, label or self._label(pose_WO))
 
     def at_pose(self, pose_WO: np.ndarray) -> Goal:
-        return self.at(np.array(pose_WO[3:]), self._label(pose_WO))
+        return self.at(np.array(pose_WO[3:]))
 
     def _goal(self, state: PlannedState, goal_WO: Array, w: Any) -> Array:
         import jax.numpy as jnp
