@@ -21,7 +21,7 @@ from dexstack.cli.arguments import natural
 from dexstack.cli.output import note, table
 from dexstack.errors import ConfigError
 from dexstack.geometry.decomposition import PARTS
-from dexstack.model.adding import Wishes, add_object
+from dexstack.model.adding import Added, Wishes, add_object
 from experiments.harness import Outcome, run
 
 LIMIT = 75.0
@@ -47,11 +47,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _make(args: argparse.Namespace) -> Outcome:
     rows = []
     with tempfile.TemporaryDirectory() as folder:
-        for k, (name, (family, shape)) in enumerate(BODIES.items()):
+        for name, (family, _) in BODIES.items():
             if args.only and name not in args.only:
                 continue
-            rng = np.random.default_rng([args.seed, k])
-            rows.append({"name": name, "family": family} | _added(shape, name, args.to or Path(folder), rng))
+            rows.append({"name": name, "family": family} | _added(name, args.seed, args.to or Path(folder)))
             note(f"{name}: {rows[-1]}")
     passed = bool(rows) and all(row["refused"] is None and row["seconds"] <= LIMIT and row["parts"] <= PARTS for row in rows)
     columns = ("name", "family", "faces", "parts", "error_mm", "rest_probability", "hand_pose", "seconds", "refused")
@@ -59,16 +58,26 @@ def _make(args: argparse.Namespace) -> Outcome:
     return Outcome({"passed": passed, "objects": rows}, lines=[view], seed=args.seed)
 
 
-def _added(shape: Callable[[np.random.Generator], trimesh.Trimesh], name: str, folder: Path, rng: np.random.Generator) -> dict[str, Any]:
-    mesh = shape(rng)
+def add_body(name: str, seed: int, folder: Path) -> Added:
+    """One body of the zoo in ``folder/name``; its size and mass are those of the seed.
+
+    Raises:
+        ConfigError: it cannot be added.
+    """
+    rng = np.random.default_rng([seed, list(BODIES).index(name)])
+    mesh = BODIES[name][1](rng)
     mesh.vertices = mesh.vertices * (rng.uniform(*SIZES) / np.ptp(mesh.vertices, axis=0).max())
     mass = float(rng.uniform(*MASSES))
     file = folder / f"{name}.stl"
     folder.mkdir(parents=True, exist_ok=True)
     mesh.export(file)
+    return add_object(file, folder / name, Wishes(unit="mm", mass=mass, consent=True))
+
+
+def _added(name: str, seed: int, folder: Path) -> dict[str, Any]:
     start = time.monotonic()
     try:
-        added = add_object(file, folder / name, Wishes(unit="mm", mass=mass, consent=True))
+        added = add_body(name, seed, folder)
     except ConfigError as error:
         return {"refused": str(error), "seconds": time.monotonic() - start}
     likeliest = sum(rest.probability for rest in added.report.rests if rest.kind == 0)
@@ -77,7 +86,7 @@ def _added(shape: Callable[[np.random.Generator], trimesh.Trimesh], name: str, f
         "seconds": time.monotonic() - start,
         "faces": len(added.obj.surface.faces),
         "size_mm": 1e3 * added.obj.size,
-        "mass_kg": mass,
+        "mass_kg": added.obj.mass,
         "repair": added.repaired.steps,
         "parts": len(added.obj.parts),
         "error_mm": 1e3 * added.report.part_error,

@@ -1,0 +1,29 @@
+"""A body of the zoo is turned, and what comes of it is counted."""
+
+import json
+
+import pytest
+
+from experiments.objects import turning
+
+
+@pytest.mark.slow
+def test_a_body_is_turned_and_counted(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    file = tmp_path / "turning.json"
+    code = turning.main(["--only", "wedge", "--trials", "2", "--json", str(file)])
+    results = json.loads(file.read_text())["results"]
+    [row] = results["objects"]
+    assert (row["trials"], results["trials"], row["refused"]) == (2, 2, None)
+    assert results["success_rate"] == row["succeeded"] / 2 and 0.0 <= row["error_rad"] <= 3.2
+    assert results["passed"] == (row["succeeded"] == 2 and row["dropped"] == 0 and row["error_rad"] <= turning.ERROR) and code == (
+        not results["passed"]
+    )
+
+
+def test_what_cannot_be_turned_stays_in_the_table(monkeypatch, tmp_path):
+    monkeypatch.setattr(turning, "_turned", lambda name, args, folder: {"name": name, "family": "part", "refused": "too large"})
+    file = tmp_path / "turning.json"
+    assert turning.main(["--only", "wedge", "gear", "--json", str(file)]) == 1
+    results = json.loads(file.read_text())["results"]
+    assert results["success_rate"] == 0.0 and [row["refused"] for row in results["objects"]] == ["too large"] * 2
