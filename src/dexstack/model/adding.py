@@ -17,6 +17,7 @@ from dexstack.geometry.decomposition import PARTS
 from dexstack.geometry.hausdorff import union_error
 from dexstack.geometry.repair import HELD, UNITS, Repaired, plausible_units, read_mesh, repair_within
 from dexstack.geometry.rest_poses import RestPose, rest_poses, resting_rotation
+from dexstack.geometry.symmetry import NONE, Axis, Symmetry, find_symmetry
 from dexstack.model.objects import ObjectModel, Start, load_object
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ class Wishes:
     """Most convex parts."""
     consent: bool = False
     """Whether a large repair is taken, and files that are there are replaced."""
+    alike: Callable[[Axis], bool] = lambda axis: False
+    """Which axes of symmetry that are found make turns that goals need not tell from none."""
 
 
 AS_IT_IS = Wishes()
@@ -60,6 +63,8 @@ class Report:
     """Hausdorff distance of the convex parts' union from the mesh [m]."""
     rests: list[RestPose]
     """How it can lie; directions in the object's frame."""
+    symmetry: Symmetry = NONE
+    """Of its shape, whether the object's file says so or not."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +134,8 @@ def add_object(
         obj = load_object(draft)
         report = replace(inspect(obj, progress), rests=rests)
         start = _placed(obj)
-        _write(Path(workshop), name, body, Facts(mass, wishes.parts, path.name, _extents(body)), start)
+        alike = Symmetry(tuple(axis for axis in report.symmetry.axes if wishes.alike(axis)))
+        _write(Path(workshop), name, body, Facts(mass, wishes.parts, path.name, _extents(body), alike), start)
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
             for made in Path(workshop).iterdir():
@@ -147,7 +153,8 @@ def inspect(obj: ObjectModel, progress: Callable[[str], None] = lambda message: 
 
     parts = convex_parts(obj.surface, obj.max_parts, progress)
     error = union_error(obj.mesh, [part.mesh() for part in parts])
-    return Report(error, rest_poses(obj.mesh.convex_hull, np.zeros(3), obj.inertia))
+    rests = rest_poses(obj.mesh.convex_hull, np.zeros(3), obj.inertia)
+    return Report(error, rests, find_symmetry(obj.mesh, obj.inertia))
 
 
 def _name(text: str) -> str:
@@ -198,6 +205,7 @@ class Facts:
     parts: int
     source: str
     size: str
+    alike: Symmetry = NONE
 
 
 def _somewhere(body: trimesh.Trimesh) -> Start:
@@ -210,6 +218,16 @@ def _placed(obj: ObjectModel) -> Start:
     from dexstack.model.placing import place_on_palm
 
     return place_on_palm(load_hand("right"), obj)
+
+
+def _symmetry(alike: Symmetry) -> str:
+    """Lines of the YAML."""
+    if not alike:
+        return ""
+    lines = [
+        f"  - {{axis: [{', '.join(f'{x:.6g}' for x in axis.ahat_B + 0.0)}], order: {axis.order}}}   # turns {axis}" for axis in alike.axes
+    ]
+    return "\n# Turns that nobody can tell from none, about axes of the mesh: order n: by 360°/n, 0: by any angle.\nsymmetry:\n" + "\n".join(lines) + "\n"
 
 
 def _write(folder: Path, name: str, body: trimesh.Trimesh, facts: Facts, start: Start) -> Path:
@@ -232,7 +250,7 @@ friction:
   torsional: 0.005        # m, against spinning on a contact
   rolling: 0.0001         # m, against rolling over a contact
 contact_dimension: 6      # 3: sliding friction only; 4: and torsional; 6: and rolling
-
+{_symmetry(facts.alike)}
 # Where each task puts the object in a right hand (in a left one: at −y), and the random offset a trial adds to it.
 start:
   {PALM_TURN}:
