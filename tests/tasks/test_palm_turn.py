@@ -51,7 +51,7 @@ def test_who_points_at_a_pose_asks_for_its_orientation_where_the_object_is_to_be
 
 
 def test_turns_that_nobody_can_tell_from_none_are_no_error(tmp_path):
-    """A bar about whose long axis, its x, every angle looks alike: a roll is no error, and the goal that the planner is shown rolls along."""
+    """A bar about whose long axis, its x, every angle looks alike: a roll is no error, and the goal shown to the planner rolls along."""
     trimesh.creation.box((0.06, 0.03, 0.03)).export(tmp_path / "bar.obj")
     start = "allegro: {position: [0.0, 0.0, 0.05], yaw: 0.0, noise_position: 0.0, noise_yaw: 0.0}"
     rest = "mass: 0.1\nfriction: {sliding: 0.5, torsional: 0.005, rolling: 0.0001}"

@@ -1,7 +1,7 @@
 """Turns of a body that nobody could tell from none: its rotational symmetry about the centre of mass.
 
-A symmetry is a group of rotations s of the body's frame; two orientations q and q ⊗ s look alike. It is given by axes with an order: n turns
-of 2π/n about the axis, or any angle (order 0).
+A symmetry is a group of rotations s of the body's frame; two orientations q and q ⊗ s look alike. It is given by axes with an order: n
+turns of 2π/n about the axis, or any angle (order 0).
 """
 
 from __future__ import annotations
@@ -83,7 +83,6 @@ class Symmetry:
     def angle(self, quat: np.ndarray, goal: np.ndarray) -> float:
         """Of all orientations that look like ``goal`` (4,) the least angle to ``quat`` (4,) [rad]."""
         return geodesic_angle(quat, self.nearest(quat, goal))
-
 
 
 def about(ahat: np.ndarray, angle: float) -> np.ndarray:

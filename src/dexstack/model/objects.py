@@ -229,7 +229,7 @@ def _symmetry(path: Path, section: Any) -> Symmetry:
         order, length = entry["order"], float(np.linalg.norm(direction))
         if length < 1e-6:
             raise ConfigError(f"{path}: 'symmetry[{k}].axis' has no direction")
-        if not isinstance(order, int) or isinstance(order, bool) or order != ANY and not 2 <= order <= HIGHEST_ORDER:
+        if not isinstance(order, int) or isinstance(order, bool) or (order != ANY and not 2 <= order <= HIGHEST_ORDER):
             raise ConfigError(f"{path}: 'symmetry[{k}].order' must be 2 to {HIGHEST_ORDER}, or {ANY} for any angle, got {order!r}")
         axes.append(Axis(direction / length, order))
     try:

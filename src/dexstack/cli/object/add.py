@@ -39,8 +39,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "--symmetry",
         choices=tuple(ALIKE),
         default="none",
-        help="turns that goals need not tell from none, where the shape has them: by any angle about an axis (round), or by parts of a turn, "
-        "too (all); tags or print tell them (default: none)",
+        help="turns of the shape that goals need not tell from none: by any angle about an axis (round), or by parts of a turn, too (all); "
+        "tags or print tell them apart (default: none)",
     )
     p.add_argument("--yes", action="store_true", help="take a large repair, replace files that are there, ask nothing")
     add_json_argument(p)
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     made = {"object": str(added.yaml), "picture": str(picture), "tags": tags}
     results = made | {"unit": added.unit, "repair": mended} | facts(added.obj, added.report)
     what = "; ".join(repaired.steps) + f" (Hausdorff distance {1e3 * moved['hausdorff_m']:.2f} mm)" if repaired.steps else "nothing to mend"
-    tail = f"{added.yaml}: try it with dexstack eval palm_turn --object {added.yaml} --trials 10"
+    tail = f"{added.yaml}: find its best place with dexstack object place, turn it with dexstack eval palm_turn --object {added.yaml}"
     publish(args, "object add", results, *views(added.obj, added.report), f"mesh: {what}", f"picture: {picture}", tagged, tail)
     return 0
 
