@@ -22,6 +22,7 @@ from trajectory_msgs.msg import JointTrajectory
 from dexstack.config import param
 from dexstack.errors import ConfigError
 from dexstack.hand.trajectory import Follower, FollowParams, Motion, Phase
+from dexstack.model import HAND_NAMES
 from dexstack.model.hand import load_hand
 from dexstack.nodes.common import OK, PATIENCE, WARN, StackNode, run_node
 from dexstack.nodes.wire import COMMAND, LATCHED, SENSOR, BadMessage, JointReader, JointSample, JointWriter, WaitSet, seconds
@@ -37,7 +38,7 @@ LEVELS = {Phase.FAILED: DiagnosticStatus.ERROR, Phase.CANCELLED: WARN}
 class TrajectoryParams:
     """Parameters of the trajectory node, beside its tolerances."""
 
-    hand: str = param("right", "side of the hand, or the path of a hand's YAML")
+    hand: str = param("right", f"which hand: {HAND_NAMES}")
 
 
 class TrajectoryNode(StackNode):
