@@ -168,6 +168,10 @@ class StackNode(LifecycleNode):
         """The same while the node is not active."""
         return WARN, "", {}
 
+    def hardware_id(self) -> str:
+        """Serial number of the device behind the node; empty where there is none."""
+        return ""
+
     # --- services to subclasses ---------------------------------------------------------------------------------------------------
 
     def params(self, block: type[P]) -> P:
@@ -361,6 +365,7 @@ class StackNode(LifecycleNode):
     def _report(self) -> None:
         state = self._state_machine.current_state[1]
         level, text, values = self.status() if state == "active" else self.idle_status()
+        values["pid"] = os.getpid()
         for topic, count in self.dropped.items():
             values[f"dropped {topic}"] = count
             values[f"last dropped {topic}"] = self._last_drop[topic]
@@ -371,7 +376,7 @@ class StackNode(LifecycleNode):
                 level=level,
                 name=self.get_fully_qualified_name(),
                 message=text or state,
-                hardware_id=str(os.getpid()),
+                hardware_id=self.hardware_id(),
                 values=[KeyValue(key=str(k), value=f"{v:.6g}" if isinstance(v, float) else str(v)) for k, v in values.items()],
             )
         ]
