@@ -356,6 +356,12 @@ class StackNode(LifecycleNode):
             except Exception:
                 self.get_logger().error(traceback.format_exc())
 
+    def destroy_node(self) -> None:
+        """Also the state machine, which rclpy leaves to a collection that the end of a process does not wait for: while it is there so is
+        the node's part in the domain, with its shared memory."""
+        super().destroy_node()
+        self._state_machine.destroy_when_not_in_use()
+
     def autostart(self) -> bool:
         """Configure and activate; False when that failed."""
         return self.trigger_configure() == TransitionCallbackReturn.SUCCESS and self.trigger_activate() == TransitionCallbackReturn.SUCCESS
