@@ -27,11 +27,9 @@ from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 from dexstack.model.scene import build_scene
 from dexstack.nodes import wire
-from dexstack.nodes.pose_estimator import camera_frame
 from dexstack.nodes.robot_state import RobotStateNode
 from dexstack.nodes.tf import transforms
 from dexstack.nodes.wire import LATCHED, SENSOR
-from dexstack.perception.params import MountParams
 from docs.write_reference import _nodes as reference_nodes
 
 
@@ -170,14 +168,6 @@ def test_the_tree_of_diagnostics_has_every_node_once():
     analyzers = yaml.safe_load((share_dir() / "config" / "diagnostics.yaml").read_text())["analyzers"]["ros__parameters"]
     named = [name for group in analyzers.values() if isinstance(group, dict) for name in group["contains"]]
     assert sorted(named) == sorted(f"/{node.name}" for node in reference_nodes())
-
-
-def test_the_camera_has_a_frame():
-    X_WC = MountParams().X_WC("right")
-    (message,) = transforms(0.0, [camera_frame(X_WC)])
-    assert (message.header.frame_id, message.child_frame_id) == ("world", "camera_color_optical_frame")
-    v, r = message.transform.translation, message.transform.rotation
-    np.testing.assert_allclose([v.x, v.y, v.z, r.w, r.x, r.y, r.z], X_WC.pose)
 
 
 def test_rviz_and_rqt_look_at_topics_that_there_are():
