@@ -21,6 +21,7 @@ from dexstack.cli.arguments import natural
 from dexstack.cli.output import note, table
 from dexstack.errors import ConfigError
 from dexstack.geometry.decomposition import PARTS
+from dexstack.geometry.symmetry import ANY
 from dexstack.model.adding import Added, Wishes, add_object
 from experiments.harness import Outcome, run
 
@@ -59,7 +60,8 @@ def _make(args: argparse.Namespace) -> Outcome:
 
 
 def add_body(name: str, seed: int, folder: Path) -> Added:
-    """One body of the zoo in ``folder/name``; its size and mass are those of the seed.
+    """One body of the zoo in ``folder/name``; its size and mass are those of the seed. Where every angle about an axis looks alike, it does
+    to goals.
 
     Raises:
         ConfigError: it cannot be added.
@@ -71,7 +73,7 @@ def add_body(name: str, seed: int, folder: Path) -> Added:
     file = folder / f"{name}.stl"
     folder.mkdir(parents=True, exist_ok=True)
     mesh.export(file)
-    return add_object(file, folder / name, Wishes(unit="mm", mass=mass, consent=True))
+    return add_object(file, folder / name, Wishes(unit="mm", mass=mass, consent=True, alike=lambda axis: axis.order == ANY))
 
 
 def _added(name: str, seed: int, folder: Path) -> dict[str, Any]:

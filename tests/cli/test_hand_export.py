@@ -7,17 +7,19 @@ import numpy as np
 import pytest
 import yaml
 
-from dexstack.cli.hand.description import FINGERS, fingers
+from dexstack.cli.hand.description import fingers
 from dexstack.cli.main import main
 from dexstack.model.hand import load_hand
+from tests.model.generated_hand import write_hand
 
 
-@pytest.fixture(params=["right", "left"])
+@pytest.fixture(params=["right", "left", "of three fingers"])
 def made(request, tmp_path, capsys):
     """The hand, and the folder of its files."""
-    assert main(["hand", "export", request.param, "-o", str(tmp_path / "out"), "--namespace", "robot", "--json", "-"]) == 0
+    given = str(write_hand(tmp_path, (3, 2, 4))) if " " in request.param else request.param
+    assert main(["hand", "export", given, "-o", str(tmp_path / "out"), "--namespace", "robot", "--json", "-"]) == 0
     assert set(json.loads(capsys.readouterr().out)["results"]["files"]) == {path.name for path in (tmp_path / "out").iterdir()}
-    return load_hand(request.param), tmp_path / "out"
+    return load_hand(given), tmp_path / "out"
 
 
 def read(folder, ending):
@@ -53,9 +55,9 @@ def test_the_fingers_of_the_srdf_cover_every_joint_once(made):
         j.find("child").get("link"): (j.get("name"), j.get("type"), j.find("parent").get("link")) for j in description.findall("joint")
     }
     groups = {g.get("name"): g for g in root.findall("group")}
-    assert set(groups) == {*FINGERS, "hand"} and [g.get("name") for g in groups["hand"]] == list(FINGERS)
+    assert set(groups) == {*fingers(hand), "hand"} and [g.get("name") for g in groups["hand"]] == list(fingers(hand))
     found = []
-    for name in FINGERS:
+    for name in fingers(hand):
         (chain,) = groups[name].findall("chain")
         link, moved = chain.get("tip_link"), []
         while link != chain.get("base_link"):

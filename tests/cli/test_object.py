@@ -38,6 +38,7 @@ def test_check_an_object_of_the_package(capsys):
     assert main(["object", "check", "cube", "--json", "-"]) == 0
     checked = json.loads(capsys.readouterr().out)["results"]
     assert checked["parts"]["count"] == 1 and checked["parts"]["hausdorff_m"] < 1e-7
+    assert [axis["order"] for axis in checked["symmetry"]["of_shape"]] == [4, 4] and checked["symmetry"]["used"] == []
     assert checked["rest_kinds"] == [{"kind": 0, "probability": pytest.approx(1.0), "poses": 6, "height_m": pytest.approx(0.028)}]
 
 

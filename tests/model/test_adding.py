@@ -76,6 +76,19 @@ def test_the_objects_of_the_package_lie_where_the_rule_says():
         assert by_rule.pose_WO[2] == pytest.approx(by_hand.pose_WO[2], abs=0.0003)
 
 
+def test_the_symmetry_of_a_shape_counts_where_a_person_says_so(tmp_path):
+    can = put(tmp_path, trimesh.creation.cylinder(20, 60, sections=48), "can.stl")
+    plain = add_object(can, tmp_path / "plain", Wishes(unit="mm", mass=0.1))
+    assert sorted(axis.order for axis in plain.report.symmetry.axes) == [0, 2] and not plain.obj.symmetry
+    wishes = Wishes(unit="mm", mass=0.1, alike=lambda axis: axis.order == 0)
+    added = add_object(can, tmp_path / "round", wishes)
+    (axis,) = added.obj.symmetry.axes
+    assert axis.order == 0
+    along = np.argmax(np.abs(axis.ahat_B))
+    np.testing.assert_allclose(np.abs(axis.ahat_B), np.eye(3)[along], atol=1e-5)
+    assert added.obj.size[along] == pytest.approx(0.06)
+
+
 def test_a_left_hand_is_refused():
     with pytest.raises(ConfigError, match="right hand"):
         place_on_palm(load_hand("left"), load_object("cube"))

@@ -93,6 +93,10 @@ def test_an_object_needs_only_a_mesh_and_a_yaml(tmp_path):
         ("noise_yaw: 0.0", "noise_yaw: -1.0", "noise of 'start.allegro' must not be negative"),
         ("yaw: 1.5707963267948966, ", "", "'start.allegro' must have the entries position, yaw"),
         ("start:", "start: [", "not valid YAML"),
+        ("name: box", "name: box\nsymmetry: {axis: [0, 0, 1], order: 2}", "'symmetry' must be a list of axes"),
+        ("name: box", "name: box\nsymmetry: [{axis: [0, 0, 0], order: 2}]", r"'symmetry\[0\].axis' has no direction"),
+        ("name: box", "name: box\nsymmetry: [{axis: [0, 0, 1], order: 1}]", "must be 2 to 24, or 0 for any angle, got 1"),
+        ("name: box", "name: box\nsymmetry: [{axis: [0, 0, 1], order: 5}, {axis: [1, 0, 1], order: 7}]", "do not belong to one body"),
     ],
 )
 def test_a_broken_object_yaml_gives_one_clear_sentence(tmp_path, old, new, message):

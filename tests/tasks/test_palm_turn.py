@@ -6,6 +6,7 @@ from dataclasses import replace
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import trimesh
 from scipy.spatial.transform import Rotation
 
 from dexstack.config import share_dir
@@ -47,6 +48,23 @@ def test_who_points_at_a_pose_asks_for_its_orientation_where_the_object_is_to_be
     up = half * (np.cos(np.pi / 6) + np.sin(np.pi / 6) - 1)  # of the centre of a cube that stands on an edge
     assert goal.pose_WO[2] - start[2] == pytest.approx(up, abs=2e-3), "the mesh has rounded edges"
     assert goal.label.endswith("from the start")
+
+
+def test_turns_that_nobody_can_tell_from_none_are_no_error(tmp_path):
+    """A bar about whose long axis, its x, every angle looks alike: a roll is no error, and the goal shown to the planner rolls along."""
+    trimesh.creation.box((0.06, 0.03, 0.03)).export(tmp_path / "bar.obj")
+    start = "allegro: {position: [0.0, 0.0, 0.05], yaw: 0.0, noise_position: 0.0, noise_yaw: 0.0}"
+    rest = "mass: 0.1\nfriction: {sliding: 0.5, torsional: 0.005, rolling: 0.0001}"
+    file = tmp_path / "bar.yaml"
+    file.write_text(f"name: bar\nmesh: bar.obj\n{rest}\nstart:\n  {start}\nsymmetry: [{{axis: [1, 0, 0], order: 0}}]\n")
+    task = PalmTurn(obj=str(file))
+    roll = Rotation.from_rotvec([1.1, 0, 0]).as_quat(scalar_first=True)
+    pose_WO = np.concatenate([[0.01, 0.0, 0.05], roll])
+    goal = task.at_yaw(0.5)
+    assert task.orientation_error(pose_WO, goal) == pytest.approx(0.5, abs=1e-9)
+    shown = task.nearest(pose_WO, goal.pose_WO)
+    np.testing.assert_allclose(shown[:3], goal.pose_WO[:3])
+    assert abs(shown[3:] @ quaternion_product(yaw_quaternion(0.5), roll)) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)

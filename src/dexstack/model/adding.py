@@ -17,6 +17,8 @@ from dexstack.geometry.decomposition import PARTS
 from dexstack.geometry.hausdorff import union_error
 from dexstack.geometry.repair import HELD, UNITS, Repaired, plausible_units, read_mesh, repair_within
 from dexstack.geometry.rest_poses import RestPose, rest_poses, resting_rotation
+from dexstack.geometry.symmetry import NONE, Axis, Symmetry, find_symmetry
+from dexstack.model.object_file import Facts, write_object
 from dexstack.model.objects import ObjectModel, Start, load_object
 
 if TYPE_CHECKING:
@@ -27,8 +29,6 @@ DENSITY = 500.0
 REPAIR_SECONDS = 60.0
 DOUBT = 0.05
 """A repair that moves the surface by more than this share of the size wants a person's consent."""
-PALM_TURN = "allegro"
-"""What an object's YAML calls its start on a palm."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,8 @@ class Wishes:
     """Most convex parts."""
     consent: bool = False
     """Whether a large repair is taken, and files that are there are replaced."""
+    alike: Callable[[Axis], bool] = lambda axis: False
+    """Which axes of symmetry that are found make turns that goals need not tell from none."""
 
 
 AS_IT_IS = Wishes()
@@ -60,6 +62,8 @@ class Report:
     """Hausdorff distance of the convex parts' union from the mesh [m]."""
     rests: list[RestPose]
     """How it can lie; directions in the object's frame."""
+    symmetry: Symmetry = NONE
+    """Of its shape, whether the object's file says so or not."""
 
 
 @dataclass(frozen=True)
@@ -125,11 +129,12 @@ def add_object(
     body, rests = _laid(repaired.mesh)
     mass = wishes.mass if wishes.mass is not None else (wishes.density or DENSITY) * body.volume
     with tempfile.TemporaryDirectory(prefix="dexstack-") as workshop:
-        draft = _write(Path(workshop), name, body, Facts(mass, wishes.parts, path.name, _extents(body)), _somewhere(body))
+        draft = write_object(Path(workshop), name, body, Facts(mass, wishes.parts, path.name, _extents(body)), _somewhere(body))
         obj = load_object(draft)
         report = replace(inspect(obj, progress), rests=rests)
         start = _placed(obj)
-        _write(Path(workshop), name, body, Facts(mass, wishes.parts, path.name, _extents(body)), start)
+        alike = Symmetry(tuple(axis for axis in report.symmetry.axes if wishes.alike(axis)))
+        write_object(Path(workshop), name, body, Facts(mass, wishes.parts, path.name, _extents(body), alike), start)
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
             for made in Path(workshop).iterdir():
@@ -147,7 +152,8 @@ def inspect(obj: ObjectModel, progress: Callable[[str], None] = lambda message: 
 
     parts = convex_parts(obj.surface, obj.max_parts, progress)
     error = union_error(obj.mesh, [part.mesh() for part in parts])
-    return Report(error, rest_poses(obj.mesh.convex_hull, np.zeros(3), obj.inertia))
+    rests = rest_poses(obj.mesh.convex_hull, np.zeros(3), obj.inertia)
+    return Report(error, rests, find_symmetry(obj.mesh, obj.inertia))
 
 
 def _name(text: str) -> str:
@@ -190,16 +196,6 @@ def _laid(mesh: trimesh.Trimesh) -> tuple[trimesh.Trimesh, list[RestPose]]:
     return body, [rest._replace(down_B=R @ rest.down_B) for rest in rests]
 
 
-@dataclass(frozen=True)
-class Facts:
-    """What stands in the YAML besides the start."""
-
-    mass: float
-    parts: int
-    source: str
-    size: str
-
-
 def _somewhere(body: trimesh.Trimesh) -> Start:
     """A start to load the object with, until its place is found."""
     return Start(np.array([0.0, 0.0, -float(body.vertices[:, 2].min()), 1.0, 0.0, 0.0, 0.0]), 0.0, 0.0, "home")
@@ -210,36 +206,3 @@ def _placed(obj: ObjectModel) -> Start:
     from dexstack.model.placing import place_on_palm
 
     return place_on_palm(load_hand("right"), obj)
-
-
-def _write(folder: Path, name: str, body: trimesh.Trimesh, facts: Facts, start: Start) -> Path:
-    """Both files; the YAML's path."""
-    lines = [f"v {x:.9g} {y:.9g} {z:.9g}" for x, y, z in body.vertices] + [f"f {a} {b} {c}" for a, b, c in body.faces + 1]
-    (folder / f"{name}.obj").write_text("\n".join(lines) + "\n")
-    x, y, z = (round(float(v), 4) + 0.0 for v in start.pose_WO[:3])
-    yaw = 2.0 * float(np.arctan2(start.pose_WO[6], start.pose_WO[3]))
-    file = folder / f"{name}.yaml"
-    file.write_text(f"""\
-# {facts.size} mm, from {facts.source}.
-name: {name}
-mesh: {name}.obj
-mass: {facts.mass:.6g}   # kg, spread evenly over the mesh
-parts: {facts.parts}   # most convex parts that the mesh is taken apart into
-
-# Between two surfaces the larger value of each counts.
-friction:
-  sliding: 0.5            # -
-  torsional: 0.005        # m, against spinning on a contact
-  rolling: 0.0001         # m, against rolling over a contact
-contact_dimension: 6      # 3: sliding friction only; 4: and torsional; 6: and rolling
-
-# Where each task puts the object in a right hand (in a left one: at −y), and the random offset a trial adds to it.
-start:
-  {PALM_TURN}:
-    position: [{x}, {y}, {z}]   # m, of the centre of mass, in the world (origin on the palm, z up)
-    yaw: {yaw:.6f}                # rad, about world z
-    noise_position: {start.noise_position:g}   # m, standard deviation in x and in y
-    noise_yaw: {start.noise_yaw:g}        # rad, largest turn either way
-    hand_pose: {start.hand_pose}          # a pose of the hand's YAML
-""")
-    return file

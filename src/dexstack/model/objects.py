@@ -11,6 +11,7 @@ import numpy as np
 
 from dexstack.errors import ConfigError
 from dexstack.geometry.decomposition import PARTS, Surface, convex_parts, hull_vertices
+from dexstack.geometry.symmetry import ANY, HIGHEST_ORDER, NONE, Axis, Symmetry
 from dexstack.model.description import data_dir, number_list, read_yaml
 from dexstack.model.urdf import check_inertia
 from dexstack.process.kept import digest, kept_arrays, sources
@@ -60,6 +61,8 @@ class ObjectModel:
     """Per task."""
     max_parts: int = PARTS
     """Convex parts that it may become."""
+    symmetry: Symmetry = NONE
+    """Turns that goals, errors and costs do not tell from none."""
 
     @functools.cached_property
     def mesh(self) -> trimesh.Trimesh:
@@ -150,6 +153,7 @@ def load_object(name: str | Path) -> ObjectModel:
         contact_dimension=int(dimension),
         starts=_starts(path, document["start"]),
         max_parts=parts,
+        symmetry=_symmetry(path, document.get("symmetry")),
     )
 
 
@@ -201,7 +205,37 @@ def _read(name: str | Path) -> tuple[Path, dict[str, Any]]:
         path = Path(name)
     else:
         raise ConfigError(f"unknown object '{name}'; known: {', '.join(object_names())}, or the path of an object's YAML file")
-    return path, read_yaml(path, ("name", "mesh", "mass", "friction", "start"), ("contact_dimension", "parts"))
+    return path, read_yaml(path, ("name", "mesh", "mass", "friction", "start"), ("contact_dimension", "parts", "symmetry"))
+
+
+def load_symmetry(name: str | Path) -> Symmetry:
+    """:attr:`ObjectModel.symmetry` without the object's mesh.
+
+    Raises:
+        ConfigError: an unknown name, or a malformed file.
+    """
+    path, document = _read(name)
+    return _symmetry(path, document.get("symmetry"))
+
+
+def _symmetry(path: Path, section: Any) -> Symmetry:
+    if section is None:
+        return NONE
+    if not isinstance(section, list) or not all(isinstance(axis, dict) and set(axis) == {"axis", "order"} for axis in section):
+        raise ConfigError(f"{path}: 'symmetry' must be a list of axes, each with the entries axis and order")
+    axes = []
+    for k, entry in enumerate(section):
+        direction = number_list(path, f"symmetry[{k}].axis", entry["axis"], 3)
+        order, length = entry["order"], float(np.linalg.norm(direction))
+        if length < 1e-6:
+            raise ConfigError(f"{path}: 'symmetry[{k}].axis' has no direction")
+        if not isinstance(order, int) or isinstance(order, bool) or (order != ANY and not 2 <= order <= HIGHEST_ORDER):
+            raise ConfigError(f"{path}: 'symmetry[{k}].order' must be 2 to {HIGHEST_ORDER}, or {ANY} for any angle, got {order!r}")
+        axes.append(Axis(direction / length, order))
+    try:
+        return Symmetry(tuple(axes))
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from error
 
 
 def _start(name: str, starts: dict[str, Start], task: str, side: str) -> Start:

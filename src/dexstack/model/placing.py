@@ -25,6 +25,9 @@ GAP = 0.002
 LONG = 2.0
 """An object is long if it measures this many times more along one side of its outline than along the other."""
 STEP, BACK, ASIDE = 0.0025, 0.02, 0.015
+APART = 0.015
+"""Between places that are tried [m]."""
+HIGHER = 0.02
 CLEAR = 0.001
 """Height over the palm at which it must touch nothing [m]."""
 HIGHEST = 0.3
@@ -51,11 +54,41 @@ def place_on_palm(hand: HandModel, obj: ObjectModel) -> Start:
     return scene.start(np.array([scene.first_links(), 0.0, HIGHEST]), "flat")
 
 
+def other_places(hand: HandModel, obj: ObjectModel, first: Start) -> list[Start]:
+    """Starts to try where ``first`` is not good enough: the hand's other pose, then from both back and forth and turned by a quarter.
+
+    Places beside which the object falls past the hand are left out, and those where it would lie on something that stands up beside the
+    pose's own place, :data:`HIGHER` over it.
+    """
+    scene, yaw = _Scene(hand, obj), 2.0 * np.arctan2(first.pose_WO[6], first.pose_WO[3])
+    at = {first.hand_pose: first.pose_WO[:2]}
+    if first.hand_pose == "home" and "flat" in hand.poses:
+        at["flat"] = np.array([scene.first_links(), 0.0])
+    elif (spot := scene.spot_on_palm()) is not None:
+        at["home"] = spot[:2]
+    poses = sorted(at, key=lambda pose: pose == first.hand_pose)
+    changes = [(np.zeros(2), 0.0), *((np.array([dx, 0.0]), 0.0) for dx in (-APART, APART)), (np.zeros(2), np.pi / 2)]
+    found: list[Start] = []
+    heights = {first.hand_pose: first.pose_WO[2]}
+    for change, turn in changes:
+        for pose in poses:
+            if pose == first.hand_pose and not (change.any() or turn):
+                continue
+            try:
+                start = scene.start(np.array([*(at[pose] + change), HIGHEST]), pose, yaw + turn)
+            except ConfigError:
+                continue
+            if start.pose_WO[2] < heights.setdefault(pose, start.pose_WO[2]) + HIGHER:
+                found.append(start)
+    return found
+
+
 class _Scene:
     """Hand and object, without gravity or time."""
 
     def __init__(self, hand: HandModel, obj: ObjectModel) -> None:
         self._hand, self._obj = hand, obj
+        self._yaw = YAW
         self._model = build_scene(hand, obj).compile()
         self._data = mujoco.MjData(self._model)
         self._own = self._model.geom_bodyid == self._model.body(OBJECT_BODY).id
@@ -87,13 +120,14 @@ class _Scene:
             middles.append((places[k] + places[k + 1]) / 2.0)
         return float(np.mean(middles, axis=0)[0])
 
-    def start(self, spot: np.ndarray, pose: str) -> Start:
-        """At the lowest height, downwards from ``spot`` (3,), where nothing of the hand is touched.
+    def start(self, spot: np.ndarray, pose: str, yaw: float = YAW) -> Start:
+        """At the lowest height, downwards from ``spot`` (3,), where nothing of the hand is touched, turned by ``yaw`` [rad].
 
         Raises:
             ConfigError: there is none.
         """
         self._take(pose)
+        self._yaw = yaw
         x, y, top = (float(v) for v in spot)
         bottom = top
         while not self._touches(x, y, bottom):
@@ -105,7 +139,7 @@ class _Scene:
         while top - bottom > _RESOLUTION:
             middle = (top + bottom) / 2.0
             top, bottom = (top, middle) if self._touches(x, y, middle) else (middle, bottom)
-        return Start(_pose(x, y, top), NOISE_POSITION, NOISE_YAW, pose)
+        return Start(_pose(x, y, top, yaw), NOISE_POSITION, NOISE_YAW, pose)
 
     def _take(self, pose: str) -> None:
         self._data.qpos[: len(self._hand.joint_names)] = self._hand.pose(pose)
@@ -128,11 +162,11 @@ class _Scene:
 
     def _touches(self, x: float, y: float, z: float) -> bool:
         joints = len(self._hand.joint_names)
-        self._data.qpos[joints : joints + 7] = _pose(x, y, z)
+        self._data.qpos[joints : joints + 7] = _pose(x, y, z, self._yaw)
         mujoco.mj_kinematics(self._model, self._data)
         mujoco.mj_collision(self._model, self._data)
         return any(c.dist < 0.0 and self._own[c.geom[0]] != self._own[c.geom[1]] for c in self._data.contact)
 
 
-def _pose(x: float, y: float, z: float) -> np.ndarray:
-    return np.array([x, y, z, np.cos(YAW / 2), 0.0, 0.0, np.sin(YAW / 2)])
+def _pose(x: float, y: float, z: float, yaw: float) -> np.ndarray:
+    return np.array([x, y, z, np.cos(yaw / 2), 0.0, 0.0, np.sin(yaw / 2)])

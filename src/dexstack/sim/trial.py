@@ -277,7 +277,7 @@ def _plan(rig: Rig, t: float, seen: Seen, goal: Goal, record: Recording, measure
         q=np.array(rig.plant.joint_position),
         qd=rig.plant.joint_velocity,
         q_command=plan.q_des,
-        goal_WO=goal.pose_WO,
+        goal_WO=rig.task.nearest(seen.pose_WO, goal.pose_WO),
         status=int(plan.status),
         contacts=int(contacts.active.sum()),
         detect_s=detected,

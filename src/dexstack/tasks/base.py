@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from jax import Array
 
     from dexstack.control.base import PlannedState
+    from dexstack.geometry.symmetry import Symmetry
     from dexstack.model.objects import ObjectModel, Start
     from dexstack.model.robot import Robot
 
@@ -224,9 +226,20 @@ class Task(abc.ABC):
 
     # --- judgement ----------------------------------------------------------------------------------------------------------------
 
+    @functools.cached_property
+    def symmetry(self) -> Symmetry:
+        """Of the object: turns that its goals do not tell from none."""
+        from dexstack.model.objects import load_symmetry
+
+        return load_symmetry(self._names[0])
+
+    def nearest(self, pose_WO: np.ndarray, goal_WO: np.ndarray) -> np.ndarray:
+        """Of all poses that look like a goal (7,) the one that an object at ``pose_WO`` (7,) has least to turn to."""
+        return np.concatenate([goal_WO[:3], self.symmetry.nearest(pose_WO[3:], goal_WO[3:])])
+
     def orientation_error(self, pose_WO: np.ndarray, goal: Goal) -> float:
-        """Geodesic angle to the goal [rad]."""
-        return geodesic_angle(pose_WO[3:], goal.pose_WO[3:])
+        """Geodesic angle to the nearest pose that looks like the goal [rad]."""
+        return self.symmetry.angle(pose_WO[3:], goal.pose_WO[3:])
 
     def position_error(self, pose_WO: np.ndarray, goal: Goal) -> float:
         """Distance to the goal position [m]."""

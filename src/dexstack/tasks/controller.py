@@ -53,7 +53,7 @@ class Controller:
         model = make_model(params[PlannerParams], robot.chains)
         self.predictor = StatePredictor(robot, model, lambda: self.planner.theta, params[MpcParams].step, self.detector.params.capacity)
         measure = lambda pose_WO, goal_WO: task.orientation_error(pose_WO, Goal(goal_WO, ""))  # noqa: E731
-        guarded = Guarded(self.planner, self.detector, GuardedScene(robot, obj, scene.rest), measure, task.released)
+        guarded = Guarded(self.planner, self.detector, GuardedScene(robot, obj, scene.rest), measure, task.nearest, task.released)
         supervisor, block = SUPERVISORS.load(supervisor_name(task, params))
         self.supervisor: Supervisor = supervisor(guarded, params.get(block) or block())
         self.step: float = params[MpcParams].step

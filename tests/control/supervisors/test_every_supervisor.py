@@ -88,7 +88,8 @@ def test_rollouts_repeat_after_a_reset(standing):
 def test_none_is_the_planner(resting):
     planner = make(resting, horizon=2)
     alone = planner.fork()
-    guarded = Guarded(planner, resting.detector, GuardedScene(resting.hand, resting.obj, resting.q), TASK.orientation_error, TASK.released)
+    scene = GuardedScene(resting.hand, resting.obj, resting.q)
+    guarded = Guarded(planner, resting.detector, scene, TASK.orientation_error, TASK.nearest, TASK.released)
     supervisor = NoSupervisor(guarded, NoParams())
     for k in range(4):
         plans = supervisor.plan(seen(resting, t=0.1 * k), GOAL), alone.plan(seen(resting, t=0.1 * k), GOAL)

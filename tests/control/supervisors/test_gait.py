@@ -71,7 +71,7 @@ def planner():
 
 
 def make(planner, params):
-    guarded = Guarded(planner, None, GuardedScene(ROBOT, None, REST), lambda pose, goal: ERROR[0], without_reach)
+    guarded = Guarded(planner, None, GuardedScene(ROBOT, None, REST), lambda pose, goal: ERROR[0], lambda pose, goal: goal, without_reach)
     return GaitSupervisor(guarded, params)
 
 

@@ -11,10 +11,10 @@ from experiments.objects import turning
 def test_a_body_is_turned_and_counted(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     file = tmp_path / "turning.json"
-    code = turning.main(["--only", "wedge", "--trials", "2", "--json", str(file)])
+    code = turning.main(["--only", "wedge", "--trials", "2", "--as-added", "--json", str(file)])
     results = json.loads(file.read_text())["results"]
     [row] = results["objects"]
-    assert (row["trials"], results["trials"], row["refused"]) == (2, 2, None)
+    assert (row["trials"], results["trials"], row["refused"], row["tried"]) == (2, 2, None, 0)
     assert results["success_rate"] == row["succeeded"] / 2 and 0.0 <= row["error_rad"] <= 3.2
     assert results["passed"] == (row["succeeded"] == 2 and row["dropped"] == 0 and row["error_rad"] <= turning.ERROR) and code == (
         not results["passed"]
@@ -22,8 +22,21 @@ def test_a_body_is_turned_and_counted(tmp_path, monkeypatch):
 
 
 def test_what_cannot_be_turned_stays_in_the_table(monkeypatch, tmp_path):
-    monkeypatch.setattr(turning, "_turned", lambda name, args, folder: {"name": name, "family": "part", "refused": "too large"})
+    row = {"family": "part", "refused": "too large", "told_apart": True}
+    monkeypatch.setattr(turning, "_turned", lambda name, args, folder: {"name": name} | row)
     file = tmp_path / "turning.json"
     assert turning.main(["--only", "wedge", "gear", "--json", str(file)]) == 1
     results = json.loads(file.read_text())["results"]
     assert results["success_rate"] == 0.0 and [row["refused"] for row in results["objects"]] == ["too large"] * 2
+
+
+def test_a_round_body_that_stands_upright_is_not_in_the_sums(monkeypatch, tmp_path):
+    def turned(name, args, folder):
+        row = {"name": name, "family": "part", "refused": None, "told_apart": name != "torus", "trials": 4, "dropped": 0, "error_rad": 0.05}
+        return row | {"succeeded": 4 if name == "gear" else 0}
+
+    monkeypatch.setattr(turning, "_turned", turned)
+    file = tmp_path / "turning.json"
+    assert turning.main(["--only", "torus", "gear", "--json", str(file)]) == 0
+    results = json.loads(file.read_text())["results"]
+    assert results["success_rate"] == 1.0 and results["trials"] == 4 and len(results["objects"]) == 2

@@ -16,7 +16,8 @@ CONTROLLER = "joint_trajectory"
 """The controller bears the name of the trajectory node's topic, so that its action has the name of that node's."""
 RATE = 100
 """Of the controller manager [Hz]."""
-FINGERS = ("index", "middle", "ring", "thumb")
+FINGERS = {4: ("index", "middle", "ring", "thumb")}
+"""Names of so many fingers; others are numbered."""
 
 
 def files(hand: HandModel, namespace: str = "") -> dict[str, str]:
@@ -37,8 +38,8 @@ def files(hand: HandModel, namespace: str = "") -> dict[str, str]:
 
 def fingers(hand: HandModel) -> dict[str, list[int]]:
     """The bodies that each finger moves, from the palm to the tip."""
-    chains = {}
-    for name, tip in zip(FINGERS, hand.fingertips, strict=True):
+    chains, count = {}, len(hand.fingertips)
+    for name, tip in zip(FINGERS.get(count) or [f"finger{k + 1}" for k in range(count)], hand.fingertips, strict=True):
         chain = [tip.body]
         while (parent := hand.bodies[chain[0]].parent) > 0:
             chain.insert(0, parent)
@@ -98,7 +99,7 @@ def srdf(hand: HandModel, frame_prefix: str = "") -> str:
         last = hand.bodies[chain[-1]].name
         ET.SubElement(ET.SubElement(root, "group", name=name), "chain", base_link=hand.bodies[0].name, tip_link=tips.get(last, last))
     everything = ET.SubElement(root, "group", name="hand")
-    for name in FINGERS:
+    for name in fingers(hand):
         ET.SubElement(everything, "group", name=name)
     for pose, q in hand.poses.items():
         state = ET.SubElement(root, "group_state", name=pose, group="hand")

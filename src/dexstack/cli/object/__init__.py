@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from dexstack.cli.subcommands import group
 
-add_parser, run = group(__name__, "make an object from a mesh file, check it, draw it", __doc__, ("add", "check", "show"))
+add_parser, run = group(__name__, "make an object of a mesh file, check, draw and place it", __doc__, ("add", "check", "show", "place"))

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from dexstack.model.objects import ObjectModel
 
 
+ALIKE = {"none": lambda axis: False, "round": lambda axis: axis.order == 0, "all": lambda axis: True}
+"""Axes of symmetry that are taken, by the option's name."""
+
+
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add ``object add``."""
     p = subparsers.add_parser(
@@ -31,6 +35,13 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     weight.add_argument("--mass", type=positive, metavar="KG")
     weight.add_argument("--density", type=positive, metavar="KG/M3", help="(default: 500)")
     p.add_argument("--parts", type=positive_int, default=16, metavar="N", help="most convex parts (default: 16)")
+    p.add_argument(
+        "--symmetry",
+        choices=tuple(ALIKE),
+        default="none",
+        help="turns of the shape that goals need not tell from none: by any angle about an axis (round), or by parts of a turn, too (all); "
+        "tags or print tell them apart (default: none)",
+    )
     p.add_argument("--yes", action="store_true", help="take a large repair, replace files that are there, ask nothing")
     add_json_argument(p)
 
@@ -44,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     name = args.name or args.file.stem
     folder = args.to or Path(name)
     unit = args.unit or _ask_unit(args.file, args.yes)
-    wishes = Wishes(args.name, unit, args.mass, args.density, args.parts, args.yes)
+    wishes = Wishes(args.name, unit, args.mass, args.density, args.parts, args.yes, ALIKE[args.symmetry])
     added = add_object(args.file, folder, wishes, note)
     picture = draw_rests(folder / f"{added.obj.name}-rests.png", added.obj, added.report.rests)
     tags, tagged = _write_tags(folder, added.obj)
@@ -54,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     made = {"object": str(added.yaml), "picture": str(picture), "tags": tags}
     results = made | {"unit": added.unit, "repair": mended} | facts(added.obj, added.report)
     what = "; ".join(repaired.steps) + f" (Hausdorff distance {1e3 * moved['hausdorff_m']:.2f} mm)" if repaired.steps else "nothing to mend"
-    tail = f"{added.yaml}: try it with dexstack eval palm_turn --object {added.yaml} --trials 10"
+    tail = f"{added.yaml}: find its best place with dexstack object place, turn it with dexstack eval palm_turn --object {added.yaml}"
     publish(args, "object add", results, *views(added.obj, added.report), f"mesh: {what}", f"picture: {picture}", tagged, tail)
     return 0
 

@@ -9,6 +9,7 @@ import numpy as np
 from dexstack.cli.output import table
 
 if TYPE_CHECKING:
+    from dexstack.geometry.symmetry import Symmetry
     from dexstack.model.adding import Report
     from dexstack.model.objects import ObjectModel
 
@@ -25,6 +26,7 @@ def facts(obj: ObjectModel, report: Report) -> dict[str, Any]:
         "parts": {"count": len(obj.parts), "limit": obj.max_parts, "hausdorff_m": report.part_error},
         "rests": [{"probability": r.probability, "height_m": r.height, "down": r.down_B, "kind": r.kind} for r in report.rests],
         "rest_kinds": kinds,
+        "symmetry": {"of_shape": _axes(report.symmetry), "used": _axes(obj.symmetry)},
         "start": {t: {"pose_WO": s.pose_WO, "hand_pose": s.hand_pose} for t, s in obj.starts.items()},
     }
 
@@ -39,6 +41,8 @@ def views(obj: ObjectModel, report: Report) -> list[Any]:
         ("moments of inertia", f"{moments} g m² · 10⁻³"),
         ("convex parts", f"{len(obj.parts)}, whose union lies within {1e3 * report.part_error:.2f} mm of the mesh (Hausdorff)"),
     ]
+    rows.append(("symmetry of its shape", "; ".join(map(str, report.symmetry.axes)) or "none"))
+    rows.append(("symmetry that goals use", "; ".join(map(str, obj.symmetry.axes)) or "none: every turn is told from every other"))
     for task, start in obj.starts.items():
         place = ", ".join(f"{1e3 * x:.1f}" for x in start.pose_WO[:3])
         rows.append((f"start '{task}'", f"({place}) mm, hand pose '{start.hand_pose}'"))
@@ -47,6 +51,10 @@ def views(obj: ObjectModel, report: Report) -> list[Any]:
         table(obj.name, ("what", "value"), rows),
         table("how it rests", ("kind", "probability [%]", "poses that look alike", "height of the centre of mass [mm]"), kinds),
     ]
+
+
+def _axes(symmetry: Symmetry) -> list[dict[str, Any]]:
+    return [{"axis": axis.ahat_B, "order": axis.order} for axis in symmetry.axes]
 
 
 def _kinds(report: Report) -> list[dict[str, Any]]:

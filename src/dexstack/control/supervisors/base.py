@@ -33,6 +33,8 @@ class Guarded(NamedTuple):
     scene: GuardedScene
     measure: Callable[[np.ndarray, np.ndarray], float]
     """How far an object pose (7,) is from a goal pose (7,): the task's orientation error [rad]."""
+    nearest: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    """Of all poses that look like a goal (7,), the one that an object at a pose (7,) has least to turn to: what the planner is shown."""
     release: Callable[[Any], Any]
     """Makes, of a cost's weights, those with which nothing draws the robot to the object."""
 

@@ -55,6 +55,7 @@ class GaitSupervisor(Supervisor):
         if self._goal_WO is not None and not np.array_equal(goal_WO, self._goal_WO):
             self._follow(t)
         self._goal_WO = goal_WO
+        goal_WO = self._guarded.nearest(observation.pose_WO, goal_WO)
         error = self._guarded.measure(observation.pose_WO, goal_WO)
         if math.isnan(self._since):
             self._since = t

@@ -14,8 +14,9 @@ class NoSupervisor(Supervisor):
 
     def __init__(self, guarded: Guarded, params: NoParams) -> None:
         super().__init__(guarded.planner)
+        self._nearest = guarded.nearest
         self.params = params
 
     def plan(self, observation: Observation, goal_WO: np.ndarray) -> Plan:
         """The planner's answer."""
-        return self.planner.plan(observation, goal_WO)
+        return self.planner.plan(observation, self._nearest(observation.pose_WO, goal_WO))

@@ -1,0 +1,51 @@
+"""``dexstack object place``: the place in the hand from which an object is turned best, by trying."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from dexstack.cli.arguments import natural, positive_int
+from dexstack.cli.output import add_json_argument, note, publish, table
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    """Add ``object place``."""
+    p = subparsers.add_parser(
+        "place",
+        help="try where in the hand an object is turned best",
+        description="Turns an object by 90° either way in simulation, first from where its file puts it, then from others: the hand's "
+        "other pose, back, forth, and turned by a quarter. It ends with the first place from which all trials succeed, and writes the best "
+        "into the file. Half a minute a place. Exit code 1 if no trial succeeds from any.",
+    )
+    p.add_argument("object", type=Path, metavar="YAML", help="the object's YAML, which is changed")
+    p.add_argument("--trials", type=positive_int, default=4, metavar="N", help="from every place (default: 4)")
+    p.add_argument("--seed", type=natural, default=40000, metavar="S", help="of the start's noise (default: 40000)")
+    p.add_argument("--jobs", type=positive_int, default=1, metavar="N", help="trials side by side (default: 1)")
+    p.add_argument("--dry", action="store_true", help="change nothing")
+    add_json_argument(p)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Try; 0, or 1 if the object is turned from nowhere."""
+    from dexstack.trials.placing import best, move, place, try_places
+
+    tried = try_places(args.object, args.trials, args.seed, jobs=args.jobs, progress=note)
+    chosen = best(tried)
+    number = next(k for k, t in enumerate(tried) if t is chosen)
+    changes = number > 0 and chosen.succeeded > 0
+    if changes and not args.dry:
+        move(args.object, chosen.start)
+    rows = [(place(t.start), t.succeeded, args.trials, t.dropped, t.error, "←" if t is chosen else "") for t in tried]
+    places = [
+        {"pose_WO": t.start.pose_WO, "hand_pose": t.start.hand_pose, "succeeded": t.succeeded, "dropped": t.dropped, "error_rad": t.error}
+        for t in tried
+    ]
+    if not chosen.succeeded:
+        said = f"the hand turns {args.object.stem} from none of {len(tried)} places: it is too large, too heavy or too round for it"
+    else:
+        said = f"{args.object} is {'changed' if changes and not args.dry else 'as it was'}: {place(chosen.start)}"
+    results = {"trials": args.trials, "chosen": number, "changed": changes and not args.dry, "places": places}
+    view = table(args.object.stem, ("place", "succeeded", "of", "dropped", "error [rad]", "best"), rows)
+    publish(args, "object place", results, view, said)
+    return 0 if chosen.succeeded else 1
