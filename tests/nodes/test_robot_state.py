@@ -172,7 +172,8 @@ def test_the_tree_of_diagnostics_has_every_node_once():
 
 def test_foxglove_looks_at_topics_that_there_are_and_calls_services_that_there_are():
     layout = json.loads((share_dir() / "config" / "dexstack.foxglove.json").read_text())
-    panels, uses = layout["configById"], [use for node in reference_nodes() for use in node.uses]
+    nodes = list(reference_nodes())
+    panels, uses = layout["configById"], [use for node in nodes for use in node.uses]
     (scene,) = (panel for name, panel in panels.items() if name.startswith("3D!"))
     looked = {*scene["topics"], *(layer["topic"] for layer in scene["layers"].values() if "topic" in layer)}
     looked |= {path["value"].partition(".")[0] for name, panel in panels.items() if name.startswith("Plot!") for path in panel["paths"]}
@@ -181,7 +182,8 @@ def test_foxglove_looks_at_topics_that_there_are_and_calls_services_that_there_a
     assert looked <= {f"/{use.name}" for use in uses if use.how == "writes"}
     assert scene["publish"]["poseTopic"] in {f"/{use.name}" for use in uses if use.how == "reads"}
     called = {panel["serviceName"] for name, panel in panels.items() if name.startswith("CallService!")}
-    assert called <= {f"/{use.name}" for use in uses if use.how == "calls"} and len(called) == 3
+    assert called <= {f"/{use.name.replace('~', node.name)}" for node in nodes for use in node.uses if use.how == "offers"}
+    assert len(called) == 3
 
     def placed(part) -> list[str]:
         return [part] if isinstance(part, str) else placed(part["first"]) + placed(part["second"])
