@@ -2,7 +2,9 @@
 
 Asked for: no process grows by more than 5 % once it has lived for 50 rollouts, no process and no shared memory outlives the graph, every
 killed node comes back, the last rollout without a kill reaches the goal, and of those in the second half no fewer reach it than in the
-first, less a tenth. ``--kept`` continues, with a new bring-up, after the rollouts that a run which was ended left in a file.
+first, less a tenth. Shared memory are the segments of Fast DDS; its files of ports, which a killed node leaves for the next one in the same
+domain to use again, are counted beside them. ``--kept`` continues, with a new bring-up, after the rollouts that a run which was ended left
+in a file.
 """
 
 from __future__ import annotations
@@ -95,7 +97,14 @@ class BringUp:
         orphans = [pid for pid in self._seen if _alive(pid)]
         self.process.kill()
         self.process.wait()
-        return {"exit_code": self.process.returncode, "orphans": len(orphans), "shared_memory_left": sum(map(os.path.exists, self._mapped))}
+        left = [path for path in self._mapped if os.path.exists(path)]
+        ports = [path for path in left if "_port" in path]
+        return {
+            "exit_code": self.process.returncode,
+            "orphans": len(orphans),
+            "shared_memory_left": len(left) - len(ports),
+            "ports_left": len(ports),
+        }
 
     def _row(self, phase: str, victim: str, back: bool | None) -> dict[str, Any]:
         pids = {name: self.probe.pid(name) for name in self.probe.reports} | {"up": self.process.pid}
@@ -103,7 +112,7 @@ class BringUp:
         memory = {name: [pid, held] for name, pid in pids.items() if pid and (held := _resident(pid))}
         for pid in self._seen:
             with contextlib.suppress(OSError):
-                self._mapped |= set(re.findall(r"/dev/shm/\S+", Path(f"/proc/{pid}/maps").read_text()))
+                self._mapped |= set(re.findall(r"/dev/shm/(?:sem\.)?fastdds_\S+", Path(f"/proc/{pid}/maps").read_text()))
         seconds = self.probe.states[-1]["elapsed"] if self.probe.states else None
         return {"phase": phase, "killed": victim, "came_back": back, "seconds": seconds, "memory_kib": memory}
 
@@ -200,6 +209,7 @@ def judged(rows: Sequence[dict[str, Any]], left: Sequence[dict[str, Any]], settl
         "growth": sorted(grown, key=lambda g: -g["growth"]),
         "orphans": sum(end["orphans"] for end in left),
         "shared_memory_left": sum(end["shared_memory_left"] for end in left),
+        "ports_left": sum(end["ports_left"] for end in left),
     }
     results["passed"] = bool(
         grown

@@ -170,6 +170,27 @@ def test_the_tree_of_diagnostics_has_every_node_once():
     assert sorted(named) == sorted(f"/{node.name}" for node in reference_nodes())
 
 
+def test_foxglove_looks_at_topics_that_there_are_and_calls_services_that_there_are():
+    layout = json.loads((share_dir() / "config" / "dexstack.foxglove.json").read_text())
+    nodes = list(reference_nodes())
+    panels, uses = layout["configById"], [use for node in nodes for use in node.uses]
+    (scene,) = (panel for name, panel in panels.items() if name.startswith("3D!"))
+    looked = {*scene["topics"], *(layer["topic"] for layer in scene["layers"].values() if "topic" in layer)}
+    looked |= {path["value"].partition(".")[0] for name, panel in panels.items() if name.startswith("Plot!") for path in panel["paths"]}
+    looked |= {panel["imageMode"]["imageTopic"] for name, panel in panels.items() if name.startswith("Image!")}
+    assert {"/robot_description", "/contact_patch", "/rollout/error"} <= looked and scene["followTf"] == "world"
+    assert looked <= {f"/{use.name}" for use in uses if use.how == "writes"}
+    assert scene["publish"]["poseTopic"] in {f"/{use.name}" for use in uses if use.how == "reads"}
+    called = {panel["serviceName"] for name, panel in panels.items() if name.startswith("CallService!")}
+    assert called <= {f"/{use.name.replace('~', node.name)}" for node in nodes for use in node.uses if use.how == "offers"}
+    assert len(called) == 3
+
+    def placed(part) -> list[str]:
+        return [part] if isinstance(part, str) else placed(part["first"]) + placed(part["second"])
+
+    assert sorted(placed(layout["layout"])) == sorted(panels)
+
+
 def test_rviz_and_rqt_look_at_topics_that_there_are():
     code = "".join(path.read_text() for path in Path(nodes.__path__[0]).glob("*.py"))
     wanted = topics_in("dexstack.rviz") | topics_in("dexstack.perspective")
