@@ -5,7 +5,7 @@ FROM ros:${ROS_DISTRO}-ros-base
 ARG ROS_DISTRO
 RUN apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends \
         can-utils python3-colcon-common-extensions usbutils \
-        ros-${ROS_DISTRO}-diagnostic-msgs ros-${ROS_DISTRO}-rqt ros-${ROS_DISTRO}-rqt-common-plugins \
+        ros-${ROS_DISTRO}-control-msgs ros-${ROS_DISTRO}-diagnostic-msgs ros-${ROS_DISTRO}-rqt ros-${ROS_DISTRO}-rqt-common-plugins \
         ros-${ROS_DISTRO}-rqt-robot-monitor ros-${ROS_DISTRO}-rviz2 ros-${ROS_DISTRO}-trajectory-msgs ros-${ROS_DISTRO}-visualization-msgs \
     && rm -rf /var/lib/apt/lists/*
 COPY . /ws/src/dexstack

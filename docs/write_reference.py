@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from dexstack.errors import ConfigError
 
 FILE = Path(__file__).with_name("reference.md")
-GROUPS = ("bench", "calibrate", "diagnose", "object")
+GROUPS = ("bench", "calibrate", "diagnose", "hand", "object")
 """Commands that have subcommands, one module each."""
 _CALLS = {"create_publisher": "writes", "newest": "reads", "create_service": "offers", "create_client": "calls"}
 

@@ -101,6 +101,25 @@ BENCH = (
 
 GRAPH = (
     Section(
+        "graph_week",
+        "Rollout after rollout in one bring-up, a node killed in every tenth",
+        (
+            Figures(
+                (
+                    ("undisturbed rollouts that reached the goal", "rate(results.reached, results.undisturbed)"),
+                    ("… in the first half", "rate(results.first_half_reached, results.first_half)"),
+                    ("… in the second", "rate(results.second_half_reached, results.second_half)"),
+                    ("with a killed node", "rate(results.killed_reached, results.killed)"),
+                    ("largest growth of a process (limit 5 %)", "results.worst_growth*100:.1f"),
+                    ("measured from its rollout", "results.settled"),
+                    ("processes left", "results.orphans"),
+                    ("segments of shared memory left", "results.shared_memory_left"),
+                    ("files of ports left", "results.ports_left"),
+                )
+            ),
+        ),
+    ),
+    Section(
         "start_up",
         "From the command to the hand's first command",
         (

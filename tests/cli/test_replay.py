@@ -52,7 +52,7 @@ def test_a_recording_is_drawn_again(task, whole_folder, tmp_path, capsys):
 
 def test_without_film_there_is_none(tmp_path, capsys):
     assert main(["replay", str(keep(tmp_path))]) == 0
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["recording.npz", "run.png"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["recording.npz", "run.html", "run.png"]
     assert "palm_turn with cube: timeout, 12 samples" in capsys.readouterr().out
 
 

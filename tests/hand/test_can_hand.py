@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 import time
 from types import SimpleNamespace
@@ -232,6 +233,14 @@ def test_a_bus_that_is_not_there_is_one_sentence_with_a_remedy(interface, channe
         link.start()
     assert not isinstance(caught.value, HandFault) or caught.value.mend
     link.close()
+
+
+def test_real_time_scheduling_ends_with_the_hand():
+    """Of the calling thread: what the process starts afterwards would inherit it."""
+    with Driven(computer(), realtime_priority=5) as d:
+        d.push(0.05)
+        assert (os.sched_getscheduler(0) == os.SCHED_FIFO) == d.link.realtime
+    assert os.sched_getscheduler(0) == os.SCHED_OTHER and not d.link.realtime
 
 
 def test_frames_of_another_hand_are_ignored():

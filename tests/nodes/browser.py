@@ -25,9 +25,10 @@ class Browser:
     Args:
         url: what to open.
         profile: an empty folder.
+        phone: a small screen that is touched.
     """
 
-    def __init__(self, url: str, profile: Path, *, width: int = 1280, height: int = 800) -> None:
+    def __init__(self, url: str, profile: Path, *, width: int = 1280, height: int = 800, phone: bool = False) -> None:
         flags = ["--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--hide-scrollbars", "--mute-audio", "--no-first-run"]
         flags += ["--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--disable-background-networking", "--disable-gpu-vsync"]
         flags += [f"--user-data-dir={profile}", "--remote-debugging-port=0", f"--window-size={width},{height}"]
@@ -35,11 +36,15 @@ class Browser:
         with log.open("w") as out:
             self._process = subprocess.Popen([str(PROGRAM), *flags, "about:blank"], stderr=out, stdout=out, stdin=subprocess.DEVNULL)
         port = self._wait(lambda: re.search(r"DevTools listening on ws://127.0.0.1:(\d+)", log.read_text()), 60)[1]
-        new = urllib.request.Request(f"http://127.0.0.1:{port}/json/new?{url}", method="PUT")
+        new = urllib.request.Request(f"http://127.0.0.1:{port}/json/new?about:blank", method="PUT")
         page = json.load(urllib.request.urlopen(new))
         self._stack = contextlib.ExitStack()
         self._socket = self._stack.enter_context(connect(page["webSocketDebuggerUrl"], max_size=None))
         self._numbers = itertools.count(1)
+        if phone:
+            self.call("Emulation.setDeviceMetricsOverride", width=360, height=640, deviceScaleFactor=1, mobile=True)
+            self.call("Emulation.setTouchEmulationEnabled", enabled=True)
+        self.call("Page.navigate", url=url)
 
     def call(self, method: str, **params: Any) -> dict[str, Any]:
         """One command of the DevTools protocol and its result."""
@@ -62,6 +67,16 @@ class Browser:
         """Press the button with this text."""
         self.wait_for(f"!!{_button(label)}")
         self.evaluate(f"{_button(label)}.click()")
+
+    def tap(self, label: str) -> None:
+        """Touch the button with this text, where it is on the screen and nothing lies over it."""
+        self.wait_for(f"!!{_button(label)}")
+        self.evaluate(f"{_button(label)}.scrollIntoView({{block: 'center'}})")
+        middle = f"(r => [r.x + r.width / 2, r.y + r.height / 2])({_button(label)}.getBoundingClientRect())"
+        self.wait_for(f"(p => {_button(label)}.contains(document.elementFromPoint(...p)))({middle})", 20)
+        x, y = self.evaluate(middle)
+        self.call("Input.dispatchTouchEvent", type="touchStart", touchPoints=[{"x": x, "y": y}])
+        self.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
 
     def type(self, selector: str, text: str) -> None:
         """Replace what an input holds, as somebody at the keyboard would."""

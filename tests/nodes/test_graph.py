@@ -10,19 +10,24 @@ import math
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import rclpy
 import yaml
 from harness import node_class
+from rclpy.lifecycle import TransitionCallbackReturn
 
 from dexstack.config import read_parameter_file, read_sections, share_dir
 from dexstack.errors import ConfigError
 from dexstack.graph.modes import MODES, Argument, NodeDescription
 from dexstack.graph.parameters import NODE_BLOCKS
 from dexstack.graph.settings import blocks_of, check_files
+from dexstack.model.hand import load_hand
 from dexstack.nodes.common import StackNode
+from dexstack.nodes.robot_state import RobotStateNode
+from dexstack.nodes.tf import frame_prefix, transforms
 from dexstack.tasks import TASKS, load_task, task_files
 
 SIM = MODES["sim"]
@@ -34,7 +39,10 @@ def made(node: NodeDescription, domain: int, folder: Path) -> Iterator[StackNode
     own = folder / "own.yaml"
     own.write_text(yaml.safe_dump({"/**": {"ros__parameters": dict(node.parameters)}}))
     files = [item for path in (*node.parameter_files, own) for item in ("--params-file", str(path))]
-    rclpy.init(args=["--ros-args", "-r", f"__node:={node.name}", *files], domain_id=domain)
+    rules = [item for a, b in node.remappings for item in ("-r", f"{a}:={b}")] + (
+        ["-r", f"__ns:={node.namespace}"] if node.namespace else []
+    )
+    rclpy.init(args=["--ros-args", "-r", f"__node:={node.name}", *rules, *files], domain_id=domain)
     instance = None
     try:
         instance = node_class(node.module)()
@@ -116,6 +124,52 @@ def test_values_reach_the_nodes_they_concern():
     assert all(nodes[name].parameters["object"] == "stick" for name in ("simulator", "contact_detector", "mpc", "task"))
     assert nodes["simulator"].parameters["seed"] == 3
     assert {n.namespace for n in nodes.values()} == {"/left_hand"}
+
+
+SHARED = {"/diagnostics", "/rosout", "/parameter_events", "/tf", "/tf_static"}
+"""What ROS users expect under one name, whatever the namespace: every report and every frame says whose it is."""
+
+
+def test_graphs_in_two_namespaces_share_neither_topics_nor_frames(domain, tmp_path):
+    heavy = ("mpc", "contact_detector", "learner")  # they import JAX; their names are relative like the others'
+    topics, frames = {}, {}
+    for side in ("left", "right"):
+        values = {"namespace": f"{side}_hand", "hand": side, "robot_state": "yes", "trajectories": "yes", "use_sim_time": "true"}
+        topics[side] = set()
+        for description in (n for n in SIM.describe(values) if n.name not in heavy):
+            with made(description, domain, tmp_path) as node:
+                assert node.trigger_configure() == TransitionCallbackReturn.SUCCESS, node.get_name()
+                topics[side] |= {x.topic_name for x in (*node.publishers, *node.subscriptions)}
+                topics[side] |= {x.service_name for x in node.services}
+                if isinstance(node, RobotStateNode):
+                    tree = [*node._tree.fixed, *node._tree.moving(load_hand(side).home)]
+                    told = transforms(0.0, tree, frame_prefix(node))
+                    frames[side] = {m.child_frame_id for m in told}
+                    assert {m.header.frame_id for m in told} <= frames[side] | {"world"}, "one tree, and the world is everybody's"
+    assert topics["left"] & topics["right"] <= SHARED
+    assert {t.removeprefix("/left_hand") for t in topics["left"] - SHARED} == {
+        t.removeprefix("/right_hand") for t in topics["right"] - SHARED
+    }
+    assert "/left_hand/clock" in topics["left"] and "/left_hand/joint_command" in topics["left"]
+    assert "left_hand/palm" in frames["left"] and not frames["left"] & frames["right"]
+    assert len(frames["left"]) == len(frames["right"])
+
+
+def test_an_external_camera_is_heard_where_its_driver_speaks(domain, tmp_path):
+    values = {"perception": "camera", "camera": "external", "calibration": "tf"}
+    own = {"image": "/eye/picture", "camera_info": "/eye/lens", "namespace": "left"}
+    for more, image, info in (
+        ({}, "/camera/camera/color/image_raw", "/camera/camera/color/camera_info"),
+        (own, "/eye/picture", "/eye/lens"),
+    ):
+        eyes = next(n for n in MODES["hardware"].describe(values | more) if n.name == "pose_estimator")
+        assert eyes.parameters["source"] == "topic" and eyes.parameters["calibration"] == "tf"
+        file = replace(eyes, parameters={**eyes.parameters, "calibration": ""})  # tf2_msgs may be missing here
+        with made(file, domain, tmp_path) as node:
+            assert node.trigger_configure() == TransitionCallbackReturn.SUCCESS
+            assert {image, info} <= {s.topic_name for s in node.subscriptions}
+    with pytest.raises(ConfigError, match="or be tf"):
+        MODES["hardware"].describe({"perception": "camera", "camera": "external"})
 
 
 RUNS = [

@@ -98,7 +98,7 @@ def test_the_node_drives_stops_enables_and_reports(hand):
     assert abs(seconds(state.header.stamp) - time.time()) < 60.0 and list(state.name) == list(HAND.joint_names)
     wait_until(lambda: node.node.status()[:2] == (OK, "track"), 5, "a status")
     values = node.node.status()[2]
-    assert values["serial"] == "EMU00001" and values["temperature_3"] == 43
+    assert values["serial"] == node.node.hardware_id() == "EMU00001" and values["temperature_3"] == 43
 
     start = time.monotonic()
     assert node.call("hand/stop").success

@@ -11,9 +11,10 @@ from visualization_msgs.msg import Marker, MarkerArray
 
 from dexstack.engines.base import Patch
 from dexstack.engines.mujoco import MujocoPlant
+from dexstack.nodes.monitor import read_patches
 from dexstack.nodes.patch_markers import patch_markers
 from dexstack.nodes.simulator import SimulatorNode
-from dexstack.nodes.wire import COMMAND, WORLD
+from dexstack.nodes.wire import COMMAND, WORLD, BadMessage
 
 SQUARE = np.array([[0.0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0]])
 PATCH = Patch(
@@ -26,6 +27,23 @@ PATCH = Patch(
     np.array([0.0, 0.0, 3.0]),
     np.zeros(3),
 )
+
+
+def test_the_page_reads_what_rviz_draws():
+    read = read_patches(patch_markers(0.0, [PATCH, PATCH]))
+    (_, surface, arrow, *_) = patch_markers(0.0, [PATCH]).markers
+    assert read.corners_W.shape == read.colours.shape == (18, 3) and read.arrows_W.shape == (2, 2, 3)
+    np.testing.assert_allclose(read.corners_W[:9], [(p.x, p.y, p.z) for p in surface.points])
+    np.testing.assert_allclose(read.colours[9:], [(c.r, c.g, c.b) for c in surface.colors])
+    np.testing.assert_allclose(read.arrows_W[1], [(p.x, p.y, p.z) for p in arrow.points])
+    empty = read_patches(patch_markers(0.0, []))
+    assert empty.corners_W.shape == (0, 3) and empty.arrows_W.shape == (0, 2, 3)
+    surface.colors.pop()
+    with pytest.raises(BadMessage, match="three coloured corners"):
+        read_patches(MarkerArray(markers=[surface]))
+    arrow.header.frame_id = "map"
+    with pytest.raises(BadMessage, match="frame 'map'"):
+        read_patches(MarkerArray(markers=[arrow]))
 
 
 def test_a_patch_becomes_coloured_triangles_and_an_arrow_along_its_force():

@@ -27,11 +27,9 @@ from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 from dexstack.model.scene import build_scene
 from dexstack.nodes import wire
-from dexstack.nodes.pose_estimator import camera_frame
 from dexstack.nodes.robot_state import RobotStateNode
 from dexstack.nodes.tf import transforms
 from dexstack.nodes.wire import LATCHED, SENSOR
-from dexstack.perception.params import MountParams
 from docs.write_reference import _nodes as reference_nodes
 
 
@@ -172,12 +170,25 @@ def test_the_tree_of_diagnostics_has_every_node_once():
     assert sorted(named) == sorted(f"/{node.name}" for node in reference_nodes())
 
 
-def test_the_camera_has_a_frame():
-    X_WC = MountParams().X_WC("right")
-    (message,) = transforms(0.0, [camera_frame(X_WC)])
-    assert (message.header.frame_id, message.child_frame_id) == ("world", "camera_color_optical_frame")
-    v, r = message.transform.translation, message.transform.rotation
-    np.testing.assert_allclose([v.x, v.y, v.z, r.w, r.x, r.y, r.z], X_WC.pose)
+def test_foxglove_looks_at_topics_that_there_are_and_calls_services_that_there_are():
+    layout = json.loads((share_dir() / "config" / "dexstack.foxglove.json").read_text())
+    nodes = list(reference_nodes())
+    panels, uses = layout["configById"], [use for node in nodes for use in node.uses]
+    (scene,) = (panel for name, panel in panels.items() if name.startswith("3D!"))
+    looked = {*scene["topics"], *(layer["topic"] for layer in scene["layers"].values() if "topic" in layer)}
+    looked |= {path["value"].partition(".")[0] for name, panel in panels.items() if name.startswith("Plot!") for path in panel["paths"]}
+    looked |= {panel["imageMode"]["imageTopic"] for name, panel in panels.items() if name.startswith("Image!")}
+    assert {"/robot_description", "/contact_patch", "/rollout/error"} <= looked and scene["followTf"] == "world"
+    assert looked <= {f"/{use.name}" for use in uses if use.how == "writes"}
+    assert scene["publish"]["poseTopic"] in {f"/{use.name}" for use in uses if use.how == "reads"}
+    called = {panel["serviceName"] for name, panel in panels.items() if name.startswith("CallService!")}
+    assert called <= {f"/{use.name.replace('~', node.name)}" for node in nodes for use in node.uses if use.how == "offers"}
+    assert len(called) == 3
+
+    def placed(part) -> list[str]:
+        return [part] if isinstance(part, str) else placed(part["first"]) + placed(part["second"])
+
+    assert sorted(placed(layout["layout"])) == sorted(panels)
 
 
 def test_rviz_and_rqt_look_at_topics_that_there_are():

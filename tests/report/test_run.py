@@ -1,5 +1,8 @@
 """What a run leaves behind: numbers, a plot and a film that show what happened."""
 
+import json
+import re
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -12,6 +15,8 @@ from dexstack.model.scene import build_scene
 from dexstack.report.film import FPS, GOAL, write_film
 from dexstack.report.plot import write_plot
 from dexstack.report.run import write_run
+from dexstack.report.run_page import write_page
+from tests.nodes import browser
 
 
 @pytest.fixture(scope="module")
@@ -48,11 +53,54 @@ def frames(path):
 
 def test_write_run_writes_everything(tmp_path, scene, recording):
     written = write_run(tmp_path / "new" / "folder", recording, scene)
-    assert set(written) == {"recording", "plot", "film"}
+    assert set(written) == {"recording", "plot", "page", "film"}
     assert all(path.parent == tmp_path / "new" / "folder" and path.stat().st_size > 1000 for path in written.values())
     with np.load(written["recording"]) as stored:
         assert set(stored) == set(recording)
         np.testing.assert_array_equal(stored["pose_WO"], recording["pose_WO"])
+
+
+def test_the_page_holds_the_runs_numbers_and_needs_nothing_else(tmp_path, recording):
+    q = recording["q"] + np.linspace(0.0, 0.1, len(recording["t"]))[:, None]
+    command = np.where(np.arange(len(q))[:, None] < 2, np.nan, q + 0.01)
+    shown = {**recording, "q": q, "q_command": command, "contacts": np.full(len(q), 7.0)}
+    names = load_hand().joint_names
+    text = write_page(tmp_path / "run.html", shown, 0.1, names, "a <run> & more").read_text()
+    assert "<title>a &lt;run&gt; &amp; more</title>" in text and 'name="viewport"' in text
+    assert not re.findall(r"(?:src|href)=|https?://|url\(|import\b", text)
+    charts = json.loads(re.search(r'<script id="data" type="application/json">(.*?)</script>', text, re.S)[1])
+    lines = {s["name"]: (c, s) for c in charts for s in c["series"]}
+    assert {*names, *(f"{name} commanded" for name in names), "object", "goal", "error", "solve", "candidates"} <= set(lines)
+    for i, name in enumerate(names):
+        chart, line = lines[name]
+        np.testing.assert_allclose(line["y"], q[:, i], rtol=1e-4, atol=1e-9)
+        assert len(chart["t"]) == len(line["y"]) and lines[f"{name} commanded"][1]["y"][:2] == [None, None]
+    np.testing.assert_allclose(lines["solve"][1]["y"], 1.5)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(browser.PROGRAM is None, reason="no Chromium here (Debian: apt-get install chromium)")
+@pytest.mark.parametrize("phone", [False, True])
+def test_the_page_draws_in_a_browser(phone, tmp_path, recording):
+    page = write_page(tmp_path / "run.html", {**recording, "q_command": recording["q"] + 0.01}, 0.1, load_hand().joint_names)
+    (tmp_path / "profile").mkdir()
+    window = browser.Browser(page.as_uri(), tmp_path / "profile", phone=phone)
+    try:
+        window.wait_for("document.querySelectorAll('canvas').length == 8")
+        assert window.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        blue = "c => {const g = c.getContext('2d').getImageData(0, 0, c.width, c.height).data; let n = 0;"
+        blue += "for (let i = 0; i < g.length; i += 4) n += g[i + 2] > g[i] + 60; return n}"
+        drawn = window.evaluate(f"[...document.querySelectorAll('canvas')].map({blue})")
+        assert min(drawn) > 50, drawn
+        before = window.evaluate("view[1] - view[0]")
+        rect = "document.querySelector('canvas').getBoundingClientRect()"
+        box = window.evaluate(f"(r => [r.x + 0.4 * r.width, r.x + 0.7 * r.width, r.y + 20])({rect})")
+        for kind, x in (("mousePressed", box[0]), ("mouseMoved", box[1]), ("mouseReleased", box[1])):
+            window.call("Input.dispatchMouseEvent", type=kind, x=x, y=box[2], button="left", clickCount=1)
+        assert 0.2 * before < window.evaluate("view[1] - view[0]") < 0.5 * before
+        assert "object 4" in window.text() or "object 5" in window.text() or "object 6" in window.text(), "the yaw where the pointer is"
+    finally:
+        window.close()
 
 
 def test_film_runs_in_real_time_and_shows_the_turn(tmp_path, scene, recording):

@@ -20,6 +20,7 @@ COMMANDS = {
     "up": "start the whole graph of nodes: simulation, mock or hardware",
     "eval": "closed-loop trials in one process, without ROS",
     "object": "make an object from a mesh file, check it, draw it",
+    "hand": "a hand's files for ros2_control and MoveIt",
     "bench": "measure whether this machine is fast enough",
     "learn": "learn the planner's model from rollouts or recordings",
     "monitor": "show a running graph in a browser",

@@ -25,6 +25,7 @@ from dexstack.errors import ConfigError
 from dexstack.graph.modes import NodeDescription
 from dexstack.process.forked import Forked
 from dexstack.process.orphans import die_with_parent
+from dexstack.process.shared_memory import clear_abandoned
 
 POLL = 0.05
 """Time between two looks at the processes [s]."""
@@ -187,6 +188,7 @@ class Supervisor:
                 time.sleep(POLL)
         finally:
             self._stop_all()
+            clear_abandoned()
             for number, handler in before.items():
                 signal.signal(number, handler)
         return self._end
@@ -241,6 +243,7 @@ class Supervisor:
             return False
         child.due = now + min(child.node.respawn_delay * 2**child.failures, LONGEST_DELAY)
         self._end.restarts[child.node.name] = self._end.restarts.get(child.node.name, 0) + 1
+        clear_abandoned()
         if not self._view.isatty():
             note(f"{child.node.name} {_how(code)}; starting it again")
         return True

@@ -35,8 +35,8 @@ MODELS: dict[str, Callable[[PlannerParams, int], StepModel]] = {
 """Every time-stepping model by the name a parameter calls it, made for a robot of so many chains that meet only in the object."""
 
 
-def make_model(params: PlannerParams, chains: int = 4) -> StepModel:
-    """The chosen time-stepping model for a robot of ``chains`` equal chains of joints.
+def make_model(params: PlannerParams, chains: tuple[int, ...] = (4, 4, 4, 4)) -> StepModel:
+    """The chosen time-stepping model for a robot of chains of so many joints each.
 
     Raises:
         ConfigError: no model has that name.

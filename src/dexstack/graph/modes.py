@@ -168,7 +168,10 @@ HARDWARE = Argument("hardware", "V4", "generation of the hand", ("V3", "V4", "V5
 INTERFACE = Argument("interface", "socketcan", "CAN interface", ("socketcan", "pcan", "udp_multicast"))
 CHANNEL = Argument("channel", "", "channel of the CAN interface; empty: can0, PCAN_USBBUS1, or the loopback bus of the ROS domain")
 
-CALIBRATION = Argument("calibration", "", "where the camera stands: the file of dexstack calibrate camera")
+CALIBRATION = Argument("calibration", "", "where the camera stands: the file of dexstack calibrate camera; tf: /tf_static says it")
+CAMERA = Argument("camera", "realsense", "the camera: a RealSense that is read here, or any driver's", ("realsense", "external"))
+IMAGE = Argument("image", "/camera/camera/color/image_raw", "topic of an external camera's pictures; realsense2_camera's is the default")
+CAMERA_INFO = Argument("camera_info", "/camera/camera/color/camera_info", "topic of an external camera's intrinsics; the default as above")
 ROBOT_STATE = Argument(
     "robot_state",
     "yes" if importlib.util.find_spec("tf2_msgs") else "no",
@@ -190,6 +193,9 @@ USE_SIM_TIME = Argument(
 ARGUMENTS = (
     *(TASK, OBJECT, HAND, PLANT, PERCEPTION, GOAL_YAW, SECONDS, SEED, REAL_TIME_FACTOR, HARDWARE, INTERFACE, CHANNEL),
     *(
+        CAMERA,
+        IMAGE,
+        CAMERA_INFO,
         CALIBRATION,
         NAMESPACE,
         THETA,
@@ -262,6 +268,7 @@ class _Builder:
             parameters=parameters | ({"use_sim_time": True} if self._a["use_sim_time"] == "true" else {}),
             parameter_files=tuple(self._files),
             namespace=self._namespace,
+            remappings=(("/clock", f"{self._namespace}/clock"),) if self._namespace else (),
             environment=environment,
             respawn=self._a["respawn"] == "yes",
             ends_run=ends_run,
@@ -340,18 +347,22 @@ def _hardware(a: Mapping[str, Any]) -> list[NodeDescription]:
     if a["perception"] != "camera":
         return b.graph(hand, reset_service="")
     if not a["calibration"]:
-        raise ConfigError("with 'perception' camera, 'calibration' must name the file that dexstack calibrate camera wrote")
+        raise ConfigError("with 'perception' camera, 'calibration' must name the file that dexstack calibrate camera wrote, or be tf")
     require_camera()
-    calibration = str(Path(a["calibration"]).absolute())
-    eyes = b.node("pose_estimator", picture_environment(), **b.hand, **b.object, source="realsense", calibration=calibration)
+    calibration = "tf" if a["calibration"] == "tf" else str(Path(a["calibration"]).absolute())
+    source = "topic" if a["camera"] == "external" else "realsense"
+    eyes = b.node("pose_estimator", picture_environment(), **b.hand, **b.object, source=source, calibration=calibration)
+    topics = {"image_raw": a["image"], "camera_info": a["camera_info"]} if source == "topic" else {}
+    eyes = replace(eyes, remappings=(*eyes.remappings, *((f"camera/color/{name}", topic) for name, topic in topics.items())))
     return b.graph(eyes, hand, reset_service="")
 
 
-_NOT_SIM = frozenset({"hardware", "interface", "channel", "calibration"})
-_NOT_MOCK = frozenset({"interface", "real_time_factor", "calibration"})
+_CAMERA = frozenset({"camera", "image", "camera_info", "calibration"})
+_NOT_SIM = _CAMERA | {"hardware", "interface", "channel"}
+_NOT_MOCK = _CAMERA | {"interface", "real_time_factor"}
 _NOT_HARDWARE = frozenset({"plant", "seed", "real_time_factor"})
 _TOPIC = Argument(
-    *("perception", "topic", "where the object pose comes from: another node publishes object_pose, or the RealSense camera"),
+    *("perception", "topic", "where the object pose comes from: another node publishes object_pose, or pictures of it"),
     choices=("topic", "camera"),
 )
 

@@ -100,7 +100,10 @@ class PoseEstimatorParams:
     reliable: bool = param(
         False, "ask the driver for reliable pictures: none is lost on the way, but a driver that offers best effort is not heard at all"
     )
-    calibration: str = param("", "file of dexstack calibrate camera; wins over camera_position and camera_quaternion")
+    calibration: str = param(
+        "",
+        "file of dexstack calibrate camera; wins over camera_position and camera_quaternion; tf: /tf_static says where it stands",
+    )
     image_timeout: float = param(1.0, "no picture for so long is a fault [s]", 0.05, 60.0)
 
 

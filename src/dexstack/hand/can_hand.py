@@ -25,7 +25,7 @@ from dexstack.hand.guard import Guard
 from dexstack.hand.link import FaultKind, Feedback, HandFault, never
 from dexstack.hand.params import BusParams, CanHandParams
 from dexstack.hand.protocol import FINGERS, JOINTS, Command, Frame, HandInfo, ProtocolError, frame_id, split_id
-from dexstack.process.realtime import lock_memory, make_realtime
+from dexstack.process.realtime import lock_memory, make_ordinary, make_realtime
 
 LOOK = 0.01
 """Longest single wait for a frame [s]; silence is counted in these, so that a machine that was paused does not look like a silent hand."""
@@ -232,7 +232,7 @@ class CanHand:
             self._send_off()
 
     def close(self) -> None:
-        """Zero torque, period 0, servo off, whatever state everything is in; never raises."""
+        """Zero torque, period 0, servo off, whatever state everything is in, then ordinary scheduling again; never raises."""
         if self._bus is not None:
             self.servo_off()
             with contextlib.suppress(BusError):
@@ -245,6 +245,9 @@ class CanHand:
         if self._guard is not None:
             self._guard.close()  # fires if the servo could not be switched off
             self._guard = None
+        if self.realtime:  # what this process does and starts without a hand has no business before others
+            make_ordinary()
+            self.realtime = False
 
     # --- the stream ----------------------------------------------------------------------------------------------------------------
 

@@ -87,8 +87,8 @@ class BallsModel:
         return np.array([ball.p_W for ball in self.balls]).ravel()
 
     @property
-    def chains(self) -> int:
-        return len(self.balls)
+    def chains(self) -> tuple[int, ...]:
+        return (3,) * len(self.balls)
 
     @property
     def swing_joints(self) -> np.ndarray:

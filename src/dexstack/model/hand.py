@@ -16,7 +16,6 @@ from dexstack.model.urdf import Joint, Link, Shape, check_inertia, read_urdf
 if TYPE_CHECKING:
     from dexstack.model.kinematics import KinematicTree
 
-NUM_JOINTS = 16
 ALLEGRO = "allegro"
 """Family of the hands that the driver on a CAN bus knows."""
 
@@ -60,7 +59,7 @@ class Fingertip:
 
 @dataclass(frozen=True)
 class HandModel:
-    """A hand of 16 revolute joints on a fixed palm; joint order index, middle, ring, thumb; link i+1 is moved by joint i."""
+    """A hand of N revolute joints on a fixed palm, finger by finger, each from the palm to the tip; link i+1 is moved by joint i."""
 
     name: str
     family: str
@@ -68,42 +67,43 @@ class HandModel:
     side: str
     joint_names: tuple[str, ...]
     lower: np.ndarray
-    """(16,) [rad]"""
+    """(N,) [rad]"""
     upper: np.ndarray
-    """(16,) [rad]"""
+    """(N,) [rad]"""
     effort: np.ndarray
-    """(16,) torque limit [N m]"""
+    """(N,) torque limit [N m]"""
     velocity: np.ndarray
-    """(16,) speed limit [rad/s]"""
+    """(N,) speed limit [rad/s]"""
     damping: np.ndarray
-    """(16,) passive viscous damping of the joints [N m s/rad]"""
+    """(N,) passive viscous damping of the joints [N m s/rad]"""
     quat_WP: np.ndarray
     """(4,) orientation of the palm frame in the world, wxyz."""
     p_WP: np.ndarray
     """(3,) origin of the palm frame in the world [m]."""
     bodies: tuple[Body, ...]
-    """17: the palm, then the 16 links."""
+    """N + 1: the palm, then the links."""
     fingertips: tuple[Fingertip, ...]
-    """4: index, middle, ring, thumb."""
+    """One of each finger; of the Allegro index, middle, ring, thumb."""
     fingertip_radius: float
     """[m]"""
     friction_palm: float
     friction_fingers: float
     poses: dict[str, np.ndarray]
-    """Named joint angles (16,) [rad]; "home" is always there."""
+    """Named joint angles (N,) [rad]; "home" is always there."""
     swing_joints: tuple[int, ...]
     """Joints that swing a finger from side to side, by index."""
     urdf_path: Path
 
     @property
     def home(self) -> np.ndarray:
-        """(16,) resting pose [rad]."""
+        """(N,) resting pose [rad]."""
         return self.poses["home"]
 
     @property
-    def chains(self) -> int:
-        """4 fingers of 4 joints."""
-        return len(self.fingertips)
+    def chains(self) -> tuple[int, ...]:
+        """Joints of each finger; 4, 4, 4, 4 of the Allegro."""
+        starts = [i for i, body in enumerate(self.bodies) if body.parent == 0]
+        return tuple(np.diff([*starts, len(self.bodies)]).tolist())
 
     @property
     def side_on_can(self) -> str:
@@ -123,7 +123,7 @@ class HandModel:
         return KinematicTree(self)
 
     def pose(self, name: str) -> np.ndarray:
-        """(16,) joint angles of a named pose [rad].
+        """(N,) joint angles of a named pose [rad].
 
         Raises:
             ConfigError: the hand's YAML has no pose of that name.
@@ -152,8 +152,6 @@ def load_hand(hand: str | Path = "right") -> HandModel:
     urdf_path = path.parent / str(document["urdf"])
     name, links, joints = read_urdf(urdf_path)
     bodies, joints, frames = _merge_fixed(urdf_path, str(document["palm_link"]), links, joints)
-    if len(joints) != NUM_JOINTS:
-        raise ConfigError(f"{urdf_path} has {len(joints)} revolute joints; dexstack drives hands of {NUM_JOINTS}")
     lower = np.array([j.lower for j in joints])
     upper = np.array([j.upper for j in joints])
     return HandModel(
@@ -169,7 +167,7 @@ def load_hand(hand: str | Path = "right") -> HandModel:
         quat_WP=quaternion(path, "palm_mount.quaternion", _entry(path, document, "palm_mount", "quaternion")),
         p_WP=number_list(path, "palm_mount.position", _entry(path, document, "palm_mount", "position"), 3),
         bodies=bodies,
-        fingertips=_fingertips(path, _entry(path, document, "fingertips", "links"), frames),
+        fingertips=_fingertips(path, _entry(path, document, "fingertips", "links"), frames, bodies),
         fingertip_radius=_positive(path, "fingertips.radius", _entry(path, document, "fingertips", "radius")),
         friction_palm=_positive(path, "friction.palm", _entry(path, document, "friction", "palm")),
         friction_fingers=_positive(path, "friction.fingers", _entry(path, document, "friction", "fingers")),
@@ -192,12 +190,18 @@ def _positive(path: Path, key: str, value: Any) -> float:
     return number
 
 
-def _fingertips(path: Path, links: Any, frames: dict[str, tuple[int, np.ndarray, np.ndarray]]) -> tuple[Fingertip, ...]:
-    if not isinstance(links, list) or len(links) != 4:
-        raise ConfigError(f"{path}: 'fingertips.links' must name four links")
-    for name in links:
+def _fingertips(
+    path: Path, links: Any, frames: dict[str, tuple[int, np.ndarray, np.ndarray]], bodies: tuple[Body, ...]
+) -> tuple[Fingertip, ...]:
+    """One for each finger, in joint order, wherever on its last link."""
+    ends = [i for i in range(1, len(bodies)) if i + 1 == len(bodies) or bodies[i + 1].parent == 0]
+    if not isinstance(links, list) or len(links) != len(ends):
+        raise ConfigError(f"{path}: 'fingertips.links' must name {len(ends)} links, one for each finger")
+    for name, end in zip(links, ends, strict=True):
         if name not in frames:
             raise ConfigError(f"{path}: the fingertip link '{name}' does not exist; links are {', '.join(frames)}")
+        if frames[name][0] != end:
+            raise ConfigError(f"{path}: the fingertip link '{name}' must be fixed to '{bodies[end].name}', the last link of its finger")
     return tuple(Fingertip(frames[name][0], frames[name][2]) for name in links)
 
 
@@ -215,7 +219,7 @@ def _poses(path: Path, section: Any, joints: tuple[Joint, ...]) -> dict[str, np.
     poses = {}
     for name, rows in section.items():
         flat = [x for row in rows for x in row] if isinstance(rows, list) and all(isinstance(row, list) for row in rows) else rows
-        poses[str(name)] = number_list(path, f"poses.{name}", flat, NUM_JOINTS)
+        poses[str(name)] = number_list(path, f"poses.{name}", flat, len(joints))
         for joint, q in zip(joints, poses[str(name)], strict=True):
             if not joint.lower <= q <= joint.upper:
                 limits = f"[{joint.lower:g}, {joint.upper:g}]"
@@ -261,7 +265,7 @@ def _merge_fixed(
             continue
         joint = revolute[i - 1]
         parent, R_BP, p_BP = frames[joint.parent]
-        if parent >= i:
-            raise ConfigError(f"{path}: joint '{joint.name}' must come after the joint that moves its parent link")
+        if parent not in (0, i - 1):
+            raise ConfigError(f"{path}: joint '{joint.name}' must follow the joint that moves its parent link, or begin at the palm")
         bodies.append(Body(name, parent, i - 1, R_BP @ joint.R_PC, p_BP + R_BP @ joint.p_PC, joint.axis, mass, com, inertia, shapes))
     return tuple(bodies), revolute, frames

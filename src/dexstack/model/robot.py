@@ -1,4 +1,4 @@
-"""What contact detection, planner and closed loop need to know of a robot: a fixed base, equal chains of joints, shapes, fingertips."""
+"""What contact detection, planner and closed loop need to know of a robot: a fixed base, chains of joints, shapes, fingertips."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ class Robot(Protocol):
         """(N,) resting pose."""
 
     @property
-    def chains(self) -> int:
-        """Number of chains, each of N/chains joints."""
+    def chains(self) -> tuple[int, ...]:
+        """Joints of each chain."""
 
     @property
     def swing_joints(self) -> np.ndarray:

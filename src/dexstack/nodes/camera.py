@@ -23,7 +23,8 @@ from dexstack.graph.parameters import CameraNodeParams
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 from dexstack.nodes.common import OK, PATIENCE, WARN, StackNode, run_node
-from dexstack.nodes.images import camera_message, image_message
+from dexstack.nodes.images import OPTICAL_FRAME, camera_message, image_message
+from dexstack.nodes.tf import frame_prefix
 from dexstack.nodes.wire import COMMAND, RECENT, History, JointHistory, JointReader, PoseSample, WaitSet, read_pose, set_stamp
 from dexstack.perception.bundle import base_bundle, object_bundle
 from dexstack.perception.params import CameraFaultParams, MountParams, SimulatedCameraParams
@@ -46,6 +47,7 @@ class CameraNode(StackNode):
         hand, obj = load_hand(p.hand), load_object(p.object)
         X_WC = self.params(MountParams).X_WC(hand.side)
         self._camera = SimulatedCamera(hand, obj, object_bundle(p.object), camera, X_WC, base=base_bundle(), seed=p.seed)
+        self._frame = frame_prefix(self) + OPTICAL_FRAME
         self._read_joints = JointReader(hand.joint_names, "position")
         self._truths = self.newest(PoseWithCovarianceStamped, "object_pose_truth", RECENT, self._note_pose)
         self._joint_states = self.newest(JointState, "joint_states", RECENT, self._note_joints)
@@ -124,8 +126,8 @@ class CameraNode(StackNode):
             self._shown = image
         stamp = Time()
         set_stamp(stamp, t + faults.clock_offset)
-        self._to_info.publish(camera_message(stamp, self._camera.camera))
-        self._to_image.publish(image_message(stamp, self._shown))
+        self._to_info.publish(camera_message(stamp, self._camera.camera, self._frame))
+        self._to_image.publish(image_message(stamp, self._shown, self._frame))
         self._pictures += 1
 
 

@@ -168,6 +168,10 @@ class StackNode(LifecycleNode):
         """The same while the node is not active."""
         return WARN, "", {}
 
+    def hardware_id(self) -> str:
+        """Serial number of the device behind the node; empty where there is none."""
+        return ""
+
     # --- services to subclasses ---------------------------------------------------------------------------------------------------
 
     def params(self, block: type[P]) -> P:
@@ -352,6 +356,12 @@ class StackNode(LifecycleNode):
             except Exception:
                 self.get_logger().error(traceback.format_exc())
 
+    def destroy_node(self) -> None:
+        """Also the state machine, which rclpy leaves to a collection that the end of a process does not wait for: while it is there so is
+        the node's part in the domain, with its shared memory."""
+        super().destroy_node()
+        self._state_machine.destroy_when_not_in_use()
+
     def autostart(self) -> bool:
         """Configure and activate; False when that failed."""
         return self.trigger_configure() == TransitionCallbackReturn.SUCCESS and self.trigger_activate() == TransitionCallbackReturn.SUCCESS
@@ -361,6 +371,7 @@ class StackNode(LifecycleNode):
     def _report(self) -> None:
         state = self._state_machine.current_state[1]
         level, text, values = self.status() if state == "active" else self.idle_status()
+        values["pid"] = os.getpid()
         for topic, count in self.dropped.items():
             values[f"dropped {topic}"] = count
             values[f"last dropped {topic}"] = self._last_drop[topic]
@@ -371,7 +382,7 @@ class StackNode(LifecycleNode):
                 level=level,
                 name=self.get_fully_qualified_name(),
                 message=text or state,
-                hardware_id=str(os.getpid()),
+                hardware_id=self.hardware_id(),
                 values=[KeyValue(key=str(k), value=f"{v:.6g}" if isinstance(v, float) else str(v)) for k, v in values.items()],
             )
         ]

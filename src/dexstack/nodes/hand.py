@@ -234,6 +234,9 @@ class HandNode(StackNode):
     def idle_status(self) -> tuple[bytes, str, dict[str, Any]]:
         return super().idle_status() if self._driver is None or self._driver.fault is None else self.status()
 
+    def hardware_id(self) -> str:
+        return "" if self._driver is None else str(self._driver.link.status().get("serial", ""))
+
     # --- inside -------------------------------------------------------------------------------------------------------------------
 
     def _link(self, names: Sequence[str]) -> Link:

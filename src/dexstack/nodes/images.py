@@ -25,6 +25,8 @@ class GreyImage(NamedTuple):
     """The same, untouched."""
     grey: np.ndarray
     """(height, width) uint8"""
+    frame: str
+    """Whose z axis the camera looks along; empty: not said."""
 
 
 def read_image(message: Image) -> GreyImage:
@@ -33,7 +35,7 @@ def read_image(message: Image) -> GreyImage:
         grey = to_grey(message.data, message.width, message.height, message.encoding, message.step, big_endian=bool(message.is_bigendian))
     except ConfigError as error:
         raise BadMessage(str(error)) from None
-    return GreyImage(seconds(message.header.stamp), message.header.stamp, grey)
+    return GreyImage(seconds(message.header.stamp), message.header.stamp, grey, message.header.frame_id.lstrip("/"))
 
 
 def read_camera(message: CameraInfo) -> CameraModel:
@@ -44,20 +46,20 @@ def read_camera(message: CameraInfo) -> CameraModel:
         raise BadMessage(str(error)) from None
 
 
-def image_message(stamp: Any, rgb: np.ndarray) -> Image:
-    """(height, width, 3) uint8 as rgb8."""
+def image_message(stamp: Any, rgb: np.ndarray, frame: str = OPTICAL_FRAME) -> Image:
+    """(height, width, 3) uint8 as rgb8, taken in ``frame``."""
     height, width, _ = rgb.shape
     message = Image(height=height, width=width, encoding="rgb8", step=3 * width)
-    message.header.stamp, message.header.frame_id = stamp, OPTICAL_FRAME
+    message.header.stamp, message.header.frame_id = stamp, frame
     message.data = array("B", np.ascontiguousarray(rgb).tobytes())
     return message
 
 
-def camera_message(stamp: Any, camera: CameraModel) -> CameraInfo:
+def camera_message(stamp: Any, camera: CameraModel, frame: str = OPTICAL_FRAME) -> CameraInfo:
     """Intrinsics as a camera driver publishes them."""
     K = camera.K
     message = CameraInfo(height=camera.height, width=camera.width, distortion_model="plumb_bob")
-    message.header.stamp, message.header.frame_id = stamp, OPTICAL_FRAME
+    message.header.stamp, message.header.frame_id = stamp, frame
     message.d = [float(x) for x in camera.distortion] or [0.0] * 5
     message.k = K.ravel()
     message.r = np.eye(3).ravel()

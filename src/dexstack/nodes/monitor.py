@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 import webbrowser
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +26,7 @@ from rclpy.parameter import Parameter
 from sensor_msgs.msg import Image, JointState, PointCloud2
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
-from visualization_msgs.msg import MarkerArray
+from visualization_msgs.msg import Marker, MarkerArray
 
 from dexstack.config import param
 from dexstack.engines import PLANTS
@@ -50,7 +51,7 @@ from dexstack.nodes.wire import (
     read_contacts,
     read_pose,
 )
-from dexstack.report.page import Controls, Page, ms
+from dexstack.report.page import Controls, Page, Patches, ms
 
 SLOW_PERIOD = 0.5
 """Wall time between two refreshes of numbers, plots and the list of nodes [s]."""
@@ -118,7 +119,7 @@ class MonitorNode(SceneNode):
         self._goal: PoseSample | None = None
         self._state: dict[str, Any] = {"phase": "waiting"}
         self._shown = self._refreshed = 0.0
-        self._pictures: Newest[np.ndarray] | None = None
+        self._on_demand: list[tuple[Newest[Any], Callable[[Any], None]]] = []
 
     def work(self) -> None:
         self._wait.wait(PATIENCE)
@@ -140,7 +141,7 @@ class MonitorNode(SceneNode):
         if pose is not None:
             self.time = pose.t
         if not self.page.watched:
-            self._look_through_camera(False)
+            self._look(False)
             return
         self.page.show_state(None if self._q is None else self._q.values, None if pose is None else pose.pose)
         contacts: ContactSample | None = self._contacts.take()
@@ -151,30 +152,35 @@ class MonitorNode(SceneNode):
             self.page.show_prediction(prediction)
         if now - self._refreshed > SLOW_PERIOD:
             self._refreshed = now
-            self._look_through_camera(True)
+            self._look(True)
             if goal is not None:
                 self.page.show_goal(goal.pose)
             self._refresh()
 
     def finish(self) -> None:
-        self._look_through_camera(False)
+        self._look(False)
         if self.page is not None and not self.context.ok():
             self.page.close()
 
     def status(self) -> tuple[bytes, str, dict[str, Any]]:
         return OK, self.page.url, {"browsers": len(self.page.server.get_clients())}
 
-    def _look_through_camera(self, look: bool) -> None:
-        """Show the picture in which the estimator drew what it found; it draws only for who looks."""
-        if look and self._pictures is None:
-            self._pictures = self.newest(Image, "object_pose/image", SENSOR, read_picture)
-        elif not look and self._pictures is not None:
-            for subscription in self._pictures.subscriptions:
-                self.destroy_subscription(subscription)
-            self._pictures = None
-        picture = self._pictures.take() if self._pictures is not None else None
-        if picture is not None:
-            self.page.show_picture(picture)
+    def _look(self, look: bool) -> None:
+        """Show what others draw only for who looks: the picture in which the estimator marked what it found, and the plant's patches."""
+        if look and not self._on_demand:
+            self._on_demand = [
+                (self.newest(Image, "object_pose/image", SENSOR, read_picture), self.page.show_picture),
+                (self.newest(MarkerArray, "contact_patch", COMMAND, read_patches), self.page.show_patches),
+            ]
+        elif not look:
+            for newest, _ in self._on_demand:
+                for subscription in newest.subscriptions:
+                    self.destroy_subscription(subscription)
+            self._on_demand = []
+        for newest, show in self._on_demand:
+            value = newest.take()
+            if value is not None:
+                show(value)
 
     def _refresh(self) -> None:
         """Numbers, plots and the list of nodes."""
@@ -242,13 +248,30 @@ def read_path(message: MarkerArray) -> np.ndarray:
     """The points (n, 3) of the first line of markers."""
     for marker in message.markers:
         if marker.points:
-            if marker.header.frame_id not in (WORLD, ""):
-                raise BadMessage(f"frame '{marker.header.frame_id[:40]}', '{WORLD}' expected")
-            points = np.array([(p.x, p.y, p.z) for p in marker.points])
-            if not np.isfinite(points).all():
-                raise BadMessage("a non-finite point")
-            return points
+            return _points(marker)
     raise BadMessage("no line")
+
+
+def read_patches(message: MarkerArray) -> Patches:
+    """The triangles with their colours and the arrows of :func:`dexstack.nodes.patch_markers.patch_markers`."""
+    surfaces = [m for m in message.markers if m.type == Marker.TRIANGLE_LIST and m.points]
+    if any(len(m.colors) != len(m.points) or len(m.points) % 3 for m in surfaces):
+        raise BadMessage("a surface without three coloured corners for each triangle")
+    corners = [_points(m) for m in surfaces]
+    colours = [np.array([(c.r, c.g, c.b) for c in m.colors]) for m in surfaces]
+    arrows = [_points(m) for m in message.markers if m.type == Marker.ARROW and len(m.points) == 2]
+    none = np.empty((0, 3))
+    return Patches(np.concatenate([none, *corners]), np.concatenate([none, *colours]), np.reshape(arrows, (-1, 2, 3)))
+
+
+def _points(marker: Marker) -> np.ndarray:
+    """(n, 3) in the world."""
+    if marker.header.frame_id not in (WORLD, ""):
+        raise BadMessage(f"frame '{marker.header.frame_id[:40]}', '{WORLD}' expected")
+    points = np.array([(p.x, p.y, p.z) for p in marker.points])
+    if not np.isfinite(points).all():
+        raise BadMessage("a non-finite point")
+    return points
 
 
 def read_picture(message: Image) -> np.ndarray:

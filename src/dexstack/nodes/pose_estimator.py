@@ -1,13 +1,17 @@
 """The pose estimator node: pictures in, the object's pose with its covariance out, at the pictures' rate and with their stamps.
 
 Pictures come from a RealSense on this computer (``source: "realsense"``) or from any camera driver on ``camera/color/image_raw`` and
-``camera/color/camera_info``. A pose is published for every picture that shows the object, and, predicted with the uncertainty that
-belongs to that, for those within ``coast`` after the last one that did; after that, none. What is missing is said once when it begins to
-be missing: in the log, and in the diagnostics for as long as it lasts.
+``camera/color/camera_info``, in the frame that they name. Where that frame stands is read from ``/tf_static`` (``calibration: "tf"``),
+or is known; then ``/tf_static`` is told where the topmost of the camera's frames stands in the world, so that each has one parent.
+
+A pose is published for every picture that shows the object, and, predicted with the uncertainty that belongs to that, for those within
+``coast`` after the last one that did; after that, none. What is missing is said once when it begins to be missing: in the log, and in the
+diagnostics for as long as it lasts.
 """
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from typing import Any
@@ -24,8 +28,8 @@ from dexstack.model.frames import Frame
 from dexstack.model.hand import load_hand
 from dexstack.nodes.common import OK, PATIENCE, WARN, StackNode, run_node
 from dexstack.nodes.images import OPTICAL_FRAME, GreyImage, image_message, read_camera, read_image
-from dexstack.nodes.tf import tf_message, transforms
-from dexstack.nodes.wire import COMMAND, LATCHED, SENSOR, WORLD, BadMessage, WaitSet, fill_pose, set_stamp
+from dexstack.nodes.tf import StaticFrames, frame_prefix, tf_message, transforms
+from dexstack.nodes.wire import COMMAND, LATCHED, SENSOR, STATIC, WORLD, BadMessage, Newest, WaitSet, fill_pose, set_stamp
 from dexstack.perception.bundle import object_bundle
 from dexstack.perception.calibration import load_mount
 from dexstack.perception.camera import CameraModel
@@ -37,7 +41,10 @@ from dexstack.perception.se3 import Transform
 from dexstack.process.memory import keep_memory_of_pictures
 
 SOURCES = ("topic", "realsense")
+FROM_TF = "tf"
 HISTORY = 1024
+SETTLE = 1.0
+"""After the first picture others may take so long to tell of the camera's frames [s]."""
 
 
 class PoseEstimatorNode(StackNode):
@@ -54,8 +61,7 @@ class PoseEstimatorNode(StackNode):
         if p.source not in SOURCES:
             raise ConfigError(f"'source' must be one of {', '.join(SOURCES)}, got '{p.source}'")
         self._bundle = object_bundle(p.object)
-        hand = load_hand(p.hand)
-        self._X_WC = load_mount(p.calibration, hand) if p.calibration else self.params(MountParams).X_WC(hand.side)
+        self._X_WC = self._mount()
         self._realsense: RealSenseCamera | None = None
         if p.source == "realsense":
             self._realsense = RealSenseCamera(self.params(RealSenseParams))
@@ -68,10 +74,14 @@ class PoseEstimatorNode(StackNode):
         self._pose.header.frame_id = WORLD
         self._to_pose = self.create_publisher(PoseWithCovarianceStamped, "object_pose", SENSOR)
         self._to_picture = self.create_publisher(Image, "object_pose/image", SENSOR)
-        message = tf_message()
-        if message is not None:
-            self._to_static = self.create_publisher(message, "/tf_static", LATCHED)
-            self._to_static.publish(message(transforms=transforms(0.0, [camera_frame(self._X_WC)])))
+        self._frames = StaticFrames()
+        self._told: Newest[None] | None = None
+        self._message = tf_message()
+        if self._message is not None:
+            self._told = self.newest(self._message, "/tf_static", STATIC, self._frames.note)
+            self._to_static = self.create_publisher(self._message, "/tf_static", LATCHED)
+        elif self._X_WC is None:
+            raise ConfigError("calibration 'tf' needs tf2_msgs, which comes with a ROS 2 installation; give a calibration's file instead")
 
     def begin(self) -> None:
         self._estimator: PoseEstimator | None = None
@@ -79,6 +89,7 @@ class PoseEstimatorNode(StackNode):
         self._info_trouble = ""
         self._trouble = ""
         self._heard = time.monotonic()
+        self._first = math.inf
         self._count = self._reported = self._images_seen = self._predicted = 0
         self._busy = np.zeros(HISTORY)
         self._outcome: Outcome | None = None
@@ -104,6 +115,9 @@ class PoseEstimatorNode(StackNode):
             self._note_camera()
             self._say(f"the pictures have {width} x {height} pixels, the camera_info is for {self._camera.width} x {self._camera.height}")
             return
+        if trouble := self._find_camera(image.frame):
+            self._say(trouble)
+            return
         begin = time.perf_counter()
         outcome = self._follow(image)
         self._busy[self._images_seen % HISTORY] = time.perf_counter() - begin
@@ -111,7 +125,7 @@ class PoseEstimatorNode(StackNode):
         self._say_sight(outcome.sight)
         self._note_camera()
         if self._to_picture.get_subscription_count():
-            self._to_picture.publish(image_message(image.stamp, annotated(image.grey, outcome, self._camera)))
+            self._to_picture.publish(image_message(image.stamp, annotated(image.grey, outcome, self._camera), image.frame))
 
     def status(self) -> tuple[bytes, str, dict[str, Any]]:
         rate, self._reported = self._count - self._reported, self._count
@@ -127,6 +141,38 @@ class PoseEstimatorNode(StackNode):
             return WARN, self._trouble, values
         return OK, f"{rate} Hz", values
 
+    # --- where the camera is --------------------------------------------------------------------------------------------------------
+
+    def _mount(self) -> Transform | None:
+        """The optical frame in the world; None: others tell."""
+        p = self.params(PoseEstimatorParams)
+        if p.calibration == FROM_TF:
+            return None
+        hand = load_hand(p.hand)
+        return load_mount(p.calibration, hand) if p.calibration else self.params(MountParams).X_WC(hand.side)
+
+    def _find_camera(self, frame: str) -> str:
+        """Learn from others where the frame of the pictures is, or tell them; why it is not known."""
+        if self._told is not None:
+            self._told.take()
+        root, X_RC = self._frames.root(frame)
+        if self.params(PoseEstimatorParams).calibration == FROM_TF:
+            if root != WORLD:
+                return no_way(frame, root)
+            if self._X_WC is None or not np.array_equal(self._X_WC.pose, X_RC.pose):
+                self._X_WC, self._estimator = X_RC, None
+            return ""
+        now = time.monotonic()
+        self._first = min(self._first, now)
+        if self._message is not None and now - self._first > SETTLE:
+            self._first = -math.inf  # once
+            if root == WORLD:
+                self.get_logger().warning(f"others tell where '{frame}' is in '{WORLD}', too; the calibration counts")
+            else:
+                X_WR = self._X_WC.compose(X_RC.inverse)
+                self._to_static.publish(self._message(transforms=transforms(0.0, [Frame(WORLD, root, X_WR.p, X_WR.pose[3:])])))
+        return ""
+
     # --- one picture ------------------------------------------------------------------------------------------------------------------
 
     def _next(self) -> GreyImage | None:
@@ -138,7 +184,8 @@ class PoseEstimatorNode(StackNode):
             self._use(frame.camera)
             stamp = Time()
             set_stamp(stamp, frame.t)
-            return GreyImage(frame.t, stamp, to_grey(frame.data, frame.width, frame.height, frame.encoding))
+            grey = to_grey(frame.data, frame.width, frame.height, frame.encoding)
+            return GreyImage(frame.t, stamp, grey, frame_prefix(self) + OPTICAL_FRAME)
         self._wait.wait(PATIENCE)
         if self._camera is None:
             self._note_camera()
@@ -154,11 +201,11 @@ class PoseEstimatorNode(StackNode):
         """Start anew when the intrinsics change."""
         if self._camera is not None and self._camera.document() == camera.document():
             return
-        self._camera = camera
-        self._estimator = PoseEstimator(self._bundle, camera, self._X_WC, self.params(EstimatorParams))
+        self._camera, self._estimator = camera, None
 
     def _follow(self, image: GreyImage) -> Outcome:
-        assert self._estimator is not None
+        if self._estimator is None:
+            self._estimator = PoseEstimator(self._bundle, self._camera, self._X_WC, self.params(EstimatorParams))
         self.time = image.t
         self._outcome = outcome = self._estimator.process(image.t, image.grey)
         if outcome.estimate is not None:
@@ -212,9 +259,12 @@ class PoseEstimatorNode(StackNode):
         self._trouble = trouble
 
 
-def camera_frame(X_WC: Transform) -> Frame:
-    """Where pictures are taken from."""
-    return Frame(WORLD, OPTICAL_FRAME, X_WC.p, X_WC.pose[3:])
+def no_way(frame: str, root: str) -> str:
+    """Why ``/tf_static`` does not say where the pictures' frame is."""
+    if not frame:
+        return "the pictures name no frame (frame_id), so that /tf_static cannot say where the camera is"
+    ends = f"its frames end at '{root}'" if root != frame else "nobody tells of it"
+    return f"no way from '{WORLD}' to the pictures' frame '{frame}' on /tf_static: {ends}; publish where '{root}' stands in '{WORLD}'"
 
 
 def annotated(grey: np.ndarray, outcome: Outcome, camera: CameraModel) -> np.ndarray:

@@ -1,7 +1,8 @@
 """The robot state node: what rviz needs to draw the hand and the object where they are.
 
 ``robot_description`` (latched) carries the hand's URDF. Where tf2_msgs is installed, ``/tf_static`` and ``/tf`` carry the tree world → palm
-→ links → tips, and world → object; where it is not, as with rclpy from PyPI, the node says so once and publishes the description only.
+→ links → tips, and world → object, with the graph's prefix; where it is not, as with rclpy from PyPI, the node says so once and publishes
+the description only.
 ``object_markers`` carries the object where it is and, in transparent green, where it shall go, if anybody looks. The camera's frame comes
 from the pose estimator, which knows where the camera is.
 """
@@ -23,7 +24,7 @@ from dexstack.model.frames import Frame, FrameTree
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import ObjectModel, load_object
 from dexstack.nodes.common import OK, PATIENCE, WARN, StackNode, run_node
-from dexstack.nodes.tf import tf_message, transforms
+from dexstack.nodes.tf import frame_prefix, tf_message, transforms
 from dexstack.nodes.wire import COMMAND, LATCHED, SENSOR, WORLD, JointReader, PoseSample, WaitSet, fill_pose, read_pose, set_stamp
 
 OBJECT = "object"
@@ -50,7 +51,7 @@ class RobotStateNode(StackNode):
     def configure(self) -> None:
         p = self.params(RobotStateParams)
         hand = load_hand(p.hand)
-        self._tree = FrameTree(hand)
+        self._tree, self._prefix = FrameTree(hand), frame_prefix(self)
         self._poses = self.newest(PoseWithCovarianceStamped, "object_pose", SENSOR, read_pose)
         self._joints = self.newest(JointState, "joint_states", SENSOR, JointReader(hand.joint_names, "position"))
         self._wait = WaitSet(self, self._joints)
@@ -74,7 +75,7 @@ class RobotStateNode(StackNode):
         self._count = self._reported = 0
         self._to_description.publish(self._description)
         if self._to_static is not None:
-            self._to_static.publish(self._message(transforms=transforms(0.0, self._tree.fixed)))
+            self._to_static.publish(self._message(transforms=transforms(0.0, self._tree.fixed, self._prefix)))
 
     def work(self) -> None:
         self._wait.wait(PATIENCE)
@@ -89,9 +90,9 @@ class RobotStateNode(StackNode):
             self._publish_markers(joints.t)
         if self._to_tf is None:
             return
-        moving = transforms(joints.t, self._tree.moving(joints.values))
+        moving = transforms(joints.t, self._tree.moving(joints.values), self._prefix)
         if self._pose is not None:
-            moving += transforms(self._pose.t, [Frame(WORLD, OBJECT, self._pose.pose[:3], self._pose.pose[3:])])
+            moving += transforms(self._pose.t, [Frame(WORLD, OBJECT, self._pose.pose[:3], self._pose.pose[3:])], self._prefix)
         self._to_tf.publish(self._message(transforms=moving))
 
     def _publish_markers(self, t: float) -> None:

@@ -70,7 +70,7 @@ class SimulatorNode(SceneNode):
         self._clock_message = Clock()
         self._pose = PoseWithCovarianceStamped()
         self._pose.header.frame_id = WORLD
-        self._to_clock = self.create_publisher(Clock, "/clock", SENSOR)
+        self._to_clock = self.create_publisher(Clock, "clock", SENSOR)
         self._to_pose = self.create_publisher(PoseWithCovarianceStamped, p.pose_topic, SENSOR)
         self._to_patch = self.create_publisher(MarkerArray, "contact_patch", COMMAND)
         bus = self.params(BusParams)

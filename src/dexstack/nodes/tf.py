@@ -1,4 +1,8 @@
-"""Frames as messages on /tf: tf2_msgs comes with ROS 2, not from PyPI, so that whoever publishes frames asks here first."""
+"""Frames as messages on /tf: tf2_msgs comes with ROS 2, not from PyPI, so that whoever publishes frames asks here first.
+
+``/tf`` is everybody's. A graph in a namespace puts it before the names of its frames (``left/palm``), as robot_state_publisher does with
+its ``frame_prefix``; ``world`` alone is the same for all.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from geometry_msgs.msg import TransformStamped
+from rclpy.node import Node
 
 from dexstack.model.frames import Frame
-from dexstack.nodes.wire import set_stamp
+from dexstack.nodes.wire import WORLD, set_stamp
+from dexstack.perception.se3 import Transform
 
 
 def tf_message() -> Any:
@@ -21,15 +27,48 @@ def tf_message() -> Any:
     return TFMessage
 
 
-def transforms(t: float, frames: Iterable[Frame]) -> list[TransformStamped]:
-    """Frames as messages, stamped ``t`` [s]."""
+def frame_prefix(node: Node) -> str:
+    """What comes before the names of all frames of a node's graph."""
+    namespace = node.get_namespace().strip("/")
+    return f"{namespace}/" if namespace else ""
+
+
+def transforms(t: float, frames: Iterable[Frame], prefix: str = "") -> list[TransformStamped]:
+    """Frames as messages, stamped ``t`` [s], with ``prefix`` before all names but the world's."""
+
+    def told(name: str) -> str:
+        return name if name == WORLD else prefix + name
+
     messages = []
     for frame in frames:
-        message = TransformStamped(child_frame_id=frame.name)
-        message.header.frame_id = frame.parent
+        message = TransformStamped(child_frame_id=told(frame.name))
+        message.header.frame_id = told(frame.parent)
         set_stamp(message.header.stamp, t)
         v, r = message.transform.translation, message.transform.rotation
         v.x, v.y, v.z = map(float, frame.p)
         r.w, r.x, r.y, r.z = map(float, frame.quat)
         messages.append(message)
     return messages
+
+
+class StaticFrames:
+    """What ``/tf_static`` says: which frame stands where in its parent."""
+
+    def __init__(self) -> None:
+        self._parents: dict[str, tuple[str, Transform]] = {}
+
+    def note(self, message: Any) -> None:
+        """Take in a TFMessage; of a frame that is told twice the last counts."""
+        for told in message.transforms:
+            v, r = told.transform.translation, told.transform.rotation
+            X_PF = Transform.of_pose([v.x, v.y, v.z, r.w, r.x, r.y, r.z])
+            self._parents[told.child_frame_id.lstrip("/")] = told.header.frame_id.lstrip("/"), X_PF
+
+    def root(self, frame: str) -> tuple[str, Transform]:
+        """The frame in which all above ``frame`` stand, and where ``frame`` is in it; itself where nobody tells of a parent."""
+        X, seen = Transform.of_pose([0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0]), set[str]()
+        while frame in self._parents and frame not in seen:
+            seen.add(frame)
+            frame, X_PF = self._parents[frame]
+            X = X_PF.compose(X)
+        return frame, X

@@ -3,7 +3,8 @@
 ``joint_trajectory`` (trajectory_msgs/JointTrajectory) takes what the joint trajectory controller of ros2_control takes on its topic: points
 with positions and, or not, velocities, of some or all joints; a stamp in the future delays the start. A later one takes over from where the
 running one has come to, one without points stops it. At the end the joints are held, until somebody else commands them.
-``joint_trajectory/state`` (diagnostic_msgs/DiagnosticStatus) says what becomes of it: idle, following, done, failed, cancelled.
+``joint_trajectory/state`` (diagnostic_msgs/DiagnosticStatus) says what becomes of it: idle, following, done, failed, cancelled. Where
+control_msgs is installed the same is asked for by the action ``joint_trajectory/follow_joint_trajectory`` (:mod:`.trajectory_action`).
 The hand's own limits, its watchdog and its consent stand behind all this as behind every command.
 """
 
@@ -21,16 +22,18 @@ from trajectory_msgs.msg import JointTrajectory
 
 from dexstack.config import param
 from dexstack.errors import ConfigError
-from dexstack.hand.trajectory import Follower, FollowParams, Motion, Phase
+from dexstack.hand.trajectory import Follower, FollowParams, Phase
 from dexstack.model import HAND_NAMES
 from dexstack.model.hand import load_hand
 from dexstack.nodes.common import OK, PATIENCE, WARN, StackNode, run_node
-from dexstack.nodes.wire import COMMAND, LATCHED, SENSOR, BadMessage, JointReader, JointSample, JointWriter, WaitSet, seconds
+from dexstack.nodes.trajectory_action import NOBODY, Request, read_motion, serve
+from dexstack.nodes.wire import COMMAND, LATCHED, SENSOR, JointReader, JointSample, JointWriter, WaitSet
 
 PERIOD = 0.01
 """Time between two commands [s]."""
 EARLY = 1.0
 """So long a trajectory waits for the first joint angles [s]."""
+TAKEN_OVER = "another trajectory took over"
 LEVELS = {Phase.FAILED: DiagnosticStatus.ERROR, Phase.CANCELLED: WARN}
 
 
@@ -48,6 +51,7 @@ class TrajectoryNode(StackNode):
 
     def __init__(self) -> None:
         super().__init__("trajectory", TrajectoryParams, FollowParams)
+        serve(self, self.ask)
 
     def configure(self) -> None:
         self._hand = load_hand(self.params(TrajectoryParams).hand)
@@ -63,10 +67,12 @@ class TrajectoryNode(StackNode):
     def begin(self) -> None:
         self._follower = Follower(self._hand, self.params(FollowParams))
         self._seen: JointSample | None = None
-        self._next: tuple[float, Motion] | None = None
-        """What begins later, and when [s]."""
-        self._early: tuple[float, tuple[float, Motion | None]] | None = None
-        """What was asked for before anybody knew where the joints are, and when."""
+        self._next: Request | None = None
+        """What begins later."""
+        self._early: Request | None = None
+        """What was asked for before anybody knew where the joints are."""
+        self._asker = NOBODY
+        """Who asked for what runs."""
         self._commanded = -np.inf
         self._say()
 
@@ -79,27 +85,38 @@ class TrajectoryNode(StackNode):
         self._seen = seen = self._joints.take() or self._seen
         asked = self._asked.take()
         if asked is not None:
-            self._early = time.monotonic(), asked
+            self._take_in(Request(*asked))
         if seen is None:
             self._forget()
             return
-        asked = None if self._early is None else self._early[1]
-        self._early = None
+        asked, self._early = self._early, None
         self.time = seen.t
-        before = self._follower.phase
+        before, left = self._follower.phase, self._follower.left
         self._mind_others()
         if asked is not None:
-            self._ask(*asked)
-        if self._next is not None and seen.t >= self._next[0]:
-            self._start(self._next[1])
+            self._ask(asked)
+        if self._next is not None and seen.t >= self._next.start:
+            self._start(self._next)
         if not 0.0 <= seen.t - self._commanded < PERIOD:
             target = self._follower.target(seen.t, seen.values)
             if target is not None:
                 self._commanded = seen.t
                 self._command.position[:] = target
                 self._to_command.publish(self._command.at(seen.t))
+                self._asker.progress(seen.t, self._hand.joint_names, target, seen.values)
         if self._follower.phase is not before:
             self._say()
+        if self._follower.phase is not Phase.FOLLOWING:
+            self._asker.ended(self._follower.phase, self._follower.why, on_the_way=left > 0.0)
+            self._asker = NOBODY
+
+    def ask(self, request: Request) -> bool:
+        """Take a request in, from any thread; whether it was."""
+        return self.in_worker(lambda: self._take_in(request))
+
+    def finish(self) -> None:
+        for asker in (self._asker, *(r.asker for r in (self._next, self._early) if r is not None)):
+            asker.ended(Phase.CANCELLED, "the trajectory node ends")
 
     def status(self) -> tuple[bytes, str, dict[str, Any]]:
         f = self._follower
@@ -108,29 +125,43 @@ class TrajectoryNode(StackNode):
             return WARN, self.silent(self._joints), values
         return LEVELS.get(f.phase, OK), f.why or f.phase.value, values
 
+    def _take_in(self, request: Request) -> None:
+        if self._early is not None:
+            self._early.asker.ended(Phase.CANCELLED, TAKEN_OVER)
+        self._early = request
+
     def _forget(self) -> None:
         """Nothing moves long after it was asked for because a hand turns up."""
-        if self._early is not None and time.monotonic() - self._early[0] > EARLY:
+        if self._early is not None and time.monotonic() - self._early.came > EARLY:
+            self._refuse(self._early, "nobody knows where the joints are")
             self._early = None
-            self.drop("joint_trajectory", "nobody knows where the joints are")
-            self._say("nobody knows where the joints are")
 
-    def _ask(self, start: float, motion: Motion | None) -> None:
+    def _ask(self, request: Request) -> None:
+        if self._next is not None:
+            self._next.asker.ended(Phase.CANCELLED, TAKEN_OVER)
         self._next = None
-        if motion is None:
+        if request.motion is None:
             self._follower.cancel(self._seen.values)
-        elif start > self._seen.t:
-            self._next = start, motion
+        elif request.start > self._seen.t:
+            self._next = request
         else:
-            self._start(motion)
+            self._start(request)
 
-    def _start(self, motion: Motion) -> None:
+    def _start(self, request: Request) -> None:
         self._next = None
         try:
-            self._follower.take(motion, self._seen.t, self._seen.values)
+            self._follower.take(request.motion, self._seen.t, self._seen.values)
         except ConfigError as error:
-            self.drop("joint_trajectory", str(error))
-            self._say(str(error))
+            self._refuse(request, str(error))
+            return
+        self._follower.params = request.tolerances or self.params(FollowParams)
+        self._asker.ended(Phase.CANCELLED, TAKEN_OVER)
+        self._asker = request.asker
+
+    def _refuse(self, request: Request, why: str) -> None:
+        self.drop("joint_trajectory", why)
+        self._say(why)
+        request.asker.ended(Phase.IDLE, why)
 
     def _mind_others(self) -> None:
         """Where somebody else commands the joints after the end of a motion, they are his."""
@@ -149,20 +180,6 @@ class TrajectoryNode(StackNode):
             KeyValue(key="error", value=f"{f.error:.6g}"),
         ]
         self._to_state.publish(message)
-
-
-def read_motion(message: JointTrajectory) -> tuple[float, Motion | None]:
-    """When it begins [s] (0: at once), and what; None: whatever runs is to stop."""
-    if not message.points:
-        return 0.0, None
-    if len({(len(point.positions), len(point.velocities)) for point in message.points}) > 1:
-        raise BadMessage("points of different sizes")
-    positions, velocities = (np.array([getattr(p, name) for p in message.points], float) for name in ("positions", "velocities"))
-    times = np.array([point.time_from_start.sec + 1e-9 * point.time_from_start.nanosec for point in message.points])
-    try:
-        return seconds(message.header.stamp), Motion(tuple(message.joint_names), times, positions, velocities if velocities.size else None)
-    except ConfigError as error:
-        raise BadMessage(str(error)) from None
 
 
 def main() -> int:

@@ -46,6 +46,8 @@ COMMAND = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE)
 STATE = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
 """For joint_states, which others than dexstack's nodes read too: a reliable writer is heard by readers of either kind."""
 LATCHED = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+STATIC = QoSProfile(depth=100, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+"""For readers of a latched topic that many nodes write (``/tf_static``)."""
 REPORTS = QoSProfile(depth=50, reliability=ReliabilityPolicy.RELIABLE)
 """For topics that several nodes write at a low rate (``/diagnostics``)."""
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import mujoco
 import numpy as np
+import trimesh
 
 from dexstack.errors import ConfigError
 from dexstack.model.objects import ObjectModel
@@ -30,6 +31,17 @@ _LEVELS = {"ok": "#2a9d4a", "warn": "#c98a00", "error": "#c82020", "silent": "#c
 
 Action = Callable[[], str]
 """Does something and returns what to tell the user."""
+
+
+class Patches(NamedTuple):
+    """Surfaces on which bodies press on each other, and the forces there."""
+
+    corners_W: np.ndarray
+    """(3 n, 3): those of one triangle after another [m]."""
+    colours: np.ndarray
+    """(3 n, 3): red, green, blue of each corner, 0 to 1."""
+    arrows_W: np.ndarray
+    """(m, 2, 3): from where a force acts to the tip of its arrow [m]."""
 
 
 class Controls(NamedTuple):
@@ -97,6 +109,7 @@ class Page:
         scene.set_up_direction("+z")
         scene.add_grid("/floor", width=0.6, height=0.6, cell_size=0.05, section_size=0.1, position=(0.0, 0.0, -0.1))
         self._bodies, self._hand_meshes = {}, []
+        self._patches: list[Any] = []
         for body, parts in body_meshes(self._model).items():
             name = self._model.body(body).name
             self._bodies[body] = scene.add_frame(f"/scene/{name}", show_axes=False)
@@ -166,6 +179,19 @@ class Page:
             p_W = np.full((2, 3), -9.0)
         segments = np.stack([p_W[:-1], p_W[1:]], axis=1).astype(np.float32)
         self.server.scene.add_line_segments("/prediction", segments, (200, 40, 200), thickness=0.002)
+
+    def show_patches(self, patches: Patches) -> None:
+        """Surfaces coloured by pressure, and forces as lines; without any, what was shown goes."""
+        for handle in self._patches:
+            handle.remove()
+        self._patches = []
+        if len(patches.corners_W):
+            faces = np.arange(len(patches.corners_W)).reshape(-1, 3)
+            mesh = trimesh.Trimesh(patches.corners_W, faces, vertex_colors=(255 * patches.colours).astype(np.uint8), process=False)
+            self._patches.append(self.server.scene.add_mesh_trimesh("/patches/surfaces", mesh, cast_shadow=False, receive_shadow=False))
+        if len(patches.arrows_W):
+            lines = patches.arrows_W.astype(np.float32)
+            self._patches.append(self.server.scene.add_line_segments("/patches/forces", lines, (255, 128, 0), thickness=0.0015))
 
     # --- controls -----------------------------------------------------------------------------------------------------------------
 

@@ -13,6 +13,17 @@ from dexstack.geometry.rotations import geodesic_angle, yaw_of
 TOLERANCE = 0.1
 
 
+def curves(recording: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """What is drawn of a recording's K samples, each (K,): ``t`` [s], ``yaw`` and ``goal_yaw`` [rad], which end on the same turn, ``error``
+    of the orientation [rad], ``distance`` from the goal position [m]."""
+    pose, goal = (np.asarray(recording[name], float) for name in ("pose_WO", "goal_WO"))
+    yaw, goal_yaw = (np.unwrap([yaw_of(p[3:]) for p in x]) for x in (pose, goal))
+    yaw += 2 * np.pi * np.round((goal_yaw[-1] - yaw[-1]) / (2 * np.pi))
+    error = np.array([geodesic_angle(p[3:], g[3:]) for p, g in zip(pose, goal, strict=True)])
+    distance = np.linalg.norm(pose[:, :3] - goal[:, :3], axis=1)
+    return {"t": np.asarray(recording["t"], float), "yaw": yaw, "goal_yaw": goal_yaw, "error": error, "distance": distance}
+
+
 def write_plot(path: Path, recording: Mapping[str, np.ndarray], tolerance: float = TOLERANCE) -> Path:
     """Draw yaw against goal, orientation error, position error and solve time against time, as a PNG.
 
@@ -21,14 +32,8 @@ def write_plot(path: Path, recording: Mapping[str, np.ndarray], tolerance: float
         recording: as for :func:`~dexstack.report.run.write_run`, with one goal per sample.
         tolerance: orientation error that counts as reached [rad].
     """
-    t = np.asarray(recording["t"], float)
-    pose = np.asarray(recording["pose_WO"], float)
-    goal = np.asarray(recording["goal_WO"], float)
-    yaw, goal_yaw = (np.unwrap([yaw_of(p[3:]) for p in x]) for x in (pose, goal))
-    yaw += 2 * np.pi * np.round((goal_yaw[-1] - yaw[-1]) / (2 * np.pi))  # end on the same turn as the goal
-    error = [geodesic_angle(p[3:], g[3:]) for p, g in zip(pose, goal, strict=True)]
-    distance = 1e3 * np.linalg.norm(pose[:, :3] - goal[:, :3], axis=1)
-
+    found = curves(recording)
+    t, yaw, goal_yaw = found["t"], found["yaw"], found["goal_yaw"]
     timed = len(recording.get("solve_s", ())) > 0
     figure = Figure(figsize=(8.0, 8.0 if timed else 6.2), layout="constrained")
     axes = figure.subplots(4 if timed else 3, 1, sharex=True)
@@ -36,11 +41,11 @@ def write_plot(path: Path, recording: Mapping[str, np.ndarray], tolerance: float
     axes[0].plot(t, np.degrees(yaw), color="#1f5fa8", label="object")
     axes[0].set_ylabel("yaw [°]")
     axes[0].legend(loc="lower right")
-    axes[1].plot(t, error, color="#1f5fa8")
+    axes[1].plot(t, found["error"], color="#1f5fa8")
     axes[1].axhspan(0.0, tolerance, color="#3a9d5d", alpha=0.2, label=f"reached: below {tolerance:g} rad")
     axes[1].set_ylabel("3-D orientation\nerror [rad]")
     axes[1].legend(loc="upper right")
-    axes[2].plot(t, distance, color="#1f5fa8")
+    axes[2].plot(t, 1e3 * found["distance"], color="#1f5fa8")
     axes[2].set_ylabel("distance from the\ngoal position [mm]")
     for ax in axes[1:3]:
         ax.set_ylim(bottom=0.0)

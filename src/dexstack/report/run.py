@@ -1,4 +1,4 @@
-"""The results folder of a run: its numbers, a plot and a film."""
+"""The results folder of a run: its numbers, a plot, a page of them and a film."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ import numpy as np
 from dexstack.errors import ConfigError
 from dexstack.report.film import write_film
 from dexstack.report.plot import TOLERANCE, write_plot
+from dexstack.report.run_page import write_page
 
 REQUIRED = ("t", "q", "pose_WO", "goal_WO")
 
 
 def write_run(results_dir: str | Path, recording: Mapping[str, np.ndarray], scene: mujoco.MjModel) -> dict[str, Path]:
-    """Write ``recording.npz``, ``run.png`` and ``run.gif`` into ``results_dir``, which is made if it is missing.
+    """Write ``recording.npz``, ``run.png``, ``run.html`` and ``run.gif`` into ``results_dir``, which is made if it is missing.
 
     Args:
         recording: arrays over K samples: ``t`` (K,) simulated time [s], ``q`` (K, n) joint angles [rad], ``pose_WO`` (K, 7) object pose,
@@ -25,7 +26,7 @@ def write_run(results_dir: str | Path, recording: Mapping[str, np.ndarray], scen
         scene: compiled ``build_scene`` of the hand and the object.
 
     Returns:
-        The paths by kind: ``recording``, ``plot``, ``film``; plot and film are left out when fewer than two samples are finite.
+        The paths by kind: ``recording``, ``plot``, ``page``, ``film``; but the first are left out when fewer than two samples are finite.
 
     Raises:
         ConfigError: an array is missing, or the folder cannot be written.
@@ -47,12 +48,12 @@ def draw_run(
     """Draw a recording as :func:`write_run` takes it, without keeping it.
 
     Args:
-        plot: file of the plot (PNG).
+        plot: file of the plot (PNG); the page is beside it, with the ending ``.html``.
         film: file of the film (GIF); None: no film.
         tolerance: orientation error that counts as reached [rad].
 
     Returns:
-        The paths by kind: ``plot``, ``film``; empty when fewer than two samples are finite.
+        The paths by kind: ``plot``, ``page``, ``film``; empty when fewer than two samples are finite.
 
     Raises:
         ConfigError: an array is missing, or a file cannot be written.
@@ -62,10 +63,16 @@ def draw_run(
     if len(shown["t"]) < 2:
         return {}
     try:
-        drawn = {"plot": write_plot(plot, shown, tolerance)}
+        page = write_page(plot.with_suffix(".html"), shown, tolerance, _joint_names(scene, shown["q"].shape[1]), plot.parent.name)
+        drawn = {"plot": write_plot(plot, shown, tolerance), "page": page}
         return drawn if film is None else drawn | {"film": write_film(film, shown, scene)}
     except OSError as error:
         raise ConfigError(f"cannot write {error.filename}: {error.strerror}") from None
+
+
+def _joint_names(scene: mujoco.MjModel, count: int) -> list[str]:
+    """Of the columns of ``q``: the robot's joints come before the object's."""
+    return [scene.joint(i).name for i in range(count)]
 
 
 def _check(recording: Mapping[str, np.ndarray]) -> None:
@@ -76,9 +83,10 @@ def _check(recording: Mapping[str, np.ndarray]) -> None:
 
 def _finite_samples(recording: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The samples that can be drawn; a plant that diverged leaves others."""
-    arrays = {name: np.asarray(recording[name], float) for name in recording if name in REQUIRED or name in ("solve_t", "solve_s")}
+    per_sample = [*REQUIRED, *(name for name in ("q_command", "contacts") if len(recording.get(name, ())) == len(recording["t"]))]
+    arrays = {name: np.asarray(recording[name], float) for name in recording if name in (*per_sample, "solve_t", "solve_s")}
     arrays["goal_WO"] = np.broadcast_to(arrays["goal_WO"], (len(arrays["t"]), 7))
     if "solve_s" in arrays:
         arrays.setdefault("solve_t", arrays["t"])
     keep = np.isfinite(np.column_stack([arrays[name] for name in REQUIRED])).all(axis=1)
-    return {name: array[keep] if name in REQUIRED else array for name, array in arrays.items()}
+    return {name: array[keep] if name in per_sample else array for name, array in arrays.items()}

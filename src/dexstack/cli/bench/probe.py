@@ -67,7 +67,7 @@ class Probe:
         return {kv.key: kv.value for kv in self.reports[node].values} if node in self.reports else {}
 
     def pid(self, node: str) -> int:
-        return int(self.reports[node].hardware_id) if node in self.reports else 0
+        return int(self.values(node).get("pid", 0))
 
     def phase(self) -> str:
         return self.states[-1]["phase"] if self.states else ""

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jaxtyping import Float
 
@@ -70,9 +71,9 @@ class ImplicitModel(StepModel):
     One step is enough inside the MPC: its iterations start each other, so the steps converge together with the plan.
     """
 
-    def __init__(self, steps: int = 1, stiffness: float = 1000.0, smoothing: float = 0.001, fingers: int = 4) -> None:
-        """``steps`` Newton steps; ``stiffness`` k of a row [N/m]; ``smoothing`` ε [m]; ``fingers`` equal chains, in joint order."""
-        self.fingers = fingers
+    def __init__(self, steps: int = 1, stiffness: float = 1000.0, smoothing: float = 0.001, chains: tuple[int, ...] = (4, 4, 4, 4)) -> None:
+        """``steps`` Newton steps; ``stiffness`` k of a row [N/m]; ``smoothing`` ε [m]; ``chains`` of so many joints, in joint order."""
+        self.chains = chains
         self.steps = steps
         self.stiffness = stiffness
         self.smoothing = smoothing
@@ -93,22 +94,28 @@ class ImplicitModel(StepModel):
         return c.active * force, c.active * slope
 
     def _blocks(self, c: _Context, slope: Array) -> _Blocks:
-        J, F = c.problem.J, self.fingers
+        J = c.problem.J
         H = jnp.diag(c.problem.Q) + J.T @ (slope[:, None] * J)
-        m = (H.shape[0] - OBJECT_DOF) // F
-        o = OBJECT_DOF
-        H_ff = jnp.stack([H[o + f * m : o + (f + 1) * m, o + f * m : o + (f + 1) * m] for f in range(F)])
-        H_of = jnp.swapaxes(H[:o, o:].reshape(o, F, m), 0, 1)
+        o, longest, ends = OBJECT_DOF, max(self.chains), np.cumsum(self.chains)
+        own = [H[o + e - n : o + e, o + e - n : o + e] for n, e in zip(self.chains, ends, strict=True)]
+        H_ff = jnp.stack([jax.scipy.linalg.block_diag(block, jnp.eye(longest - len(block), dtype=H.dtype)) for block in own])
+        H_of = self._by_chain(H[:o, o:])
         finger = small_inverse(H_ff)
         X = H_of @ finger
         return _Blocks(small_inverse(H[:o, :o] - jnp.einsum("fim,fjm->ij", X, H_of)), finger, X)
 
+    def _by_chain(self, joints: Array) -> Array:
+        """Entries (..., N) of joints as (F, ..., m), a row for each chain; shorter ones end in zeros."""
+        rows = jnp.split(joints, np.cumsum(self.chains)[:-1].tolist(), axis=-1)
+        longest = max(self.chains)
+        return jnp.stack([jnp.pad(row, [(0, 0)] * (row.ndim - 1) + [(0, longest - row.shape[-1])]) for row in rows])
+
     def _apply(self, blocks: _Blocks, g: Array) -> Array:
         """H⁻¹ g."""
-        g_o, g_f = g[:OBJECT_DOF], g[OBJECT_DOF:].reshape(self.fingers, -1)
+        g_o, g_f = g[:OBJECT_DOF], self._by_chain(g[OBJECT_DOF:])
         y_o = blocks.schur @ (g_o - jnp.einsum("fim,fm->i", blocks.X, g_f))
         y_f = jnp.einsum("fmn,fn->fm", blocks.finger, g_f) - jnp.einsum("fim,i->fm", blocks.X, y_o)
-        return jnp.concatenate([y_o, y_f.reshape(-1)])
+        return jnp.concatenate([y_o, *(row[:n] for row, n in zip(y_f, self.chains, strict=True))])
 
     def step(self, context: _Context, b: Array, phi: Array, dual: Array) -> tuple[Array, Array]:
         dq = dual

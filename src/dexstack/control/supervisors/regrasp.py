@@ -176,7 +176,7 @@ class RegraspSupervisor(Supervisor):
     def _beneath(self, contacts: Contacts) -> np.ndarray:
         """Balls (B,) on which the object lies."""
         bears = np.asarray(contacts.active) & (np.asarray(contacts.link) > 0) & (contacts.phi < NEAR) & (contacts.nhat_W[:, 2] < -0.5)
-        return np.isin(np.arange(1, self._balls.chains + 1), np.asarray(contacts.link)[bears])
+        return np.isin(np.arange(1, len(self._balls.chains) + 1), np.asarray(contacts.link)[bears])
 
     def _rests(self, goal_WO: np.ndarray) -> bool:
         """Whether the object stays in the goal pose by itself: what it stands on there reaches around its centre of mass."""
@@ -187,7 +187,7 @@ class RegraspSupervisor(Supervisor):
 
     def _draw(self, pose_WO: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Centres (B, 3) of balls that touch the object above the floor and not each other, and its normals there (B, 3)."""
-        R_WO, count = rotation_matrix(pose_WO[3:]), self._balls.chains
+        R_WO, count = rotation_matrix(pose_WO[3:]), len(self._balls.chains)
         normals = self._nhat_B @ R_WO.T
         centres = pose_WO[:3] + self._p_B @ R_WO.T + (self._radius + 0.0005) * normals
         free = np.flatnonzero(centres[:, 2] >= self._radius)

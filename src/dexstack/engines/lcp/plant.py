@@ -12,7 +12,7 @@ from dexstack.engines.lcp.shapes import Geometry, box, capsule, cylinder, pieces
 from dexstack.engines.lcp.system import LcpSystem
 from dexstack.errors import ConfigError
 from dexstack.model.description import number_list, quaternion
-from dexstack.model.hand import NUM_JOINTS, HandModel
+from dexstack.model.hand import HandModel
 from dexstack.model.objects import ObjectModel
 from dexstack.model.scene import OBJECT_BODY, build_scene
 from dexstack.model.urdf import Shape
@@ -50,6 +50,7 @@ class LcpPlant:
         spec = build_scene(hand, obj)
         spec.option.timestep = p.dt
         self.dt = p.dt
+        self._joints = len(hand.joint_names)
         self.model = spec.compile()
         """The scene; state layout as :mod:`dexstack.model.scene` says."""
         self.system = LcpSystem(self.model, [*hand_geometries(hand), *object_geometries(obj, p.restitution)], p.directions)
@@ -62,19 +63,19 @@ class LcpPlant:
 
     @property
     def joint_position(self) -> np.ndarray:
-        return self.system.q[:NUM_JOINTS].copy()
+        return self.system.q[:self._joints].copy()
 
     @property
     def joint_velocity(self) -> np.ndarray:
-        return self.system.v[:NUM_JOINTS].copy()
+        return self.system.v[:self._joints].copy()
 
     @property
     def pose_WO(self) -> np.ndarray:
-        return self.system.q[NUM_JOINTS:].copy()
+        return self.system.q[self._joints:].copy()
 
     @property
     def twist_WO(self) -> np.ndarray:
-        return self.system.v[NUM_JOINTS:].copy()
+        return self.system.v[self._joints:].copy()
 
     def reset(self, q_hand: np.ndarray, pose_WO: np.ndarray, v: np.ndarray | None = None) -> None:
         """Start again at time zero; see :meth:`Plant.reset`. What overlaps is pushed apart during the first steps.
@@ -83,12 +84,12 @@ class LcpPlant:
             ConfigError: wrong size, not finite, a quaternion that is not of unit length, shapes that overlap by more than ``DEEPEST``.
         """
         where = "reset of the plant"
-        q = number_list(where, "q_hand", q_hand, NUM_JOINTS)
+        q = number_list(where, "q_hand", q_hand, self._joints)
         pose = number_list(where, "pose_WO", pose_WO, 7)
         pose[3:] = quaternion(where, "pose_WO[3:7]", pose[3:])
         velocity = np.zeros(self.model.nv) if v is None else number_list(where, "v", v, self.model.nv)
         system = self.system
-        system.q[:NUM_JOINTS], system.q[NUM_JOINTS:], system.v[:], system.time = q, pose, velocity, 0.0
+        system.q[:self._joints], system.q[self._joints:], system.v[:], system.time = q, pose, velocity, 0.0
         system.tau[:] = 0.0
         system.forget()
         inside = [(gap, pair) for pair, gap in system.gaps().items() if gap < -DEEPEST]
@@ -102,12 +103,12 @@ class LcpPlant:
         What did not go as it should is counted in ``system.counts``.
 
         Raises:
-            ConfigError: ``tau`` is not (16,) and finite.
+            ConfigError: ``tau`` is not (N,) and finite.
             FloatingPointError: the simulation diverged.
         """
-        if tau.shape != (NUM_JOINTS,) or not np.isfinite(tau).all():
-            raise ConfigError(f"the plant needs {NUM_JOINTS} finite torques, got {tau!r}")
-        self.system.tau[:NUM_JOINTS] = tau
+        if tau.shape != (self._joints,) or not np.isfinite(tau).all():
+            raise ConfigError(f"the plant needs {self._joints} finite torques, got {tau!r}")
+        self.system.tau[:self._joints] = tau
         self.system.step()
 
     def trouble(self) -> str:

@@ -15,7 +15,7 @@ from dexstack.engines.soft.meshing import remesh
 from dexstack.engines.soft.scm import ContactParams, paper_dissipation, smooth_dissipation
 from dexstack.engines.soft.system import Meeting, SoftSystem, Surface, SystemData
 from dexstack.errors import ConfigError
-from dexstack.model.hand import NUM_JOINTS, HandModel
+from dexstack.model.hand import HandModel
 from dexstack.model.objects import ObjectModel
 from dexstack.model.scene import OBJECT_BODY, build_scene
 from dexstack.model.urdf import Shape
@@ -60,13 +60,15 @@ class SoftPlant(ScenePlant):
         self.model = build_scene(hand, obj).compile()
         self.system = SoftSystem(self.model, meetings(hand, obj, p), dissipation=DISSIPATIONS[p.dissipation])
 
+        joints = len(hand.joint_names)
+
         def advance(data: SystemData, q: jax.Array, v: jax.Array, torque: jax.Array) -> tuple[jax.Array, jax.Array]:
-            tau = jax.numpy.zeros(self.model.nv, q.dtype).at[:NUM_JOINTS].set(torque)
+            tau = jax.numpy.zeros(self.model.nv, q.dtype).at[:joints].set(torque)
             return self.system.implicit(data, q, v, tau, p.dt)
 
         with jax.enable_x64(True):  # the numbers are arguments: as constants, XLA would spend minutes on the lookup tables
             self._data = jax.device_put(self.system.data)
-            self._advanced = jit(advance).lower(self._data, *map(np.zeros, (self.model.nq, self.model.nv, NUM_JOINTS))).compile()
+            self._advanced = jit(advance).lower(self._data, *map(np.zeros, (self.model.nq, self.model.nv, joints))).compile()
         super().__init__(hand, obj)
 
     @property

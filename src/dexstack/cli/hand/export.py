@@ -1,0 +1,39 @@
+"""``dexstack hand export``: a hand's files for ros2_control and MoveIt."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from dexstack.cli.output import add_json_argument, publish
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    """Add ``hand export``."""
+    p = subparsers.add_parser(
+        "export",
+        help="a hand's files for ros2_control and MoveIt",
+        description="Writes, from the hand's own YAML and URDF: the URDF with a ros2_control system that speaks on the hand's topics, its "
+        "controller, and MoveIt's SRDF, joint limits and controllers.",
+    )
+    p.add_argument("hand", nargs="?", default="right", metavar="HAND", help="right, left, or the path of a hand's YAML (default: right)")
+    p.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="where (default: a folder of the hand's name)")
+    p.add_argument("--namespace", default="", help="namespace of the hand's graph")
+    add_json_argument(p)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write them; 0."""
+    from dexstack.cli.hand.description import files
+    from dexstack.errors import writing
+    from dexstack.model.hand import load_hand
+
+    hand = load_hand(args.hand)
+    folder = args.output or Path(hand.name)
+    texts = files(hand, args.namespace)
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in texts.items():
+            (folder / name).write_text(text)
+    publish(args, "hand export", {"hand": hand.name, "folder": str(folder), "files": list(texts)}, f"{', '.join(texts)} in {folder}")
+    return 0
