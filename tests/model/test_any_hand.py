@@ -19,7 +19,7 @@ mesh: cube.obj
 mass: 0.1
 friction: {sliding: 0.5, torsional: 0.005, rolling: 0.0001}
 start:
-  allegro: {position: [0.0, 0.0, 0.0255], yaw: 0.0, noise_position: 0.002, noise_yaw: 0.1}
+  generated: {position: [0.0, 0.0, 0.0255], yaw: 0.0, noise_position: 0.002, noise_yaw: 0.1}
 """
 
 
