@@ -129,6 +129,9 @@ class GaitParams:
     )
     stall_progress: float = param(0.05, "fall of the orientation error below its best that counts as progress [rad]", 0.001, 1.0)
     stall_tolerance: float = param(0.1, "a rollout nearer to its goal than this is not stalled [rad]", 0.0, 3.2)
+    keep_error: float = param(
+        0.05, "an object this near to its goal is kept: the command stays until it is off by stall_tolerance; 0: never [rad]", 0.0, 3.2
+    )
     stall_swing: float = param(
         1.0, "how far a stalled finger swings beyond its rest pose, as a share of how far it had swung to the other side [-]", 0.0, 2.0
     )

@@ -233,3 +233,33 @@ def test_what_is_back_in_its_place_is_turned_on_at_once(gait, planner):
     step(gait, 2.0, 0.8, pose=near)
     assert planner.asked[-1].goal is GOAL
     assert set(run(gait, [0.8] * 9, t=2.1)) == {SolveStatus.OK} and gait.stalls == 1  # a whole window from then on
+
+
+def test_an_object_at_its_goal_is_kept_until_it_is_off(gait, planner):
+    """Nothing is asked while it is kept, the command stays, and what is planned afterwards starts afresh."""
+    run(gait, [0.3, 0.08])
+    assert len(planner.asked) == 2
+    kept = [gait.plan(Observation(t, POSE, Q + 0.01 * t, None), GOAL) for t in (0.2, 0.3) if not ERROR.__setitem__(0, 0.04)]
+    ERROR[0] = 0.09
+    kept.append(gait.plan(Observation(0.4, POSE, Q, None), GOAL))
+    assert len(planner.asked) == 2 and planner.resets == 1
+    for plan in kept:
+        np.testing.assert_array_equal(plan.q_des, [0.6, 0.9])
+        assert not plan.displacements.any() and plan.status == SolveStatus.OK
+    np.testing.assert_allclose(kept[0].prediction, np.tile([*POSE, *(Q + 0.002)], (2, 1)))
+    step(gait, 0.5, 0.11)
+    assert len(planner.asked) == 3 and planner.resets == 2
+    step(gait, 0.6, 0.08)
+    assert len(planner.asked) == 4, "not before it is as near again"
+
+
+def test_an_object_that_is_kept_is_let_go_for_another_goal(gait):
+    run(gait, [0.3, 0.01, 0.01])
+    assert step(gait, 0.3, 0.8, goal=NEXT) == SolveStatus.RETREAT
+    assert step(gait, 1.15, 0.8, goal=NEXT) == SolveStatus.OK
+
+
+def test_without_a_keep_error_the_planner_goes_on(planner):
+    gait = make(planner, replace(P, keep_error=0.0))
+    run(gait, [0.3, 0.01, 0.01, 0.01])
+    assert len(planner.asked) == 4

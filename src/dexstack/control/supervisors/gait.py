@@ -47,12 +47,15 @@ class GaitSupervisor(Supervisor):
         self._seen: tuple[np.ndarray, np.ndarray, float] | None = None
         """Pose, joints and time of when something last moved."""
         self._goal_WO: np.ndarray | None = None
+        self._last: Plan | None = None
+        self._kept: Plan | None = None
         self._begin(math.inf, math.nan)
 
     def plan(self, observation: Observation, goal_WO: np.ndarray) -> Plan:
         """See :meth:`Supervisor.plan`; between two goals, too, the robot lets go. A command that lets go has the status RETREAT."""
         t, q = observation.t, observation.q
         if self._goal_WO is not None and not np.array_equal(goal_WO, self._goal_WO):
+            self._kept = None
             self._follow(t)
         self._goal_WO = goal_WO
         goal_WO = self._guarded.nearest(observation.pose_WO, goal_WO)
@@ -69,7 +72,28 @@ class GaitSupervisor(Supervisor):
             self.planner.reset()  # the plan from before it let go is of no use
             self._held_WO, self._release_until = None, -math.inf
             self._begin(error, max(t, self._recentre_until))
-        return self.planner.plan(observation, self._for_now(observation, error, goal_WO))
+        if self._keeps(error, t):
+            return self._keep(observation)
+        self._last = self.planner.plan(observation, self._for_now(observation, error, goal_WO))
+        return self._last
+
+    def _keeps(self, error: float, t: float) -> bool:
+        """Whether the object is as it is to be, or was and is still nearly."""
+        p = self.params
+        kept = self._kept is not None and error < p.stall_tolerance
+        if not kept and self._kept is not None:
+            self._kept = None
+            self.planner.reset()  # the plan from before is of no use
+        if not kept and error < p.keep_error and t >= self._recentre_until and self._last is not None and self._last.status.usable:
+            self._kept = self._last
+        return self._kept is not None
+
+    def _keep(self, observation: Observation) -> Plan:
+        """The command that holds the object, again; nothing is solved."""
+        assert self._kept is not None
+        states = np.tile(np.concatenate([observation.pose_WO, observation.q]), (len(self._kept.prediction), 1))
+        still = np.zeros_like(self._kept.displacements)
+        return replace(self._kept, displacements=still, prediction=states, cpu_s=0.0, wall_s=0.0)
 
     def _follow(self, t: float) -> None:
         """Another goal is asked for."""
