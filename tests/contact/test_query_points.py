@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from dexstack.contact.query_points import robot_query_points, shape_points
-from dexstack.model.hand import SIDES, load_hand
+from dexstack.model import HANDS
+from dexstack.model.hand import load_hand
 from dexstack.model.urdf import Shape
 
 SPACING = 0.008
@@ -70,7 +71,7 @@ def test_an_unknown_shape_is_refused():
         shape_points(Shape("cone", np.ones(2), np.zeros(3), np.eye(3)), SPACING)
 
 
-@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize("side", HANDS)
 def test_every_link_of_the_hand_has_queries_of_its_own_shapes(side):
     hand = load_hand(side)
     query = robot_query_points(hand, SPACING)

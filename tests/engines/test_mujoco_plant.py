@@ -8,8 +8,9 @@ from scipy.spatial.transform import Rotation
 from dexstack.engines.base import Plant
 from dexstack.engines.mujoco import MujocoPlant, MujocoPlantParams
 from dexstack.errors import ConfigError
+from dexstack.model import HANDS
 from dexstack.model.gravity import GravityCompensation
-from dexstack.model.hand import SIDES, HandModel, load_hand
+from dexstack.model.hand import HandModel, load_hand
 from dexstack.model.objects import load_object, object_names
 
 FAR = np.array([0.0, 0.0, 0.6, 1.0, 0.0, 0.0, 0.0])
@@ -98,7 +99,7 @@ def test_power_balance_of_the_hand(hand):
     assert energy() - e0 == pytest.approx(work - heat, abs=0.02 * (work + heat))
 
 
-@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize("side", HANDS)
 @pytest.mark.parametrize("name", object_names())
 def test_the_object_rests_for_two_seconds(side, name):
     hand, obj = load_hand(side), load_object(name)

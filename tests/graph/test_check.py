@@ -15,13 +15,13 @@ TETRAHEDRON = "v 0 0 0\nv 0.05 0 0\nv 0 0.05 0\nv 0 0 0.05\nf 1 3 2\nf 1 2 4\nf 
 FACE_LEFT_OUT = "f 3 1 4\n"
 OBJECT = (
     "name: shard\nmesh: shard.obj\nmass: 0.1\nfriction: {{sliding: 0.5, torsional: 0.005, rolling: 0.0001}}\n"
-    "start:\n  {task}: {{position: [0.0, 0.0, 0.03], yaw: 0.0, noise_position: 0.0, noise_yaw: 0.0{more}}}\n"
+    "start:\n  allegro: {{position: [0.0, 0.0, 0.03], yaw: 0.0, noise_position: 0.0, noise_yaw: 0.0{more}}}\n"
 )
 
 
-def shard(folder, closed=True, task="allegro", more=""):
+def shard(folder, closed=True, more=""):
     (folder / "shard.obj").write_text(TETRAHEDRON + (FACE_LEFT_OUT if closed else ""))
-    (folder / "shard.yaml").write_text(OBJECT.format(task=task, more=more))
+    (folder / "shard.yaml").write_text(OBJECT.format(more=more))
     return str(folder / "shard.yaml")
 
 
@@ -36,7 +36,6 @@ def test_a_run_that_can_be_made_is_not_refused_and_needs_no_jax(tmp_path):
     ("wrong", "complaint"),
     [
         ({"closed": False}, "not watertight"),
-        ({"task": "other"}, "no start pose for the task 'allegro'"),
         ({"more": ", hand_pose: fist"}, "no pose 'fist'"),
     ],
 )

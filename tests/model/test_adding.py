@@ -8,7 +8,7 @@ from dexstack.contact.detector import ContactDetector
 from dexstack.errors import ConfigError
 from dexstack.model.adding import DENSITY, Wishes, add_object, inspect, tell_unit
 from dexstack.model.hand import load_hand
-from dexstack.model.objects import load_object
+from dexstack.model.objects import load_object, mirrored
 from dexstack.model.placing import place_on_palm
 from tests.geometry import broken
 
@@ -89,9 +89,11 @@ def test_the_symmetry_of_a_shape_counts_where_a_person_says_so(tmp_path):
     assert added.obj.size[along] == pytest.approx(0.06)
 
 
-def test_a_left_hand_is_refused():
-    with pytest.raises(ConfigError, match="right hand"):
-        place_on_palm(load_hand("left"), load_object("cube"))
+def test_a_left_hand_has_the_mirrored_place():
+    obj = load_object("foambrick")
+    right, left = (place_on_palm(load_hand(side), obj) for side in ("right", "left"))
+    assert right.pose_WO[1] != 0.0
+    np.testing.assert_allclose(left.pose_WO, mirrored(right.pose_WO), atol=1e-6)
 
 
 def test_a_unit_in_doubt_names_the_argument(tmp_path):

@@ -5,12 +5,13 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
+from dexstack.model import HANDS
 from dexstack.model.gravity import GravityCompensation
-from dexstack.model.hand import SIDES, load_hand
+from dexstack.model.hand import load_hand
 from dexstack.model.scene import build_scene
 
 
-@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize("side", HANDS)
 def test_equals_pinocchio(side, pinocchio):
     hand = load_hand(side)
     gravity = GravityCompensation(hand)

@@ -9,12 +9,13 @@ from scipy.spatial.transform import Rotation
 
 from dexstack.contact.contact import GROUND
 from dexstack.geometry.rotations import rotation_matrix
-from dexstack.model.hand import SIDES, load_hand
+from dexstack.model import HANDS
+from dexstack.model.hand import load_hand
 from dexstack.model.kinematics import KinematicTree, quaternion_matrix
 from dexstack.model.scene import build_scene
 
 
-@pytest.fixture(params=SIDES)
+@pytest.fixture(params=HANDS)
 def peers(request, x64):
     """The tree and MuJoCo's model of the same hand."""
     hand = load_hand(request.param)

@@ -11,6 +11,7 @@ import yaml
 
 from dexstack.control.planners import PLANNERS
 from dexstack.control.supervisors import SUPERVISORS
+from dexstack.model import HAND_NAMES
 
 if TYPE_CHECKING:
     from dexstack.graph.settings import Spec
@@ -82,7 +83,7 @@ def latency(text: str) -> float | str:
 def add_scene_arguments(parser: argparse.ArgumentParser) -> None:
     """Add ``--object`` and ``--hand``."""
     parser.add_argument("--object", default="cube", help="name of an object, or the path of an object's YAML")
-    parser.add_argument("--hand", default="right", help="right, left, or the path of a hand's YAML")
+    parser.add_argument("--hand", default="right", help=HAND_NAMES)
 
 
 NAMED = ("model", "planner", "supervisor", "theta", "contact_set")

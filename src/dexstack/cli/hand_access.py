@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from dexstack.cli.output import note
 from dexstack.errors import ConfigError
+from dexstack.model import HAND_NAMES
 
 if TYPE_CHECKING:
     from dexstack.hand.can_hand import CanHand
@@ -23,7 +24,7 @@ def add_hand_arguments(p: argparse.ArgumentParser) -> None:
     )
     p.add_argument("--channel", default="", help="channel of the interface (default: can0, PCAN_USBBUS1)")
     p.add_argument("--device", type=int, default=0, choices=range(4), help="device number of the hand")
-    p.add_argument("--hand", default="right", help="which hand it should be: right, left, or the path of a hand's YAML")
+    p.add_argument("--hand", default="right", help=f"which hand it should be: {HAND_NAMES}")
     p.add_argument("--hardware", default="V4", choices=("V3", "V4", "V5"), help="generation it should be")
     p.add_argument("--calibration-dir", default="", metavar="DIR", help="folder of zero offsets (default: ~/.config/dexstack/hands)")
     p.add_argument(
@@ -46,7 +47,7 @@ def the_hand(args: argparse.Namespace, *, guard: bool = True) -> CanHand:
     from dexstack.hand.params import BusParams, CanHandParams
     from dexstack.model.hand import load_hand
 
-    side = load_hand(args.hand).side
+    side = load_hand(args.hand).side_on_can
     params = CanHandParams(hardware=args.hardware, calibration_dir=args.calibration_dir, guard=guard)
     if args.interface != EMULATED:
         return CanHand(side, BusParams(args.interface, args.channel, args.device), params)

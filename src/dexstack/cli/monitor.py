@@ -11,6 +11,7 @@ import socket
 from dexstack.cli import arguments
 from dexstack.cli.output import add_json_argument, note, publish
 from dexstack.errors import ConfigError
+from dexstack.model import HAND_NAMES
 
 HOST, PORT = "127.0.0.1", 8080
 PORTS = 100
@@ -27,7 +28,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     p.add_argument("--object", default="cube", help="name of an object, or the path of an object's YAML")
-    p.add_argument("--hand", default="right", help="right, left, or the path of a hand's YAML")
+    p.add_argument("--hand", default="right", help=HAND_NAMES)
     p.add_argument("--namespace", default="", help="namespace of the graph's nodes")
     p.add_argument("--host", default=HOST, help="address to listen on; whoever reaches it and knows the page's token can move the hand")
     p.add_argument("--port", type=arguments.positive_int, default=PORT, help="port, or the next free one")

@@ -21,6 +21,8 @@ from dexstack.engines import PLANTS
 from dexstack.errors import ConfigError
 from dexstack.graph.check import check_run
 from dexstack.graph.settings import Spec
+from dexstack.model import HAND_NAMES
+from dexstack.model.hand import load_hand
 from dexstack.perception import require_camera
 from dexstack.process.threads import ONE_THREAD, XLA_ONE_THREAD
 from dexstack.tasks import TASKS, load_task, task_files
@@ -144,7 +146,7 @@ def picture_environment() -> dict[str, str]:
 
 TASK = Argument("task", "palm_turn", f"what to do: {', '.join(TASKS)}, or the path of your own task's Python file")
 OBJECT = Argument("object", "cube", "what to do it with: a name, or the path of an object's YAML")
-HAND = Argument("hand", "right", "which hand: right, left, or the path of a hand's YAML")
+HAND = Argument("hand", "right", f"which hand: {HAND_NAMES}")
 PLANT = Argument("plant", "mujoco", "physics engine: a name, or the path of your own's Python file", PLANTS)
 PERCEPTION = Argument("perception", "truth", "where the object pose comes from: the plant, or pictures of it", ("truth", "camera"))
 GOAL_YAW = Argument("goal_yaw", "", "turn of the object from its nominal start [deg]; empty: what the task asks for")
@@ -251,6 +253,15 @@ class _Builder:
         if self.task_type.servo_node != "hand":
             raise ConfigError(f"{what} needs a hand, and the robot of the task '{self.task_type.name}' exists in simulation only")
 
+    def needs_a_hand_on_can(self, what: str) -> None:
+        """Refuse also a hand that no driver knows.
+
+        Raises:
+            ConfigError: so it is.
+        """
+        self.needs_a_hand(what)
+        _ = load_hand(self._a["hand"]).side_on_can
+
     def node(self, name: str, environment: Mapping[str, str] = ONE_THREAD, ends_run: bool = False, **parameters: Value) -> NodeDescription:
         return NodeDescription(
             name,
@@ -322,7 +333,7 @@ ENCODER_NOISE = 0.0002
 
 def _mock(a: Mapping[str, Any]) -> list[NodeDescription]:
     b = _Builder(a)
-    b.needs_a_hand("an emulated hand on a bus")
+    b.needs_a_hand_on_can("an emulated hand on a bus")
     bus = {"interface": "udp_multicast", "channel": a["channel"]}
     emulated = {"emulated_hardware": a["hardware"], "encoder_noise": ENCODER_NOISE}
     world = b.world(**bus, **emulated, plant=a["plant"], seed=a["seed"])
@@ -331,7 +342,7 @@ def _mock(a: Mapping[str, Any]) -> list[NodeDescription]:
 
 def _hardware(a: Mapping[str, Any]) -> list[NodeDescription]:
     b = _Builder(a)
-    b.needs_a_hand("this mode")
+    b.needs_a_hand_on_can("this mode")
     hand = b.node("hand", **b.hand, interface=a["interface"], channel=a["channel"], hardware=a["hardware"])
     if a["perception"] != "camera":
         return b.graph(hand, reset_service="")

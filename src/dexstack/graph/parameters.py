@@ -10,6 +10,7 @@ from dexstack.engines import PLANTS
 from dexstack.hand.params import BusParams, CanHandParams, EmulatedHandParams, FaultParams, HandParams
 from dexstack.hand.servo import ServoParams
 from dexstack.hand.watch import WatchParams
+from dexstack.model import HAND_NAMES
 from dexstack.perception.params import CameraFaultParams, EstimatorParams, MountParams, RealSenseParams, SimulatedCameraParams
 
 
@@ -18,7 +19,7 @@ class SceneParams:
     """What runs: of every node that knows the scene."""
 
     task: str = param("palm_turn", "name of a task, or the path of a task's Python file")
-    hand: str = param("right", "side of the hand, or the path of a hand's YAML")
+    hand: str = param("right", f"which hand: {HAND_NAMES}")
     object: str = param("cube", "name of an object, or the path of an object's YAML")
 
 
@@ -84,7 +85,7 @@ class LearnerNodeParams:
 class CameraNodeParams:
     """Parameters of the camera node, beside those of the camera and of where it stands."""
 
-    hand: str = param("right", "side of the hand, or the path of a hand's YAML")
+    hand: str = param("right", f"which hand: {HAND_NAMES}")
     object: str = param("cube", "name of an object, or the path of an object's YAML; its tags are in tags.yaml beside it")
     seed: int = param(0, "seed of the pixel noise", 0, 2**31 - 1)
 
@@ -93,7 +94,7 @@ class CameraNodeParams:
 class PoseEstimatorParams:
     """Parameters of the pose_estimator node, beside those of the estimate and of the camera."""
 
-    hand: str = param("right", "side of the hand, or the path of a hand's YAML")
+    hand: str = param("right", f"which hand: {HAND_NAMES}")
     object: str = param("cube", "name of an object, or the path of an object's YAML; its tags are in tags.yaml beside it")
     source: str = param("topic", "where pictures come from: topic or realsense")
     reliable: bool = param(

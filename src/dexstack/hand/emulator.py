@@ -30,6 +30,7 @@ from dexstack.hand import protocol
 from dexstack.hand.bus import CanBus
 from dexstack.hand.params import BusParams, EmulatedHandParams, FaultParams
 from dexstack.hand.protocol import FINGERS, JOINTS, Command, Frame, HandInfo, ProtocolError, split_id
+from dexstack.model import HAND_NAMES
 from dexstack.process.realtime import make_realtime
 
 LARGEST_LAG = 0.01
@@ -325,7 +326,7 @@ def from_arguments(argv: Sequence[str] | None) -> tuple[EmulatedHand, Any, BusPa
         ConfigError: they cannot be used.
     """
     parser = argparse.ArgumentParser(prog="dexstack.hand.emulator", description=__doc__.partition("\n")[0])
-    parser.add_argument("--hand", default="right", help="right, left, or the path of a hand's YAML")
+    parser.add_argument("--hand", default="right", help=HAND_NAMES)
     parser.add_argument("--plant", default="mujoco", choices=("mujoco", *PLANTS), help="what is behind the hand")
     parser.add_argument("--object", default="cube", help="object of the mujoco plant")
     for cls in (BusParams, EmulatedHandParams, FaultParams):
@@ -375,11 +376,11 @@ def _plant(name: str, hand_name: str, obj: str) -> tuple[Any, str]:
 
     hand = load_hand(hand_name)
     if name in PLANTS:
-        return PLANTS[name](hand.home, hand.lower, hand.upper), hand.side
+        return PLANTS[name](hand.home, hand.lower, hand.upper), hand.side_on_can
     from dexstack.engines.mujoco import MujocoPlant
     from dexstack.model.objects import load_object
 
-    return MujocoPlant(hand, load_object(obj)), hand.side
+    return MujocoPlant(hand, load_object(obj)), hand.side_on_can
 
 
 if __name__ == "__main__":

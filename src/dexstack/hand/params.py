@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from dexstack.config import param
 from dexstack.errors import ConfigError
 from dexstack.hand.protocol import FINGERS, JOINTS
+from dexstack.model import HAND_NAMES
 
 INTERFACES = ("socketcan", "pcan", "udp_multicast", "virtual")
 CONSENTS = ("", "person", "mode")
@@ -20,7 +21,7 @@ FIRST_PORT = 6100
 class HandParams:
     """Parameters of the hand node, beside those of the servo and of the bus."""
 
-    hand: str = param("right", "side of the hand, or the path of a hand's YAML")
+    hand: str = param("right", f"which hand: {HAND_NAMES}")
     applied_command_every: int = param(3, "publish hand/applied_command at every n-th feedback", 1, 1000)
     consent: str = param("", "who lets the hand move: person, mode (whoever starts the graph); empty: a person on hardware, else the mode")
     hold_time: float = param(60.0, "how long the hand holds what it has after success [s]", 1.0, 3600.0)

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dexstack.errors import ConfigError
+from dexstack.errors import ConfigError, unknown_name
+from dexstack.model import HANDS
 from dexstack.model.description import data_dir, number_list, quaternion, read_yaml
 from dexstack.model.urdf import Joint, Link, Shape, check_inertia, read_urdf
 
 if TYPE_CHECKING:
     from dexstack.model.kinematics import KinematicTree
 
-SIDES = ("right", "left")
+ALLEGRO = "allegro"
+"""Family of the hands that the driver on a CAN bus knows."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,8 @@ class HandModel:
     """A hand of N revolute joints on a fixed palm, finger by finger, each from the palm to the tip; link i+1 is moved by joint i."""
 
     name: str
+    family: str
+    """Kind of hand that this is one side of: an object's YAML may say where it starts in hands of a family."""
     side: str
     joint_names: tuple[str, ...]
     lower: np.ndarray
@@ -101,6 +105,17 @@ class HandModel:
         starts = [i for i, body in enumerate(self.bodies) if body.parent == 0]
         return tuple(np.diff([*starts, len(self.bodies)]).tolist())
 
+    @property
+    def side_on_can(self) -> str:
+        """Its side, for the driver of a hand on a CAN bus.
+
+        Raises:
+            ConfigError: no driver knows this family of hands.
+        """
+        if self.family != ALLEGRO:
+            raise ConfigError(f"the hand '{self.name}' is simulated only: the driver on a CAN bus knows hands of the family '{ALLEGRO}'")
+        return self.side
+
     def kinematics(self) -> KinematicTree:
         """Kinematics for JAX, which is imported only here."""
         from dexstack.model.kinematics import KinematicTree
@@ -118,19 +133,22 @@ class HandModel:
         return self.poses[name]
 
 
-def load_hand(side: str | Path = "right") -> HandModel:
-    """The Allegro Hand V4, ``"right"`` or ``"left"``, or a hand of the user's by the path of its YAML.
+def load_hand(hand: str | Path = "right") -> HandModel:
+    """A hand that comes with dexstack, or one of the user's by the path of its YAML.
+
+    ``"right"`` and ``"left"`` are the Allegro Hand V4, ``"leap_right"`` and ``"leap_left"`` the LEAP Hand.
 
     Raises:
-        ConfigError: an unknown side, a missing or malformed file, an impossible inertia, a home pose outside the joint limits.
+        ConfigError: an unknown name, a missing or malformed file, an impossible inertia, a home pose outside the joint limits.
     """
-    if str(side) in SIDES:
-        path = data_dir() / "hands" / f"allegro_v4_{side}.yaml"
-    elif Path(side).suffix in (".yaml", ".yml"):
-        path = Path(side)
+    if str(hand) in HANDS:
+        path = data_dir() / "hands" / f"{HANDS[str(hand)]}.yaml"
+    elif Path(hand).suffix in (".yaml", ".yml"):
+        path = Path(hand)
     else:
-        raise ConfigError(f"unknown hand '{side}'; known: {', '.join(SIDES)}, or the path of a hand's YAML file")
-    document = read_yaml(path, ("urdf", "side", "palm_link", "palm_mount", "fingertips", "friction", "poses"), ("swing_joints",))
+        raise unknown_name("hand", str(hand), (*HANDS, "the path of a hand's YAML file"))
+    needed = ("urdf", "side", "palm_link", "palm_mount", "fingertips", "friction", "poses")
+    document = read_yaml(path, needed, ("family", "swing_joints"))
     urdf_path = path.parent / str(document["urdf"])
     name, links, joints = read_urdf(urdf_path)
     bodies, joints, frames = _merge_fixed(urdf_path, str(document["palm_link"]), links, joints)
@@ -138,6 +156,7 @@ def load_hand(side: str | Path = "right") -> HandModel:
     upper = np.array([j.upper for j in joints])
     return HandModel(
         name=name,
+        family=str(document.get("family", name)),
         side=str(document["side"]),
         joint_names=tuple(j.name for j in joints),
         lower=lower,

@@ -11,13 +11,11 @@ import numpy as np
 
 from dexstack.errors import ConfigError
 from dexstack.geometry.symmetry import NONE, Symmetry
+from dexstack.model.hand import ALLEGRO
 from dexstack.model.objects import Start
 
 if TYPE_CHECKING:
     import trimesh
-
-PALM_TURN = "allegro"
-"""What an object's YAML calls its start on a palm."""
 
 
 @dataclass(frozen=True)
@@ -64,9 +62,9 @@ def with_start(text: str, start: Start) -> str:
         ConfigError: it has none.
     """
     lines = text.splitlines()
-    at = next((k for k, line in enumerate(lines) if re.match(rf"\s+{PALM_TURN}\s*:", line)), None)
+    at = next((k for k, line in enumerate(lines) if re.match(rf"\s+{ALLEGRO}\s*:", line)), None)
     if at is None:
-        raise ConfigError(f"the object's YAML has no start '{PALM_TURN}'")
+        raise ConfigError(f"the object's YAML has no start '{ALLEGRO}'")
     indent = re.match(r"\s*", lines[at]).group()
     end = at + 1
     while end < len(lines) and (lines[end].strip() == "" or re.match(rf"{indent}\s", lines[end])):
@@ -90,7 +88,7 @@ def _start_lines(start: Start, indent: str = "  ") -> list[str]:
     x, y, z = (round(float(v), 4) + 0.0 for v in start.pose_WO[:3])
     yaw = 2.0 * float(np.arctan2(start.pose_WO[6], start.pose_WO[3]))
     return [
-        f"{indent}{PALM_TURN}:",
+        f"{indent}{ALLEGRO}:",
         f"{indent}  position: [{x}, {y}, {z}]   # m, of the centre of mass, in the world (origin on the palm, z up)",
         f"{indent}  yaw: {yaw:.6f}                # rad, about world z",
         f"{indent}  noise_position: {start.noise_position:g}   # m, standard deviation in x and in y",

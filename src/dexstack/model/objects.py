@@ -187,14 +187,15 @@ def _mesh_facts(path: Path) -> dict[str, np.ndarray]:
     return kept_arrays("meshes", digest(sources("dexstack.geometry"), path.suffix, path.read_bytes()), compute)
 
 
-def load_start(name: str | Path, task: str, side: str = "right") -> Start:
-    """:meth:`ObjectModel.start` without the object's mesh.
+def load_start(name: str | Path, task: str, side: str = "right") -> Start | None:
+    """:meth:`ObjectModel.start` without the object's mesh; None if the object's YAML has none for this task.
 
     Raises:
-        ConfigError: an unknown name, a malformed file, or no start for this task.
+        ConfigError: an unknown name, or a malformed file.
     """
     path, document = _read(name)
-    return _start(str(document["name"]), _starts(path, document["start"]), task, side)
+    starts = _starts(path, document["start"])
+    return _start(str(document["name"]), starts, task, side) if task in starts else None
 
 
 def _read(name: str | Path) -> tuple[Path, dict[str, Any]]:
@@ -242,11 +243,12 @@ def _start(name: str, starts: dict[str, Start], task: str, side: str) -> Start:
     if task not in starts:
         raise ConfigError(f"the object '{name}' has no start pose for the task '{task}'; it has {', '.join(starts)}")
     start = starts[task]
-    if side == "right":
-        return start
-    pose_WO = start.pose_WO.copy()
-    pose_WO[1] = -pose_WO[1]
-    return replace(start, pose_WO=pose_WO)
+    return start if side == "right" else replace(start, pose_WO=mirrored(start.pose_WO))
+
+
+def mirrored(pose_WO: np.ndarray) -> np.ndarray:
+    """The place (7,) in the other hand: at −y, turned as it is."""
+    return pose_WO * [1.0, -1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
 
 
 def _section(path: Path, document: dict[str, Any], key: str, entries: tuple[str, ...]) -> dict[str, float]:

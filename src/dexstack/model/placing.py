@@ -1,6 +1,7 @@
 """Where the turning task puts an object in a hand, from the sizes of both; the three objects that come with dexstack are examples of it.
 
-The object lies as it rests likeliest, the longer side of its outline across the fingers (along world y).
+What an object's YAML says of a family of hands counts for them. In any other hand the object is where this rule puts it: it lies as it
+rests likeliest, the longer side of its outline across the fingers (along world y).
 
 - An object that is not long stands on the palm of the resting hand ("home"), where it touches nothing: as far forward as it goes, but not
   farther than :data:`GAP` short of the fingertips, and of such places nearest to the middle of the palm's breadth. It is tried in steps
@@ -12,12 +13,14 @@ The object lies as it rests likeliest, the longer side of its outline across the
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import mujoco
 import numpy as np
 
 from dexstack.errors import ConfigError
 from dexstack.model.hand import HandModel
-from dexstack.model.objects import ObjectModel, Start
+from dexstack.model.objects import ObjectModel, Start, mirrored
 from dexstack.model.scene import OBJECT_BODY, build_scene
 
 GAP = 0.002
@@ -38,14 +41,24 @@ YAW = np.pi / 2
 """From the object's x, along which its outline is longest, to world y."""
 
 
-def place_on_palm(hand: HandModel, obj: ObjectModel) -> Start:
-    """The start of ``obj``, whose frame has z up as it rests and x along the longer side of its outline.
+def with_place(hand: HandModel, obj: ObjectModel) -> ObjectModel:
+    """The object with its :func:`place_on_palm` as its start for hands of this family.
 
     Raises:
-        ConfigError: it finds no place in a right hand's poses "home" and "flat".
+        ConfigError: there is no place.
     """
-    if hand.side != "right":
-        raise ConfigError(f"starts are written for a right hand, and '{hand.name}' is a left one")
+    start = place_on_palm(hand, obj)
+    if hand.side == "left":  # starts are written for a right hand
+        start = replace(start, pose_WO=mirrored(start.pose_WO))
+    return replace(obj, starts={**obj.starts, hand.family: start})
+
+
+def place_on_palm(hand: HandModel, obj: ObjectModel) -> Start:
+    """The start of ``obj``, whose frame has z up as it rests and x along the longer side of its outline, in this very hand.
+
+    Raises:
+        ConfigError: it finds no place in the hand's poses "home" and "flat".
+    """
     scene = _Scene(hand, obj)
     if obj.size[0] <= LONG * obj.size[1] and (spot := scene.spot_on_palm()) is not None:
         return scene.start(spot, "home")
@@ -100,7 +113,8 @@ class _Scene:
         tips = [self._places()[t.body] + self._rotations()[t.body] @ t.p_BT for t in self._hand.fingertips[:-1]]  # the thumb's is last
         foremost = float(np.mean(tips, axis=0)[0]) - self._hand.fingertip_radius - GAP - float(self._obj.surface.vertices[:, 1].max())
         z = self._palm_top() - float(self._obj.surface.vertices[:, 2].min()) + CLEAR
-        aside = sorted(np.arange(-ASIDE, ASIDE + STEP / 2, STEP), key=lambda y: (round(abs(y), 6), y))
+        inwards = -1.0 if self._hand.side == "left" else 1.0
+        aside = inwards * np.array(sorted(np.arange(-ASIDE, ASIDE + STEP / 2, STEP), key=lambda y: (round(abs(y), 6), y)))
         for x in foremost - np.arange(0.0, BACK + STEP / 2, STEP):
             for y in aside:
                 if not self._touches(x, y, z):

@@ -21,6 +21,7 @@ from sensor_msgs.msg import CameraInfo, Image, JointState
 from std_msgs.msg import Float64MultiArray
 
 from dexstack.config import param
+from dexstack.model import HAND_NAMES
 from dexstack.model.hand import load_hand
 from dexstack.nodes.common import OK, PATIENCE, StackNode, run_node
 from dexstack.nodes.images import camera_message, image_message
@@ -54,7 +55,7 @@ class FilmParams:
 
     folder: str = param(".", "where the film lies")
     result: str = param("film-result.npz", "file for what was measured")
-    hand: str = param("right", "side of the hand, or the path of a hand's YAML")
+    hand: str = param("right", f"which hand: {HAND_NAMES}")
     goal: tuple[float, ...] = param((0.0, 0.0, 0.06, 1.0, 0.0, 0.0, 0.0), "pose that the planner is asked for")
     frame_rate: float = param(30.0, "pictures per second", 1.0, 120.0)
 

@@ -245,7 +245,7 @@ class HandNode(StackNode):
             return TopicLink(self, names)
         from dexstack.hand.can_hand import CanHand  # python-can is needed for a hand on a bus only
 
-        return CanHand(self._hand.side, bus, self.params(CanHandParams))
+        return CanHand(self._hand.side_on_can, bus, self.params(CanHandParams))
 
     def _refuse(self, text: str) -> None:
         self.get_logger().fatal(text)

@@ -19,6 +19,7 @@ from std_msgs.msg import String
 from visualization_msgs.msg import Marker, MarkerArray
 
 from dexstack.config import param
+from dexstack.model import HAND_NAMES
 from dexstack.model.frames import Frame, FrameTree
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import ObjectModel, load_object
@@ -34,7 +35,7 @@ _IS, _SHALL = (0.85, 0.65, 0.25, 1.0), (0.2, 0.7, 0.35, 0.3)
 class RobotStateParams:
     """Parameters of the robot state node."""
 
-    hand: str = param("right", "side of the hand, or the path of a hand's YAML")
+    hand: str = param("right", f"which hand: {HAND_NAMES}")
     object: str = param("cube", "name of an object, or the path of an object's YAML")
     rate: float = param(30.0, "largest number of messages on /tf per second of message time", 1.0, 400.0)
 

@@ -23,6 +23,7 @@ from trajectory_msgs.msg import JointTrajectory
 from dexstack.config import param
 from dexstack.errors import ConfigError
 from dexstack.hand.trajectory import Follower, FollowParams, Phase
+from dexstack.model import HAND_NAMES
 from dexstack.model.hand import load_hand
 from dexstack.nodes.common import OK, PATIENCE, WARN, StackNode, run_node
 from dexstack.nodes.trajectory_action import NOBODY, Request, read_motion, serve
@@ -40,7 +41,7 @@ LEVELS = {Phase.FAILED: DiagnosticStatus.ERROR, Phase.CANCELLED: WARN}
 class TrajectoryParams:
     """Parameters of the trajectory node, beside its tolerances."""
 
-    hand: str = param("right", "side of the hand, or the path of a hand's YAML")
+    hand: str = param("right", f"which hand: {HAND_NAMES}")
 
 
 class TrajectoryNode(StackNode):

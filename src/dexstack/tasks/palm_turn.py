@@ -20,12 +20,10 @@ if TYPE_CHECKING:
 
     from dexstack.control.base import PlannedState
     from dexstack.model.hand import HandModel
-    from dexstack.model.objects import Start
+    from dexstack.model.objects import ObjectModel, Start
 
 STEP = 0.1
 """Length of one of the paper's steps [s]."""
-START = "allegro"
-"""What an object's YAML calls its start on a palm."""
 
 
 @dataclass(frozen=True)
@@ -83,13 +81,14 @@ class PalmTurn(Task):
     opening_yaw = math.pi / 2
 
     def scene(self, world: World = AS_BELIEVED) -> Scene:
-        obj, hand = load_object(self._names[0]), self.robot()
+        hand = self.robot()
+        obj = self._object(hand)
         if world != AS_BELIEVED:
             obj = scaled(obj, mass=world.mass, friction=world.friction, size=world.size)
             # a contact takes the rougher of its two surfaces, so that the object's alone would change nothing
             palm, fingers = (world.friction * x for x in (hand.friction_palm, hand.friction_fingers))
             hand = replace(hand, friction_palm=palm, friction_fingers=fingers)
-        return Scene(hand, obj, obj.start(START, hand.side))
+        return Scene(hand, obj, obj.start(hand.family, hand.side))
 
     def robot(self) -> HandModel:
         from dexstack.model.hand import load_hand
@@ -101,7 +100,18 @@ class PalmTurn(Task):
 
     @functools.cached_property
     def _start(self) -> Start:
-        return load_start(self._names[0], START, self.robot().side)
+        hand = self.robot()
+        start = load_start(self._names[0], hand.family, hand.side)
+        return start or self._object(hand).start(hand.family, hand.side)
+
+    def _object(self, hand: HandModel) -> ObjectModel:
+        """The object, with a start for this hand."""
+        obj = load_object(self._names[0])
+        if hand.family in obj.starts:
+            return obj
+        from dexstack.model.placing import with_place  # imports MuJoCo
+
+        return with_place(hand, obj)
 
     @functools.cached_property
     def _place(self) -> np.ndarray:

@@ -12,11 +12,11 @@ import numpy as np
 
 from dexstack.errors import writing
 from dexstack.graph.settings import Spec
-from dexstack.model.hand import load_hand
+from dexstack.model.hand import ALLEGRO, load_hand
 from dexstack.model.object_file import with_start
 from dexstack.model.objects import Start, load_object
 from dexstack.model.placing import other_places
-from dexstack.tasks.palm_turn import START, PalmTurn
+from dexstack.tasks.palm_turn import PalmTurn
 from dexstack.trials.sweep import Cell, Outcome, Run, run_trials
 
 YAWS = (np.pi / 2, -np.pi / 2)
@@ -64,7 +64,7 @@ def try_places(file: Path, trials: int, seed: int, *, jobs: int = 1, progress: C
         ConfigError: the object cannot be used.
     """
     obj, hand = load_object(file), load_hand("right")
-    first = obj.start(START)
+    first = obj.start(ALLEGRO)
     starts = [first, *other_places(hand, obj, first)]
     tried: list[Tried] = []
     with tempfile.TemporaryDirectory(prefix="dexstack-") as folder:
