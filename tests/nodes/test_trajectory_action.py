@@ -147,14 +147,14 @@ def test_a_goal_is_followed_with_feedback(hand):
 
 
 def test_a_cancelled_goal_stops_and_another_takes_over(hand):
-    first = Handle(goal((60.0, THERE)))
+    first = Handle(goal((8.0, THERE)))
     turn = hand.underway(first)
     assert hand.action.cancel(first) == CancelResponse.ACCEPT
     first.is_cancel_requested = True
     assert wait_until(turn, 60, "the end")[0].error_string == "cancelled" and first.status == "canceled"
     assert np.abs(hand.q - HAND.home).max() < 0.05
 
-    old, new = Handle(goal((60.0, THERE))), Handle(goal((0.2, THERE)))
+    old, new = Handle(goal((8.0, THERE))), Handle(goal((0.2, THERE)))
     turn = hand.underway(old)
     assert hand.run(new).error_code == Result.SUCCESSFUL
     assert wait_until(turn, 60, "the end")[0].error_string == "another trajectory took over" and old.status == "aborted"

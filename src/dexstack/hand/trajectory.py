@@ -103,14 +103,12 @@ class Path:
 
     def _check_speed(self, hand: HandModel) -> None:
         t = np.linspace(0.0, self.seconds, max(2, int(self.seconds / 0.002)))
-        way = np.array([self(s) for s in t])
-        speed = np.abs(np.diff(way, axis=0)) / max(t[1] - t[0], 1e-9)
-        fastest = np.unravel_index(np.argmax(speed / hand.velocity), speed.shape)
-        if speed[fastest] > 1.001 * hand.velocity[fastest[1]]:
-            name, limit = hand.joint_names[fastest[1]], hand.velocity[fastest[1]]
-            raise ConfigError(
-                f"a trajectory moves {name} at {speed[fastest]:.1f} rad/s after {t[fastest[0]]:.2f} s, faster than its {limit:.1f}"
-            )
+        way = np.broadcast_to(self._curve(t), (len(t), len(self._index)))
+        speed, limits = np.abs(np.diff(way, axis=0)) / max(t[1] - t[0], 1e-9), hand.velocity[self._index]
+        k, j = np.unravel_index(np.argmax(speed / limits), speed.shape)
+        if speed[k, j] > 1.001 * limits[j]:
+            name = hand.joint_names[self._index[j]]
+            raise ConfigError(f"a trajectory moves {name} at {speed[k, j]:.1f} rad/s after {t[k]:.2f} s, faster than its {limits[j]:.1f}")
 
     def __call__(self, t: float) -> np.ndarray:
         target = self._start.copy()
