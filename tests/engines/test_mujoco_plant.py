@@ -12,6 +12,7 @@ from dexstack.model import HANDS
 from dexstack.model.gravity import GravityCompensation
 from dexstack.model.hand import HandModel, load_hand
 from dexstack.model.objects import load_object, object_names
+from dexstack.tasks.palm_turn import PalmTurn
 
 FAR = np.array([0.0, 0.0, 0.6, 1.0, 0.0, 0.0, 0.0])
 
@@ -103,7 +104,7 @@ def test_power_balance_of_the_hand(hand):
 @pytest.mark.parametrize("name", object_names())
 def test_the_object_rests_for_two_seconds(side, name):
     hand, obj = load_hand(side), load_object(name)
-    plant, gravity, start = MujocoPlant(hand, obj), GravityCompensation(hand), obj.start("allegro", hand.side)
+    plant, gravity, start = MujocoPlant(hand, obj), GravityCompensation(hand), PalmTurn(obj=name, hand=side).start()
     q_des = hand.pose(start.hand_pose)
     plant.reset(q_des, start.pose_WO)
     hold(plant, hand, gravity, q_des, 0.5)

@@ -89,7 +89,7 @@ class PoseEstimatorNode(StackNode):
         self._info_trouble = ""
         self._trouble = ""
         self._heard = time.monotonic()
-        self._first = math.inf
+        self._first, self._placed = math.inf, False
         self._count = self._reported = self._images_seen = self._predicted = 0
         self._busy = np.zeros(HISTORY)
         self._outcome: Outcome | None = None
@@ -164,8 +164,8 @@ class PoseEstimatorNode(StackNode):
             return ""
         now = time.monotonic()
         self._first = min(self._first, now)
-        if self._message is not None and now - self._first > SETTLE:
-            self._first = -math.inf  # once
+        if self._message is not None and not self._placed and now - self._first > SETTLE:
+            self._placed = True
             if root == WORLD:
                 self.get_logger().warning(f"others tell where '{frame}' is in '{WORLD}', too; the calibration counts")
             else:
