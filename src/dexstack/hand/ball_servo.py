@@ -30,6 +30,7 @@ class BallServoOutput(NamedTuple):
 class BallServo:
     """The servo of one robot of balls; see :class:`dexstack.sim.trial.Servo`."""
 
+    trip = None
     settling = 0.0
     """Time after which it follows its target as fast as it ever will [s]."""
 

@@ -40,6 +40,8 @@ PATIENCE = 1.0
 """How long a joint may take to move, and as long to come back [s]."""
 REST = 0.1
 """Time before every joint in which all must stand still [s]."""
+COAST = 0.05
+"""Time after the way out in which what torque comes late may still act, before the size is judged [s]."""
 SILENCE = 0.05
 """Longest gap between two measurements [s]."""
 SIZE = 1.7
@@ -134,7 +136,8 @@ class _Try:
         self._start, self._last = rest.q.copy(), rest.t
         self._side = 1.0 if rest.q[joint] < 0.5 * (self._lower[joint] + self._upper[joint]) else -1.0
         self._seen_change = False
-        out, moved = self._go(rest, lambda moved: moved >= SWING, 1.0)
+        out = self._coast(self._go(rest, lambda moved: moved >= SWING, 1.0))
+        moved = self._moved(out)
         mobility = moved / max(self._sums, 1e-9)
         if not 1.0 / SIZE <= mobility / self._expected <= SIZE:
             self._end(self._size(mobility))
@@ -142,19 +145,32 @@ class _Try:
         link.write(np.zeros_like(self._tau))
         return JointResult(joint, moved, self._largest, mobility, self._others)
 
-    def _go(self, feedback: Feedback, done: Callable[[float], bool], direction: float) -> tuple[Feedback, float]:
+    def _moved(self, feedback: Feedback) -> float:
+        """Angle of the joint from its start, to the side it is pushed to first [rad]."""
+        return float(self._side * (feedback.q[self._joint] - self._start[self._joint]))
+
+    def _coast(self, feedback: Feedback) -> Feedback:
+        """Without torque: all that was asked for has then acted, however late it came to the motor."""
+        until = feedback.t + COAST
+        while feedback.t < until:
+            feedback = self._read(feedback)
+            self._judge(feedback, self._moved(feedback), 1.0)
+            self._send(0.0)
+        return feedback
+
+    def _go(self, feedback: Feedback, done: Callable[[float], bool], direction: float) -> Feedback:
         """Push until ``done(angle moved from the start)``."""
-        begin, torque, moved = feedback.t, 0.0, 0.0
+        begin, torque = feedback.t, 0.0
         while True:
             now = self._read(feedback)
             dt, feedback = now.t - feedback.t, now
             if direction > 0.0:
                 self._sums += torque * dt
-            moved = self._side * (now.q[self._joint] - self._start[self._joint])
+            moved = self._moved(now)
             self._judge(now, moved, direction)
             if done(moved):
                 self._send(0.0)
-                return now, moved
+                return now
             if now.t - begin > PATIENCE:
                 self._end(self._silent())
             torque = min(torque + TORQUE_RATE * dt, LARGEST_TORQUE)
