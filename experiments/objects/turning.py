@@ -10,8 +10,6 @@ not in the sums. Asked for: 97 % of all trials succeed, 85 % with each body, 1 %
 from __future__ import annotations
 
 import argparse
-import json
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -22,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from dexstack.cli.arguments import natural, positive_int
-from dexstack.cli.output import note, table
+from dexstack.cli.output import table
 from dexstack.errors import ConfigError
 from dexstack.geometry.rotations import rotate
 from dexstack.model.objects import load_object
@@ -30,8 +28,9 @@ from dexstack.report.statistics import wilson
 from dexstack.trials.placing import best, move, try_places
 from experiments.harness import Outcome, run
 from experiments.objects.zoo import BODIES, add_body
+from experiments.quarter_turns import quarter_turns
 
-PLACING_SEED = 40000
+SEED, PLACING_SEED = 20000, 40000
 UPRIGHT = np.cos(0.2)
 """An axis nearer to the vertical than this stands upright: a turn about the vertical moves it by less than what counts as turned."""
 SUCCESS, SUCCESS_EACH, DROPPED, ERROR = 0.97, 0.85, 0.01, 0.08
@@ -100,28 +99,14 @@ def _turned(name: str, args: argparse.Namespace, folder: Path) -> dict[str, Any]
         move(added.yaml, best(tried).start)
     axes = (rotate(added.obj.start("allegro").pose_WO[3:], axis.ahat_B[None])[0] for axis in added.obj.symmetry.axes)
     row["told_apart"] = not any(abs(ahat_W[2]) > UPRIGHT for ahat_W in axes)
-    command = [sys.executable, "-m", "dexstack.cli.main", "eval", "palm_turn", "--object", str(added.yaml), "--goal-yaw", "90", "-90"]
-    options = ["--trials", str(args.trials), "--seed", "20000", "--results", str(folder / name / "run"), "--json", "-"]
-    done = subprocess.run([*command, *options], capture_output=True, text=True)
-    if not done.stdout:
-        return row | {"refused": (done.stderr.strip().splitlines() or ["no word"])[-1]}
-    found = json.loads(done.stdout)["results"]
-    succeeded = sum(one["succeeded"] for one in found["each"])
-    note(f"{name}: {succeeded} of {args.trials}")
-    return row | {
+    row |= {
         "tried": len(tried),
         "parts": len(added.obj.parts),
         "size_mm": 1e3 * added.obj.size,
         "mass_kg": added.obj.mass,
         "hand_pose": load_object(added.yaml).start("allegro").hand_pose,
-        "trials": args.trials,
-        "succeeded": succeeded,
-        "interval": wilson(succeeded, args.trials),
-        "dropped": found["dropped"],
-        "stalls": found["stalls"],
-        "error_rad": found["orientation_error_rad"]["mean"],
-        "solve_p99_ms": 1e3 * found["solve_s"]["p99"],
     }
+    return row | quarter_turns(name, ["--object", str(added.yaml)], args.trials, SEED, folder / name / "run")
 
 
 if __name__ == "__main__":

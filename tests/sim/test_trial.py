@@ -144,6 +144,26 @@ def test_without_commands_the_servo_holds_and_then_lets_go(hand, after, mode):
     assert np.any(plant.taus[-1]) == (mode is ServoMode.HOLD)
 
 
+class Pushed(StrawPlant):
+    """The hand moves against its torque, as a miswired one does, and as one on which something is laid may for a moment."""
+
+    def step(self, tau):
+        super().step(tau)
+        self.q = self.q - self.dt * np.clip(tau / load_hand("right").damping, -1.0, 1.0)
+
+
+def test_why_the_servo_gave_up_is_told(hand):
+    trial, _, servo = straw(hand, plant=Pushed())
+    assert servo.trip is not None and trial.trouble == f"the servo is off: {servo.trip}"
+
+
+def test_a_trials_servo_takes_no_push_for_a_wrong_wire(hand):
+    loop = StrawLoop(hand, Pushed(), StrawSupervisor(hand), LoopParams(pose_period=0.1, latency=0.03), PoseSensor())
+    loop.servo = TASK.servo(hand, ServoParams(kp=1.0))
+    trial = run_trial(loop, iter([TASK.at_yaw(0.5)]), 0, 0.25)
+    assert trial.trouble == "" and np.abs(loop.plant.q - hand.home).max() > 0.08
+
+
 @pytest.mark.parametrize(("seconds", "mode"), [(3.0, ServoMode.TRACK), (BlindParams().blind_hold + 2.0, ServoMode.LIMP)])
 def test_without_sight_the_servo_holds_on_to_its_last_target_for_a_while(hand, seconds, mode):
     out = PoseSensor(pose_delay=0.06, pose_outage=60.0, pose_outage_interval=0.3)

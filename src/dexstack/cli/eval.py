@@ -134,7 +134,7 @@ def _progress(o: Outcome, done: int, total: int) -> str:
     if o.dropped:
         how += ", dropped"
     cell = f"{o.cell}: " if o.cell else ""
-    trouble = f"; plant: {o.trouble}" if o.trouble else ""
+    trouble = f"; {o.trouble}" if o.trouble else ""
     return (
         f"trial {done}/{total}: {cell}{o.label} {how}, {o.stalls} stalls, at the end {o.orientation_error:.3f} rad and "
         f"{1e3 * o.position_error:.1f} mm off{trouble}"

@@ -32,6 +32,8 @@ class Servo(Protocol):
 
     params: Any
     """Its ``period`` is the time between two feedbacks [s]."""
+    trip: Any
+    """Why it took the forces away; None if it has not."""
 
     def reset(self) -> None: ...
 
@@ -121,7 +123,7 @@ class Trial:
     stalls: int
     """How often the rollout got stuck and was freed."""
     trouble: str
-    """What the plant could not do as it should, see :class:`dexstack.engines.base.WatchedPlant`."""
+    """What the plant could not do as it should, see :class:`dexstack.engines.base.WatchedPlant`, or why the servo took the torque away."""
     wall_s: float
     recording: dict[str, np.ndarray]
 
@@ -287,6 +289,11 @@ def _plan(rig: Rig, t: float, seen: Seen, goal: Goal, record: Recording, measure
     return late, plan.q_des if plan.status.usable else None
 
 
+def _trouble(rig: Rig) -> str:
+    plant = rig.plant.trouble() if isinstance(rig.plant, WatchedPlant) else ""
+    return "; ".join(filter(None, [f"the servo is off: {rig.servo.trip}" if rig.servo.trip else "", plant]))
+
+
 def _conclude(rig: Rig, progress: _Progress, record: Recording, stalls: int, wall_s: float) -> Trial:
     task, plant, goal = rig.task, rig.plant, progress.goal
     pose_WO = np.array(plant.pose_WO)
@@ -300,7 +307,7 @@ def _conclude(rig: Rig, progress: _Progress, record: Recording, stalls: int, wal
         dropped=dropped,
         succeeded=task.succeeded(Outcome(pose_WO, goal, reached_at, record.t[-1], dropped)),
         stalls=stalls,
-        trouble=plant.trouble() if isinstance(plant, WatchedPlant) else "",
+        trouble=_trouble(rig),
         wall_s=wall_s,
         recording=record.arrays(),
     )

@@ -162,9 +162,11 @@ class Task(abc.ABC):
             params: block of :meth:`servo_params`.
         """
         from dexstack.hand.servo import ServoLaw
+        from dexstack.hand.watch import WatchParams
         from dexstack.model.gravity import GravityCompensation
 
-        return ServoLaw(robot, params, GravityCompensation(robot))
+        # A simulated hand is wired well; one that has shown nothing yet would be taken for miswired when the object is laid on it.
+        return ServoLaw(robot, params, GravityCompensation(robot), WatchParams(doubtful_runaway=WatchParams.runaway))
 
     @classmethod
     def servo_params(cls) -> type:

@@ -19,6 +19,8 @@ from dexstack.model.placing import other_places
 from dexstack.tasks.palm_turn import PalmTurn
 from dexstack.trials.sweep import Cell, Outcome, Run, run_trials
 
+SECONDS = 15.0
+"""Time of a turn: half of what a trial has, so that places are found from which it goes well [s]."""
 YAWS = (np.pi / 2, -np.pi / 2)
 """Turns that are tried by turns [rad]."""
 
@@ -72,7 +74,7 @@ def try_places(file: Path, trials: int, seed: int, *, jobs: int = 1, progress: C
         for draft, start in zip(drafts, starts, strict=True):
             draft.write_text(_with_mesh(with_start(file.read_text(), start), obj.mesh_path))
         cells = [Cell(str(k), Spec(PalmTurn.name, str(draft))) for k, draft in enumerate(drafts)]
-        run = Run(PalmTurn(obj=str(file)).seconds(), yaws=YAWS)
+        run = Run(SECONDS, yaws=YAWS)
         outcomes = run_trials(cells, run, trials, seed, jobs=jobs)
         try:
             for start in starts:

@@ -177,7 +177,7 @@ def results_of(outcomes: Sequence[Outcome]) -> Mapping[str, Any]:
                 "stalls": o.stalls,
                 "orientation_error_rad": o.orientation_error,
                 "position_error_m": o.position_error,
-                "plant_trouble": o.trouble,
+                "trouble": o.trouble,
                 **({"cell": o.cell} if o.cell else {}),
             }
             for o in outcomes
