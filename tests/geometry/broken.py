@@ -80,16 +80,21 @@ def write(folder, seed):
     with np.errstate(all="ignore"):
         mesh.export(path)
     if rng.random() < 0.25:
-        content = bytearray(path.read_bytes())
-        kind = BYTES[rng.integers(len(BYTES))]
-        if kind == "cut":
-            content = content[: rng.integers(len(content))]
-        elif kind == "noise":
-            content = bytearray(rng.bytes(500))
-        elif kind == "changed":
-            for k in rng.integers(0, len(content), 20):
-                content[k] = int(rng.integers(256))
-        else:
-            content = bytearray()
-        path.write_bytes(content)
+        spoil(path, rng, 20)
     return path
+
+
+def spoil(path, rng, changed):
+    """Put a fault into the bytes of a file; of some kind ``changed`` bytes are others."""
+    content = bytearray(path.read_bytes())
+    kind = BYTES[rng.integers(len(BYTES))]
+    if kind == "cut":
+        content = content[: rng.integers(len(content))]
+    elif kind == "noise":
+        content = bytearray(rng.bytes(500))
+    elif kind == "changed":
+        for k in rng.integers(0, len(content), changed):
+            content[k] = int(rng.integers(256))
+    else:
+        content = bytearray()
+    path.write_bytes(content)

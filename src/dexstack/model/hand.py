@@ -93,6 +93,8 @@ class HandModel:
     swing_joints: tuple[int, ...]
     """Joints that swing a finger from side to side, by index."""
     urdf_path: Path
+    ignored_contacts: tuple[tuple[str, str], ...] = ()
+    """Pairs of links, besides neighbours, whose shapes overlap at rest: their contacts are left out."""
 
     @property
     def home(self) -> np.ndarray:
@@ -148,7 +150,7 @@ def load_hand(hand: str | Path = "right") -> HandModel:
     else:
         raise unknown_name("hand", str(hand), (*HANDS, "the path of a hand's YAML file"))
     needed = ("urdf", "side", "palm_link", "palm_mount", "fingertips", "friction", "poses")
-    document = read_yaml(path, needed, ("family", "swing_joints"))
+    document = read_yaml(path, needed, ("family", "swing_joints", "ignored_contacts"))
     urdf_path = path.parent / str(document["urdf"])
     name, links, joints = read_urdf(urdf_path)
     bodies, joints, frames = _merge_fixed(urdf_path, str(document["palm_link"]), links, joints)
@@ -174,6 +176,7 @@ def load_hand(hand: str | Path = "right") -> HandModel:
         poses=_poses(path, document["poses"], joints),
         swing_joints=_swing_joints(path, document.get("swing_joints", []), joints),
         urdf_path=urdf_path,
+        ignored_contacts=_ignored_contacts(path, document.get("ignored_contacts", []), bodies),
     )
 
 
@@ -211,6 +214,13 @@ def _swing_joints(path: Path, names: Any, joints: tuple[Joint, ...]) -> tuple[in
     if unknown:
         raise ConfigError(f"{path}: 'swing_joints' must list joints of the hand, {', '.join(order)}; '{unknown[0]}' is none")
     return tuple(order[name] for name in names)
+
+
+def _ignored_contacts(path: Path, pairs: Any, bodies: tuple[Body, ...]) -> tuple[tuple[str, str], ...]:
+    names = [body.name for body in bodies]
+    if not isinstance(pairs, list) or not all(isinstance(p, list) and len(p) == 2 and all(name in names for name in p) for p in pairs):
+        raise ConfigError(f"{path}: 'ignored_contacts' must list pairs of links, of {', '.join(names)}")
+    return tuple((a, b) for a, b in pairs)
 
 
 def _poses(path: Path, section: Any, joints: tuple[Joint, ...]) -> dict[str, np.ndarray]:

@@ -80,7 +80,7 @@ def new_spec(name: str) -> mujoco.MjSpec:
 
 
 def add_hand(spec: mujoco.MjSpec, hand: HandModel) -> None:
-    """Add palm, links and joints of ``hand``, mounted in the world; a link and its parent, which overlap, do not collide."""
+    """Add palm, links and joints of ``hand``, mounted in the world; a link and its parent, and other links that overlap, do not collide."""
     frames = []
     for body in hand.bodies:
         parent = spec.worldbody if body.parent < 0 else frames[body.parent]
@@ -108,8 +108,8 @@ def add_hand(spec: mujoco.MjSpec, hand: HandModel) -> None:
                 hand.friction_palm if body.joint is None else hand.friction_fingers,
             )
         _add_knuckle(frame, body)
-    for body in hand.bodies[1:]:
-        spec.add_exclude(bodyname1=hand.bodies[body.parent].name, bodyname2=body.name)
+    for first, second in [*((hand.bodies[body.parent].name, body.name) for body in hand.bodies[1:]), *hand.ignored_contacts]:
+        spec.add_exclude(bodyname1=first, bodyname2=second)
 
 
 def _add_knuckle(frame: mujoco.MjsBody, body: Body) -> None:

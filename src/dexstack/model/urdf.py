@@ -156,17 +156,17 @@ def _read_link(path: Path, element: ET.Element) -> Link:
         shapes.append(Shape(shape.tag, size, p, R))
     inertial = element.find("inertial")
     if inertial is None:
-        return Link(name, 0.0, np.zeros(3), np.zeros((3, 3)), tuple(_join_capsules(shapes)))
+        return Link(name, 0.0, np.zeros(3), np.zeros((3, 3)), tuple(join_capsules(shapes)))
     R, com = _origin(where, inertial)
     mass = float(_numbers(where, inertial.find("mass"), "value")[0])
     tensor = inertial.find("inertia")
     xx, xy, xz, yy, yz, zz = (float(_numbers(where, tensor, "i" + key)[0]) for key in ("xx", "xy", "xz", "yy", "yz", "zz"))
     inertia = R @ np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) @ R.T
     check_inertia(where, mass, inertia)
-    return Link(name, mass, com, inertia, tuple(_join_capsules(shapes)))
+    return Link(name, mass, com, inertia, tuple(join_capsules(shapes)))
 
 
-def _join_capsules(shapes: list[Shape]) -> list[Shape]:
+def join_capsules(shapes: list[Shape]) -> list[Shape]:
     """URDF has no capsule: a cylinder with a sphere of its radius on each end is read as one capsule, which it is."""
     rest = list(shapes)
     capsules = []

