@@ -15,6 +15,7 @@ PROMISES = {
     "plan_once": ([], "towards +80°: cost"),
     "closed_loop": (["{tmp}"], "film: "),
     "own_cost": ([], "goals reached, at "),
+    "any_scene": (["{tmp}"], "hydroelastic: the box slid 12."),
     "own_object": (["{tmp}"], "in the hand"),
     "learn_theta": (["100"], "with the learned θ: "),
 }

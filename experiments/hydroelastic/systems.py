@@ -8,10 +8,11 @@ import math
 import mujoco
 import numpy as np
 
+from dexstack.engines.common.forces import contactless
 from dexstack.engines.hydroelastic import shapes
 from dexstack.engines.hydroelastic.convex import LAGGED, SAP
 from dexstack.engines.hydroelastic.fields import RigidMesh
-from dexstack.engines.hydroelastic.system import Geometry, HydroelasticSystem, contactless, moved
+from dexstack.engines.hydroelastic.system import Geometry, HydroelasticSystem, moved
 
 SCHEMES = {"lagged": LAGGED, "sap": SAP}
 """How friction is made convex, by the names of the command line."""
@@ -70,7 +71,7 @@ def coin(dt: float, scheme: int = LAGGED, *, modulus: float = COIN_MODULUS, segm
     _inertial(body, COIN_MASS, cylinder_inertia(COIN_MASS, COIN_RADIUS, COIN_THICKNESS))
     depth = 0.5 * COIN_THICKNESS
     system = HydroelasticSystem(
-        contactless(spec),
+        contactless(spec.compile()),
         [
             Geometry("ground", "world", shapes.half_space(modulus, depth=depth), COIN_FRICTION),
             Geometry("coin", "coin", disk(COIN_RADIUS, COIN_THICKNESS, segments, rings), COIN_FRICTION),
@@ -127,7 +128,9 @@ def gripper(dt: float, scheme: int = LAGGED, *, size: float) -> HydroelasticSyst
         size: longest edge of the fingers' meshes [m].
     """
     bar = shapes.rigid(shapes.cylinder(BAR_RADIUS, BAR_LENGTH, 1.0, size=0.005))
-    return HydroelasticSystem(contactless(gripper_spec(dt)), [*_gripping(size), Geometry("bar", "bar", bar, GRIP_FRICTION)], scheme)
+    return HydroelasticSystem(
+        contactless(gripper_spec(dt).compile()), [*_gripping(size), Geometry("bar", "bar", bar, GRIP_FRICTION)], scheme
+    )
 
 
 HANDLE_RADIUS, HANDLE_LENGTH = 0.008, 0.22
@@ -176,7 +179,7 @@ def spatula(dt: float, scheme: int = LAGGED, *, size: float) -> HydroelasticSyst
         "blade": moved(shapes.rigid(shapes.box(BLADE, 1.0)), np.eye(3), blade),
     }
     return HydroelasticSystem(
-        contactless(spatula_spec(dt)),
+        contactless(spatula_spec(dt).compile()),
         [*_gripping(size), *(Geometry(name, "spatula", mesh, GRIP_FRICTION) for name, mesh in parts.items())],
         scheme,
     )
@@ -194,7 +197,7 @@ def ball(dt: float = 1e-3, *, height: float = 0.05) -> HydroelasticSystem:
     body.add_freejoint()
     _inertial(body, BALL_MASS, (0.4 * BALL_MASS * BALL_RADIUS**2,) * 3)
     return HydroelasticSystem(
-        contactless(spec),
+        contactless(spec.compile()),
         [
             Geometry("ball", "ball", shapes.sphere(BALL_RADIUS, BALL_MODULUS, size=0.02), 0.0),
             Geometry("ground", "world", shapes.rigid_half_space(), 0.0),
@@ -220,7 +223,7 @@ def dumbbell(dt: float = 1e-3, scheme: int = LAGGED, *, height: float = 0.05, fr
         R = np.array([[math.cos(angle), 0, math.sin(angle)], [0, 1, 0], [-math.sin(angle), 0, math.cos(angle)]])
         bowl.append(Geometry(name, "world", moved(slab, R, R @ np.array([-math.copysign(0.3, angle), 0.0, -0.1])), friction))
     return HydroelasticSystem(
-        contactless(spec), [Geometry("lower", "dumbbell", lower, 0.0), Geometry("upper", "dumbbell", upper, 0.0), *bowl], scheme
+        contactless(spec.compile()), [Geometry("lower", "dumbbell", lower, 0.0), Geometry("upper", "dumbbell", upper, 0.0), *bowl], scheme
     )
 
 

@@ -1,4 +1,5 @@
-"""The two balls in Nimble, run as a script by a Python that has it: prints seconds of 20 steps forward and backward, and its version.
+"""The two balls in Nimble, run as a script by a Python that has it: prints seconds of 20 steps forward and backward, the
+gradient, and its version.
 
 Nimble needs numpy < 2 and so an environment of its own; only its compiled part is used, so that no torch is timed.
 """
@@ -12,7 +13,7 @@ import nimblephysics_libs._nimblephysics as nimble
 import numpy as np
 
 
-def measure(velocity_x: float, velocity_y: float, repetitions: int = 100) -> None:
+def measure(velocity_x: float, velocity_y: float, repetitions: int) -> None:
     """Time the balls and print the result as JSON."""
     world = nimble.simulation.World()
     world.setGravity([0.0, 0.0, 0.0])
@@ -35,8 +36,9 @@ def measure(velocity_x: float, velocity_y: float, repetitions: int = 100) -> Non
         for snapshot in reversed(snapshots):
             gradient = snapshot.backpropState(world, gradient).lossWrtState
         seconds.append(time.process_time() - begin)
-    print(json.dumps({"seconds": float(np.median(seconds)), "version": version("nimblephysics"), "end": end.tolist()}))
+    found = {"seconds": float(np.median(seconds)), "version": version("nimblephysics"), "end": end.tolist()}
+    print(json.dumps(found | {"gradient": np.array(gradient)[4:6].tolist()}))
 
 
 if __name__ == "__main__":
-    measure(float(sys.argv[1]), float(sys.argv[2]))
+    measure(float(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3]))

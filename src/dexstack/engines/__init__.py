@@ -1,15 +1,22 @@
-"""Physics engines: one interface (:mod:`.base`), one entry per plant in :data:`PLANTS`; nothing is imported before it is asked for."""
+"""Physics engines: :func:`load` for any scene, :func:`make_plant` for a robot and an object; nothing is imported before it is asked for."""
 
 from __future__ import annotations
 
 import importlib.util
+import inspect
 from typing import TYPE_CHECKING, Any
 
 from dexstack.errors import ConfigError, unknown_name
 from dexstack.lazy import Registry, is_own
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    import mujoco
+
     from dexstack.engines.base import Plant
+    from dexstack.engines.common.collision import Materials
+    from dexstack.engines.common.scene import Scene
     from dexstack.model.hand import HandModel
     from dexstack.model.objects import ObjectModel
 
@@ -23,6 +30,17 @@ PLANTS = Registry(
     },
 )
 """Module, class and parameter class of every plant; the class takes a hand, an object and its parameters."""
+
+ENGINES = Registry(
+    "engine",
+    {
+        "mujoco": ("dexstack.engines.mujoco", "MujocoScene"),
+        "hydroelastic": ("dexstack.engines.hydroelastic.plant", "HydroelasticScene"),
+        "lcp": ("dexstack.engines.lcp.plant", "LcpScene"),
+        "soft": ("dexstack.engines.soft.plant", "SoftScene"),
+    },
+)
+"""Module and :class:`~dexstack.engines.common.scene.Scene` of every engine."""
 
 EXTRAS = {"hydroelastic": ("hydroelastic", "numba"), "lcp": ("lcp", "numba")}
 """The extra of dexstack that a plant needs, where it needs one, and the module by which to know it."""
@@ -40,6 +58,39 @@ def check_plant(name: str) -> None:
         PLANTS.load(name)
     if name in EXTRAS and importlib.util.find_spec(EXTRAS[name][1]) is None:
         raise _missing(name, EXTRAS[name][1])
+
+
+def load(
+    scene: str | Path | mujoco.MjSpec | mujoco.MjModel,
+    engine: str = "mujoco",
+    *,
+    materials: Materials = None,
+    dt: float | None = None,
+    **options: Any,
+) -> Scene:
+    """Any scene in any engine.
+
+    Args:
+        scene: an MJCF or URDF file, a spec, or a compiled model.
+        engine: a name in :data:`ENGINES`.
+        materials: what MuJoCo's fields do not say; see :func:`dexstack.engines.common.collision.read_collision`.
+        dt: length of a step [s]; the model's own if None.
+        options: of the engine's class: ``scheme`` of hydroelastic, ``directions`` of lcp, …
+
+    Raises:
+        ConfigError: an unknown engine, or one whose libraries are not installed; a file that MuJoCo cannot read; a feature, shape or
+            option that the engine does not take.
+    """
+    from dexstack.engines.common.files import read_model
+
+    if engine not in ENGINES or is_own(engine):
+        raise unknown_name("engine", engine, ENGINES)
+    (made,) = _load(engine, ENGINES)
+    known = [name for name, p in inspect.signature(made).parameters.items() if p.kind is p.KEYWORD_ONLY]
+    for name in options:
+        if name not in known:
+            raise unknown_name(f"option of the {engine} engine", name, known)
+    return made(read_model(scene, dt), materials, **options)
 
 
 def plant_params(name: str) -> type:
@@ -65,10 +116,10 @@ def make_plant(name: str, hand: HandModel, obj: ObjectModel, params: Any = None)
     return plant
 
 
-def _load(name: str) -> tuple[Any, ...]:
+def _load(name: str, registry: Registry = PLANTS) -> tuple[Any, ...]:
     check_plant(name)
     try:
-        return PLANTS.load(name)
+        return registry.load(name)
     except ModuleNotFoundError as error:
         if name not in EXTRAS or (error.name or "").startswith("dexstack"):
             raise

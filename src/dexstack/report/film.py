@@ -139,11 +139,11 @@ def write_film(
         return artist.frame(recording["q"][k], recording["pose_WO"][k], recording["goal_WO"][k], t[k])
 
     with ThreadPoolExecutor(min(4, len(os.sched_getaffinity(0)))) as pool:
-        _write_gif(path, pool.map(draw, samples))
+        write_gif(path, pool.map(draw, samples))
     return path
 
 
-def _write_gif(path: Path, frames: Iterator[Image.Image]) -> None:
+def write_gif(path: Path, frames: Iterator[Image.Image]) -> None:
     """One palette for all frames and no dither: what stands still then costs nothing."""
     first = next(frames)
     palette = _palette(first)

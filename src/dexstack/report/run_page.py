@@ -20,9 +20,10 @@ _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>%(title)s</title><style>
 body{font:14px system-ui,sans-serif;margin:0 auto;max-width:70em;padding:0 .6em 2em}
+figure{display:inline-block;margin:0 1em 0 0}figcaption{font-weight:600}
 h1{font-size:1.2em}h2{font-size:1em;margin:1em 0 .2em}canvas{width:100%%;height:11em;touch-action:pan-y;display:block}
 .key{font-size:.85em;min-height:1.3em}.key span{margin-right:1em;white-space:nowrap}
-</style></head><body><h1>%(title)s</h1><p>Drag sideways: look closer. Double click: all of it.</p><div id="charts"></div>
+</style></head><body><h1>%(title)s</h1>%(head)s<p>Drag sideways: look closer. Double click: all of it.</p><div id="charts"></div>
 <script id="data" type="application/json">%(data)s</script><script>
 const charts=JSON.parse(document.getElementById("data").textContent),all=[],LEFT=56,BOTTOM=18;
 const whole=[Math.min(...charts.map(c=>c.t[0])),Math.max(...charts.map(c=>c.t[c.t.length-1]))];
@@ -86,27 +87,32 @@ def write_page(
     t, q = found["t"], np.asarray(recording["q"], float)
     command = np.asarray(recording.get("q_command", np.full_like(q, np.nan)), float)
     charts = [
-        _chart("yaw [°]", t, {"object": np.degrees(found["yaw"]), "goal": np.degrees(found["goal_yaw"])}, dashed=("goal",)),
-        _chart("3-D orientation error [rad]", t, {"error": found["error"]}, zero=True, band=tolerance),
-        _chart("distance from the goal position [mm]", t, {"distance": 1e3 * found["distance"]}, zero=True),
+        chart("yaw [°]", t, {"object": np.degrees(found["yaw"]), "goal": np.degrees(found["goal_yaw"])}, dashed=("goal",)),
+        chart("3-D orientation error [rad]", t, {"error": found["error"]}, zero=True, band=tolerance),
+        chart("distance from the goal position [mm]", t, {"distance": 1e3 * found["distance"]}, zero=True),
     ]
     if "contacts" in recording:
-        charts.append(_chart("contacts", t, {"candidates": recording["contacts"]}, zero=True))
+        charts.append(chart("contacts", t, {"candidates": recording["contacts"]}, zero=True))
     if len(recording.get("solve_s", ())):
         charts.append(
-            _chart("MPC solve [ms]", recording["solve_t"], {"solve": 1e3 * np.asarray(recording["solve_s"])}, zero=True, dots=True)
+            chart("MPC solve [ms]", recording["solve_t"], {"solve": 1e3 * np.asarray(recording["solve_s"])}, zero=True, dots=True)
         )
     names = list(joint_names) or [str(i) for i in range(q.shape[1])]
     for first in range(0, q.shape[1], 4):
         group = range(first, min(first + 4, q.shape[1]))
         lines = {names[i]: q[:, i] for i in group} | {f"{names[i]} commanded": command[:, i] for i in group}
-        charts.append(_chart(f"{names[first]} … {names[group[-1]]} [rad]", t, lines, dashed=tuple(lines)[len(group) :], colours=len(group)))
+        charts.append(chart(f"{names[first]} … {names[group[-1]]} [rad]", t, lines, dashed=tuple(lines)[len(group) :], colours=len(group)))
+    return write_charts(path, charts, title)
+
+
+def write_charts(path: Path, charts: Sequence[Mapping[str, Any]], title: str, head: str = "") -> Path:
+    """A page of diagrams from :func:`chart`, below ``head``, HTML."""
     data = json.dumps(charts, separators=(",", ":"), allow_nan=False).replace("</", "<\\/")
-    path.write_text(_PAGE % {"title": html.escape(title), "data": data}, encoding="utf-8")
+    path.write_text(_PAGE % {"title": html.escape(title), "head": head, "data": data}, encoding="utf-8")
     return path
 
 
-def _chart(
+def chart(
     title: str, t: np.ndarray, lines: Mapping[str, np.ndarray], *, dashed: Sequence[str] = (), colours: int = 8, **more: Any
 ) -> dict[str, Any]:
     """One diagram over time; ``colours``: so many lines until the colours begin anew."""

@@ -27,35 +27,34 @@ def _decisions(system):
 
 
 WORTH = 1e-7
-"""By how much differences of two lengths may differ, as a share of the largest, to count as the derivative."""
+"""By how much differences of three lengths may differ, as a share of the largest, to count as the derivative: of two do by chance."""
 
 
 def _compare(system, tau, directions, lengths=(1e-4, 5e-5, 2e-5, 1e-5, 5e-6, 2e-6, 1e-6)):
     """Directional derivatives of a rollout against differences of fourth order.
 
     Returns:
-        The derivatives; differences of the first length that agree with those of the next, the active set being the same all over, or
-        None; whether the active set was the same at the last two lengths.
+        The derivatives; differences of the first length that agree with those of the next two, the active set being the same all over, or
+        None; whether the active set was the same at the last three lengths.
     """
     start = _state(system)
     values = {"q": start[0], "v": start[1], "tau": tau, **start[2]._asdict()}
     run = _run(system, start, tau)
     here = _decisions(system)
     ours = gradient.directional(system, run, {k: d[None] for k, d in directions.items()})[0]
-    found, before, same_before = None, None, False
+    found, kept = None, []
     for h in lengths:
         total, same = np.zeros(ours.size), True
         for c, weight in ((2.0, -1.0), (1.0, 8.0), (-1.0, -8.0), (-2.0, 1.0)):
             end = _run(system, start, tau, **{k: values[k] + c * h * d for k, d in directions.items()})
             total += weight * np.concatenate([end.q[-1], end.v[-1]])
             same = same and _decisions(system) == here
-        total /= 12.0 * h
-        if same and same_before and np.abs(total - before).max() <= WORTH * max(1.0, np.abs(before).max()):
-            found = before
+        kept = [*kept, total / (12.0 * h)][-3:] if same else []
+        if len(kept) == 3 and np.ptp(kept, axis=0).max() <= WORTH * max(1.0, np.abs(kept[0]).max()):
+            found = kept[0]
             break
-        before, both, same_before = total, same and same_before, same
     system.q[:], system.v[:], system.parameters = start
-    return ours, found, found is not None or both
+    return ours, found, len(kept) == 3
 
 
 def _check(system, tau, directions, rtol=1e-6, h=1e-6):

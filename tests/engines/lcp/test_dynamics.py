@@ -66,14 +66,6 @@ def test_dynamics_are_mujocos(scene, seed):
     np.testing.assert_allclose(ours, out, atol=1e-15)
 
 
-def test_what_the_engine_cannot_simulate_is_refused():
-    spec = mujoco.MjSpec()
-    body = spec.worldbody.add_body(name="b", mass=1.0, inertia=(1, 1, 1), explicitinertial=True)
-    body.add_joint(type=mujoco.mjtJoint.mjJNT_BALL)
-    with pytest.raises(ConfigError, match="ball"):
-        make_tree(spec.compile())
-
-
 def _turned(rng):
     q = rng.normal(size=4)
     R = np.empty(9)
@@ -94,7 +86,7 @@ KINDS = {
 @pytest.mark.parametrize("first", KINDS)
 def test_distances_are_coals(first, second):
     """The bound along GJK's direction is the distance; the features found have the same gap, and normals of unit length."""
-    packed = shapes.pack([KINDS[first][0], KINDS[second][0]], {"b": 1}, np.array([[0, 1]]))
+    packed = shapes.pack([KINDS[first][0], KINDS[second][0]], {"b": 1}, np.array([[0, 1]]), np.array([0]))
     packed = packed._replace(body=np.array([1, 2]))
     reference = refer(packed)
     rng = np.random.default_rng(7)
@@ -140,4 +132,4 @@ def test_distances_are_coals(first, second):
 )
 def test_bad_geometries_are_refused(geometry, words):
     with pytest.raises(ConfigError, match=words):
-        shapes.pack([geometry], {"world": 0, "b": 1}, np.zeros((0, 2), int))
+        shapes.pack([geometry], {"world": 0, "b": 1}, np.zeros((0, 2), int), np.zeros(0, int))

@@ -1,4 +1,4 @@
-"""The hydroelastic plant: the hand's shapes as pressure fields, soft at the fingertips, and one object."""
+"""A model with hydroelastic contact: what collides as pressure fields, or as rigid surfaces; and the plant, soft at the fingertips."""
 
 from __future__ import annotations
 
@@ -9,19 +9,121 @@ import numpy as np
 
 from dexstack.config import param
 from dexstack.engines.base import Patch
-from dexstack.engines.common import ScenePlant
+from dexstack.engines.common.collision import Geom, Materials, body_name
+from dexstack.engines.common.forces import bare, contactless
+from dexstack.engines.common.plant import ScenePlant, plant_model
+from dexstack.engines.common.scene import Contact, Scene
 from dexstack.engines.hydroelastic import shapes
 from dexstack.engines.hydroelastic.convex import LAGGED, SAP, SolveStatus
 from dexstack.engines.hydroelastic.fields import CompliantMesh, RigidMesh
-from dexstack.engines.hydroelastic.system import Geometry, HydroelasticSystem, Wrench, contactless, moved
+from dexstack.engines.hydroelastic.system import LACKS, Geometry, HydroelasticSystem, Wrench, moved
 from dexstack.errors import ConfigError
 from dexstack.model.hand import HandModel
 from dexstack.model.objects import ObjectModel
-from dexstack.model.scene import OBJECT_BODY, build_scene
-from dexstack.model.urdf import Shape
+from dexstack.model.robot import Robot
+from dexstack.model.scene import OBJECT_BODY
 
 SCHEMES = {"lagged": LAGGED, "sap": SAP}
 OBJECT_KINDS = ("rigid", "compliant")
+
+
+class HydroelasticScene(Scene):
+    """A model whose geoms are pressure fields or rigid surfaces, as their materials say.
+
+    Args:
+        model, materials: see :class:`dexstack.engines.common.scene.Scene`.
+        scheme: how friction is made convex, of :data:`SCHEMES`.
+
+    Raises:
+        ConfigError: see :class:`~dexstack.engines.common.scene.Scene`; a kinematic chain too long for the kernels.
+    """
+
+    engine = "hydroelastic"
+    lacks = (*LACKS, "adhesion", "flexible body", "body moved from outside", "height field", "signed distance field", "moving plane")
+
+    def __init__(
+        self,
+        model: mujoco.MjModel,
+        materials: Materials = None,
+        *,
+        scheme: str = "lagged",
+    ) -> None:
+        super().__init__(model, materials)
+        if scheme not in SCHEMES:
+            raise ConfigError(f"parameter 'scheme' of the hydroelastic plant must be {' or '.join(SCHEMES)}, got '{scheme}'")
+        geometries = [
+            Geometry(g.name, body_name(model, g.body), moved(geom_mesh(g), g.R, g.p), g.friction, g.material.relaxation_time)
+            for g in self.collision.geoms
+        ]
+        self.system = HydroelasticSystem(contactless(bare(model)), geometries, SCHEMES[scheme], self.collision.pairs)
+        self.data = self.system.data
+        self.activation = np.zeros(model.na)
+
+    @property
+    def time(self) -> float:
+        return self.data.time
+
+    def values(self) -> tuple[np.ndarray, np.ndarray]:
+        return self.data.qpos, self.data.qvel
+
+    def place(self, q: np.ndarray, v: np.ndarray, time: float = 0.0, activation: np.ndarray | None = None) -> None:
+        mujoco.mj_resetData(self.system.model, self.data)
+        self.data.qpos[:], self.data.qvel[:], self.data.time = q, v, time
+        self.activation = np.zeros(self.model.na) if activation is None else activation
+        mujoco.mj_kinematics(self.system.model, self.data)
+        self.system.forget()
+
+    def advance(self, tau: np.ndarray) -> bool:
+        """A step whose contact problem did not converge is counted in ``system.unsolved``."""
+        self.data.qfrc_applied[:] = tau
+        return self.system.step() != SolveStatus.NOT_FINITE
+
+    def trouble(self) -> str:
+        parts = []
+        if self.system.unsolved:
+            parts.append(f"{self.system.unsolved} steps' contact problems were not solved")
+        if self.system.unsettled:
+            parts.append(f"in {self.system.unsettled} steps friction was not quite that of the normal forces")
+        if self.system.overrun:
+            names = ", ".join(f"{name} ({n} steps)" for name, n in self.system.overrun.items())
+            parts.append(f"pressed past the medial axis, where force is lost: {names}")
+        return "; ".join(parts)
+
+    def _contacts(self, control: np.ndarray) -> list[Contact]:
+        self._drive(control)
+        geoms = {g.name: g for g in self.collision.geoms}
+        result = []
+        for patch in self.system.patches():
+            a, b = geoms[patch.a], geoms[patch.b]
+            vector = np.zeros((len(patch.pressure), 3))
+            for k, (start, end) in enumerate(zip(patch.start[:-1], patch.start[1:], strict=True)):
+                spokes = patch.vertex_W[start + 1 : end] - patch.vertex_W[start]
+                vector[k] = 0.5 * np.cross(spokes[:-1], spokes[1:]).sum(axis=0)
+            normal = patch.pressure @ vector
+            normal *= np.sign(normal @ patch.force_W) / max(np.linalg.norm(normal), 1e-300)
+            gap = self._contact(a, b, self.data).gap
+            area = float(np.linalg.norm(vector, axis=1).sum())
+            result.append(self._report(a, b, patch.point_W, normal, gap, patch.force_W, area))
+        return result
+
+
+def geom_mesh(geom: Geom) -> CompliantMesh | RigidMesh:
+    """A geom in its own frame."""
+    s, size, name, rigid = geom.size, geom.resolution, geom.name, not np.isfinite(geom.modulus)
+    modulus = 1.0 if rigid else geom.modulus
+    if geom.kind == "plane":
+        return shapes.rigid_half_space(name) if rigid else shapes.half_space(modulus, depth=size, name=name)
+    if geom.kind == "box":
+        mesh = shapes.box(tuple(2.0 * s), modulus, name=name)
+    elif geom.kind in ("sphere", "ellipsoid"):
+        mesh = shapes.ellipsoid(tuple(s if len(s) == 3 else np.repeat(s, 3)), modulus, size=size, name=name)
+    elif geom.kind == "capsule":
+        mesh = shapes.capsule(s[0], 2.0 * s[1], modulus, size=size, name=name)
+    elif geom.kind == "cylinder":
+        mesh = shapes.cylinder(s[0], 2.0 * s[1], modulus, size=size, name=name)
+    else:
+        mesh = shapes.convex(geom.vertices, modulus, name=name)
+    return shapes.rigid(mesh) if rigid else mesh
 
 
 @dataclass(frozen=True)
@@ -40,54 +142,22 @@ class HydroelasticPlantParams:
 
 
 class HydroelasticPlant(ScenePlant):
-    """Hand and object with pressure field contact; see :class:`dexstack.engines.base.Plant`.
+    """Robot and object with pressure field contact, soft at the fingertips; see :class:`dexstack.engines.base.Plant`.
 
     Raises:
         ConfigError: a parameter, or a shape this engine cannot mesh.
     """
 
-    def __init__(self, hand: HandModel, obj: ObjectModel, params: HydroelasticPlantParams | None = None) -> None:
+    def __init__(self, robot: Robot, obj: ObjectModel, params: HydroelasticPlantParams | None = None) -> None:
         p = params or HydroelasticPlantParams()
-        for name, value, known in (("scheme", p.scheme, SCHEMES), ("object_kind", p.object_kind, OBJECT_KINDS)):
-            if value not in known:
-                raise ConfigError(f"parameter '{name}' of the hydroelastic plant must be {' or '.join(known)}, got '{value}'")
-        spec = build_scene(hand, obj)
-        spec.option.timestep = p.dt
-        self.dt = p.dt
-        self.model = contactless(spec)
-        self.system = HydroelasticSystem(self.model, [*hand_geometries(hand, p), object_geometry(obj, p)], SCHEMES[p.scheme])
-        self.data = self.system.data
-        super().__init__(hand, obj)
-
-    @property
-    def time(self) -> float:
-        return self.data.time
-
-    def _state(self) -> tuple[np.ndarray, np.ndarray]:
-        return self.data.qpos, self.data.qvel
-
-    def _place(self, q: np.ndarray, v: np.ndarray) -> None:
-        mujoco.mj_resetData(self.model, self.data)
-        self.data.qpos[:], self.data.qvel[:] = q, v
-        mujoco.mj_kinematics(self.model, self.data)
-        self.system.forget()
-
-    def _advance(self, tau: np.ndarray) -> bool:
-        """A step whose contact problem did not converge is counted in ``system.unsolved``."""
-        self.data.qfrc_applied[: self._n] = tau
-        return self.system.step() != SolveStatus.NOT_FINITE
-
-    def trouble(self) -> str:
-        """See :class:`dexstack.engines.base.WatchedPlant`."""
-        parts = []
-        if self.system.unsolved:
-            parts.append(f"{self.system.unsolved} steps' contact problems were not solved")
-        if self.system.unsettled:
-            parts.append(f"in {self.system.unsettled} steps friction was not quite that of the normal forces")
-        if self.system.overrun:
-            names = ", ".join(f"{name} ({n} steps)" for name, n in self.system.overrun.items())
-            parts.append(f"pressed past the medial axis, where force is lost: {names}")
-        return "; ".join(parts)
+        if p.object_kind not in OBJECT_KINDS:
+            raise ConfigError(
+                f"parameter 'object_kind' of the hydroelastic plant must be {' or '.join(OBJECT_KINDS)}, got '{p.object_kind}'"
+            )
+        model = plant_model(robot, obj, p.dt)
+        scene = HydroelasticScene(model, _materials(model, robot, p), scheme=p.scheme)
+        self.system, self.data = scene.system, scene.data
+        super().__init__(robot, obj, scene)
 
     def wrenches(self) -> list[Wrench]:
         """Contact wrenches of the last step."""
@@ -98,40 +168,29 @@ class HydroelasticPlant(ScenePlant):
         return self.system.patches()
 
 
-def hand_geometries(hand: HandModel, params: HydroelasticPlantParams) -> list[Geometry]:
-    """Every shape of the hand as a pressure field; the shapes that hold a fingertip's centre are the soft ones."""
-    result = []
-    for i, body in enumerate(hand.bodies):
-        tips = [tip.p_BT for tip in hand.fingertips if tip.body == i]
-        for k, shape in enumerate(body.shapes):
-            tip = any(np.linalg.norm(shape.p - p) < 2.0 * hand.fingertip_radius for p in tips) and shape.kind in ("capsule", "sphere")
-            modulus, size = (params.tip_modulus, params.tip_resolution) if tip else (params.hand_modulus, params.link_resolution)
-            friction = hand.friction_palm if body.joint is None else hand.friction_fingers
-            mesh = moved(shape_mesh(shape, modulus, size, f"{body.name}/{k}"), shape.R, shape.p)
-            result.append(Geometry(f"{body.name}/{k}", body.name, mesh, friction, params.relaxation_time))
+def _materials(model: mujoco.MjModel, robot: Robot, p: HydroelasticPlantParams) -> dict[str, dict[str, float]]:
+    """The shapes that hold a fingertip's centre are the soft ones; the object may be rigid."""
+    object_modulus = np.inf if p.object_kind == "rigid" else p.object_modulus
+    result = {"default": {"relaxation_time": p.relaxation_time}}
+    soft = tips(robot)
+    for g in range(model.ngeom):
+        name, body = model.geom(g).name, model.body(model.geom_bodyid[g]).name
+        tip = name in soft
+        result[name] = {
+            "modulus": object_modulus if body == OBJECT_BODY else p.tip_modulus if tip else p.hand_modulus,
+            "resolution": p.tip_resolution if tip else p.link_resolution,
+        }
     return result
 
 
-def shape_mesh(shape: Shape, modulus: float, size: float, name: str) -> CompliantMesh:
-    """A primitive in its own frame."""
-    s = shape.size
-    if shape.kind == "box":
-        return shapes.box(tuple(2.0 * s), modulus, name=name)
-    if shape.kind == "sphere":
-        return shapes.sphere(s[0], modulus, size=size, name=name)
-    if shape.kind == "capsule":
-        return shapes.capsule(s[0], 2.0 * s[1], modulus, size=size, name=name)
-    if shape.kind == "cylinder":
-        return shapes.cylinder(s[0], 2.0 * s[1], modulus, size=size, name=name)
-    raise ConfigError(f"the hydroelastic plant has no mesh for a {shape.kind}")
-
-
-def object_geometry(obj: ObjectModel, params: HydroelasticPlantParams) -> Geometry:
-    """The object as its convex hull, as in every plant."""
-    hull = obj.mesh.convex_hull
-    mesh: CompliantMesh | RigidMesh
-    if params.object_kind == "rigid":
-        mesh = RigidMesh(obj.name, np.asarray(hull.vertices), np.asarray(hull.faces))
-    else:
-        mesh = shapes.convex(np.asarray(hull.vertices), params.object_modulus, name=obj.name)
-    return Geometry(obj.name, OBJECT_BODY, mesh, float(obj.friction[0]), params.relaxation_time)
+def tips(robot: Robot) -> set[str]:
+    """Names of a robot's geoms that are fingertips: the round shapes that hold a hand's fingertips' centres, and balls."""
+    if not isinstance(robot, HandModel):
+        return {part.name for part in robot.bodies[1:]}
+    return {
+        f"{body.name}/{k}"
+        for i, body in enumerate(robot.bodies)
+        for k, shape in enumerate(body.shapes)
+        for tip in robot.fingertips
+        if tip.body == i and shape.kind in ("capsule", "sphere") and np.linalg.norm(shape.p - tip.p_BT) < 2.0 * robot.fingertip_radius
+    }

@@ -14,6 +14,8 @@ import mujoco
 import numpy as np
 
 from dexstack.engines.base import Patch
+from dexstack.engines.common.collision import Pair, body_name, touching_bodies
+from dexstack.engines.common.features import refuse
 from dexstack.engines.hydroelastic.convex import LAGGED, MAX_PAIR_DOFS, SolveStatus, make_problem, make_workspace
 from dexstack.engines.hydroelastic.discrete import (
     BUNDLE,
@@ -31,6 +33,8 @@ from dexstack.engines.hydroelastic.workspace import DROP_ANGLE, workspace
 from dexstack.engines.hydroelastic.workspace import Workspace as SurfaceArrays
 from dexstack.errors import ConfigError
 
+LACKS = ("ball joint with a stop", "equality constraint", "tendon with a stop", "dry tendon friction", "dry joint friction")
+"""Of :data:`dexstack.engines.common.features.FEATURES`."""
 _STATUS = tuple(SolveStatus)
 _NOT_FINITE = int(SolveStatus.NOT_FINITE)
 
@@ -69,37 +73,23 @@ def moved(mesh: CompliantMesh | RigidMesh, R_BG: np.ndarray, p_BG: np.ndarray) -
     return dataclasses.replace(mesh, vertices_B=vertices_B)
 
 
-def contactless(spec: mujoco.MjSpec) -> mujoco.MjModel:
-    """Compile a spec with MuJoCo's contacts and constraints off.
-
-    Raises:
-        ConfigError: the spec holds something that only MuJoCo's constraint solver could do.
-    """
-    flags = spec.option.disableflags
-    spec.option.disableflags = flags | mujoco.mjtDisableBit.mjDSBL_CONTACT | mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
-    model = spec.compile()
-    spec.option.disableflags = flags
-    if model.neq or model.ntendon or np.any(model.dof_frictionloss) or np.any(model.jnt_limited & (model.jnt_type < 2)):
-        raise ConfigError(
-            "the hydroelastic engine takes joints with stops and damping, but no equality, tendon, dry joint friction or ball limit"
-        )
-    return model
-
-
 class HydroelasticSystem:
     """A scene that advances in velocity-level steps of ``model.opt.timestep``.
 
     Args:
-        model: from :func:`contactless`.
-        geometries: what may touch what: any two that are not on one body, on bodies welded together, on parent and child, on a pair the
-            model excludes, both fixed to the world, or both rigid.
+        model: from :func:`dexstack.engines.common.forces.contactless`.
+        geometries: shapes on its bodies.
         scheme: :data:`~dexstack.engines.hydroelastic.convex.LAGGED` or ``SAP``.
+        pairs: what may touch, by places in ``geometries``; None: any two whose bodies may by MuJoCo's rules. Two rigid ones never do.
 
     Raises:
-        ConfigError: an unknown body, or a kinematic chain too long for the kernels.
+        ConfigError: an unknown body, a feature among :data:`LACKS`, or a kinematic chain too long for the kernels.
     """
 
-    def __init__(self, model: mujoco.MjModel, geometries: Sequence[Geometry], scheme: int = LAGGED) -> None:
+    def __init__(
+        self, model: mujoco.MjModel, geometries: Sequence[Geometry], scheme: int = LAGGED, pairs: Sequence[Pair] | None = None
+    ) -> None:
+        refuse("hydroelastic", model, LACKS)
         self.model = model
         self.data = mujoco.MjData(model)
         self.geometries = tuple(geometries)
@@ -110,7 +100,7 @@ class HydroelasticSystem:
         """Steps since the last :meth:`forget` whose solve did not reach the tolerance."""
         self.worst_residual = 0.0
         """Largest relative optimality residual since the last :meth:`forget`."""
-        self.static = _static(model, self.geometries)
+        self.static = _static(model, self.geometries, pairs)
         self._option = model.opt
         d = self.data
         self._state = State(
@@ -223,8 +213,8 @@ class HydroelasticSystem:
         self.stored = Stored(Bundle(self.static, self._state, self.surface, self.problem, self.workspace, self.contacts), BUNDLE)
 
 
-def _static(model: mujoco.MjModel, geometries: Sequence[Geometry]) -> Static:
-    names = {model.body(b).name: b for b in range(model.nbody)}
+def _static(model: mujoco.MjModel, geometries: Sequence[Geometry], given: Sequence[Pair] | None) -> Static:
+    names = {body_name(model, b): b for b in range(model.nbody)}
     for g in geometries:
         if g.body not in names:
             raise ConfigError(f"geometry '{g.name}' sits on body '{g.body}', which the model does not have")
@@ -232,12 +222,10 @@ def _static(model: mujoco.MjModel, geometries: Sequence[Geometry]) -> Static:
             raise ConfigError(f"friction and relaxation time of geometry '{g.name}' must be finite and not negative")
     body = np.array([names[g.body] for g in geometries], np.int64).reshape(-1)
     rigid = np.array([isinstance(g.mesh, RigidMesh) for g in geometries], np.int64).reshape(-1)
-    pairs = [
-        (j, i) if rigid[i] else (i, j)
-        for j in range(len(geometries))
-        for i in range(j)
-        if not (rigid[i] and rigid[j]) and _may_touch(model, body[i], body[j])
-    ]
+    if given is None:
+        given = [Pair(i, j, max(geometries[i].friction, geometries[j].friction)) for i, j in touching_bodies(model, body.tolist())]
+    given = [pair for pair in given if not (rigid[pair.a] and rigid[pair.b])]
+    pairs = [(b, a) if rigid[a] else (a, b) for a, b, _ in given]
     chains = [_chain(model, b) for b in range(model.nbody)]
     longest = max(map(len, chains), default=0)
     if longest > MAX_PAIR_DOFS // 2:
@@ -252,7 +240,7 @@ def _static(model: mujoco.MjModel, geometries: Sequence[Geometry]) -> Static:
         geom_mesh=np.array([g.mesh.stored.address for g in geometries], np.int64),
         geom_box=np.array([_box(g.mesh.vertices_B) for g in geometries]).reshape(-1, 7),
         pairs=np.array(pairs, np.int64).reshape(-1, 2),
-        pair_friction=np.array([max(geometries[i].friction, geometries[j].friction) for i, j in pairs]),
+        pair_friction=np.array([pair.friction for pair in given]),
         pair_relaxation=np.array([geometries[i].relaxation_time + geometries[j].relaxation_time for i, j in pairs]),
         chain=chain,
         chain_length=np.array([len(c) for c in chains], np.int64),
@@ -281,15 +269,3 @@ def _chain(model: mujoco.MjModel, body: int) -> list[int]:
         dofs += range(first, first + model.body_dofnum[body])
         body = model.body_parentid[body]
     return sorted(int(d) for d in dofs)
-
-
-def _may_touch(model: mujoco.MjModel, a: int, b: int) -> bool:
-    """MuJoCo's own rules of which bodies collide."""
-    a, b = min(a, b), max(a, b)
-    wa, wb = model.body_weldid[a], model.body_weldid[b]
-    parents = model.body_weldid[model.body_parentid[wa]], model.body_weldid[model.body_parentid[wb]]
-    return (
-        wa != wb
-        and not (wa and wb and (wa == parents[1] or wb == parents[0]))
-        and (int(a) << 16) + int(b) not in set(model.exclude_signature.tolist())
-    )

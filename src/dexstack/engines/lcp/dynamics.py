@@ -13,7 +13,6 @@ import numpy as np
 
 from dexstack.engines.kernels import inner
 from dexstack.engines.lcp.vectors import cross, dot, put
-from dexstack.errors import ConfigError
 
 FREE, SLIDE, HINGE = 0, 2, 3
 """MuJoCo's joint types; ball joints are not taken."""
@@ -89,15 +88,7 @@ class Motion(NamedTuple):
 
 
 def make_tree(model: mujoco.MjModel) -> Tree:
-    """Read a compiled model.
-
-    Raises:
-        ConfigError: it holds something this engine does not simulate.
-    """
-    if np.any(model.jnt_type == mujoco.mjtJoint.mjJNT_BALL):
-        raise ConfigError("the lcp engine takes free joints, slides and hinges, but no ball joints")
-    if model.neq or model.ntendon or np.any(model.dof_frictionloss) or np.any(model.jnt_stiffness):
-        raise ConfigError("the lcp engine takes joints with stops and damping, but no equality, tendon, spring or dry joint friction")
+    """Read a compiled model that holds nothing of :data:`dexstack.engines.lcp.system.LACKS`."""
     B = model.nbody
     R_PB, inertia = np.empty((B, 3, 3)), np.zeros((B, 3, 3))
     for b in range(B):

@@ -44,7 +44,7 @@ def rollout(system: LcpSystem, tau: np.ndarray) -> Rollout:
 
     Raises:
         ConfigError: tau has the wrong size or is not finite.
-        FloatingPointError: the simulation diverged.
+        FloatingPointError: as :meth:`.system.LcpSystem.step`; the system keeps its state.
     """
     tau = np.array(tau, float, order="C")  # a copy: the kernels are compiled for arrays that may be written
     if tau.ndim != 2 or tau.shape[1] != system.model.nv or not np.isfinite(tau).all():
@@ -58,11 +58,11 @@ def rollout(system: LcpSystem, tau: np.ndarray) -> Rollout:
         counts, extremes = system.counts.copy(), system.extremes.copy()
         q, v = qs[0].copy(), vs[0].copy()
         status = roll(system.reference(), q, v, tau, system.model.opt.timestep, counts, extremes, qs, vs)
-        if status in (s.FITS, s.NOT_FINITE):
+        if status not in (s.CONTACTS_FULL, s.TAPE_FULL):
             break
         system.enlarge()
-    if status == s.NOT_FINITE:
-        raise FloatingPointError("the lcp engine diverged in a rollout")
+    if status != s.FITS:
+        raise system.failure(status)
     system.q[:], system.v[:], system.counts, system.extremes = q, v, counts, extremes
     system.time += steps * system.model.opt.timestep
     return Rollout(qs, vs, tau, system.parameters, tape)

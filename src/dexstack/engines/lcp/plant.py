@@ -1,32 +1,125 @@
-"""The lcp plant: rigid hand and object that never intersect."""
+"""A model in rigid contact that never intersects; and the plant."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import mujoco
 import numpy as np
 
 from dexstack.config import param
+from dexstack.engines.common.collision import Geom, Materials, body_name
+from dexstack.engines.common.explained import explained
+from dexstack.engines.common.forces import bare
+from dexstack.engines.common.plant import ScenePlant, plant_model
+from dexstack.engines.common.scene import Contact, Scene
 from dexstack.engines.lcp import record
-from dexstack.engines.lcp.shapes import Geometry, box, capsule, cylinder, pieces, sphere
-from dexstack.engines.lcp.system import LcpSystem
+from dexstack.engines.lcp.shapes import Geometry, box, capsule, cylinder, hull, plane, sphere
+from dexstack.engines.lcp.system import JOINTS, SETTLED, LcpSystem
 from dexstack.errors import ConfigError
-from dexstack.model.description import number_list, quaternion
-from dexstack.model.hand import HandModel
 from dexstack.model.objects import ObjectModel
-from dexstack.model.scene import OBJECT_BODY, build_scene
-from dexstack.model.urdf import Shape
+from dexstack.model.robot import Robot
+from dexstack.model.scene import OBJECT_BODY
 
 DEEPEST = 0.02
-"""Depth up to which hand and object may overlap at a reset [m]: the engine pushes them apart."""
-SETTLED = 1.0
-"""Time after which they are to have parted [s]."""
+"""Depth up to which shapes may overlap where a scene starts [m]: the engine pushes them apart."""
 
 TROUBLES = {
     record.UNSOLVED: "contact problems without a valid solution",
-    record.CAPPED: "steps given up after too many sub-steps",
 }
 """Counts of the engine that are not to be there, in words."""
+
+
+class LcpScene(Scene):
+    """A model whose geoms are rigid and never intersect.
+
+    Args:
+        model, materials: see :class:`dexstack.engines.common.scene.Scene`.
+        directions: friction directions per contact; the friction polygon has twice as many corners.
+
+    Raises:
+        ConfigError: see :class:`~dexstack.engines.common.scene.Scene`.
+    """
+
+    engine = "lcp"
+    lacks = (
+        *JOINTS, "adhesion", "flexible body", "body moved from outside", "height field", "signed distance field", "ellipsoid",
+        "moving plane",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        model: mujoco.MjModel,
+        materials: Materials = None,
+        *,
+        directions: int = 2,
+    ) -> None:
+        super().__init__(model, materials)
+        geometries = [geometry(g, body_name(model, g.body)) for g in self.collision.geoms]
+        self.system = LcpSystem(bare(model), geometries, directions, self.collision.pairs)
+        self.activation = np.zeros(model.na)
+
+    @property
+    def time(self) -> float:
+        return self.system.time
+
+    def values(self) -> tuple[np.ndarray, np.ndarray]:
+        return self.system.q, self.system.v
+
+    def place(self, q: np.ndarray, v: np.ndarray, time: float = 0.0, activation: np.ndarray | None = None) -> None:
+        """What overlaps is pushed apart during the first steps.
+
+        Raises:
+            ConfigError: shapes overlap by more than ``DEEPEST``.
+        """
+        system = self.system
+        system.q[:], system.v[:], system.time = q, v, time
+        system.tau[:] = 0.0
+        self.activation = np.zeros(self.model.na) if activation is None else activation
+        system.forget()
+        for (first, second), depth in system.overlapping(DEEPEST).items():
+            raise ConfigError(
+                f"start of the lcp scene: '{first}' and '{second}' overlap by {1e3 * depth:.0f} mm, more than {1e3 * DEEPEST:.0f} mm"
+            )
+
+    def advance(self, tau: np.ndarray) -> bool:
+        """What did not go as it should is counted in ``system.counts``; a step that fails raises as the system does."""
+        self.system.tau[:] = tau
+        self.system.step()
+        return True
+
+    def trouble(self) -> str:
+        counts = self.system.counts
+        found = [f"{counts[entry]} {what}" for entry, what in TROUBLES.items() if counts[entry]]
+        stuck = self.system.overlapping() if counts[record.OVERLAPS] and self.time > SETTLED else {}
+        said = [f"counted {', '.join(found)}"] if found else []
+        said += [f"finds '{first}' and '{second}' overlapping" for first, second in stuck]
+        return f"the lcp engine {', and '.join(said)}" if said else ""
+
+    def _contacts(self, control: np.ndarray) -> list[Contact]:
+        q, v = (x.copy() for x in self.values())
+        tau, _ = self._forces.at(q, v, control, self.activation)
+        self._drive(control)
+        geoms = {g.id: g for g in self.collision.geoms}
+        found = explained(self.model, q, v, self.values()[1], tau)
+        return [self._report(geoms[e.a], geoms[e.b], e.point_W, e.normal_W, e.gap, e.force_W) for e in found]
+
+
+def geometry(geom: Geom, body: str) -> Geometry:
+    """A geom on its body; of a mesh, the convex hull."""
+    more = {"friction": geom.friction, "restitution": geom.material.restitution}
+    s, where = geom.size, (geom.p, geom.R)
+    if geom.kind == "plane":
+        return plane(geom.name, geom.p, geom.R[:, 2], **more)
+    if geom.kind == "box":
+        return box(geom.name, body, s, *where, **more)
+    if geom.kind == "sphere":
+        return sphere(geom.name, body, s[0], geom.p, **more)
+    if geom.kind == "capsule":
+        return capsule(geom.name, body, s[0], s[1], *where, **more)
+    if geom.kind == "cylinder":
+        return cylinder(geom.name, body, s[0], s[1], *where, **more)
+    return hull(geom.name, body, geom.vertices @ geom.R.T + geom.p, **more)
 
 
 @dataclass(frozen=True)
@@ -38,115 +131,18 @@ class LcpPlantParams:
     restitution: float = param(0.0, "restitution between hand and object", 0.0, 1.0)
 
 
-class LcpPlant:
-    """Hand and object in rigid contact; see :class:`dexstack.engines.base.Plant`.
+class LcpPlant(ScenePlant):
+    """Robot and object in rigid contact; see :class:`dexstack.engines.base.Plant`.
 
     Raises:
         ConfigError: a shape this engine does not take.
     """
 
-    def __init__(self, hand: HandModel, obj: ObjectModel, params: LcpPlantParams | None = None) -> None:
+    def __init__(self, robot: Robot, obj: ObjectModel, params: LcpPlantParams | None = None) -> None:
         p = params or LcpPlantParams()
-        spec = build_scene(hand, obj)
-        spec.option.timestep = p.dt
-        self.dt = p.dt
-        self._joints = len(hand.joint_names)
-        self.model = spec.compile()
-        """The scene; state layout as :mod:`dexstack.model.scene` says."""
-        self.system = LcpSystem(self.model, [*hand_geometries(hand), *object_geometries(obj, p.restitution)], p.directions)
-        start = next(iter(obj.starts.values()))
-        self.reset(hand.pose(start.hand_pose), start.pose_WO)
-
-    @property
-    def time(self) -> float:
-        return self.system.time
-
-    @property
-    def joint_position(self) -> np.ndarray:
-        return self.system.q[:self._joints].copy()
-
-    @property
-    def joint_velocity(self) -> np.ndarray:
-        return self.system.v[:self._joints].copy()
-
-    @property
-    def pose_WO(self) -> np.ndarray:
-        return self.system.q[self._joints:].copy()
-
-    @property
-    def twist_WO(self) -> np.ndarray:
-        return self.system.v[self._joints:].copy()
-
-    def reset(self, q_hand: np.ndarray, pose_WO: np.ndarray, v: np.ndarray | None = None) -> None:
-        """Start again at time zero; see :meth:`Plant.reset`. What overlaps is pushed apart during the first steps.
-
-        Raises:
-            ConfigError: wrong size, not finite, a quaternion that is not of unit length, shapes that overlap by more than ``DEEPEST``.
-        """
-        where = "reset of the plant"
-        q = number_list(where, "q_hand", q_hand, self._joints)
-        pose = number_list(where, "pose_WO", pose_WO, 7)
-        pose[3:] = quaternion(where, "pose_WO[3:7]", pose[3:])
-        velocity = np.zeros(self.model.nv) if v is None else number_list(where, "v", v, self.model.nv)
-        system = self.system
-        system.q[:self._joints], system.q[self._joints:], system.v[:], system.time = q, pose, velocity, 0.0
-        system.tau[:] = 0.0
-        system.forget()
-        inside = [(gap, pair) for pair, gap in system.gaps().items() if gap < -DEEPEST]
-        if inside:
-            gap, (first, second) = min(inside)
-            raise ConfigError(f"{where}: '{first}' and '{second}' overlap by {-1e3 * gap:.0f} mm, more than {1e3 * DEEPEST:.0f} mm")
-
-    def step(self, tau: np.ndarray) -> None:
-        """Advance by ``dt``; torques are applied as given, whoever computes them limits them.
-
-        What did not go as it should is counted in ``system.counts``.
-
-        Raises:
-            ConfigError: ``tau`` is not (N,) and finite.
-            FloatingPointError: the simulation diverged.
-        """
-        if tau.shape != (self._joints,) or not np.isfinite(tau).all():
-            raise ConfigError(f"the plant needs {self._joints} finite torques, got {tau!r}")
-        self.system.tau[:self._joints] = tau
-        self.system.step()
-
-    def trouble(self) -> str:
-        """What went wrong since the last reset; see :class:`dexstack.engines.base.WatchedPlant`."""
-        counts = self.system.counts
-        found = [f"{counts[entry]} {what}" for entry, what in TROUBLES.items() if counts[entry]]
-        stuck = [pair for pair, gap in self.system.gaps().items() if gap <= 0.0] if counts[record.OVERLAPS] and self.time > SETTLED else []
-        said = [f"counted {', '.join(found)}"] if found else []
-        said += [f"finds '{first}' and '{second}' overlapping" for first, second in stuck]
-        return f"the lcp plant {', and '.join(said)}" if said else ""
-
-
-def hand_geometries(hand: HandModel) -> list[Geometry]:
-    """Every shape of the hand."""
-    return [
-        _geometry(shape, f"{body.name}/{k}", body.name, hand.friction_palm if body.joint is None else hand.friction_fingers)
-        for body in hand.bodies
-        for k, shape in enumerate(body.shapes)
-    ]
-
-
-def object_geometries(obj: ObjectModel, restitution: float = 0.0) -> list[Geometry]:
-    """The object's convex parts: its hull where it is convex.
-
-    Raises:
-        ConfigError: it is not convex, and what takes it apart is not installed.
-    """
-    return pieces(obj.name, OBJECT_BODY, obj.mesh, friction=float(obj.friction[0]), restitution=restitution)
-
-
-def _geometry(shape: Shape, name: str, body: str, friction: float) -> Geometry:
-    s = shape.size
-    if shape.kind == "box":
-        return box(name, body, s, shape.p, shape.R, friction=friction)
-    if shape.kind == "sphere":
-        return sphere(name, body, s[0], shape.p, friction=friction)
-    if shape.kind == "capsule":
-        return capsule(name, body, s[0], s[1], shape.p, shape.R, friction=friction)
-    if shape.kind == "cylinder":
-        return cylinder(name, body, s[0], s[1], shape.p, shape.R, friction=friction)
-    raise ConfigError(f"the lcp plant takes boxes, spheres, capsules, cylinders and convex meshes, but not the {shape.kind} '{name}'")
+        model = plant_model(robot, obj, p.dt)
+        bodies = {model.geom(g).name: model.body(model.geom_bodyid[g]).name for g in range(model.ngeom)}
+        materials = {name: {"restitution": p.restitution} for name, body in bodies.items() if body == OBJECT_BODY}
+        scene = LcpScene(model, materials, directions=p.directions)
+        self.system = scene.system
+        super().__init__(robot, obj, scene)

@@ -8,17 +8,18 @@ import numpy as np
 
 from dexstack.engines.lcp.features import DATA
 
-SUBSTEPS, IMPACTS, UNSOLVED, DROPPED, CAPPED, WARM, RETRIED, EVALUATIONS, SOLVES, OVERLAPS, BLUNT = range(11)
-"""Entries of the counts: sub-steps; impact responses; LCPs without valid solution; responses repeated without restitution; steps not
-finished; LCPs solved by the last classes; by Lemke's second or later try; distance evaluations; LCPs; pairs found overlapping; impacts
-whose time is a safe one, but not that of a certain gap."""
-RESIDUAL, SMALLEST_GAP, LOST_TIME = range(3)
+SUBSTEPS, IMPACTS, UNSOLVED, DROPPED, WARM, RETRIED, EVALUATIONS, SOLVES, OVERLAPS, BLUNT = range(10)
+"""Entries of the counts: sub-steps; impact responses; LCPs without valid solution; impacts that a plastic pass over all contacts ended;
+LCPs solved by the last classes; by Lemke's second or later try; distance evaluations; LCPs; pairs found overlapping;
+impacts whose time is a safe one, but not that of a certain gap."""
+RESIDUAL, SMALLEST_GAP = range(2)
 """Entries of the extremes."""
 MOVE, IMPACT, BEGIN = 0, 1, 2
 """Kinds of operations on the tape."""
 NONE, STOPPED = -1, -2
 """In place of the contact that ended a move: none did; a pair that overlaps went deeper, at a time without derivative."""
-FITS, CONTACTS_FULL, TAPE_FULL, NOT_FINITE = 0, 1, 2, 3
+FITS, CONTACTS_FULL, TAPE_FULL, NOT_FINITE, STALLED = 0, 1, 2, 3, 4
+"""How a step ends; a stalled one had a thousand sub-steps that advanced it by less than a thousandth."""
 
 
 class World(NamedTuple):
@@ -40,7 +41,7 @@ class Parameters(NamedTuple):
     mass: np.ndarray
     """(B,) [kg]; moments of inertia scale with it."""
     friction: np.ndarray
-    """(G,)"""
+    """(G,) of the geometries, then of pairs with their own."""
     restitution: np.ndarray
     """(G,)"""
 
@@ -51,8 +52,8 @@ class Tape(NamedTuple):
     size: np.ndarray
     op: np.ndarray
     """(n, 12): kind, first and last contact, first class, first and last limit, contact of the impact that ended it, index of the
-    controls, whether anything bounces, in which of the LCPs forces are not spread (bit i for the i-th), how many more LCPs followed the
-    first, for contacts that bend, binary exponent of the floor of the impact."""
+    controls, whether an impact gives anything back or a move's velocities leave a push out, in which of the LCPs forces are not spread (bit
+    i for the i-th), how many more LCPs followed the first, for contacts that bend, binary exponent of the floor of the impact."""
     length: np.ndarray
     """(n,) duration of a move [s]."""
     q: np.ndarray
@@ -62,8 +63,6 @@ class Tape(NamedTuple):
     feature: np.ndarray
     data: np.ndarray
     mode: np.ndarray
-    collides: np.ndarray
-    """Per contact: 1 if restitution acts on it in this response."""
     cls: np.ndarray
     """Classes of the rows; for every further LCP which part of the move each row was looked at after, then classes."""
     limit: np.ndarray
@@ -93,7 +92,6 @@ def make_tape(nq: int, nv: int, ops: int, contacts: int, directions: int, limits
         np.zeros((ops, nv)),
         np.zeros((contacts, 7), np.int64),
         np.zeros((contacts, DATA)),
-        np.zeros(contacts, np.int64),
         np.zeros(contacts, np.int64),
         np.zeros(contacts * (1 + directions) + ops * 2 * limits, np.int64),
         np.zeros(ops * 2 * limits, np.int64),

@@ -13,7 +13,7 @@ from dexstack.engines.kernels import entry, inner
 from dexstack.engines.lcp.classes import EVEN, ROUNDS, forces_of_classes
 from dexstack.engines.lcp.dynamics import factorise, inertias, integrate, kinematics, mass_matrix
 from dexstack.engines.lcp.features import gap_of_features
-from dexstack.engines.lcp.impact import add_impulse
+from dexstack.engines.lcp.impact import add_impulse, give_back, restitutions
 from dexstack.engines.lcp.record import BEGIN, IMPACT, MOVE, NONE, STOPPED, Parameters
 from dexstack.engines.lcp.rows import (
     count_rows,
@@ -49,21 +49,18 @@ def _respond(world, par, tape, op, q, v, m):
     mass_matrix(tree, m)
     factorise(tree.dof_parent, m.M)
     J, A, Y, b, f, _, mu, owner, _ = problem(world, par, tape, m, q, v, first, last, tape.limit[:0], n, False)
-    hits, e = np.zeros(n, np.bool_), np.zeros(n, q.dtype)
-    k = first - 1
-    for r in range(n):
-        if owner[r] < 0:
-            k += 1
-            hits[r] = tape.collides[k] == 1 and op[8] == 1
-            e[r] = par.restitution[shapes.restitution_of[tape.feature[k, 4]]]
-    impact_right_hand_side(J, v, e, hits, b)
+    impact_right_hand_side(J, v, b)
     _forces(A, b, owner, mu, tape.cls[op[3] : op[3] + n], f, op[9] & 1)
+    if op[8] == 1:
+        e = np.empty(n, q.dtype)
+        restitutions(par, shapes, tape, first, owner, e)
+        give_back(A, b, owner, e, f)
     add_impulse(Y, f, v)
 
 
 @inner
 def _push(world, par, tape, op, q, u, after, rest, at, m):
-    """Forces of contacts and stops over a move: u is changed, and goes to ``after`` before contacts that bend are followed."""
+    """Forces of contacts and stops over a move: u is changed, and goes to ``after``, without a push."""
     shapes = world.shapes
     first, last = op[1], op[2]
     n = count_rows(par.friction, shapes.friction_of, tape.feature, first, last, world.directions, op[5] - op[4])
@@ -80,6 +77,8 @@ def _push(world, par, tape, op, q, u, after, rest, at, m):
         _forces(A, b + lift, owner, mu, tape.cls[part + n : part + 2 * n], f, (op[9] >> (1 + i)) & 1)
         put(u, free)
         add_impulse(Y, f, u)
+    if op[8] == 0:
+        put(after, u)
 
 
 @inner

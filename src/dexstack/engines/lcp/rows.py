@@ -294,11 +294,9 @@ def follow_bends(world, m, tape, first, last, owner, gap, J, q, velocity, h, at,
 
 
 @inner
-def impact_right_hand_side(J, velocity, restitution, collides, b):
-    """b = (1 + e) J v on the rows that collide [8], J v on all others."""
+def impact_right_hand_side(J, velocity, b):
+    """b = J v: of an impulse without restitution."""
     for i in range(b.size):
         b[i] = J[i, 0] * velocity[0]
         for k in range(1, velocity.size):
             b[i] += J[i, k] * velocity[k]
-        if collides[i]:
-            b[i] *= 1.0 + restitution[i]

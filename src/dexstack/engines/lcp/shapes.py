@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,11 +12,10 @@ from scipy.spatial import ConvexHull, QhullError
 
 from dexstack.errors import ConfigError
 
-if TYPE_CHECKING:
-    import trimesh
-
 INSIDE = 1e-4
 """Share of a hull's size by which a corner may lie inside it, as by rounding."""
+FLAT = 1e-6
+"""Share of a hull's size by which corners of one face may lie off its plane: compiled models keep meshes in single precision."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +27,7 @@ class Geometry:
     """Name of a body of the MuJoCo model; ``"world"`` is the ground."""
     points_B: np.ndarray
     """(n, 3) corners [m]; one for a sphere, two for a capsule or a cylinder. Their hull is what counts, so that one inside it is
-    refused; what has faces, and may be dented with all corners on the hull, goes through :func:`pieces`."""
+    refused."""
     radius: float = 0.0
     """[m]"""
     disc: float = 0.0
@@ -64,19 +63,12 @@ def cylinder(name: str, body: str, radius: float, half: float, p: ArrayLike = (0
     return Geometry(name, body, ends @ (np.eye(3) if R is None else R).T + p, disc=radius, **more)
 
 
-def pieces(name: str, body: str, mesh: trimesh.Trimesh, **more) -> list[Geometry]:
-    """A mesh, in the body's frame, as its convex parts: its hull alone where it is convex.
-
-    Raises:
-        ConfigError: it is not convex, and what takes it apart is not installed.
-    """
-    from dexstack.geometry.decomposition import convex_parts
-
+def hull(name: str, body: str, points: np.ndarray, **more) -> Geometry:
+    """The convex hull of points (n, 3) that span a volume."""
     try:
-        parts = convex_parts(mesh)
-    except ConfigError as error:
-        raise ConfigError(f"geometry '{name}': {error}") from None
-    return [Geometry(f"{name}/{k}", body, np.asarray(part.convex_hull.vertices), **more) for k, part in enumerate(parts)]
+        return Geometry(name, body, points[np.sort(ConvexHull(points).vertices)], **more)
+    except QhullError:
+        raise ConfigError(f"geometry '{name}' needs corners that span a volume") from None
 
 
 def plane(name: str, point: ArrayLike = (0, 0, 0), normal: ArrayLike = (0, 0, 1), **more) -> Geometry:
@@ -125,8 +117,9 @@ class Shapes(NamedTuple):
     pairs: np.ndarray
     """(P, 2) geometries that may touch; a plane comes first."""
     friction_of: np.ndarray
+    """(P,) entry of the parameters' friction that counts for a pair."""
     restitution_of: np.ndarray
-    """(P,) geometry whose friction, whose restitution counts for a pair."""
+    """(P,) geometry whose restitution counts for a pair."""
 
 
 class _Hull(NamedTuple):
@@ -159,16 +152,17 @@ def _hull(g: Geometry) -> _Hull:
     if within.max() > INSIDE * size:
         raise ConfigError(
             f"geometry '{g.name}' is not convex: {int((within > INSIDE * size).sum())} of its {len(points)} corners lie up to "
-            f"{1e3 * within.max():.2g} mm inside their convex hull; 'dexstack.engines.lcp.shapes.pieces' takes a mesh apart"
+            f"{1e3 * within.max():.2g} mm inside their convex hull; 'dexstack.geometry.decomposition.convex_parts' takes a mesh apart"
         )
-    groups: list[np.ndarray] = []
+    groups = np.empty((0, 4))
     for equation in hull.equations:
-        if not any(equation[:3] @ known[:3] > 1.0 - 1e-10 and abs(equation[3] - known[3]) < 1e-7 * size for known in groups):
-            groups.append(equation)
+        same = (groups[:, :3] @ equation[:3] > 1.0 - 1e-10) & (np.abs(groups[:, 3] - equation[3]) < FLAT * size)
+        if not same.any():
+            groups = np.vstack([groups, equation])
     faces, edges = [], set()
     for equation in groups:
         n = equation[:3]
-        on = np.flatnonzero(np.abs(vertices @ n + equation[3]) < 1e-7 * size)
+        on = np.flatnonzero(np.abs(vertices @ n + equation[3]) < FLAT * size)
         centre = vertices[on].mean(axis=0)
         u = vertices[on[0]] - centre
         u /= np.linalg.norm(u)
@@ -179,8 +173,8 @@ def _hull(g: Geometry) -> _Hull:
     return _Hull(vertices, faces, sorted(edges))
 
 
-def pack(geometries: Sequence[Geometry], bodies: dict[str, int], pairs: np.ndarray) -> Shapes:
-    """Geometries for the kernels.
+def pack(geometries: Sequence[Geometry], bodies: dict[str, int], pairs: np.ndarray, friction_of: np.ndarray) -> Shapes:
+    """Geometries for the kernels; ``friction_of`` (P,) goes into :attr:`Shapes.friction_of`.
 
     Raises:
         ConfigError: an unknown body, a geometry without volume, numbers out of range, a plane on a body that moves.
@@ -207,10 +201,8 @@ def pack(geometries: Sequence[Geometry], bodies: dict[str, int], pairs: np.ndarr
     disc = np.array([g.disc for g in geometries], float)
     axis = np.array([h.faces[1][0] if g.disc > 0.0 else np.zeros(3) for g, h in zip(geometries, hulls, strict=True)]).reshape(-1, 3)
     reach = [np.linalg.norm(h.vertices - c, axis=1).max() for h, c in zip(hulls, centre, strict=True)]
-    friction = np.array([g.friction for g in geometries])
     restitution = np.array([g.restitution for g in geometries])
     pairs = np.array([(b, a) if geometries[b].plane is not None else (a, b) for a, b in pairs], np.int64).reshape(-1, 2)
-    larger = lambda x: np.array([a if x[a] >= x[b] else b for a, b in pairs], np.int64)  # noqa: E731
     return Shapes(
         body=np.array([bodies[g.body] for g in geometries], np.int64),
         radius=radius,
@@ -232,6 +224,6 @@ def pack(geometries: Sequence[Geometry], bodies: dict[str, int], pairs: np.ndarr
         centre=centre,
         reach=np.hypot(np.array(reach, float), disc) + radius,
         pairs=pairs,
-        friction_of=larger(friction),
-        restitution_of=larger(restitution),
+        friction_of=friction_of,
+        restitution_of=np.array([a if restitution[a] >= restitution[b] else b for a, b in pairs], np.int64),
     )

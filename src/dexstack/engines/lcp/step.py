@@ -14,20 +14,19 @@ from dexstack.engines.kernels import inner
 from dexstack.engines.lcp.ccd import time_of_impact
 from dexstack.engines.lcp.classes import HIGH, SEPARATE
 from dexstack.engines.lcp.dynamics import bias_forces, factorise, inertias, kinematics, kinetic_energy, mass_matrix, solve_mass, twists
-from dexstack.engines.lcp.impact import add_impulse, impact_floor, respond, solve_and_count
+from dexstack.engines.lcp.impact import add_impulse, impact_floor, respond, resting_speed, solve_and_count
 from dexstack.engines.lcp.near import FLOOR, add_pairs, balls_of_motion, detect
 from dexstack.engines.lcp.record import (
     BEGIN,
     BLUNT,
-    CAPPED,
     CONTACTS_FULL,
     EVALUATIONS,
     FITS,
-    LOST_TIME,
     MOVE,
     NONE,
     NOT_FINITE,
     SMALLEST_GAP,
+    STALLED,
     STOPPED,
     SUBSTEPS,
     TAPE_FULL,
@@ -43,18 +42,12 @@ LIMIT_MARGIN = 0.05
 """The same for joint stops [rad or m]."""
 HALFWAY_ROUNDS = 12
 """Most iterations for the velocity halfway."""
-FOLLOW_AFTER = 2
-"""After so many sub-steps of a step rows also allow for how contacts bend towards each other while bodies turn."""
 FOLLOW_ROUNDS = 4
-"""Most LCPs for that: what bends depends on how bodies move."""
-DETOUR = 1.25
-"""Kinetic energy that a motion around each other may have, as a multiple of that of free motion: contacts close to each other would else
-ask for any speed. It is that of the motion only; velocities, and with them energy, stay those of the first LCP."""
+"""Most LCPs for how contacts bend towards each other while bodies turn: it depends on how bodies move."""
 DEEPER = 1.1
 """Depth, as a multiple of that at its start, at which a sub-step ends [of pairs that overlap]; it is solved anew from there."""
-CALM_AFTER, MOST_SUBSTEPS = 16, 100
-"""Against Zeno: after so many sub-steps nothing bounces any more and contacts have rows from ten times the margin on; after so many the
-rest of the step is given up (its time is not simulated) and counted."""
+STALL_AFTER, PROGRESS = 1000, 1e-3
+"""A step that so many sub-steps in a row advance by less than this share of it is refused: no time is ever left out."""
 
 
 @inner
@@ -120,8 +113,7 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
     G = shapes.body.size
     K, x, room = np.empty(G), np.empty((G, 3)), np.empty(G)
     u, at, row, free, after, around = np.empty(nv), np.empty(q.size), np.empty(nv), np.empty(nv), np.empty(nv), np.empty(nv)
-    gravity = np.sqrt(tree.gravity[0] ** 2 + tree.gravity[1] ** 2 + tree.gravity[2] ** 2)
-    resting = 2.0 * gravity * dt + 1e-6
+    gain = np.empty(nv)
     if tape.size[0] + 2 > tape.op.shape[0]:
         return TAPE_FULL
     tape.op[tape.size[0], 0], tape.op[tape.size[0], 7] = BEGIN, control
@@ -129,23 +121,24 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
     put(tape.q[tape.size[0]], q)
     put(tape.v[tape.size[0]], v)
     tape.size[0] += 1
-    rest = dt
-    done = 0
+    rest = mark = dt
+    done, follow = 0, False
     while rest > 0.0:
-        if done >= MOST_SUBSTEPS:
-            counts[CAPPED] += 1
-            extremes[LOST_TIME] += rest
-            break
-        calm = done >= CALM_AFTER
-        margin = 10.0 * MARGIN if calm else MARGIN
         done += 1
+        if done % STALL_AFTER == 0:
+            if mark - rest < PROGRESS * dt:
+                return STALLED
+            mark = rest
         counts[SUBSTEPS] += 1
         kinematics(tree, q, m)
         free_velocity(tree, par.mass, v, tau, rest, m, free, control > 0 or done > 1, u)
+        if done == 1:
+            for i in range(nv):
+                gain[i] = u[i] - v[i]
         first = tape.size[1]
         twists(tree, u, m)
         balls_of_motion(tree, shapes, m, u, rest, K, x, room)
-        pairs, last = detect(world, m, margin, memory, x, room, gaps, near, tape, first, counts)
+        pairs, last = detect(world, m, MARGIN, memory, x, room, gaps, near, tape, first, counts)
         if last > tape.feature.shape[0]:
             return CONTACTS_FULL
         for i in range(pairs):
@@ -153,8 +146,8 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
         bouncing, hit = False, False
         for k in range(first, last):
             bouncing = bouncing or par.restitution[shapes.restitution_of[tape.feature[k, 4]]] > 0.0
-        if bouncing and not calm:
-            before = last - first
+        if bouncing:
+            before, resting = last - first, resting_speed(world, m, tape, first, last, gain, row)
             last, status, hit = respond(world, par, q, v, m, tape, first, last, resting, counts, extremes)
             if status != FITS:
                 return status
@@ -187,7 +180,7 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
         n = count_rows(par.friction, shapes.friction_of, tape.feature, first, last, world.directions, limits)
         if tape.size[0] + 2 > tape.op.shape[0] or tape.size[2] + (1 + 2 * FOLLOW_ROUNDS) * n > tape.cls.size:
             return TAPE_FULL
-        plain, rounds = 0, 0
+        plain, rounds, pushed = 0, 0, False
         cls = np.empty(n, np.int64)
         put(free, u)
         put(after, u)
@@ -219,11 +212,11 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
                 if way >= 0:  # it moves bodies; their velocities, and with them energy, stay those of the first LCP
                     put(u, free)
                     add_impulse(Y, f, u)
-                    rounds = 1
+                    rounds, pushed = 1, True
                     plain += 2 if way >= 2 else 0
                     tape.cls[tape.size[2] + 2 * n : tape.size[2] + 3 * n] = other
-            elif done > FOLLOW_AFTER:
-                most = DETOUR * kinetic_energy(tree.dof_parent, m.M, free)
+            elif follow:
+                most = kinetic_energy(tree.dof_parent, m.M, free)  # contacts do no work
                 longest = 0
                 while rounds < FOLLOW_ROUNDS and longest < len(PARTS):
                     r = tape.size[2] + (1 + 2 * rounds) * n
@@ -243,6 +236,7 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
                     plain += 1 << rounds if way >= 2 else 0
                     put(u, around)
                     put(tape.cls[r + n : r + 2 * n], other)
+                put(after, u)
                 kinematics(tree, q, m)
             fill(memory.limit_cls, SEPARATE)
             r = 0
@@ -267,7 +261,7 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
             if gaps[i] <= 0.0:
                 continue
             floor[i] = FLOOR
-            if par.restitution[shapes.restitution_of[near[i]]] > 0.0 and not calm:
+            if par.restitution[shapes.restitution_of[near[i]]] > 0.0:
                 floor[i] = impact_floor(shapes, shapes.pairs[near[i], 0], shapes.pairs[near[i], 1])
             floor[i] = floor_below(floor[i], gaps[i])
         for i in range(nv):
@@ -285,9 +279,11 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
             if end > tape.feature.shape[0]:
                 return CONTACTS_FULL
             counts[BLUNT] += not sharp
+            for k in range(first, last):  # it had rows, linear in time: they do not say how it goes
+                follow = follow or tape.feature[k, 4] == near[hit_pair]
         o = tape.op[tape.size[0]]
         o[0], o[1], o[2], o[3], o[4], o[5], o[6] = MOVE, first, last, tape.size[2], tape.size[3], tape.size[3] + limits, met
-        o[9], o[10] = plain, rounds
+        o[8], o[9], o[10] = pushed, plain, rounds
         o[11] = math.frexp(floor[hit_pair])[1] if met >= 0 else 0
         tape.length[tape.size[0]] = s
         if hit_pair >= 0:

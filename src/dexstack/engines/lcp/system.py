@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import mujoco
 import numpy as np
 
+from dexstack.engines.common.collision import Pair, body_name, touching_bodies
+from dexstack.engines.common.features import FORCES, refuse
 from dexstack.engines.lcp import record as s
 from dexstack.engines.lcp.dynamics import make_motion, make_tree
 from dexstack.engines.lcp.reference import Reference
@@ -14,31 +16,42 @@ from dexstack.engines.lcp.roll import Simulation, energy_at, gaps_at, refer, rol
 from dexstack.engines.lcp.shapes import Geometry, pack
 from dexstack.errors import ConfigError
 
+JOINTS = ("ball joint", "equality constraint", "tendon with a stop", "dry tendon friction", "dry joint friction")
+LACKS = (*JOINTS, *FORCES)
+"""Of :data:`dexstack.engines.common.features.FEATURES`."""
+SETTLED = 1.0
+"""Time after which bodies that overlap at the start are to have parted [s]."""
+
 
 class LcpSystem:
     """Bodies that never meet, advanced in steps of ``model.opt.timestep``.
 
     Args:
         model: a compiled scene; its own geoms, contacts and constraints are not read.
-        geometries: what may touch what: any two not on one body, on bodies welded together, on parent and child, or on a pair the model
-            excludes.
+        geometries: shapes on its bodies.
         directions: friction directions per contact, at least 2: the friction polygon has twice as many corners.
+        pairs: what may touch, by places in ``geometries``; None: any two whose bodies may by MuJoCo's rules.
 
     Raises:
         ConfigError: a model or geometry this engine does not take.
     """
 
-    def __init__(self, model: mujoco.MjModel, geometries: Sequence[Geometry], directions: int = 2) -> None:
+    def __init__(
+        self, model: mujoco.MjModel, geometries: Sequence[Geometry], directions: int = 2, pairs: Sequence[Pair] | None = None
+    ) -> None:
         if directions < 2:
             raise ConfigError(f"friction needs at least 2 directions per contact (a pyramid of 4 sides), got {directions}")
         self.model, self.geometries = model, tuple(geometries)
-        names = {model.body(b).name: b for b in range(model.nbody)} | {"world": 0}
-        bodies = [names.get(g.body, 0) for g in geometries]
-        pairs = [(i, j) for j in range(len(bodies)) for i in range(j) if _may_touch(model, bodies[i], bodies[j])]
+        refuse("lcp", model, LACKS)
+        names = {body_name(model, b): b for b in range(model.nbody)}
+        if pairs is None:
+            found = touching_bodies(model, [names.get(g.body, 0) for g in geometries])
+            pairs = [Pair(i, j, max(geometries[i].friction, geometries[j].friction)) for i, j in found]
+        friction, friction_of = _friction(geometries, pairs)
         limited = np.flatnonzero(model.jnt_limited)
         self.world = s.World(
             make_tree(model),
-            pack(self.geometries, names, np.array(pairs, np.int64).reshape(-1, 2)),
+            pack(self.geometries, names, np.array([pair[:2] for pair in pairs], np.int64).reshape(-1, 2), friction_of),
             model.jnt_qposadr[limited].astype(np.int64).reshape(-1),
             model.jnt_dofadr[limited].astype(np.int64).reshape(-1),
             np.array(model.jnt_range[limited]).reshape(-1, 2),
@@ -46,7 +59,7 @@ class LcpSystem:
         )
         self.parameters = s.Parameters(
             np.array(model.body_mass),
-            np.array([g.friction for g in geometries], float),
+            friction,
             np.array([g.restitution for g in geometries], float),
         )
         self.q, self.v, self.tau = np.array(model.qpos0), np.zeros(model.nv), np.zeros(model.nv)
@@ -71,9 +84,9 @@ class LcpSystem:
     def forget(self) -> None:
         """Start counts and warm starts again."""
         P, L = len(self.world.shapes.pairs), self.world.limit_q.size
-        self.counts = np.zeros(11, np.int64)
+        self.counts = np.zeros(10, np.int64)
         """See :mod:`.record`."""
-        self.extremes = np.array([0.0, np.inf, 0.0])
+        self.extremes = np.array([0.0, np.inf])
         if self.memory is None:
             self.memory = s.Memory(
                 np.empty((P, 3)),
@@ -103,7 +116,7 @@ class LcpSystem:
         """Advance by one time step under gravity and ``tau``.
 
         Raises:
-            FloatingPointError: the simulation diverged.
+            FloatingPointError: the simulation diverged, or bodies meet ever more often; the state is that before the step.
         """
         dt = self.model.opt.timestep if dt is None else dt
         q, v = self.q.copy(), self.v.copy()
@@ -111,15 +124,24 @@ class LcpSystem:
             self.tape.size[:] = 0
             counts, extremes = self.counts.copy(), self.extremes.copy()
             status = roll(self.reference(), self.q, self.v, self.tau[None], dt, counts, extremes, *self._after)
-            if status in (s.FITS, s.NOT_FINITE):
+            if status not in (s.CONTACTS_FULL, s.TAPE_FULL):
                 break
             self.q[:], self.v[:] = q, v
             self.enlarge()
         self.counts, self.extremes = counts, extremes
-        if status == s.NOT_FINITE:
+        if status != s.FITS:
             self.q[:], self.v[:] = q, v
-            raise FloatingPointError(f"the lcp engine diverged at {self.time:.3f} s")
+            raise self.failure(status)
         self.time += dt
+
+    def failure(self, status: int) -> FloatingPointError:
+        """What to raise for a step that ended otherwise than with ``FITS``."""
+        if status == s.NOT_FINITE:
+            return FloatingPointError(f"the lcp engine diverged at {self.time:.3f} s")
+        met = [k for k in self.tape.op[: self.tape.size[0], 6] if k >= 0][-2:]
+        pairs = {tuple(self.world.shapes.pairs[self.tape.feature[k, 4]]) for k in met}
+        names = ", ".join(sorted(f"'{self.geometries[a].name}' and '{self.geometries[b].name}'" for a, b in pairs)) or "bodies that overlap"
+        return FloatingPointError(f"the lcp engine does not get past {self.time:.3f} s: {names} meet ever more often")
 
     def gaps(self) -> dict[tuple[str, str], float]:
         """Lower bounds of the distances of all pairs at the present configuration [m], exact where they separate along one direction;
@@ -128,6 +150,24 @@ class LcpSystem:
         gaps = np.empty(len(pairs))
         gaps_at(self.reference(), self.q, gaps)
         return {(names[a], names[b]): float(gap) for (a, b), gap in zip(pairs, gaps, strict=True)}
+
+    def overlapping(self, deeper: float = 0.0) -> dict[tuple[str, str], float]:
+        """Pairs that overlap by more than ``deeper``, and by how much [m], the deepest first."""
+        return dict(sorted(((pair, -gap) for pair, gap in self.gaps().items() if gap <= -deeper), key=lambda item: -item[1]))
+
+    def settle(self, seconds: float = SETTLED) -> None:
+        """Advance until nothing overlaps, at most for so long.
+
+        Raises:
+            ConfigError: some still do, by name.
+            FloatingPointError: as :meth:`step`.
+        """
+        end = self.time + seconds
+        while self.time < end and self.overlapping():
+            self.step()
+        stuck = [f"'{a}' and '{b}' (by {1e3 * depth:.2g} mm)" for (a, b), depth in self.overlapping().items()]
+        if stuck:
+            raise ConfigError(f"{', '.join(stuck)} overlap and cannot be parted within {seconds:g} s")
 
     def energy(self) -> float:
         """Kinetic and potential energy [J]."""
@@ -138,13 +178,15 @@ class LcpSystem:
         return energy_at(self.reference(), self.q, self.v)
 
 
-def _may_touch(model: mujoco.MjModel, a: int, b: int) -> bool:
-    """MuJoCo's own rules of which bodies collide."""
-    a, b = min(a, b), max(a, b)
-    wa, wb = model.body_weldid[a], model.body_weldid[b]
-    parents = model.body_weldid[model.body_parentid[wa]], model.body_weldid[model.body_parentid[wb]]
-    return bool(
-        wa != wb
-        and not (wa and wb and (wa == parents[1] or wb == parents[0]))
-        and (int(a) << 16) + int(b) not in set(model.exclude_signature.tolist())
-    )
+def _friction(geometries: Sequence[Geometry], pairs: Sequence[Pair]) -> tuple[np.ndarray, np.ndarray]:
+    """The geometries' friction, then what pairs have of their own; and which of these counts for each pair (P,)."""
+    table = [g.friction for g in geometries]
+    which = []
+    for a, b, friction in pairs:
+        first = a if table[a] >= table[b] else b
+        if table[first] != friction:
+            own = table.index(friction, len(geometries)) if friction in table[len(geometries) :] else len(table)
+            table[len(table) :] = [friction] if own == len(table) else []
+            first = own
+        which.append(first)
+    return np.array(table, float), np.array(which, np.int64)

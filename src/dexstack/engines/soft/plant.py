@@ -1,27 +1,223 @@
-"""The soft plant: hand and object as oriented point clouds, stepped linearly implicitly in double precision."""
+"""A model with soft contact: what collides as oriented points, stepped linearly implicitly in double precision; and the plant."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import jax
+import mujoco
 import numpy as np
+import trimesh
+from scipy.spatial import ConvexHull
 
 from dexstack.config import param
-from dexstack.engines.common import ScenePlant
+from dexstack.engines.common.collision import Geom, Materials, body_name
+from dexstack.engines.common.forces import bare
+from dexstack.engines.common.plant import ScenePlant
+from dexstack.engines.common.scene import Contact, Scene
 from dexstack.engines.soft import cloud
 from dexstack.engines.soft.cloud import Cloud
 from dexstack.engines.soft.meshing import remesh
 from dexstack.engines.soft.scm import ContactParams, paper_dissipation, smooth_dissipation
-from dexstack.engines.soft.system import Meeting, SoftSystem, Surface, SystemData
+from dexstack.engines.soft.system import JOINTS, Ground, Meeting, SoftSystem, Surface, SystemData
 from dexstack.errors import ConfigError
-from dexstack.model.hand import HandModel
 from dexstack.model.objects import ObjectModel
-from dexstack.model.scene import OBJECT_BODY, build_scene
-from dexstack.model.urdf import Shape
+from dexstack.model.robot import Robot
+from dexstack.model.scene import OBJECT_BODY, robot_scene
 from dexstack.process.compilation import jit
 
 DISSIPATIONS = {"paper": paper_dissipation, "smooth": smooth_dissipation}
+LAW = ContactParams(v_d=0.1, v_s=1e-3)
+
+
+class SoftScene(Scene):
+    """A model whose geoms are unions of oriented points, one for each body.
+
+    Args:
+        model, materials: see :class:`dexstack.engines.common.scene.Scene`; the spacing of points of two that meet is the finer one's.
+        law: of contact; stiffness and friction come from the materials, √ε1 is ``roundness`` spacings.
+        dissipation: of :data:`DISSIPATIONS`.
+        patches: points in a patch against what is fixed to the world, and between what moves.
+        slots: how many pairs of moving bodies, the nearest ones, can touch at a time.
+
+    Raises:
+        ConfigError: see :class:`~dexstack.engines.common.scene.Scene`; a mesh without what makes points of it.
+    """
+
+    engine = "soft"
+    lacks = (
+        *JOINTS, "adhesion", "flexible body", "body moved from outside", "height field", "signed distance field", "ellipsoid",
+        "moving plane", "tilted plane",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        model: mujoco.MjModel,
+        materials: Materials = None,
+        *,
+        law: ContactParams = LAW,
+        roundness: float = 0.2,
+        dissipation: str = "paper",
+        patches: tuple[int, int] = (64, 64),
+        slots: int = 8,
+    ) -> None:
+        super().__init__(model, materials)
+        if dissipation not in DISSIPATIONS:
+            raise ConfigError(f"parameter 'dissipation' of the soft plant must be {' or '.join(DISSIPATIONS)}, got '{dissipation}'")
+        self._law, self._roundness, self._patches, self._slots = law, roundness, patches, slots
+        self.system = SoftSystem(bare(model), *self._surfaces(), dissipation=DISSIPATIONS[dissipation])
+        self.activation = np.zeros(model.na)
+        self._q, self._v, self._time = np.array(model.qpos0), np.zeros(model.nv), 0.0
+
+        def advance(data: SystemData, q: jax.Array, v: jax.Array, tau: jax.Array) -> tuple[jax.Array, jax.Array]:
+            return self.system.implicit(data, q, v, tau, self.dt)
+
+        with jax.enable_x64(True):  # the numbers are arguments: as constants, XLA would spend minutes on the lookup tables
+            self._data = jax.device_put(self.system.data)
+            self._advanced = jit(advance).lower(self._data, *map(np.zeros, (model.nq, model.nv, model.nv))).compile()
+
+    def _surfaces(self) -> tuple[list[Meeting], list[Ground]]:
+        """Pairs of bodies, sorted into meetings by whether one is fixed, and by stiffness; what is over a plane."""
+        geoms, grounds, met = self.collision.geoms, {}, {}
+        unions: dict[tuple[int, int, int], list[Geom]] = {}
+        for g in geoms:
+            if g.kind != "plane":
+                unions.setdefault(self._union(g), []).append(g)
+        for a, b, friction in self.collision.pairs:
+            first, second = geoms[a], geoms[b]
+            stiffness = min(first.material.stiffness, second.material.stiffness)
+            if "plane" in (first.kind, second.kind):
+                plane, other = (first, second) if first.kind == "plane" else (second, first)
+                grounds[plane.name, self._union(other)] = (stiffness, friction, plane.p[2])
+            else:
+                x, y = sorted((self._union(first), self._union(second)))
+                group = met.setdefault((x[0] == 0, stiffness), {})
+                group[x, y] = max(friction, group.get((x, y), 0.0))
+        meetings = [self._meeting(unions, fixed, stiffness, pairs) for (fixed, stiffness), pairs in met.items()]
+        return meetings, [
+            Ground(self._surface(unions[key], min(g.resolution for g in unions[key])), self._law._replace(stiffness=k), friction, height)
+            for (_, key), (k, friction, height) in grounds.items()
+        ]
+
+    def _union(self, geom: Geom) -> tuple[int, int, int]:
+        """Geoms of one body that meet the same others are one surface."""
+        return geom.body, int(self.model.geom_contype[geom.id]), int(self.model.geom_conaffinity[geom.id])
+
+    def _surface(self, geoms: list[Geom], spacing: float) -> Surface:
+        body = body_name(self.model, geoms[0].body)
+        return Surface(geoms[0].name, body, union(geoms, spacing), 0.0)
+
+    def _meeting(self, unions: dict, fixed: bool, stiffness: float, pairs: dict) -> Meeting:
+        sides = [sorted({pair[k] for pair in pairs}) for k in (0, 1)]
+        spacing = min(g.resolution for side in sides for key in side for g in unions[key])
+        a, b = ([self._surface(unions[key], spacing) for key in side] for side in sides)
+        patch = self._patches[0 if fixed else 1]
+        law = self._law._replace(stiffness=stiffness, eps1=(self._roundness * spacing) ** 2)
+        places = [(sides[0].index(x), sides[1].index(y), friction) for (x, y), friction in pairs.items()]
+        return Meeting(a, b, patch, voxel=min(spacing, 0.005) / 2.0, slots=self._slots, params=law, pairs=places)
+
+    @property
+    def time(self) -> float:
+        return self._time
+
+    def values(self) -> tuple[np.ndarray, np.ndarray]:
+        return self._q, self._v
+
+    def place(self, q: np.ndarray, v: np.ndarray, time: float = 0.0, activation: np.ndarray | None = None) -> None:
+        self._q, self._v, self._start, self._steps, self._time = q, v, time, 0, time
+        self.activation = np.zeros(self.model.na) if activation is None else activation
+
+    def advance(self, tau: np.ndarray) -> bool:
+        with jax.enable_x64(True):
+            q, v = self._advanced(self._data, self._q, self._v, tau)
+        self._q, self._v = np.asarray(q), np.asarray(v)
+        self._steps += 1
+        self._time = self._start + self._steps * self.dt
+        return bool(np.isfinite(self._v).all())
+
+    def _contacts(self, control: np.ndarray) -> list[Contact]:
+        """Force and moment of a pair of bodies are told as the force, where their nearest geoms are nearest."""
+        system, data = self.system, mujoco.MjData(self.model)
+        data.qpos[:] = self._q
+        mujoco.mj_kinematics(self.model, data)
+        with jax.enable_x64(True):
+            found = system.contact(
+                self._data, system.tree.motion(system.data.numbers, jax.numpy.asarray(self._q), jax.numpy.asarray(self._v))
+            )
+        result = []
+        for a, b, wrench in zip(*map(np.asarray, found[:3]), strict=True) if found is not None else ():
+            near = min((self._contact(x, y, data, s * wrench[:3]) for x, y, s in self._between(int(a), int(b))), key=lambda c: c.gap)
+            result += [near] if np.linalg.norm(near.force_W) > 1e-9 else []
+        return result
+
+    def _between(self, a: int, b: int) -> list[tuple[Geom, Geom, float]]:
+        """Pairs of geoms on links a and b, and the sign of what the first does to the second."""
+        link, geoms = self.system.tree.link_of_body, self.collision.geoms
+        pairs = [(geoms[p.a], geoms[p.b]) for p in self.collision.pairs]
+        at = [(x, y, int(link[x.body]), int(link[y.body])) for x, y in pairs]
+        return [(x, y, 1.0 if k == a else -1.0) for x, y, k, m in at if {k, m} == {a, b}]
+
+
+def union(shapes: Sequence[Geom], spacing: float) -> Cloud:
+    """Oriented points of shapes that overlap or touch, without those that lie inside another one."""
+    parts = []
+    for k, shape in enumerate(shapes):
+        part = cloud.moved(shape_cloud(shape, spacing), shape.R, shape.p)
+        outside = part.points + 1e-2 * spacing * part.normals  # so that two faces that touch are both inside
+        hidden = np.zeros(len(outside), bool)
+        for j, other in enumerate(shapes):
+            if j != k:
+                hidden |= inside(other, outside)
+        parts.append(Cloud(part.points[~hidden], part.normals[~hidden]))
+    return cloud.joined(*parts)
+
+
+def shape_cloud(shape: Geom, spacing: float) -> Cloud:
+    """A geom in its own frame."""
+    s = shape.size
+    if shape.kind == "box":
+        return cloud.box(s, spacing)
+    if shape.kind == "sphere":
+        return cloud.sphere(s[0], spacing)
+    if shape.kind == "capsule":
+        return cloud.capsule(s[0], s[1], spacing)
+    if shape.kind == "cylinder":
+        return cloud.cylinder(s[0], s[1], spacing)
+    return hull_cloud(shape.vertices, spacing, shape.name)
+
+
+def hull_cloud(vertices: np.ndarray, spacing: float, name: str) -> Cloud:
+    """The convex hull of points (V, 3): a box exactly, anything else remeshed in quads."""
+    hull = trimesh.convex.convex_hull(vertices)
+    for R, p, half in _boxes(hull):
+        if hull.volume > (1.0 - 1e-5) * np.prod(2.0 * half):
+            return cloud.moved(cloud.box(half, spacing), R, p)
+    return remesh(hull, spacing, name)
+
+
+def _boxes(hull: trimesh.Trimesh) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Boxes about a hull, along its frame and along its edges: orientation, centre, half extents."""
+    low, high = hull.bounds
+    yield np.eye(3), 0.5 * (low + high), 0.5 * (high - low)
+    T, extents = trimesh.bounds.oriented_bounds(hull)
+    X = np.linalg.inv(T)
+    yield X[:3, :3], X[:3, 3], 0.5 * extents
+
+
+def inside(shape: Geom, points: np.ndarray) -> np.ndarray:
+    """(I,) whether points (I, 3) in the frame of the body lie in the shape."""
+    p, s = (points - shape.p) @ shape.R, shape.size
+    if shape.kind == "box":
+        return (np.abs(p) < s).all(axis=1)
+    if shape.kind == "cylinder":
+        return (np.hypot(p[:, 0], p[:, 1]) < s[0]) & (np.abs(p[:, 2]) < s[1])
+    if shape.kind == "mesh":
+        plane = ConvexHull(shape.vertices).equations
+        return (p @ plane[:, :3].T + plane[:, 3] < 0.0).all(axis=1)
+    half = s[1] if shape.kind == "capsule" else 0.0
+    along = p - np.clip(p[:, 2:], -half, half) * [0.0, 0.0, 1.0]
+    return np.linalg.norm(along, axis=1) < s[0]
 
 
 @dataclass(frozen=True)
@@ -44,123 +240,39 @@ class SoftPlantParams:
 
 
 class SoftPlant(ScenePlant):
-    """Hand and object with soft contact; see :class:`dexstack.engines.base.Plant`.
+    """Robot and object with soft contact; see :class:`dexstack.engines.base.Plant`.
 
-    The object meets the palm and the links; the fingers do not meet each other.
+    The object meets the base and the links; the links do not meet each other.
 
     Raises:
         ConfigError: a parameter, or a shape this engine has no points for.
     """
 
-    def __init__(self, hand: HandModel, obj: ObjectModel, params: SoftPlantParams | None = None) -> None:
+    def __init__(self, robot: Robot, obj: ObjectModel, params: SoftPlantParams | None = None) -> None:
         p = params or SoftPlantParams()
-        if p.dissipation not in DISSIPATIONS:
-            raise ConfigError(f"parameter 'dissipation' of the soft plant must be {' or '.join(DISSIPATIONS)}, got '{p.dissipation}'")
-        self.dt = p.dt
-        self.model = build_scene(hand, obj).compile()
-        self.system = SoftSystem(self.model, meetings(hand, obj, p), dissipation=DISSIPATIONS[p.dissipation])
-
-        joints = len(hand.joint_names)
-
-        def advance(data: SystemData, q: jax.Array, v: jax.Array, torque: jax.Array) -> tuple[jax.Array, jax.Array]:
-            tau = jax.numpy.zeros(self.model.nv, q.dtype).at[:joints].set(torque)
-            return self.system.implicit(data, q, v, tau, p.dt)
-
-        with jax.enable_x64(True):  # the numbers are arguments: as constants, XLA would spend minutes on the lookup tables
-            self._data = jax.device_put(self.system.data)
-            self._advanced = jit(advance).lower(self._data, *map(np.zeros, (self.model.nq, self.model.nv, joints))).compile()
-        super().__init__(hand, obj)
-
-    @property
-    def time(self) -> float:
-        return self._steps * self.dt
-
-    def _state(self) -> tuple[np.ndarray, np.ndarray]:
-        return self._q, self._v
-
-    def _place(self, q: np.ndarray, v: np.ndarray) -> None:
-        self._q, self._v, self._steps = q, v, 0
-
-    def _advance(self, tau: np.ndarray) -> bool:
-        with jax.enable_x64(True):
-            q, v = self._advanced(self._data, self._q, self._v, np.asarray(tau, float))
-        self._q, self._v = np.asarray(q), np.asarray(v)
-        self._steps += 1
-        return bool(np.isfinite(self._v).all())
-
-
-def meetings(hand: HandModel, obj: ObjectModel, p: SoftPlantParams) -> list[Meeting]:
-    """The object against the palm, whose wide faces need wide patches, and against the links."""
-    law = ContactParams(p.stiffness, eps2=p.spread, eps3=p.onset, v_d=p.dissipation_speed, v_s=p.stiction_speed)
-    surfaces = hand_surfaces(hand, p)
-    palm = [s for s, b in zip(surfaces, hand.bodies, strict=True) if b.joint is None]
-    links = [s for s, b in zip(surfaces, hand.bodies, strict=True) if b.joint is not None]
-    result = []
-    for side, spacing, patch, slots in (
-        (palm, p.palm_spacing, p.palm_patch, None),
-        (links, p.finger_spacing, p.finger_patch, p.near_links),
-    ):
-        body = Surface(obj.name, OBJECT_BODY, object_cloud(obj, spacing), float(obj.friction[0]))
-        law_here = law._replace(eps1=(p.roundness * spacing) ** 2)
-        result.append(Meeting(side, [body], patch, voxel=min(spacing, 0.005) / 2.0, slots=slots, params=law_here))
-    return result
-
-
-def hand_surfaces(hand: HandModel, p: SoftPlantParams) -> list[Surface]:
-    """The union of every body's shapes as one cloud."""
-    result = []
-    for body in hand.bodies:
-        palm = body.joint is None
-        spacing = p.palm_spacing if palm else p.finger_spacing
-        friction = hand.friction_palm if palm else hand.friction_fingers
-        result.append(Surface(body.name, body.name, union(body.shapes, spacing), friction))
-    return result
-
-
-def union(shapes: tuple[Shape, ...], spacing: float) -> Cloud:
-    """Oriented points of shapes that overlap or touch, without those that lie inside another one."""
-    parts = []
-    for k, shape in enumerate(shapes):
-        part = cloud.moved(shape_cloud(shape, spacing), shape.R, shape.p)
-        outside = part.points + 1e-2 * spacing * part.normals  # so that two faces that touch are both inside
-        hidden = np.zeros(len(outside), bool)
-        for j, other in enumerate(shapes):
-            if j != k:
-                hidden |= inside(other, outside)
-        parts.append(Cloud(part.points[~hidden], part.normals[~hidden]))
-    return cloud.joined(*parts)
-
-
-def shape_cloud(shape: Shape, spacing: float) -> Cloud:
-    """A primitive in its own frame."""
-    s = shape.size
-    if shape.kind == "box":
-        return cloud.box(s, spacing)
-    if shape.kind == "sphere":
-        return cloud.sphere(s[0], spacing)
-    if shape.kind == "capsule":
-        return cloud.capsule(s[0], s[1], spacing)
-    if shape.kind == "cylinder":
-        return cloud.cylinder(s[0], s[1], spacing)
-    raise ConfigError(f"the soft plant has no oriented points for a {shape.kind}")
-
-
-def inside(shape: Shape, points: np.ndarray) -> np.ndarray:
-    """(I,) whether points (I, 3) in the frame of the body lie in the shape."""
-    p, s = (points - shape.p) @ shape.R, shape.size
-    if shape.kind == "box":
-        return (np.abs(p) < s).all(axis=1)
-    if shape.kind == "cylinder":
-        return (np.hypot(p[:, 0], p[:, 1]) < s[0]) & (np.abs(p[:, 2]) < s[1])
-    half = s[1] if shape.kind == "capsule" else 0.0
-    along = p - np.clip(p[:, 2:], -half, half) * [0.0, 0.0, 1.0]
-    return np.linalg.norm(along, axis=1) < s[0]
-
-
-def object_cloud(obj: ObjectModel, spacing: float) -> Cloud:
-    """The object as its convex hull, as in every plant: a box exactly, anything else remeshed in quads."""
-    hull = obj.mesh.convex_hull
-    low, high = hull.bounds
-    if hull.volume > (1.0 - 1e-6) * np.prod(high - low):
-        return cloud.moved(cloud.box((high - low) / 2.0, spacing), np.eye(3), (low + high) / 2.0)
-    return remesh(hull, spacing, obj.name)
+        spec = robot_scene(robot, obj)
+        spec.option.timestep = p.dt
+        materials = {}
+        for geom in spec.geoms:
+            body = geom.parent.name
+            if geom.contype and body != OBJECT_BODY:
+                geom.contype, geom.conaffinity = 1, 2
+            elif geom.contype:
+                geom.contype, geom.conaffinity = 2, 1
+            base = body in ("world", robot.bodies[0].name)
+            materials[geom.name] = {
+                "stiffness": p.stiffness,
+                "resolution": p.finger_spacing if body != OBJECT_BODY and not base else p.palm_spacing,
+            }
+        law = ContactParams(eps2=p.spread, eps3=p.onset, v_d=p.dissipation_speed, v_s=p.stiction_speed)
+        scene = SoftScene(
+            spec.compile(),
+            materials,
+            law=law,
+            roundness=p.roundness,
+            dissipation=p.dissipation,
+            patches=(p.palm_patch, p.finger_patch),
+            slots=p.near_links,
+        )
+        self.system = scene.system
+        super().__init__(robot, obj, scene)

@@ -18,6 +18,8 @@ import mujoco
 import numpy as np
 from jax import Array
 
+from dexstack.engines.common.collision import body_name
+from dexstack.engines.common.features import FORCES, refuse
 from dexstack.engines.soft import lookup
 from dexstack.engines.soft.cloud import Cloud, check
 from dexstack.engines.soft.lookup import Clouds
@@ -42,7 +44,12 @@ from dexstack.engines.soft.scm import (
 from dexstack.engines.soft.tree import Motion, Numbers, Tree
 from dexstack.errors import ConfigError
 
-WORLD = "world"
+JOINTS = (
+    "ball joint", "equality constraint", "tendon with a stop", "dry tendon friction", "dry joint friction", "free body that carries others",
+    "free body before a joint", "free body off its centre of mass",
+)  # fmt: skip
+LACKS = (*JOINTS, *FORCES)
+"""Of :data:`dexstack.engines.common.features.FEATURES`."""
 DEFAULTS = ContactParams()
 STOPS = (50.0, 2e-3, 5e-3)
 """Stiffness, smoothing and damping of the joints' stops; see :class:`SystemData`."""
@@ -62,7 +69,7 @@ class Surface:
 
 @dataclass(frozen=True)
 class Meeting:
-    """Every surface of ``a`` against every surface of ``b``, with patches of one size."""
+    """Surfaces of ``a`` against surfaces of ``b``, with patches of one size."""
 
     a: Sequence[Surface]
     b: Sequence[Surface]
@@ -80,15 +87,19 @@ class Meeting:
     """How many pairs, the nearest ones, get a contact force; None: all. Exact as long as no more than so many are near."""
     params: ContactParams = DEFAULTS
     """Friction comes from the surfaces: the larger of the two, as in MuJoCo."""
+    pairs: Sequence[tuple[int, int, float]] | None = None
+    """Places in ``a`` and in ``b`` of what meets, and its friction. None: each meets each."""
 
 
 @dataclass(frozen=True)
 class Ground:
-    """The half-space z < 0 of the world under one surface, exact for any smoothing."""
+    """A level half-space of the world under one surface, exact for any smoothing."""
 
     surface: Surface
     params: ContactParams = DEFAULTS
     friction: float = 0.5
+    height: float = 0.0
+    """Of its face [m]."""
 
 
 class MeetingData(NamedTuple):
@@ -111,6 +122,8 @@ class GroundData(NamedTuple):
 
     points: np.ndarray
     """(3, I)"""
+    height: np.ndarray
+    """()"""
     params: ContactParams
 
 
@@ -151,7 +164,7 @@ class SoftSystem:
     """A compiled MuJoCo model (for its bodies and joints only) with soft surfaces on its bodies.
 
     Raises:
-        ConfigError: what :class:`Tree` or :func:`~dexstack.engines.soft.cloud.check` refuse, an unknown body,
+        ConfigError: a feature among :data:`LACKS`, what :func:`~dexstack.engines.soft.cloud.check` refuses, an unknown body,
             surfaces of one body that meet.
     """
 
@@ -162,6 +175,7 @@ class SoftSystem:
         grounds: Sequence[Ground] = (),
         dissipation: Dissipation = paper_dissipation,
     ) -> None:
+        refuse("soft", model, LACKS)
         self.tree = Tree(model)
         self.dissipation = dissipation
         self._pairs: list[tuple[np.ndarray, np.ndarray]] = []
@@ -187,6 +201,7 @@ class SoftSystem:
             tuple(
                 GroundData(
                     np.ascontiguousarray(check(g.surface.cloud, g.surface.name, closed=False).points.T),
+                    np.asarray(g.height, float),
                     ContactParams(*map(np.asarray, g.params._replace(friction=max(g.friction, g.surface.friction)))),
                 )
                 for g in grounds
@@ -207,15 +222,17 @@ class SoftSystem:
 
     def _meeting(self, model: mujoco.MjModel, m: Meeting) -> tuple[tuple[np.ndarray, np.ndarray], MeetingData]:
         sides = [[self._in_link(model, s) for s in side] for side in (m.a, m.b)]
-        i, j = np.meshgrid(np.arange(len(m.a)), np.arange(len(m.b)), indexing="ij")
-        pairs = (i.ravel(), j.ravel())
+        met = m.pairs
+        if met is None:
+            met = [(x, y, max(a.friction, b.friction)) for x, a in enumerate(m.a) for y, b in enumerate(m.b)]
+        pairs = np.array([x for x, _, _ in met], int), np.array([y for _, y, _ in met], int)
         for x, y in zip(*pairs, strict=True):
             if m.a[x].body == m.b[y].body:
                 raise ConfigError(f"the surfaces '{m.a[x].name}' and '{m.b[y].name}' are on one body and cannot meet")
         balls = [[_ball(c) for c in side] for side in sides]
         widest = [max(r for _, r in side) for side in balls]
         tables = [lookup.build(side, m.patch, reach=min(widest), voxel=m.voxel, planes=m.planes) for k, side in enumerate(sides)]
-        friction = np.array([max(m.a[x].friction, m.b[y].friction) for x, y in zip(*pairs, strict=True)])
+        friction = np.array([mu for _, _, mu in met])
         return pairs, MeetingData(
             *tables,
             *(np.array([r for _, r in side]) for side in balls),
@@ -297,11 +314,11 @@ class SoftSystem:
         return meet(a, b, *kept((R_AB, p_AB, twist_in(relative, R_A, p_A))), c, self.dissipation)
 
     def _stand(self, k: int, d: GroundData, m: Any) -> Contact:
-        """A surface on the half-space z < 0."""
+        """A surface on its half-space."""
         link = self._ground_links[k]
         world = int(self.tree.link_of_body[0])
         R, x = m.R[link], m.p[link]
-        o = x * jnp.array([1.0, 1.0, 0.0], x.dtype)
+        o = jnp.stack([x[0], x[1], jnp.asarray(d.height, x.dtype)])
         p = kept(turn(R, jnp.asarray(d.points), x - o))
         c = jax.tree.map(lambda y: jnp.asarray(y, p.dtype), d.params)
         eye = jnp.eye(3, dtype=p.dtype)
@@ -416,10 +433,10 @@ def in_world(pair: PairWrench, R: Array, p: Array) -> tuple[Array, Array, Array,
 
 
 def _body(model: mujoco.MjModel, surface: Surface) -> int:
-    body = 0 if surface.body == WORLD else mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_BODY, surface.body)
-    if body < 0:
+    names = [body_name(model, b) for b in range(model.nbody)]
+    if surface.body not in names:
         raise ConfigError(f"the surface '{surface.name}' is on an unknown body '{surface.body}'")
-    return body
+    return names.index(surface.body)
 
 
 def _ball(cloud: Cloud) -> tuple[np.ndarray, float]:

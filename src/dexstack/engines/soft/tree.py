@@ -19,7 +19,6 @@ import numpy as np
 from jax import Array
 
 from dexstack.engines.soft.scm import cross, kept, turn
-from dexstack.errors import ConfigError
 from dexstack.geometry.rotations import rotation_matrix
 from dexstack.model.kinematics import quaternion_matrix
 
@@ -67,26 +66,19 @@ class Motion(NamedTuple):
 class Tree:
     """The kinematic structure of a MuJoCo model (constant) and its :class:`Numbers`.
 
-    Raises:
-        ConfigError: a joint that is neither hinge, slide nor free; a free body that is not last or not about its centre of mass.
+    The model holds nothing of :data:`dexstack.engines.soft.system.JOINTS`; springs and other forces are not read.
     """
 
     def __init__(self, model: mujoco.MjModel) -> None:
         self.nq, self.nv = model.nq, model.nv
         kind = model.jnt_type
-        hinge, slide, free = (int(k) for k in (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE, mujoco.mjtJoint.mjJNT_FREE))
-        if not np.isin(kind, (hinge, slide, free)).all():
-            raise ConfigError("the soft engine knows hinges, slides and free bodies only")
-        n = self.num_joints = int((kind != free).sum())
-        if (kind[:n] == free).any():
-            raise ConfigError("the soft engine needs the free bodies of a scene after its joints")
+        n = self.num_joints = int((kind != mujoco.mjtJoint.mjJNT_FREE).sum())
         self.num_free = len(kind) - n
-        self.is_hinge = kind[:n] == hinge
+        self.is_hinge = kind[:n] == mujoco.mjtJoint.mjJNT_HINGE
         parent, where = self._links(model, n)
         self.link_of_body = where
         """(B,) link that carries each body of the model; the last one is the world."""
         self._parent = parent
-        self._check_free(model, n)
         moves = np.zeros((n + self.num_free + 1, model.nv))
         depth = np.zeros(n, int)
         for j in range(n):
@@ -132,14 +124,6 @@ class Tree:
     def pose_in_link(self, body: int) -> tuple[np.ndarray, np.ndarray]:
         """Pose (R, p) of a body of the model in the link that carries it."""
         return self._fixed[body]
-
-    def _check_free(self, model: mujoco.MjModel, n: int) -> None:
-        for j in range(n, model.njnt):
-            b = model.jnt_bodyid[j]
-            if np.abs(model.body_ipos[b]).max() > 1e-9:
-                raise ConfigError(f"the free body '{model.body(b).name}' must have its origin in its centre of mass for the soft engine")
-            if (model.body_parentid == b).any():
-                raise ConfigError(f"the free body '{model.body(b).name}' carries other bodies, which the soft engine does not know")
 
     def _numbers(self, model: mujoco.MjModel, n: int) -> Numbers:
         links = n + self.num_free

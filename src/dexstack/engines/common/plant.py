@@ -1,64 +1,61 @@
-"""What the plants of a robot and one free object have in common: their state, how it is set, and what is refused."""
+"""The plant of a robot and one free object in any engine: its state, how it is set, and what is refused."""
 
 from __future__ import annotations
-
-import abc
 
 import mujoco
 import numpy as np
 
+from dexstack.engines.common.scene import Scene
 from dexstack.errors import ConfigError
 from dexstack.model.description import number_list, quaternion
 from dexstack.model.objects import ObjectModel
 from dexstack.model.robot import Robot
+from dexstack.model.scene import robot_scene
 
 
-class ScenePlant(abc.ABC):
+def plant_model(robot: Robot, obj: ObjectModel, dt: float) -> mujoco.MjModel:
+    """The compiled scene of a robot and an object, with steps of ``dt`` [s]."""
+    spec = robot_scene(robot, obj)
+    spec.option.timestep = dt
+    return spec.compile()
+
+
+class ScenePlant:
     """A :class:`dexstack.engines.base.Plant` of a scene whose state is laid out as :mod:`dexstack.model.scene` says.
 
-    An engine sets ``dt`` and ``model``, then calls this constructor, which puts everything to the object's first start.
+    The constructor puts everything to the object's first start.
     """
 
-    dt: float
-    model: mujoco.MjModel
-    """The compiled scene."""
-
-    def __init__(self, robot: Robot, obj: ObjectModel) -> None:
+    def __init__(self, robot: Robot, obj: ObjectModel, scene: Scene) -> None:
+        self.scene, self.dt, self.model = scene, scene.dt, scene.model
         self._n = len(robot.joint_names)
+        self._tau = np.zeros(scene.model.nv)
         start = next(iter(obj.starts.values()))
         self.reset(robot.pose(start.hand_pose), start.pose_WO)
 
     @property
-    @abc.abstractmethod
-    def time(self) -> float: ...
+    def time(self) -> float:
+        return self.scene.time
 
-    @abc.abstractmethod
-    def _state(self) -> tuple[np.ndarray, np.ndarray]:
-        """The engine's own positions (N + 7,) and velocities (N + 6,)."""
-
-    @abc.abstractmethod
-    def _place(self, q: np.ndarray, v: np.ndarray) -> None:
-        """Start again at time zero, at positions (N + 7,) and velocities (N + 6,)."""
-
-    @abc.abstractmethod
-    def _advance(self, tau: np.ndarray) -> bool:
-        """One step; whether the state is finite after it."""
+    def trouble(self) -> str:
+        """See :class:`dexstack.engines.base.WatchedPlant`."""
+        return self.scene.trouble()
 
     @property
     def joint_position(self) -> np.ndarray:
-        return self._state()[0][: self._n].copy()
+        return self.scene.values()[0][: self._n].copy()
 
     @property
     def joint_velocity(self) -> np.ndarray:
-        return self._state()[1][: self._n].copy()
+        return self.scene.values()[1][: self._n].copy()
 
     @property
     def pose_WO(self) -> np.ndarray:
-        return self._state()[0][self._n :].copy()
+        return self.scene.values()[0][self._n :].copy()
 
     @property
     def twist_WO(self) -> np.ndarray:
-        return self._state()[1][self._n :].copy()
+        return self.scene.values()[1][self._n :].copy()
 
     def reset(self, q_hand: np.ndarray, pose_WO: np.ndarray, v: np.ndarray | None = None) -> None:
         """Start again at time zero; see :meth:`Plant.reset`.
@@ -71,7 +68,7 @@ class ScenePlant(abc.ABC):
         pose = number_list(where, "pose_WO", pose_WO, 7)
         pose[3:] = quaternion(where, "pose_WO[3:7]", pose[3:])
         velocity = np.zeros(self.model.nv) if v is None else number_list(where, "v", v, self.model.nv)
-        self._place(np.concatenate([q, pose]), velocity)
+        self.scene.place(np.concatenate([q, pose]), velocity)
 
     def step(self, tau: np.ndarray) -> None:
         """Advance by ``dt``; torques are applied as given, whoever computes them limits them.
@@ -82,5 +79,6 @@ class ScenePlant(abc.ABC):
         """
         if tau.shape != (self._n,) or not np.isfinite(tau).all():
             raise ConfigError(f"the plant needs {self._n} finite torques, got {tau!r}")
-        if not self._advance(tau):
-            raise FloatingPointError(f"the simulation diverged at {self.time:.3f} s ({type(self).__name__})")
+        self._tau[: self._n] = tau
+        if not self.scene.advance(self._tau):
+            raise FloatingPointError(f"the simulation diverged at {self.time:.3f} s ({self.scene.engine})")

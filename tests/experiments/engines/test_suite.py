@@ -1,0 +1,46 @@
+"""The scene suite and the foreign models, short: one limit decides for every engine; what is not claimed is not passed."""
+
+import dataclasses
+import json
+
+import pytest
+
+from experiments.engines import foreign, suite
+from experiments.engines.scenes import SCENES
+
+PENDULUM = """<mujoco><worldbody><body><joint axis="0 1 0" {joint}/><geom type="capsule" size="0.02 0.1" pos="0 0 -0.1"/></body></worldbody>
+</mujoco>"""
+
+
+def test_one_limit_decides(tmp_path, monkeypatch):
+    file, picture = tmp_path / "out.json", tmp_path / "picture.png"
+    argv = ["--engines", "mujoco", "--scenes", "rest", "fall", "bounce", "--json", str(file)]
+    assert suite.main([*argv, "--picture", str(picture)]) == 0
+    rest, fall, bounce = json.loads(file.read_text())["results"]["rows"]
+    assert picture.stat().st_size > 1000
+    assert rest["reached"] and 1e-6 < rest["depth_mean_m"] < rest["depth_worst_m"] < 3e-3 and "energy_error_j" not in rest
+    assert fall["reached"] and fall["energy_error_j"] == pytest.approx(
+        0.5 * 9.81 * fall["figure"], rel=0.05
+    )  # it lies lower, at the same speed
+    assert not bounce["claimed"] and "reached" not in bounce
+    monkeypatch.setitem(SCENES, "rest", dataclasses.replace(SCENES["rest"], limit=1e-12))
+    assert suite.main(argv) == 1
+
+
+def test_a_foreign_model_runs_or_is_refused_by_name(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(foreign, "FILES", {"free": "free.xml", "rubs": "rubs.xml", "broken": "broken.xml"})
+    (tmp_path / "free.xml").write_text(PENDULUM.format(joint=""))
+    (tmp_path / "rubs.xml").write_text(PENDULUM.format(joint='name="j" frictionloss="0.1"'))
+    (tmp_path / "broken.xml").write_text("<mujoco><worldbody><body><joint/></body></worldbody></mujoco>")
+    file = tmp_path / "out.json"
+    argv = ["--folder", str(tmp_path), "--engines", "mujoco", "hydroelastic", "--seconds", "0.1", "--json", str(file)]
+    assert foreign.main(argv) == 1
+    results = json.loads(file.read_text())["results"]
+    rows = {(r["model"], r["engine"]): r for r in results["rows"]}
+    for engine in ("mujoco", "hydroelastic"):
+        assert rows["free", engine]["moved_rightly"] and rows["free", engine]["ran"]
+        assert "MuJoCo says" in rows["broken", engine]["said"]
+    assert rows["rubs", "mujoco"]["ran"] and "'dry joint friction': 'j'" in rows["rubs", "hydroelastic"]["said"]
+    assert [t["loaded"] for t in results["engines"]] == [2, 1]
+    (tmp_path / "free.xml").unlink()
+    assert foreign.main(argv) == 2 and "holds no free.xml" in capsys.readouterr().err
