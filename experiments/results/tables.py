@@ -201,6 +201,52 @@ ENGINES = (
             Figures((("largest drift asked for [mm]", "results.limit_m*1e3:g"),)),
         ),
     ),
+    Section(
+        "engines_suite",
+        "Scenes that physics decides, all engines",
+        (
+            Listing(
+                "results.rows",
+                (
+                    ("scene", "scene"),
+                    ("engine", "engine"),
+                    ("claimed", "claimed"),
+                    ("passed", "?reached"),
+                    ("figure", "?figure:.2g"),
+                    ("limit", "?limit:.2g"),
+                    ("step [µs]", "?step_s*1e6:.0f"),
+                    ("worst depth [µm]", "?depth_worst_m*1e6:.1f"),
+                    ("mean depth [µm]", "?depth_mean_m*1e6:.1f"),
+                    ("energy error [J]", "?energy_error_j:.1e"),
+                ),
+            ),
+        ),
+        "One limit per scene for all engines, in `experiments/engines/scenes.py` with what each figure is.",
+    ),
+    Section(
+        "engines_foreign",
+        "Robots from other packages, all engines",
+        (
+            Listing(
+                "results.engines",
+                (("engine", "engine"), ("loaded", "loaded"), ("free motion right", "moved_rightly"), ("ran", "ran"), ("of", "of")),
+            ),
+            Listing(
+                "results.rows",
+                (
+                    ("model", "model"),
+                    ("engine", "engine"),
+                    ("loaded", "loaded"),
+                    ("free motion off by", "?error:.1e"),
+                    ("MuJoCo's own", "?mujoco_error:.1e"),
+                    ("ran", "?ran"),
+                    ("real time ×", "?real_time_factor:.1f"),
+                    ("said", "said"),
+                ),
+            ),
+        ),
+        "Free motion: largest difference of a coordinate after 0.5 s from MuJoCo's Runge–Kutta at a twentieth of the step.",
+    ),
 )
 
 HYDROELASTIC = (
@@ -351,13 +397,55 @@ LCP = (
                 (
                     ("distance from the target, continuous time [m]", "results.position_error_m:.1e"),
                     ("iterations", "results.iterations"),
-                    ("20 steps and two directions of their derivative [µs]", "results.ours_s*1e6:.0f"),
+                    ("rollouts of Nelder–Mead to the same distance", "results.zeroth_order_rollouts"),
+                    ("20 steps and the gradient by start state and controls [µs]", "results.ours_s*1e6:.0f"),
+                    ("its error", "results.gradient_error:.1e"),
+                    ("Nimble's compiled part, the same [µs]", "results.peer_s*1e6:.0f"),
+                    ("its error", "results.peer_gradient_error:.1e"),
+                    ("Nimble / ours", "results.ratio:.2f"),
+                    ("Nimble's ball, distance from the target [m]", "results.peer_error_m:.1e"),
                     ("balls of 320 triangles, distance [m]", "results.polygon_balls_error_m:.1e"),
                     *_DISTANCES,
                 )
             ),
         ),
-        "No time of Nimble's is shown: it was not in this run.",
+    ),
+    Section(
+        "lcp_identify",
+        "Friction and restitution from a recorded flight",
+        (
+            Listing(
+                "results.runs",
+                (
+                    ("noise [mm]", "noise_m*1e3:g"),
+                    ("recordings", "recordings"),
+                    ("friction, median error", "friction.median:.1e"),
+                    ("largest", "friction.worst:.1e"),
+                    ("restitution, median error", "restitution.median:.1e"),
+                    ("largest", "restitution.worst:.1e"),
+                    ("rollouts, median", "rollouts:.0f"),
+                    ("Nelder–Mead, largest error", "zeroth_order_error:.1e"),
+                    ("rollouts, median", "zeroth_order_rollouts:.0f"),
+                ),
+            ),
+        ),
+    ),
+    Section(
+        "lcp_impacts",
+        "Many impacts at one instant",
+        (
+            Listing(
+                "results.runs",
+                (
+                    ("scene", "name"),
+                    ("scenes", "scenes"),
+                    ("impacts", "impacts"),
+                    ("change of momentum, share", "momentum:.0e"),
+                    ("gain of energy in an impact, at most", "energy_gain:.0e"),
+                    ("ended by their number", "ended_by_count"),
+                ),
+            ),
+        ),
     ),
     Section(
         "lcp_prisms", "Prisms slide to rest", (Figures((("worst error of a step [m/s]", "results.worst_error_m_s:.1e"), *_DISTANCES)),)
@@ -412,9 +500,9 @@ LCP = (
                     ("bodies", "name"),
                     ("scenes", "scenes"),
                     ("parted", "parted"),
-                    ("still overlap", "overlaps"),
+                    ("refused by name", "refused"),
                     ("gained energy", "energy"),
-                    ("fell through the floor", "fell"),
+                    ("deeper than a push allows", "fell"),
                 ),
             ),
         ),
@@ -445,7 +533,6 @@ LCP = (
                     ("steps", "steps"),
                     ("sub-steps", "substeps"),
                     ("most in one step", "most_substeps"),
-                    ("cap hit", "capped"),
                     ("smallest distance [m]", "intersections.worst:.1e"),
                 ),
             ),
