@@ -14,6 +14,14 @@ engines = pytest.mark.parametrize("engine", [pytest.param(e, marks=[pytest.mark.
 RAIL = """<mujoco><option timestep="0.001"/><worldbody><body pos="0 0 1"><joint name="spring" type="slide" axis="1 0 0" stiffness="100"/>
   <geom size="0.05" mass="1"/></body></worldbody></mujoco>"""
 
+TWO = """<mujoco><option timestep="0.001" gravity="0 0 0"/><worldbody>
+  <body><joint name="a" type="slide" axis="1 0 0"/><geom size="0.05" mass="1"/></body>
+  <body pos="0 1 0"><joint name="b" type="slide" axis="1 0 0"/><geom size="0.05" mass="3"/></body></worldbody>
+  <equality><joint joint1="b" joint2="a" polycoef="0.1 -2 0 0 0" solref="0.01 1"/></equality>
+  <actuator><motor joint="a"/></actuator></mujoco>"""
+RUB = """<mujoco><option timestep="0.001" gravity="0 0 0"/><worldbody><body><joint name="rub" type="slide" axis="1 0 0" frictionloss="2"/>
+  <geom size="0.05" mass="1"/></body></worldbody><actuator><motor joint="rub"/></actuator></mujoco>"""
+
 
 def scene(name: str, engine: str):
     return load(mujoco.MjModel.from_xml_string(SCENES[name].xml), engine)
@@ -51,6 +59,31 @@ def test_a_spring_that_mujoco_computes_swings_a_mass(engine):
     assert states.q[314, 0] == pytest.approx(-0.1, abs=1e-3)
 
 
+@engines
+def test_a_joint_follows_another(engine):
+    """b = 0.1 − 2 a: a force of 13 N on a moves masses of 1 + 2² · 3 kg, as it feels them."""
+    made = load(mujoco.MjModel.from_xml_string(TWO), engine)
+    states = made.rollout(made.reset()._replace(q=np.array([0.0, 0.1])), np.full((300, 1), 13.0))
+    np.testing.assert_allclose(states.v[-1], (0.3, -0.6), rtol=0.02)
+    np.testing.assert_allclose(states.q[-1, 1], 0.1 - 2.0 * states.q[-1, 0], atol=1e-3)
+    right = load(mujoco.MjModel.from_xml_string(TWO), "mujoco").rollout(made.reset()._replace(q=np.array([0.0, 0.0])), np.zeros((100, 1)))
+    found = made.rollout(made.reset()._replace(q=np.array([0.0, 0.0])), np.zeros((100, 1)))
+    np.testing.assert_allclose(found.q[[10, 30, 99]], right.q[[10, 30, 99]], atol=2e-3)  # 0.1 m apart at first, as soft as MuJoCo's
+
+
+@engines
+def test_dry_friction_stops_a_joint_and_holds_it(engine):
+    """2 N slow 1 kg down by 2 m/s²; a force of 1.5 N does not move it, one of 3 N by 1 m/s²."""
+    made = load(mujoco.MjModel.from_xml_string(RUB), engine)
+    states = made.rollout(made.reset()._replace(v=np.array([1.0])), np.zeros((700, 1)))
+    np.testing.assert_allclose(states.v[[100, 300, 450], 0], (0.8, 0.4, 0.1), atol=0.01)
+    assert states.q[-1, 0] == pytest.approx(0.25, rel=0.02) and abs(states.v[-1, 0]) < 1e-3
+    held = made.rollout(made.reset(), np.full((1000, 1), 1.5))
+    assert held.q[-1, 0] < 2e-3
+    moved = made.rollout(made.reset(), np.full((1000, 1), 3.0))
+    assert moved.v[-1, 0] == pytest.approx(1.0, rel=0.05)
+
+
 @pytest.mark.parametrize("engine", ("mujoco", "hydroelastic"))
 def test_a_state_kept_is_a_state_to_go_on_from(engine):
     made = scene("grip", engine)
@@ -66,7 +99,12 @@ def test_a_state_kept_is_a_state_to_go_on_from(engine):
     ("engine", "xml", "message"),
     [
         ("lcp", "<body><joint type='ball'/><geom size='.1'/></body>", "lcp engine does not take the feature 'ball joint': 'of body 1'"),
-        ("soft", "<body><joint frictionloss='1' name='j'/><geom size='.1'/></body>", "soft engine .* 'dry joint friction': 'j'"),
+        (
+            "soft",
+            "<body name='a'><joint name='j'/><geom size='.1'/></body></worldbody><equality><joint name='bent' joint1='j' polycoef='0 0 1 0 0'/>"
+            "</equality><worldbody>",
+            "soft engine .* 'equality constraint': 'bent'",
+        ),
         (
             "soft",
             "<body name='b'><freejoint/><geom size='.1'/><body><joint/><geom size='.1'/></body></body>",

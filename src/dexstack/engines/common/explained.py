@@ -8,7 +8,7 @@ from typing import NamedTuple
 import mujoco
 import numpy as np
 
-from dexstack.engines.common.forces import slopes
+from dexstack.engines.common.forces import Forces
 
 MARGIN = 1e-4
 """Gap up to which geoms count as touching [m]."""
@@ -34,14 +34,17 @@ class Explained(NamedTuple):
     """(3,) on b, mean over the step [N]."""
 
 
-def explained(model: mujoco.MjModel, q: np.ndarray, v: np.ndarray, after: np.ndarray, tau: np.ndarray) -> list[Explained]:
+def explained(
+    model: mujoco.MjModel, forces: Forces, q: np.ndarray, v: np.ndarray, after: np.ndarray, tau: np.ndarray
+) -> list[Explained]:
     """Forces f in the friction cones, and at joint stops, with  Jᵀ f = M (v⁺ − v)/δt + c + D v⁺ − τ  as closely as can be.
 
     Where more contacts bear a body than it needs, many forces do; the smallest are given.
 
     Args:
+        forces: of the model.
         q, v: (nq,), (nv,) state at the start of the step. after: (nv,) velocities at its end.
-        tau: (nv,) generalised forces, as of :class:`~dexstack.engines.common.forces.Forces`.
+        tau: (nv,) of ``forces``.
     """
     from scipy.optimize import nnls
 
@@ -54,7 +57,8 @@ def explained(model: mujoco.MjModel, q: np.ndarray, v: np.ndarray, after: np.nda
     mujoco.mj_fwdVelocity(model, data)
     M = np.zeros((model.nv, model.nv))
     mujoco.mj_fullM(model, data, M)
-    asked = M @ (after - v) / model.opt.timestep + data.qfrc_bias + (np.reshape(model.dof_damping, -1) + slopes(model)) * after - tau
+    M += forces.inertance
+    asked = M @ (after - v) / model.opt.timestep + data.qfrc_bias + forces.damping(v) * after - tau
     columns, edges = [], []
     for contact in data.contact:
         edges.append(_pyramid(contact))

@@ -8,6 +8,7 @@ import mujoco
 import numpy as np
 
 from dexstack.engines.common.collision import Collision, body_name
+from dexstack.engines.common.couplings import proportional
 from dexstack.errors import ConfigError
 
 NONE = Collision((), ())
@@ -15,6 +16,10 @@ NONE = Collision((), ())
 
 def _joints(model: mujoco.MjModel, which: Iterable) -> list[str]:
     return [model.joint(int(j)).name or f"of {body_name(model, int(model.jnt_bodyid[j]))}" for j in np.flatnonzero(which)]
+
+
+def _equalities(model: mujoco.MjModel, which: Iterable) -> list[str]:
+    return [model.equality(int(e)).name or f"number {e}" for e in np.flatnonzero(which)]
 
 
 def _tendons(model: mujoco.MjModel, which: Iterable) -> list[str]:
@@ -39,7 +44,8 @@ def _free_before_joints(model: mujoco.MjModel) -> list[str]:
 FEATURES: dict[str, Callable[[mujoco.MjModel, Collision], list[str]]] = {
     "ball joint": lambda m, c: _joints(m, m.jnt_type == mujoco.mjtJoint.mjJNT_BALL),
     "ball joint with a stop": lambda m, c: _joints(m, (m.jnt_type == mujoco.mjtJoint.mjJNT_BALL) & (m.jnt_limited > 0)),
-    "equality constraint": lambda m, c: [m.equality(k).name or f"number {k}" for k in range(m.neq) if m.eq_active0[k]],
+    "equality constraint": lambda m, c: _equalities(m, (np.asarray(m.eq_active0) > 0) & ~proportional(m)),
+    "joint coupling": lambda m, c: _equalities(m, proportional(m)),
     "tendon with a stop": lambda m, c: _tendons(m, m.tendon_limited),
     "dry tendon friction": lambda m, c: _tendons(m, m.tendon_frictionloss),
     "dry joint friction": lambda m, c: sorted(set(_joints(m, [np.any(m.dof_frictionloss[m.dof_jntid == j]) for j in range(m.njnt)]))),
@@ -60,8 +66,8 @@ FEATURES: dict[str, Callable[[mujoco.MjModel, Collision], list[str]]] = {
 }
 """Finder of the names of what has a feature, by the feature's name, in the singular."""
 
-FORCES = ("joint spring", "tendon force", "gravity compensation")
-"""Forces that MuJoCo computes for engines that do not: see :class:`dexstack.engines.common.forces.Forces`."""
+FORCES = ("joint spring", "tendon force", "gravity compensation", "joint coupling", "dry joint friction")
+"""What scenes give to engines that lack it as forces: see :class:`dexstack.engines.common.forces.Forces`."""
 
 
 def missing(model: mujoco.MjModel, lacks: Sequence[str], collision: Collision = NONE) -> dict[str, list[str]]:

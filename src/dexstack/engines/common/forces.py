@@ -1,4 +1,4 @@
-"""Generalised forces that MuJoCo computes for the other engines: actuators, springs, tendons, gravity compensation, drag."""
+"""Generalised forces that engines are given as numbers: actuators, springs, tendons, couplings, dry friction, gravity compensation, drag."""
 
 from __future__ import annotations
 
@@ -7,20 +7,33 @@ import copy
 import mujoco
 import numpy as np
 
+from dexstack.engines.common.couplings import directions, errors, inertance, proportional, read_couplings
+
+CREEP = 1e-3
+"""Speed below which dry friction in a joint is viscous [m/s or rad/s]: a joint that it holds creeps by less."""
+
 
 class Forces:
     """What drives a model's joints apart from contact, stops, gravity and linear joint damping, which engines compute themselves.
 
     Springs and position servos are taken linearly implicitly: τ − (δt k + d)(v⁺ − v) with their stiffness k and damping d at the joint, so
     that stiff ones stay stable and lose no energy. :func:`bare` adds δt k + d to the joints' own damping, :meth:`at` gives it back at v.
+    Dry friction F is a damping F/|v| of each step's end velocity: it stops a joint and never turns it back.
     """
 
     def __init__(self, model: mujoco.MjModel) -> None:
         self._model = contactless(model)
         self._data = mujoco.MjData(model)
         self._damping = np.reshape(model.dof_damping, -1) + slopes(model)
+        self._loss = np.reshape(model.dof_frictionloss, -1).copy()
+        self.dry = bool(self._loss.any())
+        """Whether :meth:`damping` changes with the velocities."""
+        self._couplings = read_couplings(model)
+        self._pull = directions(model, self._couplings)
+        self.inertance = inertance(model)
+        """(nv, nv) part of the mass matrix that couples joints."""
         passive = any(np.any(numbers) for numbers in (*_springs(model), model.dof_dampingpoly))
-        self.any = bool(model.nu or passive or model.opt.density or model.opt.viscosity)
+        self.any = bool(model.nu or passive or len(self._pull) or model.opt.density or model.opt.viscosity)
 
     def at(self, q: np.ndarray, v: np.ndarray, control: np.ndarray, activation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Forces (nv,) [N or N m] and rates (na,) of the actuators' activations."""
@@ -31,7 +44,15 @@ class Forces:
         mujoco.mj_fwdPosition(model, data)
         mujoco.mj_fwdVelocity(model, data)
         mujoco.mj_fwdActuation(model, data)
-        return data.qfrc_actuator + data.qfrc_passive + self._damping * v, data.act_dot.copy()
+        tau = data.qfrc_actuator + data.qfrc_passive + self._damping * v
+        if len(self._pull):
+            c = self._couplings
+            tau -= (c.stiffness * errors(model, c, q) + c.damping * (self._pull @ v)) @ self._pull
+        return tau, data.act_dot.copy()
+
+    def damping(self, v: np.ndarray) -> np.ndarray:
+        """(nv,) of a step that begins at these velocities [N s/m or N m s/rad]; acts on those at its end."""
+        return self._damping + self._loss / np.maximum(np.abs(v), CREEP)
 
 
 def slopes(model: mujoco.MjModel) -> np.ndarray:
@@ -60,10 +81,11 @@ def contactless(model: mujoco.MjModel) -> mujoco.MjModel:
 
 def bare(model: mujoco.MjModel) -> mujoco.MjModel:
     """A copy without the forces of :class:`Forces`, for engines that are given those as numbers; their implicit part damps the joints."""
-    model, extra = copy.copy(model), slopes(model)
+    model, extra, coupled = copy.copy(model), slopes(model) + np.reshape(model.dof_frictionloss, -1) / CREEP, proportional(model)
     model.dof_damping[:] += np.reshape(extra, model.dof_damping.shape)
-    for numbers in (*_springs(model), model.dof_dampingpoly):
+    for numbers in (*_springs(model), model.dof_dampingpoly, model.dof_frictionloss):
         numbers[:] = 0.0
+    model.eq_active0[coupled] = 0
     return model
 
 

@@ -103,6 +103,10 @@ class Scene(abc.ABC):
             FloatingPointError: the engine knows more of what went wrong.
         """
 
+    def damp(self, damping: np.ndarray) -> None:
+        """Take this joint damping (nv,) [N s/m or N m s/rad], implicitly, from the next step on."""
+        raise NotImplementedError
+
     @abc.abstractmethod
     def _contacts(self, control: np.ndarray) -> list[Contact]:
         """At the present state under a control; may advance the engine."""
@@ -178,6 +182,8 @@ class Scene(abc.ABC):
         tau, rate = self._forces.at(*self.values(), control, self.activation)
         if self.model.na:
             self.activation += self.dt * rate
+        if self._forces.dry:
+            self.damp(self._forces.damping(self.values()[1]))
         return self.advance(tau)
 
     # --- for reports ------------------------------------------------------------------------------------------------------------------

@@ -72,6 +72,10 @@ class Static(NamedTuple):
     M_colind: np.ndarray
     damping: np.ndarray
     """(nv,) [N m s/rad], implicit in the step"""
+    inertance: np.ndarray
+    """(E,) of coupled joints [kg or kg m²], entries of the mass matrix in its lower triangle"""
+    inertance_at: np.ndarray
+    """(E, 2) their rows and columns"""
     limit_dof: np.ndarray
     limit_qpos: np.ndarray
     limit_range: np.ndarray
@@ -286,6 +290,10 @@ def _free_motion(s: Static, state: State, dt: float, p: Problem, w: Workspace) -
         for e in range(adr, adr + n):
             p.A[i, s.M_colind[e]] = state.M[e]
             p.first[i] = min(p.first[i], s.M_colind[e])
+        for e in range(s.inertance.size):
+            if s.inertance_at[e, 0] == i:
+                p.A[i, s.inertance_at[e, 1]] += s.inertance[e]
+                p.first[i] = min(p.first[i], s.inertance_at[e, 1])
         p.A[i, i] += dt * s.damping[i]
         for j in range(p.first[i], i + 1):
             w.H[i, j] = p.A[i, j]
@@ -364,7 +372,7 @@ class Bundle(NamedTuple):
     contacts: Contacts
 
 
-STATIC = tuple_type(Static, "l1 l1 l1 f2 l2 f1 f1 l2 l1 l1 l1 l1 l1 f1 l1 l1 f2")
+STATIC = tuple_type(Static, "l1 l1 l1 f2 l2 f1 f1 l2 l1 l1 l1 l1 l1 f1 f1 l2 l1 l1 f2")
 STATE = tuple_type(State, "f1 f1 f2 f2 f2 f2 f1 f1 f1 f1")
 BUNDLE = types.NamedTuple(
     [

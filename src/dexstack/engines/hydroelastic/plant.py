@@ -16,7 +16,7 @@ from dexstack.engines.common.scene import Contact, Scene
 from dexstack.engines.hydroelastic import shapes
 from dexstack.engines.hydroelastic.convex import LAGGED, SAP, SolveStatus
 from dexstack.engines.hydroelastic.fields import CompliantMesh, RigidMesh
-from dexstack.engines.hydroelastic.system import LACKS, Geometry, HydroelasticSystem, Wrench, moved
+from dexstack.engines.hydroelastic.system import JOINTS, Geometry, HydroelasticSystem, Wrench, moved
 from dexstack.errors import ConfigError
 from dexstack.model.hand import HandModel
 from dexstack.model.objects import ObjectModel
@@ -39,7 +39,7 @@ class HydroelasticScene(Scene):
     """
 
     engine = "hydroelastic"
-    lacks = (*LACKS, "adhesion", "flexible body", "body moved from outside", "height field", "signed distance field", "moving plane")
+    lacks = (*JOINTS, "adhesion", "flexible body", "body moved from outside", "height field", "signed distance field", "moving plane")
 
     def __init__(
         self,
@@ -55,7 +55,9 @@ class HydroelasticScene(Scene):
             Geometry(g.name, body_name(model, g.body), moved(geom_mesh(g), g.R, g.p), g.friction, g.material.relaxation_time)
             for g in self.collision.geoms
         ]
-        self.system = HydroelasticSystem(contactless(bare(model)), geometries, SCHEMES[scheme], self.collision.pairs)
+        self.system = HydroelasticSystem(
+            contactless(bare(model)), geometries, SCHEMES[scheme], self.collision.pairs, self._forces.inertance
+        )
         self.data = self.system.data
         self.activation = np.zeros(model.na)
 
@@ -77,6 +79,9 @@ class HydroelasticScene(Scene):
         """A step whose contact problem did not converge is counted in ``system.unsolved``."""
         self.data.qfrc_applied[:] = tau
         return self.system.step() != SolveStatus.NOT_FINITE
+
+    def damp(self, damping: np.ndarray) -> None:
+        self.system.damp(damping)
 
     def trouble(self) -> str:
         parts = []

@@ -15,6 +15,7 @@ import numpy as np
 
 from dexstack.engines.base import Patch
 from dexstack.engines.common.collision import Pair, body_name, touching_bodies
+from dexstack.engines.common.couplings import entries
 from dexstack.engines.common.features import refuse
 from dexstack.engines.hydroelastic.convex import LAGGED, MAX_PAIR_DOFS, SolveStatus, make_problem, make_workspace
 from dexstack.engines.hydroelastic.discrete import (
@@ -33,7 +34,8 @@ from dexstack.engines.hydroelastic.workspace import DROP_ANGLE, workspace
 from dexstack.engines.hydroelastic.workspace import Workspace as SurfaceArrays
 from dexstack.errors import ConfigError
 
-LACKS = ("ball joint with a stop", "equality constraint", "tendon with a stop", "dry tendon friction", "dry joint friction")
+JOINTS = ("ball joint with a stop", "equality constraint", "tendon with a stop", "dry tendon friction")
+LACKS = (*JOINTS, "joint coupling", "dry joint friction")
 """Of :data:`dexstack.engines.common.features.FEATURES`."""
 _STATUS = tuple(SolveStatus)
 _NOT_FINITE = int(SolveStatus.NOT_FINITE)
@@ -81,13 +83,19 @@ class HydroelasticSystem:
         geometries: shapes on its bodies.
         scheme: :data:`~dexstack.engines.hydroelastic.convex.LAGGED` or ``SAP``.
         pairs: what may touch, by places in ``geometries``; None: any two whose bodies may by MuJoCo's rules. Two rigid ones never do.
+        inertance: (nv, nv) to add to the mass matrix; see :mod:`dexstack.engines.common.couplings`.
 
     Raises:
         ConfigError: an unknown body, a feature among :data:`LACKS`, or a kinematic chain too long for the kernels.
     """
 
     def __init__(
-        self, model: mujoco.MjModel, geometries: Sequence[Geometry], scheme: int = LAGGED, pairs: Sequence[Pair] | None = None
+        self,
+        model: mujoco.MjModel,
+        geometries: Sequence[Geometry],
+        scheme: int = LAGGED,
+        pairs: Sequence[Pair] | None = None,
+        inertance: np.ndarray | None = None,
     ) -> None:
         refuse("hydroelastic", model, LACKS)
         self.model = model
@@ -100,7 +108,7 @@ class HydroelasticSystem:
         """Steps since the last :meth:`forget` whose solve did not reach the tolerance."""
         self.worst_residual = 0.0
         """Largest relative optimality residual since the last :meth:`forget`."""
-        self.static = _static(model, self.geometries, pairs)
+        self.static = _static(model, self.geometries, pairs, np.zeros((model.nv, model.nv)) if inertance is None else inertance)
         self._option = model.opt
         d = self.data
         self._state = State(
@@ -136,6 +144,11 @@ class HydroelasticSystem:
     def iterations(self) -> int:
         """Newton iterations of the last step's solve."""
         return int(self.workspace.info[0])
+
+    def damp(self, damping: np.ndarray) -> None:
+        """Take this joint damping (nv,) from now on."""
+        self.model.dof_damping[:] = np.reshape(damping, self.model.dof_damping.shape)
+        self.static.damping[:] = damping
 
     def forget(self) -> None:
         """Start the counts of solves again."""
@@ -213,7 +226,7 @@ class HydroelasticSystem:
         self.stored = Stored(Bundle(self.static, self._state, self.surface, self.problem, self.workspace, self.contacts), BUNDLE)
 
 
-def _static(model: mujoco.MjModel, geometries: Sequence[Geometry], given: Sequence[Pair] | None) -> Static:
+def _static(model: mujoco.MjModel, geometries: Sequence[Geometry], given: Sequence[Pair] | None, inertance: np.ndarray) -> Static:
     names = {body_name(model, b): b for b in range(model.nbody)}
     for g in geometries:
         if g.body not in names:
@@ -234,6 +247,7 @@ def _static(model: mujoco.MjModel, geometries: Sequence[Geometry], given: Sequen
     for b, dofs in enumerate(chains):
         chain[b, : len(dofs)] = dofs
     limited = np.flatnonzero(model.jnt_limited)
+    coupled, at = entries(inertance)
     return Static(
         geom_body=body,
         geom_rigid=rigid,
@@ -249,6 +263,8 @@ def _static(model: mujoco.MjModel, geometries: Sequence[Geometry], given: Sequen
         M_rowadr=model.M_rowadr.astype(np.int64),
         M_colind=model.M_colind.astype(np.int64),
         damping=np.array(model.dof_damping).reshape(-1),
+        inertance=coupled,
+        inertance_at=at,
         limit_dof=model.jnt_dofadr[limited].astype(np.int64),
         limit_qpos=model.jnt_qposadr[limited].astype(np.int64),
         limit_range=np.array(model.jnt_range[limited]).reshape(-1, 2),

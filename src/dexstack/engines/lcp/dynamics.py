@@ -11,6 +11,7 @@ from typing import NamedTuple
 import mujoco
 import numpy as np
 
+from dexstack.engines.common.couplings import entries
 from dexstack.engines.kernels import inner
 from dexstack.engines.lcp.vectors import cross, dot, put
 
@@ -45,11 +46,17 @@ class Tree(NamedTuple):
     """(B, 3, 3) about the centre of mass, body axes, per unit of mass."""
     dof_parent: np.ndarray
     """(V,) velocity above on the same chain, or −1."""
+    above: np.ndarray
+    """(V,) the next velocity that the factors of the mass matrix couple it with, or −1: that of ``dof_parent`` unless joints are coupled."""
     dof_body: np.ndarray
     last_dof: np.ndarray
     """(B,) innermost velocity that moves a body, or −1."""
     armature: np.ndarray
     """(V,)"""
+    inertance: np.ndarray
+    """(E,) of coupled joints, entries of the mass matrix's lower triangle."""
+    inertance_at: np.ndarray
+    """(E, 2) their rows and columns."""
     damping: np.ndarray
     """(V,)"""
     gravity: np.ndarray
@@ -87,8 +94,8 @@ class Motion(NamedTuple):
     """(6,) intermediate results."""
 
 
-def make_tree(model: mujoco.MjModel) -> Tree:
-    """Read a compiled model that holds nothing of :data:`dexstack.engines.lcp.system.LACKS`."""
+def make_tree(model: mujoco.MjModel, inertance: np.ndarray) -> Tree:
+    """Read a compiled model that holds nothing of :data:`dexstack.engines.lcp.system.LACKS`; ``inertance`` (V, V) adds to its masses."""
     B = model.nbody
     R_PB, inertia = np.empty((B, 3, 3)), np.zeros((B, 3, 3))
     for b in range(B):
@@ -103,6 +110,7 @@ def make_tree(model: mujoco.MjModel) -> Tree:
     for b in range(1, B):
         own = model.body_dofnum[b]
         last_dof[b] = model.body_dofadr[b] + own - 1 if own else last_dof[model.body_parentid[b]]
+    coupled, at = entries(inertance)
     return Tree(
         parent=model.body_parentid.astype(np.int64),
         p_PB=np.array(model.body_pos),
@@ -117,13 +125,29 @@ def make_tree(model: mujoco.MjModel) -> Tree:
         com_B=np.array(model.body_ipos),
         inertia_B=inertia,
         dof_parent=model.dof_parentid.astype(np.int64).reshape(-1),
+        above=_elimination(model.dof_parentid, at),
         dof_body=model.dof_bodyid.astype(np.int64).reshape(-1),
         last_dof=last_dof.astype(np.int64),
         armature=np.array(model.dof_armature).reshape(-1),
+        inertance=coupled,
+        inertance_at=at,
         damping=np.array(model.dof_damping).reshape(-1),
         gravity=np.array(model.opt.gravity),
         steady=not (np.any(model.jnt_type != mujoco.mjtJoint.mjJNT_SLIDE) or np.any(model.dof_damping)),
     )
+
+
+def _elimination(parent: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """(V,) the path to −1 that holds every velocity of a row of the factors LᵀDL: the elimination tree of parents and further entries."""
+    row = [set() if up < 0 else {int(up)} for up in parent]
+    for i, j in at:
+        row[i] |= {int(j)} - {int(i)}
+    above = np.full(len(row), -1)
+    for k in range(len(row) - 1, -1, -1):
+        if row[k]:
+            above[k] = max(row[k])
+            row[above[k]] |= row[k] - {int(above[k])}
+    return above
 
 
 def make_motion(tree: Tree, kind: type) -> Motion:
@@ -337,7 +361,7 @@ def bias_forces(tree, v, m):
 @inner
 def mass_matrix(tree, m):
     """Lower triangle of the mass matrix from composite bodies, after :func:`inertias`."""
-    S, W, M = m.S, m.wrench, m.M
+    S, W, M, E = m.S, m.wrench, m.M, tree.inertance.size
     for b in range(tree.parent.size):
         put(m.composite[b], m.inertia[b])
     for b in range(tree.parent.size - 1, 0, -1):
@@ -347,6 +371,10 @@ def mass_matrix(tree, m):
                 m.composite[up, i] += m.composite[b, i]
     for d in range(tree.dof_body.size):
         _inertia_times(m.composite[tree.dof_body[d]], S[d], W)
+        e = d if E else -1
+        while e >= 0:
+            M[d, e] = 0.0
+            e = tree.above[e]
         e = d
         while e >= 0:
             total = W[0] * S[e, 0]
@@ -355,6 +383,8 @@ def mass_matrix(tree, m):
             M[d, e] = total
             e = tree.dof_parent[e]
         M[d, d] += tree.armature[d]
+    for e in range(E):
+        M[tree.inertance_at[e, 0], tree.inertance_at[e, 1]] += tree.inertance[e]
 
 
 @inner
@@ -366,46 +396,46 @@ def inertia_and_bias(tree, mass, v, m):
 
 
 @inner
-def factorise(dof_parent, M):
-    """M = LᵀDL in place, lower triangle, no entry outside the chains touched (Featherstone)."""
-    for k in range(dof_parent.size - 1, -1, -1):
-        i = dof_parent[k]
+def factorise(above, M):
+    """M = LᵀDL in place, lower triangle, no entry outside the paths of ``Tree.above`` touched (Featherstone)."""
+    for k in range(above.size - 1, -1, -1):
+        i = above[k]
         while i >= 0:
             a = M[k, i] / M[k, k]
             j = i
             while j >= 0:
                 M[i, j] -= a * M[k, j]
-                j = dof_parent[j]
+                j = above[j]
             M[k, i] = a
-            i = dof_parent[i]
+            i = above[i]
 
 
 @inner
-def solve_mass(dof_parent, L, x):
+def solve_mass(above, L, x):
     """x ← M⁻¹ x with the factors of :func:`factorise`."""
-    n = dof_parent.size
+    n = above.size
     for i in range(n - 1, -1, -1):
-        j = dof_parent[i]
+        j = above[i]
         while j >= 0:
             x[j] -= L[i, j] * x[i]
-            j = dof_parent[j]
+            j = above[j]
     for i in range(n):
         x[i] /= L[i, i]
-        j = dof_parent[i]
+        j = above[i]
         while j >= 0:
             x[i] -= L[i, j] * x[j]
-            j = dof_parent[j]
+            j = above[j]
 
 
 @inner
-def kinetic_energy(dof_parent, L, v):
+def kinetic_energy(above, L, v):
     """½ vᵀ M v with the factors of :func:`factorise` [J]."""
     total = 0.0
-    for i in range(dof_parent.size):
-        speed, j = v[i], dof_parent[i]
+    for i in range(above.size):
+        speed, j = v[i], above[i]
         while j >= 0:
             speed += L[i, j] * v[j]
-            j = dof_parent[j]
+            j = above[j]
         total += 0.5 * L[i, i] * speed * speed
     return total
 

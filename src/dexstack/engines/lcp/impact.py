@@ -194,7 +194,7 @@ def respond(world, par, q, v, m, tape, first, last, resting, counts, extremes):
         kinematics(tree, q, m)
         inertias(tree, par.mass, m)
         mass_matrix(tree, m)
-        factorise(tree.dof_parent, m.M)
+        factorise(tree.above, m.M)
         J, A, Y, b, f, _, mu, owner, _ = problem(world, par, tape, m, q, v, first, touching, tape.limit[:0], n, True)
         impact_right_hand_side(J, v, b)
         cls, e = np.empty(n, np.int64), np.empty(n)

@@ -56,7 +56,7 @@ class LcpScene(Scene):
     ) -> None:
         super().__init__(model, materials)
         geometries = [geometry(g, body_name(model, g.body)) for g in self.collision.geoms]
-        self.system = LcpSystem(bare(model), geometries, directions, self.collision.pairs)
+        self.system = LcpSystem(bare(model), geometries, directions, self.collision.pairs, self._forces.inertance)
         self.activation = np.zeros(model.na)
 
     @property
@@ -88,6 +88,9 @@ class LcpScene(Scene):
         self.system.step()
         return True
 
+    def damp(self, damping: np.ndarray) -> None:
+        self.system.world.tree.damping[:] = damping
+
     def trouble(self) -> str:
         counts = self.system.counts
         found = [f"{counts[entry]} {what}" for entry, what in TROUBLES.items() if counts[entry]]
@@ -101,7 +104,7 @@ class LcpScene(Scene):
         tau, _ = self._forces.at(q, v, control, self.activation)
         self._drive(control)
         geoms = {g.id: g for g in self.collision.geoms}
-        found = explained(self.model, q, v, self.values()[1], tau)
+        found = explained(self.model, self._forces, q, v, self.values()[1], tau)
         return [self._report(geoms[e.a], geoms[e.b], e.point_W, e.normal_W, e.gap, e.force_W) for e in found]
 
 

@@ -47,7 +47,7 @@ def _respond(world, par, tape, op, q, v, m):
     kinematics(tree, q, m)
     inertias(tree, par.mass, m)
     mass_matrix(tree, m)
-    factorise(tree.dof_parent, m.M)
+    factorise(tree.above, m.M)
     J, A, Y, b, f, _, mu, owner, _ = problem(world, par, tape, m, q, v, first, last, tape.limit[:0], n, False)
     impact_right_hand_side(J, v, b)
     _forces(A, b, owner, mu, tape.cls[op[3] : op[3] + n], f, op[9] & 1)

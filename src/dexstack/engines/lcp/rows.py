@@ -149,12 +149,12 @@ def limit_rows(limit_q, limit_v, limit_range, limit, q, start, J, gap, mu, owner
 
 
 @inner
-def delassus(dof_parent, L, J, Y, A):
+def delassus(above, L, J, Y, A):
     """Y = J M⁻¹ and A = J M⁻¹ Jᵀ from the factors L of M."""
     n, nv = J.shape
     for i in range(n):
         put(Y[i], J[i])
-        solve_mass(dof_parent, L, Y[i])
+        solve_mass(above, L, Y[i])
         for j in range(i + 1):
             total = J[j, 0] * Y[i, 0]
             for k in range(1, nv):
@@ -182,7 +182,7 @@ def problem(world, par, tape, m, q, slip, first, last, limit, rows, decide):
         tree, shapes, par.friction, m, tape.feature, tape.data, tape.mode, first, last, world.directions, slip, decide, J, gap, mu, owner
     )
     limit_rows(world.limit_q, world.limit_v, world.limit_range, limit, q, contacts, J, gap, mu, owner)
-    delassus(tree.dof_parent, m.M, J, Y, A)
+    delassus(tree.above, m.M, J, Y, A)
     return J, A, Y, b, f, gap, mu, owner, contacts
 
 

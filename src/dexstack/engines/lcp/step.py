@@ -67,14 +67,14 @@ def free_velocity(tree, mass, v, tau, h, m, half, known, out):
         mass_matrix(tree, m)
         for i in range(nv):
             m.M[i, i] += h * tree.damping[i]
-        factorise(tree.dof_parent, m.M)
+        factorise(tree.above, m.M)
     put(half, v)
     for _ in range(1 if tree.steady else HALFWAY_ROUNDS):
         if not known:
             bias_forces(tree, half, m)
         for i in range(nv):
             out[i] = h * (tau[i] - m.bias[i] - tree.damping[i] * v[i])
-        solve_mass(tree.dof_parent, m.M, out)
+        solve_mass(tree.above, m.M, out)
         change, size = 0.0, 1.0
         for i in range(nv):
             out[i] += v[i]
@@ -216,7 +216,7 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
                     plain += 2 if way >= 2 else 0
                     tape.cls[tape.size[2] + 2 * n : tape.size[2] + 3 * n] = other
             elif follow:
-                most = kinetic_energy(tree.dof_parent, m.M, free)  # contacts do no work
+                most = kinetic_energy(tree.above, m.M, free)  # contacts do no work
                 longest = 0
                 while rounds < FOLLOW_ROUNDS and longest < len(PARTS):
                     r = tape.size[2] + (1 + 2 * rounds) * n
@@ -226,7 +226,7 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
                     way = solve_and_count(A, b + lift, owner, mu, other, f, way >= 0, counts, extremes)
                     put(around, free)
                     add_impulse(Y, f, around)
-                    if way < 0 or kinetic_energy(tree.dof_parent, m.M, around) > most:  # again, for less of the time
+                    if way < 0 or kinetic_energy(tree.above, m.M, around) > most:  # again, for less of the time
                         longest, rounds, plain = longest + 1, 0, plain & 1
                         put(u, after)
                         put(other, cls)

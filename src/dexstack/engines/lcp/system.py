@@ -16,7 +16,7 @@ from dexstack.engines.lcp.roll import Simulation, energy_at, gaps_at, refer, rol
 from dexstack.engines.lcp.shapes import Geometry, pack
 from dexstack.errors import ConfigError
 
-JOINTS = ("ball joint", "equality constraint", "tendon with a stop", "dry tendon friction", "dry joint friction")
+JOINTS = ("ball joint", "equality constraint", "tendon with a stop", "dry tendon friction")
 LACKS = (*JOINTS, *FORCES)
 """Of :data:`dexstack.engines.common.features.FEATURES`."""
 SETTLED = 1.0
@@ -31,13 +31,19 @@ class LcpSystem:
         geometries: shapes on its bodies.
         directions: friction directions per contact, at least 2: the friction polygon has twice as many corners.
         pairs: what may touch, by places in ``geometries``; None: any two whose bodies may by MuJoCo's rules.
+        inertance: (nv, nv) to add to the mass matrix; see :mod:`dexstack.engines.common.couplings`.
 
     Raises:
         ConfigError: a model or geometry this engine does not take.
     """
 
     def __init__(
-        self, model: mujoco.MjModel, geometries: Sequence[Geometry], directions: int = 2, pairs: Sequence[Pair] | None = None
+        self,
+        model: mujoco.MjModel,
+        geometries: Sequence[Geometry],
+        directions: int = 2,
+        pairs: Sequence[Pair] | None = None,
+        inertance: np.ndarray | None = None,
     ) -> None:
         if directions < 2:
             raise ConfigError(f"friction needs at least 2 directions per contact (a pyramid of 4 sides), got {directions}")
@@ -50,7 +56,7 @@ class LcpSystem:
         friction, friction_of = _friction(geometries, pairs)
         limited = np.flatnonzero(model.jnt_limited)
         self.world = s.World(
-            make_tree(model),
+            make_tree(model, np.zeros((model.nv, model.nv)) if inertance is None else inertance),
             pack(self.geometries, names, np.array([pair[:2] for pair in pairs], np.int64).reshape(-1, 2), friction_of),
             model.jnt_qposadr[limited].astype(np.int64).reshape(-1),
             model.jnt_dofadr[limited].astype(np.int64).reshape(-1),

@@ -66,7 +66,7 @@ class SoftScene(Scene):
         if dissipation not in DISSIPATIONS:
             raise ConfigError(f"parameter 'dissipation' of the soft plant must be {' or '.join(DISSIPATIONS)}, got '{dissipation}'")
         self._law, self._roundness, self._patches, self._slots = law, roundness, patches, slots
-        self.system = SoftSystem(bare(model), *self._surfaces(), dissipation=DISSIPATIONS[dissipation])
+        self.system = SoftSystem(bare(model), *self._surfaces(), DISSIPATIONS[dissipation], self._forces.inertance)
         self.activation = np.zeros(model.na)
         self._q, self._v, self._time = np.array(model.qpos0), np.zeros(model.nv), 0.0
 
@@ -135,6 +135,10 @@ class SoftScene(Scene):
         self._steps += 1
         self._time = self._start + self._steps * self.dt
         return bool(np.isfinite(self._v).all())
+
+    def damp(self, damping: np.ndarray) -> None:
+        numbers = self._data.numbers
+        self._data = self._data._replace(numbers=numbers._replace(damping=np.asarray(damping)[: len(numbers.damping)]))
 
     def _contacts(self, control: np.ndarray) -> list[Contact]:
         """Force and moment of a pair of bodies are told as the force, where their nearest geoms are nearest."""

@@ -45,7 +45,7 @@ from dexstack.engines.soft.tree import Motion, Numbers, Tree
 from dexstack.errors import ConfigError
 
 JOINTS = (
-    "ball joint", "equality constraint", "tendon with a stop", "dry tendon friction", "dry joint friction", "free body that carries others",
+    "ball joint", "equality constraint", "tendon with a stop", "dry tendon friction", "free body that carries others",
     "free body before a joint", "free body off its centre of mass",
 )  # fmt: skip
 LACKS = (*JOINTS, *FORCES)
@@ -161,7 +161,7 @@ class Contact(NamedTuple):
 
 
 class SoftSystem:
-    """A compiled MuJoCo model (for its bodies and joints only) with soft surfaces on its bodies.
+    """A compiled MuJoCo model (for its bodies and joints only) with soft surfaces on its bodies; ``inertance`` as of :class:`Tree`.
 
     Raises:
         ConfigError: a feature among :data:`LACKS`, what :func:`~dexstack.engines.soft.cloud.check` refuses, an unknown body,
@@ -174,9 +174,10 @@ class SoftSystem:
         meetings: Sequence[Meeting],
         grounds: Sequence[Ground] = (),
         dissipation: Dissipation = paper_dissipation,
+        inertance: np.ndarray | None = None,
     ) -> None:
         refuse("soft", model, LACKS)
-        self.tree = Tree(model)
+        self.tree = Tree(model, inertance)
         self.dissipation = dissipation
         self._pairs: list[tuple[np.ndarray, np.ndarray]] = []
         self._links: list[tuple[np.ndarray, np.ndarray]] = []

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import mujoco
 import numpy as np
 from jax import Array
+from scipy.sparse.csgraph import connected_components
 
 from dexstack.engines.soft.scm import cross, kept, turn
 from dexstack.geometry.rotations import rotation_matrix
@@ -39,7 +40,7 @@ class Numbers(NamedTuple):
     damping: np.ndarray
     """(N,) [N s/m or N m s/rad]"""
     armature: np.ndarray
-    """(N,) [kg or kg m²]"""
+    """(N, N) [kg or kg m²], off the diagonal between coupled joints."""
     mass: np.ndarray
     """(N + F,) [kg], joint links then free bodies."""
     com: np.ndarray
@@ -67,9 +68,13 @@ class Tree:
     """The kinematic structure of a MuJoCo model (constant) and its :class:`Numbers`.
 
     The model holds nothing of :data:`dexstack.engines.soft.system.JOINTS`; springs and other forces are not read.
+
+    Args:
+        model: compiled.
+        inertance: (nv, nv) to add to the mass matrix of the joints; see :mod:`dexstack.engines.common.couplings`.
     """
 
-    def __init__(self, model: mujoco.MjModel) -> None:
+    def __init__(self, model: mujoco.MjModel, inertance: np.ndarray | None = None) -> None:
         self.nq, self.nv = model.nq, model.nv
         kind = model.jnt_type
         n = self.num_joints = int((kind != mujoco.mjtJoint.mjJNT_FREE).sum())
@@ -91,9 +96,10 @@ class Tree:
         """(L, nv) whether a velocity coordinate moves a link."""
         self._levels = [np.flatnonzero(depth == d) for d in range(depth.max() + 1 if n else 0)]
         self._order = np.argsort(np.concatenate(self._levels)) if n else np.zeros(0, int)
-        self.blocks = _blocks(moves[:n, :n])
+        extra = np.zeros((n, n)) if inertance is None else inertance[:n, :n]
+        self.blocks = _blocks(moves[:n, :n], extra)
         """(K, m) joints of the independent mechanisms, where they are equally large; else one block."""
-        self.numbers = self._numbers(model, n)
+        self.numbers = self._numbers(model, n, np.diag(np.reshape(model.dof_armature, -1)[:n]) + extra)
 
     def _links(self, model: mujoco.MjModel, n: int) -> tuple[np.ndarray, np.ndarray]:
         """Parent link of every joint's link, and the link of every body."""
@@ -125,7 +131,7 @@ class Tree:
         """Pose (R, p) of a body of the model in the link that carries it."""
         return self._fixed[body]
 
-    def _numbers(self, model: mujoco.MjModel, n: int) -> Numbers:
+    def _numbers(self, model: mujoco.MjModel, n: int, armature: np.ndarray) -> Numbers:
         links = n + self.num_free
         mass, com, inertia = np.zeros(links), np.zeros((links, 3)), np.zeros((links, 3, 3))
         for b in range(1, model.nbody):
@@ -149,8 +155,8 @@ class Tree:
             model.jnt_pos[:n].copy(),
             model.jnt_axis[:n].copy(),
             model.qpos0[:n].copy(),
-            model.dof_damping[:n].copy(),
-            model.dof_armature[:n].copy(),
+            np.reshape(model.dof_damping, -1)[:n].copy(),
+            armature,
             mass,
             com[:n],
             inertia,
@@ -233,7 +239,7 @@ class Tree:
             axis, anc = m.columns[:n, :3], self.moves[:n, :n]
             carried = jnp.sum(anc.T * jnp.asarray(x.mass, dtype)[None, :n], axis=1)
             half = (axis @ (carried[:, None] * axis).T) * anc.T
-            M = half + half.T - jnp.diag(jnp.diag(half)) + jnp.diag(jnp.asarray(x.armature, dtype))
+            M = half + half.T - jnp.diag(jnp.diag(half)) + jnp.asarray(x.armature, dtype)
             bias.append(jnp.asarray(x.damping, dtype) * v[:n] - carried * (axis @ gravity))
         elif n:
             S, V = m.columns[:n], m.twist[:n]
@@ -248,7 +254,7 @@ class Tree:
             composite = _summed(anc.T, inertia.reshape(n, 36)).reshape(n, 6, 6)
             F = jnp.einsum("jab,jb->ja", composite, S)
             half = (S @ F.T) * anc.T
-            M = half + half.T - jnp.diag(jnp.diag(half)) + jnp.diag(jnp.asarray(x.armature, dtype))
+            M = half + half.T - jnp.diag(jnp.diag(half)) + jnp.asarray(x.armature, dtype)
             rate = S * v[:n, None]
             w = V[:, 3:]
             rate = jnp.concatenate([jnp.cross(w, rate[:, :3]) + jnp.cross(V[:, :3], rate[:, 3:]), jnp.cross(w, rate[:, 3:])], 1)
@@ -356,11 +362,9 @@ def _skew(a: Array) -> Array:
     return jnp.cross(jnp.eye(3, dtype=a.dtype)[(None,) * (a.ndim - 1)], a[..., None, :])
 
 
-def _blocks(ancestors: np.ndarray) -> np.ndarray:
+def _blocks(ancestors: np.ndarray, inertance: np.ndarray) -> np.ndarray:
     """(K, m) joints that move together, as equally large groups; one group of all where they are not."""
     n = len(ancestors)
-    groups: dict[int, list[int]] = {}
-    for j in range(n):
-        groups.setdefault(int(np.flatnonzero(ancestors[j])[0]), []).append(j)
-    sizes = {len(g) for g in groups.values()}
-    return np.array(list(groups.values())) if len(sizes) == 1 else np.arange(n)[None]
+    of = connected_components((ancestors != 0.0) | (inertance != 0.0), directed=False)[1]
+    groups = [np.flatnonzero(of == k) for k in np.unique(of)]
+    return np.array(groups) if len({len(g) for g in groups}) == 1 else np.arange(n)[None]
