@@ -6,18 +6,19 @@ The files come from packages:
 
 Free motion is that without contacts, stops and actuators, for half a second, from a state with every joint displaced and moving. Its
 reference is MuJoCo's Runge–Kutta at a twentieth of the step; an engine farther from it than ten times MuJoCo's own implicit step fails.
-Then the model runs with all of its contacts; what takes longer than the limit is said to.
+Then the model runs with all of its contacts, from its keyframe ``home`` if it has one; every engine in a process of its own, which is ended
+when it takes longer than the limit.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import copy
-import signal
+import multiprocessing
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -62,20 +63,6 @@ ROUNDING = 1e-6
 """Errors below this count as none [rad or m]."""
 
 
-@contextlib.contextmanager
-def _at_most(seconds: float) -> Iterator[None]:
-    def stop(*_: Any) -> None:
-        raise TimeoutError
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0.0)
-        signal.signal(signal.SIGALRM, before)
-
-
 def free(model: mujoco.MjModel) -> mujoco.MjModel:
     """The model without contacts, stops and actuators."""
     model = copy.copy(model)
@@ -103,29 +90,51 @@ def _mujoco(model: mujoco.MjModel, finer: int) -> np.ndarray:
     return data.qpos.copy()
 
 
-def judged(model: mujoco.MjModel, engine: str, seconds: float, limit: float) -> dict[str, Any]:
-    """One model in one engine."""
-    row: dict[str, Any] = {"loaded": False, "moved_rightly": False, "ran": False, "said": ""}
+def _judge(path: Path, engine: str, seconds: float, out: Connection) -> None:
+    """What is known of one model in one engine, sent whenever something more is."""
+    row: dict[str, Any] = {}
+
+    def known(**more: Any) -> None:
+        row.update(more)
+        out.send(row)
+
     try:
-        with _at_most(limit):
-            scene = load(free(model), engine)
-            q, v = _start(model)
-            state = scene.reset()._replace(q=q, v=v)
-            found = scene.rollout(state, np.zeros((round(FREE / scene.dt), model.nu))).q[-1]
-            right, own = _mujoco(scene.model, 20), _mujoco(scene.model, 1)
-            row["error"], row["mujoco_error"] = (float(np.abs(x - right).max()) for x in (found, own))
-            row["moved_rightly"] = bool(row["error"] <= WORSE * max(row["mujoco_error"], ROUNDING))
-            scene = load(model, engine)
-            row["loaded"] = True
-            state = scene.step(scene.reset())
-            steps, begin = round(seconds / scene.dt), time.process_time()
-            states = scene.rollout(state, np.zeros((steps, model.nu)))
-            row["ran"] = bool(np.isfinite(states.q).all())
-            row["real_time_factor"], row["said"] = seconds / (time.process_time() - begin), scene.trouble()
-    except TimeoutError:
-        row["said"] = f"took more than {limit:g} s"
+        model = read_model(path)
+        scene = load(free(model), engine)
+        known(loaded=True)
+        q, v = _start(model)
+        found = scene.rollout(scene.reset()._replace(q=q, v=v), np.zeros((round(FREE / scene.dt), model.nu))).q[-1]
+        error, own = (float(np.abs(x - _mujoco(scene.model, 20)).max()) for x in (found, _mujoco(scene.model, 1)))
+        known(error=error, mujoco_error=own, moved_rightly=bool(error <= WORSE * max(own, ROUNDING)))
+        scene = load(model, engine)
+        state = scene.step(scene.reset("home" if mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_KEY, "home") >= 0 else None))
+        steps, begin = round(seconds / scene.dt), time.process_time()
+        states = scene.rollout(state, np.zeros((steps, model.nu)))
+        finite = bool(np.isfinite(states.q).all())
+        known(ran=finite, real_time_factor=seconds / (time.process_time() - begin), said=scene.trouble())
     except (ConfigError, FloatingPointError) as error:
-        row["said"] = str(error)
+        known(said=str(error))
+
+
+def judged(path: Path, engine: str, seconds: float, limit: float) -> dict[str, Any]:
+    """One model in one engine, in a process that has ``limit`` seconds."""
+    row: dict[str, Any] = {"loaded": False, "moved_rightly": False, "ran": False, "said": f"took more than {limit:g} s"}
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe(duplex=False)
+    process = context.Process(target=_judge, args=(path, engine, seconds, there))
+    process.start()
+    there.close()
+    end = time.monotonic() + limit
+    try:
+        while here.poll(max(0.0, end - time.monotonic())):
+            row |= here.recv()
+    except EOFError:
+        process.join()
+        if process.exitcode:
+            row["said"] = f"ended with {process.exitcode}"
+    finally:
+        process.kill()
+        process.join()
     return row
 
 
@@ -145,7 +154,7 @@ def foreign(args: argparse.Namespace) -> Outcome:
             continue
         for engine in args.engines:
             note(f"{what} in {engine}")
-            row = judged(model, engine, args.seconds, args.limit)
+            row = judged(path, engine, args.seconds, args.limit)
             rows.append({"model": what, "file": end, "nv": model.nv, "engine": engine, **row})
     totals = [
         {

@@ -101,8 +101,8 @@ def test_a_state_kept_is_a_state_to_go_on_from(engine):
         ("lcp", "<body><joint type='ball'/><geom size='.1'/></body>", "lcp engine does not take the feature 'ball joint': 'of body 1'"),
         (
             "soft",
-            "<body name='a'><joint name='j'/><geom size='.1'/></body></worldbody><equality><joint name='bent' joint1='j' polycoef='0 0 1 0 0'/>"
-            "</equality><worldbody>",
+            "<body name='a'><joint name='j'/><geom size='.1'/></body></worldbody><equality>"
+            "<joint name='bent' joint1='j' polycoef='0 0 1 0 0'/></equality><worldbody>",
             "soft engine .* 'equality constraint': 'bent'",
         ),
         (

@@ -28,19 +28,19 @@ def test_one_limit_decides(tmp_path, monkeypatch):
 
 
 def test_a_foreign_model_runs_or_is_refused_by_name(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(foreign, "FILES", {"free": "free.xml", "rubs": "rubs.xml", "broken": "broken.xml"})
+    monkeypatch.setattr(foreign, "FILES", {"free": "free.xml", "ball": "ball.xml", "broken": "broken.xml"})
     (tmp_path / "free.xml").write_text(PENDULUM.format(joint=""))
-    (tmp_path / "rubs.xml").write_text(PENDULUM.format(joint='name="j" frictionloss="0.1"'))
+    (tmp_path / "ball.xml").write_text(PENDULUM.format(joint='name="j" type="ball"'))
     (tmp_path / "broken.xml").write_text("<mujoco><worldbody><body><joint/></body></worldbody></mujoco>")
     file = tmp_path / "out.json"
-    argv = ["--folder", str(tmp_path), "--engines", "mujoco", "hydroelastic", "--seconds", "0.1", "--json", str(file)]
+    argv = ["--folder", str(tmp_path), "--engines", "mujoco", "soft", "--seconds", "0.1", "--json", str(file)]
     assert foreign.main(argv) == 1
     results = json.loads(file.read_text())["results"]
     rows = {(r["model"], r["engine"]): r for r in results["rows"]}
-    for engine in ("mujoco", "hydroelastic"):
+    for engine in ("mujoco", "soft"):
         assert rows["free", engine]["moved_rightly"] and rows["free", engine]["ran"]
         assert "MuJoCo says" in rows["broken", engine]["said"]
-    assert rows["rubs", "mujoco"]["ran"] and "'dry joint friction': 'j'" in rows["rubs", "hydroelastic"]["said"]
+    assert rows["ball", "mujoco"]["ran"] and "'ball joint': 'j'" in rows["ball", "soft"]["said"]
     assert [t["loaded"] for t in results["engines"]] == [2, 1]
     (tmp_path / "free.xml").unlink()
     assert foreign.main(argv) == 2 and "holds no free.xml" in capsys.readouterr().err

@@ -34,9 +34,7 @@ class Explained(NamedTuple):
     """(3,) on b, mean over the step [N]."""
 
 
-def explained(
-    model: mujoco.MjModel, forces: Forces, q: np.ndarray, v: np.ndarray, after: np.ndarray, tau: np.ndarray
-) -> list[Explained]:
+def explained(model: mujoco.MjModel, forces: Forces, q: np.ndarray, v: np.ndarray, after: np.ndarray, tau: np.ndarray) -> list[Explained]:
     """Forces f in the friction cones, and at joint stops, with  Jᵀ f = M (v⁺ − v)/δt + c + D v⁺ − τ  as closely as can be.
 
     Where more contacts bear a body than it needs, many forces do; the smallest are given.

@@ -1,4 +1,4 @@
-"""Generalised forces that engines are given as numbers: actuators, springs, tendons, couplings, dry friction, gravity compensation, drag."""
+"""Generalised forces given to engines: actuators, springs, tendons, coupled joints, dry friction, gravity compensation, drag."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ class HydroelasticSystem:
         """Steps since the last :meth:`forget` whose solve did not reach the tolerance."""
         self.worst_residual = 0.0
         """Largest relative optimality residual since the last :meth:`forget`."""
-        self.static = _static(model, self.geometries, pairs, np.zeros((model.nv, model.nv)) if inertance is None else inertance)
+        self.static = _static(model, self.geometries, pairs, inertance)
         self._option = model.opt
         d = self.data
         self._state = State(
@@ -226,7 +226,7 @@ class HydroelasticSystem:
         self.stored = Stored(Bundle(self.static, self._state, self.surface, self.problem, self.workspace, self.contacts), BUNDLE)
 
 
-def _static(model: mujoco.MjModel, geometries: Sequence[Geometry], given: Sequence[Pair] | None, inertance: np.ndarray) -> Static:
+def _static(model: mujoco.MjModel, geometries: Sequence[Geometry], given: Sequence[Pair] | None, inertance: np.ndarray | None) -> Static:
     names = {body_name(model, b): b for b in range(model.nbody)}
     for g in geometries:
         if g.body not in names:
@@ -247,7 +247,7 @@ def _static(model: mujoco.MjModel, geometries: Sequence[Geometry], given: Sequen
     for b, dofs in enumerate(chains):
         chain[b, : len(dofs)] = dofs
     limited = np.flatnonzero(model.jnt_limited)
-    coupled, at = entries(inertance)
+    coupled, at = entries(np.zeros((model.nv, model.nv)) if inertance is None else inertance)
     return Static(
         geom_body=body,
         geom_rigid=rigid,

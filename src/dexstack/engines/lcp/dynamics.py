@@ -47,7 +47,7 @@ class Tree(NamedTuple):
     dof_parent: np.ndarray
     """(V,) velocity above on the same chain, or −1."""
     above: np.ndarray
-    """(V,) the next velocity that the factors of the mass matrix couple it with, or −1: that of ``dof_parent`` unless joints are coupled."""
+    """(V,) the next velocity that its row of M's factors goes on to, or −1: ``dof_parent`` unless joints are coupled."""
     dof_body: np.ndarray
     last_dof: np.ndarray
     """(B,) innermost velocity that moves a body, or −1."""
@@ -94,7 +94,7 @@ class Motion(NamedTuple):
     """(6,) intermediate results."""
 
 
-def make_tree(model: mujoco.MjModel, inertance: np.ndarray) -> Tree:
+def make_tree(model: mujoco.MjModel, inertance: np.ndarray | None = None) -> Tree:
     """Read a compiled model that holds nothing of :data:`dexstack.engines.lcp.system.LACKS`; ``inertance`` (V, V) adds to its masses."""
     B = model.nbody
     R_PB, inertia = np.empty((B, 3, 3)), np.zeros((B, 3, 3))
@@ -110,7 +110,7 @@ def make_tree(model: mujoco.MjModel, inertance: np.ndarray) -> Tree:
     for b in range(1, B):
         own = model.body_dofnum[b]
         last_dof[b] = model.body_dofadr[b] + own - 1 if own else last_dof[model.body_parentid[b]]
-    coupled, at = entries(inertance)
+    coupled, at = entries(np.zeros((model.nv, model.nv)) if inertance is None else inertance)
     return Tree(
         parent=model.body_parentid.astype(np.int64),
         p_PB=np.array(model.body_pos),

@@ -56,7 +56,7 @@ class LcpSystem:
         friction, friction_of = _friction(geometries, pairs)
         limited = np.flatnonzero(model.jnt_limited)
         self.world = s.World(
-            make_tree(model, np.zeros((model.nv, model.nv)) if inertance is None else inertance),
+            make_tree(model, inertance),
             pack(self.geometries, names, np.array([pair[:2] for pair in pairs], np.int64).reshape(-1, 2), friction_of),
             model.jnt_qposadr[limited].astype(np.int64).reshape(-1),
             model.jnt_dofadr[limited].astype(np.int64).reshape(-1),
