@@ -1,4 +1,4 @@
-"""Joints that follow others, q_f − q_f0 = a₀ + a₁ (q_l − q_l0): MuJoCo's ``equality/joint``, for engines that have no constraint of their own.
+"""Joints that follow others, q_f − q_f0 = a₀ + a₁ (q_l − q_l0): MuJoCo's ``equality/joint``, for engines without constraints.
 
 MuJoCo's soft constraint [Computation, eq. 6 and 11] at the impedance d of no error asks for the force f = (−b ṙ − k r − r̈)/R on the error r
 of a coupling, with R = (1 − d)/d Â and Â its inverse inertia at qpos0. Its part −r̈/R is an inertance 1/R between the two joints, which
