@@ -474,6 +474,26 @@ LCP = (
     ),
     Section("lcp_plate", "A gripper lifts plates"),
     Section(
+        "lcp_franka",
+        "An arm with its meshes lifts plates",
+        (
+            Listing(
+                "results.rows",
+                (
+                    ("plate [mm]", "plate_m*1e3:g"),
+                    ("force [N]", "clamp_n:g"),
+                    ("engine", "engine"),
+                    ("held", "held"),
+                    ("risen [mm]", "risen_m*1e3:.1f"),
+                    ("slip [mm]", "slip_m*1e3:.3f"),
+                    ("turn [mrad]", "turn_rad*1e3:.3f"),
+                    ("worst depth [µm]", "depth_worst_m*1e6:.1f"),
+                    ("step [µs]", "step_s*1e6:.0f"),
+                ),
+            ),
+        ),
+    ),
+    Section(
         "lcp_rest",
         "A box and a stack of five at rest",
         (
