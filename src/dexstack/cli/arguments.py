@@ -104,6 +104,7 @@ def add_planner_arguments(parser: argparse.ArgumentParser) -> None:
 def spec_of(args: argparse.Namespace, task: str | None = None) -> Spec:
     """What to build, from the arguments of :func:`add_scene_arguments` and :func:`add_planner_arguments`."""
     from dexstack.graph.settings import Spec
+    from dexstack.tasks.base import AS_BELIEVED, read_world
 
     overrides = dict(args.settings) | {name: getattr(args, name) for name in NAMED if getattr(args, name) is not None}
     if getattr(args, "latency", None) not in (None, MEASURED):
@@ -111,4 +112,5 @@ def spec_of(args: argparse.Namespace, task: str | None = None) -> Spec:
     if getattr(args, "tolerance", None) is not None:
         overrides["tolerance"] = args.tolerance
     files = tuple(str(Path(f).absolute()) for f in args.params)
-    return Spec(task or args.task, args.object, args.hand, files, tuple(sorted(overrides.items())), getattr(args, "plant", "mujoco"))
+    world = AS_BELIEVED if getattr(args, "world", None) is None else read_world(args.world)
+    return Spec(task or args.task, args.object, args.hand, files, tuple(sorted(overrides.items())), getattr(args, "plant", "mujoco"), world)

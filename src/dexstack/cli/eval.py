@@ -51,9 +51,11 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         nargs="+",
         default=[],
         metavar="NAME=V[,V…]",
-        help="other worlds beside the one that the controller believes in: factors on mass, friction, size, or any parameter; "
+        help="other worlds beside the one that the controller believes in: factors on mass, friction, size, torque, joint_damping; "
+        "joint_friction [N m]; or any parameter; "
         "NAME=V+NAME=V changes several at once",
     )
+    p.add_argument("--world", type=Path, metavar="FILE", help="the plant's world, as `dexstack identify --out` writes; --vary changes it")
     p.add_argument("--require", type=arguments.rate, metavar="RATE", help="smallest success rate for exit code 0 (default: the task's)")
     p.add_argument("--jobs", type=arguments.positive_int, default=1, metavar="N", help="processes that run trials side by side")
     p.add_argument("--ray", action="store_true", help="spread the trials over the machines of a Ray cluster, or this one (extra [ray])")

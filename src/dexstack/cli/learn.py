@@ -115,30 +115,16 @@ def _first(name: str, loop: Loop) -> ModelParams:
 
 def _progress(args: argparse.Namespace, loop: Loop, first: ModelParams, seed: int, score_with: Any) -> Any:
     from dexstack.learning.on_policy import learn_from, learn_on_policy
+    from dexstack.learning.recordings import read_recording
     from dexstack.learning.transitions import check_recording
 
     if not args.recordings:
         # Seeds of two repetitions must not share rollouts: a repetition uses one per rollout.
         return learn_on_policy(loop, first, steps=args.steps, every=args.every, seed=1000 * seed, score_with=score_with)
-    read = {str(path): _read(path, loop) for path in args.recordings}
+    read = {str(path): read_recording(path, loop.scene.robot.joint_names) for path in args.recordings}
     for path, recording in read.items():
         check_recording(recording, len(loop.scene.robot.joint_names), path)
     return learn_from(loop, first, read, seed=seed, score_with=score_with)
-
-
-def _read(path: Path, loop: Loop) -> Mapping[str, np.ndarray]:
-    """One recording: a bag, or the arrays that `dexstack up` and --record write."""
-    import numpy as np
-
-    if path.suffix == ".mcap":
-        from dexstack.bags.samples import read_samples
-
-        return read_samples(path, loop.scene.robot.joint_names)
-    try:
-        with np.load(path) as archive:
-            return {name: archive[name] for name in archive.files if name != "summary"}
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"cannot read the recording {path}: {error}") from None
 
 
 def _say(seed: int, point: Point) -> None:

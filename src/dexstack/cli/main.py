@@ -24,6 +24,7 @@ COMMANDS = {
     "view": "run any scene file in the engines and draw it with its contact forces",
     "bench": "measure whether this machine is fast enough",
     "learn": "learn the planner's model from rollouts or recordings",
+    "identify": "fit mass, friction, motors and delay of a plant to a recording",
     "monitor": "show a running graph in a browser",
     "record": "record a running graph into a bag",
     "replay": "publish a bag again, or draw a kept trial again",

@@ -48,6 +48,9 @@ class MujocoScene(Scene):
         mujoco.mj_step(self.model, self.data)
         return bool(np.isfinite(self.data.qvel).all())
 
+    def push(self, tau: np.ndarray) -> bool:
+        return self.advance(tau)
+
     def _drive(self, control: np.ndarray) -> bool:
         self.data.ctrl[:] = control
         return self.advance(np.zeros(self.model.nv))

@@ -19,7 +19,7 @@ def check_run(spec: Spec, *, simulated: bool = True) -> None:
     if simulated:
         check_plant(spec.plant)
     settings = read_settings(spec)
-    robot, obj, start = make_task(spec, settings).scene()
+    robot, obj, start = make_task(spec, settings).scene(spec.world)
     robot.pose(start.hand_pose)
     _ = obj.parts  # of a mesh that is not convex: what takes it apart may be missing
     planner: PlannerParams = settings[PlannerParams]

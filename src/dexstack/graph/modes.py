@@ -26,6 +26,7 @@ from dexstack.model.hand import load_hand
 from dexstack.perception import require_camera
 from dexstack.process.threads import ONE_THREAD, XLA_ONE_THREAD
 from dexstack.tasks import TASKS, load_task, task_files
+from dexstack.tasks.base import AS_BELIEVED, read_world
 
 Value = bool | int | float | str
 
@@ -128,7 +129,8 @@ class Mode:
         files = (str(Path(a["params"]).absolute()),) if a["params"] else ()
         overrides = (("theta", a["theta"]),) if a["theta"] else ()
         simulated = "plant" not in self.without_effect
-        check_run(Spec(a["task"], a["object"], a["hand"], files, overrides, a["plant"]), simulated=simulated)
+        world = read_world(Path(a["world"])) if a["world"] and simulated else AS_BELIEVED
+        check_run(Spec(a["task"], a["object"], a["hand"], files, overrides, a["plant"], world), simulated=simulated)
 
 
 def discovery_range(discovery: str, part: str) -> str:
@@ -148,6 +150,9 @@ TASK = Argument("task", "palm_turn", f"what to do: {', '.join(TASKS)}, or the pa
 OBJECT = Argument("object", "cube", "what to do it with: a name, or the path of an object's YAML")
 HAND = Argument("hand", "right", f"which hand: {HAND_NAMES}")
 PLANT = Argument("plant", "mujoco", "physics engine: a name, or the path of your own's Python file", PLANTS)
+WORLD = Argument(
+    "world", "", "YAML of what the plant has and the controller does not know, as dexstack identify writes; empty: as believed"
+)
 PERCEPTION = Argument("perception", "truth", "where the object pose comes from: the plant, or pictures of it", ("truth", "camera"))
 GOAL_YAW = Argument("goal_yaw", "", "turn of the object from its nominal start [deg]; empty: what the task asks for")
 SECONDS = Argument("seconds", "", "time after which the run has failed [s]; empty: the task's")
@@ -191,7 +196,7 @@ USE_SIM_TIME = Argument(
     ("true", "false"),
 )
 ARGUMENTS = (
-    *(TASK, OBJECT, HAND, PLANT, PERCEPTION, GOAL_YAW, SECONDS, SEED, REAL_TIME_FACTOR, HARDWARE, INTERFACE, CHANNEL),
+    *(TASK, OBJECT, HAND, PLANT, WORLD, PERCEPTION, GOAL_YAW, SECONDS, SEED, REAL_TIME_FACTOR, HARDWARE, INTERFACE, CHANNEL),
     *(
         CAMERA,
         IMAGE,
@@ -320,9 +325,13 @@ class _Builder:
         return [node for node in nodes if a["part"] == "all" or (node.name in at_the_robot) == (a["part"] == "robot")]
 
 
+def _plant(a: Mapping[str, Any]) -> dict[str, str]:
+    return {"plant": a["plant"], "world": str(Path(a["world"]).absolute()) if a["world"] else ""}
+
+
 def _sim(a: Mapping[str, Any]) -> list[NodeDescription]:
     b = _Builder(a)
-    own = {"plant": a["plant"], "seed": a["seed"], "real_time_factor": a["real_time_factor"]}
+    own = {**_plant(a), "seed": a["seed"], "real_time_factor": a["real_time_factor"]}
     servo = b.node("hand", **b.hand) if b.task_type.servo_node == "hand" else b.node(b.task_type.servo_node, **b.scene)
     return b.graph(*b.world(**own), servo)
 
@@ -336,7 +345,7 @@ def _mock(a: Mapping[str, Any]) -> list[NodeDescription]:
     b.needs_a_hand_on_can("an emulated hand on a bus")
     bus = {"interface": "udp_multicast", "channel": a["channel"]}
     emulated = {"emulated_hardware": a["hardware"], "encoder_noise": ENCODER_NOISE}
-    world = b.world(**bus, **emulated, plant=a["plant"], seed=a["seed"])
+    world = b.world(**bus, **emulated, **_plant(a), seed=a["seed"])
     return b.graph(*world, b.node("hand", **b.hand, **bus, hardware=a["hardware"]))
 
 
@@ -360,7 +369,7 @@ def _hardware(a: Mapping[str, Any]) -> list[NodeDescription]:
 _CAMERA = frozenset({"camera", "image", "camera_info", "calibration"})
 _NOT_SIM = _CAMERA | {"hardware", "interface", "channel"}
 _NOT_MOCK = _CAMERA | {"interface", "real_time_factor"}
-_NOT_HARDWARE = frozenset({"plant", "seed", "real_time_factor"})
+_NOT_HARDWARE = frozenset({"plant", "world", "seed", "real_time_factor"})
 _TOPIC = Argument(
     *("perception", "topic", "where the object pose comes from: another node publishes object_pose, or pictures of it"),
     choices=("topic", "camera"),

@@ -40,6 +40,7 @@ class SimulatorParams:
     """Parameters of the simulator node."""
 
     plant: str = param("mujoco", f"physics engine ({', '.join(PLANTS)}); another one starts anew")
+    world: str = param("", "YAML of what the plant has and the controller does not know; empty: the plant is as believed")
     seed: int = param(0, "seed of the noise of the start pose", 0, 2**31 - 1)
     real_time_factor: float = param(1.0, "simulated seconds per second of wall time", 0.01, 100.0)
     feedback_period: float = param(0.003, "time between two joint feedbacks [s]", 0.001, 0.1)

@@ -120,9 +120,9 @@ def cut(
     t = arrays["t"]
     finite = np.isfinite(np.column_stack([arrays[name] for name in RECORDED])).all(axis=1)
     rows: list[tuple[np.ndarray, ...]] = []
-    for first, last in _segments(arrays, finite, step):
+    for first, last in segments(arrays, finite, step):
         index = np.arange(first, last)
-        qd, twist = _velocities(arrays, index)
+        qd, twist = velocities(arrays, index)
         rate = -np.log1p(-np.clip(cover, 0.0, 1 - 1e-9)) / step
         for i in index[np.isfinite(qd).all(axis=1)]:
             j = first + int(np.argmin(np.abs(t[first:last] - t[i] - step)))
@@ -144,7 +144,7 @@ def cut(
     return Transitions(*stacked[:6], contacts, *stacked[6:])
 
 
-def _segments(arrays: Mapping[str, np.ndarray], finite: np.ndarray, step: float) -> Iterator[tuple[int, int]]:
+def segments(arrays: Mapping[str, np.ndarray], finite: np.ndarray, step: float) -> Iterator[tuple[int, int]]:
     """[first, last) of the stretches in which nobody intervened."""
     t = arrays["t"]
     if not len(t):
@@ -161,7 +161,7 @@ def _segments(arrays: Mapping[str, np.ndarray], finite: np.ndarray, step: float)
             yield int(first), int(last)
 
 
-def _velocities(arrays: Mapping[str, np.ndarray], index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def velocities(arrays: Mapping[str, np.ndarray], index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Joint and object velocities of a stretch of samples, NaN for the first one where they have to be difference quotients."""
     pose, dt = arrays["pose_WO"][index], np.diff(arrays["t"][index])[:, None]
     if "qd" in arrays:

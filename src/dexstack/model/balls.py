@@ -77,6 +77,11 @@ class BallsModel:
         return np.repeat([ball.damping for ball in self.balls], 3)
 
     @property
+    def torque(self) -> float:
+        """Balls are pushed as asked."""
+        return 1.0
+
+    @property
     def weight(self) -> np.ndarray:
         """(N,) force that balances gravity [N]."""
         return np.array([[0.0, 0.0, 9.81 * ball.mass] for ball in self.balls]).ravel()

@@ -95,6 +95,10 @@ class HandModel:
     urdf_path: Path
     ignored_contacts: tuple[tuple[str, str], ...] = ()
     """Pairs of links, besides neighbours, whose shapes overlap at rest: their contacts are left out."""
+    joint_friction: float = 0.0
+    """Dry friction in every joint [N m]; of plants, planners know none."""
+    torque: float = 1.0
+    """Share of the joint torques asked for that the motors of a plant give."""
 
     @property
     def home(self) -> np.ndarray:

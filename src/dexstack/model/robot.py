@@ -47,6 +47,10 @@ class Robot(Protocol):
         """(N,) passive viscous damping of the joints [N m s/rad or N s/m]."""
 
     @property
+    def torque(self) -> float:
+        """Share of the joint torques or forces asked for that a plant's motors give."""
+
+    @property
     def home(self) -> np.ndarray:
         """(N,) resting pose."""
 

@@ -97,6 +97,7 @@ def add_hand(spec: mujoco.MjSpec, hand: HandModel) -> None:
                 axis=body.axis,
                 range=(hand.lower[j], hand.upper[j]),
                 damping=(hand.damping[j], 0.0, 0.0),  # linear; the others multiply higher powers of the speed
+                frictionloss=hand.joint_friction,
             )
         _set_inertia(frame, body.mass, body.com, body.inertia)
         for k, shape in enumerate(body.shapes):

@@ -19,6 +19,7 @@ from __future__ import annotations
 import sys
 import time
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,7 @@ from dexstack.nodes.patch_markers import patch_markers
 from dexstack.nodes.scene import SceneNode
 from dexstack.nodes.simulated_hand import BusHand, SimulatedHand, TopicHand
 from dexstack.nodes.wire import COMMAND, SENSOR, WORLD, fill_pose, set_stamp
+from dexstack.tasks.base import read_world
 
 LARGEST_LAG = 0.1
 """Wall time by which the simulation may run behind before it gives up catching up [s]."""
@@ -66,6 +68,7 @@ class SimulatorNode(SceneNode):
         p = self.params(SimulatorParams)
         self._task = self.make_task()
         self._scene = self._task.scene()
+        self._actual = self._task.scene(read_world(Path(p.world))) if p.world else self._scene
         self._plant = self._make_plant(p.plant)
         self._clock_message = Clock()
         self._pose = PoseWithCovarianceStamped()
@@ -135,13 +138,13 @@ class SimulatorNode(SceneNode):
         if new is not old:
             self._exchange(old, new)
         try:
-            plant = make_plant(name, self._scene.robot, self._scene.obj, self.params(new))
+            plant = make_plant(name, self._actual.robot, self._actual.obj, self.params(new))
         except ConfigError:
             if new is not old:
                 self._exchange(new, old)
             raise
         self._plant_params = new
-        plant.reset(self._scene.rest, self._scene.start.pose_WO)
+        plant.reset(self._scene.rest, self._actual.start.pose_WO)
         plant.step(np.zeros(len(self._scene.robot.joint_names)))
         return plant
 
@@ -168,7 +171,7 @@ class SimulatorNode(SceneNode):
     def _place(self) -> None:
         """Hand and object to their start, the same for the same seed."""
         rng = np.random.default_rng(self.params(SimulatorParams).seed)
-        self._plant.reset(self._scene.rest, self._task.start_pose(self._scene.start, rng))
+        self._plant.reset(self._scene.rest, self._task.start_pose(self._actual.start, rng))
         self._next_feedback = self._now()
         self._hand.placed()
 

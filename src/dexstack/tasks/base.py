@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from dexstack.config import param
+from dexstack.config import param, read_yaml_file
+from dexstack.errors import ConfigError, unknown_name
 from dexstack.geometry.rotations import geodesic_angle, quaternion_product, yaw_quaternion
 
 if TYPE_CHECKING:
@@ -26,15 +27,43 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class World:
-    """What a plant has of what a task's scene says: factors that the controller does not know of."""
+    """What a plant has of what a task's scene says, and the controller does not know of: factors, but for ``joint_friction``."""
 
     mass: float = 1.0
     friction: float = 1.0
     """Sliding friction of the object and of what touches it."""
     size: float = 1.0
+    torque: float = 1.0
+    """Share of the joint torques asked for that the motors give."""
+    joint_damping: float = 1.0
+    joint_friction: float = 0.0
+    """Dry friction in every joint [N m]."""
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if not (np.isfinite(value) and (value > 0.0 or (value == 0.0 and field.default == 0.0))):
+                raise ConfigError(f"'{field.name}' of a world must be positive, got {value!r}")
 
 
 AS_BELIEVED = World()
+
+
+def read_world(path: Path) -> World:
+    """A world from a YAML mapping of its fields, as ``dexstack identify --out`` writes.
+
+    Raises:
+        ConfigError: no such file, an unknown field, a value that is no world's.
+    """
+    document, known = read_yaml_file(path), [f.name for f in dataclasses.fields(World)]
+    if not isinstance(document, dict):
+        raise ConfigError(f"{path} must be a mapping of {', '.join(known)}")
+    for name, value in document.items():
+        if name not in known:
+            raise unknown_name(f"entry of the world {path}", str(name), known)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ConfigError(f"{path}: '{name}' must be a number, got {value!r}")
+    return World(**{name: float(value) for name, value in document.items()})
 
 
 class Scene(NamedTuple):

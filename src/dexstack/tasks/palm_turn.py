@@ -88,7 +88,14 @@ class PalmTurn(Task):
             obj = scaled(obj, mass=world.mass, friction=world.friction, size=world.size)
             # a contact takes the rougher of its two surfaces, so that the object's alone would change nothing
             palm, fingers = (world.friction * x for x in (hand.friction_palm, hand.friction_fingers))
-            hand = replace(hand, friction_palm=palm, friction_fingers=fingers)
+            hand = replace(
+                hand,
+                friction_palm=palm,
+                friction_fingers=fingers,
+                damping=world.joint_damping * hand.damping,
+                joint_friction=world.joint_friction,
+                torque=world.torque,
+            )
         return Scene(hand, obj, obj.start(hand.family, hand.side))
 
     def robot(self) -> HandModel:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dexstack.config import param
+from dexstack.errors import ConfigError
 from dexstack.geometry.rotations import rotate, yaw_quaternion
 from dexstack.hand.ball_servo import BallServo, BallServoParams
 from dexstack.model.balls import DENSITY, Ball, BallsModel
@@ -101,6 +102,8 @@ class ThreeBall(Task):
         balls = scene_balls(believed, p)
         if world == AS_BELIEVED:
             return Scene(balls, believed, believed.start(START))
+        if (world.torque, world.joint_damping, world.joint_friction) != (1.0, 1.0, 0.0):
+            raise ConfigError("a world's 'torque', 'joint_damping' and 'joint_friction' are a hand's; this task has balls")
         actual = scaled(believed, mass=world.mass, friction=world.friction, size=world.size)
         rough = tuple(replace(ball, friction=world.friction * ball.friction) for ball in balls.balls)
         return Scene(replace(balls, balls=rough), actual, actual.start(START))

@@ -14,7 +14,7 @@ import numpy as np
 from dexstack.control.base import SolveStatus
 from dexstack.errors import ConfigError
 from dexstack.sim.trial import Trial
-from dexstack.tasks.base import World
+from dexstack.tasks.base import AS_BELIEVED, World
 from dexstack.trials.pool import in_processes, on_ray
 
 if TYPE_CHECKING:
@@ -56,13 +56,13 @@ def vary(spec: Spec, settings: Sequence[str]) -> list[Cell]:
     """The world as believed, and one cell for each value of each setting.
 
     Args:
-        settings: ``NAME=V[,V…]``, one cell per value, or ``NAME=V+NAME=V…``, one cell of several changes. A name is mass, friction or size
-            (factors on what the controller believes) or any parameter.
+        settings: ``NAME=V[,V…]``, one cell per value, or ``NAME=V+NAME=V…``, one cell of several changes. A name is that of a
+            :class:`~dexstack.tasks.base.World`, or any parameter.
 
     Raises:
         ConfigError: a setting that cannot be read.
     """
-    cells = [Cell("as believed", spec)]
+    cells = [Cell("as believed" if spec.world == AS_BELIEVED else "the world given", spec)]
     for setting in settings:
         changes = [_assignment(part) for part in setting.split("+")] if "+" in setting and "," not in setting else [_assignment(setting)]
         for values in itertools.zip_longest(*(values for _, values in changes)) if len(changes) > 1 else ((v,) for v in changes[0][1]):

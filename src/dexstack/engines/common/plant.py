@@ -30,6 +30,7 @@ class ScenePlant:
         self.scene, self.dt, self.model = scene, scene.dt, scene.model
         self._n = len(robot.joint_names)
         self._tau = np.zeros(scene.model.nv)
+        self._gain = robot.torque
         start = next(iter(obj.starts.values()))
         self.reset(robot.pose(start.hand_pose), start.pose_WO)
 
@@ -79,6 +80,6 @@ class ScenePlant:
         """
         if tau.shape != (self._n,) or not np.isfinite(tau).all():
             raise ConfigError(f"the plant needs {self._n} finite torques, got {tau!r}")
-        self._tau[: self._n] = tau
-        if not self.scene.advance(self._tau):
+        np.multiply(tau, self._gain, out=self._tau[: self._n])
+        if not self.scene.push(self._tau):
             raise FloatingPointError(f"the simulation diverged at {self.time:.3f} s ({self.scene.engine})")

@@ -182,6 +182,10 @@ class Scene(abc.ABC):
         tau, rate = self._forces.at(*self.values(), control, self.activation)
         if self.model.na:
             self.activation += self.dt * rate
+        return self.push(tau)
+
+    def push(self, tau: np.ndarray) -> bool:
+        """One step under generalised forces (nv,) that include those of :class:`Forces`; as :meth:`advance`."""
         if self._forces.dry:
             self.damp(self._forces.damping(self.values()[1]))
         return self.advance(tau)

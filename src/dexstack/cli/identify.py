@@ -1,0 +1,106 @@
+"""``dexstack identify``: fit mass, friction, motors and delay of a plant to a recording."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dexstack.cli import arguments
+from dexstack.cli.output import add_json_argument, note, publish, table
+from dexstack.errors import writing
+from dexstack.identification.unknowns import UNKNOWNS, chosen, values
+from dexstack.tasks import TASKS
+
+if TYPE_CHECKING:
+    from dexstack.identification.fit import Fit
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    """Add ``identify``."""
+    p = subparsers.add_parser(
+        "identify",
+        help="fit a plant to a recording",
+        description="Fit a world (mass, friction, motors, joints, delay) to a recording of a hand and an object, real or simulated, by "
+        "Gauss–Newton through short rollouts in MuJoCo. What the recording does not tell is named. Exit code 0 only if windows held out are "
+        "predicted better than as believed.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    p.add_argument("recording", type=Path, metavar="FILE", help="a bag (.mcap), or recording.npz of dexstack up or eval --record")
+    p.add_argument("--task", default="palm_turn", help=f"whose scene it is: {', '.join(TASKS)}, or a file")
+    arguments.add_scene_arguments(p)
+    p.add_argument("--params", action="append", default=[], metavar="FILE", help="ROS 2 parameter file that wins over the task's")
+    arguments.add_set_argument(p)
+    p.add_argument(
+        "--only", nargs="+", default=[], metavar="NAME", help=f"what to look for: {', '.join(u.name for u in UNKNOWNS)} (default: all)"
+    )
+    p.add_argument("--out", type=Path, metavar="FILE", help="write the world, for `dexstack up sim --world` and `dexstack eval --world`")
+    p.add_argument("--results", type=Path, help="folder for the picture (default: a new one in results/)")
+    add_json_argument(p)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Identify.
+
+    Returns:
+        0 when windows that were held out are predicted better than as believed, otherwise 1.
+    """
+    from dexstack.graph.settings import Spec, make_task, read_settings
+    from dexstack.hand.servo import ServoParams
+    from dexstack.identification.fit import identify
+    from dexstack.identification.rollouts import servo_of
+    from dexstack.learning.recordings import read_recording
+    from dexstack.report.identification import write_identification_plot
+
+    unknowns = chosen(args.only)
+    files = tuple(str(Path(f).absolute()) for f in args.params)
+    spec = Spec(args.task, args.object, args.hand, files, tuple(sorted(dict(args.settings).items())))
+    settings = read_settings(spec)
+    task = make_task(spec, settings)
+    servo: ServoParams = servo_of(task, settings)
+    recording = read_recording(args.recording, task.scene().robot.joint_names)
+    begin = time.perf_counter()
+    fit = identify(task, servo, recording, unknowns, where=args.recording, say=note)
+    results = results_of(fit) | {"recording": str(args.recording), "seconds": time.perf_counter() - begin}
+    folder = args.results or Path("results") / f"identify-{datetime.now():%Y%m%d-%H%M%S}"
+    results["plot"] = str(write_identification_plot(folder / "identify.png", fit))
+    if args.out:
+        write_world(args.out, fit)
+    publish(args, "identify", results, *_views(fit, results))
+    return 0 if fit.after < fit.before else 1
+
+
+def results_of(fit: Fit) -> dict[str, Any]:
+    """For people and programs."""
+    found, interval = values(fit.unknowns, fit.x), fit.interval()
+    rows = [
+        {"name": u.name, "unit": u.unit, "expected": u.first, "value": v, "low": low, "high": high, "told": bool(told), "says": u.says}
+        for u, v, (low, high), told in zip(fit.unknowns, found, interval, fit.told, strict=True)
+    ]
+    return {"unknowns": rows, "windows": len(fit.windows.t), "residual_before": fit.before, "residual_after": fit.after}
+
+
+def write_world(path: Path, fit: Fit) -> None:
+    """The world as a YAML, with what is sure of each value; what the recording does not tell is left out.
+
+    Raises:
+        ConfigError: it cannot be written.
+    """
+    lines = ["# What a plant has, and the controller does not know; see `dexstack identify --help`."]
+    for u, v, (low, high), told in zip(fit.unknowns, values(fit.unknowns, fit.x), fit.interval(), fit.told, strict=True):
+        if hasattr(fit.world, u.name) and told:
+            lines.append(f"{u.name}: {v:.6g}  # {low:.3g} to {high:.3g} {u.unit}: {u.says}".replace(" :", ":"))
+    with writing(path):
+        path.write_text("\n".join([*lines, "" if len(lines) > 1 else "{}\n"]))
+
+
+def _views(fit: Fit, results: dict[str, Any]) -> list[Any]:
+    rows = [[u["name"], u["expected"], u["value"], f"{u['low']:.3g} to {u['high']:.3g}", u["unit"], u["told"]] for u in results["unknowns"]]
+    lines: list[Any] = [table("identified", ("unknown", "expected", "found", "90 % interval", "unit", "told by the recording"), rows)]
+    untold = [u["name"] for u in results["unknowns"] if not u["told"]]
+    if untold:
+        lines.append(f"The recording does not tell: {', '.join(untold)}.")
+    lines.append(f"Residual of windows held out: {fit.before:.3g} as believed, {fit.after:.3g} fitted. Picture: {results['plot']}")
+    return lines

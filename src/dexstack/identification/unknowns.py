@@ -1,0 +1,70 @@
+"""What is looked for, in numbers that may be anything: logarithms of what is positive, with what is known beforehand."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from dexstack.errors import unknown_name
+from dexstack.tasks.base import World
+
+
+class Unknown(NamedTuple):
+    """One number that is looked for, with a normal distribution of what it may be before anything is measured."""
+
+    name: str
+    unit: str
+    positive: bool
+    """Looked for as its logarithm."""
+    first: float
+    """Middle of that distribution, in ``unit``."""
+    spread: float
+    """Its standard deviation: of the logarithm where positive, else in ``unit``."""
+    says: str
+
+
+DELAY = "delay"
+UNKNOWNS = (
+    Unknown("mass", "", True, 1.0, 0.7, "factor on the object's mass"),
+    Unknown("friction", "", True, 1.0, 0.5, "factor on the sliding friction of object, palm and fingers"),
+    Unknown("torque", "", True, 1.0, 0.3, "share of the torques asked for that the motors give"),
+    Unknown("joint_damping", "", True, 1.0, 0.5, "factor on the joints' damping"),
+    Unknown("joint_friction", "N m", True, 0.005, 1.5, "dry friction in every joint"),
+    Unknown(DELAY, "s", False, 0.02, 0.03, "from a command's row in the recording to its action"),
+)
+"""All but the delay are fields of :class:`~dexstack.tasks.base.World`."""
+
+
+def chosen(names: Sequence[str]) -> tuple[Unknown, ...]:
+    """The unknowns of these names, all if there are none.
+
+    Raises:
+        ConfigError: an unknown name.
+    """
+    known = {u.name: u for u in UNKNOWNS}
+    for name in names:
+        if name not in known:
+            raise unknown_name("quantity to identify", name, list(known))
+    return tuple(u for u in UNKNOWNS if not names or u.name in names)
+
+
+def first_guess(unknowns: Sequence[Unknown]) -> np.ndarray:
+    """(P,) in the numbers that are looked for."""
+    return np.array([np.log(u.first) if u.positive else u.first for u in unknowns])
+
+
+def values(unknowns: Sequence[Unknown], x: np.ndarray) -> np.ndarray:
+    """(P,) in their units."""
+    return np.array([np.exp(v) if u.positive else v for u, v in zip(unknowns, x, strict=True)])
+
+
+def world_and_delay(unknowns: Sequence[Unknown], x: np.ndarray) -> tuple[World, float]:
+    """The world of the numbers (P,), and the delay [s]; what is not looked for is as believed, or as its middle says."""
+    found = {u.name: u.first for u in UNKNOWNS if u.name == DELAY} | dict(
+        zip((u.name for u in unknowns), values(unknowns, x).tolist(), strict=True)
+    )
+    delay = found.pop(DELAY)
+    return dataclasses.replace(World(), **found), delay
