@@ -24,8 +24,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "identify",
         help="fit a plant to a recording",
         description="Fit a world (mass, friction, motors, joints, delay) to a recording of a hand and an object, real or simulated, by "
-        "Gauss–Newton through short rollouts in MuJoCo. What the recording does not tell is named. Exit code 0 only if windows held out are "
-        "predicted better than as believed.",
+        "Gauss–Newton through short rollouts in MuJoCo. What the recording does not tell is named. Exit code 0 only if windows held out "
+        "are predicted better than as believed.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     p.add_argument("recording", type=Path, metavar="FILE", help="a bag (.mcap), or recording.npz of dexstack up or eval --record")
@@ -33,9 +33,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     arguments.add_scene_arguments(p)
     p.add_argument("--params", action="append", default=[], metavar="FILE", help="ROS 2 parameter file that wins over the task's")
     arguments.add_set_argument(p)
-    p.add_argument(
-        "--only", nargs="+", default=[], metavar="NAME", help=f"what to look for: {', '.join(u.name for u in UNKNOWNS)} (default: all)"
-    )
+    names = ", ".join(u.name for u in UNKNOWNS)
+    p.add_argument("--only", nargs="+", default=[], metavar="NAME", help=f"what to look for, of {names} (default: all)")
     p.add_argument("--out", type=Path, metavar="FILE", help="write the world, for `dexstack up sim --world` and `dexstack eval --world`")
     p.add_argument("--results", type=Path, help="folder for the picture (default: a new one in results/)")
     add_json_argument(p)

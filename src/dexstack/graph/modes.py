@@ -150,9 +150,7 @@ TASK = Argument("task", "palm_turn", f"what to do: {', '.join(TASKS)}, or the pa
 OBJECT = Argument("object", "cube", "what to do it with: a name, or the path of an object's YAML")
 HAND = Argument("hand", "right", f"which hand: {HAND_NAMES}")
 PLANT = Argument("plant", "mujoco", "physics engine: a name, or the path of your own's Python file", PLANTS)
-WORLD = Argument(
-    "world", "", "YAML of what the plant has and the controller does not know, as dexstack identify writes; empty: as believed"
-)
+WORLD = Argument("world", "", "YAML of what the plant has and the controller does not know (see dexstack identify); empty: as believed")
 PERCEPTION = Argument("perception", "truth", "where the object pose comes from: the plant, or pictures of it", ("truth", "camera"))
 GOAL_YAW = Argument("goal_yaw", "", "turn of the object from its nominal start [deg]; empty: what the task asks for")
 SECONDS = Argument("seconds", "", "time after which the run has failed [s]; empty: the task's")

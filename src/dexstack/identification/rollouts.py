@@ -157,13 +157,8 @@ class Predictor:
             control.reshape(len(worlds) * W, steps, -1),
             persistent_pool=True,
         )
-        path = np.concatenate(
-            [
-                np.broadcast_to(windows.q, (len(worlds), W, first.nq))[:, :, None],
-                state.reshape(len(worlds), W, steps, -1)[..., 1 : 1 + first.nq],
-            ],
-            axis=2,
-        )
+        state = state.reshape(len(worlds), W, steps, -1)[..., 1 : 1 + first.nq]
+        path = np.concatenate([np.broadcast_to(windows.q, (len(worlds), *windows.q.shape))[:, :, None], state], axis=2)
         return _at(path, windows.after / TIMESTEP)
 
     @staticmethod

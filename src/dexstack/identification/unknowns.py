@@ -63,8 +63,7 @@ def values(unknowns: Sequence[Unknown], x: np.ndarray) -> np.ndarray:
 
 def world_and_delay(unknowns: Sequence[Unknown], x: np.ndarray) -> tuple[World, float]:
     """The world of the numbers (P,), and the delay [s]; what is not looked for is as believed, or as its middle says."""
-    found = {u.name: u.first for u in UNKNOWNS if u.name == DELAY} | dict(
-        zip((u.name for u in unknowns), values(unknowns, x).tolist(), strict=True)
-    )
+    found = {u.name: u.first for u in UNKNOWNS if u.name == DELAY}
+    found |= dict(zip((u.name for u in unknowns), values(unknowns, x).tolist(), strict=True))
     delay = found.pop(DELAY)
     return dataclasses.replace(World(), **found), delay
