@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dexstack.cli import arguments
 from dexstack.cli.output import add_json_argument, note, publish, table
 from dexstack.errors import writing
-from dexstack.identification.unknowns import UNKNOWNS, chosen, values
+from dexstack.identification.unknowns import UNKNOWNS, chosen, first_guess, values
 from dexstack.tasks import TASKS
 
 if TYPE_CHECKING:
@@ -51,7 +51,6 @@ def run(args: argparse.Namespace) -> int:
     from dexstack.identification.fit import identify
     from dexstack.identification.rollouts import servo_of
     from dexstack.learning.recordings import read_recording
-    from dexstack.report.identification import write_identification_plot
 
     unknowns = chosen(args.only)
     files = tuple(str(Path(f).absolute()) for f in args.params)
@@ -64,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     fit = identify(task, servo, recording, unknowns, where=args.recording, say=note)
     results = results_of(fit) | {"recording": str(args.recording), "seconds": time.perf_counter() - begin}
     folder = args.results or Path("results") / f"identify-{datetime.now():%Y%m%d-%H%M%S}"
-    results["plot"] = str(write_identification_plot(folder / "identify.png", fit))
+    results["plot"] = str(_plot(folder / "identify.png", fit))
     if args.out:
         write_world(args.out, fit)
     publish(args, "identify", results, *_views(fit, results))
@@ -79,6 +78,21 @@ def results_of(fit: Fit) -> dict[str, Any]:
         for u, v, (low, high), told in zip(fit.unknowns, found, interval, fit.told, strict=True)
     ]
     return {"unknowns": rows, "windows": len(fit.windows.t), "residual_before": fit.before, "residual_after": fit.after}
+
+
+def _plot(path: Path, fit: Fit) -> Path:
+    import numpy as np
+
+    from dexstack.identification.fit import SURE
+    from dexstack.report.identification import Moved, write_identification_plot
+
+    spread = SURE * np.sqrt(np.diag(fit.covariance))
+    first = first_guess(fit.unknowns)
+    moved = [
+        Moved(u.name, (x - x0) / u.spread, half / u.spread, bool(told))
+        for u, x, x0, half, told in zip(fit.unknowns, fit.x, first, spread, fit.told, strict=True)
+    ]
+    return write_identification_plot(path, fit.windows.after.mean(axis=0), fit.curves(), moved)
 
 
 def write_world(path: Path, fit: Fit) -> None:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dexstack.hand.servo import ServoParams
-from dexstack.identification.rollouts import Predictor, Targets, Windows, applied_targets, cut_windows, differences, in_order
+from dexstack.identification.rollouts import NOISE, Predictor, Targets, Windows, applied_targets, cut_windows, differences, in_order
 from dexstack.identification.unknowns import Unknown, first_guess, values, world_and_delay
 from dexstack.learning.transitions import check_recording
 from dexstack.tasks.base import Task, World
@@ -59,6 +59,18 @@ class Fit(NamedTuple):
         """(P, 2) that hold the truth in 90 % of cases, in units."""
         spread = SURE * np.sqrt(np.diag(self.covariance))
         return np.stack([values(self.unknowns, self.x - spread), values(self.unknowns, self.x + spread)], axis=1)
+
+    def curves(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """Root mean squares (S,) over the windows, as believed and fitted, of joints, place and orientation; by label, with unit."""
+        n = self.windows.measured.shape[-1] - 7
+        parts = (
+            ("joints [rad]", slice(0, n), NOISE[0]),
+            ("object's place [mm]", slice(n, n + 3), 1e3 * NOISE[1]),
+            ("object's orientation [rad]", slice(n + 3, n + 6), NOISE[2]),
+        )
+        each = [differences(predicted, self.windows.measured) for predicted in (self.believed, self.predicted)]
+        rms = lambda r: np.sqrt(np.mean(r**2, axis=(0, 2)))  # noqa: E731
+        return {label: (unit * rms(each[0][..., which]), unit * rms(each[1][..., which])) for label, which, unit in parts}
 
 
 class _Problem:

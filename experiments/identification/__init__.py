@@ -1,0 +1,1 @@
+"""A plant fitted from a recording."""
