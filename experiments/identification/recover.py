@@ -101,9 +101,8 @@ def recover(args: argparse.Namespace) -> Outcome:
         for r in rows
     ]
     columns = ("unknown", "median error", "worst", "limit", "within", "in the 90 % interval")
-    return Outcome(
-        results, None, [table("recovered from a minute of recording", columns, shown), f"longest fit {longest:.0f} s"], args.seed
-    )
+    lines = [table("recovered from a minute of recording", columns, shown), f"longest fit {longest:.0f} s"]
+    return Outcome(results, None, lines, args.seed)
 
 
 def _arguments(p: argparse.ArgumentParser) -> None:

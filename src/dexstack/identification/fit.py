@@ -23,8 +23,8 @@ from dexstack.tasks.base import Task, World
 
 SAMPLES, MOST = 10, 120
 """Samples of a window, and most windows."""
-STEP = {True: 0.03, False: 1e-3}
-"""Of difference quotients: of a logarithm; of a delay [s]."""
+STEP = {True: 0.1, False: 2e-3}
+"""Of difference quotients: of a logarithm; of a delay [s]. Contacts come and go: smaller ones see the noise of that."""
 ROUNDS, ENOUGH = 20, 1e-3
 """Most Gauss–Newton steps, and the relative gain below which they end."""
 TOLD = 0.7
@@ -150,7 +150,7 @@ def _descend(
     for _ in range(ROUNDS):
         weight, H = _weighed(r / scale, J / scale, precision)
         gradient = np.einsum("wrp,wr->p", J / scale, weight * r / scale) + precision @ (x - x0)
-        tried = np.stack([x - np.linalg.solve(H + d * np.diag(np.diag(H)), gradient) for d in damping * 100.0 ** np.arange(3)])
+        tried = np.stack([x - np.linalg.solve(H + d * np.diag(np.diag(H)), gradient) for d in damping * 30.0 ** np.arange(5)])
         cost, *costs = (
             _cost(each / scale) + 0.5 * (at - x0) @ precision @ (at - x0)
             for each, at in zip([r, *problem.residuals(tried)[0]], [x, *tried], strict=True)
@@ -159,7 +159,7 @@ def _descend(
         gain = 1.0 - costs[best] / cost
         say(f"residual {np.sqrt(np.mean(np.minimum(np.abs(r), 50.0) ** 2)):.3g}, gain {100 * max(gain, 0.0):.2g} %")
         if gain > 0.0:
-            x, damping = tried[best], max(1e-6, 0.1 * damping * 100.0**best)
+            x, damping = tried[best], max(1e-6, 0.1 * damping * 30.0**best)
             r, J = problem.linearised(x)
         if gain < ENOUGH:
             break

@@ -18,6 +18,8 @@ from dexstack.tasks.base import Task, World
 
 LONGEST_PERIOD = 0.1
 """Samples farther apart in time are not of one stretch [s]."""
+SETTLED = 0.4
+"""After so long the servo has forgotten how a stretch began [s]."""
 NOISE = (5e-3, 1e-3, 2e-2)
 """How far joints [rad], the object's place [m] and its orientation [rad] may be from a model that is right, to begin with."""
 
@@ -69,7 +71,8 @@ def cut_windows(recording: Mapping[str, np.ndarray], samples: int, most: int, wh
     rows = []
     for first, last in segments(arrays, finite, LONGEST_PERIOD):
         qd, twist = velocities(arrays, np.arange(first, last))
-        for k in range(first + 1, last - samples, samples):
+        settled = first + 1 + int(np.searchsorted(arrays["t"][first:last], arrays["t"][first] + SETTLED))
+        for k in range(settled, last - samples, samples):
             rows.append((state[k], np.concatenate([qd[k - first], twist[k - first]]), arrays["t"][k], k))
     if len(rows) < 8:
         raise ConfigError(f"{where} holds {len(rows)} stretches of {samples} samples without a break; 8 or more are needed")
