@@ -29,8 +29,6 @@ from dexstack.engines.hydroelastic.kernel import KERNEL
 from dexstack.engines.kernels import inner
 
 SAP, LAGGED = 0, 1
-MAX_PAIR_DOFS = 24
-"""Velocities on which one pair's relative twist may depend."""
 
 FACE_COLUMNS = 11
 _RX, _RY, _RZ, _NX, _NY, _NZ, _CN, _VHAT, _CT, _MU, _N0 = range(FACE_COLUMNS)
@@ -73,9 +71,9 @@ class Problem(NamedTuple):
     pair_start: np.ndarray
     """(P + 1,) first face of each pair."""
     pair_J: np.ndarray
-    """(P, 6, MAX_PAIR_DOFS) twist [linear at the reference point; angular] of B relative to A, world axes, per listed velocity."""
+    """(P, 6, nv) twist [linear at the reference point; angular] of B relative to A, world axes, per listed velocity."""
     pair_dof: np.ndarray
-    """(P, MAX_PAIR_DOFS) ascending indices of those velocities."""
+    """(P, nv) ascending indices of those velocities."""
     pair_ndof: np.ndarray
     """(P,)"""
     faces: np.ndarray
@@ -123,8 +121,8 @@ def make_problem(nv: int, pairs: int, faces: int, limits: int) -> Problem:
         v_star=np.zeros(nv),
         counts=np.zeros(3, np.int64),
         pair_start=np.zeros(pairs + 1, np.int64),
-        pair_J=np.zeros((pairs, 6, MAX_PAIR_DOFS)),
-        pair_dof=np.zeros((pairs, MAX_PAIR_DOFS), np.int64),
+        pair_J=np.zeros((pairs, 6, nv)),
+        pair_dof=np.zeros((pairs, nv), np.int64),
         pair_ndof=np.zeros(pairs, np.int64),
         faces=np.zeros((faces, FACE_COLUMNS)),
         limit_dof=np.zeros(limits, np.int64),
@@ -143,7 +141,7 @@ def make_workspace(nv: int, pairs: int) -> Workspace:
         dV=np.zeros((pairs, 6)),
         twist=np.zeros(6),
         G=np.zeros((pairs, 6, 6)),
-        GJ=np.zeros((6, MAX_PAIR_DOFS)),
+        GJ=np.zeros((6, nv)),
         Y=np.zeros((6, nv)),
         W=np.zeros((6, 6)),
         H=np.zeros((nv, nv)),

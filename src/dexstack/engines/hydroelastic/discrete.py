@@ -64,7 +64,7 @@ class Static(NamedTuple):
     pair_relaxation: np.ndarray
     """(K,) [s]"""
     chain: np.ndarray
-    """(B, 12) velocities that move a body, ascending"""
+    """(B, longest) velocities that move a body, ascending"""
     chain_length: np.ndarray
     body_root: np.ndarray
     M_rownnz: np.ndarray

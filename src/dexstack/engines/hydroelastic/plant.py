@@ -35,7 +35,7 @@ class HydroelasticScene(Scene):
         scheme: how friction is made convex, of :data:`SCHEMES`.
 
     Raises:
-        ConfigError: see :class:`~dexstack.engines.common.scene.Scene`; a kinematic chain too long for the kernels.
+        ConfigError: see :class:`~dexstack.engines.common.scene.Scene`.
     """
 
     engine = "hydroelastic"

@@ -17,7 +17,7 @@ from dexstack.engines.base import Patch
 from dexstack.engines.common.collision import Pair, body_name, touching_bodies
 from dexstack.engines.common.couplings import entries
 from dexstack.engines.common.features import refuse
-from dexstack.engines.hydroelastic.convex import LAGGED, MAX_PAIR_DOFS, SolveStatus, make_problem, make_workspace
+from dexstack.engines.hydroelastic.convex import LAGGED, SolveStatus, make_problem, make_workspace
 from dexstack.engines.hydroelastic.discrete import (
     BUNDLE,
     TOO_MANY_PAIRS,
@@ -86,7 +86,7 @@ class HydroelasticSystem:
         inertance: (nv, nv) to add to the mass matrix; see :mod:`dexstack.engines.common.couplings`.
 
     Raises:
-        ConfigError: an unknown body, a feature among :data:`LACKS`, or a kinematic chain too long for the kernels.
+        ConfigError: an unknown body, a feature among :data:`LACKS`.
     """
 
     def __init__(
@@ -240,10 +240,7 @@ def _static(model: mujoco.MjModel, geometries: Sequence[Geometry], given: Sequen
     given = [pair for pair in given if not (rigid[pair.a] and rigid[pair.b])]
     pairs = [(b, a) if rigid[a] else (a, b) for a, b, _ in given]
     chains = [_chain(model, b) for b in range(model.nbody)]
-    longest = max(map(len, chains), default=0)
-    if longest > MAX_PAIR_DOFS // 2:
-        raise ConfigError(f"a body hangs on {longest} joint velocities; the hydroelastic engine takes {MAX_PAIR_DOFS // 2}")
-    chain = np.zeros((model.nbody, MAX_PAIR_DOFS // 2), np.int64)
+    chain = np.zeros((model.nbody, max(map(len, chains), default=0)), np.int64)
     for b, dofs in enumerate(chains):
         chain[b, : len(dofs)] = dofs
     limited = np.flatnonzero(model.jnt_limited)
