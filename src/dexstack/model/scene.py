@@ -98,6 +98,9 @@ def add_hand(spec: mujoco.MjSpec, hand: HandModel) -> None:
                 range=(hand.lower[j], hand.upper[j]),
                 damping=(hand.damping[j], 0.0, 0.0),  # linear; the others multiply higher powers of the speed
                 frictionloss=hand.joint_friction,
+                # by default a joint this light creeps at 1 rad/s under half of what should hold it
+                solref_friction=(2.0 * TIMESTEP, 1.0),
+                solimp_friction=(0.9999, 0.9999, 1e-3, 0.5, 2.0),
             )
         _set_inertia(frame, body.mass, body.com, body.inertia)
         for k, shape in enumerate(body.shapes):

@@ -1,0 +1,61 @@
+"""``dexstack identify``: a recording in, a table, a picture and a world out; and that world in a graph."""
+
+import json
+
+import numpy as np
+import pytest
+
+from dexstack.cli.main import main
+from dexstack.graph.modes import MODES
+from dexstack.identification import fit as fitting
+from dexstack.identification.unknowns import chosen
+from dexstack.tasks.base import World, read_world
+
+
+@pytest.fixture
+def fitted(monkeypatch):
+    """A fit of mass, which the recording tells, and delay, which it does not."""
+    windows = fitting.Windows(
+        np.zeros((4, 23)), np.zeros((4, 22)), np.zeros(4), np.tile(0.02 * np.arange(1, 4), (4, 1)), np.tile(np.eye(23)[19], (4, 3, 1))
+    )
+    x = np.array([np.log(2.0), 0.03])
+    made = fitting.Fit(
+        chosen(("mass", "delay")), x, np.diag([0.01, 0.029]) ** 2, np.array([True, False]), World(mass=2.0), 0.03, 1.5, 0.5, windows,
+        windows.measured + 1e-3, windows.measured,
+    )  # fmt: skip
+    monkeypatch.setattr(fitting, "identify", lambda *given, **more: made)
+    return made
+
+
+def test_a_world_comes_out(fitted, tmp_path, capsys):
+    recording = tmp_path / "recording.npz"
+    np.savez(recording, t=np.arange(3.0))
+    out, file = tmp_path / "world.yaml", tmp_path / "out.json"
+    argv = ["identify", str(recording), "--only", "mass", "delay", "--out", str(out), "--results", str(tmp_path)]
+    assert main([*argv, "--json", str(file)]) == 0
+    results = json.loads(file.read_text())["results"]
+    mass, delay = results["unknowns"]
+    assert mass["value"] == pytest.approx(2.0) and mass["low"] < 2.0 < mass["high"] and mass["told"] and not delay["told"]
+    assert results["residual_after"] == 0.5 and (tmp_path / "identify.png").stat().st_size > 1000
+    assert read_world(out) == World(mass=2.0)
+    assert main(argv) == 0
+    assert "does not tell: delay" in capsys.readouterr().out
+
+
+def test_bad_input_is_one_sentence(tmp_path, capsys):
+    assert main(["identify", str(tmp_path / "none.npz")]) == 2
+    assert "cannot read the recording" in capsys.readouterr().err
+    assert main(["identify", str(tmp_path / "none.npz"), "--only", "colour"]) == 2
+    assert "unknown quantity to identify 'colour'" in capsys.readouterr().err
+
+
+def test_a_graph_is_told_its_world(tmp_path):
+    path = tmp_path / "world.yaml"
+    path.write_text("mass: 1.5\n")
+    nodes = {node.name: node for node in MODES["sim"].describe({"world": str(path)})}
+    assert nodes["simulator"].parameters["world"] == str(path)
+    assert all("world" not in node.parameters for name, node in nodes.items() if name != "simulator")
+    MODES["sim"].check({"world": str(path)})
+    path.write_text("weight: 1.5\n")
+    with pytest.raises(Exception, match="unknown entry of the world"):
+        MODES["sim"].check({"world": str(path)})

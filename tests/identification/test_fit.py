@@ -1,0 +1,104 @@
+"""A world comes back from a recording that its plant made; what a recording does not tell is named; what is no recording is refused."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dexstack.engines import make_plant
+from dexstack.errors import ConfigError
+from dexstack.graph.settings import Spec, make_task, read_settings
+from dexstack.identification import fit as fitting
+from dexstack.identification.fit import identify
+from dexstack.identification.rollouts import applied_targets, in_order, servo_of
+from dexstack.identification.unknowns import chosen, first_guess, values, world_and_delay
+from dexstack.tasks.base import World
+
+SPEC = Spec()
+
+
+@pytest.fixture(scope="module")
+def palm():
+    settings = read_settings(SPEC)
+    task = make_task(SPEC, settings)
+    return task, servo_of(task, settings)
+
+
+def wave(task, servo, world: World, seconds: float, delay: float = 0.0, size: float = 0.15):
+    """A recording of fingers that wave about their rest, with the cube among them; commands act ``delay`` after their row."""
+    believed, actual = task.scene(), task.scene(world)
+    plant, law = make_plant("mujoco", actual.robot, actual.obj), task.servo(believed.robot, servo)
+    plant.reset(believed.rest, actual.start.pose_WO)
+    law.reset()
+    law.enable()
+    rng = np.random.default_rng(1)
+    rate, phase = rng.uniform(2.0, 8.0, 16), rng.uniform(0.0, 6.0, 16)
+    rows, ticks, tau = [], 0, np.zeros(16)
+    command = lambda t: np.clip(believed.rest + size * np.sin(rate * t + phase), believed.robot.lower, believed.robot.upper)  # noqa: E731
+    for k in range(round(seconds / plant.dt)):
+        t = k * plant.dt
+        if k % 10 == 0:
+            rows.append((t, plant.pose_WO, plant.joint_position, command(t)))
+        if k % 10 == round(delay / plant.dt):
+            law.set_command(rows[-1][3], t)
+        if t >= ticks * servo.period - 1e-9:
+            ticks += 1
+            tau = law.step(plant.joint_position, t).tau
+        plant.step(tau)
+    assert law.trip is None
+    return {name: np.array(column) for name, column in zip(("t", "pose_WO", "q", "q_command"), zip(*rows, strict=True), strict=True)}
+
+
+@pytest.mark.slow
+def test_motors_friction_and_delay_come_back(palm, monkeypatch):
+    monkeypatch.setattr(fitting, "MOST", 60)
+    truth = World(torque=0.75, joint_damping=1.3, joint_friction=0.012, mass=1.5)
+    said = []
+    fit = identify(*palm, wave(*palm, truth, 25.0, delay=0.008), chosen(()), say=said.append)
+    found = dict(zip((u.name for u in fit.unknowns), values(fit.unknowns, fit.x), strict=True))
+    for name, error in (("torque", 0.02), ("joint_damping", 0.03), ("joint_friction", 0.2), ("mass", 0.1)):
+        assert found[name] == pytest.approx(getattr(truth, name), rel=error), name
+    assert found["delay"] == pytest.approx(0.008, abs=0.002)
+    assert fit.after < 0.2 * fit.before and said
+    low, high = fit.interval().T
+    assert (low < high).all() and fit.told[2:].all()
+    assert fit.world.torque == found["torque"] and fit.delay == found["delay"]
+
+
+def test_what_a_recording_does_not_tell_is_named(palm, monkeypatch):
+    """Nothing moves: no friction of an object that rests, no delay of commands that do not change."""
+    monkeypatch.setattr(fitting, "MOST", 10)
+    fit = identify(*palm, wave(*palm, World(), 4.0, size=0.0), chosen(("friction", "delay")))
+    assert not fit.told.any()
+    np.testing.assert_allclose(np.sqrt(np.diag(fit.covariance)), [u.spread for u in fit.unknowns], rtol=0.3)
+
+
+def test_short_and_broken_recordings_are_refused(palm):
+    recording = wave(*palm, World(), 2.0)
+    with pytest.raises(ConfigError, match="stretches of 10 samples without a break; 8 or more"):
+        identify(*palm, recording, chosen(()), where="short.npz")
+    with pytest.raises(ConfigError, match=r"short\.npz has no 'q_command'"):
+        identify(*palm, {k: v for k, v in recording.items() if k != "q_command"}, chosen(()), where="short.npz")
+    with pytest.raises(ConfigError, match="unknown quantity to identify 'masss'"):
+        chosen(("masss",))
+    settings = read_settings(Spec(task="three_ball"))
+    with pytest.raises(ConfigError, match="only hands can be identified"):
+        servo_of(make_task(Spec(task="three_ball"), settings), settings)
+
+
+def test_unknowns_and_worlds_are_two_sides_of_one_thing():
+    unknowns = chosen(())
+    world, delay = world_and_delay(unknowns, first_guess(unknowns))
+    assert world.joint_friction == pytest.approx(0.005) and replace(world, joint_friction=0.0) == World() and delay == 0.02
+    world, delay = world_and_delay(chosen(("mass",)), np.array([np.log(2.0)]))
+    assert world.mass == pytest.approx(2.0) and replace(world, mass=1.0) == World() and delay == 0.02
+
+
+def test_targets_move_no_faster_than_the_servo_lets_them(palm):
+    t = np.concatenate([np.arange(0.0, 1.0, 0.02), np.arange(0.0, 1.0, 0.02)])
+    q = np.where(np.arange(100) % 50 < 25, 0.0, 1.0)[:, None] * np.ones(16)
+    recording = in_order({"t": t, "q_command": q})
+    assert (np.diff(recording["t"]) > 0.0).all()
+    targets = applied_targets(recording, palm[1])
+    at = np.interp([0.49, 0.55, 0.7], targets.t, targets.q[:, 0])
+    np.testing.assert_allclose(at, (0.0, palm[1].slew_rate * 0.05, 1.0), atol=0.05)

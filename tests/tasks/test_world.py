@@ -1,0 +1,75 @@
+"""Worlds: what a plant has and nobody told the controller; as files."""
+
+import numpy as np
+import pytest
+
+from dexstack.engines import make_plant
+from dexstack.errors import ConfigError
+from dexstack.graph.settings import Spec, make_task, read_settings
+from dexstack.tasks.base import AS_BELIEVED, World, read_world
+from dexstack.trials.sweep import vary
+
+
+def plant_of(world: World, engine: str):
+    scene = make_task(Spec(), read_settings(Spec())).scene(world)
+    plant = make_plant(engine, scene.robot, scene.obj)
+    plant.reset(scene.rest, scene.start.pose_WO)
+    return plant
+
+
+def speed_after(world: World, torque: float, engine: str = "mujoco") -> float:
+    """Of the first joint under a torque, against that without [rad/s]."""
+    speeds = []
+    for tau in (torque, 0.0):
+        plant = plant_of(world, engine)
+        for _ in range(10):
+            plant.step(tau * np.eye(16)[0])
+        speeds.append(plant.joint_velocity[0])
+    return speeds[0] - speeds[1]
+
+
+def test_motors_give_their_share_and_damping_takes_its_own():
+    full = speed_after(AS_BELIEVED, 0.3)
+    assert speed_after(World(torque=0.5), 0.6) == pytest.approx(full, rel=1e-6)
+    assert speed_after(World(joint_damping=2.0), 0.3) < 0.7 * full
+
+
+@pytest.mark.parametrize("engine", ["mujoco", *(pytest.param(e, marks=pytest.mark.slow) for e in ("hydroelastic", "lcp", "soft"))])
+def test_a_joint_that_rubs_does_not_move_for_less(engine):
+    assert abs(speed_after(World(joint_friction=0.2), 0.1, engine)) < 0.02 * speed_after(AS_BELIEVED, 0.1, engine)
+
+
+def test_a_world_is_read_back(tmp_path):
+    path = tmp_path / "world.yaml"
+    path.write_text("mass: 1.5  # 1.4 to 1.6\ntorque: 0.8\n")
+    assert read_world(path) == World(mass=1.5, torque=0.8)
+    path.write_text("{}\n")
+    assert read_world(path) == AS_BELIEVED
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("masss: 1", "unknown entry of the world .*'masss'"),
+        ("mass: heavy", "'mass' must be a number"),
+        ("mass: -1", "'mass' of a world must be"),
+        ("[1]", "must be a mapping of mass, friction"),
+        ("joint_friction: -0.1", "'joint_friction' of a world must be"),
+    ],
+)
+def test_what_is_no_world_is_refused(tmp_path, text, says):
+    (tmp_path / "world.yaml").write_text(text)
+    with pytest.raises(ConfigError, match=says):
+        read_world(tmp_path / "world.yaml")
+
+
+def test_balls_have_no_motors():
+    task = make_task(Spec(task="three_ball"), read_settings(Spec(task="three_ball")))
+    with pytest.raises(ConfigError, match="this task has balls"):
+        task.scene(World(torque=0.5))
+
+
+def test_a_sweep_starts_from_the_world_given():
+    cells = vary(Spec(world=World(mass=2.0)), ["torque=0.5"])
+    assert [c.name for c in cells] == ["the world given", "torque 0.5"]
+    assert cells[1].spec.world == World(mass=2.0, torque=0.5)
