@@ -474,6 +474,25 @@ LCP = (
     ),
     Section("lcp_plate", "A gripper lifts plates"),
     Section(
+        "identification_recover",
+        "Hidden worlds from a minute of recording",
+        (
+            Figures((("longest fit [s]", "results.longest_s:.0f"),)),
+            Listing(
+                "results.unknowns",
+                (
+                    ("unknown", "name"),
+                    ("median error", "median_error:.2g"),
+                    ("worst", "worst_error:.2g"),
+                    ("limit", "limit:g"),
+                    ("within", "within"),
+                    ("in the 90 % interval", "covered"),
+                    ("of", "of"),
+                ),
+            ),
+        ),
+    ),
+    Section(
         "lcp_franka",
         "An arm with its meshes lifts plates",
         (
