@@ -224,6 +224,11 @@ ENGINES = (
         "One limit per scene for all engines, in `experiments/engines/scenes.py` with what each figure is.",
     ),
     Section(
+        "engines_replays",
+        "Replays with the same bits",
+        (Listing("results.rows", (("scene", "scene"), ("engine", "engine"), ("same", "same"), ("of", "of"))),),
+    ),
+    Section(
         "engines_foreign",
         "Robots from other packages, all engines",
         (
