@@ -13,6 +13,7 @@ import numpy as np
 from dexstack.config import param
 from dexstack.geometry.rotations import reach_below
 from dexstack.model.objects import load_object, load_start, object_name, scaled
+from dexstack.model.strength import check_weight
 from dexstack.tasks.base import AS_BELIEVED, Goal, JudgeParams, Outcome, Published, Scene, Task, World
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ class PalmTurn(Task):
     def scene(self, world: World = AS_BELIEVED) -> Scene:
         hand = self.robot()
         obj = self._object(hand)
+        check_weight(hand, obj)
         if world != AS_BELIEVED:
             obj = scaled(obj, mass=world.mass, friction=world.friction, size=world.size)
             # a contact takes the rougher of its two surfaces, so that the object's alone would change nothing
