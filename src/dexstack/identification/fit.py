@@ -5,7 +5,7 @@ With residuals r of all windows under a robust loss ρ, and a normal distributio
     ½ Σ ρ(r²) + ½ (x − x₀)ᵀ Λ (x − x₀)
 
 Samples of one window err together, because they come from one start: the covariance is H⁻¹ (Σ_w g_w g_wᵀ + Λ) H⁻¹ with H the Gauss–Newton
-matrix and g_w the gradient of window w (the "sandwich" of clustered errors).
+matrix and g_w the gradient of window w (the "sandwich" of clustered errors), and :data:`FLOOR` for what the rollouts do not have.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ ROUNDS, ENOUGH = 20, 1e-3
 """Most Gauss–Newton steps, and the relative gain below which they end."""
 TOLD = 0.7
 """An unknown is told where its standard deviation is below this share of that beforehand."""
+FLOOR = {True: 0.01, False: 5e-4}
+"""Standard deviation that no recording brings down, of a logarithm and of a delay [s]: the rollouts' servo has no ticks."""
 HELD_OUT = 5
 """Every so many-th window is not fitted but judged."""
 SURE = 1.645
@@ -132,7 +134,7 @@ def identify(
     g = np.einsum("wr,wrp->wp", weight * r, J)
     few = len(g) / max(len(g) - len(x), 1)
     inverse = np.linalg.inv(H)
-    covariance = inverse @ (few * g.T @ g + precision) @ inverse
+    covariance = inverse @ (few * g.T @ g + precision) @ inverse + np.diag([FLOOR[u.positive] ** 2 for u in unknowns])
     (believed, fitted), predicted = problem.residuals(np.stack([x0, x]), windows)
     before, after = (float(np.sqrt(np.mean(np.minimum(np.abs(each[held]), 50.0) ** 2))) for each in (believed, fitted))
     told = np.sqrt(np.diag(covariance)) < TOLD * np.array([u.spread for u in unknowns])

@@ -149,7 +149,7 @@ class Predictor:
         size = mujoco.mj_stateSize(first, mujoco.mjtState.mjSTATE_FULLPHYSICS)
         start = np.zeros((W, size))
         start[:, 1 : 1 + first.nq + first.nv] = np.concatenate([windows.q, windows.v], axis=1)
-        at = windows.t[:, None] + TIMESTEP * np.arange(steps)
+        at = windows.t[:, None] + TIMESTEP * np.arange(steps) - 0.5 * self._servo.period  # a command waits for the servo's next tick
         control = np.stack([self._controls(targets, at - delay) for _, delay in worlds])
         if not self._data:
             self._data = [mujoco.MjData(first) for _ in range(len(os.sched_getaffinity(0)))]
