@@ -21,10 +21,23 @@ from std_srvs.srv import Trigger
 from dexstack.bags.file import BagReader
 from dexstack.bags.samples import read_samples
 from dexstack.cli.bench.probe import Probe
+from dexstack.cli.main import main
 from dexstack.model.hand import load_hand
 from dexstack.nodes.wire import fill_pose
 
 pytestmark = pytest.mark.slow
+
+
+def test_the_bag_of_a_run_tells_what_its_plant_is(start, tmp_path):
+    """In a world that no node but the simulator knows, over real topics."""
+    world, bag, out = tmp_path / "world.yaml", tmp_path / "run.mcap", tmp_path / "found.json"
+    world.write_text("torque: 0.8\njoint_friction: 0.01\n")
+    run = start("--goal-yaw", "180", "--seconds", "10", "--world", str(world), "--record", str(bag))
+    assert run.process.wait(120) in (0, 1), run.err
+    unknowns = "torque", "joint_friction", "joint_damping", "delay"
+    assert main(["identify", str(bag), "--only", *unknowns, "--json", str(out), "--results", str(tmp_path)]) == 0
+    found = {u["name"]: u["value"] for u in json.loads(out.read_text())["results"]["unknowns"]}
+    assert found["torque"] == pytest.approx(0.8, rel=0.1) and found["joint_friction"] == pytest.approx(0.01, rel=0.4)
 
 
 def test_a_small_turn_is_reached_and_recorded(start, tmp_path):

@@ -33,7 +33,14 @@ UNKNOWNS = (
     Unknown("torque", "", True, 1.0, 0.3, "share of the torques asked for that the motors give"),
     Unknown("joint_damping", "", True, 1.0, 0.5, "factor on the joints' damping"),
     Unknown("joint_friction", "N m", True, 0.005, 1.5, "dry friction in every joint"),
-    Unknown(DELAY, "s", False, 0.02, 0.03, "from a command's row in the recording to its action"),
+    Unknown(
+        DELAY,
+        "s",
+        False,
+        0.02,
+        0.03,
+        "from a command's row in the recording to its action, less than 0 where the row is later",
+    ),
 )
 """All but the delay are fields of :class:`~dexstack.tasks.base.World`."""
 
