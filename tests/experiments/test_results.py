@@ -144,6 +144,8 @@ def test_a_stale_page_is_noticed_and_written(tmp_path, monkeypatch, capsys):
 
 def test_experiments_are_found_with_what_they_show():
     found = experiments()
-    assert {"contactsdf", "engines", "graph", "hands", "hydroelastic", "lcp", "objects", "perception", "soft"} == {e.paper for e in found}
+    assert {"contactsdf", "engines", "graph", "hands", "hydroelastic", "identification", "lcp", "objects", "perception", "soft"} == {
+        e.paper for e in found
+    }
     assert all(e.summary.endswith(".") for e in found), [e.command for e in found if not e.summary.endswith(".")]
     assert "python -m experiments.hydroelastic.surfaces" in {e.command for e in found}
