@@ -24,6 +24,7 @@ from dexstack.errors import ConfigError
 from dexstack.graph.modes import MODES, Argument, NodeDescription
 from dexstack.graph.parameters import NODE_BLOCKS
 from dexstack.graph.settings import blocks_of, check_files
+from dexstack.graph.standard import LAUNCH_ARGUMENTS
 from dexstack.model.hand import load_hand
 from dexstack.nodes.common import StackNode
 from dexstack.nodes.robot_state import RobotStateNode
@@ -261,6 +262,10 @@ def test_the_parts_make_the_whole(mode):
     assert sorted(names("robot") + names("planner")) == sorted(names("all"))
 
 
+def test_the_frames_stay_up_with_the_robot():
+    assert "robot_state" in {n.name for n in SIM.describe({"part": "robot", "robot_state": "yes"})}
+
+
 def test_monitor_and_recorder_run_beside_the_graph():
     nodes = {n.name: n for n in SIM.describe({"monitor": "yes", "record": "a.mcap", "object": "stick"})}
     assert nodes["monitor"].parameters["object"] == "stick" and nodes["console"].parameters["stay"]
@@ -279,10 +284,13 @@ def test_launch_description_matches_the_graph(mode):
     description = launch_description(mode)
     context = LaunchContext()
     arguments = [e for e in description.entities if isinstance(e, DeclareLaunchArgument)]
-    for found, expected in zip(arguments, MODES[mode].arguments, strict=True):  # launch adds the choices to the description
+    for found, expected in zip(
+        arguments, (*MODES[mode].arguments, *LAUNCH_ARGUMENTS), strict=True
+    ):  # launch adds the choices to the description
         assert found.name == expected.name and found.description.startswith(expected.doc)
     for argument in arguments:
         argument.visit(context)
+    context.launch_configurations["standard"] = "no"
     (build,) = [e for e in description.entities if isinstance(e, OpaqueFunction)]
     launched = build.visit(context)
     for node, expected in zip(launched, MODES[mode].describe({}), strict=True):

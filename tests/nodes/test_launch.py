@@ -12,9 +12,12 @@ import sys
 import numpy as np
 import pytest
 from harness import NODES, alive, wait_until
+from standard_packages import install
 
 from dexstack.config import share_dir
 from dexstack.graph.modes import MODES
+from dexstack.graph.standard import LAUNCH_ARGUMENTS
+from dexstack.model.hand import load_hand
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("launch_ros") is None,
@@ -55,7 +58,7 @@ def test_a_launch_file_loads_and_describes_its_arguments(mode):
 
     description = get_launch_description_from_python_launch_file(str(share_dir() / "launch" / f"{mode}.launch.py"))
     arguments = description.get_launch_arguments()
-    assert [a.name for a in arguments] == [a.name for a in MODES[mode].arguments]
+    assert [a.name for a in arguments] == [a.name for a in (*MODES[mode].arguments, *LAUNCH_ARGUMENTS)]
     assert all(len(a.description) > 5 and a.default_value is not None for a in arguments)
 
 
@@ -104,6 +107,35 @@ def test_two_tasks_run_one_after_the_other_on_a_robot_that_stays_up(probe, tmp_p
     finally:
         for launched in (robot, task):
             launched.process.kill()
+
+
+@pytest.mark.slow
+def test_what_the_installation_brings_is_started_in_the_place_of_own_nodes(domain, tmp_path, monkeypatch):
+    ros = install(tmp_path / "ros", "robot_state_publisher", "rosbag2_transport", "rosbag2_storage_mcap", "diagnostic_aggregator", "rviz2")
+    before = os.environ.get("AMENT_PREFIX_PATH", "")
+    monkeypatch.setenv("AMENT_PREFIX_PATH", os.pathsep.join([str(ros), before]).strip(os.pathsep))
+    told = {name: ros / "told" / f"{name}.json" for name in ("robot_state_publisher", "rosbag2_recorder", "analyzers", "rviz")}
+    arguments = ("part:=robot", "robot_state:=yes", "rviz:=yes")
+    robot = Launched(tmp_path, "sim", *arguments, f"record:={tmp_path / 'run.mcap'}")
+    task = None
+    try:
+        wait_until(lambda: all(told[name].is_file() for name in told if name != "rosbag2_recorder"), 60, "what is at the robot")
+        assert not told["rosbag2_recorder"].exists(), "who records is where the task is"
+        task = Launched(tmp_path, "task", f"record:={tmp_path / 'run.mcap'}")
+        wait_until(told["rosbag2_recorder"].is_file, 60, "what is with the task")
+    finally:
+        for launched in (robot, task):
+            if launched is not None:
+                launched.process.send_signal(signal.SIGINT)
+                launched.process.wait(30)
+    read = {name: json.loads(path.read_text()) for name, path in told.items()}
+    publisher = read["robot_state_publisher"]
+    assert publisher["parameters"]["robot_description"] == load_hand("right").urdf_path.read_text(), "a string stays a string"
+    assert publisher["parameters"]["use_sim_time"] is True and publisher["topics"]["joint_states"] == "/joint_states"
+    assert read["rosbag2_recorder"]["parameters"]["storage.uri"] == str(tmp_path / "run")
+    assert read["rosbag2_recorder"]["parameters"]["record.all_topics"] is True
+    assert read["analyzers"]["parameters"]["hand.path"] == "Hand", "it has the groups of its file"
+    assert read["rviz"]["arguments"][0] == "-d"
 
 
 def test_a_wrong_argument_is_one_clear_error(domain, tmp_path):

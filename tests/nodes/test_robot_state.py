@@ -6,6 +6,7 @@ import json
 import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
+from types import SimpleNamespace
 
 import mujoco
 import numpy as np
@@ -26,7 +27,7 @@ from dexstack.model.frames import FrameTree
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 from dexstack.model.scene import build_scene
-from dexstack.nodes import wire
+from dexstack.nodes import robot_state, wire
 from dexstack.nodes.robot_state import RobotStateNode
 from dexstack.nodes.tf import transforms
 from dexstack.nodes.wire import LATCHED, SENSOR
@@ -129,6 +130,54 @@ def test_the_goal_and_the_object_are_drawn_for_who_looks(domain, probe):
         executor.shutdown()
         node.destroy_node()
         rclpy.shutdown()
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_links_that_robot_state_publisher_has_are_left_to_it(domain, probe, monkeypatch, links):
+    told: dict[str, list] = {"/tf": [], "/tf_static": []}
+    monkeypatch.setattr(robot_state, "tf_message", lambda: SimpleNamespace)  # stands in for TFMessage, which is not on PyPI
+    publisher = RobotStateNode.create_publisher
+
+    def create(node, kind, name, qos):
+        return (
+            SimpleNamespace(publish=lambda m: told[name].extend(m.transforms))
+            if kind is SimpleNamespace
+            else publisher(node, kind, name, qos)
+        )
+
+    monkeypatch.setattr(RobotStateNode, "create_publisher", create)
+    rclpy.init(args=["--ros-args", "-p", f"links:={str(links).lower()}"], domain_id=domain)
+    node = RobotStateNode()
+    executor = SingleThreadedExecutor()
+    executor.add_node(node)
+    try:
+        assert node.autostart()
+        assert ("/robot_description" in {p.topic_name for p in node.publishers}) == links
+        to_pose = probe.node.create_publisher(PoseWithCovarianceStamped, "object_pose", SENSOR)
+        to_joints = probe.node.create_publisher(JointState, "joint_states", SENSOR)
+        pose, hand = PoseWithCovarianceStamped(), load_hand("right")
+        pose.pose.pose.orientation.w = 1.0
+        joints = JointState(name=list(hand.joint_names), position=list(hand.home))
+        seconds = iter(range(1, 10_000))
+
+        def object_told() -> bool:
+            joints.header.stamp.sec = next(seconds)
+            to_pose.publish(pose)
+            to_joints.publish(joints)
+            executor.spin_once(0.02)
+            return "object" in {m.child_frame_id for m in told["/tf"]}
+
+        wait_until(object_told, 10, "the object's frame")
+    finally:
+        node.stop_worker()
+        executor.shutdown()
+        node.destroy_node()
+        rclpy.shutdown()
+    urdf = ElementTree.parse(hand.urdf_path).getroot()
+    theirs = {joint.find("child").get("link") for joint in urdf.findall("joint")}  # robot_state_publisher has a frame for every joint
+    (root,) = {link.get("name") for link in urdf.findall("link")} - theirs
+    ours = {m.child_frame_id for messages in told.values() for m in messages}
+    assert ours == {"palm", root, "object"} | (theirs if links else set())
 
 
 def topics_in(path: str) -> set[str]:

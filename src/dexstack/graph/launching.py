@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 from launch import LaunchContext, LaunchDescription
 from launch.actions import DeclareLaunchArgument, IncludeLaunchDescription, LogInfo, OpaqueFunction, Shutdown
 from launch.launch_description_sources import PythonLaunchDescriptionSource
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
+from launch_ros.parameter_descriptions import ParameterValue
 
 from dexstack.config import share_dir
 from dexstack.graph.modes import MODES, NodeDescription, discovery_range
+from dexstack.graph.standard import LAUNCH_ARGUMENTS, RVIZ, STANDARD, rviz, use_standard_nodes
 from dexstack.lazy import Registry
 
 
@@ -24,12 +27,19 @@ def launch_description(mode: str) -> LaunchDescription:
         idle = [LogInfo(msg=f"'{name}' changes nothing in the mode '{mode}'") for name in MODES[mode].ignored(values)]
         MODES[mode].check(values)
         reach = discovery_range(values["discovery"], values["part"])
-        return idle + [_node(description, reach) for description in MODES[mode].describe(values)]
+        graph = MODES[mode].describe(values)
+        own = {a.name: a.parse(context.launch_configurations[a.name]) for a in LAUNCH_ARGUMENTS}
+        simulated = "plant" not in MODES[mode].without_effect
+        shown = [rviz(graph, simulated=simulated)] if own[RVIZ.name] == "yes" else []
+        if own[STANDARD.name] == "yes":
+            graph = use_standard_nodes(graph, simulated=simulated)
+        return idle + [_node(description, reach) for description in graph + shown]
 
+    declarations = [*arguments, *LAUNCH_ARGUMENTS]
     # a registry takes own files beside its names: the mode looks at what was given
-    closed = {a.name: list(a.choices) for a in arguments if a.choices and not isinstance(a.choices, Registry)}
+    closed = {a.name: list(a.choices) for a in declarations if a.choices and not isinstance(a.choices, Registry)}
     declared = [
-        DeclareLaunchArgument(a.name, default_value=str(a.default), description=a.doc, choices=closed.get(a.name)) for a in arguments
+        DeclareLaunchArgument(a.name, default_value=str(a.default), description=a.doc, choices=closed.get(a.name)) for a in declarations
     ]
     return LaunchDescription([*declared, OpaqueFunction(function=nodes)])
 
@@ -50,7 +60,7 @@ def _node(d: NodeDescription, reach: str) -> Node:
         name=d.name,
         exec_name=d.name,
         namespace=d.namespace,
-        parameters=[*(str(path) for path in d.parameter_files), dict(d.parameters)],
+        parameters=[*(str(path) for path in d.parameter_files), {name: _value(value) for name, value in d.parameters.items()}],
         remappings=list(d.remappings),
         additional_env={"ROS_AUTOMATIC_DISCOVERY_RANGE": reach} | {key: os.environ.get(key, value) for key, value in d.environment.items()},
         respawn=d.respawn and not d.ends_run,
@@ -58,3 +68,8 @@ def _node(d: NodeDescription, reach: str) -> Node:
         output="screen",
         on_exit=Shutdown() if d.ends_run else None,
     )
+
+
+def _value(value: Any) -> Any:
+    """A string stays one, whatever it looks like."""
+    return ParameterValue(value, value_type=str) if isinstance(value, str) else value

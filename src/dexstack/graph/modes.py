@@ -300,6 +300,8 @@ class _Builder:
         if a["trajectories"] == "yes":
             self.needs_a_hand("a trajectory")
             hand_side = (*hand_side, self.node("trajectory", **self.hand))
+        if a["robot_state"] == "yes" and self.task_type.servo_node == "hand":
+            hand_side = (self.node("robot_state", **self.hand, **self.object), *hand_side)
         nodes = [
             *hand_side,
             self.node("task", **both, **goal, seconds=seconds, seed=a["seed"], **task),
@@ -314,8 +316,6 @@ class _Builder:
             nodes.append(self.node("learner", XLA_ONE_THREAD, **{**theirs, **both}, theta=a["theta"], results=a["results"]))
         if a["monitor"] == "yes":
             nodes.insert(0, self.node("monitor", **both))
-        if a["robot_state"] == "yes" and self.task_type.servo_node == "hand":
-            nodes.insert(0, self.node("robot_state", **self.hand, **self.object))
         if a["record"]:
             # First, so that it misses little; its own respawn is harmless, since it never writes over a bag.
             nodes.insert(0, self.node("recorder", file=str(Path(a["record"]).absolute())))

@@ -31,9 +31,10 @@ class FrameTree:
     def __init__(self, hand: HandModel) -> None:
         _, _, joints = read_urdf(hand.urdf_path)
         root = hand.bodies[0].name
-        still = [Frame("world", PALM, hand.p_WP, hand.quat_WP), Frame(PALM, root, np.zeros(3), np.array([1.0, 0.0, 0.0, 0.0]))]
-        still += [Frame(j.parent, j.child, j.p_PC, wxyz(j.R_PC)) for j in joints if j.kind == "fixed"]
-        self.fixed = tuple(still)
+        self.mount = (Frame("world", PALM, hand.p_WP, hand.quat_WP), Frame(PALM, root, np.zeros(3), np.array([1.0, 0.0, 0.0, 0.0])))
+        """Where the URDF's root stands in the world, which the URDF does not say."""
+        links = (Frame(j.parent, j.child, j.p_PC, wxyz(j.R_PC)) for j in joints if j.kind == "fixed")
+        self.fixed = (*self.mount, *links)
         """Frames that never move."""
         self._moving: tuple[Joint, ...] = tuple(j for j in joints if j.kind == "revolute")
 

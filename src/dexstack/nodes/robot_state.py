@@ -2,7 +2,8 @@
 
 ``robot_description`` (latched) carries the hand's URDF. Where tf2_msgs is installed, ``/tf_static`` and ``/tf`` carry the tree world → palm
 → links → tips, and world → object, with the graph's prefix; where it is not, as with rclpy from PyPI, the node says so once and publishes
-the description only.
+the description only. robot_state_publisher can have the description and the links (``links`` false): the URDF says nothing of where the
+palm stands in the world, or of the object, so that both stay here.
 ``object_markers`` carries the object where it is and, in transparent green, where it shall go, if anybody looks. The camera's frame comes
 from the pose estimator, which knows where the camera is.
 """
@@ -37,6 +38,7 @@ class RobotStateParams:
 
     hand: str = param("right", f"which hand: {HAND_NAMES}")
     object: str = param("cube", "name of an object, or the path of an object's YAML")
+    links: bool = param(True, "publish robot_description and the frames of links; false where robot_state_publisher does")
     rate: float = param(30.0, "largest number of messages on /tf per second of message time", 1.0, 400.0)
 
 
@@ -58,8 +60,9 @@ class RobotStateNode(StackNode):
         self._goals = self.newest(PoseStamped, "task/goal", LATCHED, read_pose)
         self._to_markers = self.create_publisher(MarkerArray, "object_markers", COMMAND)
         self._markers = [_solid(load_object(p.object), k, colour) for k, colour in enumerate((_IS, _SHALL))]
+        self._links = p.links
         self._description = String(data=hand.urdf_path.read_text())
-        self._to_description = self.create_publisher(String, "robot_description", LATCHED)
+        self._to_description = self.create_publisher(String, "robot_description", LATCHED) if p.links else None
         self._to_tf = self._to_static = None
         self._message = tf_message()
         if self._message is None:
@@ -73,9 +76,11 @@ class RobotStateNode(StackNode):
         self._goal: PoseSample | None = None
         self._last = -1.0
         self._count = self._reported = 0
-        self._to_description.publish(self._description)
+        if self._to_description is not None:
+            self._to_description.publish(self._description)
         if self._to_static is not None:
-            self._to_static.publish(self._message(transforms=transforms(0.0, self._tree.fixed, self._prefix)))
+            fixed = self._tree.fixed if self._links else self._tree.mount
+            self._to_static.publish(self._message(transforms=transforms(0.0, fixed, self._prefix)))
 
     def work(self) -> None:
         self._wait.wait(PATIENCE)
@@ -90,10 +95,11 @@ class RobotStateNode(StackNode):
             self._publish_markers(joints.t)
         if self._to_tf is None:
             return
-        moving = transforms(joints.t, self._tree.moving(joints.values), self._prefix)
+        moving = transforms(joints.t, self._tree.moving(joints.values), self._prefix) if self._links else []
         if self._pose is not None:
             moving += transforms(self._pose.t, [Frame(WORLD, OBJECT, self._pose.pose[:3], self._pose.pose[3:])], self._prefix)
-        self._to_tf.publish(self._message(transforms=moving))
+        if moving:
+            self._to_tf.publish(self._message(transforms=moving))
 
     def _publish_markers(self, t: float) -> None:
         shown = []
