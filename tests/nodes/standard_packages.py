@@ -13,6 +13,7 @@ PROGRAMS = {
     "compressed_image_transport": "",
     "diagnostic_aggregator": "aggregator_node",
     "rviz2": "rviz2",
+    "foxglove_bridge": "foxglove_bridge",
 }
 """Each package and the one program of it that the graph starts."""
 

@@ -12,7 +12,7 @@ from rclpy.parameter import Parameter
 from dexstack.nodes.common import StackNode
 
 
-@pytest.fixture(params=(*NODES, "servo", "learner", "recorder", "player", "monitor", "robot_state", "camera", "pose_estimator"))
+@pytest.fixture(params=(*NODES, "servo", "learner", "recorder", "player", "monitor", "foxglove", "robot_state", "camera", "pose_estimator"))
 def node(request, domain):
     rclpy.init(domain_id=domain)
     made = node_class(f"dexstack.nodes.{request.param}")()

@@ -106,3 +106,12 @@ def test_a_window_that_was_closed_stays_closed(prefix):
     node = rviz(graph(namespace="left"), simulated=True)
     assert not node.respawn and node.namespace == "/left"
     assert node.command[1] == "-d" and Path(node.command[2]).is_file()
+
+
+def test_the_bridge_shows_to_this_machine_and_lets_nobody_move_anything(prefix):
+    assert "foxglove_bridge" not in standard(graph(foxglove="yes"))
+    install(prefix, "foxglove_bridge")
+    nodes = {n.name: n for n in use_standard_nodes(graph(foxglove="yes"), simulated=True)}
+    bridge = nodes["foxglove_bridge"]
+    assert "foxglove" not in nodes and bridge.parameters["address"] == "127.0.0.1"
+    assert "clientPublish" not in bridge.parameters["capabilities"] and "parameters" not in bridge.parameters["capabilities"]

@@ -349,6 +349,7 @@ EXTRAS = {
     "learn": ("learning", ("optax",)),
     "bags": ("bags", ("mcap", "mcap_ros2")),
     "monitor": ("the browser page", ("viser",)),
+    "foxglove": ("the live stream for Foxglove", ("foxglove",)),
     "ray": ("trials over a cluster", ("ray",)),
 }
 """What an extra of setup.cfg is for, and the modules that it brings; those of hand and camera have checks of their own."""

@@ -165,7 +165,8 @@ PARAMS = Argument("params", "", "ROS 2 parameter file that wins over config/<tas
 RESULTS = Argument("results", "", "folder that receives the recording")
 RECORD = Argument("record", "", "bag (MCAP) that receives every message; empty: none")
 MONITOR = Argument("monitor", "no", "serve a page that shows the run in a browser, and go on when the goal is reached", ("yes", "no"))
-STAY = Argument("stay", "no", "go on when the goal is reached: somebody may ask for another; so does 'monitor'", ("yes", "no"))
+FOXGLOVE = Argument("foxglove", "no", "show the run live to the Foxglove application, and go on when the goal is reached", ("yes", "no"))
+STAY = Argument("stay", "no", "go on when the goal is reached: somebody may ask for another; so do 'monitor' and 'foxglove'", ("yes", "no"))
 TRAJECTORIES = Argument("trajectories", "no", "play what comes on joint_trajectory", ("yes", "no"))
 HARDWARE = Argument("hardware", "V4", "generation of the hand", ("V3", "V4", "V5"))
 INTERFACE = Argument("interface", "socketcan", "CAN interface", ("socketcan", "pcan", "udp_multicast"))
@@ -207,6 +208,7 @@ ARGUMENTS = (
         RESULTS,
         RECORD,
         MONITOR,
+        FOXGLOVE,
         STAY,
         TRAJECTORIES,
         ROBOT_STATE,
@@ -300,12 +302,12 @@ class _Builder:
         if a["trajectories"] == "yes":
             self.needs_a_hand("a trajectory")
             hand_side = (*hand_side, self.node("trajectory", **self.hand))
-        if a["robot_state"] == "yes" and self.task_type.servo_node == "hand":
+        if "yes" in (a["robot_state"], a["foxglove"]) and self.task_type.servo_node == "hand":
             hand_side = (self.node("robot_state", **self.hand, **self.object), *hand_side)
         nodes = [
             *hand_side,
             self.node("task", **both, **goal, seconds=seconds, seed=a["seed"], **task),
-            self.node("console", **both, results=a["results"], stay="yes" in (a["stay"], a["monitor"]), ends_run=True),
+            self.node("console", **both, results=a["results"], stay="yes" in (a["stay"], a["monitor"], a["foxglove"]), ends_run=True),
             self.node("mpc", XLA_ONE_THREAD, **both, theta=a["theta"]),
             self.node("contact_detector", XLA_ONE_THREAD, **both),
         ]
@@ -316,6 +318,8 @@ class _Builder:
             nodes.append(self.node("learner", XLA_ONE_THREAD, **{**theirs, **both}, theta=a["theta"], results=a["results"]))
         if a["monitor"] == "yes":
             nodes.insert(0, self.node("monitor", **both))
+        if a["foxglove"] == "yes":
+            nodes.insert(0, self.node("foxglove", hand=a["hand"] if self.task_type.servo_node == "hand" else ""))
         if a["record"]:
             # First, so that it misses little; its own respawn is harmless, since it never writes over a bag.
             nodes.insert(0, self.node("recorder", file=str(Path(a["record"]).absolute())))

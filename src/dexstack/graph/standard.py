@@ -138,10 +138,20 @@ def _hand(own: NodeDescription) -> list[NodeDescription]:
     return [own, replace(_standard(own, "analyzers", program, {}), parameter_files=groups)]
 
 
+def _foxglove(own: NodeDescription) -> list[NodeDescription]:
+    """With the bridge's own port; it, too, listens to this machine only, and offers what the own node would."""
+    program = find_program("foxglove_bridge", "foxglove_bridge")
+    if program is None:
+        return [own]
+    shown = {"address": "127.0.0.1", "capabilities": ["services", "connectionGraph"], "service_whitelist": [".*/hand/stop$"]}
+    return [_standard(own, "foxglove_bridge", program, shown)]
+
+
 _TAKEN: dict[str, Callable[[NodeDescription], list[NodeDescription]]] = {
     "robot_state": _robot_state,
     "recorder": _recorder,
     "pose_estimator": _pose_estimator,
     "hand": _hand,
+    "foxglove": _foxglove,
 }
 """What runs in the place of an own node of that name."""

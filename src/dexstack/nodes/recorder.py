@@ -1,8 +1,7 @@
 """The recorder node: writes every message of the graph into one bag, as the bytes it came in.
 
-Messages wait in the middleware; twenty times a second the worker takes what is there, with the time at which each arrived. So nothing is
-deserialised, no executor wakes for a message, and the graph hardly feels that it is recorded. Topics are looked for all the time;
-hidden ones (``_…``) are left out. A subscription asks for what the topic's publishers offer.
+Messages wait in the middleware (:mod:`.taps`); twenty times a second the worker takes what is there, with the time at which each arrived,
+and the graph hardly feels that it is recorded. Topics are looked for all the time.
 
 It listens only, and lowers its own priority: messages can wait, the hand cannot. It ends on SIGINT, on SIGTERM, or after ``seconds``.
 """
@@ -10,7 +9,6 @@ It listens only, and lowers its own priority: messages can wait, the hand cannot
 from __future__ import annotations
 
 import bisect
-import importlib
 import itertools
 import sys
 import time
@@ -18,15 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rclpy.qos import DurabilityPolicy, HistoryPolicy, LivelinessPolicy, QoSProfile, ReliabilityPolicy
-from rclpy.subscription import Subscription
+from rclpy.qos import HistoryPolicy, LivelinessPolicy, QoSProfile
 
-from dexstack.bags.definitions import full_definition
 from dexstack.bags.file import BagWriter, Topic
 from dexstack.config import param
 from dexstack.errors import ConfigError
 from dexstack.nodes.common import OK, WARN, StackNode, run_node, yield_to_others
-from dexstack.nodes.wire import TakenByOwner, unreachable
+from dexstack.nodes.taps import Tap, offers
 
 TURN = 0.05
 """Time between two visits to the middleware [s]."""
@@ -34,8 +30,6 @@ LOOK = 0.25
 """Time between two looks for new topics [s]."""
 SETTLING = 5_000_000
 """A message may take this long from its arrival to where it can be taken [ns]."""
-DEPTH = 1000
-"""Messages of one topic that may wait for a visit."""
 FOREVER = 9223372036, 854775807
 """Seconds and nanoseconds by which ROS says "no deadline"."""
 
@@ -60,7 +54,7 @@ class RecorderNode(StackNode):
     def begin(self) -> None:
         self._path = _unused(Path(self.params(RecorderParams).file))
         self._bag = BagWriter(self._path)
-        self._taken: dict[str, Subscription | None] = {}
+        self._taps: dict[str, Tap | None] = {}
         self._held: list[tuple[int, int, str, bytes]] = []
         self._last = 0
         self._count = 0
@@ -81,53 +75,34 @@ class RecorderNode(StackNode):
     def finish(self) -> None:
         self._drain(last=True)
         self._bag.close()
-        subscriptions = [s for s in self._taken.values() if s is not None]
-        print(f"{self._count} messages on {len(subscriptions)} topics in {self._path}", flush=True)
-        for subscription in subscriptions:
-            self.destroy_subscription(subscription)
+        taps = [tap for tap in self._taps.values() if tap is not None]
+        print(f"{self._count} messages on {len(taps)} topics in {self._path}", flush=True)
+        for tap in taps:
+            tap.close()
 
     def status(self) -> tuple[bytes, str, dict[str, Any]]:
         rate, self._reported = self._count - self._reported, self._count
-        values = {"messages": self._count, "topics": len(self._taken), "file": str(self._path)}
+        values = {"messages": self._count, "topics": len(self._taps), "file": str(self._path)}
         return (OK if rate else WARN), f"{rate:.0f} messages in the last second", values
 
     def _find_topics(self) -> None:
-        for name, types in self.get_topic_names_and_types():
-            if name in self._taken or "/_" in name or len(types) != 1:
-                continue
-            offers = [info.qos_profile for info in self.get_publishers_info_by_topic(name)]
-            if not offers:  # so far somebody listens only
+        for offer in offers(self):
+            if offer.name in self._taps:
                 continue
             try:
-                self._taken[name] = self._subscribe(name, types[0], offers)
+                tap = self._taps[offer.name] = Tap(self, offer)
+                self._bag.add_topic(Topic(offer.name, offer.type_name, _qos_yaml(offer.qos), tap.definition))
             except (ImportError, AttributeError, ConfigError) as error:
-                self._taken[name] = None
-                self.get_logger().warning(f"{name} is not recorded: {error}")
-
-    def _subscribe(self, name: str, type_name: str, offers: list[QoSProfile]) -> Subscription:
-        package, _, kind = type_name.split("/")
-        message = getattr(importlib.import_module(f"{package}.msg"), kind)
-        self._bag.add_topic(Topic(name, type_name, _qos_yaml(offers), full_definition(type_name)))
-        every = lambda policy, value: all(getattr(offer, policy) == value for offer in offers)  # noqa: E731
-        qos = QoSProfile(
-            depth=DEPTH,
-            reliability=ReliabilityPolicy.RELIABLE if every("reliability", ReliabilityPolicy.RELIABLE) else ReliabilityPolicy.BEST_EFFORT,
-            durability=(
-                DurabilityPolicy.TRANSIENT_LOCAL if every("durability", DurabilityPolicy.TRANSIENT_LOCAL) else DurabilityPolicy.VOLATILE
-            ),
-        )
-        return self.create_subscription(message, name, unreachable, qos, callback_group=TakenByOwner(), raw=True)
+                self._taps[offer.name] = None
+                self.get_logger().warning(f"{offer.name} is not recorded: {error}")
 
     def _drain(self, *, last: bool = False) -> None:
         """Everything that waits, in the order in which it arrived; what arrives meanwhile is for the next visit."""
         now = time.time_ns()
         arrived = self._held
-        for name, subscription in self._taken.items():
-            if subscription is None:
-                continue
-            while (taken := subscription.handle.take_message(subscription.msg_type, True)) is not None:
-                data, info = taken
-                arrived.append((info["received_timestamp"], info["source_timestamp"], name, data))
+        for name, tap in self._taps.items():
+            if tap is not None:
+                arrived += [(message.received, message.sent, name, message.data) for message in tap.take()]
         arrived.sort(key=lambda row: row[0])
         count = len(arrived) if last else bisect.bisect(arrived, now - SETTLING, key=lambda row: row[0])
         for received, sent, name, data in arrived[:count]:

@@ -25,10 +25,9 @@ from dexstack.model.frames import Frame, FrameTree
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import ObjectModel, load_object
 from dexstack.nodes.common import OK, PATIENCE, WARN, StackNode, run_node
-from dexstack.nodes.tf import frame_prefix, tf_message, transforms
+from dexstack.nodes.tf import OBJECT, frame_prefix, tf_message, transforms
 from dexstack.nodes.wire import COMMAND, LATCHED, SENSOR, WORLD, JointReader, PoseSample, WaitSet, fill_pose, read_pose, set_stamp
 
-OBJECT = "object"
 _IS, _SHALL = (0.85, 0.65, 0.25, 1.0), (0.2, 0.7, 0.35, 0.3)
 
 

@@ -17,6 +17,9 @@ from dexstack.model.frames import Frame
 from dexstack.nodes.wire import WORLD, set_stamp
 from dexstack.perception.se3 import Transform
 
+OBJECT = "object"
+"""Name of the object's frame."""
+
 
 def tf_message() -> Any:
     """The message type TFMessage, or None where tf2_msgs is not installed."""
@@ -33,16 +36,18 @@ def frame_prefix(node: Node) -> str:
     return f"{namespace}/" if namespace else ""
 
 
+def prefixed(name: str, prefix: str) -> str:
+    """A frame's name in the graph with this prefix."""
+    return name if name == WORLD else prefix + name
+
+
 def transforms(t: float, frames: Iterable[Frame], prefix: str = "") -> list[TransformStamped]:
     """Frames as messages, stamped ``t`` [s], with ``prefix`` before all names but the world's."""
 
-    def told(name: str) -> str:
-        return name if name == WORLD else prefix + name
-
     messages = []
     for frame in frames:
-        message = TransformStamped(child_frame_id=told(frame.name))
-        message.header.frame_id = told(frame.parent)
+        message = TransformStamped(child_frame_id=prefixed(frame.name, prefix))
+        message.header.frame_id = prefixed(frame.parent, prefix)
         set_stamp(message.header.stamp, t)
         v, r = message.transform.translation, message.transform.rotation
         v.x, v.y, v.z = map(float, frame.p)
