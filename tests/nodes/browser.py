@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import io
 import itertools
 import json
 import re
@@ -11,9 +12,12 @@ import shutil
 import subprocess
 import time
 import urllib.request
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from PIL import Image
 from websockets.sync.client import connect
 
 PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -78,6 +82,40 @@ class Browser:
         self.call("Input.dispatchTouchEvent", type="touchStart", touchPoints=[{"x": x, "y": y}])
         self.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
 
+    def check(self, label: str) -> None:
+        """Tick the box beside this text."""
+        up = "let e = b; while (e && !(e.innerText || '').trim()) e = e.parentElement;"
+        boxes = "[...document.querySelectorAll('input[type=checkbox]')]"
+        box = f"{boxes}.find(b => {{ {up} return e && e.innerText.includes({json.dumps(label)}); }})"
+        self.wait_for(f"!!{box}")
+        self.evaluate(f"{box}.click()")
+
+    def choose(self, shown: str, wanted: str) -> None:
+        """Open the menu that shows one thing and take another."""
+        self.evaluate(f"[...document.querySelectorAll('input')].find(i => i.value == {json.dumps(shown)}).click()")
+        option = f"[...document.querySelectorAll('[role=option]')].find(o => o.innerText.trim() == {json.dumps(wanted)})"
+        self.wait_for(f"!!{option}")
+        self.evaluate(f"{option}.click()")
+
+    def dismiss_notes(self) -> None:
+        """Close the notes that lie over the scene, such as that it is drawn without a graphics card."""
+        notes = "[...document.querySelectorAll('[class*=Notification-closeButton]')]"
+        self.wait_for(f"{notes}.length > 0")
+        self.evaluate(f"{notes}.forEach(button => button.click())")
+        self.wait_for(f"{notes}.length == 0")
+
+    def drag(self, way: Sequence[tuple[float, float]]) -> None:
+        """Press the mouse at the first of some points on the screen, move along the others, let go at the last."""
+        mouse = {"button": "left", "clickCount": 1}
+        first, last = ({"x": x, "y": y} for x, y in (way[0], way[-1]))
+        self.call("Input.dispatchMouseEvent", type="mouseMoved", **first)
+        time.sleep(0.3)  # what is under the mouse is found in the next picture that is drawn
+        self.call("Input.dispatchMouseEvent", type="mousePressed", **first, **mouse)
+        for x, y in way:
+            self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y, button="left", buttons=1)
+            time.sleep(0.05)
+        self.call("Input.dispatchMouseEvent", type="mouseReleased", **last, **mouse)
+
     def type(self, selector: str, text: str) -> None:
         """Replace what an input holds, as somebody at the keyboard would."""
         self.evaluate(f"document.querySelector({json.dumps(selector)}).select()")
@@ -92,6 +130,11 @@ class Browser:
     def screenshot(self) -> bytes:
         """The page as PNG."""
         return base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"])
+
+    def colourful(self) -> int:
+        """Number of pixels of the scene that are not grey: the hand and the floor are, objects are not."""
+        left = np.asarray(Image.open(io.BytesIO(self.screenshot())).convert("RGB"), int)[100:, 50:550]
+        return int(((left.max(axis=2) - left.min(axis=2)) > 60).sum())
 
     def close(self) -> None:
         self._stack.close()

@@ -20,6 +20,7 @@ from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped
 from harness import wait_until
 from PIL import Image
 from rclpy.executors import SingleThreadedExecutor
+from scipy.spatial.transform import Rotation
 from sensor_msgs.msg import Image as ImageMessage
 from sensor_msgs.msg import JointState
 from visualization_msgs.msg import MarkerArray
@@ -315,9 +316,7 @@ def test_in_a_browser(stack, feed, probe, tmp_path):
         def picture() -> np.ndarray:
             return np.asarray(Image.open(io.BytesIO(window.screenshot())).convert("RGB"), int)[100:, 50:550]
 
-        # The cube has red, blue, green and orange faces, of which the camera sees some; all else on the left is grey.
-        saturated = lambda image: ((image.max(axis=2) - image.min(axis=2)) > 60).sum()  # noqa: E731
-        wait_until(lambda: saturated(picture()) > 200, 90, "the object to be drawn")
+        wait_until(lambda: window.colourful() > 200, 90, "the object to be drawn")
         dark = (picture().max(axis=2) < 130).sum()
         assert dark > 2000, "the hand is drawn"
         for text in ("error [rad]", "solve time [ms]"):
@@ -332,6 +331,67 @@ def test_in_a_browser(stack, feed, probe, tmp_path):
         wait_until(lambda: "hand" in window.text() and "task" in window.text(), 20, "the list of nodes")
     finally:
         window.close()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(browser.PROGRAM is None, reason=NEEDS_BROWSER)
+def test_a_tilted_goal_is_set_with_the_mouse(stack, feed, probe, tmp_path):
+    """The ring about the object's own x axis is taken at one place and let go at another."""
+    goals = []
+    probe.node.create_subscription(PoseStamped, "task/goal", goals.append, LATCHED)
+    page = stack[0].page
+    window = browser.Browser(page.url, tmp_path, width=900, height=600)
+    try:
+        window.wait_for("document.body.innerText.includes('Stop the hand')", 120)
+        wait_until(
+            lambda: goals and np.allclose(page.ghost.position, read_pose(goals[-1]).pose[:3], atol=1e-6), 30, "the ghost at the goal"
+        )
+        before = np.array(page.ghost.wxyz)
+        window.dismiss_notes()
+        window.check("drag the goal")
+        wait_until(lambda: page.ghost.visible, 20, "the ghost")
+        (client,) = page.server.get_clients().values()
+        wait_until(lambda: client.camera.update_timestamp > 0, 20, "where it is seen from")
+
+        def tilted() -> bool:
+            window.drag([pixel(window, client.camera, on_ring(page.ghost, degrees)) for degrees in range(30, 61, 3)])
+            return goals and rotation_between(read_pose(goals[-1]).pose[3:], before) > math.radians(10)
+
+        wait_until(tilted, 20, "the tilted goal")
+        turn = rotation_between(read_pose(goals[-1]).pose[3:], before)
+        assert turn < math.radians(60)
+        axis = relative_axis(before, read_pose(goals[-1]).pose[3:])
+        assert abs(axis[0]) > 0.99, "about the axis of the ring, and about no other"
+    finally:
+        window.close()
+
+
+def matrix(wxyz) -> np.ndarray:
+    return Rotation.from_quat(wxyz, scalar_first=True).as_matrix()
+
+
+def on_ring(ghost, degrees: float) -> np.ndarray:
+    """A point of the ring about the ghost's x axis: a quarter circle from y to z, whose radius is 0.65 of the gizmo's scale."""
+    angle = math.radians(degrees)
+    return np.asarray(ghost.position) + matrix(ghost.wxyz) @ (0.65 * ghost.scale * np.array([0.0, math.cos(angle), math.sin(angle)]))
+
+
+def pixel(window, camera, p_W) -> tuple[float, float]:
+    """Where a point is on the screen."""
+    x, y, width, height = window.evaluate("(r => [r.x, r.y, r.width, r.height])(document.querySelector('canvas').getBoundingClientRect())")
+    right, down, ahead = matrix(camera.wxyz).T @ (p_W - np.asarray(camera.position))
+    focal = 0.5 * height / math.tan(0.5 * camera.fov)
+    return x + 0.5 * width + focal * right / ahead, y + 0.5 * height + focal * down / ahead
+
+
+def rotation_between(a, b) -> float:
+    return (Rotation.from_quat(a, scalar_first=True) * Rotation.from_quat(b, scalar_first=True).inv()).magnitude()
+
+
+def relative_axis(before, after) -> np.ndarray:
+    """Unit axis, in the frame from before, of the turn that leads on from there."""
+    turn = (Rotation.from_quat(before, scalar_first=True).inv() * Rotation.from_quat(after, scalar_first=True)).as_rotvec()
+    return turn / np.linalg.norm(turn)
 
 
 @pytest.mark.slow
