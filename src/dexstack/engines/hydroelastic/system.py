@@ -184,16 +184,8 @@ class HydroelasticSystem:
         result = []
         for k in range(self.problem.counts[0]):
             a, b = self.static.pairs[self.contacts.pair[k]]
-            impulse = self.problem.impulse[k] / self.model.opt.timestep
-            result.append(
-                Wrench(
-                    self.geometries[a].name,
-                    self.geometries[b].name,
-                    self.contacts.point_W[k].copy(),
-                    impulse[:3].copy(),
-                    impulse[3:].copy(),
-                )
-            )
+            force, moment = (self.problem.impulse[k] / self.model.opt.timestep).reshape(2, 3).copy()
+            result.append(Wrench(self.geometries[a].name, self.geometries[b].name, self.contacts.point_W[k].copy(), force, moment))
         return result
 
     def patches(self) -> list[Patch]:
