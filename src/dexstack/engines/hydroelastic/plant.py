@@ -88,6 +88,10 @@ class HydroelasticScene(Scene):
             parts.append(f"pressed past the medial axis, where force is lost: {names}")
         return "; ".join(parts)
 
+    def patches(self) -> list[Patch]:
+        """See :class:`dexstack.engines.base.PatchPlant`."""
+        return self.system.patches()
+
     def _contacts(self, control: np.ndarray) -> list[Contact]:
         self._drive(control)
         geoms = {g.name: g for g in self.collision.geoms}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import functools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import mujoco
@@ -25,7 +27,7 @@ from dexstack.errors import ConfigError
 from dexstack.model.objects import ObjectModel
 from dexstack.model.robot import Robot
 from dexstack.model.scene import OBJECT_BODY, robot_scene
-from dexstack.process.compilation import joined, program
+from dexstack.process.compilation import jit, joined, program
 
 DISSIPATIONS = {"paper": paper_dissipation, "smooth": smooth_dissipation}
 LAW = ContactParams(v_d=0.1, v_s=1e-3)
@@ -169,18 +171,22 @@ class SoftScene(Scene):
 
     def _contacts(self, control: np.ndarray) -> list[Contact]:
         """Force and moment of a pair of bodies are told as the force, where their nearest geoms are nearest."""
-        system, data = self.system, mujoco.MjData(self.model)
+        data = mujoco.MjData(self.model)
         data.qpos[:] = self._q
         mujoco.mj_kinematics(self.model, data)
         with jax.enable_x64(True):
-            found = system.contact(
-                self._data, system.tree.motion(system.data.numbers, jax.numpy.asarray(self._q), jax.numpy.asarray(self._v))
-            )
+            found = self._touching(self._data, self._q, self._v)
         result = []
         for a, b, wrench in zip(*map(np.asarray, found[:3]), strict=True) if found is not None else ():
             near = min((self._contact(x, y, data, s * wrench[:3]) for x, y, s in self._between(int(a), int(b))), key=lambda c: c.gap)
             result += [near] if np.linalg.norm(near.force_W) > 1e-9 else []
         return result
+
+    @functools.cached_property
+    def _touching(self) -> Callable[..., Any]:
+        """Contacts at a state, compiled when somebody first asks for them."""
+        system = self.system
+        return jit(lambda data, q, v: system.contact(data, system.tree.motion(data.numbers, q, v)))
 
     def _between(self, a: int, b: int) -> list[tuple[Geom, Geom, float]]:
         """Pairs of geoms on links a and b, and the sign of what the first does to the second."""
@@ -296,14 +302,7 @@ class SoftPlant(ScenePlant):
                 "resolution": p.finger_spacing if body != OBJECT_BODY and not base else p.palm_spacing,
             }
         law = ContactParams(eps2=p.spread, eps3=p.onset, v_d=p.dissipation_speed, v_s=p.stiction_speed)
-        scene = SoftScene(
-            spec.compile(),
-            materials,
-            law=law,
-            roundness=p.roundness,
-            dissipation=p.dissipation,
-            patches=(p.palm_patch, p.finger_patch),
-            slots=p.near_links,
-        )
+        sizes = {"roundness": p.roundness, "patches": (p.palm_patch, p.finger_patch), "slots": p.near_links}
+        scene = SoftScene(spec.compile(), materials, law=law, dissipation=p.dissipation, **sizes)
         self.system = scene.system
         super().__init__(robot, obj, scene)
