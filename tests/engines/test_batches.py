@@ -59,7 +59,8 @@ def test_engines_may_be_mixed_and_go_on_from_where_they_were():
     assert (np.abs(found.q[1] - alone.q) < 2e-3).all()  # hydroelastic moves as MuJoCo does
 
 
-def test_bad_input_is_refused():
+def test_bad_input_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # where MuJoCo writes down what diverged
     one, other = made("mujoco", 0.05), load(mujoco.MjModel.from_xml_string("<mujoco><worldbody/></mujoco>"))
     states, controls = starts([one]), np.zeros((2, 1))
     for scenes, first, given, message in (

@@ -13,7 +13,7 @@ from dexstack.cli import arguments
 from dexstack.cli.monitor import HOST, PORT, page_parameters
 from dexstack.cli.output import add_json_argument, note, publish, table
 from dexstack.engines import ENGINES
-from dexstack.errors import writing
+from dexstack.errors import ConfigError, writing
 
 PERIOD = 0.05
 """Between two pictures of the live page [s]."""
@@ -47,11 +47,17 @@ def run(args: argparse.Namespace) -> int:
 
     Returns:
         0.
+
+    Raises:
+        ConfigError: the scene cannot be read, an engine refuses it, or its simulation diverged.
     """
     from dexstack.engines.common.files import read_model
 
     model = read_model(args.scene, args.dt)
-    (_live if args.out is None else _films)(model, args)
+    try:
+        (_live if args.out is None else _films)(model, args)
+    except FloatingPointError as error:
+        raise ConfigError(str(error)) from None
     return 0
 
 

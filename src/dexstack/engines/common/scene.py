@@ -157,10 +157,22 @@ class Scene(abc.ABC):
 
     def rollout(self, state: State, controls: ArrayLike) -> State:
         """States (T + 1, …), the first among them, under controls (T, nu)."""
-        states = [state]
-        for control in np.asarray(controls, float):
-            states.append(self.step(states[-1], control))
-        return stack(states)
+        controls = np.asarray(controls, float)
+        if controls.shape[1:] != (self.model.nu,) or not np.isfinite(controls).all():
+            controls = np.array([self._control(control) for control in controls])  # says which number is wrong
+        if state is not self._last:
+            self._be(state)
+        self._last = None
+        passed = State(*(np.empty((len(controls) + 1, *np.shape(first))) for first in state))
+        for column, first in zip(passed, state, strict=True):
+            column[0] = first
+        time, q, v, activation = passed
+        for k, control in enumerate(controls, 1):
+            if not self._drive(control):
+                raise self.diverged(self.time)
+            time[k], activation[k] = self.time, self.activation
+            q[k], v[k] = self.values()
+        return passed
 
     @classmethod
     def side_by_side(cls, scenes: Sequence[Scene], states: Sequence[State], controls: np.ndarray, threads: int) -> State:

@@ -18,15 +18,7 @@ from dexstack.engines.common.collision import Pair, body_name, touching_bodies
 from dexstack.engines.common.couplings import entries
 from dexstack.engines.common.features import refuse
 from dexstack.engines.hydroelastic.convex import LAGGED, SolveStatus, make_problem, make_workspace
-from dexstack.engines.hydroelastic.discrete import (
-    BUNDLE,
-    TOO_MANY_PAIRS,
-    Bundle,
-    State,
-    Static,
-    make_contacts,
-    velocity_step,
-)
+from dexstack.engines.hydroelastic.discrete import BUNDLE, TOO_MANY_PAIRS, Bundle, State, Static, make_contacts, velocity_step
 from dexstack.engines.hydroelastic.fields import CompliantMesh, RigidMesh
 from dexstack.engines.hydroelastic.kernel import Stored
 from dexstack.engines.hydroelastic.surface import query
