@@ -1,16 +1,22 @@
-"""``dexstack view``: any scene file in the engines, as a page with films and contact forces."""
+"""``dexstack view``: any scene file in the engines, live in the browser, or as a page with films and contact forces."""
 
 from __future__ import annotations
 
 import argparse
+import threading
 import time
+import webbrowser
 from pathlib import Path
 from typing import Any
 
 from dexstack.cli import arguments
+from dexstack.cli.monitor import HOST, PORT, page_parameters
 from dexstack.cli.output import add_json_argument, note, publish, table
 from dexstack.engines import ENGINES
-from dexstack.errors import writing
+from dexstack.errors import ConfigError, writing
+
+PERIOD = 0.05
+"""Between two pictures of the live page [s]."""
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -18,30 +24,85 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     p = subparsers.add_parser(
         "view",
         help="run any scene file in the engines and draw it with its contact forces",
-        description="Run an MJCF or URDF file in one engine or in several, and write a page that needs nothing else: a film of each with "
-        "its contact forces, and curves to compare. Controls stay as they are at the start.",
+        description="Run an MJCF or URDF file in the browser, with contact forces and pressures; the engine is chosen on the page, and the "
+        "scene goes on in it from where it is. Ctrl-C ends it. With --out, write a page that needs nothing else: a film of each engine "
+        "with its contact forces, and curves to compare. Controls stay as they are at the start.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     p.add_argument("scene", type=Path, help="MJCF or URDF file")
-    p.add_argument("--engine", nargs="+", choices=list(ENGINES), default=["mujoco"], help="which engines")
-    p.add_argument("--seconds", type=arguments.positive, default=3.0, metavar="S", help="simulated time")
+    p.add_argument("--engine", nargs="+", choices=list(ENGINES), default=["mujoco"], help="which engines; live, the first to begin with")
     p.add_argument("--dt", type=arguments.positive, metavar="S", help="length of a step (default: the file's)")
     p.add_argument("--keyframe", metavar="NAME", help="keyframe to start from, with its controls")
     p.add_argument("--materials", type=Path, metavar="FILE", help="YAML of materials; see docs/scenes.md")
-    p.add_argument("--out", type=Path, default=Path("view.html"), metavar="FILE", help="the page")
+    p.add_argument("--out", type=Path, metavar="FILE", help="write a page with films, in place of the live one")
+    p.add_argument("--seconds", type=arguments.positive, default=3.0, metavar="S", help="simulated time of the films")
+    p.add_argument("--host", default=HOST, help="address to serve the live page on")
+    p.add_argument("--port", type=arguments.positive_int, default=PORT, help="port of the live page, or the next free one")
+    p.add_argument("--no-open", action="store_true", help="do not open a browser")
     add_json_argument(p)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run, write the page, tell the figures.
+    """Serve the scene until Ctrl-C, or write the page and tell the figures.
 
     Returns:
         0.
+
+    Raises:
+        ConfigError: the scene cannot be read, an engine refuses it, or its simulation diverged.
     """
     from dexstack.engines.common.files import read_model
+
+    model = read_model(args.scene, args.dt)
+    try:
+        (_live if args.out is None else _films)(model, args)
+    except FloatingPointError as error:
+        raise ConfigError(str(error)) from None
+    return 0
+
+
+def _live(model: Any, args: argparse.Namespace) -> None:
+    from dexstack.report.scene_viewer import SceneControls, SceneViewer
+    from dexstack.sim.live import LiveRun
+
+    page = page_parameters(args.host, args.port)
+    note(f"{args.engine[0]} is being made ready")
+    live = LiveRun(model, args.engine[0], args.keyframe, args.materials)
+    viewer = SceneViewer(page["host"], page["port"], page["token"], model, SceneControls(tuple(ENGINES), live.ask, live.restart))
+    note(f"{args.scene.name} at {viewer.url}")
+    if page["open"] and not args.no_open:
+        threading.Thread(target=webbrowser.open, args=(viewer.url,), daemon=True).start()
+    try:
+        while True:
+            begin = time.perf_counter()
+            if viewer.watched:  # else time stands still
+                picture(live, viewer)
+            time.sleep(max(0.0, begin + PERIOD - time.perf_counter()))
+    except KeyboardInterrupt:
+        publish(args, "view", {"url": viewer.url, "engine": live.engine, "seconds": float(live.state.time)})
+    finally:
+        viewer.close()
+
+
+def picture(live: Any, viewer: Any) -> None:
+    """One picture of the live page: what happened since the last one."""
+    import numpy as np
+
+    live.advance(0.0 if viewer.paused else PERIOD)
+    contacts, patches = live.touching()
+    viewer.show(live.state.q, contacts, patches)
+    force, depth = sum(np.linalg.norm(c.force_W) for c in contacts), max([0.0, *(-c.gap for c in contacts)])
+    lines = [
+        f"**{live.engine}**, {live.state.time:.2f} s" + (", stopped" if live.stopped else ""),
+        f"{len(contacts)} contacts, {force:.3g} N, {1e6 * depth:.3g} µm deep",
+    ]
+    viewer.tell([*lines, *([live.trouble] if live.trouble else [])], live.awaited or live.engine, live.said)
+
+
+def _films(model: Any, args: argparse.Namespace) -> None:
     from dexstack.report.scene_page import write_scene_page
 
-    model, runs, rows = read_model(args.scene, args.dt), {}, []
+    runs, rows = {}, []
     for engine in args.engine:
         note(f"{engine}: {args.seconds:g} s")
         runs[engine], row = _run(model, engine, args)
@@ -57,7 +118,6 @@ def run(args: argparse.Namespace) -> int:
         table(f"{args.scene.name}, {args.seconds:g} s", columns, shown),
         f"page in {args.out}",
     )
-    return 0
 
 
 def _run(model: Any, engine: str, args: argparse.Namespace) -> tuple[Any, dict[str, Any]]:

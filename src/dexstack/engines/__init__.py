@@ -1,4 +1,4 @@
-"""Physics engines: :func:`load` for any scene, :func:`make_plant` for a robot and an object; nothing is imported before it is asked for."""
+"""Engines: :func:`load` for a scene, :func:`rollout` for many, :func:`make_plant` for a robot and an object; imported on demand."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import mujoco
 
     from dexstack.engines.base import Plant
+    from dexstack.engines.common.batch import rollout as rollout
     from dexstack.engines.common.collision import Materials
     from dexstack.engines.common.scene import Scene
     from dexstack.model.hand import HandModel
@@ -91,6 +92,14 @@ def load(
         if name not in known:
             raise unknown_name(f"option of the {engine} engine", name, known)
     return made(read_model(scene, dt), materials, **options)
+
+
+def __getattr__(name: str) -> Any:
+    if name != "rollout":
+        raise AttributeError(name)
+    from dexstack.engines.common.batch import rollout
+
+    return rollout
 
 
 def plant_params(name: str) -> type:

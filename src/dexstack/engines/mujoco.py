@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import mujoco
 import numpy as np
+from mujoco.rollout import rollout
 
 from dexstack.config import param
 from dexstack.engines.common.collision import Materials
 from dexstack.engines.common.plant import ScenePlant, plant_model
-from dexstack.engines.common.scene import Contact, Scene
+from dexstack.engines.common.scene import Contact, Scene, State
 from dexstack.model.objects import ObjectModel
 from dexstack.model.robot import Robot
 from dexstack.model.scene import TIMESTEP
@@ -54,6 +57,27 @@ class MujocoScene(Scene):
     def _drive(self, control: np.ndarray) -> bool:
         self.data.ctrl[:] = control
         return self.advance(np.zeros(self.model.nv))
+
+    @functools.cached_property
+    def kin(self) -> Hashable:
+        """Sizes: MuJoCo's rollout takes models whose data they share."""
+        sizes = (getattr(self.model, name) for name in dir(self.model) if name.startswith("n"))
+        return tuple(size for size in sizes if isinstance(size, int))
+
+    @classmethod
+    def side_by_side(cls, scenes: Sequence[MujocoScene], states: Sequence[State], controls: np.ndarray, threads: int) -> State:
+        """In MuJoCo's own threads."""
+        m, full, (N, T, _) = scenes[0].model, mujoco.mjtState.mjSTATE_FULLPHYSICS, controls.shape
+        passed, guesses = np.empty((N, T + 1, mujoco.mj_stateSize(m, full))), np.empty((N, m.nv))
+        for scene, state, rows, guess in zip(scenes, states, passed, guesses, strict=True):
+            scene._be(state)
+            mujoco.mj_getState(scene.model, scene.data, rows[0], full)
+            guess[:] = scene.data.qacc_warmstart  # of the solver
+        if T:
+            room = [mujoco.MjData(m) for _ in range(min(threads, N))]
+            passed[:, 1:] = rollout([s.model for s in scenes], room, passed[:, 0].copy(), controls, initial_warmstart=guesses)[0]
+        time, q, v, activation, _ = np.split(passed, np.cumsum([1, m.nq, m.nv, m.na]), axis=2)
+        return State(time[:, :, 0], q, v, activation)
 
     def _contacts(self, control: np.ndarray) -> list[Contact]:
         self.data.ctrl[:] = control

@@ -51,7 +51,8 @@ from dexstack.nodes.wire import (
     read_contacts,
     read_pose,
 )
-from dexstack.report.page import Controls, Page, Patches, ms
+from dexstack.report.canvas import Patches
+from dexstack.report.page import Controls, Page, ms
 
 SLOW_PERIOD = 0.5
 """Wall time between two refreshes of numbers, plots and the list of nodes [s]."""

@@ -9,9 +9,8 @@ from visualization_msgs.msg import Marker, MarkerArray
 
 from dexstack.engines.base import Patch
 from dexstack.nodes.wire import WORLD, set_stamp
+from dexstack.report.canvas import coloured
 
-COLOURS = np.array([[0.27, 0.0, 0.33], [0.23, 0.32, 0.55], [0.13, 0.57, 0.55], [0.37, 0.79, 0.38], [0.99, 0.91, 0.14]])
-"""From no pressure to the greatest."""
 FORCE_LENGTH = 0.02
 """Length of an arrow [m/N]."""
 LONGEST = 0.2
@@ -24,9 +23,8 @@ def patch_markers(t: float, patches: list[Patch]) -> MarkerArray:
     Pressures share one scale: the brightest is the greatest of all patches.
     """
     markers = [Marker(action=Marker.DELETEALL)]
-    greatest = max((float(p.pressure.max()) for p in patches if len(p.pressure)), default=0.0)
-    for i, patch in enumerate(patches):
-        markers += [_surface(i, patch, greatest), _arrow(i, patch)]
+    for i, (patch, (corners, colours)) in enumerate(zip(patches, coloured(patches), strict=True)):
+        markers += [_surface(i, corners, colours), _arrow(i, patch)]
     for marker in markers:
         marker.header.frame_id = WORLD
         marker.pose.orientation.w = 1.0
@@ -34,18 +32,12 @@ def patch_markers(t: float, patches: list[Patch]) -> MarkerArray:
     return MarkerArray(markers=markers)
 
 
-def _surface(i: int, patch: Patch, greatest: float) -> Marker:
+def _surface(i: int, corners: np.ndarray, colours: np.ndarray) -> Marker:
     marker = Marker(ns="pressure", id=i, type=Marker.TRIANGLE_LIST, action=Marker.ADD)
     marker.scale.x = marker.scale.y = marker.scale.z = 1.0
     marker.color.a = 1.0
-    corners = [Point(x=float(x), y=float(y), z=float(z)) for x, y, z in patch.vertex_W]
-    where = (len(COLOURS) - 1) * np.clip(patch.pressure / greatest if greatest > 0.0 else patch.pressure, 0.0, 1.0)
-    for f, rgb in enumerate(np.stack([np.interp(where, range(len(COLOURS)), c) for c in COLOURS.T], axis=1)):
-        first, last = patch.start[f], patch.start[f + 1]
-        for k in range(first + 1, last - 1):
-            marker.points += [corners[first], corners[k], corners[k + 1]]
-        colour = ColorRGBA(r=float(rgb[0]), g=float(rgb[1]), b=float(rgb[2]), a=1.0)
-        marker.colors += [colour] * (3 * (last - first - 2))
+    marker.points = [Point(x=float(x), y=float(y), z=float(z)) for x, y, z in corners]
+    marker.colors = [ColorRGBA(r=float(r), g=float(g), b=float(b), a=1.0) for r, g, b in colours]
     return marker
 
 

@@ -9,12 +9,14 @@ import pickle
 import platform
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 import jax
+import numpy as np
 import scipy.linalg  # noqa: F401  JAX takes LAPACK from there when an executable is read: a node that is a copy of another finds it loaded
 from jax.experimental import serialize_executable
 from jax.experimental.compilation_cache import compilation_cache
@@ -62,6 +64,46 @@ def use_compilation_cache() -> Path:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)  # the sum of many small ones is what a start waits for
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
     return folder
+
+
+class Program:
+    """A function of numbers and arrays that is compiled once for all who have the same one, whatever their numbers."""
+
+    def __init__(self, function: Callable[..., Any], lowered: Any, numbers: Any) -> None:
+        self._function, self._ranks = function, jax.tree.map(np.ndim, numbers)
+        self._mapped: dict[tuple[bool, ...], Callable[..., Any]] = {}
+        self.one: Callable[..., Any] = lowered.compile()
+        """The function, for arguments of one shape."""
+
+    def many(self, numbers: Any, *args: Any) -> Any:
+        """The function at N places: of arrays with a leading axis (N, …), and of numbers that have one where they differ."""
+        own = tuple(np.ndim(x) > rank for x, rank in zip(*map(jax.tree.leaves, (numbers, self._ranks)), strict=True))
+        if own not in self._mapped:
+            axes = jax.tree.unflatten(jax.tree.structure(numbers), [0 if different else None for different in own])
+            self._mapped[own] = jit(jax.vmap(self._function, in_axes=(axes, *(0 for _ in args))))
+        return self._mapped[own](numbers, *args)
+
+
+def joined(numbers: Sequence[Any]) -> Any:
+    """Trees of arrays as one for :meth:`Program.many`: what all share is there once, the rest has a leading axis (N, …)."""
+
+    def join(first: Any, *others: Any) -> Any:
+        different = {id(x): x for x in others if x is not first}.values()
+        return jax.numpy.stack([first, *others]) if any(not np.array_equal(x, first) for x in different) else first
+
+    return jax.tree.map(join, *numbers)
+
+
+_programs: WeakValueDictionary[str, Program] = WeakValueDictionary()
+_making = threading.Lock()
+
+
+def program(function: Callable[..., Any], numbers: Any, *args: Any) -> Program:
+    """The program of a function of ``numbers``, a tree of arrays, and further arrays; an earlier one that says the same, if in use."""
+    with _making:
+        lowered = jit(function).lower(numbers, *args)
+        text = lowered.as_text()
+        return _programs.get(text) or _programs.setdefault(text, Program(function, lowered, numbers))
 
 
 class KeptFunction:

@@ -12,17 +12,13 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import mujoco
 import numpy as np
-import trimesh
 
-from dexstack.errors import ConfigError
 from dexstack.model.objects import ObjectModel
 from dexstack.model.robot import Robot
 from dexstack.model.scene import OBJECT_BODY, robot_scene
-from dexstack.report.bodies import body_meshes
+from dexstack.report.canvas import Canvas
 from dexstack.report.colours import FAR, distance_colours
-from dexstack.report.gate import Gate
 
 NORMAL = 0.015
 """Length at which a normal is drawn [m]."""
@@ -31,17 +27,6 @@ _LEVELS = {"ok": "#2a9d4a", "warn": "#c98a00", "error": "#c82020", "silent": "#c
 
 Action = Callable[[], str]
 """Does something and returns what to tell the user."""
-
-
-class Patches(NamedTuple):
-    """Surfaces on which bodies press on each other, and the forces there."""
-
-    corners_W: np.ndarray
-    """(3 n, 3): those of one triangle after another [m]."""
-    colours: np.ndarray
-    """(3 n, 3): red, green, blue of each corner, 0 to 1."""
-    arrows_W: np.ndarray
-    """(m, 2, 3): from where a force acts to the tip of its arrow [m]."""
 
 
 class Controls(NamedTuple):
@@ -62,30 +47,11 @@ class Controls(NamedTuple):
     """Called with one of them."""
 
 
-class Page:
-    """One page, served on :attr:`url`, to those who know its token.
-
-    Args:
-        token: what whoever opens the page has to know; empty: a new one.
-
-    Raises:
-        ConfigError: viser is not installed, or nothing can listen at that address.
-    """
+class Page(Canvas):
+    """The page of a robot and an object; see :class:`~dexstack.report.canvas.Canvas`."""
 
     def __init__(self, host: str, port: int, robot: Robot, obj: ObjectModel, controls: Controls, token: str = "") -> None:
-        self.gate = Gate(token)
-        try:
-            import viser
-        except ImportError:
-            raise ConfigError("the monitor needs the extra 'monitor': pip install -c constraints.txt -e '.[monitor]'") from None
-        try:
-            with self.gate.in_front():
-                self.server = viser.ViserServer(host=host, port=port, label="dexstack", verbose=False)
-        except OSError as error:
-            raise ConfigError(f"nothing can listen on {host}:{port}: {error.strerror}") from None
-        self.url = f"http://{host}:{self.server.get_port()}/?token={self.gate.token}"
-        self._model = robot_scene(robot, obj).compile()
-        self._data = mujoco.MjData(self._model)
+        super().__init__(host, port, token, robot_scene(robot, obj).compile())
         self._busy = threading.Lock()
         self._build_scene(obj)
         self._build_controls(controls)
@@ -93,38 +59,12 @@ class Page:
         self._build_plant_control(controls)
         self._build_plots()
 
-    @property
-    def watched(self) -> bool:
-        """Whether any browser looks."""
-        return bool(self.server.get_clients())
-
-    def close(self) -> None:
-        """Stop serving."""
-        self.server.stop()
-
     # --- the scene ----------------------------------------------------------------------------------------------------------------
 
     def _build_scene(self, obj: ObjectModel) -> None:
         scene = self.server.scene
-        scene.set_up_direction("+z")
         scene.add_grid("/floor", width=0.6, height=0.6, cell_size=0.05, section_size=0.1, position=(0.0, 0.0, -0.1))
-        self._bodies, self._hand_meshes = {}, []
-        self._patches: list[Any] = []
-        for body, parts in body_meshes(self._model).items():
-            name = self._model.body(body).name
-            self._bodies[body] = scene.add_frame(f"/scene/{name}", show_axes=False)
-            for k, (colour, mesh) in enumerate(parts):
-                handle = scene.add_mesh_simple(
-                    f"/scene/{name}/{k}",
-                    np.asarray(mesh.vertices, np.float32),
-                    np.asarray(mesh.faces, np.uint32),
-                    color=colour,
-                    flat_shading=True,
-                    cast_shadow=False,
-                    receive_shadow=False,
-                )
-                if name != OBJECT_BODY:
-                    self._hand_meshes.append(handle)
+        self._hand_meshes = [mesh for body, parts in self._meshes.items() if self._model.body(body).name != OBJECT_BODY for mesh in parts]
         self._goal = scene.add_mesh_simple(
             "/goal",
             np.asarray(obj.surface.vertices, np.float32),
@@ -136,7 +76,6 @@ class Page:
             receive_shadow=False,
         )
         self._goal_axes = scene.add_frame("/goal/axes", axes_length=0.04, axes_radius=0.001, origin_radius=0.0)
-        mujoco.mj_kinematics(self._model, self._data)
         centre = self._data.xpos[1:].mean(axis=0)
         camera = self.server.initial_camera
         camera.position, camera.look_at = tuple(centre + np.array([0.15, -0.2, 0.22])), tuple(centre)
@@ -150,10 +89,7 @@ class Page:
             self._data.qpos[:n] = q
         if pose_WO is not None:
             self._data.qpos[n:] = pose_WO
-        mujoco.mj_kinematics(self._model, self._data)
-        with self.server.atomic():
-            for body, handle in self._bodies.items():
-                handle.position, handle.wxyz = self._data.xpos[body], self._data.xquat[body]
+        self.show_bodies()
 
     def show_goal(self, pose_WO: np.ndarray) -> None:
         """The goal, as the object in transparent green; the ghost follows, unless somebody has hold of it."""
@@ -180,25 +116,10 @@ class Page:
         segments = np.stack([p_W[:-1], p_W[1:]], axis=1).astype(np.float32)
         self.server.scene.add_line_segments("/prediction", segments, (200, 40, 200), thickness=0.002)
 
-    def show_patches(self, patches: Patches) -> None:
-        """Surfaces coloured by pressure, and forces as lines; without any, what was shown goes."""
-        for handle in self._patches:
-            handle.remove()
-        self._patches = []
-        if len(patches.corners_W):
-            faces = np.arange(len(patches.corners_W)).reshape(-1, 3)
-            mesh = trimesh.Trimesh(patches.corners_W, faces, vertex_colors=(255 * patches.colours).astype(np.uint8), process=False)
-            self._patches.append(self.server.scene.add_mesh_trimesh("/patches/surfaces", mesh, cast_shadow=False, receive_shadow=False))
-        if len(patches.arrows_W):
-            lines = patches.arrows_W.astype(np.float32)
-            self._patches.append(self.server.scene.add_line_segments("/patches/forces", lines, (255, 128, 0), thickness=0.0015))
-
     # --- controls -----------------------------------------------------------------------------------------------------------------
 
     def _build_controls(self, controls: Controls) -> None:
         gui = self.server.gui
-        gui.configure_theme(show_logo=False, show_share_button=False)
-        gui.main_panel.dock_right()
         self._summary = gui.add_markdown("**waiting**")
         self.stop_button = gui.add_button("Stop the hand", color="red", hint="servo off, until it is enabled again")
         self.enable_button = gui.add_button("Enable the hand", hint="servo on; it follows the next command")

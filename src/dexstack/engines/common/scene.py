@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Hashable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar, NamedTuple
 
 import mujoco
@@ -30,6 +32,11 @@ class State(NamedTuple):
     """(nv,) as ``qvel``."""
     activation: np.ndarray
     """(na,) of actuators that have a state."""
+
+
+def stack(states: Iterable[State]) -> State:
+    """States as rows of one."""
+    return State(*(np.array(column) for column in zip(*states, strict=True)))
 
 
 class Contact(NamedTuple):
@@ -67,6 +74,8 @@ class Scene(abc.ABC):
     engine: ClassVar[str]
     lacks: ClassVar[tuple[str, ...]] = ()
     """Names in :data:`dexstack.engines.common.features.FEATURES`."""
+    kin: Hashable = ""
+    """The same for scenes of one class that :meth:`side_by_side` takes together."""
 
     def __init__(self, model: mujoco.MjModel, materials: Materials = None) -> None:
         self.model = model
@@ -143,15 +152,37 @@ class Scene(abc.ABC):
         if state is not self._last:
             self._be(state)
         if not self._drive(control):
-            raise FloatingPointError(f"the simulation diverged at {self.time:.3f} s ({self.engine})")
+            raise self.diverged(self.time)
         return self._now()
 
     def rollout(self, state: State, controls: ArrayLike) -> State:
         """States (T + 1, …), the first among them, under controls (T, nu)."""
-        states = [state]
-        for control in np.asarray(controls, float):
-            states.append(self.step(states[-1], control))
-        return State(*(np.array(column) for column in zip(*states, strict=True)))
+        controls = np.asarray(controls, float)
+        if controls.shape[1:] != (self.model.nu,) or not np.isfinite(controls).all():
+            controls = np.array([self._control(control) for control in controls])  # says which number is wrong
+        if state is not self._last:
+            self._be(state)
+        self._last = None
+        passed = State(*(np.empty((len(controls) + 1, *np.shape(first))) for first in state))
+        for column, first in zip(passed, state, strict=True):
+            column[0] = first
+        time, q, v, activation = passed
+        for k, control in enumerate(controls, 1):
+            if not self._drive(control):
+                raise self.diverged(self.time)
+            time[k], activation[k] = self.time, self.activation
+            q[k], v[k] = self.values()
+        return passed
+
+    @classmethod
+    def side_by_side(cls, scenes: Sequence[Scene], states: Sequence[State], controls: np.ndarray, threads: int) -> State:
+        """Rollouts (N, T + 1, …), each from its state under its controls (N, T, nu); see :func:`dexstack.engines.common.batch.rollout`."""
+        turns: dict[int, list[int]] = {}
+        for k, scene in enumerate(scenes):
+            turns.setdefault(id(scene), []).append(k)  # a scene does one thing at a time
+        with ThreadPoolExecutor(threads) as pool:
+            found = pool.map(lambda turn: [(k, scenes[k].rollout(states[k], controls[k])) for k in turn], turns.values())
+            return stack(states for _, states in sorted((pair for part in found for pair in part), key=lambda pair: pair[0]))
 
     def contacts(self, state: State, control: ArrayLike | None = None) -> list[Contact]:
         """Who touches whom at a state, with the forces there or, of engines that know impulses only, their mean over the next step."""
@@ -159,6 +190,10 @@ class Scene(abc.ABC):
         self._be(state)
         self._last = None
         return self._contacts(control)
+
+    def diverged(self, time: float) -> FloatingPointError:
+        """What to raise where states are not finite, at a time [s]."""
+        return FloatingPointError(f"the simulation diverged at {time:.3f} s ({self.engine})")
 
     def _control(self, control: ArrayLike | None) -> np.ndarray:
         return np.zeros(self.model.nu) if control is None else number_list("control of the scene", "control", control, self.model.nu)

@@ -385,7 +385,7 @@ BUNDLE = types.NamedTuple(
 )
 
 
-@entry(**KERNEL)
+@entry(**KERNEL, nogil=True)  # so that scenes step side by side
 def velocity_step(address: int, scheme: int, dt: float) -> int:
     """Replace ``state.qvel`` by the velocity at the end of the step.
 

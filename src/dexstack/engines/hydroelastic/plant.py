@@ -41,13 +41,7 @@ class HydroelasticScene(Scene):
     engine = "hydroelastic"
     lacks = (*JOINTS, "adhesion", "flexible body", "body moved from outside", "height field", "signed distance field", "moving plane")
 
-    def __init__(
-        self,
-        model: mujoco.MjModel,
-        materials: Materials = None,
-        *,
-        scheme: str = "lagged",
-    ) -> None:
+    def __init__(self, model: mujoco.MjModel, materials: Materials = None, *, scheme: str = "lagged") -> None:
         super().__init__(model, materials)
         if scheme not in SCHEMES:
             raise ConfigError(f"parameter 'scheme' of the hydroelastic plant must be {' or '.join(SCHEMES)}, got '{scheme}'")
@@ -93,6 +87,10 @@ class HydroelasticScene(Scene):
             names = ", ".join(f"{name} ({n} steps)" for name, n in self.system.overrun.items())
             parts.append(f"pressed past the medial axis, where force is lost: {names}")
         return "; ".join(parts)
+
+    def patches(self) -> list[Patch]:
+        """See :class:`dexstack.engines.base.PatchPlant`."""
+        return self.system.patches()
 
     def _contacts(self, control: np.ndarray) -> list[Contact]:
         self._drive(control)

@@ -43,13 +43,7 @@ def box(dims: tuple[float, float, float], modulus: float, *, name: str = "box") 
 
 
 def cylinder(
-    radius: float,
-    length: float,
-    modulus: float,
-    *,
-    size: float,
-    name: str = "cylinder",
-    segments: int | None = None,
+    radius: float, length: float, modulus: float, *, size: float, name: str = "cylinder", segments: int | None = None
 ) -> CompliantMesh:
     """A cylinder about the z axis through the origin; ``segments`` around it follow from ``size`` unless given."""
     r, h = _positive("radius and half length of a cylinder", radius, 0.5 * length)

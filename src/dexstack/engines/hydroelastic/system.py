@@ -18,15 +18,7 @@ from dexstack.engines.common.collision import Pair, body_name, touching_bodies
 from dexstack.engines.common.couplings import entries
 from dexstack.engines.common.features import refuse
 from dexstack.engines.hydroelastic.convex import LAGGED, SolveStatus, make_problem, make_workspace
-from dexstack.engines.hydroelastic.discrete import (
-    BUNDLE,
-    TOO_MANY_PAIRS,
-    Bundle,
-    State,
-    Static,
-    make_contacts,
-    velocity_step,
-)
+from dexstack.engines.hydroelastic.discrete import BUNDLE, TOO_MANY_PAIRS, Bundle, State, Static, make_contacts, velocity_step
 from dexstack.engines.hydroelastic.fields import CompliantMesh, RigidMesh
 from dexstack.engines.hydroelastic.kernel import Stored
 from dexstack.engines.hydroelastic.surface import query
@@ -184,16 +176,8 @@ class HydroelasticSystem:
         result = []
         for k in range(self.problem.counts[0]):
             a, b = self.static.pairs[self.contacts.pair[k]]
-            impulse = self.problem.impulse[k] / self.model.opt.timestep
-            result.append(
-                Wrench(
-                    self.geometries[a].name,
-                    self.geometries[b].name,
-                    self.contacts.point_W[k].copy(),
-                    impulse[:3].copy(),
-                    impulse[3:].copy(),
-                )
-            )
+            force, moment = (self.problem.impulse[k] / self.model.opt.timestep).reshape(2, 3).copy()
+            result.append(Wrench(self.geometries[a].name, self.geometries[b].name, self.contacts.point_W[k].copy(), force, moment))
         return result
 
     def patches(self) -> list[Patch]:

@@ -24,11 +24,6 @@ from dexstack.model.scene import OBJECT_BODY
 DEEPEST = 0.02
 """Depth up to which shapes may overlap where a scene starts [m]: the engine pushes them apart."""
 
-TROUBLES = {
-    record.UNSOLVED: "contact problems without a valid solution",
-}
-"""Counts of the engine that are not to be there, in words."""
-
 
 class LcpScene(Scene):
     """A model whose geoms are rigid and never intersect.
@@ -47,13 +42,7 @@ class LcpScene(Scene):
         "moving plane",
     )  # fmt: skip
 
-    def __init__(
-        self,
-        model: mujoco.MjModel,
-        materials: Materials = None,
-        *,
-        directions: int = 2,
-    ) -> None:
+    def __init__(self, model: mujoco.MjModel, materials: Materials = None, *, directions: int = 2) -> None:
         super().__init__(model, materials)
         geometries = [geometry(g, body_name(model, g.body)) for g in self.collision.geoms]
         self.system = LcpSystem(bare(model), geometries, directions, self.collision.pairs, self._forces.inertance)
@@ -93,9 +82,9 @@ class LcpScene(Scene):
 
     def trouble(self) -> str:
         counts = self.system.counts
-        found = [f"{counts[entry]} {what}" for entry, what in TROUBLES.items() if counts[entry]]
         stuck = self.system.overlapping() if counts[record.OVERLAPS] and self.time > SETTLED else {}
-        said = [f"counted {', '.join(found)}"] if found else []
+        unsolved = counts[record.UNSOLVED]
+        said = [f"counted {unsolved} contact problems without a valid solution"] if unsolved else []
         said += [f"finds '{first}' and '{second}' overlapping" for first, second in stuck]
         return f"the lcp engine {', and '.join(said)}" if said else ""
 

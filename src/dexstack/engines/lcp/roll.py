@@ -32,7 +32,7 @@ def refer(simulation):
     return by_reference(simulation)
 
 
-@entry
+@entry(nogil=True)  # so that scenes roll side by side
 def roll(simulation, q, v, tau, dt, counts, extremes, qs, vs):
     """Advance by as many steps as tau (T, V) has rows.
 

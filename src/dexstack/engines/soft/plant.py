@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import functools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import mujoco
@@ -15,7 +17,7 @@ from dexstack.config import param
 from dexstack.engines.common.collision import Geom, Materials, body_name
 from dexstack.engines.common.forces import bare
 from dexstack.engines.common.plant import ScenePlant
-from dexstack.engines.common.scene import Contact, Scene
+from dexstack.engines.common.scene import Contact, Scene, State, stack
 from dexstack.engines.soft import cloud
 from dexstack.engines.soft.cloud import Cloud
 from dexstack.engines.soft.meshing import remesh
@@ -25,7 +27,7 @@ from dexstack.errors import ConfigError
 from dexstack.model.objects import ObjectModel
 from dexstack.model.robot import Robot
 from dexstack.model.scene import OBJECT_BODY, robot_scene
-from dexstack.process.compilation import jit
+from dexstack.process.compilation import jit, joined, program
 
 DISSIPATIONS = {"paper": paper_dissipation, "smooth": smooth_dissipation}
 LAW = ContactParams(v_d=0.1, v_s=1e-3)
@@ -70,12 +72,15 @@ class SoftScene(Scene):
         self.activation = np.zeros(model.na)
         self._q, self._v, self._time = np.array(model.qpos0), np.zeros(model.nv), 0.0
 
+        system, dt = self.system, self.dt
+
         def advance(data: SystemData, q: jax.Array, v: jax.Array, tau: jax.Array) -> tuple[jax.Array, jax.Array]:
-            return self.system.implicit(data, q, v, tau, self.dt)
+            return system.implicit(data, q, v, tau, dt)
 
         with jax.enable_x64(True):  # the numbers are arguments: as constants, XLA would spend minutes on the lookup tables
             self._data = jax.device_put(self.system.data)
-            self._advanced = jit(advance).lower(self._data, *map(np.zeros, (model.nq, model.nv, model.nv))).compile()
+            self.program = program(advance, self._data, *map(np.zeros, (model.nq, model.nv, model.nv)))
+        self.kin = id(self.program)
 
     def _surfaces(self) -> tuple[list[Meeting], list[Ground]]:
         """Pairs of bodies, sorted into meetings by whether one is fixed, and by stiffness; what is over a plane."""
@@ -130,11 +135,35 @@ class SoftScene(Scene):
 
     def advance(self, tau: np.ndarray) -> bool:
         with jax.enable_x64(True):
-            q, v = self._advanced(self._data, self._q, self._v, tau)
+            q, v = self.program.one(self._data, self._q, self._v, tau)
         self._q, self._v = np.asarray(q), np.asarray(v)
         self._steps += 1
         self._time = self._start + self._steps * self.dt
         return bool(np.isfinite(self._v).all())
+
+    @classmethod
+    def side_by_side(cls, scenes: Sequence[SoftScene], states: Sequence[State], controls: np.ndarray, threads: int) -> State:
+        """One program steps all; its threads are XLA's own."""
+        for scene, state in zip(scenes, states, strict=True):
+            scene._be(state)  # refuses what no scene takes
+        start, tau, steps = stack(states), np.zeros((len(scenes), scenes[0].model.nv)), controls.shape[1]
+        dry, driven = (any(getattr(s._forces, name) for s in scenes) for name in ("dry", "any"))
+        passed = [(start.q, start.v, start.activation)]
+        with jax.enable_x64(True):
+            data = joined([s._data for s in scenes])
+            for k in range(steps):
+                q, v, activation = passed[-1]
+                if driven or dry:
+                    q, v, activation, tau = np.asarray(q), np.asarray(v), activation.copy(), np.empty_like(tau)
+                    for i, scene in enumerate(scenes):
+                        tau[i], rate = scene._forces.at(q[i], v[i], controls[i, k], activation[i])
+                        activation[i] += scene.dt * rate
+                if dry:
+                    damping = np.stack([s._forces.damping(x)[: s.system.tree.num_joints] for s, x in zip(scenes, v, strict=True)])
+                    data = data._replace(numbers=data.numbers._replace(damping=damping))
+                passed.append((*scenes[0].program.many(data, q, v, tau), activation))
+        times = start.time[:, None] + scenes[0].dt * np.arange(steps + 1)
+        return State(times, *(np.stack([np.asarray(x) for x in column], axis=1) for column in zip(*passed, strict=True)))
 
     def damp(self, damping: np.ndarray) -> None:
         numbers = self._data.numbers
@@ -142,18 +171,22 @@ class SoftScene(Scene):
 
     def _contacts(self, control: np.ndarray) -> list[Contact]:
         """Force and moment of a pair of bodies are told as the force, where their nearest geoms are nearest."""
-        system, data = self.system, mujoco.MjData(self.model)
+        data = mujoco.MjData(self.model)
         data.qpos[:] = self._q
         mujoco.mj_kinematics(self.model, data)
         with jax.enable_x64(True):
-            found = system.contact(
-                self._data, system.tree.motion(system.data.numbers, jax.numpy.asarray(self._q), jax.numpy.asarray(self._v))
-            )
+            found = self._touching(self._data, self._q, self._v)
         result = []
         for a, b, wrench in zip(*map(np.asarray, found[:3]), strict=True) if found is not None else ():
             near = min((self._contact(x, y, data, s * wrench[:3]) for x, y, s in self._between(int(a), int(b))), key=lambda c: c.gap)
             result += [near] if np.linalg.norm(near.force_W) > 1e-9 else []
         return result
+
+    @functools.cached_property
+    def _touching(self) -> Callable[..., Any]:
+        """Contacts at a state, compiled when somebody first asks for them."""
+        system = self.system
+        return jit(lambda data, q, v: system.contact(data, system.tree.motion(data.numbers, q, v)))
 
     def _between(self, a: int, b: int) -> list[tuple[Geom, Geom, float]]:
         """Pairs of geoms on links a and b, and the sign of what the first does to the second."""
@@ -269,14 +302,7 @@ class SoftPlant(ScenePlant):
                 "resolution": p.finger_spacing if body != OBJECT_BODY and not base else p.palm_spacing,
             }
         law = ContactParams(eps2=p.spread, eps3=p.onset, v_d=p.dissipation_speed, v_s=p.stiction_speed)
-        scene = SoftScene(
-            spec.compile(),
-            materials,
-            law=law,
-            roundness=p.roundness,
-            dissipation=p.dissipation,
-            patches=(p.palm_patch, p.finger_patch),
-            slots=p.near_links,
-        )
+        sizes = {"roundness": p.roundness, "patches": (p.palm_patch, p.finger_patch), "slots": p.near_links}
+        scene = SoftScene(spec.compile(), materials, law=law, dissipation=p.dissipation, **sizes)
         self.system = scene.system
         super().__init__(robot, obj, scene)

@@ -1,0 +1,194 @@
+"""Many scenes at once: steps per second from 1 to 4096 of them, beside MuJoCo's own threaded rollout and MJX in the same run.
+
+Cubes of :data:`KINDS` sizes and frictions are thrown along a floor, each rollout at a speed of its own: a motion that every engine has to
+find. Beside every time stands how far the cubes are from where MuJoCo has them. A cell takes parts of :data:`PART` steps until its time is
+over or the cubes have gone :data:`STEPS`; its row says how many. What JAX computes runs on the device that the command names; MJX takes
+part where it is installed (extra 'peers').
+
+Asked for: no cube farther off than :data:`OFF`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+import jax
+import mujoco
+import numpy as np
+from matplotlib.figure import Figure
+from mujoco.rollout import rollout as mujoco_rollout
+
+from dexstack.cli import arguments
+from dexstack.cli.output import note, table
+from dexstack.engines import ENGINES, load, rollout
+from dexstack.engines.common.scene import State
+from dexstack.process.compilation import joined
+from experiments.harness import BLUE, GREEN, GREY, PINK, Outcome, run
+
+COUNTS = tuple(4**k for k in range(7))
+KINDS = 16
+"""Different scenes; more rollouts share them."""
+STEPS, PART = 300, 50
+OFF = 5e-3
+"""Farthest from MuJoCo's place that passes [m]."""
+JUDGED = 64
+"""Rollouts, the first ones, that are held against MuJoCo's."""
+PEERS = ("MuJoCo's rollout", "MJX")
+XML = """<mujoco><option timestep="0.001" cone="elliptic" impratio="10"/><worldbody>
+  <geom name="floor" type="plane" size="0 0 1" friction="0.01"/>
+  <body pos="0 0 {half}"><freejoint/><geom type="box" size="{half} {half} {half}" density="500" friction="{friction}"/></body>
+  </worldbody></mujoco>"""
+
+Go = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+"""From q (N, nq) and v (N, nv) to those :data:`PART` steps later."""
+
+
+def models() -> list[mujoco.MjModel]:
+    """One of every kind."""
+    return [
+        mujoco.MjModel.from_xml_string(XML.format(half=0.03 + 0.03 * k / KINDS, friction=0.2 + 0.3 * (5 * k % KINDS) / KINDS))
+        for k in range(KINDS)
+    ]
+
+
+def starts(kinds: Sequence[mujoco.MjModel], n: int) -> tuple[np.ndarray, np.ndarray]:
+    """q (n, 7), v (n, 6) of the first n rollouts, the k-th of kind k modulo :data:`KINDS`."""
+    v = np.zeros((n, 6))
+    v[:, 0] = 1.0 + 0.5 * np.arange(n) / COUNTS[-1]
+    return np.array([kinds[k % KINDS].qpos0 for k in range(n)]), v
+
+
+def engine(name: str, kinds: Sequence[mujoco.MjModel], n: int, threads: int) -> Go:
+    """One of dexstack's."""
+    scenes = [load(model, name) for model in kinds[:n]]
+    many, controls = [scenes[k % KINDS] for k in range(n)], np.zeros((PART, 0))
+
+    def go(q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        found = rollout(many, State(np.zeros(n), q, v, np.zeros((n, 0))), controls, threads=threads)
+        return found.q[:, -1], found.v[:, -1]
+
+    return go
+
+
+def mujoco_peer(kinds: Sequence[mujoco.MjModel], n: int, threads: int) -> Go:
+    """MuJoCo's own, called as its documentation says."""
+    room = [mujoco.MjData(kinds[0]) for _ in range(threads)]
+    many = [kinds[k % KINDS] for k in range(n)]
+
+    def go(q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        last = mujoco_rollout(many, room, np.hstack([np.zeros((n, 1)), q, v]), nstep=PART, persistent_pool=True)[0][:, -1]
+        return last[:, 1:8], last[:, 8:14]
+
+    return go
+
+
+def mjx_peer(kinds: Sequence[mujoco.MjModel], n: int, threads: int) -> Go:
+    """MJX, in its single precision, a model of its own for every rollout."""
+    from mujoco import mjx
+
+    every, kind = [jax.tree.leaves(mjx.put_model(model)) for model in kinds[:n]], jax.tree.structure(mjx.put_model(kinds[0]))
+    whole = joined(every)
+    shared = [x is first for x, first in zip(whole, every[0], strict=True)]
+    many = [x if same else x[np.arange(n) % KINDS] for x, same in zip(whole, shared, strict=True)]
+    blank = mjx.put_data(kinds[0], mujoco.MjData(kinds[0]))
+
+    def one(leaves: list[jax.Array], q: jax.Array, v: jax.Array) -> tuple[jax.Array, jax.Array]:
+        model = kind.unflatten(leaves)  # what is not a leaf is the first one's: of height fields, of which there is none
+        end, _ = jax.lax.scan(lambda d, _: (mjx.step(model, d), None), blank.replace(qpos=q, qvel=v), None, PART)
+        return end.qpos, end.qvel
+
+    mapped = jax.jit(jax.vmap(one, in_axes=([None if same else 0 for same in shared], 0, 0)))
+    return lambda q, v: tuple(np.asarray(x, float) for x in mapped(many, q.astype(np.float32), v.astype(np.float32)))
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a cell may take."""
+
+    seconds: float
+    threads: int
+
+
+def cell(who: str, n: int, kinds: Sequence[mujoco.MjModel], right: np.ndarray, limits: Limits) -> dict[str, Any]:
+    """One count of one who takes part; ``right`` (parts + 1, judged, 3) are MuJoCo's places after every part."""
+    begin = time.perf_counter()
+    make = {PEERS[0]: mujoco_peer, PEERS[1]: mjx_peer}.get(who)
+    go = make(kinds, n, limits.threads) if make else engine(who, kinds, n, limits.threads)
+    q, v = starts(kinds, n)
+    go(q, v)  # compiles, outside what is timed
+    ready, parts, spent = time.perf_counter() - begin, 0, 0.0
+    while parts < STEPS // PART and spent < limits.seconds:
+        begin = time.perf_counter()
+        q, v = go(q, v)
+        spent, parts = spent + time.perf_counter() - begin, parts + 1
+    judged = min(n, JUDGED)
+    off = float(np.linalg.norm(q[:judged, :3] - right[parts, :judged], axis=1).max())
+    steps = parts * PART
+    return {"who": who, "n": n, "steps": steps, "wall_s": spent, "steps_per_s": n * steps / spent, "off_m": off, "ready_s": ready}
+
+
+def batches(args: argparse.Namespace) -> Outcome:
+    """All who take part, all counts."""
+    kinds, counts = models(), [n for n in COUNTS if n <= args.largest]
+    limits = Limits(args.seconds, args.threads or len(os.sched_getaffinity(0)))
+    device = f"{jax.devices()[0].platform}, {jax.devices()[0].device_kind}"
+    mjx = find_spec("mujoco.mjx") is not None
+    note(f"JAX on {device}; {limits.threads} threads" + ("" if mjx else "; MJX is not installed (pip install 'dexstack[peers]')"))
+    q, v = starts(kinds, min(JUDGED, max(counts)))
+    right, go = [q[:, :3]], engine("mujoco", kinds, len(q), limits.threads)
+    for _ in range(STEPS // PART):
+        q, v = go(q, v)
+        right.append(q[:, :3])
+    rows = []
+    for who in (*args.engines, PEERS[0], *(PEERS[1:] if mjx else ())):
+        for n in counts:
+            note(f"{n} in {who}")
+            rows.append(cell(who, n, kinds, np.array(right), limits))
+    results = {
+        "device": device,
+        "threads": limits.threads,
+        "seconds": args.seconds,
+        "mjx": mjx,
+        "rows": rows,
+        "passed": all(row["off_m"] <= OFF for row in rows),
+    }
+    shown = [[r["who"], r["n"], r["steps"], r["steps_per_s"], 1e3 * r["off_m"], r["ready_s"]] for r in rows]
+    columns = ("who", "scenes", "steps of each", "steps/s of all", "off MuJoCo's [mm]", "made and compiled in [s]")
+    title = f"JAX on {device}, {limits.threads} threads" + ("" if mjx else ", MJX not installed")
+    return Outcome(results, _picture(rows), [table(title, columns, shown)])
+
+
+def _picture(rows: Sequence[dict[str, Any]]) -> Figure:
+    figure = Figure(figsize=(6.0, 4.0), layout="constrained")
+    ax = figure.subplots()
+    for k, who in enumerate(dict.fromkeys(row["who"] for row in rows)):
+        own = [row for row in rows if row["who"] == who]
+        style = "o--" if who in PEERS else "o-"
+        colour = (BLUE, PINK, GREEN, "#e0a030", GREY, "#5b3f9d")[k % 6]
+        ax.plot([r["n"] for r in own], [r["steps_per_s"] for r in own], style, color=colour, label=who)
+    ax.set(xscale="log", yscale="log", xlabel="scenes", ylabel="steps per second, of all")
+    ax.legend()
+    return figure
+
+
+def _arguments(p: argparse.ArgumentParser) -> None:
+    p.add_argument("--engines", nargs="*", choices=list(ENGINES), default=list(ENGINES), help="which engines")
+    p.add_argument("--largest", type=arguments.positive_int, default=COUNTS[-1], metavar="N", help="most scenes at once")
+    p.add_argument("--seconds", type=arguments.positive, default=10.0, metavar="S", help="time of a cell, after which it begins no part")
+    p.add_argument("--threads", type=arguments.positive_int, metavar="N", help="threads (default: as many as cores)")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the experiment; its exit code."""
+    return run(__spec__.name, __doc__, batches, argv, arguments=_arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

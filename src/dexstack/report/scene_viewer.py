@@ -1,0 +1,94 @@
+"""The page of a scene that runs: its bodies, contact forces and pressures, and which engine it runs in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import mujoco
+import numpy as np
+
+from dexstack.engines.base import Patch
+from dexstack.engines.common.scene import Contact
+from dexstack.report.canvas import Canvas, Patches, coloured
+
+ARROW = 0.5
+"""Length of an arrow as heavy as all bodies, of the scene's extent."""
+
+
+class SceneControls(NamedTuple):
+    """What the user can do; called in threads of the page's own."""
+
+    engines: Sequence[str]
+    """Names that there are to choose from."""
+    choose: Callable[[str], None]
+    """Called with one of them."""
+    restart: Callable[[], None]
+
+
+class SceneViewer(Canvas):
+    """A page that shows a model and asks for engines; see :class:`~dexstack.report.canvas.Canvas`."""
+
+    def __init__(self, host: str, port: int, token: str, model: mujoco.MjModel, controls: SceneControls) -> None:
+        super().__init__(host, port, token, model)
+        gui = self.server.gui
+        self._summary = gui.add_markdown("**waiting**")
+        self.engine_menu = gui.add_dropdown(
+            "engine", controls.engines, hint="the scene goes on in it from where it is, once it is compiled"
+        )
+        self.restart_button = gui.add_button("Start again", hint="back to the start of the scene")
+        self.pause_box = gui.add_checkbox("pause", initial_value=False)
+        self._said = gui.add_markdown("")
+        self._told: tuple[str, str] = "", ""
+        extent, centre = model.stat.extent, np.array(model.stat.center)
+        self._weight = float(model.body_mass.sum() * np.linalg.norm(model.opt.gravity)) or 1.0
+        for g in np.flatnonzero(model.geom_type == mujoco.mjtGeom.mjGEOM_PLANE):
+            side = 2.0 * float(np.max(model.geom_size[g, :2])) or 4.0 * extent
+            self.server.scene.add_grid(
+                f"/planes/{g}",
+                width=side,
+                height=side,
+                cell_size=side / 40.0,
+                section_size=side / 8.0,
+                position=self._data.geom_xpos[g],
+                wxyz=_quaternion(self._data.geom_xmat[g]),
+            )
+        camera = self.server.initial_camera
+        camera.position, camera.look_at = tuple(centre + extent * np.array([0.7, -1.0, 0.6])), tuple(centre)
+
+        @self.engine_menu.on_update
+        def _(event: Any) -> None:
+            if event.client is not None:  # not the page's own changes
+                controls.choose(self.engine_menu.value)
+
+        @self.restart_button.on_click
+        def _(event: Any) -> None:
+            controls.restart()
+
+    @property
+    def paused(self) -> bool:
+        """Whether the scene is to stand still."""
+        return self.pause_box.value
+
+    def show(self, q: np.ndarray, contacts: Sequence[Contact], patches: Sequence[Patch]) -> None:
+        """Bodies at q (nq,), forces on what is borne, pressures."""
+        self._data.qpos[:] = q
+        self.show_bodies()
+        triangles, none = coloured(patches), np.empty((0, 3))
+        scale = ARROW * self._model.stat.extent / self._weight
+        arrows = [(c.point_W, c.point_W + (-scale if c.body_b == "world" else scale) * c.force_W) for c in contacts]
+        corners, colours = (np.concatenate([none, *(t[k] for t in triangles)]) for k in (0, 1))
+        self.show_patches(Patches(corners, colours, np.reshape(arrows, (-1, 2, 3))))
+
+    def tell(self, lines: Sequence[str], engine: str, said: str) -> None:
+        """Lines of markdown; the engine at which the menu is to stand, unless somebody has just chosen another one; what was said last."""
+        self._summary.content = "  \n".join(lines)
+        if (engine, said) != self._told:
+            self._told = engine, said
+            self.engine_menu.value, self._said.content = engine, said
+
+
+def _quaternion(R: np.ndarray) -> np.ndarray:
+    quat = np.empty(4)
+    mujoco.mju_mat2Quat(quat, R)
+    return quat

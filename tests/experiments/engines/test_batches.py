@@ -1,0 +1,19 @@
+"""Many scenes at once, few of them: everybody finds the same motion, and what was done is in the rows."""
+
+import json
+import math
+
+from experiments.engines.batches import KINDS, OFF, PART, STEPS, main
+
+
+def test_two_counts_of_two_engines_beside_mujocos_own(tmp_path):
+    file, picture = tmp_path / "out.json", tmp_path / "out.png"
+    argv = ["--engines", "mujoco", "hydroelastic", "--largest", "20", "--seconds", "0.5", "--threads", "2"]
+    assert main([*argv, "--json", str(file), "--picture", str(picture)]) == 0
+    results = json.loads(file.read_text())["results"]
+    rows = {(row["who"], row["n"]): row for row in results["rows"]}
+    assert set(rows) >= {(who, n) for who in ("mujoco", "hydroelastic", "MuJoCo's rollout") for n in (1, 4, KINDS)}
+    for row in rows.values():
+        assert row["steps"] % PART == 0 and 0 < row["steps"] <= STEPS and row["off_m"] <= OFF
+        assert math.isclose(row["steps_per_s"] * row["wall_s"], row["n"] * row["steps"])
+    assert rows["MuJoCo's rollout", 1]["off_m"] < 1e-9 and results["device"].startswith("cpu") and picture.stat().st_size
