@@ -21,14 +21,13 @@ from dexstack.report.statistics import wilson
 from dexstack.tasks.base import World
 from dexstack.trials.pool import in_processes
 from dexstack.trials.sweep import loop_of
+from dexstack.trials.worlds import drawn
 from experiments.harness import Outcome, run
 
 TRIALS, SECONDS = 4, 15.0
-RANGES = {
-    "mass": (0.3, 3.0), "friction": (0.25, 1.0), "torque": (0.5, 1.0), "joint_damping": (0.5, 1.5), "joint_friction": (0.002, 0.02),
-    DELAY: (0.0, 0.06),
-}  # fmt: skip
-"""Drawn evenly: the logarithm, but for the delay."""
+FIELDS = ("mass", "friction", "torque", "joint_damping", "joint_friction")
+DELAYS = (0.0, 0.06)
+"""[s]"""
 LIMITS = {"mass": 0.05, "friction": 0.1, "torque": 0.1, "joint_damping": 0.1, "joint_friction": 0.1, DELAY: 0.002}
 """Largest median error: relative, of the delay in seconds."""
 LONGEST = 120.0
@@ -38,9 +37,7 @@ LONGEST = 120.0
 def hidden(seed: int) -> tuple[World, float]:
     """A world and its delay [s]."""
     rng = np.random.default_rng(seed)
-    drawn = {k: float(np.exp(rng.uniform(*np.log(r))) if r[0] > 0.0 else rng.uniform(*r)) for k, r in RANGES.items()}
-    delay = drawn.pop(DELAY)
-    return World(**drawn), delay
+    return drawn(rng, *FIELDS), float(rng.uniform(*DELAYS))
 
 
 def recorded(world: World, delay: float, seed: int) -> tuple[dict[str, np.ndarray], int]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dexstack.cli import arguments
 from dexstack.cli.output import add_json_argument, note, publish, table
+from dexstack.engines import PLANTS
 from dexstack.errors import ConfigError, writing
 from dexstack.report.statistics import errors, wilson
 from dexstack.tasks import TASKS
@@ -39,6 +40,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
     p.add_argument("task", nargs="?", default="palm_turn", metavar="TASK", help=f"whose rollouts and trials: {', '.join(TASKS)}, or a file")
     arguments.add_scene_arguments(p)
+    p.add_argument("--plant", default="mujoco", choices=PLANTS, help="physics engine: a name, or the path of your own's Python file")
+    p.add_argument("--world", type=Path, metavar="FILE", help="the plant's world, as `dexstack identify --out` writes")
     arguments.add_planner_arguments(p)
     p.add_argument("--start", default=PLANNERS, metavar="THETA", help="first guess: planner, uninformed, or a learned θ's name or file")
     p.add_argument("--steps", type=arguments.positive_int, default=2000, metavar="N", help="environment steps of 0.1 s")

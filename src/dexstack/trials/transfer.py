@@ -1,0 +1,252 @@
+"""Does what was learned on one plant hold on another? θ from rollouts on one plant or several, trials with each θ on every plant.
+
+Every source learns offline from rollouts of the same policy, the task's own, and from as many of them: a mixture takes an equal share of
+each of its plants. Everything is kept in one folder as it is made, rollouts, θ and trials, so that a matrix that was cut goes on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dexstack.errors import ConfigError, writing
+from dexstack.report.statistics import errors, wilson
+from dexstack.trials.pool import in_processes, on_ray
+from dexstack.trials.sweep import Run, loop_of, run_one
+from dexstack.trials.worlds import drawn
+
+if TYPE_CHECKING:
+    from dexstack.graph.settings import Spec
+    from dexstack.sim.loop import Loop
+
+DEFAULTS, ALL = "defaults", "all"
+KEEPS = 0.95
+"""So much of the success of a plant's own θ there must a θ from elsewhere keep."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a θ comes from."""
+
+    name: str
+    plants: tuple[str, ...]
+    """Whose rollouts teach it; none: θ of the models."""
+
+
+def sources(plants: Sequence[str]) -> list[Source]:
+    """Nothing learned, each plant alone, all, and all but one."""
+    several = [Source(ALL, tuple(plants))] if len(plants) > 1 else []
+    but_one = [Source(f"all but {p}", tuple(q for q in plants if q != p)) for p in plants] if len(plants) > 2 else []
+    return [Source(DEFAULTS, ()), *(Source(p, (p,)) for p in plants), *several, *but_one]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One matrix."""
+
+    spec: Spec
+    """Task, object, hand and planner; its plant and θ are those of the cells."""
+    plants: tuple[str, ...]
+    steps: int
+    """Model steps of 0.1 s that each θ is learned from."""
+    trials: int
+    """Of each cell."""
+    seed: int
+    seconds: float
+    """Of each trial."""
+    randomised: bool = False
+    """Whether trial k runs in the world that :func:`dexstack.trials.worlds.drawn` draws with seed + k, the same in every cell."""
+
+
+class Matrix:
+    """What is kept of a plan in a folder, and what is still to be done.
+
+    Args:
+        folder: made if it is missing.
+
+    Raises:
+        ConfigError: the folder holds another plan's.
+    """
+
+    def __init__(self, plan: Plan, folder: Path) -> None:
+        self.plan, self.folder, self.sources = plan, folder, sources(plan.plants)
+        said = json.loads(json.dumps(asdict(plan)))
+        note = folder / "plan.json"
+        if note.is_file() and json.loads(note.read_text()) != said:
+            raise ConfigError(f"{folder} holds a matrix of other plants, numbers or parameters; give another folder")
+        with writing(note):
+            (folder / "trials").mkdir(parents=True, exist_ok=True)
+            note.write_text(json.dumps(said, indent=1))
+
+    def spec(self, source: Source, plant: str) -> Spec:
+        """Of one cell."""
+        theta = () if not source.plants else (("theta", str(self._theta(source.name).absolute())),)
+        own = tuple((name, value) for name, value in self.plan.spec.overrides if name != "theta")
+        return replace(self.plan.spec, plant=plant, overrides=tuple(sorted(own + theta)))
+
+    def run(self, jobs: int, *, ray: bool = False) -> Iterator[str]:
+        """Do what is missing; yields a line for each thing that is done."""
+        spread = on_ray if ray else in_processes
+        p = self.plan
+        missing = [plant for plant in p.plants if not self._rollouts(plant).is_file()]
+        if missing:
+            rows = [(replace(p.spec, plant=plant), p.steps, p.seed + 1_000_000, str(self._rollouts(plant))) for plant in missing]
+            yield from spread(_collect, jobs, *_columns(rows))
+        theirs = {plant: str(self._rollouts(plant)) for plant in p.plants}
+        to_learn = [s for s in self.sources if not self._losses(s.name).is_file()]
+        if to_learn:
+            files = [(str(self._theta(s.name)), str(self._losses(s.name))) for s in to_learn]
+            yield from spread(
+                _learn, jobs, *_columns([(p.spec, s.plants, theirs, f, p.seed) for s, f in zip(to_learn, files, strict=True)])
+            )
+        done = {(row["source"], row["plant"], row["k"]) for row in self.rows()}
+        left = [(s, plant, k) for s in self.sources for plant in p.plants for k in range(p.trials) if (s.name, plant, k) not in done]
+        if not left:
+            return
+        where = Run(p.seconds, record=str((self.folder / "trials").absolute()))
+        rows = [(self._in_world(self.spec(s, plant), k), where, k, p.seed, _cell(s.name, plant)) for s, plant, k in left]
+        for (s, plant, k), outcome in zip(left, spread(run_one, jobs, *_columns(rows)), strict=True):
+            row = {
+                "source": s.name, "plant": plant, "k": k, "seed": outcome.seed, "succeeded": outcome.succeeded, "dropped": outcome.dropped,
+                "reached_s": outcome.reached_at[0] if outcome.reached_at else None, "orientation_error_rad": outcome.orientation_error,
+                "position_error_m": outcome.position_error, "stalls": outcome.stalls, "trouble": outcome.trouble,
+            }  # fmt: skip
+            with writing(self._kept), self._kept.open("a") as file:
+                file.write(json.dumps(row) + "\n")
+            yield f"{s.name} on {plant}, trial {k + 1} of {p.trials}: " + ("reached" if row["succeeded"] else "not reached")
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The trials that are done; a line that a kill cut short does not count."""
+        if not self._kept.is_file():
+            return []
+        found = []
+        for line in self._kept.read_text().splitlines():
+            try:
+                found.append(json.loads(line))
+            except json.JSONDecodeError:
+                continue
+        return found
+
+    def results(self) -> dict[str, Any]:
+        """Every cell, and what of it keeps what is asked."""
+        rows, cells = self.rows(), []
+        for source in self.sources:
+            losses = json.loads(self._losses(source.name).read_text())
+            for plant in self.plan.plants:
+                own = [row for row in rows if (row["source"], row["plant"]) == (source.name, plant)]
+                good = sum(row["succeeded"] for row in own)
+                cells.append({
+                    "source": source.name, "plant": plant, "trials": len(own), "succeeded": good, "success_rate": good / len(own),
+                    "success_interval": wilson(good, len(own)), "dropped": sum(row["dropped"] for row in own),
+                    "reached_s": errors(row["reached_s"] for row in own if row["reached_s"] is not None),
+                    "orientation_error_rad": errors(row["orientation_error_rad"] for row in own), "prediction_loss": losses[plant],
+                })  # fmt: skip
+        return {"cells": cells, **self._judged(cells)}
+
+    def worst(self, source: str, plant: str) -> Path:
+        """The recording of a cell's trial that ended farthest from its goal."""
+        own = [row for row in self.rows() if (row["source"], row["plant"]) == (source, plant)]
+        k = max(own, key=lambda row: (row["dropped"], not row["succeeded"], row["orientation_error_rad"]))["k"]
+        return self.folder / "trials" / f"{_cell(source, plant)}-{k:03d}".replace(" ", "_") / "recording.npz"
+
+    def _judged(self, cells: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Each plant's θ on the others against their own; the mixtures, one left out included, against the best single θ there."""
+        rate = {(c["source"], c["plant"]): c["success_rate"] for c in cells}
+        plants = self.plan.plants
+        crossed = [(a, b) for a in plants for b in plants if a != b]
+        kept = sum(rate[a, b] >= KEEPS * rate[b, b] for a, b in crossed)
+        mixed = [(ALL, b) for b in plants if (ALL, b) in rate] + [(f"all but {b}", b) for b in plants if (f"all but {b}", b) in rate]
+        as_good = sum(rate[name, b] >= max(rate[a, b] for a in plants) for name, b in mixed)
+        passed = kept == len(crossed) and as_good == len(mixed)
+        return {"crossed": len(crossed), "crossed_kept": kept, "mixed": len(mixed), "mixed_as_good": as_good, "passed": passed}
+
+    def _in_world(self, spec: Spec, k: int) -> Spec:
+        return replace(spec, world=drawn(self.plan.seed + k)) if self.plan.randomised else spec
+
+    @property
+    def _kept(self) -> Path:
+        return self.folder / "trials.jsonl"
+
+    def _rollouts(self, plant: str) -> Path:
+        return self.folder / f"rollouts-{Path(plant).stem}.npz"
+
+    def _theta(self, source: str) -> Path:
+        return self.folder / f"theta-{source.replace(' ', '-')}.yaml"
+
+    def _losses(self, source: str) -> Path:
+        return self._theta(source).with_suffix(".losses.json")
+
+
+def _cell(source: str, plant: str) -> str:
+    return f"{source} on {Path(plant).stem}"
+
+
+def _columns(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
+    return [list(column) for column in zip(*rows, strict=True)]
+
+
+def _collect(spec: Spec, steps: int, seed: int, path: str) -> str:
+    """Rollouts of the policy on a plant, into a file."""
+    from dexstack.learning.on_policy import collect, stack_recordings
+
+    data, recordings, _ = collect(loop_of(spec), steps, seed)
+    part = Path(path).with_suffix(".part")
+    with writing(path), part.open("wb") as file:
+        np.savez_compressed(file, **stack_recordings(recordings))
+    part.rename(path)
+    return f"{data.count} steps on {spec.plant}"
+
+
+def _learn(spec: Spec, plants: Sequence[str], rollouts: Mapping[str, str], files: tuple[str, str], seed: int) -> str:
+    """θ from some plants' rollouts, and its loss on what of every plant's nobody learns from, each into a file."""
+    from dexstack.learning.on_policy import learn_from, learner_of
+    from dexstack.learning.recordings import read_recording
+
+    loop = loop_of(replace(spec, plant="mujoco"))  # for its planner and detector: no rollouts are made
+    read = {plant: read_recording(Path(path), loop.scene.robot.joint_names) for plant, path in rollouts.items()}
+    theta = loop.planner.theta
+    if plants:
+        shares = {plant: _share(read[plant], len(plants)) for plant in plants}
+        *_, (point, data, _) = learn_from(loop, theta, shares, seed=seed, score_with=lambda _: [])
+        theta = point.theta
+        _save(
+            Path(files[0]),
+            loop,
+            theta,
+            seed,
+            {"transitions": data.count, "sha256": data.digest(), "source": f"rollouts on {', '.join(plants)}"},
+        )  # type: ignore[union-attr]
+    learner = learner_of(loop, theta)
+    losses = {plant: learner.data_loss(_held_out(recording, loop)) for plant, recording in read.items()}
+    with writing(files[1]):
+        Path(files[1]).write_text(json.dumps(losses))
+    return f"θ of {', '.join(plants) or 'the models'}: held-out loss " + ", ".join(
+        f"{loss:.3g} on {plant}" for plant, loss in losses.items()
+    )
+
+
+def _share(recording: Mapping[str, np.ndarray], parts: int) -> dict[str, np.ndarray]:
+    """The first rollouts of a recording, one part of them."""
+    last = max(1, round((recording["rollout"].max() + 1) / parts))
+    return {name: array[recording["rollout"] < last] for name, array in recording.items()}
+
+
+def _held_out(recording: Mapping[str, np.ndarray], loop: Loop) -> Any:
+    from dexstack.learning.on_policy import split
+    from dexstack.learning.transitions import cut
+
+    return cut(split(recording)[1], loop.controller.step, np.asarray(loop.planner.theta.cover), loop.detector.detect)
+
+
+def _save(path: Path, loop: Loop, theta: Any, seed: int, data: Mapping[str, Any]) -> None:
+    from dexstack.control.theta_file import ThetaFile, save_theta
+
+    robot, obj, _ = loop.scene
+    date = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    save_theta(path, ThetaFile(theta, obj.name, robot.name, loop.model, loop.controller.step, seed, date, data))
