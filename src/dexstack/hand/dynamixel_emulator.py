@@ -490,7 +490,7 @@ def from_arguments(argv: Sequence[str] | None) -> tuple[EmulatedMotors, Any, Bus
     bus, motors, params, faults, wrong = (make_params(cls, args, ignore_unknown=True) for cls in blocks)
     hand = EmulatedMotors(motors, params)
     hand.faults, hand.wrong = faults, wrong
-    return hand, emulated_plant(args["plant"], args["hand"], args["object"])[0], bus
+    return hand, emulated_plant(args["plant"], args["hand"], args["object"], "leap")[0], bus
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -89,7 +89,8 @@ class LeapHand:
         self._most = int(1e3 * min(wanted, self.motor.largest_current) + 1e-6)
         self._open_line = open_line
         self._line: Line | None = None
-        self._clock = Line(str(bus), self.motors.baud_rate, 0.0)  # until there is a line
+        self.computer = Line(str(bus), self.motors.baud_rate, 0.0)
+        """Its clocks; those of the line as soon as there is one."""
         self._patience = 1.25 * self.motors.motor_timeout
         self.period = self.motors.motor_period
         """Time between two sets of angles [s]."""
@@ -130,7 +131,7 @@ class LeapHand:
                 self._line = self._open_line(self.bus, self.motors, self._patience)
             except LineError as error:
                 raise _fault(error) from None
-            self._clock = self._line
+            self.computer = self._line
 
     def identify(self) -> tuple[dict[int, Identity], str]:
         """Torque off, then who the motors are, by joint, and the hand's serial number.
@@ -177,9 +178,9 @@ class LeapHand:
         self._forget_stream()
         self.on = False
         try:
-            end = self._clock.monotonic() + SETTLE_TIMEOUT
+            end = self.computer.monotonic() + SETTLE_TIMEOUT
             while self._read(self.period) is None:
-                if self._clock.monotonic() > end:
+                if self.computer.monotonic() > end:
                     text = f"no complete set of joint angles within {SETTLE_TIMEOUT:g} s; nothing from {self._list(self._silent_joints)}"
                     raise HandFault(FaultKind.FEEDBACK_LOST, text, "check the cables and the supply: dexstack diagnose hand")
         except LineError as error:
@@ -260,7 +261,7 @@ class LeapHand:
             HandFault: the hand or the line failed while the torque was on; the torque was told to go off.
         """
         if self._line is None:
-            self._clock.sleep(min(timeout, REST))
+            self.computer.sleep(min(timeout, REST))
             self._speak_again()
             return None
         try:
@@ -275,7 +276,7 @@ class LeapHand:
             self._drop_line()
         if was_on:
             raise fault
-        self._clock.sleep(min(timeout, REST))
+        self.computer.sleep(min(timeout, REST))
         return None
 
     def write(self, tau: np.ndarray) -> None:
@@ -287,7 +288,7 @@ class LeapHand:
         if not self.on:
             return
         try:
-            silent = self._clock.monotonic() - self._spoke
+            silent = self.computer.monotonic() - self._spoke
             if silent > self._silence_allowed:
                 text = f"this process was silent for {1e3 * silent:.0f} ms: the motors' bus watchdog stopped them"
                 raise HandFault(FaultKind.GUARD, text, "see real-time scheduling in hardware/README.md; then enable again")
@@ -303,10 +304,6 @@ class LeapHand:
     def from_stamp(self, stamp: float) -> float:
         """Time on the servo's clock of a stamp on the system's clock [s]."""
         return stamp - self._offset
-
-    def monotonic(self) -> float:
-        """The clock of the feedback [s]."""
-        return self._clock.monotonic()
 
     @property
     def temperatures(self) -> list[int]:
@@ -326,7 +323,7 @@ class LeapHand:
     # --- what is read ---------------------------------------------------------------------------------------------------------------
 
     def _read(self, timeout: float) -> Feedback | None:
-        clock, end = self._clock, self._clock.monotonic() + timeout
+        clock, end = self.computer, self.computer.monotonic() + timeout
         while True:
             now = clock.monotonic()
             if self._next > end:
@@ -344,7 +341,7 @@ class LeapHand:
                 return feedback
 
     def _ask_angles(self) -> Feedback | None:
-        clock = self._clock
+        clock = self.computer
         asked, offset = clock.monotonic(), clock.system() - clock.monotonic()
         answers = self._ask(Table.PRESENT._replace(size=Table.PRESENT.size + self._more))
         took = clock.monotonic() - asked
@@ -471,7 +468,7 @@ class LeapHand:
 
     def _insist(self, register: Register, values: Mapping[int, bytes], what: str, abandon: Callable[[], bool]) -> None:
         """Write until every motor has it, as it says itself."""
-        end = self._clock.monotonic() + SETTLE_TIMEOUT
+        end = self.computer.monotonic() + SETTLE_TIMEOUT
         while True:
             answers = self._ask(register)
             wrong = {
@@ -481,7 +478,7 @@ class LeapHand:
                 return
             if abandon():
                 raise HandFault(FaultKind.STOPPED, "the hand was stopped while it was started", "enable again")
-            if self._clock.monotonic() > end:
+            if self.computer.monotonic() > end:
                 text = f"{self._list(wrong)} does not take {what}"
                 raise HandFault(FaultKind.SERVO_OFF, text, "check the hand's supply; switch it off and on")
             self._send(register, wrong)
@@ -504,7 +501,7 @@ class LeapHand:
             self._line = self._open_line(self.bus, self.motors, self._patience)
         except LineError:
             return
-        self._clock = self._line
+        self.computer = self._line
         self.servo_off()
 
     # --- through the SDK ------------------------------------------------------------------------------------------------------------
@@ -512,7 +509,7 @@ class LeapHand:
     def _send(self, register: Register, values: Mapping[int, bytes]) -> None:
         """Sync write by joint. Raises LineError."""
         parameters = [byte for j, data in values.items() for byte in (MOTOR_IDS[j], *data)]
-        self._spoke = self._clock.monotonic()
+        self._spoke = self.computer.monotonic()
         result = self._sdk.syncWriteTxOnly(self._line, register.address, register.size, parameters, len(parameters))
         if result != self._success:
             raise LineError(f"{self.bus} takes no packets: {self._sdk.getTxRxResult(result)}", "is the adapter plugged in?")
@@ -521,7 +518,7 @@ class LeapHand:
         """Sync read by joint; who does not answer well is left out. Raises LineError, and HandFault for an alert while the torque is on."""
         joints = list(range(len(MOTOR_IDS))) if joints is None else joints
         by_id = {MOTOR_IDS[j]: j for j in joints}
-        self._spoke = self._clock.monotonic()
+        self._spoke = self.computer.monotonic()
         result = self._sdk.syncReadTx(self._line, register.address, register.size, list(by_id), len(by_id), False)
         if result != self._success:
             raise LineError(f"{self.bus} takes no packets: {self._sdk.getTxRxResult(result)}", "is the adapter plugged in?")

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from dexstack.errors import ConfigError
+
 LARGEST_LAG = 0.01
 """Wall time by which the emulator may run behind and still catch up [s]. After a longer pause it goes on as if there had been none: frames
 of one moment that come in a burst, or a plant that makes up for it under one torque, would look like a hand that is broken."""
@@ -67,15 +69,17 @@ PLANTS = {"standing": StandingPlant, "swept": SweptPlant}
 """Plants of the emulator's own, without an object."""
 
 
-def emulated_plant(name: str, hand_name: str, obj: str) -> tuple[Any, str]:
+def emulated_plant(name: str, hand_name: str, obj: str, family: str) -> tuple[Any, str]:
     """The plant of that name behind a hand, and the hand's side.
 
     Raises:
-        ConfigError: there is no such hand or object.
+        ConfigError: there is no such hand or object, or the hand is of another family.
     """
     from dexstack.model.hand import load_hand
 
     hand = load_hand(hand_name)
+    if hand.family != family:
+        raise ConfigError(f"this emulator is of hands of the family '{family}', the hand '{hand.name}' is of '{hand.family}'")
     if name in PLANTS:
         return PLANTS[name](hand.home, hand.lower, hand.upper), hand.side
     from dexstack.engines.mujoco import MujocoPlant

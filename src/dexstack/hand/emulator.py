@@ -26,7 +26,7 @@ from dexstack.errors import ConfigError
 from dexstack.hand import protocol
 from dexstack.hand.bus import CanBus
 from dexstack.hand.emulated_plant import LARGEST_LAG, PLANTS, add_fields, emulated_plant, serve
-from dexstack.hand.params import BusParams, EmulatedHandParams, FaultParams
+from dexstack.hand.params import BusParams, EmulatedHandParams, FaultParams, MotorFaultParams
 from dexstack.hand.protocol import FINGERS, JOINTS, Command, Frame, HandInfo, ProtocolError, split_id
 from dexstack.model import HAND_NAMES
 from dexstack.process.realtime import make_realtime
@@ -222,8 +222,14 @@ class EmulatorLoop:
         self.hand = hand
         self._bus = bus
 
-    def inject(self, faults: FaultParams) -> None:
-        """Change what is wrong."""
+    def close(self) -> None:
+        """Close the bus."""
+        self._bus.close()
+
+    def inject(self, faults: FaultParams | MotorFaultParams) -> None:
+        """Change what is wrong; a hand on CAN knows nothing of the faults of motors on a serial line."""
+        if isinstance(faults, MotorFaultParams):
+            return
         if faults.bus_off and not self.hand.faults.bus_off:
             self._bus.announce_bus_off()
         self.hand.faults = faults
@@ -267,7 +273,7 @@ def from_arguments(argv: Sequence[str] | None) -> tuple[EmulatedHand, Any, BusPa
         add_fields(cls, parser)
     args = vars(parser.parse_args(argv))
     bus, params, faults = (make_params(cls, args, ignore_unknown=True) for cls in (BusParams, EmulatedHandParams, FaultParams))
-    plant, side = emulated_plant(args["plant"], args["hand"], args["object"])
+    plant, side = emulated_plant(args["plant"], args["hand"], args["object"], "allegro")
     hand = EmulatedHand(side, params, bus.device)
     hand.faults = faults
     return hand, plant, bus
