@@ -170,7 +170,7 @@ class LeapHand:
         return f"{found}, {max(self.temperatures)} °C, {volts:.1f} V, {calibrated}"
 
     def stream(self) -> None:
-        """Wait for the first complete set of joint angles; the torque stays off.
+        """Wait for the first complete set of joint angles, from motors that answer without delay; the torque stays off.
 
         Raises:
             HandFault: it does not come.
@@ -178,11 +178,12 @@ class LeapHand:
         self._forget_stream()
         self.on = False
         try:
+            self._insist(Table.RETURN_DELAY, self._same(b"\0"), "an answer without delay", never)
             end = self.computer.monotonic() + SETTLE_TIMEOUT
             while self._read(self.period) is None:
                 if self.computer.monotonic() > end:
                     text = f"no complete set of joint angles within {SETTLE_TIMEOUT:g} s; nothing from {self._list(self._silent_joints)}"
-                    raise HandFault(FaultKind.FEEDBACK_LOST, text, "check the cables and the supply: dexstack diagnose hand")
+                    raise HandFault(FaultKind.FEEDBACK_LOST, text, self.mend_stream)
         except LineError as error:
             self._drop_line()
             raise _fault(error) from None
@@ -208,7 +209,6 @@ class LeapHand:
         self._silence_allowed = watchdog * dynamixel.WATCHDOG_UNIT
         steps: list[tuple[Register, Callable[[], Mapping[int, bytes]], str]] = [
             (Table.OPERATING_MODE, lambda: self._same(bytes((dynamixel.CURRENT_BASED_POSITION,))), "current-based position mode"),
-            (Table.RETURN_DELAY, lambda: self._same(b"\0"), "an answer without delay"),
             (Table.GAINS, lambda: self._same(dynamixel.gains()), "its gains"),
             (Table.BUS_WATCHDOG, lambda: self._same(b"\0"), "its bus watchdog cleared"),
             (Table.GOALS, lambda: self._goals(np.zeros(len(MOTOR_IDS))), "a goal without current"),
@@ -470,7 +470,7 @@ class LeapHand:
         """Write until every motor has it, as it says itself."""
         end = self.computer.monotonic() + SETTLE_TIMEOUT
         while True:
-            answers = self._ask(register)
+            answers = self._ask(register, patience=START_PATIENCE)
             wrong = {
                 j: data for j, data in values.items() if answers.get(j) != data
             }  # settings that last are written when they differ only
@@ -514,10 +514,13 @@ class LeapHand:
         if result != self._success:
             raise LineError(f"{self.bus} takes no packets: {self._sdk.getTxRxResult(result)}", "is the adapter plugged in?")
 
-    def _ask(self, register: Register, joints: list[int] | None = None, *, alerts: bool = True) -> dict[int, bytes]:
+    def _ask(
+        self, register: Register, joints: list[int] | None = None, *, alerts: bool = True, patience: float | None = None
+    ) -> dict[int, bytes]:
         """Sync read by joint; who does not answer well is left out. Raises LineError, and HandFault for an alert while the torque is on."""
         joints = list(range(len(MOTOR_IDS))) if joints is None else joints
         by_id = {MOTOR_IDS[j]: j for j in joints}
+        self._line.patience = self._patience if patience is None else patience
         self._spoke = self.computer.monotonic()
         result = self._sdk.syncReadTx(self._line, register.address, register.size, list(by_id), len(by_id), False)
         if result != self._success:
@@ -547,12 +550,10 @@ class LeapHand:
     def _ask_all(self, register: Register) -> dict[int, bytes]:
         """The same, and again whoever did not answer, ATTEMPTS times."""
         found: dict[int, bytes] = {}
-        self._line.patience = START_PATIENCE
         for _ in range(ATTEMPTS):
             missing = [j for j in range(len(MOTOR_IDS)) if j not in found]
             if missing:
-                found |= self._ask(register, missing, alerts=False)
-        self._line.patience = self._patience
+                found |= self._ask(register, missing, alerts=False, patience=START_PATIENCE)
         return found
 
     def _drop_line(self) -> None:
@@ -570,6 +571,8 @@ class LeapHand:
         self._turn = -1
 
     def _list(self, joints: Any) -> str:
+        if len(joints) == len(MOTOR_IDS):
+            return "all motors"
         who = ", ".join(f"motor {MOTOR_IDS[j]} ({self._names[j]})" for j in joints)
         return who or "any motor"
 

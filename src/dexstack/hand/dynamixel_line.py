@@ -17,6 +17,8 @@ from dexstack.hand.params import BusParams, MotorParams
 BITS = 10
 """Of a byte on the line."""
 READ = 4096
+WRITE_TIMEOUT = 0.1
+"""[s]"""
 
 
 class LineError(Exception):
@@ -93,7 +95,7 @@ class SerialLine(Line):
         except ImportError as error:
             raise LineError(f"{error}; the extra 'leap' is missing", "pip install 'dexstack[leap]'") from None
         try:
-            self._port = serial.Serial(bus.where, motors.baud_rate, timeout=0, write_timeout=patience, exclusive=True)
+            self._port = serial.Serial(bus.where, motors.baud_rate, timeout=0, exclusive=True)
         except (serial.SerialException, OSError, ValueError) as error:
             raise _explain(bus, error) from None
         with contextlib.suppress(Exception):  # a pseudo-terminal has none; else the adapter answers after 1 ms instead of 16
@@ -110,10 +112,15 @@ class SerialLine(Line):
             raise self._gone(error) from None
 
     def writePort(self, data: Sequence[int]) -> int:
+        left = memoryview(bytes(data))
         try:
-            return int(self._port.write(bytes(data)))
-        except OSError as error:
+            while left:
+                if not select.select([], [self._file], [], WRITE_TIMEOUT)[1]:
+                    raise OSError(f"it takes no bytes for {WRITE_TIMEOUT:g} s")
+                left = left[os.write(self._file, left) :]
+        except (OSError, ValueError) as error:
             raise self._gone(error) from None
+        return len(data)
 
     def readPort(self, length: int) -> bytes:
         left = self._deadline - self.monotonic()
