@@ -14,6 +14,7 @@ from dexstack.hand.dynamixel_emulator import EmulatedMotors, SimulatedLine
 from dexstack.hand.dynamixel_hand import LeapHand
 from dexstack.hand.emulated_plant import StandingPlant
 from dexstack.hand.link import FaultKind
+from dexstack.hand.links import wiring_of
 from dexstack.hand.params import BusParams, CanHandParams, EmulatedHandParams, MotorParams
 from dexstack.hand.servo import ServoLaw, ServoMode, ServoParams
 from dexstack.hand.watch import WatchParams
@@ -43,7 +44,7 @@ class Driven(HandDriver):
     """A driver that is its own thread."""
 
     def __init__(self, on: SimulatedLine, motors: MotorParams | None = None, **params: Any) -> None:
-        watch = WatchParams(frozen_ticks=1_000_000)
+        watch = wiring_of(LEAP).watch(WatchParams())
         super().__init__(link(on, motors, **params), ServoLaw(LEAP, ServoParams(), None, watch))
         self.on = on
 

@@ -7,7 +7,7 @@ imported where they are used.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dexstack.errors import ConfigError
@@ -22,6 +22,7 @@ from dexstack.hand.params import (
     MotorFaultParams,
     MotorParams,
 )
+from dexstack.hand.watch import WatchParams
 from dexstack.model.hand import HandModel
 
 AUTO = "auto"
@@ -63,6 +64,13 @@ class Wiring:
     """Connects a firmware to its bus in real time, with ``run_until``, ``inject`` and ``close``. Raises ConfigError."""
     simulated: Callable[[HandModel, BusParams, Settings, Sequence[str]], BusLink]
     """A driver's link to an emulated hand in simulated time; the arguments are those of the emulator's program. Raises ConfigError."""
+    frozen_ticks: int = 0
+    """Least :attr:`WatchParams.frozen_ticks`. A LEAP hand's encoders say the same for as long as an object blocks a joint, since a count is
+    1.5 mrad; its motors report a broken encoder themselves."""
+
+    def watch(self, params: WatchParams) -> WatchParams:
+        """Limits of the watch over the joints of a hand on a bus."""
+        return replace(params, frozen_ticks=max(params.frozen_ticks, self.frozen_ticks))
 
 
 def _can_link(hand: HandModel, bus: BusParams, settings: Settings) -> BusLink:
@@ -122,9 +130,11 @@ def _leap_simulated(hand: HandModel, bus: BusParams, settings: Settings, argumen
     return LeapHand(hand, BusParams("pty", EMULATED), settings.can, settings.motors, SimulatedLine(firmware, plant).open)
 
 
+UNWATCHED = 1_000_000
+"""Ticks [1]: as many as nobody waits for."""
 WIRINGS = {
     "allegro": Wiring(CAN_INTERFACES, "udp_multicast", _can_link, _can_firmware, _can_loop, _can_simulated),
-    "leap": Wiring(SERIAL_INTERFACES, "pty", _leap_link, _leap_firmware, _leap_loop, _leap_simulated),
+    "leap": Wiring(SERIAL_INTERFACES, "pty", _leap_link, _leap_firmware, _leap_loop, _leap_simulated, UNWATCHED),
 }
 """By family."""
 

@@ -35,7 +35,7 @@ from dexstack.errors import ConfigError
 from dexstack.hand.commissioning import check_commissioned
 from dexstack.hand.driver import Command, HandDriver
 from dexstack.hand.link import FaultKind, Feedback, HandFault, Link, never
-from dexstack.hand.links import Settings, link_to
+from dexstack.hand.links import Settings, link_to, wiring_of
 from dexstack.hand.params import BusParams, CanHandParams, HandParams, MotorParams
 from dexstack.hand.servo import ServoLaw, ServoMode, ServoParams, loosened
 from dexstack.hand.states import HandState, NoStore, StateFile
@@ -119,7 +119,7 @@ class HandNode(StackNode):
         self._gravity = GravityCompensation(self._hand)
         self._newest = self.newest(JointState, "joint_command", COMMAND, JointReader(names, "position", finite=False))
         self._phases = self.newest(String, "rollout/state", LATCHED, read_phase)
-        servo = ServoLaw(self._hand, self.params(ServoParams), self._gravity, self.params(WatchParams))
+        servo = self._servo(self.params(ServoParams), self.params(WatchParams))
         self._driver = HandDriver(self._link(names), servo, self._take_command)
         self._state = JointWriter(names, "position", "velocity", "effort")
         self._applied = JointWriter(names, "position")
@@ -137,7 +137,7 @@ class HandNode(StackNode):
             raise ConfigError(f"'{name}' can only be tightened while the hand is {self._driver.state.value}; call hand/stop first")
         blocks = {kind: self.params(kind) for kind in (ServoParams, WatchParams)} | {type(block): block}
         # A new law starts limp and takes the next command up gently, which is what a changed gain should do.
-        servo = ServoLaw(self._hand, blocks[ServoParams], self._gravity, blocks[WatchParams])
+        servo = self._servo(blocks[ServoParams], blocks[WatchParams])
         servo.enabled = self._driver.servo.enabled
         self._driver.servo = servo
 
@@ -240,6 +240,10 @@ class HandNode(StackNode):
         return "" if self._driver is None else str(self._driver.link.status().get("serial", ""))
 
     # --- inside -------------------------------------------------------------------------------------------------------------------
+
+    def _servo(self, params: ServoParams, watch: WatchParams) -> ServoLaw:
+        on_bus = bool(self.params(BusParams).interface)
+        return ServoLaw(self._hand, params, self._gravity, wiring_of(self._hand).watch(watch) if on_bus else watch)
 
     def _link(self, names: Sequence[str]) -> Link:
         bus = self.params(BusParams)
