@@ -169,7 +169,7 @@ def _motion(args: argparse.Namespace, link: BusLink, hand: HandModel) -> str:
     if feedback is None:
         raise Broken("no joint angles", "dexstack diagnose hand --no-motion")
     check_at_rest(feedback, hand, link.rad_per_count)
-    results = commission(link, hand, joints)
+    results = commission(link, hand, joints, lambda j: note(f"now {hand.joint_names[j]} moves, and nothing else; if not: Ctrl-C"))
     link.servo_off()
     largest, others = max(r.largest_torque for r in results), max(r.others for r in results)
     found = f"{len(results)} of {JOINTS} joints moved as they should, at most {largest:.2f} N·m; others within {math.degrees(others):.1f}°"
