@@ -349,9 +349,10 @@ EXTRAS = {
     "learn": ("learning", ("optax",)),
     "bags": ("bags", ("mcap", "mcap_ros2")),
     "monitor": ("the browser page", ("viser",)),
+    "leap": ("a LEAP hand", ("dynamixel_sdk", "serial")),
     "ray": ("trials over a cluster", ("ray",)),
 }
-"""What an extra of setup.cfg is for, and the modules that it brings; those of hand and camera have checks of their own."""
+"""What an extra of setup.cfg is for, and the modules that it brings; those of a hand on CAN and of the camera have checks of their own."""
 
 
 def check_extras() -> Iterable[Finding]:
