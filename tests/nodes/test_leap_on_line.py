@@ -98,6 +98,12 @@ def test_a_line_of_another_family_is_refused(pair, capfd):  # noqa: F811
     assert not node.node.set_parameters([rclpy_parameter("interface", "carrier pigeon")])[0].successful
 
 
+def test_a_real_line_needs_a_person_s_consent(pair, capfd):  # noqa: F811
+    node = pair(HandNode, hand="leap_right", interface="serial", consent="mode")
+    assert node.node.trigger_configure() != TransitionCallbackReturn.SUCCESS
+    assert "a hand on serial can hurt somebody: only a person may enable it" in capfd.readouterr().err
+
+
 def test_the_modes_wire_both_ends_alike():
     nodes = {n.name: n.parameters for n in MODES["mock"].describe({"hand": "leap_left", "channel": "/tmp/here"})}
     assert {(nodes[n]["interface"], nodes[n]["channel"]) for n in ("hand", "simulator")} == {("pty", "/tmp/here")}
