@@ -247,6 +247,15 @@ def test_reading_before_there_is_a_line_says_nothing():
     assert link(line()).read(0.001) is None
 
 
+def test_a_motor_whose_torque_goes_on_with_a_goal_is_refused():
+    on = line()
+    measure = on.hand._measure
+    on.hand._measure = lambda: (measure(), on.hand._view(dynamixel.Table.DRIVE_MODE).__setitem__(7, dynamixel.ON_BY_GOAL))
+    with pytest.raises(HandFault, match=r"the torque of motor 7 \(mf_dip\) goes on with any goal") as caught:
+        link(on).identify()
+    assert caught.value.kind is FaultKind.WRONG_HAND
+
+
 def test_an_unknown_motor_and_an_unknown_port():
     from dexstack.hand.dynamixel_hand import LeapHand
     from dexstack.hand.params import BusParams, CanHandParams

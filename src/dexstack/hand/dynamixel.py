@@ -33,6 +33,8 @@ CURRENT_BASED_POSITION = 5
 """Operating mode."""
 REVERSED = 1
 """Bit of the drive mode."""
+ON_BY_GOAL = 8
+"""Bit of the drive mode: whoever writes a goal switches the torque on."""
 ALERT = 0x80
 """Bit of an answer's error: the motor has something to say in HARDWARE_ERROR."""
 MOTOR_IDS = (1, 0, 2, 3, 5, 4, 6, 7, 9, 8, 10, 11, 12, 13, 14, 15)

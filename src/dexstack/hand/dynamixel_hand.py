@@ -4,7 +4,7 @@ The servo's torques become registers in current-based position mode: the motor g
 torque is the goal current that makes it, and the goal is the joint's limit on its side. So the motor itself stops at the joint's limit,
 and what stays behind when this process dies is a push that ends there at the latest (current mode would push on past every limit). The
 current is bounded in :meth:`LeapHand._goals`, last before the line. Within about 10° of a limit a motor pushes towards it more weakly, as
-its own position controller has it.
+its own position controller has it; one beyond the limit is drawn back to it.
 
 The motors' bus watchdog stops them when they hear nothing for ``bus_watchdog``: they then hold where they are with what current they had.
 Torque is off at the start, and is switched off by every fault, :meth:`LeapHand.servo_off` and :meth:`LeapHand.close`; while the motors
@@ -446,7 +446,10 @@ class LeapHand:
                 raise HandFault(FaultKind.WRONG_HAND, text, f"set the parameter motor: {known}, or replace that motor")
             if identity.drive_mode & dynamixel.REVERSED:
                 text = f"{self._list([joint])} turns the other way: its drive mode is reversed"
-                raise HandFault(FaultKind.WRONG_HAND, text, "set its drive mode to normal with the Dynamixel Wizard")
+                raise HandFault(FaultKind.WRONG_HAND, text, "set its drive mode to 0 with the Dynamixel Wizard")
+            if identity.drive_mode & dynamixel.ON_BY_GOAL:
+                text = f"the torque of {self._list([joint])} goes on with any goal: its drive mode says so"
+                raise HandFault(FaultKind.WRONG_HAND, text, "set its drive mode to 0 with the Dynamixel Wizard")
 
     # --- what is written ------------------------------------------------------------------------------------------------------------
 
