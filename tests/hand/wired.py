@@ -11,7 +11,8 @@ from emulated import BACK, HAND, PUSH, SERVO
 
 from dexstack.hand.can_hand import CanHand
 from dexstack.hand.driver import HandDriver, Turn
-from dexstack.hand.emulator import EmulatedHand, StandingPlant
+from dexstack.hand.emulated_plant import StandingPlant
+from dexstack.hand.emulator import EmulatedHand
 from dexstack.hand.link import FaultKind
 from dexstack.hand.lockstep import LockstepComputer
 from dexstack.hand.params import BusParams, CanHandParams, EmulatedHandParams, FaultParams

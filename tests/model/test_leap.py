@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import mujoco
@@ -10,6 +11,7 @@ import pytest
 
 from dexstack.errors import ConfigError
 from dexstack.graph.modes import MODES
+from dexstack.hand.links import wiring_of
 from dexstack.model.hand import HandModel, load_hand
 from dexstack.model.objects import load_object, load_start
 from dexstack.model.placing import place_on_palm
@@ -119,10 +121,17 @@ def test_objects_start_where_the_rule_puts_them(side, name):
     assert not any((model.geom_bodyid[c.geom] == own).any() for c in data.contact)
 
 
-def test_no_driver_takes_it():
-    with pytest.raises(ConfigError, match="the hand 'leap_left' is simulated only"):
-        _ = load_hand("leap_left").side_on_can
-    for mode in ("mock", "hardware"):
-        with pytest.raises(ConfigError, match="the hand 'leap_right' is simulated only"):
-            MODES[mode].describe({"hand": "leap_right"})
-    assert load_hand("left").side_on_can == "left"
+def test_its_driver_is_on_a_serial_line():
+    for mode, interface in (("mock", "pty"), ("hardware", "serial")):
+        nodes = {n.name: n for n in MODES[mode].describe({"hand": "leap_right"})}
+        assert nodes["hand"].parameters["interface"] == interface and nodes["hand"].parameters["hand"] == "leap_right"
+    with pytest.raises(ConfigError, match="'leap_right' is not reached by socketcan: its interfaces are serial, pty"):
+        MODES["hardware"].describe({"hand": "leap_right", "interface": "socketcan"})
+    with pytest.raises(ConfigError, match="is not reached by serial"):
+        MODES["hardware"].describe({"hand": "right", "interface": "serial"})
+
+
+def test_a_hand_that_no_driver_knows_is_simulated_only():
+    stranger = replace(load_hand("leap_right"), name="claw", family="claw")
+    with pytest.raises(ConfigError, match="the hand 'claw' is simulated only: drivers know hands of the families allegro, leap"):
+        wiring_of(stranger)

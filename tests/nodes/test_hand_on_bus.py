@@ -23,6 +23,7 @@ from test_servo_nodes import HAND, PUSH, joint_state, pair  # noqa: F401
 from dexstack.hand.commissioning import JointResult, save_commissioning
 from dexstack.hand.params import BusParams
 from dexstack.hand.protocol import Command, split_id
+from dexstack.model.hand import load_hand
 from dexstack.nodes import simulated_hand
 from dexstack.nodes.common import ERROR, OK, WARN
 from dexstack.nodes.hand import HandNode
@@ -47,7 +48,8 @@ def bus(domain) -> BusParams:
 class Controller:
     """Commands the node at 50 Hz while it has a target, and remembers what the node says."""
 
-    def __init__(self, pair) -> None:  # noqa: F811
+    def __init__(self, pair, hand: str = "right") -> None:  # noqa: F811
+        self._names = load_hand(hand).joint_names
         self.target: np.ndarray | None = None
         self.states: list[JointState] = []
         self.applied: list[JointState] = []
@@ -61,7 +63,7 @@ class Controller:
     def _run(self) -> None:
         while not self._stop.wait(0.02):
             if self.target is not None:
-                self._command.publish(joint_state(time.time(), position=self.target))
+                self._command.publish(joint_state(time.time(), self._names, position=self.target))
 
     def close(self) -> None:
         self._stop.set()
@@ -237,7 +239,7 @@ def test_the_node_is_active_only_with_a_hand_and_refuses_the_wrong_one(pair, bus
 def test_an_unknown_interface_or_generation_is_refused(pair, capfd):  # noqa: F811
     node = pair(HandNode)
     result = node.node.set_parameters([rclpy_parameter("interface", "carrier pigeon")])[0]
-    assert not result.successful and "unknown CAN interface 'carrier pigeon'" in result.reason
+    assert not result.successful and "unknown interface 'carrier pigeon'" in result.reason
     for name, value in (("interface", "udp_multicast"), ("hardware", "V9")):
         assert node.node.set_parameters([rclpy_parameter(name, value)])[0].successful
     assert not node.node.autostart() and node.node.exit_code == 2

@@ -38,8 +38,8 @@ NAMES = list(HAND.joint_names)
 PUSH = np.clip(HAND.home + 0.2, HAND.lower, HAND.upper)
 
 
-def joint_state(t: float, **fields) -> JointState:
-    message = JointState(name=NAMES)
+def joint_state(t: float, names=NAMES, **fields) -> JointState:
+    message = JointState(name=list(names))
     set_stamp(message.header.stamp, t)
     for field, values in fields.items():
         setattr(message, field, array("d", values))

@@ -350,9 +350,10 @@ EXTRAS = {
     "bags": ("bags", ("mcap", "mcap_ros2")),
     "monitor": ("the browser page", ("viser",)),
     "foxglove": ("the live stream for Foxglove", ("foxglove",)),
+    "leap": ("a LEAP hand", ("dynamixel_sdk", "serial")),
     "ray": ("trials over a cluster", ("ray",)),
 }
-"""What an extra of setup.cfg is for, and the modules that it brings; those of hand and camera have checks of their own."""
+"""What an extra of setup.cfg is for, and the modules that it brings; those of a hand on CAN and of the camera have checks of their own."""
 
 
 def check_extras() -> Iterable[Finding]:

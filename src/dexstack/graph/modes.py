@@ -21,8 +21,9 @@ from dexstack.engines import PLANTS
 from dexstack.errors import ConfigError
 from dexstack.graph.check import check_run
 from dexstack.graph.settings import Spec
+from dexstack.hand.links import AUTO, interface_of, wiring_of
 from dexstack.model import HAND_NAMES
-from dexstack.model.hand import load_hand
+from dexstack.model.hand import HandModel, load_hand
 from dexstack.perception import require_camera
 from dexstack.process.threads import ONE_THREAD, XLA_ONE_THREAD
 from dexstack.tasks import TASKS, load_task, task_files
@@ -168,9 +169,14 @@ MONITOR = Argument("monitor", "no", "serve a page that shows the run in a browse
 FOXGLOVE = Argument("foxglove", "no", "show the run live to the Foxglove application, and go on when the goal is reached", ("yes", "no"))
 STAY = Argument("stay", "no", "go on when the goal is reached: somebody may ask for another; so do 'monitor' and 'foxglove'", ("yes", "no"))
 TRAJECTORIES = Argument("trajectories", "no", "play what comes on joint_trajectory", ("yes", "no"))
-HARDWARE = Argument("hardware", "V4", "generation of the hand", ("V3", "V4", "V5"))
-INTERFACE = Argument("interface", "socketcan", "CAN interface", ("socketcan", "pcan", "udp_multicast"))
-CHANNEL = Argument("channel", "", "channel of the CAN interface; empty: can0, PCAN_USBBUS1, or the loopback bus of the ROS domain")
+HARDWARE = Argument("hardware", "V4", "generation of an Allegro hand", ("V3", "V4", "V5"))
+INTERFACE = Argument(
+    *("interface", AUTO, "how the hand is reached; auto: an Allegro hand by socketcan, a LEAP hand by serial"),
+    choices=(AUTO, "socketcan", "pcan", "udp_multicast", "serial", "pty"),
+)
+CHANNEL = Argument(
+    "channel", "", "channel of the interface; empty: can0, PCAN_USBBUS1, /dev/ttyUSB0, or that of the ROS domain's emulated hand"
+)
 
 CALIBRATION = Argument("calibration", "", "where the camera stands: the file of dexstack calibrate camera; tf: /tf_static says it")
 CAMERA = Argument("camera", "realsense", "the camera: a RealSense that is read here, or any driver's", ("realsense", "external"))
@@ -258,14 +264,16 @@ class _Builder:
         if self.task_type.servo_node != "hand":
             raise ConfigError(f"{what} needs a hand, and the robot of the task '{self.task_type.name}' exists in simulation only")
 
-    def needs_a_hand_on_can(self, what: str) -> None:
-        """Refuse also a hand that no driver knows.
+    def hand_on_a_bus(self, what: str) -> HandModel:
+        """The hand; a task without one is refused, and a hand that no driver knows.
 
         Raises:
             ConfigError: so it is.
         """
         self.needs_a_hand(what)
-        _ = load_hand(self._a["hand"]).side_on_can
+        hand = load_hand(self._a["hand"])
+        wiring_of(hand)
+        return hand
 
     def node(self, name: str, environment: Mapping[str, str] = ONE_THREAD, ends_run: bool = False, **parameters: Value) -> NodeDescription:
         return NodeDescription(
@@ -344,8 +352,7 @@ ENCODER_NOISE = 0.0002
 
 def _mock(a: Mapping[str, Any]) -> list[NodeDescription]:
     b = _Builder(a)
-    b.needs_a_hand_on_can("an emulated hand on a bus")
-    bus = {"interface": "udp_multicast", "channel": a["channel"]}
+    bus = {"interface": wiring_of(b.hand_on_a_bus("an emulated hand on a bus")).emulated, "channel": a["channel"]}
     emulated = {"emulated_hardware": a["hardware"], "encoder_noise": ENCODER_NOISE}
     world = b.world(**bus, **emulated, **_plant(a), seed=a["seed"])
     return b.graph(*world, b.node("hand", **b.hand, **bus, hardware=a["hardware"]))
@@ -353,8 +360,8 @@ def _mock(a: Mapping[str, Any]) -> list[NodeDescription]:
 
 def _hardware(a: Mapping[str, Any]) -> list[NodeDescription]:
     b = _Builder(a)
-    b.needs_a_hand_on_can("this mode")
-    hand = b.node("hand", **b.hand, interface=a["interface"], channel=a["channel"], hardware=a["hardware"])
+    interface = interface_of(b.hand_on_a_bus("this mode"), a["interface"])
+    hand = b.node("hand", **b.hand, interface=interface, channel=a["channel"], hardware=a["hardware"])
     if a["perception"] != "camera":
         return b.graph(hand, reset_service="")
     if not a["calibration"]:
@@ -379,6 +386,6 @@ _TOPIC = Argument(
 
 MODES: dict[str, Mode] = {
     "sim": Mode("hand, object and everything else simulated", _arguments(_NOT_SIM), _sim, _NOT_SIM),
-    "mock": Mode("an emulated hand on a CAN bus, with the plant behind it, driven as a real one", _arguments(_NOT_MOCK), _mock, _NOT_MOCK),
-    "hardware": Mode("the real hand on its CAN bus", _arguments(_NOT_HARDWARE, _TOPIC), _hardware, _NOT_HARDWARE),
+    "mock": Mode("an emulated hand on its bus, with the plant behind it, driven as a real one", _arguments(_NOT_MOCK), _mock, _NOT_MOCK),
+    "hardware": Mode("the real hand on its bus", _arguments(_NOT_HARDWARE, _TOPIC), _hardware, _NOT_HARDWARE),
 }

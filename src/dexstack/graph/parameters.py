@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dexstack.config import param
 from dexstack.engines import PLANTS
-from dexstack.hand.params import BusParams, CanHandParams, EmulatedHandParams, FaultParams, HandParams
+from dexstack.hand.params import BusParams, CanHandParams, EmulatedHandParams, FaultParams, HandParams, MotorFaultParams, MotorParams
 from dexstack.hand.servo import ServoParams
 from dexstack.hand.watch import WatchParams
 from dexstack.model import HAND_NAMES
@@ -111,11 +111,11 @@ class PoseEstimatorParams:
 NODE_BLOCKS: tuple[tuple[type, str], ...] = (
     *((SceneParams, node) for node in ("mpc", "simulator", "task", "contact_detector", "learner", "servo")),
     (MpcNodeParams, "mpc"),
-    *((block, "simulator") for block in (SimulatorParams, BusParams, EmulatedHandParams, FaultParams)),
+    *((block, "simulator") for block in (SimulatorParams, BusParams, EmulatedHandParams, MotorParams, FaultParams, MotorFaultParams)),
     (TaskNodeParams, "task"),
     (ContactDetectorParams, "contact_detector"),
     (LearnerNodeParams, "learner"),
-    *((block, "hand") for block in (HandParams, ServoParams, WatchParams, BusParams, CanHandParams)),
+    *((block, "hand") for block in (HandParams, ServoParams, WatchParams, BusParams, CanHandParams, MotorParams)),
     *((block, "camera") for block in (CameraNodeParams, SimulatedCameraParams, CameraFaultParams, MountParams)),
     *((block, "pose_estimator") for block in (PoseEstimatorParams, EstimatorParams, MountParams, RealSenseParams)),
 )

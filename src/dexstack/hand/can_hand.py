@@ -148,6 +148,32 @@ class CanHand:
         self.offsets = load_offsets(self.params.calibration_dir, self.serial)
         return self.info, self.serial
 
+    def introduction(self) -> str:
+        """Who the hand is and that it is well, after :meth:`identify`.
+
+        Raises:
+            HandFault: it is not well.
+        """
+        info, calibrated = self.info, "calibrated" if self.offsets.any() else "not calibrated"
+        if info is None:
+            return f"{self.serial}, {self.side} as far as one can tell: it does not answer requests for its information, {calibrated}"
+        self._judge_status(info)
+        versions = f"hardware 0x{info.hardware_version:04x}, firmware 0x{info.firmware_version:04x}"
+        return f"{self.serial}, {self.side}, {versions}, {info.temperature} °C, {calibrated}"
+
+    @property
+    def period(self) -> float:
+        """Time between two sets of joint angles [s]."""
+        return 1e-3 * self.params.can_period
+
+    @property
+    def rad_per_count(self) -> float:
+        """Resolution of the joint angles [rad]."""
+        return self.hardware.rad_per_count
+
+    mend_stream = "ip -details -statistics link show   (errors? bit rate 1 Mbit/s? termination?); see hardware/README.md"
+    """What mends a bus that loses sets of angles."""
+
     def stream(self) -> None:
         """Have the hand send its joint angles and temperatures, and wait for the first complete set; the servo stays off.
 

@@ -81,19 +81,30 @@ def finger_of(joint: int) -> str:
     return FINGER_NAMES[joint // FINGERS]
 
 
-def commission(link: Link, hand: HandModel, joints: Iterable[int] = range(JOINTS)) -> list[JointResult]:
+def _silently(joint: int) -> None:
+    """Nobody watches."""
+
+
+def commission(
+    link: Link, hand: HandModel, joints: Iterable[int] = range(JOINTS), announce: Callable[[int], None] = _silently
+) -> list[JointResult]:
     """Move the joints of a started hand, one after the other.
 
     Args:
         link: started, with zero torque; it is left so.
         hand: what it should be.
         joints: which; where all are, those of the long fingers are compared with each other, too.
+        announce: called with every joint before it moves: two joints whose motors *and* encoders are swapped obey their torques, and only
+            a person sees that the wrong one moves.
 
     Raises:
         Miswired: what it is instead.
         HandFault: the link failed.
     """
-    results = [_Try(link, hand, joint).run() for joint in joints]
+    results = []
+    for joint in joints:
+        announce(joint)
+        results.append(_Try(link, hand, joint).run())
     if len(results) == JOINTS:
         _compare(results)
     return results

@@ -15,10 +15,7 @@ import argparse
 import contextlib
 import dataclasses
 import heapq
-import json
-import select
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -28,14 +25,12 @@ from dexstack.config import make_params
 from dexstack.errors import ConfigError
 from dexstack.hand import protocol
 from dexstack.hand.bus import CanBus
-from dexstack.hand.params import BusParams, EmulatedHandParams, FaultParams
+from dexstack.hand.emulated_plant import LARGEST_LAG, PLANTS, add_fields, emulated_plant, serve
+from dexstack.hand.params import BusParams, EmulatedHandParams, FaultParams, MotorFaultParams
 from dexstack.hand.protocol import FINGERS, JOINTS, Command, Frame, HandInfo, ProtocolError, split_id
 from dexstack.model import HAND_NAMES
 from dexstack.process.realtime import make_realtime
 
-LARGEST_LAG = 0.01
-"""Wall time by which the emulator may run behind and still catch up [s]. After a longer pause it goes on as if there had been none: frames
-of one moment that come in a burst, or a plant that makes up for it under one torque, would look like a hand that is broken."""
 OVERLOAD = 0x20
 """Error code of a V5's motor."""
 
@@ -227,8 +222,14 @@ class EmulatorLoop:
         self.hand = hand
         self._bus = bus
 
-    def inject(self, faults: FaultParams) -> None:
-        """Change what is wrong."""
+    def close(self) -> None:
+        """Close the bus."""
+        self._bus.close()
+
+    def inject(self, faults: FaultParams | MotorFaultParams) -> None:
+        """Change what is wrong; a hand on CAN knows nothing of the faults of motors on a serial line."""
+        if isinstance(faults, MotorFaultParams):
+            return
         if faults.bus_off and not self.hand.faults.bus_off:
             self._bus.announce_bus_off()
         self.hand.faults = faults
@@ -258,67 +259,6 @@ class EmulatorLoop:
                 return
 
 
-class StandingPlant:
-    """16 joints that turn under their torques against friction and nothing else; no object. For tests of the bus and the driver."""
-
-    dt = 0.003
-
-    def __init__(self, q: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> None:
-        self.joint_position, self.joint_velocity = q.copy(), np.zeros_like(q)
-        self._lower, self._upper = lower, upper
-        self.time = 0.0
-
-    def step(self, tau: np.ndarray) -> None:
-        self.time += self.dt
-        self.joint_velocity = tau / 0.1  # viscous friction [N·m·s/rad] outweighs inertia
-        self.joint_position = np.clip(self.joint_position + self.dt * self.joint_velocity, self._lower, self._upper)
-
-
-class SweptPlant(StandingPlant):
-    """The same in the hands of a person who moves every joint from stop to stop while the servo is off."""
-
-    rate = 0.25
-    """[1/s]"""
-
-    def step(self, tau: np.ndarray) -> None:
-        super().step(tau)
-        if not tau.any():
-            share = 0.5 - 0.5 * np.cos(2.0 * np.pi * self.rate * self.time)
-            self.joint_position = self._lower + share * (self._upper - self._lower)
-
-
-def run_plant(loop: EmulatorLoop, plant: Any, until: Callable[[], bool], every: Callable[[], None] = lambda: None) -> None:
-    """Run a plant behind an emulated hand in real time, in steps of the servo's period, until ``until()``."""
-    period = max(plant.dt, 0.003)
-    t = time.monotonic()
-    while not until():
-        loop.run_until(t, time.monotonic, plant.joint_position)
-        every()
-        goal = plant.time + period
-        while plant.time < goal - 1e-9:
-            plant.step(loop.hand.torque)
-        t += period
-        if time.monotonic() - t > LARGEST_LAG:
-            t = time.monotonic()
-
-
-PLANTS = {"standing": StandingPlant, "swept": SweptPlant}
-"""Plants of the emulator's own, without an object."""
-
-
-def _fields(cls: type, parser: argparse.ArgumentParser) -> None:
-    for f in dataclasses.fields(cls):
-        kind = type(f.default)
-        if kind is bool:
-            parser.add_argument(f"--{f.name.replace('_', '-')}", action="store_true", help=f.metadata["doc"])
-        elif kind is tuple:
-            parser.add_argument(
-                f"--{f.name.replace('_', '-')}", type=type(f.default[0]), nargs=len(f.default), default=f.default, help=f.metadata["doc"]
-            )
-        else:
-            parser.add_argument(f"--{f.name.replace('_', '-')}", type=kind, default=f.default, help=f.metadata["doc"])
-
-
 def from_arguments(argv: Sequence[str] | None) -> tuple[EmulatedHand, Any, BusParams]:
     """An emulated hand, the plant behind it and its bus from the arguments of the program.
 
@@ -330,10 +270,10 @@ def from_arguments(argv: Sequence[str] | None) -> tuple[EmulatedHand, Any, BusPa
     parser.add_argument("--plant", default="mujoco", choices=("mujoco", *PLANTS), help="what is behind the hand")
     parser.add_argument("--object", default="cube", help="object of the mujoco plant")
     for cls in (BusParams, EmulatedHandParams, FaultParams):
-        _fields(cls, parser)
+        add_fields(cls, parser)
     args = vars(parser.parse_args(argv))
     bus, params, faults = (make_params(cls, args, ignore_unknown=True) for cls in (BusParams, EmulatedHandParams, FaultParams))
-    plant, side = _plant(args["plant"], args["hand"], args["object"])
+    plant, side = emulated_plant(args["plant"], args["hand"], args["object"], "allegro")
     hand = EmulatedHand(side, params, bus.device)
     hand.faults = faults
     return hand, plant, bus
@@ -348,39 +288,9 @@ def main(argv: list[str] | None = None) -> int:
     if hand.params.emulator_priority:
         make_realtime(hand.params.emulator_priority)
     bus = CanBus(bus_params)
-    loop = EmulatorLoop(hand, bus)
-    ended = False
-
-    def serve() -> None:
-        """Read a line of changes, if there is one, and answer with the state."""
-        nonlocal ended
-        if not select.select([sys.stdin], [], [], 0.0)[0]:
-            return
-        line = sys.stdin.readline()
-        if not line:
-            ended = True
-            return
-        loop.change(json.loads(line), time.monotonic())
-        state = {**hand.state(), "time": time.monotonic(), "cpu_s": time.process_time(), "q": plant.joint_position.tolist()}
-        print(json.dumps(state), flush=True)
-
-    print(json.dumps({"ready": True, "bus": str(bus.params), "serial": hand.serial}), flush=True)
-    with contextlib.suppress(KeyboardInterrupt):
-        run_plant(loop, plant, lambda: ended, serve)
+    serve(EmulatorLoop(hand, bus), plant, {"bus": str(bus.params), "serial": hand.serial})
     bus.close()
     return 0
-
-
-def _plant(name: str, hand_name: str, obj: str) -> tuple[Any, str]:
-    from dexstack.model.hand import load_hand
-
-    hand = load_hand(hand_name)
-    if name in PLANTS:
-        return PLANTS[name](hand.home, hand.lower, hand.upper), hand.side_on_can
-    from dexstack.engines.mujoco import MujocoPlant
-    from dexstack.model.objects import load_object
-
-    return MujocoPlant(hand, load_object(obj)), hand.side_on_can
 
 
 if __name__ == "__main__":

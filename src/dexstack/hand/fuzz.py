@@ -10,7 +10,8 @@ import numpy as np
 from dexstack.hand import protocol
 from dexstack.hand.can_hand import CanHand
 from dexstack.hand.driver import HandDriver
-from dexstack.hand.emulator import EmulatedHand, StandingPlant
+from dexstack.hand.emulated_plant import StandingPlant
+from dexstack.hand.emulator import EmulatedHand
 from dexstack.hand.link import HandFault
 from dexstack.hand.lockstep import LockstepComputer
 from dexstack.hand.params import BusParams, CanHandParams, FaultParams

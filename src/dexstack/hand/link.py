@@ -62,7 +62,7 @@ class Feedback(NamedTuple):
 
 @runtime_checkable
 class Link(Protocol):
-    """How a driver reaches a hand: :class:`dexstack.hand.can_hand.CanHand`, or the topics of a simulated one."""
+    """How a driver reaches a hand: those of :mod:`dexstack.hand.links`, or the topics of a simulated one."""
 
     def ready(self) -> None:
         """Find the hand and let it say where its joints are, without torque. Raises HandFault."""
@@ -87,3 +87,40 @@ class Link(Protocol):
 
     def status(self) -> dict[str, Any]:
         """For diagnostics."""
+
+
+@runtime_checkable
+class BusLink(Link, Protocol):
+    """A link to a hand on a bus, layer by layer, as ``dexstack diagnose`` and ``calibrate`` go through them."""
+
+    bus: Any
+    """Where it is."""
+    computer: Any
+    """The clocks that go with it, ``monotonic()`` and ``system()`` [s]; with the ``plant`` behind an emulated hand in simulated time."""
+    side: str
+    serial: str
+    """What its calibration and commissioning are kept by."""
+    offsets: np.ndarray
+    """Zero offsets (16,) [rad]."""
+    period: float
+    """Time between two sets of joint angles [s]."""
+    rad_per_count: float
+    """Resolution of the joint angles [rad]."""
+    sets: int
+    missed: int
+    arrival: float
+    """System time of the newest set [s]."""
+    mend_stream: str
+    """What mends a bus that loses sets."""
+
+    def open(self) -> None:
+        """Open the bus; nothing moves. Raises HandFault."""
+
+    def identify(self) -> tuple[Any, str]:
+        """Servo off; what the hand says about itself, and its serial number. Raises HandFault."""
+
+    def introduction(self) -> str:
+        """Who the hand is and that it is well, after :meth:`identify`. Raises HandFault."""
+
+    def stream(self) -> None:
+        """Wait for the first complete set of joint angles; the servo stays off. Raises HandFault."""

@@ -23,7 +23,7 @@ class LockstepComputer(Computer):
 
     Args:
         hand: the firmware of the hand on the bus.
-        plant: what is behind it; see :class:`dexstack.hand.emulator.StandingPlant`.
+        plant: what is behind it; see :class:`dexstack.hand.emulated_plant.StandingPlant`.
     """
 
     def __init__(self, hand: EmulatedHand, plant: Any) -> None:

@@ -10,7 +10,9 @@ from dexstack.errors import ConfigError
 from dexstack.hand.protocol import FINGERS, JOINTS
 from dexstack.model import HAND_NAMES
 
-INTERFACES = ("socketcan", "pcan", "udp_multicast", "virtual")
+CAN_INTERFACES = ("socketcan", "pcan", "udp_multicast", "virtual")
+SERIAL_INTERFACES = ("serial", "pty")
+INTERFACES = (*CAN_INTERFACES, *SERIAL_INTERFACES)
 CONSENTS = ("", "person", "mode")
 GROUP = "239.74.163.2"
 FIRST_PORT = 6100
@@ -37,13 +39,17 @@ class HandParams:
 class BusParams:
     """Which bus the hand is on."""
 
-    interface: str = param("", "CAN interface: socketcan, pcan, udp_multicast or virtual; empty: no bus, the hand is a topic")
-    channel: str = param("", "channel of the interface, e.g. can0, PCAN_USBBUS1, 239.74.163.2:6100; empty: the interface's first")
+    interface: str = param(
+        "", "socketcan, pcan, udp_multicast or virtual (CAN); serial or pty (motors on a serial line); empty: no bus, the hand is a topic"
+    )
+    channel: str = param(
+        "", "channel of the interface, e.g. can0, PCAN_USBBUS1, 239.74.163.2:6100, /dev/ttyUSB0; empty: the interface's first"
+    )
     device: int = param(0, "device number of the hand on its bus", 0, 3)
 
     def __post_init__(self) -> None:
         if self.interface and self.interface not in INTERFACES:
-            raise ConfigError(f"unknown CAN interface '{self.interface}'; known: {', '.join(INTERFACES)}")
+            raise ConfigError(f"unknown interface '{self.interface}'; known: {', '.join(INTERFACES)}")
 
     @property
     def exclusive(self) -> bool:
@@ -53,7 +59,7 @@ class BusParams:
     @property
     def hardware(self) -> bool:
         """Whether a hand on it may be a real one."""
-        return self.interface in ("socketcan", "pcan")
+        return self.interface in ("socketcan", "pcan", "serial")
 
     @property
     def where(self) -> str:
@@ -61,8 +67,15 @@ class BusParams:
         if self.channel:
             return self.channel
         domain = os.environ.get("ROS_DOMAIN_ID", "0")
-        port = FIRST_PORT + (int(domain) if domain.isdigit() else 0)
-        return {"socketcan": "can0", "pcan": "PCAN_USBBUS1", "udp_multicast": f"{GROUP}:{port}"}.get(self.interface, "dexstack")
+        number = int(domain) if domain.isdigit() else 0
+        first = {
+            "socketcan": "can0",
+            "pcan": "PCAN_USBBUS1",
+            "udp_multicast": f"{GROUP}:{FIRST_PORT + number}",
+            "serial": "/dev/ttyUSB0",
+            "pty": f"/tmp/dexstack-{os.getuid()}-leap-{number}",
+        }
+        return first.get(self.interface, "dexstack")
 
     def __str__(self) -> str:
         return f"{self.interface} {self.where}"
@@ -70,7 +83,7 @@ class BusParams:
 
 @dataclass(frozen=True)
 class CanHandParams:
-    """The hand on the bus."""
+    """The hand on the bus; of a LEAP hand only what is said of time, temperature, priority and files."""
 
     hardware: str = param("V4", "generation of the hand: V3, V4 or V5")
     can_period: int = param(3, "time between two sets of joint angles [ms]", 1, 100)
@@ -83,6 +96,38 @@ class CanHandParams:
     guard_timeout: float = param(0.05, "the guard acts when this process hangs for this long [s]", 0.02, 1.0)
     realtime_priority: int = param(40, "SCHED_FIFO priority of the process, where permitted; 0: none", 0, 90)
     calibration_dir: str = param("", "folder of zero offsets by serial number; empty: $XDG_CONFIG_HOME/dexstack/hands")
+
+
+@dataclass(frozen=True)
+class MotorParams:
+    """The motors of a hand on a serial line (LEAP)."""
+
+    motor: str = param("XC330-M288", "the hand's motors: XC330-M288, or XL330-M288 of the light version")
+    baud_rate: int = param(4_000_000, "of the line and of every motor [bit/s]", 57_600, 4_000_000)
+    motor_period: float = param(0.003, "time between two questions for all joint angles [s]", 0.001, 0.1)
+    motor_timeout: float = param(0.012, "servo off when three sets of joint angles in a row took longer than this [s]", 0.002, 1.0)
+    bus_watchdog: float = param(0.1, "the motors stop by themselves when they hear nothing for this long [s]", 0.02, 2.54)
+    current_limit: float = param(
+        0.0, "largest current of a motor [A]; 0: what the hand's makers advise, which is also the largest", 0.0, 2.0
+    )
+    lowest_supply: float = param(4.5, "servo off when a motor gets less than this [V]", 3.7, 6.0)
+    highest_supply: float = param(6.0, "servo off when a motor gets more than this [V]", 3.7, 7.0)
+
+
+@dataclass(frozen=True)
+class MotorFaultParams:
+    """What is wrong with the motors of an emulated hand on a serial line, beside :class:`FaultParams`; may change at any time."""
+
+    missing_motor: int = param(-1, "joint whose motor does not answer; -1: none", -1, JOINTS - 1)
+    wrong_model: int = param(-1, "joint whose motor is of another model; -1: none", -1, JOINTS - 1)
+    reversed_motor: int = param(-1, "joint whose motor turns the other way (drive mode); -1: none", -1, JOINTS - 1)
+    swapped_motors: tuple[int, ...] = param((-1, -1), "two joints whose motors have each other's number; -1 -1: none", -1, JOINTS - 1)
+    failing_motor: int = param(-1, "joint whose motor reports motor_error; -1: none", -1, JOINTS - 1)
+    motor_error: int = param(0x20, "what it reports: 1 supply, 4 heat, 8 encoder, 16 shock, 32 overload", 0, 255)
+    motor_celsius: int = param(40, "temperature of all motors [°C]", 0, 255)
+    supply: float = param(5.0, "voltage of the supply [V]", 0.0, 25.0)
+    corrupt: float = param(0.0, "share of answers of which a bit is wrong", 0.0, 1.0)
+    lost_bytes: float = param(0.0, "share of answers of which a byte is missing", 0.0, 1.0)
 
 
 @dataclass(frozen=True)

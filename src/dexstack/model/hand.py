@@ -16,9 +16,6 @@ from dexstack.model.urdf import Joint, Link, Shape, check_inertia, read_urdf
 if TYPE_CHECKING:
     from dexstack.model.kinematics import KinematicTree
 
-ALLEGRO = "allegro"
-"""Family of the hands that the driver on a CAN bus knows."""
-
 
 @dataclass(frozen=True)
 class Body:
@@ -63,7 +60,7 @@ class HandModel:
 
     name: str
     family: str
-    """Kind of hand that this is one side of: an object's YAML may say where it starts in hands of a family."""
+    """Kind of hand that this is one side of: an object's YAML may say where it starts in hands of a family, and drivers know families."""
     side: str
     joint_names: tuple[str, ...]
     lower: np.ndarray
@@ -110,17 +107,6 @@ class HandModel:
         """Joints of each finger; 4, 4, 4, 4 of the Allegro."""
         starts = [i for i, body in enumerate(self.bodies) if body.parent == 0]
         return tuple(np.diff([*starts, len(self.bodies)]).tolist())
-
-    @property
-    def side_on_can(self) -> str:
-        """Its side, for the driver of a hand on a CAN bus.
-
-        Raises:
-            ConfigError: no driver knows this family of hands.
-        """
-        if self.family != ALLEGRO:
-            raise ConfigError(f"the hand '{self.name}' is simulated only: the driver on a CAN bus knows hands of the family '{ALLEGRO}'")
-        return self.side
 
     def kinematics(self) -> KinematicTree:
         """Kinematics for JAX, which is imported only here."""

@@ -1,8 +1,9 @@
 """The hand node: one driver (:class:`dexstack.hand.driver.HandDriver`) behind topics, for a simulated, an emulated and a real hand.
 
 With the parameter ``interface`` empty the hand is simulated: joint angles come on ``hand/feedback``, torques go to ``hand/torque``.
-Otherwise it is on a CAN bus. Everything else is the same: the servo law, its limits and watchdogs, topics, services, diagnostics. The
-worker is paced by the hand's own feedback. Whatever ends it, the hand is left limp; on a bus that is zero torque, period 0, servo off.
+Otherwise it is on a bus, CAN or a serial line (:mod:`dexstack.hand.links`). Everything else is the same: the servo law, its limits and
+watchdogs, topics, services, diagnostics. The worker is paced by the hand's own feedback. Whatever ends it, the hand is left limp; on a bus
+that is zero torque and servo off.
 
 States and consent: :mod:`dexstack.hand.states`. The node can be activated only where there is a hand, and then it is READY. On hardware
 it waits there for the service ``~/enable``; an emulated or simulated hand enables itself, once in each run of the graph. ``~/stop`` acts in
@@ -34,7 +35,8 @@ from dexstack.errors import ConfigError
 from dexstack.hand.commissioning import check_commissioned
 from dexstack.hand.driver import Command, HandDriver
 from dexstack.hand.link import FaultKind, Feedback, HandFault, Link, never
-from dexstack.hand.params import BusParams, CanHandParams, HandParams
+from dexstack.hand.links import Settings, link_to, wiring_of
+from dexstack.hand.params import BusParams, CanHandParams, HandParams, MotorParams
 from dexstack.hand.servo import ServoLaw, ServoMode, ServoParams, loosened
 from dexstack.hand.states import HandState, NoStore, StateFile
 from dexstack.hand.watch import WatchParams
@@ -102,7 +104,7 @@ class HandNode(StackNode):
     )
 
     def __init__(self) -> None:
-        super().__init__("hand", HandParams, ServoParams, WatchParams, BusParams, CanHandParams)
+        super().__init__("hand", HandParams, ServoParams, WatchParams, BusParams, CanHandParams, MotorParams)
         self._driver: HandDriver | None = None
         self._left = False
         self.create_timer(MIND, self._mind, clock=Clock(clock_type=ClockType.STEADY_TIME))
@@ -117,7 +119,7 @@ class HandNode(StackNode):
         self._gravity = GravityCompensation(self._hand)
         self._newest = self.newest(JointState, "joint_command", COMMAND, JointReader(names, "position", finite=False))
         self._phases = self.newest(String, "rollout/state", LATCHED, read_phase)
-        servo = ServoLaw(self._hand, self.params(ServoParams), self._gravity, self.params(WatchParams))
+        servo = self._servo(self.params(ServoParams), self.params(WatchParams))
         self._driver = HandDriver(self._link(names), servo, self._take_command)
         self._state = JointWriter(names, "position", "velocity", "effort")
         self._applied = JointWriter(names, "position")
@@ -135,7 +137,7 @@ class HandNode(StackNode):
             raise ConfigError(f"'{name}' can only be tightened while the hand is {self._driver.state.value}; call hand/stop first")
         blocks = {kind: self.params(kind) for kind in (ServoParams, WatchParams)} | {type(block): block}
         # A new law starts limp and takes the next command up gently, which is what a changed gain should do.
-        servo = ServoLaw(self._hand, blocks[ServoParams], self._gravity, blocks[WatchParams])
+        servo = self._servo(blocks[ServoParams], blocks[WatchParams])
         servo.enabled = self._driver.servo.enabled
         self._driver.servo = servo
 
@@ -239,13 +241,15 @@ class HandNode(StackNode):
 
     # --- inside -------------------------------------------------------------------------------------------------------------------
 
+    def _servo(self, params: ServoParams, watch: WatchParams) -> ServoLaw:
+        on_bus = bool(self.params(BusParams).interface)
+        return ServoLaw(self._hand, params, self._gravity, wiring_of(self._hand).watch(watch) if on_bus else watch)
+
     def _link(self, names: Sequence[str]) -> Link:
         bus = self.params(BusParams)
         if not bus.interface:
             return TopicLink(self, names)
-        from dexstack.hand.can_hand import CanHand  # python-can is needed for a hand on a bus only
-
-        return CanHand(self._hand.side_on_can, bus, self.params(CanHandParams))
+        return link_to(self._hand, bus, Settings(self.params(CanHandParams), self.params(MotorParams)))
 
     def _refuse(self, text: str) -> None:
         self.get_logger().fatal(text)

@@ -1,22 +1,21 @@
-"""The hand in front of the simulator's plant: topics that the hand node answers, or an emulated hand on a CAN bus."""
+"""The hand in front of the simulator's plant: topics that the hand node answers, or an emulated hand on a bus."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 
-from dexstack.hand.params import BusParams, EmulatedHandParams, FaultParams
+from dexstack.hand.links import Emulation, wiring_of
+from dexstack.hand.params import BusParams, FaultParams, MotorFaultParams
+from dexstack.model.hand import HandModel
 from dexstack.nodes.common import OK, WARN, StackNode
 from dexstack.nodes.wire import SERVO, JointReader, JointWriter, WaitSet
 from dexstack.process.realtime import make_ordinary, make_realtime
-
-if TYPE_CHECKING:
-    from dexstack.hand.emulator import EmulatorLoop
 
 RESET_GAP = 0.5
 """A reset moves simulated time on by this [s], so that every watchdog sees a gap and nobody takes the leap of the joints for a motion."""
@@ -58,7 +57,7 @@ class SimulatedHand(Protocol):
     def exchange(self, t: float, q: np.ndarray, timeout: float) -> np.ndarray:
         """Show the joint angles ``q`` (16,) [rad] of time ``t`` [s]; the torques (16,) [N·m] under which the plant moves on."""
 
-    def inject(self, faults: FaultParams) -> None:
+    def inject(self, faults: FaultParams | MotorFaultParams) -> None:
         """Change what is wrong with an emulated hand."""
 
     def power_cycle(self) -> None:
@@ -109,7 +108,7 @@ class TopicHand:
         self._awaited = t
         return tau
 
-    def inject(self, faults: FaultParams) -> None:
+    def inject(self, faults: FaultParams | MotorFaultParams) -> None:
         """Topics have no faults."""
 
     def power_cycle(self) -> None:
@@ -140,38 +139,30 @@ class TopicHand:
 
 
 class BusHand:
-    """An emulated hand on a CAN bus, in real time."""
+    """An emulated hand on a bus, in real time. Raises ConfigError: nobody knows how to emulate such a hand."""
 
     waits = False
     reset_gap = 0.0
 
-    def __init__(self, node: StackNode, side: str, bus: BusParams, params: EmulatedHandParams, faults: FaultParams, seed: int) -> None:
-        from dexstack.hand.emulator import EmulatedHand  # python-can is needed for a hand on a bus only
-
+    def __init__(self, node: StackNode, hand: HandModel, bus: BusParams, emulation: Emulation) -> None:
         self._stop, self._enable = (node.create_client(Trigger, f"hand/{name}") for name in ("stop", "enable"))
-        self._params, self._bus_params, self._faults = params, bus, faults
-        self._hand = EmulatedHand(side, params, bus.device, seed)
-        self._loop: EmulatorLoop | None = None
+        self._emulation, self._bus, self._wiring = emulation, bus, wiring_of(hand)
+        self._faults = {type(block): block for block in emulation.faults}
+        self._hand = self._wiring.firmware(hand, bus, emulation)
+        self._loop: Any = None
 
     def open(self) -> None:
-        from dexstack.errors import ConfigError
-        from dexstack.hand.bus import BusError, CanBus
-        from dexstack.hand.emulator import EmulatorLoop
-
-        try:
-            self._bus = CanBus(self._bus_params)
-        except BusError as error:
-            raise ConfigError(f"{error}; to mend: {error.mend}") from None
-        if self._params.emulator_priority:
-            make_realtime(self._params.emulator_priority)
+        self._loop = self._wiring.loop(self._hand, self._bus)
+        if self._emulation.params.emulator_priority:
+            make_realtime(self._emulation.params.emulator_priority)
         self._hand.power_cycle()
         self._late = 0
         self._q: np.ndarray | None = None
-        self._loop = EmulatorLoop(self._hand, self._bus)
-        self._loop.inject(self._faults)
+        for block in self._faults.values():
+            self._loop.inject(block)
 
     def close(self) -> None:
-        self._bus.close()
+        self._loop.close()
         self._loop = None
 
     def start_time(self) -> float:
@@ -203,8 +194,8 @@ class BusHand:
     def exchange(self, t: float, q: np.ndarray, timeout: float) -> np.ndarray:
         return self._hand.torque  # the joint angles went out when they were due
 
-    def inject(self, faults: FaultParams) -> None:
-        self._faults = faults
+    def inject(self, faults: FaultParams | MotorFaultParams) -> None:
+        self._faults[type(faults)] = faults
         if self._loop is not None:
             self._loop.inject(faults)
 

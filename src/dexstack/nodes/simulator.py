@@ -5,7 +5,7 @@ torques that answered the *previous* feedback: one period of transport delay, as
 If the answer is late the node waits for it, up to ``torque_timeout`` of wall time, so that a busy host slows ``/clock`` rather than
 changing the physics. If it does not come the hand counts as dead: its torque is zero and nobody waits until it speaks again.
 
-With the parameter ``interface`` the plant sits behind an emulated hand on a CAN bus instead (:mod:`dexstack.hand.emulator`), which waits
+With the parameter ``interface`` the plant sits behind an emulated hand on a bus instead (:mod:`dexstack.hand.links`), which waits
 for nobody: the plant runs in real time on the system's clock under the torque that was last on the bus, as a real hand would. What is wrong
 with that hand is set by parameters while it runs (``ros2 param set /simulator loss 0.1``); the service ``~/power_cycle`` switches it off
 and on.
@@ -32,7 +32,8 @@ from dexstack.engines import make_plant, plant_params
 from dexstack.engines.base import PatchPlant, Plant, WatchedPlant
 from dexstack.errors import ConfigError
 from dexstack.graph.parameters import SimulatorParams
-from dexstack.hand.params import BusParams, EmulatedHandParams, FaultParams
+from dexstack.hand.links import Emulation
+from dexstack.hand.params import BusParams, EmulatedHandParams, FaultParams, MotorFaultParams, MotorParams
 from dexstack.nodes.common import OK, WARN, run_node
 from dexstack.nodes.patch_markers import patch_markers
 from dexstack.nodes.scene import SceneNode
@@ -55,12 +56,12 @@ class SimulatorNode(SceneNode):
             "pose_period",
             "patch_period",
             "torque_timeout",
-            *(f.name for f in fields(FaultParams)),
+            *(f.name for block in (FaultParams, MotorFaultParams) for f in fields(block)),
         }
     )
 
     def __init__(self) -> None:
-        super().__init__("simulator", SimulatorParams, BusParams, EmulatedHandParams, FaultParams)
+        super().__init__("simulator", SimulatorParams, BusParams, EmulatedHandParams, MotorParams, FaultParams, MotorFaultParams)
         self._plant_params = plant_params(self.params(SimulatorParams).plant)
         self._declare(self._plant_params)
 
@@ -79,14 +80,16 @@ class SimulatorNode(SceneNode):
         bus = self.params(BusParams)
         self._hand: SimulatedHand
         if bus.interface:
-            self._hand = BusHand(self, self._scene.robot.side, bus, self.params(EmulatedHandParams), self.params(FaultParams), p.seed)
+            faults = (self.params(FaultParams), self.params(MotorFaultParams))
+            emulation = Emulation(self.params(EmulatedHandParams), self.params(MotorParams), faults, p.seed)
+            self._hand = BusHand(self, self._scene.robot, bus, emulation)
             self.create_service(Trigger, "~/power_cycle", lambda _, response: self._answer(response, self._hand.power_cycle))
         else:
             self._hand = TopicHand(self, self._scene.robot.joint_names)
         self.create_service(Trigger, "~/reset", lambda _, response: self._answer(response, self._reset))
 
     def apply(self, block: Any) -> None:
-        if isinstance(block, FaultParams):
+        if isinstance(block, FaultParams | MotorFaultParams):
             self._hand.inject(block)
         elif isinstance(block, SimulatorParams) and block.plant != self.params(SimulatorParams).plant:
             self._change_plant(block.plant)

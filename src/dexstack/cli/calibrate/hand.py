@@ -79,11 +79,11 @@ def _measure(args: argparse.Namespace, link: Any, hand: Any) -> tuple[Any, Any, 
 
     from dexstack.hand.calibration import HELD_OUT, StopSweep
 
-    now = link.computer.monotonic
     try:
         _, serial = link.identify()
         old = link.offsets.copy()
         link.stream()
+        now = link.computer.monotonic
         sweep = StopSweep(hand.lower, hand.upper)
         end = now() + args.seconds
         said = now()

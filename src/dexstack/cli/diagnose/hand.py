@@ -13,7 +13,7 @@ from dexstack.cli.hand_access import add_hand_arguments, agreed, the_hand
 from dexstack.cli.output import add_json_argument, note, publish, table
 
 if TYPE_CHECKING:
-    from dexstack.hand.can_hand import CanHand
+    from dexstack.hand.link import BusLink
     from dexstack.model.hand import HandModel
 
 JOINT = 15
@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
     return 0 if good else 1
 
 
-def _walk(args: argparse.Namespace, link: CanHand) -> list[Layer]:
+def _walk(args: argparse.Namespace, link: BusLink) -> list[Layer]:
     from dexstack.hand.link import HandFault
     from dexstack.model.hand import load_hand
 
@@ -100,12 +100,12 @@ def _walk(args: argparse.Namespace, link: CanHand) -> list[Layer]:
     return layers
 
 
-def _interface(link: CanHand) -> str:
+def _interface(link: BusLink) -> str:
     link.open()
     return f"{link.bus} is open"
 
 
-def _bus(link: CanHand) -> str:
+def _bus(link: BusLink) -> str:
     """Whether anybody answers, whoever it is."""
     from dexstack.hand.link import FaultKind, HandFault
 
@@ -114,31 +114,22 @@ def _bus(link: CanHand) -> str:
     except HandFault as fault:
         if fault.kind is not FaultKind.WRONG_HAND:
             raise
-    return f"device {link.bus.device} answers"
+    return f"somebody on {link.bus} answers"
 
 
-def _identity(link: CanHand) -> str:
-    from dexstack.hand.link import FaultKind, HandFault
-
-    info, serial = link.identify()
-    calibrated = "calibrated" if link.offsets.any() else "not calibrated"
-    if info is None:
-        return f"{serial}, {link.side} as far as one can tell: it does not answer requests for its information, {calibrated}"
-    if any(link.hardware.trouble(info)):
-        what = "over-temperature" if info.over_temperature else "an internal communication fault"
-        raise HandFault(FaultKind.OVER_TEMPERATURE, f"the hand reports {what} ({info.temperature} °C)", "let it cool down, switched off")
-    versions = f"hardware 0x{info.hardware_version:04x}, firmware 0x{info.firmware_version:04x}"
-    return f"{serial}, {link.side}, {versions}, {info.temperature} °C, {calibrated}"
+def _identity(link: BusLink) -> str:
+    link.identify()
+    return link.introduction()
 
 
-def _stream(link: CanHand, hand: HandModel, seconds: float) -> str:
+def _stream(link: BusLink, hand: HandModel, seconds: float) -> str:
     import numpy as np
 
     from dexstack.hand.commissioning import check_at_rest
     from dexstack.hand.link import Feedback
 
     link.stream()
-    expected = seconds / (1e-3 * link.params.can_period)
+    expected = seconds / (link.period)
     for _ in range(3):  # a bus that loses sets loses them each time; a machine that was busy does not
         first, missed, arrivals, q = link.sets, link.missed, [], None
         end = link.computer.monotonic() + seconds
@@ -151,20 +142,21 @@ def _stream(link: CanHand, hand: HandModel, seconds: float) -> str:
         if q is not None and sets >= 0.9 * expected:
             break
     else:
-        mend = "ip -details -statistics link show   (errors? bit rate 1 Mbit/s? termination?); see hardware/README.md"
-        raise Broken(f"{sets} complete sets of joint angles in {seconds:g} s, {expected:.0f} expected; {missed} incomplete", mend)
+        raise Broken(
+            f"{sets} complete sets of joint angles in {seconds:g} s, {expected:.0f} expected; {missed} incomplete", link.mend_stream
+        )
     if missed > 0.01 * expected:
-        raise Broken(f"{missed} of {sets + missed} sets were incomplete", "check the cable and the termination of the bus")
-    check_at_rest(Feedback(0.0, 0.0, q), hand, link.hardware.rad_per_count)
+        raise Broken(f"{missed} of {sets + missed} sets were incomplete", link.mend_stream)
+    check_at_rest(Feedback(0.0, 0.0, q), hand, link.rad_per_count)
     outside = np.flatnonzero((q < hand.lower - 0.2) | (q > hand.upper + 0.2))
     if outside.size:
         names = ", ".join(f"{hand.joint_names[i]} at {q[i]:+.2f} rad" for i in outside)
         raise Broken(f"outside the joint limits: {names}", "dexstack calibrate hand")
-    jitter = np.percentile(np.abs(np.diff(arrivals) - 1e-3 * link.params.can_period), 99)
+    jitter = np.percentile(np.abs(np.diff(arrivals) - link.period), 99)
     return f"{sets / seconds:.0f} sets per second, {missed} incomplete, p99 of the jitter {1e3 * jitter:.2f} ms"
 
 
-def _motion(args: argparse.Namespace, link: CanHand, hand: HandModel) -> str:
+def _motion(args: argparse.Namespace, link: BusLink, hand: HandModel) -> str:
     from dexstack.hand.commissioning import check_at_rest, commission, save_commissioning
     from dexstack.hand.protocol import JOINTS
 
@@ -176,8 +168,8 @@ def _motion(args: argparse.Namespace, link: CanHand, hand: HandModel) -> str:
     feedback = link.read(0.1)
     if feedback is None:
         raise Broken("no joint angles", "dexstack diagnose hand --no-motion")
-    check_at_rest(feedback, hand, link.hardware.rad_per_count)
-    results = commission(link, hand, joints)
+    check_at_rest(feedback, hand, link.rad_per_count)
+    results = commission(link, hand, joints, lambda j: note(f"now {hand.joint_names[j]} moves, and nothing else; if not: Ctrl-C"))
     link.servo_off()
     largest, others = max(r.largest_torque for r in results), max(r.others for r in results)
     found = f"{len(results)} of {JOINTS} joints moved as they should, at most {largest:.2f} N·m; others within {math.degrees(others):.1f}°"
