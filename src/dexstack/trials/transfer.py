@@ -105,6 +105,9 @@ class Matrix:
             yield from spread(
                 _learn, jobs, *_columns([(p.spec, s.plants, theirs, f, p.seed) for s, f in zip(to_learn, files, strict=True)])
             )
+        if self._kept.is_file() and not self._kept.read_text().endswith("\n"):
+            with self._kept.open("a") as file:
+                file.write("\n")  # the line that was cut stays alone
         done = {(row["source"], row["plant"], row["k"]) for row in self.rows()}
         left = [(s, plant, k) for s in self.sources for plant in p.plants for k in range(p.trials) if (s.name, plant, k) not in done]
         if not left:

@@ -1,0 +1,101 @@
+"""The matrix of what carries over from plant to plant: who teaches whom, how it is judged, and that it goes on where it was cut."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from dexstack.errors import ConfigError
+from dexstack.graph.settings import Spec
+from dexstack.tasks.base import AS_BELIEVED, World
+from dexstack.trials.transfer import ALL, DEFAULTS, Matrix, Plan, sources
+from dexstack.trials.worlds import RANGES, drawn
+
+PLAN = Plan(Spec(), ("mujoco", "lcp", "soft"), steps=100, trials=4, seed=7, seconds=5.0)
+
+
+def test_every_plant_teaches_alone_with_all_and_is_left_out_once():
+    found = {s.name: s.plants for s in sources(PLAN.plants)}
+    assert found[DEFAULTS] == () and found["lcp"] == ("lcp",) and found[ALL] == PLAN.plants
+    assert found["all but lcp"] == ("mujoco", "soft")
+    assert len(found) == 1 + 3 + 1 + 3
+    assert [s.name for s in sources(["mujoco"])] == [DEFAULTS, "mujoco"]
+
+
+def test_a_cell_runs_its_plant_with_the_theta_of_its_source(tmp_path):
+    matrix = Matrix(dataclasses.replace(PLAN, spec=Spec(overrides=(("theta", "mine"), ("latency", 0.02)))), tmp_path)
+    nothing, lcp = matrix.sources[0], matrix.sources[2]
+    assert matrix.spec(nothing, "soft") == Spec(plant="soft", overrides=(("latency", 0.02),))
+    of = matrix.spec(lcp, "mujoco")
+    assert of.plant == "mujoco" and dict(of.overrides)["theta"].endswith("theta-lcp.yaml")
+
+
+def test_a_folder_belongs_to_one_plan(tmp_path):
+    Matrix(PLAN, tmp_path)
+    Matrix(PLAN, tmp_path)
+    with pytest.raises(ConfigError, match="another folder"):
+        Matrix(dataclasses.replace(PLAN, trials=5), tmp_path)
+
+
+def keep(matrix: Matrix, succeeds) -> None:
+    """Write what a run would leave: ``succeeds(source, plant)`` of the 4 trials are good."""
+    lines = []
+    for source in matrix.sources:
+        matrix._losses(source.name).write_text(json.dumps(dict.fromkeys(PLAN.plants, 0.1)))
+        for plant in PLAN.plants:
+            for k in range(PLAN.trials):
+                good = k < succeeds(source.name, plant)
+                lines.append(json.dumps({
+                    "source": source.name, "plant": plant, "k": k, "succeeded": good, "dropped": False, "reached_s": 1.0 if good else None,
+                    "orientation_error_rad": 0.1 * k, "position_error_m": 0.0,
+                }))  # fmt: skip
+    matrix._kept.write_text("\n".join(lines) + "\n")
+
+
+def test_a_theta_must_keep_what_the_plants_own_reaches(tmp_path):
+    matrix = Matrix(PLAN, tmp_path)
+    keep(matrix, lambda source, plant: 4)
+    results = matrix.results()
+    assert results["passed"] and (results["crossed"], results["mixed"]) == (6, 6)
+    keep(matrix, lambda source, plant: 3 if (source, plant) == ("mujoco", "soft") else 4)
+    results = matrix.results()
+    assert not results["passed"] and (results["crossed_kept"], results["mixed_as_good"]) == (5, 6)
+    keep(matrix, lambda source, plant: 3 if (source, plant) == ("all but soft", "soft") else 4)
+    results = matrix.results()
+    assert not results["passed"] and (results["crossed_kept"], results["mixed_as_good"]) == (6, 5)
+    assert matrix.worst("all but soft", "soft").parent.name == "all_but_soft_on_soft-003"
+
+
+def test_a_line_that_was_cut_does_not_count(tmp_path):
+    matrix = Matrix(PLAN, tmp_path)
+    keep(matrix, lambda source, plant: 4)
+    whole = matrix.rows()
+    matrix._kept.write_text(matrix._kept.read_text()[:-20])
+    assert matrix.rows() == whole[:-1]
+
+
+def test_a_world_follows_from_its_seed_and_lies_in_the_ranges():
+    assert drawn(3) == drawn(3) != drawn(4)
+    many = [drawn(seed) for seed in range(200)]
+    for name, (low, high) in RANGES.items():
+        values = np.array([getattr(world, name) for world in many])
+        assert low <= values.min() < low * (high / low) ** 0.1 and low * (high / low) ** 0.9 < values.max() <= high
+    only = drawn(3, "mass")
+    assert only == World(mass=only.mass) and only != AS_BELIEVED
+
+
+@pytest.mark.slow
+def test_a_matrix_that_was_killed_goes_on_to_the_same_table(tmp_path):
+    plan = dataclasses.replace(PLAN, plants=("mujoco",), steps=90, trials=2, seconds=2.0)
+    matrix = Matrix(plan, tmp_path)
+    said = list(matrix.run(1))
+    assert len(said) == 1 + 2 + 4, "rollouts, two θ, four trials"
+    results = matrix.results()
+    kept = matrix._kept.read_text()
+    matrix._kept.write_text("".join(kept.splitlines(keepends=True)[:2]) + '{"source": "mu')
+    again = Matrix(plan, tmp_path)
+    assert len(list(again.run(1))) == 2
+    assert again.results() == results
