@@ -78,10 +78,11 @@ class BringUp:
                 return self._row("not started", victim, None)
         timeout = START_TIMEOUT if self._first else ROLLOUT_TIMEOUT
         self._first = False
-        if not self._until(lambda: any(s["phase"] == "running" and s["elapsed"] > INTO for s in states[begin:]), timeout):
+        if not self._until(lambda: any(s["phase"] == "running" for s in states[begin:]), timeout):
             return self._row("not started", victim, None)
         back = True
         if victim:
+            self._until(lambda: self.probe.phase() in ENDED or states[-1]["elapsed"] > INTO, START_TIMEOUT)  # some are there sooner
             before = self.probe.pid(victim)
             os.kill(before, signal.SIGKILL)
             back = self._until(lambda: self.probe.pid(victim) not in (0, before), BACK_TIMEOUT)
