@@ -71,21 +71,21 @@ class BringUp:
         """
         states = self.probe.states
         del states[:-1]
-        begin = 0
+        before = 0
         if not self._first:
-            begin = len(states)
+            before = states[-1]["attempt"]
             if not self._until(self._ask_again, START_TIMEOUT):
                 return self._row("not started", victim, None)
         timeout = START_TIMEOUT if self._first else ROLLOUT_TIMEOUT
         self._first = False
-        if not self._until(lambda: any(s["phase"] == "running" for s in states[begin:]), timeout):
+        if not self._until(lambda: states and states[-1]["attempt"] != before and states[-1]["phase"] in ("running", *ENDED), timeout):
             return self._row("not started", victim, None)
         back = True
         if victim:
             self._until(lambda: self.probe.phase() in ENDED or states[-1]["elapsed"] > INTO, START_TIMEOUT)  # some are there sooner
-            before = self.probe.pid(victim)
-            os.kill(before, signal.SIGKILL)
-            back = self._until(lambda: self.probe.pid(victim) not in (0, before), BACK_TIMEOUT)
+            pid = self.probe.pid(victim)
+            os.kill(pid, signal.SIGKILL)
+            back = self._until(lambda: self.probe.pid(victim) not in (0, pid), BACK_TIMEOUT)
         ended = self._until(lambda: self.probe.phase() in ENDED, ROLLOUT_TIMEOUT)
         return self._row(self.probe.phase() if ended else "no end", victim, back)
 

@@ -224,6 +224,50 @@ ENGINES = (
         "One limit per scene for all engines, in `experiments/engines/scenes.py` with what each figure is.",
     ),
     Section(
+        "engines_batches",
+        "Many scenes at once, beside MuJoCo's own rollout and MJX",
+        (
+            Listing(
+                "results.rows",
+                (
+                    ("who", "who"),
+                    ("scenes", "n"),
+                    ("steps per second, of all", "steps_per_s:.3g"),
+                    ("steps of each", "steps"),
+                    ("off MuJoCo's place [mm]", "off_m*1e3:.2g"),
+                    ("made and compiled in [s]", "ready_s:.1f"),
+                ),
+            ),
+            Figures((("JAX on", "results.device"), ("threads", "results.threads"), ("MJX took part", "results.mjx"))),
+        ),
+    ),
+    Section(
+        "transfer_palm",
+        "θ learned on one plant, tried on another",
+        (
+            Listing(
+                "results.cells",
+                (
+                    ("θ of", "source"),
+                    ("on", "plant"),
+                    ("succeeded", "rate(success_rate, trials)"),
+                    ("dropped", "dropped"),
+                    ("median time [s]", "reached_s.median:.2f"),
+                    ("orientation error, mean [rad]", "orientation_error_rad.mean:.3f"),
+                    ("held-out loss", "prediction_loss:.3g"),
+                ),
+            ),
+            Figures(
+                (
+                    ("pairs that keep 95 % of the success of the plant's own θ", "results.crossed_kept"),
+                    ("of", "results.crossed"),
+                    ("mixtures as good as the best single θ", "results.mixed_as_good"),
+                    ("of", "results.mixed"),
+                )
+            ),
+        ),
+    ),
+    Section(
         "engines_replays",
         "Replays with the same bits",
         (Listing("results.rows", (("scene", "scene"), ("engine", "engine"), ("same", "same"), ("of", "of"))),),

@@ -83,7 +83,7 @@ def test_the_driving_process_is_killed_while_the_bus_is_off(emulator, bus):
     start = time.monotonic()
     hand.set(bus_off=False)
     hand.wait_limp(start)
-    assert not hand.set()["servo"]
+    until(lambda: not hand.set()["servo"], 1.0, "the servo to be off")
     until(lambda: not os.path.exists(f"/proc/{guard}"), 3.0, "the guard to leave when its work is done")
 
 
@@ -97,7 +97,7 @@ def test_the_driving_process_is_killed_or_hangs(emulator, bus, number):
         start = time.monotonic()
         process.send_signal(number)
         hand.wait_limp(start)
-        assert not hand.set()["servo"]
+        until(lambda: not hand.set()["servo"], 1.0, "the servo to be off")
         if number == signal.SIGSTOP:
             time.sleep(0.3)
             process.send_signal(signal.SIGCONT)

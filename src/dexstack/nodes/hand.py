@@ -304,8 +304,8 @@ class HandNode(StackNode):
             self.trigger_deactivate()
 
     def _note_phase(self, phase: str) -> None:
-        if phase == "reached":
-            self._hold("the goal is reached")
+        if phase in ("reached", "cancelled"):
+            self._hold(f"the goal is {phase}")
         elif phase == "running" and not self._by_person and self._driver.state is HandState.HOLD:
             self._driver.release()
 

@@ -6,7 +6,7 @@ one that was reached, it is published with the same stamp. A new ``goal_yaw``, o
 rollout from where things are, the service ``~/restart`` one from the start pose. ``task/goal`` carries the goal that is pursued,
 ``rollout/state`` one JSON object::
 
-    phase            waiting (no command yet) | starting | running | reached | timeout | dropped | lost (no pose comes any more)
+    phase            waiting (no command yet) | starting | running | reached | timeout | dropped | lost (no pose comes any more) | cancelled
     t, elapsed       time of the pose it was judged by, and since the start of the rollout [s]
     goal             what is asked for, in words
     goal_yaw, yaw    turn about the vertical from the nominal start [rad]
@@ -15,7 +15,9 @@ rollout from where things are, the service ``~/restart`` one from the start pose
     goals_reached    in this rollout: a task may have one goal, several, or a stream without end
     attempt          1, and one more for every further rollout: a new goal, a restart, a clock that went backwards with its simulator
 
-``rollout/error`` carries the orientation error alone [rad], for what can only plot numbers.
+``rollout/error`` carries the orientation error alone [rad], for what can only plot numbers. The service ``~/cancel`` ends a rollout: the
+hand holds what it has. Where dexstack_msgs is built, the action ``task/reach_goal`` is a goal, its feedback, its end and its cancelling in
+one (:mod:`.goal_action`).
 """
 
 from __future__ import annotations
@@ -37,11 +39,12 @@ from std_srvs.srv import Trigger
 from dexstack.geometry.rotations import wrap_angle, yaw_of
 from dexstack.graph.parameters import TaskNodeParams
 from dexstack.nodes.common import OK, PATIENCE, WARN, run_node
+from dexstack.nodes.goal_action import SUPERSEDED, Follower, serve
 from dexstack.nodes.scene import SceneNode
 from dexstack.nodes.wire import COMMAND, LATCHED, SENSOR, WORLD, JointReader, PoseSample, WaitSet, fill_pose, read_pose, set_stamp
 from dexstack.tasks.base import Goal, Outcome
 
-ENDED = ("reached", "timeout", "dropped", "lost")
+ENDED = ("reached", "timeout", "dropped", "lost", "cancelled")
 STATE_PERIOD = 0.1
 """Time between two messages on rollout/state while the phase does not change [s]."""
 SERVICE_TIMEOUT = 5.0
@@ -69,10 +72,14 @@ class TaskNode(SceneNode):
         self._to_state = self.create_publisher(String, "rollout/state", LATCHED)
         self._to_error = self.create_publisher(Float64, "rollout/error", COMMAND)
         self._reset: Client | None = self.create_client(Trigger, p.reset_service) if p.reset_service else None
+        self._state: dict[str, Any] = {}
+        self._follower: Follower | None = None
         self._goal = PoseStamped()
         self._goal.header.frame_id = WORLD
         self._aim(self._own_goals if p.own_goals else self._towards(p.goal_yaw))
         self.create_service(Trigger, "~/restart", self._on_restart)
+        self.create_service(Trigger, "~/cancel", self._on_cancel)
+        serve(self)
 
     def apply(self, block: Any) -> None:
         old = self.params(TaskNodeParams)
@@ -123,7 +130,16 @@ class TaskNode(SceneNode):
 
     def status(self) -> tuple[bytes, str, dict[str, Any]]:
         lack = self.silent(self._poses, self._commands) if self._phase == "waiting" else ""
-        return (WARN if self._phase in ("waiting", "timeout", "dropped", "lost") else OK), lack or self._phase, {"attempt": self._attempt}
+        return (WARN if self._phase in ("waiting", *ENDED[1:]) else OK), lack or self._phase, {"attempt": self._attempt}
+
+    def reach(self, pose: PoseSample, follower: Follower) -> bool:
+        """Pursue a pose from where things are, and tell ``follower`` how that goes; false when the node is not active."""
+        goal = self._task.at_pose(pose.pose)
+        return self.in_worker(lambda: self._new_goals(lambda: iter([goal]), follower))
+
+    def cancel(self) -> bool:
+        """End the rollout; false when none runs."""
+        return self._phase in ("starting", "running") and self.in_worker(self._cancel)
 
     def _own_goals(self) -> Iterator[Goal]:
         return self._task.goals(0, self.params(TaskNodeParams).seed)
@@ -132,8 +148,11 @@ class TaskNode(SceneNode):
         """One turn from the start [rad]."""
         return lambda: iter([self._task.at_yaw(yaw)])
 
-    def _aim(self, stream: Callable[[], Iterator[Goal]]) -> None:
-        """Ask for these goals, from the first one on; so does a restart."""
+    def _aim(self, stream: Callable[[], Iterator[Goal]], follower: Follower | None = None) -> None:
+        """Ask for these goals, from the first one on; so does a restart. Whoever followed those before is told that they are given up."""
+        before, self._follower = self._follower, follower
+        if before is not None:
+            before.ended(SUPERSEDED, self._state)
         self._stream, self._goals = stream, stream()
         self._take_next()
         self._reached_at: list[float] = []
@@ -147,9 +166,9 @@ class TaskNode(SceneNode):
         fill_pose(self._goal.pose, goal.pose_WO)
         return True
 
-    def _new_goals(self, stream: Callable[[], Iterator[Goal]]) -> None:
+    def _new_goals(self, stream: Callable[[], Iterator[Goal]], follower: Follower | None = None) -> None:
         """In the worker: from now on these are the goals; a rollout that runs or has ended is followed by another one."""
-        self._aim(stream)
+        self._aim(stream, follower)
         if self._phase in ("running", *ENDED) and self._last is not None:
             self._attempt += 1
             self._begin_rollout(self._last.t)
@@ -162,6 +181,17 @@ class TaskNode(SceneNode):
         response.message = "" if response.success else "there is nothing to restart: the controller has not spoken yet"
         return response
 
+    def _on_cancel(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        response.success = self.cancel()
+        response.message = "" if response.success else "there is nothing to cancel: no rollout runs"
+        return response
+
+    def _cancel(self) -> None:
+        """In the worker."""
+        self._phase = "cancelled"
+        if self._last is not None:
+            self._publish_state(self._last)
+
     def _restart(self) -> None:
         """In the worker: the next pose starts a rollout at the start, towards the first goal."""
         self._aim(self._stream)
@@ -169,7 +199,7 @@ class TaskNode(SceneNode):
         self._again = True
 
     def _to_start(self, pose: PoseSample) -> None:
-        """Ask for the reset and wait for it; the next pose starts the rollout."""
+        """Ask for the reset until it is done; the next pose starts the rollout."""
         self._phase = "starting"
         if self._reset is None:
             return
@@ -180,12 +210,14 @@ class TaskNode(SceneNode):
             if request is None and self._reset.wait_for_service(PATIENCE):
                 request = self._reset.call_async(Trigger.Request())
             elif request is not None and request.done():
-                break
+                if request.result().success:
+                    break
+                request = None  # a simulator that is busy takes it another time
             elif request is not None:
                 self._wait.wait(PATIENCE)
                 self._poses.take()
         else:
-            self.get_logger().error(f"no answer from {self._reset.srv_name}: the rollout starts from where things are")
+            self.get_logger().error(f"{self._reset.srv_name} does not do it: the rollout starts from where things are")
         self._poses.take()  # a pose from before the reset
 
     def _begin_rollout(self, t: float) -> None:
@@ -232,7 +264,7 @@ class TaskNode(SceneNode):
         self._stated = pose.t
         task = self._task
         elapsed = 0.0 if math.isnan(self._start) else pose.t - self._start
-        state = {
+        self._state = state = {
             "phase": self._phase,
             "t": pose.t,
             "elapsed": elapsed,
@@ -246,6 +278,11 @@ class TaskNode(SceneNode):
         }
         self._to_state.publish(String(data=json.dumps(state)))
         self._to_error.publish(Float64(data=state["error"]))
+        if self._follower is not None and self._phase in ENDED:
+            follower, self._follower = self._follower, None
+            follower.ended(self._phase, state)
+        elif self._follower is not None:
+            self._follower.progress(state, self.params(TaskNodeParams).seconds - elapsed)
 
 
 def main() -> int:

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from rclpy.action import ActionServer, CancelResponse
 from rclpy.node import Node
-from rclpy.task import Future
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from dexstack.errors import ConfigError
 from dexstack.hand.trajectory import FollowParams, Motion, Phase
+from dexstack.nodes.awaited import Awaited
 from dexstack.nodes.wire import BadMessage, seconds, set_stamp
 
 FEEDBACK = 0.05
@@ -104,7 +104,7 @@ class FollowAction:
         if not self._ask(request):
             handle.abort()
             return kind(error_code=kind.INVALID_GOAL, error_string="the trajectory node is not active")
-        phase, why, on_the_way = await asker.end
+        phase, why, on_the_way = await asker.end.result
         if phase is Phase.DONE:
             handle.succeed()
             return kind(error_code=kind.SUCCESSFUL)
@@ -124,9 +124,9 @@ class _Goal(Asker):
     """Carries what becomes of one goal from the worker to the executor."""
 
     def __init__(self, node: Any, handle: Any, feedback: Any) -> None:
-        self.end: Future = Future()
+        self.end: Awaited = Awaited(node)
         """(phase, why, on the way)"""
-        self._node, self._handle, self._feedback = node, handle, feedback
+        self._handle, self._feedback = handle, feedback
         self._told = -np.inf
 
     def progress(self, t: float, names: Sequence[str], target: np.ndarray, q: np.ndarray) -> None:
@@ -140,9 +140,7 @@ class _Goal(Asker):
         self._handle.publish_feedback(message)
 
     def ended(self, phase: Phase, why: str, *, on_the_way: bool = False) -> None:
-        self.end.set_result((phase, why, on_the_way))
-        if self._node.executor is not None:
-            self._node.executor.wake()  # who waits for the result is looked at when the executor turns
+        self.end.set((phase, why, on_the_way))
 
 
 def tolerances(goal: Any, default: FollowParams) -> FollowParams:

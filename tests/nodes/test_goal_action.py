@@ -1,0 +1,176 @@
+"""ReachGoal with stand-ins for the action's types, which need a ROS installation to be built, and for its server; node and topics are real.
+
+The stand-ins have the fields of the action's file, as rosidl reads them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import rclpy
+from builtin_interfaces.msg import Duration
+from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped
+from harness import wait_until
+from rclpy.action import CancelResponse
+from sensor_msgs.msg import JointState
+from std_srvs.srv import Trigger
+
+from dexstack.cli.bench.probe import Probe
+from dexstack.nodes.goal_action import GoalAction
+from dexstack.nodes.task import TaskNode
+from dexstack.nodes.wire import COMMAND, SENSOR, fill_pose, seconds, set_stamp
+
+PACKAGE = Path(__file__).parents[2] / "msgs"
+FIRST = {"string": "", "float64": 0.0}
+
+
+def stand_in(specification) -> type:
+    """A message with these fields and no others."""
+    known = {
+        f.name: Duration if f.type.type == "Duration" else FIRST[f.type.type] for f in specification.fields if f.type.type != "PoseStamped"
+    }
+
+    class Message:
+        __slots__ = tuple(known)
+
+        def __init__(self, **fields) -> None:
+            for name, first in known.items():
+                setattr(self, name, fields.pop(name, first() if callable(first) else first))
+            assert not fields
+
+    return Message
+
+
+@pytest.fixture(scope="module")
+def kind():
+    parser = pytest.importorskip("rosidl_adapter.parser")
+    action = parser.parse_action_file("dexstack_msgs", str(PACKAGE / "action" / "ReachGoal.action"))
+    assert [str(f.type) for f in action.goal.fields] == ["geometry_msgs/PoseStamped"]
+    return SimpleNamespace(Result=stand_in(action.result), Feedback=stand_in(action.feedback))
+
+
+class Handle:
+    """What the server hands to its callback."""
+
+    def __init__(self, pose_WO: np.ndarray) -> None:
+        goal = PoseStamped()
+        goal.header.frame_id = "world"
+        fill_pose(goal.pose, pose_WO)
+        self.request = SimpleNamespace(goal=goal)
+        self.is_cancel_requested = False
+        self.feedback: list = []
+        self.status = ""
+
+    def publish_feedback(self, message) -> None:
+        self.feedback.append(message)
+
+    def succeed(self) -> None:
+        self.status = "succeeded"
+
+    def abort(self) -> None:
+        self.status = "aborted"
+
+    def canceled(self) -> None:
+        self.status = "canceled"
+
+
+class Object:
+    """An object that is where it is put, on simulated time, and a controller that speaks."""
+
+    def __init__(self, node: TaskNode, probe: Probe) -> None:
+        self.node, self.t, self.pose = node, 0.0, node._object_start.pose_WO.copy()
+        self._to_pose = probe.node.create_publisher(PoseWithCovarianceStamped, "object_pose", SENSOR)
+        self._to_command = probe.node.create_publisher(JointState, "joint_command", COMMAND)
+        names = node._task.robot().joint_names
+        self._command = JointState(name=list(names), position=[0.0] * len(names))
+
+    def tick(self) -> None:
+        self.t += 0.02
+        message = PoseWithCovarianceStamped()
+        message.header.frame_id = "world"
+        set_stamp(message.header.stamp, self.t)
+        fill_pose(message.pose.pose, self.pose)
+        self._to_pose.publish(message)
+        self._to_command.publish(self._command)
+
+    def begin(self, action: GoalAction, handle: Handle):
+        """Gives a turn to a goal, as an executor does: the result as soon as there is one."""
+        task = action.execute(handle)
+
+        def turn():
+            self.tick()
+            try:
+                task.send(None)
+            except StopIteration as end:
+                return (end.value,)
+
+        return turn
+
+
+@pytest.fixture
+def scene(domain, probe):
+    rclpy.init(domain_id=domain)
+    node = TaskNode()
+    node.set_parameters([rclpy.parameter.Parameter("reset_service", value=""), rclpy.parameter.Parameter("seconds", value=1000.0)])
+    assert node.autostart()
+    made = Object(node, probe)
+    wait_until(lambda: made.tick() or node._phase == "running", 30, "the rollout")
+    yield made
+    node.stop_worker()
+    node.destroy_node()
+    rclpy.shutdown()
+
+
+def turned(scene: Object, degrees: float) -> np.ndarray:
+    return scene.node._task.at_yaw(np.radians(degrees)).pose_WO
+
+
+def test_a_goal_is_pursued_with_feedback_and_reached(scene, kind):
+    action, handle = GoalAction(scene.node, kind), Handle(turned(scene, 40.0))
+    turn = scene.begin(action, handle)
+    wait_until(lambda: turn() or len(handle.feedback) > 2, 60, "feedback")
+    last = handle.feedback[-1]
+    assert last.phase == "running" and last.orientation_error == pytest.approx(np.radians(40.0), abs=0.01)
+    assert 900.0 < seconds(last.time_left) <= 1000.0
+    scene.pose = turned(scene, 40.0)
+    (result,) = wait_until(turn, 60, "the result")
+    assert handle.status == "succeeded" and result.phase == "reached" and result.orientation_error < 0.01
+    assert seconds(result.elapsed) > 0.0
+
+
+def test_a_cancelled_goal_ends_and_the_next_one_begins(scene, kind):
+    action, handle = GoalAction(scene.node, kind), Handle(turned(scene, 40.0))
+    turn = scene.begin(action, handle)
+    wait_until(lambda: turn() or handle.feedback, 60, "feedback")
+    assert action.cancel(handle) == CancelResponse.ACCEPT
+    handle.is_cancel_requested = True
+    (result,) = wait_until(turn, 60, "the result")
+    assert handle.status == "canceled" and result.phase == "cancelled" and scene.node._phase == "cancelled"
+    assert action.cancel(handle) == CancelResponse.REJECT, "nothing runs"
+
+    old, new = Handle(turned(scene, 40.0)), Handle(turned(scene, -40.0))
+    first = scene.begin(action, old)
+    wait_until(lambda: first() or old.feedback, 60, "feedback")
+    second = scene.begin(action, new)
+    (result,) = wait_until(lambda: (second() and None) or first(), 60, "the end of the first")
+    assert old.status == "aborted" and result.phase == "superseded"
+
+
+def test_what_cannot_be_pursued_is_refused(scene, kind):
+    action, handle = GoalAction(scene.node, kind), Handle(turned(scene, 40.0))
+    handle.request.goal.header.frame_id = "moon"
+    (result,) = wait_until(scene.begin(action, handle), 60, "the result")
+    assert handle.status == "aborted" and result.phase == "refused"
+    scene.node.stop_worker()
+    handle = Handle(turned(scene, 40.0))
+    assert wait_until(scene.begin(action, handle), 60, "the result")[0].phase == "refused"
+
+
+def test_a_rollout_is_cancelled_by_the_service(scene):
+    answer = scene.node._on_cancel(Trigger.Request(), Trigger.Response())
+    assert answer.success and scene.node._phase == "cancelled"
+    answer = scene.node._on_cancel(Trigger.Request(), Trigger.Response())
+    assert not answer.success and "nothing to cancel" in answer.message
