@@ -221,6 +221,12 @@ def test_success_ends_in_hold_and_hold_ends_announced(hand):
     assert "the goal is reached" in node.node.status()[1] and "limp in" in node.node.status()[1]
     wait_until(lambda: node.node._driver.state == "ready", 2, "the hold to end")
     assert "the time to hold is over" in node.node.status()[1] and emulator.set()["limp"]
+    to_state.publish(String(data=json.dumps({"phase": "running"})))
+    wait_until(lambda: node.node._driver.state == "enabled", 10, "the next rollout to enable a hand that was at rest")
+    assert node.call("hand/stop").success
+    to_state.publish(String(data=json.dumps({"phase": "running"})))
+    time.sleep(1.0)
+    assert node.node._driver.state == "ready", "somebody stopped it"
 
 
 def test_the_node_is_active_only_with_a_hand_and_refuses_the_wrong_one(pair, bus, tmp_path):  # noqa: F811

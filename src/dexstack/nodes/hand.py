@@ -9,7 +9,8 @@ States and consent: :mod:`dexstack.hand.states`. The node can be activated only 
 it waits there for the service ``~/enable``; an emulated or simulated hand enables itself, once in each run of the graph. ``~/stop`` acts in
 the turn of the servo in which it arrives, whatever else runs. A fault switches the servo off and deactivates the node; ``~/enable``
 activates it again, goes through the whole start-up and answers what is wrong if it still fails. When the rollout has reached its goal the
-hand holds what it has, with reduced torque, until ``hold_time`` or ``hold_temperature``, and is limp then.
+hand holds what it has, with reduced torque, until ``hold_time`` or ``hold_temperature``, and is limp then. One that enables itself and was
+only at rest since ``hold_time`` is enabled by the next rollout.
 """
 
 from __future__ import annotations
@@ -178,6 +179,7 @@ class HandNode(StackNode):
         self._has_feedback = False
         self._mode = ServoMode.LIMP
         self._hold_until = 0.0
+        self._rests = False
 
     def work(self) -> None:
         driver = self._driver
@@ -287,6 +289,7 @@ class HandNode(StackNode):
 
     def _note_fault(self, fault: HandFault | None) -> None:
         self._reported = fault
+        self._rests = False
         if fault is None or fault.kind is FaultKind.STOPPED:
             return
         if not self._moved and not self._by_person:  # nobody moved the hand since its start: starting again surprises nobody
@@ -308,6 +311,8 @@ class HandNode(StackNode):
             self._hold(f"the goal is {phase}")
         elif phase == "running" and not self._by_person and self._driver.state is HandState.HOLD:
             self._driver.release()
+        elif phase == "running" and self._rests:  # nobody stopped it, nothing is wrong with it, and somebody asked for a rollout
+            self._enables_itself, self._try_at = True, time.monotonic()
 
     def _hold(self, why: str) -> None:
         driver, p = self._driver, self.params(HandParams)
@@ -324,6 +329,7 @@ class HandNode(StackNode):
         limit = self.params(HandParams).hold_temperature
         if time.monotonic() > self._hold_until:
             self._driver.stop("the time to hold is over: limp")
+            self._rests = not self._by_person
         elif hottest >= limit:
             self._driver.stop(f"a motor is at {hottest} °C, holding ends at {limit} °C: limp")
         else:
@@ -339,6 +345,7 @@ class HandNode(StackNode):
     def _on_stop(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         """Beside everything else; the servo's own thread acts."""
         driver = self._driver
+        self._rests = False
         driver.ask_stop("stopped by service")
         for _ in range(round(STOP_TIMEOUT / 0.002)):
             if driver.stopped or self._worker is None:
@@ -376,7 +383,7 @@ class HandNode(StackNode):
         return response
 
     def _enable(self) -> None:
-        self._enables_itself = False
+        self._enables_itself = self._rests = False
         self._driver.enable()
         self._moved, self._reported = False, None
 
