@@ -54,6 +54,12 @@ class Launched:
     def output(self) -> str:
         return self._log.read_text()
 
+    def close(self) -> None:
+        """Its nodes outlive a launch that is killed, so that it is asked to end."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+            self.process.wait(60)
+
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_launch_file_loads_and_describes_its_arguments(mode):
@@ -80,7 +86,7 @@ def test_a_launch_file_starts_the_graph_and_keeps_it_alive(mode, probe, tmp_path
         launched.process.wait(30)
         wait_until(lambda: not any(alive(pid) for pid in nodes), 10, "the nodes to end")
     finally:
-        launched.process.kill()
+        launched.close()
     assert "Traceback" not in launched.output, launched.output
 
 
@@ -90,7 +96,7 @@ def test_the_end_of_the_run_ends_the_launch(probe, tmp_path):
     try:
         assert launched.process.wait(120) == 0, launched.output
     finally:
-        launched.process.kill()
+        launched.close()
     assert "'interface' changes nothing" in launched.output
     with np.load(tmp_path / "recording.npz") as recording:
         assert json.loads(str(recording["summary"]))["reached"]
@@ -98,7 +104,7 @@ def test_the_end_of_the_run_ends_the_launch(probe, tmp_path):
 
 @pytest.mark.slow
 def test_two_tasks_run_one_after_the_other_on_a_robot_that_stays_up(probe, tmp_path):
-    robot = Launched(tmp_path, "bringup", "mode:=mock")
+    robot = task = Launched(tmp_path, "bringup", "mode:=mock")
     try:
         for yaw in ("20", "-20"):
             results = tmp_path / yaw
@@ -109,7 +115,7 @@ def test_two_tasks_run_one_after_the_other_on_a_robot_that_stays_up(probe, tmp_p
             assert robot.process.poll() is None, robot.output
     finally:
         for launched in (robot, task):
-            launched.process.kill()
+            launched.close()
 
 
 @pytest.mark.slow
@@ -129,8 +135,7 @@ def test_what_the_installation_brings_is_started_in_the_place_of_own_nodes(domai
     finally:
         for launched in (robot, task):
             if launched is not None:
-                launched.process.send_signal(signal.SIGINT)
-                launched.process.wait(30)
+                launched.close()
     read = {name: json.loads(path.read_text()) for name, path in told.items()}
     publisher = read["robot_state_publisher"]
     assert publisher["parameters"]["robot_description"] == load_hand("right").urdf_path.read_text(), "a string stays a string"
@@ -157,8 +162,7 @@ def test_a_trajectory_plays_on_a_robot_that_launch_brought_up(probe, tmp_path):
         ros2("topic", "pub", "--once", "/joint_trajectory", "trajectory_msgs/msg/JointTrajectory", text)
         wait_until(lambda: angles and np.abs(angles[-1] - there).max() < 0.02, 30, "the end of the trajectory")
     finally:
-        robot.process.send_signal(signal.SIGINT)
-        robot.process.wait(30)
+        robot.close()
 
 
 @pytest.mark.slow
@@ -175,7 +179,7 @@ def test_two_namespaced_graphs_turn_two_cubes(domain, tmp_path):
                 assert json.loads(str(recording["summary"]))["reached"]
     finally:
         for launched in sides.values():
-            launched.process.kill()
+            launched.close()
 
 
 def test_a_wrong_argument_is_one_clear_error(domain, tmp_path):
