@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import rclpy
+from action_handle import Handle
 from builtin_interfaces.msg import Duration
 from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped
 from harness import wait_until
@@ -52,29 +53,11 @@ def kind():
     return SimpleNamespace(Result=stand_in(action.result), Feedback=stand_in(action.feedback))
 
 
-class Handle:
-    """What the server hands to its callback."""
-
-    def __init__(self, pose_WO: np.ndarray) -> None:
-        goal = PoseStamped()
-        goal.header.frame_id = "world"
-        fill_pose(goal.pose, pose_WO)
-        self.request = SimpleNamespace(goal=goal)
-        self.is_cancel_requested = False
-        self.feedback: list = []
-        self.status = ""
-
-    def publish_feedback(self, message) -> None:
-        self.feedback.append(message)
-
-    def succeed(self) -> None:
-        self.status = "succeeded"
-
-    def abort(self) -> None:
-        self.status = "aborted"
-
-    def canceled(self) -> None:
-        self.status = "canceled"
+def asking_for(pose_WO: np.ndarray) -> Handle:
+    goal = PoseStamped()
+    goal.header.frame_id = "world"
+    fill_pose(goal.pose, pose_WO)
+    return Handle(SimpleNamespace(goal=goal))
 
 
 class Object:
@@ -129,7 +112,7 @@ def turned(scene: Object, degrees: float) -> np.ndarray:
 
 
 def test_a_goal_is_pursued_with_feedback_and_reached(scene, kind):
-    action, handle = GoalAction(scene.node, kind), Handle(turned(scene, 40.0))
+    action, handle = GoalAction(scene.node, kind), asking_for(turned(scene, 40.0))
     turn = scene.begin(action, handle)
     wait_until(lambda: turn() or len(handle.feedback) > 2, 60, "feedback")
     last = handle.feedback[-1]
@@ -142,7 +125,7 @@ def test_a_goal_is_pursued_with_feedback_and_reached(scene, kind):
 
 
 def test_a_cancelled_goal_ends_and_the_next_one_begins(scene, kind):
-    action, handle = GoalAction(scene.node, kind), Handle(turned(scene, 40.0))
+    action, handle = GoalAction(scene.node, kind), asking_for(turned(scene, 40.0))
     turn = scene.begin(action, handle)
     wait_until(lambda: turn() or handle.feedback, 60, "feedback")
     assert action.cancel(handle) == CancelResponse.ACCEPT
@@ -151,7 +134,7 @@ def test_a_cancelled_goal_ends_and_the_next_one_begins(scene, kind):
     assert handle.status == "canceled" and result.phase == "cancelled" and scene.node._phase == "cancelled"
     assert action.cancel(handle) == CancelResponse.REJECT, "nothing runs"
 
-    old, new = Handle(turned(scene, 40.0)), Handle(turned(scene, -40.0))
+    old, new = asking_for(turned(scene, 40.0)), asking_for(turned(scene, -40.0))
     first = scene.begin(action, old)
     wait_until(lambda: first() or old.feedback, 60, "feedback")
     second = scene.begin(action, new)
@@ -160,12 +143,12 @@ def test_a_cancelled_goal_ends_and_the_next_one_begins(scene, kind):
 
 
 def test_what_cannot_be_pursued_is_refused(scene, kind):
-    action, handle = GoalAction(scene.node, kind), Handle(turned(scene, 40.0))
+    action, handle = GoalAction(scene.node, kind), asking_for(turned(scene, 40.0))
     handle.request.goal.header.frame_id = "moon"
     (result,) = wait_until(scene.begin(action, handle), 60, "the result")
     assert handle.status == "aborted" and result.phase == "refused"
     scene.node.stop_worker()
-    handle = Handle(turned(scene, 40.0))
+    handle = asking_for(turned(scene, 40.0))
     assert wait_until(scene.begin(action, handle), 60, "the result")[0].phase == "refused"
 
 

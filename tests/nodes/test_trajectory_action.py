@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import rclpy
+from action_handle import Handle
 from builtin_interfaces.msg import Duration
 from harness import wait_until
 from rclpy.action import CancelResponse
@@ -37,28 +38,6 @@ class Result(SimpleNamespace):
 class Feedback(SimpleNamespace):
     def __init__(self, **fields) -> None:
         super().__init__(header=Header(), **fields)
-
-
-class Handle:
-    """What the server hands to its callback."""
-
-    def __init__(self, request) -> None:
-        self.request = request
-        self.is_cancel_requested = False
-        self.feedback: list[Feedback] = []
-        self.status = ""
-
-    def publish_feedback(self, message) -> None:
-        self.feedback.append(message)
-
-    def succeed(self) -> None:
-        self.status = "succeeded"
-
-    def abort(self) -> None:
-        self.status = "aborted"
-
-    def canceled(self) -> None:
-        self.status = "canceled"
 
 
 def goal(*points: tuple[float, np.ndarray], path=(), at_goal=(), wait: float = 0.0) -> SimpleNamespace:
