@@ -11,6 +11,7 @@ matrix and g_w the gradient of window w (the "sandwich" of clustered errors), an
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,6 +57,11 @@ class Fit(NamedTuple):
     believed: np.ndarray
     predicted: np.ndarray
     """(W, S, nq) of all windows, as believed and fitted."""
+
+    def told_world(self) -> World:
+        """The world of what the recording tells; the rest is as believed."""
+        told = {u.name for u, each in zip(self.unknowns, self.told, strict=True) if each}
+        return World(**{f.name: getattr(self.world, f.name) for f in fields(World) if f.name in told})
 
     def interval(self) -> np.ndarray:
         """(P, 2) that hold the truth in 90 % of cases, in units."""
