@@ -65,6 +65,8 @@ def test_bad_input_is_one_sentence(tmp_path, capsys):
     assert "cannot read the recording" in capsys.readouterr().err
     assert main(["identify", str(tmp_path / "none.npz"), "--only", "colour"]) == 2
     assert "unknown quantity to identify 'colour'" in capsys.readouterr().err
+    assert main(["identify", str(tmp_path / "none.npz"), "--also", "com"]) == 2
+    assert "unknown quantity to identify 'com'" in capsys.readouterr().err
 
 
 def test_a_graph_is_told_its_world(tmp_path):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from dexstack.cli import arguments
 from dexstack.cli.output import add_json_argument, note, publish, table
 from dexstack.errors import writing
-from dexstack.identification.unknowns import DELAY, UNKNOWNS, chosen, first_guess, values
+from dexstack.identification.unknowns import DELAY, UNKNOWNS, USUAL, chosen, first_guess, values
 from dexstack.tasks import TASKS
 
 if TYPE_CHECKING:
@@ -36,8 +36,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     arguments.add_scene_arguments(p)
     p.add_argument("--params", action="append", default=[], metavar="FILE", help="ROS 2 parameter file that wins over the task's")
     arguments.add_set_argument(p)
-    names = ", ".join(u.name for u in UNKNOWNS)
-    p.add_argument("--only", nargs="+", default=[], metavar="NAME", help=f"what to look for, of {names} (default: all)")
+    names, rest = ", ".join(USUAL), ", ".join(u.name for u in UNKNOWNS if u.name not in USUAL)
+    p.add_argument("--only", nargs="+", default=[], metavar="NAME", help=f"what to look for (default: {names})")
+    p.add_argument("--also", nargs="+", default=[], metavar="NAME", help=f"what to look for beside that, as {rest}")
     p.add_argument("--out", type=Path, metavar="FILE", help="write the world, for `dexstack up sim --world` and `dexstack eval --world`")
     p.add_argument("--save", metavar="NAME", help="write the planner's θ of that world: a name puts it into theta/, which --theta finds")
     p.add_argument("--results", type=Path, help="folder for the picture (default: a new one in results/)")
@@ -56,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     from dexstack.identification.rollouts import servo_of
     from dexstack.learning.recordings import read_recording
 
-    unknowns = chosen(args.only)
+    unknowns = chosen(args.only, args.also)
     files = tuple(str(Path(f).absolute()) for f in args.params)
     spec = Spec(args.task, args.object, args.hand, files, tuple(sorted(dict(args.settings).items())))
     settings = read_settings(spec)

@@ -25,13 +25,13 @@ from dexstack.tasks.base import Task, World
 SAMPLES, MOST = 10, 120
 """Samples of a window, and most windows."""
 STEP = {True: 0.1, False: 2e-3}
-"""Of difference quotients: of a logarithm; of a delay [s]. Contacts come and go: smaller ones see the noise of that."""
+"""Of difference quotients: of a logarithm; of a delay [s] or an offset [m]. Contacts come and go: smaller ones see the noise of that."""
 ROUNDS, ENOUGH = 20, 1e-3
 """Most Gauss–Newton steps, and the relative gain below which they end."""
 TOLD = 0.7
 """An unknown is told where its standard deviation is below this share of that beforehand."""
 FLOOR = {True: 0.01, False: 5e-4}
-"""Standard deviation that no recording brings down, of a logarithm and of a delay [s]: the rollouts' servo has no ticks."""
+"""Standard deviation that no recording brings down, of a logarithm; of a delay [s] or an offset [m]: the rollouts' servo has no ticks."""
 HELD_OUT = 5
 """Every so many-th window is not fitted but judged."""
 SURE = 1.645

@@ -23,6 +23,7 @@ def theta_of_world(task: Task, settings: Mapping[type, Any], world: World) -> Mo
     - ``torque``: ``stiffness`` and ``cover``, because a motor that gives a share of what is asked is a servo with that share of its gains.
     - ``joint_damping``: ``cover``, which says how far stiffness against damping moves a joint in one step.
     - ``joint_friction``: nothing, because the model has no dry friction.
+    - ``com_x``, ``com_y``, ``com_z``: nothing, because the model has the centre of mass in the origin of the object's frame.
 
     A delay changes nothing either: the model takes a command to act at once. ``sigma`` is no physical quantity and stays.
 
