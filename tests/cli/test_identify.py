@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from dexstack.cli.main import main
+from dexstack.control.theta_file import load_theta
 from dexstack.graph.modes import MODES
 from dexstack.identification import fit as fitting
 from dexstack.identification.unknowns import chosen
@@ -39,7 +40,24 @@ def test_a_world_comes_out(fitted, tmp_path, capsys):
     assert results["residual_after"] == 0.5 and (tmp_path / "identify.png").stat().st_size > 1000
     assert read_world(out) == World(mass=2.0)
     assert main(argv) == 0
-    assert "does not tell: delay" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "does not tell: delay" in out and "--set latency" not in out
+
+
+def test_the_planner_gets_what_is_told(fitted, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.savez("recording.npz", t=np.arange(3.0))
+    made = fitted._replace(world=World(mass=2.0, torque=0.5), told=np.array([True, True]))
+    monkeypatch.setattr(fitting, "identify", lambda *given, **more: made)
+    assert main(["identify", "recording.npz", "--save", "mine", "--results", ".", "--json", "out.json"]) == 0
+    out = capsys.readouterr().out
+    for text in ("dexstack eval palm_turn --theta mine", "A command acts 30 ms after its row", "--set latency=0.03"):
+        assert text in " ".join(out.split())
+    content = load_theta("mine", 16)
+    assert content.theta.mass == pytest.approx(0.4) and (content.object, content.step) == ("cube", 0.1)
+    assert content.theta.stiffness == pytest.approx(1.0), "nobody looked for it"
+    assert content.data["world"]["mass"] == 2.0 and content.metrics["residual_after"] == 0.5
+    assert json.loads((tmp_path / "out.json").read_text())["results"]["theta_file"] == "theta/mine.yaml"
 
 
 def test_bad_input_is_one_sentence(tmp_path, capsys):
@@ -47,6 +65,8 @@ def test_bad_input_is_one_sentence(tmp_path, capsys):
     assert "cannot read the recording" in capsys.readouterr().err
     assert main(["identify", str(tmp_path / "none.npz"), "--only", "colour"]) == 2
     assert "unknown quantity to identify 'colour'" in capsys.readouterr().err
+    assert main(["identify", str(tmp_path / "none.npz"), "--also", "com"]) == 2
+    assert "unknown quantity to identify 'com'" in capsys.readouterr().err
 
 
 def test_a_graph_is_told_its_world(tmp_path):

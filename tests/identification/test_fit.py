@@ -10,7 +10,7 @@ from dexstack.errors import ConfigError
 from dexstack.graph.settings import Spec, make_task, read_settings
 from dexstack.identification import fit as fitting
 from dexstack.identification.fit import identify
-from dexstack.identification.rollouts import applied_targets, in_order, servo_of
+from dexstack.identification.rollouts import Predictor, applied_targets, in_order, servo_of
 from dexstack.identification.unknowns import chosen, first_guess, values, world_and_delay
 from dexstack.tasks.base import World
 
@@ -65,6 +65,21 @@ def test_motors_friction_and_delay_come_back(palm, monkeypatch):
     assert fit.world.torque == found["torque"] and fit.delay == found["delay"]
 
 
+@pytest.mark.slow
+def test_the_centre_of_mass_comes_back(palm, monkeypatch):
+    monkeypatch.setattr(fitting, "MOST", 60)
+    truth = World(com_x=-0.006, com_y=0.004)
+    fit = identify(*palm, wave(*palm, truth, 25.0, size=0.3), chosen(("com_x", "com_y", "delay")))
+    assert fit.told.all() and fit.after < 0.5 * fit.before
+    np.testing.assert_allclose(fit.world.com, truth.com, atol=2e-3)
+
+
+def test_models_of_all_worlds_share_their_layout(palm):
+    """They run in the same buffers; others than their own would be overrun."""
+    models = [Predictor(*palm).model(world) for world in (World(), World(com_x=-0.004), World(com_z=1e-9), World(mass=2.0, torque=0.5))]
+    assert len({(m.nM, m.nC, m.nD, m.nbuffer) for m in models}) == 1
+
+
 def test_what_a_recording_does_not_tell_is_named(palm, monkeypatch):
     """Nothing moves: no friction of an object that rests, no delay of commands that do not change."""
     monkeypatch.setattr(fitting, "MOST", 10)
@@ -90,6 +105,9 @@ def test_unknowns_and_worlds_are_two_sides_of_one_thing():
     unknowns = chosen(())
     world, delay = world_and_delay(unknowns, first_guess(unknowns))
     assert world.joint_friction == pytest.approx(0.005) and replace(world, joint_friction=0.0) == World() and delay == 0.02
+    assert not {"com_x", "com_y", "com_z"} & {u.name for u in unknowns}
+    world, _ = world_and_delay(chosen(("mass",), ("com_x",)), np.array([0.0, -0.004]))
+    assert world == World(com_x=-0.004) and len(chosen((), ("com_z", "mass"))) == len(unknowns) + 1
     world, delay = world_and_delay(chosen(("mass",)), np.array([np.log(2.0)]))
     assert world.mass == pytest.approx(2.0) and replace(world, mass=1.0) == World() and delay == 0.02
 

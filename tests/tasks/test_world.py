@@ -1,11 +1,13 @@
 """Worlds: what a plant has and nobody told the controller; as files."""
 
+import mujoco
 import numpy as np
 import pytest
 
 from dexstack.engines import make_plant
 from dexstack.errors import ConfigError
 from dexstack.graph.settings import Spec, make_task, read_settings
+from dexstack.model.scene import OBJECT_BODY, robot_scene
 from dexstack.tasks.base import AS_BELIEVED, World, read_world
 from dexstack.trials.sweep import vary
 
@@ -73,3 +75,41 @@ def test_a_sweep_starts_from_the_world_given():
     cells = vary(Spec(world=World(mass=2.0)), ["torque=0.5"])
     assert [c.name for c in cells] == ["the world given", "torque 0.5"]
     assert cells[1].spec.world == World(mass=2.0, torque=0.5)
+
+
+@pytest.mark.parametrize("task", ["palm_turn", "three_ball"])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_centre_of_mass_moves_and_nothing_else(task, seed):
+    com = np.random.default_rng(seed).uniform(-0.01, 0.01, 3)
+    made = make_task(Spec(task=task), read_settings(Spec(task=task)))
+    scenes = made.scene(), made.scene(World(**dict(zip(("com_x", "com_y", "com_z"), com.tolist(), strict=True))))
+    believed, actual = (robot_scene(scene.robot, scene.obj).compile() for scene in scenes)
+    b = believed.body(OBJECT_BODY).id
+    np.testing.assert_allclose(actual.body_ipos[b], com, atol=1e-12)
+    assert not believed.body_ipos[b].any()
+    for name in ("body_mass", "body_inertia", "body_iquat", "geom_friction", "geom_pos", "dof_damping"):
+        np.testing.assert_allclose(getattr(actual, name), getattr(believed, name), atol=1e-12, err_msg=name)
+    assert scenes[0].start.pose_WO == pytest.approx(scenes[1].start.pose_WO)
+
+
+@pytest.mark.parametrize("engine", ["mujoco", *(pytest.param(e, marks=pytest.mark.slow) for e in ("hydroelastic", "lcp"))])
+def test_a_free_object_turns_about_its_centre_of_mass(engine):
+    """The origin swings around it, and it alone falls on a parabola."""
+    com, spin = np.array([0.01, -0.004, 0.006]), np.array([3.0, -5.0, 8.0])
+    plant = plant_of(World(com_x=com[0], com_y=com[1], com_z=com[2]), engine)
+    pose_WO, steps = np.array([0.3, 0.3, 0.5, 1.0, 0.0, 0.0, 0.0]), 100
+    plant.reset(plant.joint_position, pose_WO, np.concatenate([np.zeros(19), spin]))
+    for _ in range(steps):
+        plant.step(np.zeros(16))
+    t, turned = steps * plant.dt, np.empty(3)
+    mujoco.mju_rotVecQuat(turned, com, plant.pose_WO[3:])
+    fallen = np.array([0.0, 0.0, -0.5 * 9.81 * t * (t + plant.dt)])  # semi-implicit Euler
+    np.testing.assert_allclose(plant.pose_WO[:3] + turned, pose_WO[:3] + com + np.cross(spin, com) * t + fallen, atol=1e-3)
+    assert np.linalg.norm(turned - com) > 5e-3
+
+
+def test_offsets_may_be_negative_and_must_be_finite():
+    assert World(com_x=-0.01).com == (-0.01, 0.0, 0.0)
+    with pytest.raises(ConfigError, match="'com_y' of a world must be finite"):
+        World(com_y=float("nan"))
+    assert vary(Spec(), ["com_x=-0.005"])[1].spec.world == World(com_x=-0.005)

@@ -52,7 +52,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         default=[],
         metavar="NAME=V[,V…]",
         help="other worlds beside the one that the controller believes in: factors on mass, friction, size, torque, joint_damping; "
-        "joint_friction [N m]; or any parameter; "
+        "joint_friction [N m]; com_x, com_y, com_z [m]; or any parameter; "
         "NAME=V+NAME=V changes several at once",
     )
     p.add_argument("--world", type=Path, metavar="FILE", help="the plant's world, as `dexstack identify --out` writes; --vary changes it")

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import argparse
 import time
-from datetime import datetime
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dexstack.cli import arguments
 from dexstack.cli.output import add_json_argument, note, publish, table
 from dexstack.errors import writing
-from dexstack.identification.unknowns import UNKNOWNS, chosen, first_guess, values
+from dexstack.identification.unknowns import DELAY, UNKNOWNS, USUAL, chosen, first_guess, values
 from dexstack.tasks import TASKS
 
 if TYPE_CHECKING:
     from dexstack.identification.fit import Fit
+    from dexstack.tasks.base import Task
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -33,9 +36,11 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     arguments.add_scene_arguments(p)
     p.add_argument("--params", action="append", default=[], metavar="FILE", help="ROS 2 parameter file that wins over the task's")
     arguments.add_set_argument(p)
-    names = ", ".join(u.name for u in UNKNOWNS)
-    p.add_argument("--only", nargs="+", default=[], metavar="NAME", help=f"what to look for, of {names} (default: all)")
+    names, rest = ", ".join(USUAL), ", ".join(u.name for u in UNKNOWNS if u.name not in USUAL)
+    p.add_argument("--only", nargs="+", default=[], metavar="NAME", help=f"what to look for (default: {names})")
+    p.add_argument("--also", nargs="+", default=[], metavar="NAME", help=f"what to look for beside that, as {rest}")
     p.add_argument("--out", type=Path, metavar="FILE", help="write the world, for `dexstack up sim --world` and `dexstack eval --world`")
+    p.add_argument("--save", metavar="NAME", help="write the planner's θ of that world: a name puts it into theta/, which --theta finds")
     p.add_argument("--results", type=Path, help="folder for the picture (default: a new one in results/)")
     add_json_argument(p)
 
@@ -52,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     from dexstack.identification.rollouts import servo_of
     from dexstack.learning.recordings import read_recording
 
-    unknowns = chosen(args.only)
+    unknowns = chosen(args.only, args.also)
     files = tuple(str(Path(f).absolute()) for f in args.params)
     spec = Spec(args.task, args.object, args.hand, files, tuple(sorted(dict(args.settings).items())))
     settings = read_settings(spec)
@@ -66,7 +71,8 @@ def run(args: argparse.Namespace) -> int:
     results["plot"] = str(_plot(folder / "identify.png", fit))
     if args.out:
         write_world(args.out, fit)
-    publish(args, "identify", results, *_views(fit, results))
+    results["theta_file"] = str(_save(args, task, settings, fit)) if args.save else None
+    publish(args, "identify", results, *_views(args, fit, results))
     return 0 if fit.after < fit.before else 1
 
 
@@ -109,11 +115,41 @@ def write_world(path: Path, fit: Fit) -> None:
         path.write_text("\n".join([*lines, "" if len(lines) > 1 else "{}\n"]))
 
 
-def _views(fit: Fit, results: dict[str, Any]) -> list[Any]:
+def _save(args: argparse.Namespace, task: Task, settings: Mapping[type, Any], fit: Fit) -> Path:
+    from dexstack.control.params import MpcParams, PlannerParams
+    from dexstack.control.theta_file import ThetaFile, new_theta_path, save_theta
+    from dexstack.identification.theta import theta_of_world
+
+    scene, world = task.scene(), fit.told_world()
+    content = ThetaFile(
+        theta=theta_of_world(task, settings, world),
+        object=scene.obj.name,
+        hand=scene.robot.name,
+        model=settings[PlannerParams].model,
+        step=settings[MpcParams].step,
+        seed=0,
+        date=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        data={"windows": len(fit.windows.t), "source": str(args.recording), "world": asdict(world)},
+        metrics={"residual_before": fit.before, "residual_after": fit.after},
+    )
+    path = new_theta_path(args.save)
+    save_theta(path, content)
+    return path
+
+
+def _views(args: argparse.Namespace, fit: Fit, results: dict[str, Any]) -> list[Any]:
     rows = [[u["name"], u["expected"], u["value"], f"{u['low']:.3g} to {u['high']:.3g}", u["unit"], u["told"]] for u in results["unknowns"]]
     lines: list[Any] = [table("identified", ("unknown", "expected", "found", "90 % interval", "unit", "told by the recording"), rows)]
     untold = [u["name"] for u in results["unknowns"] if not u["told"]]
     if untold:
         lines.append(f"The recording does not tell: {', '.join(untold)}.")
+    lines += [
+        f"A command acts {1e3 * u['value']:.3g} ms after its row. The planner cannot know that; trials have it with "
+        f"`--set latency={max(u['value'], 0.0):.3g}`."
+        for u in results["unknowns"]
+        if u["name"] == DELAY and u["told"]
+    ]
+    if results["theta_file"]:
+        lines.append(f"θ is in {results['theta_file']}; use it with `dexstack eval {args.task} --theta {args.save}`.")
     lines.append(f"Residual of windows held out: {fit.before:.3g} as believed, {fit.after:.3g} fitted. Picture: {results['plot']}")
     return lines

@@ -106,7 +106,7 @@ def save_theta(path: Path, content: ThetaFile) -> None:
             "metrics": {k: float(v) for k, v in content.metrics.items()},
         },
     }
-    text = "# Parameters of a time-stepping model, learned by `dexstack learn`; use with the planner's parameter `theta`.\n"
+    text = "# Parameters of a time-stepping model, from `dexstack learn` or `identify`; use with the planner's parameter `theta`.\n"
     text += yaml.safe_dump(document, sort_keys=False, default_flow_style=None, width=120, allow_unicode=True)
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -11,6 +11,7 @@ matrix and g_w the gradient of window w (the "sandwich" of clustered errors), an
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,13 +25,13 @@ from dexstack.tasks.base import Task, World
 SAMPLES, MOST = 10, 120
 """Samples of a window, and most windows."""
 STEP = {True: 0.1, False: 2e-3}
-"""Of difference quotients: of a logarithm; of a delay [s]. Contacts come and go: smaller ones see the noise of that."""
+"""Of difference quotients: of a logarithm; of a delay [s] or an offset [m]. Contacts come and go: smaller ones see the noise of that."""
 ROUNDS, ENOUGH = 20, 1e-3
 """Most Gauss–Newton steps, and the relative gain below which they end."""
 TOLD = 0.7
 """An unknown is told where its standard deviation is below this share of that beforehand."""
 FLOOR = {True: 0.01, False: 5e-4}
-"""Standard deviation that no recording brings down, of a logarithm and of a delay [s]: the rollouts' servo has no ticks."""
+"""Standard deviation that no recording brings down, of a logarithm; of a delay [s] or an offset [m]: the rollouts' servo has no ticks."""
 HELD_OUT = 5
 """Every so many-th window is not fitted but judged."""
 SURE = 1.645
@@ -56,6 +57,11 @@ class Fit(NamedTuple):
     believed: np.ndarray
     predicted: np.ndarray
     """(W, S, nq) of all windows, as believed and fitted."""
+
+    def told_world(self) -> World:
+        """The world of what the recording tells; the rest is as believed."""
+        told = {u.name for u, each in zip(self.unknowns, self.told, strict=True) if each}
+        return World(**{f.name: getattr(self.world, f.name) for f in fields(World) if f.name in told})
 
     def interval(self) -> np.ndarray:
         """(P, 2) that hold the truth in 90 % of cases, in units."""

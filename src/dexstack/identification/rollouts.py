@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import mujoco
@@ -22,6 +23,10 @@ SETTLED = 0.4
 """After so long the servo has forgotten how a stretch began [s]."""
 NOISE = (5e-3, 1e-3, 2e-2)
 """How far joints [rad], the object's place [m] and its orientation [rad] may be from a model that is right, to begin with."""
+
+OFF_CENTRE = 1e-5
+"""The object's centre of mass is at least so far from the origin of its frame [m]: all models share buffers, which MuJoCo lays out
+otherwise where the two are one."""
 
 
 class Windows(NamedTuple):
@@ -130,7 +135,8 @@ class Predictor:
     def model(self, world: World) -> mujoco.MjModel:
         """The scene in a world, with the servo as actuators."""
         scene, servo = self._task.scene(world), self._servo
-        spec = robot_scene(scene.robot, scene.obj)
+        obj = scene.obj if np.linalg.norm(scene.obj.com) > OFF_CENTRE else replace(scene.obj, com=(OFF_CENTRE, 0.0, 0.0))
+        spec = robot_scene(scene.robot, obj)
         for name, effort in zip(scene.robot.joint_names, scene.robot.effort, strict=True):
             motor = spec.add_actuator(name=name, trntype=mujoco.mjtTrn.mjTRN_JOINT, target=name)
             motor.biastype, kp, kd = mujoco.mjtBias.mjBIAS_AFFINE, world.torque * servo.kp, world.torque * servo.kd

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dexstack.errors import unknown_name
-from dexstack.tasks.base import World
+from dexstack.tasks.base import OFFSETS, World
 
 
 class Unknown(NamedTuple):
@@ -33,6 +33,7 @@ UNKNOWNS = (
     Unknown("torque", "", True, 1.0, 0.3, "share of the torques asked for that the motors give"),
     Unknown("joint_damping", "", True, 1.0, 0.5, "factor on the joints' damping"),
     Unknown("joint_friction", "N m", True, 0.005, 1.5, "dry friction in every joint"),
+    *(Unknown(name, "m", False, 0.0, 0.005, f"the object's centre of mass along its {name[-1]} axis") for name in OFFSETS),
     Unknown(
         DELAY,
         "s",
@@ -43,19 +44,21 @@ UNKNOWNS = (
     ),
 )
 """All but the delay are fields of :class:`~dexstack.tasks.base.World`."""
+USUAL = tuple(u.name for u in UNKNOWNS if u.name not in OFFSETS)
+"""What is looked for unless it is said: most objects are even inside, and three more unknowns take half as long again."""
 
 
-def chosen(names: Sequence[str]) -> tuple[Unknown, ...]:
-    """The unknowns of these names, all if there are none.
+def chosen(names: Sequence[str], also: Sequence[str] = ()) -> tuple[Unknown, ...]:
+    """The unknowns of these names, the usual ones if there are none, and others beside them.
 
     Raises:
         ConfigError: an unknown name.
     """
     known = {u.name: u for u in UNKNOWNS}
-    for name in names:
+    for name in (*names, *also):
         if name not in known:
             raise unknown_name("quantity to identify", name, list(known))
-    return tuple(u for u in UNKNOWNS if not names or u.name in names)
+    return tuple(u for u in UNKNOWNS if u.name in (*(names or USUAL), *also))
 
 
 def first_guess(unknowns: Sequence[Unknown]) -> np.ndarray:

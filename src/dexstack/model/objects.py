@@ -41,7 +41,7 @@ class Start:
 
 @dataclass(frozen=True)
 class ObjectModel:
-    """A rigid object; its frame O has the mesh file's axes and the centre of mass as origin."""
+    """A rigid object; its frame O has the mesh file's axes and the mesh's centre of mass, at uniform density, as origin."""
 
     name: str
     mesh_path: Path
@@ -63,6 +63,8 @@ class ObjectModel:
     """Convex parts that it may become."""
     symmetry: Symmetry = NONE
     """Turns that goals, errors and costs do not tell from none."""
+    com: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    """Centre of mass in frame O [m]; elsewhere than the origin only in a plant of which the controller does not know it."""
 
     @functools.cached_property
     def mesh(self) -> trimesh.Trimesh:

@@ -154,7 +154,7 @@ def add_object(spec: mujoco.MjSpec, obj: ObjectModel) -> None:
     """Add a free ``obj`` as body ``"object"``, one geom for each of its convex parts; coloured faces are drawn on it."""
     body = spec.worldbody.add_body(name=OBJECT_BODY)
     body.add_freejoint(name=OBJECT_BODY)
-    _set_inertia(body, obj.mass, np.zeros(3), obj.inertia)
+    _set_inertia(body, obj.mass, np.array(obj.com), obj.inertia)
     for k, part in enumerate(obj.parts):
         name = OBJECT_BODY if k == 0 else f"{OBJECT_BODY}/part{k}"
         spec.add_mesh(

@@ -25,9 +25,13 @@ if TYPE_CHECKING:
     from dexstack.model.robot import Robot
 
 
+OFFSETS = "com_x", "com_y", "com_z"
+"""Fields of a :class:`World` that may be negative."""
+
+
 @dataclass(frozen=True)
 class World:
-    """What a plant has of what a task's scene says, and the controller does not know of: factors, but for ``joint_friction``."""
+    """What a plant has of what a task's scene says, and the controller does not know of: factors, but for what has a unit."""
 
     mass: float = 1.0
     friction: float = 1.0
@@ -38,12 +42,24 @@ class World:
     joint_damping: float = 1.0
     joint_friction: float = 0.0
     """Dry friction in every joint [N m]."""
+    com_x: float = 0.0
+    """The object's centre of mass off the origin of its frame, along the axes of that [m]; its inertia about it stays."""
+    com_y: float = 0.0
+    com_z: float = 0.0
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
-            if not (np.isfinite(value) and (value > 0.0 or (value == 0.0 and field.default == 0.0))):
+            if field.name in OFFSETS:
+                if not np.isfinite(value):
+                    raise ConfigError(f"'{field.name}' of a world must be finite, got {value!r}")
+            elif not (np.isfinite(value) and (value > 0.0 or (value == 0.0 and field.default == 0.0))):
                 raise ConfigError(f"'{field.name}' of a world must be positive, got {value!r}")
+
+    @property
+    def com(self) -> tuple[float, float, float]:
+        """The object's centre of mass in its frame [m]."""
+        return self.com_x, self.com_y, self.com_z
 
 
 AS_BELIEVED = World()

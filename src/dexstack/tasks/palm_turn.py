@@ -87,7 +87,7 @@ class PalmTurn(Task):
         obj = self._object(hand)
         check_weight(hand, obj)
         if world != AS_BELIEVED:
-            obj = scaled(obj, mass=world.mass, friction=world.friction, size=world.size)
+            obj = replace(scaled(obj, mass=world.mass, friction=world.friction, size=world.size), com=world.com)
             # a contact takes the rougher of its two surfaces, so that the object's alone would change nothing
             palm, fingers = (world.friction * x for x in (hand.friction_palm, hand.friction_fingers))
             hand = replace(

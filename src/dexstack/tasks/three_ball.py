@@ -104,7 +104,7 @@ class ThreeBall(Task):
             return Scene(balls, believed, believed.start(START))
         if (world.torque, world.joint_damping, world.joint_friction) != (1.0, 1.0, 0.0):
             raise ConfigError("a world's 'torque', 'joint_damping' and 'joint_friction' are a hand's; this task has balls")
-        actual = scaled(believed, mass=world.mass, friction=world.friction, size=world.size)
+        actual = replace(scaled(believed, mass=world.mass, friction=world.friction, size=world.size), com=world.com)
         rough = tuple(replace(ball, friction=world.friction * ball.friction) for ball in balls.balls)
         return Scene(replace(balls, balls=rough), actual, actual.start(START))
 

@@ -4,14 +4,16 @@ import json
 
 import pytest
 
+from dexstack.trials.worlds import RANGES
 from experiments.identification import recover
 
 
 def test_worlds_are_drawn_within_their_ranges():
     for seed in range(50):
         world, delay = recover.hidden(seed)
-        for name, (low, high) in recover.RANGES.items():
-            assert low <= (delay if name == "delay" else getattr(world, name)) <= high
+        assert world.size == 1.0 and recover.DELAYS[0] <= delay <= recover.DELAYS[1]
+        for name in recover.FIELDS:
+            assert RANGES[name][0] <= getattr(world, name) <= RANGES[name][1]
     assert recover.hidden(7) == recover.hidden(7) != recover.hidden(8)
 
 

@@ -1,0 +1,136 @@
+"""Hidden plants: how often the task succeeds as the planner comes, and after a minute of recording, identified or learned from.
+
+One minute of the default controller on each plant is all that either method gets: `identify` fits a world to it, whose θ the planner then
+believes (:func:`dexstack.identification.theta.theta_of_world`); `learn` takes the same minute for one update of θ. Trials have the same
+seeds in all three columns, others than the recording's. The delay is the plant's alone: no part of the controller has a latency that it
+believes in, so the delay that is found is reported, and nobody acts on it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dexstack.cli import arguments
+from dexstack.cli.output import note, table
+from dexstack.errors import writing
+from dexstack.graph.settings import Spec
+from dexstack.identification.unknowns import DELAY, chosen
+from dexstack.report.statistics import wilson
+from dexstack.trials.pool import in_processes
+from dexstack.trials.sweep import loop_of
+from experiments.harness import Outcome, run
+from experiments.identification import recover
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from dexstack.control.problem import ModelParams
+    from dexstack.identification.fit import Fit
+    from dexstack.sim.loop import Loop
+
+BELIEVED, IDENTIFIED, LEARNED = "as it comes", "identified", "learned"
+COLUMNS = (BELIEVED, IDENTIFIED, LEARNED)
+ASKED = 0.95
+"""Success rate after either method."""
+EVALUATION = 500_000
+"""Seeds of the trials start this far above those of the recordings."""
+
+
+def improved(seed: int, trials: int, folder: str = "") -> dict[str, Any]:
+    """One plant: what was found of it, and how many of the trials succeed with each θ.
+
+    Args:
+        folder: keeps the result, and has it where it is done already; empty: nothing is kept.
+
+    Raises:
+        ConfigError: the folder cannot be written.
+    """
+    kept = Path(folder) / f"plant-{seed}-{trials}.json" if folder else None
+    if kept is not None and kept.is_file():
+        return json.loads(kept.read_text())
+    world, delay = recover.hidden(seed)
+    loop = loop_of(Spec(overrides=(("latency", delay),), world=world))
+    recording, _ = recover.recorded(world, delay, 1000 * seed)
+    fit, thetas = _thetas(loop, recording, seed)
+    result = {
+        "seed": seed,
+        "trials": trials,
+        "truth": asdict(world) | {DELAY: delay},
+        "found": asdict(fit.told_world()) | {DELAY: fit.delay},
+        "untold": [u.name for u, told in zip(fit.unknowns, fit.told, strict=True) if not told],
+        "residual": [fit.before, fit.after],
+        "samples": len(recording["t"]),
+        "succeeded": {name: _succeeded(loop, theta, trials, EVALUATION + 1000 * seed) for name, theta in thetas.items()},
+    }
+    if kept is not None:
+        part = kept.with_suffix(".part")
+        with writing(kept):
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            part.write_text(json.dumps(result, indent=1))
+            part.rename(kept)
+    return result
+
+
+def _thetas(loop: Loop, recording: Mapping[str, np.ndarray], seed: int) -> tuple[Fit, dict[str, ModelParams]]:
+    from dexstack.identification.fit import identify
+    from dexstack.identification.rollouts import servo_of
+    from dexstack.identification.theta import theta_of_world
+    from dexstack.learning.on_policy import learn_from
+
+    believed = loop.planner.theta
+    fit = identify(loop.task, servo_of(loop.task, loop.params), recording, chosen(()))
+    *_, (point, _, _) = learn_from(loop, believed, {"the recording": recording}, seed=seed, score_with=lambda theta: [])
+    return fit, {BELIEVED: believed, IDENTIFIED: theta_of_world(loop.task, loop.params, fit.told_world()), LEARNED: point.theta}
+
+
+def _succeeded(loop: Loop, theta: ModelParams, trials: int, seed: int) -> int:
+    from dexstack.learning.on_policy import evaluate
+
+    return sum(trial.succeeded for trial in evaluate(loop, theta, trials, seed, loop.task.seconds()))
+
+
+def compare(args: argparse.Namespace) -> Outcome:
+    """All plants."""
+    seeds = [args.seed + k for k in range(args.plants)]
+    plants = []
+    folder = str(args.keep.absolute()) if args.keep else ""
+    for plant in in_processes(improved, args.jobs, seeds, [args.trials] * len(seeds), [folder] * len(seeds)):
+        plants.append(plant)
+        each = ", ".join(f"{name} {good}" for name, good in plant["succeeded"].items())
+        note(f"plant {plant['seed']}, {len(plants)} of {len(seeds)}: of {args.trials} trials succeed {each}")
+    count = args.trials * len(plants)
+    rates = {}
+    for name in COLUMNS:
+        good = sum(plant["succeeded"][name] for plant in plants)
+        rates[name] = {"succeeded": good, "trials": count, "rate": good / count, "interval": wilson(good, count)}
+    passed = all(rates[name]["rate"] >= ASKED for name in (IDENTIFIED, LEARNED))
+    shown = [[plant["seed"], *(plant["succeeded"][name] for name in COLUMNS), args.trials] for plant in plants]
+    totals = [[n, f"{100 * r['rate']:.0f} %", " to ".join(f"{100 * x:.0f}" for x in r["interval"]) + " %"] for n, r in rates.items()]
+    lines = [
+        table("trials that succeed", ("plant", *COLUMNS, "of"), shown),
+        table("before and after a minute of recording", ("planner", "success", "95 % interval"), totals),
+    ]
+    return Outcome({"plants": plants, "rates": rates, "asked": ASKED, "passed": passed}, None, lines, args.seed)
+
+
+def _arguments(p: argparse.ArgumentParser) -> None:
+    p.add_argument("--plants", type=arguments.positive_int, default=20, metavar="N", help="hidden plants")
+    p.add_argument("--trials", type=arguments.positive_int, default=12, metavar="N", help="trials of each plant with each θ")
+    p.add_argument("--seed", type=arguments.natural, default=300, metavar="S", help="plant k is drawn by seed S + k")
+    p.add_argument("--jobs", type=arguments.positive_int, default=1, metavar="N", help="processes side by side")
+    p.add_argument("--keep", type=Path, metavar="FOLDER", help="keep every plant's result there, and go on where it was cut")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the experiment; its exit code."""
+    return run(__spec__.name, __doc__, compare, argv, arguments=_arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,39 @@
+"""Hidden plants: rates are pooled and judged, what is kept is not done again, and one small plant goes through."""
+
+import json
+
+import pytest
+
+from experiments.identification import hidden, recover
+
+
+def plant(seed, trials, folder="", *, missed=0):
+    return {"seed": seed, "trials": trials, "succeeded": {hidden.BELIEVED: 1, hidden.IDENTIFIED: trials, hidden.LEARNED: trials - missed}}
+
+
+@pytest.mark.parametrize(("missed", "code"), [(0, 0), (1, 1)])
+def test_both_rates_after_are_asked_for(missed, code, monkeypatch, tmp_path):
+    monkeypatch.setattr(
+        hidden, "in_processes", lambda f, jobs, *columns: (plant(*row, missed=missed) for row in zip(*columns, strict=True))
+    )
+    file = tmp_path / "out.json"
+    assert hidden.main(["--plants", "2", "--trials", "10", "--json", str(file)]) == code
+    rates = json.loads(file.read_text())["results"]["rates"]
+    assert rates[hidden.BELIEVED]["succeeded"] == 2 and rates[hidden.IDENTIFIED]["rate"] == 1.0
+    low, high = rates[hidden.LEARNED]["interval"]
+    assert low < rates[hidden.LEARNED]["rate"] == 1.0 - missed / 10 <= high
+
+
+def test_a_plant_that_is_kept_is_not_done_again(monkeypatch, tmp_path):
+    (tmp_path / "plant-7-3.json").write_text(json.dumps(plant(7, 3)))
+    monkeypatch.setattr(hidden, "loop_of", lambda spec: pytest.fail("it runs"))
+    assert hidden.improved(7, 3, str(tmp_path)) == plant(7, 3)
+
+
+@pytest.mark.slow
+def test_one_plant_goes_through(monkeypatch, tmp_path):
+    monkeypatch.setattr(recover, "TRIALS", 2)
+    monkeypatch.setattr(recover, "SECONDS", 3.0)
+    monkeypatch.setattr("dexstack.tasks.palm_turn.PalmTurn.seconds", lambda task: 0.2)
+    result = hidden.improved(300, 1, str(tmp_path))
+    assert set(result["succeeded"]) == set(hidden.COLUMNS) and json.loads((tmp_path / "plant-300-1.json").read_text()) == result
