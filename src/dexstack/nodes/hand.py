@@ -20,7 +20,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -36,7 +36,7 @@ from dexstack.errors import ConfigError
 from dexstack.hand.commissioning import check_commissioned
 from dexstack.hand.driver import Command, HandDriver
 from dexstack.hand.link import FaultKind, Feedback, HandFault, Link, never
-from dexstack.hand.links import Settings, link_to, wiring_of
+from dexstack.hand.links import UNWATCHED, Settings, link_to, wiring_of
 from dexstack.hand.params import BusParams, CanHandParams, HandParams, MotorParams
 from dexstack.hand.servo import ServoLaw, ServoMode, ServoParams, loosened
 from dexstack.hand.states import HandState, NoStore, StateFile
@@ -244,8 +244,10 @@ class HandNode(StackNode):
     # --- inside -------------------------------------------------------------------------------------------------------------------
 
     def _servo(self, params: ServoParams, watch: WatchParams) -> ServoLaw:
+        # a simulated hand has no encoders that could freeze, and a joint of it that is blocked may say the same for long
         on_bus = bool(self.params(BusParams).interface)
-        return ServoLaw(self._hand, params, self._gravity, wiring_of(self._hand).watch(watch) if on_bus else watch)
+        watch = wiring_of(self._hand).watch(watch) if on_bus else replace(watch, frozen_ticks=UNWATCHED)
+        return ServoLaw(self._hand, params, self._gravity, watch)
 
     def _link(self, names: Sequence[str]) -> Link:
         bus = self.params(BusParams)
