@@ -16,6 +16,9 @@ from dexstack.model.urdf import Joint, Link, Shape, check_inertia, read_urdf
 if TYPE_CHECKING:
     from dexstack.model.kinematics import KinematicTree
 
+ALLEGRO = "allegro"
+"""Family of the hands for which objects that come with the package, and those that are added, have their start."""
+
 
 @dataclass(frozen=True)
 class Body:
