@@ -42,9 +42,11 @@ def test_a_scene_goes_on_in_another_engine_from_where_it_is():
     live.advance(0.0)
     assert (live.engine, live.said) == ("hydroelastic", "")
     assert live.state.time == pytest.approx(before.time + 1e-3)
-    np.testing.assert_allclose(live.state.q[:3], before.q[:3] + 1e-3 * before.v[:3], atol=2e-4)
+    # one step of another contact model from where the box was, at whatever speed the wall clock had left it
+    np.testing.assert_allclose(live.state.q[:3], before.q[:3] + 1e-3 * before.v[:3], atol=5e-4)
     np.testing.assert_allclose(live.state.q[3:], before.q[3:], atol=2e-3)
-    np.testing.assert_allclose(live.state.v, before.v, atol=0.02)
+    np.testing.assert_allclose(live.state.v, before.v, atol=0.3)
+    assert np.linalg.norm(live.state.q[:3] - live.start.q[:3]) > 5e-3, "it does not begin anew"
     live.advance(0.02)
     contacts, patches = live.touching()
     assert abs(sum(c.force_W[2] for c in contacts)) == pytest.approx(0.5 * 9.81, rel=0.2) and len(patches) == 1
