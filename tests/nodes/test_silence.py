@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from types import SimpleNamespace
 
@@ -9,10 +10,11 @@ import pytest
 import rclpy
 from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped
 from harness import wait_until
+from rclpy.executors import SingleThreadedExecutor
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 
 from dexstack.nodes import common
-from dexstack.nodes.common import OK, WARN, StackNode
+from dexstack.nodes.common import OK, SEVERE, WARN, WARNING, StackNode
 from dexstack.nodes.silence import QUIET
 from dexstack.nodes.wire import COMMAND, LATCHED, fill_pose, read_pose
 
@@ -48,11 +50,17 @@ def pair(domain, monkeypatch):
     elsewhere = rclpy.Context()
     elsewhere.init(domain_id=domain)
     reader, writer = Reader(), rclpy.create_node("someone", context=elsewhere)
+    executor = SingleThreadedExecutor()
+    executor.add_node(reader)
+    spinner = threading.Thread(target=executor.spin)
+    spinner.start()
     try:
         assert reader.autostart()
         yield reader, writer
     finally:
         reader.stop_worker()
+        executor.shutdown()
+        spinner.join()
         reader.destroy_node()
         writer.destroy_node()
         elsewhere.shutdown()
@@ -74,7 +82,28 @@ def test_nobody_publishes_and_it_is_said_once_in_the_log(pair):
     reader, _ = pair
     for _ in range(5):
         says(reader, "nobody publishes object_pose")
+    wait_until(lambda: reader.said, 5, "the log")
     assert reader.said == ["nobody publishes object_pose"]
+
+
+def test_a_control_loop_does_not_wait_for_the_log(pair):
+    reader, _ = pair
+    begun, go_on, said = threading.Event(), threading.Event(), []
+
+    def slow(text):
+        begun.set()
+        go_on.wait(10)
+        said.append(text)
+
+    reader._logger = SimpleNamespace(warning=slow, error=slow)
+    reader.say(WARNING, "one", about="a motor")
+    assert begun.wait(5)
+    reader.say(WARNING, "two", about="a motor")
+    reader.say(SEVERE, "three")
+    assert not said, "the log still waits, and this thread goes on"
+    go_on.set()
+    wait_until(lambda: len(said) == 2, 5, "the log")
+    assert said == ["one", "three"], "of the same thing once in 5 s"
 
 
 def test_who_publishes_another_type_is_named(pair):

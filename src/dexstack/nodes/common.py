@@ -10,6 +10,7 @@ a crash comes back; without it a lifecycle manager does so.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import faulthandler
 import gc
@@ -38,6 +39,7 @@ from rclpy.exceptions import (
 )
 from rclpy.executors import Executor, ExternalShutdownException, SingleThreadedExecutor
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
+from rclpy.logging import LoggingSeverity
 from rclpy.parameter import Parameter
 from rclpy.publisher import Publisher
 from rclpy.service import Service
@@ -61,6 +63,7 @@ START = 4.0
 EXIT_FAILED = 1
 EXIT_CONFIG = 2
 
+WARNING, SEVERE = LoggingSeverity.WARN, LoggingSeverity.ERROR
 OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
 
 
@@ -130,6 +133,8 @@ class StackNode(LifecycleNode):
         self._stop = threading.Event()
         self._worker: threading.Thread | None = None
         self._errands: queue.SimpleQueue[_Errand] = queue.SimpleQueue()
+        self._unsaid: queue.SimpleQueue[tuple[LoggingSeverity, str]] = queue.SimpleQueue()
+        self._speak_up = self.create_guard_condition(self._speak)
         self._report_to = self.create_publisher(DiagnosticArray, "/diagnostics", REPORTS)
         self.create_timer(1.0, self._report, clock=Clock(clock_type=ClockType.STEADY_TIME))
         self.add_on_set_parameters_callback(self._on_parameters)
@@ -174,6 +179,16 @@ class StackNode(LifecycleNode):
 
     # --- services to subclasses ---------------------------------------------------------------------------------------------------
 
+    def say(self, severity: LoggingSeverity, text: str, about: str = "") -> None:
+        """Log from a control loop: the executor writes it. rclpy's first word in a process looks through all modules for who said it, for
+        30 ms and more, and a log may be a pipe that nobody empties. What is ``about`` the same is said once in 5 s at most."""
+        now = time.monotonic()
+        if about and now - self._warned.get(about, -math.inf) < 5.0:
+            return
+        self._warned[about] = now
+        self._unsaid.put((severity, text))
+        self._speak_up.trigger()
+
     def params(self, block: type[P]) -> P:
         """The current values of one parameter block."""
         return self._blocks[block]
@@ -186,10 +201,8 @@ class StackNode(LifecycleNode):
         """Count a message that was not used; warn at most once in 5 s per topic."""
         self.dropped[topic] += 1
         self._last_drop[topic] = reason
-        self._dropped_at[topic] = now = time.monotonic()
-        if now - self._warned.get(topic, -1e9) > 5.0:
-            self._warned[topic] = now
-            self.get_logger().warning(f"dropped a message on {topic}: {reason} ({self.dropped[topic]} so far)")
+        self._dropped_at[topic] = time.monotonic()
+        self.say(WARNING, f"dropped a message on {topic}: {reason} ({self.dropped[topic]} so far)", about=topic)
 
     def silent(self, *inputs: Newest[Any]) -> str:
         """Why nothing comes on the first of some inputs that is silent; empty where all were heard of late. Warns once of each."""
@@ -201,7 +214,7 @@ class StackNode(LifecycleNode):
             return f"every message on {topic} is dropped: {self._last_drop[topic]}"  # which drop() has warned of
         if reason != self._lacks and time.monotonic() - self._active_since > START:
             self._lacks = reason
-            self.get_logger().warning(reason)
+            self.say(WARNING, reason)
         return reason
 
     @property
@@ -356,9 +369,19 @@ class StackNode(LifecycleNode):
             except Exception:
                 self.get_logger().error(traceback.format_exc())
 
+    def _speak(self) -> None:
+        with contextlib.suppress(queue.Empty):
+            while True:
+                severity, text = self._unsaid.get_nowait()
+                if severity is WARNING:  # two places: rclpy wants one severity of each
+                    self.get_logger().warning(text)
+                else:
+                    self.get_logger().error(text)
+
     def destroy_node(self) -> None:
         """Also the state machine, which rclpy leaves to a collection that the end of a process does not wait for: while it is there so is
         the node's part in the domain, with its shared memory."""
+        self._speak()  # what the executor did not come to
         super().destroy_node()
         self._state_machine.destroy_when_not_in_use()
 
@@ -493,4 +516,4 @@ def _spin(executor: Executor, node: StackNode) -> None:
         node.end(EXIT_FAILED)
 
 
-__all__ = ["ERROR", "OK", "PATIENCE", "WARN", "BadMessage", "NodeParams", "StackNode", "run_node"]
+__all__ = ["ERROR", "OK", "PATIENCE", "SEVERE", "WARN", "WARNING", "BadMessage", "NodeParams", "StackNode", "run_node"]

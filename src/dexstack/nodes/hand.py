@@ -43,7 +43,7 @@ from dexstack.hand.states import HandState, NoStore, StateFile
 from dexstack.hand.watch import WatchParams
 from dexstack.model.gravity import GravityCompensation
 from dexstack.model.hand import load_hand
-from dexstack.nodes.common import ERROR, EXIT_CONFIG, OK, PATIENCE, WARN, StackNode, run_node
+from dexstack.nodes.common import ERROR, EXIT_CONFIG, OK, PATIENCE, SEVERE, WARN, WARNING, StackNode, run_node
 from dexstack.nodes.wire import COMMAND, LATCHED, SENSOR, SERVO, STATE, BadMessage, JointReader, JointWriter, WaitSet
 
 RETRY = 0.5
@@ -286,7 +286,7 @@ class HandNode(StackNode):
             self._enable()
         except HandFault as fault:
             if fault.kind is not FaultKind.STOPPED:
-                self.get_logger().warning(f"the hand does not start: {fault}. To mend: {fault.mend}", throttle_duration_sec=5.0)
+                self.say(WARNING, f"the hand does not start: {fault}. To mend: {fault.mend}", about="start")
                 self._enables_itself, self._try_at, self._reported = True, time.monotonic() + RETRY, fault
 
     def _note_fault(self, fault: HandFault | None) -> None:
@@ -295,10 +295,10 @@ class HandNode(StackNode):
         if fault is None or fault.kind is FaultKind.STOPPED:
             return
         if not self._moved and not self._by_person:  # nobody moved the hand since its start: starting again surprises nobody
-            self.get_logger().warning(f"servo off: {fault}; starting the hand again")
+            self.say(WARNING, f"servo off: {fault}; starting the hand again")
             self._enables_itself, self._try_at = True, time.monotonic() + RETRY
             return
-        self.get_logger().error(f"servo off: {fault}. To mend: {fault.mend}; then call the service {self.get_name()}/enable")
+        self.say(SEVERE, f"servo off: {fault}. To mend: {fault.mend}; then call the service {self.get_name()}/enable")
         self._left = True
         self._stop.set()
 
@@ -324,7 +324,7 @@ class HandNode(StackNode):
         driver.hold(f"{why}: holding with {share:.0f} % of the torque")
         if driver.state is HandState.HOLD:
             self._hold_until = time.monotonic() + p.hold_time
-            self.get_logger().warning(f"{driver.why}; limp in {p.hold_time:g} s, or at {p.hold_temperature} °C")
+            self.say(WARNING, f"{driver.why}; limp in {p.hold_time:g} s, or at {p.hold_temperature} °C")
 
     def _mind_hold(self) -> None:
         hottest = max(getattr(self._driver.link, "temperatures", [0]))
@@ -336,7 +336,7 @@ class HandNode(StackNode):
             self._driver.stop(f"a motor is at {hottest} °C, holding ends at {limit} °C: limp")
         else:
             return
-        self.get_logger().warning(self._driver.why)
+        self.say(WARNING, self._driver.why)
 
     def _take_command(self) -> Command | None:
         command = self._newest.take()

@@ -13,7 +13,7 @@ from std_srvs.srv import Trigger
 from dexstack.hand.links import Emulation, wiring_of
 from dexstack.hand.params import BusParams, FaultParams, MotorFaultParams
 from dexstack.model.hand import HandModel
-from dexstack.nodes.common import OK, WARN, StackNode
+from dexstack.nodes.common import OK, WARN, WARNING, StackNode
 from dexstack.nodes.wire import SERVO, JointReader, JointWriter, WaitSet
 from dexstack.process.realtime import make_ordinary, make_realtime
 
@@ -134,7 +134,7 @@ class TopicHand:
         if self._answering and self._awaited is not None:
             self.timeouts += 1
             self._answering = False
-            self._node.get_logger().warning(f"no torque for {timeout:g} s: the hand is limp", throttle_duration_sec=5.0)
+            self._node.say(WARNING, f"no torque for {timeout:g} s: the hand is limp", about="torque")
         return self._no_torque
 
 
