@@ -67,7 +67,8 @@ def draft_hand(robot: RobotFile, palm: str | None, tips: Sequence[str], effort: 
 
     Raises:
         ConfigError: no such link, a tip that does not move against the palm, fingers that share joints, joints that are no hinges, have no
-            limits or are driven by others, loops, a link without shape at a fingertip, a torque limit that nobody knows.
+            limits, or follow others but by a ratio and an offset, loops, a link without shape at a fingertip, a torque limit that nobody
+            knows.
     """
     tree = _Tree(robot)
     named = [tree.body(tip) for tip in tips]
