@@ -150,7 +150,7 @@ def test_a_finger_that_nobody_names_is_held_still(tmp_path):
         (
             '<axis xyz="0 -1 0"/>',
             '<axis xyz="0 -1 0"/><mimic joint="joint_f1_0"/>',
-            "'joint_f0_0' of robot.urdf is coupled to 'joint_f1_0'",
+            "'joint_f0_0' of robot.urdf follows 'joint_f1_0', which is no joint of its finger",
         ),
         ('effort="0.6"', 'effort="0"', "no torque limit of the joint 'joint_f0_0'; say it with --effort"),
         ('velocity="6"', 'velocity="fast"', "joint 'joint_f0_0' of .* 'velocity' must be a number, got 'fast'"),

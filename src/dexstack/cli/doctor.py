@@ -136,7 +136,7 @@ def check_models() -> Iterable[Finding]:
     if fault is None:
         hand, cube = _import("dexstack.model.hand").load_hand(), _import("dexstack.model.objects").load_object("cube")
         scene = _import("dexstack.model.scene").build_scene(hand, cube).compile()
-        fault = None if scene.nq == len(hand.joint_names) + 7 else f"the scene has {scene.nq} coordinates"
+        fault = None if scene.nq == len(hand.bodies) - 1 + 7 else f"the scene has {scene.nq} coordinates"
     yield Finding(
         "models", fault is None, fault or f"{hand.name} with cube, {scene.ngeom} geoms", f"{PIP} -c constraints.txt -e .", needed=True
     )

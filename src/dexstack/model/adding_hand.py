@@ -17,6 +17,7 @@ from dexstack.model.hand_draft import Draft, draft_hand
 from dexstack.model.hand_file import Rest, write_hand
 from dexstack.model.resting import rest
 from dexstack.model.robot_file import read_robot
+from dexstack.model.urdf import lead
 
 
 @dataclass(frozen=True)
@@ -106,5 +107,6 @@ def _direction(key: str, value: tuple[float, ...] | None) -> np.ndarray | None:
 
 def _anyhow(draft: Draft) -> Rest:
     """A mount and a pose to load the hand with, until they are found."""
-    home = np.array([np.clip(0.0, joint.lower, joint.upper) for joint in draft.joints if joint.kind != "fixed"])
+    own, _ = lead(draft.name, [joint for joint in draft.joints if joint.kind == "revolute"])
+    home = np.array([np.clip(0.0, joint.lower, joint.upper) for joint in own])
     return Rest("right", np.array([1.0, 0.0, 0.0, 0.0]), np.zeros(3), {"home": home})

@@ -36,12 +36,13 @@ class FrameTree:
         links = (Frame(j.parent, j.child, j.p_PC, wxyz(j.R_PC)) for j in joints if j.kind == "fixed")
         self.fixed = (*self.mount, *links)
         """Frames that never move."""
+        self._hand = hand
         self._moving: tuple[Joint, ...] = tuple(j for j in joints if j.kind == "revolute")
 
     def moving(self, q: np.ndarray) -> list[Frame]:
-        """The frames of the links at the joint angles ``q`` (16,) [rad]."""
+        """The frames of the links at the joint angles ``q`` (N,) [rad]."""
         frames = []
-        for joint, angle in zip(self._moving, q, strict=True):
+        for joint, angle in zip(self._moving, self._hand.hinge_angles(q), strict=True):
             turn, quat = np.empty(4), np.empty(4)
             mujoco.mju_axisAngle2Quat(turn, joint.axis, angle)
             mujoco.mju_mulQuat(quat, wxyz(joint.R_PC), turn)

@@ -6,7 +6,7 @@ import mujoco
 import numpy as np
 
 from dexstack.model.hand import HandModel
-from dexstack.model.scene import build_scene
+from dexstack.model.scene import JointLayout, build_scene
 
 
 class GravityCompensation:
@@ -18,15 +18,16 @@ class GravityCompensation:
     def __init__(self, hand: HandModel) -> None:
         self._model = build_scene(hand, None, camera=False).compile()
         self._data = mujoco.MjData(self._model)
+        self._layout = JointLayout(self._model)
         self._tau = np.zeros(self._model.nv)
 
     def __call__(self, q: np.ndarray) -> np.ndarray:
-        """tau_g (16,) [N m] at the joint angles ``q`` (16,) [rad].
+        """tau_g (N,) [N m] at the joint angles ``q`` (N,) [rad].
 
         Velocity is zero, so the inverse dynamics with zero acceleration is the gravity term alone.
         """
-        self._data.qpos[:] = q
+        self._data.qpos[:] = self._layout.coordinates(q)
         mujoco.mj_kinematics(self._model, self._data)
         mujoco.mj_comPos(self._model, self._data)
         mujoco.mj_rne(self._model, self._data, 0, self._tau)
-        return self._tau
+        return self._layout.forces(self._tau)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ import numpy as np
 from dexstack.errors import ConfigError, unknown_name
 from dexstack.model import HANDS
 from dexstack.model.description import data_dir, number_list, quaternion, read_yaml
-from dexstack.model.urdf import Joint, Link, Shape, check_inertia, read_urdf
+from dexstack.model.urdf import Joint, Link, Shape, check_inertia, lead, read_urdf
 
 if TYPE_CHECKING:
     from dexstack.model.kinematics import KinematicTree
@@ -25,14 +26,15 @@ class Body:
     """The palm or one moving link; links fixed to it are merged into it.
 
     The frame B of a body sits on its joint: with the joint at angle q the body's pose in its parent P is
-    ``X_PB(q) = (R_PB_at_zero Rot(axis, q), p_PB)``.
+    ``X_PB(q) = (R_PB_at_zero Rot(axis, ratio q + offset), p_PB)``: a hinge of its own turns by q, one that follows another joint by what
+    couples the two.
     """
 
     name: str
     parent: int
     """Index of the parent body; -1 for the palm."""
     joint: int | None
-    """Index of the joint that moves the body; None for the palm."""
+    """Index of the joint that moves the body, by the angle ``ratio`` q + ``offset``; None for the palm."""
     R_PB_at_zero: np.ndarray
     """(3, 3) rotation to the parent's frame at q = 0."""
     p_PB: np.ndarray
@@ -47,6 +49,11 @@ class Body:
     """(3, 3) about the centre of mass, body axes [kg m²]."""
     shapes: tuple[Shape, ...]
     """Collision shapes, body frame."""
+    hinge: str = ""
+    """Name of the joint between parent and body, which is the hand's own or follows one."""
+    ratio: float = 1.0
+    offset: float = 0.0
+    """[rad]"""
 
 
 @dataclass(frozen=True)
@@ -59,7 +66,10 @@ class Fingertip:
 
 @dataclass(frozen=True)
 class HandModel:
-    """A hand of N revolute joints on a fixed palm, finger by finger, each from the palm to the tip; link i+1 is moved by joint i."""
+    """A hand of N revolute joints on a fixed palm, finger by finger, each from the palm to the tip; link i+1 is moved by hinge i.
+
+    Each of the H hinges is a joint of its own or follows one of its finger's; where none does, H = N, and hinges and joints are the same.
+    """
 
     name: str
     family: str
@@ -81,7 +91,7 @@ class HandModel:
     p_WP: np.ndarray
     """(3,) origin of the palm frame in the world [m]."""
     bodies: tuple[Body, ...]
-    """N + 1: the palm, then the links."""
+    """H + 1: the palm, then the links."""
     fingertips: tuple[Fingertip, ...]
     """One of each finger; of the Allegro index, middle, ring, thumb."""
     fingertip_radius: float
@@ -109,7 +119,26 @@ class HandModel:
     def chains(self) -> tuple[int, ...]:
         """Joints of each finger; 4, 4, 4, 4 of the Allegro."""
         starts = [i for i, body in enumerate(self.bodies) if body.parent == 0]
-        return tuple(np.diff([*starts, len(self.bodies)]).tolist())
+        own = np.concatenate([[0], np.cumsum([body.hinge == self.joint_names[body.joint] for body in self.bodies[1:]])])
+        return tuple(np.diff(own[[*(i - 1 for i in starts), len(self.bodies) - 1]]).tolist())
+
+    @functools.cached_property
+    def coupling(self) -> tuple[np.ndarray, np.ndarray]:
+        """C (H, N) and c (H,): the hinges are at C q + c [rad] with the joints at q."""
+        C = np.zeros((len(self.bodies) - 1, len(self.joint_names)))
+        for i, body in enumerate(self.bodies[1:]):
+            C[i, body.joint] = body.ratio
+        return C, np.array([body.offset for body in self.bodies[1:]])
+
+    def hinge_angles(self, q: np.ndarray) -> np.ndarray:
+        """(…, H) with the joints at q (…, N) [rad]."""
+        C, c = self.coupling
+        return np.asarray(q, float) @ C.T + c
+
+    @functools.cached_property
+    def alike(self) -> bool:
+        """Whether no hinge follows another joint."""
+        return len(self.bodies) - 1 == len(self.joint_names)
 
     def kinematics(self) -> KinematicTree:
         """Kinematics for JAX, which is imported only here."""
@@ -233,13 +262,14 @@ def _poses(path: Path, section: Any, joints: tuple[Joint, ...]) -> dict[str, np.
 def _merge_fixed(
     path: Path, palm: str, links: tuple[Link, ...], joints: tuple[Joint, ...]
 ) -> tuple[tuple[Body, ...], tuple[Joint, ...], dict[str, tuple[int, np.ndarray, np.ndarray]]]:
-    """Bodies (palm, then one per revolute joint), the revolute joints in file order, and each link's (body, R_BL, p_BL)."""
+    """Bodies (palm, then one per revolute joint), the joints that follow no other in file order, and each link's (body, R_BL, p_BL)."""
     children = {j.child: j for j in joints}
     by_name = {link.name: link for link in links}
     if palm not in by_name or palm in children:
         raise ConfigError(f"{path}: the palm link '{palm}' must exist and be the root of the tree")
     revolute = tuple(j for j in joints if j.kind == "revolute")
     index = {palm: 0} | {j.child: i + 1 for i, j in enumerate(revolute)}
+    own, followed = lead(path, revolute)
 
     def frame(name: str, depth: int = 0) -> tuple[int, np.ndarray, np.ndarray]:
         """(body index, R_BL, p_BL) of a link in the body that carries it."""
@@ -270,5 +300,20 @@ def _merge_fixed(
         parent, R_BP, p_BP = frames[joint.parent]
         if parent not in (0, i - 1):
             raise ConfigError(f"{path}: joint '{joint.name}' must follow the joint that moves its parent link, or begin at the palm")
-        bodies.append(Body(name, parent, i - 1, R_BP @ joint.R_PC, p_BP + R_BP @ joint.p_PC, joint.axis, mass, com, inertia, shapes))
-    return tuple(bodies), revolute, frames
+        k, ratio, offset = followed[joint.name]
+        place = R_BP @ joint.R_PC, p_BP + R_BP @ joint.p_PC, joint.axis
+        bodies.append(Body(name, parent, k, *place, mass, com, inertia, shapes, joint.name, ratio, offset))
+    _check_fingers(path, bodies, own)
+    return tuple(bodies), own, frames
+
+
+def _check_fingers(path: Path, bodies: list[Body], joints: tuple[Joint, ...]) -> None:
+    """Refuse a hinge that follows a joint of another finger: fingers meet only in the object."""
+    finger: dict[int, int] = {}
+    for i, body in enumerate(bodies[1:], 1):
+        finger[i] = i if body.parent == 0 else finger[body.parent]
+    homes = {body.hinge: finger[i] for i, body in enumerate(bodies[1:], 1)}
+    for body in bodies[1:]:
+        leader = joints[body.joint].name
+        if homes[leader] != homes[body.hinge]:
+            raise ConfigError(f"{path}: the joint '{body.hinge}' follows '{leader}' of another finger; each finger must move by itself")

@@ -12,7 +12,7 @@ import numpy as np
 from dexstack.errors import ConfigError, unknown_name
 from dexstack.geometry.primitives import ALL, ROUND, Primitive, depth, nearest_primitive
 from dexstack.model.robot_file import RobotFile
-from dexstack.model.urdf import Joint, Link, Shape, join_capsules
+from dexstack.model.urdf import Joint, Link, Mimic, Shape, join_capsules
 
 SPEED = 6.0
 """Speed limit of a joint whose file has none [rad/s]: a small servo motor's."""
@@ -20,6 +20,8 @@ PALM_MASS = 0.5
 """Written for a palm without mass, which is fixed in the world: nothing depends on it [kg]."""
 ONE = 0.001
 """One shape stands for all meshes of a link if it is off by at most this more than a shape for each [m]."""
+ANYWHERE = 6.3
+"""Limits of a joint that follows another one and has none of its own, either way: its leader's count [rad]."""
 _GEOMS = {
     int(mujoco.mjtGeom.mjGEOM_SPHERE): ("sphere", 1),
     int(mujoco.mjtGeom.mjGEOM_CAPSULE): ("capsule", 2),
@@ -65,7 +67,8 @@ def draft_hand(robot: RobotFile, palm: str | None, tips: Sequence[str], effort: 
 
     Raises:
         ConfigError: no such link, a tip that does not move against the palm, fingers that share joints, joints that are no hinges, have no
-            limits or are driven by others, loops, a link without shape at a fingertip, a torque limit that nobody knows.
+            limits, or follow others but by a ratio and an offset, loops, a link without shape at a fingertip, a torque limit that nobody
+            knows.
     """
     tree = _Tree(robot)
     named = [tree.body(tip) for tip in tips]
@@ -232,6 +235,9 @@ class _Drafting:
             self.notes.append(f"{len(slow)} joints have no speed limit in the file: {SPEED:g} rad/s is written")
         if self.tree.robot.balanced:
             self.notes.append("some inertias in the file are of no rigid body; their three moments became their mean")
+        led = [f"{j.name} by {j.mimic.joint}" for j in joints if j.mimic is not None]
+        if led:
+            self.notes.append(f"{len(led)} joints are led by others: {', '.join(led)}")
         held = [self.tree.joint_name(j) for j in range(self.model.njnt) if self._held(j)]
         if held:
             self.notes.append(f"held still, because no tip hangs on them: {', '.join(held)}")
@@ -252,16 +258,21 @@ class _Drafting:
                 raise ConfigError(f"the link '{self.tree.name(body)}' {where} has {model.body_jntnum[body]} joints; one each is supported")
             if model.jnt_type[j] != mujoco.mjtJoint.mjJNT_HINGE:
                 raise ConfigError(f"the joint '{joint}' {where} slides or is a ball; only joints that turn about one axis are supported")
-            if joint in robot.followers:
-                said = robot.followers[joint]
-                by = said if said.startswith(("the ", "a ")) else f"'{said}'"
-                raise ConfigError(f"the joint '{joint}' {where} is coupled to {by}; coupled joints are not supported")
-            low, high = model.jnt_range[j]
-            if not model.jnt_limited[j] or not low < high:
+            if (leader := robot.followers.get(joint)) is not None:
+                self._check_follower(joint, leader)
+            elif not (model.jnt_limited[j] and np.less(*model.jnt_range[j])):
                 raise ConfigError(f"the joint '{joint}' {where} has no limits; give it a lower one below an upper one")
         for e in range(model.neq):
             if model.eq_type[e] in (mujoco.mjtEq.mjEQ_CONNECT, mujoco.mjtEq.mjEQ_WELD):
                 raise ConfigError(f"{robot.where} closes a loop ({model.equality(e).name or 'an equality'}); only trees are supported")
+
+    def _check_follower(self, joint: str, leader: Mimic | str) -> None:
+        what = f"the joint '{joint}' of {self.tree.robot.where}"
+        if isinstance(leader, str):
+            raise ConfigError(f"{what} is coupled to {leader}; only joints that follow one other, by a ratio and an offset, are supported")
+        fingers = [[self.tree.joint_name(self.joint_of[b]) for b in chain] for chain in self.chains]
+        if not any(joint in names and leader.joint in names for names in fingers):
+            raise ConfigError(f"{what} follows '{leader.joint}', which is no joint of its finger; each finger must move by itself")
 
     def _at_zero(self) -> mujoco.MjData:
         """Every moving joint at zero, the others as near to it as they get."""
@@ -348,13 +359,14 @@ class _Drafting:
         j, model = self.joint_of[body], self.model
         (R_WP, p_WP), (R_WC, p_WC) = self._frame(parent), self._frame(body)
         name = self.tree.joint_name(j)
-        effort, speed = self._effort(j), self.tree.robot.speeds.get(name, SPEED)
+        mimic = self.tree.robot.followers.get(name)
+        assert not isinstance(mimic, str)
+        effort, speed = self._effort(j if mimic is None else self.model.joint(mimic.joint).id), self.tree.robot.speeds.get(name, SPEED)
         damping = max(float(model.dof_damping[model.jnt_dofadr[j]].flat[0]), effort / speed)  # at least the slope of a motor's torque
         ends = (self.tree.name(parent), self.tree.name(body))
-        limits = map(float, model.jnt_range[j])
-        return Joint(
-            name, "revolute", *ends, R_WP.T @ R_WC, R_WP.T @ (p_WC - p_WP), model.jnt_axis[j].copy(), *limits, effort, speed, damping
-        )
+        limits = map(float, model.jnt_range[j] if model.jnt_limited[j] else (-ANYWHERE, ANYWHERE))
+        place = R_WP.T @ R_WC, R_WP.T @ (p_WC - p_WP), model.jnt_axis[j].copy()
+        return Joint(name, "revolute", *ends, *place, *limits, effort, speed, damping, mimic)
 
     def _effort(self, j: int) -> float:
         """Torque limit: the joint's, or its actuator's, or the one given [N m]."""

@@ -121,6 +121,10 @@ def _add_joint(robot: ET.Element, joint: Joint) -> None:
     limits = {key: f"{getattr(joint, key):.12g}" for key in ("lower", "upper", "effort", "velocity")}
     ET.SubElement(element, "limit", limits)
     ET.SubElement(element, "dynamics", damping=f"{joint.damping:.12g}", friction="0")
+    if joint.mimic is not None:
+        ET.SubElement(
+            element, "mimic", joint=joint.mimic.joint, multiplier=f"{joint.mimic.ratio:.12g}", offset=f"{joint.mimic.offset:.12g}"
+        )
 
 
 def _rpy(R: np.ndarray) -> np.ndarray:
@@ -142,7 +146,8 @@ def _numbers(numbers: np.ndarray, digits: int) -> list[float]:
 def _poses(draft: Draft, rest: Rest) -> str:
     """A finger per line."""
     ends = [k for k, joint in enumerate(draft.joints) if joint.kind == "fixed"]  # one after the joints of each finger
-    starts = np.array(ends[:-1]) - np.arange(len(ends) - 1)
+    own = np.cumsum([joint.kind == "revolute" and joint.mimic is None for joint in draft.joints])
+    starts = own[ends[:-1]]
     lines = []
     for name, q in rest.poses.items():
         lines += [f"  {name}:", *(f"    - {_numbers(part, 4)}" for part in np.split(q, starts))]

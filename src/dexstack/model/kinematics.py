@@ -33,8 +33,8 @@ class BodyPoses(NamedTuple):
 
     R_WB: Float[Array, "B 3 3"]
     p_WB: Float[Array, "B 3"]
-    axis_W: Float[Array, "N 3"]
-    """Unit axis of joint j; a hand's passes through ``p_WB[j + 1]``."""
+    axis_W: Float[Array, "H 3"]
+    """Unit axis of hinge i; a hand's passes through ``p_WB[i + 1]``."""
 
 
 class Kinematics(abc.ABC):
@@ -54,24 +54,25 @@ class Kinematics(abc.ABC):
 
 
 class KinematicTree(Kinematics):
-    """Kinematics of a hand whose body ``j + 1`` is moved by revolute joint ``j`` and whose body 0 is fixed in the world.
+    """Kinematics of a hand whose body ``i + 1`` is moved by hinge ``i`` and whose body 0 is fixed in the world.
 
     Constant arrays only: an instance is closed over by compiled functions, never traced.
     """
 
     def __init__(self, hand: HandModel) -> None:
         bodies = hand.bodies
-        self.num_joints = len(hand.joint_names)
+        self._coupling = None if hand.alike else hand.coupling
+        hinges = len(bodies) - 1
         self.num_bodies = len(bodies)
         quat_WP, p_WP = hand.quat_WP, hand.p_WP
         self._R_WP, self._p_WP = rotation_matrix(quat_WP), np.asarray(p_WP, float)
         # Rodrigues: R_PB(q) = R0 (a aᵀ + cos q (I − a aᵀ) + sin q [a]×), so three constant matrices per body are enough.
-        self._const, self._cos, self._sin = (np.zeros((self.num_joints, 3, 3)) for _ in range(3))
-        self._p_PB, self._axis_B = np.zeros((self.num_joints, 3)), np.zeros((self.num_joints, 3))
-        ancestors = np.zeros((self.num_bodies, self.num_joints), bool)
+        self._const, self._cos, self._sin = (np.zeros((hinges, 3, 3)) for _ in range(3))
+        self._p_PB, self._axis_B = np.zeros((hinges, 3)), np.zeros((hinges, 3))
+        ancestors = np.zeros((self.num_bodies, hinges), bool)
         depth = np.zeros(self.num_bodies, int)
         for i, body in enumerate(bodies[1:]):
-            assert body.joint == i and body.parent <= i
+            assert body.parent <= i
             a = np.asarray(body.axis, float)
             outer, skew = np.outer(a, a), np.cross(np.eye(3), a)
             self._const[i], self._cos[i], self._sin[i] = (body.R_PB_at_zero @ m for m in (outer, np.eye(3) - outer, skew))
@@ -81,8 +82,8 @@ class KinematicTree(Kinematics):
             ancestors[i + 1, i] = True
         self._levels = [np.flatnonzero(depth == d) for d in range(1, depth.max() + 1)]
         self._parent = np.array([max(b.parent, 0) for b in bodies])
-        self.moves = np.vstack([np.zeros((1, self.num_joints), bool), ancestors])
-        """(B + 1, N): joint j moves body b at row ``b + 1``; row 0 is the ground."""
+        self.moves = np.vstack([np.zeros((1, hinges), bool), ancestors])
+        """(B + 1, H): hinge i moves body b at row ``b + 1``; row 0 is the ground."""
         self.tip_body = np.array([tip.body for tip in hand.fingertips])
         self.p_BT = np.array([tip.p_BT for tip in hand.fingertips])
 
@@ -90,6 +91,9 @@ class KinematicTree(Kinematics):
         """Poses of all bodies at joint angles ``q`` [rad]."""
         dtype = q.dtype
         as_const = lambda a: jnp.asarray(a, dtype)  # noqa: E731
+        if self._coupling is not None:
+            C, c = self._coupling
+            q = as_const(C) @ q + as_const(c)
         R_PB = as_const(self._const) + jnp.cos(q)[:, None, None] * as_const(self._cos) + jnp.sin(q)[:, None, None] * as_const(self._sin)
         R_WB = jnp.zeros((self.num_bodies, 3, 3), dtype).at[0].set(as_const(self._R_WP))
         p_WB = jnp.zeros((self.num_bodies, 3), dtype).at[0].set(as_const(self._p_WP))
@@ -109,7 +113,8 @@ class KinematicTree(Kinematics):
         arm = p_W[:, None, :] - poses.p_WB[None, 1:, :]
         columns = jnp.cross(jnp.broadcast_to(poses.axis_W[None], arm.shape), arm)
         columns = jnp.where(jnp.asarray(self.moves)[link + 1][:, :, None], columns, 0.0)
-        return jnp.swapaxes(columns, 1, 2)
+        by_hinge = jnp.swapaxes(columns, 1, 2)
+        return by_hinge if self._coupling is None else by_hinge @ jnp.asarray(self._coupling[0], by_hinge.dtype)
 
 
 class BallKinematics(Kinematics):

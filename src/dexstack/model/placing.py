@@ -21,7 +21,7 @@ import numpy as np
 from dexstack.errors import ConfigError
 from dexstack.model.hand import HandModel
 from dexstack.model.objects import ObjectModel, Start, mirrored
-from dexstack.model.scene import OBJECT_BODY, build_scene
+from dexstack.model.scene import OBJECT_BODY, JointLayout, build_scene
 
 GAP = 0.002
 """Between object and fingertips at the start [m]."""
@@ -103,7 +103,7 @@ class _Scene:
         self._hand, self._obj = hand, obj
         self._yaw = YAW
         self._model = build_scene(hand, obj).compile()
-        self._data = mujoco.MjData(self._model)
+        self._data, self._layout = mujoco.MjData(self._model), JointLayout(self._model)
         self._own = self._model.geom_bodyid == self._model.body(OBJECT_BODY).id
         self._numbers = [self._model.body(body.name).id for body in hand.bodies]
 
@@ -156,7 +156,7 @@ class _Scene:
         return Start(_pose(x, y, top, yaw), NOISE_POSITION, NOISE_YAW, pose)
 
     def _take(self, pose: str) -> None:
-        self._data.qpos[: len(self._hand.joint_names)] = self._hand.pose(pose)
+        self._data.qpos[:-7] = self._layout.coordinates(self._hand.pose(pose))
         mujoco.mj_kinematics(self._model, self._data)
 
     def _places(self) -> np.ndarray:
@@ -175,8 +175,7 @@ class _Scene:
         return float(max(tops))
 
     def _touches(self, x: float, y: float, z: float) -> bool:
-        joints = len(self._hand.joint_names)
-        self._data.qpos[joints : joints + 7] = _pose(x, y, z, self._yaw)
+        self._data.qpos[-7:] = _pose(x, y, z, self._yaw)
         mujoco.mj_kinematics(self._model, self._data)
         mujoco.mj_collision(self._model, self._data)
         return any(c.dist < 0.0 and self._own[c.geom[0]] != self._own[c.geom[1]] for c in self._data.contact)

@@ -49,7 +49,8 @@ class Finger:
     def __init__(self, hand: HandModel, f: int) -> None:
         first = sum(hand.chains[:f])
         self.joints = slice(first, first + hand.chains[f])
-        self._bodies = hand.bodies[first + 1 : first + 1 + hand.chains[f]]
+        self._bodies = [body for body in hand.bodies[1:] if body.joint in range(first, first + hand.chains[f])]
+        self._coupling = [(body.joint - first, body.ratio, body.offset) for body in self._bodies]
         self._R_WP, self._p_WP = rotation_matrix(hand.quat_WP), hand.p_WP
         outer = [np.outer(body.axis, body.axis) for body in self._bodies]  # Rodrigues: three constant matrices per body are enough
         parts = [(aa, np.eye(3) - aa, np.cross(np.eye(3), body.axis)) for aa, body in zip(outer, self._bodies, strict=True)]
@@ -66,9 +67,10 @@ class Finger:
         p_WB = np.broadcast_to(self._p_WP, (len(q), 3))
         points = []
         for k, (body, (centres, _)) in enumerate(zip(self._bodies, self._spheres, strict=True)):
-            still, cosine, sine = self._turns[k]
+            (still, cosine, sine), (joint, ratio, offset) = self._turns[k], self._coupling[k]
+            angle = (ratio * q[:, joint] + offset)[:, None, None]
             p_WB = p_WB + R_WB @ body.p_PB
-            R_WB = R_WB @ (still + np.cos(q[:, k, None, None]) * cosine + np.sin(q[:, k, None, None]) * sine)
+            R_WB = R_WB @ (still + np.cos(angle) * cosine + np.sin(angle) * sine)
             points.append(p_WB[:, None] + centres @ np.swapaxes(R_WB, 1, 2))
         return p_WB + R_WB @ self._p_BT, np.concatenate(points, axis=1)
 

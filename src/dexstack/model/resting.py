@@ -32,7 +32,7 @@ import numpy as np
 
 from dexstack.model.hand import HandModel
 from dexstack.model.reaching import GAP, Finger, Place, Solution, half_extents, reach
-from dexstack.model.scene import build_scene, wxyz
+from dexstack.model.scene import JointLayout, build_scene, wxyz
 
 WIDTHS = (0.040, 0.034, 0.028, 0.022)
 """Radius of the free space [m]; the first is that of a cube of 56 mm about its vertical axis."""
@@ -93,11 +93,11 @@ class _Figure:
     def __init__(self, hand: HandModel) -> None:
         self.hand = hand
         self._model = build_scene(hand, None, camera=False).compile()
-        self._data = mujoco.MjData(self._model)
+        self._data, self._layout = mujoco.MjData(self._model), JointLayout(self._model)
         self._numbers = [self._model.body(body.name).id for body in hand.bodies]
 
     def _at(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        self._data.qpos[:] = q
+        self._data.qpos[:] = self._layout.coordinates(q)
         mujoco.mj_kinematics(self._model, self._data)
         return self._data.xpos[self._numbers], self._data.xmat[self._numbers].reshape(-1, 3, 3)
 

@@ -13,6 +13,7 @@ import numpy as np
 from dexstack.errors import ConfigError
 from dexstack.geometry.primitives import convex_hull
 from dexstack.geometry.repair import read_mesh
+from dexstack.model.urdf import Mimic, read_mimic
 
 
 @dataclass(frozen=True)
@@ -23,8 +24,8 @@ class RobotFile:
     model: mujoco.MjModel
     speeds: dict[str, float] = field(default_factory=dict)
     """Speed limits of joints by name, as far as the file has them [rad/s]."""
-    followers: dict[str, str] = field(default_factory=dict)
-    """Joints that another one drives, and which."""
+    followers: dict[str, Mimic | str] = field(default_factory=dict)
+    """Joints that follow another one, and how; or by what they are coupled, where that is nothing so simple."""
     balanced: bool = False
     """Whether inertias that no rigid body has became spheres' of the same mean."""
 
@@ -53,7 +54,7 @@ def read_robot(path: str | Path) -> RobotFile:
             spec = mujoco.MjSpec.from_file(str(path))
             model = _compiled(spec)
             return RobotFile(path, model, followers=_followers(model), balanced=bool(spec.compiler.balanceinertia))
-        speeds, mimics = _speeds(path, root), _mimics(root)
+        speeds, mimics = _speeds(path, root), _mimics(path, root)
         assets = _made_readable(path, root)
         spec = mujoco.MjSpec.from_string(ET.tostring(root, encoding="unicode"), assets=assets)
         for body in spec.bodies:
@@ -84,7 +85,7 @@ def _compiled(spec: mujoco.MjSpec) -> mujoco.MjModel:
 
 
 def _made_readable(path: Path, urdf: ET.Element) -> dict[str, bytes]:
-    """Take visuals and couplings out of a URDF, and give MuJoCo the convex hulls of its meshes, by name, instead of files."""
+    """Take visuals, and couplings, which are read apart, out of a URDF; give MuJoCo the convex hulls of its meshes, by name, not files."""
     if any("xacro" in str(element.tag) for element in urdf.iter()):
         raise ConfigError(f"{path} is xacro, not yet URDF: run xacro {path.name} > robot.urdf first")
     assets: dict[str, bytes] = {}
@@ -95,7 +96,7 @@ def _made_readable(path: Path, urdf: ET.Element) -> dict[str, bytes]:
             if end.get("link") not in links:
                 raise ConfigError(f"joint '{joint.get('name')}' of {path} refers to the link '{end.get('link')}', which does not exist")
         for mimic in joint.findall("mimic"):
-            joint.remove(mimic)  # they are refused where they matter, by name
+            joint.remove(mimic)
     for link in urdf.findall("link"):
         for visual in link.findall("visual"):
             link.remove(visual)
@@ -137,16 +138,27 @@ def _speeds(path: Path, urdf: ET.Element) -> dict[str, float]:
     return found
 
 
-def _mimics(urdf: ET.Element) -> dict[str, str]:
-    return {j.get("name", ""): m.get("joint", "") for j in urdf.findall("joint") for m in j.findall("mimic")}
+def _mimics(path: Path, urdf: ET.Element) -> dict[str, Mimic]:
+    return {
+        joint.get("name", ""): found
+        for joint in urdf.findall("joint")
+        if (found := read_mimic(f"the <mimic> of joint '{joint.get('name')}' of {path}", joint.find("mimic"))) is not None
+    }
 
 
-def _followers(model: mujoco.MjModel) -> dict[str, str]:
-    """Joints under an equality, or under a tendon together with others."""
-    found = {}
+def _followers(model: mujoco.MjModel) -> dict[str, Mimic | str]:
+    """Joints under an equality of degree one, and by what others are coupled: an equality of another kind, a tendon over several joints."""
+    found: dict[str, Mimic | str] = {}
     for e in np.flatnonzero(model.eq_type == mujoco.mjtEq.mjEQ_JOINT):
-        other = model.eq_obj2id[e]
-        found[model.joint(model.eq_obj1id[e]).name] = model.joint(other).name if other >= 0 else "a constant"
+        j, other = model.eq_obj1id[e], model.eq_obj2id[e]
+        (offset, ratio), bent = model.eq_data[e, :2], model.eq_data[e, 2:5].any()
+        name = model.joint(j).name
+        if other < 0 or ratio == 0.0:
+            found[name] = "a constant"
+        elif bent:
+            found[name] = f"a polynomial of '{model.joint(other).name}'"
+        else:  # MuJoCo counts both from where they are in the file
+            found[name] = Mimic(model.joint(other).name, ratio, offset + model.qpos0[j] - ratio * model.qpos0[other])
     for t in range(model.ntendon):
         wrapped = slice(model.tendon_adr[t], model.tendon_adr[t] + model.tendon_num[t])
         of_joints = model.wrap_type[wrapped] == mujoco.mjtWrap.mjWRAP_JOINT

@@ -1,8 +1,9 @@
 """One scene for every use: hand or balls, object, floor and camera as a MuJoCo spec, built from the hand and object models.
 
-Layout of the state that every user of the compiled model may rely on: ``qpos`` = joint angles (16) or ball positions (3 per ball), then
+Layout of the state that every user of the compiled model may rely on: ``qpos`` = joint angles or ball positions (3 per ball), then
 the object's position and quaternion (wxyz); ``qvel`` = their rates, then the object's linear velocity (world) and angular velocity
-(body). Geom groups: 0 collides and is drawn, 2 is only drawn.
+(body). A hand whose hinges follow one another has more joint angles in its scene than joints of its own: :class:`JointLayout` tells them
+apart. Geom groups: 0 collides and is drawn, 2 is only drawn.
 """
 
 from __future__ import annotations
@@ -24,6 +25,12 @@ GRAVITY = np.array([0.0, 0.0, -9.81])
 GROUP_SOLID = 0
 GROUP_DRAWN = 2
 OBJECT_BODY = "object"
+MOTOR_TIME = 2.0 * TIMESTEP
+"""Mechanical time constant of the motor of a joint that others follow, its inertia over its damping [s]; a geared motor's is no shorter.
+With none the damping, which is integrated implicitly, would slow the joint within a step and leave its followers behind."""
+_STIFF = (2.0 * TIMESTEP, 1.0), (0.9999, 0.9999, 1e-3, 0.5, 2.0)
+"""solref and solimp: with MuJoCo's own a joint this light creeps at 1 rad/s under half of the friction that should hold it, and one that
+follows another lags by half a radian."""
 
 
 _KINDS = {
@@ -90,18 +97,7 @@ def add_hand(spec: mujoco.MjSpec, hand: HandModel) -> None:
             frame.pos, frame.quat = hand.p_WP, hand.quat_WP
         else:
             frame.pos, frame.quat = body.p_PB, wxyz(body.R_PB_at_zero)
-            j = body.joint
-            frame.add_joint(
-                name=hand.joint_names[j],
-                type=mujoco.mjtJoint.mjJNT_HINGE,
-                axis=body.axis,
-                range=(hand.lower[j], hand.upper[j]),
-                damping=(hand.damping[j], 0.0, 0.0),  # linear; the others multiply higher powers of the speed
-                frictionloss=hand.joint_friction,
-                # by default a joint this light creeps at 1 rad/s under half of what should hold it
-                solref_friction=(2.0 * TIMESTEP, 1.0),
-                solimp_friction=(0.9999, 0.9999, 1e-3, 0.5, 2.0),
-            )
+            _add_hinge(spec, frame, hand, body)
         _set_inertia(frame, body.mass, body.com, body.inertia)
         for k, shape in enumerate(body.shapes):
             _add_shape(
@@ -114,6 +110,30 @@ def add_hand(spec: mujoco.MjSpec, hand: HandModel) -> None:
         _add_knuckle(frame, body)
     for first, second in [*((hand.bodies[body.parent].name, body.name) for body in hand.bodies[1:]), *hand.ignored_contacts]:
         spec.add_exclude(bodyname1=first, bodyname2=second)
+
+
+def _add_hinge(spec: mujoco.MjSpec, frame: mujoco.MjsBody, hand: HandModel, body: Body) -> None:
+    """A joint of the hand, with its limits, or one that follows such a joint."""
+    j = body.joint
+    if body.hinge != hand.joint_names[j]:
+        frame.add_joint(name=body.hinge, type=mujoco.mjtJoint.mjJNT_HINGE, axis=body.axis)
+        coupling = spec.add_equality(type=mujoco.mjtEq.mjEQ_JOINT, objtype=mujoco.mjtObj.mjOBJ_JOINT)
+        coupling.name1, coupling.name2 = body.hinge, hand.joint_names[j]
+        coupling.data[:2] = body.offset, body.ratio
+        coupling.solref[:], coupling.solimp[:] = _STIFF
+        return
+    leads = sum(other.joint == j for other in hand.bodies) > 1
+    frame.add_joint(
+        name=hand.joint_names[j],
+        type=mujoco.mjtJoint.mjJNT_HINGE,
+        axis=body.axis,
+        range=(hand.lower[j], hand.upper[j]),
+        damping=(hand.damping[j], 0.0, 0.0),  # linear; the others multiply higher powers of the speed
+        armature=MOTOR_TIME * hand.damping[j] if leads else 0.0,
+        frictionloss=hand.joint_friction,
+        solref_friction=_STIFF[0],
+        solimp_friction=_STIFF[1],
+    )
 
 
 def _add_knuckle(frame: mujoco.MjsBody, body: Body) -> None:
@@ -257,6 +277,38 @@ def build_scene(
         spec.worldbody.add_camera(name="film", pos=eye, quat=wxyz(R_WC), fovy=28.0)
     spec.worldbody.add_light(pos=(0.2, 0.2, 1.0), dir=(-0.2, -0.2, -1.0))
     return spec
+
+
+class JointLayout:
+    """Which joints of a robot's scene are the robot's own and which follow those: H in the scene, N of its own.
+
+    Joints follow by a joint equality of degree one, x = ratio q + offset, as :func:`add_hand` writes it. The object's joint is the last.
+    """
+
+    def __init__(self, model: mujoco.MjModel) -> None:
+        count = model.njnt - int(model.njnt > 0 and model.jnt_type[-1] == mujoco.mjtJoint.mjJNT_FREE)
+        coupled = [e for e in range(model.neq) if model.eq_type[e] == mujoco.mjtEq.mjEQ_JOINT]
+        followers = {int(model.eq_obj1id[e]): (int(model.eq_obj2id[e]), *model.eq_data[e, :2]) for e in coupled}
+        self.own = np.array([j for j in range(count) if j not in followers], int)
+        """(N,) indices of the robot's own joints."""
+        self.plain = not followers
+        """Whether no joint follows another one."""
+        self._C, self._c = np.zeros((count, len(self.own))), np.zeros(count)
+        self._C[self.own, np.arange(len(self.own))] = 1.0
+        for j, (leader, offset, ratio) in followers.items():
+            self._C[j, np.searchsorted(self.own, leader)], self._c[j] = ratio, offset
+
+    def coordinates(self, q: np.ndarray) -> np.ndarray:
+        """(…, H) of all joints with the robot's own at q (…, N)."""
+        return np.asarray(q, float) if self.plain else np.asarray(q, float) @ self._C.T + self._c
+
+    def rates(self, v: np.ndarray) -> np.ndarray:
+        """(…, H) of all joints with the robot's own at v (…, N)."""
+        return np.asarray(v, float) if self.plain else np.asarray(v, float) @ self._C.T
+
+    def forces(self, tau: np.ndarray) -> np.ndarray:
+        """(…, N) on the robot's own joints that do the work of forces tau (…, H) on all."""
+        return np.asarray(tau, float) if self.plain else np.asarray(tau, float) @ self._C
 
 
 @functools.singledispatch

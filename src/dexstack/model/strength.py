@@ -16,18 +16,18 @@ GRAVITY = 9.81
 
 
 def finger_forces(hand: HandModel) -> np.ndarray:
-    """(fingers,) force with which each fingertip pushes across the stretched finger [N]: the weakest joint's torque over its lever."""
-    forces, first = [], 1
-    for count, tip in zip(hand.chains, hand.fingertips, strict=True):
-        links = hand.bodies[first : first + count]
-        lever, weakest = float(np.linalg.norm(tip.p_BT)), np.inf
-        for k in reversed(range(count)):
-            joint = links[k].joint
-            assert joint is not None
-            weakest = min(weakest, float(hand.effort[joint]) / max(lever, 1e-6))
-            lever += float(np.linalg.norm(links[k].p_PB))
-        forces.append(weakest)
-        first += count
+    """(fingers,) force with which each fingertip pushes across the stretched finger [N]: the weakest joint's torque over its lever.
+
+    A joint that others follow bends the finger in several places: its levers add up, each times its ratio.
+    """
+    forces = []
+    for tip in hand.fingertips:
+        levers, lever, at = np.zeros(len(hand.effort)), float(np.linalg.norm(tip.p_BT)), tip.body
+        while (body := hand.bodies[at]).joint is not None:
+            levers[body.joint] += abs(body.ratio) * lever
+            lever, at = lever + float(np.linalg.norm(body.p_PB)), body.parent
+        used = levers > 0.0
+        forces.append(float(np.min(hand.effort[used] / np.maximum(levers[used], 1e-6))))
     return np.array(forces)
 
 

@@ -7,7 +7,8 @@ tools that draw them.
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -41,6 +42,15 @@ class Link:
 
 
 @dataclass(frozen=True)
+class Mimic:
+    """A joint that follows another one: its angle is ``ratio`` times that of ``joint`` plus ``offset`` [rad]."""
+
+    joint: str
+    ratio: float
+    offset: float
+
+
+@dataclass(frozen=True)
 class Joint:
     """A URDF joint; ``R_PC``, ``p_PC``: pose of the child link in the parent link at zero; ``axis`` in the child's frame."""
 
@@ -56,6 +66,7 @@ class Joint:
     effort: float
     velocity: float
     damping: float
+    mimic: Mimic | None = None
 
 
 def check_inertia(where: str, mass: float, inertia: np.ndarray) -> None:
@@ -96,7 +107,10 @@ def read_urdf(path: str | Path) -> tuple[str, tuple[Link, ...], tuple[Joint, ...
     links = tuple(_read_link(path, e) for e in root.findall("link"))
     joints = tuple(_read_joint(path, e) for e in root.findall("joint"))
     names = {link.name for link in links}
+    turning = {joint.name for joint in joints if joint.kind == "revolute"}
     for joint in joints:
+        if joint.mimic is not None and joint.mimic.joint not in turning - {joint.name}:
+            raise ConfigError(f"joint '{joint.name}' of {path} follows '{joint.mimic.joint}', which is no other revolute joint")
         for end in (joint.parent, joint.child):
             if end not in names:
                 raise ConfigError(f"joint '{joint.name}' of {path} refers to the link '{end}', which does not exist")
@@ -205,4 +219,44 @@ def _read_joint(path: Path, element: ET.Element) -> Joint:
         raise ConfigError(f"{where}: the lower limit {lower:g} must be below the upper limit {upper:g}")
     if effort <= 0.0 or velocity <= 0.0 or damping <= 0.0:  # how a joint obeys its torque is judged by its damping
         raise ConfigError(f"{where}: effort and velocity limits and damping must be positive")
-    return Joint(name, kind, *ends, R, p, axis / np.linalg.norm(axis), lower, upper, effort, velocity, damping)
+    mimic = read_mimic(f"the <mimic> of {where}", element.find("mimic"))
+    return Joint(name, kind, *ends, R, p, axis / np.linalg.norm(axis), lower, upper, effort, velocity, damping, mimic)
+
+
+def read_mimic(where: str, element: ET.Element | None) -> Mimic | None:
+    """What a ``<mimic>`` says.
+
+    Raises:
+        ConfigError: no numbers, or a multiplier of zero.
+    """
+    if element is None:
+        return None
+    ratio, offset = (float(_numbers(where, element, key, default)[0]) for key, default in (("multiplier", "1"), ("offset", "0")))
+    if ratio == 0.0:
+        raise ConfigError(f"{where}: a multiplier of zero follows nothing; make the joint a fixed one")
+    return Mimic(element.get("joint", ""), ratio, offset)
+
+
+def lead(path: str | Path, revolute: Sequence[Joint]) -> tuple[tuple[Joint, ...], dict[str, tuple[int, float, float]]]:
+    """The revolute joints that follow no other, within what their followers can do, and of every joint (which of these, ratio, offset).
+
+    Raises:
+        ConfigError: a joint follows itself, or is never within its limits together with its followers.
+    """
+    by_name, names = {j.name: j for j in revolute}, [j.name for j in revolute if j.mimic is None]
+    followed, lower, upper = {}, [by_name[n].lower for n in names], [by_name[n].upper for n in names]
+    for joint in revolute:
+        ratio, offset, at, seen = 1.0, 0.0, joint, {joint.name}
+        while at.mimic is not None:
+            ratio, offset, at = ratio * at.mimic.ratio, offset + ratio * at.mimic.offset, by_name[at.mimic.joint]
+            if at.name in seen:
+                raise ConfigError(f"{path}: the joint '{joint.name}' follows itself, through '{at.name}'")
+            seen.add(at.name)
+        k = names.index(at.name)
+        low, high = sorted(((joint.lower - offset) / ratio, (joint.upper - offset) / ratio))
+        lower[k], upper[k] = max(lower[k], low), min(upper[k], high)
+        followed[joint.name] = k, ratio, offset
+    for name, low, high in zip(names, lower, upper, strict=True):
+        if not low < high:
+            raise ConfigError(f"{path}: the joint '{name}' and what follows it are never within their limits together")
+    return tuple(replace(by_name[n], lower=low, upper=high) for n, low, high in zip(names, lower, upper, strict=True)), followed

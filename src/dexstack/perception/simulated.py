@@ -8,7 +8,7 @@ import numpy as np
 
 from dexstack.model.hand import HandModel
 from dexstack.model.objects import ObjectModel
-from dexstack.model.scene import build_scene
+from dexstack.model.scene import JointLayout, build_scene
 from dexstack.perception.bundle import Tag, TagBundle
 from dexstack.perception.params import SimulatedCameraParams
 from dexstack.perception.render import TagPainter
@@ -55,7 +55,7 @@ class SimulatedCamera:
             carried = [(model.body(link).id, tag) for link, tag in zip(links, fingertips.tags.values(), strict=True)]
         self._painter = TagPainter(model, bundle, self.camera, X_WC, base, carried)
         self._data = mujoco.MjData(model)
-        self._model = model
+        self._model, self._layout = model, JointLayout(model)
         self._reach = float(np.abs(obj.surface.vertices).max())
         self._rng = np.random.default_rng(seed)
         count = 3 * self.camera.width * self.camera.height
@@ -90,7 +90,7 @@ class SimulatedCamera:
         return (total // steps).astype(np.uint8)
 
     def _draw(self, q: np.ndarray, pose_WO: np.ndarray) -> np.ndarray:
-        self._data.qpos[:] = np.concatenate([q, pose_WO])
+        self._data.qpos[:] = np.concatenate([self._layout.coordinates(q), pose_WO])
         mujoco.mj_kinematics(self._model, self._data)
         return self._painter.render(self._data)
 

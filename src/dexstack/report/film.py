@@ -15,7 +15,7 @@ import trimesh
 from PIL import Image, ImageDraw, ImageFont
 
 from dexstack.geometry.rotations import geodesic_angle, rotation_matrix, wrap_angle, yaw_of
-from dexstack.model.scene import OBJECT_BODY
+from dexstack.model.scene import OBJECT_BODY, JointLayout
 from dexstack.report.render import Camera, Renderer
 
 FPS = 12.5  # GIF times are multiples of 10 ms
@@ -74,7 +74,7 @@ class _Artist:
 
     def frame(self, q: np.ndarray, pose_WO: np.ndarray, goal_WO: np.ndarray, t: float) -> Image.Image:
         data = mujoco.MjData(self.scene)
-        data.qpos[:] = np.concatenate([q, pose_WO])
+        data.qpos[:] = np.concatenate([JointLayout(self.scene).coordinates(q), pose_WO])
         mujoco.mj_kinematics(self.scene, data)
         mujoco.mj_comPos(self.scene, data)
         image = Image.fromarray(self.renderer.render(data))

@@ -14,7 +14,7 @@ from dexstack.errors import writing
 from dexstack.geometry.rest_poses import RestPose, resting_rotation
 from dexstack.model.hand import HandModel, load_hand
 from dexstack.model.objects import ObjectModel
-from dexstack.model.scene import OBJECT_BODY, build_scene, wxyz
+from dexstack.model.scene import OBJECT_BODY, JointLayout, build_scene, wxyz
 from dexstack.report.render import Camera, Renderer
 
 KINDS = 6
@@ -42,8 +42,7 @@ def draw_object(path: Path, obj: ObjectModel, rests: Sequence[RestPose]) -> Path
     for task, start in obj.starts.items():
         model = build_scene(hand, obj).compile()
         data = mujoco.MjData(model)
-        joints = len(hand.joint_names)
-        data.qpos[:joints], data.qpos[joints : joints + 7] = hand.pose(start.hand_pose), start.pose_WO
+        data.qpos[:-7], data.qpos[-7:] = JointLayout(model).coordinates(hand.pose(start.hand_pose)), start.pose_WO
         panels.append((f"start '{task}'", _picture(model, data, Camera.of_model(model, "film", width=_WIDTH, height=_HEIGHT))))
     panels.append((f"{len(obj.parts)} convex part{'s' * (len(obj.parts) > 1)}", _parts(obj)))
     return _mosaic(path, panels + _rest_panels(obj, rests))
@@ -58,7 +57,7 @@ def draw_hand(path: Path, hand: HandModel) -> Path:
     model, panels = build_scene(hand, None).compile(), []
     data = mujoco.MjData(model)
     for name, q in hand.poses.items():
-        data.qpos[:] = q
+        data.qpos[:] = JointLayout(model).coordinates(q)
         mujoco.mj_forward(model, data)
         middle = np.mean(data.geom_xpos, axis=0)
         radius = float(np.linalg.norm(data.geom_xpos - middle, axis=1).max()) + 0.02

@@ -16,7 +16,7 @@ import numpy as np
 
 from dexstack.model.objects import ObjectModel
 from dexstack.model.robot import Robot
-from dexstack.model.scene import OBJECT_BODY, robot_scene
+from dexstack.model.scene import OBJECT_BODY, JointLayout, robot_scene
 from dexstack.report.canvas import Canvas
 from dexstack.report.colours import FAR, distance_colours
 
@@ -52,7 +52,7 @@ class Page(Canvas):
 
     def __init__(self, host: str, port: int, robot: Robot, obj: ObjectModel, controls: Controls, token: str = "") -> None:
         super().__init__(host, port, token, robot_scene(robot, obj).compile())
-        self._busy = threading.Lock()
+        self._busy, self._layout = threading.Lock(), JointLayout(self._model)
         self._build_scene(obj)
         self._build_controls(controls)
         self._build_ghost(obj, controls)
@@ -83,12 +83,11 @@ class Page(Canvas):
         self.show_prediction(np.zeros((0, 3)))
 
     def show_state(self, q: np.ndarray | None, pose_WO: np.ndarray | None) -> None:
-        """Hand at the joint angles ``q`` (16,) [rad], object at ``pose_WO`` (7,); None leaves it where it was."""
-        n = self._model.nq - 7
+        """Hand at the joint angles ``q`` (N,) [rad], object at ``pose_WO`` (7,); None leaves it where it was."""
         if q is not None:
-            self._data.qpos[:n] = q
+            self._data.qpos[:-7] = self._layout.coordinates(q)
         if pose_WO is not None:
-            self._data.qpos[n:] = pose_WO
+            self._data.qpos[-7:] = pose_WO
         self.show_bodies()
 
     def show_goal(self, pose_WO: np.ndarray) -> None:

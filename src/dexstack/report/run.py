@@ -9,6 +9,7 @@ import mujoco
 import numpy as np
 
 from dexstack.errors import ConfigError
+from dexstack.model.scene import JointLayout
 from dexstack.report.film import write_film
 from dexstack.report.plot import TOLERANCE, write_plot
 from dexstack.report.run_page import write_page
@@ -63,16 +64,16 @@ def draw_run(
     if len(shown["t"]) < 2:
         return {}
     try:
-        page = write_page(plot.with_suffix(".html"), shown, tolerance, _joint_names(scene, shown["q"].shape[1]), plot.parent.name)
+        page = write_page(plot.with_suffix(".html"), shown, tolerance, _joint_names(scene), plot.parent.name)
         drawn = {"plot": write_plot(plot, shown, tolerance), "page": page}
         return drawn if film is None else drawn | {"film": write_film(film, shown, scene)}
     except OSError as error:
         raise ConfigError(f"cannot write {error.filename}: {error.strerror}") from None
 
 
-def _joint_names(scene: mujoco.MjModel, count: int) -> list[str]:
-    """Of the columns of ``q``: the robot's joints come before the object's."""
-    return [scene.joint(i).name for i in range(count)]
+def _joint_names(scene: mujoco.MjModel) -> list[str]:
+    """Of the columns of ``q``."""
+    return [scene.joint(i).name for i in JointLayout(scene).own]
 
 
 def _check(recording: Mapping[str, np.ndarray]) -> None:

@@ -22,7 +22,7 @@ from dexstack.config import numbers
 from dexstack.contact.contact import empty_contacts
 from dexstack.control.base import Observation, Plan, PlannedState, Problem, Pull, SolveStatus
 from dexstack.control.params import MpcParams, SamplingParams
-from dexstack.model.scene import OBJECT_BODY, robot_scene
+from dexstack.model.scene import OBJECT_BODY, JointLayout, robot_scene
 from dexstack.process.compilation import jit
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ class SamplingPlanner:
         self.robot, obj, self._cost, self.weights, self.theta = problem
         self._mpc, self._p = mpc, params
         self._model = self._make_model(obj, kd)
+        self._layout = JointLayout(self._model)
         self._threads = [mujoco.MjData(self._model) for _ in range(params.sampling_threads)]
         self._tree, self._n = self.robot.kinematics(), len(self.robot.joint_names)
         self._substeps = max(1, round(mpc.step / params.sampling_timestep))
@@ -127,13 +128,15 @@ class SamplingPlanner:
         """MuJoCo's full state of an observation."""
         data, before = self._threads[0], self._before
         mujoco.mj_resetData(self._model, data)
-        data.qpos[: self._n], data.qpos[self._n :] = now.q, now.pose_WO
+        data.qpos[:] = self._coordinates(now)
         if before is not None and 1e-6 < now.t - before.t < LONGEST_GAP:
-            earlier = np.concatenate([before.q, before.pose_WO])
-            mujoco.mj_differentiatePos(self._model, data.qvel, now.t - before.t, earlier, data.qpos)
+            mujoco.mj_differentiatePos(self._model, data.qvel, now.t - before.t, self._coordinates(before), data.qpos)
         state = np.empty(mujoco.mj_stateSize(self._model, mujoco.mjtState.mjSTATE_FULLPHYSICS))
         mujoco.mj_getState(self._model, data, state, mujoco.mjtState.mjSTATE_FULLPHYSICS)
         return state
+
+    def _coordinates(self, observation: Observation) -> np.ndarray:
+        return np.concatenate([self._layout.coordinates(observation.q), observation.pose_WO])
 
     def _search(
         self, state: np.ndarray, observation: Observation, goal_WO: np.ndarray, pull: Pull
@@ -164,8 +167,8 @@ class SamplingPlanner:
         targets = np.clip(observation.q + np.cumsum(plans, axis=1), self.robot.lower, self.robot.upper)
         control = np.repeat(targets, self._substeps, axis=1)
         states, _ = mujoco.rollout.rollout(self._model, self._threads, np.tile(state, (B, 1)), control)
-        q = states[:, self._substeps - 1 :: self._substeps, 1 : 1 + n]
-        pose = states[:, self._substeps - 1 :: self._substeps, 1 + n : 8 + n]
+        ends = states[:, self._substeps - 1 :: self._substeps, 1 : 1 + self._model.nq]
+        q, pose = ends[:, :, self._layout.own], ends[:, :, -7:]
         costs = np.asarray(self._judge(pose, q, plans, np.asarray(goal_WO), pull, numbers(self.weights)), float)
         first = np.broadcast_to(np.concatenate([observation.pose_WO, observation.q]), (B, 1, 7 + n))
         return np.where(np.isfinite(costs), costs, np.inf), np.concatenate([first, np.concatenate([pose, q], axis=2)], axis=1)

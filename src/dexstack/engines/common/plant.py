@@ -10,7 +10,7 @@ from dexstack.errors import ConfigError
 from dexstack.model.description import number_list, quaternion
 from dexstack.model.objects import ObjectModel
 from dexstack.model.robot import Robot
-from dexstack.model.scene import robot_scene
+from dexstack.model.scene import JointLayout, robot_scene
 
 
 def plant_model(robot: Robot, obj: ObjectModel, dt: float) -> mujoco.MjModel:
@@ -28,7 +28,7 @@ class ScenePlant:
 
     def __init__(self, robot: Robot, obj: ObjectModel, scene: Scene) -> None:
         self.scene, self.dt, self.model = scene, scene.dt, scene.model
-        self._n = len(robot.joint_names)
+        self._n, self._layout = len(robot.joint_names), JointLayout(scene.model)
         self._tau = np.zeros(scene.model.nv)
         self._gain = robot.torque
         start = next(iter(obj.starts.values()))
@@ -44,19 +44,19 @@ class ScenePlant:
 
     @property
     def joint_position(self) -> np.ndarray:
-        return self.scene.values()[0][: self._n].copy()
+        return self.scene.values()[0][self._layout.own]
 
     @property
     def joint_velocity(self) -> np.ndarray:
-        return self.scene.values()[1][: self._n].copy()
+        return self.scene.values()[1][self._layout.own]
 
     @property
     def pose_WO(self) -> np.ndarray:
-        return self.scene.values()[0][self._n :].copy()
+        return self.scene.values()[0][-7:].copy()
 
     @property
     def twist_WO(self) -> np.ndarray:
-        return self.scene.values()[1][self._n :].copy()
+        return self.scene.values()[1][-6:].copy()
 
     def reset(self, q_hand: np.ndarray, pose_WO: np.ndarray, v: np.ndarray | None = None) -> None:
         """Start again at time zero; see :meth:`Plant.reset`.
@@ -68,8 +68,9 @@ class ScenePlant:
         q = number_list(where, "q_hand", q_hand, self._n)
         pose = number_list(where, "pose_WO", pose_WO, 7)
         pose[3:] = quaternion(where, "pose_WO[3:7]", pose[3:])
-        velocity = np.zeros(self.model.nv) if v is None else number_list(where, "v", v, self.model.nv)
-        self.scene.place(np.concatenate([q, pose]), velocity)
+        velocity = np.zeros(self._n + 6) if v is None else number_list(where, "v", v, self._n + 6)
+        joints, rates = self._layout.coordinates(q), self._layout.rates(velocity[: self._n])
+        self.scene.place(np.concatenate([joints, pose]), np.concatenate([rates, velocity[self._n :]]))
 
     def step(self, tau: np.ndarray) -> None:
         """Advance by ``dt``; torques are applied as given, whoever computes them limits them.
@@ -80,6 +81,6 @@ class ScenePlant:
         """
         if tau.shape != (self._n,) or not np.isfinite(tau).all():
             raise ConfigError(f"the plant needs {self._n} finite torques, got {tau!r}")
-        np.multiply(tau, self._gain, out=self._tau[: self._n])
+        self._tau[self._layout.own] = self._gain * tau
         if not self.scene.push(self._tau):
             raise FloatingPointError(f"the simulation diverged at {self.time:.3f} s ({self.scene.engine})")
