@@ -135,12 +135,13 @@ class Predictor:
     def model(self, world: World) -> mujoco.MjModel:
         """The scene in a world, with the servo as actuators."""
         scene, servo = self._task.scene(world), self._servo
+        held = 0.5 * (servo.period - TIMESTEP)  # a plant holds a torque for a period, rollouts for a step: it answers joints of so long ago
         obj = scene.obj if np.linalg.norm(scene.obj.com) > OFF_CENTRE else replace(scene.obj, com=(OFF_CENTRE, 0.0, 0.0))
         spec = robot_scene(scene.robot, obj)
         for name, effort in zip(scene.robot.joint_names, scene.robot.effort, strict=True):
             motor = spec.add_actuator(name=name, trntype=mujoco.mjtTrn.mjTRN_JOINT, target=name)
             motor.biastype, kp, kd = mujoco.mjtBias.mjBIAS_AFFINE, world.torque * servo.kp, world.torque * servo.kd
-            motor.gainprm[0], motor.biasprm[:3] = kp, (0.0, -kp, -kd)
+            motor.gainprm[0], motor.biasprm[:3] = kp, (0.0, -kp, kp * held - kd)
             motor.forcelimited, motor.forcerange = True, (-world.torque * effort, world.torque * effort)
         if servo.gravity_compensation:
             for body in scene.robot.bodies:
@@ -155,7 +156,8 @@ class Predictor:
         size = mujoco.mj_stateSize(first, mujoco.mjtState.mjSTATE_FULLPHYSICS)
         start = np.zeros((W, size))
         start[:, 1 : 1 + first.nq + first.nv] = np.concatenate([windows.q, windows.v], axis=1)
-        at = windows.t[:, None] + TIMESTEP * np.arange(steps) - 0.5 * self._servo.period  # a command waits for the servo's next tick
+        # a step holds the target of its middle; a command waits for the servo's next tick, half a period on average
+        at = windows.t[:, None] + TIMESTEP * (0.5 + np.arange(steps)) - 0.5 * self._servo.period
         control = np.stack([self._controls(targets, at - delay) for _, delay in worlds])
         if not self._data:
             self._data = [mujoco.MjData(first) for _ in range(len(os.sched_getaffinity(0)))]

@@ -24,6 +24,8 @@ class Unknown(NamedTuple):
     spread: float
     """Its standard deviation: of the logarithm where positive, else in ``unit``."""
     says: str
+    floor: float = 0.01
+    """Standard deviation that no recording brings down, as ``spread``: the rollouts' servo has no ticks."""
 
 
 DELAY = "delay"
@@ -33,7 +35,7 @@ UNKNOWNS = (
     Unknown("torque", "", True, 1.0, 0.3, "share of the torques asked for that the motors give"),
     Unknown("joint_damping", "", True, 1.0, 0.5, "factor on the joints' damping"),
     Unknown("joint_friction", "N m", True, 0.005, 1.5, "dry friction in every joint"),
-    *(Unknown(name, "m", False, 0.0, 0.005, f"the object's centre of mass along its {name[-1]} axis") for name in OFFSETS),
+    *(Unknown(name, "m", False, 0.0, 0.005, f"the object's centre of mass along its {name[-1]} axis", 5e-4) for name in OFFSETS),
     Unknown(
         DELAY,
         "s",
@@ -41,6 +43,7 @@ UNKNOWNS = (
         0.02,
         0.03,
         "from a command's row in the recording to its action, less than 0 where the row is later",
+        9e-4,  # up to a servo's period of 3 ms, evenly spread: all rows of a recording may come at one phase of it
     ),
 )
 """All but the delay are fields of :class:`~dexstack.tasks.base.World`."""
