@@ -114,6 +114,15 @@ class StatePredictor:
         pose_WO = np.array([0.0, 0.0, 0.1, 1.0, 0.0, 0.0, 0.0])
         self.predict(Observation(0.0, pose_WO, self._home, empty_contacts(self._capacity)), self._home + 1e-3, 0.0)
 
+    @property
+    def delay(self) -> float:
+        """From sending a command to its action [s]; may change between two predictions."""
+        return self._commands.delay
+
+    @delay.setter
+    def delay(self, value: float) -> None:
+        self._commands.delay = value
+
     def sent(self, t: float, target: np.ndarray) -> None:
         """Say that a target (N,) [rad, m] was sent at time ``t`` [s]."""
         self._commands.add(t, target)

@@ -31,6 +31,7 @@ class Unknown(NamedTuple):
 DELAY = "delay"
 UNKNOWNS = (
     Unknown("mass", "", True, 1.0, 0.7, "factor on the object's mass"),
+    Unknown("size", "", True, 1.0, 0.05, "factor on the object's size"),
     Unknown("friction", "", True, 1.0, 0.5, "factor on the sliding friction of object, palm and fingers"),
     Unknown("torque", "", True, 1.0, 0.3, "share of the torques asked for that the motors give"),
     Unknown("joint_damping", "", True, 1.0, 0.5, "factor on the joints' damping"),
@@ -47,8 +48,8 @@ UNKNOWNS = (
     ),
 )
 """All but the delay are fields of :class:`~dexstack.tasks.base.World`."""
-USUAL = tuple(u.name for u in UNKNOWNS if u.name not in OFFSETS)
-"""What is looked for unless it is said: most objects are even inside, and three more unknowns take half as long again."""
+USUAL = tuple(u.name for u in UNKNOWNS if u.name not in (*OFFSETS, "size"))
+"""What is looked for unless it is said: most objects are measured and even inside, and each further unknown takes a tenth as long again."""
 
 
 def chosen(names: Sequence[str], also: Sequence[str] = ()) -> tuple[Unknown, ...]:
