@@ -1,6 +1,6 @@
 """Hidden worlds, a minute of recording each, and what the identification makes of it, beside mujoco.sysid on the same windows.
 
-The peer takes part where it is installed (`pip install 'mujoco[sysid]'`).
+The peer takes part where it is installed (extra `peers`).
 """
 
 from __future__ import annotations
