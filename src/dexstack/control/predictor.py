@@ -73,6 +73,8 @@ class Commands:
             rate: (N,) of their lag: q̇ = rate (target − q) [1/s].
         """
         self._forget(t)
+        while len(self._sent) > 1 and self._sent[1][0] + self.delay <= t:
+            self._sent.popleft()
         end, q = t + self.delay, np.array(q, float)
         sent = [(s + self.delay, target) for s, target in self._sent]
         for k, (begin, target) in enumerate(sent):
