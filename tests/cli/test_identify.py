@@ -67,7 +67,7 @@ def test_the_planner_gets_what_is_told(fitted, tmp_path, capsys, monkeypatch):
     out = capsys.readouterr().out
     for text in (
         "dexstack eval palm_turn --theta mine",
-        "A command acts 30 ms after its row",
+        "A command acts 30 ms late",
         "--set command_delay=0.03",
         "--set latency=0.03",
     ):

@@ -123,3 +123,14 @@ def test_targets_move_no_faster_than_the_servo_lets_them(palm):
     targets = applied_targets(recording, palm[1])
     at = np.interp([0.49, 0.55, 0.7], targets.t, targets.q[:, 0])
     np.testing.assert_allclose(at, (0.0, palm[1].slew_rate * 0.05, 1.0), atol=0.05)
+
+
+def test_a_command_is_of_the_time_of_its_stamp_and_once(palm):
+    t = np.arange(0.0, 1.0, 0.02)
+    asked = np.sin(5.0 * t)[:, None] * np.ones(16)
+    rows = np.repeat(np.arange(0, 50, 2), 2)  # each stands in two rows, the second 20 ms late
+    recording = in_order({"t": t, "t_command": t[rows], "q_command": asked[rows]})
+    targets = applied_targets(recording, palm[1])
+    at = np.interp(t[4:48:2] + 0.03, targets.t, targets.q[:, 0])
+    np.testing.assert_allclose(at, asked[4:48:2, 0], atol=1e-6)
+    assert (np.diff(targets.t) > 0.0).all()

@@ -161,7 +161,7 @@ def _views(args: argparse.Namespace, fit: Fit, results: dict[str, Any]) -> list[
     if untold:
         lines.append(f"The recording does not tell: {', '.join(untold)}.")
     lines += [
-        f"A command acts {1e3 * u['value']:.3g} ms after its row. The planner counts on it with `--set command_delay={u['value']:.3g}`; "
+        f"A command acts {1e3 * u['value']:.3g} ms late. The planner counts on it with `--set command_delay={u['value']:.3g}`; "
         f"trials have it with `--set latency={u['value']:.3g}`."
         for u in results["unknowns"]
         if u["name"] == DELAY and u["told"] and u["value"] > 0.0

@@ -61,7 +61,8 @@ def in_order(recording: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The recording with times that never go back: where they do, another rollout begins a second later."""
     t = np.asarray(recording["t"], float)
     back = np.diff(t, prepend=t[:1])
-    return {**recording, "t": t + np.cumsum(np.where(back < 0.0, 1.0 - back, 0.0))}
+    later = np.cumsum(np.where(back < 0.0, 1.0 - back, 0.0))
+    return {**recording, **{name: np.asarray(recording[name], float) + later for name in ("t", "t_command") if name in recording}}
 
 
 def cut_windows(recording: Mapping[str, np.ndarray], samples: int, most: int, where: object) -> Windows:
@@ -89,9 +90,12 @@ def cut_windows(recording: Mapping[str, np.ndarray], samples: int, most: int, wh
 
 
 def applied_targets(recording: Mapping[str, np.ndarray], servo: ServoParams) -> Targets:
-    """The commands of a recording as the servo follows them, without delay; see :class:`dexstack.hand.servo.ServoLaw`."""
-    t, q = np.asarray(recording["t"], float), np.asarray(recording["q_command"], float)
-    good = np.isfinite(q).all(axis=1) & np.isfinite(t)
+    """The commands of a recording as the servo follows them, without delay; see :class:`dexstack.hand.servo.ServoLaw`.
+
+    A command is of the time ``t_command`` where the recording has it, else of its row.
+    """
+    t, q = np.asarray(recording.get("t_command", recording["t"]), float), np.asarray(recording["q_command"], float)
+    good = np.isfinite(q).all(axis=1) & np.isfinite(t) & (np.diff(t, prepend=-np.inf) != 0.0)  # a command may stand in several rows
     t, q = t[good], q[good]
     edge = np.flatnonzero((np.diff(t) <= 0.0) | (np.diff(t) > LONGEST_PERIOD)) + 1
     parts_t, parts_q = [], []

@@ -43,7 +43,7 @@ UNKNOWNS = (
         False,
         0.02,
         0.03,
-        "from a command's row in the recording to its action, less than 0 where the row is later",
+        "from a command's stamp, or its row where a recording has no stamps, to its action; less than 0 where the row is later",
         9e-4,  # up to a servo's period of 3 ms, evenly spread: all rows of a recording may come at one phase of it
     ),
 )
