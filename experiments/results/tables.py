@@ -522,6 +522,8 @@ LCP = (
         (Figures((("pins fallen", "results.fallen"), ("energy left [%]", "results.energy_left*100:.1f"), *_DISTANCES)),),
     ),
     Section("lcp_plate", "A gripper lifts plates"),
+    trials("palm_delayed", "Turns on the palm, commands 60 ms late", "The planner counts on no delay."),
+    trials("palm_delayed_known", "Turns on the palm, commands 60 ms late and known to be", "The planner counts on 60 ms, `command_delay`."),
     Section(
         "identification_recover",
         "Hidden worlds from a minute of recording",
