@@ -27,6 +27,8 @@ def test_errors_and_intervals_are_counted(error, code, monkeypatch, tmp_path):
 
     monkeypatch.setattr(recover, "in_processes", lambda function, jobs, *columns: map(case, *columns))
     file = tmp_path / "out.json"
+    assert recover.main(["--cases", "10", "--json", str(file)]) == 1, "ten cases show too little"
+    monkeypatch.setattr(recover, "CASES", 10)
     assert recover.main(["--cases", "10", "--json", str(file)]) == code
     results = json.loads(file.read_text())["results"]
     mass = results["unknowns"][0]
