@@ -70,6 +70,15 @@ def worlds(result: str, title: str, note: str = "") -> Section:
     return Section(result, title, (Listing("results.cells", (("world", "cell"), *TRIALS)),), note)
 
 
+_FOUND = (
+    ("unknown", "name"),
+    ("median error", "median_error:.2g"),
+    ("worst", "worst_error:.2g"),
+    ("limit", "limit:g"),
+    ("within", "within"),
+    ("in the 90 % interval", "covered"),
+    ("of", "of"),
+)
 _CHECKS = (("check", "name"), ("checked", "checked"), ("failed", "failed"), ("worst", "worst:.1e"))
 _DISTANCES = (
     ("configurations checked", "results.intersections.checked"),
@@ -522,24 +531,28 @@ LCP = (
         (Figures((("pins fallen", "results.fallen"), ("energy left [%]", "results.energy_left*100:.1f"), *_DISTANCES)),),
     ),
     Section("lcp_plate", "A gripper lifts plates"),
+    trials("palm_delayed", "Turns on the palm, commands 60 ms late", "The planner counts on no delay."),
+    trials("palm_delayed_known", "Turns on the palm, commands 60 ms late and known to be", "The planner counts on 60 ms, `command_delay`."),
     Section(
         "identification_recover",
         "Hidden worlds from a minute of recording",
         (
-            Figures((("longest fit [s]", "results.longest_s:.0f"),)),
-            Listing(
-                "results.unknowns",
+            Figures(
                 (
-                    ("unknown", "name"),
-                    ("median error", "median_error:.2g"),
-                    ("worst", "worst_error:.2g"),
-                    ("limit", "limit:g"),
-                    ("within", "within"),
-                    ("in the 90 % interval", "covered"),
-                    ("of", "of"),
-                ),
+                    ("longest fit [s]", "results.longest_s:.0f"),
+                    ("longest fit by mujoco.sysid [s]", "results.sysid.longest_s:.0f"),
+                    ("its processor time over ours, median", "results.cpu_ratio:.1f"),
+                )
             ),
+            Listing("results.unknowns", _FOUND),
+            Listing("results.sysid.unknowns", _FOUND),
         ),
+        "The first table is ours, the second that of `mujoco.sysid` on the same windows and rollouts.",
+    ),
+    Section(
+        "identification_hidden",
+        "Hidden plants before and after a minute of recording",
+        (Listing("results.rates", (("planner", "name"), ("succeeded", "rate(succeeded, trials)"))),),
     ),
     Section(
         "lcp_franka",

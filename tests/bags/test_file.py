@@ -128,6 +128,7 @@ def test_samples_are_those_of_running_rollouts(tmp_path):
     np.testing.assert_allclose(samples["t"], [0.04, 0.21])
     np.testing.assert_allclose(samples["q"], [[1.0, 2.0], [7.0, 8.0]])
     np.testing.assert_allclose(samples["q_command"], [[3.0, 4.0]] * 2)
+    np.testing.assert_allclose(samples["t_command"], [0.02, 0.02])
     np.testing.assert_allclose(samples["pose_WO"][0], [5, 0, 0, 1, 0, 0, 0])
     assert samples["rollout"][0] != samples["rollout"][1]
 

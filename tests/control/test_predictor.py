@@ -1,4 +1,4 @@
-"""The predicted state: nothing where nothing moves, what a finger pushes goes with it, what nothing touches stays."""
+"""The predicted state: where nothing moves nothing does, what a finger pushes goes with it, commands under way act."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +9,7 @@ from dexstack.contact.detector import ContactDetector
 from dexstack.control.base import Observation
 from dexstack.control.factory import make_model
 from dexstack.control.params import PlannerParams
-from dexstack.control.predictor import StatePredictor
+from dexstack.control.predictor import Commands, StatePredictor
 from dexstack.control.theta_file import make_theta
 from dexstack.geometry.rotations import geodesic_angle
 from dexstack.tasks.palm_turn import PalmTurn
@@ -33,13 +33,13 @@ def predictor(detector):
 def test_where_no_joint_has_moved_the_state_is_the_one_seen(detector, predictor):
     pose_WO = SCENE.start.pose_WO
     seen = Observation(1.0, pose_WO, HOME, detector.detect(pose_WO, HOME))
-    assert predictor.predict(seen, HOME.copy()) is seen
+    assert predictor.predict(seen, HOME.copy(), 0.0) is seen
 
 
 def test_an_object_that_nothing_touches_stays(predictor, detector):
     pose_WO = np.array([0.0, 0.0, 0.5, 1.0, 0.0, 0.0, 0.0])
     seen = Observation(0.0, pose_WO, HOME, empty_contacts(detector.params.capacity))
-    ahead = predictor.predict(seen, HOME + 0.05)
+    ahead = predictor.predict(seen, HOME + 0.05, 0.0)
     np.testing.assert_allclose(ahead.pose_WO, pose_WO, atol=1e-6)
     np.testing.assert_array_equal(ahead.q, HOME + 0.05)
 
@@ -64,7 +64,7 @@ def _moved(predictor, touched, by: float) -> Observation:
     seen, away, J = touched
     then = HOME.copy()
     then[4:8] += np.linalg.pinv(J) @ (by * away)
-    return predictor.predict(seen, then)
+    return predictor.predict(seen, then, 0.0)
 
 
 def test_a_finger_that_pushes_takes_the_object_along(predictor, touched):
@@ -87,4 +87,38 @@ def test_what_cannot_be_predicted_is_left_to_the_planner(predictor, detector):
     pose_WO = SCENE.start.pose_WO.copy()
     pose_WO[0] = np.nan
     seen = Observation(0.0, pose_WO, HOME, empty_contacts(detector.params.capacity))
-    assert predictor.predict(seen, HOME + 0.01) is seen
+    assert predictor.predict(seen, HOME + 0.01, 0.0) is seen
+
+
+def test_free_joints_follow_what_is_under_way_and_nothing_else():
+    commands, rate, q = Commands(0.06), np.array([10.0, 5.0]), np.array([0.1, 0.2])
+    np.testing.assert_array_equal(commands.followed(0.0, q, rate), q)
+    commands.add(0.0, np.array([1.0, 1.0]))
+    commands.add(0.04, np.array([2.0, 2.0]))
+    first = 1.0 + (q - 1.0) * np.exp(-rate * 0.04)  # from 0.06 to 0.10
+    np.testing.assert_allclose(commands.followed(0.05, q, rate), 2.0 + (first - 2.0) * np.exp(-rate * 0.01))
+    np.testing.assert_allclose(commands.followed(0.2, q, rate), 2.0 + (q - 2.0) * np.exp(-rate * 0.06))
+    np.testing.assert_array_equal(commands.followed(0.0, q, rate), q, "time went back")
+
+
+@pytest.fixture(scope="module")
+def late(detector):
+    theta = make_theta(SCENE.robot, SCENE.obj, PlannerParams(), STEP)
+    return StatePredictor(SCENE.robot, make_model(PlannerParams()), lambda: theta, STEP, detector.params.capacity, 0.06)
+
+
+def test_commands_under_way_move_joints_and_what_they_push(late, touched):
+    seen, away, J = touched
+    assert late.predict(seen, HOME, 0.0) is seen
+    asked = HOME.copy()
+    asked[4:8] += np.linalg.pinv(J) @ (-0.006 * away)
+    late.sent(0.0, asked)
+    ahead = late.predict(seen, HOME, 0.06)
+    tip, free = (J @ (ahead.q - HOME)[4:8]) @ -away, -np.expm1(-0.6) * 0.006
+    assert 0.2 * free < tip < 0.95 * free, "what it pushes holds it back"
+    np.testing.assert_allclose(np.delete(ahead.q - HOME, range(4, 8)), 0.0, atol=1e-6)
+    assert 0.5 * tip < (ahead.pose_WO[:3] - seen.pose_WO[:3]) @ -away < 1.05 * tip
+    far = seen._replace(contacts=seen.contacts._replace(active=np.zeros_like(seen.contacts.active)))
+    free = late.predict(far, HOME, 0.06)
+    np.testing.assert_allclose((free.q - HOME)[4:8], -np.expm1(-0.6) * (asked - HOME)[4:8], rtol=1e-3, atol=1e-6)
+    np.testing.assert_allclose(free.pose_WO, seen.pose_WO, atol=1e-6)

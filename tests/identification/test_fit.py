@@ -76,7 +76,10 @@ def test_the_centre_of_mass_comes_back(palm, monkeypatch):
 
 def test_models_of_all_worlds_share_their_layout(palm):
     """They run in the same buffers; others than their own would be overrun."""
-    models = [Predictor(*palm).model(world) for world in (World(), World(com_x=-0.004), World(com_z=1e-9), World(mass=2.0, torque=0.5))]
+    models = [
+        Predictor(*palm).model(world)
+        for world in (World(), World(size=1.05), World(com_x=-0.004), World(com_z=1e-9), World(mass=2.0, torque=0.5))
+    ]
     assert len({(m.nM, m.nC, m.nD, m.nbuffer) for m in models}) == 1
 
 
@@ -105,7 +108,7 @@ def test_unknowns_and_worlds_are_two_sides_of_one_thing():
     unknowns = chosen(())
     world, delay = world_and_delay(unknowns, first_guess(unknowns))
     assert world.joint_friction == pytest.approx(0.005) and replace(world, joint_friction=0.0) == World() and delay == 0.02
-    assert not {"com_x", "com_y", "com_z"} & {u.name for u in unknowns}
+    assert not {"com_x", "com_y", "com_z", "size"} & {u.name for u in unknowns}
     world, _ = world_and_delay(chosen(("mass",), ("com_x",)), np.array([0.0, -0.004]))
     assert world == World(com_x=-0.004) and len(chosen((), ("com_z", "mass"))) == len(unknowns) + 1
     world, delay = world_and_delay(chosen(("mass",)), np.array([np.log(2.0)]))
@@ -120,3 +123,14 @@ def test_targets_move_no_faster_than_the_servo_lets_them(palm):
     targets = applied_targets(recording, palm[1])
     at = np.interp([0.49, 0.55, 0.7], targets.t, targets.q[:, 0])
     np.testing.assert_allclose(at, (0.0, palm[1].slew_rate * 0.05, 1.0), atol=0.05)
+
+
+def test_a_command_is_of_the_time_of_its_stamp_and_once(palm):
+    t = np.arange(0.0, 1.0, 0.02)
+    asked = np.sin(5.0 * t)[:, None] * np.ones(16)
+    rows = np.repeat(np.arange(0, 50, 2), 2)  # each stands in two rows, the second 20 ms late
+    recording = in_order({"t": t, "t_command": t[rows], "q_command": asked[rows]})
+    targets = applied_targets(recording, palm[1])
+    at = np.interp(t[4:48:2] + 0.03, targets.t, targets.q[:, 0])
+    np.testing.assert_allclose(at, asked[4:48:2, 0], atol=1e-6)
+    assert (np.diff(targets.t) > 0.0).all()

@@ -39,6 +39,8 @@ class Notes:
         self.then: list[np.ndarray] = []
         """Joint angles (16,) to which the state of every plan was to be predicted."""
         self.target = SCENE.robot.home
+        self.sents: list[tuple[float, np.ndarray]] = []
+        """Time and target (16,) of what was sent, as the predictor is told."""
 
     def reset(self) -> None:
         self.rollouts += 1
@@ -46,9 +48,12 @@ class Notes:
     def warm_up(self) -> None:
         """Nothing to compile."""
 
-    def predict(self, seen, q_then):
+    def predict(self, seen, q_then, t):
         self.then.append(q_then)
         return seen
+
+    def sent(self, t, target):
+        self.sents.append((t, np.array(target)))
 
     def plan(self, observation, goal_WO) -> Plan:
         self.asked.append((observation.t, observation.pose_WO, goal_WO))
@@ -202,6 +207,8 @@ def test_joint_angles_are_those_of_the_picture_and_the_state_is_predicted_to_the
     wait_until(lambda: everything() or len(notes.angles) > count, 10, "a plan")
     np.testing.assert_allclose(notes.angles[-1] - SCENE.robot.home, 0.01, atol=1e-9)
     np.testing.assert_allclose(notes.then[-1] - SCENE.robot.home, 0.5, atol=1e-9)
+    wait_until(lambda: notes.sents[-1][0] == pytest.approx(2.07), 10, "the predictor to be told what was sent then")
+    np.testing.assert_array_equal(notes.sents[-1][1], notes.target)
 
 
 @pytest.fixture

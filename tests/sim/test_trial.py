@@ -84,7 +84,8 @@ class StrawSupervisor:
 
 
 DETECTOR = SimpleNamespace(detect=lambda pose, q: empty_contacts(12))
-PREDICTOR = SimpleNamespace(predict=lambda seen, q_then: seen)
+SENT: list[float] = []
+PREDICTOR = SimpleNamespace(predict=lambda seen, q_then, t: seen, sent=lambda t, target: SENT.append(t))
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +131,9 @@ def test_poses_are_answered_at_the_period(hand):
 
 
 def test_a_failed_solve_commands_nothing(hand):
+    SENT.clear()
     _, plant, _ = straw(hand, supervisor=StrawSupervisor(hand, fail=(2,)))
+    np.testing.assert_allclose(SENT, [0.0, 0.2, 0.3], atol=1e-9, err_msg="what the predictor knows to be under way")
     assert first_torque(plant) == pytest.approx(0.2 + 0.03, abs=0.006)
 
 

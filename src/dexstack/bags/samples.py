@@ -23,8 +23,9 @@ OLDEST = 0.05
 def read_samples(path: Path, joints: Sequence[str]) -> dict[str, np.ndarray]:
     """The recording (:data:`dexstack.learning.transitions.RECORDED`, and ``rollout``) in a bag.
 
-    One sample per object pose, with the newest joint angles and the joint command then in force. Where the bag has ``rollout/state``
-    only samples of running rollouts are kept; each rollout has a number of its own, so that nobody learns from the reset in between.
+    One sample per object pose, with the newest joint angles and the joint command then in force; ``t_command`` is its stamp. Where the bag
+    has ``rollout/state`` only samples of running rollouts are kept; each rollout has a number of its own, so that nobody learns from the
+    reset in between.
 
     Args:
         joints: the hand's joint names, in the order of the arrays.
@@ -37,9 +38,9 @@ def read_samples(path: Path, joints: Sequence[str]) -> dict[str, np.ndarray]:
     wanted = {short: _one(path, topics, short) for short in (POSES, STATES, COMMANDS)}
     rollouts = [name for name in topics if name.endswith("/" + ROLLOUTS)]
     decode = _Decoder()
-    rows: list[tuple[float, np.ndarray, np.ndarray, np.ndarray, int]] = []
+    rows: list[tuple[float, np.ndarray, np.ndarray, np.ndarray, float, int]] = []
     q: tuple[float, np.ndarray] | None = None
-    command: np.ndarray | None = None
+    command: tuple[float, np.ndarray] | None = None
     running, start, count, last = not rollouts, -np.inf, 0, None
     for entry in bag:
         name = entry.topic.name
@@ -47,7 +48,8 @@ def read_samples(path: Path, joints: Sequence[str]) -> dict[str, np.ndarray]:
             message = decode(entry.topic, entry.data)
             q = _stamp(message), _in_order(path, message, joints)
         elif name == wanted[COMMANDS].name:
-            command = _in_order(path, decode(entry.topic, entry.data), joints)
+            message = decode(entry.topic, entry.data)
+            command = _stamp(message), _in_order(path, message, joints)
         elif name in rollouts:
             state = json.loads(decode(entry.topic, entry.data).data)
             if (state["phase"], state["attempt"]) != last:
@@ -58,11 +60,11 @@ def read_samples(path: Path, joints: Sequence[str]) -> dict[str, np.ndarray]:
             t, pose = _stamp(message), message.pose.pose
             if t >= start and abs(t - q[0]) <= OLDEST:
                 p, o = pose.position, pose.orientation
-                rows.append((t, np.array([p.x, p.y, p.z, o.w, o.x, o.y, o.z]), q[1], command, count))
+                rows.append((t, np.array([p.x, p.y, p.z, o.w, o.x, o.y, o.z]), q[1], command[1], command[0], count))
     if not rows:
         raise ConfigError(f"the bag {path} holds no object pose with joint angles and a joint command during a rollout")
-    t, pose_WO, angles, commands, rollout = (np.array(column, float) for column in zip(*rows, strict=True))
-    return {"t": t, "pose_WO": pose_WO, "q": angles, "q_command": commands, "rollout": rollout}
+    t, pose_WO, angles, commands, stamps, rollout = (np.array(column, float) for column in zip(*rows, strict=True))
+    return {"t": t, "pose_WO": pose_WO, "q": angles, "q_command": commands, "t_command": stamps, "rollout": rollout}
 
 
 def _one(path: Path, topics: dict[str, Topic], short: str) -> Topic:

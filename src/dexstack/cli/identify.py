@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dexstack.cli import arguments
+from dexstack.cli import arguments, excite
 from dexstack.cli.output import add_json_argument, note, publish, table
-from dexstack.errors import writing
+from dexstack.errors import ConfigError, writing
 from dexstack.identification.unknowns import DELAY, UNKNOWNS, USUAL, chosen, first_guess, values
 from dexstack.tasks import TASKS
 
@@ -31,7 +31,10 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "are predicted better than as believed.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    p.add_argument("recording", type=Path, metavar="FILE", help="a bag (.mcap), or recording.npz of dexstack up or eval --record")
+    p.add_argument(
+        "recording", type=Path, nargs="?", metavar="FILE", help="a bag (.mcap), or recording.npz of dexstack up or eval --record"
+    )
+    excite.add_arguments(p)
     p.add_argument("--task", default="palm_turn", help=f"whose scene it is: {', '.join(TASKS)}, or a file")
     arguments.add_scene_arguments(p)
     p.add_argument("--params", action="append", default=[], metavar="FILE", help="ROS 2 parameter file that wins over the task's")
@@ -41,7 +44,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     p.add_argument("--also", nargs="+", default=[], metavar="NAME", help=f"what to look for beside that, as {rest}")
     p.add_argument("--out", type=Path, metavar="FILE", help="write the world, for `dexstack up sim --world` and `dexstack eval --world`")
     p.add_argument("--save", metavar="NAME", help="write the planner's θ of that world: a name puts it into theta/, which --theta finds")
-    p.add_argument("--results", type=Path, help="folder for the picture (default: a new one in results/)")
+    p.add_argument("--results", type=Path, help="folder for the page and its picture (default: a new one in results/)")
     add_json_argument(p)
 
 
@@ -57,18 +60,23 @@ def run(args: argparse.Namespace) -> int:
     from dexstack.identification.rollouts import servo_of
     from dexstack.learning.recordings import read_recording
 
+    if (args.recording is None) == (args.excite is None):
+        raise ConfigError("identify needs a recording, or --excite MODE to make one; not both")
     unknowns = chosen(args.only, args.also)
     files = tuple(str(Path(f).absolute()) for f in args.params)
     spec = Spec(args.task, args.object, args.hand, files, tuple(sorted(dict(args.settings).items())))
     settings = read_settings(spec)
     task = make_task(spec, settings)
     servo: ServoParams = servo_of(task, settings)
+    folder = args.results or Path("results") / f"identify-{datetime.now():%Y%m%d-%H%M%S}"
+    if args.excite:
+        args.recording = excite.excite(args, task, servo, folder)
     recording = read_recording(args.recording, task.scene().robot.joint_names)
     begin = time.perf_counter()
     fit = identify(task, servo, recording, unknowns, where=args.recording, say=note)
     results = results_of(fit) | {"recording": str(args.recording), "seconds": time.perf_counter() - begin}
-    folder = args.results or Path("results") / f"identify-{datetime.now():%Y%m%d-%H%M%S}"
     results["plot"] = str(_plot(folder / "identify.png", fit))
+    results["page"] = str(_page(folder / "identify.html", task, fit, results))
     if args.out:
         write_world(args.out, fit)
     results["theta_file"] = str(_save(args, task, settings, fit)) if args.save else None
@@ -99,6 +107,15 @@ def _plot(path: Path, fit: Fit) -> Path:
         for u, x, x0, half, told in zip(fit.unknowns, fit.x, first, spread, fit.told, strict=True)
     ]
     return write_identification_plot(path, fit.windows.after.mean(axis=0), fit.curves(), moved)
+
+
+def _page(path: Path, task: Task, fit: Fit, results: Mapping[str, Any]) -> Path:
+    from dexstack.report.identification import Compared, write_identification_page
+
+    w = fit.windows
+    compared = Compared(w.t, w.q, w.after, w.measured, fit.believed, fit.predicted)
+    names, title = task.scene().robot.joint_names, f"identified from {results['recording']}"
+    return write_identification_page(path, compared, names, results["unknowns"], Path(results["plot"]), title)
 
 
 def write_world(path: Path, fit: Fit) -> None:
@@ -144,12 +161,12 @@ def _views(args: argparse.Namespace, fit: Fit, results: dict[str, Any]) -> list[
     if untold:
         lines.append(f"The recording does not tell: {', '.join(untold)}.")
     lines += [
-        f"A command acts {1e3 * u['value']:.3g} ms after its row. The planner cannot know that; trials have it with "
-        f"`--set latency={max(u['value'], 0.0):.3g}`."
+        f"A command acts {1e3 * u['value']:.3g} ms late. The planner counts on it with `--set command_delay={u['value']:.3g}`; "
+        f"trials have it with `--set latency={u['value']:.3g}`."
         for u in results["unknowns"]
-        if u["name"] == DELAY and u["told"]
+        if u["name"] == DELAY and u["told"] and u["value"] > 0.0
     ]
     if results["theta_file"]:
         lines.append(f"θ is in {results['theta_file']}; use it with `dexstack eval {args.task} --theta {args.save}`.")
-    lines.append(f"Residual of windows held out: {fit.before:.3g} as believed, {fit.after:.3g} fitted. Picture: {results['plot']}")
+    lines.append(f"Residual of windows held out: {fit.before:.3g} as believed, {fit.after:.3g} fitted. Page: {results['page']}")
     return lines

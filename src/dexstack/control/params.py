@@ -80,6 +80,12 @@ class PlannerParams:
         20.0, "the object's mass and inertia times this resist its motion: damps the quasi-dynamic fall [-]", 0.1, 1e4
     )
     planned_friction: float = param(0.8, "μ of every contact in the plan [-]", 0.0, 5.0)
+    command_delay: float = param(
+        0.0,
+        "time from a command to its action that is counted on: a plan is for the state that the commands under way lead to [s]",
+        0.0,
+        0.5,
+    )
     theta: str = param("", "learned θ, a name or a file, in place of the physical parameters; empty: none")
     kp: float = param(ServoParams.kp, "proportional gain of the joint servo [N·m/rad, N/m for sliding joints]", 0.01, 1000.0)
     kd: float = param(ServoParams.kd, "derivative gain of the joint servo, added to the joints' own damping [N·m·s/rad]", 0.0, 1.0)

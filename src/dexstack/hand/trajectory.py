@@ -7,6 +7,7 @@ trajectory controller of ros2_control does. A joint that is not named stays wher
 from __future__ import annotations
 
 import enum
+import pathlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,7 +15,7 @@ import numpy as np
 from scipy.interpolate import CubicHermiteSpline, interp1d
 
 from dexstack.config import param
-from dexstack.errors import ConfigError
+from dexstack.errors import ConfigError, writing
 from dexstack.model.hand import HandModel
 
 AT_LIMIT = 1e-6
@@ -59,6 +60,32 @@ class Motion:
             raise ConfigError("the times of a trajectory must begin at 0 or later and grow")
         if len(set(self.names)) != j:
             raise ConfigError("a trajectory names a joint twice")
+
+
+def write_motion(file: pathlib.Path, motion: Motion) -> None:
+    """A motion as an archive of its arrays (.npz).
+
+    Raises:
+        ConfigError: it cannot be written.
+    """
+    velocities = {} if motion.velocities is None else {"velocities": motion.velocities}
+    with writing(file):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        np.savez_compressed(file, names=np.array(motion.names), times=motion.times, positions=motion.positions, **velocities)
+
+
+def read_motion(file: pathlib.Path) -> Motion:
+    """What :func:`write_motion` wrote.
+
+    Raises:
+        ConfigError: it cannot be read, or no hand can follow it.
+    """
+    try:
+        with np.load(file) as archive:
+            velocities = archive["velocities"] if "velocities" in archive.files else None
+            return Motion([str(name) for name in archive["names"]], archive["times"], archive["positions"], velocities)
+    except (OSError, ValueError, KeyError) as error:
+        raise ConfigError(f"cannot read the motion {file}: {error}") from None
 
 
 class Path:

@@ -5,7 +5,8 @@ With residuals r of all windows under a robust loss ρ, and a normal distributio
     ½ Σ ρ(r²) + ½ (x − x₀)ᵀ Λ (x − x₀)
 
 Samples of one window err together, because they come from one start: the covariance is H⁻¹ (Σ_w g_w g_wᵀ + Λ) H⁻¹ with H the Gauss–Newton
-matrix and g_w the gradient of window w (the "sandwich" of clustered errors), and :data:`FLOOR` for what the rollouts do not have.
+matrix and g_w the gradient of window w (the "sandwich" of clustered errors), and each unknown's ``floor`` for what the rollouts do not
+have. ρ is as wide as the residuals are at each step, so that it stays robust while they fall by a hundred.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ SAMPLES, MOST = 10, 120
 """Samples of a window, and most windows."""
 STEP = {True: 0.1, False: 2e-3}
 """Of difference quotients: of a logarithm; of a delay [s] or an offset [m]. Contacts come and go: smaller ones see the noise of that."""
-ROUNDS, ENOUGH = 20, 1e-3
-"""Most Gauss–Newton steps, and the relative gain below which they end."""
+THINNED = 4, 1
+"""The fit goes through every so many-th window first, because far from its end a share of them shows the way."""
+ROUNDS, TRIED, ENOUGH = 20, 3, 1e-3
+"""Most Gauss–Newton steps, dampings tried in each, and the relative gain below which they end."""
 TOLD = 0.7
 """An unknown is told where its standard deviation is below this share of that beforehand."""
-FLOOR = {True: 0.01, False: 5e-4}
-"""Standard deviation that no recording brings down, of a logarithm; of a delay [s] or an offset [m]: the rollouts' servo has no ticks."""
 HELD_OUT = 5
 """Every so many-th window is not fitted but judged."""
 SURE = 1.645
@@ -81,6 +82,31 @@ class Fit(NamedTuple):
         return {label: (unit * rms(each[0][..., which]), unit * rms(each[1][..., which])) for label, which, unit in parts}
 
 
+class _Linear(NamedTuple):
+    """Residuals about one x."""
+
+    r: np.ndarray
+    """(W, R)"""
+    J: np.ndarray
+    """(W, R, P)"""
+    scale: float
+    """Standard deviation of the residuals but for outliers: what the loss takes for one. It falls as the fit comes near."""
+
+    @property
+    def weight(self) -> np.ndarray:
+        """(W, R), of :func:`_cost`."""
+        return 1.0 / np.sqrt(1.0 + (self.r / self.scale) ** 2)
+
+    def gradients(self) -> np.ndarray:
+        """(W, P) of every window's cost."""
+        return np.einsum("wr,wrp->wp", self.weight * self.r, self.J) / self.scale**2
+
+    def curvature(self) -> np.ndarray:
+        """(P, P), the Gauss–Newton matrix of the cost."""
+        flat = self.J.reshape(-1, self.J.shape[-1])
+        return flat.T @ (self.weight.reshape(-1, 1) * flat) / self.scale**2
+
+
 class _Problem:
     """Residuals and their derivatives at any x."""
 
@@ -94,17 +120,22 @@ class _Problem:
         r = differences(predicted, windows.measured)
         return np.nan_to_num(r.reshape(*r.shape[:2], -1), nan=1e3, posinf=1e3, neginf=-1e3), predicted
 
-    def linearised(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Residuals (W, R) and their Jacobian (W, R, P), by central differences, in one batch of rollouts."""
+    def thinned(self, every: int) -> _Problem:
+        """The same of every so many-th window."""
+        return _Problem(self._predictor, self._unknowns, self._windows.take(np.arange(0, len(self._windows.t), every)), self._targets)
+
+    def linearised(self, x: np.ndarray) -> _Linear:
+        """Residuals and their Jacobian, by central differences, in one batch of rollouts."""
         h = np.array([STEP[u.positive] for u in self._unknowns])
         xs = np.concatenate([x[None], x + np.diag(h), x - np.diag(h)])
         r, _ = self.residuals(xs)
         P = len(x)
-        return r[0], np.moveaxis((r[1 : 1 + P] - r[1 + P :]) / (2.0 * h[:, None, None]), 0, -1)
+        J = np.moveaxis((r[1 : 1 + P] - r[1 + P :]) / (2.0 * h[:, None, None]), 0, -1)
+        return _Linear(r[0], J, max(1.4826 * float(np.median(np.abs(r[0]))), 1e-3))
 
 
 def _cost(r: np.ndarray) -> float:
-    """Σ √(1 + r²) − 1, the soft absolute value; :func:`_weighed` has its weights."""
+    """Σ √(1 + r²) − 1, the soft absolute value."""
     return float((np.sqrt(1.0 + r**2) - 1.0).sum())
 
 
@@ -135,12 +166,12 @@ def identify(
     problem = _Problem(predictor, unknowns, windows.take(~held), applied_targets(recording, servo))
     x0 = first_guess(unknowns)
     precision = np.diag([u.spread**-2 for u in unknowns])
-    x, weight, r, J, H = _descend(problem, x0, precision, say)
+    x, at = _descend(problem, x0, precision, say)
     # every window's errors belong together; few windows show too small a spread
-    g = np.einsum("wr,wrp->wp", weight * r, J)
+    g = at.gradients()
     few = len(g) / max(len(g) - len(x), 1)
-    inverse = np.linalg.inv(H)
-    covariance = inverse @ (few * g.T @ g + precision) @ inverse + np.diag([FLOOR[u.positive] ** 2 for u in unknowns])
+    inverse = np.linalg.inv(at.curvature() + precision)
+    covariance = inverse @ (few * g.T @ g + precision) @ inverse + np.diag([u.floor**2 for u in unknowns])
     (believed, fitted), predicted = problem.residuals(np.stack([x0, x]), windows)
     before, after = (float(np.sqrt(np.mean(np.minimum(np.abs(each[held]), 50.0) ** 2))) for each in (believed, fitted))
     told = np.sqrt(np.diag(covariance)) < TOLD * np.array([u.spread for u in unknowns])
@@ -148,35 +179,25 @@ def identify(
     return Fit(unknowns, x, covariance, told, world, delay, before, after, windows, predicted[0], predicted[1])
 
 
-def _descend(
-    problem: _Problem, x: np.ndarray, precision: np.ndarray, say: Callable[[str], Any]
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Damped Gauss–Newton: x, weights (W, R), residuals, Jacobian and H there, in units in which the first residuals are about one."""
-    x0, damping = x, 1e-3
-    r, J = problem.linearised(x)
-    scale = max(1.4826 * float(np.median(np.abs(r))), 1e-3)
-    for _ in range(ROUNDS):
-        weight, H = _weighed(r / scale, J / scale, precision)
-        gradient = np.einsum("wrp,wr->p", J / scale, weight * r / scale) + precision @ (x - x0)
-        tried = np.stack([x - np.linalg.solve(H + d * np.diag(np.diag(H)), gradient) for d in damping * 30.0 ** np.arange(5)])
-        cost, *costs = (
-            _cost(each / scale) + 0.5 * (at - x0) @ precision @ (at - x0)
-            for each, at in zip([r, *problem.residuals(tried)[0]], [x, *tried], strict=True)
-        )
-        best = int(np.argmin(costs))
-        gain = 1.0 - costs[best] / cost
-        say(f"residual {np.sqrt(np.mean(np.minimum(np.abs(r), 50.0) ** 2)):.3g}, gain {100 * max(gain, 0.0):.2g} %")
-        if gain > 0.0:
-            x, damping = tried[best], max(1e-6, 0.1 * damping * 30.0**best)
-            r, J = problem.linearised(x)
-        if gain < ENOUGH:
-            break
-    weight, H = _weighed(r / scale, J / scale, precision)
-    return x, weight, r / scale, J / scale, H
-
-
-def _weighed(r: np.ndarray, J: np.ndarray, precision: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Weights (W, R) and the Gauss–Newton matrix (P, P)."""
-    weight = 1.0 / np.sqrt(1.0 + r**2)
-    flat = J.reshape(-1, J.shape[-1])
-    return weight, flat.T @ (weight.reshape(-1, 1) * flat) + precision
+def _descend(problem: _Problem, x: np.ndarray, precision: np.ndarray, say: Callable[[str], Any]) -> tuple[np.ndarray, _Linear]:
+    """Damped Gauss–Newton from x, through a share of the windows and then through all; where it ends, and the problem there."""
+    x0 = x
+    for every in THINNED:
+        part, damping = problem.thinned(every), 1e-3
+        at = part.linearised(x)
+        for _ in range(ROUNDS):
+            H, slope = at.curvature() + precision, at.gradients().sum(axis=0) + precision @ (x - x0)
+            tried = np.stack([x - np.linalg.solve(H + d * np.diag(np.diag(H)), slope) for d in damping * 30.0 ** np.arange(TRIED)])
+            cost, *costs = (
+                _cost(r / at.scale) + 0.5 * (y - x0) @ precision @ (y - x0)
+                for r, y in zip([at.r, *part.residuals(tried)[0]], [x, *tried], strict=True)
+            )
+            best = int(np.argmin(costs))
+            gain = 1.0 - costs[best] / cost
+            say(f"{len(at.r)} windows: residual {at.scale:.3g}, gain {100 * max(gain, 0.0):.2g} %")
+            if gain > 0.0:
+                x, damping = tried[best], max(1e-6, 0.1 * damping * 30.0**best)
+                at = part.linearised(x)
+            if gain < ENOUGH:
+                break
+    return x, at

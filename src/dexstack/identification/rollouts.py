@@ -61,7 +61,8 @@ def in_order(recording: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The recording with times that never go back: where they do, another rollout begins a second later."""
     t = np.asarray(recording["t"], float)
     back = np.diff(t, prepend=t[:1])
-    return {**recording, "t": t + np.cumsum(np.where(back < 0.0, 1.0 - back, 0.0))}
+    later = np.cumsum(np.where(back < 0.0, 1.0 - back, 0.0))
+    return {**recording, **{name: np.asarray(recording[name], float) + later for name in ("t", "t_command") if name in recording}}
 
 
 def cut_windows(recording: Mapping[str, np.ndarray], samples: int, most: int, where: object) -> Windows:
@@ -89,9 +90,12 @@ def cut_windows(recording: Mapping[str, np.ndarray], samples: int, most: int, wh
 
 
 def applied_targets(recording: Mapping[str, np.ndarray], servo: ServoParams) -> Targets:
-    """The commands of a recording as the servo follows them, without delay; see :class:`dexstack.hand.servo.ServoLaw`."""
-    t, q = np.asarray(recording["t"], float), np.asarray(recording["q_command"], float)
-    good = np.isfinite(q).all(axis=1) & np.isfinite(t)
+    """The commands of a recording as the servo follows them, without delay; see :class:`dexstack.hand.servo.ServoLaw`.
+
+    A command is of the time ``t_command`` where the recording has it, else of its row.
+    """
+    t, q = np.asarray(recording.get("t_command", recording["t"]), float), np.asarray(recording["q_command"], float)
+    good = np.isfinite(q).all(axis=1) & np.isfinite(t) & (np.diff(t, prepend=-np.inf) != 0.0)  # a command may stand in several rows
     t, q = t[good], q[good]
     edge = np.flatnonzero((np.diff(t) <= 0.0) | (np.diff(t) > LONGEST_PERIOD)) + 1
     parts_t, parts_q = [], []
@@ -135,12 +139,13 @@ class Predictor:
     def model(self, world: World) -> mujoco.MjModel:
         """The scene in a world, with the servo as actuators."""
         scene, servo = self._task.scene(world), self._servo
+        held = 0.5 * (servo.period - TIMESTEP)  # a plant holds a torque for a period, rollouts for a step: it answers joints of so long ago
         obj = scene.obj if np.linalg.norm(scene.obj.com) > OFF_CENTRE else replace(scene.obj, com=(OFF_CENTRE, 0.0, 0.0))
         spec = robot_scene(scene.robot, obj)
         for name, effort in zip(scene.robot.joint_names, scene.robot.effort, strict=True):
             motor = spec.add_actuator(name=name, trntype=mujoco.mjtTrn.mjTRN_JOINT, target=name)
             motor.biastype, kp, kd = mujoco.mjtBias.mjBIAS_AFFINE, world.torque * servo.kp, world.torque * servo.kd
-            motor.gainprm[0], motor.biasprm[:3] = kp, (0.0, -kp, -kd)
+            motor.gainprm[0], motor.biasprm[:3] = kp, (0.0, -kp, kp * held - kd)
             motor.forcelimited, motor.forcerange = True, (-world.torque * effort, world.torque * effort)
         if servo.gravity_compensation:
             for body in scene.robot.bodies:
@@ -155,7 +160,8 @@ class Predictor:
         size = mujoco.mj_stateSize(first, mujoco.mjtState.mjSTATE_FULLPHYSICS)
         start = np.zeros((W, size))
         start[:, 1 : 1 + first.nq + first.nv] = np.concatenate([windows.q, windows.v], axis=1)
-        at = windows.t[:, None] + TIMESTEP * np.arange(steps) - 0.5 * self._servo.period  # a command waits for the servo's next tick
+        # a step holds the target of its middle; a command waits for the servo's next tick, half a period on average
+        at = windows.t[:, None] + TIMESTEP * (0.5 + np.arange(steps)) - 0.5 * self._servo.period
         control = np.stack([self._controls(targets, at - delay) for _, delay in worlds])
         if not self._data:
             self._data = [mujoco.MjData(first) for _ in range(len(os.sched_getaffinity(0)))]

@@ -25,7 +25,7 @@ def theta_of_world(task: Task, settings: Mapping[type, Any], world: World) -> Mo
     - ``joint_friction``: nothing, because the model has no dry friction.
     - ``com_x``, ``com_y``, ``com_z``: nothing, because the model has the centre of mass in the origin of the object's frame.
 
-    A delay changes nothing either: the model takes a command to act at once. ``sigma`` is no physical quantity and stays.
+    A delay changes nothing either: it is the planner's ``command_delay``. ``sigma`` is no physical quantity and stays.
 
     Args:
         settings: one object of every parameter class; what a learned θ among them says is not used, because factors are of the models.

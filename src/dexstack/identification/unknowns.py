@@ -24,28 +24,32 @@ class Unknown(NamedTuple):
     spread: float
     """Its standard deviation: of the logarithm where positive, else in ``unit``."""
     says: str
+    floor: float = 0.01
+    """Standard deviation that no recording brings down, as ``spread``: the rollouts' servo has no ticks."""
 
 
 DELAY = "delay"
 UNKNOWNS = (
     Unknown("mass", "", True, 1.0, 0.7, "factor on the object's mass"),
+    Unknown("size", "", True, 1.0, 0.05, "factor on the object's size"),
     Unknown("friction", "", True, 1.0, 0.5, "factor on the sliding friction of object, palm and fingers"),
     Unknown("torque", "", True, 1.0, 0.3, "share of the torques asked for that the motors give"),
     Unknown("joint_damping", "", True, 1.0, 0.5, "factor on the joints' damping"),
     Unknown("joint_friction", "N m", True, 0.005, 1.5, "dry friction in every joint"),
-    *(Unknown(name, "m", False, 0.0, 0.005, f"the object's centre of mass along its {name[-1]} axis") for name in OFFSETS),
+    *(Unknown(name, "m", False, 0.0, 0.005, f"the object's centre of mass along its {name[-1]} axis", 5e-4) for name in OFFSETS),
     Unknown(
         DELAY,
         "s",
         False,
         0.02,
         0.03,
-        "from a command's row in the recording to its action, less than 0 where the row is later",
+        "from a command's stamp, or its row where a recording has no stamps, to its action; less than 0 where the row is later",
+        9e-4,  # up to a servo's period of 3 ms, evenly spread: all rows of a recording may come at one phase of it
     ),
 )
 """All but the delay are fields of :class:`~dexstack.tasks.base.World`."""
-USUAL = tuple(u.name for u in UNKNOWNS if u.name not in OFFSETS)
-"""What is looked for unless it is said: most objects are even inside, and three more unknowns take half as long again."""
+USUAL = tuple(u.name for u in UNKNOWNS if u.name not in (*OFFSETS, "size"))
+"""What is looked for unless it is said: most objects are measured and even inside, and each further unknown takes a tenth as long again."""
 
 
 def chosen(names: Sequence[str], also: Sequence[str] = ()) -> tuple[Unknown, ...]:

@@ -3,10 +3,10 @@
 The command is stamped with the time of the contact set it answers, so that the hand sees its true age. A goal with a new stamp starts a
 new rollout: the warm start is forgotten. Another goal with the same stamp is the next one of the same rollout. A rollout that gets stuck is
 freed by the task's supervisor. Poses are as old as the pictures they come from; contacts, pose and joint angles are put together as they
-were then, and the state with the newest joint angles is predicted from them. Where the pose is known badly the commands move
-more slowly, and not at all where it counts as not seen; where no contacts come any more, or such whose answer the hand would refuse,
-commands that hold what is held go on for ``blind_hold``. Without goal or joint angles nothing is commanded, and the hand's watchdog
-decides.
+were then, the state with the newest joint angles is predicted from them, and from that the one when the command acts. Where the pose is
+known badly the commands move more slowly, and not at all where it counts as not seen; where no contacts come any more, or such whose
+answer the hand would refuse, commands that hold what is held go on for ``blind_hold``. Without goal or joint angles nothing is commanded,
+and the hand's watchdog decides.
 
 A θ on ``learner/theta`` replaces the one planned with, between two solves: numbers into the compiled solver, nothing is compiled.
 
@@ -176,7 +176,8 @@ class MpcNode(SceneNode):
             return
         found = self._padded(contacts, self.params(DetectorParams).capacity)
         seen = Observation(contacts.t, pose.pose, q, found)
-        result = self._supervisor.plan(self._predictor.predict(seen, self._angles.samples[-1].values), self._goal.pose)
+        newest = self._angles.samples[-1]
+        result = self._supervisor.plan(self._predictor.predict(seen, newest.values, newest.t), self._goal.pose)
         self._times[self._count % HISTORY] = contacts.t, result.cpu_s, result.wall_s
         self._count += 1
         if self._count % BATCH == 0:
@@ -193,6 +194,7 @@ class MpcNode(SceneNode):
         now = self._command.position
         now[:] = result.q_des if self._speed == 1.0 else now + self._speed * (result.q_des - now)
         self._to_command.publish(self._command.at(contacts.t))
+        self._predictor.sent(newest.t, now)
         if self._count % p.prediction_every == 0 and self._to_prediction.get_subscription_count():
             self._to_prediction.publish(_path(contacts.t, result.prediction))
 

@@ -6,10 +6,14 @@ running one has come to, one without points stops it. At the end the joints are 
 ``joint_trajectory/state`` (diagnostic_msgs/DiagnosticStatus) says what becomes of it: idle, following, done, failed, cancelled. Where
 control_msgs is installed the same is asked for by the action ``joint_trajectory/follow_joint_trajectory`` (:mod:`.trajectory_action`).
 The hand's own limits, its watchdog and its consent stand behind all this as behind every command.
+
+With the parameter ``motion`` the node plays one from a file, and ends with it. It waits until the hand has torque, so on hardware until
+somebody enables it, and meanwhile asks the joints to stay where they are.
 """
 
 from __future__ import annotations
 
+import pathlib
 import sys
 import time
 from dataclasses import dataclass
@@ -23,10 +27,11 @@ from trajectory_msgs.msg import JointTrajectory
 from dexstack.config import param
 from dexstack.errors import ConfigError
 from dexstack.hand.trajectory import Follower, FollowParams, Phase
+from dexstack.hand.trajectory import read_motion as read_file
 from dexstack.model import HAND_NAMES
 from dexstack.model.hand import load_hand
 from dexstack.nodes.common import OK, PATIENCE, WARN, StackNode, run_node
-from dexstack.nodes.trajectory_action import NOBODY, Request, read_motion, serve
+from dexstack.nodes.trajectory_action import NOBODY, Asker, Request, read_motion, serve
 from dexstack.nodes.wire import COMMAND, LATCHED, SENSOR, JointReader, JointSample, JointWriter, WaitSet
 
 PERIOD = 0.01
@@ -42,6 +47,7 @@ class TrajectoryParams:
     """Parameters of the trajectory node, beside its tolerances."""
 
     hand: str = param("right", f"which hand: {HAND_NAMES}")
+    motion: str = param("", "file of a motion that is played once the hand has torque, and with which the node ends; empty: none")
 
 
 class TrajectoryNode(StackNode):
@@ -58,6 +64,7 @@ class TrajectoryNode(StackNode):
         names = self._hand.joint_names
         self._asked = self.newest(JointTrajectory, "joint_trajectory", COMMAND, read_motion)
         self._joints = self.newest(JointState, "joint_states", SENSOR, JointReader(names, "position"))
+        self._torques = self.newest(JointState, "joint_states", SENSOR, JointReader(names, "effort"))
         self._commands = self.newest(JointState, "joint_command", COMMAND, JointReader(names, "position"))
         self._wait = WaitSet(self, self._joints)
         self._command = JointWriter(names, "position")
@@ -74,6 +81,8 @@ class TrajectoryNode(StackNode):
         self._asker = NOBODY
         """Who asked for what runs."""
         self._commanded = -np.inf
+        file = self.params(TrajectoryParams).motion
+        self._from_file = Request(0.0, read_file(pathlib.Path(file)), asker=_EndsNode(self)) if file else None
         self._say()
 
     def apply(self, block: Any) -> None:
@@ -91,6 +100,8 @@ class TrajectoryNode(StackNode):
             return
         asked, self._early = self._early, None
         self.time = seen.t
+        if self._from_file is not None:
+            asked = self._stay_until_torque(seen)
         before, left = self._follower.phase, self._follower.left
         self._mind_others()
         if asked is not None:
@@ -124,6 +135,18 @@ class TrajectoryNode(StackNode):
         if self._seen is None:
             return WARN, self.silent(self._joints), values
         return LEVELS.get(f.phase, OK), f.why or f.phase.value, values
+
+    def _stay_until_torque(self, seen: JointSample) -> Request | None:
+        """The motion of the file where the servo is on; until then commands that move nothing, because a servo turns on with one."""
+        torques = self._torques.take()
+        if torques is not None and np.any(torques.values):
+            asked, self._from_file = self._from_file, None
+            return asked
+        if not 0.0 <= seen.t - self._commanded < PERIOD:
+            self._commanded = seen.t
+            self._command.position[:] = np.clip(seen.values, self._hand.lower, self._hand.upper)
+            self._to_command.publish(self._command.at(seen.t))
+        return None
 
     def _take_in(self, request: Request) -> None:
         if self._early is not None:
@@ -180,6 +203,17 @@ class TrajectoryNode(StackNode):
             KeyValue(key="error", value=f"{f.error:.6g}"),
         ]
         self._to_state.publish(message)
+
+
+class _EndsNode(Asker):
+    """The node ends with a motion: 0 if it is done."""
+
+    def __init__(self, node: TrajectoryNode) -> None:
+        self._node = node
+
+    def ended(self, phase: Phase, why: str, *, on_the_way: bool = False) -> None:
+        print(f"the motion is {phase.value}{f': {why}' if why else ''}", flush=True)
+        self._node.end(0 if phase is Phase.DONE else 1)
 
 
 def main() -> int:

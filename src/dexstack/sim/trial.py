@@ -270,7 +270,7 @@ def _plan(rig: Rig, t: float, seen: Seen, goal: Goal, record: Recording, measure
     begin, wall = time.process_time(), time.perf_counter()
     contacts = rig.detector.detect(seen.pose_WO, seen.q)
     detected = time.process_time() - begin
-    observation = rig.predictor.predict(Observation(t, seen.pose_WO, seen.q, contacts), seen.q_then)
+    observation = rig.predictor.predict(Observation(t, seen.pose_WO, seen.q, contacts), seen.q_then, t)
     prepared = time.process_time() - begin
     plan = rig.supervisor.plan(observation, goal.pose_WO)
     late = time.perf_counter() - wall if measured_latency else rig.timing.latency
@@ -286,7 +286,10 @@ def _plan(rig: Rig, t: float, seen: Seen, goal: Goal, record: Recording, measure
         solve_s=prepared + plan.cpu_s,
         latency=late,
     )
-    return late, plan.q_des if plan.status.usable else None
+    if not plan.status.usable:
+        return late, None
+    rig.predictor.sent(t, plan.q_des)
+    return late, plan.q_des
 
 
 def _trouble(rig: Rig) -> str:

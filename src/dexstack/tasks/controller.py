@@ -51,12 +51,13 @@ class Controller:
         self.detector = ContactDetector(robot, obj, params[DetectorParams])
         self.planner = make_planner(Problem(robot, obj, task, params[task.Weights], theta), params)
         model = make_model(params[PlannerParams], robot.chains)
-        self.predictor = StatePredictor(robot, model, lambda: self.planner.theta, params[MpcParams].step, self.detector.params.capacity)
+        step, delay = params[MpcParams].step, params[PlannerParams].command_delay
+        self.predictor = StatePredictor(robot, model, lambda: self.planner.theta, step, self.detector.params.capacity, delay)
         measure = lambda pose_WO, goal_WO: task.orientation_error(pose_WO, Goal(goal_WO, ""))  # noqa: E731
         guarded = Guarded(self.planner, self.detector, GuardedScene(robot, obj, scene.rest), measure, task.nearest, task.released)
         supervisor, block = SUPERVISORS.load(supervisor_name(task, params))
         self.supervisor: Supervisor = supervisor(guarded, params.get(block) or block())
-        self.step: float = params[MpcParams].step
+        self.step: float = step
         """h, length of a predicted step [s]."""
 
     def warm_up(self) -> float:

@@ -17,6 +17,8 @@ def test_both_rates_after_are_asked_for(missed, code, monkeypatch, tmp_path):
         hidden, "in_processes", lambda f, jobs, *columns: (plant(*row, missed=missed) for row in zip(*columns, strict=True))
     )
     file = tmp_path / "out.json"
+    assert hidden.main(["--plants", "2", "--trials", "10", "--json", str(file)]) == 1, "two plants show nothing"
+    monkeypatch.setattr(hidden, "PLANTS", 2)
     assert hidden.main(["--plants", "2", "--trials", "10", "--json", str(file)]) == code
     rates = json.loads(file.read_text())["results"]["rates"]
     assert rates[hidden.BELIEVED]["succeeded"] == 2 and rates[hidden.IDENTIFIED]["rate"] == 1.0

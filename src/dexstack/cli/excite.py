@@ -1,0 +1,91 @@
+"""Plays a motion that tells what a plant has, on a hand that is simulated, emulated or real, and records it; for ``dexstack identify``."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dexstack.cli import arguments
+from dexstack.cli.output import note
+from dexstack.errors import ConfigError
+from dexstack.graph.modes import MODES, NodeDescription
+
+if TYPE_CHECKING:
+    from dexstack.hand.servo import ServoParams
+    from dexstack.tasks.base import Task
+
+SECONDS = 60.0
+"""Of a motion, unless it is said [s]."""
+TOLERANCE = 0.3
+"""A joint may end so far from its last point: it may lean on the object [rad]."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add ``--excite`` and what belongs to it."""
+    parser.add_argument(
+        "--excite",
+        choices=tuple(MODES),
+        help="make the recording first: start the hand as `dexstack up MODE`, let its joints swing about the task's start, and record. "
+        "The motion is rehearsed in simulation before anything starts; a real hand waits for /hand/enable",
+    )
+    parser.add_argument("--seconds", type=arguments.positive, default=SECONDS, metavar="S", help="how long the joints swing, with --excite")
+    parser.add_argument(
+        "--up",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="argument of `dexstack up MODE` for --excite, as world=FILE or channel=can1",
+    )
+
+
+def excite(args: argparse.Namespace, task: Task, servo: ServoParams, folder: Path) -> Path:
+    """Find a safe motion, play it, and return the bag.
+
+    Args:
+        folder: receives the motion, the bag and the logs.
+
+    Raises:
+        ConfigError: an argument that the mode does not take, no safe motion, or a hand that did not play it to its end.
+    """
+    from dexstack.cli.supervisor import Supervisor, graph_environment
+    from dexstack.graph.modes import discovery_range
+    from dexstack.hand.trajectory import write_motion
+    from dexstack.identification.excitation import excitation
+
+    folder = folder.absolute()
+    bag, motion = folder / "excite.mcap", folder / "excite.npz"
+    values = _values(args.up) | {"task": args.task, "object": args.object, "hand": args.hand}
+    values |= {"part": "robot", "trajectories": "yes"}
+    mode = MODES[args.excite]
+    nodes = mode.describe(values)
+    mode.check(values)
+    if bag.exists():
+        raise ConfigError(f"{bag} is there already; choose another folder with --results")
+    write_motion(motion, excitation(task, servo, args.seconds, note))
+    played = {"motion": str(motion), "goal_tolerance": TOLERANCE}
+    nodes = [
+        NodeDescription("recorder", {"file": str(bag)}),
+        *(replace(n, parameters={**n.parameters, **played}, ends_run=True, respawn=False) if n.name == "trajectory" else n for n in nodes),
+    ]
+    logs = folder / "log"
+    logs.mkdir(exist_ok=True)
+    note(f"playing {args.seconds:g} s on the hand" + ("; enable it with /hand/enable" if args.excite == "hardware" else ""))
+    with graph_environment(whole=True) as environment:
+        environment["ROS_AUTOMATIC_DISCOVERY_RANGE"] = discovery_range("auto", "all")
+        with (logs / "motion.log").open("w") as view:
+            end = Supervisor(nodes, environment, logs, view=view).run()
+    if end.failure or end.stopped or end.exit_code:
+        said = (logs / "motion.log").read_text(errors="replace").strip().splitlines()
+        why = end.failure or ("stopped" if end.stopped else said[-1] if said else "it failed")
+        raise ConfigError(f"the motion was not played to its end: {why}")
+    return bag
+
+
+def _values(settings: list[str]) -> dict[str, str]:
+    pairs = [text.partition("=") for text in settings]
+    for name, equals, _ in pairs:
+        if not (name and equals):
+            raise ConfigError(f"--up takes NAME=VALUE, got '{name}'")
+    return {name.replace("-", "_"): value for name, _, value in pairs}
