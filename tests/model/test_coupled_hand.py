@@ -11,6 +11,7 @@ from dexstack.control.params import MpcParams
 from dexstack.engines.mujoco import MujocoPlant
 from dexstack.errors import ConfigError
 from dexstack.graph.settings import Spec, make_task, read_settings
+from dexstack.identification.rollouts import Predictor, Targets, Windows, servo_of
 from dexstack.model.adding_hand import HandWishes, add_hand
 from dexstack.model.frames import FrameTree
 from dexstack.model.gravity import GravityCompensation
@@ -20,6 +21,7 @@ from dexstack.model.reaching import Finger
 from dexstack.model.scene import JointLayout, build_scene
 from dexstack.model.strength import finger_forces
 from dexstack.sim.loop import Loop
+from dexstack.tasks.base import World
 from tests.model.generated_hand import LENGTH, write_hand
 from tests.model.test_any_hand import CUBE
 
@@ -202,6 +204,23 @@ def test_a_coupling_by_a_polynomial_or_to_another_finger_is_refused(tmp_path):
     (tmp_path / "hand.xml").write_text((spec.compile(), spec.to_xml())[1])
     with pytest.raises(ConfigError, match=r"'joint_f0_2' of hand\.xml is coupled to a polynomial of 'joint_f0_1'"):
         add_hand(tmp_path / "hand.xml", tmp_path / "a", HandWishes(effort=0.6))
+
+
+def test_rollouts_of_identify_are_of_the_hands_own_joints(tmp_path):
+    """Over 20 ms from rest a hand that is asked to stay does."""
+    trimesh.creation.box(3 * [0.05]).export(tmp_path / "cube.obj")
+    (tmp_path / "cube.yaml").write_text(CUBE)
+    spec = Spec("palm_turn", str(tmp_path / "cube.yaml"), str(coupled(tmp_path)))
+    settings = read_settings(spec)
+    task = make_task(spec, settings)
+    state = np.concatenate([task.scene().rest, [1.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0]])
+    after = np.array([[0.01, 0.02]])
+    windows = Windows(state[None], np.zeros((1, 12)), np.zeros(1), after, np.tile(state, (1, 2, 1)))
+    asked = Targets(np.array([-1.0, 1.0]), np.tile(state[:6], (2, 1)))
+    (predicted,) = Predictor(task, servo_of(task, settings)).predict([(World(), 0.0)], windows, asked)
+    assert predicted.shape == (1, 2, 13)
+    np.testing.assert_allclose(predicted[0, :, :6], windows.measured[0, :, :6], atol=0.01)
+    np.testing.assert_allclose(predicted[0, :, 8], 1.0 - 0.5 * 9.81 * after[0] ** 2, atol=5e-4)
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from mujoco import rollout
 from dexstack.errors import ConfigError
 from dexstack.hand.servo import ServoParams
 from dexstack.learning.transitions import rotation_between, segments, velocities
-from dexstack.model.scene import TIMESTEP, robot_scene
+from dexstack.model.scene import TIMESTEP, JointLayout, robot_scene
 from dexstack.tasks.base import Task, World
 
 LONGEST_PERIOD = 0.1
@@ -157,9 +157,10 @@ class Predictor:
         models = [self.model(world) for world, _ in worlds]
         W, steps = len(windows.t), int(np.ceil(windows.after.max() / TIMESTEP)) + 1
         first = models[0]
-        size = mujoco.mj_stateSize(first, mujoco.mjtState.mjSTATE_FULLPHYSICS)
+        layout, size = JointLayout(first), mujoco.mj_stateSize(first, mujoco.mjtState.mjSTATE_FULLPHYSICS)
+        joints, rates = layout.coordinates(windows.q[:, :-7]), layout.rates(windows.v[:, :-6])
         start = np.zeros((W, size))
-        start[:, 1 : 1 + first.nq + first.nv] = np.concatenate([windows.q, windows.v], axis=1)
+        start[:, 1 : 1 + first.nq + first.nv] = np.concatenate([joints, windows.q[:, -7:], rates, windows.v[:, -6:]], axis=1)
         # a step holds the target of its middle; a command waits for the servo's next tick, half a period on average
         at = windows.t[:, None] + TIMESTEP * (0.5 + np.arange(steps)) - 0.5 * self._servo.period
         control = np.stack([self._controls(targets, at - delay) for _, delay in worlds])
@@ -173,6 +174,7 @@ class Predictor:
             persistent_pool=True,
         )
         state = state.reshape(len(worlds), W, steps, -1)[..., 1 : 1 + first.nq]
+        state = np.concatenate([state[..., layout.own], state[..., -7:]], axis=-1)
         path = np.concatenate([np.broadcast_to(windows.q, (len(worlds), *windows.q.shape))[:, :, None], state], axis=2)
         return _at(path, windows.after / TIMESTEP)
 
