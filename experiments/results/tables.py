@@ -591,6 +591,7 @@ LCP = (
                     ("refused by name", "refused"),
                     ("gained energy", "energy"),
                     ("deeper than a push allows", "fell"),
+                    ("step refused", "failed"),
                 ),
             ),
         ),
