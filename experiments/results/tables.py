@@ -605,8 +605,12 @@ LCP = (
                 (
                     ("rollout", "name"),
                     ("forward [ms]", "forward_s*1e3:.1f"),
-                    ("sweep back [ms]", "sweep_s*1e3:.1f"),
+                    ("value and gradient [ms]", "both_s*1e3:.1f"),
                     ("forward passes", "passes:.1f"),
+                    ("largest derivative", "largest:.0e"),
+                    ("off the replay", "off_replay:.0e"),
+                    ("off differences", "off_differences:.0e"),
+                    ("directions compared", "compared"),
                 ),
             ),
         ),
