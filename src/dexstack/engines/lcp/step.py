@@ -119,7 +119,7 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
     P = shapes.pairs.shape[0]
     near, gaps, until, floor = np.empty(P, np.int64), np.empty(P), np.empty(P), np.empty(P)
     G = shapes.body.size
-    K, x, room = np.empty(G), np.empty((G, 3)), np.empty(G)
+    K, x, room, travel = np.empty(G), np.empty((G, 3)), np.empty(G), np.empty(G)
     halves = np.empty((HALFWAY_ROUNDS, nv))
     u, at, row, free, after, around = np.empty(nv), np.empty(q.size), np.empty(nv), np.empty(nv), np.empty(nv), np.empty(nv)
     gain = np.empty(nv)
@@ -146,8 +146,8 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
                 gain[i] = u[i] - v[i]
         first = tape.size[1]
         twists(tree, u, m)
-        balls_of_motion(tree, shapes, m, u, rest, K, x, room)
-        pairs, last = detect(world, m, MARGIN, memory, x, room, gaps, near, tape, first, counts)
+        balls_of_motion(tree, shapes, m, u, rest, K, x, room, travel)
+        pairs, last = detect(world, m, MARGIN, memory, x, room, travel, gaps, near, tape, first, counts)
         if last > tape.feature.shape[0]:
             return CONTACTS_FULL
         for i in range(pairs):
@@ -263,8 +263,8 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
         memory.size[0] = min(last - first, memory.feature.shape[0])
         if n > 0 or hit:  # otherwise u is what it was
             twists(tree, u, m)
-            balls_of_motion(tree, shapes, m, u, rest, K, x, room)
-            pairs = add_pairs(shapes, m, memory, x, room, gaps, near, pairs, counts)
+            balls_of_motion(tree, shapes, m, u, rest, K, x, room, travel)
+            pairs = add_pairs(shapes, m, memory, x, room, travel, gaps, near, pairs, counts)
         for i in range(pairs):
             floor[i] = DEEPER * gaps[i] - FLOOR
             if gaps[i] <= 0.0:
