@@ -607,6 +607,7 @@ LCP = (
                     ("forward [ms]", "forward_s*1e3:.1f"),
                     ("value and gradient [ms]", "both_s*1e3:.1f"),
                     ("forward passes", "passes:.1f"),
+                    ("per step, more than the shortest [%]", "growth*1e2:.0f"),
                     ("largest derivative", "largest:.0e"),
                     ("off the replay", "off_replay:.0e"),
                     ("off differences", "off_differences:.0e"),
