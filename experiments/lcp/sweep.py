@@ -3,11 +3,12 @@
 A box that a force drives over a floor, and the cube that has come to rest on the palm of the Allegro hand, its joints held by the torques
 that a position controller gave in a rehearsal: all steps alike, so that growth is with their number. What is asked for, and was written
 down before anything was measured: at most :data:`MOST` forward passes, the forward pass among them, and growth with the steps linear within
-:data:`LINEAR` (of the time itself: forward passes get shorter per step as what a call costs is shared by more of them); the whole rollout's derivative along random directions within :data:`EXACT` of the replay in complex numbers; that of single
-steps, from states all along it and its rehearsal, within :data:`ACCURATE` of differences of fourth order. A difference counts where all its
-ends make the same decisions and those taken to either side agree: a body that rests keeps its gap, from which it may be lifted but not
-pressed. Over many steps of a hand that holds a cube no length of a difference is both short enough for that and long enough for rounding.
-Forward passes, and those with the sweep after them, are timed in turns.
+:data:`LINEAR`, of the time itself (what a call costs is shared by more steps, which eases forward passes); the whole rollout's derivative
+along random directions within :data:`EXACT` of the replay in complex numbers; that of single steps, from states all along it and its
+rehearsal, within :data:`ACCURATE` of differences of fourth order. A difference counts where all its ends make the same decisions and those
+taken to either side agree: a body that rests keeps its gap, from which it may be lifted but not pressed. Over many steps of a hand that
+holds a cube no length of a difference is both short enough for that and long enough for rounding. Forward passes, and those with the sweep
+after them, are timed in turns.
 """
 
 from __future__ import annotations
@@ -158,8 +159,8 @@ def sweep(args: argparse.Namespace) -> Outcome:
             row["growth"] = row["both_s"] * STEPS[0] / (steps * rows[0]["both_s"]) - 1.0
             runs[f"{name}, {steps} steps"] = row
             lines.append(
-                f"{name}, {steps} steps: {row['passes']:.1f} forward passes of {1e3 * row['forward_s']:.1f} ms, {row['growth']:+.0%}; off the replay by "
-                f"{row['off_replay']:.0e}, differences by {row['off_differences'] or np.nan:.0e} "
+                f"{name}, {steps} steps: {row['passes']:.1f} forward passes of {1e3 * row['forward_s']:.1f} ms, {row['growth']:+.0%}; "
+                f"off the replay by {row['off_replay']:.0e}, differences by {row['off_differences'] or np.nan:.0e} "
                 f"({', '.join(str(row[f'compared_{k}']) for k in WRT)} of {DIRECTIONS} by {', '.join(WRT)})"
             )
     passed = all(

@@ -597,6 +597,23 @@ LCP = (
         ),
     ),
     Section(
+        "lcp_palm",
+        "The cube on the palm for a minute, lcp alone",
+        (
+            Listing(
+                "results.plants",
+                (
+                    ("engine", "plant"),
+                    ("step [ms]", "dt_s*1e3:g"),
+                    ("drift [mm]", "drift_m*1e3:.3g"),
+                    ("real time ×", "real_time_factor:.1f"),
+                    ("reported", "trouble"),
+                    ("reached", "reached"),
+                ),
+            ),
+        ),
+    ),
+    Section(
         "lcp_sweep",
         "What a gradient costs",
         (
