@@ -1,33 +1,41 @@
 """Random scenes that start with bodies inside each other: what becomes of them.
 
 Boxes, cylinders, random hulls, angle irons and channels (concave, of convex parts) and stacks of boxes overlap the floor and each other by
-1 µm to 5 mm, a cube the Allegro hand that is to hold it. A scene passes if within the time given all pairs are apart, the kinetic energy
-never exceeded that of the start and what forces put in, by more than 1e-6 of it or 1e-6 J, and no pair is ever deeper than :data:`DEEPEST`.
-Work in a step is force times velocity, at the start of the step or at its end, that is the greater one: the push moves bodies, too, but is
-no part of their velocity. A jammed box, in a slot narrower than it is, cannot come out: that scene passes if it is refused by the names of
-box and walls.
+1 µm to 5 mm, a cube the Allegro hand that is to hold it. A scene is watched until all pairs are apart, within the time given, and for
+:data:`AFTER` beyond. It passes if they are apart at the end, the kinetic energy never exceeded that of the start and what forces put in, by
+more than 1e-6 of it or 1e-6 J, and no pair was ever deeper than :data:`DEEPEST`. Work in a step is force times velocity, at the start of
+the step or at its end, that is the greater one: the push moves bodies, too, but is no part of their velocity. A jammed box, in a slot
+narrower than it is, cannot come out: that scene passes if it is refused by the names of box and walls.
+
+Scene i is drawn from the seed and i alone. With ``--kept FILE`` what was found so far is written there after every batch, and a run with
+the same seed goes on from it; ``--minutes`` ends a run before all scenes are done, and the result says how many were.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
+import time
 from collections import Counter
 from collections.abc import Sequence
 from enum import Enum
 from functools import cache
+from pathlib import Path
 
 import mujoco
 import numpy as np
 import trimesh
 
+from dexstack.cli.output import note
 from dexstack.engines.lcp.plant import LcpPlant
+from dexstack.engines.lcp.roll import gaps_at
 from dexstack.engines.lcp.shapes import Geometry, box, cylinder, plane
 from dexstack.engines.lcp.system import LcpSystem
 from dexstack.errors import ConfigError
 from dexstack.geometry.decomposition import convex_parts
 from dexstack.model.hand import load_hand
-from dexstack.model.objects import load_object
+from dexstack.model.objects import Start, load_object
 from dexstack.model.scene import OBJECT_BODY
 from experiments.harness import Outcome, run
 from experiments.lcp import systems as scenes
@@ -37,6 +45,14 @@ SPREAD = 1e-6
 """What the kinetic energy may exceed its bound by, of 1 J and of itself."""
 DEEPEST = 0.01
 """Depth that no push allows [m]: twice the deepest start."""
+AFTER = 0.1
+"""Time for which a scene is watched once all pairs are apart [s]: twice what the push takes for the deepest start."""
+LOOK = 0.01
+"""Time between two looks at all distances [s]; energies are looked at in every step."""
+BATCH = 350
+"""Scenes between two lines of progress."""
+SHOWN = 20
+"""Scenes that did not pass, at most so many of which are named."""
 
 
 class End(Enum):
@@ -46,6 +62,7 @@ class End(Enum):
     REFUSED = "refused by name"
     ENERGY = "gained energy"
     FELL = "deeper than a push allows"
+    FAILED = "step refused"
 
 
 @cache
@@ -83,9 +100,12 @@ def _depth(rng: np.random.Generator) -> float:
 
 def _lower(system: LcpSystem, height: int, name: str, below: set[str], depth: float) -> None:
     """Lower coordinate ``height`` until what ``name`` begins with is as deep in one of ``below``."""
+    bodies = [{x.split("/")[0] for x in pair} for pair in system.gaps()]
+    watched = [k for k, pair in enumerate(bodies) if name in pair and pair & below]
+    gaps = np.empty(len(bodies))
     for _ in range(1000):
-        bodies = {pair: {x.split("/")[0] for x in pair} for pair in system.gaps()}
-        gap = min(g for pair, g in system.gaps().items() if name in bodies[pair] and bodies[pair] & below)
+        gaps_at(system.reference(), system.q, gaps)
+        gap = gaps[watched].min()
         if abs(gap + depth) <= 1e-9 or gap < -depth:
             return
         system.q[height] -= gap + depth
@@ -103,19 +123,25 @@ def _jammed(rng: np.random.Generator) -> LcpSystem:
     return system
 
 
+@cache
+def _plant() -> tuple[LcpPlant, np.ndarray, Start]:
+    hand, obj = load_hand(), load_object("cube")
+    start = obj.start("allegro")
+    return LcpPlant(hand, obj), hand.pose(start.hand_pose), start
+
+
 def _held(rng: np.random.Generator) -> LcpSystem:
     """The Allegro hand as it holds the cube from below, which stands somewhere near, turned and lowered into it."""
-    hand, obj = load_hand(), load_object("cube")
-    plant, start = LcpPlant(hand, obj), obj.start("allegro")
+    plant, q_hand, start = _plant()
     pose = np.array(start.pose_WO)
     pose[:2] += rng.uniform(-0.02, 0.02, 2)
     pose[2] += 0.15
     quat = rng.normal(size=4)
     pose[3:] = quat / np.linalg.norm(quat)
-    plant.reset(hand.pose(start.hand_pose), pose)
+    plant.reset(q_hand, pose)
     system = plant.system
     fingers = {x.split("/")[0] for pair in system.gaps() for x in pair} - {OBJECT_BODY}
-    _lower(system, len(hand.joint_names) + 2, OBJECT_BODY, fingers, _depth(rng))
+    _lower(system, q_hand.size + 2, OBJECT_BODY, fingers, _depth(rng))
     return system
 
 
@@ -141,12 +167,13 @@ def draw(kind: str, rng: np.random.Generator) -> LcpSystem:
 
 
 def part(system: LcpSystem, seconds: float) -> End:
-    """Simulate a scene for so long; joints of a hand are held where they are."""
+    """Simulate a scene until it has been apart for :data:`AFTER`, at most for so long; joints of a hand are held where they are."""
     bound, _ = system.energies()
     dt, data, weight = system.model.opt.timestep, mujoco.MjData(system.model), np.empty(system.v.size)
+    gaps, often = np.empty(len(system.world.shapes.pairs)), round(LOOK / dt)
     hinges = np.flatnonzero(system.model.jnt_type == mujoco.mjtJoint.mjJNT_HINGE)
-    held = system.q[hinges].copy()  # they come first
-    for _ in range(round(seconds / dt)):
+    held, apart = system.q[hinges].copy(), 0.0  # they come first
+    for k in range(1, 1 + round(seconds / dt)):
         data.qpos[:] = system.q
         mujoco.mj_kinematics(system.model, data)
         mujoco.mj_comPos(system.model, data)
@@ -154,13 +181,22 @@ def part(system: LcpSystem, seconds: float) -> End:
         mujoco.mj_rne(system.model, data, 0, weight)  # at rest
         system.tau[hinges] = 2.0 * (held - system.q[hinges]) - 0.05 * system.v[hinges]
         before, force = system.v.copy(), system.tau - weight
-        system.step()
+        try:
+            system.step()
+        except FloatingPointError:
+            return End.FAILED
         kinetic, _ = system.energies()
         bound += dt * float(np.maximum(force * before, force * system.v).sum())
         if kinetic > bound * (1.0 + SPREAD) + SPREAD:
             return End.ENERGY
-        if min(system.gaps().values()) < -DEEPEST:
+        if k % often:
+            continue
+        gaps_at(system.reference(), system.q, gaps)
+        if gaps.min() < -DEEPEST:
             return End.FELL
+        apart = apart + often * dt if gaps.min() > 0.0 else 0.0
+        if apart >= AFTER:
+            return End.PARTED
     try:
         system.settle(0.0)
     except ConfigError:
@@ -168,22 +204,66 @@ def part(system: LcpSystem, seconds: float) -> End:
     return End.PARTED
 
 
+def _wanted(kind: str) -> End:
+    return End.REFUSED if kind == "jammed" else End.PARTED
+
+
+class Tally:
+    """What was found so far, of scenes 0 … done − 1."""
+
+    def __init__(self, seed: int, seconds: float, kept: Path | None) -> None:
+        self.of, self.kept = {"seed": seed, "seconds": seconds}, kept
+        self.done, self.counts, self.others = 0, Counter(), []
+        if kept is not None and kept.exists():
+            try:
+                found = json.loads(kept.read_text())
+                of, self.done, self.others = found["of"], found["done"], found["others"]
+                self.counts.update(found["counts"])
+            except (OSError, ValueError, KeyError) as error:
+                raise ConfigError(f"'{kept}' holds no scenes to go on from: {error}") from None
+            if of != self.of:
+                raise ConfigError(f"'{kept}' holds scenes of {of}, asked for are {self.of}")
+
+    def add(self, kind: str, end: End) -> None:
+        self.counts[f"{kind} {end.name.lower()}"] += 1
+        if end is not _wanted(kind) and len(self.others) < SHOWN:
+            self.others.append({"scene": self.done, "kind": kind, "end": end.value})
+        self.done += 1
+
+    def keep(self) -> None:
+        """Write it down, whole or not at all."""
+        if self.kept is not None:
+            fresh = self.kept.with_name(self.kept.name + ".new")
+            try:
+                fresh.write_text(json.dumps({"of": self.of, "done": self.done, "counts": self.counts, "others": self.others}))
+                fresh.replace(self.kept)
+            except OSError as error:
+                raise ConfigError(f"cannot write {self.kept}: {error.strerror}") from None
+
+
 def overlaps(args: argparse.Namespace) -> Outcome:
     """All scenes, the kinds in turn."""
-    rng, counts = np.random.default_rng(args.seed), Counter()
-    for i in range(args.scenes):
-        kind = KINDS[i % len(KINDS)]
-        counts[kind, part(draw(kind, rng), args.seconds)] += 1
-    runs = {k: {"scenes": sum(counts[k, o] for o in End), **{o.name.lower(): counts[k, o] for o in End}} for k in KINDS}
-    passed = all(row["refused" if kind == "jammed" else "parted"] == row["scenes"] for kind, row in runs.items())
-    lines = [f"{kind}: " + ", ".join(f"{counts[kind, o]} {o.value}" for o in End) for kind in KINDS]
-    return Outcome({"runs": runs, "passed": passed}, None, lines, args.seed)
+    tally, begin = Tally(args.seed, args.seconds, args.kept), time.monotonic()
+    tally.keep()
+    while tally.done < args.scenes and time.monotonic() - begin < 60.0 * args.minutes:
+        for i in range(tally.done, min(tally.done + BATCH, args.scenes)):
+            kind = KINDS[i % len(KINDS)]
+            tally.add(kind, part(draw(kind, np.random.default_rng([args.seed, i])), args.seconds))
+        tally.keep()
+        note(f"{tally.done} of {args.scenes} scenes, {len(tally.others)} not as asked")
+    ends = {k: {o: tally.counts[f"{k} {o.name.lower()}"] for o in End} for k in KINDS}
+    runs = {k: {"scenes": sum(row.values()), **{o.name.lower(): n for o, n in row.items()}} for k, row in ends.items()}
+    passed = all(ends[k][_wanted(k)] == row["scenes"] for k, row in runs.items()) and tally.done >= len(KINDS)
+    lines = [f"{k}: " + ", ".join(f"{n} {o.value}" for o, n in row.items()) for k, row in ends.items()]
+    return Outcome({"scenes": tally.done, "runs": runs, "others": tally.others, "passed": passed}, None, lines, args.seed)
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--scenes", type=int, default=1000, help="how many")
-    parser.add_argument("--seconds", type=float, default=0.3, help="simulated time of each")
+    parser.add_argument("--seconds", type=float, default=0.3, help="simulated time of each, at most")
     parser.add_argument("--seed", type=int, default=0, help="of the draws")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="end after so long, with as many scenes as were done")
+    parser.add_argument("--kept", type=Path, metavar="FILE", help="go on from what this file holds, and write there what is found")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

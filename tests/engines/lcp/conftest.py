@@ -26,6 +26,16 @@ def _decisions(system):
     return b"".join(x.tobytes() for x in parts)
 
 
+def _derivatives(system, run, directions):
+    """Derivatives of the end along directions, from the replay; the sweep back has the same."""
+    ours = gradient.directional(system, run, {k: d[None] for k, d in directions.items()})[0]
+    cotangent = np.random.default_rng(0).normal(size=ours.size)
+    swept, product = gradient.vjp(system, run, cotangent, tuple(directions)), cotangent * ours
+    size = max(1.0, np.abs(product).max(), *(np.abs(swept[k] * d).max() for k, d in directions.items()))
+    assert sum(np.sum(swept[k] * d) for k, d in directions.items()) == pytest.approx(product.sum(), rel=1e-9, abs=1e-9 * size)
+    return ours
+
+
 WORTH = 1e-7
 """By how much differences of three lengths may differ, as a share of the largest, to count as the derivative: of two do by chance."""
 
@@ -41,7 +51,7 @@ def _compare(system, tau, directions, lengths=(1e-4, 5e-5, 2e-5, 1e-5, 5e-6, 2e-
     values = {"q": start[0], "v": start[1], "tau": tau, **start[2]._asdict()}
     run = _run(system, start, tau)
     here = _decisions(system)
-    ours = gradient.directional(system, run, {k: d[None] for k, d in directions.items()})[0]
+    ours = _derivatives(system, run, directions)
     found, kept = None, []
     for h in lengths:
         total, same = np.zeros(ours.size), True
@@ -62,7 +72,7 @@ def _check(system, tau, directions, rtol=1e-6, h=1e-6):
     start = _state(system)
     values = {"q": start[0], "v": start[1], "tau": tau, **start[2]._asdict()}
     run = _run(system, start, tau)
-    ours = gradient.directional(system, run, {k: d[None] for k, d in directions.items()})[0]
+    ours = _derivatives(system, run, directions)
     ends = []
     for sign in (1.0, -1.0):
         end = _run(system, start, tau, **{k: values[k] + sign * h * d for k, d in directions.items()})

@@ -100,7 +100,7 @@ def test_distances_are_coals(first, second):
         pose = [coal.Transform3s(R[i], p[i]) for i in (1, 2)]
         true = coal.distance(KINDS[first][1], pose[0], KINDS[second][1], pose[1], request, result)
         n = np.zeros(3)
-        gap = separation(reference, 0, 1, R[1], p[1], R[2], p[2], n)
+        gap = separation(reference, 0, 1, R[1], p[1], R[2], p[2], n, np.inf)
         if true <= 1e-6:
             assert gap <= 1e-6
             continue

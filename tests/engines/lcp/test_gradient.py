@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 
 from dexstack.engines.lcp import gradient, record
+from dexstack.engines.lcp.plant import LcpPlant
 from dexstack.errors import ConfigError
+from dexstack.model.hand import load_hand
+from dexstack.model.objects import load_object
 from experiments.lcp import systems as scenes
 
 
@@ -91,6 +94,25 @@ def test_jax_differentiates_through_the_engine(x64):
     assert float(dm[2]) == pytest.approx(float(miss(v, par[0] + e) - miss(v, par[0] - e)) / (2 * h), rel=1e-6)
 
 
+def test_a_batch_of_gradients_equals_one_after_the_other(x64):
+    import jax
+    import jax.numpy as jnp
+
+    system = scenes.two_balls()
+    roll, par = gradient.jax_rollout(system, threads=3), tuple(jnp.asarray(x) for x in system.parameters)
+    tau, q, state = jnp.zeros((20, 4)), jnp.asarray(system.q), system.q.copy()
+
+    def miss(velocity, force):
+        return jnp.sum((roll(q, velocity, tau + force, *par)[2:4] - jnp.array([0.3, 0.2])) ** 2)
+
+    v = jnp.asarray(np.array([4.0, -0.7, 0.0, 0.0]) + 0.2 * np.random.default_rng(1).normal(size=(7, 4)))
+    values, gradients = jax.jit(jax.vmap(jax.value_and_grad(miss), (0, None)))(v, 0.1)
+    for k in range(7):
+        value, grad = jax.value_and_grad(miss)(v[k], 0.1)
+        assert float(values[k]) == float(value) and np.array_equal(gradients[k], grad)
+    np.testing.assert_array_equal(system.q, state)
+
+
 def _landing_box():
     system = scenes.boxes(1, restitution=0.3)
     system.q[:7] = 0.0, 0.0, 0.19, 0.95, 0.2, -0.2, np.sqrt(1.0 - 0.95**2 - 0.08)
@@ -120,6 +142,20 @@ def test_the_sweep_back_equals_the_replay(make):
         expected = np.tensordot(cotangent, theirs[name], 1)
         np.testing.assert_allclose(ours[name], expected, rtol=1e-9, atol=1e-9 * max(1.0, np.abs(expected).max()))
     np.testing.assert_array_equal(gradient.vjp(system, run, cotangent, ("tau",))["tau"], ours["tau"])
+
+
+def test_the_sweep_back_over_a_hand_that_holds_a_cube_equals_the_replay():
+    system, rng = LcpPlant(load_hand(), load_object("cube")).system, np.random.default_rng(3)
+    run = gradient.rollout(system, 0.01 * rng.normal(size=(10, system.v.size)))
+    cotangent, sizes = rng.normal(size=system.q.size + system.v.size), {"q": system.q.shape, "v": system.v.shape, "tau": run.tau.shape}
+    sizes |= {k: x.shape for k, x in system.parameters._asdict().items()}
+    swept = gradient.vjp(system, run, cotangent)
+    for name, shape in sizes.items():
+        directions = rng.normal(size=(4, *shape))
+        expected = gradient.directional(system, run, {name: directions}) @ cotangent
+        ours = [np.sum(d * swept[name]) for d in directions]
+        np.testing.assert_allclose(ours, expected, rtol=1e-9, atol=1e-9 * max(1.0, np.abs(expected).max()))
+    assert system.tape.size[1] > 20
 
 
 def test_rollouts_refuse_bad_forces():

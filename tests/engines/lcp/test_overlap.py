@@ -34,6 +34,11 @@ def test_random_overlaps_part_without_energy(kind):
         assert part(draw(kind, rng), seconds=0.3) is (End.REFUSED if kind == "jammed" else End.PARTED)
 
 
+def test_edges_that_meet_nearly_parallel_do_not_stall():
+    """Neither as a corner over a face nor as edges that cross: the direction that separates them makes the contact."""
+    assert part(draw("concave", np.random.default_rng([1, 2110])), seconds=0.3) is End.PARTED
+
+
 def test_what_cannot_be_parted_is_refused_by_name():
     system = draw("jammed", np.random.default_rng(0))
     with pytest.raises(

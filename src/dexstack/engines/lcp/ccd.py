@@ -244,7 +244,7 @@ def time_of_impact(tree, shapes, near, floor, gaps, axis, q, u, h, m, at, K, unt
         gap = gaps[first]
         if tried[first] > 0:
             ba, bb = shapes.body[a], shapes.body[b]
-            gap = separation(shapes, a, b, m.R[ba], m.p[ba], m.R[bb], m.p[bb], n)
+            gap = separation(shapes, a, b, m.R[ba], m.p[ba], m.R[bb], m.p[bb], n, np.inf)
             count[0] += 1
         tried[first] += 1
         if (s > 0.0 and gap <= floor[first] + (END - 1.0) * abs(floor[first])) or tried[first] > MOST_EVALUATIONS:

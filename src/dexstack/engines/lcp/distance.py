@@ -278,7 +278,7 @@ def _sharpen_cylinder(shapes, c, o, Rc, pc, Ro, po, n, best):
 
 
 @inner
-def separation(shapes, a, b, Ra, pa, Rb, pb, n):
+def separation(shapes, a, b, Ra, pa, Rb, pb, n, enough):
     """Distance of two geometries along a direction that separates them best.
 
     Long: one loop of GJK, whose simplex its parts would hand to each other.
@@ -286,9 +286,10 @@ def separation(shapes, a, b, Ra, pa, Rb, pb, n):
     Args:
         a, b: geometries; a may be a half-space.
         n: (3,) from a to b: a first guess, overwritten by the direction.
+        enough: bound with which to be content [m].
 
     Returns:
-        A lower bound of the distance [m], exact to rounding where GJK ended regularly; not positive where they meet.
+        A lower bound of the distance [m], exact to rounding where GJK ended regularly below ``enough``; not positive where they meet.
     """
     rounding = shapes.radius[a] + shapes.radius[b]
     va, vb = shapes.vertex_start[a + 1] - shapes.vertex_start[a], shapes.vertex_start[b + 1] - shapes.vertex_start[b]
@@ -336,6 +337,8 @@ def separation(shapes, a, b, Ra, pa, Rb, pb, n):
         if bound > best:
             best = bound
             put(n, trial)
+            if best - rounding >= enough:
+                return best - rounding
         if size > 0 and length - best <= 1e-13 * length + 1e-16:
             break
         known = False

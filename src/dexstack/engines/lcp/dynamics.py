@@ -264,7 +264,7 @@ def twists(tree, v, m):
 
 
 @inner
-def _inertia_times(inertia, V, out):
+def inertia_times(inertia, V, out):
     """Momentum (moment about the origin, force) of an inertia (mass, mass · centre, six moments) with twist V."""
     h0, h1, h2 = inertia[1], inertia[2], inertia[3]
     w0, w1, w2, v0, v1, v2 = V[0], V[1], V[2], V[3], V[4], V[5]
@@ -338,8 +338,8 @@ def bias_forces(tree, v, m):
                 for i in range(6):
                     V[i] += W[i]
         F = m.force[b]
-        _inertia_times(m.inertia[b], a, F)
-        _inertia_times(m.inertia[b], V, W)
+        inertia_times(m.inertia[b], a, F)
+        inertia_times(m.inertia[b], V, W)
         F[0] += V[1] * W[2] - V[2] * W[1] + V[4] * W[5] - V[5] * W[4]
         F[1] += V[2] * W[0] - V[0] * W[2] + V[5] * W[3] - V[3] * W[5]
         F[2] += V[0] * W[1] - V[1] * W[0] + V[3] * W[4] - V[4] * W[3]
@@ -370,7 +370,7 @@ def mass_matrix(tree, m):
             for i in range(10):
                 m.composite[up, i] += m.composite[b, i]
     for d in range(tree.dof_body.size):
-        _inertia_times(m.composite[tree.dof_body[d]], S[d], W)
+        inertia_times(m.composite[tree.dof_body[d]], S[d], W)
         e = d if E else -1
         while e >= 0:
             M[d, e] = 0.0

@@ -8,14 +8,19 @@ the side the simulation took: a contact without load counts as separated, fricti
 from __future__ import annotations
 
 import functools
+import os
+import queue
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from dexstack.engines.lcp import record as s
-from dexstack.engines.lcp.replay import differentiate, pull_back
-from dexstack.engines.lcp.roll import roll
+from dexstack.engines.lcp.adjoint import pull_back
+from dexstack.engines.lcp.dynamics_adjoint import make_cotangents
+from dexstack.engines.lcp.replay import differentiate
+from dexstack.engines.lcp.roll import refer, roll
 from dexstack.engines.lcp.system import LcpSystem
 from dexstack.errors import ConfigError
 
@@ -72,7 +77,7 @@ def vjp(system: LcpSystem, run: Rollout, cotangent: np.ndarray, wrt: Sequence[st
     """Transposed derivative of the final state: ``cotangent`` (Q + V,) times the Jacobian, by a sweep back over the tape.
 
     Args:
-        wrt: of :data:`INPUTS`; the others are not looked at, except for the state, which the sweep passes through.
+        wrt: of :data:`INPUTS`.
 
     Returns:
         An array of the shape of each input by name.
@@ -82,10 +87,9 @@ def vjp(system: LcpSystem, run: Rollout, cotangent: np.ndarray, wrt: Sequence[st
     """
     _check(system, run)
     state = np.array(cotangent, float)
-    parts = dict(zip(INPUTS[2:], (run.tau, *run.parameters), strict=True))
-    parts = {k: np.zeros(x.shape if k in wrt else (0,) * x.ndim) for k, x in parts.items()}
-    pull_back(system.reference(), run.tau, state, *parts.values())
-    parts |= {"q": state[: run.q.shape[1]], "v": state[run.q.shape[1] :]}
+    out = make_cotangents(system.world.tree, len(run.tau), run.parameters.friction.size, run.parameters.restitution.size)
+    pull_back(system.reference(), run.tau, state, refer(out))
+    parts = dict(zip(INPUTS, (*np.split(state, [run.q.shape[1]]), out.tau, out.mass, out.friction, out.restitution), strict=True))
     return {k: parts[k] for k in wrt}
 
 
@@ -129,34 +133,67 @@ def jacobian(system: LcpSystem, run: Rollout, wrt: Sequence[str] = ("q", "v")) -
     return result
 
 
-def jax_rollout(system: LcpSystem) -> Callable[..., jax.Array]:
+def jax_rollout(system: LcpSystem, *, threads: int | None = None) -> Callable[..., jax.Array]:
     """The engine as a JAX function ``(q, v, tau, mass, friction, restitution) → final state (Q + V,)`` with a custom derivative.
 
-    ``tau`` is (T, V); mass, friction and restitution are laid out as in :class:`.record.Parameters`. Works under ``jit`` and ``grad``;
-    calls come back to this process, one at a time. Derivatives are taken by the inputs that are asked for. Warm starts are cleared before
-    each call, so that it is a function.
+    ``tau`` is (T, V); mass, friction and restitution are laid out as in :class:`.record.Parameters`. Works under ``jit``, ``grad`` and
+    ``vmap``: rollouts of a batch run side by side in ``threads`` threads of this process (None: as many as it has cores), each with a twin
+    of the system, which itself stays as it is. Derivatives are taken by the inputs that are asked for. Warm starts are cleared before each
+    rollout, so that it is a function.
     """
     import jax
     import jax.numpy as jnp
 
-    def run(q, v, tau, *parameters):
-        system.forget()
-        system.q[:], system.v[:] = q, v
-        system.parameters = s.Parameters(*(np.array(x, float) for x in parameters))
-        return rollout(system, np.asarray(tau, float))
+    idle: queue.SimpleQueue[LcpSystem] = queue.SimpleQueue()
+    count = threads or len(os.sched_getaffinity(0))
+    for _ in range(count):
+        idle.put(system.twin())
+
+    def run(twin, inputs):
+        twin.forget()
+        twin.q[:], twin.v[:] = inputs[:2]
+        twin.parameters = s.Parameters(*inputs[3:])
+        return rollout(twin, inputs[2])
+
+    def each(work, inputs):
+        """Do work(twin, inputs) for all rows of a batch."""
+
+        def one(row):
+            twin = idle.get()
+            try:
+                return work(twin, row)
+            finally:
+                idle.put(twin)
+
+        batch = np.shape(inputs[1])[:-1]
+        arrays = [np.array(x, float) for x in inputs]
+        rows = list(zip(*(x.reshape(-1, *x.shape[len(batch) :]) for x in arrays), strict=True))
+        if len(rows) == 1:
+            return batch, [one(rows[0])]
+        with ThreadPoolExecutor(count) as pool:
+            return batch, list(pool.map(one, rows))
 
     def forward(*inputs):
-        end = run(*inputs)
-        return np.concatenate([end.q[-1], end.v[-1]]).astype(np.asarray(inputs[0]).dtype)
+        def work(twin, row):
+            end = run(twin, row)
+            return np.concatenate([end.q[-1], end.v[-1]])
 
-    def backward(wrt, cotangent, *inputs):
-        found = vjp(system, run(*inputs), np.asarray(cotangent), wrt)
-        return tuple(found[k].astype(np.asarray(inputs[INPUTS.index(k)]).dtype) for k in wrt)
+        batch, ends = each(work, inputs)
+        return np.reshape(ends, (*batch, -1)).astype(np.asarray(inputs[0]).dtype)
+
+    def backward(wrt, *inputs):
+        def work(twin, row):
+            return vjp(twin, run(twin, row[:-1]), row[-1], wrt)
+
+        batch, found = each(work, inputs)
+        return tuple(
+            np.reshape([x[k] for x in found], (*batch, *found[0][k].shape)).astype(np.asarray(inputs[INPUTS.index(k)]).dtype) for k in wrt
+        )
 
     @jax.custom_vjp
     def roll(q, v, tau, mass, friction, restitution):
         shape = jax.ShapeDtypeStruct((q.size + v.size,), q.dtype)
-        return jax.pure_callback(forward, shape, q, v, tau, mass, friction, restitution, vmap_method="sequential")
+        return jax.pure_callback(forward, shape, q, v, tau, mass, friction, restitution, vmap_method="broadcast_all")
 
     def push(*primals):
         inputs = tuple(x.value for x in primals)
@@ -170,7 +207,7 @@ def jax_rollout(system: LcpSystem) -> Callable[..., jax.Array]:
         at = [i for i, x in enumerate(asked) if x is not None]
         shapes = tuple(jax.ShapeDtypeStruct(inputs[i].shape, inputs[i].dtype) for i in at)
         call = functools.partial(backward, tuple(INPUTS[i] for i in at))
-        for i, x in zip(at, jax.pure_callback(call, shapes, cotangent, *inputs, vmap_method="sequential"), strict=True):
+        for i, x in zip(at, jax.pure_callback(call, shapes, *inputs, cotangent, vmap_method="broadcast_all"), strict=True):
             result[i] = x
         return tuple(result)
 

@@ -74,7 +74,7 @@ def solve_and_count(A, b, owner, mu, cls, f, warm, counts, extremes):
 
 
 @inner
-def _groups(A, owner, group):
+def groups(A, owner, group):
     """Least row of the contacts that each row is linked with, directly or through others, into ``group`` (n,)."""
     for i in range(owner.size):
         group[i] = i
@@ -96,7 +96,7 @@ def give_back(A, b, owner, e, f):
     """
     n = f.size
     group = np.empty(n, np.int64)
-    _groups(A, owner, group)
+    groups(A, owner, group)
     for g in range(n):
         if group[g] != g:
             continue

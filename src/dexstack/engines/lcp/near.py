@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from dexstack.engines.kernels import inner
 from dexstack.engines.lcp.ccd import acceleration_bound, closing_bound
 from dexstack.engines.lcp.distance import separation
@@ -13,18 +15,21 @@ FLOOR = 1e-6
 
 
 @inner
-def balls_of_motion(tree, shapes, m, u, h, K, x, room):
-    """Balls, centres x (G, 3) and radii ``room`` (G,), that geometries stay in within h at velocities u; K gets the bounds of acceleration.
+def balls_of_motion(tree, shapes, m, u, h, K, x, room, travel):
+    """Balls, centres x (G, 3) and radii ``room`` (G,), that geometries stay in within h at velocities u.
 
     Args:
         m: poses, and twists at u.
+        K, travel: (G,) written: bounds of the acceleration of any point, and of how far one goes within h.
     """
     for g in range(K.size):
         R, p, c = m.R[shapes.body[g]], m.p[shapes.body[g]], shapes.centre[g]
         for i in range(3):
             x[g, i] = p[i] + R[i, 0] * c[0] + R[i, 1] * c[1] + R[i, 2] * c[2]
         K[g] = acceleration_bound(tree, shapes, m, g, u, h)
-        room[g] = shapes.reach[g] + closing_bound(shapes, m, g, u, h, K[g])
+        closing, V = closing_bound(shapes, m, g, u, h, K[g]), m.V[shapes.body[g]]
+        room[g] = shapes.reach[g] + closing
+        travel[g] = closing + h * np.sqrt(V[0] * V[0] + V[1] * V[1] + V[2] * V[2]) * (shapes.reach[g] - shapes.radius[g])
 
 
 @inner
@@ -38,8 +43,10 @@ def _could_meet(shapes, x, room, a, b, margin):
 
 
 @inner
-def detect(world, m, margin, memory, x, room, gaps, near, tape, first, counts):
-    """Pairs whose balls come within the margin, and the contacts of those that are.
+def detect(world, m, margin, memory, x, room, travel, gaps, near, tape, first, counts):
+    """Pairs that may come within the margin, and the contacts of those that are.
+
+    Most are seen to stay apart along the direction that separated them before, without looking for a better one.
 
     Returns:
         Number of near pairs; one past the last contact.
@@ -50,9 +57,11 @@ def detect(world, m, margin, memory, x, room, gaps, near, tape, first, counts):
         a, b = shapes.pairs[k]
         if not _could_meet(shapes, x, room, a, b, margin):
             continue
-        ba, bb = shapes.body[a], shapes.body[b]
-        gap = separation(shapes, a, b, m.R[ba], m.p[ba], m.R[bb], m.p[bb], memory.axis[k])
+        ba, bb, enough = shapes.body[a], shapes.body[b], margin + travel[a] + travel[b]
+        gap = separation(shapes, a, b, m.R[ba], m.p[ba], m.R[bb], m.p[bb], memory.axis[k], enough)
         counts[EVALUATIONS] += 1
+        if gap >= enough:
+            continue
         near[count], gaps[count] = k, gap
         count += 1
         if gap <= 0.0:
@@ -66,7 +75,7 @@ def detect(world, m, margin, memory, x, room, gaps, near, tape, first, counts):
 
 
 @inner
-def add_pairs(shapes, m, memory, x, room, gaps, near, count, counts):
+def add_pairs(shapes, m, memory, x, room, travel, gaps, near, count, counts):
     """Append to the ``count`` near pairs those that only the forces of this sub-step bring within reach. Their number now."""
     found, i = count, 0
     for k in range(shapes.pairs.shape[0]):
@@ -75,8 +84,8 @@ def add_pairs(shapes, m, memory, x, room, gaps, near, count, counts):
             continue
         a, b = shapes.pairs[k]
         if _could_meet(shapes, x, room, a, b, 0.0):
-            ba, bb = shapes.body[a], shapes.body[b]
-            near[found], gaps[found] = k, separation(shapes, a, b, m.R[ba], m.p[ba], m.R[bb], m.p[bb], memory.axis[k])
+            ba, bb, enough = shapes.body[a], shapes.body[b], 2.0 * FLOOR + travel[a] + travel[b]
+            near[found], gaps[found] = k, separation(shapes, a, b, m.R[ba], m.p[ba], m.R[bb], m.p[bb], memory.axis[k], enough)
             counts[EVALUATIONS] += 1
-            found += 1
+            found += gaps[found] < enough
     return found

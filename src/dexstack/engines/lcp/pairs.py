@@ -13,6 +13,8 @@ from dexstack.engines.lcp.vectors import dot, unrotated
 
 NO_FEATURE = -1
 """In place of a feature's index where only a direction is known."""
+MISSED = 1e-7
+"""By how much the nearest features may be farther apart than the geometries before others must have been missed [m]."""
 SEEN = 1e-7
 """Gap at which features of geometries that overlap are looked for [m]."""
 ALONG = 0.9
@@ -47,12 +49,26 @@ def _merge(shapes, first, count, feature, data, R, p):
 
 @inner
 def _across(shapes, pair, a, b, Ra, pa, Rb, pb, n, feature, data, count):
-    """A contact of the farthest points along n, of a face of a across n: where no features were found, as in the last 1e-13 m."""
+    """A contact of the farthest points along n, of a face of a across n: for features that were not found, as in the last 1e-13 m."""
     x, y = np.empty(3), np.empty(3)
     support(shapes, a, Ra, pa, n, x)
     support(shapes, b, Rb, pb, -n, y)
     x_B, n_B, y_B, ra, rb = unrotated(Ra, x - pa), unrotated(Ra, n), unrotated(Rb, y - pb), shapes.radius[a], shapes.radius[b]
     return add(feature, data, count, a, b, FACE_POINT, 1, pair, NO_FEATURE, NO_FEATURE, x_B, n_B, y_B, np.zeros(3), ra, rb)
+
+
+@inner
+def _completed(shapes, pair, a, b, R, p, n, gap, feature, data, first, count):
+    """Add the contact of the farthest points along n where no features were found, or none as near as the geometries are."""
+    if count > feature.shape[0]:
+        return count
+    w, c = np.empty(3), np.empty(3)
+    for k in range(first, count):
+        ba, bb = shapes.body[feature[k, 0]], shapes.body[feature[k, 1]]
+        if gap_of_features(feature[k, 2], feature[k, 3], data[k], R[ba], p[ba], R[bb], p[bb], w, c) <= gap + MISSED:
+            return count
+    ba, bb = shapes.body[a], shapes.body[b]
+    return _across(shapes, pair, a, b, R[ba], p[ba], R[bb], p[bb], n, feature, data, count)
 
 
 @inner
@@ -79,11 +95,9 @@ def contacts_of_pair(shapes, pair, a, b, R, p, n, gap, margin, feature, data, co
         if shapes.disc[b] > 0.0 and not shapes.is_plane[a]:
             both = shapes.disc[a] > 0.0
             count = contacts_of_cylinder(shapes, b, a, Rb, pb, Ra, pa, -n, gap, margin, both, pair, feature, data, count)
-        if count == first:
-            return _across(shapes, pair, a, b, Ra, pa, Rb, pb, n, feature, data, count)
-        if count > feature.shape[0] or count - first < 2:
-            return count
-        return _merge(shapes, first, count, feature, data, R, p)
+        if first + 2 <= count <= feature.shape[0]:
+            count = _merge(shapes, first, count, feature, data, R, p)
+        return _completed(shapes, pair, a, b, R, p, n, gap, feature, data, first, count)
     Xb = np.empty((shapes.vertex_start[b + 1] - shapes.vertex_start[b], 3))
     corners(shapes, b, Rb, pb, Xb)
     zero = np.zeros(3)
@@ -120,11 +134,9 @@ def contacts_of_pair(shapes, pair, a, b, R, p, n, gap, margin, feature, data, co
         count = points_by_edges(shapes, a, b, Xa, Xb, near_a, near_b, margin, pair, feature, data, count)
         count = points_by_edges(shapes, b, a, Xb, Xa, near_b, near_a, margin, pair, feature, data, count)
         count = points(shapes, a, b, Xa, Xb, near_a, near_b, margin, pair, feature, data, count)
-    if count == first:
-        return _across(shapes, pair, a, b, Ra, pa, Rb, pb, n, feature, data, count)
-    if count > feature.shape[0] or count - first < 2:
-        return count
-    return _merge(shapes, first, count, feature, data, R, p)
+    if first + 2 <= count <= feature.shape[0]:
+        count = _merge(shapes, first, count, feature, data, R, p)
+    return _completed(shapes, pair, a, b, R, p, n, gap, feature, data, first, count)
 
 
 @inner

@@ -23,7 +23,7 @@ from dexstack.engines.lcp.rows import (
     point_row,
     problem,
 )
-from dexstack.engines.lcp.step import free_velocity
+from dexstack.engines.lcp.step import HALFWAY_ROUNDS, free_velocity
 from dexstack.engines.lcp.vectors import put
 
 SMALL = 1e-30
@@ -31,7 +31,8 @@ SMALL = 1e-30
 
 
 @inner
-def _forces(A, b, owner, mu, cls, f, plain):
+def recorded_forces(A, b, owner, mu, cls, f, plain):
+    """Forces of recorded classes, as the solver found them: spread, or plain."""
     if plain:
         forces_of_classes(A, b, owner, mu, cls, f, 0, 0.0)
     else:
@@ -50,7 +51,7 @@ def _respond(world, par, tape, op, q, v, m):
     factorise(tree.above, m.M)
     J, A, Y, b, f, _, mu, owner, _ = problem(world, par, tape, m, q, v, first, last, tape.limit[:0], n, False)
     impact_right_hand_side(J, v, b)
-    _forces(A, b, owner, mu, tape.cls[op[3] : op[3] + n], f, op[9] & 1)
+    recorded_forces(A, b, owner, mu, tape.cls[op[3] : op[3] + n], f, op[9] & 1)
     if op[8] == 1:
         e = np.empty(n, q.dtype)
         restitutions(par, shapes, tape, first, owner, e)
@@ -67,14 +68,14 @@ def _push(world, par, tape, op, q, u, after, rest, at, m):
     limit = tape.limit[op[4] : op[5]]
     J, A, Y, b, f, gap, mu, owner, contacts = problem(world, par, tape, m, q, u, first, last, limit, n, False)
     move_right_hand_side(J, u, gap, owner, contacts, rest, b)
-    _forces(A, b, owner, mu, tape.cls[op[3] : op[3] + n], f, op[9] & 1)
+    recorded_forces(A, b, owner, mu, tape.cls[op[3] : op[3] + n], f, op[9] & 1)
     lift, free = np.zeros(n, b.dtype), u.copy()
     add_impulse(Y, f, u)
     put(after, u)
     for i in range(op[10]):
         part = op[3] + (1 + 2 * i) * n
         follow_bends(world, m, tape, first, last, owner, gap, J, q, u, rest, at, tape.cls[part : part + n], lift)
-        _forces(A, b + lift, owner, mu, tape.cls[part + n : part + 2 * n], f, (op[9] >> (1 + i)) & 1)
+        recorded_forces(A, b + lift, owner, mu, tape.cls[part + n : part + 2 * n], f, (op[9] >> (1 + i)) & 1)
         put(u, free)
         add_impulse(Y, f, u)
     if op[8] == 0:
@@ -96,11 +97,11 @@ def _repeat(world, par, tape, i, q, v, rest, tau, m, known):
         _respond(world, par, tape, op, q, v, m)
         return rest
     nv, kind = v.size, q.dtype
-    u, at, half, after = np.empty(nv, kind), np.empty(q.size, kind), np.empty(nv, kind), np.empty(nv, kind)
+    u, at, after, halves = np.empty(nv, kind), np.empty(q.size, kind), np.empty(nv, kind), np.empty((HALFWAY_ROUNDS, nv), kind)
     pushed = op[2] > op[1] or op[5] > op[4]
     if pushed or not (known and tree.steady):
         kinematics(tree, q, m)
-    free_velocity(tree, par.mass, v, tau, rest, m, half, known, u)
+    free_velocity(tree, par.mass, v, tau, rest, m, halves, known, u)
     put(after, u)
     if pushed:
         _push(world, par, tape, op, q, u, after, rest, at, m)
@@ -170,89 +171,3 @@ def differentiate(simulation, q, v, tau, dq, dv, dtau, dmass, dfriction, drestit
             out[k, i] = qc[i].imag / SMALL
         for i in range(v.size):
             out[k, nq + i] = vc[i].imag / SMALL
-
-
-@inner
-def _times_left(tape):
-    """(n,) what was left of the time step before each operation [s]."""
-    left, rest = np.empty(tape.size[0]), 0.0
-    for i in range(left.size):
-        left[i] = rest
-        if tape.op[i, 0] == BEGIN:
-            rest = tape.length[i]
-        elif tape.op[i, 0] == MOVE and tape.op[i, 6] != NONE:
-            rest -= tape.length[i]
-    return left
-
-
-@entry
-def pull_back(simulation, tau, state, dtau, dmass, dfriction, drestitution):
-    """Transposed derivative of a recorded rollout: from its end back to its beginning, one operation after the other.
-
-    What an operation does to its inputs' derivatives is found in complex numbers, one input at a time, and multiplied at once: the work
-    grows with the steps, not with their square.
-
-    Args:
-        simulation: as in :func:`differentiate`. tau: (T, V).
-        state: (Q + V,) cotangents of q and v at the end, overwritten by those at the beginning.
-        dtau, dmass, dfriction, drestitution: (T, V), (B,), (G,), (G,) zeros, to which theirs are added; of no entries where not asked for.
-    """
-    world, par, tape, m = simulation.world, simulation.parameters, simulation.tape, simulation.complex_motion
-    nq, nv, step = tape.q.shape[1], tau.shape[1], 1j * SMALL
-    sizes = np.array([nq, nv, 1, nv if dtau.size > 0 else 0, dmass.size, dfriction.size, drestitution.size])
-    left, rest_bar = _times_left(tape), 0.0
-    q, v, force = np.empty(nq, np.complex128), np.empty(nv, np.complex128), np.empty(nv, np.complex128)
-    pc = Parameters(par.mass + 0j, par.friction + 0j, par.restitution + 0j)
-    back = np.empty(nq + nv + 1)
-    control = tau.shape[0] - 1
-    for i in range(tape.size[0] - 1, -1, -1):
-        if tape.op[i, 0] == BEGIN:
-            control, rest_bar = control - 1, 0.0
-            continue
-        for part in range(sizes.size):
-            if (tape.op[i, 0] == IMPACT and (part == 2 or part == 3)) or (tape.op[i, 0] == MOVE and part == 6):
-                continue  # on these it does not depend
-            for k in range(sizes[part]):
-                put(q, tape.q[i - 1])
-                put(v, tape.v[i - 1])
-                put(force, tau[control])
-                rest = left[i] + 0j
-                if part == 0:
-                    q[k] += step
-                elif part == 1:
-                    v[k] += step
-                elif part == 2:
-                    rest += step
-                elif part == 3:
-                    force[k] += step
-                elif part == 4:
-                    pc.mass[k] += step
-                elif part == 5:
-                    pc.friction[k] += step
-                else:
-                    pc.restitution[k] += step
-                rest = _repeat(world, pc, tape, i, q, v, rest, force, m, False)
-                total = rest_bar * rest.imag
-                for j in range(nq):
-                    total += state[j] * q[j].imag
-                for j in range(nv):
-                    total += state[nq + j] * v[j].imag
-                total /= SMALL
-                if part < 2:
-                    back[nq * part + k] = total
-                elif part == 2:
-                    back[nq + nv] = total
-                elif part == 3:
-                    dtau[control, k] += total
-                elif part == 4:
-                    pc.mass[k] = par.mass[k]
-                    dmass[k] += total
-                elif part == 5:
-                    pc.friction[k] = par.friction[k]
-                    dfriction[k] += total
-                else:
-                    pc.restitution[k] = par.restitution[k]
-                    drestitution[k] += total
-        put(state, back[: nq + nv])
-        if tape.op[i, 0] == MOVE:
-            rest_bar = back[nq + nv]

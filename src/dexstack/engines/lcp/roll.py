@@ -62,7 +62,7 @@ def gaps_at(simulation, q, out):
     for k in range(out.size):
         a, b = shapes.pairs[k]
         ba, bb = shapes.body[a], shapes.body[b]
-        out[k] = separation(shapes, a, b, m.R[ba], m.p[ba], m.R[bb], m.p[bb], np.zeros(3))
+        out[k] = separation(shapes, a, b, m.R[ba], m.p[ba], m.R[bb], m.p[bb], np.zeros(3), np.inf)
 
 
 @entry

@@ -239,7 +239,7 @@ def find_bends(world, m, tape, first, last, owner, gap, J, q, velocity, h, at, l
                 a, b = tape.feature[k, 0], tape.feature[k, 1]
                 ba, bb = shapes.body[a], shapes.body[b]
                 # the lines and planes of two features meet anywhere, the bodies where these end do not
-                if separation(shapes, a, b, m.R[ba], m.p[ba], m.R[bb], m.p[bb], n) < least:
+                if separation(shapes, a, b, m.R[ba], m.p[ba], m.R[bb], m.p[bb], n, np.inf) < least:
                     lift[r], part[r], any_meets = bend, i, True
             r += 1
             while r < owner.size and owner[r] >= 0:

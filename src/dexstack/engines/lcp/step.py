@@ -51,14 +51,19 @@ STALL_AFTER, PROGRESS = 1000, 1e-3
 
 
 @inner
-def free_velocity(tree, mass, v, tau, h, m, half, known, out):
+def free_velocity(tree, mass, v, tau, h, m, halves, known, out):
     """v* = v + h M⁻¹(τ − c) with c, Coriolis and gravity, at the velocity halfway to v*, and joint damping at its end.
 
     With c at the start, as printed, a spinning body gains energy without bound; halfway it keeps it.
 
     Args:
         m: poses; written: the factors of M + h D, bias forces.
-        half: (V,) room. known: whether m holds those of an earlier call, which a steady tree's still are. out: (V,) written.
+        halves: (HALFWAY_ROUNDS, V) written: velocities at which c was taken, one an iteration.
+        known: whether m holds the factors and forces of an earlier call, which a steady tree's still are.
+        out: (V,) written.
+
+    Returns:
+        How many iterations it took.
     """
     nv = v.size
     known = known and tree.steady
@@ -68,22 +73,25 @@ def free_velocity(tree, mass, v, tau, h, m, half, known, out):
         for i in range(nv):
             m.M[i, i] += h * tree.damping[i]
         factorise(tree.above, m.M)
-    put(half, v)
-    for _ in range(1 if tree.steady else HALFWAY_ROUNDS):
+    put(halves[0], v)
+    rounds, k = 1 if tree.steady else HALFWAY_ROUNDS, 0
+    while True:
         if not known:
-            bias_forces(tree, half, m)
+            bias_forces(tree, halves[k], m)
         for i in range(nv):
             out[i] = h * (tau[i] - m.bias[i] - tree.damping[i] * v[i])
         solve_mass(tree.above, m.M, out)
+        k += 1
         change, size = 0.0, 1.0
         for i in range(nv):
             out[i] += v[i]
             x = 0.5 * (v[i] + out[i])
-            change = max(change, abs((x - half[i]).real))
+            change = max(change, abs((x - halves[k - 1, i]).real))
             size = max(size, abs(x.real))
-            half[i] = x
-        if change <= 1e-14 * size:
-            break
+            if k < rounds:
+                halves[k, i] = x
+        if k == rounds or change <= 1e-14 * size:
+            return k
 
 
 @inner
@@ -111,7 +119,8 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
     P = shapes.pairs.shape[0]
     near, gaps, until, floor = np.empty(P, np.int64), np.empty(P), np.empty(P), np.empty(P)
     G = shapes.body.size
-    K, x, room = np.empty(G), np.empty((G, 3)), np.empty(G)
+    K, x, room, travel = np.empty(G), np.empty((G, 3)), np.empty(G), np.empty(G)
+    halves = np.empty((HALFWAY_ROUNDS, nv))
     u, at, row, free, after, around = np.empty(nv), np.empty(q.size), np.empty(nv), np.empty(nv), np.empty(nv), np.empty(nv)
     gain = np.empty(nv)
     if tape.size[0] + 2 > tape.op.shape[0]:
@@ -131,14 +140,14 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
             mark = rest
         counts[SUBSTEPS] += 1
         kinematics(tree, q, m)
-        free_velocity(tree, par.mass, v, tau, rest, m, free, control > 0 or done > 1, u)
+        free_velocity(tree, par.mass, v, tau, rest, m, halves, control > 0 or done > 1, u)
         if done == 1:
             for i in range(nv):
                 gain[i] = u[i] - v[i]
         first = tape.size[1]
         twists(tree, u, m)
-        balls_of_motion(tree, shapes, m, u, rest, K, x, room)
-        pairs, last = detect(world, m, MARGIN, memory, x, room, gaps, near, tape, first, counts)
+        balls_of_motion(tree, shapes, m, u, rest, K, x, room, travel)
+        pairs, last = detect(world, m, MARGIN, memory, x, room, travel, gaps, near, tape, first, counts)
         if last > tape.feature.shape[0]:
             return CONTACTS_FULL
         for i in range(pairs):
@@ -153,7 +162,7 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
                 return status
             first = last - before
             if hit:
-                free_velocity(tree, par.mass, v, tau, rest, m, free, True, u)
+                free_velocity(tree, par.mass, v, tau, rest, m, halves, True, u)
             kept = first
             for k in range(first, last):  # what is about to bounce is left to its time of impact
                 gap, speed = normal_speed(tree, shapes, m, tape.feature[k], tape.data[k], u, row)
@@ -254,8 +263,8 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
         memory.size[0] = min(last - first, memory.feature.shape[0])
         if n > 0 or hit:  # otherwise u is what it was
             twists(tree, u, m)
-            balls_of_motion(tree, shapes, m, u, rest, K, x, room)
-            pairs = add_pairs(shapes, m, memory, x, room, gaps, near, pairs, counts)
+            balls_of_motion(tree, shapes, m, u, rest, K, x, room, travel)
+            pairs = add_pairs(shapes, m, memory, x, room, travel, gaps, near, pairs, counts)
         for i in range(pairs):
             floor[i] = DEEPER * gaps[i] - FLOOR
             if gaps[i] <= 0.0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 
 import mujoco
@@ -103,6 +104,16 @@ class LcpSystem:
             )
         for part in (self.memory.axis, self.memory.size, self.memory.limit_cls):
             part.fill(0)
+
+    def twin(self) -> LcpSystem:
+        """Another of the same bodies and state, with counts of its own, that may move at the same time in another thread."""
+        other = copy.copy(self)
+        other.q, other.v, other.tau = self.q.copy(), self.v.copy(), self.tau.copy()
+        other.motion, other.complex_motion = make_motion(self.world.tree, float), make_motion(self.world.tree, complex)
+        other._held, other._after, other.memory = None, tuple(x.copy() for x in self._after), None
+        other.forget()
+        other._tape(len(self.tape.op), len(self.tape.feature))
+        return other
 
     def reference(self) -> Reference:
         """What kernels take in place of a :class:`.roll.Simulation`; made anew where one of its parts was replaced."""

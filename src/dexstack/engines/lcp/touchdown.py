@@ -69,7 +69,7 @@ def touchdown(tree, shapes, k, floor, q, u, s, axis, m, at, tape, first, row):
     """
     a, b = shapes.pairs[k]
     ba, bb = shapes.body[a], shapes.body[b]
-    gap = separation(shapes, a, b, m.R[ba], m.p[ba], m.R[bb], m.p[bb], axis)
+    gap = separation(shapes, a, b, m.R[ba], m.p[ba], m.R[bb], m.p[bb], axis, np.inf)
     end = contacts_of_pair(shapes, k, a, b, m.R, m.p, axis, gap, gap + 1e-9, tape.feature, tape.data, first)
     if end > tape.feature.shape[0]:
         return s, NONE, end, False
