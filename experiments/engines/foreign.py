@@ -111,7 +111,11 @@ def _judge(path: Path, engine: str, seconds: float, out: Connection) -> None:
         steps, begin = round(seconds / scene.dt), time.process_time()
         states = scene.rollout(state, np.zeros((steps, model.nu)))
         finite = bool(np.isfinite(states.q).all())
-        known(ran=finite, real_time_factor=seconds / (time.process_time() - begin), said=scene.trouble())
+        known(
+            ran=finite,
+            real_time_factor=seconds / (time.process_time() - begin),
+            said="; ".join(x for x in (scene.trouble(), scene.apart) if x),
+        )
     except (ConfigError, FloatingPointError) as error:
         known(said=str(error))
 

@@ -107,8 +107,9 @@ def test_a_state_kept_is_a_state_to_go_on_from(engine):
         ),
         (
             "soft",
-            "<body name='b'><freejoint/><geom size='.1'/><body><joint/><geom size='.1'/></body></body>",
-            "soft engine .* 'free body that carries others': 'b'",
+            "<body><joint name='s' type='slide'/><geom size='.1'/></body></worldbody><tendon><fixed name='rope' limited='true' range='0 1'>"
+            "<joint joint='s' coef='1'/></fixed></tendon><worldbody>",
+            "soft engine .* 'tendon with a stop': 'rope'",
         ),
         (
             "lcp",

@@ -30,17 +30,6 @@ def _kind(kind: str) -> Callable[[mujoco.MjModel, Collision], list[str]]:
     return lambda model, collision: [g.name for g in collision.geoms if g.kind == kind]
 
 
-def _free(model: mujoco.MjModel) -> list[int]:
-    """Bodies with a free joint."""
-    return [int(model.jnt_bodyid[j]) for j in np.flatnonzero(model.jnt_type == mujoco.mjtJoint.mjJNT_FREE)]
-
-
-def _free_before_joints(model: mujoco.MjModel) -> list[str]:
-    free = model.jnt_type == mujoco.mjtJoint.mjJNT_FREE
-    last = np.max(np.flatnonzero(~free), initial=-1)
-    return [body_name(model, int(model.jnt_bodyid[j])) for j in np.flatnonzero(free) if j < last]
-
-
 FEATURES: dict[str, Callable[[mujoco.MjModel, Collision], list[str]]] = {
     "ball joint": lambda m, c: _joints(m, m.jnt_type == mujoco.mjtJoint.mjJNT_BALL),
     "ball joint with a stop": lambda m, c: _joints(m, (m.jnt_type == mujoco.mjtJoint.mjJNT_BALL) & (m.jnt_limited > 0)),
@@ -60,9 +49,6 @@ FEATURES: dict[str, Callable[[mujoco.MjModel, Collision], list[str]]] = {
     "ellipsoid": _kind("ellipsoid"),
     "moving plane": lambda m, c: [g.name for g in c.geoms if g.kind == "plane" and g.body],
     "tilted plane": lambda m, c: [g.name for g in c.geoms if g.kind == "plane" and g.R[2, 2] < 1.0 - 1e-9],
-    "free body that carries others": lambda m, c: [body_name(m, b) for b in _free(m) if (m.body_parentid == b).any()],
-    "free body before a joint": lambda m, c: _free_before_joints(m),
-    "free body off its centre of mass": lambda m, c: [body_name(m, b) for b in _free(m) if np.abs(m.body_ipos[b]).max() > 1e-9],
 }
 """Finder of the names of what has a feature, by the feature's name, in the singular."""
 
