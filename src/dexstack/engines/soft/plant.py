@@ -116,7 +116,7 @@ class SoftScene(Scene):
         return geom.body, int(self.model.geom_contype[geom.id]), int(self.model.geom_conaffinity[geom.id])
 
     def _surface(self, geoms: list[Geom], met: Iterable[Geom]) -> Surface:
-        """Geoms as points as fine as what they meet, or of an area of their bounding boxes' over :data:`POINTS`, unless asked to be finer."""
+        """Geoms as points that are as fine as what they meet, but no more than :data:`POINTS` on their boxes, unless asked to be finer."""
         area = sum(8.0 * float(np.roll(g.half, 1) @ g.half) for g in geoms)
         asked = min(g.material.resolution or np.inf for g in geoms)
         spacing = max(min(g.resolution for g in met), min(asked, math.sqrt(area / POINTS)))

@@ -4,8 +4,9 @@
 
 All links at once: with world twists about the world's origin (linear part first) a link moves by Σ of the columns S_j of its ancestors, so
 velocities, biases and composite inertias are products with one constant 0/1 matrix; only poses go level by level. A ball is three links at
-one pose, each of which all three of its coordinates move; a free base is three slides and a ball. A free body at the state's end that carries
-nothing keeps its own 6 × 6 block, in MuJoCo's coordinates (linear velocity in the world, angular in the body) about its centre of mass.
+one pose, each of which all three of its coordinates move; a free base is three slides and a ball. A free body at the end of the state that
+carries nothing keeps its own 6 × 6 block, in MuJoCo's coordinates (linear velocity in the world, angular in the body) about its centre of
+mass.
 The state is laid out as in MuJoCo.
 """
 
@@ -232,7 +233,7 @@ class Tree:
 
     def _joint_links(self, x: Numbers, q: Array) -> tuple[Array, tuple[Array, Array], Array]:
         """Orientation of the links, (their origins, points on their joint axes) and axes, in the order of the joints."""
-        n, dtype = self.num_joints, q.dtype
+        dtype = q.dtype
         move = self.positions(q) - jnp.asarray(x.zero, dtype)
         angle = jnp.where(jnp.asarray(self.is_hinge), move, 0.0)
         slide = jnp.where(jnp.asarray(self.is_hinge), 0.0, move)
