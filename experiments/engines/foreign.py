@@ -7,14 +7,17 @@ The files come from packages:
 Free motion is that without contacts, stops and actuators, for half a second, from a state with every joint displaced and moving. Its
 reference is MuJoCo's Runge–Kutta at a twentieth of the step; an engine farther from it than ten times MuJoCo's own implicit step fails.
 Then the model runs with all of its contacts, from its keyframe ``home`` if it has one; every engine in a process of its own, which is ended
-when it takes longer than the limit.
+when it takes more processor time than the limit.
 """
 
 from __future__ import annotations
 
 import argparse
 import copy
+import math
 import multiprocessing
+import resource
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -90,8 +93,9 @@ def _mujoco(model: mujoco.MjModel, finer: int) -> np.ndarray:
     return data.qpos.copy()
 
 
-def _judge(path: Path, engine: str, seconds: float, out: Connection) -> None:
+def _judge(path: Path, engine: str, seconds: float, limit: int, out: Connection) -> None:
     """What is known of one model in one engine, sent whenever something more is."""
+    resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
     row: dict[str, Any] = {}
 
     def known(**more: Any) -> None:
@@ -121,20 +125,21 @@ def _judge(path: Path, engine: str, seconds: float, out: Connection) -> None:
 
 
 def judged(path: Path, engine: str, seconds: float, limit: float) -> dict[str, Any]:
-    """One model in one engine, in a process that has ``limit`` seconds."""
-    row: dict[str, Any] = {"loaded": False, "moved_rightly": False, "ran": False, "said": f"took more than {limit:g} s"}
+    """One model in one engine, in a process that has ``limit`` seconds of processor time."""
+    row: dict[str, Any] = {"loaded": False, "moved_rightly": False, "ran": False, "said": ""}
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe(duplex=False)
-    process = context.Process(target=_judge, args=(path, engine, seconds, there))
+    process = context.Process(target=_judge, args=(path, engine, seconds, math.ceil(limit), there))
     process.start()
     there.close()
-    end = time.monotonic() + limit
     try:
-        while here.poll(max(0.0, end - time.monotonic())):
+        while True:
             row |= here.recv()
     except EOFError:
         process.join()
-        if process.exitcode:
+        if process.exitcode in (-signal.SIGXCPU, -signal.SIGKILL):
+            row["said"] = f"took more than {limit:g} s"
+        elif process.exitcode:
             row["said"] = f"ended with {process.exitcode}"
     finally:
         process.kill()
@@ -181,7 +186,7 @@ def _arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--folder", type=Path, required=True, metavar="DIR", help="where the packages were unpacked or installed")
     p.add_argument("--engines", nargs="+", choices=list(ENGINES), default=list(ENGINES), help="which engines")
     p.add_argument("--seconds", type=arguments.positive, default=10.0, metavar="S", help="simulated time with contacts")
-    p.add_argument("--limit", type=arguments.positive, default=120.0, metavar="S", help="longest a model may take in an engine")
+    p.add_argument("--limit", type=arguments.positive, default=120.0, metavar="S", help="most processor time of a model in an engine")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

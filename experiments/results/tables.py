@@ -346,8 +346,8 @@ HYDROELASTIC = (
                 ),
             ),
         ),
-        "A fan has its points on one ring and forgets its start. A disk with points all over still shows where it came from: whole curves of "
-        "ε over the speed, through four decades of it, beside the integrated equations of the same mesh and of the even disk.",
+        "A fan has its points on one ring and forgets its start. A disk with points all over still shows where it came from: whole curves "
+        "of ε over the speed, through four decades of it, beside the integrated equations of the same mesh and of the even disk.",
     ),
     Section(
         "hydroelastic_sinusoid",
