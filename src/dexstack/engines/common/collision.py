@@ -51,6 +51,9 @@ class Material:
     resolution: float | None = None
     """Longest edge of hydroelastic meshes, spacing of soft contact's points [m]. None: half of the geom's smallest half extent."""
 
+    tets: float | None = None
+    """Longest edge of tets that fill a mesh as it is, hollows and all, for hydroelastic contact [m]. None: its convex hull."""
+
 
 MODULUS = 1e7
 _FIELDS = tuple(field.name for field in dataclasses.fields(Material))
@@ -83,6 +86,8 @@ class Geom:
     material: Material
     vertices: np.ndarray
     """(V, 3) of a mesh, in its own frame; its convex hull is what collides, as in MuJoCo. (0, 3) for other kinds."""
+    triangles: np.ndarray
+    """(F, 3) corners of the mesh as it is, outward."""
 
     @property
     def resolution(self) -> float:
@@ -217,13 +222,15 @@ def _geom(model: mujoco.MjModel, g: int, materials: dict[str, dict[str, Any]]) -
     while body and model.body_weldid[body] == 0:
         R_PB = rotation_matrix(model.body_quat[body])
         R, p, body = R_PB @ R, model.body_pos[body] + R_PB @ p, int(model.body_parentid[body])
-    vertices = np.zeros((0, 3))
+    vertices, triangles = np.zeros((0, 3)), np.zeros((0, 3), int)
     if kind == "mesh":
-        start = model.mesh_vertadr[model.geom_dataid[g]]
-        vertices = np.array(model.mesh_vert[start : start + model.mesh_vertnum[model.geom_dataid[g]]], float)
+        mesh = model.geom_dataid[g]
+        start, first = model.mesh_vertadr[mesh], model.mesh_faceadr[mesh]
+        vertices = np.array(model.mesh_vert[start : start + model.mesh_vertnum[mesh]], float)
+        triangles = np.array(model.mesh_face[first : first + model.mesh_facenum[mesh]], int)
     material = Material(**(materials.get(DEFAULT, {}) | materials.get(name, {})))
     size = np.array(model.geom_size[g][: SIZES.get(kind, 0)])
-    return Geom(g, name, body, kind, size, p, R, float(model.geom_friction[g, 0]), material, vertices)
+    return Geom(g, name, body, kind, size, p, R, float(model.geom_friction[g, 0]), material, vertices, triangles)
 
 
 def _materials(model: mujoco.MjModel, given: Materials) -> dict[str, dict[str, Any]]:
