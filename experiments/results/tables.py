@@ -38,6 +38,7 @@ class Section(NamedTuple):
 _STEP = Listing(
     "results.levels",
     (
+        ("motion", "motion"),
         ("faces", "faces:.0f"),
         ("grip [N]", "grip_N:g"),
         ("ours [µs]", "ours_s*1e6:.0f"),
@@ -48,6 +49,7 @@ _STEP = Listing(
         ("bars' height apart [mm]", "height_difference_m*1e3:.3f"),
     ),
 )
+_MOTIONS = "A settled grip, a bar that is dragged through it, and fingers that close on the bar."
 TRIALS = (
     ("succeeded", "rate(success_rate, trials)"),
     ("dropped", "dropped"),
@@ -317,8 +319,8 @@ HYDROELASTIC = (
             Figures((("Drake / ours, geometric mean", "results.ratio:.1f"), ("Drake", "results.peer.version"))),
         ),
     ),
-    Section("hydroelastic_step", "A whole step beside Drake's, lagged friction in both", (_STEP,), "A settled grip; sliding is not in it."),
-    Section("hydroelastic_step_sap", "A whole step beside Drake's, SAP in both", (_STEP,), "A settled grip; sliding is not in it."),
+    Section("hydroelastic_step", "A whole step beside Drake's, lagged friction in both", (_STEP,), _MOTIONS),
+    Section("hydroelastic_step_sap", "A whole step beside Drake's, SAP in both", (_STEP,), _MOTIONS),
     Section(
         "hydroelastic_coin",
         "The coin that slides and spins to rest",
