@@ -195,6 +195,8 @@ ENGINES = (
                     ("engine", "plant"),
                     ("step [ms]", "dt_s*1e3:g"),
                     ("drift [mm]", "drift_m*1e3:.3g"),
+                    ("worst depth [mm]", "?depth_worst_m*1e3:.3g"),
+                    ("mean depth [mm]", "?depth_mean_m*1e3:.3g"),
                     ("real time ×", "real_time_factor:.1f"),
                     ("reported", "trouble"),
                     ("reached", "reached"),
@@ -202,6 +204,22 @@ ENGINES = (
             ),
             Figures((("largest drift asked for [mm]", "results.limit_m*1e3:g"),)),
         ),
+    ),
+    Section(
+        "engines_fingertip",
+        "A fingertip under 10 N, all engines",
+        (
+            Listing(
+                "results.rows",
+                (
+                    ("engine", "engine"),
+                    ("depth [mm]", "depth_m*1e3:.3f"),
+                    ("closed form of its law [mm]", "closed_form_m*1e3:.3f"),
+                    ("reached", "reached"),
+                ),
+            ),
+        ),
+        "Negative: a gap.",
     ),
     Section(
         "engines_suite",
