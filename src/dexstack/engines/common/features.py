@@ -8,7 +8,7 @@ import mujoco
 import numpy as np
 
 from dexstack.engines.common.collision import Collision, body_name
-from dexstack.engines.common.couplings import proportional
+from dexstack.engines.common.couplings import changes_with_the_pose, proportional
 from dexstack.errors import ConfigError
 
 NONE = Collision((), ())
@@ -40,6 +40,7 @@ FEATURES: dict[str, Callable[[mujoco.MjModel, Collision], list[str]]] = {
     "dry joint friction": lambda m, c: sorted(set(_joints(m, [np.any(m.dof_frictionloss[m.dof_jntid == j]) for j in range(m.njnt)]))),
     "joint spring": lambda m, c: _joints(m, m.jnt_stiffness),
     "tendon force": lambda m, c: _tendons(m, (m.tendon_stiffness != 0.0) | (m.tendon_damping != 0.0)),
+    "inertia that changes with the pose": lambda m, c: changes_with_the_pose(m),
     "gravity compensation": lambda m, c: [body_name(m, int(b)) for b in np.flatnonzero(m.body_gravcomp)],
     "adhesion": lambda m, c: [m.actuator(int(k)).name for k in np.flatnonzero(m.actuator_trntype == mujoco.mjtTrn.mjTRN_BODY)],
     "flexible body": lambda m, c: [m.flex(k).name for k in range(m.nflex)],

@@ -16,6 +16,7 @@ from scipy.spatial import ConvexHull
 
 from dexstack.config import param
 from dexstack.engines.common.collision import Geom, Materials, body_name
+from dexstack.engines.common.couplings import reflected
 from dexstack.engines.common.forces import bare
 from dexstack.engines.common.plant import ScenePlant
 from dexstack.engines.common.scene import Contact, Scene, State, stack
@@ -55,6 +56,7 @@ class SoftScene(Scene):
     engine = "soft"
     lacks = (
         *JOINTS, "adhesion", "flexible body", "body moved from outside", "height field", "signed distance field", "ellipsoid",
+        "inertia that changes with the pose",
         "moving plane", "tilted plane",
     )  # fmt: skip
 
@@ -74,7 +76,8 @@ class SoftScene(Scene):
             raise ConfigError(f"parameter 'dissipation' of the soft plant must be {' or '.join(DISSIPATIONS)}, got '{dissipation}'")
         self._law, self._roundness, self._patches, self._slots = law, roundness, patches, slots
         self._clouds: dict[tuple[int, float], Cloud] = {}
-        self.system = SoftSystem(bare(model), *self._surfaces(), DISSIPATIONS[dissipation], self._forces.inertance)
+        inertance = self._forces.inertance + reflected(model)
+        self.system = SoftSystem(bare(model), *self._surfaces(), DISSIPATIONS[dissipation], inertance)
         self.activation = np.zeros(model.na)
         self._q, self._v, self._time = np.array(model.qpos0), np.zeros(model.nv), 0.0
 
