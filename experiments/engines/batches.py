@@ -35,7 +35,7 @@ from experiments.harness import BLUE, GREEN, GREY, PINK, Outcome, run
 COUNTS = tuple(8**k for k in range(5))
 KINDS = 16
 """Different scenes; more rollouts share them."""
-STEPS, PART = 300, 50
+STEPS, PART = 300, 25
 OFF = 5e-3
 """Farthest from MuJoCo's place that passes [m]."""
 JUDGED = 64
