@@ -28,14 +28,14 @@ from mujoco.rollout import rollout as mujoco_rollout
 from dexstack.cli import arguments
 from dexstack.cli.output import note, table
 from dexstack.engines import ENGINES, load, rollout
-from dexstack.engines.common.scene import State
+from dexstack.engines.common.scene import Scene, State
 from dexstack.process.compilation import joined
 from experiments.harness import BLUE, GREEN, GREY, PINK, Outcome, run
 
-COUNTS = tuple(4**k for k in range(7))
+COUNTS = tuple(8**k for k in range(5))
 KINDS = 16
 """Different scenes; more rollouts share them."""
-STEPS, PART = 300, 50
+STEPS, PART = 300, 25
 OFF = 5e-3
 """Farthest from MuJoCo's place that passes [m]."""
 JUDGED = 64
@@ -58,16 +58,15 @@ def models() -> list[mujoco.MjModel]:
     ]
 
 
-def starts(kinds: Sequence[mujoco.MjModel], n: int) -> tuple[np.ndarray, np.ndarray]:
+def starts(n: int) -> tuple[np.ndarray, np.ndarray]:
     """q (n, 7), v (n, 6) of the first n rollouts, the k-th of kind k modulo :data:`KINDS`."""
     v = np.zeros((n, 6))
     v[:, 0] = 1.0 + 0.5 * np.arange(n) / COUNTS[-1]
-    return np.array([kinds[k % KINDS].qpos0 for k in range(n)]), v
+    return np.array([model.qpos0 for model in models()])[np.arange(n) % KINDS], v
 
 
-def engine(name: str, kinds: Sequence[mujoco.MjModel], n: int, threads: int) -> Go:
-    """One of dexstack's."""
-    scenes = [load(model, name) for model in kinds[:n]]
+def engine(scenes: Sequence[Scene], n: int, threads: int) -> Go:
+    """One of dexstack's, its scenes one of every kind."""
     many, controls = [scenes[k % KINDS] for k in range(n)], np.zeros((PART, 0))
 
     def go(q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -116,12 +115,11 @@ class Limits:
     threads: int
 
 
-def cell(who: str, n: int, kinds: Sequence[mujoco.MjModel], right: np.ndarray, limits: Limits) -> dict[str, Any]:
-    """One count of one who takes part; ``right`` (parts + 1, judged, 3) are MuJoCo's places after every part."""
+def cell(who: str, n: int, kinds: Sequence[Any], right: np.ndarray, limits: Limits) -> dict[str, Any]:
+    """One count of one who takes part, with models or scenes; ``right`` (parts + 1, judged, 3) are MuJoCo's places after every part."""
     begin = time.perf_counter()
-    make = {PEERS[0]: mujoco_peer, PEERS[1]: mjx_peer}.get(who)
-    go = make(kinds, n, limits.threads) if make else engine(who, kinds, n, limits.threads)
-    q, v = starts(kinds, n)
+    go = {PEERS[0]: mujoco_peer, PEERS[1]: mjx_peer}.get(who, engine)(kinds, n, limits.threads)
+    q, v = starts(n)
     go(q, v)  # compiles, outside what is timed
     ready, parts, spent = time.perf_counter() - begin, 0, 0.0
     while parts < STEPS // PART and spent < limits.seconds:
@@ -141,16 +139,18 @@ def batches(args: argparse.Namespace) -> Outcome:
     device = f"{jax.devices()[0].platform}, {jax.devices()[0].device_kind}"
     mjx = find_spec("mujoco.mjx") is not None
     note(f"JAX on {device}; {limits.threads} threads" + ("" if mjx else "; MJX is not installed (pip install 'dexstack[peers]')"))
-    q, v = starts(kinds, min(JUDGED, max(counts)))
-    right, go = [q[:, :3]], engine("mujoco", kinds, len(q), limits.threads)
+    q, v = starts(min(JUDGED, max(counts)))
+    right, go = [q[:, :3]], mujoco_peer(kinds, len(q), limits.threads)
     for _ in range(STEPS // PART):
         q, v = go(q, v)
         right.append(q[:, :3])
     rows = []
     for who in (*args.engines, PEERS[0], *(PEERS[1:] if mjx else ())):
+        note(f"{who} is being made ready")
+        made = [load(model, who) for model in kinds] if who in ENGINES else kinds
         for n in counts:
             note(f"{n} in {who}")
-            rows.append(cell(who, n, kinds, np.array(right), limits))
+            rows.append(cell(who, n, made, np.array(right), limits))
     results = {
         "device": device,
         "threads": limits.threads,
@@ -181,7 +181,7 @@ def _picture(rows: Sequence[dict[str, Any]]) -> Figure:
 def _arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--engines", nargs="*", choices=list(ENGINES), default=list(ENGINES), help="which engines")
     p.add_argument("--largest", type=arguments.positive_int, default=COUNTS[-1], metavar="N", help="most scenes at once")
-    p.add_argument("--seconds", type=arguments.positive, default=10.0, metavar="S", help="time of a cell, after which it begins no part")
+    p.add_argument("--seconds", type=arguments.positive, default=5.0, metavar="S", help="time of a cell, after which it begins no part")
     p.add_argument("--threads", type=arguments.positive_int, metavar="N", help="threads (default: as many as cores)")
 
 

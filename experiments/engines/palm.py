@@ -22,12 +22,15 @@ from dexstack.engines.base import WatchedPlant
 from dexstack.model.gravity import GravityCompensation
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
-from experiments.harness import BLUE, GREEN, PINK, Outcome, run
+from experiments.engines.suite import depths
+from experiments.harness import BLUE, GREEN, GREY, PINK, Outcome, run
 
 SETTLED = 5.0
 """The start pose puts the cube's centre right over the palm's edge: it tips, by the 0.8 mm that a finger's link lies lower [s]."""
 DRIFT = 1e-3
 """Farthest that a resting object may be, at any time after :data:`SETTLED`, from where it lay then [m]."""
+FRAMES = 10
+"""Looks at penetration in a second."""
 KP = 1.0
 """Of the servo that holds the hand [N m/rad]."""
 
@@ -41,7 +44,8 @@ def rest_on_palm(name: str, of: str, seconds: float) -> tuple[dict[str, Any], np
     plant.step(np.zeros(len(hand.joint_names)))  # loads or compiles the kernels, outside what is timed
     plant.reset(pose, start.pose_WO)
     n = round(seconds / plant.dt)
-    track, stepping = np.empty((n, 3)), 0.0
+    track, looked, stepping = np.empty((n, 3)), [], 0.0
+    every = round(1.0 / FRAMES / plant.dt)
     for k in range(n):
         q = plant.joint_position
         torque = np.clip(KP * (pose - q) + gravity(q), -hand.effort, hand.effort)
@@ -49,6 +53,9 @@ def rest_on_palm(name: str, of: str, seconds: float) -> tuple[dict[str, Any], np
         plant.step(torque)
         stepping += time.process_time() - begin
         track[k] = plant.pose_WO[:3]
+        if k % every == 0:
+            looked.append(plant.scene.values()[0].copy())
+    deep = depths(plant.scene, np.array(looked))
     settled = min(round(SETTLED / plant.dt), n - 1)
     drift = float(np.linalg.norm(track[settled:] - track[settled], axis=1).max())
     trouble = plant.trouble() if isinstance(plant, WatchedPlant) else ""
@@ -58,6 +65,9 @@ def rest_on_palm(name: str, of: str, seconds: float) -> tuple[dict[str, Any], np
         "drift_m": drift,
         "end_m": float(np.linalg.norm(track[-1] - track[settled])),
         "real_time_factor": seconds / stepping,
+        "depth_worst_m": float(deep.max()),
+        "depth_mean_m": float(deep.mean()),
+        "depth_m": deep,
         "trouble": trouble,
         "reached": bool(drift <= DRIFT and seconds >= stepping and not trouble),
     }
@@ -66,20 +76,28 @@ def rest_on_palm(name: str, of: str, seconds: float) -> tuple[dict[str, Any], np
 
 def palm(args: argparse.Namespace) -> Outcome:
     """All engines asked for, one after another."""
-    figure = Figure(figsize=(4.0 * len(args.plants), 3.4), layout="constrained")
+    figure = Figure(figsize=(4.0 * len(args.plants), 6.0), layout="constrained")
     rows = []
-    for ax, name in zip(figure.subplots(1, len(args.plants), squeeze=False)[0], args.plants, strict=True):
+    for (ax, below), name in zip(figure.subplots(2, len(args.plants), squeeze=False).T, args.plants, strict=True):
         note(f"{name}: {args.seconds:g} s")
         row, t, moved = rest_on_palm(name, args.object, args.seconds)
         rows.append(row)
         for i, colour in enumerate((BLUE, PINK, GREEN)):
             ax.plot(t[::10], 1e3 * moved[::10, i], color=colour, label="xyz"[i])
         ax.set(xlabel="time [s]", ylabel=f"motion since {SETTLED:g} s [mm]", title=f"{name}: real time × {row['real_time_factor']:.1f}")
+        below.plot(np.arange(len(row["depth_m"])) / FRAMES, 1e3 * row["depth_m"], color=GREY)
+        below.set(xlabel="time [s]", ylabel="deepest overlap [mm]")
     ax.legend()
     results = {"core": args.core, "object": args.object, "seconds": args.seconds, "settled_s": SETTLED, "limit_m": DRIFT, "plants": rows}
     results["passed"] = all(row["reached"] for row in rows)
-    shown = [[r["plant"], 1e3 * r["dt_s"], 1e3 * r["drift_m"], r["real_time_factor"], r["trouble"], r["reached"]] for r in rows]
-    columns = ("plant", "step [ms]", "drift [mm]", "real time ×", "reported", "reached")
+    shown = [
+        [
+            *(r["plant"], 1e3 * r["dt_s"], 1e3 * r["drift_m"], 1e3 * r["depth_worst_m"], 1e3 * r["depth_mean_m"]),
+            *(r["real_time_factor"], r["trouble"], r["reached"]),
+        ]
+        for r in rows
+    ]
+    columns = ("plant", "step [ms]", "drift [mm]", "worst depth [mm]", "mean depth [mm]", "real time ×", "reported", "reached")
     title = f"{args.object} on the palm, {args.seconds:g} s: at most {1e3 * DRIFT:g} mm after the first {SETTLED:g} s"
     return Outcome(results, figure, [table(title, columns, shown)])
 

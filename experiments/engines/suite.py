@@ -25,6 +25,8 @@ from experiments.harness import BLUE, GREY, PINK, Outcome, run
 
 EVERY = 10
 """Steps between two looks at penetration."""
+FRAMES = 25
+"""About so many of them are kept of a scene."""
 
 
 def first_state(made: engine_scene.Scene, scene: Scene) -> State:
@@ -44,11 +46,11 @@ def rollout(made: engine_scene.Scene, scene: Scene) -> State:
     return made.rollout(first_state(made, scene), controls)
 
 
-def depths(made: engine_scene.Scene, states: State) -> np.ndarray:
-    """How deep the deepest pair overlaps, at every :data:`EVERY`-th state [m]."""
+def depths(made: engine_scene.Scene, positions: np.ndarray) -> np.ndarray:
+    """(K,) how deep the deepest pair overlaps at positions (K, nq) [m]."""
     data, found = mujoco.MjData(made.model), []
     geoms = made.collision.geoms
-    for q in states.q[::EVERY]:
+    for q in positions:
         data.qpos[:] = q
         mujoco.mj_kinematics(made.model, data)
         gaps = [mujoco.mj_geomDistance(made.model, data, geoms[p.a].id, geoms[p.b].id, 1.0, None) for p in made.collision.pairs]
@@ -80,8 +82,9 @@ def judged(scene: Scene, engine: str) -> dict[str, Any]:
     row["step_s"] = (time.process_time() - begin) / (len(states.q) - 1)
     row["figure"], row["limit"] = scene.judge(states), scene.limit
     row["reached"] = bool(row["figure"] <= scene.limit)
-    depth = depths(made, states)
+    depth = depths(made, states.q[::EVERY])
     row["depth_worst_m"], row["depth_mean_m"] = float(depth.max()), float(depth.mean())
+    row["depth_m"] = depth[:: max(1, len(depth) // FRAMES)]
     if scene.conserves:
         energy = energies(made.model, states)
         row["energy_error_j"] = float(np.abs(energy - energy[0]).max())

@@ -3,7 +3,11 @@
     M(q) v̇ = τ − c(q, v) + Σ_pairs Jᵀ w(q, v),   q̇ = N(q) v
 
 with the wrench w of ``forces.py``: pressure with dissipation and regularised friction, integrated over the fan of every polygon, so that
-it is continuous in the state. Joint stops belong to the velocity-level mode.
+it is continuous in the state. A joint δ past its stop is pushed back by
+
+    f = k δ (1 + χ δ̇)₊,   k = 1/(m⁻¹ T²)
+
+with the inverse inertia m⁻¹ of the joint at qpos0: alone it comes to a stop in π/2 T, and undamped leaves as fast as it came.
 """
 
 from __future__ import annotations
@@ -23,6 +27,8 @@ from experiments.hydroelastic.forces import ContactLaw, wrench_kernel
 
 METHODS = {"Radau": integrate.Radau, "BDF": integrate.BDF, "LSODA": integrate.LSODA, "DOP853": integrate.DOP853, "RK45": integrate.RK45}
 """Error-controlled methods of scipy; the first three are implicit."""
+STOP_TIME = 1e-4
+"""T of the joints' stops [s]."""
 FIXED = ("euler", "midpoint", "rk4")
 """Fixed-step methods: semi-implicit Euler, explicit midpoint, and the classical one of order four."""
 
@@ -66,12 +72,14 @@ class ContinuousSystem:
     Args:
         system: bodies and meshes; its state is where the integration starts, and follows it.
         stiction_speed: v_s of the regularised friction [m/s].
+        stop_dissipation: χ of the joints' stops [s/rad or s/m].
     """
 
-    def __init__(self, system: HydroelasticSystem, stiction_speed: float = 1e-4) -> None:
-        if system.static.limit_dof.size:
-            raise ConfigError("joint stops need the velocity-level mode: the continuous one has no force for them")
+    def __init__(self, system: HydroelasticSystem, stiction_speed: float = 1e-4, stop_dissipation: float = 0.0) -> None:
         self.system = system
+        self._stop_dissipation = stop_dissipation
+        stops = system.static
+        self._stop_stiffness = 1.0 / (np.maximum(system.model.dof_invweight0[stops.limit_dof], 1e-15) * STOP_TIME**2)
         self.stiction_speed = stiction_speed
         system.drop_angle(np.pi)  # a face dropped for its angle would be a jump of the force
         self.model, self.data = system.model, system.data
@@ -107,10 +115,18 @@ class ContinuousSystem:
                 break
             self.system.enlarge()
         self.faces = faces
+        self._add_stops()
         acceleration = np.empty((1, model.nv))
         mujoco.mj_factorM(model, data)
         mujoco.mj_solveM(model, data, acceleration, (self._force + data.qfrc_passive + data.qfrc_applied - data.qfrc_bias)[None])
         return np.concatenate([self._position_rate(), acceleration[0]])
+
+    def _add_stops(self) -> None:
+        s = self.system.static
+        at, v = self.data.qpos[s.limit_qpos], self.data.qvel[s.limit_dof]
+        for depth, sign in ((s.limit_range[:, 0] - at, 1.0), (at - s.limit_range[:, 1], -1.0)):
+            back = np.maximum(1.0 - sign * self._stop_dissipation * v, 0.0)
+            np.add.at(self._force, s.limit_dof, sign * self._stop_stiffness * np.maximum(depth, 0.0) * back)
 
     def jacobian(self, t: float, y: np.ndarray) -> np.ndarray:
         """∂ẏ/∂y by differences of fixed width: scipy's own widen without end along coordinates that nothing depends on."""

@@ -1,7 +1,8 @@
-"""Time of one whole step beside Drake's: a gripper that holds a bar, on the same meshes, with the same scheme, in turns on one core.
+"""Time of one whole step beside Drake's: a gripper and a bar, on the same meshes, with the same scheme, in turns on one core.
 
 Processor time of one 1 ms step: contact surfaces, convex solve, integration. Drake's discrete plant runs its own approximation of the same
-name, lagged or SAP. Asked for: every step solved, and the share of Drake's time kept.
+name, lagged or SAP. The grip is settled, or the bar is dragged through it, or the fingers close on it from both sides; the last two begin
+again before every block of steps. Asked for: every step solved, and the share of Drake's time kept in all three.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -39,10 +40,23 @@ WARM_UP = 10
 """Steps after the other's turn that bring the caches back and do not count."""
 
 
+class Motion(NamedTuple):
+    """What the gripper does."""
+
+    opening: float
+    """Of each finger where a block begins [m]."""
+    speed: float
+    """Of the bar along itself there [m/s]; friction's force on it is made up for."""
+
+
+MOTIONS = {"settled": None, "sliding": Motion(0.0, 0.3), "closing": Motion(0.002, 0.0)}
+
+
 @dataclass(frozen=True)
 class Level:
     """One level: processor times per step [s], one sample per block, and what was simulated."""
 
+    motion: str
     size: float
     force: float
     ours: np.ndarray
@@ -65,37 +79,47 @@ def peer_version() -> str:
         return ""
 
 
-def time_steps(levels: Sequence[tuple[float, float]], steps: int, scheme: str, *, with_peer: bool) -> list[Level]:
-    """Grip the bar on every level.
+def time_steps(levels: Sequence[tuple[float, float]], args: argparse.Namespace) -> list[Level]:
+    """The gripper in all motions asked for, on every level.
 
     Args:
         levels: longest edge of the fingers' meshes [m] and grip force [N] of each.
-        steps: how many count, of either engine.
-        scheme: of both.
-        with_peer: whether Drake runs, too.
+        args: of the command line.
     """
-    return [_level(size, force, steps, scheme, with_peer) for size, force in levels]
+    return [_level(motion, size, force, args) for motion in args.motions for size, force in levels]
 
 
-def _level(size: float, force: float, steps: int, scheme: str, with_peer: bool) -> Level:
-    system = systems.gripper(DT, SCHEMES[scheme], size=size)
+def _level(motion: str, size: float, force: float, args: argparse.Namespace) -> Level:
+    begin = MOTIONS[motion]
+    system = systems.gripper(DT, SCHEMES[args.scheme], size=size)
+    drag = 2.0 * force * systems.GRIP_FRICTION if begin and begin.speed else 0.0
     systems.press(system, force)
-    peer = _DrakeGripper(size, force, scheme) if with_peer else None
+    peer = None if args.no_peer else _DrakeGripper(size, force, args.scheme)
     for _ in range(SETTLING):
         system.step()
+    held = system.data.qpos.copy()
+    system.data.qfrc_applied[2] = drag
     if peer:
         peer.advance(SETTLING)
+        peer.drag(drag)
     ours, theirs, iterations, faces = [], [], 0, 0
-    for _ in range(max(1, steps // BLOCK)):
+    for _ in range(max(1, args.steps // BLOCK)):
+        if begin:
+            system.data.qpos[:], system.data.qvel[:] = held, 0.0
+            system.data.qpos[:2] -= begin.opening
+            system.data.qvel[2] = begin.speed
         _advance(system, WARM_UP)
         ours.append(_timed(lambda: _advance(system, BLOCK)) / BLOCK)
         iterations += system.iterations
         faces += system.faces
         if peer:
+            if begin:
+                peer.begin(begin)
             peer.advance(WARM_UP)
             theirs.append(_timed(lambda: peer.advance(BLOCK)) / BLOCK)
     n = len(ours)
     return Level(
+        motion=motion,
         size=size,
         force=force,
         ours=np.array(ours),
@@ -175,12 +199,28 @@ class _DrakeGripper:
         self._plant, self._bar = plant, bar
         self._context = plant.GetMyMutableContextFromRoot(self._simulator.get_mutable_context())
         plant.SetFreeBodyPose(self._context, bar, drake.RigidTransform(drake.Quaternion(np.sqrt([0.5, 0.0, 0.5, 0.0])), np.zeros(3)))
-        force = np.zeros(plant.num_velocities())
+        self._force = np.zeros(plant.num_velocities())
         for name in ("left", "right"):
-            force[plant.GetJointByName(name).velocity_start()] = grip_force
-        plant.get_applied_generalized_force_input_port().FixValue(self._context, force)
+            self._force[plant.GetJointByName(name).velocity_start()] = grip_force
+        self.drag(0.0)
         self._simulator.Initialize()
-        self._steps = 0
+        self._steps, self._held = 0, plant.GetPositions(self._context)
+
+    def drag(self, force: float) -> None:
+        """Pull the bar along itself [N]; its place is remembered as where motions begin."""
+        self._force[self._bar.floating_velocities_start_in_v() + 3] = force
+        self._plant.get_applied_generalized_force_input_port().FixValue(self._context, self._force)
+        self._held = self._plant.GetPositions(self._context)
+
+    def begin(self, motion: Motion) -> None:
+        """Be where a motion begins."""
+        self._plant.SetPositions(self._context, self._held)
+        velocity = np.zeros(self._plant.num_velocities())
+        velocity[self._bar.floating_velocities_start_in_v() + 3] = motion.speed
+        self._plant.SetVelocities(self._context, velocity)
+        for name in ("left", "right"):
+            joint = self._plant.GetJointByName(name)
+            joint.set_translation(self._context, joint.get_translation(self._context) - motion.opening)
 
     def advance(self, steps: int) -> None:
         """Take so many steps."""
@@ -202,7 +242,7 @@ def step(args: argparse.Namespace) -> Outcome:
     """Run all levels and judge them."""
     chosen = [(size, args.force) for size in args.sizes] if args.sizes else LEVELS
     note(f"core {args.core}: {len(chosen)} levels, {args.steps} steps each; the first step compiles or loads the kernels")
-    levels = time_steps(chosen, args.steps, args.scheme, with_peer=not args.no_peer)
+    levels = time_steps(chosen, args)
     rows: list[list[Any]] = []
     results: dict[str, Any] = {
         "core": args.core,
@@ -215,6 +255,7 @@ def step(args: argparse.Namespace) -> Outcome:
         peer = float(np.median(level.peer)) if level.peer.size else None
         results["levels"].append(
             {
+                "motion": level.motion,
                 "size_m": level.size,
                 "grip_N": level.force,
                 "faces": level.faces,
@@ -232,6 +273,7 @@ def step(args: argparse.Namespace) -> Outcome:
         share = ours / peer if peer else None
         rows.append(
             [
+                level.motion,
                 1e3 * level.size,
                 level.force,
                 level.faces,
@@ -242,19 +284,20 @@ def step(args: argparse.Namespace) -> Outcome:
                 level.worst_residual,
             ]
         )
-    worst = max((row[5] for row in rows if row[5] is not None), default=None)
+    worst = max((row[6] for row in rows if row[6] is not None), default=None)
     solved = all(level.unsolved == 0 for level in levels)
     kept = worst is None or worst <= args.ratio
     results.update(worst_share=worst, passed=solved and kept)
     verdict = "every step solved" if solved else "some steps were not solved"
     if worst is not None:
         verdict += f"; at most {worst:.3f} of Drake's time (limit {args.ratio:g}): {'kept' if kept else 'not kept'}"
-    columns = ("mesh [mm]", "grip [N]", "faces", "ours [µs]", "Drake [µs]", "share", "Newton", "residual")
+    columns = ("motion", "mesh [mm]", "grip [N]", "faces", "ours [µs]", "Drake [µs]", "share", "Newton", "residual")
     return Outcome(results, None, [table(f"one step of the gripper, core {args.core}", columns, rows), verdict])
 
 
 def _arguments(p: argparse.ArgumentParser) -> None:
     systems.add_scheme(p)
+    p.add_argument("--motions", choices=list(MOTIONS), nargs="+", default=list(MOTIONS), help="what the gripper does")
     p.add_argument("--sizes", type=arguments.positive, nargs="+", metavar="M", help="mesh sizes of the fingers (default: 48 to 486 faces)")
     p.add_argument("--force", type=arguments.positive, default=10.0, metavar="N", help="grip force for --sizes")
     p.add_argument("--steps", type=arguments.positive_int, default=1000, metavar="N", help="steps that count, per size and engine")

@@ -38,6 +38,7 @@ class Section(NamedTuple):
 _STEP = Listing(
     "results.levels",
     (
+        ("motion", "motion"),
         ("faces", "faces:.0f"),
         ("grip [N]", "grip_N:g"),
         ("ours [µs]", "ours_s*1e6:.0f"),
@@ -48,6 +49,7 @@ _STEP = Listing(
         ("bars' height apart [mm]", "height_difference_m*1e3:.3f"),
     ),
 )
+_MOTIONS = "A settled grip, a bar that is dragged through it, and fingers that close on the bar."
 TRIALS = (
     ("succeeded", "rate(success_rate, trials)"),
     ("dropped", "dropped"),
@@ -202,6 +204,8 @@ ENGINES = (
                     ("engine", "plant"),
                     ("step [ms]", "dt_s*1e3:g"),
                     ("drift [mm]", "drift_m*1e3:.3g"),
+                    ("worst depth [mm]", "?depth_worst_m*1e3:.3g"),
+                    ("mean depth [mm]", "?depth_mean_m*1e3:.3g"),
                     ("real time ×", "real_time_factor:.1f"),
                     ("reported", "trouble"),
                     ("reached", "reached"),
@@ -209,6 +213,22 @@ ENGINES = (
             ),
             Figures((("largest drift asked for [mm]", "results.limit_m*1e3:g"),)),
         ),
+    ),
+    Section(
+        "engines_fingertip",
+        "A fingertip under 10 N, all engines",
+        (
+            Listing(
+                "results.rows",
+                (
+                    ("engine", "engine"),
+                    ("depth [mm]", "depth_m*1e3:.3f"),
+                    ("closed form of its law [mm]", "closed_form_m*1e3:.3f"),
+                    ("reached", "reached"),
+                ),
+            ),
+        ),
+        "Negative: a gap.",
     ),
     Section(
         "engines_suite",
@@ -326,8 +346,8 @@ HYDROELASTIC = (
             Figures((("Drake / ours, geometric mean", "results.ratio:.1f"), ("Drake", "results.peer.version"))),
         ),
     ),
-    Section("hydroelastic_step", "A whole step beside Drake's, lagged friction in both", (_STEP,), "A settled grip; sliding is not in it."),
-    Section("hydroelastic_step_sap", "A whole step beside Drake's, SAP in both", (_STEP,), "A settled grip; sliding is not in it."),
+    Section("hydroelastic_step", "A whole step beside Drake's, lagged friction in both", (_STEP,), _MOTIONS),
+    Section("hydroelastic_step_sap", "A whole step beside Drake's, SAP in both", (_STEP,), _MOTIONS),
     Section(
         "hydroelastic_coin",
         "The coin that slides and spins to rest",
@@ -344,15 +364,19 @@ HYDROELASTIC = (
                 )
             ),
             Listing(
-                "results.finer",
+                "results.curves",
                 (
-                    ("finer disk, start ε₀", "start:g"),
-                    ("end ε", "end:.3f"),
-                    ("worst from the integrated curve [%]", "worst_from_integrated/0.01:.2f"),
+                    ("segments", "segments"),
+                    ("rings", "rings"),
+                    ("start ε₀", "start:g"),
+                    ("ε after four decades", "?end:.4f"),
+                    ("worst from the mesh's curve [%]", "?from_mesh/0.01:.2f"),
+                    ("the mesh's from the disk's [%]", "mesh_from_disk/0.01:.2f"),
                 ),
             ),
         ),
-        "A fan has its points on one ring and forgets its start. A disk with points all over still shows where it came from.",
+        "A fan has its points on one ring and forgets its start. A disk with points all over still shows where it came from: whole curves "
+        "of ε over the speed, through four decades of it, beside the integrated equations of the same mesh and of the even disk.",
     ),
     Section(
         "hydroelastic_sinusoid",

@@ -72,6 +72,19 @@ def test_a_joint_follows_another(engine):
 
 
 @engines
+def test_a_motor_and_a_tendon_weigh_on_their_joints(engine):
+    """A slide of 1 kg under 10 N, with 8 kg of its motor's, that carries another of 1 kg, tied to it by a tendon of 3 kg."""
+    xml = """<mujoco><option timestep="0.001" gravity="0 0 0"/><worldbody>
+      <body><joint name="a" type="slide"/><geom size=".1" mass="1" contype="0" conaffinity="0"/>
+      <body><joint name="b" type="slide"/><geom size=".1" mass="1" contype="0" conaffinity="0"/></body></body></worldbody>
+      <tendon><fixed name="t" armature="3"><joint joint="a" coef="1"/><joint joint="b" coef="-1"/></fixed></tendon>
+      <actuator><motor joint="a" gear="2" armature="2"/></actuator></mujoco>"""
+    scene = load(mujoco.MjModel.from_xml_string(xml), engine)
+    v = scene.rollout(scene.reset(), np.full((100, 1), 5.0)).v[-1]
+    np.testing.assert_allclose(v, 0.1 * np.linalg.solve([[13.0, -2.0], [-2.0, 4.0]], [10.0, 0.0]), rtol=1e-6)
+
+
+@engines
 def test_dry_friction_stops_a_joint_and_holds_it(engine):
     """2 N slow 1 kg down by 2 m/s²; a force of 1.5 N does not move it, one of 3 N by 1 m/s²."""
     made = load(mujoco.MjModel.from_xml_string(RUB), engine)
@@ -107,8 +120,9 @@ def test_a_state_kept_is_a_state_to_go_on_from(engine):
         ),
         (
             "soft",
-            "<body name='b'><freejoint/><geom size='.1'/><body><joint/><geom size='.1'/></body></body>",
-            "soft engine .* 'free body that carries others': 'b'",
+            "<body><joint name='s' type='slide'/><geom size='.1'/></body></worldbody><tendon><fixed name='rope' limited='true' range='0 1'>"
+            "<joint joint='s' coef='1'/></fixed></tendon><worldbody>",
+            "soft engine .* 'tendon with a stop': 'rope'",
         ),
         (
             "lcp",

@@ -137,7 +137,7 @@ def _run(model: Any, engine: str, args: argparse.Namespace) -> tuple[Any, dict[s
     begin = time.process_time()
     states = scene.rollout(start, np.tile(control, (steps, 1)))
     spent = (time.process_time() - begin) / steps
-    trouble = scene.trouble()
+    trouble = "; ".join(said for said in (scene.trouble(), scene.apart) if said)
     frames = np.unique(np.searchsorted(states.time, np.arange(0.0, args.seconds + 1e-9, 1.0 / FPS)).clip(0, steps))
     shown = State(*(column[frames] for column in states))
     contacts = [scene.contacts(State(*row), control) for row in zip(*shown, strict=True)]

@@ -23,6 +23,7 @@ class MujocoScene(Scene):
     """A model in MuJoCo, which takes all that MuJoCo takes; of the materials it uses friction alone."""
 
     engine = "mujoco"
+    apart = ""
 
     def __init__(self, model: mujoco.MjModel, materials: Materials = None) -> None:
         self.data = mujoco.MjData(model)

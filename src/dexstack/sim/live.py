@@ -39,8 +39,8 @@ class LiveRun:
         self.start = self.state = load(model).reset(keyframe)
         self.control = np.zeros(model.nu) if keyframe is None else model.key(keyframe).ctrl.copy()
         self._run, self._look = self._made(engine)
-        self.said = ""
-        """The last that there was to tell: an engine that refuses the scene, or what went wrong; one sentence."""
+        self.said = self._run.apart
+        """The last that there was to tell: an engine that refuses the scene, what does not collide, or what went wrong; one sentence."""
         self.stopped = False
         """Whether the motion ended, diverged; a restart or another engine goes on."""
         self._lock = threading.Lock()
@@ -80,7 +80,7 @@ class LiveRun:
         if ready is not None:
             self._take(ready)
         if self._restart:
-            self._restart, self.stopped, self.said = False, False, ""
+            self._restart, self.stopped, self.said = False, False, self._run.apart
             self.state = self.start
         end, until = time.perf_counter() + LONGEST, float(self.state.time) + seconds - 0.5 * self._run.dt
         while not self.stopped and self.state.time < until and time.perf_counter() < end:
@@ -127,4 +127,4 @@ class LiveRun:
         except (ConfigError, FloatingPointError) as error:
             self.said = str(error)
         else:
-            (self._run, self._look), self.stopped, self.said = ready, False, ""
+            (self._run, self._look), self.stopped, self.said = ready, False, ready[0].apart

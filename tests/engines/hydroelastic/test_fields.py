@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import mujoco
 import numpy as np
 import pytest
 import trimesh
 
+from dexstack.engines import load
 from dexstack.engines.hydroelastic import shapes
 from dexstack.engines.hydroelastic.fields import CompliantMesh, RigidMesh
 from dexstack.errors import ConfigError
@@ -72,3 +74,20 @@ def test_any_watertight_mesh_gets_a_field() -> None:
     assert (m.pressure[m.tets].max(axis=1) > 0).all()
     with pytest.raises(ConfigError, match="watertight"):
         compliant_mesh(trimesh.Trimesh(torus.vertices, torus.faces[1:]), E, size=0.02)
+
+
+@pytest.mark.slow
+def test_a_ring_filled_with_tets_falls_over_a_post_on_which_its_hull_stops() -> None:
+    ring = trimesh.creation.torus(0.05, 0.02, major_sections=24, minor_sections=12)
+    points, faces = (" ".join(map(str, np.ravel(x))) for x in (ring.vertices, ring.faces))
+    xml = f"""<mujoco><option timestep="0.001"/><asset><mesh name="ring" vertex="{points}" face="{faces}"/></asset><worldbody>
+      <geom name="floor" type="plane" size="1 1 1"/><geom name="post" type="capsule" fromto="0 0 0 0 0 0.08" size="0.015"/>
+      <body pos="0.005 0 0.15"><freejoint/><geom name="ring" type="mesh" mesh="ring" density="500"/></body></worldbody></mujoco>"""
+    ends = []
+    for materials in ({"ring": {"tets": 0.02, "modulus": 1e6}}, {"ring": {"modulus": 1e6}}):
+        scene = load(mujoco.MjModel.from_xml_string(xml), "hydroelastic", materials=materials)
+        ends.append(scene.rollout(scene.reset(), np.zeros((400, 0))))
+        assert not scene.system.unsolved
+    filled, hull = (states.q[-1, 2] for states in ends)
+    assert filled == pytest.approx(0.02, abs=1.5e-3) and np.abs(ends[0].v[-1]).max() < 0.05
+    assert hull > 0.05

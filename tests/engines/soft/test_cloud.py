@@ -6,7 +6,7 @@ import trimesh
 from scipy.spatial import cKDTree
 
 from dexstack.engines.soft import cloud
-from dexstack.engines.soft.meshing import check_mesh, onto, remesh
+from dexstack.engines.soft.meshing import _filled, check_mesh, onto, remesh
 from dexstack.errors import ConfigError
 from dexstack.model.objects import load_object
 from experiments.soft import systems
@@ -93,3 +93,13 @@ def test_bad_clouds_are_named():
     for wrong in (lambda: cloud.box((0.1, 0.0, 0.1), 0.01), lambda: cloud.sphere(0.1, 0.0), lambda: cloud.sphere(-1.0, 0.1)):
         with pytest.raises(ConfigError, match="must be positive"):
             wrong()
+
+
+def test_holes_in_a_cloud_are_filled_and_a_whole_one_stays_as_it_is():
+    box = trimesh.creation.box((0.1, 0.06, 0.04))
+    whole = cloud.box((0.05, 0.03, 0.02), 0.01)
+    assert _filled(box, whole, 0.01).points.shape == whole.points.shape
+    torn = cloud.Cloud(*(x[whole.normals[:, 2] < 0.5] for x in whole))
+    filled = _filled(box, torn, 0.01)
+    assert np.linalg.norm(whole.points[:, None] - filled.points[None], axis=2).min(axis=1).max() < 0.0105
+    np.testing.assert_allclose(filled.normals[len(torn.points) :].max(axis=1), 1.0, atol=1e-12)

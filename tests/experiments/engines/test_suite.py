@@ -30,7 +30,7 @@ def test_one_limit_decides(tmp_path, monkeypatch):
 def test_a_foreign_model_runs_or_is_refused_by_name(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(foreign, "FILES", {"free": "free.xml", "ball": "ball.xml", "broken": "broken.xml"})
     (tmp_path / "free.xml").write_text(PENDULUM.format(joint=""))
-    (tmp_path / "ball.xml").write_text(PENDULUM.format(joint='name="j" type="ball"'))
+    (tmp_path / "ball.xml").write_text(PENDULUM.format(joint='name="j" type="ball" limited="true" range="0 1"'))
     (tmp_path / "broken.xml").write_text("<mujoco><worldbody><body><joint/></body></worldbody></mujoco>")
     file = tmp_path / "out.json"
     argv = ["--folder", str(tmp_path), "--engines", "mujoco", "soft", "--seconds", "0.1", "--json", str(file)]
@@ -40,7 +40,7 @@ def test_a_foreign_model_runs_or_is_refused_by_name(tmp_path, monkeypatch, capsy
     for engine in ("mujoco", "soft"):
         assert rows["free", engine]["moved_rightly"] and rows["free", engine]["ran"]
         assert "MuJoCo says" in rows["broken", engine]["said"]
-    assert rows["ball", "mujoco"]["ran"] and "'ball joint': 'j'" in rows["ball", "soft"]["said"]
+    assert rows["ball", "mujoco"]["ran"] and "'ball joint with a stop': 'j'" in rows["ball", "soft"]["said"]
     assert [t["loaded"] for t in results["engines"]] == [2, 1]
     (tmp_path / "free.xml").unlink()
     assert foreign.main(argv) == 2 and "holds no free.xml" in capsys.readouterr().err

@@ -5,9 +5,15 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
+from dexstack.engines.common.forces import contactless
+from dexstack.engines.common.plant import plant_model
+from dexstack.engines.hydroelastic.plant import HydroelasticScene
+from dexstack.engines.hydroelastic.system import HydroelasticSystem
 from dexstack.errors import ConfigError
+from dexstack.model.hand import load_hand
+from dexstack.model.objects import load_object
 from experiments.hydroelastic import systems
-from experiments.hydroelastic.continuous import ContinuousSystem
+from experiments.hydroelastic.continuous import STOP_TIME, ContinuousSystem
 from experiments.hydroelastic.drop import energy_between_bounces
 
 pytestmark = pytest.mark.slow
@@ -74,3 +80,31 @@ def test_unknown_methods_and_joint_stops_are_refused():
         next(motion.run(1.0, method="heun"))
     with pytest.raises(ConfigError, match="unknown method 'heun'"):
         next(motion.run_fixed(1.0, 1e-3, method="heun"))
+
+
+def test_a_joint_leaves_its_stop_as_fast_as_it_came_and_slower_where_that_dissipates():
+    """A slide on its own is a harmonic oscillator while it is past its stop: as deep as v T, and back after π T."""
+    xml = "<mujoco><option gravity='0 0 0'/><worldbody><body><joint type='slide' limited='true' range='-1 0.01'/>"
+    model = mujoco.MjModel.from_xml_string(xml + "<geom size='0.1' mass='2'/></body></worldbody></mujoco>")
+    ends = []
+    for dissipation in (0.0, 1.0):
+        motion = ContinuousSystem(HydroelasticSystem(contactless(model), []), stop_dissipation=dissipation)
+        motion.data.qvel[:] = 1.0
+        passed = np.array([y for _, y in motion.run(0.01 + (np.pi + 1.0) * STOP_TIME, max_step=1e-5)])
+        ends.append(passed[-1, 1])
+        if dissipation == 0.0:
+            assert passed[:, 0].max() == pytest.approx(0.01 + STOP_TIME, rel=1e-3)
+    assert ends[0] == pytest.approx(-1.0, rel=1e-6)
+    assert -0.6 < ends[1] < -0.1
+
+
+def test_a_hand_with_its_stops_and_a_cube_runs_continuously():
+    model = plant_model(load_hand("right"), load_object("cube"), 0.002)
+    model.dof_frictionloss[:] = 0.0  # too stiff for explicit steps
+    motion = ContinuousSystem(HydroelasticScene(model).system, stop_dissipation=1.0)
+    motion.data.qpos[:16] = model.jnt_range[:16].mean(axis=1)
+    motion.data.qpos[2], motion.data.qpos[18] = model.jnt_range[2, 1], motion.data.qpos[18] + 0.2
+    motion.data.qfrc_applied[2] = 0.3
+    end = [y for _, y in motion.run_fixed(0.005, 1e-5)][-1]
+    given_way = end[2] - model.jnt_range[2, 1]
+    assert 0.2 < given_way / (0.3 * model.dof_invweight0[2] * STOP_TIME**2) < 1.5 and np.isfinite(end).all()

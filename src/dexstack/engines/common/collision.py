@@ -51,10 +51,17 @@ class Material:
     resolution: float | None = None
     """Longest edge of hydroelastic meshes, spacing of soft contact's points [m]. None: half of the geom's smallest half extent."""
 
+    tets: float | None = None
+    """Longest edge of tets that fill a mesh as it is, hollows and all, for hydroelastic contact [m]. None: its convex hull."""
+
 
 MODULUS = 1e7
 _FIELDS = tuple(field.name for field in dataclasses.fields(Material))
 _PREFIX = "contact_"
+_MEASURED = {int(kind) for kind, name in KINDS.items() if name not in ("height field", "signed distance field")}
+"""Of whose distances MuJoCo knows."""
+_TOUCH = 1e-6
+"""Depth that is none [m]."""
 _SMALLEST = 1e-3
 """Resolution that no default goes below [m]."""
 
@@ -79,6 +86,8 @@ class Geom:
     material: Material
     vertices: np.ndarray
     """(V, 3) of a mesh, in its own frame; its convex hull is what collides, as in MuJoCo. (0, 3) for other kinds."""
+    triangles: np.ndarray
+    """(F, 3) corners of the mesh as it is, outward."""
 
     @property
     def resolution(self) -> float:
@@ -87,6 +96,14 @@ class Geom:
             return self.material.resolution
         half = np.ptp(self.vertices, axis=0) / 2.0 if self.kind == "mesh" else self.size[:1] if self.kind != "box" else self.size
         return max(_SMALLEST, 0.5 * float(np.min(half))) if half.size else 1.0
+
+    @property
+    def half(self) -> np.ndarray:
+        """(3,) half extents of the geom's box in its own frame, of all but planes [m]."""
+        s = self.size
+        if self.kind == "mesh":
+            return np.ptp(self.vertices, axis=0) / 2.0
+        return {1: np.repeat(s, 3), 2: np.array([s[0], s[0], s[-1] + (s[0] if self.kind == "capsule" else 0.0)])}.get(len(s), s)
 
     @property
     def modulus(self) -> float:
@@ -108,6 +125,8 @@ class Collision(NamedTuple):
 
     geoms: tuple[Geom, ...]
     pairs: tuple[Pair, ...]
+    nested: tuple[tuple[str, str], ...] = ()
+    """Bodies that do not collide because they overlap as built; see :func:`overlap_as_built`."""
 
 
 def body_name(model: mujoco.MjModel, body: int) -> str:
@@ -139,8 +158,23 @@ def touching_bodies(model: mujoco.MjModel, bodies: Sequence[int]) -> list[tuple[
     return [(i, j) for j in range(len(bodies)) for i in range(j) if allowed[bodies[i], bodies[j]]]
 
 
+def overlap_as_built(model: mujoco.MjModel, a: int, b: int, data: mujoco.MjData) -> bool:
+    """Whether two geoms overlap by more than rounding where every joint is at its reference, and the body of one carries that of the other.
+
+    So do the hulls of links around a joint, where parent and child are not the only ones. What is only moved together may touch: two
+    fingers that a hand carries, the world and a robot that stands on it.
+    """
+    bodies = int(model.geom_bodyid[a]), int(model.geom_bodyid[b])
+    low, high = sorted(bodies)
+    while high > low:
+        high = int(model.body_parentid[high])
+    if low == 0 or high != low or not {int(model.geom_type[a]), int(model.geom_type[b])} <= _MEASURED:
+        return False
+    return mujoco.mj_geomDistance(model, data, a, b, 0.0, None) < -_TOUCH
+
+
 def read_collision(model: mujoco.MjModel, materials: Materials = None) -> Collision:
-    """Geoms and pairs after contype and conaffinity, excludes, explicit pairs and the parents' rule.
+    """Geoms and pairs after contype and conaffinity, excludes, explicit pairs, the parents' rule and :func:`overlap_as_built`.
 
     Args:
         materials: they count before ``<custom>``.
@@ -148,19 +182,21 @@ def read_collision(model: mujoco.MjModel, materials: Materials = None) -> Collis
     Raises:
         ConfigError: a material for a geom that is not there, an unknown field, a number out of range.
     """
-    found = _pairs(model)
+    found, nested = _pairs(model)
     ids = sorted({g for pair in found for g in pair[:2]})
     read = _materials(model, materials)
     place = {g: k for k, g in enumerate(ids)}
     geoms = tuple(_geom(model, g, read) for g in ids)
-    return Collision(geoms, tuple(Pair(place[a], place[b], friction) for a, b, friction in found))
+    pairs = tuple(Pair(place[a], place[b], friction) for a, b, friction in found)
+    return Collision(geoms, pairs, tuple((body_name(model, a), body_name(model, b)) for a, b in nested))
 
 
-def _pairs(model: mujoco.MjModel) -> list[tuple[int, int, float]]:
-    """Geoms a < b and their friction."""
+def _pairs(model: mujoco.MjModel) -> tuple[list[tuple[int, int, float]], list[tuple[int, int]]]:
+    """Geoms a < b and their friction; the bodies that overlap as built."""
     if model.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_CONTACT:
-        return []
-    result = {}
+        return [], []
+    result, nested, data = {}, set(), mujoco.MjData(model)
+    mujoco.mj_kinematics(model, data)
     solid = [g for g in range(model.ngeom) if model.geom_contype[g] or model.geom_conaffinity[g]]
     for i, j in touching_bodies(model, [int(model.geom_bodyid[g]) for g in solid]):
         a, b = solid[i], solid[j]
@@ -171,10 +207,13 @@ def _pairs(model: mujoco.MjModel) -> list[tuple[int, int, float]]:
         leading = [a, b] if rank == 0 else [a] if rank > 0 else [b]
         slides = max(model.geom_condim[g] for g in leading) > 1
         result[a, b] = float(max(model.geom_friction[g, 0] for g in leading)) if slides else 0.0
+        if overlap_as_built(model, a, b, data):
+            nested.add((int(model.geom_bodyid[a]), int(model.geom_bodyid[b])))
+    result = {pair: mu for pair, mu in result.items() if tuple(int(model.geom_bodyid[g]) for g in pair) not in nested}
     for k in range(model.npair):
         a, b = sorted((int(model.pair_geom1[k]), int(model.pair_geom2[k])))
         result[a, b] = float(model.pair_friction[k, 0]) if model.pair_dim[k] > 1 else 0.0
-    return [(a, b, friction) for (a, b), friction in sorted(result.items(), key=lambda item: item[0][::-1])]
+    return [(a, b, friction) for (a, b), friction in sorted(result.items(), key=lambda item: item[0][::-1])], sorted(nested)
 
 
 def _geom(model: mujoco.MjModel, g: int, materials: dict[str, dict[str, Any]]) -> Geom:
@@ -183,13 +222,15 @@ def _geom(model: mujoco.MjModel, g: int, materials: dict[str, dict[str, Any]]) -
     while body and model.body_weldid[body] == 0:
         R_PB = rotation_matrix(model.body_quat[body])
         R, p, body = R_PB @ R, model.body_pos[body] + R_PB @ p, int(model.body_parentid[body])
-    vertices = np.zeros((0, 3))
+    vertices, triangles = np.zeros((0, 3)), np.zeros((0, 3), int)
     if kind == "mesh":
-        start = model.mesh_vertadr[model.geom_dataid[g]]
-        vertices = np.array(model.mesh_vert[start : start + model.mesh_vertnum[model.geom_dataid[g]]], float)
+        mesh = model.geom_dataid[g]
+        start, first = model.mesh_vertadr[mesh], model.mesh_faceadr[mesh]
+        vertices = np.array(model.mesh_vert[start : start + model.mesh_vertnum[mesh]], float)
+        triangles = np.array(model.mesh_face[first : first + model.mesh_facenum[mesh]], int)
     material = Material(**(materials.get(DEFAULT, {}) | materials.get(name, {})))
     size = np.array(model.geom_size[g][: SIZES.get(kind, 0)])
-    return Geom(g, name, body, kind, size, p, R, float(model.geom_friction[g, 0]), material, vertices)
+    return Geom(g, name, body, kind, size, p, R, float(model.geom_friction[g, 0]), material, vertices, triangles)
 
 
 def _materials(model: mujoco.MjModel, given: Materials) -> dict[str, dict[str, Any]]:

@@ -7,6 +7,7 @@ belongs to the mass matrix; the rest is a spring and a damper.
 
 from __future__ import annotations
 
+import copy
 from typing import NamedTuple
 
 import mujoco
@@ -80,6 +81,26 @@ def inertance(model: mujoco.MjModel) -> np.ndarray:
     c = read_couplings(model)
     a = directions(model, c)
     return a.T @ (c.inertance[:, None] * a)
+
+
+def reflected(model: mujoco.MjModel) -> np.ndarray:
+    """(nv, nv) what the inertia of tendons and actuators adds to MuJoCo's mass matrix; it must not depend on the pose."""
+    without = copy.copy(model)
+    without.tendon_armature[:] = without.actuator_armature[:] = 0.0
+    masses = np.zeros((2, model.nv, model.nv))
+    for m, mass in zip((model, without), masses, strict=True):
+        data = mujoco.MjData(m)
+        mujoco.mj_fwdPosition(m, data)
+        mujoco.mj_fullM(m, data, mass)
+    return masses[0] - masses[1]
+
+
+def changes_with_the_pose(model: mujoco.MjModel) -> list[str]:
+    """Tendons and actuators whose inertia :func:`reflected` cannot tell."""
+    bent = [t for t in np.flatnonzero(model.tendon_armature) if model.wrap_type[model.tendon_adr[t]] != mujoco.mjtWrap.mjWRAP_JOINT]
+    fixed = [int(mujoco.mjtTrn.mjTRN_JOINT), int(mujoco.mjtTrn.mjTRN_TENDON)]
+    driven = [k for k in np.flatnonzero(model.actuator_armature) if model.actuator_trntype[k] not in fixed]
+    return [model.tendon(int(t)).name or f"tendon {t}" for t in bent] + [model.actuator(int(k)).name or f"actuator {k}" for k in driven]
 
 
 def entries(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -8,7 +8,7 @@ import mujoco
 import numpy as np
 
 from dexstack.engines.common.collision import Collision, body_name
-from dexstack.engines.common.couplings import proportional
+from dexstack.engines.common.couplings import changes_with_the_pose, proportional
 from dexstack.errors import ConfigError
 
 NONE = Collision((), ())
@@ -30,17 +30,6 @@ def _kind(kind: str) -> Callable[[mujoco.MjModel, Collision], list[str]]:
     return lambda model, collision: [g.name for g in collision.geoms if g.kind == kind]
 
 
-def _free(model: mujoco.MjModel) -> list[int]:
-    """Bodies with a free joint."""
-    return [int(model.jnt_bodyid[j]) for j in np.flatnonzero(model.jnt_type == mujoco.mjtJoint.mjJNT_FREE)]
-
-
-def _free_before_joints(model: mujoco.MjModel) -> list[str]:
-    free = model.jnt_type == mujoco.mjtJoint.mjJNT_FREE
-    last = np.max(np.flatnonzero(~free), initial=-1)
-    return [body_name(model, int(model.jnt_bodyid[j])) for j in np.flatnonzero(free) if j < last]
-
-
 FEATURES: dict[str, Callable[[mujoco.MjModel, Collision], list[str]]] = {
     "ball joint": lambda m, c: _joints(m, m.jnt_type == mujoco.mjtJoint.mjJNT_BALL),
     "ball joint with a stop": lambda m, c: _joints(m, (m.jnt_type == mujoco.mjtJoint.mjJNT_BALL) & (m.jnt_limited > 0)),
@@ -51,6 +40,7 @@ FEATURES: dict[str, Callable[[mujoco.MjModel, Collision], list[str]]] = {
     "dry joint friction": lambda m, c: sorted(set(_joints(m, [np.any(m.dof_frictionloss[m.dof_jntid == j]) for j in range(m.njnt)]))),
     "joint spring": lambda m, c: _joints(m, m.jnt_stiffness),
     "tendon force": lambda m, c: _tendons(m, (m.tendon_stiffness != 0.0) | (m.tendon_damping != 0.0)),
+    "inertia that changes with the pose": lambda m, c: changes_with_the_pose(m),
     "gravity compensation": lambda m, c: [body_name(m, int(b)) for b in np.flatnonzero(m.body_gravcomp)],
     "adhesion": lambda m, c: [m.actuator(int(k)).name for k in np.flatnonzero(m.actuator_trntype == mujoco.mjtTrn.mjTRN_BODY)],
     "flexible body": lambda m, c: [m.flex(k).name for k in range(m.nflex)],
@@ -60,9 +50,6 @@ FEATURES: dict[str, Callable[[mujoco.MjModel, Collision], list[str]]] = {
     "ellipsoid": _kind("ellipsoid"),
     "moving plane": lambda m, c: [g.name for g in c.geoms if g.kind == "plane" and g.body],
     "tilted plane": lambda m, c: [g.name for g in c.geoms if g.kind == "plane" and g.R[2, 2] < 1.0 - 1e-9],
-    "free body that carries others": lambda m, c: [body_name(m, b) for b in _free(m) if (m.body_parentid == b).any()],
-    "free body before a joint": lambda m, c: _free_before_joints(m),
-    "free body off its centre of mass": lambda m, c: [body_name(m, b) for b in _free(m) if np.abs(m.body_ipos[b]).max() > 1e-9],
 }
 """Finder of the names of what has a feature, by the feature's name, in the singular."""
 

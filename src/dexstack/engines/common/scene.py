@@ -89,6 +89,12 @@ class Scene(abc.ABC):
     activation: np.ndarray
     """(na,) of actuators that have a state."""
 
+    @property
+    def apart(self) -> str:
+        """Which bodies do not collide because they overlap as built, one sentence; empty if none do."""
+        names = ", ".join(f"'{a}' and '{b}'" for a, b in self.collision.nested)
+        return f"these overlap as built and do not collide: {names}" if names else ""
+
     # --- what an engine does ----------------------------------------------------------------------------------------------------------
 
     @property

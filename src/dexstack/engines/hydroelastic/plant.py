@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import mujoco
 import numpy as np
+import trimesh
 
 from dexstack.config import param
 from dexstack.engines.base import Patch
@@ -16,6 +17,7 @@ from dexstack.engines.common.scene import Contact, Scene
 from dexstack.engines.hydroelastic import shapes
 from dexstack.engines.hydroelastic.convex import LAGGED, SAP, SolveStatus
 from dexstack.engines.hydroelastic.fields import CompliantMesh, RigidMesh
+from dexstack.engines.hydroelastic.meshing import compliant_mesh
 from dexstack.engines.hydroelastic.system import JOINTS, Geometry, HydroelasticSystem, Wrench, moved
 from dexstack.errors import ConfigError
 from dexstack.model.hand import HandModel
@@ -124,8 +126,12 @@ def geom_mesh(geom: Geom) -> CompliantMesh | RigidMesh:
         mesh = shapes.capsule(s[0], 2.0 * s[1], modulus, size=size, name=name)
     elif geom.kind == "cylinder":
         mesh = shapes.cylinder(s[0], 2.0 * s[1], modulus, size=size, name=name)
-    else:
+    elif geom.material.tets is None:
         mesh = shapes.convex(geom.vertices, modulus, name=name)
+    elif rigid:
+        return RigidMesh(name, geom.vertices, geom.triangles)
+    else:
+        mesh = compliant_mesh(trimesh.Trimesh(geom.vertices, geom.triangles), modulus, size=geom.material.tets, name=name)
     return shapes.rigid(mesh) if rigid else mesh
 
 

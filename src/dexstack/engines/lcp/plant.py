@@ -9,6 +9,7 @@ import numpy as np
 
 from dexstack.config import param
 from dexstack.engines.common.collision import Geom, Materials, body_name
+from dexstack.engines.common.couplings import reflected
 from dexstack.engines.common.explained import explained
 from dexstack.engines.common.forces import bare
 from dexstack.engines.common.plant import ScenePlant, plant_model
@@ -39,13 +40,15 @@ class LcpScene(Scene):
     engine = "lcp"
     lacks = (
         *JOINTS, "adhesion", "flexible body", "body moved from outside", "height field", "signed distance field", "ellipsoid",
+        "inertia that changes with the pose",
         "moving plane",
     )  # fmt: skip
 
     def __init__(self, model: mujoco.MjModel, materials: Materials = None, *, directions: int = 2) -> None:
         super().__init__(model, materials)
         geometries = [geometry(g, body_name(model, g.body)) for g in self.collision.geoms]
-        self.system = LcpSystem(bare(model), geometries, directions, self.collision.pairs, self._forces.inertance)
+        inertance = self._forces.inertance + reflected(model)
+        self.system = LcpSystem(bare(model), geometries, directions, self.collision.pairs, inertance)
         self.activation = np.zeros(model.na)
 
     @property

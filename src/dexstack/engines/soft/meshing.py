@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Iterator
@@ -42,9 +43,18 @@ def remesh(mesh: trimesh.Trimesh, spacing: float, name: str = "mesh") -> Cloud:
     """The centres of quads of about ``spacing`` [m] on a closed mesh with outward normals, moved onto the mesh.
 
     Raises:
-        ConfigError: see :func:`check_mesh`; the mesher is not installed, or what it made leaves parts of the surface without points.
+        ConfigError: see :func:`check_mesh` and :func:`quads`.
     """
     check_mesh(mesh, name)
+    return quads(mesh, spacing, name)
+
+
+def quads(mesh: trimesh.Trimesh, spacing: float, name: str) -> Cloud:
+    """As :func:`remesh`, of a surface that is known to have an inside. Where its quads leave holes, points of the mesh fill them.
+
+    Raises:
+        ConfigError: the mesher is not installed.
+    """
     if not spacing > 0.0:
         raise ConfigError(f"the spacing of oriented points must be positive, got {spacing:g} m")
     try:
@@ -68,12 +78,22 @@ def remesh(mesh: trimesh.Trimesh, spacing: float, name: str = "mesh") -> Cloud:
     corners = vertices[faces]
     area = np.linalg.norm(np.cross(corners[:, 2] - corners[:, 0], corners[:, 3] - corners[:, 1]), axis=1) / 2.0
     points, normals = onto(mesh, corners[area > 1e-3 * spacing**2].mean(axis=1))
-    samples, _ = trimesh.sample.sample_surface(mesh, 20 * len(points), seed=0)
-    coverage = float(cKDTree(points).query(samples)[0].max())
-    mean = float(np.sqrt(mesh.area / len(points)))
-    if coverage > 3.0 * max(mean, spacing):
-        raise ConfigError(f"the quads of the mesh {name} leave a hole of {2e3 * coverage:.1f} mm; choose a smaller spacing")
-    return cloud.check(Cloud(points, normals), name)
+    return cloud.check(_filled(mesh, Cloud(points, normals), spacing), name)
+
+
+def _filled(mesh: trimesh.Trimesh, found: Cloud, spacing: float) -> Cloud:
+    """The cloud with points of the mesh, the farthest ones first, until none of its surface is farther than ``spacing`` from one.
+
+    One in which no hole is wider than three spacings stays as it is.
+    """
+    samples, which = trimesh.sample.sample_surface(mesh, 20 * max(len(found.points), math.ceil(mesh.area / spacing**2)), seed=0)
+    far, more = cKDTree(found.points).query(samples)[0], []
+    limit = 3.0 * spacing
+    while far.max() > limit:
+        limit = spacing
+        more.append(int(far.argmax()))
+        far = np.minimum(far, np.linalg.norm(samples - samples[more[-1]], axis=1))
+    return cloud.joined(found, Cloud(samples[more], mesh.face_normals[which[more]]))
 
 
 def onto(mesh: trimesh.Trimesh, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,15 +16,17 @@ from scipy.spatial import ConvexHull
 
 from dexstack.config import param
 from dexstack.engines.common.collision import Geom, Materials, body_name
+from dexstack.engines.common.couplings import reflected
 from dexstack.engines.common.forces import bare
 from dexstack.engines.common.plant import ScenePlant
 from dexstack.engines.common.scene import Contact, Scene, State, stack
 from dexstack.engines.soft import cloud
 from dexstack.engines.soft.cloud import Cloud
-from dexstack.engines.soft.meshing import remesh
+from dexstack.engines.soft.meshing import quads
 from dexstack.engines.soft.scm import ContactParams, paper_dissipation, smooth_dissipation
 from dexstack.engines.soft.system import JOINTS, Ground, Meeting, SoftSystem, Surface, SystemData
 from dexstack.errors import ConfigError
+from dexstack.geometry.primitives import convex_hull
 from dexstack.model.objects import ObjectModel
 from dexstack.model.robot import Robot
 from dexstack.model.scene import OBJECT_BODY, robot_scene
@@ -31,13 +34,16 @@ from dexstack.process.compilation import jit, joined, program
 
 DISSIPATIONS = {"paper": paper_dissipation, "smooth": smooth_dissipation}
 LAW = ContactParams(v_d=0.1, v_s=1e-3)
+POINTS = 2000
+"""Of a body, up to which it is as fine as what it meets."""
 
 
 class SoftScene(Scene):
     """A model whose geoms are unions of oriented points, one for each body.
 
     Args:
-        model, materials: see :class:`dexstack.engines.common.scene.Scene`; the spacing of points of two that meet is the finer one's.
+        model, materials: see :class:`dexstack.engines.common.scene.Scene`; the spacing of points of two that meet is the
+            finer one's, up to :data:`POINTS` for a body.
         law: of contact; stiffness and friction come from the materials, √ε1 is ``roundness`` spacings.
         dissipation: of :data:`DISSIPATIONS`.
         patches: points in a patch against what is fixed to the world, and between what moves.
@@ -50,6 +56,7 @@ class SoftScene(Scene):
     engine = "soft"
     lacks = (
         *JOINTS, "adhesion", "flexible body", "body moved from outside", "height field", "signed distance field", "ellipsoid",
+        "inertia that changes with the pose",
         "moving plane", "tilted plane",
     )  # fmt: skip
 
@@ -68,7 +75,9 @@ class SoftScene(Scene):
         if dissipation not in DISSIPATIONS:
             raise ConfigError(f"parameter 'dissipation' of the soft plant must be {' or '.join(DISSIPATIONS)}, got '{dissipation}'")
         self._law, self._roundness, self._patches, self._slots = law, roundness, patches, slots
-        self.system = SoftSystem(bare(model), *self._surfaces(), DISSIPATIONS[dissipation], self._forces.inertance)
+        self._clouds: dict[tuple[int, float], Cloud] = {}
+        inertance = self._forces.inertance + reflected(model)
+        self.system = SoftSystem(bare(model), *self._surfaces(), DISSIPATIONS[dissipation], inertance)
         self.activation = np.zeros(model.na)
         self._q, self._v, self._time = np.array(model.qpos0), np.zeros(model.nv), 0.0
 
@@ -101,7 +110,7 @@ class SoftScene(Scene):
                 group[x, y] = max(friction, group.get((x, y), 0.0))
         meetings = [self._meeting(unions, fixed, stiffness, pairs) for (fixed, stiffness), pairs in met.items()]
         return meetings, [
-            Ground(self._surface(unions[key], min(g.resolution for g in unions[key])), self._law._replace(stiffness=k), friction, height)
+            Ground(self._surface(unions[key], unions[key]), self._law._replace(stiffness=k), friction, height)
             for (_, key), (k, friction, height) in grounds.items()
         ]
 
@@ -109,14 +118,24 @@ class SoftScene(Scene):
         """Geoms of one body that meet the same others are one surface."""
         return geom.body, int(self.model.geom_contype[geom.id]), int(self.model.geom_conaffinity[geom.id])
 
-    def _surface(self, geoms: list[Geom], spacing: float) -> Surface:
-        body = body_name(self.model, geoms[0].body)
-        return Surface(geoms[0].name, body, union(geoms, spacing), 0.0)
+    def _surface(self, geoms: list[Geom], met: Iterable[Geom]) -> Surface:
+        """Geoms as points that are as fine as what they meet, but no more than :data:`POINTS` on their boxes, unless asked to be finer."""
+        area = sum(8.0 * float(np.roll(g.half, 1) @ g.half) for g in geoms)
+        asked = min(g.material.resolution or np.inf for g in geoms)
+        spacing = max(min(g.resolution for g in met), min(asked, math.sqrt(area / POINTS)))
+        key = geoms[0].id, spacing
+        if key not in self._clouds:
+            self._clouds[key] = union(geoms, spacing)
+        return Surface(geoms[0].name, body_name(self.model, geoms[0].body), self._clouds[key], 0.0)
 
     def _meeting(self, unions: dict, fixed: bool, stiffness: float, pairs: dict) -> Meeting:
         sides = [sorted({pair[k] for pair in pairs}) for k in (0, 1)]
         spacing = min(g.resolution for side in sides for key in side for g in unions[key])
-        a, b = ([self._surface(unions[key], spacing) for key in side] for side in sides)
+        met: dict[tuple[int, int, int], list[Geom]] = {key: list(unions[key]) for side in sides for key in side}
+        for x, y in pairs:
+            met[x] += unions[y]
+            met[y] += unions[x]
+        a, b = ([self._surface(unions[key], met[key]) for key in side] for side in sides)
         patch = self._patches[0 if fixed else 1]
         law = self._law._replace(stiffness=stiffness, eps1=(self._roundness * spacing) ** 2)
         places = [(sides[0].index(x), sides[1].index(y), friction) for (x, y), friction in pairs.items()]
@@ -226,11 +245,11 @@ def shape_cloud(shape: Geom, spacing: float) -> Cloud:
 
 def hull_cloud(vertices: np.ndarray, spacing: float, name: str) -> Cloud:
     """The convex hull of points (V, 3): a box exactly, anything else remeshed in quads."""
-    hull = trimesh.convex.convex_hull(vertices)
+    hull = convex_hull(vertices, f"the mesh {name}")
     for R, p, half in _boxes(hull):
         if hull.volume > (1.0 - 1e-5) * np.prod(2.0 * half):
             return cloud.moved(cloud.box(half, spacing), R, p)
-    return remesh(hull, spacing, name)
+    return quads(hull, spacing, name)
 
 
 def _boxes(hull: trimesh.Trimesh) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:

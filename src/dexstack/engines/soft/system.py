@@ -44,10 +44,7 @@ from dexstack.engines.soft.scm import (
 from dexstack.engines.soft.tree import Motion, Numbers, Tree
 from dexstack.errors import ConfigError
 
-JOINTS = (
-    "ball joint", "equality constraint", "tendon with a stop", "dry tendon friction", "free body that carries others",
-    "free body before a joint", "free body off its centre of mass",
-)  # fmt: skip
+JOINTS = ("ball joint with a stop", "equality constraint", "tendon with a stop", "dry tendon friction")
 LACKS = (*JOINTS, *FORCES)
 """Of :data:`dexstack.engines.common.features.FEATURES`."""
 DEFAULTS = ContactParams()
@@ -194,7 +191,8 @@ class SoftSystem:
             data.append(numbers)
         self._ground_links = [self._link(model, g.surface) for g in grounds]
         n = self.tree.num_joints
-        limited = model.jnt_limited[:n].astype(bool)
+        of = model.dof_jntid[:n]
+        limited = model.jnt_limited[of].astype(bool) & self.tree.single
         self._stops = bool(limited.any())
         self.data = SystemData(
             self.tree.numbers,
@@ -207,8 +205,8 @@ class SoftSystem:
                 )
                 for g in grounds
             ),
-            np.where(limited, model.jnt_range[:n, 0], -np.inf),
-            np.where(limited, model.jnt_range[:n, 1], np.inf),
+            np.where(limited, model.jnt_range[of, 0], -np.inf),
+            np.where(limited, model.jnt_range[of, 1], np.inf),
             *map(np.asarray, STOPS),
         )
 
@@ -359,7 +357,8 @@ class SoftSystem:
         k, eps, tau = (jnp.asarray(x, dtype) for x in (data.stop_stiffness, data.stop_smoothing, data.stop_damping))
         # a stop far away, or none, is one that is never felt; infinite numbers would spoil derivatives
         lower, upper = jnp.maximum(jnp.asarray(data.joint_lower, dtype), -1e3), jnp.minimum(jnp.asarray(data.joint_upper, dtype), 1e3)
-        low, high = (lower - q[:n]) / eps, (q[:n] - upper) / eps
+        at = self.tree.positions(q)
+        low, high = (lower - at) / eps, (at - upper) / eps
         slope = k * (jax.nn.sigmoid(low) + jax.nn.sigmoid(high))
         torque = k * eps * (jax.nn.softplus(low) - jax.nn.softplus(high)) - tau * slope * v[:n]
         return jnp.concatenate([torque, jnp.zeros(self.tree.nv - n, dtype)]), slope, tau * slope

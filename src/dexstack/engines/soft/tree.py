@@ -1,11 +1,13 @@
-"""Articulated dynamics in JAX for the scenes of :mod:`dexstack.model`: hinges and slides from a fixed base, then free bodies.
+"""Articulated dynamics in JAX: hinges, slides, balls and free bases, one link for each velocity coordinate; then bodies that fly alone.
 
     M(q) v̇ + c(q, v) = τ + Jᵀ w
 
 All links at once: with world twists about the world's origin (linear part first) a link moves by Σ of the columns S_j of its ancestors, so
-velocities, biases and composite inertias are products with one constant 0/1 matrix; only poses go level by level. A free body keeps its own
-6 × 6 block, in MuJoCo's coordinates (linear velocity in the world, angular in the body) about its centre of mass.
-State layout as in MuJoCo: q = joints, then (position, quaternion wxyz) of each free body; v = their rates.
+velocities, biases and composite inertias are products with one constant 0/1 matrix; only poses go level by level. A ball is three links at
+one pose, each of which all three of its coordinates move; a free base is three slides and a ball. A free body at the end of the state that
+carries nothing keeps its own 6 × 6 block, in MuJoCo's coordinates (linear velocity in the world, angular in the body) about its centre of
+mass.
+The state is laid out as in MuJoCo.
 """
 
 from __future__ import annotations
@@ -23,12 +25,15 @@ from dexstack.engines.soft.scm import cross, kept, turn
 from dexstack.geometry.rotations import rotation_matrix
 from dexstack.model.kinematics import quaternion_matrix
 
+SEVERAL = (int(mujoco.mjtJoint.mjJNT_FREE), int(mujoco.mjtJoint.mjJNT_BALL))
+"""Kinds of joints with several coordinates."""
+
 
 class Numbers(NamedTuple):
-    """What may differ between the systems of a batch; links in the tree's own order, joints in the state's."""
+    """What may differ between the systems of a batch; of the N velocity coordinates that are no free body's, in the state's order."""
 
     p_PL: np.ndarray
-    """(N, 3) origin of the link of joint j in its parent [m]."""
+    """(N, 3) origin of the link of coordinate j in its parent [m]."""
     R_PL: np.ndarray
     """(N, 3, 3) its orientation there at q = 0."""
     p_LJ: np.ndarray
@@ -76,10 +81,23 @@ class Tree:
 
     def __init__(self, model: mujoco.MjModel, inertance: np.ndarray | None = None) -> None:
         self.nq, self.nv = model.nq, model.nv
-        kind = model.jnt_type
-        n = self.num_joints = int((kind != mujoco.mjtJoint.mjJNT_FREE).sum())
-        self.num_free = len(kind) - n
-        self.is_hinge = kind[:n] == mujoco.mjtJoint.mjJNT_HINGE
+        alone = _alone(model)
+        joints = model.njnt - alone
+        of, kind = np.asarray(model.dof_jntid), model.jnt_type
+        n = self.num_joints = int((of < joints).sum())
+        self.num_free = alone
+        place = np.arange(n) - model.jnt_dofadr[of[:n]]
+        """Of a coordinate in its joint."""
+        free = kind[of[:n]] == mujoco.mjtJoint.mjJNT_FREE
+        turns = (kind[of[:n]] == mujoco.mjtJoint.mjJNT_BALL) | (free & (place >= 3))
+        self._at = model.jnt_qposadr[of[:n]] + np.where(turns, 0, place)
+        """Of a coordinate's position in q, where it has one."""
+        self._balls = [(int(j), int(model.jnt_qposadr[of[j]] + place[j])) for j in np.flatnonzero(turns & (place - 3 * free == 0))]
+        """First coordinate of every ball, and place of its quaternion in q."""
+        self.single = ~turns
+        """(N,) which coordinates have a position of their own."""
+        self._first_free = int(model.jnt_qposadr[joints]) if alone else model.nq
+        self.is_hinge = turns | (kind[of[:n]] == mujoco.mjtJoint.mjJNT_HINGE)
         parent, where = self._links(model, n)
         self.link_of_body = where
         """(B,) link that carries each body of the model; the last one is the world."""
@@ -90,6 +108,9 @@ class Tree:
             if parent[j] < n:
                 moves[j], depth[j] = moves[parent[j]], depth[parent[j]] + 1
             moves[j, j] = 1.0
+        for j, _ in self._balls:
+            moves[j : j + 3, j : j + 3] = 1.0
+            moves[:n] = np.maximum(moves[:n], (moves[:n, j + 2 : j + 3] > 0) * moves[j])
         for f in range(self.num_free):
             moves[n + f, n + 6 * f : n + 6 * f + 6] = 1.0
         self.moves = moves
@@ -116,15 +137,18 @@ class Tree:
             if count == 0:
                 where[b], self._fixed[b] = at, (R, p)
                 continue
-            for j in range(first, first + count):
-                if j >= n:
-                    where[b] = j
-                    break
+            last = first + count < model.njnt
+            start, end = model.jnt_dofadr[first], model.jnt_dofadr[first + count] if last else model.nv
+            if start >= n:
+                where[b] = n + (start - n) // 6
+                continue
+            if model.jnt_type[first] == mujoco.mjtJoint.mjJNT_FREE:
+                R, p = np.eye(3), np.zeros(3)
+            for j in range(start, end):
                 parent[j] = at
                 self._chain[j] = (b, (R, p))
                 at, (R, p) = j, (np.eye(3), np.zeros(3))
-            else:
-                where[b] = at
+            where[b] = at
         return parent, where
 
     def pose_in_link(self, body: int) -> tuple[np.ndarray, np.ndarray]:
@@ -147,14 +171,18 @@ class Tree:
                 inertia[link] += i + (mass[link] * m / total) * (r @ r * np.eye(3) - np.outer(r, r))
                 com[link] += m / total * r
                 mass[link] = total
+        of = model.dof_jntid[:n]
+        place = np.arange(n) - model.jnt_dofadr[of]
+        axis = np.where(np.isin(model.jnt_type[of], SEVERAL)[:, None], np.eye(3)[place % 3], model.jnt_axis[of])
+        free = model.jnt_type[of] == mujoco.mjtJoint.mjJNT_FREE
         R_PL = np.array([self._chain[j][1][0] for j in range(n)]).reshape(n, 3, 3)
         p_PL = np.array([self._chain[j][1][1] for j in range(n)]).reshape(n, 3)
         return Numbers(
             p_PL,
             R_PL,
-            model.jnt_pos[:n].copy(),
-            model.jnt_axis[:n].copy(),
-            model.qpos0[:n].copy(),
+            np.where(free[:, None], 0.0, model.jnt_pos[of]),
+            axis,
+            np.where(np.isin(model.jnt_type[of], SEVERAL), 0.0, model.qpos0[self._at]),
             np.reshape(model.dof_damping, -1)[:n].copy(),
             armature,
             mass,
@@ -185,7 +213,7 @@ class Tree:
         else:
             columns = []
         for f in range(self.num_free):
-            at = n + 7 * f
+            at = self._first_free + 7 * f
             x_f, R_f = q[at : at + 3], kept(quaternion_matrix(q[at + 3 : at + 7]))
             R_parts.append(R_f[None])
             p_parts.append(x_f[None])
@@ -199,10 +227,14 @@ class Tree:
         twists.append(jnp.zeros((1, 6), dtype))
         return Motion(*(jnp.concatenate(parts) for parts in (R_parts, p_parts, columns, twists)))
 
+    def positions(self, q: Array) -> Array:
+        """(N,) of the coordinates that have one, zero for the others [rad or m]."""
+        return jnp.where(jnp.asarray(self.single), q[self._at], 0.0) if self._balls else q[: self.num_joints]
+
     def _joint_links(self, x: Numbers, q: Array) -> tuple[Array, tuple[Array, Array], Array]:
         """Orientation of the links, (their origins, points on their joint axes) and axes, in the order of the joints."""
-        n, dtype = self.num_joints, q.dtype
-        move = q[:n] - jnp.asarray(x.zero, dtype)
+        dtype = q.dtype
+        move = self.positions(q) - jnp.asarray(x.zero, dtype)
         angle = jnp.where(jnp.asarray(self.is_hinge), move, 0.0)
         slide = jnp.where(jnp.asarray(self.is_hinge), 0.0, move)
         a = jnp.asarray(x.axis, dtype)
@@ -212,6 +244,8 @@ class Tree:
         anchor, shift, R_PJ = jnp.asarray(x.p_LJ, dtype), slide[:, None] * a, jnp.asarray(x.R_PL, dtype)
         if self.is_hinge.any():
             R_J = outer + cos * (jnp.eye(3, dtype=dtype)[None] - outer) + sin * _skew(a)
+            for j, at in self._balls:
+                R_J = R_J.at[j].set(kept(quaternion_matrix(q[at : at + 4])))
             R_PJ, shift = R_PJ @ R_J, shift + anchor - jnp.einsum("jik,jk->ji", R_J, anchor)
         p_PJ = jnp.asarray(x.p_PL, dtype) + jnp.einsum("jik,jk->ji", jnp.asarray(x.R_PL, dtype), shift)
         Rs: list[Array] = []
@@ -238,7 +272,7 @@ class Tree:
         if n and not self.is_hinge.any():  # nothing turns: the mass is constant, the bias is weight and damping
             axis, anc = m.columns[:n, :3], self.moves[:n, :n]
             carried = jnp.sum(anc.T * jnp.asarray(x.mass, dtype)[None, :n], axis=1)
-            half = (axis @ (carried[:, None] * axis).T) * anc.T
+            half = (axis @ (carried[:, None] * axis).T) * np.triu(anc.T)
             M = half + half.T - jnp.diag(jnp.diag(half)) + jnp.asarray(x.armature, dtype)
             bias.append(jnp.asarray(x.damping, dtype) * v[:n] - carried * (axis @ gravity))
         elif n:
@@ -253,7 +287,7 @@ class Tree:
             anc = self.moves[:n, :n]
             composite = _summed(anc.T, inertia.reshape(n, 36)).reshape(n, 6, 6)
             F = jnp.einsum("jab,jb->ja", composite, S)
-            half = (S @ F.T) * anc.T
+            half = (S @ F.T) * np.triu(anc.T)
             M = half + half.T - jnp.diag(jnp.diag(half)) + jnp.asarray(x.armature, dtype)
             rate = S * v[:n, None]
             w = V[:, 3:]
@@ -310,11 +344,34 @@ class Tree:
     def integrate(self, q: Array, v: Array, dt: float | Array) -> Array:
         """q moved along v for ``dt``; quaternions stay of unit length."""
         n = self.num_joints
-        parts = [q[:n] + dt * v[:n]]
+        parts = [q[: self._first_free]]
+        if self._balls:
+            parts[0] = parts[0].at[self._at[self.single]].add(dt * v[:n][self.single])
+            for j, at in self._balls:
+                parts[0] = parts[0].at[at : at + 4].set(turned(q[at : at + 4], dt * v[j : j + 3]))
+        else:
+            parts[0] += dt * v[:n]
         for f in range(self.num_free):
-            at, dof = n + 7 * f, n + 6 * f
+            at, dof = self._first_free + 7 * f, n + 6 * f
             parts += [q[at : at + 3] + dt * v[dof : dof + 3], turned(q[at + 3 : at + 7], dt * v[dof + 3 : dof + 6])]
         return jnp.concatenate(parts)
+
+
+def _alone(model: mujoco.MjModel) -> int:
+    """How many free joints at the end are of bodies that carry nothing, have their centre of mass at their origin, and no resistance."""
+    resists = [np.reshape(x, -1) for x in (model.dof_armature, model.dof_damping, model.dof_frictionloss)]
+    count = 0
+    for j in reversed(range(model.njnt)):
+        b, dof = int(model.jnt_bodyid[j]), int(model.jnt_dofadr[j])
+        if (
+            model.jnt_type[j] != mujoco.mjtJoint.mjJNT_FREE
+            or (model.body_parentid == b).any()
+            or np.abs(model.body_ipos[b]).max() > 1e-9
+            or any(x[dof : dof + 6].any() for x in resists)
+        ):
+            break
+        count += 1
+    return count
 
 
 def _summed(which: np.ndarray, x: Array) -> Array:
