@@ -6,7 +6,8 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from experiments.results.tables import SECTIONS, TRIALS, Figures, Listing, Section, Whole, trials, worlds
+from experiments.results.sections import TRIALS, Figures, Listing, Section, Whole, trials, worlds
+from experiments.results.tables import SECTIONS
 from experiments.results.values import looked_up, shown
 
 HEAD = """# Results
