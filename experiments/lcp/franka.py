@@ -141,7 +141,7 @@ def held(made: Any, grasped: Grasp) -> dict[str, Any]:
     rise = float(height[-1])
     return {
         "risen_m": rise, "slip_m": slip, "turn_rad": turn, "held": rise >= RISEN and slip <= SLIPPED and turn <= TURNED,
-        "depth_worst_m": float(depths(made, states).max()), "step_s": spent / len(grasped.controls), "trouble": made.trouble(),
+        "depth_worst_m": float(depths(made, states.q).max()), "step_s": spent / len(grasped.controls), "trouble": made.trouble(),
         "height_m": height,
     }  # fmt: skip
 

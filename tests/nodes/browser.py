@@ -57,11 +57,11 @@ class Browser:
         while True:
             answer = json.loads(self._socket.recv(timeout=60))
             if answer.get("id") == number:
-                return answer["result"]
+                return answer.get("result", answer)  # an error while a page is being replaced: nothing has a value yet
 
     def evaluate(self, script: str) -> Any:
         """The value of a JavaScript expression."""
-        return self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)["result"].get("value")
+        return self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True).get("result", {}).get("value")
 
     def wait_for(self, script: str, timeout: float = 60) -> Any:
         """The first true value of an expression."""

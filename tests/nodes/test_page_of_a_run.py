@@ -18,7 +18,7 @@ from harness import NODES, wait_until
 
 pytestmark = [
     pytest.mark.slow,
-    #    pytest.mark.flaky(reruns=2),  # in real time: another process may take the core for longer than a node waits
+    pytest.mark.flaky(reruns=2),  # in real time: another process may take the core for longer than a node waits
     pytest.mark.skipif(browser.PROGRAM is None, reason="no Chromium here (Debian: apt-get install chromium)"),
 ]
 COMMAND = (sys.executable, "-m", "dexstack.cli.main")
