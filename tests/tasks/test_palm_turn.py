@@ -12,6 +12,7 @@ from scipy.spatial.transform import Rotation
 from dexstack.config import share_dir
 from dexstack.control.base import PlannedState
 from dexstack.geometry.rotations import geodesic_angle, quaternion_product, wrap_angle, yaw_of, yaw_quaternion
+from dexstack.hand.servo import ServoLaw, ServoParams
 from dexstack.model.objects import object_names
 from dexstack.tasks.base import Outcome, World
 from dexstack.tasks.continuous import Continuous
@@ -209,3 +210,18 @@ def test_rotation_helpers_are_scipys():
         tilted = quaternion_product(yaw_quaternion(yaw), Rotation.from_rotvec([0.3, 0, 0]).as_quat(scalar_first=True))
         assert yaw_of(tilted) == pytest.approx(yaw)
     assert [wrap_angle(x) for x in (0.0, np.pi, -np.pi, 3 * np.pi, 7.0)] == pytest.approx([0, np.pi, np.pi, np.pi, 7 - 2 * np.pi])
+
+
+def test_the_servo_of_a_trial_takes_no_blocked_joint_for_a_dead_encoder():
+    """Half a second in which no angle changes while the torque does: a real hand's watch, which has encoders to doubt, would trip."""
+    task = PalmTurn(PalmParams())
+    hand = task.robot()
+    rest, period = np.array(hand.home), ServoParams().period
+    trips = {}
+    for name, law in (("trial", task.servo(hand, ServoParams())), ("hand", ServoLaw(hand, ServoParams()))):
+        law.enable()
+        for k in range(160):
+            law.set_command(rest + 0.1 * np.sin(0.2 * k), k * period)
+            law.step(rest, k * period)
+        trips[name] = law.trip
+    assert trips["trial"] is None and "frozen encoder" in str(trips["hand"])

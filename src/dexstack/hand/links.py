@@ -22,7 +22,7 @@ from dexstack.hand.params import (
     MotorFaultParams,
     MotorParams,
 )
-from dexstack.hand.watch import WatchParams
+from dexstack.hand.watch import UNWATCHED, WatchParams
 from dexstack.model.hand import HandModel
 
 AUTO = "auto"
@@ -130,8 +130,6 @@ def _leap_simulated(hand: HandModel, bus: BusParams, settings: Settings, argumen
     return LeapHand(hand, BusParams("pty", EMULATED), settings.can, settings.motors, SimulatedLine(firmware, plant).open)
 
 
-UNWATCHED = 1_000_000
-"""Ticks [1]: as many as nobody waits for."""
 WIRINGS = {
     "allegro": Wiring(CAN_INTERFACES, "udp_multicast", _can_link, _can_firmware, _can_loop, _can_simulated),
     "leap": Wiring(SERIAL_INTERFACES, "pty", _leap_link, _leap_firmware, _leap_loop, _leap_simulated, UNWATCHED),

@@ -34,6 +34,8 @@ import numpy as np
 
 from dexstack.config import param
 
+UNWATCHED = 1_000_000
+"""Ticks: as many as nobody waits for."""
 EXPLAINED = 0.9
 """Least correlation of speed and torque, through zero and about their means, of a motion that the torque explains."""
 WRONG, RIGHT = 4.0, 2.0

@@ -36,11 +36,11 @@ from dexstack.errors import ConfigError
 from dexstack.hand.commissioning import check_commissioned
 from dexstack.hand.driver import Command, HandDriver
 from dexstack.hand.link import FaultKind, Feedback, HandFault, Link, never
-from dexstack.hand.links import UNWATCHED, Settings, link_to, wiring_of
+from dexstack.hand.links import Settings, link_to, wiring_of
 from dexstack.hand.params import BusParams, CanHandParams, HandParams, MotorParams
 from dexstack.hand.servo import ServoLaw, ServoMode, ServoParams, loosened
 from dexstack.hand.states import HandState, NoStore, StateFile
-from dexstack.hand.watch import WatchParams
+from dexstack.hand.watch import UNWATCHED, WatchParams
 from dexstack.model.gravity import GravityCompensation
 from dexstack.model.hand import load_hand
 from dexstack.nodes.common import ERROR, EXIT_CONFIG, OK, PATIENCE, SEVERE, WARN, WARNING, StackNode, run_node

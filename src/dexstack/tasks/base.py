@@ -207,11 +207,13 @@ class Task(abc.ABC):
             params: block of :meth:`servo_params`.
         """
         from dexstack.hand.servo import ServoLaw
-        from dexstack.hand.watch import WatchParams
+        from dexstack.hand.watch import UNWATCHED, WatchParams
         from dexstack.model.gravity import GravityCompensation
 
-        # A simulated hand is wired well; one that has shown nothing yet would be taken for miswired when the object is laid on it.
-        return ServoLaw(robot, params, GravityCompensation(robot), WatchParams(doubtful_runaway=WatchParams.runaway))
+        # A simulated hand is wired well; one that has shown nothing yet would be taken for miswired when the object is laid on it. Nor has
+        # it encoders that freeze: between rigid bodies a blocked joint says the same to the last bit.
+        watch = WatchParams(doubtful_runaway=WatchParams.runaway, frozen_ticks=UNWATCHED)
+        return ServoLaw(robot, params, GravityCompensation(robot), watch)
 
     @classmethod
     def servo_params(cls) -> type:
