@@ -182,10 +182,11 @@ class StackNode(LifecycleNode):
     def say(self, severity: LoggingSeverity, text: str, about: str = "") -> None:
         """Log from a control loop: the executor writes it. rclpy's first word in a process looks through all modules for who said it, for
         30 ms and more, and a log may be a pipe that nobody empties. What is ``about`` the same is said once in 5 s at most."""
-        now = time.monotonic()
-        if about and now - self._warned.get(about, -math.inf) < 5.0:
-            return
-        self._warned[about] = now
+        if about:
+            now = time.monotonic()
+            if now - self._warned.get(about, -math.inf) < 5.0:
+                return
+            self._warned[about] = now
         self._unsaid.put((severity, text))
         self._speak_up.trigger()
 

@@ -71,10 +71,11 @@ class _Artist:
         geoms = range(body.geomadr[0], body.geomadr[0] + body.geomnum[0])
         self.outlines = [_Outline.of_geom(scene, g) for g in geoms if int(scene.geom_type[g]) == mujoco.mjtGeom.mjGEOM_MESH]
         self.font = ImageFont.load_default(round(camera.height / 19))
+        self.layout = JointLayout(scene)
 
     def frame(self, q: np.ndarray, pose_WO: np.ndarray, goal_WO: np.ndarray, t: float) -> Image.Image:
         data = mujoco.MjData(self.scene)
-        data.qpos[:] = np.concatenate([JointLayout(self.scene).coordinates(q), pose_WO])
+        data.qpos[:] = np.concatenate([self.layout.coordinates(q), pose_WO])
         mujoco.mj_kinematics(self.scene, data)
         mujoco.mj_comPos(self.scene, data)
         image = Image.fromarray(self.renderer.render(data))
