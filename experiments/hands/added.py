@@ -61,7 +61,9 @@ def _make(args: argparse.Namespace) -> Outcome:
     columns = ("name", "fingers", "worst_fit_mm", "succeeded", "trials", "dropped", "stalls", "error_rad", "refused")
     view = table("public hands", columns, [[row.get(column) for column in columns] for row in rows])
     made = sum("fingers" in row for row in rows)
-    line = f"{made} of {len(rows)} files became hands; {NEW} turned the cube in {new.get('succeeded', 0)} of {args.trials} trials"
+    line = f"{made} of {len(rows)} files became hands"
+    if new:
+        line += f"; {NEW} turned the cube in {new.get('succeeded', 0)} of {args.trials} trials"
     return Outcome({"hands": rows, "made": made, "passed": passed}, lines=[view, line], seed=args.seed)
 
 
