@@ -33,7 +33,7 @@ from dexstack.model.scene import OBJECT_BODY, robot_scene
 from dexstack.process.compilation import jit, joined, program
 
 DISSIPATIONS = {"paper": paper_dissipation, "smooth": smooth_dissipation}
-LAW = ContactParams(v_d=0.1, v_s=1e-3)
+LAW = ContactParams(v_d=0.1, v_s=2e-5)
 POINTS = 2000
 """Of a body, up to which it is as fine as what it meets."""
 
@@ -283,7 +283,7 @@ class SoftPlantParams:
     dt: float = param(0.002, "length of one physics step [s]", 1e-4, 0.01)
     stiffness: float = param(1e4, "contact stiffness of a pair of bodies, k [N/m]", 1.0, 1e6)
     dissipation_speed: float = param(0.1, "separation speed scale of dissipation, v_d [m/s]", 1e-3, 10.0)
-    stiction_speed: float = param(1e-3, "speed below which friction is viscous, v_s [m/s]", 1e-5, 0.1)
+    stiction_speed: float = param(2e-5, "speed below which friction is viscous, v_s [m/s]", 1e-6, 0.1)
     onset: float = param(2e-4, "smoothing of the onset of force, ε3 [m]", 1e-6, 0.01)
     spread: float = param(5e-4, "smoothing among the points that touch, ε2 [m]", 1e-6, 0.01)
     roundness: float = param(0.2, "smoothing among planes, √ε1, in spacings of the points", 0.05, 5.0)
