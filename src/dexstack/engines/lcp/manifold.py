@@ -9,7 +9,8 @@ from dexstack.engines.lcp.features import EDGE_EDGE, EDGE_POINT, FACE_POINT, POI
 from dexstack.engines.lcp.vectors import divide, dot, less
 
 INSIDE = 1e-6
-"""How far outside a face a corner's foot still counts as on it [m]; in the order of the gap kept."""
+"""How far outside a face a corner's foot still counts as on it, and beyond an edge's ends the point next to another edge [m]; in the order
+of the gap kept. Where one feature ends and the next begins both are contacts: each alone lets bodies meet that slide over to the other."""
 FACING = 0.1
 """Least cosine between a face's normal and the direction that separates the hulls."""
 ON_HULL = 1e-4
@@ -119,7 +120,8 @@ def edges(shapes, a, b, Xa, Xb, near_a, near_b, margin, pair, feature, data, cou
             if 1e-6 * ee * ff >= D:  # parallel: corners over faces say it all
                 continue
             s, t = (ff * ed - ef * fd) / D, (ef * ed - ee * fd) / D
-            if not (1e-6 < s < 1.0 - 1e-6 and 1e-6 < t < 1.0 - 1e-6):
+            beyond_a, beyond_b = INSIDE / np.sqrt(ee), INSIDE / np.sqrt(ff)
+            if not (-beyond_a < s < 1.0 + beyond_a and -beyond_b < t < 1.0 + beyond_b):
                 continue
             square = 0.0
             for c in range(3):
