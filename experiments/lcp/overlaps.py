@@ -22,7 +22,7 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from functools import cache
 from pathlib import Path
@@ -135,7 +135,7 @@ def _plant() -> tuple[LcpPlant, np.ndarray, Start]:
     return LcpPlant(hand, obj), hand.pose(start.hand_pose), start
 
 
-def _held(rng: np.random.Generator) -> LcpSystem:
+def _held(rng: np.random.Generator, depth: float) -> LcpSystem:
     """The Allegro hand as it holds the cube from below, which stands somewhere near, turned and lowered into it."""
     plant, q_hand, start = _plant()
     pose = np.array(start.pose_WO)
@@ -146,14 +146,26 @@ def _held(rng: np.random.Generator) -> LcpSystem:
     plant.reset(q_hand, pose)
     system = plant.system
     fingers = {x.split("/")[0] for pair in system.gaps() for x in pair} - {OBJECT_BODY}
-    _lower(system, q_hand.size + 2, OBJECT_BODY, fingers, _depth(rng))
+    _lower(system, q_hand.size + 2, OBJECT_BODY, fingers, depth)
     return system
 
 
-def draw(kind: str, rng: np.random.Generator) -> LcpSystem:
-    """A floor and two bodies (three to five in a stack), each pair that is to overlap by 1 µm to 5 mm; or what the kind says."""
+def holding(system: LcpSystem) -> Callable[[], None]:
+    """A function that sets ``tau`` so that the joints of a hand, if there is one, stay where they are now."""
+    hinges = np.flatnonzero(system.model.jnt_type == mujoco.mjtJoint.mjJNT_HINGE)  # they come first
+    held = system.q[hinges].copy()
+
+    def hold() -> None:
+        system.tau[hinges] = 2.0 * (held - system.q[hinges]) - 0.05 * system.v[hinges]
+
+    return hold
+
+
+def draw(kind: str, rng: np.random.Generator, depth: Callable[[np.random.Generator], float] = _depth) -> LcpSystem:
+    """A floor and two bodies (three to five in a stack), each pair that is to overlap by ``depth``, or to have that gap where it is
+    negative [m]; or what the kind says."""
     if kind in ("hand", "jammed"):
-        return _held(rng) if kind == "hand" else _jammed(rng)
+        return _held(rng, depth(rng)) if kind == "hand" else _jammed(rng)
     count = rng.integers(3, 6) if kind == "stack" else 2
     names = [f"body{i}" for i in range(count)]
     model = scenes.free_bodies({n: (1.0, (3e-3, 4e-3, 5e-3)) for n in names}, dt=0.005)
@@ -166,7 +178,7 @@ def draw(kind: str, rng: np.random.Generator) -> LcpSystem:
         system.q[7 * i + 3 : 7 * i + 7] = quats[i] / np.linalg.norm(quats[i])
         system.q[7 * i : 7 * i + 3] = 0.0, 0.0, 0.5 * (i + 1)
     for i in range(count):
-        _lower(system, 7 * i + 2, names[i], {"floor", *names[:i]}, _depth(rng))
+        _lower(system, 7 * i + 2, names[i], {"floor", *names[:i]}, depth(rng))
     system.v[:] = 0.3 * rng.normal(size=system.v.size) if rng.uniform() < 0.5 else 0.0
     return system
 
@@ -194,10 +206,9 @@ def part(system: LcpSystem, seconds: float) -> End:
     bound, _ = system.energies()
     dt, data = system.model.opt.timestep, mujoco.MjData(system.model)
     gaps, often = np.empty(len(system.world.shapes.pairs)), round(LOOK / dt)
-    hinges = np.flatnonzero(system.model.jnt_type == mujoco.mjtJoint.mjJNT_HINGE)
-    held, apart = system.q[hinges].copy(), 0.0  # they come first
+    hold, apart = holding(system), 0.0
     for k in range(1, 1 + round(seconds / dt)):
-        system.tau[hinges] = 2.0 * (held - system.q[hinges]) - 0.05 * system.v[hinges]
+        hold()
         try:
             system.step()
         except FloatingPointError:

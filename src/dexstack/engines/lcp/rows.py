@@ -13,13 +13,11 @@ from dexstack.engines.lcp.vectors import cross, divide, dot, fill, put
 TARGET = 1e-5
 """Gap that a resting contact keeps [m]."""
 LOST = 5e-7
-"""Gap below which a resting contact is opened again [m]."""
-REOPENING = 1e-5
-"""Speed at which it is [m/s]."""
+"""Gap below which a contact is pushed open again [m]."""
 PUSH = 0.1
-"""Greatest speed at which geometries that overlap are pushed apart [m/s]. Neither speed is part of a body's velocity: they only move it."""
-FULL_PUSH, LAST_PUSH, REOPENED = 100, 101, 102
-"""In place of a part: a row pushed at that speed; one that its depth and the time that is left ask for; one that is opened again."""
+"""Greatest speed at which geometries that overlap or nearly do are pushed apart [m/s]: it moves them, and is no part of their velocity."""
+FULL_PUSH, LAST_PUSH = 100, 101
+"""In place of a part: a row pushed at that speed; one that its depth and the time that is left ask for."""
 PARTS = (1.0, 2.0**-2, 2.0**-4, 2.0**-6, 2.0**-8, 2.0**-10, 2.0**-12)
 """Parts of a move after which contacts are looked at that bend towards each other."""
 SLIP = 1e-7
@@ -247,12 +245,12 @@ def find_bends(world, m, tape, first, last, owner, gap, J, q, velocity, h, at, l
 
 @inner
 def find_pushes(J, velocity, gap, contacts, owner, h, part, lift):
-    """Rows of contacts that overlap, or are lost, and do not part fast enough.
+    """Rows of contacts that overlap, or nearly do, and do not part fast enough.
 
     Args:
         J, gap, owner: of the n rows, of which the first ``contacts`` belong to contacts. velocity: (V,) without a push.
         h: what is left of the step [s].
-        part: (n,) written: ``FULL_PUSH``, ``LAST_PUSH``, ``REOPENED`` or −1.
+        part: (n,) written: ``FULL_PUSH``, ``LAST_PUSH`` or −1.
         lift: (n,) what b is to be lowered by, not positive; lowered further.
 
     Returns:
@@ -263,12 +261,9 @@ def find_pushes(J, velocity, gap, contacts, owner, h, part, lift):
     for r in range(contacts):
         if owner[r] >= 0 or gap[r] >= LOST:
             continue
-        wanted, why = -REOPENING, REOPENED
-        if gap[r] <= 0.0:
-            wanted = max((gap[r] - TARGET) / h, -PUSH)
-            why = FULL_PUSH if wanted == -PUSH else LAST_PUSH
+        wanted = max((gap[r] - TARGET) / h, -PUSH)
         if wanted < lift[r]:
-            lift[r], part[r] = wanted, why
+            lift[r], part[r] = wanted, FULL_PUSH if wanted == -PUSH else LAST_PUSH
             any_pushed = any_pushed or np.dot(J[r], velocity) < -wanted
     return any_pushed
 
@@ -280,8 +275,6 @@ def follow_bends(world, m, tape, first, last, owner, gap, J, q, velocity, h, at,
     for r in range(part.size):
         if part[r] == FULL_PUSH:
             lift[r] = -PUSH
-        elif part[r] == REOPENED:
-            lift[r] = -REOPENING
         elif part[r] == LAST_PUSH:
             lift[r] = (gap[r] - TARGET) / h
     for i in range(len(PARTS)):
