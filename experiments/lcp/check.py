@@ -11,12 +11,19 @@ from matplotlib.figure import Figure
 
 from dexstack.engines.lcp import record
 from dexstack.engines.lcp.record import MOVE
+from dexstack.engines.lcp.roll import gaps_at
 from dexstack.engines.lcp.system import LcpSystem
 from dexstack.errors import ConfigError
+
+COARSE = 1e-9
+"""Distance below which coal's, found to 1e-10, does not say whether two bodies meet [m]."""
 
 
 class SubstepCheck:
     """Smallest distance of any pair that may touch, as coal computes it from MuJoCo's poses.
+
+    Closer than :data:`COARSE`, overlaps by less than that included, it is what the engine finds along the direction that separates the two:
+    that no point of one lies beyond any of the other along a direction is a proof, whoever names the direction.
 
     Raises:
         ConfigError: coal is not installed.
@@ -81,7 +88,8 @@ class SubstepCheck:
             return
         request, result = coal.DistanceRequest(), coal.DistanceResult()
         request.gjk_tolerance = 1e-10
-        for a, b in sh.pairs[close]:
+        for k in close:
+            a, b = sh.pairs[k]
             if self.solids[a] is None:
                 corners = sh.vertex[sh.vertex_start[b] : sh.vertex_start[b + 1]] @ R_W[b].T
                 distance = ((corners + p_W[b] - sh.vertex[sh.vertex_start[a]]) @ sh.normal[a]).min() - sh.radius[b]
@@ -91,6 +99,10 @@ class SubstepCheck:
                 result.clear()
                 distance = coal.distance(self.solids[a][0], poses[0], self.solids[b][0], poses[1], request, result)
                 distance -= self.beyond[a] + self.beyond[b]
+                if abs(distance) < COARSE:
+                    gaps = np.empty(len(sh.pairs))
+                    gaps_at(self.system.reference(), np.ascontiguousarray(q), gaps)
+                    distance = gaps[k]
             self.smallest = min(self.smallest, float(distance))
 
 

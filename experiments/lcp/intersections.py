@@ -1,20 +1,30 @@
-"""Distances by coal at every sub-step of every experiment of this folder that moves bodies."""
+"""Distances by coal at every sub-step of every experiment of this folder that moves bodies.
+
+With ``--configurations N`` random scenes follow until so many were looked at: boxes, cylinders, hulls, concave bodies, stacks, and a cube
+over the hand that is to hold it, 10 µm to 10 mm apart. They fall, tip, slide and come to rest.
+"""
 
 from __future__ import annotations
 
+import argparse
 import sys
+import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
 
+from dexstack.cli import arguments
+from dexstack.cli.output import note
 from experiments.harness import GREY, PINK, Outcome, run
 from experiments.lcp.balls import balls
 from experiments.lcp.bounce import bounce
 from experiments.lcp.bowling import bowling
 from experiments.lcp.ccd import ccd
+from experiments.lcp.check import SubstepCheck
 from experiments.lcp.cubes import cubes
 from experiments.lcp.cylinder import cylinder
+from experiments.lcp.overlaps import draw, holding
 from experiments.lcp.plate import plate
 from experiments.lcp.prisms import prisms
 from experiments.lcp.rest import rest
@@ -23,6 +33,41 @@ from experiments.lcp.tumble import tumble
 CHECKS: dict[str, Callable[[], Outcome]] = {
     f.__name__: f for f in (balls, prisms, cubes, bounce, plate, bowling, rest, tumble, cylinder, ccd)
 }
+
+KINDS = ("boxes", "cylinders", "hulls", "concave", "stack", "hand")
+"""Of the random scenes."""
+STEPS = 100
+"""Of each."""
+EVERY = 60.0
+"""Time between two lines of progress [s]."""
+
+
+def _gap(rng: np.random.Generator) -> float:
+    return -(10.0 ** rng.uniform(-5.0, -2.0))
+
+
+def random_scenes(configurations: int, seed: int) -> dict[str, dict]:
+    """Random scenes, of each kind in turn, until so many configurations were looked at. By kind: ``checked``, ``failed``, ``worst``."""
+    found = {kind: {"scenes": 0, "checked": 0, "failed": 0, "worst": np.inf} for kind in KINDS}
+    scene, total, said = 0, 0, time.monotonic()
+    while total < configurations:
+        kind = KINDS[scene % len(KINDS)]
+        system = draw(kind, np.random.default_rng([seed, scene]), _gap)
+        check, hold = SubstepCheck(system), holding(system)
+        for _ in range(STEPS):
+            hold()
+            system.step()
+            check.after_step()
+        row = found[kind]
+        row["scenes"] += 1
+        row["checked"] += check.checked
+        row["failed"] += int(check.smallest <= 0.0)
+        row["worst"] = min(row["worst"], check.smallest)
+        scene, total = scene + 1, total + check.checked
+        if time.monotonic() - said > EVERY:
+            said = time.monotonic()
+            note(f"{total} of {configurations} configurations, {sum(r['failed'] for r in found.values())} scenes with intersections")
+    return {f"random {kind}": row for kind, row in found.items() if row["scenes"]}
 
 
 def _counted(results: dict) -> list[tuple[int, int, float]]:
@@ -36,25 +81,33 @@ def _counted(results: dict) -> list[tuple[int, int, float]]:
     return found
 
 
-def intersections() -> Outcome:
-    """Run every check and see what coal says of each sub-step."""
-    results, lines, worst = {}, [], []
+def intersections(args: argparse.Namespace) -> Outcome:
+    """Run every check, then random scenes, and see what coal says of each sub-step."""
+    results = {}
     for name, make in CHECKS.items():
         counted = _counted(make().results)
         checked, failed, smallest = sum(c[0] for c in counted), sum(c[1] for c in counted), min(c[2] for c in counted)
-        results[name] = {"checked": checked, "failed": failed, "worst": smallest}
-        lines.append(f"{name}: {checked} configurations, smallest distance {smallest:.1e} m")
-        worst.append(smallest)
-    figure = Figure(figsize=(6.5, 3.4), layout="constrained")
+        results[name] = {"scenes": len(counted), "checked": checked, "failed": failed, "worst": smallest}
+    results |= random_scenes(args.configurations - sum(r["checked"] for r in results.values()), args.seed)
+    lines = [f"{name}: {r['checked']} configurations, smallest distance {r['worst']:.1e} m" for name, r in results.items()]
+    worst = [r["worst"] for r in results.values()]
+    figure = Figure(figsize=(6.5, 4.4), layout="constrained")
     ax = figure.subplots()
-    ax.barh(list(CHECKS), np.maximum(worst, 1e-18), color=[GREY if w > 0.0 else PINK for w in worst])
+    ax.barh(list(results), np.maximum(worst, 1e-18), color=[GREY if w > 0.0 else PINK for w in worst])
     ax.set(xscale="log", xlabel="smallest distance [m]", title="distances at every sub-step, by coal")
-    return Outcome({"checks": results, "passed": not any(r["failed"] for r in results.values())}, figure, lines)
+    total = sum(r["checked"] for r in results.values())
+    passed = not any(r["failed"] for r in results.values()) and total >= args.configurations
+    return Outcome({"configurations": total, "checks": results, "passed": passed}, figure, lines, args.seed)
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--configurations", type=arguments.natural, default=0, metavar="N", help="look at so many, at least")
+    parser.add_argument("--seed", type=arguments.natural, default=0, metavar="S", help="draws the random scenes")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the experiment; its exit code."""
-    return run(__spec__.name, __doc__, lambda args: intersections(), argv)
+    return run(__spec__.name, __doc__, intersections, argv, arguments=_arguments)
 
 
 if __name__ == "__main__":

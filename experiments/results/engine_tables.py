@@ -292,6 +292,22 @@ LCP = (
         ),
     ),
     Section(
+        "lcp_intersections",
+        "Distances at every sub-step, by coal",
+        (
+            Listing(
+                "results.checks",
+                (
+                    ("experiment", "name"),
+                    ("scenes", "scenes"),
+                    ("configurations", "checked"),
+                    ("scenes with intersections", "failed"),
+                    ("smallest distance [m]", "worst:.1e"),
+                ),
+            ),
+        ),
+    ),
+    Section(
         "lcp_overlaps",
         "Bodies that start inside each other",
         (

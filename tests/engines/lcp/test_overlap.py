@@ -34,9 +34,42 @@ def test_random_overlaps_part_without_energy(kind):
         assert part(draw(kind, rng), seconds=0.3) is (End.REFUSED if kind == "jammed" else End.PARTED)
 
 
-def test_edges_that_meet_nearly_parallel_do_not_stall():
-    """Neither as a corner over a face nor as edges that cross: the direction that separates them makes the contact."""
-    assert part(draw("concave", np.random.default_rng([1, 2110])), seconds=0.3) is End.PARTED
+@pytest.mark.parametrize(
+    ("kind", "scene"),
+    [
+        pytest.param("concave", 2110, id="edges that meet nearly parallel"),
+        pytest.param("concave", 38902, id="a face with a corner 3 nm above it"),
+        pytest.param("stack", 3644, id="a contact that a push turns"),
+        pytest.param("stack", 69262, id="an edge's end on an edge"),
+        pytest.param("cylinders", 50, id="contacts that bend do no work"),
+        pytest.param("hulls", 33413, id="a contact that begins within a step"),
+    ],
+)
+def test_a_scene_parts_without_energy(kind, scene):
+    assert part(draw(kind, np.random.default_rng([1, scene])), seconds=0.3) is End.PARTED
+
+
+def test_a_contact_opened_again_gets_no_velocity():
+    system = scenes.boxes(1, dt=0.002)
+    system.q[2] = 0.1 + 1e-7
+    for _ in range(5):
+        system.step()
+        assert np.abs(system.v).max() < 1e-12
+    assert system.q[2] - 0.1 == pytest.approx(1e-5, rel=1e-6)
+
+
+def test_contacts_that_bend_and_open_have_the_derivative_of_both():
+    system = draw("cylinders", np.random.default_rng([1, 225]))
+    for _ in range(5):
+        system.step()
+    run = gradient.rollout(system, np.zeros((1, system.v.size)))
+    moves = system.tape.op[: system.tape.size[0]]
+    assert ((moves[:, 8] == 1) & (moves[:, 10] > 1)).any(), "one of its moves does both"
+    cotangent = np.random.default_rng(0).normal(size=system.q.size + system.v.size)
+    ours, theirs = gradient.vjp(system, run, cotangent), gradient.jacobian(system, run, gradient.INPUTS)
+    for name in gradient.INPUTS:
+        expected = np.tensordot(cotangent, theirs[name], 1)
+        np.testing.assert_allclose(ours[name], expected, rtol=1e-9, atol=1e-9 * max(1.0, np.abs(expected).max()))
 
 
 def test_what_cannot_be_parted_is_refused_by_name():

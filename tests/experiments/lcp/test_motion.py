@@ -2,6 +2,7 @@
 
 import json
 import sys
+from argparse import Namespace
 
 import numpy as np
 import pytest
@@ -55,10 +56,19 @@ def test_intersections_of_all_checks_are_added_up(failed, monkeypatch):
     run = {"intersections": {"checked": 5, "failed": failed, "worst": 1e-6 * (1 - failed)}}
     outcome = Outcome({"runs": {"first": run, "second": run}, **run}, Figure())
     monkeypatch.setattr(intersections, "CHECKS", {"one": lambda: outcome, "other": lambda: outcome})
-    check = intersections.intersections()
+    check = intersections.intersections(Namespace(configurations=0, seed=0))
     assert set(check.results["checks"]) == {"one", "other"}
-    assert all(c == {"checked": 15, "failed": 3 * failed, "worst": run["intersections"]["worst"]} for c in check.results["checks"].values())
+    expected = {"scenes": 3, "checked": 15, "failed": 3 * failed, "worst": run["intersections"]["worst"]}
+    assert all(c == expected for c in check.results["checks"].values())
     assert check.results["passed"] == (failed == 0)
+
+
+def test_random_scenes_are_looked_at_until_there_are_enough(monkeypatch):
+    monkeypatch.setattr(intersections, "CHECKS", {})
+    results = intersections.intersections(Namespace(configurations=150, seed=0)).results
+    assert results["passed"] and results["configurations"] >= 150
+    assert set(results["checks"]) == {"random boxes", "random cylinders"}
+    assert all(0.0 < c["worst"] < 0.01 for c in results["checks"].values())
 
 
 def test_a_python_without_nimble_is_named(tmp_path):

@@ -200,7 +200,7 @@ def _pull_bends(world, m, tape, first, last, owner, gap, J, q, u, h, at, part, l
         if part[r] == LAST_PUSH:
             gap_bar[r] += lift_bar[r] / h
             h_bar -= lift_bar[r] * (gap[r] - TARGET) / (h * h)
-        if part[r] == LAST_PUSH or part[r] == FULL_PUSH:
+        if part[r] >= FULL_PUSH:
             lift_bar[r] = 0.0
     for i in range(len(PARTS)):
         integrate(tree, q, u, PARTS[i] * h, at)
@@ -254,7 +254,7 @@ def _pull_contacts(world, par, tape, op, q, star, us, fs, rows, h, m, out, q_bar
     J_bar, gap_bar, mu_bar, lift_bar = np.zeros((n, nv)), np.zeros(n), np.zeros(n), np.zeros(n)
     f_bar, Z, w, zero, y, at = np.empty(n), np.empty(n), np.empty(nv), np.zeros(nv), np.empty(nv), np.empty(q.size)
     for i in range(op[10], -1, -1):
-        if i == 0:
+        if i == op[10] - op[8]:
             for k in range(nv):
                 u_bar[k] += after_bar[k]
         put(w, u_bar)
@@ -338,13 +338,9 @@ def _pull_move(world, par, tape, i, q, v, h, tau, m, unit, out, tau_bar, q_bar, 
         recorded_forces(A, b + lift, owner, mu, tape.cls[part : part + n], fs[k], (op[9] >> k) & 1)
         put(us[k], star)
         add_impulse(Y, fs[k], us[k])
-    u, after = us[op[10]], us[0] if op[8] else us[op[10]]
+    u, after = us[op[10]], us[op[10] - op[8]]
     u_bar, after_bar, star_bar = np.zeros(nv), np.empty(nv), np.zeros(nv)
     h_bar = _pull_end(world, tape, i, q, v, u, after, h, m, at, q_bar, v_bar, u_bar, after_bar, rest_bar)
-    if not op[8]:
-        for k in range(nv):
-            u_bar[k] += after_bar[k]
-            after_bar[k] = 0.0
     if tape.op[i, 6] >= 0:
         kinematics(tree, q, m)
     inertias(tree, unit, m)

@@ -11,7 +11,7 @@ import numpy as np
 from dexstack.engines.kernels import inner
 from dexstack.engines.lcp.distance import level, separation
 from dexstack.engines.lcp.dynamics import integrate, kinematics, twists
-from dexstack.engines.lcp.vectors import cross, crossed, dot, fill, rotated
+from dexstack.engines.lcp.vectors import cross, crossed, dot, fill, minus, plus, put, rotated, times
 
 ROUNDING = 2e-15
 """What the bound may err by [m]."""
@@ -166,11 +166,12 @@ def _turn(shapes, m, a, b, n, depth, turn):
         ee, ef, ff = dot(e, e), dot(e, f), dot(f, f)
         D = ee * ff - ef * ef
         if on_a == 2 and on_b == 2 and 1e-6 * ee * ff < D:
-            rate[:] = ((ff * ea - ef * eb) * e + (ee * eb - ef * ea) * f) / D
+            for i in range(3):
+                rate[i] = ((ff * ea - ef * eb) * e[i] + (ee * eb - ef * ea) * f[i]) / D
         elif on_a == 2:
-            rate[:] = (ea / ee) * e
+            put(rate, times(ea / ee, e))
         elif on_b == 2:
-            rate[:] = (eb / ff) * f
+            put(rate, times(eb / ff, f))
         else:
             return False
     cross(n, rate, turn)
@@ -191,18 +192,20 @@ def turning_time(shapes, m, a, b, n, Ka, Kb, target, rest):
     omega = np.sqrt(dot(turn, turn))
     h = min(rest, 0.1 / (omega + 1e-300))
     Va, Vb = m.V[shapes.body[a]].copy(), m.V[shapes.body[b]].copy()
-    o[:] = m.p[shapes.body[b]] + rotated(m.R[shapes.body[b]], shapes.centre[b])
-    w[:] = Vb[3:] + crossed(Vb[:3], o)
+    put(o, plus(m.p[shapes.body[b]], rotated(m.R[shapes.body[b]], shapes.centre[b])))
+    put(w, plus(Vb[3:], crossed(Vb[:3], o)))
     K = Ka + Kb
     for i in range(2):
         g, V, k = (a, Va, Ka) if i == 0 else (b, Vb, Kb)
-        x[:] = m.p[shapes.body[g]] + rotated(m.R[shapes.body[g]], shapes.centre[g]) - o
+        put(x, minus(plus(m.p[shapes.body[g]], rotated(m.R[shapes.body[g]], shapes.centre[g])), o))
         away = np.sqrt(dot(x, x)) + shapes.reach[g]
-        x[:] = V[3:] + crossed(V[:3], x + o) - w
+        put(x, minus(plus(V[3:], crossed(V[:3], plus(x, o))), w))
         speed = np.sqrt(dot(x, x)) + np.sqrt(dot(V[:3], V[:3])) * shapes.reach[g] + k * h
         K += 2.0 * omega * speed + omega * omega * (away + h * speed)
-        V[:3] -= turn
-        V[3:] += crossed(turn, o) - w
+        shift = minus(crossed(turn, o), w)
+        for j in range(3):
+            V[j] -= turn[j]
+            V[3 + j] += shift[j]
     return safe_time(shapes, m, a, b, Va, Vb, n, K, target, h)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from dexstack.engines.kernels import inner
 from dexstack.engines.lcp.features import DATA, RIM_EDGE, RIM_POINT, RIM_RIM, nearest_on_rim, rim_axes
-from dexstack.engines.lcp.vectors import cross, divide, dot, less, put, rotate, rotated, unrotated
+from dexstack.engines.lcp.vectors import across, cross, divide, dot, less, minus, plus, put, rotate, rotated, times, unrotated
 
 NEAR = 5e-6
 """Distance of the hulls below which GJK's direction, the difference of two close points, is compared with those of faces and edges [m]."""
@@ -113,7 +113,7 @@ def _nearest(W, n, v, weight):
 @inner
 def _bound(shapes, a, b, Ra, pa, Rb, pb, d, x, y):
     support(shapes, a, Ra, pa, d, x)
-    support(shapes, b, Rb, pb, -d, y)
+    support(shapes, b, Rb, pb, times(-1.0, d), y)
     return d[0] * (y[0] - x[0]) + d[1] * (y[1] - x[1]) + d[2] * (y[2] - x[2])
 
 
@@ -135,16 +135,16 @@ def _sharpen(shapes, a, b, Ra, pa, Rb, pb, n, best):
     if best > 0.0:
         return best
     for i in range(shapes.edge_start[a], shapes.edge_start[a + 1]):
-        e = rotated(Ra, shapes.vertex[shapes.edge[i, 1]] - shapes.vertex[shapes.edge[i, 0]])
+        e = rotated(Ra, minus(shapes.vertex[shapes.edge[i, 1]], shapes.vertex[shapes.edge[i, 0]]))
         for j in range(shapes.edge_start[b], shapes.edge_start[b + 1]):
-            f = rotated(Rb, shapes.vertex[shapes.edge[j, 1]] - shapes.vertex[shapes.edge[j, 0]])
+            f = rotated(Rb, minus(shapes.vertex[shapes.edge[j, 1]], shapes.vertex[shapes.edge[j, 0]]))
             cross(e, f, d)
             square = dot(d, d)
             if square <= 1e-12 * dot(e, e) * dot(f, f):
                 continue
             divide(d, np.sqrt(square))
             for _ in range(2):
-                d *= -1.0
+                divide(d, -1.0)
                 value = _bound(shapes, a, b, Ra, pa, Rb, pb, d, x, y)
                 if value > best:
                     best = value
@@ -155,7 +155,7 @@ def _sharpen(shapes, a, b, Ra, pa, Rb, pb, n, best):
 @inner
 def level(shapes, g, R, n, sign, depth, e):
     """What of g's core lies within ``depth`` of its farthest point along ``sign`` times n: 1 corner, 2 edge, which goes to e, 3 face."""
-    d = sign * unrotated(R, n)
+    d = times(sign, unrotated(R, n))
     first, last = shapes.vertex_start[g], shapes.vertex_start[g + 1]
     top = -np.inf
     for k in range(first, last):
@@ -167,7 +167,7 @@ def level(shapes, g, R, n, sign, depth, e):
             if count == 1:
                 one = k
             elif count == 2:
-                put(e, rotated(R, shapes.vertex[k] - shapes.vertex[one]))
+                put(e, rotated(R, minus(shapes.vertex[k], shapes.vertex[one])))
     if shapes.disc[g] > 0.0 and count == 1:
         along = dot(d, shapes.axis[g])
         if shapes.disc[g] * np.sqrt(max(1.0 - along * along, 0.0)) <= depth:
@@ -192,7 +192,7 @@ def _try(shapes, c, o, Rc, pc, Ro, po, d, x, y, n, best):
 @inner
 def _foremost_edge(shapes, g, R, n, sign, e):
     """Into e, from one to the other of the two corners of g farthest along ``sign`` times n."""
-    d = sign * unrotated(R, n)
+    d = times(sign, unrotated(R, n))
     first = second = -np.inf
     i, j = 0, 0
     for k in range(shapes.vertex_start[g], shapes.vertex_start[g + 1]):
@@ -201,7 +201,7 @@ def _foremost_edge(shapes, g, R, n, sign, e):
             first, second, i, j = h, first, k, i
         elif h > second:
             second, j = h, k
-    put(e, rotated(R, shapes.vertex[i] - shapes.vertex[j]))
+    put(e, rotated(R, minus(shapes.vertex[i], shapes.vertex[j])))
 
 
 @inner
@@ -226,26 +226,29 @@ def _sharpen_cylinder(shapes, c, o, Rc, pc, Ro, po, n, best):
     exact = shapes.radius[c] + shapes.radius[o] == 0.0
     low = np.inf  # o's nearest corner along n, and how far it is
     for k in range(so, shapes.vertex_start[o + 1]):
-        low = min(low, dot(n, rotated(Ro, shapes.vertex[k]) + po))
-    data[3:6] = rho * shapes.axis[c]
+        low = min(low, dot(n, plus(rotated(Ro, shapes.vertex[k]), po)))
+    put(data[3:6], times(rho, shapes.axis[c]))
     rim_axes(data[3:6], u, w)
     rotate(Rc, u, e)
     rotate(Rc, w, f)
-    start = n - dot(n, a) * a
+    start = across(n, a)
     data[14] = np.arctan2(dot(f, start), dot(e, start))
     for k in range(shapes.edge_start[o], shapes.edge_start[o + 1]):
         v0, v1 = shapes.vertex[shapes.edge[k, 0]], shapes.vertex[shapes.edge[k, 1]]
-        g, p0 = rotated(Ro, v1 - v0), rotated(Ro, v0) + po
-        if min(dot(n, p0), dot(n, p0 + g)) > low + NEAR_CYLINDER:
+        g, p0 = rotated(Ro, minus(v1, v0)), plus(rotated(Ro, v0), po)
+        if min(dot(n, p0), dot(n, plus(p0, g))) > low + NEAR_CYLINDER:
             continue
         cross(a, g, d)
         best = _try(shapes, c, o, Rc, pc, Ro, po, d, x, y, n, best)
-        data[6:9], data[9:12] = v0, v1 - v0
+        put(data[6:9], v0)
+        put(data[9:12], minus(v1, v0))
         for i in range(2):
             put(data[0:3], shapes.vertex[sc + i])
-            centre = rotated(Rc, data[0:3]) + pc
-            rim = centre + np.cos(data[14]) * e + np.sin(data[14]) * f
-            data[15] = min(max(dot(g, rim - p0) / dot(g, g), 0.0), 1.0)
+            rim = plus(rotated(Rc, data[0:3]), pc)
+            cosine, sine = np.cos(data[14]), np.sin(data[14])
+            for j in range(3):
+                rim[j] = rim[j] + cosine * e[j] + sine * f[j]
+            data[15] = min(max(dot(g, minus(rim, p0)) / dot(g, g), 0.0), 1.0)
             ended, _, _ = nearest_on_rim(RIM_EDGE, data, Rc, pc, Ro, po, x, u, y, w)
             if ended:
                 less(y, x, d)
@@ -253,18 +256,18 @@ def _sharpen_cylinder(shapes, c, o, Rc, pc, Ro, po, n, best):
                     cross(u, w, d)
                 best = _try(shapes, c, o, Rc, pc, Ro, po, d, x, y, n, best)
     for k in range(so, shapes.vertex_start[o + 1]):
-        if dot(n, rotated(Ro, shapes.vertex[k]) + po) > low + NEAR_CYLINDER and shapes.disc[o] == 0.0:
+        if dot(n, plus(rotated(Ro, shapes.vertex[k]), po)) > low + NEAR_CYLINDER and shapes.disc[o] == 0.0:
             continue
         put(data[6:9], shapes.vertex[k])
         kind = RIM_POINT
         if shapes.disc[o] > 0.0:
             kind = RIM_RIM
-            data[9:12] = shapes.disc[o] * shapes.axis[o]
+            put(data[9:12], times(shapes.disc[o], shapes.axis[o]))
             rim_axes(data[9:12], u, w)
             data[15] = np.arctan2(-dot(rotated(Ro, w), n), -dot(rotated(Ro, u), n))
         else:
-            put(d, rotated(Ro, shapes.vertex[k]) + po - pc - rotated(Rc, shapes.vertex[sc]))
-            d -= dot(d, a) * a
+            put(d, minus(minus(plus(rotated(Ro, shapes.vertex[k]), po), pc), rotated(Rc, shapes.vertex[sc])))
+            put(d, across(d, a))
             best = _try(shapes, c, o, Rc, pc, Ro, po, d, x, y, n, best)
         for i in range(2):
             put(data[0:3], shapes.vertex[sc + i])
@@ -303,7 +306,7 @@ def separation(shapes, a, b, Ra, pa, Rb, pb, n, enough):
                 total += n[i] * (pb[i] + Rb[i, 0] * u[0] + Rb[i, 1] * u[1] + Rb[i, 2] * u[2] - v[i])
             return total - rounding
         x = np.empty(3)
-        support(shapes, b, Rb, pb, -n, x)
+        support(shapes, b, Rb, pb, times(-1.0, n), x)
         return n[0] * (x[0] - v[0]) + n[1] * (x[1] - v[1]) + n[2] * (x[2] - v[2]) - rounding
     if va == 1 and vb == 1:
         s, t = shapes.vertex[shapes.vertex_start[a]], shapes.vertex[shapes.vertex_start[b]]
@@ -319,7 +322,7 @@ def separation(shapes, a, b, Ra, pa, Rb, pb, n, enough):
     x, y = np.empty(3), np.empty(3)
     W, weight, v = np.empty((4, 3)), np.empty(4), np.empty(3)
     size = 0
-    v[:] = -n
+    put(v, times(-1.0, n))
     if dot(v, v) < 0.5:
         v[0], v[1], v[2] = 1.0, 0.0, 0.0
     bound, best = -np.inf, -np.inf
@@ -329,10 +332,10 @@ def separation(shapes, a, b, Ra, pa, Rb, pb, n, enough):
         if length < 1e-15:
             break
         put(trial, v)
-        trial /= -length
+        divide(trial, -length)
         support(shapes, a, Ra, pa, trial, x)
-        support(shapes, b, Rb, pb, -trial, y)
-        w = x - y
+        support(shapes, b, Rb, pb, times(-1.0, trial), y)
+        w = minus(x, y)
         bound = -dot(trial, w)
         if bound > best:
             best = bound
@@ -347,7 +350,7 @@ def separation(shapes, a, b, Ra, pa, Rb, pb, n, enough):
                 known = True
         if known:
             break
-        W[size] = w
+        put(W[size], w)
         size = _nearest(W, size + 1, v, weight)
         if size == 0:
             break
@@ -362,7 +365,7 @@ def separation(shapes, a, b, Ra, pa, Rb, pb, n, enough):
         if shapes.disc[a] > 0.0:
             best = _sharpen_cylinder(shapes, a, b, Ra, pa, Rb, pb, n, best)
         if shapes.disc[b] > 0.0:
-            n *= -1.0
+            divide(n, -1.0)
             best = _sharpen_cylinder(shapes, b, a, Rb, pb, Ra, pa, n, best)
-            n *= -1.0
+            divide(n, -1.0)
     return best - rounding

@@ -6,10 +6,11 @@ import numpy as np
 
 from dexstack.engines.kernels import inner
 from dexstack.engines.lcp.features import EDGE_EDGE, EDGE_POINT, FACE_POINT, POINT_POINT
-from dexstack.engines.lcp.vectors import divide, dot, less
+from dexstack.engines.lcp.vectors import divide, dot, less, minus, times
 
 INSIDE = 1e-6
-"""How far outside a face a corner's foot still counts as on it [m]; in the order of the gap kept."""
+"""How far outside a face a corner's foot still counts as on it, and beyond an edge's ends the point next to another edge [m]; in the order
+of the gap kept. Where one feature ends and the next begins both are contacts: each alone lets bodies meet that slide over to the other."""
 FACING = 0.1
 """Least cosine between a face's normal and the direction that separates the hulls."""
 ON_HULL = 1e-4
@@ -119,7 +120,8 @@ def edges(shapes, a, b, Xa, Xb, near_a, near_b, margin, pair, feature, data, cou
             if 1e-6 * ee * ff >= D:  # parallel: corners over faces say it all
                 continue
             s, t = (ff * ed - ef * fd) / D, (ef * ed - ee * fd) / D
-            if not (1e-6 < s < 1.0 - 1e-6 and 1e-6 < t < 1.0 - 1e-6):
+            beyond_a, beyond_b = INSIDE / np.sqrt(ee), INSIDE / np.sqrt(ff)
+            if not (-beyond_a < s < 1.0 + beyond_a and -beyond_b < t < 1.0 + beyond_b):
                 continue
             square = 0.0
             for c in range(3):
@@ -131,7 +133,7 @@ def edges(shapes, a, b, Xa, Xb, near_a, near_b, margin, pair, feature, data, cou
             if distance - rounding > margin or distance <= 1e-13:
                 continue
             divide(n, distance)
-            if not (_on_hull(Xa, n, x, ON_HULL) and _on_hull(Xb, -n, y, ON_HULL)):
+            if not (_on_hull(Xa, n, x, ON_HULL) and _on_hull(Xb, times(-1.0, n), y, ON_HULL)):
                 continue
             turn = 0.0
             for c in range(3):
@@ -139,7 +141,7 @@ def edges(shapes, a, b, Xa, Xb, near_a, near_b, margin, pair, feature, data, cou
                 turn += n[c] * ((Xa[i1, k] - Xa[i0, k]) * (Xb[j1, m] - Xb[j0, m]) - (Xa[i1, m] - Xa[i0, m]) * (Xb[j1, k] - Xb[j0, k]))
             va, vb = shapes.vertex[sa + i0], shapes.vertex[sb + j0]
             side = 1 if turn > 0.0 else -1
-            ea, eb = shapes.vertex[sa + i1] - va, shapes.vertex[sb + j1] - vb
+            ea, eb = minus(shapes.vertex[sa + i1], va), minus(shapes.vertex[sb + j1], vb)
             ra, rb = shapes.side[a], shapes.side[b]
             count = add(feature, data, count, a, b, EDGE_EDGE, side, pair, i, j, va, ea, vb, eb, ra, rb)
     return count
@@ -174,9 +176,9 @@ def points_by_edges(shapes, a, b, Xa, Xb, near_a, near_b, margin, pair, feature,
             if distance - rounding > margin or distance <= 1e-13:
                 continue
             divide(n, distance)
-            if _on_hull(Xa, n, x, 1e-9) and _on_hull(Xb, -n, Xb[k], ON_HULL):
+            if _on_hull(Xa, n, x, 1e-9) and _on_hull(Xb, times(-1.0, n), Xb[k], ON_HULL):
                 va = shapes.vertex[sa + i0]
-                ea = shapes.vertex[sa + i1] - va
+                ea = minus(shapes.vertex[sa + i1], va)
                 ra, rb, vb = shapes.side[a], shapes.side[b], shapes.vertex[sb + k]
                 count = add(feature, data, count, a, b, EDGE_POINT, 1, pair, i, sb + k, va, ea, vb, zero, ra, rb)
     return count
@@ -191,12 +193,12 @@ def points(shapes, a, b, Xa, Xb, near_a, near_b, margin, pair, feature, data, co
         for k in range(Xb.shape[0]):
             if not (near_a[i] and near_b[k]):
                 continue
-            n = Xb[k] - Xa[i]
+            n = minus(Xb[k], Xa[i])
             distance = np.sqrt(dot(n, n))
             if distance - rounding > margin or distance <= 1e-13:
                 continue
             divide(n, distance)
-            if _on_hull(Xa, n, Xa[i], 1e-9) and _on_hull(Xb, -n, Xb[k], 1e-9):
+            if _on_hull(Xa, n, Xa[i], 1e-9) and _on_hull(Xb, times(-1.0, n), Xb[k], 1e-9):
                 va, vb = shapes.vertex[sa + i], shapes.vertex[sb + k]
                 ra, rb = shapes.radius[a], shapes.radius[b]
                 count = add(feature, data, count, a, b, POINT_POINT, 1, pair, sa + i, sb + k, va, zero, vb, zero, ra, rb)

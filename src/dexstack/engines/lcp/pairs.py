@@ -9,7 +9,7 @@ from dexstack.engines.lcp.distance import support
 from dexstack.engines.lcp.features import FACE_POINT, POINT_POINT, gap_of_features
 from dexstack.engines.lcp.manifold import add, corners, corners_over_faces, edges, points, points_by_edges
 from dexstack.engines.lcp.rims import contacts_of_cylinder, rims_over_faces
-from dexstack.engines.lcp.vectors import dot, unrotated
+from dexstack.engines.lcp.vectors import divide, dot, minus, put, times, unrotated
 
 NO_FEATURE = -1
 """In place of a feature's index where only a direction is known."""
@@ -32,7 +32,7 @@ def _merge(shapes, first, count, feature, data, R, p):
         m = kept - first
         gap_of_features(feature[k, 2], feature[k, 3], data[k], R[ba], p[ba], R[bb], p[bb], n[m], c[m])
         if feature[k, 0] != feature[first, 0]:  # the face was the other body's
-            n[m] *= -1.0
+            divide(n[m], -1.0)
         new = True
         for j in range(m):
             same = n[j, 0] * n[m, 0] + n[j, 1] * n[m, 1] + n[j, 2] * n[m, 2]
@@ -41,8 +41,8 @@ def _merge(shapes, first, count, feature, data, R, p):
                 new = False
         if new:
             if kept != k:
-                feature[kept] = feature[k]
-                data[kept] = data[k]
+                put(feature[kept], feature[k])
+                put(data[kept], data[k])
             kept += 1
     return kept
 
@@ -52,8 +52,8 @@ def _across(shapes, pair, a, b, Ra, pa, Rb, pb, n, feature, data, count):
     """A contact of the farthest points along n, of a face of a across n: for features that were not found, as in the last 1e-13 m."""
     x, y = np.empty(3), np.empty(3)
     support(shapes, a, Ra, pa, n, x)
-    support(shapes, b, Rb, pb, -n, y)
-    x_B, n_B, y_B, ra, rb = unrotated(Ra, x - pa), unrotated(Ra, n), unrotated(Rb, y - pb), shapes.radius[a], shapes.radius[b]
+    support(shapes, b, Rb, pb, times(-1.0, n), y)
+    x_B, n_B, y_B, ra, rb = unrotated(Ra, minus(x, pa)), unrotated(Ra, n), unrotated(Rb, minus(y, pb)), shapes.radius[a], shapes.radius[b]
     return add(feature, data, count, a, b, FACE_POINT, 1, pair, NO_FEATURE, NO_FEATURE, x_B, n_B, y_B, np.zeros(3), ra, rb)
 
 
@@ -94,7 +94,7 @@ def contacts_of_pair(shapes, pair, a, b, R, p, n, gap, margin, feature, data, co
             count = contacts_of_cylinder(shapes, a, b, Ra, pa, Rb, pb, n, gap, margin, shapes.is_plane[a], pair, feature, data, count)
         if shapes.disc[b] > 0.0 and not shapes.is_plane[a]:
             both = shapes.disc[a] > 0.0
-            count = contacts_of_cylinder(shapes, b, a, Rb, pb, Ra, pa, -n, gap, margin, both, pair, feature, data, count)
+            count = contacts_of_cylinder(shapes, b, a, Rb, pb, Ra, pa, times(-1.0, n), gap, margin, both, pair, feature, data, count)
         if first + 2 <= count <= feature.shape[0]:
             count = _merge(shapes, first, count, feature, data, R, p)
         return _completed(shapes, pair, a, b, R, p, n, gap, feature, data, first, count)
@@ -160,8 +160,8 @@ def contacts_of_overlap(shapes, pair, a, b, R, p, n, gap, margin, feature, data,
         along = dot(w, n) * (1.0 if feature[k, 0] == a else -1.0)
         if along >= ALONG and depth <= margin and depth >= gap - SEEN:
             if count != k:
-                feature[count] = feature[k]
-                data[count] = data[k]
+                put(feature[count], feature[k])
+                put(data[count], data[k])
             count += 1
     if count == first:
         return _across(shapes, pair, a, b, R[shapes.body[a]], p[shapes.body[a]], R[body], p[body], n, feature, data, count)

@@ -53,7 +53,8 @@ class Tape(NamedTuple):
     op: np.ndarray
     """(n, 12): kind, first and last contact, first class, first and last limit, contact of the impact that ended it, index of the
     controls, whether an impact gives anything back or a move's velocities leave a push out, in which of the LCPs forces are not spread (bit
-    i for the i-th), how many more LCPs followed the first, for contacts that bend, binary exponent of the floor of the impact."""
+    i for the i-th), how many more LCPs followed the first, for contacts that bend and for the push, binary exponent of the floor of the
+    impact."""
     length: np.ndarray
     """(n,) duration of a move [s]."""
     q: np.ndarray

@@ -71,8 +71,8 @@ def _push(world, par, tape, op, q, u, after, rest, at, m):
     recorded_forces(A, b, owner, mu, tape.cls[op[3] : op[3] + n], f, op[9] & 1)
     lift, free = np.zeros(n, b.dtype), u.copy()
     add_impulse(Y, f, u)
-    put(after, u)
     for i in range(op[10]):
+        put(after, u)
         part = op[3] + (1 + 2 * i) * n
         follow_bends(world, m, tape, first, last, owner, gap, J, q, u, rest, at, tape.cls[part : part + n], lift)
         recorded_forces(A, b + lift, owner, mu, tape.cls[part + n : part + 2 * n], f, (op[9] >> (1 + i)) & 1)

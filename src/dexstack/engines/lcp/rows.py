@@ -13,11 +13,9 @@ from dexstack.engines.lcp.vectors import cross, divide, dot, fill, put
 TARGET = 1e-5
 """Gap that a resting contact keeps [m]."""
 LOST = 5e-7
-"""Gap below which a resting contact is opened again [m]."""
-REOPENING = 1e-5
-"""Speed at which it is [m/s]."""
+"""Gap below which a contact is pushed open again [m]."""
 PUSH = 0.1
-"""Greatest speed at which geometries that overlap are pushed apart [m/s]; it moves them, and is no part of their velocity."""
+"""Greatest speed at which geometries that overlap or nearly do are pushed apart [m/s]: it moves them, and is no part of their velocity."""
 FULL_PUSH, LAST_PUSH = 100, 101
 """In place of a part: a row pushed at that speed; one that its depth and the time that is left ask for."""
 PARTS = (1.0, 2.0**-2, 2.0**-4, 2.0**-6, 2.0**-8, 2.0**-10, 2.0**-12)
@@ -197,8 +195,6 @@ def move_right_hand_side(J, velocity, gap, owner, contacts, h, b):
             target = TARGET if i < contacts else 0.0
             if gap[i].real > target:
                 b[i] += (gap[i] - target) / h
-            elif i < contacts and 0.0 < gap[i].real < LOST:
-                b[i] -= REOPENING
 
 
 @inner
@@ -248,28 +244,28 @@ def find_bends(world, m, tape, first, last, owner, gap, J, q, velocity, h, at, l
 
 
 @inner
-def find_pushes(gap, contacts, owner, h, part, lift):
-    """Rows of contacts that overlap, and of those that the push would press together.
+def find_pushes(J, velocity, gap, contacts, owner, h, part, lift):
+    """Rows of contacts that overlap, or nearly do, and do not part fast enough.
 
     Args:
-        gap, owner: (n,) of the rows, of which the first ``contacts`` belong to contacts. h: what is left of the step [s].
+        J, gap, owner: of the n rows, of which the first ``contacts`` belong to contacts. velocity: (V,) without a push.
+        h: what is left of the step [s].
         part: (n,) written: ``FULL_PUSH``, ``LAST_PUSH`` or −1.
-        lift: (n,) zeros; written: minus the speed at which the rows are to part [m/s].
+        lift: (n,) what b is to be lowered by, not positive; lowered further.
 
     Returns:
-        Whether any contact overlaps; nothing is written where none does.
+        Whether there is any.
     """
-    any_overlaps = False
-    for r in range(contacts):
-        any_overlaps = any_overlaps or (owner[r] < 0 and gap[r] <= 0.0)
-    if not any_overlaps:
-        return False
+    any_pushed = False
     fill(part, -1)
     for r in range(contacts):
-        if owner[r] < 0 and gap[r] < LOST:
-            lift[r] = max((gap[r] - TARGET) / h, -PUSH)
-            part[r] = FULL_PUSH if lift[r] == -PUSH else LAST_PUSH
-    return True
+        if owner[r] >= 0 or gap[r] >= LOST:
+            continue
+        wanted = max((gap[r] - TARGET) / h, -PUSH)
+        if wanted < lift[r]:
+            lift[r], part[r] = wanted, FULL_PUSH if wanted == -PUSH else LAST_PUSH
+            any_pushed = any_pushed or np.dot(J[r], velocity) < -wanted
+    return any_pushed
 
 
 @inner

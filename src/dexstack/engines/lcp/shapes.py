@@ -128,6 +128,27 @@ class _Hull(NamedTuple):
     edges: list[tuple[int, int]]
 
 
+def _outline(corners: np.ndarray, normal: np.ndarray) -> list[int]:
+    """Which of the corners (n, 3) of a face are corners of its outline, in order around ``normal``.
+
+    Not those that lie within the others' outline where the face is flat to :data:`FLAT` only: with them it would not be convex.
+    """
+    x = corners - corners.mean(axis=0)
+    u = x[0] / np.linalg.norm(x[0])
+    x = np.stack([x @ u, x @ np.cross(normal, u)], 1)
+    order = [int(i) for i in np.argsort(np.arctan2(x[:, 1], x[:, 0]))]
+    first = int(np.argmax(np.linalg.norm(x[order], axis=1)))  # surely one of them
+    found: list[int] = []
+    for k in (*order[first:], *order[: first + 1]):
+        while len(found) > 1:
+            (ax, ay), (bx, by) = x[found[-1]] - x[found[-2]], x[k] - x[found[-1]]
+            if ax * by - ay * bx > 0.0:
+                break
+            found.pop()
+        found.append(k)
+    return found[:-1]
+
+
 def _hull(g: Geometry) -> _Hull:
     """Corners, plane faces with their corners in order, and edges between faces that are not coplanar."""
     points = np.asarray(g.points_B, float)
@@ -163,11 +184,7 @@ def _hull(g: Geometry) -> _Hull:
     for equation in groups:
         n = equation[:3]
         on = np.flatnonzero(np.abs(vertices @ n + equation[3]) < FLAT * size)
-        centre = vertices[on].mean(axis=0)
-        u = vertices[on[0]] - centre
-        u /= np.linalg.norm(u)
-        w = np.cross(n, u)
-        order = on[np.argsort(np.arctan2((vertices[on] - centre) @ w, (vertices[on] - centre) @ u))]
+        order = on[_outline(vertices[on], n)]
         faces.append((n, float(np.max(vertices[on] @ n)), [int(i) for i in order]))
         edges |= {(int(min(a, b)), int(max(a, b))) for a, b in zip(order, np.roll(order, -1), strict=True)}
     return _Hull(vertices, faces, sorted(edges))

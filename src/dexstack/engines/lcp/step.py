@@ -95,6 +95,13 @@ def free_velocity(tree, mass, v, tau, h, m, halves, known, out):
 
 
 @inner
+def _weight(tree, m):
+    """(V,) bias forces at rest; those of m are overwritten, but for a steady tree's, which are the same."""
+    bias_forces(tree, np.zeros(m.bias.size), m)
+    return m.bias.copy()
+
+
+@inner
 def _remembered(memory, feature, k, w, out):
     """Classes of the same contact in the last move; False if it is new."""
     for j in range(memory.size[0]):
@@ -187,7 +194,7 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
                     limits += 1
         limit = tape.limit[tape.size[3] : tape.size[3] + limits]
         n = count_rows(par.friction, shapes.friction_of, tape.feature, first, last, world.directions, limits)
-        if tape.size[0] + 2 > tape.op.shape[0] or tape.size[2] + (1 + 2 * FOLLOW_ROUNDS) * n > tape.cls.size:
+        if tape.size[0] + 2 > tape.op.shape[0] or tape.size[2] + (3 + 2 * FOLLOW_ROUNDS) * n > tape.cls.size:
             return TAPE_FULL
         plain, rounds, pushed = 0, 0, False
         cls = np.empty(n, np.int64)
@@ -216,16 +223,9 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
             put(tape.cls[tape.size[2] : tape.size[2] + n], cls)
             put(after, u)
             lift, other = np.zeros(n), cls.copy()
-            if find_pushes(gap_, contacts, owner, rest, tape.cls[tape.size[2] + n : tape.size[2] + 2 * n], lift):
-                way = solve_and_count(A, b + lift, owner, mu, other, f, way >= 0, counts, extremes)
-                if way >= 0:  # it moves bodies; their velocities, and with them energy, stay those of the first LCP
-                    put(u, free)
-                    add_impulse(Y, f, u)
-                    rounds, pushed = 1, True
-                    plain += 2 if way >= 2 else 0
-                    tape.cls[tape.size[2] + 2 * n : tape.size[2] + 3 * n] = other
-            elif follow:
-                most = kinetic_energy(tree.above, m.M, free)  # contacts do no work
+            if follow:
+                weight = _weight(tree, m)
+                kinetic = kinetic_energy(tree.above, m.M, v)
                 longest = 0
                 while rounds < FOLLOW_ROUNDS and longest < len(PARTS):
                     r = tape.size[2] + (1 + 2 * rounds) * n
@@ -235,6 +235,9 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
                     way = solve_and_count(A, b + lift, owner, mu, other, f, way >= 0, counts, extremes)
                     put(around, free)
                     add_impulse(Y, f, around)
+                    most = kinetic  # with the work of forces; contacts do none
+                    for i in range(nv):
+                        most += rest * (around[i] * (tau[i] - weight[i]) - 0.5 * tree.damping[i] * (v[i] ** 2 + around[i] ** 2))
                     if way < 0 or kinetic_energy(tree.above, m.M, around) > most:  # again, for less of the time
                         longest, rounds, plain = longest + 1, 0, plain & 1
                         put(u, after)
@@ -247,6 +250,15 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
                     put(tape.cls[r + n : r + 2 * n], other)
                 put(after, u)
                 kinematics(tree, q, m)
+            r = tape.size[2] + (1 + 2 * rounds) * n
+            if find_pushes(J, u, gap_, contacts, owner, rest, tape.cls[r : r + n], lift):
+                way = solve_and_count(A, b + lift, owner, mu, other, f, way >= 0, counts, extremes)
+                if way >= 0:  # it moves bodies; their velocities, and with them energy, stay those without it
+                    put(u, free)
+                    add_impulse(Y, f, u)
+                    rounds, pushed = rounds + 1, True
+                    plain += 1 << rounds if way >= 2 else 0
+                    put(tape.cls[r + n : r + 2 * n], other)
             fill(memory.limit_cls, SEPARATE)
             r = 0
             for k in range(first, last):

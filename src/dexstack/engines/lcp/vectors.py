@@ -1,4 +1,7 @@
-"""Vectors of three numbers, and copies: what kernels repeat, compiled once. Real or complex."""
+"""Vectors of three numbers, and copies: what kernels repeat, compiled once. Real or complex.
+
+Sums and products of arrays are written as calls, too: numba makes a loop of its own of every such expression, wherever it stands.
+"""
 
 from __future__ import annotations
 
@@ -85,4 +88,41 @@ def unrotated(R, x):
     out = np.empty(3)
     for i in range(3):
         out[i] = R[0, i] * x[0] + R[1, i] * x[1] + R[2, i] * x[2]
+    return out
+
+
+@inner
+def plus(a, b):
+    """(3,) a + b of real vectors."""
+    out = np.empty(3)
+    for i in range(3):
+        out[i] = a[i] + b[i]
+    return out
+
+
+@inner
+def minus(a, b):
+    """(3,) a − b of real vectors."""
+    out = np.empty(3)
+    for i in range(3):
+        out[i] = a[i] - b[i]
+    return out
+
+
+@inner
+def times(s, x):
+    """(3,) s x of a real vector."""
+    out = np.empty(3)
+    for i in range(3):
+        out[i] = s * x[i]
+    return out
+
+
+@inner
+def across(x, a):
+    """(3,) the part of x across a unit vector, real."""
+    along = dot(x, a)
+    out = np.empty(3)
+    for i in range(3):
+        out[i] = x[i] - along * a[i]
     return out
