@@ -15,7 +15,7 @@ from dexstack.tasks.palm_turn import PalmTurn, PalmWeights
 
 TASK = PalmTurn()
 GOAL = TASK.at_yaw(np.pi / 2).pose_WO
-SAMPLING = {"sampling_plans": 8, "sampling_elite": 2, "sampling_timestep": 0.01}
+SAMPLING = {"sampling_plans": 8}
 """A planner that rolls out little."""
 
 

@@ -7,7 +7,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from dexstack.errors import ConfigError
-from dexstack.geometry.rotations import geodesic_angle, reach_below, rotation_matrix, shortest_turn, turned_towards
+from dexstack.geometry.rotations import geodesic_angle, height_turned, reach_below, rotation_matrix
 from dexstack.model.objects import load_object
 from dexstack.tasks.base import Outcome
 from dexstack.tasks.reorient import Reorient, ReorientParams, cube_turns
@@ -100,21 +100,8 @@ def test_goals_in_a_row_are_counted_and_failures_told_apart():
     assert figures["failure_rate"]["of_goals"] == pytest.approx(2 / 7)
 
 
-def test_a_way_to_an_orientation_is_the_shortest_one():
-    rng = np.random.default_rng(0)
-    for a, b in rng.normal(size=(50, 2, 4)) / 1.0:
-        a, b = a / np.linalg.norm(a), b / np.linalg.norm(b)
-        way = geodesic_angle(a, b)
-        between = turned_towards(a, b, 0.3)
-        assert geodesic_angle(a, between) == pytest.approx(min(0.3, way), abs=1e-6)
-        assert geodesic_angle(between, b) == pytest.approx(max(way - 0.3, 0.0), abs=1e-6)
-
-
-def test_the_shortest_turn_takes_one_direction_to_the_other():
-    rng = np.random.default_rng(1)
-    pairs = [v / np.linalg.norm(v, axis=1, keepdims=True) for v in rng.normal(size=(30, 2, 3))]
-    for a, b in [*pairs, (np.eye(3)[2], -np.eye(3)[2])]:
-        turn = shortest_turn(a, b)
-        np.testing.assert_allclose(rotation_matrix(turn) @ a, b, atol=1e-9)
-        assert geodesic_angle(turn, np.array([1.0, 0, 0, 0])) == pytest.approx(np.arccos(np.clip(a @ b, -1, 1)), abs=1e-6)
+def test_a_turned_body_is_as_high_as_it_then_touches_the_same_level():
     assert reach_below(np.array([[0.0, 0.0, -2.0], [1.0, 0.0, 0.0]]), np.array([1.0, 0, 0, 0])) == 2.0
+    corners, half = 0.5 * np.array(list(itertools.product((-1.0, 1.0), repeat=3))), np.pi / 8
+    upright, on_edge = np.array([0.0, 0.0, 0.7, 1.0, 0.0, 0.0, 0.0]), np.array([np.cos(half), np.sin(half), 0.0, 0.0])
+    assert height_turned(corners, upright, on_edge) == pytest.approx(0.2 + np.sqrt(0.5))

@@ -113,12 +113,21 @@ def own_blocks(planner: PlannerParams, supervisor: str) -> list[type]:
 class SamplingParams:
     """Parameters of the sampling planner."""
 
-    sampling_plans: int = param(32, "plans rolled out in every round", 2, 4096)
-    sampling_elite: int = param(4, "best plans whose mean is kept", 1, 512)
-    sampling_rounds: int = param(1, "rounds of one solve", 1, 50)
-    sampling_spread: float = param(0.4, "standard deviation of a perturbed command as a share of the largest [-]", 1e-3, 2.0)
+    sampling_plans: int = param(32, "plans rolled out in every search", 2, 4096)
+    sampling_knots: int = param(4, "knots of a plan's spline over the horizon", 2, 64)
+    sampling_spread: float = param(
+        0.4, "standard deviation of the first perturbed knot as a share of the largest command; of the k-th k times that [-]", 1e-3, 2.0
+    )
+    sampling_share: float = param(0.5, "share of the robot's chains that one plan perturbs [-]", 0.0, 1.0)
+    sampling_temperature: float = param(
+        0.06, "cost above the least by which a plan's weight falls to 1/e, as a share of what the median is above it [-]", 1e-6, 10.0
+    )
+    sampling_delay: float = param(0.0, "time that a search takes, beside the plans, until its answer acts; 0: within a plan [s]", 0.0, 1.0)
+    sampling_lead: float = param(
+        0.02, "from an observation to the middle of the time in which the command that answers it acts [s]", 0.0, 1.0
+    )
     sampling_threads: int = param(1, "threads that roll out", 1, 256)
-    sampling_timestep: float = param(0.004, "physics step of the rollouts [s]", 5e-4, 0.02)
+    sampling_timestep: float = param(0.01, "physics step of the rollouts [s]", 5e-4, 0.02)
     sampling_seed: int = param(0, "seed of the perturbations", 0, 2**31 - 1)
 
 
@@ -145,12 +154,23 @@ class GaitParams:
         0.03, "a stalled object farther than this from its place is brought back before it is turned on [m]", 1e-3, 10.0
     )
     recentre_time: float = param(2.0, "longest time for that; 0 turns it off [s]", 0.0, 60.0)
-    goal_ahead: float = param(
-        3.2, "the supervisor 'roll' shows the planner a goal turned by at most this against the object [rad]", 0.05, 3.2
-    )
     release_time: float = param(2.5, "longest time for which the robot lets go [s]", 0.0, 10.0)
     release_reached: float = param(0.1, "it has let go when every joint is this near to where it is drawn [rad, m]", 0.001, 1.0)
     release_weight: float = param(1.0, "weight that draws the joints there [1/rad², 1/m²]", 1e-3, 1e6)
+
+
+@dataclass(frozen=True)
+class DetourParams:
+    """When a rollout is sent elsewhere, and where to."""
+
+    detour_after: float = param(
+        5.0, "time without progress after which the object is sent elsewhere; a huge value turns this off [s]", 0.1, 1e9
+    )
+    detour_progress: float = param(0.05, "fall of the orientation error below its best that counts as progress [rad]", 0.001, 1.0)
+    detour_tolerance: float = param(0.1, "an object nearer to its goal than this stays there [rad]", 0.0, 3.2)
+    detour_turn: float = param(1.2, "how far it is turned, about an axis drawn at random [rad]", 0.01, 3.1)
+    detour_time: float = param(1.5, "for how long [s]", 0.1, 60.0)
+    detour_seed: int = param(0, "seed of the axes", 0, 2**31 - 1)
 
 
 @dataclass(frozen=True)

@@ -56,26 +56,9 @@ def rotate(quat: np.ndarray, p: np.ndarray) -> np.ndarray:
     return p + quat[0] * t + np.cross(quat[1:], t)
 
 
-def turned_towards(quat: np.ndarray, goal: np.ndarray, angle: float) -> np.ndarray:
-    """The orientation on the shortest way from one to another (4,), at most ``angle`` [rad] from the first."""
-    quat, goal = np.asarray(quat, float), np.asarray(goal, float)
-    way = geodesic_angle(quat, goal)
-    if way <= angle:
-        return goal
-    goal = goal if quat @ goal >= 0.0 else -goal
-    part = angle / way
-    between = np.sin((1.0 - part) * way / 2.0) * quat + np.sin(part * way / 2.0) * goal
-    return between / np.linalg.norm(between)
-
-
-def shortest_turn(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The rotation (4,) by the least angle that takes the unit vector a (3,) to b; where they are opposite, about any axis across."""
-    cosine = float(a @ b)
-    if cosine < -1.0 + 1e-12:
-        axis = np.cross(a, np.eye(3)[np.argmin(np.abs(a))])
-        return np.concatenate([[0.0], axis / np.linalg.norm(axis)])
-    turn = np.concatenate([[1.0 + cosine], np.cross(a, b)])
-    return turn / np.linalg.norm(turn)
+def height_turned(corners_O: np.ndarray, pose_WO: np.ndarray, quat: np.ndarray) -> float:
+    """z [m] at which a body with corners (K, 3), turned to ``quat`` (4,), touches the level that it touches at a pose (7,)."""
+    return float(pose_WO[2] + reach_below(corners_O, quat) - reach_below(corners_O, pose_WO[3:]))
 
 
 def reach_below(p_B: np.ndarray, quat: np.ndarray) -> float:

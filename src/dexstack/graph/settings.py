@@ -12,7 +12,17 @@ from typing import Any
 
 from dexstack.config import make_params, read_parameter_file, read_sections
 from dexstack.contact.params import DetectorParams
-from dexstack.control.params import BlindParams, GaitParams, MpcParams, NoParams, PlannerParams, RegraspParams, SamplingParams, own_blocks
+from dexstack.control.params import (
+    BlindParams,
+    DetourParams,
+    GaitParams,
+    MpcParams,
+    NoParams,
+    PlannerParams,
+    RegraspParams,
+    SamplingParams,
+    own_blocks,
+)
 from dexstack.engines import plant_params
 from dexstack.errors import unknown_name
 from dexstack.graph.parameters import NODE_BLOCKS
@@ -56,7 +66,8 @@ def blocks_of(task: type[Task], plant: str, own: Iterable[type] = ()) -> dict[ty
     """
     return {
         **dict.fromkeys(own, "mpc"),
-        **dict.fromkeys((MpcParams, PlannerParams, SamplingParams, BlindParams, task.Weights, GaitParams, RegraspParams, NoParams), "mpc"),
+        **dict.fromkeys((MpcParams, PlannerParams, SamplingParams, BlindParams, task.Weights), "mpc"),
+        **dict.fromkeys((GaitParams, DetourParams, RegraspParams, NoParams), "mpc"),
         **dict.fromkeys((LoopParams, PoseSensor, Pushes, plant_params(plant)), "simulator"),
         DetectorParams: "contact_detector",
         LearnerParams: "learner",

@@ -47,7 +47,7 @@ class Reorient(PalmTurn):
 
     name = "reorient"
     Params = ReorientParams
-    supervisor = "roll"
+    supervisor = "detour"
     opening_yaw = None
     required_rate = 0.0
 

@@ -13,7 +13,7 @@ from dexstack.graph.settings import Spec, make_task, read_settings
 from dexstack.tasks.controller import Controller
 from tests.control.planning import GOAL, TASK, make, seen
 
-RESTLESS = (("stall_window", 0.1), ("still_window", 0.1), ("patience", 2), ("patience_still", 1), ("placements", 2))
+RESTLESS = (("stall_window", 0.1), ("still_window", 0.1), ("patience", 2), ("patience_still", 1), ("placements", 2), ("detour_after", 0.1))
 """Every supervisor takes over at once."""
 
 
@@ -27,7 +27,7 @@ def controller(task, supervisor):
 
 @pytest.fixture(
     scope="module",
-    params=[("palm_turn", "none"), ("palm_turn", "gait"), ("reorient", "roll"), ("three_ball", "regrasp")],
+    params=[("palm_turn", "none"), ("palm_turn", "gait"), ("reorient", "detour"), ("three_ball", "regrasp")],
     ids=lambda p: p[1],
 )
 def supervised(request):

@@ -1,36 +1,73 @@
-"""Predictive sampling: perturbed plans are rolled out in MuJoCo on threads, and the mean of the best is kept; the cross-entropy method.
+"""Predictive sampling: splines of joint targets, perturbed, are rolled out in MuJoCo on threads and weighed by their cost.
 
-It plans with the same cost, step, bounds and joint targets as the Gauss–Newton planner and knows as much of the world, but takes its
-physics from MuJoCo: contact, masses and friction of the scene the controller believes in, a position servo per joint, and velocities
-from the last two observations.
+A plan is a cubic spline of joint targets through a few knots over the horizon. Each search perturbs the knots of the plan at hand, the
+later ones more, in some of the robot's chains at a time, and weighs all by
+
+    w ∝ exp(−(cost − least)/λ),    λ = ``sampling_temperature`` (median − least),
+
+which is model-predictive path integral control. It plans with the same cost, bounds and joint targets as the Gauss–Newton planner and knows
+as much of the world, but takes its physics from MuJoCo; see :mod:`dexstack.control.planners.rollouts`.
+
+A search takes longer than the time between two plans. It may run beside them: then it starts from where the plan at hand will have led when
+its answer acts, ``sampling_delay`` later, and until then that plan goes on.
 """
 
 from __future__ import annotations
 
+import collections
 import copy
+import os
 import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import mujoco
-import mujoco.rollout
 import numpy as np
+from scipy.interpolate import make_interp_spline
 
 from dexstack.config import numbers
 from dexstack.contact.contact import empty_contacts
 from dexstack.control.base import Observation, Plan, PlannedState, Problem, Pull, SolveStatus
 from dexstack.control.params import MpcParams, SamplingParams
-from dexstack.model.scene import OBJECT_BODY, JointLayout, robot_scene
+from dexstack.control.planners.rollouts import Rollouts
 from dexstack.process.compilation import jit
 
-if TYPE_CHECKING:
-    from dexstack.model.objects import ObjectModel
-
-
 LONGEST_GAP = 0.2
-"""Observations farther apart in time than this give no velocity [s]."""
+"""Observations farther apart in time than this give no velocity, and what was planned before is forgotten [s]."""
+TINY = 1e-12
+"""Costs that differ by less are the same."""
+SIGHTS = 4
+"""Observations that a velocity is taken from."""
+
+
+class _Question(NamedTuple):
+    """What is to be searched."""
+
+    state: np.ndarray
+    knots: np.ndarray
+    """(K, N) of the plan at hand, from then on."""
+    observation: Observation
+    goal_WO: np.ndarray
+    pull: Pull
+    weights: dict[str, float]
+    t: float
+    """When the answer acts [s]."""
+
+
+class _Answer(NamedTuple):
+    """What was found."""
+
+    t: float
+    knots: np.ndarray
+    cost: float
+    """Of the best rollout; not finite where all diverged."""
+    prediction: np.ndarray
+    """(T + 1, 7 + N), the first the observed."""
+    improved: bool
+    """Whether the best is better than the plan at hand."""
 
 
 class SamplingPlanner:
@@ -40,25 +77,22 @@ class SamplingPlanner:
         """``kd`` is the derivative gain of the joints' servo, whose stiffness is θ's [N·m·s/rad]."""
         self.robot, obj, self._cost, self.weights, self.theta = problem
         self._mpc, self._p = mpc, params
-        self._model = self._make_model(obj, kd)
-        self._layout = JointLayout(self._model)
-        self._threads = [mujoco.MjData(self._model) for _ in range(params.sampling_threads)]
+        servo = np.asarray(self.theta.stiffness, float), kd, mpc.u_max
+        self._rollouts = Rollouts(self.robot, obj, servo, params.sampling_timestep, params.sampling_threads)
         self._tree, self._n = self.robot.kinematics(), len(self.robot.joint_names)
         self._substeps = max(1, round(mpc.step / params.sampling_timestep))
+        self._dt = mpc.step / self._substeps
+        self._grid = np.arange(mpc.horizon * self._substeps + 1) * self._dt
+        self._knots_at = np.linspace(0.0, self._grid[-1], params.sampling_knots)
+        degree = min(3, params.sampling_knots - 1)
+        self._basis = make_interp_spline(self._knots_at, np.eye(params.sampling_knots), k=degree)
+        self._on_grid = self._basis(self._grid[:-1])
+        self._chain_of = np.repeat(np.arange(len(self.robot.chains)), self.robot.chains)
+        self._pool: ThreadPoolExecutor | None = None
+        self._running: tuple[float, Future[_Answer]] | None = None
         self._judge = jit(self._costs)
         self._terminal = jit(lambda *args: jnp.sum(self._terminal_residuals(*args) ** 2))
         self.reset()
-
-    def _make_model(self, obj: ObjectModel, kd: float) -> mujoco.MjModel:
-        spec = robot_scene(self.robot, obj)
-        spec.option.timestep = self._p.sampling_timestep
-        for name, kp in zip(self.robot.joint_names, np.asarray(self.theta.stiffness, float), strict=True):
-            servo = spec.add_actuator(name=name, target=name, trntype=mujoco.mjtTrn.mjTRN_JOINT)
-            servo.set_to_position(kp=kp, kv=kd)
-        for body in spec.bodies:
-            if body.name != OBJECT_BODY:
-                body.gravcomp = 1.0  # the servo balances the robot's weight
-        return spec.compile()
 
     @property
     def u_max(self) -> float:
@@ -74,14 +108,23 @@ class SamplingPlanner:
 
     def reset(self) -> None:
         """See :meth:`~dexstack.control.base.LocalPlanner.reset`."""
+        self._forget()
         self._plan = np.zeros((self._mpc.horizon, self._n))
         self._q_des: np.ndarray | None = None
-        self._before: Observation | None = None
         self._rng = np.random.default_rng(self._p.sampling_seed)
+
+    def _forget(self) -> None:
+        """Begin anew at the next observation."""
+        if self._running is not None:
+            self._running[1].result()  # it uses the same memory
+        self._sights: collections.deque[Observation] = collections.deque(maxlen=SIGHTS)
+        self._found: _Answer | None = None
+        self._running = None
 
     def fork(self) -> SamplingPlanner:
         """See :meth:`~dexstack.control.base.LocalPlanner.fork`."""
         other = copy.copy(self)
+        other._rollouts, other._pool, other._running = self._rollouts.fork(), None, None
         other.reset()
         return other
 
@@ -100,17 +143,15 @@ class SamplingPlanner:
     def plan(self, observation: Observation, goal_WO: np.ndarray, pull: Pull | None = None) -> Plan:
         """See :meth:`~dexstack.control.base.LocalPlanner.plan`."""
         wall, cpu = time.perf_counter(), time.process_time()
-        pull = pull or Pull(np.zeros(self._n), self._mpc.effort_weight)
         status, cost, prediction = SolveStatus.BAD_INPUT, np.nan, np.full((self._mpc.horizon + 1, 7 + self._n), np.nan)
         if self._usable(observation, goal_WO):
-            plan, cost, found, improved = self._search(self._state(observation), observation, goal_WO, pull)
             status = SolveStatus.DIVERGED
-            if np.isfinite(cost):
-                prediction = found
-                status = SolveStatus.OK if improved else SolveStatus.NO_DESCENT
-                lower, upper = self.robot.lower + self._mpc.limit_margin, self.robot.upper - self._mpc.limit_margin
-                self._plan, self._q_des = plan, np.clip(observation.q + plan[0], lower, upper)
-            self._before = observation
+            answer = self._newest(observation, np.array(goal_WO, float), pull or Pull(np.zeros(self._n), self._mpc.effort_weight))
+            if np.isfinite(answer.cost):
+                cost, prediction, self._found = answer.cost, answer.prediction, answer
+                status = SolveStatus.OK if answer.improved else SolveStatus.NO_DESCENT
+                self._plan = self._displacements(observation)
+                self._q_des = np.clip(observation.q + self._plan[0], *self._limits)
         held = self._q_des if self._q_des is not None else self.robot.home
         return Plan(
             status, np.array(held, float), self._plan, prediction, float(cost), time.process_time() - cpu, time.perf_counter() - wall
@@ -124,54 +165,78 @@ class SamplingPlanner:
         sizes = pose.shape == (7,) and q.shape == (self._n,) and goal.shape == (7,)
         return bool(sizes and all(np.isfinite(a).all() for a in (pose, q, goal)) and pose[3:] @ pose[3:] > 1e-6)
 
-    def _state(self, now: Observation) -> np.ndarray:
-        """MuJoCo's full state of an observation."""
-        data, before = self._threads[0], self._before
-        mujoco.mj_resetData(self._model, data)
-        data.qpos[:] = self._coordinates(now)
-        if before is not None and 1e-6 < now.t - before.t < LONGEST_GAP:
-            mujoco.mj_differentiatePos(self._model, data.qvel, now.t - before.t, self._coordinates(before), data.qpos)
-        state = np.empty(mujoco.mj_stateSize(self._model, mujoco.mjtState.mjSTATE_FULLPHYSICS))
-        mujoco.mj_getState(self._model, data, state, mujoco.mjtState.mjSTATE_FULLPHYSICS)
-        return state
+    @property
+    def _limits(self) -> tuple[np.ndarray, np.ndarray]:
+        return self.robot.lower + self._mpc.limit_margin, self.robot.upper - self._mpc.limit_margin
 
-    def _coordinates(self, observation: Observation) -> np.ndarray:
-        return np.concatenate([self._layout.coordinates(observation.q), observation.pose_WO])
+    def _target(self, t: float) -> np.ndarray:
+        """(N,) of the plan at hand, which begins where the joints are and stays at its end [rad, m]."""
+        if self._found is None:
+            return np.clip(self._sights[-1].q, *self._limits)
+        return np.clip(self._basis(np.clip(t - self._found.t, 0.0, self._grid[-1])) @ self._found.knots, *self._limits)
 
-    def _search(
-        self, state: np.ndarray, observation: Observation, goal_WO: np.ndarray, pull: Pull
-    ) -> tuple[np.ndarray, float, np.ndarray, bool]:
-        """The best plan found, its cost, its prediction, and whether it is better than the one before."""
-        p, best = self._p, (self._plan, np.inf, np.empty(0))
-        mean, kept = self._plan, np.nan
-        for _ in range(p.sampling_rounds):
-            noise = self._rng.normal(0.0, p.sampling_spread * self.u_max, (p.sampling_plans, *mean.shape))
-            noise[0] = 0.0
-            plans = np.clip(mean + noise, -self.u_max, self.u_max)
-            costs, predictions = self._roll_out(state, observation, plans, goal_WO, pull)
-            kept = costs[0] if np.isnan(kept) else kept
-            order = np.argsort(costs)
-            if costs[order[0]] < best[1]:
-                best = plans[order[0]], float(costs[order[0]]), predictions[order[0]]
-            mean = np.mean(plans[order[: p.sampling_elite]], axis=0)
-        costs, predictions = self._roll_out(state, observation, mean[None], goal_WO, pull)
-        if costs[0] < best[1]:
-            best = mean, float(costs[0]), predictions[0]
-        return (*best, best[1] < kept)
+    def _displacements(self, observation: Observation) -> np.ndarray:
+        """(T, N) of the plan at hand from where the joints are."""
+        targets = [
+            observation.q,
+            *(self._target(observation.t + self._p.sampling_lead + k * self._mpc.step) for k in range(self._mpc.horizon)),
+        ]
+        return np.clip(np.diff(targets, axis=0), -self.u_max, self.u_max)
 
-    def _roll_out(
-        self, state: np.ndarray, observation: Observation, plans: np.ndarray, goal_WO: np.ndarray, pull: Pull
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Costs (B,) of plans (B, T, N), infinite where MuJoCo diverged, and predictions (B, T + 1, 7 + N)."""
-        B, _, n = plans.shape
-        targets = np.clip(observation.q + np.cumsum(plans, axis=1), self.robot.lower, self.robot.upper)
-        control = np.repeat(targets, self._substeps, axis=1)
-        states, _ = mujoco.rollout.rollout(self._model, self._threads, np.tile(state, (B, 1)), control)
-        ends = states[:, self._substeps - 1 :: self._substeps, 1 : 1 + self._model.nq]
-        q, pose = ends[:, :, self._layout.own], ends[:, :, -7:]
-        costs = np.asarray(self._judge(pose, q, plans, np.asarray(goal_WO), pull, numbers(self.weights)), float)
-        first = np.broadcast_to(np.concatenate([observation.pose_WO, observation.q]), (B, 1, 7 + n))
-        return np.where(np.isfinite(costs), costs, np.inf), np.concatenate([first, np.concatenate([pose, q], axis=2)], axis=1)
+    def _newest(self, observation: Observation, goal_WO: np.ndarray, pull: Pull) -> _Answer:
+        """The newest answer that may act; where none is being looked for, a search is begun."""
+        t = observation.t
+        if self._sights and not -1e-9 <= t - self._sights[-1].t <= LONGEST_GAP:
+            self._forget()
+        if not self._sights or t > self._sights[-1].t:
+            self._sights.append(observation)
+        answer, delay = self._found, self._p.sampling_delay
+        if self._running is not None and t >= self._running[0] - 1e-9:
+            answer, self._running = self._running[1].result(), None
+        if answer is None or delay == 0.0:
+            answer = self._search(self._question(t, goal_WO, pull))
+        if delay > 0.0 and self._running is None:
+            if np.isfinite(answer.cost):
+                self._found = answer
+            self._running = t + delay, self._worker().submit(self._search, self._question(t + delay, goal_WO, pull))
+        return answer
+
+    def _question(self, t: float, goal_WO: np.ndarray, pull: Pull) -> _Question:
+        state = self._rollouts.state(self._sights, self._target, t)
+        knots = np.array([self._target(t + s) for s in self._knots_at])
+        return _Question(state, knots, self._sights[-1], goal_WO, pull, numbers(self.weights), t)
+
+    def _search(self, asked: _Question) -> _Answer:
+        knots = self._perturbed(asked.knots)
+        targets = np.clip(np.einsum("hk,bkn->bhn", self._on_grid, knots), *self._limits)
+        q, pose_WO = self._rollouts.roll(asked.state, targets, self._substeps)
+        starts = targets[:, :: self._substeps]
+        plans = np.diff(starts, axis=1, prepend=np.broadcast_to(asked.observation.q, starts[:, :1].shape))
+        costs = np.asarray(self._judge(pose_WO, q, plans, asked.goal_WO, asked.pull, asked.weights), float)
+        costs = np.where(np.isfinite(costs), costs, np.inf)
+        best = int(np.argmin(costs))
+        start = np.concatenate([asked.observation.pose_WO, asked.observation.q])
+        prediction = np.concatenate([start[None], np.concatenate([pose_WO[best], q[best]], axis=1)])
+        if np.isfinite(costs[best]):
+            scale = self._p.sampling_temperature * max(float(np.median(costs)) - costs[best], TINY)
+            w = np.exp(-(costs - costs[best]) / scale) if np.isfinite(scale) else np.eye(len(costs))[best]
+            knots = np.einsum("b,bkn->kn", w / w.sum(), knots)
+        return _Answer(asked.t, knots, float(costs[best]), prediction, bool(costs[best] < costs[0]))
+
+    def _perturbed(self, knots: np.ndarray) -> np.ndarray:
+        """(B, K, N) the knots (K, N) first, then perturbed: the k-th by k times the spread, in some chains of each."""
+        p, (K, N), chains = self._p, knots.shape, len(self.robot.chains)
+        chosen = self._rng.random((p.sampling_plans, chains)) < p.sampling_share
+        chosen[np.arange(p.sampling_plans), self._rng.integers(0, chains, p.sampling_plans)] |= ~chosen.any(axis=1)
+        spread = p.sampling_spread * self.u_max * np.arange(1, K + 1)[:, None]
+        noise = spread * self._rng.normal(size=(p.sampling_plans, K, N)) * chosen[:, None, self._chain_of]
+        noise[0] = 0.0
+        return np.clip(knots + noise, *self._limits)
+
+    def _worker(self) -> ThreadPoolExecutor:
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(1, "sampling", _be_ordinary)
+        return self._pool
 
     # --- traced -------------------------------------------------------------------------------------------------------------------
 
@@ -187,3 +252,9 @@ class SamplingPlanner:
         running = jnp.sum(jax.vmap(stage)(pose_WO.reshape(-1, 7), q.reshape(-1, self._n)).reshape(len(plans), -1), axis=1)
         last = jax.vmap(lambda x, joints: jnp.sum(self._terminal_residuals(x, joints, goal_WO, weights) ** 2))(pose_WO[:, -1], q[:, -1])
         return running + last + pull.weight * jnp.sum((plans - jnp.asarray(pull.reference)[None, None]) ** 2, axis=(1, 2))
+
+
+def _be_ordinary() -> None:
+    """Give this thread, and those it starts, ordinary priority: what plans fifty times a second may have a higher one."""
+    with suppress(OSError, AttributeError):
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))

@@ -9,7 +9,7 @@ SUPERVISORS = Registry(
     {
         "none": ("dexstack.control.supervisors.none", "NoSupervisor", "NoParams"),
         "gait": ("dexstack.control.supervisors.gait", "GaitSupervisor", "GaitParams"),
-        "roll": ("dexstack.control.supervisors.roll", "RollSupervisor", "GaitParams"),
+        "detour": ("dexstack.control.supervisors.detour", "DetourSupervisor", "DetourParams"),
         "regrasp": ("dexstack.control.supervisors.regrasp", "RegraspSupervisor", "RegraspParams"),
     },
     ("dexstack.control.supervisors.base", "Supervisor"),

@@ -1,0 +1,135 @@
+"""A robot, its servo and an object in MuJoCo, as a planner believes them: where a scene is by now, and where joint targets would lead."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import mujoco
+import mujoco.rollout
+import numpy as np
+
+from dexstack.control.base import Observation
+from dexstack.model.scene import GRAVITY, OBJECT_BODY, JointLayout, robot_scene
+
+if TYPE_CHECKING:
+    from dexstack.model.objects import ObjectModel
+    from dexstack.model.robot import Robot
+
+FULL = mujoco.mjtState.mjSTATE_FULLPHYSICS
+PARTING_STEPS = 8
+"""Steps in which bodies are parted that a noisy pose has pushed into each other. A millimetre of penetration would throw them apart at
+50 mm/s otherwise, in every rollout."""
+
+
+class Rollouts:
+    """MuJoCo with a position servo per joint.
+
+    The servo's force is limited to what a target ``u_max`` ahead of its joint asks for, because no command is farther ahead. Links do not
+    collide with each other, and friction cones are pyramids: both for speed.
+    """
+
+    def __init__(self, robot: Robot, obj: ObjectModel, servo: tuple[np.ndarray, float, float], dt: float, threads: int) -> None:
+        """
+        Args:
+            servo: stiffness (N,) [N·m/rad, N/m], derivative gain [N·m·s/rad], and u_max, the farthest target [rad, m].
+            dt: physics step [s].
+        """
+        stiffness, kd, u_max = servo
+        spec = robot_scene(robot, obj)
+        spec.option.timestep = dt
+        spec.option.cone, spec.option.impratio = mujoco.mjtCone.mjCONE_PYRAMIDAL, 1.0
+        for name, kp in zip(robot.joint_names, np.asarray(stiffness, float), strict=True):
+            drive = spec.add_actuator(name=name, target=name, trntype=mujoco.mjtTrn.mjTRN_JOINT)
+            drive.set_to_position(kp=kp, kv=kd)
+            drive.forcerange = (-kp * u_max, kp * u_max)
+        for body in spec.bodies:
+            if body.name != OBJECT_BODY:
+                body.gravcomp = 1.0  # the servo balances the robot's weight
+        self.model = spec.compile()
+        self._damp(kd)
+        self._object = self.model.body(OBJECT_BODY).id
+        links = (self.model.geom_bodyid != self._object) & (self.model.geom_bodyid != 0)
+        self.model.geom_contype[links] = 0
+        self.layout = JointLayout(self.model)
+        self._threads = threads
+        self._make_room()
+
+    def _damp(self, kd: float) -> None:
+        """Let contacts feel the joints' damping.
+
+        MuJoCo's implicit integrators solve (M + h D) Δv = h f with contact forces f that were found for M alone. A finger's link is far
+        lighter than h D, so that its contacts would be far too weak in a step, and what they let in be thrown out in the next ones. An
+        armature h D with the damping in f is the same step in free motion, and contacts know of it.
+        """
+        m = self.model
+        joints = np.flatnonzero(m.dof_damping)
+        m.dof_armature[joints] += m.opt.timestep * (m.dof_damping[joints] + kd)
+        m.opt.integrator = mujoco.mjtIntegrator.mjINT_EULER
+        m.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_EULERDAMP
+
+    def _make_room(self) -> None:
+        self._data = mujoco.MjData(self.model)
+        self._room = [mujoco.MjData(self.model) for _ in range(self._threads)]
+
+    def fork(self) -> Rollouts:
+        """The same model with memory of its own, for another thread."""
+        other = copy.copy(self)
+        other._make_room()
+        return other
+
+    def coordinates(self, observation: Observation) -> np.ndarray:
+        """(H + 7,) of all joints and the object."""
+        return np.concatenate([self.layout.coordinates(observation.q), observation.pose_WO])
+
+    def state(self, sights: Sequence[Observation], target: Callable[[float], np.ndarray], until: float) -> np.ndarray:
+        """MuJoCo's full state at a time, by what was seen before and what is commanded until then.
+
+        Args:
+            sights: the last observations, the newest last.
+            target: joint targets (N,) at a time [rad, m].
+            until: time of the state [s].
+        """
+        m, d, now = self.model, self._data, sights[-1]
+        mujoco.mj_resetData(m, d)
+        d.qpos[:] = self.coordinates(now)
+        self._part(d)
+        d.qvel[:] = self._velocity(sights)
+        for k in range(round((until - now.t) / m.opt.timestep)):
+            d.ctrl[:] = target(now.t + k * m.opt.timestep)
+            mujoco.mj_step(m, d)
+        state = np.empty(mujoco.mj_stateSize(m, FULL))
+        mujoco.mj_getState(m, d, state, FULL)
+        return state
+
+    def _part(self, d: mujoco.MjData) -> None:
+        """Push the object out of what it is in: steps without speed or weight in which the joints stay."""
+        joints = d.qpos[:-7].copy()
+        d.ctrl[:] = joints[self.layout.own]
+        d.xfrc_applied[self._object, :3] = -self.model.body_mass[self._object] * GRAVITY
+        for _ in range(PARTING_STEPS):
+            d.qvel[:] = 0.0
+            mujoco.mj_step(self.model, d)
+            d.qpos[:-7] = joints
+        d.xfrc_applied[:] = 0.0
+
+    def _velocity(self, sights: Sequence[Observation]) -> np.ndarray:
+        """(nv,) now: the object's by least squares over all sights, since its pose is noisy, the joints' from the last two."""
+        v = np.zeros(self.model.nv)
+        if len(sights) < 2:
+            return v
+        newest = self.coordinates(sights[-1])
+        t = np.array([s.t - sights[-1].t for s in sights])
+        way = np.zeros((len(t), len(v)))
+        for row, sight in zip(way, sights, strict=True):
+            mujoco.mj_differentiatePos(self.model, row, 1.0, newest, self.coordinates(sight))
+        v[:] = (t - t.mean()) @ way / np.sum((t - t.mean()) ** 2)
+        v[:-6] = way[-2, :-6] / t[-2]
+        return v
+
+    def roll(self, state: np.ndarray, targets: np.ndarray, every: int) -> tuple[np.ndarray, np.ndarray]:
+        """Joints (B, T, N) and object poses (B, T, 7) after each ``every`` of the targets (B, T · every, N), one per physics step."""
+        states, _ = mujoco.rollout.rollout(self.model, self._room, np.tile(state, (len(targets), 1)), targets)
+        ends = states[:, every - 1 :: every, 1 : 1 + self.model.nq]
+        return ends[:, :, self.layout.own], ends[:, :, -7:]

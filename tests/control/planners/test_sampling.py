@@ -1,0 +1,114 @@
+"""The sampling planner's rollouts: damping that contacts feel, penetration that throws nothing, and searches beside the plans."""
+
+import mujoco
+import numpy as np
+import pytest
+from scipy.spatial.transform import Rotation
+
+from dexstack.control.planners.rollouts import Rollouts
+from tests.control.planning import GOAL, SAMPLING, make, seen
+
+DT = 0.01
+
+
+@pytest.fixture(scope="module")
+def rollouts(resting):
+    return Rollouts(resting.hand, resting.obj, (np.ones(16), 0.02, 0.3), DT, 1)
+
+
+def simulated(rollouts, start, targets, dt, integrator):
+    """(qpos, qvel) after targets of DT each, in MuJoCo as it comes, with steps dt."""
+    m = rollouts.model.__copy__()
+    m.dof_armature[:16] -= DT * (m.dof_damping[:16] + 0.02)
+    m.opt.timestep, m.opt.integrator = dt, integrator
+    m.opt.disableflags &= ~int(mujoco.mjtDisableBit.mjDSBL_EULERDAMP)
+    d = mujoco.MjData(m)
+    d.qpos[:], d.qvel[:] = start
+    for target in targets:
+        d.ctrl[:] = target
+        for _ in range(round(DT / dt)):
+            mujoco.mj_step(m, d)
+    return d.qpos.copy(), d.qvel.copy()
+
+
+def rolled(rollouts, start, targets):
+    d = mujoco.MjData(rollouts.model)
+    d.qpos[:], d.qvel[:] = start
+    for target in targets:
+        d.ctrl[:] = target
+        mujoco.mj_step(rollouts.model, d)
+    return d.qpos.copy(), d.qvel.copy()
+
+
+def test_without_contact_a_step_is_the_implicit_one(rollouts, resting):
+    """(M + hD) Δv = h f, in the mass matrix or in the integrator."""
+    rng = np.random.default_rng(0)
+    start = rollouts.coordinates(seen(resting)), np.concatenate([rng.normal(size=16), np.zeros(6)])
+    start[0][16:19] = 1.0
+    targets = resting.q + 0.2 * rng.normal(size=(1, 16))
+    (q, v), (q_implicit, v_implicit) = (
+        rolled(rollouts, start, targets),
+        simulated(rollouts, start, targets, DT, mujoco.mjtIntegrator.mjINT_IMPLICITFAST),
+    )
+    np.testing.assert_allclose(v[:16], v_implicit[:16], atol=1e-3)
+    np.testing.assert_allclose(q[:16], q_implicit[:16], atol=1e-5)
+
+
+def test_fingers_that_strike_the_cube_move_it_as_fine_steps_do(rollouts, resting):
+    """Against steps of a fiftieth, and nearer to them than steps as long whose contacts do not know of the damping."""
+    rng = np.random.default_rng(1)
+    off = []
+    for _ in range(20):
+        start = rollouts.coordinates(seen(resting)), np.zeros(22)
+        targets = np.cumsum(0.15 * rng.normal(size=(10, 16)), axis=0) + resting.q
+        fine = simulated(rollouts, start, targets, DT / 50, mujoco.mjtIntegrator.mjINT_IMPLICITFAST)[0]
+        ours = rolled(rollouts, start, targets)[0]
+        coarse = simulated(rollouts, start, targets, DT, mujoco.mjtIntegrator.mjINT_IMPLICITFAST)[0]
+        off.append([np.linalg.norm(x[16:19] - fine[16:19]) for x in (ours, coarse)])
+    ours, coarse = np.sqrt(np.mean(np.square(off), axis=0))
+    assert ours < 0.002 and ours < 0.5 * coarse, (ours, coarse)
+
+
+def test_a_cube_seen_inside_the_palm_is_not_thrown(rollouts, resting):
+    """3 mm deep: as it is, it would leave at more than 0.1 m/s."""
+    deep = seen(resting, pose_WO=resting.pose_WO - np.array([0, 0, 0.003, 0, 0, 0, 0]))
+    state = rollouts.state([deep], lambda t: resting.q, 0.0)
+    q, pose = rollouts.roll(state, np.tile(resting.q, (1, 20, 1)), 1)
+    assert np.ptp(pose[0, :, 2]) < 1e-3 and pose[0, 0, 2] > deep.pose_WO[2] + 0.002
+    np.testing.assert_allclose(q[0, 0], resting.q, atol=0.02)
+
+
+def test_velocities_come_from_what_was_seen(rollouts, resting):
+    """The object's by least squares, the joints' from the last two."""
+    v, w, qd = np.array([0.1, -0.2, 0.05]), np.array([0.5, 1.0, -0.7]), np.linspace(-1, 1, 16)
+    sights = []
+    for k in range(4):
+        t = 0.02 * k
+        quat = Rotation.from_rotvec(w * t).as_quat(scalar_first=True)
+        sights.append(seen(resting, t=t, pose_WO=np.concatenate([[0, 0, 0.3] + v * t, quat]), q=resting.q + qd * t))
+    np.testing.assert_allclose(rollouts._velocity(sights), np.concatenate([qd, v, w]), atol=1e-6)
+    assert not rollouts._velocity(sights[:1]).any()
+
+
+def test_an_answer_acts_when_it_is_due_and_the_old_plan_goes_on_until_then(resting):
+    planner = make(resting, planner="sampling", horizon=2, sampling_delay=0.04, **SAMPLING)
+    times = []
+    for k in range(7):
+        planner.plan(seen(resting, t=0.02 * k), GOAL)
+        times.append(planner._found.t)
+    np.testing.assert_allclose(times, [0.0, 0.0, 0.04, 0.04, 0.08, 0.08, 0.12], atol=1e-9)
+
+
+def test_what_was_planned_is_forgotten_where_nothing_was_seen_for_long(resting):
+    planner = make(resting, planner="sampling", horizon=2, sampling_delay=0.04, **SAMPLING)
+    planner.plan(seen(resting, t=0.0), GOAL)
+    planner.plan(seen(resting, t=5.0), GOAL)
+    assert planner._found.t == 5.0 and len(planner._sights) == 1
+
+
+def test_searches_beside_the_plans_repeat_themselves(resting):
+    rows = []
+    for _ in range(2):
+        planner = make(resting, planner="sampling", horizon=2, sampling_delay=0.04, **SAMPLING)
+        rows.append([planner.plan(seen(resting, t=0.02 * k), GOAL).q_des for k in range(6)])
+    np.testing.assert_array_equal(*rows)
