@@ -15,7 +15,7 @@ from dexstack.tasks.palm_turn import PalmTurn, PalmWeights
 
 TASK = PalmTurn()
 GOAL = TASK.at_yaw(np.pi / 2).pose_WO
-SAMPLING = {"sampling_plans": 8}
+SAMPLING = {"sampling_plans": 16}
 """A planner that rolls out little."""
 
 

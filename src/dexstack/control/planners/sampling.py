@@ -87,6 +87,7 @@ class SamplingPlanner:
         degree = min(3, params.sampling_knots - 1)
         self._basis = make_interp_spline(self._knots_at, np.eye(params.sampling_knots), k=degree)
         self._on_grid = self._basis(self._grid[:-1])
+        self._at_steps = self._basis(np.minimum(params.sampling_lead + mpc.step * np.arange(mpc.horizon), self._grid[-1]))
         self._chain_of = np.repeat(np.arange(len(self.robot.chains)), self.robot.chains)
         self._pool: ThreadPoolExecutor | None = None
         self._running: tuple[float, Future[_Answer]] | None = None
@@ -177,10 +178,8 @@ class SamplingPlanner:
 
     def _displacements(self, observation: Observation) -> np.ndarray:
         """(T, N) of the plan at hand from where the joints are."""
-        targets = [
-            observation.q,
-            *(self._target(observation.t + self._p.sampling_lead + k * self._mpc.step) for k in range(self._mpc.horizon)),
-        ]
+        acts = observation.t + self._p.sampling_lead
+        targets = [observation.q, *(self._target(acts + k * self._mpc.step) for k in range(self._mpc.horizon))]
         return np.clip(np.diff(targets, axis=0), -self.u_max, self.u_max)
 
     def _newest(self, observation: Observation, goal_WO: np.ndarray, pull: Pull) -> _Answer:
@@ -188,8 +187,9 @@ class SamplingPlanner:
         t = observation.t
         if self._sights and not -1e-9 <= t - self._sights[-1].t <= LONGEST_GAP:
             self._forget()
-        if not self._sights or t > self._sights[-1].t:
-            self._sights.append(observation)
+        if self._sights and t <= self._sights[-1].t:
+            self._sights.pop()
+        self._sights.append(observation)
         answer, delay = self._found, self._p.sampling_delay
         if self._running is not None and t >= self._running[0] - 1e-9:
             answer, self._running = self._running[1].result(), None
@@ -208,9 +208,8 @@ class SamplingPlanner:
 
     def _search(self, asked: _Question) -> _Answer:
         knots = self._perturbed(asked.knots)
-        targets = np.clip(np.einsum("hk,bkn->bhn", self._on_grid, knots), *self._limits)
+        targets, starts = (np.clip(np.einsum("hk,bkn->bhn", b, knots), *self._limits) for b in (self._on_grid, self._at_steps))
         q, pose_WO = self._rollouts.roll(asked.state, targets, self._substeps)
-        starts = targets[:, :: self._substeps]
         plans = np.diff(starts, axis=1, prepend=np.broadcast_to(asked.observation.q, starts[:, :1].shape))
         costs = np.asarray(self._judge(pose_WO, q, plans, asked.goal_WO, asked.pull, asked.weights), float)
         costs = np.where(np.isfinite(costs), costs, np.inf)
