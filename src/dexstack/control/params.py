@@ -123,6 +123,9 @@ class SamplingParams:
         0.06, "cost above the least by which a plan's weight falls to 1/e, as a share of what the median is above it [-]", 1e-6, 10.0
     )
     sampling_delay: float = param(0.0, "time that a search takes, beside the plans, until its answer acts; 0: within a plan [s]", 0.0, 1.0)
+    sampling_wait: bool = param(
+        True, "a plan waits for a search that is late, as where time is simulated; the node's do not, and count on what searches took"
+    )
     sampling_lead: float = param(
         0.02, "from an observation to the middle of the time in which the command that answers it acts [s]", 0.0, 1.0
     )

@@ -20,7 +20,7 @@ from __future__ import annotations
 import collections
 import sys
 from array import array
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -108,7 +108,8 @@ class MpcNode(SceneNode):
         self._to_command = self.create_publisher(JointState, "joint_command", COMMAND)
         self._to_prediction = self.create_publisher(MarkerArray, "mpc/prediction", COMMAND)
         self._to_times = self.create_publisher(Float64MultiArray, "mpc/solve_times", REPORTS)
-        self._controller = Controller(task, scene, self.blocks())
+        unwaiting = replace(self.params(SamplingParams), sampling_wait=False)  # time goes on
+        self._controller = Controller(task, scene, {**self.blocks(), SamplingParams: unwaiting})
         self._supervisor, self._planner = self._controller.supervisor, self._controller.planner
         self._predictor = self._controller.predictor
         side_by_side(self._controller.warm_up, self._predictor.warm_up)

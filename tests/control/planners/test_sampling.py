@@ -1,5 +1,7 @@
 """The sampling planner's rollouts: damping that contacts feel, penetration that throws nothing, and searches beside the plans."""
 
+import threading
+
 import mujoco
 import numpy as np
 import pytest
@@ -112,3 +114,19 @@ def test_searches_beside_the_plans_repeat_themselves(resting):
         planner = make(resting, planner="sampling", horizon=2, sampling_delay=0.04, **SAMPLING)
         rows.append([planner.plan(seen(resting, t=0.02 * k), GOAL).q_des for k in range(6)])
     np.testing.assert_array_equal(*rows)
+
+
+def test_where_time_does_not_wait_a_plan_goes_on_until_a_late_search_is_done(resting, monkeypatch):
+    planner = make(resting, planner="sampling", horizon=2, sampling_delay=0.04, sampling_wait=False, **SAMPLING)
+    planner.plan(seen(resting, t=0.0), GOAL)
+    search, may_end = planner._search, threading.Event()
+    planner._running[1].result()
+    monkeypatch.setattr(planner, "_search", lambda asked: (may_end.wait(10.0), search(asked))[1])
+    planner.plan(seen(resting, t=0.04), GOAL)
+    for k in range(3, 9):
+        plan = planner.plan(seen(resting, t=0.02 * k), GOAL)
+        assert plan.status.usable and planner._found.t == pytest.approx(0.04, abs=0.02)
+    may_end.set()
+    planner._running[1].result()
+    planner.plan(seen(resting, t=0.2), GOAL)
+    assert planner._found.t > 0.07

@@ -9,7 +9,8 @@ which is model-predictive path integral control. It plans with the same cost, bo
 as much of the world, but takes its physics from MuJoCo; see :mod:`dexstack.control.planners.rollouts`.
 
 A search takes longer than the time between two plans. It may run beside them: then it starts from where the plan at hand will have led when
-its answer acts, ``sampling_delay`` later, and until then that plan goes on.
+its answer acts, ``sampling_delay`` later, and until then that plan goes on. Where time does not wait (``sampling_wait``), it counts on what
+searches took, and a plan that finds no answer yet goes on as well.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ LONGEST_GAP = 0.2
 """Observations farther apart in time than this give no velocity, and what was planned before is forgotten [s]."""
 TINY = 1e-12
 """Costs that differ by less are the same."""
+MEMORY = 0.2
+"""Weight of the last search in what searches took."""
 SIGHTS = 4
 """Observations that a velocity is taken from."""
 
@@ -120,6 +123,7 @@ class SamplingPlanner:
             self._running[1].result()  # it uses the same memory
         self._sights: collections.deque[Observation] = collections.deque(maxlen=SIGHTS)
         self._found: _Answer | None = None
+        self._took = 0.0
         self._running = None
 
     def fork(self) -> SamplingPlanner:
@@ -191,7 +195,9 @@ class SamplingPlanner:
             self._sights.pop()
         self._sights.append(observation)
         answer, delay = self._found, self._p.sampling_delay
-        if self._running is not None and t >= self._running[0] - 1e-9:
+        if delay > 0.0 and not self._p.sampling_wait:
+            delay = max(delay, self._took)
+        if self._running is not None and t >= self._running[0] - 1e-9 and (self._p.sampling_wait or self._running[1].done()):
             answer, self._running = self._running[1].result(), None
         if answer is None or delay == 0.0:
             answer = self._search(self._question(t, goal_WO, pull))
@@ -207,6 +213,7 @@ class SamplingPlanner:
         return _Question(state, knots, self._sights[-1], goal_WO, pull, numbers(self.weights), t)
 
     def _search(self, asked: _Question) -> _Answer:
+        begin = time.perf_counter()
         knots = self._perturbed(asked.knots)
         targets, starts = (np.clip(np.einsum("hk,bkn->bhn", b, knots), *self._limits) for b in (self._on_grid, self._at_steps))
         q, pose_WO = self._rollouts.roll(asked.state, targets, self._substeps)
@@ -220,6 +227,7 @@ class SamplingPlanner:
             scale = self._p.sampling_temperature * max(float(np.median(costs)) - costs[best], TINY)
             w = np.exp(-(costs - costs[best]) / scale) if np.isfinite(scale) else np.eye(len(costs))[best]
             knots = np.einsum("b,bkn->kn", w / w.sum(), knots)
+        self._took += MEMORY * (time.perf_counter() - begin - self._took)
         return _Answer(asked.t, knots, float(costs[best]), prediction, bool(costs[best] < costs[0]))
 
     def _perturbed(self, knots: np.ndarray) -> np.ndarray:
