@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 FULL = mujoco.mjtState.mjSTATE_FULLPHYSICS
 PARTING_STEPS = 8
 """Steps in which bodies are parted that a noisy pose has pushed into each other. A millimetre of penetration would throw them apart at
-50 mm/s otherwise, in every rollout."""
+50 mm/s otherwise, by MuJoCo's 20 ms of solref, in every rollout."""
 
 
 class Rollouts:
@@ -48,6 +48,7 @@ class Rollouts:
             if body.name != OBJECT_BODY:
                 body.gravcomp = 1.0  # the servo balances the robot's weight
         self.model = spec.compile()
+        self._stiffness = np.asarray(stiffness, float)
         self._damp(kd)
         self._object = self.model.body(OBJECT_BODY).id
         links = (self.model.geom_bodyid != self._object) & (self.model.geom_bodyid != 0)
@@ -55,6 +56,10 @@ class Rollouts:
         self.layout = JointLayout(self.model)
         self._threads = threads
         self._make_room()
+
+    def limit(self, u_max: float) -> None:
+        """Let no target be farther than ``u_max`` [rad, m] ahead of its joint."""
+        self.model.actuator_forcerange[:] = u_max * self._stiffness[:, None] * np.array([-1.0, 1.0])
 
     def _damp(self, kd: float) -> None:
         """Let contacts feel the joints' damping.

@@ -1,12 +1,12 @@
-"""Predictive sampling: splines of joint targets, perturbed, are rolled out in MuJoCo on threads and weighed by their cost.
+"""Model-predictive path integrals: splines of joint targets, perturbed, are rolled out in MuJoCo on threads and weighed by their cost.
 
 A plan is a cubic spline of joint targets through a few knots over the horizon. Each search perturbs the knots of the plan at hand, the
 later ones more, in some of the robot's chains at a time, and weighs all by
 
     w ∝ exp(−(cost − least)/λ),    λ = ``sampling_temperature`` (median − least),
 
-which is model-predictive path integral control. It plans with the same cost, bounds and joint targets as the Gauss–Newton planner and knows
-as much of the world, but takes its physics from MuJoCo; see :mod:`dexstack.control.planners.rollouts`.
+with the median in λ so that it is the same in any task. It plans with the same cost, bounds and joint targets as the Gauss–Newton planner
+and knows as much of the world, but takes its physics from MuJoCo; see :mod:`dexstack.control.planners.rollouts`.
 
 A search takes longer than the time between two plans. It may run beside them: then it starts from where the plan at hand will have led when
 its answer acts, ``sampling_delay`` later, and until then that plan goes on. Where time does not wait (``sampling_wait``), it counts on what
@@ -81,11 +81,11 @@ class SamplingPlanner:
         self.robot, obj, self._cost, self.weights, self.theta = problem
         self._mpc, self._p = mpc, params
         servo = np.asarray(self.theta.stiffness, float), kd, mpc.u_max
-        self._rollouts = Rollouts(self.robot, obj, servo, params.sampling_timestep, params.sampling_threads)
         self._tree, self._n = self.robot.kinematics(), len(self.robot.joint_names)
         self._substeps = max(1, round(mpc.step / params.sampling_timestep))
-        self._dt = mpc.step / self._substeps
-        self._grid = np.arange(mpc.horizon * self._substeps + 1) * self._dt
+        dt = mpc.step / self._substeps
+        self._rollouts = Rollouts(self.robot, obj, servo, dt, params.sampling_threads)
+        self._grid = np.arange(mpc.horizon * self._substeps + 1) * dt
         self._knots_at = np.linspace(0.0, self._grid[-1], params.sampling_knots)
         degree = min(3, params.sampling_knots - 1)
         self._basis = make_interp_spline(self._knots_at, np.eye(params.sampling_knots), k=degree)
@@ -109,6 +109,7 @@ class SamplingPlanner:
     @params.setter
     def params(self, params: MpcParams) -> None:
         self._mpc = params
+        self._rollouts.limit(params.u_max)
 
     def reset(self) -> None:
         """See :meth:`~dexstack.control.base.LocalPlanner.reset`."""
