@@ -33,7 +33,14 @@ def predictor(detector):
 def test_where_no_joint_has_moved_the_state_is_the_one_seen(detector, predictor):
     pose_WO = SCENE.start.pose_WO
     seen = Observation(1.0, pose_WO, HOME, detector.detect(pose_WO, HOME))
-    assert predictor.predict(seen, HOME.copy(), 0.0) is seen
+    assert predictor.predict(seen, HOME.copy(), 1.0) is seen
+
+
+def test_the_state_is_of_the_time_of_the_joint_angles(detector, predictor):
+    pose_WO = SCENE.start.pose_WO
+    seen = Observation(1.0, pose_WO, HOME, detector.detect(pose_WO, HOME))
+    for q in (HOME, HOME + 0.01):
+        assert predictor.predict(seen, q, 1.03).t == 1.03
 
 
 def test_an_object_that_nothing_touches_stays(predictor, detector):

@@ -130,10 +130,10 @@ class StatePredictor:
         self._commands.add(t, target)
 
     def predict(self, seen: Observation, q_then: np.ndarray, t: float) -> Observation:
-        """The observation with the joints at ``q_then`` (N,) [rad, m], and object and contacts where they take them; then what commands
-        under way make of both.
+        """The observation at time ``t``, with the joints at ``q_then`` (N,) [rad, m], and object and contacts where they take them; then what
+        commands under way make of both.
 
-        It stays as it is where no joint has moved, and where no prediction can be made of it: the planner says what is wrong with it.
+        It stays where it is where no joint has moved, and where no prediction can be made of it: the planner says what is wrong with it.
 
         Args:
             t: time of ``q_then`` [s].
@@ -143,6 +143,8 @@ class StatePredictor:
         now = self._moved(seen, q_then - seen.q, follows)
         if now is not seen:
             now = now._replace(q=q_then)
+        if t != seen.t:
+            now = now._replace(t=t)
         if self._commands.delay <= 0.0:
             return now
         rate = -np.log1p(-np.clip(np.asarray(theta.cover, float), 0.0, 1.0 - 1e-9)) / self._step

@@ -271,7 +271,7 @@ class ConsoleNode(SceneNode):
         s, mpc = self._state, self._health.values("mpc")
         parts = [s["phase"]]
         if "yaw" in s:
-            parts.append(f"t {s['elapsed']:.1f} s")
+            parts.append(f"t {s['elapsed']:.1f} s  {s.get('goals_reached', 0)} reached")
             parts.append(f"yaw {math.degrees(s['yaw']):+.1f}° of {math.degrees(s['goal_yaw']):+.0f}°, error {s['error']:.3f} rad")
         if "rate_hz" in mpc:
             parts.append(f"MPC {float(mpc['rate_hz']):.0f} Hz, solve {_ms(mpc, 'solve_p50')}/{_ms(mpc, 'solve_p99')} ms")
@@ -292,7 +292,7 @@ class ConsoleNode(SceneNode):
         numbers.add_row("phase", Text(s["phase"], style="bold"))
         if "yaw" in s:
             goal, yaw = math.degrees(s["goal_yaw"]), math.degrees(s["yaw"])
-            numbers.add_row("time", f"{s['elapsed']:.1f} s")
+            numbers.add_row("time", f"{s['elapsed']:.1f} s, {s.get('goals_reached', 0)} reached")
             numbers.add_row("yaw", f"{_bar(yaw, goal)} {yaw:+6.1f}° of {goal:+.0f}°")
             numbers.add_row("error", f"{s['error']:.3f} rad, {1e3 * s['position_error']:.0f} mm")
         rate = f"{float(mpc['rate_hz']):.0f} Hz" if "rate_hz" in mpc else "–"
