@@ -149,7 +149,11 @@ class PalmTurn(Task):
         away = state.p_WO - goal_WO[:3]
         growth = jnp.sqrt(1 + jnp.sum(away**2) / w.position_length**2)
         position = jnp.sqrt(w.position_weight) * growth * away  # a root apart: a weight of zero has a slope too
-        return jnp.concatenate([position, jnp.sqrt(w.orientation_weight) * vector])
+        return jnp.concatenate([position, jnp.sqrt(self._precision() * w.orientation_weight) * vector])
+
+    def _precision(self) -> float:
+        """How much more the orientation counts than its weight says."""
+        return 1.0
 
     def stage(self, state: PlannedState, goal_WO: Array, weights: Any) -> Array:
         import jax.numpy as jnp

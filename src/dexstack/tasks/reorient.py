@@ -19,6 +19,8 @@ from dexstack.tasks.base import Goal, JudgeParams, Outcome, Published
 from dexstack.tasks.palm_turn import PalmTurn
 
 RANDOM, REST = "random", "rest"
+WEIGHED_FOR = 0.4
+"""Tolerance that the weights are for [rad]."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,9 @@ class Reorient(PalmTurn):
 
     A goal is as high as the object, so turned, just touches what it lies on at the start. The stream goes on until the object is dropped or
     a goal is not reached in time; goals reached before that are the measure. A trial succeeds if it reaches the cap.
+
+    What keeps the object in place and the fingertips around it costs as much as an orientation error of some tenths of a radian, which is
+    then left. So ω_q grows as the tolerance shrinks, by 0.4 rad / tolerance.
     """
 
     name = "reorient"
@@ -55,6 +60,9 @@ class Reorient(PalmTurn):
     def _place(self) -> np.ndarray:
         """(3,) where the object is to be, upright as at the start [m]."""
         return self.start().pose_WO[:3] + np.array([self.params.forward, 0.0, 0.0])
+
+    def _precision(self) -> float:
+        return WEIGHED_FOR / self.params.tolerance
 
     def goals(self, k: int, seed: int) -> Iterator[Goal]:
         """
