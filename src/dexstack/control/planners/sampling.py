@@ -1,7 +1,7 @@
 """Model-predictive path integrals: splines of joint targets, perturbed, are rolled out in MuJoCo on threads and weighed by their cost.
 
 A plan is a cubic spline of joint targets through a few knots over the horizon. Each search perturbs the knots of the plan at hand, the
-later ones more, in some of the robot's chains at a time, and weighs all by
+later ones more, in some of the robot's chains at a time, half of the plans finely, and weighs all by
 
     w ∝ exp(−(cost − least)/λ),    λ = ``sampling_temperature`` (median − least),
 
@@ -232,12 +232,13 @@ class SamplingPlanner:
         return _Answer(asked.t, knots, float(costs[best]), prediction, bool(costs[best] < costs[0]))
 
     def _perturbed(self, knots: np.ndarray) -> np.ndarray:
-        """(B, K, N) the knots (K, N) first, then perturbed: the k-th by k times the spread, in some chains of each."""
+        """(B, K, N) the knots (K, N) first, then perturbed: the k-th by k times the spread, in some chains of each, half of them finely."""
         p, (K, N), chains = self._p, knots.shape, len(self.robot.chains)
         chosen = self._rng.random((p.sampling_plans, chains)) < p.sampling_share
         chosen[np.arange(p.sampling_plans), self._rng.integers(0, chains, p.sampling_plans)] |= ~chosen.any(axis=1)
         spread = p.sampling_spread * self.u_max * np.arange(1, K + 1)[:, None]
         noise = spread * self._rng.normal(size=(p.sampling_plans, K, N)) * chosen[:, None, self._chain_of]
+        noise[self._rng.random(p.sampling_plans) < 0.5] *= p.sampling_fine
         noise[0] = 0.0
         return np.clip(knots + noise, *self._limits)
 
