@@ -130,8 +130,8 @@ class StatePredictor:
         self._commands.add(t, target)
 
     def predict(self, seen: Observation, q_then: np.ndarray, t: float) -> Observation:
-        """The observation at time ``t``: the joints at ``q_then`` (N,) [rad, m], object and contacts where they take them; then what commands
-        under way make of both.
+        """The observation at time ``t``: the joints at ``q_then`` (N,) [rad, m], object and contacts where they take them; then what
+        commands under way make of both.
 
         It stays where it is where no joint has moved, and where no prediction can be made of it: the planner says what is wrong with it.
 
