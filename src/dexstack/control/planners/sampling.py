@@ -1,7 +1,7 @@
 """Model-predictive path integrals: splines of joint targets, perturbed, are rolled out in MuJoCo on threads and weighed by their cost.
 
 A plan is a cubic spline of joint targets through a few knots over the horizon. Each search perturbs the knots of the plan at hand, the
-later ones more, in some of the robot's chains at a time, half of the plans finely, and weighs all by
+later ones more, in some of the robot's chains at a time, near the goal half of the plans finely, and weighs all by
 
     w ∝ exp(−(cost − least)/λ),    λ = ``sampling_temperature`` (median − least),
 
@@ -34,6 +34,7 @@ from dexstack.contact.contact import empty_contacts
 from dexstack.control.base import Observation, Plan, PlannedState, Problem, Pull, SolveStatus
 from dexstack.control.params import MpcParams, SamplingParams
 from dexstack.control.planners.rollouts import Rollouts
+from dexstack.geometry.rotations import geodesic_angle
 from dexstack.process.compilation import jit
 
 LONGEST_GAP = 0.2
@@ -215,7 +216,8 @@ class SamplingPlanner:
 
     def _search(self, asked: _Question) -> _Answer:
         begin = time.perf_counter()
-        knots = self._perturbed(asked.knots)
+        error = geodesic_angle(asked.observation.pose_WO[3:], asked.goal_WO[3:])
+        knots = self._perturbed(asked.knots, error < self._p.sampling_near)
         targets, starts = (np.clip(np.einsum("hk,bkn->bhn", b, knots), *self._limits) for b in (self._on_grid, self._at_steps))
         q, pose_WO = self._rollouts.roll(asked.state, targets, self._substeps)
         plans = np.diff(starts, axis=1, prepend=np.broadcast_to(asked.observation.q, starts[:, :1].shape))
@@ -231,14 +233,15 @@ class SamplingPlanner:
         self._took += MEMORY * (time.perf_counter() - begin - self._took)
         return _Answer(asked.t, knots, float(costs[best]), prediction, bool(costs[best] < costs[0]))
 
-    def _perturbed(self, knots: np.ndarray) -> np.ndarray:
-        """(B, K, N) the knots (K, N) first, then perturbed: the k-th by k times the spread, in some chains of each, half of them finely."""
+    def _perturbed(self, knots: np.ndarray, near: bool) -> np.ndarray:
+        """(B, K, N) the knots (K, N) first, then perturbed: the k-th by k times the spread, in some chains of each; ``near``: half finely."""
         p, (K, N), chains = self._p, knots.shape, len(self.robot.chains)
         chosen = self._rng.random((p.sampling_plans, chains)) < p.sampling_share
         chosen[np.arange(p.sampling_plans), self._rng.integers(0, chains, p.sampling_plans)] |= ~chosen.any(axis=1)
         spread = p.sampling_spread * self.u_max * np.arange(1, K + 1)[:, None]
         noise = spread * self._rng.normal(size=(p.sampling_plans, K, N)) * chosen[:, None, self._chain_of]
-        noise[self._rng.random(p.sampling_plans) < 0.5] *= p.sampling_fine
+        if near:
+            noise[self._rng.random(p.sampling_plans) < 0.5] *= p.sampling_fine
         noise[0] = 0.0
         return np.clip(knots + noise, *self._limits)
 
