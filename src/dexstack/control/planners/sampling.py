@@ -234,7 +234,7 @@ class SamplingPlanner:
         return _Answer(asked.t, knots, float(costs[best]), prediction, bool(costs[best] < costs[0]))
 
     def _perturbed(self, knots: np.ndarray, near: bool) -> np.ndarray:
-        """(B, K, N) the knots (K, N) first, then perturbed: the k-th by k times the spread, in some chains of each; ``near``: half finely."""
+        """(B, K, N) the knots (K, N), then perturbed: the k-th by k times the spread, in some chains of each; half finely if ``near``."""
         p, (K, N), chains = self._p, knots.shape, len(self.robot.chains)
         chosen = self._rng.random((p.sampling_plans, chains)) < p.sampling_share
         chosen[np.arange(p.sampling_plans), self._rng.integers(0, chains, p.sampling_plans)] |= ~chosen.any(axis=1)
