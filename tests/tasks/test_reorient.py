@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
+from dexstack.control.base import PlannedState
 from dexstack.errors import ConfigError
 from dexstack.geometry.rotations import geodesic_angle, height_turned, reach_below, rotation_matrix
 from dexstack.model.objects import load_object
 from dexstack.tasks.base import Outcome
+from dexstack.tasks.palm_turn import PalmTurn, PalmWeights
 from dexstack.tasks.reorient import Reorient, ReorientParams, cube_turns
 
 
@@ -66,6 +68,7 @@ def test_goals_come_from_a_file_in_its_order_again_and_again(tmp_path):
     path = tmp_path / "goals.txt"
     path.write_text("1 0 0 0\n0 0 0 2\n")
     np.testing.assert_allclose(quats(drawn(4, draw=str(path))), [[1, 0, 0, 0], [0, 0, 0, 1]] * 2)
+    np.testing.assert_allclose(quats(drawn(3, k=3, draw=str(path))), [[0, 0, 0, 1], [1, 0, 0, 0], [0, 0, 0, 1]], err_msg="trial 3")
     for text in ("1 0 0\n", "0 0 0 0\n", "one\n"):
         path.write_text(text)
         with pytest.raises(ConfigError, match="goals"):
@@ -88,6 +91,17 @@ def test_what_is_low_or_far_is_dropped():
     place = task.params.forward
     assert not task.dropped(start.pose_WO, start) and not task.dropped(at(place + 0.09, 0, 0), start)
     assert task.dropped(at(place + 0.11, 0, 0), start) and task.dropped(at(place, 0, -0.05), start)
+
+
+def test_the_orientation_counts_more_where_it_is_to_be_nearer():
+    """From the 0.4 rad that the weights are for."""
+    goal, state = (
+        np.array([0.0, 0, 0.05, 1, 0, 0, 0]),
+        PlannedState(np.array([0.01, 0, 0.05]), np.array([0.8, 0.6, 0, 0]), np.zeros(16), np.zeros((4, 3))),
+    )
+    parts = [np.asarray(Reorient(ReorientParams(tolerance=x)).terminal(state, goal, PalmWeights())) ** 2 for x in (0.4, 0.1)]
+    np.testing.assert_allclose(parts[0], np.asarray(PalmTurn().terminal(state, goal, PalmWeights())) ** 2, rtol=1e-6)
+    np.testing.assert_allclose(parts[1], parts[0] * np.array([1, 1, 1, 4, 4, 4]), rtol=1e-6)
 
 
 def test_goals_in_a_row_are_counted_and_failures_told_apart():

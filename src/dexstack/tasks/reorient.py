@@ -32,7 +32,8 @@ class ReorientParams(JudgeParams):
     drop_distance: float = param(0.1, "an object farther than this from its place has been dropped [m]", 1e-3, 10.0)
     drop_below: float = param(-0.01, "an object whose centre is lower than this has been dropped, too [m]", -10.0, 10.0)
     draw: str = param(
-        RANDOM, "goals: 'random' in SO(3), 'rest' (the 24 turns of a cube), or a file with one quaternion (w x y z) in each line"
+        RANDOM,
+        "goals: 'random' in SO(3), 'rest' (the 24 turns of a cube), or a file of quaternions: trial k begins with its k-th line, w x y z",
     )
     least_turn: float = param(np.pi / 2, "from one drawn goal to the next, at least [rad]", 0.0, 3.0)
     patience: float = param(80.0, "a trial ends after so long without another goal reached [s]", 0.1, 1e6)
@@ -71,20 +72,20 @@ class Reorient(PalmTurn):
         """
         rng = np.random.default_rng((seed, k))
         last = self.start().pose_WO[3:]
-        for quat in self._orientations(rng):
+        for quat in self._orientations(k, rng):
             if self.params.draw == RANDOM and geodesic_angle(quat, last) < self.params.least_turn:
                 continue
             last = quat
             yield self.at(quat, "any orientation")
 
-    def _orientations(self, rng: np.random.Generator) -> Iterator[np.ndarray]:
+    def _orientations(self, k: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
         if self.params.draw == RANDOM:
             while True:
                 drawn = rng.normal(size=4)
                 yield drawn / np.linalg.norm(drawn)
         listed = cube_turns() if self.params.draw == REST else read_orientations(Path(self.params.draw))
         while True:
-            yield from listed[rng.permutation(len(listed))] if self.params.draw == REST else listed
+            yield from listed[rng.permutation(len(listed))] if self.params.draw == REST else np.roll(listed, -k, axis=0)
 
     def seconds(self) -> float:
         return self.params.cap * self.params.patience

@@ -139,3 +139,18 @@ def test_a_smaller_largest_command_is_a_weaker_servo(resting):
     planner = make(resting, planner="sampling", horizon=2, **SAMPLING)
     planner.params = replace(planner.params, u_max=0.05)
     np.testing.assert_allclose(planner._rollouts.model.actuator_forcerange, np.tile([-0.05, 0.05], (16, 1)))
+
+
+@pytest.mark.parametrize(("error", "fine"), [(0.3, True), (0.5, False)])
+def test_only_near_the_goal_half_of_the_plans_are_perturbed_finely(resting, monkeypatch, error, fine):
+    planner = make(resting, planner="sampling", horizon=2, sampling_plans=400, sampling_share=1.0, sampling_fine=0.01)
+    rolled_out, roll = [], planner._rollouts.roll
+    monkeypatch.setattr(
+        planner._rollouts, "roll", lambda state, targets, every: (rolled_out.append(targets), roll(state, targets, every))[1]
+    )
+    turn = Rotation.from_euler("z", error) * Rotation.from_quat(resting.pose_WO[3:], scalar_first=True)
+    planner.plan(seen(resting), np.concatenate([resting.pose_WO[:3], turn.as_quat(scalar_first=True)]))
+    (targets,) = rolled_out
+    away = np.abs(targets[1:, -1] - targets[0, -1]).max(axis=1)
+    small = np.mean(away < 0.1 * np.median(away[away > np.quantile(away, 0.75)]))
+    assert 0.4 < small < 0.6 if fine else small == 0.0
