@@ -188,7 +188,7 @@ class MonitorNode(SceneNode):
         s, mpc, page = self._state, self._health.values("mpc"), self.page
         lines = [f"**{s['phase']}**"]
         if "yaw" in s:
-            lines[0] += f", {s['elapsed']:.1f} s"
+            lines[0] += f", {s['elapsed']:.1f} s, {s.get('goals_reached', 0)} reached"
             lines.append(f"yaw {math.degrees(s['yaw']):+.1f}° of {math.degrees(s['goal_yaw']):+.0f}°")
             lines.append(f"error {s['error']:.3f} rad, {1e3 * s['position_error']:.0f} mm")
             page.plot("error [rad]", s["t"], s["error"])
