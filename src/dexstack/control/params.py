@@ -120,6 +120,12 @@ class SamplingParams:
     )
     sampling_near: float = param(0.4, "orientation error below which half of the plans are perturbed finely [rad]", 0.0, 3.2)
     sampling_fine: float = param(0.2, "share of the spread by which they are: the last tenths are found by small steps [-]", 1e-3, 1.0)
+    sampling_change: float = param(
+        10.0,
+        "largest change from one command to the next as a share of the largest command; a joint that turns round at once trembles [-]",
+        0.05,
+        10.0,
+    )
     sampling_share: float = param(0.5, "share of the robot's chains that one plan perturbs [-]", 0.0, 1.0)
     sampling_temperature: float = param(
         0.06, "cost above the least by which a plan's weight falls to 1/e, as a share of what the median is above it [-]", 1e-6, 10.0

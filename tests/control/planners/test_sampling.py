@@ -154,3 +154,17 @@ def test_only_near_the_goal_half_of_the_plans_are_perturbed_finely(resting, monk
     away = np.abs(targets[1:, -1] - targets[0, -1]).max(axis=1)
     small = np.mean(away < 0.1 * np.median(away[away > np.quantile(away, 0.75)]))
     assert 0.4 < small < 0.6 if fine else small == 0.0
+
+
+def test_a_command_changes_no_faster_than_it_may(resting, monkeypatch):
+    planner = make(resting, planner="sampling", horizon=2, sampling_change=2 / 3, **SAMPLING)
+    u, asked = planner.u_max, []
+    planner.plan(seen(resting, t=0.0), GOAL)
+    for k, way in enumerate((1, 1, 1, -1, -1, -1)):
+        monkeypatch.setattr(planner, "_displacements", lambda observation, way=way: np.full((2, 16), way * u))
+        asked.append(planner.plan(seen(resting, t=0.02 * (k + 1)), GOAL).q_des - resting.q)
+    room = u + planner.params.limit_margin
+    inside = (resting.q > resting.hand.lower + room) & (resting.q < resting.hand.upper - room)
+    found = np.array(asked)[:, inside] / u
+    np.testing.assert_allclose(np.diff(found[2:], axis=0), -2 / 3, atol=1e-6)
+    np.testing.assert_allclose(found[-1], -1.0, atol=1e-6)

@@ -158,7 +158,7 @@ class SamplingPlanner:
                 cost, prediction, self._found = answer.cost, answer.prediction, answer
                 status = SolveStatus.OK if answer.improved else SolveStatus.NO_DESCENT
                 self._plan = self._displacements(observation)
-                self._q_des = np.clip(observation.q + self._plan[0], *self._limits)
+                self._q_des = self._command(observation.q)
         held = self._q_des if self._q_des is not None else self.robot.home
         return Plan(
             status, np.array(held, float), self._plan, prediction, float(cost), time.process_time() - cpu, time.perf_counter() - wall
@@ -187,6 +187,14 @@ class SamplingPlanner:
         acts = observation.t + self._p.sampling_lead
         targets = [observation.q, *(self._target(acts + k * self._mpc.step) for k in range(self._mpc.horizon))]
         return np.clip(np.diff(targets, axis=0), -self.u_max, self.u_max)
+
+    def _command(self, q: np.ndarray) -> np.ndarray:
+        """(N,) joint targets of the plan's first step, no farther from the last ones than they may change at once [rad, m]."""
+        asked = q + self._plan[0]
+        if self._q_des is not None:
+            change = self._p.sampling_change * self.u_max
+            asked = np.clip(np.clip(asked, self._q_des - change, self._q_des + change), q - self.u_max, q + self.u_max)
+        return np.clip(asked, *self._limits)
 
     def _newest(self, observation: Observation, goal_WO: np.ndarray, pull: Pull) -> _Answer:
         """The newest answer that may act; where none is being looked for, a search is begun."""
