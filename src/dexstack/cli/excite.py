@@ -64,7 +64,7 @@ def excite(args: argparse.Namespace, task: Task, servo: ServoParams, folder: Pat
     if bag.exists():
         raise ConfigError(f"{bag} is there already; choose another folder with --results")
     write_motion(motion, excitation(task, servo, args.seconds, note))
-    played = {"motion": str(motion), "goal_tolerance": TOLERANCE}
+    played = {"motion": str(motion), "goal_tolerance": TOLERANCE, "heard_on": "object_pose"}
     nodes = [
         NodeDescription("recorder", {"file": str(bag)}),
         *(replace(n, parameters={**n.parameters, **played}, ends_run=True, respawn=False) if n.name == "trajectory" else n for n in nodes),

@@ -8,7 +8,8 @@ control_msgs is installed the same is asked for by the action ``joint_trajectory
 The hand's own limits, its watchdog and its consent stand behind all this as behind every command.
 
 With the parameter ``motion`` the node plays one from a file, and ends with it. It waits until the hand has torque, so on hardware until
-somebody enables it, and meanwhile asks the joints to stay where they are.
+somebody enables it, and for whoever is to hear what comes of it: programs that start together take seconds to find each other. Meanwhile it
+asks the joints to stay where they are.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ PERIOD = 0.01
 """Time between two commands [s]."""
 EARLY = 1.0
 """So long a trajectory waits for the first joint angles [s]."""
+UNHEARD = 10.0
+"""A motion of a file waits no longer for a listener, once the hand has torque [s]."""
 TAKEN_OVER = "another trajectory took over"
 LEVELS = {Phase.FAILED: DiagnosticStatus.ERROR, Phase.CANCELLED: WARN}
 
@@ -48,6 +51,7 @@ class TrajectoryParams:
 
     hand: str = param("right", f"which hand: {HAND_NAMES}")
     motion: str = param("", "file of a motion that is played once the hand has torque, and with which the node ends; empty: none")
+    heard_on: str = param("", "topic that somebody must listen to before the file's motion begins; it waits 10 s at most; empty: at once")
 
 
 class TrajectoryNode(StackNode):
@@ -82,6 +86,7 @@ class TrajectoryNode(StackNode):
         """Who asked for what runs."""
         self._commanded = -np.inf
         file = self.params(TrajectoryParams).motion
+        self._torque_since = np.inf
         self._from_file = Request(0.0, read_file(pathlib.Path(file)), asker=_EndsNode(self)) if file else None
         self._say()
 
@@ -101,7 +106,7 @@ class TrajectoryNode(StackNode):
         asked, self._early = self._early, None
         self.time = seen.t
         if self._from_file is not None:
-            asked = self._stay_until_torque(seen)
+            asked = self._stay_until_ready(seen)
         before, left = self._follower.phase, self._follower.left
         self._mind_others()
         if asked is not None:
@@ -136,10 +141,16 @@ class TrajectoryNode(StackNode):
             return WARN, self.silent(self._joints), values
         return LEVELS.get(f.phase, OK), f.why or f.phase.value, values
 
-    def _stay_until_torque(self, seen: JointSample) -> Request | None:
-        """The motion of the file where the servo is on; until then commands that move nothing, because a servo turns on with one."""
-        torques = self._torques.take()
-        if torques is not None and np.any(torques.values):
+    def _stay_until_ready(self, seen: JointSample) -> Request | None:
+        """The motion of the file where the servo is on and is heard; until then commands that move nothing, because a servo turns on with
+        one."""
+        torques, now = self._torques.take(), time.monotonic()
+        if torques is not None and not np.any(torques.values):
+            self._torque_since = np.inf
+        elif torques is not None:
+            self._torque_since = min(self._torque_since, now)
+        topic = self.params(TrajectoryParams).heard_on
+        if now >= self._torque_since and (not topic or self.count_subscribers(topic) or now - self._torque_since >= UNHEARD):
             asked, self._from_file = self._from_file, None
             return asked
         if not 0.0 <= seen.t - self._commanded < PERIOD:
