@@ -1,13 +1,20 @@
 """Parameters of a run: the last file wins, overrides win over files, and a name that nothing has is refused with the nearest one."""
 
+from dataclasses import replace
+
 import pytest
 
+from dexstack.control.factory import check_planner
+from dexstack.control.params import PlannerParams
 from dexstack.control.planners.gauss_newton import MpcParams
 from dexstack.engines import PLANTS, plant_params
 from dexstack.errors import ConfigError
-from dexstack.graph.settings import Spec, make_task, read_settings
+from dexstack.graph.settings import Spec, chosen_planner, make_task, parameter_files, read_settings
 from dexstack.hand.servo import ServoParams
 from dexstack.learning.loss import LearnerParams
+from dexstack.model.description import data_dir
+from dexstack.model.object_file import with_start
+from dexstack.model.objects import load_object, load_start
 from dexstack.sim.disturbance import Pushes
 from dexstack.sim.loop import LoopParams
 from dexstack.tasks import TASKS
@@ -40,6 +47,45 @@ def test_the_learner_reads_its_parameters_from_the_tasks_file():
 def test_continuous_rotation_reads_what_it_derives_from_first():
     palm, continuous = (read_settings(Spec(task))[PalmWeights] for task in ("palm_turn", "continuous"))
     assert continuous.position_weight == 3 * palm.position_weight and continuous.contact_weight == palm.contact_weight
+
+
+def test_a_planner_brings_its_own_files_after_the_tasks():
+    plain, sampled = (read_settings(Spec(overrides=o))[MpcParams] for o in ((), (("planner", "sampling"),)))
+    assert (plain.horizon, sampled.horizon) == (4, 10)
+    assert read_settings(Spec("reorient"))[MpcParams] == sampled
+    asked = Spec("continuous", overrides=(("planner", "sampling"),))
+    assert read_settings(asked)[PlannerParams].supervisor == "detour"
+    assert read_settings(asked)[PalmWeights].position_weight == read_settings(Spec("reorient"))[PalmWeights].position_weight
+    assert [path.name for path in parameter_files(asked)] == [
+        "palm_turn.yaml",
+        "continuous.yaml",
+        "palm_turn.sampling.yaml",
+        "continuous.sampling.yaml",
+    ]
+
+
+def test_who_names_the_planner(tmp_path):
+    own, asks = tmp_path / "own.yaml", tmp_path / "box.yaml"
+    own.write_text("mpc: {ros__parameters: {planner: gauss_newton, horizon: 7}}")
+    cube = (data_dir() / "objects" / "cube" / "cube.yaml").read_text()
+    asks.write_text(with_start(cube, replace(load_object("cube").start("allegro"), planner="sampling")))
+    assert load_start(asks, "allegro").planner == "sampling" and load_start("cube", "allegro").planner == ""
+    of_object = Spec(object=str(asks))
+    assert chosen_planner(Spec()) == "gauss_newton" and chosen_planner(Spec("reorient")) == "sampling"
+    assert chosen_planner(of_object) == read_settings(of_object)[PlannerParams].planner == "sampling"
+    assert chosen_planner(replace(of_object, task="three_ball")) == "gauss_newton"
+    files = replace(of_object, files=(str(own),))
+    assert chosen_planner(files) == "gauss_newton" and read_settings(files)[MpcParams].horizon == 7
+    override = replace(files, overrides=(("planner", "sampling"),))
+    assert chosen_planner(override) == "sampling" and read_settings(override)[MpcParams].horizon == 7
+
+
+def test_an_unknown_planner_of_an_object_is_refused(tmp_path):
+    asks = tmp_path / "box.yaml"
+    cube = (data_dir() / "objects" / "cube" / "cube.yaml").read_text()
+    asks.write_text(with_start(cube, replace(load_object("cube").start("allegro"), planner="samplin")))
+    with pytest.raises(ConfigError, match="unknown planner 'samplin'; did you mean 'sampling'"):
+        check_planner(read_settings(Spec(object=str(asks)))[PlannerParams])
 
 
 def test_pushes_are_turned_on_by_an_override():

@@ -20,6 +20,7 @@ from harness import node_class
 from rclpy.lifecycle import TransitionCallbackReturn
 
 from dexstack.config import read_parameter_file, read_sections, share_dir
+from dexstack.control.planners import PLANNERS
 from dexstack.errors import ConfigError
 from dexstack.graph.modes import MODES, Argument, NodeDescription
 from dexstack.graph.parameters import NODE_BLOCKS
@@ -176,6 +177,7 @@ def test_an_external_camera_is_heard_where_its_driver_speaks(domain, tmp_path):
 RUNS = [
     *((mode, {}) for mode in MODES),
     ("sim", {"task": "continuous", "learn": "yes", "monitor": "yes", "robot_state": "yes"}),
+    ("sim", {"planner": "sampling"}),
     ("sim", {"task": "three_ball", "learn": "yes", "monitor": "yes", "robot_state": "yes"}),
 ]
 
@@ -205,9 +207,18 @@ def test_the_parameters_of_the_task_reach_its_nodes(domain, tmp_path):
             assert instance.task_type.name == "three_ball"
 
 
+def test_a_planner_comes_with_its_files():
+    nodes = {n.name: n for n in SIM.describe({"planner": "sampling"})}
+    assert nodes["mpc"].parameters["planner"] == "sampling"
+    assert all(n.parameter_files[-1].name == "palm_turn.sampling.yaml" for n in nodes.values())
+    with pytest.raises(ConfigError, match="unknown planner 'samplin'"):
+        SIM.check({"planner": "samplin"})
+
+
+@pytest.mark.parametrize("planner", ("", *PLANNERS))
 @pytest.mark.parametrize("task", TASKS)
-def test_files_of_tasks_hold_only_parameters_that_there_are(task):
-    check_files(task_files(task), blocks_of(load_task(task), "mujoco"))
+def test_files_of_tasks_hold_only_parameters_that_there_are(task, planner):
+    check_files(task_files(task, planner), blocks_of(load_task(task), "mujoco"))
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -215,7 +226,7 @@ def test_parameter_files_have_the_types_ros_insists_on(task):
     """A whole number for a decimal parameter is fine for Python and refused by ROS."""
     blocks = {*blocks_of(load_task(task), "mujoco"), *(block for block, _ in NODE_BLOCKS)}
     defaults = {f.name: f.default for block in blocks for f in dataclasses.fields(block)}
-    for path in task_files(task):
+    for path in {path for planner in PLANNERS for path in task_files(task, planner)}:
         for node in read_sections(path):
             for name, value in read_parameter_file(path, node).items():
                 assert type(value) is (list if isinstance(defaults[name], tuple) else type(defaults[name])), (path.name, name)

@@ -94,14 +94,14 @@ def test_what_is_low_or_far_is_dropped():
 
 
 def test_the_orientation_counts_more_where_it_is_to_be_nearer():
-    """From the 0.4 rad that the weights are for."""
+    """From the 0.1 rad that the weights are for."""
     goal, state = (
         np.array([0.0, 0, 0.05, 1, 0, 0, 0]),
         PlannedState(np.array([0.01, 0, 0.05]), np.array([0.8, 0.6, 0, 0]), np.zeros(16), np.zeros((4, 3))),
     )
-    parts = [np.asarray(Reorient(ReorientParams(tolerance=x)).terminal(state, goal, PalmWeights())) ** 2 for x in (0.4, 0.1)]
+    parts = [np.asarray(Reorient(ReorientParams(tolerance=x)).terminal(state, goal, PalmWeights())) ** 2 for x in (0.1, 0.4)]
     np.testing.assert_allclose(parts[0], np.asarray(PalmTurn().terminal(state, goal, PalmWeights())) ** 2, rtol=1e-6)
-    np.testing.assert_allclose(parts[1], parts[0] * np.array([1, 1, 1, 4, 4, 4]), rtol=1e-6)
+    np.testing.assert_allclose(parts[0], parts[1] * np.array([1, 1, 1, 4, 4, 4]), rtol=1e-6)
 
 
 def test_goals_in_a_row_are_counted_and_failures_told_apart():

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dexstack.control.params import MpcParams, PlannerParams
+from dexstack.control.planners import PLANNERS
 from dexstack.engines import check_plant
+from dexstack.errors import unknown_name
 from dexstack.graph.settings import Spec, make_task, read_settings
 
 
@@ -19,10 +21,12 @@ def check_run(spec: Spec, *, simulated: bool = True) -> None:
     if simulated:
         check_plant(spec.plant)
     settings = read_settings(spec)
+    planner: PlannerParams = settings[PlannerParams]
+    if planner.planner not in PLANNERS:
+        raise unknown_name("planner", planner.planner, PLANNERS)
     robot, obj, start = make_task(spec, settings).scene(spec.world)
     robot.pose(start.hand_pose)
     _ = obj.parts  # of a mesh that is not convex: what takes it apart may be missing
-    planner: PlannerParams = settings[PlannerParams]
     if planner.theta:
         from dexstack.control.theta_file import theta_for
 

@@ -17,16 +17,17 @@ from pathlib import Path
 from typing import Any
 
 from dexstack.config import read_parameter_file, share_dir
+from dexstack.control.planners import PLANNERS
 from dexstack.engines import PLANTS
 from dexstack.errors import ConfigError
 from dexstack.graph.check import check_run
-from dexstack.graph.settings import Spec
+from dexstack.graph.settings import Spec, chosen_planner, parameter_files
 from dexstack.hand.links import AUTO, interface_of, wiring_of
 from dexstack.model import HAND_NAMES
 from dexstack.model.hand import HandModel, load_hand
 from dexstack.perception import require_camera
 from dexstack.process.threads import ONE_THREAD, XLA_ONE_THREAD
-from dexstack.tasks import TASKS, load_task, task_files
+from dexstack.tasks import TASKS, load_task
 from dexstack.tasks.base import AS_BELIEVED, read_world
 
 Value = bool | int | float | str
@@ -127,11 +128,16 @@ class Mode:
             ConfigError: something of it cannot be used.
         """
         a = {x.name: x.parse(values.get(x.name, x.default)) for x in self.arguments}
-        files = (str(Path(a["params"]).absolute()),) if a["params"] else ()
-        overrides = (("theta", a["theta"]),) if a["theta"] else ()
         simulated = "plant" not in self.without_effect
         world = read_world(Path(a["world"])) if a["world"] and simulated else AS_BELIEVED
-        check_run(Spec(a["task"], a["object"], a["hand"], files, overrides, a["plant"], world), simulated=simulated)
+        check_run(replace(_spec(a), plant=a["plant"], world=world), simulated=simulated)
+
+
+def _spec(a: Mapping[str, Any]) -> Spec:
+    """Task, object, hand and parameters of the arguments' values."""
+    task = a["task"] if not a["task"].endswith(".py") else str(Path(a["task"]).absolute())
+    overrides = tuple((name, a[name]) for name in ("planner", "theta") if a[name])
+    return Spec(task, a["object"], a["hand"], (str(Path(a["params"]).absolute()),) if a["params"] else (), overrides)
 
 
 def discovery_range(discovery: str, part: str) -> str:
@@ -160,6 +166,7 @@ _NUMBERS = {"goal_yaw": Argument("goal_yaw", 0.0, "", lo=-180.0, hi=180.0), "sec
 """What an argument takes that may be left to the task."""
 REAL_TIME_FACTOR = Argument("real_time_factor", 1.0, "simulated seconds per second", lo=0.01, hi=100.0)
 NAMESPACE = Argument("namespace", "", "namespace of all nodes and topics")
+PLANNER = Argument("planner", "", f"what plans: {', '.join(PLANNERS)}, or a path of your own's; empty: the object's file or the task's")
 THETA = Argument("theta", "", "learned θ of the planner: a name or a file; empty: the physical parameters")
 LEARN = Argument("learn", "no", "learn θ while it runs, and let the planner use it at once", ("yes", "no"))
 PARAMS = Argument("params", "", "ROS 2 parameter file that wins over config/<task>.yaml")
@@ -208,6 +215,7 @@ ARGUMENTS = (
         CAMERA_INFO,
         CALIBRATION,
         NAMESPACE,
+        PLANNER,
         THETA,
         LEARN,
         PARAMS,
@@ -241,14 +249,14 @@ class _Builder:
         self._a = a
         namespace = a["namespace"].strip("/")
         self._namespace = f"/{namespace}" if namespace else ""
-        name = a["task"] if not a["task"].endswith(".py") else str(Path(a["task"]).absolute())
-        self.task_type = load_task(name)
-        self._files = [*task_files(name), *([Path(a["params"]).absolute()] if a["params"] else [])]
-        for path in self._files:
-            if not path.is_file():
+        spec = _spec(a)
+        self.task_type = load_task(spec.task)
+        for path in spec.files:
+            if not Path(path).is_file():
                 raise ConfigError(f"there is no parameter file {path}")
+        self._files, self._planner = parameter_files(spec), chosen_planner(spec)
         self.hand, self.object = {"hand": a["hand"]}, {"object": a["object"]}
-        self.scene = {"task": name, **self.hand, **self.object}
+        self.scene = {"task": spec.task, **self.hand, **self.object}
         self.task = self.task_type(obj=a["object"], hand=a["hand"])
 
     def number(self, name: str) -> float | None:
@@ -316,7 +324,7 @@ class _Builder:
             *hand_side,
             self.node("task", **both, **goal, seconds=seconds, seed=a["seed"], **task),
             self.node("console", **both, results=a["results"], stay="yes" in (a["stay"], a["monitor"], a["foxglove"]), ends_run=True),
-            self.node("mpc", XLA_ONE_THREAD, **both, theta=a["theta"]),
+            self.node("mpc", XLA_ONE_THREAD, **both, planner=self._planner, theta=a["theta"]),
             self.node("contact_detector", XLA_ONE_THREAD, **both),
         ]
         if a["learn"] == "yes":

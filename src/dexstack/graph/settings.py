@@ -83,7 +83,9 @@ def read_settings(spec: Spec) -> dict[type, Any]:
         ConfigError: an unknown task or plant, an unreadable file, a parameter that nothing has or that is out of its range.
     """
     task, overrides = load_task(spec.task), dict(spec.overrides)
-    files = [*task_files(spec.task), *(Path(f) for f in spec.files)]
+    files = parameter_files(spec)
+    if "planner" not in overrides:
+        overrides["planner"] = chosen_planner(spec)
 
     def block(cls: type, node: str) -> Any:
         values: dict[str, Any] = {}
@@ -98,6 +100,37 @@ def read_settings(spec: Spec) -> dict[type, Any]:
             raise unknown_name("parameter", name, known)
     check_files(files, blocks)
     return {cls: block(cls, node) for cls, node in blocks.items()}
+
+
+def chosen_planner(spec: Spec) -> str:
+    """The planner's name: that of the overrides, of the user's files, of the object's file, or of the task's; the first there is.
+
+    Raises:
+        ConfigError: an unknown task, or an unreadable file.
+    """
+    overrides = dict(spec.overrides)
+    if "planner" in overrides:
+        return str(overrides["planner"])
+
+    def named(files: Sequence[Path]) -> str:
+        return next((str(v["planner"]) for f in reversed(files) if "planner" in (v := read_parameter_file(f, "mpc"))), "")
+
+    task = load_task(spec.task)
+    return (
+        named([Path(f) for f in spec.files])
+        or task.planner_for(spec.object, spec.hand)
+        or named(task_files(spec.task))
+        or PlannerParams().planner
+    )
+
+
+def parameter_files(spec: Spec) -> list[Path]:
+    """The files of a run, the last wins: the task's, what it has otherwise with its planner, the user's.
+
+    Raises:
+        ConfigError: see :func:`chosen_planner`.
+    """
+    return [*task_files(spec.task, chosen_planner(spec)), *(Path(f) for f in spec.files)]
 
 
 def make_task(spec: Spec, settings: Mapping[type, Any]) -> Task:

@@ -94,4 +94,5 @@ def _start_lines(start: Start, indent: str = "  ") -> list[str]:
         f"{indent}  noise_position: {start.noise_position:g}   # m, standard deviation in x and in y",
         f"{indent}  noise_yaw: {start.noise_yaw:g}        # rad, largest turn either way",
         f"{indent}  hand_pose: {start.hand_pose}          # a pose of the hand's YAML",
+        *([f"{indent}  planner: {start.planner}        # in place of the task's"] if start.planner else []),
     ]

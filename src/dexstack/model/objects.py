@@ -23,6 +23,7 @@ _SINGLE_FILE = (".obj", ".stl", ".ply", ".off")
 """Formats of which one file says all that is read of a mesh."""
 MOST_PARTS = 256
 _START = ("position", "yaw", "noise_position", "noise_yaw")
+_OPTIONAL = {"hand_pose", "planner"}
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,8 @@ class Start:
     """Largest turn about world z either way [rad]."""
     hand_pose: str
     """Name of the hand pose to start from; see :meth:`dexstack.model.hand.HandModel.pose`."""
+    planner: str = ""
+    """That turns it from there; empty: the task's."""
 
 
 @dataclass(frozen=True)
@@ -265,12 +268,14 @@ def _starts(path: Path, section: Any) -> dict[str, Start]:
         raise ConfigError(f"{path}: 'start' must give a pose for at least one task")
     starts = {}
     for task, entry in section.items():
-        if not isinstance(entry, dict) or not set(entry) - {"hand_pose"} == set(_START):
-            raise ConfigError(f"{path}: 'start.{task}' must have the entries {', '.join(_START)} and may have 'hand_pose'")
+        if not isinstance(entry, dict) or not set(entry) - _OPTIONAL == set(_START):
+            raise ConfigError(
+                f"{path}: 'start.{task}' must have the entries {', '.join(_START)} and may have {' and '.join(sorted(_OPTIONAL))}"
+            )
         position = number_list(path, f"start.{task}.position", entry["position"], 3)
         yaw, noise_position, noise_yaw = (float(number_list(path, f"start.{task}.{k}", [entry[k]], 1)[0]) for k in _START[1:])
         if noise_position < 0.0 or noise_yaw < 0.0:
             raise ConfigError(f"{path}: the noise of 'start.{task}' must not be negative")
         pose_WO = np.concatenate([position, [np.cos(yaw / 2), 0.0, 0.0, np.sin(yaw / 2)]])
-        starts[str(task)] = Start(pose_WO, noise_position, noise_yaw, str(entry.get("hand_pose", "home")))
+        starts[str(task)] = Start(pose_WO, noise_position, noise_yaw, str(entry.get("hand_pose", "home")), str(entry.get("planner", "")))
     return starts

@@ -35,10 +35,15 @@ def load_task(name: str | type[Task]) -> type[Task]:
     return TASKS.load(name if is_own(name) else name.replace("-", "_"))[0]
 
 
-def task_files(name: str | type[Task]) -> list[Path]:
-    """The parameter files of a task, the last wins: those of the tasks it derives from, then its own; a user's own need not have one."""
+def task_files(name: str | type[Task], planner: str = "") -> list[Path]:
+    """The parameter files of a task, the last wins: those of the tasks it derives from, then its own; a user's own need not have one.
+
+    With a ``planner``, what they have otherwise with it comes after all of them: for palm_turn.yaml palm_turn.sampling.yaml.
+    """
     task = load_task(name)
     folder = share_dir() / "config"
-    lineage = [cls.__dict__["name"] for cls in reversed(task.__mro__) if "name" in cls.__dict__]
-    own = [Path(name).absolute().with_suffix(".yaml")] if is_own(name) else []
-    return [path for path in (*(folder / f"{n}.yaml" for n in lineage), *own) if path.is_file()]
+    files = [folder / f"{cls.__dict__['name']}.yaml" for cls in reversed(task.__mro__) if "name" in cls.__dict__]
+    if is_own(name):
+        files.append(Path(name).absolute().with_suffix(".yaml"))
+    with_planner = [path.with_suffix(f".{Path(planner).stem}.yaml") for path in files] if planner else []
+    return [path for path in (*files, *with_planner) if path.is_file()]

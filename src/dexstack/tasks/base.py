@@ -192,6 +192,11 @@ class Task(abc.ABC):
             ConfigError: an unknown name, a malformed file, an unusable mesh.
         """
 
+    @classmethod
+    def planner_for(cls, obj: str, hand: str) -> str:
+        """The planner that the file of an object names for this task and hand; empty: none."""
+        return ""
+
     def robot(self) -> Robot:
         """The robot alone; quicker where its scene needs no mesh."""
         return self.scene().robot

@@ -114,6 +114,14 @@ class PalmTurn(Task):
         start = load_start(self._names[0], hand.family, hand.side)
         return start or self._object(hand).start(hand.family, hand.side)
 
+    @classmethod
+    def planner_for(cls, obj: str, hand: str) -> str:
+        from dexstack.model.hand import load_hand
+
+        model = load_hand(hand)
+        start = load_start(obj, model.family, model.side)
+        return start.planner if start else ""
+
     def _object(self, hand: HandModel) -> ObjectModel:
         """The object, with a start for this hand."""
         obj = load_object(self._names[0])

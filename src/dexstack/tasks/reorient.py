@@ -19,7 +19,7 @@ from dexstack.tasks.base import Goal, JudgeParams, Outcome, Published
 from dexstack.tasks.palm_turn import PalmTurn
 
 RANDOM, REST = "random", "rest"
-WEIGHED_FOR = 0.4
+WEIGHED_FOR = 0.1
 """Tolerance that the weights are for [rad]."""
 
 
@@ -48,7 +48,7 @@ class Reorient(PalmTurn):
     a goal is not reached in time; goals reached before that are the measure. A trial succeeds if it reaches the cap.
 
     What keeps the object in place and the fingertips around it costs as much as an orientation error of some tenths of a radian, which is
-    then left. So ω_q grows as the tolerance shrinks, by 0.4 rad / tolerance.
+    then left. So ω_q grows as the tolerance shrinks, by 0.1 rad / tolerance.
     """
 
     name = "reorient"

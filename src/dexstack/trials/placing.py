@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -51,13 +52,22 @@ class Tried:
         return self.succeeded, -self.dropped, -self.error
 
 
-def try_places(file: Path, trials: int, seed: int, *, jobs: int = 1, progress: Callable[[str], None] = lambda message: None) -> list[Tried]:
+def try_places(
+    file: Path,
+    trials: int,
+    seed: int,
+    *,
+    overrides: Mapping[str, Any] | None = None,
+    jobs: int = 1,
+    progress: Callable[[str], None] = lambda message: None,
+) -> list[Tried]:
     """Turn an object by ±90° from where its file puts it and from other places of a right hand, until all trials from one succeed.
 
     Args:
         file: the object's YAML.
         trials: from every place.
         seed: of the start's noise; trial k draws from seed + k at every place.
+        overrides: single parameters of the trials.
 
     Returns:
         What was tried, in that order; the place of the file first.
@@ -67,13 +77,15 @@ def try_places(file: Path, trials: int, seed: int, *, jobs: int = 1, progress: C
     """
     obj, hand = load_object(file), load_hand("right")
     first = obj.start(ALLEGRO)
-    starts = [first, *other_places(hand, obj, first)]
+    starts = [first, *(replace(start, planner=first.planner) for start in other_places(hand, obj, first))]
     tried: list[Tried] = []
     with tempfile.TemporaryDirectory(prefix="dexstack-") as folder:
         drafts = [Path(folder) / f"{k}.yaml" for k in range(len(starts))]
         for draft, start in zip(drafts, starts, strict=True):
             draft.write_text(_with_mesh(with_start(file.read_text(), start), obj.mesh_path))
-        cells = [Cell(str(k), Spec(PalmTurn.name, str(draft))) for k, draft in enumerate(drafts)]
+        cells = [
+            Cell(str(k), Spec(PalmTurn.name, str(draft), overrides=tuple((overrides or {}).items()))) for k, draft in enumerate(drafts)
+        ]
         run = Run(SECONDS, yaws=YAWS)
         outcomes = run_trials(cells, run, trials, seed, jobs=jobs)
         try:
