@@ -1,5 +1,6 @@
 """Places that are tried: where they are, which is the best, and what becomes of the object's file."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -74,7 +75,10 @@ def test_a_start_is_changed_and_nothing_else(box):
     move(box, place)
     changed = load_object(box)
     np.testing.assert_allclose(changed.start("allegro").pose_WO, place.pose_WO, atol=1e-4)
-    assert changed.start("allegro").hand_pose == place.hand_pose
+    assert changed.start("allegro").hand_pose == place.hand_pose and changed.start("allegro").planner == ""
+    move(box, replace(place, planner="sampling"))
+    assert load_object(box).start("allegro").planner == "sampling"
+    move(box, place)
     assert changed.start("three_ball").pose_WO[2] == 0.02 and changed.symmetry.axes[0].order == 2 and changed.mass == 0.1
     assert box.read_text().startswith("name: box   # a thing\n")
     again = box.read_text()
@@ -102,7 +106,8 @@ def test_it_ends_with_the_first_place_from_which_all_succeed(box, monkeypatch):
     said = []
     tried = try_places(box, 2, 0, progress=said.append)
     assert [t.succeeded for t in tried] == [1, 1, 2] and len(said) == 3
-    assert best(tried) is tried[2]
+    assert best(tried) is tried[2] and [t.start.planner for t in tried] == ["gauss_newton", "sampling", "gauss_newton"]
+    np.testing.assert_array_equal(tried[0].start.pose_WO, tried[1].start.pose_WO)
     np.testing.assert_allclose(asked[0].pose_WO, load_object(box).start("allegro").pose_WO, atol=1e-4)
     for t, draft in zip(tried, asked, strict=False):
         np.testing.assert_allclose(t.start.pose_WO, draft.pose_WO, atol=1e-4)

@@ -1,4 +1,4 @@
-"""Where an object is turned best, found by trying: the places of a rule, one after another, in simulation."""
+"""Where and by which planner an object is turned best, found by trying: the places of a rule, one after another, in simulation."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from dexstack.control.planners import PLANNERS
 from dexstack.errors import writing
-from dexstack.graph.settings import Spec
+from dexstack.graph.settings import Spec, chosen_planner
 from dexstack.model.hand import ALLEGRO, load_hand
 from dexstack.model.object_file import with_start
 from dexstack.model.objects import Start, load_object
@@ -28,7 +29,7 @@ YAWS = (np.pi / 2, -np.pi / 2)
 
 @dataclass(frozen=True)
 class Tried:
-    """A place, and what came of it."""
+    """A place and a planner, and what came of it."""
 
     start: Start
     outcomes: tuple[Outcome, ...]
@@ -63,21 +64,25 @@ def try_places(
 ) -> list[Tried]:
     """Turn an object by ±90° from where its file puts it and from other places of a right hand, until all trials from one succeed.
 
+    Every place is tried with every planner of dexstack, first with that of the file: which is better depends on the object.
+
     Args:
         file: the object's YAML.
-        trials: from every place.
+        trials: from every place with every planner.
         seed: of the start's noise; trial k draws from seed + k at every place.
         overrides: single parameters of the trials.
 
     Returns:
-        What was tried, in that order; the place of the file first.
+        What was tried, in that order; as the file has it first.
 
     Raises:
         ConfigError: the object cannot be used.
     """
     obj, hand = load_object(file), load_hand("right")
     first = obj.start(ALLEGRO)
-    starts = [first, *(replace(start, planner=first.planner) for start in other_places(hand, obj, first))]
+    own = chosen_planner(Spec(PalmTurn.name, str(file)))
+    planners = sorted(PLANNERS, key=lambda name: name != own)
+    starts = [replace(start, planner=planner) for start in (first, *other_places(hand, obj, first)) for planner in planners]
     tried: list[Tried] = []
     with tempfile.TemporaryDirectory(prefix="dexstack-") as folder:
         drafts = [Path(folder) / f"{k}.yaml" for k in range(len(starts))]
@@ -108,7 +113,8 @@ def place(start: Start) -> str:
     """A start in words."""
     yaw = np.degrees(2.0 * np.arctan2(start.pose_WO[6], start.pose_WO[3]))
     where = ", ".join(f"{1e3 * v:.1f}" for v in start.pose_WO[:3])
-    return f"'{start.hand_pose}' at ({where}) mm, {yaw:.0f}°"
+    planner = f", by {start.planner}" if start.planner else ""
+    return f"'{start.hand_pose}' at ({where}) mm, {yaw:.0f}°{planner}"
 
 
 def move(file: Path, start: Start) -> None:

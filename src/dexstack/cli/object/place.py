@@ -1,4 +1,4 @@
-"""``dexstack object place``: the place in the hand from which an object is turned best, by trying."""
+"""``dexstack object place``: the place in the hand and the planner with which an object is turned best, by trying."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add ``object place``."""
     p = subparsers.add_parser(
         "place",
-        help="try where in the hand an object is turned best",
+        help="try where in the hand and by which planner an object is turned best",
         description="Turns an object by 90° either way in simulation, first from where its file puts it, then from others: the hand's "
-        "other pose, back, forth, and turned by a quarter. It ends with the first place from which all trials succeed, and writes the best "
-        "into the file. Half a minute a place. Exit code 1 if no trial succeeds from any.",
+        "other pose, back, forth, and turned by a quarter; from each by either planner. It ends with the first with which all trials "
+        "succeed, and writes the best into the file. A minute or two a place. Exit code 1 if no trial succeeds from any.",
     )
     p.add_argument("object", type=Path, metavar="YAML", help="the object's YAML, which is changed")
-    p.add_argument("--trials", type=positive_int, default=4, metavar="N", help="from every place (default: 4)")
+    p.add_argument("--trials", type=positive_int, default=4, metavar="N", help="from every place, by each planner (default: 4)")
     p.add_argument("--seed", type=natural, default=40000, metavar="S", help="of the start's noise (default: 40000)")
     p.add_argument("--jobs", type=positive_int, default=1, metavar="N", help="trials side by side (default: 1)")
     p.add_argument("--dry", action="store_true", help="change nothing")
@@ -38,7 +38,14 @@ def run(args: argparse.Namespace) -> int:
         move(args.object, chosen.start)
     rows = [(place(t.start), t.succeeded, args.trials, t.dropped, t.error, "←" if t is chosen else "") for t in tried]
     places = [
-        {"pose_WO": t.start.pose_WO, "hand_pose": t.start.hand_pose, "succeeded": t.succeeded, "dropped": t.dropped, "error_rad": t.error}
+        {
+            "pose_WO": t.start.pose_WO,
+            "hand_pose": t.start.hand_pose,
+            "planner": t.start.planner,
+            "succeeded": t.succeeded,
+            "dropped": t.dropped,
+            "error_rad": t.error,
+        }
         for t in tried
     ]
     if not chosen.succeeded:
