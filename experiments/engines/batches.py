@@ -149,6 +149,8 @@ def batches(args: argparse.Namespace) -> Outcome:
         note(f"{who} is being made ready")
         made = [load(model, who) for model in kinds] if who in ENGINES else kinds
         for n in counts:
+            if who == PEERS[1] and n > args.mjx_largest:
+                continue
             note(f"{n} in {who}")
             rows.append(cell(who, n, made, np.array(right), limits))
     results = {
@@ -181,6 +183,9 @@ def _picture(rows: Sequence[dict[str, Any]]) -> Figure:
 def _arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--engines", nargs="*", choices=list(ENGINES), default=list(ENGINES), help="which engines")
     p.add_argument("--largest", type=arguments.positive_int, default=COUNTS[-1], metavar="N", help="most scenes at once")
+    p.add_argument(
+        "--mjx-largest", type=arguments.positive_int, default=COUNTS[-1], metavar="N", help="most of MJX; a part of 4096 takes minutes"
+    )
     p.add_argument("--seconds", type=arguments.positive, default=5.0, metavar="S", help="time of a cell, after which it begins no part")
     p.add_argument("--threads", type=arguments.positive_int, metavar="N", help="threads (default: as many as cores)")
 
