@@ -2,7 +2,7 @@
 
 Every body of :mod:`.zoo` is made an object as a user's file would be, `dexstack object place` finds place and planner by trying, at seeds
 of its own, and `dexstack eval palm_turn` turns it by +90° and −90°, by turns, with the defaults of everything, but that every search of the
-planner takes 0.1 s, more than two threads need with sixteen convex parts. Turns about an axis about which every angle looks alike do not
+planner takes 0.1 s, about what two threads need with sixteen convex parts. Turns about an axis about which every angle looks alike do not
 count. A body of which such an axis stands upright is at its goal from the start: it is in the table and not in the sums. Asked for: 97 % of
 all trials succeed, 85 % with each body, 1 % are dropped at most, and the orientation error is 0.08 rad or less in the mean over bodies.
 """

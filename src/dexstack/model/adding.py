@@ -28,7 +28,7 @@ DENSITY = 500.0
 """Taken where neither mass nor density is given [kg/m³]: between foam and plastic, as printed things are."""
 REPAIR_SECONDS = 60.0
 PLANNER = "sampling"
-"""It turns what nobody tuned anything for, at ten times the processor time of the one that comes with the task."""
+"""It turns what nobody tuned anything for, for far more processor time than the one that comes with the task."""
 DOUBT = 0.05
 """A repair that moves the surface by more than this share of the size wants a person's consent."""
 

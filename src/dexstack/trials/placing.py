@@ -81,7 +81,7 @@ def try_places(
     obj, hand = load_object(file), load_hand("right")
     first = obj.start(ALLEGRO)
     own = chosen_planner(Spec(PalmTurn.name, str(file)))
-    planners = sorted(PLANNERS, key=lambda name: name != own)
+    planners = [own, *(name for name in PLANNERS if name != own)]
     starts = [replace(start, planner=planner) for start in (first, *other_places(hand, obj, first)) for planner in planners]
     tried: list[Tried] = []
     with tempfile.TemporaryDirectory(prefix="dexstack-") as folder:
