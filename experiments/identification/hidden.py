@@ -20,6 +20,7 @@ import numpy as np
 
 from dexstack.cli import arguments
 from dexstack.cli.output import note, table
+from dexstack.control.planners import PLANNERS
 from dexstack.errors import writing
 from dexstack.graph.settings import Spec
 from dexstack.identification.unknowns import DELAY, chosen
@@ -50,21 +51,22 @@ def hidden(seed: int) -> tuple[World, float]:
     return drawn(rng), float(rng.uniform(*recover.DELAYS))
 
 
-def improved(seed: int, trials: int, folder: str = "") -> dict[str, Any]:
+def improved(seed: int, trials: int, planner: str, folder: str = "") -> dict[str, Any]:
     """One plant: what was found of it, and how many of the trials succeed with each θ.
 
     Args:
+        planner: its name; the recording is the default's.
         folder: keeps the result, and has it where it is done already; empty: nothing is kept.
 
     Raises:
         ConfigError: the folder cannot be written.
     """
-    kept = Path(folder) / f"plant-{seed}-{trials}.json" if folder else None
+    kept = Path(folder) / f"plant-{planner}-{seed}-{trials}.json" if folder else None
     if kept is not None and kept.is_file():
         return json.loads(kept.read_text())
     world, delay = hidden(seed)
-    loop = loop_of(Spec(overrides=(("latency", delay),), world=world))
     recording, _ = recover.recorded(world, delay, 1000 * seed)
+    loop = loop_of(Spec(overrides=(("latency", delay), ("planner", planner), ("sampling_threads", 1)), world=world))
     fit, beliefs = _beliefs(loop, recording, seed)
     result = {
         "seed": seed,
@@ -111,7 +113,8 @@ def compare(args: argparse.Namespace) -> Outcome:
     seeds = [args.seed + k for k in range(args.plants)]
     plants = []
     folder = str(args.keep.absolute()) if args.keep else ""
-    for plant in in_processes(improved, args.jobs, seeds, [args.trials] * len(seeds), [folder] * len(seeds)):
+    columns = [args.trials] * len(seeds), [args.planner] * len(seeds), [folder] * len(seeds)
+    for plant in in_processes(improved, args.jobs, seeds, *columns):
         plants.append(plant)
         each = ", ".join(f"{name} {good}" for name, good in plant["succeeded"].items())
         note(f"plant {plant['seed']}, {len(plants)} of {len(seeds)}: of {args.trials} trials succeed {each}")
@@ -127,13 +130,14 @@ def compare(args: argparse.Namespace) -> Outcome:
         table("trials that succeed", ("plant", *COLUMNS, "of"), shown),
         table("before and after a minute of recording", ("planner", "success", "95 % interval"), totals),
     ]
-    return Outcome({"plants": plants, "rates": rates, "asked": ASKED, "passed": passed}, None, lines, args.seed)
+    return Outcome({"planner": args.planner, "plants": plants, "rates": rates, "asked": ASKED, "passed": passed}, None, lines, args.seed)
 
 
 def _arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--plants", type=arguments.positive_int, default=PLANTS, metavar="N", help="hidden plants")
     p.add_argument("--trials", type=arguments.positive_int, default=12, metavar="N", help="trials of each plant with each θ")
     p.add_argument("--seed", type=arguments.natural, default=300, metavar="S", help="plant k is drawn by seed S + k")
+    p.add_argument("--planner", choices=list(PLANNERS), default="gauss_newton", help="who turns the cube in the trials")
     p.add_argument("--jobs", type=arguments.positive_int, default=1, metavar="N", help="processes side by side")
     p.add_argument("--keep", type=Path, metavar="FOLDER", help="keep every plant's result there, and go on where it was cut")
 

@@ -66,7 +66,7 @@ def sampling(problem: Problem, params: Mapping[type, Any]) -> LocalPlanner:
     """Sampling MPC on rollouts of MuJoCo."""
     from dexstack.control.planners.sampling import SamplingPlanner
 
-    return SamplingPlanner(problem, params[MpcParams], params[SamplingParams], params[PlannerParams].kd)
+    return SamplingPlanner(problem, params[MpcParams], params[SamplingParams], params[PlannerParams])
 
 
 def check_planner(params: PlannerParams) -> None:

@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
+from dexstack.control.factory import PlannerParams
 from dexstack.control.planners.rollouts import Rollouts
-from tests.control.planning import GOAL, SAMPLING, make, seen
+from dexstack.identification.theta import theta_of_world
+from dexstack.tasks.base import World
+from tests.control.planning import GOAL, SAMPLING, TASK, make, seen, settings
 
 DT = 0.01
 
@@ -139,6 +142,34 @@ def test_a_smaller_largest_command_is_a_weaker_servo(resting):
     planner = make(resting, planner="sampling", horizon=2, **SAMPLING)
     planner.params = replace(planner.params, u_max=0.05)
     np.testing.assert_allclose(planner._rollouts.model.actuator_forcerange, np.tile([-0.05, 0.05], (16, 1)))
+
+
+def test_rollouts_believe_theta_from_the_next_search_on(resting):
+    """A world with other mass, friction and motors, as θ has it, against a model that is made so."""
+    planner = make(resting, planner="sampling", horizon=2, **SAMPLING)
+    world = World(mass=2.0, friction=0.5, torque=0.6, joint_damping=1.3)
+    params = settings(planner="sampling", horizon=2, **SAMPLING)
+    planner.plan(seen(resting, t=0.0), GOAL)
+    planner.theta = theta_of_world(TASK, params, world)
+    planner.plan(seen(resting, t=0.02), GOAL)
+    hand, obj, _ = TASK.scene(world)
+    usual = PlannerParams()
+    other = Rollouts(hand, obj, (np.full(16, 0.6 * usual.kp), 0.6 * usual.kd, planner.u_max), DT, 1).model
+    found = planner._rollouts.model
+    for name in ("body_mass", "body_inertia", "actuator_gainprm", "actuator_forcerange", "dof_armature", "dof_invweight0"):
+        np.testing.assert_allclose(getattr(found, name), getattr(other, name), rtol=1e-5, err_msg=name)
+    hits = found.geom_contype + found.geom_conaffinity > 0
+    np.testing.assert_allclose(found.geom_friction[hits, 0], other.geom_friction[hits, 0], rtol=1e-6)
+    np.testing.assert_allclose(found.dof_damping[:16] + usual.kd, other.dof_damping[:16] + 0.6 * usual.kd, rtol=1e-5)
+
+
+def test_a_fork_believes_what_it_believes(resting):
+    planner = make(resting, planner="sampling", horizon=2, **SAMPLING)
+    other = planner.fork()
+    other.theta = planner.theta._replace(mass=np.float32(1.0))
+    other.plan(seen(resting), GOAL)
+    assert other._rollouts.model.body("object").mass == 1.0
+    assert planner._rollouts.model.body("object").mass == pytest.approx(resting.obj.mass)
 
 
 @pytest.mark.parametrize(("error", "fine"), [(0.3, True), (0.5, False)])

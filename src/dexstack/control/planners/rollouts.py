@@ -48,31 +48,44 @@ class Rollouts:
             if body.name != OBJECT_BODY:
                 body.gravcomp = 1.0  # the servo balances the robot's weight
         self.model = spec.compile()
-        self._stiffness = np.asarray(stiffness, float)
-        self._damp(kd)
+        self._kd, self._u_max = kd, u_max
         self._object = self.model.body(OBJECT_BODY).id
         links = (self.model.geom_bodyid != self._object) & (self.model.geom_bodyid != 0)
         self.model.geom_contype[links] = 0
         self.layout = JointLayout(self.model)
         self._threads = threads
         self._make_room()
+        self.model.opt.integrator = mujoco.mjtIntegrator.mjINT_EULER
+        self.model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_EULERDAMP
+        self._made = copy.copy(self.model)
+        self.believe(obj.mass, 1.0, np.asarray(stiffness, float), robot.damping + kd)
 
     def limit(self, u_max: float) -> None:
         """Let no target be farther than ``u_max`` [rad, m] ahead of its joint."""
-        self.model.actuator_forcerange[:] = u_max * self._stiffness[:, None] * np.array([-1.0, 1.0])
+        self._u_max = u_max
+        self.model.actuator_forcerange[:] = u_max * self.model.actuator_gainprm[:, :1] * np.array([-1.0, 1.0])
 
-    def _damp(self, kd: float) -> None:
-        """Let contacts feel the joints' damping.
+    def believe(self, mass: float, friction: float, stiffness: np.ndarray, damping: np.ndarray) -> None:
+        """Change what is known badly; nothing may be rolled out meanwhile.
 
-        MuJoCo's implicit integrators solve (M + h D) Δv = h f with contact forces f that were found for M alone. A finger's link is far
-        lighter than h D, so that its contacts would be far too weak in a step, and what they let in be thrown out in the next ones. An
-        armature h D with the damping in f is the same step in free motion, and contacts know of it.
+        Contacts feel the joints' damping. MuJoCo's implicit integrators solve (M + h D) Δv = h f with contact forces f that were found for M
+        alone. A finger's link is far lighter than h D, so that its contacts would be far too weak in a step, and what they let in be thrown
+        out in the next ones. An armature h D with the damping in f is the same step in free motion, and contacts know of it.
+
+        Args:
+            mass: of the object, whose inertia grows with it [kg].
+            friction: of all contacts, as a multiple of what hand and object have by their models.
+            stiffness: (N,) of the joints' servo [N·m/rad, N/m].
+            damping: (N,) of a joint and its servo together [N·m·s/rad].
         """
-        m = self.model
-        joints = np.flatnonzero(m.dof_damping)
-        m.dof_armature[joints] += m.opt.timestep * (m.dof_damping[joints] + kd)
-        m.opt.integrator = mujoco.mjtIntegrator.mjINT_EULER
-        m.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_EULERDAMP
+        m, made, own, body = self.model, self._made, self.layout.own, self._object
+        m.body_mass[body], m.body_inertia[body] = mass, made.body_inertia[body] * (mass / made.body_mass[body])
+        m.geom_friction[:, 0] = friction * made.geom_friction[:, 0]
+        m.actuator_gainprm[:, 0], m.actuator_biasprm[:, 1] = stiffness, -stiffness
+        m.dof_damping[own] = np.maximum(damping - self._kd, 0.0)
+        m.dof_armature[own] = made.dof_armature[own] + m.opt.timestep * damping
+        mujoco.mj_setConst(m, self._data)
+        self.limit(self._u_max)
 
     def _make_room(self) -> None:
         self._data = mujoco.MjData(self.model)
@@ -81,6 +94,7 @@ class Rollouts:
     def fork(self) -> Rollouts:
         """The same model with memory of its own, for another thread."""
         other = copy.copy(self)
+        other.model = copy.copy(self.model)
         other._make_room()
         return other
 

@@ -6,7 +6,7 @@ later ones more, in some of the robot's chains at a time, near the goal half of 
     w ∝ exp(−(cost − least)/λ),    λ = ``sampling_temperature`` (median − least),
 
 with the median in λ so that it is the same in any task. It plans with the same cost, bounds and joint targets as the Gauss–Newton planner
-and knows as much of the world, but takes its physics from MuJoCo; see :mod:`dexstack.control.planners.rollouts`.
+and takes from θ what it knows of the world, but its physics from MuJoCo; see :mod:`dexstack.control.planners.rollouts`.
 
 A search takes longer than the time between two plans. It may run beside them: then it starts from where the plan at hand will have led when
 its answer acts, ``sampling_delay`` later, and until then that plan goes on. Where time does not wait (``sampling_wait``), it counts on what
@@ -32,8 +32,9 @@ from scipy.interpolate import make_interp_spline
 from dexstack.config import numbers
 from dexstack.contact.contact import empty_contacts
 from dexstack.control.base import Observation, Plan, PlannedState, Problem, Pull, SolveStatus
-from dexstack.control.params import MpcParams, SamplingParams
+from dexstack.control.params import MpcParams, PlannerParams, SamplingParams
 from dexstack.control.planners.rollouts import Rollouts
+from dexstack.control.problem import ModelParams
 from dexstack.geometry.rotations import geodesic_angle
 from dexstack.process.compilation import jit
 
@@ -43,6 +44,8 @@ TINY = 1e-12
 """Costs that differ by less are the same."""
 MEMORY = 0.2
 """Weight of the last search in what searches took."""
+FASTEST = 1.0 - 1e-7
+"""Largest share of a step's way that a joint covers: 1 in single precision says no more of its damping."""
 SIGHTS = 4
 """Observations that a velocity is taken from."""
 
@@ -77,15 +80,16 @@ class _Answer(NamedTuple):
 class SamplingPlanner:
     """See the module's docstring; a :class:`~dexstack.control.base.LocalPlanner`."""
 
-    def __init__(self, problem: Problem, mpc: MpcParams, params: SamplingParams, kd: float) -> None:
-        """``kd`` is the derivative gain of the joints' servo, whose stiffness is θ's [N·m·s/rad]."""
+    def __init__(self, problem: Problem, mpc: MpcParams, params: SamplingParams, usual: PlannerParams) -> None:
+        """``usual``: the joints' servo, and the friction at which contacts have what the models of robot and object say."""
         self.robot, obj, self._cost, self.weights, self.theta = problem
-        self._mpc, self._p = mpc, params
-        servo = np.asarray(self.theta.stiffness, float), kd, mpc.u_max
+        self._mpc, self._p, self._usual = mpc, params, usual
+        servo = usual.kp * np.ones(len(self.robot.joint_names)), usual.kd, mpc.u_max
         self._tree, self._n = self.robot.kinematics(), len(self.robot.joint_names)
         self._substeps = max(1, round(mpc.step / params.sampling_timestep))
         dt = mpc.step / self._substeps
         self._rollouts = Rollouts(self.robot, obj, servo, dt, params.sampling_threads)
+        self._believed: ModelParams | None = None
         self._grid = np.arange(mpc.horizon * self._substeps + 1) * dt
         self._knots_at = np.linspace(0.0, self._grid[-1], params.sampling_knots)
         degree = min(3, params.sampling_knots - 1)
@@ -217,7 +221,19 @@ class SamplingPlanner:
             self._running = t + delay, self._worker().submit(self._search, self._question(t + delay, goal_WO, pull))
         return answer
 
+    def _believe(self) -> None:
+        """Let rollouts have the θ of now; between two searches, which use the same model.
+
+        Damping D is what a free joint's lag over a step says: cover = 1 − e^{−h K/D}.
+        """
+        theta, self._believed = self.theta, self.theta
+        stiffness, cover = np.asarray(theta.stiffness, float), np.asarray(theta.cover, float)
+        friction = float(theta.friction) / max(self._usual.planned_friction, TINY)
+        self._rollouts.believe(float(theta.mass), friction, stiffness, -self._mpc.step * stiffness / np.log1p(-np.minimum(cover, FASTEST)))
+
     def _question(self, t: float, goal_WO: np.ndarray, pull: Pull) -> _Question:
+        if self.theta is not self._believed:
+            self._believe()
         state = self._rollouts.state(self._sights, self._target, t)
         knots = np.array([self._target(t + s) for s in self._knots_at])
         return _Question(state, knots, self._sights[-1], goal_WO, pull, numbers(self.weights), t)
