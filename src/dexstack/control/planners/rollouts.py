@@ -68,7 +68,7 @@ class Rollouts:
     def believe(self, mass: float, friction: float, stiffness: np.ndarray, damping: np.ndarray) -> None:
         """Change what is known badly; nothing may be rolled out meanwhile.
 
-        Contacts feel the joints' damping. MuJoCo's implicit integrators solve (M + h D) Δv = h f with contact forces f that were found for M
+        Contacts feel the joints' damping. MuJoCo's implicit integrators solve (M + h D) Δv = h f with contact forces f found for M
         alone. A finger's link is far lighter than h D, so that its contacts would be far too weak in a step, and what they let in be thrown
         out in the next ones. An armature h D with the damping in f is the same step in free motion, and contacts know of it.
 
