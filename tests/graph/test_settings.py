@@ -52,7 +52,7 @@ def test_continuous_rotation_reads_what_it_derives_from_first():
 def test_a_planner_brings_its_own_files_after_the_tasks():
     plain, sampled = (read_settings(Spec(overrides=o))[MpcParams] for o in ((), (("planner", "sampling"),)))
     assert (plain.horizon, sampled.horizon) == (4, 10)
-    assert read_settings(Spec("reorient"))[MpcParams] == sampled
+    assert read_settings(Spec("reorient"))[MpcParams] == replace(sampled, u_max=0.3)
     asked = Spec("continuous", overrides=(("planner", "sampling"),))
     assert read_settings(asked)[PlannerParams].supervisor == "detour"
     assert read_settings(asked)[PalmWeights].position_weight == read_settings(Spec("reorient"))[PalmWeights].position_weight
@@ -78,6 +78,17 @@ def test_who_names_the_planner(tmp_path):
     assert chosen_planner(files) == "gauss_newton" and read_settings(files)[MpcParams].horizon == 7
     override = replace(files, overrides=(("planner", "sampling"),))
     assert chosen_planner(override) == "sampling" and read_settings(override)[MpcParams].horizon == 7
+
+
+def test_a_hand_names_the_planner_of_objects_without_a_start_for_it(tmp_path):
+    hand = tmp_path / "hand.yaml"
+    right = (data_dir() / "hands" / "allegro_v4_right.yaml").read_text().replace("family: allegro", "family: other\nplanner: sampling")
+    hand.write_text(right.replace("urdf: ", f"urdf: {data_dir() / 'hands'}/"))
+    asks = Spec(hand=str(hand))
+    assert chosen_planner(asks) == "sampling" and chosen_planner(replace(asks, task="three_ball")) == "gauss_newton"
+    hand.write_text(hand.read_text().replace("family: other", "family: allegro"))
+    assert chosen_planner(asks) == "gauss_newton"  # the cube's file has a start for that family, which names none
+    assert chosen_planner(Spec(hand="leap_right")) == "gauss_newton"
 
 
 def test_an_unknown_planner_of_an_object_is_refused(tmp_path):

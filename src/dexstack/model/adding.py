@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dexstack.control.planners import UNTUNED
 from dexstack.errors import ConfigError, writing
 from dexstack.geometry.decomposition import PARTS
 from dexstack.geometry.hausdorff import union_error
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 DENSITY = 500.0
 """Taken where neither mass nor density is given [kg/m³]: between foam and plastic, as printed things are."""
 REPAIR_SECONDS = 60.0
-PLANNER = "sampling"
-"""It turns what nobody tuned anything for, for far more processor time than the one that comes with the task."""
 DOUBT = 0.05
 """A repair that moves the surface by more than this share of the size wants a person's consent."""
 
@@ -134,7 +133,7 @@ def add_object(
         draft = write_object(Path(workshop), name, body, Facts(mass, wishes.parts, path.name, _extents(body)), _somewhere(body))
         obj = load_object(draft)
         report = replace(inspect(obj, progress), rests=rests)
-        start = replace(_placed(obj), planner=PLANNER)
+        start = replace(_placed(obj), planner=UNTUNED)
         alike = Symmetry(tuple(axis for axis in report.symmetry.axes if wishes.alike(axis)))
         write_object(Path(workshop), name, body, Facts(mass, wishes.parts, path.name, _extents(body), alike), start)
         with writing(folder):

@@ -103,6 +103,8 @@ class HandModel:
     swing_joints: tuple[int, ...]
     """Joints that swing a finger from side to side, by index."""
     urdf_path: Path
+    planner: str = ""
+    """That turns objects which have no start for this hand; empty: the task's."""
     ignored_contacts: tuple[tuple[str, str], ...] = ()
     """Pairs of links, besides neighbours, whose shapes overlap at rest: their contacts are left out."""
     joint_friction: float = 0.0
@@ -172,7 +174,7 @@ def load_hand(hand: str | Path = "right") -> HandModel:
     else:
         raise unknown_name("hand", str(hand), (*HANDS, "the path of a hand's YAML file"))
     needed = ("urdf", "side", "palm_link", "palm_mount", "fingertips", "friction", "poses")
-    document = read_yaml(path, needed, ("family", "swing_joints", "ignored_contacts"))
+    document = read_yaml(path, needed, ("family", "swing_joints", "planner", "ignored_contacts"))
     urdf_path = path.parent / str(document["urdf"])
     name, links, joints = read_urdf(urdf_path)
     bodies, joints, frames = _merge_fixed(urdf_path, str(document["palm_link"]), links, joints)
@@ -198,6 +200,7 @@ def load_hand(hand: str | Path = "right") -> HandModel:
         poses=_poses(path, document["poses"], joints),
         swing_joints=_swing_joints(path, document.get("swing_joints", []), joints),
         urdf_path=urdf_path,
+        planner=str(document.get("planner", "")),
         ignored_contacts=_ignored_contacts(path, document.get("ignored_contacts", []), bodies),
     )
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from dexstack.control.planners import UNTUNED
 from dexstack.model.hand_draft import Draft
 from dexstack.model.urdf import Joint, Link, Shape
 
@@ -59,6 +60,8 @@ friction:
 
 # Joints that swing a finger from side to side: where a turn has stalled, the next grasp begins at the other side.
 swing_joints: {json.dumps(list(rest.swing_joints))}
+
+planner: {UNTUNED}   # for objects that have no start for this hand, in place of the task's
 
 # Links whose shapes overlap where the hand rests; their contacts are left out, as those of neighbours are.
 ignored_contacts: {json.dumps([list(pair) for pair in rest.ignored_contacts])}

@@ -194,7 +194,7 @@ class Task(abc.ABC):
 
     @classmethod
     def planner_for(cls, obj: str, hand: str) -> str:
-        """The planner that the file of an object names for this task and hand; empty: none."""
+        """The planner that the file of the object names for this task and hand, or else that of the hand; empty: the task's."""
         return ""
 
     def robot(self) -> Robot:

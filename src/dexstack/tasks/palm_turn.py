@@ -120,7 +120,7 @@ class PalmTurn(Task):
 
         model = load_hand(hand)
         start = load_start(obj, model.family, model.side)
-        return start.planner if start else ""
+        return start.planner if start else model.planner
 
     def _object(self, hand: HandModel) -> ObjectModel:
         """The object, with a start for this hand."""
