@@ -330,10 +330,13 @@ TRANSFER = (
         ),
         "The first table is ours, the second that of `mujoco.sysid` on the same windows and rollouts.",
     ),
-    Section(
-        "identification_hidden",
-        "Hidden plants before and after a minute of recording",
-        (Listing("results.rates", (("planner", "name"), ("succeeded", "rate(succeeded, trials)"))),),
+    *(
+        Section(
+            f"identification_hidden{suffix}",
+            f"Hidden plants before and after a minute of recording, {planner}",
+            (Listing("results.rates", (("θ", "name"), ("succeeded", "rate(succeeded, trials)"))),),
+        )
+        for suffix, planner in (("", "gauss_newton"), ("_sampling", "sampling"))
     ),
 )
 

@@ -7,7 +7,7 @@ import pytest
 from experiments.identification import hidden, recover
 
 
-def plant(seed, trials, folder="", *, missed=0):
+def plant(seed, trials, planner="gauss_newton", folder="", *, missed=0):
     return {"seed": seed, "trials": trials, "succeeded": {hidden.BELIEVED: 1, hidden.IDENTIFIED: trials, hidden.LEARNED: trials - missed}}
 
 
@@ -27,15 +27,16 @@ def test_both_rates_after_are_asked_for(missed, code, monkeypatch, tmp_path):
 
 
 def test_a_plant_that_is_kept_is_not_done_again(monkeypatch, tmp_path):
-    (tmp_path / "plant-7-3.json").write_text(json.dumps(plant(7, 3)))
+    (tmp_path / "plant-sampling-7-3.json").write_text(json.dumps(plant(7, 3)))
     monkeypatch.setattr(hidden, "loop_of", lambda spec: pytest.fail("it runs"))
-    assert hidden.improved(7, 3, str(tmp_path)) == plant(7, 3)
+    assert hidden.improved(7, 3, "sampling", str(tmp_path)) == plant(7, 3)
 
 
 @pytest.mark.slow
-def test_one_plant_goes_through(monkeypatch, tmp_path):
+@pytest.mark.parametrize("planner", ["gauss_newton", "sampling"])
+def test_one_plant_goes_through(planner, monkeypatch, tmp_path):
     monkeypatch.setattr(recover, "TRIALS", 2)
     monkeypatch.setattr(recover, "SECONDS", 3.0)
     monkeypatch.setattr("dexstack.tasks.palm_turn.PalmTurn.seconds", lambda task: 0.2)
-    result = hidden.improved(300, 1, str(tmp_path))
-    assert set(result["succeeded"]) == set(hidden.COLUMNS) and json.loads((tmp_path / "plant-300-1.json").read_text()) == result
+    result = hidden.improved(300, 1, planner, str(tmp_path))
+    assert set(result["succeeded"]) == set(hidden.COLUMNS) and json.loads((tmp_path / f"plant-{planner}-300-1.json").read_text()) == result

@@ -1,0 +1,151 @@
+"""Any orientation without one part of the planner: what each is worth, and what others plan by.
+
+Every row is the task reorient on the plant of ``experiments/heavier_smoother.yaml``, which the planner does not know, with poses that are
+off by 1 mm and 0.6°, from the same seeds, each run until the object is dropped or the time is over. One thing differs from the first row:
+a part is left out, or put as others have it. Goals a minute come with Garwood's interval of a Poisson count, drops per goal with Wilson's.
+Asked for: no row has more goals a minute than the first, beyond the intervals, without more drops.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scipy.stats import chi2
+
+from dexstack.cli.arguments import natural, positive, positive_int
+from dexstack.cli.output import note, table
+from dexstack.errors import writing
+from dexstack.graph.settings import Spec
+from dexstack.report.statistics import wilson
+from dexstack.tasks.base import read_world
+from dexstack.trials.pool import in_processes
+from dexstack.trials.sweep import Run, run_one
+from experiments.harness import BLUE, GREY, Outcome, run
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+WORLD = Path(__file__).parents[1] / "heavier_smoother.yaml"
+NOISE = {"pose_noise_position": 0.001, "pose_noise_rotation": 0.0105}
+AS_IT_IS = "as it is"
+ROWS: dict[str, dict[str, Any]] = {
+    AS_IT_IS: {},
+    "no detours": {"supervisor": "none"},
+    "no fine perturbations near the goal": {"sampling_near": 0.0},
+    "all fingers perturbed at a time": {"sampling_share": 1.0},
+    "the best plan, not the weighed mean (predictive sampling)": {"sampling_temperature": 1e-6},
+    "half as many plans": {"sampling_plans": 16},
+    "fingertips weigh as in palm_turn": {"contact_weight": 3.0},
+    "the place weighs the same everywhere": {"position_length": 1e6},
+    "commands as far ahead as 0.48 rad": {"u_max": 0.48},
+    "commands as far ahead as 0.2 rad": {"u_max": 0.2},
+    "horizon of half a second": {"horizon": 5},
+    "searches 0.1 s late": {"sampling_delay": 0.1},
+    "the default planner": {"planner": "gauss_newton"},
+}
+"""Parameters in which each differs from the first."""
+
+
+def tried(row: str, seed: int, seconds: float, tolerance: float, folder: str) -> dict[str, Any]:
+    """One run.
+
+    Args:
+        folder: keeps the result, and has it where it is done already; empty: nothing is kept.
+
+    Raises:
+        ConfigError: the folder cannot be written.
+    """
+    kept = Path(folder) / f"{list(ROWS).index(row)}-{seed}-{seconds:g}-{tolerance:g}.json" if folder else None
+    if kept is not None and kept.is_file():
+        return json.loads(kept.read_text())
+    overrides = {**NOISE, "tolerance": tolerance, "sampling_threads": 1, **ROWS[row]}
+    o = run_one(Spec("reorient", overrides=tuple(overrides.items()), world=read_world(WORLD)), Run(seconds), 0, seed)
+    result = {"goals": len(o.reached_at), "seconds": o.seconds, "dropped": bool(o.dropped), "detours": o.stalls}
+    if kept is not None:
+        with writing(kept):
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            kept.write_text(json.dumps(result))
+    return result
+
+
+def judged(row: str, runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """A row of the table."""
+    goals, drops, minutes = sum(r["goals"] for r in runs), sum(r["dropped"] for r in runs), sum(r["seconds"] for r in runs) / 60.0
+    low, high = chi2.ppf(0.025, 2 * goals) / 2 if goals else 0.0, chi2.ppf(0.975, 2 * goals + 2) / 2
+    return {
+        "name": row,
+        "parameters": ROWS[row],
+        "runs": len(runs),
+        "goals": goals,
+        "minutes": minutes,
+        "goals_per_minute": goals / minutes,
+        "goals_per_minute_interval": [low / minutes, high / minutes],
+        "drops": drops,
+        "drops_per_goal": wilson(drops, goals + drops),
+        "detours": sum(r["detours"] for r in runs),
+    }
+
+
+def ablate(args: argparse.Namespace) -> Outcome:
+    """All rows."""
+    names = [row for k, row in enumerate(ROWS) if not args.only or k in args.only or k == 0]
+    folder = str(args.keep.absolute()) if args.keep else ""
+    cells = [(row, args.seed + k, args.seconds, args.tolerance, folder) for row in names for k in range(args.runs)]
+    found: dict[str, list[dict[str, Any]]] = {row: [] for row in names}
+    for (row, seed, *_), one in zip(cells, in_processes(tried, args.jobs, *map(list, zip(*cells, strict=True))), strict=True):
+        found[row].append(one)
+        note(f"{row}, seed {seed}: {one['goals']} reached in {one['seconds']:.0f} s" + (", dropped" if one["dropped"] else ""))
+    rows = [judged(row, runs) for row, runs in found.items()]
+    first = rows[0]
+    better = [r["name"] for r in rows[1:] if r["goals_per_minute_interval"][0] > first["goals_per_minute"] and r["drops"] <= first["drops"]]
+    lines = [
+        table("any orientation, one thing changed", ("", "runs", "goals", "a minute", "drops", "per goal", "detours"), map(_shown, rows))
+    ]
+    lines += [f"better than as it is: {', '.join(better)}"] if better else []
+    return Outcome({"rows": rows, "better": better, "passed": not better}, _figure(rows), lines, args.seed)
+
+
+def _shown(row: Mapping[str, Any]) -> list[Any]:
+    (low, high), (few, many) = row["goals_per_minute_interval"], row["drops_per_goal"]
+    rate, per_goal = f"{row['goals_per_minute']:.1f} ({low:.1f} … {high:.1f})", f"{few:.3f} … {many:.3f}"
+    return [row["name"], row["runs"], row["goals"], rate, row["drops"], per_goal, row["detours"]]
+
+
+def _figure(rows: Sequence[Mapping[str, Any]]) -> Figure:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9.0, 0.4 * len(rows) + 1.2), layout="constrained")
+    axes = figure.subplots()
+    for k, row in enumerate(rows):
+        low, high = row["goals_per_minute_interval"]
+        axes.barh(k, row["goals_per_minute"], color=BLUE if k == 0 else GREY)
+        axes.plot([low, high], [k, k], color="black", linewidth=1.0)
+    axes.set_yticks(range(len(rows)), [f"{row['name']} ({row['drops']} drops)" for row in rows])
+    axes.invert_yaxis()
+    axes.set_xlabel("goals a minute")
+    return figure
+
+
+def _arguments(p: argparse.ArgumentParser) -> None:
+    known = "; ".join(f"{k} {row}" for k, row in enumerate(ROWS))
+    p.add_argument("--runs", type=positive_int, default=20, metavar="N", help="of each row")
+    p.add_argument("--seconds", type=positive, default=60.0, metavar="S", help="simulated time of a run")
+    p.add_argument("--tolerance", type=positive, default=0.4, metavar="RAD", help="orientation error at which a goal is reached")
+    p.add_argument("--seed", type=natural, default=0, metavar="S", help="run k draws with seed S + k, in every row")
+    p.add_argument("--only", type=natural, nargs="+", default=[], metavar="K", help=f"rows beside the first: {known}")
+    p.add_argument("--jobs", type=positive_int, default=1, metavar="N", help="processes side by side")
+    p.add_argument("--keep", type=Path, metavar="FOLDER", help="keep every run's result there, and go on where it was cut")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the experiment; its exit code."""
+    return run("experiments.orientation.ablations", __doc__, ablate, argv, arguments=_arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
