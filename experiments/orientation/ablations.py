@@ -9,26 +9,27 @@ Asked for: no row has more goals a minute than the first, beyond the intervals, 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scipy.stats import chi2
 
 from dexstack.cli.arguments import natural, positive, positive_int
-from dexstack.cli.output import note, table
-from dexstack.errors import writing
+from dexstack.cli.output import commit, note, table
 from dexstack.graph.settings import Spec
 from dexstack.report.statistics import wilson
 from dexstack.tasks.base import read_world
-from dexstack.trials.pool import in_processes
-from dexstack.trials.sweep import Run, run_one
+from dexstack.trials.keep import claim
+from dexstack.trials.sweep import Cell, Run, run_trials
 from experiments.harness import BLUE, GREY, Outcome, run
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from dexstack.sim.trial import Trial
 
 WORLD = Path(__file__).parents[1] / "heavier_smoother.yaml"
 NOISE = {"pose_noise_position": 0.001, "pose_noise_rotation": 0.0105}
@@ -51,31 +52,9 @@ ROWS: dict[str, dict[str, Any]] = {
 """Parameters in which each differs from the first."""
 
 
-def tried(row: str, seed: int, seconds: float, tolerance: float, folder: str) -> dict[str, Any]:
-    """One run.
-
-    Args:
-        folder: keeps the result, and has it where it is done already; empty: nothing is kept.
-
-    Raises:
-        ConfigError: the folder cannot be written.
-    """
-    kept = Path(folder) / f"{list(ROWS).index(row)}-{seed}-{seconds:g}-{tolerance:g}.json" if folder else None
-    if kept is not None and kept.is_file():
-        return json.loads(kept.read_text())
-    overrides = {**NOISE, "tolerance": tolerance, "sampling_threads": 1, **ROWS[row]}
-    o = run_one(Spec("reorient", overrides=tuple(overrides.items()), world=read_world(WORLD)), Run(seconds), 0, seed)
-    result = {"goals": len(o.reached_at), "seconds": o.seconds, "dropped": bool(o.dropped), "detours": o.stalls}
-    if kept is not None:
-        with writing(kept):
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            kept.write_text(json.dumps(result))
-    return result
-
-
-def judged(row: str, runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def judged(row: str, runs: Sequence[Trial]) -> dict[str, Any]:
     """A row of the table."""
-    goals, drops, minutes = sum(r["goals"] for r in runs), sum(r["dropped"] for r in runs), sum(r["seconds"] for r in runs) / 60.0
+    goals, drops, minutes = sum(len(o.reached_at) for o in runs), sum(o.dropped for o in runs), sum(o.seconds for o in runs) / 60.0
     low, high = chi2.ppf(0.025, 2 * goals) / 2 if goals else 0.0, chi2.ppf(0.975, 2 * goals + 2) / 2
     return {
         "name": row,
@@ -87,20 +66,24 @@ def judged(row: str, runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "goals_per_minute_interval": [low / minutes, high / minutes],
         "drops": drops,
         "drops_per_goal": wilson(drops, goals + drops),
-        "detours": sum(r["detours"] for r in runs),
+        "detours": sum(o.stalls for o in runs),
     }
 
 
 def ablate(args: argparse.Namespace) -> Outcome:
     """All rows."""
     names = [row for k, row in enumerate(ROWS) if not args.only or k in args.only or k == 0]
-    folder = str(args.keep.absolute()) if args.keep else ""
-    cells = [(row, args.seed + k, args.seconds, args.tolerance, folder) for row in names for k in range(args.runs)]
-    found: dict[str, list[dict[str, Any]]] = {row: [] for row in names}
-    for (row, seed, *_), one in zip(cells, in_processes(tried, args.jobs, *map(list, zip(*cells, strict=True))), strict=True):
-        found[row].append(one)
-        note(f"{row}, seed {seed}: {one['goals']} reached in {one['seconds']:.0f} s" + (", dropped" if one["dropped"] else ""))
-    rows = [judged(row, runs) for row, runs in found.items()]
+    always = {**NOISE, "tolerance": args.tolerance, "sampling_threads": 1}
+    specs = [Spec("reorient", overrides=tuple({**always, **ROWS[row]}.items()), world=read_world(WORLD)) for row in names]
+    if args.keep:
+        said = {"rows": [asdict(spec) for spec in specs], "seconds": args.seconds, "seed": args.seed, "commit": commit()}
+        claim(args.keep, said, "runs")
+    chosen = Run(args.seconds, keep=str(args.keep.absolute()) if args.keep else "")
+    runs: list[Trial] = []
+    for o in run_trials([Cell(*cell) for cell in zip(names, specs, strict=True)], chosen, args.runs, args.seed, jobs=args.jobs):
+        runs.append(o)
+        note(f"{o.cell or AS_IT_IS}, seed {o.seed}: {len(o.reached_at)} reached in {o.seconds:.0f} s" + (", dropped" if o.dropped else ""))
+    rows = [judged(row, runs[k * args.runs : (k + 1) * args.runs]) for k, row in enumerate(names)]
     first = rows[0]
     better = [r["name"] for r in rows[1:] if r["goals_per_minute_interval"][0] > first["goals_per_minute"] and r["drops"] <= first["drops"]]
     lines = [

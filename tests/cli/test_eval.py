@@ -49,6 +49,27 @@ def test_the_json_object_is_the_contracts(short, folder):
     assert (folder / "one" / "trials.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_what_is_kept_is_not_run_again(short, folder, monkeypatch, capsys):
+    """Two trials, then the same with a third, then another seed in the same folder."""
+    from dexstack.trials import sweep
+
+    kept, ran, loop_of = folder / "results kept", [], sweep.loop_of
+    monkeypatch.setattr(sweep, "loop_of", lambda spec: (ran.append(spec), loop_of(spec))[1])
+    asked = [*SHORT, "--keep", str(kept), "--results", str(folder / "goes on")]
+    documents = []
+    for more in ([], [], ["--trials", "3"]):
+        main([*asked, *more, "--json", str(folder / "goes_on.json")])
+        documents.append(json.loads((folder / "goes_on.json").read_text())["results"])
+    assert len(ran) == 3 and [d["trials"] for d in documents] == [2, 2, 3]
+    assert documents[0]["each"] == documents[1]["each"] == documents[2]["each"][:2]
+    assert [e["orientation_error_rad"] for e in documents[0]["each"]] == [e["orientation_error_rad"] for e in short[1]["results"]["each"]]
+    assert documents[1]["solve_s"] == documents[0]["solve_s"]
+    assert main([*asked, "--set", "u_max=0.1"]) == 2
+    assert "holds trials of other numbers, parameters or code" in capsys.readouterr().err
+    (kept / "trial-000.npz").write_bytes(b"no archive")
+    assert main([*asked]) == 2 and "trial-000.npz is no kept trial" in capsys.readouterr().err
+
+
 def test_every_trial_kept_is_a_run_to_learn_from(short, folder):
     from dexstack.learning.transitions import check_recording
 

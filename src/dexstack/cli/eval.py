@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Sequence
+from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dexstack.cli import arguments
 from dexstack.cli.arguments import MEASURED
-from dexstack.cli.output import add_json_argument, note, publish, table
+from dexstack.cli.output import add_json_argument, commit, note, publish, table
 from dexstack.engines import PLANTS
 from dexstack.tasks import TASKS
 
@@ -59,6 +60,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     p.add_argument("--require", type=arguments.rate, metavar="RATE", help="smallest success rate for exit code 0 (default: the task's)")
     p.add_argument("--jobs", type=arguments.positive_int, default=1, metavar="N", help="processes that run trials side by side")
     p.add_argument("--ray", action="store_true", help="spread the trials over the machines of a Ray cluster, or this one (extra [ray])")
+    p.add_argument("--keep", type=Path, metavar="DIR", help="keep every trial's result there; the same command goes on where it was cut")
     p.add_argument("--record", type=Path, metavar="DIR", help="keep every trial there, for `dexstack replay` and `dexstack learn --from`")
     p.add_argument("--results", type=Path, help="folder for the picture (default: a new one in results/)")
     add_json_argument(p)
@@ -70,6 +72,7 @@ def run(args: argparse.Namespace) -> int:
     Returns:
         0 when at least the required share of trials succeeded in every world, otherwise 1.
     """
+    from dexstack.trials.keep import claim
     from dexstack.trials.sweep import Run, run_trials, vary
 
     spec = arguments.spec_of(args)
@@ -80,8 +83,11 @@ def run(args: argparse.Namespace) -> int:
         args.latency == MEASURED,
         tuple(math.radians(yaw) for yaw in args.goal_yaw or ()),
         str(args.record.absolute()) if args.record else "",
+        str(args.keep.absolute()) if args.keep else "",
     )
     trials = args.trials or task.trials
+    if args.keep:
+        claim(args.keep, _plan(cells, chosen, args.seed), "trials")
     where = "on Ray" if args.ray else f"in {min(args.jobs, trials * len(cells))} process(es)"
     note(f"{len(cells)} world(s), {trials} trial(s) of {chosen.seconds:g} s each, {where}; the first one compiles the controller")
     outcomes = []
@@ -102,6 +108,14 @@ def run(args: argparse.Namespace) -> int:
     passed = results["success_rate"] >= required
     publish(args, f"eval {task.name}", results, *_views(args, task, results, passed), seed=args.seed)
     return 0 if passed else 1
+
+
+def _plan(cells: Sequence[Cell], chosen: Run, seed: int) -> dict[str, Any]:
+    """What a kept trial depends on: not how many there are, nor where they go."""
+    from dexstack.graph.settings import read_settings
+
+    said = [asdict(c) | {block.__qualname__: vars(values) for block, values in read_settings(c.spec).items()} for c in cells]
+    return {"cells": said, "run": asdict(replace(chosen, record="", keep="")), "seed": seed, "commit": commit()}
 
 
 def _check(cells: Sequence[Cell]) -> tuple[Task, dict[str, Any]]:

@@ -1,19 +1,23 @@
-"""A trial kept: the same file as a run of the graph leaves, to be drawn, replayed and learned from."""
+"""Trials kept: as a run of the graph leaves them, to be drawn, replayed and learned from; and as results, so that what was cut goes on."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dexstack.errors import writing
+from dexstack.errors import ConfigError, writing
+from dexstack.tasks.base import Goal
 
 if TYPE_CHECKING:
     from dexstack.graph.settings import Spec
     from dexstack.sim.loop import Loop
     from dexstack.sim.trial import Trial
+    from dexstack.trials.sweep import Outcome
 
 
 def keep_trial(folder: Path, loop: Loop, spec: Spec, trial: Trial, seed: int) -> Path:
@@ -43,3 +47,56 @@ def keep_trial(folder: Path, loop: Loop, spec: Spec, trial: Trial, seed: int) ->
         folder.mkdir(parents=True, exist_ok=True)
         np.savez_compressed(path, summary=json.dumps(summary), **arrays)
     return path
+
+
+def claim(folder: Path, plan: Mapping[str, Any], what: str) -> None:
+    """Make a folder that keeps what one plan makes, or go on in one.
+
+    Args:
+        plan: what all that is kept there depends on; goes into JSON.
+        what: the plan makes, for complaints.
+
+    Raises:
+        ConfigError: the folder holds another plan's, or cannot be written.
+    """
+    said = json.loads(json.dumps(plan, default=str))
+    note = folder / "plan.json"
+    if note.is_file() and json.loads(note.read_text()) != said:
+        raise ConfigError(f"{folder} holds {what} of other numbers, parameters or code; give another folder")
+    with writing(note):
+        folder.mkdir(parents=True, exist_ok=True)
+        note.write_text(json.dumps(said, indent=1))
+
+
+def save_outcome(path: Path, outcome: Outcome) -> None:
+    """Write an outcome with its recording, whole or not at all; the folder exists.
+
+    Raises:
+        ConfigError: it cannot be written.
+    """
+    values = {f.name: getattr(outcome, f.name) for f in fields(outcome)}
+    recording, goal = values.pop("recording"), values.pop("goal")
+    values |= {"goal": [goal.pose_WO.tolist(), goal.label]}
+    part = path.with_suffix(".part")
+    with writing(path), part.open("wb") as file:
+        np.savez_compressed(file, outcome=json.dumps(values, default=lambda number: number.item()), **recording)
+    part.rename(path)
+
+
+def load_outcome(path: Path) -> Outcome:
+    """What :func:`save_outcome` wrote.
+
+    Raises:
+        ConfigError: the file is something else.
+    """
+    from dexstack.trials.sweep import Outcome
+
+    try:
+        with np.load(path) as archive:
+            recording = {name: archive[name] for name in archive.files if name != "outcome"}
+            values = json.loads(str(archive["outcome"]))
+        pose_WO, label = values.pop("goal")
+        values |= {"goal": Goal(np.array(pose_WO), label), "reached_at": tuple(values["reached_at"])}
+        return Outcome(**values, recording=recording)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ConfigError(f"{path} is no kept trial: {error}") from None

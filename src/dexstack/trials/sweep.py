@@ -31,7 +31,9 @@ class Run:
     yaws: tuple[float, ...] = ()
     """Turns from the nominal start that are asked for one after another [rad]; empty: the task's own goals."""
     record: str = ""
-    """Folder that keeps every trial; empty: none is kept."""
+    """Folder that keeps every trial, to be drawn and learned from; empty: none is kept."""
+    keep: str = ""
+    """Folder that exists and keeps every outcome: one that is there is not run again; empty: none is kept."""
 
 
 @dataclass(frozen=True)
@@ -107,16 +109,27 @@ def loop_of(spec: Spec) -> Loop:
 
 
 def run_one(spec: Spec, run: Run, k: int, seed: int, cell: str = "") -> Outcome:
-    """The k-th trial of a loop."""
+    """The k-th trial of a loop, or what is kept of it.
+
+    Raises:
+        ConfigError: see :func:`loop_of`; what is kept cannot be read or written.
+    """
+    from dexstack.trials.keep import keep_trial, load_outcome, save_outcome
+
+    name = f"{cell or 'trial'}-{k:03d}".replace(" ", "_").replace(",", "")
+    kept = Path(run.keep) / f"{name}.npz" if run.keep else None
+    if kept is not None and kept.is_file():
+        return load_outcome(kept)
     loop = loop_of(spec)
     goals = iter([loop.task.at_yaw(run.yaws[k % len(run.yaws)])]) if run.yaws else loop.task.goals(k, seed)
     first = next(goals)
     trial = loop.run(k, seed, run.seconds, goals=itertools.chain([first], goals), measured_latency=run.measured_latency)
     if run.record:
-        from dexstack.trials.keep import keep_trial
-
-        keep_trial(Path(run.record) / f"{cell or 'trial'}-{k:03d}".replace(" ", "_").replace(",", ""), loop, spec, trial, seed + k)
-    return Outcome(**vars(trial), seed=seed + k, label=first.label, cell=cell)
+        keep_trial(Path(run.record) / name, loop, spec, trial, seed + k)
+    outcome = Outcome(**vars(trial), seed=seed + k, label=first.label, cell=cell)
+    if kept is not None:
+        save_outcome(kept, outcome)
+    return outcome
 
 
 def run_trials(cells: Sequence[Cell], run: Run, trials: int, seed: int, *, jobs: int = 1, ray: bool = False) -> Iterator[Outcome]:

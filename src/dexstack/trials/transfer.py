@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dexstack.errors import ConfigError, writing
+from dexstack.errors import writing
 from dexstack.report.statistics import errors, wilson
+from dexstack.trials.keep import claim
 from dexstack.trials.pool import in_processes, on_ray
 from dexstack.trials.sweep import Run, loop_of, run_one
 from dexstack.trials.worlds import drawn
@@ -76,13 +77,9 @@ class Matrix:
 
     def __init__(self, plan: Plan, folder: Path) -> None:
         self.plan, self.folder, self.sources = plan, folder, sources(plan.plants)
-        said = json.loads(json.dumps(asdict(plan)))
-        note = folder / "plan.json"
-        if note.is_file() and json.loads(note.read_text()) != said:
-            raise ConfigError(f"{folder} holds a matrix of other plants, numbers or parameters; give another folder")
-        with writing(note):
-            (folder / "trials").mkdir(parents=True, exist_ok=True)
-            note.write_text(json.dumps(said, indent=1))
+        claim(folder, asdict(plan), "a matrix")
+        with writing(folder):
+            (folder / "trials").mkdir(exist_ok=True)
 
     def spec(self, source: Source, plant: str) -> Spec:
         """Of one cell."""
