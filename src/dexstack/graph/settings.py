@@ -6,7 +6,7 @@ A file has a section per node, so that a node on a robot and a loop in one proce
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -82,10 +82,8 @@ def read_settings(spec: Spec) -> dict[type, Any]:
     Raises:
         ConfigError: an unknown task or plant, an unreadable file, a parameter that nothing has or that is out of its range.
     """
-    task, overrides = load_task(spec.task), dict(spec.overrides)
-    files = parameter_files(spec)
-    if "planner" not in overrides:
-        overrides["planner"] = chosen_planner(spec)
+    task, overrides = load_task(spec.task), {"planner": chosen_planner(spec), **dict(spec.overrides)}
+    files = parameter_files(replace(spec, overrides=tuple(overrides.items())))
 
     def block(cls: type, node: str) -> Any:
         values: dict[str, Any] = {}
