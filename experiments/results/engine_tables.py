@@ -463,6 +463,25 @@ SOFT = (
         ),
     ),
     Section(
+        "soft_push_to_goal",
+        "A T pushed to a goal",
+        (
+            Listing(
+                "results.rows",
+                (
+                    ("plans by", "name"),
+                    ("arrived", "rate(arrived, starts)"),
+                    ("pushes", "pushes:.1f"),
+                    ("processor time a push [s]", "cpu_s:.2f"),
+                    ("model's steps a push", "steps:.0f"),
+                    ("off [mm]", "position_error_m*1e3:.1f"),
+                    ("off [°]", "turn*57.2958:.1f"),
+                ),
+            ),
+        ),
+        "Means over start poses. `differences` and `cem` plan with MuJoCo, the plant itself; `gradient` with the soft engine.",
+    ),
+    Section(
         "soft_truncation",
         "Error of patches against the dense formulation",
         (
