@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dexstack.control.planners import UNTUNED
 from dexstack.errors import ConfigError, writing
 from dexstack.geometry.decomposition import PARTS
 from dexstack.geometry.hausdorff import union_error
@@ -20,7 +19,7 @@ from dexstack.geometry.repair import HELD, UNITS, Repaired, plausible_units, rea
 from dexstack.geometry.rest_poses import RestPose, rest_poses, resting_rotation
 from dexstack.geometry.symmetry import NONE, Axis, Symmetry, find_symmetry
 from dexstack.model.object_file import Facts, write_object
-from dexstack.model.objects import ObjectModel, Start, load_object
+from dexstack.model.objects import UNTUNED, ObjectModel, Start, load_object
 
 if TYPE_CHECKING:
     import trimesh

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from dexstack.control.planners import UNTUNED
 from dexstack.model.hand_draft import Draft
+from dexstack.model.objects import UNTUNED
 from dexstack.model.urdf import Joint, Link, Shape
 
 FRICTION_PALM, FRICTION_FINGERS = 0.5, 1.0

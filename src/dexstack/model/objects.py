@@ -24,6 +24,8 @@ _SINGLE_FILE = (".obj", ".stl", ".ply", ".off")
 MOST_PARTS = 256
 _START = ("position", "yaw", "noise_position", "noise_yaw")
 _OPTIONAL = {"hand_pose", "planner"}
+UNTUNED = "sampling"
+"""Planner that turns what nobody tuned anything for, for far more processor time than the one that comes with the task."""
 
 
 @dataclass(frozen=True)

@@ -12,5 +12,3 @@ PLANNERS = Registry(
     },
 )
 """Module, what makes it, and parameter class of every planner; the second takes the problem and all parameter blocks by their class."""
-UNTUNED = "sampling"
-"""It turns what nobody tuned anything for, for far more processor time than the one that comes with the task."""
