@@ -66,8 +66,12 @@ def test_what_is_kept_is_not_run_again(short, folder, monkeypatch, capsys):
     assert documents[1]["solve_s"] == documents[0]["solve_s"]
     assert main([*asked, "--set", "u_max=0.1"]) == 2
     assert "holds trials of other numbers, parameters or code" in capsys.readouterr().err
-    (kept / "trial-000.npz").write_bytes(b"no archive")
-    assert main([*asked]) == 2 and "trial-000.npz is no kept trial" in capsys.readouterr().err
+    main([*asked, "--record", str(folder / "recorded afterwards")])
+    assert len(ran) == 3 and len(list((folder / "recorded afterwards").glob("*/recording.npz"))) == 2
+    whole = (kept / "trial-000.npz").read_bytes()
+    for broken in (b"no archive", b"", whole[: len(whole) // 2]):
+        (kept / "trial-000.npz").write_bytes(broken)
+        assert main([*asked]) == 2 and "trial-000.npz is no kept trial" in capsys.readouterr().err
 
 
 def test_every_trial_kept_is_a_run_to_learn_from(short, folder):

@@ -260,7 +260,7 @@ def test_a_trial_kept_can_be_read_drawn_and_learned_from(loop, tmp_path):
     from dexstack.report.plot import write_plot
 
     trial = loop.run(0, 0, 0.3)
-    path = keep_trial(tmp_path / "kept", loop, SPEC, trial, 0)
+    path = keep_trial(tmp_path / "kept", SPEC, trial, 0)
     with np.load(path) as archive:
         recording = {name: archive[name] for name in archive.files if name != "summary"}
         assert "summary" in archive.files

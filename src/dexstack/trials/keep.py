@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -15,12 +16,11 @@ from dexstack.tasks.base import Goal
 
 if TYPE_CHECKING:
     from dexstack.graph.settings import Spec
-    from dexstack.sim.loop import Loop
     from dexstack.sim.trial import Trial
     from dexstack.trials.sweep import Outcome
 
 
-def keep_trial(folder: Path, loop: Loop, spec: Spec, trial: Trial, seed: int) -> Path:
+def keep_trial(folder: Path, spec: Spec, trial: Trial, seed: int) -> Path:
     """Write ``recording.npz`` into a folder, which is made if it is missing.
 
     Raises:
@@ -92,11 +92,11 @@ def load_outcome(path: Path) -> Outcome:
     from dexstack.trials.sweep import Outcome
 
     try:
-        with np.load(path) as archive:
+        with path.open("rb") as file, np.load(file) as archive:
             recording = {name: archive[name] for name in archive.files if name != "outcome"}
             values = json.loads(str(archive["outcome"]))
         pose_WO, label = values.pop("goal")
         values |= {"goal": Goal(np.array(pose_WO), label), "reached_at": tuple(values["reached_at"])}
         return Outcome(**values, recording=recording)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
         raise ConfigError(f"{path} is no kept trial: {error}") from None

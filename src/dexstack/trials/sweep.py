@@ -119,17 +119,22 @@ def run_one(spec: Spec, run: Run, k: int, seed: int, cell: str = "") -> Outcome:
     name = f"{cell or 'trial'}-{k:03d}".replace(" ", "_").replace(",", "")
     kept = Path(run.keep) / f"{name}.npz" if run.keep else None
     if kept is not None and kept.is_file():
-        return load_outcome(kept)
+        outcome = load_outcome(kept)
+    else:
+        outcome = _simulated(spec, run, k, seed, cell)
+        if kept is not None:
+            save_outcome(kept, outcome)
+    if run.record:
+        keep_trial(Path(run.record) / name, spec, outcome, seed + k)
+    return outcome
+
+
+def _simulated(spec: Spec, run: Run, k: int, seed: int, cell: str) -> Outcome:
     loop = loop_of(spec)
     goals = iter([loop.task.at_yaw(run.yaws[k % len(run.yaws)])]) if run.yaws else loop.task.goals(k, seed)
     first = next(goals)
     trial = loop.run(k, seed, run.seconds, goals=itertools.chain([first], goals), measured_latency=run.measured_latency)
-    if run.record:
-        keep_trial(Path(run.record) / name, loop, spec, trial, seed + k)
-    outcome = Outcome(**vars(trial), seed=seed + k, label=first.label, cell=cell)
-    if kept is not None:
-        save_outcome(kept, outcome)
-    return outcome
+    return Outcome(**vars(trial), seed=seed + k, label=first.label, cell=cell)
 
 
 def run_trials(cells: Sequence[Cell], run: Run, trials: int, seed: int, *, jobs: int = 1, ray: bool = False) -> Iterator[Outcome]:

@@ -228,7 +228,8 @@ class SamplingPlanner:
         """
         theta, self._believed = self.theta, self.theta
         stiffness, cover = np.asarray(theta.stiffness, float), np.asarray(theta.cover, float)
-        friction = float(theta.friction) / max(self._usual.planned_friction, TINY)
+        usual = self._usual.planned_friction
+        friction = float(theta.friction) / usual if usual > 0.0 else 1.0
         self._rollouts.believe(float(theta.mass), friction, stiffness, -self._mpc.step * stiffness / np.log1p(-np.minimum(cover, FASTEST)))
 
     def _question(self, t: float, goal_WO: np.ndarray, pull: Pull) -> _Question:
