@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     def arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--trials", type=positive_int, default=10, metavar="N", help="with each hand")
         parser.add_argument("--seed", type=natural, default=1000, metavar="S", help="trial k starts with seed S + k")
-        parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help=f"of {', '.join(FILES)}")
+        parser.add_argument("--only", nargs="+", default=[], choices=FILES, metavar="NAME", help=f"of {', '.join(FILES)}")
 
     return run("experiments.hands.added", __doc__, _make, argv, arguments=arguments)
 

@@ -10,6 +10,8 @@ all trials succeed, 85 % with each body, 1 % are dropped at most, and the orient
 from __future__ import annotations
 
 import argparse
+import json
+import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -20,11 +22,12 @@ from typing import Any
 import numpy as np
 
 from dexstack.cli.arguments import natural, positive_int
-from dexstack.cli.output import table
-from dexstack.errors import ConfigError
+from dexstack.cli.output import commit, table
+from dexstack.errors import ConfigError, writing
 from dexstack.geometry.rotations import rotate
 from dexstack.model.objects import load_object
 from dexstack.report.statistics import wilson
+from dexstack.trials.keep import claim
 from dexstack.trials.placing import best, move, try_places
 from experiments.harness import Outcome, run
 from experiments.objects.zoo import BODIES, add_body
@@ -46,15 +49,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.add_argument("--seed", type=natural, default=0, metavar="S", help="of the bodies; trial k starts with seed 20000 + k")
         parser.add_argument("--as-added", action="store_true", help="from the place of the rule, without trying others")
         parser.add_argument("--jobs", type=positive_int, default=1, metavar="N", help="bodies that are turned at the same time")
-        parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help=f"of {', '.join(BODIES)}")
+        parser.add_argument("--only", nargs="+", default=[], choices=BODIES, metavar="NAME", help=f"of {', '.join(BODIES)}")
+        parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep objects, rows and films of the worst trials, and go on there")
 
     return run("experiments.objects.turning", __doc__, _make, argv, arguments=arguments)
 
 
 def _make(args: argparse.Namespace) -> Outcome:
     names = [name for name in BODIES if not args.only or name in args.only]
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(args.jobs) as pool:
-        rows = list(pool.map(lambda name: _turned(name, args, Path(folder)), names))
+    with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(args.jobs) as pool:
+        folder = args.keep or Path(scratch)
+        if args.keep:
+            claim(folder, {"trials": args.trials, "seed": args.seed, "as_added": args.as_added, "commit": commit()}, "turns")
+        rows = list(pool.map(lambda name: _row(name, args, folder), names))
     told = [row for row in rows if row["told_apart"]]
     turned = [row for row in told if row["refused"] is None]
     trials, succeeded, dropped = (sum(row.get(key, 0) for row in told) for key in ("trials", "succeeded", "dropped"))
@@ -90,6 +97,19 @@ def _make(args: argparse.Namespace) -> Outcome:
     return Outcome(results, lines=[view, line], seed=args.seed)
 
 
+def _row(name: str, args: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """What was kept, or else what is made now."""
+    kept = folder / name / "row.json"
+    if kept.is_file():
+        return json.loads(kept.read_text())
+    shutil.rmtree(kept.parent, ignore_errors=True)
+    row = _turned(name, args, folder)
+    with writing(kept):
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        kept.write_text(json.dumps(row))
+    return row
+
+
 def _turned(name: str, args: argparse.Namespace, folder: Path) -> dict[str, Any]:
     family, _ = BODIES[name]
     row: dict[str, Any] = {"name": name, "family": family, "refused": None, "told_apart": True}
@@ -111,8 +131,10 @@ def _turned(name: str, args: argparse.Namespace, folder: Path) -> dict[str, Any]
         "hand_pose": start.hand_pose,
         "planner": start.planner,
     }
-    settings = [x for key, value in PLANNING.items() for x in ("--set", f"{key}={value}")]
-    return row | quarter_turns(name, ["--object", str(added.yaml), *settings], args.trials, SEED, folder / name / "run")
+    what = ["--object", str(added.yaml), *(x for key, value in PLANNING.items() for x in ("--set", f"{key}={value}"))]
+    if args.keep:
+        what.append("--films")
+    return row | quarter_turns(name, what, args.trials, SEED, folder / name / "run")
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     def arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--seed", type=natural, default=0, metavar="S", help="of sizes, masses and blobs")
         parser.add_argument("--to", type=Path, metavar="FOLDER", help="where the objects go (default: nowhere)")
-        parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help=f"of {', '.join(BODIES)}")
+        parser.add_argument("--only", nargs="+", default=[], choices=BODIES, metavar="NAME", help=f"of {', '.join(BODIES)}")
 
     return run("experiments.objects.zoo", __doc__, _make, argv, arguments=arguments)
 

@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from dexstack.cli.main import main
 from dexstack.report.statistics import errors, wilson
@@ -72,6 +73,17 @@ def test_what_is_kept_is_not_run_again(short, folder, monkeypatch, capsys):
     for broken in (b"no archive", b"", whole[: len(whole) // 2]):
         (kept / "trial-000.npz").write_bytes(broken)
         assert main([*asked]) == 2 and "trial-000.npz is no kept trial" in capsys.readouterr().err
+
+
+def test_films_show_the_best_trial_and_the_worst_of_every_end(folder, here, capfd):
+    argv = ["eval", "palm_turn", "--trials", "3", "--goal-yaw", "0", "90", "180", *QUICK, "--films", "--require", "0"]
+    assert main([*argv, "--results", str(folder / "films"), "--json", str(folder / "films.json")]) == 0
+    films = json.loads((folder / "films.json").read_text())["results"]["films"]
+    assert set(films) == {"best", "worst-late"}
+    for name, path in films.items():
+        assert path == str(folder / "films" / f"{name}.gif")
+        with Image.open(path) as film:
+            assert film.n_frames >= 2
 
 
 def test_every_trial_kept_is_a_run_to_learn_from(short, folder):

@@ -62,7 +62,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     p.add_argument("--ray", action="store_true", help="spread the trials over the machines of a Ray cluster, or this one (extra [ray])")
     p.add_argument("--keep", type=Path, metavar="DIR", help="keep every trial's result there; the same command goes on where it was cut")
     p.add_argument("--record", type=Path, metavar="DIR", help="keep every trial there, for `dexstack replay` and `dexstack learn --from`")
-    p.add_argument("--results", type=Path, help="folder for the picture (default: a new one in results/)")
+    p.add_argument("--films", action="store_true", help="films of the best trial and the worst of every end, beside the picture")
+    p.add_argument("--results", type=Path, help="folder for picture and films (default: a new one in results/)")
     add_json_argument(p)
 
 
@@ -105,6 +106,9 @@ def run(args: argparse.Namespace) -> int:
     }
     folder = args.results or Path("results") / f"eval-{task.name}-{datetime.now():%Y%m%d-%H%M%S}"
     results["plot"] = str(_plot(folder, args, task, cells, outcomes))
+    if args.films:
+        note("drawing the films")
+        results["films"] = _films(folder, task, outcomes)
     passed = results["success_rate"] >= required
     publish(args, f"eval {task.name}", results, *_views(args, task, results, passed), seed=args.seed)
     return 0 if passed else 1
@@ -196,6 +200,14 @@ def _plot(folder: Path, args: argparse.Namespace, task: Task, cells: Sequence[Ce
     return write_trials_plot(folder / "trials.png", curves, task.params.tolerance, title)
 
 
+def _films(folder: Path, task: Task, outcomes: Sequence[Outcome]) -> dict[str, str]:
+    from dexstack.model.scene import robot_scene
+    from dexstack.report.trial_films import write_trial_films
+
+    robot, obj, _ = task.scene()
+    return {name: str(path) for name, path in write_trial_films(folder, outcomes, robot_scene(robot, obj).compile()).items()}
+
+
 def _views(args: argparse.Namespace, task: Task, results: dict[str, Any], passed: bool) -> list[Any]:
     rows = [_row(c["cell"], c) for c in results["cells"]] if "cells" in results else [_row(k, s) for k, s in results["kinds"].items()]
     if len(rows) > 1 and "cells" not in results:
@@ -211,7 +223,7 @@ def _views(args: argparse.Namespace, task: Task, results: dict[str, Any], passed
         f"detection and solve: p50 {1e3 * solve['p50']:.2f} ms, p99 {1e3 * solve['p99']:.2f} ms of processor time, n = {solve['n']}; "
         f"{results['plans_per_second']:.0f} plans per simulated second; real-time factor {results['real_time_factor']:.2f} per process",
         f"{worst}{100 * results['success_rate']:.0f} % succeeded, {verdict} the {100 * results['required_success_rate']:g} % asked for; "
-        f"picture in {results['plot']}",
+        f"picture in {results['plot']}" + (f", films beside it: {', '.join(results['films'])}" if results.get("films") else ""),
     ]
 
 

@@ -40,3 +40,16 @@ def test_a_round_body_that_stands_upright_is_not_in_the_sums(monkeypatch, tmp_pa
     assert turning.main(["--only", "torus", "gear", "--json", str(file)]) == 0
     results = json.loads(file.read_text())["results"]
     assert results["success_rate"] == 1.0 and results["trials"] == 4 and len(results["objects"]) == 2
+
+
+def test_what_was_kept_is_not_turned_again_and_an_unknown_body_is_refused(monkeypatch, tmp_path, capsys):
+    turned = []
+    row = {"family": "part", "refused": None, "told_apart": True, "trials": 4, "succeeded": 4, "dropped": 0, "error_rad": 0.05}
+    monkeypatch.setattr(turning, "_turned", lambda name, args, folder: turned.append(name) or {"name": name} | row)
+    asked = ["--trials", "4", "--keep", str(tmp_path / "kept")]
+    assert turning.main([*asked, "--only", "wedge"]) == 0 and turning.main([*asked, "--only", "wedge", "gear"]) == 0
+    assert turned == ["wedge", "gear"]
+    assert turning.main(["--trials", "5", "--keep", str(tmp_path / "kept")]) == 2
+    with pytest.raises(SystemExit):
+        turning.main(["--only", "wedg"])
+    assert "invalid choice: 'wedg'" in capsys.readouterr().err

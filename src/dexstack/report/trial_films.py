@@ -1,0 +1,63 @@
+"""Films of trials: of the best one, and of the worst of every kind of end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import mujoco
+import numpy as np
+
+from dexstack.errors import writing
+from dexstack.report.film import write_film
+
+if TYPE_CHECKING:
+    from dexstack.trials.sweep import Outcome
+
+SECONDS = 15.0
+"""A film shows as much of a trial, the last of it [s]."""
+
+
+def worth_seeing(outcomes: Sequence[Outcome]) -> dict[str, Outcome]:
+    """The best trial, as ``best``, and the worst of every end: ``worst-succeeded``, ``worst-dropped``, ``worst-late``, ``worst-stopped``
+    (by the watch, or as the plant failed). Nearer to the goal is better, more goals reached even more so. No trial is in it twice.
+    """
+    ranked = sorted(outcomes, key=_merit)
+    chosen = {"best": ranked[-1]}
+    for o in ranked[:-1]:
+        chosen.setdefault(f"worst-{_end(o)}", o)
+    return chosen
+
+
+def write_trial_films(folder: Path, outcomes: Sequence[Outcome], scene: mujoco.MjModel) -> dict[str, Path]:
+    """The films of :func:`worth_seeing` as GIF files in a folder, which is made if it is missing; one too short to show is left out.
+
+    Args:
+        scene: compiled scene with the camera ``film``, of the trials' robot and object.
+
+    Raises:
+        ConfigError: a file cannot be written.
+    """
+    made = {}
+    for name, outcome in worth_seeing(outcomes).items():
+        t = np.asarray(outcome.recording["t"])
+        shown = {k: np.asarray(outcome.recording[k])[t >= t[-1:] - SECONDS] for k in ("t", "q", "pose_WO", "goal_WO")}
+        finite = np.isfinite(np.column_stack(list(shown.values()))).all(axis=1)  # a plant that diverged leaves others
+        if finite.sum() < 2:
+            continue
+        path = folder / f"{name}.gif"
+        with writing(path):
+            folder.mkdir(parents=True, exist_ok=True)
+            made[name] = write_film(path, {k: array[finite] for k, array in shown.items()}, scene)
+    return made
+
+
+def _merit(o: Outcome) -> tuple[bool, int, float]:
+    return o.succeeded, len(o.reached_at), -(o.orientation_error if np.isfinite(o.orientation_error) else np.inf)
+
+
+def _end(o: Outcome) -> str:
+    if o.succeeded:
+        return "succeeded"
+    return "dropped" if o.dropped else "stopped" if o.trouble else "late"
