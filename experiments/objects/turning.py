@@ -106,7 +106,7 @@ def _row(name: str, args: argparse.Namespace, folder: Path) -> dict[str, Any]:
     row = _turned(name, args, folder)
     with writing(kept):
         kept.parent.mkdir(parents=True, exist_ok=True)
-        kept.write_text(json.dumps(row))
+        kept.write_text(json.dumps(row, default=np.ndarray.tolist))
     return row
 
 
