@@ -21,23 +21,8 @@ import jax.numpy as jnp
 import mujoco
 from jax import Array
 
-from dexstack.engines.soft.scm import (
-    Body,
-    ContactParams,
-    PairWrench,
-    Planes,
-    Response,
-    about,
-    combine,
-    cross,
-    kept,
-    mean_normal,
-    side,
-    softplus,
-    turn,
-    wrench_transform,
-)
-from dexstack.engines.soft.system import SoftSystem, SystemData, twist_in
+from dexstack.engines.soft.scm import ContactParams, Cuts, Planes, Response, about, cross, mean_normal, softplus, turn, wrench_transform
+from dexstack.engines.soft.system import Seen, SoftSystem, SystemData, twist_in
 from dexstack.engines.soft.tree import Motion
 from dexstack.errors import ConfigError
 
@@ -111,27 +96,23 @@ class AwareSystem(SoftSystem):
         mobility = jnp.einsum("...va,vw,...wb->...ab", J, m.inverse_mass, J)
         return Moving(m.twist[lb] - m.twist[la], m.acceleration[lb] - m.acceleration[la], mobility)
 
-    def _meeting_of(
-        self, a: Body, b: Body, R_AB: Array, p_AB: Array, relative: Moving, R_A: Array, p_A: Array, c: ContactParams
-    ) -> PairWrench:
-        m = relative.seen_from(R_A, p_A)
-        on_b = kept(turn(R_AB, b.points, p_AB))
-        on_a = kept(turn(R_AB.T, a.points, -turn(R_AB.T, p_AB)))
-        met_b, met_a, core_b, core_a = a.planes(on_b), b.planes(on_a), slice(b.core), slice(a.core)
-        felt_b = self._respond(on_b[:, core_b], m, *distance_and_normal(on_b[:, core_b], met_b.of(core_b), c), c)
-        distance, normal = distance_and_normal(on_a[:, core_a], met_a.of(core_a), c)
-        back = Moving(-m.twist, -m.acceleration, m.mobility)
-        felt_a = self._respond(a.points[:, core_a], back, distance, turn(R_AB, normal), c)
-        return combine([side(1.0, on_b, b, felt_b, on_b, met_b, c), side(-1.0, a.points, a, felt_a, on_a, met_a, c)], c.eps2)
+    def _seen_from(self, relative: Moving, R: Array, p: Array) -> Moving:
+        return relative.seen_from(R, p)
 
-    def _standing(self, p: Array, relative: Moving, o: Array, c: ContactParams) -> Response:
-        up = jnp.zeros_like(p).at[2].set(1.0)
-        return self._respond(p, relative.seen_from(jnp.eye(3, dtype=p.dtype), o), p[2], up, c)
+    def _respond(self, x: Array, seen: Seen, relative: Moving, c: ContactParams, cuts: Cuts | None) -> Response:
+        each = ContactParams(*(x[None] if jnp.ndim(x) else x for x in c))
+        distance, normal = distance_and_normal(seen.points, seen.planes, each)
+        moving = Moving(seen.sign[None] * relative.twist, seen.sign[None] * relative.acceleration, relative.mobility)
+        return self._felt(x, moving, distance, turn(seen.R, normal), c)
 
-    def _respond(self, p: Array, m: Moving, field: Array, normal: Array, c: ContactParams) -> Response:
-        """What points p (3, Q) feel that have the distance ``field`` (Q,) along ``normal`` (3, Q)."""
+    def _standing(self, p: Array, relative: Moving, c: ContactParams) -> Response:
+        one = jax.tree.map(lambda x: x.reshape(*x.shape, 1, 1), relative)
+        return self._felt(p, one, p[2], jnp.zeros_like(p).at[2].set(1.0), c)
+
+    def _felt(self, p: Array, m: Moving, field: Array, normal: Array, c: ContactParams) -> Response:
+        """What points p (3, B, N) feel that have the distance ``field`` (B, N) along ``normal`` (3, B, N); what moves is (…, B, 1)."""
         g = jnp.concatenate([normal, cross(p, normal)])
-        mass = 1.0 / jnp.sum(g * (m.mobility @ g), axis=0)
+        mass = 1.0 / jnp.sum(g * jnp.einsum("ijbk,jbn->ibn", m.mobility, g), axis=0)
         v, t_d = about(m.twist, p), IMPEDANCE * self.time_constant
         v_n, a_n = jnp.sum(normal * v, axis=0), jnp.sum(normal * about(m.acceleration, p), axis=0)
         inside = jax.nn.sigmoid(-field / c.eps3)
@@ -153,8 +134,8 @@ class AwareSystem(SoftSystem):
 
 
 def distance_and_normal(p: Array, planes: Planes, c: ContactParams) -> tuple[Array, Array]:
-    """φ̂ (Q,) of points p (3, Q), and the mean normal (3, Q) of the planes, in whose frame p is."""
-    p_o = (p - planes.origin)[:, :, None]
-    weight = jax.nn.softmax((2.0 / c.eps1) * jnp.sum(p_o * planes.points, axis=0) - planes.square / c.eps1, axis=1)
+    """φ̂ (B, N) of points p (3, B, N), and the mean normal (3, B, N) of the planes, in whose frame p is; c: scalars, or (1, B, 1)."""
+    p_o = (p - planes.origin)[:, None]
+    weight = jax.nn.softmax((2.0 / c.eps1) * jnp.sum(p_o * planes.points, axis=0) - planes.square / c.eps1, axis=0)
     distance = jnp.sum(p_o * planes.normals, axis=0) - planes.offset
-    return jnp.sum(weight * distance, axis=1), mean_normal(planes, weight)
+    return jnp.sum(weight * distance, axis=0), mean_normal(planes, weight)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import jax
 import numpy as np
 
-from dexstack.engines.soft import lookup
-from dexstack.engines.soft.lookup import Clouds
 from dexstack.engines.soft.system import MeetingData, SystemData
+from dexstack.engines.soft.tables import Clouds, absent
 
 
 def stack(systems: Sequence[SystemData]) -> SystemData:
@@ -28,28 +28,17 @@ def stack(systems: Sequence[SystemData]) -> SystemData:
 
 
 def _alike(clouds: Sequence[Clouds]) -> list[Clouds]:
-    """The same with rows, scouts, lists and voxels up to the largest of each; what is filled in is absent or never looked up."""
+    """The same with rows, leaves, voxels and lists of planes up to the longest of each; what is filled in is absent or never looked up."""
 
-    def longest(of: Callable[[Clouds], np.ndarray], axis: int) -> int:
-        return max(of(c).shape[axis] for c in clouds)
+    def filled(name: str, **kwargs: Any) -> list[np.ndarray | None]:
+        """Up to the longest along the second axis."""
+        arrays = [getattr(c, name) for c in clouds]
+        if arrays[0] is None:
+            return arrays
+        longest = max(x.shape[1] for x in arrays)
+        return [np.pad(x, [(0, longest - n if axis == 1 else 0) for axis, n in enumerate(x.shape)], **kwargs) for x in arrays]
 
-    def filled(x: np.ndarray | None, count: int) -> np.ndarray | None:
-        """Up to ``count`` along the second axis."""
-        return None if x is None else np.pad(x, [(0, count - n) if axis == 1 else (0, 0) for axis, n in enumerate(x.shape)])
-
-    points, scouts, voxels = longest(lambda c: c.rows, 1), longest(lambda c: c.scouts, 2), longest(lambda c: c.finder.table, 1)
-    result = []
-    for c in clouds:
-        absent = lookup.absent(len(c.rows), points - c.rows.shape[1])
-        nobody = np.tile(lookup.NOBODY, (len(c.rows), 1, scouts - c.scouts.shape[2]))
-        result.append(
-            Clouds(
-                np.concatenate([c.rows, absent], axis=1),
-                np.concatenate([c.scouts, nobody], axis=2),
-                c.box,
-                c.finder._replace(table=filled(c.finder.table, voxels)),
-                filled(c.patches, points),
-                filled(c.lists, points),
-            )
-        )
-    return result
+    points = max(c.rows.shape[1] for c in clouds)
+    rows = [np.concatenate([c.rows, np.tile(absent(points - c.rows.shape[1]), (len(c.rows), 1, 1))], axis=1) for c in clouds]
+    columns = filled("balls", constant_values=-1.0), [c.grid for c in clouds], filled("start", mode="edge"), filled("items"), filled("low")
+    return [Clouds(*parts) for parts in zip(rows, *columns, strict=True)]

@@ -29,7 +29,7 @@ def measure(repeats: int = 7) -> list[tuple[int, float]]:
     model = mujoco.MjModel.from_xml_string(f'<mujoco><option gravity="0 0 0"/><worldbody>{bodies}</worldbody></mujoco>')
     table = Surface("table", "world", cloud.box((0.3, 0.3, 0.02), 0.01))
     balls = [Surface(f"b{k}", f"b{k}", cloud.sphere(0.02, 0.004)) for k in range(8)]
-    system = SoftSystem(model, [Meeting([table], balls, 64)])
+    system = SoftSystem(model, [Meeting([table], balls)])
     data = jax.device_put(system.data)
 
     def roll(data: Any, q: jax.Array, v: jax.Array) -> Any:

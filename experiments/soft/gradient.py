@@ -20,15 +20,14 @@ from experiments.soft.speed import DT, start
 
 LIMIT = 5.0
 """Most by which value and gradient may take longer."""
-PATCH = 32
 
 
-def gradient_cost(points: int, patch: int | None, steps: int = 50, repeats: int = 15) -> tuple[float, float, float]:
+def gradient_cost(points: int, steps: int = 50, repeats: int = 15) -> tuple[float, float, float]:
     """Processor time of a rollout of ``steps`` [s], forward alone and value with gradient by the whole sequence of targets; their ratio.
 
     Both take turns, and the ratio is the median of those of neighbours, so that what else the machine does hits both alike.
     """
-    system = systems.pusher_system(points, patch=patch)
+    system = systems.pusher_system(points, room=systems.ROOM)
     data = jax.device_put(system.data)
     q0, v0 = (jnp.asarray(x, jnp.float32) for x in start())
 
@@ -55,8 +54,8 @@ def gradient_cost(points: int, patch: int | None, steps: int = 50, repeats: int 
 def gradient(args: argparse.Namespace) -> Outcome:
     """Few points and many."""
     rows, listed = [], []
-    for points, patch in ((26, None), (4000, PATCH)):
-        forward, both, ratio = gradient_cost(points, patch)
+    for points in (26, 4000):
+        forward, both, ratio = gradient_cost(points)
         rows.append([points, 1e6 * forward / 50, 1e6 * both / 50, ratio])
         listed.append({"points": points, "forward_s": forward, "gradient_s": both, "ratio": ratio})
     results = {"core": args.core, "cases": listed, "limit": LIMIT, "passed": all(case["ratio"] <= LIMIT for case in listed)}

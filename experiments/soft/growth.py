@@ -1,4 +1,4 @@
-"""How time and memory of soft contact grow with the number of points and of bodies, with patches and in the dense formulation."""
+"""How time and memory of soft contact grow with the number of points and of bodies, by the near set and in the dense formulation."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import mujoco
 import numpy as np
 from matplotlib.figure import Figure
 
-from dexstack.engines.soft import cloud
+from dexstack.engines.soft import cloud, near
 from dexstack.engines.soft.system import Meeting, SoftSystem, Surface
 from experiments.harness import BLUE, PINK, Outcome, run
 
-PATCH = 64
+TOLERANCE = 1e-6
 POINTS = (384, 1536, 4056, 16224)
 """Of each of two balls, cubed spheres."""
 MOST_DENSE = 4056
@@ -26,22 +26,25 @@ BODIES = (1, 4, 16)
 RADIUS, LENGTH = 0.02, 0.6
 
 
-def two_balls(points: int, patch: int | None) -> tuple[SoftSystem, np.ndarray]:
+def two_balls(points: int, tolerance: float | None) -> tuple[SoftSystem, np.ndarray]:
     """Two balls that touch, and their state."""
     ball = cloud.sphere(RADIUS, RADIUS * np.pi / 2 / np.sqrt(points / 6))
     sides = [[Surface(name, name, ball)] for name in "ab"]
     q = np.array([0, 0, 0, 1.0, 0, 0, 0, 2 * RADIUS - 3e-4, 0, 0, 1, 0, 0, 0])
-    return SoftSystem(_bodies(["a", "b"]), [Meeting(*sides, patch)]), q
+    return SoftSystem(_bodies(["a", "b"]), [Meeting(*sides, tolerance)]), q
 
 
-def balls_on_a_slab(count: int, patch: int | None) -> tuple[SoftSystem, np.ndarray]:
+def balls_on_a_slab(count: int, tolerance: float | None) -> tuple[SoftSystem, np.ndarray]:
     """So many balls that touch a slab, and their state."""
     names = [f"b{k}" for k in range(count)]
     ball = cloud.sphere(RADIUS, RADIUS * np.pi / 10)
     slab = Surface("slab", "world", cloud.box((LENGTH / 2, 0.05, 0.01), 0.01))
     q = np.tile([0, 0, 0.01 + RADIUS - 3e-4, 1.0, 0, 0, 0], (count, 1))
     q[:, 0] = (np.arange(count) - (count - 1) / 2) * 2.5e-2
-    return SoftSystem(_bodies(names), [Meeting([slab], [Surface(n, n, ball) for n in names], patch)]), q.ravel()
+    return SoftSystem(
+        _bodies(names),
+        [Meeting([slab], [Surface(n, n, ball) for n in names], tolerance, room=tolerance and near.Room(count, 12 * count, 16))],
+    ), q.ravel()
 
 
 def _bodies(names: list[str]) -> mujoco.MjModel:
@@ -79,28 +82,28 @@ def growth() -> Outcome:
     rows = []
     for what, sizes, scene in (("points", POINTS, two_balls), ("bodies", BODIES, balls_on_a_slab)):
         for size in sizes:
-            for patch in (PATCH, None):
-                if patch is not None or what == "bodies" or size <= MOST_DENSE:
-                    seconds, temporaries = cost(*scene(size, patch))
-                    rows.append({"of": what, "count": size, "patch": patch, "contact_s": seconds, "temporaries_bytes": temporaries})
+            for tolerance in (TOLERANCE, None):
+                if tolerance is not None or what == "bodies" or size <= MOST_DENSE:
+                    seconds, temporaries = cost(*scene(size, tolerance))
+                    rows.append({"of": what, "count": size, "tolerance": tolerance, "contact_s": seconds, "temporaries_bytes": temporaries})
     series = {
-        (what, patch): [r for r in rows if (r["of"], r["patch"]) == (what, patch)]
+        (what, tolerance): [r for r in rows if (r["of"], r["tolerance"]) == (what, tolerance)]
         for what in ("points", "bodies")
-        for patch in (PATCH, None)
+        for tolerance in (TOLERANCE, None)
     }
-    near, dense = series["points", PATCH], series["points", None]
-    slower = near[-1]["contact_s"] / near[0]["contact_s"]
-    less = dense[-1]["temporaries_bytes"] / near[len(dense) - 1]["temporaries_bytes"]
-    each = series["bodies", PATCH]
+    found, dense = series["points", TOLERANCE], series["points", None]
+    slower = found[-1]["contact_s"] / found[0]["contact_s"]
+    less = dense[-1]["temporaries_bytes"] / found[len(dense) - 1]["temporaries_bytes"]
+    each = series["bodies", TOLERANCE]
     per_body = (each[-1]["contact_s"] / BODIES[-1]) / (each[1]["contact_s"] / BODIES[1])
     results = {"cases": rows, "slower_from_384_points": slower, "memory_ratio": less, "per_body_from_4": per_body}
     results["passed"] = bool(slower <= 1.5 and less >= 20.0)
     figure = Figure(figsize=(9.0, 6.4), layout="constrained")
     for column, what in zip(figure.subplots(2, 2, sharex="col").T, ("points", "bodies"), strict=True):
-        for patch, colour in ((PATCH, BLUE), (None, PINK)):
-            some = series[what, patch]
+        for tolerance, colour in ((TOLERANCE, BLUE), (None, PINK)):
+            some = series[what, tolerance]
             for ax, field, scale in zip(column, ("contact_s", "temporaries_bytes"), (1e6, 1e-6), strict=True):
-                label = f"patches of {patch}" if patch else "dense"
+                label = f"near, {tolerance:g}" if tolerance else "dense"
                 ax.loglog([r["count"] for r in some], [scale * r[field] for r in some], "o-", color=colour, label=label)
         column[0].set(ylabel="contact [µs]", title="two balls" if what == "points" else "balls on a slab")
         column[1].set(ylabel="temporaries [MB]", xlabel=f"{what} {'of each' if what == 'points' else ''}".strip())
@@ -108,7 +111,7 @@ def growth() -> Outcome:
     lines = []
     for r in rows:
         figures = f"{1e6 * r['contact_s']:9.1f} µs {r['temporaries_bytes'] / 1e6:8.3f} MB"
-        lines.append(f"{r['count']:5d} {r['of']:6s} {'dense' if r['patch'] is None else 'near':5s} {figures}")
+        lines.append(f"{r['count']:5d} {r['of']:6s} {'dense' if r['tolerance'] is None else 'near':5s} {figures}")
     lines.append(
         f"near: {slower:.2f} times as long at {POINTS[-1]} points as at {POINTS[0]}; dense: {less:.0f} times the memory at {MOST_DENSE}"
     )

@@ -81,9 +81,9 @@ LAWS: dict[str, Callable[[float], Callable[..., SoftSystem]]] = {"scm": lambda d
 """Force laws, by the step [s]."""
 
 
-def pushed_softly(points: int, dt: float, method: str, law: str = "scm", patch: int | None = 32) -> np.ndarray:
+def pushed_softly(points: int, dt: float, method: str, law: str = "scm") -> np.ndarray:
     """(S, K, 3) tracks of the T under all sequences at once; float32."""
-    system = systems.pusher_system(points, patch=None if points == 26 else patch, law=LAWS[law](dt))
+    system = systems.pusher_system(points, room=systems.ROOM, law=LAWS[law](dt))
     data = jax.device_put(system.data)
     step = getattr(system, method)
     q0, v0 = systems.pusher_start()

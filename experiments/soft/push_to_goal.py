@@ -222,7 +222,7 @@ class Soft:
     """Of one push."""
 
     def __init__(self) -> None:
-        system = systems.pusher_system(POINTS, patch=None)
+        system = systems.pusher_system(POINTS)
         self._data = jax.device_put(system.data)
         v0 = jnp.zeros(8, jnp.float32)
 

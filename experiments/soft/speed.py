@@ -1,8 +1,8 @@
 """Time of a step of a sphere that pushes a T, beside MuJoCo (C) and MJX on the same scene in the same run.
 
 2 ms steps in float32, in a scan of 250 and called one by one from Python, taking turns on one core; beside every time where the T is at the
-end of the scan, against MuJoCo. MuJoCo is the fastest peer, but gives no derivatives; MJX gives them, on the same compiler. Asked for: no
-slower than MuJoCo in a scan; against MJX, where it is installed (extra 'peers'), the factors of :data:`LIMITS`, and compiled no slower.
+end of the scan, against MuJoCo, and in ours how far the wrench is from the dense formulation. MuJoCo is the fastest peer, but gives no
+derivatives; MJX (extra 'peers') gives them, on the same compiler. What is asked for: :data:`LIMITS`.
 """
 
 from __future__ import annotations
@@ -26,18 +26,15 @@ from dexstack.cli.output import note, table
 from dexstack.report.statistics import times
 from experiments.harness import Outcome, run
 from experiments.soft import systems
+from experiments.soft.near_set import errors
 
-LIMITS = {"euler": {"26": 6.0, "4000": 4.0, "tight": 2.0, "call": 8.0}, "rk4": {"26": 1.0, "4000": 1.0, "tight": 1.0, "call": 8.0}}
-"""MJX's time over ours that is asked for; a call is not asked of the tight sizes."""
+LIMITS = {"26": (1.3, 5.0), "4000": (4.0, 2.0)}
+"""Most of our time over MuJoCo's, and least of MJX's over ours, in a scan."""
+ACCURATE = 1e-6
+"""Largest error of the wrench against the dense formulation, as a share of the load."""
 DT = 0.002
 SCAN = 250
 """Steps of one timed scan."""
-
-
-Near = tuple[int | None, int | None, int | None, int]
-"""Points in a patch (None: all), planes that each meets (None: the patch's), points that can feel a force (None: the patch), patches."""
-TIGHT: Near = (48, 16, 32, 2)
-"""The sizes for 1e-8."""
 
 
 @dataclass
@@ -75,13 +72,9 @@ def start() -> tuple[np.ndarray, np.ndarray]:
 class SoftCase:
     """The pushed T in the soft engine, float32, ready to be timed."""
 
-    def __init__(self, points: int, near: Near, method: str) -> None:
-        patch, planes, core, places = near
-        sizes = (
-            f"patches of {patch}" + (f", {planes} planes a point, core of {core}, {places} places" if planes else "") if patch else "dense"
-        )
-        self.timing = Timing(f"soft, {points} points, {method}, {sizes}")
-        self.system = system = systems.pusher_system(points, patch=patch, planes=planes, core=core, places=places)
+    def __init__(self, points: int, method: str) -> None:
+        self.timing = Timing(f"soft, {points} points, {method}")
+        self.system = system = systems.pusher_system(points, room=systems.ROOM)
         step = getattr(system, method)
         state = tuple(jnp.asarray(x, jnp.float32) for x in start())
         data = jax.device_put(system.data)
@@ -192,38 +185,34 @@ def speed(args: argparse.Namespace) -> Outcome:
     jax.config.update("jax_cpu_enable_async_dispatch", False)  # on one core, handing a call to another thread costs and gains nothing
     method, version_of_mjx = "rk4" if args.rk4 else "euler", mjx_version()
     note(f"core {args.core}: compiling" + ("" if version_of_mjx else "; MJX is not installed"))
-    sizes: dict[str, tuple[int, Near]] = {
-        "26": (26, (None, None, None, 1)),
-        "4000": (4000, (args.patch, None, None, 1)),
-        "tight": (4000, TIGHT),
-    }
-    ours = {name: SoftCase(points, near, method) for name, (points, near) in sizes.items()}
+    ours = {str(points): SoftCase(points, method) for points in (26, 4000)}
     mujoco_c, mjx = MujocoCase(args.rk4), MjxCase(args.rk4) if version_of_mjx else None
     everyone = [*ours.values(), mujoco_c, *([mjx] if mjx else [])]
     take_turns(everyone, args.rounds)
     truth = mujoco_c.end()
-    cases = {name: _entry(case, truth) | {"points": sizes[name][0], "temporaries_bytes": case.temporaries} for name, case in ours.items()}
+    cases = {name: _entry(case, truth) | {"points": int(name), "temporaries_bytes": case.temporaries} for name, case in ours.items()}
     peers = {"mujoco": _entry(mujoco_c, truth)} | ({"mjx": _entry(mjx, truth)} if mjx else {})
     kept = []
     for name, case in cases.items():
-        case["mujoco_ratio"] = peers["mujoco"]["scan_s"]["p50"] / case["scan_s"]["p50"]
-        kept.append(case["mujoco_ratio"] >= 1.0)
+        case["wrench_error"] = float(errors(int(name), args.states, args.seed).max())
+        case["mujoco_ratio"] = case["scan_s"]["p50"] / peers["mujoco"]["scan_s"]["p50"]
+        kept += [case["mujoco_ratio"] <= LIMITS[name][0], case["wrench_error"] <= ACCURATE]
         if mjx:
             case["mjx_ratio"], case["mjx_call_ratio"] = (peers["mjx"][k]["p50"] / case[k]["p50"] for k in ("scan_s", "call_s"))
             case["compiles_faster"] = case["compile_s"] <= peers["mjx"]["compile_s"]
-            kept += [case["mjx_ratio"] >= LIMITS[method][name], case["compiles_faster"]]
-            kept += [case["mjx_call_ratio"] >= LIMITS[method]["call"]] * (name != "tight")
+            kept += [case["mjx_ratio"] >= LIMITS[name][1]]
     versions = {"mujoco": mujoco.__version__, "mjx": version_of_mjx}
-    results = {"core": args.core, "method": method, "patch": args.patch, "cases": cases, "peers": peers, "versions": versions}
+    results = {"core": args.core, "method": method, "cases": cases, "peers": peers, "versions": versions}
     rows = [
-        [c["name"], c["compile_s"], 1e6 * c["scan_s"]["p50"], c.get("mujoco_ratio"), c.get("mjx_ratio"), 1e6 * c["call_s"]["p50"],
-         1e3 * c["end_difference_m"]]
+        [c["name"], c["compile_s"], 1e6 * c["scan_s"]["p50"], c.get("mujoco_ratio"), c.get("mjx_ratio"), c.get("wrench_error"),
+         1e6 * c["call_s"]["p50"], 1e3 * c["end_difference_m"]]
         for c in (*cases.values(), *peers.values())
     ]  # fmt: skip
-    columns = ("case", "compile s", "in a scan µs", "MuJoCo / ours", "MJX / ours", "called µs", "T off MuJoCo's mm")
-    limits = LIMITS[method]
-    asked = f"{limits['26']:g}× at 26 points, {limits['4000']:g}× at 4000, {limits['tight']:g}× with the sizes for 1e-8"
-    verdict = f"asked for: no slower than MuJoCo; against MJX {asked}, {limits['call']:g}× per call of the first two, compiled no slower"
+    columns = ("case", "compile s", "in a scan µs", "ours / MuJoCo", "MJX / ours", "wrench off", "called µs", "T off MuJoCo's mm")
+    asked = "; ".join(
+        f"at {name} points {slower:g} times MuJoCo or less, MJX {mjx:g} times ours or more" for name, (slower, mjx) in LIMITS.items()
+    )
+    verdict = f"asked for: {asked}; the wrench off by {ACCURATE:g} of the load or less"
     lines = [table(f"T-pusher, 2 ms, float32, core {args.core}", columns, rows), verdict]
     return Outcome(results | {"passed": all(kept)}, None, lines)
 
@@ -236,7 +225,10 @@ def _entry(case: SoftCase | MujocoCase | MjxCase, truth: np.ndarray) -> dict[str
 
 def _arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--rounds", type=arguments.positive_int, default=10, metavar="N", help="times every case is timed")
-    p.add_argument("--patch", type=arguments.positive_int, default=32, metavar="C", help="points in a patch")
+    p.add_argument(
+        "--states", type=arguments.positive_int, default=100, metavar="N", help="in which the wrench is held against the dense one"
+    )
+    p.add_argument("--seed", type=arguments.natural, default=0, metavar="S", help="draws the states")
     p.add_argument("--rk4", action="store_true", help="fourth-order Runge–Kutta instead of Euler")
 
 

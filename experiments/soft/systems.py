@@ -11,7 +11,8 @@ from jax import Array
 
 from dexstack.engines.soft import cloud
 from dexstack.engines.soft.cloud import Cloud
-from dexstack.engines.soft.scm import Body, ContactParams, Dissipation, PairWrench, meet, paper_dissipation
+from dexstack.engines.soft.near import Room
+from dexstack.engines.soft.scm import ContactParams, Dissipation, Law, PairWrench, meet, paper_dissipation
 from dexstack.engines.soft.system import Ground, Meeting, SoftSystem, Surface
 
 BAR, STEM, HEIGHT = (0.25, 0.05), (0.05, 0.15), 0.04
@@ -22,6 +23,8 @@ PUSHER_GAIN, PUSHER_DAMPING = 200.0, 12.0
 """Position control of the pusher [N/m, N s/m]."""
 T_SPACING = {26: 0.15, 4000: 0.00448}
 """Largest quad [m] that gives the T about so many points."""
+ROOM = Room(1, 16, 12)
+"""For what is near of the pusher and the T, in an inner corner too."""
 SPHERE_SPACING = {26: 0.016, 4000: 0.0040}
 
 
@@ -92,10 +95,8 @@ def pusher_spec(dt: float, *, rk4: bool = False) -> mujoco.MjSpec:
 def pusher_system(
     points: int = 26,
     *,
-    patch: int | None = 64,
-    planes: int | None = None,
-    core: int | None = None,
-    places: int = 1,
+    tolerance: float | None = 1e-6,
+    room: Room | None = None,
     params: ContactParams | None = None,
     law: Callable[..., SoftSystem] = SoftSystem,
 ) -> SoftSystem:
@@ -114,12 +115,9 @@ def pusher_system(
             Meeting(
                 [Surface("T", "T", t, T_FRICTION)],
                 [Surface("pusher", "pusher", ball, T_FRICTION)],
-                patch,
-                planes,
-                core,
-                places,
-                voxel=0.0015,
-                params=params,
+                tolerance,
+                params,
+                room=room,
             )
         ],
         [Ground(Surface("underside", "T", base, T_FRICTION), params)],
@@ -150,5 +148,8 @@ def dense_pair(
     dissipation: Dissipation = paper_dissipation,
 ) -> PairWrench:  # fmt: skip
     """:func:`~dexstack.engines.soft.scm.meet` of two whole clouds (I, 3)."""
-    a, b = (Body(*(jnp.asarray(x, p_AB.dtype).T for x in cloud)) for cloud in ((points_a, normals_a), (points_b, normals_b)))
-    return meet(a, b, R_AB, p_AB, twist, c, dissipation)
+    rows = [
+        jnp.concatenate([p, n, jnp.zeros((len(p), 2))], axis=1).astype(p_AB.dtype)
+        for p, n in ((points_a, normals_a), (points_b, normals_b))
+    ]
+    return meet(*rows, (R_AB, p_AB), twist, c, Law(dissipation))

@@ -345,7 +345,7 @@ EXTRAS = {
     "decompose": ("objects that are not convex, and adding objects", ("coacd", "manifold3d", "pymeshfix")),
     "hydroelastic": ("the plant 'hydroelastic'", ("numba", "pytetwild", "skfem")),
     "lcp": ("the plant 'lcp'", ("numba",)),
-    "soft": ("the plant 'soft' with meshes", ("pynanoinstantmeshes",)),
+    "soft": ("the plant 'soft'", ("numba", "pynanoinstantmeshes")),
     "learn": ("learning", ("optax",)),
     "bags": ("bags", ("mcap", "mcap_ros2")),
     "monitor": ("the browser page", ("viser",)),

@@ -43,7 +43,7 @@ ENGINES = Registry(
 )
 """Module and :class:`~dexstack.engines.common.scene.Scene` of every engine."""
 
-EXTRAS = {"hydroelastic": ("hydroelastic", "numba"), "lcp": ("lcp", "numba")}
+EXTRAS = {name: (name, "numba") for name in ("hydroelastic", "lcp", "soft")}
 """The extra of dexstack that a plant needs, where it needs one, and the module by which to know it."""
 
 

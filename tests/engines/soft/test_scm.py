@@ -84,29 +84,35 @@ def test_the_softplus_is_accurate_and_so_are_its_derivatives():
     np.testing.assert_allclose(at(jax.grad(jax.grad(scm.softplus))), at(jax.grad(jax.nn.sigmoid)), rtol=1e-14)
 
 
+def rows(points):
+    """(I, 8) of a cloud of which nothing is absent."""
+    return jnp.concatenate([*map(jnp.asarray, points), jnp.zeros((len(points.points), 2))], axis=1)
+
+
 def test_weighted_sum_is_the_point_plane_law_written_out():
     p, v = jnp.array([0.028, 0.003, 0.01]), jnp.array([-0.1, 0.2, 0.05])
     weight = jax.nn.softmax(-jnp.sum((p[None] - BALL.points) ** 2, axis=1) / LAW.eps1)
     forces = jax.vmap(lambda p_i, n_i: point_plane_force(p, v, p_i, n_i, LAW))(jnp.asarray(BALL.points), jnp.asarray(BALL.normals))
-    planes, normals = (jnp.asarray(x.T) for x in BALL)
-    r = jit(lambda p, v: scm.respond(p[:, None], v[:, None], scm.Body(planes, normals).planes(p[:, None]), LAW))(p, v)
+    met = scm.all_planes(rows(BALL)[..., None])
+    r = jit(lambda p, v: scm.respond(p[:, None, None], v[:, None, None], met, LAW))(p, v)
     np.testing.assert_allclose(np.ravel(r.force), weight @ forces, rtol=1e-12)
-    np.testing.assert_allclose(r.field[0], weight @ jnp.sum(BALL.normals * (p[None] - BALL.points), axis=1), rtol=1e-12, atol=1e-16)
+    np.testing.assert_allclose(r.field[0, 0], weight @ jnp.sum(BALL.normals * (p[None] - BALL.points), axis=1), rtol=1e-12, atol=1e-16)
 
 
 @pytest.mark.slow
 def test_a_body_on_the_ground_carries_its_load_and_slides_with_coulombs_friction():
-    plane = [jnp.asarray(x.T) for x in cloud.Cloud(np.zeros((1, 3)), np.array([[0.0, 0.0, 1.0]]))]
+    plane = rows(cloud.Cloud(np.zeros((1, 3)), np.array([[0.0, 0.0, 1.0]])))
     depth, speed = 1e-3, 3.0
     p = jnp.array([[0.0, 0.0, -depth], [0.1, 0.0, -depth]])
     v = jnp.array([[speed, 0.0, 0.0]] * 2)
     c = LAW._replace(friction=0.7)
-    r = scm.respond_to_ground(p.T, v.T, c)
-    weighed = scm.respond(p.T, v.T, scm.Body(*plane).planes(p.T), c)
+    p, v = p.T[:, None], v.T[:, None]
+    r = scm.respond_to_ground(p, v, c)
+    weighed = scm.respond(p, v, scm.all_planes(plane[..., None]), c)
     jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-12), r, weighed)
     normal = c.stiffness * c.eps3 * np.logaddexp(depth / c.eps3, 0)
     np.testing.assert_allclose(
-        np.transpose(r.force), np.tile([-0.7 * normal * speed / np.hypot(speed, c.v_s), 0, normal], (2, 1)), rtol=1e-12
+        np.transpose(r.force[:, 0]), np.tile([-0.7 * normal * speed / np.hypot(speed, c.v_s), 0, normal], (2, 1)), rtol=1e-12
     )
 
 

@@ -1,4 +1,4 @@
-"""Whole systems: lookup against the dense formulation, momentum, stability, derivatives of rollouts, batches of different bodies."""
+"""Whole systems: the near set against the dense formulation, momentum, stability, derivatives of rollouts, batches of different bodies."""
 
 import dataclasses
 
@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from dexstack.engines.soft import cloud
+from dexstack.engines.soft.near import Room
 from dexstack.engines.soft.scm import ContactParams, smooth_dissipation
 from dexstack.engines.soft.system import Meeting, SoftSystem, Surface
 from dexstack.errors import ConfigError
@@ -24,10 +25,11 @@ PAIR = """<mujoco><option gravity="0 0 0"/><worldbody>
 LAW = ContactParams(stiffness=5e3, eps1=4e-6, eps2=4e-4, eps3=2e-4)
 
 
-def free_pair(patch, spacing=0.005, half=(0.03, 0.02, 0.04), dissipation=smooth_dissipation):
+def free_pair(tolerance=1e-6, spacing=0.005, half=(0.03, 0.02, 0.04), dissipation=smooth_dissipation, room=None):
     surfaces = Surface("a", "a", cloud.box(half, spacing)), Surface("b", "b", cloud.sphere(0.03, spacing))
     model = mujoco.MjModel.from_xml_string(PAIR)
-    return SoftSystem(model, [Meeting([surfaces[0]], [surfaces[1]], patch, params=LAW)], dissipation=dissipation)
+    meeting = Meeting([surfaces[0]], [surfaces[1]], tolerance, LAW, room=room)
+    return SoftSystem(model, [meeting], dissipation=dissipation)
 
 
 def touching(seed, gap=-5e-4):
@@ -43,35 +45,67 @@ def touching(seed, gap=-5e-4):
     return jnp.asarray(q), jnp.asarray(0.2 * rng.normal(size=12))
 
 
+def wrenches(system):
+    return jit(lambda q, v: system.contact(system.data, system.tree.motion(system.data.numbers, q, v)))
+
+
 @pytest.mark.slow
-def test_patches_give_the_dense_wrench_to_a_tolerance_that_falls_with_their_size():
-    """Points 5 mm apart, √ε1 = 2 mm, ε2 = 0.4 mm."""
+@pytest.mark.parametrize("tolerance", [1e-3, 1e-6, 1e-9])
+def test_the_near_set_gives_the_dense_contact_to_its_tolerance(tolerance):
+    """Wrench, stiffness, damping and distance; points 5 mm apart, √ε1 = 2 mm, ε2 = 0.4 mm."""
+    dense, near = wrenches(free_pair(None)), wrenches(free_pair(tolerance))
+    for seed in range(8):
+        exact, ours = dense(*touching(seed)), near(*touching(seed))
+        for name in ("wrench", "stiffness", "damping", "distance"):
+            x, y = (np.asarray(getattr(found, name)[0]) for found in (exact, ours))
+            assert np.abs(x - y).max() <= tolerance * np.abs(x).max(), name
 
-    def wrench(system):
-        return jit(lambda q, v: system.contact(system.data, system.tree.motion(system.data.numbers, q, v)).wrench[0])
 
-    states = [touching(seed) for seed in range(5)]
-    dense = wrench(free_pair(None))
-    exact = [np.asarray(dense(*state)) for state in states]
-    for patch, tolerance in ((128, 1e-6), (256, 1e-12)):
-        near = free_pair(patch)
-        assert near.data.meetings[0].a.patches.shape[2] == patch
-        ours = wrench(near)
-        worst = max(np.abs(ours(*state) - e).max() / np.abs(e).max() for state, e in zip(states, exact, strict=True))
-        assert worst < tolerance
+@pytest.mark.slow
+def test_where_there_is_no_room_the_wrench_is_no_number_and_what_is_needed_is_said():
+    q, v = touching(0)
+    system = free_pair()
+    (need,) = (np.asarray(x) for x in jit(system.needs)(system.data, q))
+    assert need[0] == 1 and (need[1:] > 1).all() and (need <= np.array(system.room[0])).all()
+    for which in (1, 2):
+        tight = need.copy()
+        tight[which] -= 1
+        assert np.isnan(wrenches(system.with_room([Room(*tight.tolist())]))(q, v).wrench).all()
+    fits = system.with_room([Room(*tight.tolist()).for_all(need)])
+    np.testing.assert_allclose(wrenches(fits)(q, v).wrench, wrenches(system)(q, v).wrench, rtol=1e-12)
+
+
+@pytest.mark.slow
+def test_derivatives_by_the_points_themselves_are_those_of_the_dense_formulation():
+    """How the wrench changes where one body is a little larger."""
+    q, v = touching(1)
+
+    def grown(system):
+        m, data = system.tree.motion(system.data.numbers, q, v), system.data
+
+        def wrench(scale):
+            meeting = data.meetings[0]
+            rows = jnp.asarray(meeting.b.rows).at[..., :3].multiply(scale)
+            changed = data._replace(meetings=(meeting._replace(b=meeting.b._replace(rows=rows)),))
+            return system.contact(changed, m).wrench[0]
+
+        return np.asarray(jit(jax.jacfwd(wrench))(1.0))
+
+    exact = grown(free_pair(None))
+    np.testing.assert_allclose(grown(free_pair(1e-9)), exact, rtol=1e-6, atol=1e-6 * np.abs(exact).max())
 
 
 SLAB = (0.05, 0.05, 0.015)
 HALF, SMALL = 0.0325, 0.012
 
 
-def on_slab(half, other, patch, **sizes):
+def on_slab(half, other, tolerance, room=None):
     """Force and torque on the second of two free bodies, and their soft distance, as a function of its height and quaternion."""
     bodies = "".join(f'<body name="{n}"><freejoint/><geom size="0.03" mass="0.2"/></body>' for n in "ab")
     model = mujoco.MjModel.from_xml_string(f"<mujoco><worldbody>{bodies}</worldbody></mujoco>")
     surfaces = Surface("a", "a", cloud.box(half, 0.007)), Surface("b", "b", other)
     law = LAW._replace(eps1=0.0014**2, eps2=5e-4)
-    system = SoftSystem(model, [Meeting([surfaces[0]], [surfaces[1]], patch, params=law, **sizes)])
+    system = SoftSystem(model, [Meeting([surfaces[0]], [surfaces[1]], tolerance, law, room=room)])
 
     def contact(place, quat):
         q = jnp.concatenate([jnp.array([0.0, 0, 0, 1, 0, 0, 0]), place, quat])
@@ -82,10 +116,10 @@ def on_slab(half, other, patch, **sizes):
 
 
 @pytest.mark.slow
-def test_the_patch_is_where_a_tilted_cube_touches():
+def test_a_tilted_cube_touches_at_its_lowest_corner():
     """Its lowest corner is half a millimetre deep, far from the middle of the face, which is the nearest to the slab's middle."""
     cube = cloud.box((HALF,) * 3, 0.007)
-    dense, near = (on_slab(SLAB, cube, patch) for patch in (None, 64))
+    dense, near = (on_slab(SLAB, cube, tolerance) for tolerance in (None, 1e-6))
     for degrees in (5, 10, 20, 45):
         quat, R = np.zeros(4), np.zeros(9)
         mujoco.mju_axisAngle2Quat(quat, np.array([1.0, 1.0, 0.0]) / np.sqrt(2), np.radians(degrees))
@@ -93,66 +127,49 @@ def test_the_patch_is_where_a_tilted_cube_touches():
         height = SLAB[2] - (R.reshape(3, 3) @ cube.points.T)[2].min() - 5e-4
         exact, ours = (np.asarray(f(jnp.array([0.0, 0, height]), jnp.asarray(quat))[0]) for f in (dense, near))
         assert exact[2] > 0.5 and np.abs(exact[3:]).max() > 0.02
-        np.testing.assert_allclose(ours, exact, atol=0.03 * exact[2])
+        np.testing.assert_allclose(ours, exact, atol=1e-6 * exact[2])
 
 
 @pytest.mark.slow
 def test_a_ball_wholly_inside_a_box_is_pushed_out_as_in_the_dense_formulation():
     """From a millimetre above the surface to 12 mm below it with all of itself; the nearest face decides."""
     ball = cloud.sphere(SMALL, 0.003)
-    dense, near = (on_slab((HALF,) * 3, ball, patch) for patch in (None, 64))
+    dense, near = on_slab((HALF,) * 3, ball, None), on_slab((HALF,) * 3, ball, 1e-6, Room(1, 64, 256))
     for height in (0.0450, 0.040, 0.035, 0.030, 0.025, 0.020):
         place, quat = jnp.array([1e-3, 2e-3, height]), jnp.array([1.0, 0, 0, 0])
         (exact, depth), (ours, our_depth) = dense(place, quat), near(place, quat)
         assert exact[2] > 0.0 and float(depth) == pytest.approx(height - HALF - SMALL, abs=7e-4)
-        np.testing.assert_allclose(our_depth, depth, atol=3e-5)
-        np.testing.assert_allclose(ours[:3], exact[:3], atol=0.01 * float(exact[2]))
+        np.testing.assert_allclose(our_depth, depth, atol=1e-9)
+        np.testing.assert_allclose(ours[:3], exact[:3], atol=1e-6 * float(exact[2]))
 
 
 @pytest.mark.slow
-def test_lists_of_planes_and_a_core_give_the_dense_wrench():
-    """Each point of a patch of 256 meets its 40 nearest planes, and half of the patch can feel a force."""
-    states = [touching(seed) for seed in range(5)]
-
-    def wrenches(**sizes):
-        surfaces = Surface("a", "a", cloud.box((0.03, 0.02, 0.04), 0.005)), Surface("b", "b", cloud.sphere(0.03, 0.005))
-        meeting = Meeting([surfaces[0]], [surfaces[1]], params=LAW, **sizes)
-        system = SoftSystem(mujoco.MjModel.from_xml_string(PAIR), [meeting], dissipation=smooth_dissipation)
-        f = jit(lambda q, v: system.contact(system.data, system.tree.motion(system.data.numbers, q, v)))
-        found = [f(*state) for state in states]
-        return [np.concatenate([c.wrench[0], c.distance]) for c in found], [c.stiffness[0] for c in found]
-
-    (dense, stiff), (listed, our_stiff) = wrenches(patch=None), wrenches(patch=256, planes=40, core=128)
-    for exact, ours in [*zip(dense, listed, strict=True), *zip(stiff, our_stiff, strict=True)]:
-        assert np.abs(ours - exact).max() < 1e-7 * np.abs(exact).max()
-
-
-@pytest.mark.slow
-def test_two_places_hold_both_sides_of_an_inner_corner():
+def test_both_sides_of_an_inner_corner_are_near():
     """A ball between a floor and a wall of one body, nearer to either of them or to both alike."""
     wall = cloud.moved(cloud.box((0.015, 0.05, 0.03), 0.007), np.eye(3), np.array([-0.035, 0.0, 0.045]))
     floor = cloud.box(SLAB, 0.007)
     inside = (floor.points[:, 0] < -0.02) & (floor.normals[:, 2] > 0.5)
     corner = cloud.joined(cloud.Cloud(*(x[~inside] for x in floor)), cloud.Cloud(*(x[wall.normals[:, 2] > -0.5] for x in wall)))
-    ball, found = cloud.sphere(0.02, 0.004), {}
-    for name, sizes in {"dense": {"patch": None}, "one": {"patch": 64}, "two": {"patch": 64, "planes": 24, "places": 2}}.items():
+    ball, found = cloud.sphere(0.02, 0.004), []
+    for tolerance in (None, 1e-6):
         bodies = "".join(f'<body name="{n}"><freejoint/><geom size="0.03" mass="0.2"/></body>' for n in "ab")
         model = mujoco.MjModel.from_xml_string(f"<mujoco><worldbody>{bodies}</worldbody></mujoco>")
         law = LAW._replace(eps1=0.0014**2, eps2=2e-4)
-        system = SoftSystem(model, [Meeting([Surface("a", "a", corner)], [Surface("b", "b", ball)], params=law, **sizes)])
+        room = None if tolerance is None else Room(1, 48, 24)
+        meeting = Meeting([Surface("a", "a", corner)], [Surface("b", "b", ball)], tolerance, law, room=room)
+        system = SoftSystem(model, [meeting])
         f = jit(lambda q, s=system: s.contact(s.data, s.tree.motion(s.data.numbers, q, jnp.zeros(12))).wrench[0])
         places = [(-3e-4, -3e-4), (-6e-4, -2e-4), (-2e-4, -6e-4)]
-        found[name] = [f(jnp.array([0, 0, 0, 1.0, 0, 0, 0, x, 0.002, 0.035 + z, 1, 0, 0, 0])) for x, z in places]
-    errors = {
-        n: [float(jnp.abs(x - y).max() / jnp.abs(y).max()) for x, y in zip(found[n], found["dense"], strict=True)] for n in ("one", "two")
-    }
-    assert max(errors["two"]) < 1e-6 < 1e-2 < max(errors["one"]), errors
+        found.append([f(jnp.array([0, 0, 0, 1.0, 0, 0, 0, x, 0.002, 0.035 + z, 1, 0, 0, 0])) for x, z in places])
+    for dense, near in zip(*found, strict=True):
+        assert jnp.abs(dense[0]) > 0.02 and jnp.abs(dense[2]) > 0.02  # both sides push
+        np.testing.assert_allclose(near, dense, atol=1e-6 * float(jnp.abs(dense).max()))
 
 
 @pytest.mark.slow
 def test_a_free_pair_keeps_its_momentum():
     """Linear and angular, through a bounce, to 1e-10 of what was exchanged."""
-    system = free_pair(64)
+    system = free_pair()
     step = jit(lambda q, v: system.euler(system.data, q, v, jnp.zeros(12), 1e-4))
     m, inertia = system.data.numbers.mass, system.data.numbers.inertia
 
@@ -194,7 +211,7 @@ def test_a_free_pair_keeps_its_momentum():
 
 @pytest.mark.slow
 def test_inverse_dynamics_undoes_forward_dynamics():
-    system = systems.pusher_system(26, patch=None)
+    system = systems.pusher_system(26)
     q, v = (jnp.asarray(x) for x in systems.pusher_start())
     q = q.at[1].add(0.03)
     tau = jnp.asarray(np.random.default_rng(0).normal(size=8))
@@ -217,7 +234,7 @@ def test_the_implicit_step_is_stable_at_4_ms_under_a_squeeze_of_20_n(stiffness):
     model = spec.compile()
     fingers = [Surface(n, n, cloud.box((0.01, 0.02, 0.02), 0.004), 0.8) for n in ("left", "right")]
     law = LAW._replace(stiffness=stiffness, v_s=1e-3)
-    system = SoftSystem(model, [Meeting(fingers, [Surface("ball", "ball", cloud.sphere(0.03, 0.004), 0.8)], 64, params=law)])
+    system = SoftSystem(model, [Meeting(fingers, [Surface("ball", "ball", cloud.sphere(0.03, 0.004), 0.8)], params=law)])
     tau = jnp.zeros(8).at[:2].set(20.0)
     step = jit(lambda q, v: system.implicit(system.data, q, v, tau, 4e-3))
     q, v = jnp.asarray(model.qpos0), jnp.zeros(8)
@@ -230,7 +247,7 @@ def test_the_implicit_step_is_stable_at_4_ms_under_a_squeeze_of_20_n(stiffness):
 @pytest.mark.slow
 def test_value_and_gradient_of_a_rollout_equal_finite_differences():
     """50 steps of the pushed T, with respect to where the pusher is sent."""
-    system = systems.pusher_system(26, patch=None, params=systems.pusher_params(26)._replace(eps2=2e-3))
+    system = systems.pusher_system(26, params=systems.pusher_params(26)._replace(eps2=2e-3))
     system.dissipation = smooth_dissipation
     q0, v0 = (jnp.asarray(x) for x in systems.pusher_start())
 
@@ -254,7 +271,7 @@ def test_value_and_gradient_of_a_rollout_equal_finite_differences():
 @pytest.mark.slow
 def test_a_batch_of_systems_of_different_geometry():
     """Boxes of three sizes, one compiled function, the same answers as one by one."""
-    systems = [free_pair(48, half=(0.03 + 0.0002 * k, 0.02 + 0.004 * k, 0.04 - 0.006 * k)) for k in range(3)]
+    systems = [free_pair(half=(0.03 + 0.0002 * k, 0.02 + 0.004 * k, 0.04 - 0.006 * k)) for k in range(3)]
     stacked = jax.tree.map(jnp.asarray, stack([s.data for s in systems]))
     q, v = touching(1)
     together = jit(jax.vmap(systems[0].forward, (0, None, None, None)))(stacked, q, v, jnp.zeros(12))
@@ -265,17 +282,18 @@ def test_a_batch_of_systems_of_different_geometry():
 
 
 @pytest.mark.slow
-def test_far_pairs_need_no_slot():
-    near = free_pair(48)
-    meeting = Meeting(
-        [Surface("a", "a", cloud.box((0.03, 0.02, 0.04), 0.005))] * 3, [Surface("b", "b", cloud.sphere(0.03, 0.005))], 48, params=LAW
-    )
-    model = mujoco.MjModel.from_xml_string(PAIR)
-    few = SoftSystem(model, [dataclasses.replace(meeting, slots=1)], dissipation=smooth_dissipation)
-    q, v = touching(2)
-    a = jit(near.forward)(near.data, q, v, jnp.zeros(12))
-    b = jit(few.forward)(few.data, q, v, jnp.zeros(12))
-    np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
+def test_pairs_that_are_apart_take_no_room():
+    """Three of the pair, of which two balls are a metre away."""
+    balls = "".join(f'<body name="b{k}" pos="{k} 0 0"><freejoint/><geom size="0.03" mass="0.2"/></body>' for k in range(3))
+    text = PAIR.replace('<body name="b"><freejoint/><geom type="sphere" size="0.03" mass="0.2"/></body>', balls)
+    surfaces = [Surface(f"b{k}", f"b{k}", cloud.sphere(0.03, 0.005)) for k in range(3)]
+    alone, q, v = free_pair(), *touching(2)
+    meeting = Meeting([Surface("a", "a", cloud.box((0.03, 0.02, 0.04), 0.005))], surfaces, params=LAW, room=alone.room[0])
+    three = SoftSystem(mujoco.MjModel.from_xml_string(text), [meeting], dissipation=smooth_dissipation)
+    many = jnp.concatenate([q, q[7:] + jnp.array([1.0, 0, 0, 0, 0, 0, 0]), q[7:] + jnp.array([2.0, 0, 0, 0, 0, 0, 0])])
+    a = jit(alone.forward)(alone.data, q, v, jnp.zeros(12))
+    b = jit(three.forward)(three.data, many, jnp.concatenate([v, v[6:], v[6:]]), jnp.zeros(24))
+    np.testing.assert_allclose(a, b[:12], rtol=1e-9, atol=1e-9)
 
 
 def test_bad_surfaces_are_named():
@@ -285,8 +303,8 @@ def test_bad_surfaces_are_named():
         SoftSystem(model, [Meeting([dataclasses.replace(ball, body="c")], [ball])])
     with pytest.raises(ConfigError, match="on one body"):
         SoftSystem(model, [Meeting([ball], [ball])])
-    with pytest.raises(ConfigError, match="at least 1 point"):
-        SoftSystem(model, [Meeting([ball], [dataclasses.replace(ball, body="a")], patch=0)])
+    with pytest.raises(ConfigError, match="between 0 and 1, got 0"):
+        SoftSystem(model, [Meeting([ball], [dataclasses.replace(ball, body="a")], 0.0)])
     inward = cloud.Cloud(ball.cloud.points, -ball.cloud.normals)
     with pytest.raises(ConfigError, match="point inwards"):
         SoftSystem(model, [Meeting([ball], [Surface("inward", "a", inward)])])

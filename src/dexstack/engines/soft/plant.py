@@ -34,6 +34,8 @@ from dexstack.process.compilation import jit, joined, program
 
 DISSIPATIONS = {"paper": paper_dissipation, "smooth": smooth_dissipation}
 LAW = ContactParams(v_d=0.1, v_s=2e-5)
+ROOMY = 0.75
+"""Share of touching states that have room at first: room costs time at every step, and where it is too little there will be more."""
 POINTS = 2000
 """Of a body, up to which it is as fine as what it meets."""
 
@@ -46,8 +48,7 @@ class SoftScene(Scene):
             finer one's, up to :data:`POINTS` for a body.
         law: of contact; stiffness and friction come from the materials, √ε1 is ``roundness`` spacings.
         dissipation: of :data:`DISSIPATIONS`.
-        patches: points in a patch against what is fixed to the world, and between what moves.
-        slots: how many pairs of moving bodies, the nearest ones, can touch at a time.
+        tolerance: share of the load that what is too far away to count may carry together.
 
     Raises:
         ConfigError: see :class:`~dexstack.engines.common.scene.Scene`; a mesh without what makes points of it.
@@ -68,28 +69,43 @@ class SoftScene(Scene):
         law: ContactParams = LAW,
         roundness: float = 0.2,
         dissipation: str = "paper",
-        patches: tuple[int, int] = (64, 64),
-        slots: int = 8,
+        tolerance: float = 1e-6,
     ) -> None:
         super().__init__(model, materials)
         if dissipation not in DISSIPATIONS:
             raise ConfigError(f"parameter 'dissipation' of the soft plant must be {' or '.join(DISSIPATIONS)}, got '{dissipation}'")
-        self._law, self._roundness, self._patches, self._slots = law, roundness, patches, slots
+        self._law, self._roundness, self._tolerance = law, roundness, tolerance
         self._clouds: dict[tuple[int, float], Cloud] = {}
         inertance = self._forces.inertance + reflected(model)
         self.system = SoftSystem(bare(model), *self._surfaces(), DISSIPATIONS[dissipation], inertance)
         self.activation = np.zeros(model.na)
         self._q, self._v, self._time = np.array(model.qpos0), np.zeros(model.nv), 0.0
 
+        with jax.enable_x64(True):
+            self._data = jax.device_put(self.system.data)
+        self._compile()
+
+    def _compile(self) -> None:
+        """The step, with as much room for what is near as the system has."""
         system, dt = self.system, self.dt
 
         def advance(data: SystemData, q: jax.Array, v: jax.Array, tau: jax.Array) -> tuple[jax.Array, jax.Array]:
             return system.implicit(data, q, v, tau, dt)
 
         with jax.enable_x64(True):  # the numbers are arguments: as constants, XLA would spend minutes on the lookup tables
-            self._data = jax.device_put(self.system.data)
-            self.program = program(advance, self._data, *map(np.zeros, (model.nq, model.nv, model.nv)))
+            self.program = program(advance, self._data, *map(np.zeros, (self.model.nq, self.model.nv, self.model.nv)))
+            self._needs = jit(system.needs)
         self.kin = id(self.program)
+
+    def _make_room(self, q: np.ndarray) -> bool:
+        """Whether more is near at q than there was room for; there is from now on."""
+        needs = iter(np.asarray(x) for x in self._needs(self._data, q))
+        room = [old and old.for_all(next(needs)) for old in self.system.room]
+        if room == list(self.system.room):
+            return False
+        self.system = self.system.with_room(room)
+        self._compile()
+        return True
 
     def _surfaces(self) -> tuple[list[Meeting], list[Ground]]:
         """Pairs of bodies, sorted into meetings by whether one is fixed, and by stiffness; what is over a plane."""
@@ -108,7 +124,7 @@ class SoftScene(Scene):
                 x, y = sorted((self._union(first), self._union(second)))
                 group = met.setdefault((x[0] == 0, stiffness), {})
                 group[x, y] = max(friction, group.get((x, y), 0.0))
-        meetings = [self._meeting(unions, fixed, stiffness, pairs) for (fixed, stiffness), pairs in met.items()]
+        meetings = [self._meeting(unions, stiffness, pairs) for (_, stiffness), pairs in met.items()]
         return meetings, [
             Ground(self._surface(unions[key], unions[key]), self._law._replace(stiffness=k), friction, height)
             for (_, key), (k, friction, height) in grounds.items()
@@ -128,7 +144,7 @@ class SoftScene(Scene):
             self._clouds[key] = union(geoms, spacing)
         return Surface(geoms[0].name, body_name(self.model, geoms[0].body), self._clouds[key], 0.0)
 
-    def _meeting(self, unions: dict, fixed: bool, stiffness: float, pairs: dict) -> Meeting:
+    def _meeting(self, unions: dict, stiffness: float, pairs: dict) -> Meeting:
         sides = [sorted({pair[k] for pair in pairs}) for k in (0, 1)]
         spacing = min(g.resolution for side in sides for key in side for g in unions[key])
         met: dict[tuple[int, int, int], list[Geom]] = {key: list(unions[key]) for side in sides for key in side}
@@ -136,10 +152,9 @@ class SoftScene(Scene):
             met[x] += unions[y]
             met[y] += unions[x]
         a, b = ([self._surface(unions[key], met[key]) for key in side] for side in sides)
-        patch = self._patches[0 if fixed else 1]
         law = self._law._replace(stiffness=stiffness, eps1=(self._roundness * spacing) ** 2)
         places = [(sides[0].index(x), sides[1].index(y), friction) for (x, y), friction in pairs.items()]
-        return Meeting(a, b, patch, voxel=min(spacing, 0.005) / 2.0, slots=self._slots, params=law, pairs=places)
+        return Meeting(a, b, self._tolerance, law, places, roomy=ROOMY)
 
     @property
     def time(self) -> float:
@@ -154,8 +169,10 @@ class SoftScene(Scene):
 
     def advance(self, tau: np.ndarray) -> bool:
         with jax.enable_x64(True):
-            q, v = self.program.one(self._data, self._q, self._v, tau)
-        self._q, self._v = np.asarray(q), np.asarray(v)
+            q, v = map(np.asarray, self.program.one(self._data, self._q, self._v, tau))
+            while not np.isfinite(v).all() and self._make_room(self._q):
+                q, v = map(np.asarray, self.program.one(self._data, self._q, self._v, tau))
+        self._q, self._v = q, v
         self._steps += 1
         self._time = self._start + self._steps * self.dt
         return bool(np.isfinite(self._v).all())
@@ -180,9 +197,24 @@ class SoftScene(Scene):
                 if dry:
                     damping = np.stack([s._forces.damping(x)[: s.system.tree.num_joints] for s, x in zip(scenes, v, strict=True)])
                     data = data._replace(numbers=data.numbers._replace(damping=damping))
-                passed.append((*scenes[0].program.many(data, q, v, tau), activation))
+                following = scenes[0].program.many(data, q, v, tau)
+                while cls._made_room(scenes, np.asarray(q), np.asarray(following[1])):
+                    following = scenes[0].program.many(data, q, v, tau)
+                passed.append((*following, activation))
         times = start.time[:, None] + scenes[0].dt * np.arange(steps + 1)
         return State(times, *(np.stack([np.asarray(x) for x in column], axis=1) for column in zip(*passed, strict=True)))
+
+    @staticmethod
+    def _made_room(scenes: Sequence[SoftScene], q: np.ndarray, v: np.ndarray) -> bool:
+        """Whether one of the scenes, at q (N, nq) before a step and with v (N, nv) after it, needed more room; all have it from now on."""
+        made = False
+        for scene, before, failed in zip(scenes, q, ~np.isfinite(v).all(axis=1), strict=True):
+            if failed and scene._make_room(before):
+                made = True
+                for other in scenes:
+                    other.system = other.system.with_room(scene.system.room)
+                    other.program, other.kin, other._needs = scene.program, scene.kin, scene._needs
+        return made
 
     def damp(self, damping: np.ndarray) -> None:
         numbers = self._data.numbers
@@ -290,9 +322,7 @@ class SoftPlantParams:
     dissipation: str = param("paper", f"dissipation d(r): {' or '.join(DISSIPATIONS)} (paper: once, smooth: twice differentiable)")
     palm_spacing: float = param(0.007, "spacing of the points on palm and object where they meet [m]", 1e-3, 0.05)
     finger_spacing: float = param(0.004, "spacing of the points on fingers and object where they meet [m]", 1e-3, 0.05)
-    palm_patch: int = param(64, "points in a patch between palm and object", 8, 2048)
-    finger_patch: int = param(32, "points in a patch between a link and the object", 8, 2048)
-    near_links: int = param(8, "how many links, the nearest to the object, can touch it at a time", 1, 16)
+    tolerance: float = param(1e-6, "share of the load that points and planes too far away to count may carry together", 1e-9, 1e-2)
 
 
 class SoftPlant(ScenePlant):
@@ -321,7 +351,6 @@ class SoftPlant(ScenePlant):
                 "resolution": p.finger_spacing if body != OBJECT_BODY and not base else p.palm_spacing,
             }
         law = ContactParams(eps2=p.spread, eps3=p.onset, v_d=p.dissipation_speed, v_s=p.stiction_speed)
-        sizes = {"roundness": p.roundness, "patches": (p.palm_patch, p.finger_patch), "slots": p.near_links}
-        scene = SoftScene(spec.compile(), materials, law=law, dissipation=p.dissipation, **sizes)
-        self.system = scene.system
+        how = {"roundness": p.roundness, "dissipation": p.dissipation, "tolerance": p.tolerance}
+        scene = SoftScene(spec.compile(), materials, law=law, **how)
         super().__init__(robot, obj, scene)

@@ -43,11 +43,54 @@ class ContactParams(NamedTuple):
 
 ABSENT_PLANE = 1e3
 """Added to the squared distance of a plane that only fills up an array [m²]."""
+ABSENT_POINT = 1e3
+"""Added to the distance of a point that only fills up an array [m]."""
+
+FADED = 0.98
+"""Share of a window after which nothing is left to fade."""
 
 FEW = 1024
 """Up to so many pairs of point and plane reductions are as fast as what takes more kernels."""
 
 Dissipation = Callable[[Array], Array]
+
+
+class Window(NamedTuple):
+    """Where shares e^(−u) fade out."""
+
+    start: float
+    """Up to this u they are whole."""
+    end: float
+    """From this u on there are none."""
+
+
+class Cuts(NamedTuple):
+    """How far away counts, in the law's own lengths."""
+
+    points: Window
+    """In ε2 above the least distance."""
+    planes: Window
+    """In ε1 above the least squared distance."""
+    onset: Window
+    """In ε3 away from a plane."""
+
+
+def shares(logits: Array, total: Array, within: Window) -> Array:
+    """exp(logits), where logits are −u but for a constant, faded out twice differentiably where u, from their soft minimum on, is large.
+
+    A share that appears or disappears beyond the end moves ``total`` by its own rounding at most, and is nothing itself.
+
+    Args:
+        logits: any shape, none much above zero.
+        total: of their exponentials, broadcasts.
+    """
+    return jnp.exp(logits - fading(jnp.log(total) - logits, within))  # exp last: XLA makes it once, not for all who use it
+
+
+def fading(u: Array, within: Window) -> Array:
+    """What is to be added to an exponent that falls with u: 0 up to the window's start, from its end on so much that nothing is left."""
+    s = jnp.clip((u - within.start) / (within.end - within.start), 0.0, FADED)
+    return s * s * s / (1.0 - s)
 
 
 def paper_dissipation(r: Array) -> Array:
@@ -59,6 +102,17 @@ def smooth_dissipation(r: Array) -> Array:
     """(1 − r/2)³(1 + r/2) on [0, 2]: the same value, slope and, unlike the paper's, zero curvature at both ends."""
     s = 0.5 * jnp.clip(r, 0.0, 2.0)
     return jnp.where(r <= 0.0, 1.0 - r, (1.0 - s) ** 3 * (1.0 + s))
+
+
+class Law(NamedTuple):
+    """What of the contact law is no number."""
+
+    dissipation: Dissipation = paper_dissipation
+    cuts: Cuts | None = None
+    """None: all points and planes count, however far away."""
+
+
+PAPER = Law()
 
 
 @jax.custom_jvp
@@ -83,73 +137,74 @@ def _(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
 
 
 class Response(NamedTuple):
-    """What every query point feels; the axes of vectors come first, so that an array of one component is contiguous."""
+    """What B blocks of N query points feel; the axes of vectors come first, so that an array of one component is contiguous."""
 
     field: Array
-    """(Q,) φ̂ [m]"""
+    """(B, N) φ̂ [m]"""
     force: Array
-    """(3, Q) on the point [N]"""
+    """(3, B, N) on the point [N]"""
     load: Array
-    """(Q,) λ_n [N], mean over the planes."""
+    """(B, N) λ_n [N], mean over the planes."""
     normal: Array
-    """(3, Q) mean of the planes' normals."""
+    """(3, B, N) mean of the planes' normals."""
     stiffness: Array
-    """(Q,) −∂λ_n/∂φ [N/m]"""
+    """(B, N) −∂λ_n/∂φ [N/m]"""
     damping: Array
-    """(Q,) −∂λ_n/∂v_n [N s/m]"""
+    """(B, N) −∂λ_n/∂v_n [N s/m]"""
     drag: Array
-    """(Q,) μ λ_n/√(v_s² + ‖v_t‖²) [N s/m]"""
+    """(B, N) μ λ_n/√(v_s² + ‖v_t‖²) [N s/m]"""
 
 
 class Planes(NamedTuple):
-    """Planes that query points meet: the same I for all Q of them, with an axis of length one in the place of Q, or I for each."""
+    """Planes that query points meet: the same I for all N of a block, with an axis of length one in the place of N, or I for each."""
 
     origin: Array
-    """(3, 1 or Q) a place near by, so that squares do not cancel in single precision [m]."""
+    """(3, B, 1 or N) a place near by, so that squares do not cancel in single precision [m]."""
     points: Array
-    """(3, 1 or Q, I) about the origin."""
+    """(3, I, B, 1 or N) about the origin."""
     normals: Array
-    """(3, 1 or Q, I)"""
+    """(3, I, B, 1 or N)"""
     square: Array
-    """(1 or Q, I) ‖points‖² [m²], and ABSENT_PLANE more for one that is not there."""
+    """(I, B, 1 or N) ‖points‖² [m²], and ABSENT_PLANE more for one that is not there."""
     offset: Array
-    """(1 or Q, I) points · normals [m]."""
-
-    def of(self, points: slice) -> Planes:
-        """Those of some of the query points."""
-        if self.square.shape[0] == 1:
-            return self
-        return Planes(*(x[:, points] for x in self[:3]), *(x[points] for x in self[3:]))
+    """(I, B, 1 or N) points · normals [m]."""
 
 
-def respond(p: Array, v: Array, planes: Planes, c: ContactParams, dissipation: Dissipation = paper_dissipation) -> Response:
+def respond(p: Array, v: Array, planes: Planes, c: ContactParams, law: Law = PAPER) -> Response:
     """Point-SSDF contact [22] of query points against planes.
 
-    Sums over three components are written out and sums over planes run along the last axis: a CPU then makes a handful of passes over
-    (Q, I) numbers, each vectorised along the planes; as matrix products these small shapes cost more to set up than to compute.
+    Sums over three components are written out and sums over planes run down columns: a CPU then makes a handful of passes over (I, N)
+    numbers, each in whole vectors; as matrix products these small shapes cost more to set up than to compute.
 
     Args:
-        p: (3, Q) query points [m].
-        v: (3, Q) their velocity relative to the planes' body, taken at the points themselves [m/s].
+        p: (3, B, N) query points [m].
+        v: (3, B, N) their velocity relative to the planes' body, taken at the points themselves [m/s].
         planes: that they meet.
+        c: scalars, or (B, 1).
     """
-    v = kept(v)
-    weight, phi = _weights(p, planes, c)
+    blocks, count = p.shape[1:]
+    if blocks > 1 and planes.square.shape[2] > 1:  # one long axis, for which whole vectors are longer
+        long = lambda x: x.reshape(*x.shape[:-2], 1, blocks * count)  # noqa: E731
+        each = ContactParams(*(long(jnp.broadcast_to(x, (blocks, count))) if jnp.ndim(x) else x for x in c))
+        felt = respond(long(p), long(v), Planes(long(jnp.broadcast_to(planes.origin, p.shape)), *map(long, planes[1:])), each, law)
+        return Response(*(x.reshape(*x.shape[:-2], blocks, count) for x in felt))
+    v, each = kept(v), ContactParams(*(x[None] if jnp.ndim(x) else x for x in c))  # of points, and of points and planes
+    weight, phi = _weights(p, planes, each, law.cuts)
     v_n = _outer(v, planes.normals)
-    depth = phi * (-1.0 / c.eps3)
-    r = v_n * (1.0 / c.v_d)
-    onset, brake = kept(softplus(depth)), dissipation(r)
+    depth = phi * (-1.0 / each.eps3)
+    r = v_n * (1.0 / each.v_d)
+    onset, brake = softplus(depth), law.dissipation(r)
+    onset = kept(onset if law.cuts is None else onset * jnp.exp(-fading(-depth, law.cuts.onset)))
     load = weight * onset * brake
-    drag = load * jax.lax.rsqrt(jnp.maximum(_dot(v, v)[:, None] - v_n * v_n, 0.0) + c.v_s**2)
-    push = load + c.friction * drag * v_n
+    drag = load * jax.lax.rsqrt(jnp.maximum(_dot(v, v)[None] - v_n * v_n, 0.0) + each.v_s**2)
+    push = load + each.friction * drag * v_n
     slope = weight * onset * jnp.where(r <= 0.0, 1.0, jnp.clip(1.0 - 0.5 * r, 0.0, 1.0))
     spring = weight * jax.nn.sigmoid(depth) * brake
-    over_planes = _summing(weight)
-    total, field, loads, drags, slopes, springs = map(over_planes, (weight, weight * phi, load, drag, slope, spring))
+    total, field, loads, drags, slopes, springs = (jnp.sum(x, axis=0) for x in (weight, weight * phi, load, drag, slope, spring))
     # weights are normalised per query, after the sums over the planes
     share = 1.0 / total
     scale = share * (c.stiffness * c.eps3)
-    pushes = [over_planes(push * n) for n in planes.normals]
+    pushes = [jnp.sum(push * n, axis=0) for n in planes.normals]
     total_drag = c.friction * scale * drags
     force = kept(scale[None] * jnp.stack(pushes) - total_drag[None] * v)
     return Response(
@@ -163,52 +218,29 @@ def respond(p: Array, v: Array, planes: Planes, c: ContactParams, dissipation: D
     )
 
 
-def field(p: Array, planes: Planes, c: ContactParams) -> Array:
-    """(Q,) φ̂ [m] of points p (3, Q) alone."""
-    weight, phi = _weights(p, planes, c)
-    over_planes = _summing(weight)
-    return over_planes(weight * phi) / over_planes(weight)
-
-
-def _weights(p: Array, planes: Planes, c: ContactParams) -> tuple[Array, Array]:
-    """(Q, I) weights of the planes but for a factor of each point, and φ."""
+def _weights(p: Array, planes: Planes, c: ContactParams, cuts: Cuts | None) -> tuple[Array, Array]:
+    """(I, B, N) weights of the planes but for a factor of each point, and φ; c: scalars, or (1, B, 1)."""
     # ‖p‖² is the same for all planes, and so is the largest logit: both cancel in the softmax
     p_o = kept(p - planes.origin)
     logits = _outer(p_o * (2.0 / c.eps1), planes.points) - planes.square * (1.0 / c.eps1)
     many = logits.size > FEW
     logits = kept(logits) if many else logits
-    weight = jnp.exp(logits - _largest(jax.lax.stop_gradient(logits)))
+    logits = logits - jnp.max(jax.lax.stop_gradient(logits), axis=0, keepdims=True)
+    weight = jnp.exp(logits)
+    if cuts is not None:
+        weight = shares(logits, jnp.sum(weight, axis=0, keepdims=True), cuts.planes)
     return kept(weight) if many else weight, _outer(p_o, planes.normals) - planes.offset
 
 
-def _summing(like: Array) -> Callable[[Array], Array]:
-    """Sum over the last axis of (Q, I) numbers: of many as a matrix product, which a CPU does in whole vectors, unlike a reduction."""
-    if like.size <= FEW:
-        return lambda x: jnp.sum(x, axis=1)
-    ones = jnp.ones(like.shape[1], like.dtype)
-    return lambda x: kept(x) @ ones
-
-
-def _largest(x: Array) -> Array:
-    """(Q, 1) of each row of x (Q, I); of many by halves: a CPU compares whole vectors at once, unlike in a reduction."""
-    if x.size <= FEW:
-        return jnp.max(x, axis=1, keepdims=True)
-    while x.shape[1] > 1:
-        half, odd = divmod(x.shape[1], 2)
-        most = jnp.maximum(x[:, :half], x[:, half + odd :])
-        x = kept(jnp.concatenate([x[:, half : half + 1], most], axis=1) if odd else most)
-    return x
-
-
 def mean_normal(planes: Planes, weight: Array) -> Array:
-    """(3, Q) sum of the planes' normals under weights (Q, I)."""
-    if planes.normals.shape[1] == 1:
-        return planes.normals[:, 0] @ weight.T
-    return jnp.sum(planes.normals * weight[None], axis=2)
+    """(3, B, N) sum of the planes' normals under weights (I, B, N)."""
+    if planes.normals.shape[3] == 1:
+        return jnp.einsum("xib,ibn->xbn", planes.normals[..., 0], weight)
+    return jnp.sum(planes.normals * weight[None], axis=1)
 
 
 def respond_to_ground(p: Array, v: Array, c: ContactParams, dissipation: Dissipation = paper_dissipation) -> Response:
-    """The same against the half-space z < 0: one plane, so nothing to weigh. p, v (3, Q)."""
+    """The same against the half-space z < 0: one plane, so nothing to weigh. p, v (3, B, N)."""
     depth, r = p[2] * (-1.0 / c.eps3), v[2] * (1.0 / c.v_d)
     onset, brake, scale = softplus(depth), dissipation(r), c.stiffness * c.eps3
     load = scale * onset * brake
@@ -227,57 +259,81 @@ def respond_to_ground(p: Array, v: Array, c: ContactParams, dissipation: Dissipa
 
 
 class PairWrench(NamedTuple):
-    """Contact of a body B with a body A, in A's axes about A's origin; linear part first."""
+    """Contact of S pairs, on the second body of each; linear part first."""
 
     wrench: Array
-    """(6,) on B; A feels the opposite."""
+    """(S, 6); the first body feels the opposite."""
     stiffness: Array
-    """(6, 6) K: symmetric, positive semidefinite part of −∂wrench/∂pose of B."""
+    """(S, 6, 6) K: symmetric, positive semidefinite part of −∂wrench/∂pose of the second body."""
     damping: Array
-    """(6, 6) D: the same of −∂wrench/∂twist of B."""
+    """(S, 6, 6) D: the same of −∂wrench/∂twist of the second body."""
     distance: Array
-    """() wᵀΦ [m]"""
+    """(S,) wᵀΦ [m]"""
 
 
 class Side(NamedTuple):
-    """The query points of one body and what they feel, both in A's frame."""
+    """C chunks of B blocks of query points and what they feel, each in the axes and about the origin of its pair."""
 
-    sign: float
-    """+1 for points of B, −1 for points of A."""
+    sign: Array
+    """(C, B) +1 for points of the pair's second body, −1 for points of the first."""
+    member: Array
+    """(S, C, B) one where a block is of a pair, otherwise zero."""
     points: Array
-    """(3, Q)"""
-    bias: Array | float
-    """(Q,) added to Φ: 0, or very large for a point that is not there."""
+    """(C, 3, B, N)"""
+    bias: Array
+    """(C, B, N) added to Φ: 0, or very large for a point that is not there; a chunk is empty whose first point is not there."""
     response: Response
-    rest: Array | None = None
-    """(R,) Φ of the body's other points, which are too far away to feel a force."""
+    """With an axis C before all others."""
 
 
-def combine(sides: Sequence[Side], eps2: float | Array) -> PairWrench:
-    """Body-body contact [23] from the query points of both bodies (or of one, on the ground)."""
-    logits = [-(s.response.field + s.bias) / eps2 for s in sides]
-    others = [s.rest for s in sides if s.rest is not None]
-    top = jax.lax.stop_gradient(functools.reduce(jnp.maximum, [jnp.max(x) for x in [*logits, *(-x / eps2 for x in others)]]))
-    weights = [jnp.exp(x - top) for x in logits]
-    far = [jnp.exp(-x / eps2 - top) for x in others]
-    share = 1.0 / sum(jnp.sum(w) for w in weights + far)
-    total = lambda parts: share * functools.reduce(operator.add, parts)  # noqa: E731
-    w_sides = list(zip(weights, sides, strict=True))
-    wrench = total([s.sign * _moments(s.points, s.response.force, w) for w, s in w_sides])
+def each(f: Callable[[Any], Any], bias: Array, chunks: Any) -> Any:
+    """``f`` of each chunk of a tree with a leading axis (C, …), stacked; zeros for the empty ones, which are passed over."""
+    if len(bias) == 1:
+        return jax.tree.map(lambda x: x[None], f(jax.tree.map(lambda x: x[0], chunks)))
+    shapes = jax.eval_shape(f, jax.tree.map(lambda x: x[0], chunks))
+    nothing = lambda _: jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)  # noqa: E731
+    return jax.lax.map(lambda x: jax.lax.cond(x[0] == 0.0, f, nothing, x[1]), (bias[:, 0, 0], chunks))
+
+
+def combine(sides: Sequence[Side], eps2: Array, cuts: Cuts | None = None) -> PairWrench:
+    """Body-body contact [23] of S pairs from the query points of both bodies (or of one, on the ground); ``eps2`` (S,) [m]."""
+    members = [s.member.reshape(len(eps2), -1) for s in sides]
+    of_pair = lambda x: [(x @ m).reshape(s.sign.shape)[..., None] for m, s in zip(members, sides, strict=True)]  # noqa: E731
+
+    def total(parts: list[Array]) -> Array:
+        """(S, …) sums over the blocks (C, …, B) of each pair."""
+        flat = [jnp.moveaxis(x, 0, -2).reshape(*x.shape[1:-1], -1) for x in parts]
+        return jnp.moveaxis(functools.reduce(operator.add, [x @ m.T for x, m in zip(flat, members, strict=True)]), -1, 0)
+
+    logits = [-(s.response.field + s.bias) / e for s, e in zip(sides, of_pair(eps2), strict=True)]
+    highest = [jnp.max(x, axis=2).reshape(1, -1) for x in jax.lax.stop_gradient(logits)]
+    tops = [jnp.max(jnp.where(m > 0.0, x, -jnp.inf), axis=1) for m, x in zip(members, highest, strict=True)]
+    top = functools.reduce(jnp.maximum, tops)
+    top = jnp.where(jnp.isfinite(top), top, 0.0)  # a pair without points
+    logits = [x - t for x, t in zip(logits, of_pair(top), strict=True)]
+    weights = [jnp.exp(x) for x in logits]
+    whole = total([jnp.sum(w, axis=2) for w in weights])
+    if cuts is not None:
+        weights = [shares(x, t, cuts.points) for x, t in zip(logits, of_pair(whole), strict=True)]
+        whole = total([jnp.sum(w, axis=2) for w in weights])
+    share = 1.0 / jnp.where(whole > 0.0, whole, 1.0)
+    weights = [w * t for w, t in zip(weights, of_pair(share), strict=True)]
     # A tilt moves the weight to other points: a torque that is as stiff as the load over ε2 and belongs into an implicit step.
-    shift = total([w @ s.response.load for w, s in w_sides]) / eps2
-    g = [jnp.concatenate([s.response.normal, cross(s.points, s.response.normal)]) for s in sides]
-    mean = total([s.sign * (x @ w) for x, (w, s) in zip(g, w_sides, strict=True)])
-    stiffness = total([(x * (w * (s.response.stiffness + shift))[None]) @ x.T for x, (w, s) in zip(g, w_sides, strict=True)])
-    drags = [w * s.response.drag for w, s in w_sides]
-    damping = total(
-        [
-            (x * (w * s.response.damping - b)[None]) @ x.T + _point_damping(s.points, b)
-            for x, b, (w, s) in zip(g, drags, w_sides, strict=True)
-        ]
-    )
-    distance = total([w @ s.response.field for w, s in w_sides] + [w @ x for w, x in zip(far, others, strict=True)])
-    return PairWrench(wrench, stiffness - shift * jnp.outer(mean, mean), damping, distance)
+    shift = total([jnp.sum(w * s.response.load, axis=2) for w, s in zip(weights, sides, strict=True)]) / eps2
+    parts = zip(weights, of_pair(shift), sides, strict=True)
+    sums = [each(_sums, s.bias, (s.sign, s.points, s.response, w, t)) for w, t, s in parts]
+    wrench, mean, stiffness, damping = (total([x[k] for x in sums]) for k in range(4))
+    distance = total([jnp.sum(w * s.response.field, axis=2) for w, s in zip(weights, sides, strict=True)])
+    return PairWrench(wrench, stiffness - shift[:, None, None] * mean[:, :, None] * mean[:, None, :], damping, distance)
+
+
+def _sums(chunk: tuple[Array, Array, Response, Array, Array]) -> tuple[Array, Array, Array, Array]:
+    """Of every block of a chunk: wrench (6, B), mean of the normals' wrenches (6, B), stiffness and damping (6, 6, B)."""
+    sign, points, felt, weight, shift = chunk
+    g = jnp.concatenate([felt.normal, cross(points, felt.normal)])
+    wrench, mean = sign[None] * _moments(points, felt.force, weight), sign[None] * jnp.sum(g * weight[None], axis=2)
+    damping = _outers(g, weight * (felt.damping - felt.drag)) + _point_damping(points, weight * felt.drag)
+    return wrench, mean, _outers(g, weight * (felt.stiffness + shift)), damping
 
 
 def moved_wrench(R: Array, p: Array, wrench: Array) -> Array:
@@ -292,17 +348,24 @@ def wrench_transform(R: Array, p: Array) -> Array:
 
 
 def _moments(p: Array, f: Array, weight: Array) -> Array:
-    """(6,) weighted sum of forces f (3, Q) at p (3, Q) and of their moments about the origin."""
-    return jnp.sum(jnp.concatenate([f, cross(p, f)]) * weight[None], axis=1)
+    """(6, B) weighted sums of forces f (3, B, N) at p (3, B, N) and of their moments about the origin."""
+    return jnp.sum(jnp.concatenate([f, cross(p, f)]) * weight[None], axis=2)
+
+
+def _outers(x: Array, weight: Array) -> Array:
+    """(n, n, B) weighted sums of x xᵀ, x (n, B, N); written out, as such small products are."""
+    n, y = len(x), x * weight[None]
+    half = [[jnp.sum(y[i] * x[j], axis=1) for j in range(i + 1)] for i in range(n)]
+    return jnp.stack([jnp.stack([half[max(i, j)][min(i, j)] for j in range(n)]) for i in range(n)])
 
 
 def _point_damping(p: Array, beta: Array) -> Array:
-    """(6, 6) of −β v at each of the points p (3, Q), β (Q,)."""
-    total, first = jnp.sum(beta), p @ beta
-    second = (p * beta[None]) @ p.T
-    turned = skew(first)
-    eye = jnp.eye(3, dtype=p.dtype)
-    return jnp.block([[total * eye, -turned], [turned, jnp.trace(second) * eye - second]])
+    """(6, 6, B) of −β v at each of the points p (3, B, N), β (B, N)."""
+    total, first = jnp.sum(beta, axis=1), jnp.sum(p * beta[None], axis=2)
+    second = _outers(p, beta)
+    turned, eye = skew(first), jnp.eye(3, dtype=p.dtype)[:, :, None]
+    top = jnp.concatenate([total[None, None] * eye, -turned], axis=1)
+    return jnp.concatenate([top, jnp.concatenate([turned, jnp.trace(second)[None, None] * eye - second], axis=1)])
 
 
 def kept(x: Any) -> Any:
@@ -349,7 +412,7 @@ def _row_sums(R: Any, x: Any) -> Array | None:
     """R x again, (3, 3) and (3, …); None where one of the two is a zero by construction."""
     if _nothing(R) or _nothing(x):
         return None
-    return jnp.sum(_wide(R, x) * x[None], axis=1)
+    return jnp.sum(_wide(R, x[None]) * x[None], axis=1)
 
 
 def _sum_of(*parts: Array | None, like: Any) -> Any:
@@ -362,8 +425,8 @@ def _nothing(x: Any) -> bool:
 
 
 def _wide(a: Array, x: Array) -> Array:
-    """``a`` (3,) or (3, 3) with as many axes at its end as x (3, …) has beyond its first."""
-    return a.reshape(a.shape + (1,) * (x.ndim - 1))
+    """``a`` with as many axes at its end as x has more."""
+    return a.reshape(a.shape + (1,) * (x.ndim - a.ndim))
 
 
 @jax.custom_jvp
@@ -382,8 +445,8 @@ _dot.defjvp(_dot_rule, symbolic_zeros=True)
 
 
 def _outer(a: Array, b: Array) -> Array:
-    """(Q, I) aᵀb of a (3, Q), b (3, 1 or Q, I)."""
-    return _dot(a[:, :, None], b)
+    """(I, B, N) aᵀb of a (3, B, N), b (3, I, B, 1 or N)."""
+    return _dot(a[:, None], b)
 
 
 @jax.custom_jvp
@@ -409,64 +472,38 @@ def skew(a: Array) -> Array:
     return jnp.stack([o, -z, y, z, o, -x, -y, x, o]).reshape(3, 3, *x.shape)
 
 
-class Body(NamedTuple):
-    """Oriented points that meet others, in their body's frame."""
-
-    points: Array
-    """(3, I)"""
-    normals: Array
-    """(3, I)"""
-    plane_bias: Array | float = 0.0
-    """(I,) added to the squared distances of the planes [m²]."""
-    point_bias: Array | float = 0.0
-    """(I,) added to the distances of the points [m]."""
-    near: Callable[[Array], Planes] | None = None
-    """The planes that points (3, Q) in this frame meet; None: all of these."""
-    core: int | None = None
-    """How many points, the first ones, can feel a force; the others only count in the distribution. None: all."""
-
-    def planes(self, p: Array) -> Planes:
-        """Those that points p (3, Q) in this frame meet."""
-        if self.near is not None:
-            return self.near(p)
-        o = self.points[:, :1]
-        x = self.points - o
-        # one array: XLA would repeat what makes several ones, a lookup, for every query point
-        rows = jnp.stack([*x, *self.normals, _dot(x, x) + self.plane_bias, _dot(x, self.normals)])
-        o, rows = kept((o, rows[:, None]))
-        return Planes(o, rows[:3], rows[3:6], rows[6], rows[7])
+def all_planes(rows: Array) -> Planes:
+    """Those of whole clouds, rows (I, 8, B) of point, normal, plane bias, point bias."""
+    rows = jnp.moveaxis(rows, 1, 0)
+    o = rows[:3, :1]
+    x = rows[:3] - o
+    # one array: XLA would repeat what makes several ones for every query point
+    packed = jnp.stack([*x, *rows[3:6], _dot(x, x) + rows[6], _dot(x, rows[3:6])])
+    o, packed = kept((o[:, 0, :, None], packed[..., None]))
+    return Planes(o, packed[:3], packed[3:6], packed[6], packed[7])
 
 
-def meet(
-    a: Body, b: Body, R_AB: Array, p_AB: Array, twist: Array, c: ContactParams, dissipation: Dissipation = paper_dissipation
-) -> PairWrench:
-    """Contact of two bodies, B at the pose (R_AB, p_AB) and with the twist (6,) relative to A, in A.
+def meet(rows_a: Array, rows_b: Array, pose: tuple[Array, Array], twist: Array, c: ContactParams, law: Law = PAPER) -> PairWrench:
+    """Contact of two whole clouds (I, 8), B at the pose (R_AB, p_AB) and with the twist (6,) relative to A, in A.
+
+    The result has no axis S.
 
     ``twist`` is the velocity of B's material point at A's origin, then the angular velocity. Each body's points are seen from the other's
     frame, where the planes stand still: neither they nor their derivatives have to be computed.
     """
-    R_BA = R_AB.T
-    on_b = kept(turn(R_AB, b.points, p_AB))
-    on_a = kept(turn(R_BA, a.points, -turn(R_BA, p_AB)))
+    R_AB, p_AB = pose
+    R_BA, one = R_AB.T, jnp.ones((1, 1), p_AB.dtype)
+    a, b = rows_a.T[:, None], rows_b.T[:, None]
+    on_b = kept(turn(R_AB, b[:3], p_AB))
+    on_a = kept(turn(R_BA, a[:3], -turn(R_BA, p_AB)))
     back = -jnp.concatenate([turn(R_BA, about(twist, p_AB)), turn(R_BA, twist[3:])])  # of A relative to B, at B's origin, in B
-    met_b, met_a, core_b, core_a = a.planes(on_b), b.planes(on_a), slice(b.core), slice(a.core)
-    felt_b = respond(on_b[:, core_b], about(twist, on_b[:, core_b]), met_b.of(core_b), c, dissipation)
-    felt_a = respond(on_a[:, core_a], about(back, on_a[:, core_a]), met_a.of(core_a), c, dissipation)
+    felt_b = respond(on_b, about(twist, on_b), all_planes(rows_a[..., None]), c, law)
+    felt_a = respond(on_a, about(back, on_a), all_planes(rows_b[..., None]), c, law)
     felt_a = felt_a._replace(force=turn(R_AB, felt_a.force), normal=turn(R_AB, felt_a.normal))
-    return combine([side(1.0, on_b, b, felt_b, on_b, met_b, c), side(-1.0, a.points, a, felt_a, on_a, met_a, c)], c.eps2)
-
-
-def side(sign: float, points: Array, of: Body, felt: Response, seen: Array, met: Planes, c: ContactParams) -> Side:
-    """A body's points (3, Q) in A's frame and, ``seen`` from the other body, with the planes they meet.
-
-    Its core feels, the rest is as near as it is.
-    """
-    bias = jnp.broadcast_to(jnp.asarray(of.point_bias, points.dtype), points.shape[1:])
-    rest = None
-    if of.core is not None:
-        far = slice(of.core, None)
-        rest = field(seen[:, far], met.of(far), c) + bias[far]
-    return Side(sign, points[:, : of.core], bias[: of.core], felt, rest)
+    several = lambda tree: jax.tree.map(lambda x: x[None], tree)  # noqa: E731
+    sides = [Side(sign * one, one[None], *map(several, s)) for sign, *s in ((1.0, on_b, b[7], felt_b), (-1.0, a[:3], a[7], felt_a))]
+    found = combine(sides, jnp.reshape(jnp.asarray(c.eps2, p_AB.dtype), (1,)), law.cuts)
+    return PairWrench(*(x[0] for x in found))
 
 
 def pair_params(params: ContactParams, friction: np.ndarray) -> ContactParams:

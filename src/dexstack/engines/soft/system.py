@@ -8,6 +8,7 @@ function serves systems of different geometry, masses and contact parameters, an
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -20,27 +21,31 @@ from jax import Array
 
 from dexstack.engines.common.collision import body_name
 from dexstack.engines.common.features import FORCES, refuse
-from dexstack.engines.soft import lookup
+from dexstack.engines.soft import near, tables
 from dexstack.engines.soft.cloud import Cloud, check
-from dexstack.engines.soft.lookup import Clouds
+from dexstack.engines.soft.near import Near, Room
 from dexstack.engines.soft.scm import (
-    Body,
+    ABSENT_POINT,
     ContactParams,
+    Cuts,
     Dissipation,
-    PairWrench,
+    Law,
+    Planes,
     Response,
     Side,
     about,
+    all_planes,
     combine,
+    each,
     kept,
-    meet,
-    moved_wrench,
     pair_params,
     paper_dissipation,
+    respond,
     respond_to_ground,
     turn,
     wrench_transform,
 )
+from dexstack.engines.soft.tables import Clouds
 from dexstack.engines.soft.tree import Motion, Numbers, Tree
 from dexstack.errors import ConfigError
 
@@ -66,26 +71,21 @@ class Surface:
 
 @dataclass(frozen=True)
 class Meeting:
-    """Surfaces of ``a`` against surfaces of ``b``, with patches of one size."""
+    """Surfaces of ``a`` against surfaces of ``b``."""
 
     a: Sequence[Surface]
     b: Sequence[Surface]
-    patch: int | None = 64
-    """Points in a patch; None: the dense formulation, every point against every plane."""
-    planes: int | None = None
-    """How many planes, the nearest ones, every point of a patch meets; None: all of the other's patch."""
-    core: int | None = None
-    """How many points of a patch, the nearest to its middle, can feel a force; the others only count in the distribution. None: all."""
-    places: int = 1
-    """How many patches a pair has, where it touches in several places far from each other, as in an inner corner."""
-    voxel: float = 0.0025
-    """Edge of a lookup's voxel [m]."""
-    slots: int | None = None
-    """How many pairs, the nearest ones, get a contact force; None: all. Exact as long as no more than so many are near."""
+    tolerance: float | None = 1e-6
+    """Share of the load that points and planes too far away to count may carry together; None: the dense formulation, every point against
+    every plane."""
     params: ContactParams = DEFAULTS
     """Friction comes from the surfaces: the larger of the two, as in MuJoCo."""
     pairs: Sequence[tuple[int, int, float]] | None = None
     """Places in ``a`` and in ``b`` of what meets, and its friction. None: each meets each."""
+    room: Room | None = None
+    """For what is near; None: for what is near where two bodies touch, and for eight pairs. The wrench is NaN where more is near."""
+    roomy: float = 1.0
+    """Share of the states in which two bodies touch that have room at first."""
 
 
 @dataclass(frozen=True)
@@ -104,12 +104,6 @@ class MeetingData(NamedTuple):
 
     a: Clouds
     b: Clouds
-    radius_a: np.ndarray
-    """(G_a,) of the ball about ``centre`` that holds the cloud [m]."""
-    radius_b: np.ndarray
-    centre_a: np.ndarray
-    """(G_a, 3) [m]"""
-    centre_b: np.ndarray
     params: ContactParams
     """(P,) each."""
 
@@ -157,6 +151,33 @@ class Contact(NamedTuple):
     """(P,) soft distance [m]"""
 
 
+class Blocks(NamedTuple):
+    """C chunks of B blocks of N points each, of bodies that meet, in the bodies' frames; a chunk has the same without the first axis."""
+
+    points: Array
+    """(C, 3, B, N)"""
+    bias: Array
+    """(C, B, N) added to the distances [m]."""
+    planes: Planes
+    """Of the other body, that they meet; with an axis C before all others."""
+    slot: Array
+    """(C, B) int: of which pair they are."""
+    sign: Array
+    """(C, B) −1: of its first body, +1: of its second."""
+
+
+class Seen(NamedTuple):
+    """How points look from the other body, whose planes stand still there."""
+
+    points: Array
+    """(3, B, N)"""
+    planes: Planes
+    R: Array
+    """(3, 3, B, 1) that body's axes in the world."""
+    sign: Array
+    """(B, 1) see :class:`Blocks`."""
+
+
 class SoftSystem:
     """A compiled MuJoCo model (for its bodies and joints only) with soft surfaces on its bodies; ``inertance`` as of :class:`Tree`.
 
@@ -176,19 +197,11 @@ class SoftSystem:
         refuse("soft", model, LACKS)
         self.tree = Tree(model, inertance)
         self.dissipation = dissipation
-        self._pairs: list[tuple[np.ndarray, np.ndarray]] = []
-        self._links: list[tuple[np.ndarray, np.ndarray]] = []
-        self._slots: list[int | None] = []
-        self._sizes = [(m.core, m.places) for m in meetings]
-        data = []
-        for meeting in meetings:
-            pairs, numbers = self._meeting(model, meeting)
-            self._pairs.append(pairs)
-            links_a, links_b = ([self._link(model, s) for s in side] for side in (meeting.a, meeting.b))
-            self._links.append((np.array(links_a), np.array(links_b)))
-            few = meeting.slots is not None and meeting.slots < len(pairs[0])
-            self._slots.append(meeting.slots if few else None)
-            data.append(numbers)
+        made = [self._meeting(model, m) for m in meetings]
+        self._pairs: list[np.ndarray] = [pairs for pairs, _, _ in made]
+        self._cuts: list[Cuts | None] = [cut for _, _, cut in made]
+        data = [numbers for _, numbers, _ in made]
+        self.room = tuple(self._room(*row) for row in zip(meetings, made, strict=True))
         self._ground_links = [self._link(model, g.surface) for g in grounds]
         n = self.tree.num_joints
         of = model.dof_jntid[:n]
@@ -219,25 +232,44 @@ class SoftSystem:
         R, p = self.tree.pose_in_link(_body(model, surface))
         return Cloud(cloud.points @ R.T + p, cloud.normals @ R.T)
 
-    def _meeting(self, model: mujoco.MjModel, m: Meeting) -> tuple[tuple[np.ndarray, np.ndarray], MeetingData]:
+    def _meeting(self, model: mujoco.MjModel, m: Meeting) -> tuple[np.ndarray, MeetingData, Cuts | None]:
+        """Pairs (P, 4) of which surfaces and of which links, numbers, and what counts."""
         sides = [[self._in_link(model, s) for s in side] for side in (m.a, m.b)]
         met = m.pairs
         if met is None:
             met = [(x, y, max(a.friction, b.friction)) for x, a in enumerate(m.a) for y, b in enumerate(m.b)]
-        pairs = np.array([x for x, _, _ in met], int), np.array([y for _, y, _ in met], int)
-        for x, y in zip(*pairs, strict=True):
+        for x, y, _ in met:
             if m.a[x].body == m.b[y].body:
                 raise ConfigError(f"the surfaces '{m.a[x].name}' and '{m.b[y].name}' are on one body and cannot meet")
-        balls = [[_ball(c) for c in side] for side in sides]
-        widest = [max(r for _, r in side) for side in balls]
-        tables = [lookup.build(side, m.patch, reach=min(widest), voxel=m.voxel, planes=m.planes) for k, side in enumerate(sides)]
-        friction = np.array([mu for _, _, mu in met])
-        return pairs, MeetingData(
-            *tables,
-            *(np.array([r for _, r in side]) for side in balls),
-            *(np.array([c for c, _ in side]) for side in balls),
-            pair_params(m.params, friction),
-        )
+        pairs = np.array([(x, y, self._link(model, m.a[x]), self._link(model, m.b[y])) for x, y, _ in met], np.int32)
+        params = pair_params(m.params, np.array([mu for _, _, mu in met]))
+        if m.tolerance is not None and not 0.0 < m.tolerance < 1.0:
+            raise ConfigError(f"the tolerance of a meeting must lie between 0 and 1, got {m.tolerance:g}")
+        if m.tolerance is None or sum(2 * len(sides[0][x].points) * len(sides[1][y].points) for x, y, _ in met) <= near.FEW:
+            return pairs, MeetingData(*map(tables.dense, sides), params), None
+        widest = 2.0 * max(c.radius for side in sides for c in side)
+        cut = near.cuts(sum(max(len(c.points) for c in side) for side in sides), m.tolerance, widest / float(params.eps3.min()))
+        squared = cut.planes.end * float(params.eps1.max())
+        distance = cut.onset.end * float(params.eps3.max()) + cut.points.end * float(params.eps2.max())
+        return pairs, MeetingData(*(tables.build(side, squared, distance) for side in sides), params), cut
+
+    @staticmethod
+    def _room(m: Meeting, made: tuple[np.ndarray, MeetingData, Cuts | None]) -> Room | None:
+        pairs, d, cut = made
+        if cut is None or m.room is not None:
+            return m.room
+        return near.room_for(d.a, d.b, pairs, np.stack([d.params.eps1, d.params.eps2, d.params.eps3], axis=1), cut, m.roomy)
+
+    def with_room(self, room: Sequence[Room | None]) -> SoftSystem:
+        """The same system with room for more, or for less, in every meeting."""
+        other = copy.copy(self)
+        other.room = tuple(room)
+        return other
+
+    def needs(self, data: SystemData, q: Array) -> tuple[Array, ...]:
+        """(3,) int32 of every meeting but the dense ones: the :class:`Room` that it takes in a state."""
+        m = self.tree.motion(data.numbers, q, jnp.zeros(self.tree.nv, q.dtype))
+        return tuple(self._near(k, d, m).need for k, d in enumerate(data.meetings) if self._cuts[k] is not None)
 
     # --- contact --------------------------------------------------------------------------------------------------------------------
 
@@ -251,31 +283,82 @@ class SoftSystem:
             return found[0]
         return jax.tree.map(lambda *x: jnp.concatenate(x), *found)
 
-    def _meet(self, k: int, d: MeetingData, m: Any) -> Contact:
-        i, j = self._pairs[k]
-        params, slots = d.params, self._slots[k]
-        if slots is not None:
-            R, p, (la, lb) = m.R, m.p, self._links[k]
-            ca = p[la] + jnp.einsum("gij,gj->gi", R[la], jnp.asarray(d.centre_a))
-            cb = p[lb] + jnp.einsum("gij,gj->gi", R[lb], jnp.asarray(d.centre_b))
-            gap = jnp.linalg.norm(ca[i] - cb[j], axis=1) - jnp.asarray(d.radius_a)[i] - jnp.asarray(d.radius_b)[j]
-            near = jax.lax.top_k(-jax.lax.stop_gradient(gap), slots)[1]
-            i, j = jnp.asarray(i)[near], jnp.asarray(j)[near]
-            params = jax.tree.map(lambda x: jnp.asarray(x)[near], params)
-        elif len(i) == 1:  # indices that are constant
-            return self._only(k, d, m)
-        la, lb = (jnp.asarray(links)[x] if slots is not None else links[x] for links, x in zip(self._links[k], (i, j), strict=True))
-        params = jax.tree.map(lambda x: jnp.asarray(x, m.R.dtype), params)
-        bodies = (m.R[la], m.p[la], m.R[lb], m.p[lb], self._relative(m, la, lb))
-        found = jax.vmap(lambda *x: self._pair(k, d, *x))(i, j, *bodies, params)
-        return Contact(jnp.asarray(la), jnp.asarray(lb), *found)
+    def _near(self, k: int, d: MeetingData, m: Any) -> Near:
+        eps = jnp.stack([jnp.asarray(x, m.R.dtype) for x in (d.params.eps1, d.params.eps2, d.params.eps3)], axis=1)
+        return near.search(d.a, d.b, self._pairs[k], m.R, m.p, eps, self._cuts[k], self.room[k])
 
-    def _only(self, k: int, d: MeetingData, m: Any) -> Contact:
-        """A meeting of one pair."""
-        (la,), (lb,) = self._links[k]
-        c = jax.tree.map(lambda x: jnp.asarray(x, m.R.dtype)[0], d.params)
-        found = self._pair(k, d, 0, 0, m.R[la], m.p[la], m.R[lb], m.p[lb], self._relative(m, la, lb), c)
-        return Contact(jnp.array([la]), jnp.array([lb]), *(x[None] for x in found))
+    def _meet(self, k: int, d: MeetingData, m: Any) -> Contact:
+        rows_a, rows_b = (jnp.asarray(c.rows, m.R.dtype) for c in (d.a, d.b))
+        params = jax.tree.map(lambda x: jnp.asarray(x, m.R.dtype), d.params)
+        if self._cuts[k] is None:
+            i, j, la, lb = self._pairs[k].T
+            every, one = np.arange(len(i)), np.ones(len(i))
+            a, b = (jnp.moveaxis(rows, 0, 2) for rows in (rows_a[i], rows_b[j]))  # (I, 8, P)
+            first, second = (
+                Blocks(*_own(x), Planes(*(y[None] for y in all_planes(met))), every[None], sign * one[None])
+                for x, met, sign in ((a, b, -1.0), (b, a, 1.0))
+            )
+            return self._wrenches(m, (la, lb), params, [first, second], None)
+        found, room = self._near(k, d, m), self.room[k]
+        i, j, la, lb = jnp.asarray(self._pairs[k])[found.pair].T
+        points, planes = near.shaped(rows_a, rows_b, (i, j), found)
+        parts = Planes(points[:, 4:], *(planes[:, x] for x in (slice(3), slice(3, 6), 6, 7)))
+        blocks = Blocks(points[:, :3], points[:, 3], parts, found.slot, found.sign)
+        felt = self._wrenches(m, (la, lb), jax.tree.map(lambda x: x[found.pair], params), [blocks], self._cuts[k])
+        there, fits = found.pair >= 0, jnp.all(found.need <= jnp.asarray(room))
+        only = lambda x: jnp.where(there.reshape(-1, *[1] * (x.ndim - 1)), x, 0.0)  # noqa: E731
+        return felt._replace(
+            wrench=jnp.where(fits, only(felt.wrench), jnp.nan),
+            stiffness=only(felt.stiffness),
+            damping=only(felt.damping),
+            distance=jnp.where(there, felt.distance, ABSENT_POINT),
+        )
+
+    def _wrenches(self, m: Any, links: tuple[Any, Any], params: ContactParams, groups: Sequence[Blocks], cuts: Cuts | None) -> Contact:
+        """Of S pairs, whose bodies are on two ``links`` (S,) each, from their points; about the origin of the first link, world axes."""
+        la, lb = links
+        o = m.p[la]
+        relative = jax.vmap(self._seen_from, (0, None, 0))(self._relative(m, la, lb), jnp.eye(3, dtype=o.dtype), o)
+        sides = [self._side(m, links, relative, params, blocks, cuts) for blocks in groups]
+        wrench, stiffness, damping, distance = combine(sides, params.eps2, cuts)
+        T = jax.vmap(wrench_transform, (None, 0))(jnp.eye(3, dtype=o.dtype), o)
+        moved = jnp.einsum("sij,sj->si", T, wrench)
+        return Contact(jnp.asarray(la), jnp.asarray(lb), moved, T @ stiffness @ T.mT, T @ damping @ T.mT, distance)
+
+    def _side(self, m: Any, links: tuple[Any, Any], relative: Any, params: ContactParams, blocks: Blocks, cuts: Cuts | None) -> Side:
+        """What blocks of points feel."""
+
+        def felt(chunk: Blocks) -> tuple[Array, Response]:
+            return self._chunk(m, links, relative, params, chunk, cuts)
+
+        x, response = each(felt, blocks.bias, blocks)
+        member = jax.nn.one_hot(blocks.slot, len(links[0]), axis=0, dtype=x.dtype)
+        return Side(jnp.asarray(blocks.sign, x.dtype), member, x, blocks.bias, response)
+
+    def _chunk(
+        self, m: Any, links: tuple[Any, Any], relative: Any, params: ContactParams, blocks: Blocks, cuts: Cuts | None
+    ) -> tuple[Array, Response]:
+        """Of one chunk: points (3, B, N) about the origin of the pairs' first links, world axes, and what they feel."""
+        (la, lb), slot = links, blocks.slot
+        sign = jnp.asarray(blocks.sign, m.R.dtype)
+        own, other = jnp.where(sign < 0.0, la[slot], lb[slot]), jnp.where(sign < 0.0, lb[slot], la[slot])
+        here = lambda x: jnp.moveaxis(x, 0, -1)[..., None]  # noqa: E731  (B, …) as (…, B, 1)
+        o, c = m.p[la][slot], jax.tree.map(lambda x: x[slot][:, None], params)
+        R, p, R_other, p_other = kept(tuple(map(here, (m.R[own], m.p[own] - o, m.R[other], m.p[other] - o))))
+        x = kept(turn(R, blocks.points, p))
+        y = kept(turn(jnp.swapaxes(R_other, 0, 1), x - p_other))
+        moving = jax.tree.map(lambda z: here(z[slot]), relative)
+        return x, self._respond(x, Seen(y, blocks.planes, R_other, sign[:, None]), moving, c, cuts)
+
+    def _respond(self, x: Array, seen: Seen, relative: Any, c: ContactParams, cuts: Cuts | None) -> Response:
+        """The force law of points x (3, B, N) of two bodies, of which the second moves against the first as ``relative`` (…, B, 1) says."""
+        v = seen.sign[None] * turn(jnp.swapaxes(seen.R, 0, 1), about(relative, x))
+        felt = respond(seen.points, v, seen.planes, c, Law(self.dissipation, cuts))
+        return felt._replace(force=turn(seen.R, felt.force), normal=turn(seen.R, felt.normal))
+
+    def _seen_from(self, relative: Any, R: Array, p: Array) -> Any:
+        """How a pair moves, about the origin and in the axes of a frame of the pose (R, p): here, its twist (6,)."""
+        return twist_in(relative, R, p)
 
     def _seen(self, data: SystemData, m: Motion, M: Array, force: Array) -> Any:
         """What contact depends on: here, the motion; ``M`` (N, N) and the ``force`` (nv,) but for contact are for other laws."""
@@ -285,50 +368,26 @@ class SoftSystem:
         """How link b moves against link a: here, its twist (…, 6) about the world's origin."""
         return m.twist[lb] - m.twist[la]
 
-    def _pair(
-        self,
-        k: int,
-        d: MeetingData,
-        i: Array | int,
-        j: Array | int,
-        R_A: Array,
-        p_A: Array,
-        R_B: Array,
-        p_B: Array,
-        relative: Any,
-        c: ContactParams,
-    ) -> tuple[Array, Array, Array, Array]:
-        """One pair about the world's origin."""
-        R_AB, p_AB = R_A.T @ R_B, R_A.T @ (p_B - p_A)
-        core, places = self._sizes[k]
-        keys = lookup.meeting_points(d.a, i, d.b, j, R_AB, p_AB, c.eps2, places)
-        a = lookup.patch(d.a, i, keys, core)
-        b = lookup.patch(d.b, j, None if keys is None else turn(R_AB.T, keys - p_AB[:, None]), core)
-        return in_world(self._meeting_of(a, b, R_AB, p_AB, relative, R_A, p_A, c), R_A, p_A)
-
-    def _meeting_of(
-        self, a: Body, b: Body, R_AB: Array, p_AB: Array, relative: Any, R_A: Array, p_A: Array, c: ContactParams
-    ) -> PairWrench:
-        """The force law between two patches, in A."""
-        return meet(a, b, *kept((R_AB, p_AB, twist_in(relative, R_A, p_A))), c, self.dissipation)
-
     def _stand(self, k: int, d: GroundData, m: Any) -> Contact:
         """A surface on its half-space."""
         link = self._ground_links[k]
         world = int(self.tree.link_of_body[0])
         R, x = m.R[link], m.p[link]
         o = jnp.stack([x[0], x[1], jnp.asarray(d.height, x.dtype)])
-        p = kept(turn(R, jnp.asarray(d.points), x - o))
+        p = kept(turn(R, jnp.asarray(d.points)[:, None], x - o))
         c = jax.tree.map(lambda y: jnp.asarray(y, p.dtype), d.params)
-        eye = jnp.eye(3, dtype=p.dtype)
-        felt = self._standing(p, self._relative(m, world, link), o, c)
-        wrench, K, D, distance = in_world(combine([Side(1.0, p, 0.0, felt)], c.eps2), eye, o)
-        return Contact(jnp.array([world]), jnp.array([link]), wrench[None], K[None], D[None], distance[None])
+        one = jnp.ones((1, 1), p.dtype)
+        relative = self._seen_from(self._relative(m, world, link), jnp.eye(3, dtype=p.dtype), o)
+        felt = self._standing(p, relative, c)
+        several = jax.tree.map(lambda x: x[None], (p, jnp.zeros_like(p[0]), felt))
+        found = combine([Side(one, one[None], *several)], c.eps2.reshape(1))
+        T = wrench_transform(jnp.eye(3, dtype=p.dtype), o)
+        wrench, K, D = found.wrench @ T.T, T[None] @ found.stiffness @ T.T[None], T[None] @ found.damping @ T.T[None]
+        return Contact(jnp.array([world]), jnp.array([link]), wrench, K, D, found.distance)
 
-    def _standing(self, p: Array, relative: Any, o: Array, c: ContactParams) -> Response:
-        """The force law of points p (3, Q) on the ground, world axes about o (3,)."""
-        twist = jnp.concatenate([about(relative, o), relative[3:]])
-        return respond_to_ground(p, about(twist, p), c, self.dissipation)
+    def _standing(self, p: Array, relative: Any, c: ContactParams) -> Response:
+        """The force law of points p (3, 1, Q) on the ground, which move as ``relative`` says."""
+        return respond_to_ground(p, about(relative, p), c, self.dissipation)
 
     # --- dynamics -------------------------------------------------------------------------------------------------------------------
 
@@ -426,10 +485,10 @@ def twist_in(twist: Array, R: Array, p: Array) -> Array:
     return jnp.concatenate([turn(R.T, about(twist, p)), turn(R.T, twist[3:])])
 
 
-def in_world(pair: PairWrench, R: Array, p: Array) -> tuple[Array, Array, Array, Array]:
-    """Wrench, stiffness, damping about the world's origin, of a pair computed in a frame of the pose (R, p); and the distance."""
-    T = wrench_transform(R, p)
-    return moved_wrench(R, p, pair.wrench), T @ pair.stiffness @ T.T, T @ pair.damping @ T.T, pair.distance
+def _own(rows: Array) -> tuple[Array, Array]:
+    """Points (1, 3, P, I) and their biases (1, P, I) of rows (I, 8, P)."""
+    rows = jnp.moveaxis(rows, 0, 2)
+    return rows[None, :3], rows[None, 7]
 
 
 def _body(model: mujoco.MjModel, surface: Surface) -> int:
@@ -437,8 +496,3 @@ def _body(model: mujoco.MjModel, surface: Surface) -> int:
     if surface.body not in names:
         raise ConfigError(f"the surface '{surface.name}' is on an unknown body '{surface.body}'")
     return names.index(surface.body)
-
-
-def _ball(cloud: Cloud) -> tuple[np.ndarray, float]:
-    centre = (cloud.points.min(0) + cloud.points.max(0)) / 2.0
-    return centre, float(np.linalg.norm(cloud.points - centre, axis=1).max())

@@ -1,0 +1,496 @@
+"""The near set of two bodies: every point that can carry force to a tolerance, and the planes that each of them meets.
+
+Body on body, a point's share is e^(−Φ/ε2), a plane's share of a point e^(−d²/ε1), and a force falls with e^(−φ/ε3). Of N points, those
+whose Φ is more than ε2 log(N/tolerance) above the least carry together less than the tolerance; of the planes the same in ε1. A search
+finds all others. It knows no sizes, places or keys: a point is passed over only where the voxel that it is in says that it is too far away.
+What is found beyond a window does no harm, its weight is zero (:func:`~dexstack.engines.soft.scm.shares`): what the search returns may
+jump, forces and their derivatives do not.
+
+XLA needs arrays of fixed sizes (:class:`Room`). Where more is near than there is room for, the search says how much is needed and the
+wrench is NaN: it is never a part of the truth.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numba
+import numpy as np
+from jax import Array
+from numba import carray
+from scipy.spatial import cKDTree
+
+from dexstack.engines.soft.foreign import (
+    FRAME_ARGUMENTS,
+    FRAME_RESULTS,
+    HANDLER,
+    asked_for_version,
+    buffers,
+    leading,
+    place,
+    register,
+)
+from dexstack.engines.soft.scm import ABSENT_PLANE, ABSENT_POINT, Cuts, Window
+from dexstack.engines.soft.tables import LEAF, Clouds, rounded
+
+FEW = 8192
+"""Up to so many pairs of point and plane are met faster than searched: all of them are near then."""
+BLOCK = 16
+"""Points of a block: of one body of one pair."""
+CHUNK = 24
+"""Blocks whose forces are found at once, if there are so many: what they take stays in a cache, and empty ones are passed over."""
+MARGIN = 1.1
+"""Room over what :func:`room_for` found."""
+FADING = 1.0
+"""Width of the windows."""
+SCRATCH = 16_384
+"""Planes met by the candidates of one side, at first."""
+UNFIT = 2**30
+"""Need of a search whose tables were made for less smoothing."""
+
+
+class Room(NamedTuple):
+    """Sizes of the arrays that take what is near."""
+
+    pairs: int
+    blocks: int
+    """Of BLOCK points of one body of one pair."""
+    planes: int
+    """That one point meets."""
+
+    def for_all(self, need: np.ndarray) -> Room:
+        """Room for this and for a ``need`` (3,), no more where that is too much for any room."""
+        if need[0] >= UNFIT:
+            return self
+        return Room(*(old if n <= old else rounded(MARGIN * n) for old, n in zip(self, need.tolist(), strict=True)))
+
+
+class Near(NamedTuple):
+    """What is near: S pairs, and the points of their bodies, with K planes of the other body that each of them meets.
+
+    Points come in blocks of N = BLOCK of one body of one pair, and blocks in C chunks of B, one after another.
+    """
+
+    pair: Array
+    """(S,) int32, −1 where there are fewer."""
+    points: Array
+    """(C, 7, B, N) places in their own body's frame, what is added to their distance, and a place near by in the other's frame [m]."""
+    planes: Array
+    """(C, 8, K, B, N) of each plane from the place near by: where it is, its normal, the square of the first and the product of both."""
+    slot: Array
+    """(C, B) int32 place in ``pair``."""
+    sign: Array
+    """(C, B) int32 −1: points of the first body, +1: of the second."""
+    which_points: Array
+    """(C, B, N) int32 rows of the clouds, −1 where there are fewer."""
+    which_planes: Array
+    """(C, K, B, N) int32"""
+    need: Array
+    """(3,) int32: the :class:`Room` that all of it takes."""
+
+
+def cuts(points: int, tolerance: float, depth: float) -> Cuts:
+    """Of bodies with so many points together: what lies beyond carries less than ``tolerance`` of the load, or of k ε3 where that is more.
+
+    Args:
+        depth: of the deepest plane below the least force, in ε3: what a point's share of a plane behind it is multiplied with.
+    """
+    share, deep, force = (float(np.log(x / tolerance)) for x in (points, points * depth, 1.0))
+    return Cuts(*(Window(start, start + FADING) for start in (share, deep, force)))
+
+
+@numba.njit(error_model="numpy")
+def _voxel(grid, x, y, z):
+    """The voxel that holds a point; −1 where the point is outside."""
+    i, j, k = np.floor((x - grid[0]) * grid[3]), np.floor((y - grid[1]) * grid[4]), np.floor((z - grid[2]) * grid[5])
+    if not (0 <= i < grid[6] and 0 <= j < grid[7] and 0 <= k < grid[8]):
+        return -1
+    return int((i * grid[7] + j) * grid[8] + k)
+
+
+@numba.njit(error_model="numpy")
+def _met(rows, items, first, last, x, y, z, squared, d2, found):
+    """Which planes a point meets, into ``found``: the least and the largest distance from them, how many; ``d2`` (K,) is overwritten."""
+    nearest = np.inf
+    for k in range(first, last):
+        m = items[k]
+        a, b, c = x - rows[m, 0], y - rows[m, 1], z - rows[m, 2]
+        d2[k - first] = a * a + b * b + c * c
+        nearest = min(nearest, d2[k - first])
+    low, high, count = np.inf, -np.inf, 0
+    for k in range(first, last):
+        if d2[k - first] <= nearest + squared:
+            m = items[k]
+            phi = rows[m, 3] * (x - rows[m, 0]) + rows[m, 4] * (y - rows[m, 1]) + rows[m, 5] * (z - rows[m, 2])
+            low, high = min(low, phi), max(high, phi)
+            found[count] = m
+            count += 1
+    return low, high, count
+
+
+@numba.njit(error_model="numpy")
+def _look(rows, balls, R, p, other, grid, start, items, least, squared, cut, best, scratch):
+    """Candidates among the points ``rows``, in a frame with the pose (R, p): how near they are to the other body at least, what they meet.
+
+    Returns the least upper bound of a point's distance, or ``best`` where that is less.
+    """
+    who, low, begins, met, d2 = scratch
+    count = at = 0
+    for leaf in range(len(balls)):
+        r = balls[leaf, 3]
+        if r < 0.0:
+            break
+        a, b, c = balls[leaf, 0], balls[leaf, 1], balls[leaf, 2]
+        outside, apart = False, 0.0
+        for k in range(3):
+            along = R[k, 0] * a + R[k, 1] * b + R[k, 2] * c + p[k]
+            outside |= along < grid[k] - r or along > grid[k] + grid[6 + k] / grid[3 + k] + r
+            apart += (along - grid[9 + k]) ** 2
+        if outside or apart > (grid[12] + grid[14] + r) ** 2:
+            continue
+        for m in range(LEAF * leaf, LEAF * leaf + LEAF):
+            if rows[m, 7] > 0.0:
+                continue
+            a, b, c = rows[m, 0], rows[m, 1], rows[m, 2]
+            x = R[0, 0] * a + R[0, 1] * b + R[0, 2] * c + p[0]
+            y = R[1, 0] * a + R[1, 1] * b + R[1, 2] * c + p[1]
+            z = R[2, 0] * a + R[2, 1] * b + R[2, 2] * c + p[2]
+            v = _voxel(grid, x, y, z)
+            if v < 0 or least[v] > best + cut:
+                continue
+            if at + start[v + 1] - start[v] > len(met):
+                met = _longer(met, at + start[v + 1] - start[v])
+            near, far, planes = _met(other, items, start[v], start[v + 1], x, y, z, squared, d2, met[at:])
+            if near <= best + cut:
+                who[count], low[count], begins[count] = m, near, at
+                count, at, best = count + 1, at + planes, min(best, far)
+    begins[count] = at
+    return best, count, met
+
+
+@numba.njit(error_model="numpy")
+def _longer(x, least):
+    y = np.empty(2 * least, np.int32)
+    y[: len(x)] = x
+    return y
+
+
+@numba.njit(error_model="numpy")
+def _clear(c, b, points, planes, which_points, which_planes):
+    """Let nothing be in a block."""
+    which_points[c, b], which_planes[c, :, b] = -1, -1
+    points[c, :, b], planes[c, :, :, b] = 0.0, 0.0
+    points[c, 3, b], planes[c, 6, :, b] = ABSENT_POINT, ABSENT_PLANE
+
+
+@numba.njit(error_model="numpy")
+def _take(rows, other, limit, count, scratch, met, first, points, planes, which_points, which_planes):
+    """Write the candidates nearer than ``limit``, and what they meet, into blocks from ``first`` on; how many of both are needed."""
+    who, low, begins = scratch[:3]
+    taken = most = 0
+    for n in range(count):
+        if low[n] > limit:
+            continue
+        number = begins[n + 1] - begins[n]
+        most = max(most, number)
+        b, q = first + taken // BLOCK, taken % BLOCK
+        c, b = b // points.shape[2], b % points.shape[2]
+        taken += 1
+        if c >= points.shape[0]:
+            continue
+        if q == 0:
+            _clear(c, b, points, planes, which_points, which_planes)
+        m, o = who[n], met[begins[n]]
+        which_points[c, b, q], points[c, 3, b, q] = m, 0.0
+        for k in range(3):
+            points[c, k, b, q], points[c, 4 + k, b, q] = rows[m, k], other[o, k]
+        for k in range(min(number, planes.shape[2])):
+            m = met[begins[n] + k]
+            which_planes[c, k, b, q] = m
+            square = offset = 0.0
+            for axis in range(3):
+                along, normal = other[m, axis] - other[o, axis], other[m, 3 + axis]
+                planes[c, axis, k, b, q], planes[c, 3 + axis, k, b, q] = along, normal
+                square += along * along
+                offset += along * normal
+            planes[c, 6, k, b, q], planes[c, 7, k, b, q] = square, offset
+    return (taken + BLOCK - 1) // BLOCK, most
+
+
+@numba.njit(error_model="numpy", cache=True)
+def _search(
+    rows_a, balls_a, grid_a, start_a, items_a, least_a, rows_b, balls_b, grid_b, start_b, items_b, least_b,
+    pairs, R, p, eps, cut, pair, points, planes, slot, sign, which_points, which_planes, need,
+):  # fmt: skip
+    """Everything near of all pairs of one meeting; see :func:`search`."""
+    pair[:], slot[:], sign[:], need[:] = -1, 0, 1, 0
+    points[:, 3] = ABSENT_POINT  # all that is looked at of an empty chunk
+    size_a, size_b = rows_a.shape[1] + 1, rows_b.shape[1] + 1
+    d2, met_a, met_b = np.empty(max(size_a, size_b)), np.empty(SCRATCH, np.int32), np.empty(SCRATCH, np.int32)
+    who_a, low_a, begins_a = np.empty(size_a, np.int32), np.empty(size_a), np.empty(size_a, np.int32)
+    who_b, low_b, begins_b = np.empty(size_b, np.int32), np.empty(size_b), np.empty(size_b, np.int32)
+    R_AB, p_AB, R_BA, p_BA = np.empty((3, 3)), np.empty(3), np.empty((3, 3)), np.empty(3)
+    for m in range(len(pairs)):
+        i, j, a, b = pairs[m]
+        reach, spread, squared = cut[0] * eps[m, 2], cut[1] * eps[m, 1], cut[2] * eps[m, 0]
+        g, h = grid_a[i], grid_b[j]
+        if max(squared / g[13], squared / h[13], (reach + spread) / g[14], (reach + spread) / h[14]) > 1.0001:
+            need[0] = UNFIT
+            return
+        gap = 0.0
+        for k in range(3):
+            along_a, along_b = p[a, k], p[b, k]
+            for n in range(3):
+                along_a += R[a, k, n] * g[9 + n]
+                along_b += R[b, k, n] * h[9 + n]
+            gap += (along_a - along_b) ** 2
+        if not gap <= (g[12] + h[12] + reach) ** 2:
+            continue
+        for k in range(3):
+            p_AB[k] = p_BA[k] = 0.0
+            for n in range(3):
+                p_AB[k] += R[a, n, k] * (p[b, n] - p[a, n])
+                p_BA[k] += R[b, n, k] * (p[a, n] - p[b, n])
+                R_AB[k, n] = R[a, 0, k] * R[b, 0, n] + R[a, 1, k] * R[b, 1, n] + R[a, 2, k] * R[b, 2, n]
+                R_BA[n, k] = R_AB[k, n]
+        scratch_a, scratch_b = (who_a, low_a, begins_a, met_a, d2), (who_b, low_b, begins_b, met_b, d2)
+        best, count_a, met_a = _look(
+            rows_a[i], balls_a[i], R_BA, p_BA, rows_b[j], h, start_b[j], items_b[j], least_b[j], squared, spread, reach, scratch_a
+        )
+        best, count_b, met_b = _look(
+            rows_b[j], balls_b[j], R_AB, p_AB, rows_a[i], g, start_a[i], items_a[i], least_a[i], squared, spread, best, scratch_b
+        )
+        into = points, planes, which_points, which_planes
+        begin = need[1]
+        blocks_a, most_a = _take(rows_a[i], rows_b[j], best + spread, count_a, scratch_a, met_a, begin, *into)
+        blocks_b, most_b = _take(rows_b[j], rows_a[i], best + spread, count_b, scratch_b, met_b, begin + blocks_a, *into)
+        if blocks_a + blocks_b == 0:
+            continue
+        need[1] = begin + blocks_a + blocks_b
+        for n in range(min(begin, slot.size), min(need[1], slot.size)):
+            at = n // slot.shape[1], n % slot.shape[1]
+            slot[at] = min(need[0], len(pair) - 1)
+            sign[at] = -1 if n < begin + blocks_a else 1
+        if need[0] < len(pair):
+            pair[need[0]] = m
+        need[0] += 1
+        need[2] = max(need[2], most_a, most_b)
+    size = points.shape[2]
+    for n in range(need[1], min(slot.size, max(1, -(-need[1] // size)) * size)):  # the rest of the last chunk
+        _clear(n // size, n % size, points, planes, which_points, which_planes)
+
+
+@numba.njit
+def _all(frame: int, real: type, width: int) -> None:
+    """The search of a batch, as XLA calls it, of numbers of so many bytes."""
+    if asked_for_version(frame):
+        return
+    x, y = buffers(frame, FRAME_ARGUMENTS), buffers(frame, FRAME_RESULTS)
+    batch = leading(y[0], 1)
+    count = 1
+    for d in batch:
+        count *= d
+    for k in range(count):
+        at0, d0 = place(x[0], 3, batch, k, width)
+        at1, d1 = place(x[1], 3, batch, k, width)
+        at2, d2 = place(x[2], 2, batch, k, width)
+        at3, d3 = place(x[3], 2, batch, k, 4)
+        at4, d4 = place(x[4], 2, batch, k, 4)
+        at5, d5 = place(x[5], 2, batch, k, width)
+        at6, d6 = place(x[6], 3, batch, k, width)
+        at7, d7 = place(x[7], 3, batch, k, width)
+        at8, d8 = place(x[8], 2, batch, k, width)
+        at9, d9 = place(x[9], 2, batch, k, 4)
+        at10, d10 = place(x[10], 2, batch, k, 4)
+        at11, d11 = place(x[11], 2, batch, k, width)
+        at12, d12 = place(x[12], 2, batch, k, 4)
+        at13, d13 = place(x[13], 3, batch, k, width)
+        at14, d14 = place(x[14], 2, batch, k, width)
+        at15, d15 = place(x[15], 2, batch, k, width)
+        at16, d16 = place(x[16], 1, batch, k, width)
+        at17, d17 = place(y[0], 1, batch, k, 4)
+        at18, d18 = place(y[1], 4, batch, k, width)
+        at19, d19 = place(y[2], 5, batch, k, width)
+        at20, d20 = place(y[3], 2, batch, k, 4)
+        at21, d21 = place(y[4], 2, batch, k, 4)
+        at22, d22 = place(y[5], 3, batch, k, 4)
+        at23, d23 = place(y[6], 4, batch, k, 4)
+        at24, d24 = place(y[7], 1, batch, k, 4)
+        _search(
+            carray(at0, (d0[0], d0[1], d0[2]), real),
+            carray(at1, (d1[0], d1[1], d1[2]), real),
+            carray(at2, (d2[0], d2[1]), real),
+            carray(at3, (d3[0], d3[1]), np.int32),
+            carray(at4, (d4[0], d4[1]), np.int32),
+            carray(at5, (d5[0], d5[1]), real),
+            carray(at6, (d6[0], d6[1], d6[2]), real),
+            carray(at7, (d7[0], d7[1], d7[2]), real),
+            carray(at8, (d8[0], d8[1]), real),
+            carray(at9, (d9[0], d9[1]), np.int32),
+            carray(at10, (d10[0], d10[1]), np.int32),
+            carray(at11, (d11[0], d11[1]), real),
+            carray(at12, (d12[0], d12[1]), np.int32),
+            carray(at13, (d13[0], d13[1], d13[2]), real),
+            carray(at14, (d14[0], d14[1]), real),
+            carray(at15, (d15[0], d15[1]), real),
+            carray(at16, (d16[0],), real),
+            carray(at17, (d17[0],), np.int32),
+            carray(at18, (d18[0], d18[1], d18[2], d18[3]), real),
+            carray(at19, (d19[0], d19[1], d19[2], d19[3], d19[4]), real),
+            carray(at20, (d20[0], d20[1]), np.int32),
+            carray(at21, (d21[0], d21[1]), np.int32),
+            carray(at22, (d22[0], d22[1], d22[2]), np.int32),
+            carray(at23, (d23[0], d23[1], d23[2], d23[3]), np.int32),
+            carray(at24, (d24[0],), np.int32),
+        )
+
+
+def _single(frame: int) -> int:
+    _all(frame, np.float32, 4)
+    return 0
+
+
+def _double(frame: int) -> int:
+    _all(frame, np.float64, 8)
+    return 0
+
+
+HANDLERS = {"float32": _single, "float64": _double}
+
+
+_registered: set[str] = set()
+
+
+def _target(dtype: np.dtype) -> str:
+    """Name of the search for numbers of a width, which is compiled when it is first asked for."""
+    name = f"dexstack_soft_near_{dtype.name}"
+    if name not in _registered:
+        register(name, numba.cfunc(HANDLER, cache=True)(HANDLERS[dtype.name]))
+        _registered.add(name)
+    return name
+
+
+TOUCHES = 40
+"""States in which room is measured, of every pair."""
+TOUCHING = 8
+"""Pairs for which there is room at first, if there are so many."""
+DEEP = 10.0
+"""How deep bodies are in each other then, in ε3, at most."""
+TRIES = 200
+"""… among so many, of which most have bodies deep in each other somewhere else."""
+
+
+def room_for(a: Clouds, b: Clouds, pairs: np.ndarray, eps: np.ndarray, cut: Cuts, share: float) -> Room:
+    """Room for what is near where two bodies touch, point on point with opposite normals, turned at random: faces lie on faces then.
+
+    Args:
+        share: of such states, that have room.
+    """
+    rng, small = np.random.default_rng(0), Room(1, 0, 0)
+    needs = []
+    trees = [[cKDTree(_present(rows)[:, :3]) for rows in c.rows] for c in (a, b)]
+    for m, (i, j, *_) in enumerate(pairs):
+        of_a, of_b, touches = _present(a.rows[i]), _present(b.rows[j]), 0
+        for _ in range(TRIES):
+            (x, u), (y, v) = (np.split(rows[rng.integers(len(rows)), :6], 2) for rows in (of_a, of_b))
+            R = _onto(v, -u, rng)
+            p = x - R @ y - rng.uniform(0.0, DEEP) * eps[m, 2] * u
+            if _depth(of_a, trees[0][i], of_b[:, :3] @ R.T + p) > DEEP * eps[m, 2] + eps[m, 1]:
+                continue
+            poses = np.stack([np.eye(3), R]), np.stack([np.zeros(3), p])
+            needs.append(search_once(a, b, np.array([[i, j, 0, 1]]), *poses, eps[m : m + 1], cut, small).need)
+            touches += 1
+            if touches == TOUCHES:
+                break
+    several, (_, blocks, planes) = min(len(pairs), TOUCHING), MARGIN * np.quantile(needs, share, axis=0)
+    return Room(several, rounded(several * blocks), rounded(planes))
+
+
+def _present(rows: np.ndarray) -> np.ndarray:
+    return rows[rows[:, 7] == 0.0]
+
+
+def _depth(rows: np.ndarray, tree: cKDTree, p: np.ndarray) -> float:
+    """How deep the deepest of points (N, 3) is below the plane nearest to it."""
+    nearest = rows[tree.query(p)[1]]
+    return float(np.max(np.sum((nearest[:, :3] - p) * nearest[:, 3:6], axis=1)))
+
+
+def _results(room: Room, real: np.dtype) -> list[tuple[tuple[int, ...], np.dtype]]:
+    """Shapes and kinds of what is found."""
+    (s, b, k), whole = room, np.dtype(np.int32)
+    c, b = -(-b // CHUNK), min(b, CHUNK)
+    floats, integers = [(c, 7, b, BLOCK), (c, 8, k, b, BLOCK)], [(c, b), (c, b), (c, b, BLOCK), (c, k, b, BLOCK), (len(room),)]
+    return [((s,), whole), *((shape, real) for shape in floats), *((shape, whole) for shape in integers)]
+
+
+def search_once(a: Clouds, b: Clouds, pairs: np.ndarray, R: np.ndarray, p: np.ndarray, eps: np.ndarray, cut: Cuts, room: Room) -> Near:
+    """:func:`search` of numbers, at once."""
+    result = [np.empty(*kind) for kind in _results(room, np.dtype(float))]
+    _search(*a, *b, pairs.astype(np.int32), R, p, eps, np.array([cut.onset.end, cut.points.end, cut.planes.end]), *result)
+    return Near(*result)
+
+
+def _onto(v: np.ndarray, u: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """(3, 3) a rotation that turns the unit vector v into u, by any angle about it."""
+
+    def axes(w: np.ndarray, x: np.ndarray) -> np.ndarray:
+        across = np.cross(w, x)
+        across /= np.linalg.norm(across)
+        return np.stack([w, across, np.cross(w, across)], axis=1)
+
+    return axes(u, rng.normal(size=3)) @ axes(v, rng.normal(size=3)).T
+
+
+def search(a: Clouds, b: Clouds, pairs: np.ndarray, R: Array, p: Array, eps: Array, cut: Cuts, room: Room) -> Near:
+    """What is near of all pairs of bodies; without derivatives, which nothing needs: what comes in and goes out weighs nothing.
+
+    Args:
+        pairs: (P, 4) which cloud of ``a``, which of ``b``, and their links.
+        R, p: (L, 3, 3), (L, 3) poses of the links.
+        eps: (P, 3) ε1, ε2, ε3 of every pair.
+    """
+    real = p.dtype
+    tables = [jax.lax.stop_gradient(jnp.asarray(x, jnp.int32 if x.dtype.kind == "i" else real)) for x in (*a, *b)]
+    far = jnp.asarray([cut.onset.end, cut.points.end, cut.planes.end], real)
+    results = [jax.ShapeDtypeStruct(*kind) for kind in _results(room, real)]
+    call = jax.ffi.ffi_call(_target(real), results, vmap_method="expand_dims")
+    moving = jax.lax.stop_gradient((R, p, eps))
+    return Near(*call(*tables, jnp.asarray(pairs, jnp.int32), *moving, far))
+
+
+@jax.custom_jvp
+def shaped(rows_a: Array, rows_b: Array, of: tuple[Array, Array], found: Near) -> tuple[Array, Array]:
+    """``found.points`` and ``found.planes``, with their derivatives by the rows (G, I, 8) of the clouds that they were taken from.
+
+    Args:
+        of: (S,) each: which cloud of the first side, which of the second.
+    """
+    return found.points, found.planes
+
+
+@shaped.defjvp
+def _(primals: tuple, tangents: tuple) -> tuple:
+    *rows, of, found = primals
+    return shaped(*primals), jax.jvp(lambda a, b: _gathered(a, b, of, found), tuple(rows), tangents[:2])[1]
+
+
+def _gathered(rows_a: Array, rows_b: Array, of: tuple[Array, Array], found: Near) -> tuple[Array, Array]:
+    """What the search writes down, as XLA would gather it."""
+    q, k = found.which_points, found.which_planes
+    i, j = (x[found.slot] for x in of)
+    first = found.sign < 0
+    points = jnp.where(first[..., None, None], rows_a[i[..., None], q], rows_b[j[..., None], q])[..., :3]
+    of_plane = lambda x: x[:, None, :, None]  # noqa: E731
+    planes = jnp.where(of_plane(first)[..., None], rows_b[of_plane(j), k], rows_a[of_plane(i), k])[..., :6]
+    o = planes[:, :1, ..., :3]
+    along, normal = planes[..., :3] - o, planes[..., 3:]
+    square, offset = jnp.sum(along * along, axis=-1, keepdims=True), jnp.sum(along * normal, axis=-1, keepdims=True)
+    there, met = q >= 0, k >= 0
+    bias = jnp.where(there, 0.0, ABSENT_POINT)[..., None]
+    places = jnp.concatenate([jnp.where(there[..., None], points, 0.0), bias, jnp.where(there[..., None], o[:, 0], 0.0)], axis=-1)
+    packed = jnp.where(met[..., None], jnp.concatenate([along, normal, square, offset], axis=-1), 0.0)
+    packed = packed.at[..., 6].add(jnp.where(met, 0.0, ABSENT_PLANE))
+    return jnp.moveaxis(places, -1, 1), jnp.moveaxis(packed, -1, 1)
