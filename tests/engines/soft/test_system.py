@@ -131,6 +131,21 @@ def test_a_tilted_cube_touches_at_its_lowest_corner():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("degrees", [0.01, 1.0])
+def test_a_tilted_face_of_a_thousand_points_feels_the_dense_force(degrees):
+    """One side of it is half a millimetre deep, so that its points feel forces of all sizes."""
+    plate = cloud.box((0.04, 0.04, 0.01), 0.0025)
+    assert (plate.normals[:, 2] < -0.5).sum() == 1024
+    dense, near = on_slab(SLAB, plate, None), on_slab(SLAB, plate, 1e-6, Room(1, 192, 96))
+    angle = np.radians(degrees)
+    height = SLAB[2] + 0.01 * np.cos(angle) + 0.04 * np.sin(angle) - 5e-4
+    quat = jnp.array([np.cos(angle / 2), 0.0, np.sin(angle / 2), 0.0])
+    exact, ours = (np.asarray(f(jnp.array([0.0, 0.0, height]), quat)[0]) for f in (dense, near))
+    assert exact[2] > 0.5
+    np.testing.assert_allclose(ours, exact, atol=1e-6 * exact[2])
+
+
+@pytest.mark.slow
 def test_a_ball_wholly_inside_a_box_is_pushed_out_as_in_the_dense_formulation():
     """From a millimetre above the surface to 12 mm below it with all of itself; the nearest face decides."""
     ball = cloud.sphere(SMALL, 0.003)

@@ -245,7 +245,8 @@ class SoftSystem:
         params = pair_params(m.params, np.array([mu for _, _, mu in met]))
         if m.tolerance is not None and not 0.0 < m.tolerance < 1.0:
             raise ConfigError(f"the tolerance of a meeting must lie between 0 and 1, got {m.tolerance:g}")
-        if m.tolerance is None or sum(2 * len(sides[0][x].points) * len(sides[1][y].points) for x, y, _ in met) <= near.FEW:
+        count = sum(2 * len(sides[0][x].points) * len(sides[1][y].points) for x, y, _ in met)
+        if m.tolerance is None or count <= near.FEW or jax.default_backend() != "cpu":
             return pairs, MeetingData(*map(tables.dense, sides), params), None
         widest = 2.0 * max(c.radius for side in sides for c in side)
         cut = near.cuts(sum(max(len(c.points) for c in side) for side in sides), m.tolerance, widest / float(params.eps3.min()))

@@ -1,0 +1,54 @@
+"""Scenes make room for what is near by themselves, alone and side by side."""
+
+import mujoco
+import numpy as np
+import pytest
+
+from dexstack.engines import load, rollout
+from dexstack.engines.common.scene import State
+from dexstack.engines.soft.near import Room
+
+pytestmark = pytest.mark.slow
+
+PLATES = """<mujoco><option timestep="0.002"/><worldbody><geom name="table" type="box" size="0.05 0.05 0.02" pos="0 0 -0.02"/>
+  <body pos="0 0 0.0198"><freejoint/><geom name="plate" type="box" size="0.03 0.03 0.02" mass="0.2"/></body></worldbody></mujoco>"""
+
+
+def made(room=None):
+    materials = {name: {"resolution": 0.006} for name in ("table", "plate")}
+    scene = load(mujoco.MjModel.from_xml_string(PLATES), "soft", materials=materials)
+    if room is not None:
+        scene.system = scene.system.with_room([room])
+        scene._compile()
+    return scene
+
+
+def test_a_step_for_which_there_was_no_room_is_made_again():
+    scenes = made(), made(Room(1, 4, 4))
+    q = np.array([0.0, 0, 0.0198, 1, 0, 0, 0])
+    for scene in scenes:
+        scene.place(q, np.zeros(6))
+        assert all(scene.advance(np.zeros(6)) for _ in range(5))
+    (_, v), (_, w) = (scene.values() for scene in scenes)
+    np.testing.assert_allclose(v, w, rtol=1e-9, atol=1e-12)
+    assert scenes[1].system.room[0].blocks > 4
+
+
+def test_scenes_side_by_side_make_room_for_all():
+    scenes = [made(Room(1, 4, 4)) for _ in range(2)]
+    assert scenes[0].kin == scenes[1].kin
+    q = np.array([[0.0, 0, 0.1, 1, 0, 0, 0], [0.0, 0, 0.0198, 1, 0, 0, 0]])  # the second touches
+    start = State(np.zeros(2), q, np.zeros((2, 6)), np.zeros((2, 0)))
+    found = rollout(scenes, start, np.zeros((3, 0)))
+    assert np.isfinite(found.v).all() and scenes[0].system.room == scenes[1].system.room and scenes[0].kin == scenes[1].kin
+    alone = made()
+    alone.place(q[1], np.zeros(6))
+    for k in range(3):
+        alone.advance(np.zeros(6))
+        np.testing.assert_allclose(found.v[1, k + 1], alone.values()[1], rtol=1e-9, atol=1e-9)
+
+
+def test_a_state_that_is_no_number_makes_no_room():
+    scene = made(Room(1, 4, 4))
+    scene.place(np.full(7, np.nan), np.zeros(6))
+    assert not scene.advance(np.zeros(6)) and scene.system.room[0] == Room(1, 4, 4)
