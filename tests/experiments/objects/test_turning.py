@@ -2,9 +2,9 @@
 
 import json
 
+import numpy as np
 import pytest
 
-from dexstack.report.statistics import wilson
 from experiments.objects import turning
 
 
@@ -46,7 +46,7 @@ def test_a_round_body_that_stands_upright_is_not_in_the_sums(monkeypatch, tmp_pa
 def test_what_was_kept_is_not_turned_again_and_an_unknown_body_is_refused(monkeypatch, tmp_path, capsys):
     turned = []
     row = {"family": "part", "refused": None, "told_apart": True, "trials": 4, "succeeded": 4, "dropped": 0, "error_rad": 0.05}
-    row["interval"] = wilson(4, 4)
+    row["size_mm"] = np.ones(3)
     monkeypatch.setattr(turning, "_turned", lambda name, args, folder: turned.append(name) or {"name": name} | row)
     asked = ["--trials", "4", "--keep", str(tmp_path / "kept")]
     assert turning.main([*asked, "--only", "wedge"]) == 0 and turning.main([*asked, "--only", "wedge", "gear"]) == 0
