@@ -146,6 +146,17 @@ def test_a_tilted_face_of_a_thousand_points_feels_the_dense_force(degrees):
 
 
 @pytest.mark.slow
+def test_a_corner_reaches_farther_than_its_points():
+    """A ball touches the corner of a box from outside, farther from all of the box's points than what carries force."""
+    ball = cloud.sphere(SMALL, 0.003)
+    dense, near = (on_slab((HALF,) * 3, ball, tolerance) for tolerance in (None, 1e-6))
+    place = jnp.full(3, HALF + SMALL / np.sqrt(3)) + jnp.array([-4e-4, -5e-4, 1e-4])
+    exact, ours = (np.asarray(f(place, jnp.array([1.0, 0, 0, 0]))[0]) for f in (dense, near))
+    assert np.linalg.norm(exact[:3]) > 0.1
+    np.testing.assert_allclose(ours, exact, atol=1e-6 * np.linalg.norm(exact[:3]))
+
+
+@pytest.mark.slow
 def test_a_ball_wholly_inside_a_box_is_pushed_out_as_in_the_dense_formulation():
     """From a millimetre above the surface to 12 mm below it with all of itself; the nearest face decides."""
     ball = cloud.sphere(SMALL, 0.003)

@@ -148,7 +148,7 @@ def _look(rows, balls, R, p, other, grid, start, items, least, squared, cut, bes
             along = R[k, 0] * a + R[k, 1] * b + R[k, 2] * c + p[k]
             outside |= along < grid[k] - r or along > grid[k] + grid[6 + k] / grid[3 + k] + r
             apart += (along - grid[9 + k]) ** 2
-        if outside or apart > (grid[12] + grid[14] + r) ** 2:
+        if outside or apart > (grid[15] + r) ** 2:
             continue
         for m in range(LEAF * leaf, LEAF * leaf + LEAF):
             if rows[m, 7] > 0.0:
@@ -246,7 +246,7 @@ def _search(
                 along_a += R[a, k, n] * g[9 + n]
                 along_b += R[b, k, n] * h[9 + n]
             gap += (along_a - along_b) ** 2
-        if not gap <= (g[12] + h[12] + reach) ** 2:
+        if not gap <= max(g[12] + h[15], g[15] + h[12]) ** 2:
             continue
         for k in range(3):
             p_AB[k] = p_BA[k] = 0.0

@@ -27,9 +27,10 @@ CUBE = 8
 REMOTE, FACES = 10, 25
 """How often the voxels' margin is enlarged, by a fifth, to where nothing is near any more, and at how many places along an edge of the box
 around them that is asked."""
-GRID = 15
-"""Numbers of a body's voxels: origin (3), voxels per metre (3), how many (3), centre and radius of the ball around the body (4), and for
-which squared distance [m²] and which distance [m] they were made."""
+GRID = 16
+"""Numbers of a body's voxels: origin (3), voxels per metre (3), how many (3), centre and radius of the ball around the points (4), for which
+squared distance [m²] and which distance [m] they were made, and radius of the ball about that centre outside which nothing is near: planes
+reach farther than their points."""
 
 
 class Clouds(NamedTuple):
@@ -103,7 +104,10 @@ def _table(cloud: Cloud, squared: float, distance: float) -> tuple[np.ndarray, .
     shape = np.maximum(np.ceil((high - low) / edge - 1e-9), 1).astype(np.int64)
     start, items, least = _voxels(p, n, low, (high - low) / shape, shape, squared, distance)
     around = _ball(p)
-    grid = np.concatenate([low, shape / (high - low), shape, around, [squared, distance]])
+    inner = np.stack(np.unravel_index(np.flatnonzero(least <= distance), shape), axis=1) + 0.5
+    edges = (high - low) / shape
+    outermost = np.linalg.norm(low + inner * edges - around[:3], axis=1).max(initial=0.0) + 0.5 * np.linalg.norm(edges)
+    grid = np.concatenate([low, 1.0 / edges, shape, around, [squared, distance, outermost]])
     return rows, balls, grid, start, items, least
 
 
