@@ -28,9 +28,9 @@ REMOTE, FACES = 10, 25
 """How often the voxels' margin is enlarged, by a fifth, to where nothing is near any more, and at how many places along an edge of the box
 around them that is asked."""
 GRID = 16
-"""Numbers of a body's voxels: origin (3), voxels per metre (3), how many (3), centre and radius of the ball around the points (4), for which
-squared distance [m²] and which distance [m] they were made, and radius of the ball about that centre outside which nothing is near: planes
-reach farther than their points."""
+"""Numbers of a body's voxels: origin (3), voxels per metre (3), how many (3), centre and radius of the ball around the points (4), for
+which squared distance [m²] and which distance [m] they were made, and radius of the ball about that centre outside which nothing is near:
+planes reach farther than their points."""
 
 
 class Clouds(NamedTuple):
