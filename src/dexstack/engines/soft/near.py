@@ -374,8 +374,8 @@ def _target(dtype: np.dtype) -> str:
 
 TOUCHES = 40
 """States in which room is measured, of every pair."""
-TOUCHING = 8
-"""Pairs for which there is room at first, if there are so many."""
+TOUCHING, NEARBY = 8, 16
+"""Pairs for whose points there is room at first, and pairs that may have some, if there are so many."""
 DEEP = 10.0
 """How deep bodies are in each other then, in ε3, at most."""
 TRIES = 200
@@ -404,8 +404,8 @@ def room_for(a: Clouds, b: Clouds, pairs: np.ndarray, eps: np.ndarray, cut: Cuts
             touches += 1
             if touches == TOUCHES:
                 break
-    several, (_, blocks, planes) = min(len(pairs), TOUCHING), MARGIN * np.quantile(needs, share, axis=0)
-    return Room(several, rounded(several * blocks), rounded(planes))
+    _, blocks, planes = MARGIN * np.quantile(needs, share, axis=0)
+    return Room(min(len(pairs), NEARBY), rounded(min(len(pairs), TOUCHING) * blocks), rounded(planes))
 
 
 def _present(rows: np.ndarray) -> np.ndarray:
