@@ -44,7 +44,7 @@ ROWS: dict[str, dict[str, Any]] = {
     "fingertips weigh as in palm_turn": {"contact_weight": 3.0},
     "the place weighs the same everywhere": {"position_length": 1e6},
     "commands as far ahead as 0.48 rad": {"u_max": 0.48},
-    "commands as far ahead as 0.2 rad": {"u_max": 0.2},
+    "commands as far ahead as 0.3 rad": {"u_max": 0.3},
     "horizon of half a second": {"horizon": 5},
     "searches 0.1 s late": {"sampling_delay": 0.1},
     "the default planner": {"planner": "gauss_newton"},

@@ -202,7 +202,7 @@ def _plot(folder: Path, args: argparse.Namespace, task: Task, cells: Sequence[Ce
 
 def _films(folder: Path, task: Task, outcomes: Sequence[Outcome]) -> dict[str, str]:
     from dexstack.model.scene import robot_scene
-    from dexstack.report.trial_films import write_trial_films
+    from dexstack.trials.films import write_trial_films
 
     robot, obj, _ = task.scene()
     return {name: str(path) for name, path in write_trial_films(folder, outcomes, robot_scene(robot, obj).compile()).items()}

@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from dexstack.report.trial_films import worth_seeing
+from dexstack.trials.films import worth_seeing
 
 
 def _trial(goals=0, *, succeeded=False, dropped=False, trouble="", error=1.0):
