@@ -39,7 +39,7 @@ FEW = 8192
 """Up to so many pairs of point and plane are met faster than searched: all of them are near then."""
 BLOCK = 16
 """Points of a block: of one body of one pair."""
-CHUNK = 24
+CHUNK = 8
 """Blocks whose forces are found at once, if there are so many: what they take stays in a cache, and empty ones are passed over."""
 MARGIN = 1.1
 """Room over what :func:`room_for` found."""
