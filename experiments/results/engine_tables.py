@@ -517,7 +517,7 @@ SOFT = (
             ),
         ),
     ),
-    Section("soft_memory", "Memory of patches and of the dense formulation"),
+    Section("soft_memory", "Memory of what is near and of the dense formulation"),
     Section(
         "soft_gradient",
         "Value and gradient over the forward time",
