@@ -23,6 +23,7 @@ from mujoco import rollout
 
 from dexstack.cli import arguments
 from dexstack.cli.output import note, table
+from dexstack.engines.soft.system import OPTIONS
 from dexstack.process.compilation import compiler_options
 from dexstack.report.statistics import times
 from experiments.harness import Outcome, run
@@ -154,10 +155,10 @@ def _compiled(one: Callable, numbers: Any, state: Any) -> tuple[Callable, Callab
         return jax.lax.scan(lambda s, u: (one(numbers, s, u), None), state, path)[0]
 
     begin = time.process_time()
-    rolled = jax.jit(roll).lower(numbers, state, path).compile(compiler_options())
+    rolled = jax.jit(roll).lower(numbers, state, path).compile(compiler_options() | OPTIONS)
     took = time.process_time() - begin
     lowered, target = jax.jit(lambda s, u: one(numbers, s, u)).lower(state, path[0]), path[0]
-    called = lowered.compile({"xla_cpu_enable_concurrency_optimized_scheduler": False} | compiler_options())
+    called = lowered.compile({"xla_cpu_enable_concurrency_optimized_scheduler": False} | compiler_options() | OPTIONS)
     return lambda: rolled(numbers, state, path), lambda: called(state, target), took, called
 
 

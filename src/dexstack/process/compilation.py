@@ -23,20 +23,18 @@ from jax.experimental.compilation_cache import compilation_cache
 
 from dexstack.process.kept import cache_folder, digest, read_kept, sources, write_kept
 
-OPTIONS = {"xla_cpu_use_fusion_emitters": False, "xla_cpu_experimental_ynn_fusion_type": ""}
+OPTIONS = {"xla_cpu_use_fusion_emitters": False}
 """XLA's older way of writing fused loops: programs of hundreds of small operations compile in two thirds of the time, and where they look
-things up in tables they run twice as fast. And no library calls for sums of a few thousand numbers, which take twenty times as long."""
+things up in tables they run twice as fast."""
 
 
 @functools.cache
-def compiler_options() -> dict[str, bool | str]:
+def compiler_options() -> dict[str, bool]:
     """OPTIONS, as far as this version of XLA has them."""
-    known = {}
-    for name, value in OPTIONS.items():
-        with contextlib.suppress(jax.errors.JaxRuntimeError):
-            jax.jit(lambda: 0, compiler_options={name: value}).lower().compile()
-            known[name] = value
-    return known
+    with contextlib.suppress(jax.errors.JaxRuntimeError):
+        jax.jit(lambda: 0, compiler_options=OPTIONS).lower().compile()
+        return OPTIONS
+    return {}
 
 
 def jit(function: Callable[..., Any]) -> Callable[..., Any]:
