@@ -76,6 +76,23 @@ def test_where_there_is_no_room_the_wrench_is_no_number_and_what_is_needed_is_sa
 
 
 @pytest.mark.slow
+def test_gradients_of_a_batch_are_those_one_by_one_with_room_for_much_more():
+    """A batch computes what a single one passes over: chunks in which nothing is."""
+    system = free_pair()
+    wide = system.with_room([system.room[0]._replace(blocks=system.room[0].blocks + 40)])
+    states = [touching(seed) for seed in range(3)]
+
+    def pull(s):
+        return lambda q, v: jnp.sum(s.contact(s.data, s.tree.motion(s.data.numbers, q, v)).wrench[0] ** 2)
+
+    together = jit(jax.vmap(jax.grad(pull(wide), (0, 1))))(*(jnp.stack(x) for x in zip(*states, strict=True)))
+    one = jit(jax.grad(pull(system), (0, 1)))
+    for k, state in enumerate(states):
+        for x, y in zip(together, one(*state), strict=True):
+            np.testing.assert_allclose(x[k], y, rtol=1e-9, atol=1e-9 * np.abs(y).max())
+
+
+@pytest.mark.slow
 def test_derivatives_by_the_points_themselves_are_those_of_the_dense_formulation():
     """How the wrench changes where one body is a little larger."""
     q, v = touching(1)

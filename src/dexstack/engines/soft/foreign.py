@@ -91,6 +91,41 @@ def place(buffer: int, rank: int, batch: np.ndarray, k: int, size: int) -> tuple
     return pointer(words[BUFFER_DATA] + offset), dimensions[extra:]
 
 
+@numba.njit
+def array1(buffer, batch, k, kind, size):
+    """An array of 1 axes for the k-th of a batch; see :func:`place`."""
+    at, d = place(buffer, 1, batch, k, size)
+    return carray(at, (d[0],), kind)
+
+
+@numba.njit
+def array2(buffer, batch, k, kind, size):
+    """An array of 2 axes for the k-th of a batch; see :func:`place`."""
+    at, d = place(buffer, 2, batch, k, size)
+    return carray(at, (d[0], d[1]), kind)
+
+
+@numba.njit
+def array3(buffer, batch, k, kind, size):
+    """An array of 3 axes for the k-th of a batch; see :func:`place`."""
+    at, d = place(buffer, 3, batch, k, size)
+    return carray(at, (d[0], d[1], d[2]), kind)
+
+
+@numba.njit
+def array4(buffer, batch, k, kind, size):
+    """An array of 4 axes for the k-th of a batch; see :func:`place`."""
+    at, d = place(buffer, 4, batch, k, size)
+    return carray(at, (d[0], d[1], d[2], d[3]), kind)
+
+
+@numba.njit
+def array5(buffer, batch, k, kind, size):
+    """An array of 5 axes for the k-th of a batch; see :func:`place`."""
+    at, d = place(buffer, 5, batch, k, size)
+    return carray(at, (d[0], d[1], d[2], d[3], d[4]), kind)
+
+
 def register(name: str, handler: Any) -> None:
     """Make a ``numba.cfunc`` of the signature :data:`HANDLER` known to ``jax.ffi.ffi_call`` under a name."""
     capsule = ctypes.pythonapi.PyCapsule_New

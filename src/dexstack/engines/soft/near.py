@@ -19,17 +19,20 @@ import jax.numpy as jnp
 import numba
 import numpy as np
 from jax import Array
-from numba import carray
 from scipy.spatial import cKDTree
 
 from dexstack.engines.soft.foreign import (
     FRAME_ARGUMENTS,
     FRAME_RESULTS,
     HANDLER,
+    array1,
+    array2,
+    array3,
+    array4,
+    array5,
     asked_for_version,
     buffers,
     leading,
-    place,
     register,
 )
 from dexstack.engines.soft.scm import ABSENT_PLANE, ABSENT_POINT, Cuts, Window
@@ -178,14 +181,6 @@ def _longer(x, least):
 
 
 @numba.njit(error_model="numpy")
-def _clear(c, b, points, planes, which_points, which_planes):
-    """Let nothing be in a block."""
-    which_points[c, b], which_planes[c, :, b] = -1, -1
-    points[c, :, b], planes[c, :, :, b] = 0.0, 0.0
-    points[c, 3, b], planes[c, 6, :, b] = ABSENT_POINT, ABSENT_PLANE
-
-
-@numba.njit(error_model="numpy")
 def _take(rows, other, limit, count, scratch, met, first, points, planes, which_points, which_planes):
     """Write the candidates nearer than ``limit``, and what they meet, into blocks from ``first`` on; how many of both are needed."""
     who, low, begins = scratch[:3]
@@ -200,8 +195,6 @@ def _take(rows, other, limit, count, scratch, met, first, points, planes, which_
         taken += 1
         if c >= points.shape[0]:
             continue
-        if q == 0:
-            _clear(c, b, points, planes, which_points, which_planes)
         m, o = who[n], met[begins[n]]
         which_points[c, b, q], points[c, 3, b, q] = m, 0.0
         for k in range(3):
@@ -225,8 +218,9 @@ def _search(
     pairs, R, p, eps, cut, pair, points, planes, slot, sign, which_points, which_planes, need,
 ):  # fmt: skip
     """Everything near of all pairs of one meeting; see :func:`search`."""
-    pair[:], slot[:], sign[:], need[:] = -1, 0, 1, 0
-    points[:, 3] = ABSENT_POINT  # all that is looked at of an empty chunk
+    pair[:], slot[:], sign[:], which_points[:], which_planes[:], need[:] = -1, 0, 1, -1, -1, 0
+    points[:], planes[:] = 0.0, 0.0  # of empty chunks too: a batch does not pass them over
+    points[:, 3], planes[:, 6] = ABSENT_POINT, ABSENT_PLANE
     size_a, size_b = rows_a.shape[1] + 1, rows_b.shape[1] + 1
     d2, met_a, met_b = np.empty(max(size_a, size_b)), np.empty(SCRATCH, np.int32), np.empty(SCRATCH, np.int32)
     who_a, low_a, begins_a = np.empty(size_a, np.int32), np.empty(size_a), np.empty(size_a, np.int32)
@@ -277,9 +271,6 @@ def _search(
             pair[need[0]] = m
         need[0] += 1
         need[2] = max(need[2], most_a, most_b)
-    size = points.shape[2]
-    for n in range(need[1], min(slot.size, max(1, -(-need[1] // size)) * size)):  # the rest of the last chunk
-        _clear(n // size, n % size, points, planes, which_points, which_planes)
 
 
 @numba.njit
@@ -293,57 +284,32 @@ def _all(frame: int, real: type, width: int) -> None:
     for d in batch:
         count *= d
     for k in range(count):
-        at0, d0 = place(x[0], 3, batch, k, width)
-        at1, d1 = place(x[1], 3, batch, k, width)
-        at2, d2 = place(x[2], 2, batch, k, width)
-        at3, d3 = place(x[3], 2, batch, k, 4)
-        at4, d4 = place(x[4], 2, batch, k, 4)
-        at5, d5 = place(x[5], 2, batch, k, width)
-        at6, d6 = place(x[6], 3, batch, k, width)
-        at7, d7 = place(x[7], 3, batch, k, width)
-        at8, d8 = place(x[8], 2, batch, k, width)
-        at9, d9 = place(x[9], 2, batch, k, 4)
-        at10, d10 = place(x[10], 2, batch, k, 4)
-        at11, d11 = place(x[11], 2, batch, k, width)
-        at12, d12 = place(x[12], 2, batch, k, 4)
-        at13, d13 = place(x[13], 3, batch, k, width)
-        at14, d14 = place(x[14], 2, batch, k, width)
-        at15, d15 = place(x[15], 2, batch, k, width)
-        at16, d16 = place(x[16], 1, batch, k, width)
-        at17, d17 = place(y[0], 1, batch, k, 4)
-        at18, d18 = place(y[1], 4, batch, k, width)
-        at19, d19 = place(y[2], 5, batch, k, width)
-        at20, d20 = place(y[3], 2, batch, k, 4)
-        at21, d21 = place(y[4], 2, batch, k, 4)
-        at22, d22 = place(y[5], 3, batch, k, 4)
-        at23, d23 = place(y[6], 4, batch, k, 4)
-        at24, d24 = place(y[7], 1, batch, k, 4)
         _search(
-            carray(at0, (d0[0], d0[1], d0[2]), real),
-            carray(at1, (d1[0], d1[1], d1[2]), real),
-            carray(at2, (d2[0], d2[1]), real),
-            carray(at3, (d3[0], d3[1]), np.int32),
-            carray(at4, (d4[0], d4[1]), np.int32),
-            carray(at5, (d5[0], d5[1]), real),
-            carray(at6, (d6[0], d6[1], d6[2]), real),
-            carray(at7, (d7[0], d7[1], d7[2]), real),
-            carray(at8, (d8[0], d8[1]), real),
-            carray(at9, (d9[0], d9[1]), np.int32),
-            carray(at10, (d10[0], d10[1]), np.int32),
-            carray(at11, (d11[0], d11[1]), real),
-            carray(at12, (d12[0], d12[1]), np.int32),
-            carray(at13, (d13[0], d13[1], d13[2]), real),
-            carray(at14, (d14[0], d14[1]), real),
-            carray(at15, (d15[0], d15[1]), real),
-            carray(at16, (d16[0],), real),
-            carray(at17, (d17[0],), np.int32),
-            carray(at18, (d18[0], d18[1], d18[2], d18[3]), real),
-            carray(at19, (d19[0], d19[1], d19[2], d19[3], d19[4]), real),
-            carray(at20, (d20[0], d20[1]), np.int32),
-            carray(at21, (d21[0], d21[1]), np.int32),
-            carray(at22, (d22[0], d22[1], d22[2]), np.int32),
-            carray(at23, (d23[0], d23[1], d23[2], d23[3]), np.int32),
-            carray(at24, (d24[0],), np.int32),
+            array3(x[0], batch, k, real, width),
+            array3(x[1], batch, k, real, width),
+            array2(x[2], batch, k, real, width),
+            array2(x[3], batch, k, np.int32, 4),
+            array2(x[4], batch, k, np.int32, 4),
+            array2(x[5], batch, k, real, width),
+            array3(x[6], batch, k, real, width),
+            array3(x[7], batch, k, real, width),
+            array2(x[8], batch, k, real, width),
+            array2(x[9], batch, k, np.int32, 4),
+            array2(x[10], batch, k, np.int32, 4),
+            array2(x[11], batch, k, real, width),
+            array2(x[12], batch, k, np.int32, 4),
+            array3(x[13], batch, k, real, width),
+            array2(x[14], batch, k, real, width),
+            array2(x[15], batch, k, real, width),
+            array1(x[16], batch, k, real, width),
+            array1(y[0], batch, k, np.int32, 4),
+            array4(y[1], batch, k, real, width),
+            array5(y[2], batch, k, real, width),
+            array2(y[3], batch, k, np.int32, 4),
+            array2(y[4], batch, k, np.int32, 4),
+            array3(y[5], batch, k, np.int32, 4),
+            array4(y[6], batch, k, np.int32, 4),
+            array1(y[7], batch, k, np.int32, 4),
         )
 
 

@@ -336,14 +336,8 @@ def _sums(chunk: tuple[Array, Array, Response, Array, Array]) -> tuple[Array, Ar
     return wrench, mean, _outers(g, weight * (felt.stiffness + shift)), damping
 
 
-def moved_wrench(R: Array, p: Array, wrench: Array) -> Array:
-    """(6,) of a wrench in a frame of the pose (R (3, 3), p (3,)), about that frame's origin, in the outer frame about its own."""
-    force = turn(R, wrench[:3])
-    return jnp.concatenate([force, turn(R, wrench[3:]) + cross(p, force)])
-
-
 def wrench_transform(R: Array, p: Array) -> Array:
-    """(6, 6) :func:`moved_wrench` as a matrix."""
+    """(6, 6) that takes a wrench in a frame of the pose (R (3, 3), p (3,)), about its origin, to the outer frame, about its own."""
     return jnp.block([[R, jnp.zeros_like(R)], [cross(jnp.broadcast_to(p[:, None], R.shape), R), R]])
 
 
