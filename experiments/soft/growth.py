@@ -14,6 +14,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from dexstack.engines.soft import cloud, near
+from dexstack.engines.soft.scm import ContactParams
 from dexstack.engines.soft.system import Meeting, SoftSystem, Surface
 from experiments.harness import BLUE, PINK, Outcome, run
 
@@ -24,14 +25,17 @@ MOST_DENSE = 4056
 BODIES = (1, 4, 16)
 """Balls of 150 points on a slab of 1944."""
 RADIUS, LENGTH = 0.02, 0.6
+ROUNDNESS = 0.2
+"""√ε1 in spacings of the points, which keeps edges as sharp as they are."""
 
 
 def two_balls(points: int, tolerance: float | None) -> tuple[SoftSystem, np.ndarray]:
     """Two balls that touch, and their state."""
-    ball = cloud.sphere(RADIUS, RADIUS * np.pi / 2 / np.sqrt(points / 6))
+    spacing = RADIUS * np.pi / 2 / np.sqrt(points / 6)
+    ball = cloud.sphere(RADIUS, spacing)
     sides = [[Surface(name, name, ball)] for name in "ab"]
     q = np.array([0, 0, 0, 1.0, 0, 0, 0, 2 * RADIUS - 3e-4, 0, 0, 1, 0, 0, 0])
-    return SoftSystem(_bodies(["a", "b"]), [Meeting(*sides, tolerance)]), q
+    return SoftSystem(_bodies(["a", "b"]), [Meeting(*sides, tolerance, ContactParams(eps1=(ROUNDNESS * spacing) ** 2))]), q
 
 
 def balls_on_a_slab(count: int, tolerance: float | None) -> tuple[SoftSystem, np.ndarray]:
