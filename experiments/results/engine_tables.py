@@ -498,6 +498,15 @@ SOFT = (
                     ("differences off", "differences:.0e"),
                 ),
             ),
+            Listing(
+                "results.rows",
+                (
+                    ("many paths", "scene"),
+                    ("how many", "many_paths"),
+                    ("states that touch", "many_touching"),
+                    ("wrench off what is near to 1e-9", "many_wrench:.0e"),
+                ),
+            ),
             Figures((("pushed T, states on its outline", "results.states"), ("its wrench off", "results.outline:.0e"))),
         ),
         "The worst of all, as shares of the load.",

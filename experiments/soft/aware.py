@@ -73,6 +73,8 @@ class AwareSystem(SoftSystem):
         ConfigError: see :class:`SoftSystem`; a time that is not positive.
     """
 
+    in_one_pass = False
+
     def __init__(self, model: mujoco.MjModel, *args: Any, time_constant: float = 0.02, stick_time: float = 0.005, **kwargs: Any) -> None:
         if not (time_constant > 0.0 and stick_time > 0.0):
             raise ConfigError(f"the times of the aware force law must be positive, got {time_constant:g} and {stick_time:g} s")

@@ -10,7 +10,7 @@ import pytest
 
 from dexstack.engines.soft import cloud
 from dexstack.engines.soft.near import Room
-from dexstack.engines.soft.scm import ContactParams, smooth_dissipation
+from dexstack.engines.soft.scm import ContactParams, paper_dissipation, smooth_dissipation
 from dexstack.engines.soft.system import Meeting, SoftSystem, Surface
 from dexstack.errors import ConfigError
 from dexstack.process.compilation import jit
@@ -62,17 +62,42 @@ def test_the_near_set_gives_the_dense_contact_to_its_tolerance(tolerance):
 
 
 @pytest.mark.slow
-def test_where_there_is_no_room_the_wrench_is_no_number_and_what_is_needed_is_said():
+def test_where_there_is_no_room_derivatives_are_no_numbers_and_what_is_needed_is_said():
     q, v = touching(0)
     system = free_pair()
     (need,) = (np.asarray(x) for x in jit(system.needs)(system.data, q))
     assert need[0] == 1 and (need[1:] > 1).all() and (need <= np.array(system.room[0])).all()
+
+    def derivative(s):
+        return jit(jax.jacfwd(lambda q: s.contact(s.data, s.tree.motion(s.data.numbers, q, v)).wrench))(q)
+
     for which in (1, 2):
         tight = need.copy()
         tight[which] -= 1
-        assert np.isnan(wrenches(system.with_room([Room(*tight.tolist())]))(q, v).wrench).all()
+        without = system.with_room([Room(*tight.tolist())])
+        assert np.isnan(derivative(without)).any()
+        np.testing.assert_array_equal(wrenches(without)(q, v).wrench, wrenches(system)(q, v).wrench)
     fits = system.with_room([Room(*tight.tolist()).for_all(need)])
-    np.testing.assert_allclose(wrenches(fits)(q, v).wrench, wrenches(system)(q, v).wrench, rtol=1e-12)
+    np.testing.assert_allclose(derivative(fits), derivative(system), rtol=1e-9, atol=1e-9 * np.abs(derivative(system)).max())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("real", "within"), [(jnp.float64, 1e-11), (jnp.float32, 2e-4)])
+@pytest.mark.parametrize("dissipation", [paper_dissipation, smooth_dissipation])
+def test_one_pass_gives_what_the_law_in_jax_gives(dissipation, real, within):
+    """Everything of the contact; in float32 the law in JAX has its own rounding."""
+    system = free_pair(dissipation=dissipation)
+    data = jax.tree.map(lambda x: x.astype(real) if x.dtype.kind == "f" else x, system.data)
+
+    def both(q, v):
+        m = system.tree.motion(data.numbers, q, v)
+        return system._meet(0, data.meetings[0], m), system._law(0, data.meetings[0], m)
+
+    for seed in range(4):
+        found, law = jit(both)(*(x.astype(real) for x in touching(seed)))
+        for name in ("wrench", "stiffness", "damping", "distance"):
+            x, y = (np.asarray(getattr(c, name)) for c in (found, law))
+            np.testing.assert_allclose(x, y, atol=within * np.abs(y).max(), rtol=0, err_msg=name)
 
 
 @pytest.mark.slow

@@ -126,8 +126,28 @@ def array5(buffer, batch, k, kind, size):
     return carray(at, (d[0], d[1], d[2], d[3], d[4]), kind)
 
 
-def register(name: str, handler: Any) -> None:
-    """Make a ``numba.cfunc`` of the signature :data:`HANDLER` known to ``jax.ffi.ffi_call`` under a name."""
-    capsule = ctypes.pythonapi.PyCapsule_New
-    capsule.restype, capsule.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-    jax.ffi.register_ffi_target(name, capsule(handler.address, None, None), platform="cpu")
+@numba.njit
+def size(batch: np.ndarray) -> int:
+    """How many there are of a batch."""
+    count = 1
+    for d in batch:
+        count *= d
+    return count
+
+
+_registered: set[str] = set()
+_handlers: list[Any] = []
+"""Kept, or their code would go."""
+
+
+def register(name: str, handlers: dict[str, Any], dtype: np.dtype) -> str:
+    """Name under which ``jax.ffi.ffi_call`` knows a handler, of ``handlers`` for numbers of a width; compiled when first asked for."""
+    name = f"dexstack_soft_{name}_{dtype.name}"
+    if name not in _registered:
+        capsule = ctypes.pythonapi.PyCapsule_New
+        capsule.restype, capsule.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+        compiled = numba.cfunc(HANDLER, cache=True)(handlers[dtype.name])
+        _handlers.append(compiled)
+        jax.ffi.register_ffi_target(name, capsule(compiled.address, None, None), platform="cpu")
+        _registered.add(name)
+    return name

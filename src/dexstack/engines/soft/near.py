@@ -6,8 +6,9 @@ finds all others. It knows no sizes, places or keys: a point is passed over only
 What is found beyond a window does no harm, its weight is zero (:func:`~dexstack.engines.soft.scm.shares`): what the search returns may
 jump, forces and their derivatives do not.
 
-XLA needs arrays of fixed sizes (:class:`Room`). Where more is near than there is room for, the search says how much is needed and the
-wrench is NaN: it is never a part of the truth.
+Forces alone take what the search finds as it is (:mod:`~dexstack.engines.soft.forces`). Their derivatives come from XLA, which needs
+arrays of fixed sizes (:class:`Room`). Where more is near than there is room for, the search says how much is needed and the wrench is NaN:
+it is never a part of the truth.
 """
 
 from __future__ import annotations
@@ -24,7 +25,6 @@ from scipy.spatial import cKDTree
 from dexstack.engines.soft.foreign import (
     FRAME_ARGUMENTS,
     FRAME_RESULTS,
-    HANDLER,
     array1,
     array2,
     array3,
@@ -34,12 +34,13 @@ from dexstack.engines.soft.foreign import (
     buffers,
     leading,
     register,
+    size,
 )
 from dexstack.engines.soft.scm import ABSENT_PLANE, ABSENT_POINT, Cuts, Window
 from dexstack.engines.soft.tables import LEAF, Clouds, rounded
 
 FEW = 8192
-"""Up to so many pairs of point and plane are met faster than searched: all of them are near then."""
+"""Up to so many pairs of point and plane derivatives are those of all of them: faster than of what is found."""
 BLOCK = 16
 """Points of a block: of one body of one pair."""
 CHUNK = 8
@@ -48,7 +49,7 @@ MARGIN = 1.1
 """Room over what :func:`room_for` found."""
 FADING = 1.0
 """Width of the windows."""
-SCRATCH = 16_384
+SCRATCH = 1024
 """Planes met by the candidates of one side, at first."""
 UNFIT = 2**30
 """Need of a search whose tables were made for less smoothing."""
@@ -105,67 +106,83 @@ def cuts(points: int, tolerance: float, depth: float) -> Cuts:
 
 
 @numba.njit(error_model="numpy")
-def _voxel(grid, x, y, z):
-    """The voxel that holds a point; −1 where the point is outside."""
-    i, j, k = np.floor((x - grid[0]) * grid[3]), np.floor((y - grid[1]) * grid[4]), np.floor((z - grid[2]) * grid[5])
-    if not (0 <= i < grid[6] and 0 <= j < grid[7] and 0 <= k < grid[8]):
-        return -1
-    return int((i * grid[7] + j) * grid[8] + k)
+def _met(rows, items, first, last, x, y, z, squared, d2, found, at):
+    """Which planes a point meets, into ``found`` from ``at`` on; the least and the largest distance from them, and how many.
 
-
-@numba.njit(error_model="numpy")
-def _met(rows, items, first, last, x, y, z, squared, d2, found):
-    """Which planes a point meets, into ``found``: the least and the largest distance from them, how many; ``d2`` (K,) is overwritten."""
+    ``d2`` (K,) is scratch.
+    """
     nearest = np.inf
     for k in range(first, last):
         m = items[k]
         a, b, c = x - rows[m, 0], y - rows[m, 1], z - rows[m, 2]
-        d2[k - first] = a * a + b * b + c * c
-        nearest = min(nearest, d2[k - first])
-    low, high, count = np.inf, -np.inf, 0
+        d = a * a + b * b + c * c
+        d2[k - first] = d
+        nearest = d if d < nearest else nearest
+    low, high, count = np.inf, -np.inf, at
     for k in range(first, last):
         if d2[k - first] <= nearest + squared:
             m = items[k]
             phi = rows[m, 3] * (x - rows[m, 0]) + rows[m, 4] * (y - rows[m, 1]) + rows[m, 5] * (z - rows[m, 2])
-            low, high = min(low, phi), max(high, phi)
+            low, high = phi if phi < low else low, phi if phi > high else high
             found[count] = m
             count += 1
-    return low, high, count
+    return low, high, count - at
 
 
 @numba.njit(error_model="numpy")
-def _look(rows, balls, R, p, other, grid, start, items, least, squared, cut, best, scratch):
+def _look(rows, balls, R, p, other, voxels, squared, cut, best, scratch):
     """Candidates among the points ``rows``, in a frame with the pose (R, p): how near they are to the other body at least, what they meet.
 
     Returns the least upper bound of a point's distance, or ``best`` where that is less.
     """
     who, low, begins, met, d2 = scratch
+    grid, start, items, least = voxels
+    (r00, r01, r02), (r10, r11, r12), (r20, r21, r22) = (
+        (R[0, 0], R[0, 1], R[0, 2]),
+        (R[1, 0], R[1, 1], R[1, 2]),
+        (R[2, 0], R[2, 1], R[2, 2]),
+    )
+    p0, p1, p2, g0, g1, g2, s0, s1, s2, n0, n1, n2 = (
+        p[0],
+        p[1],
+        p[2],
+        grid[0],
+        grid[1],
+        grid[2],
+        grid[3],
+        grid[4],
+        grid[5],
+        grid[6],
+        grid[7],
+        grid[8],
+    )
+    c0, c1, c2, around = grid[9], grid[10], grid[11], grid[15]
     count = at = 0
     for leaf in range(len(balls)):
         r = balls[leaf, 3]
         if r < 0.0:
             break
         a, b, c = balls[leaf, 0], balls[leaf, 1], balls[leaf, 2]
-        outside, apart = False, 0.0
-        for k in range(3):
-            along = R[k, 0] * a + R[k, 1] * b + R[k, 2] * c + p[k]
-            outside |= along < grid[k] - r or along > grid[k] + grid[6 + k] / grid[3 + k] + r
-            apart += (along - grid[9 + k]) ** 2
-        if outside or apart > (grid[15] + r) ** 2:
+        x, y, z = r00 * a + r01 * b + r02 * c + p0, r10 * a + r11 * b + r12 * c + p1, r20 * a + r21 * b + r22 * c + p2
+        if (x - c0) ** 2 + (y - c1) ** 2 + (z - c2) ** 2 > (around + r) ** 2:
+            continue
+        if x < g0 - r or y < g1 - r or z < g2 - r or x > g0 + n0 / s0 + r or y > g1 + n1 / s1 + r or z > g2 + n2 / s2 + r:
             continue
         for m in range(LEAF * leaf, LEAF * leaf + LEAF):
             if rows[m, 7] > 0.0:
                 continue
             a, b, c = rows[m, 0], rows[m, 1], rows[m, 2]
-            x = R[0, 0] * a + R[0, 1] * b + R[0, 2] * c + p[0]
-            y = R[1, 0] * a + R[1, 1] * b + R[1, 2] * c + p[1]
-            z = R[2, 0] * a + R[2, 1] * b + R[2, 2] * c + p[2]
-            v = _voxel(grid, x, y, z)
-            if v < 0 or least[v] > best + cut:
+            x, y, z = r00 * a + r01 * b + r02 * c + p0, r10 * a + r11 * b + r12 * c + p1, r20 * a + r21 * b + r22 * c + p2
+            i, j, k = np.floor((x - g0) * s0), np.floor((y - g1) * s1), np.floor((z - g2) * s2)
+            if not (0 <= i < n0 and 0 <= j < n1 and 0 <= k < n2):
                 continue
-            if at + start[v + 1] - start[v] > len(met):
-                met = _longer(met, at + start[v + 1] - start[v])
-            near, far, planes = _met(other, items, start[v], start[v + 1], x, y, z, squared, d2, met[at:])
+            v = int((i * n1 + j) * n2 + k)
+            if least[v] > best + cut:
+                continue
+            first, last = start[v], start[v + 1]
+            if at + last - first > len(met):
+                met = _longer(met, at + last - first)
+            near, far, planes = _met(other, items, first, last, x, y, z, squared, d2, met, at)
             if near <= best + cut:
                 who[count], low[count], begins[count] = m, near, at
                 count, at, best = count + 1, at + planes, min(best, far)
@@ -212,54 +229,98 @@ def _take(rows, other, limit, count, scratch, met, first, points, planes, which_
     return (taken + BLOCK - 1) // BLOCK, most
 
 
+@numba.njit(error_model="numpy")
+def pose_in(R, p, own, other, R_rel, p_rel):
+    """Pose of link ``own`` in the frame of ``other``, into the last two."""
+    for k in range(3):
+        p_rel[k] = 0.0
+        for n in range(3):
+            p_rel[k] += R[other, n, k] * (p[own, n] - p[other, n])
+            R_rel[k, n] = R[other, 0, k] * R[own, 0, n] + R[other, 1, k] * R[own, 1, n] + R[other, 2, k] * R[own, 2, n]
+
+
+@numba.njit(error_model="numpy")
+def scratch_for(rows, other):
+    """What :func:`candidates` fills for the points of one side: which, how near at least, where the planes that they meet begin."""
+    size = max(rows.shape[1], other.shape[1]) + 1
+    whole, real = np.empty((2, size), np.int32), np.empty((2, size))
+    return whole[0], real[0], whole[1], real[1]
+
+
+@numba.njit(error_model="numpy")
+def candidates(of, met, i, j, apart, eps, far, relative, scratch):
+    """What may be near of two bodies, i of the clouds ``of[0]`` and j of ``of[1]``.
+
+    Args:
+        met: (K,) of both sides, to be filled with the planes that candidates meet.
+        apart: of the balls around the bodies, squared.
+        eps: (3,) ε1, ε2, ε3.
+        far: ends of the windows of onset, points and planes.
+        relative: pose of the second body in the first one's frame, then of the first in the second's.
+        scratch: of both sides, see :func:`scratch_for`.
+
+    Returns:
+        How near a point has to be to count; how many candidates of both sides; ``met``, which may be longer now. −1 for both numbers where
+        the tables were made for less smoothing.
+    """
+    (rows_a, balls_a, grid_a, start_a, items_a, least_a), (rows_b, balls_b, grid_b, start_b, items_b, least_b) = of
+    reach, spread, squared = far[0] * eps[2], far[1] * eps[1], far[2] * eps[0]
+    g, h = grid_a[i], grid_b[j]
+    if max(squared / g[13], squared / h[13], (reach + spread) / g[14], (reach + spread) / h[14]) > 1.0001:
+        return 0.0, -1, -1, met
+    if not apart <= max(g[12] + h[15], g[15] + h[12]) ** 2:
+        return 0.0, 0, 0, met
+    R_AB, p_AB, R_BA, p_BA = relative
+    (who_a, low_a, begins_a, d2_a), (who_b, low_b, begins_b, d2_b) = scratch
+    best, count_a, met_a = _look(
+        rows_a[i], balls_a[i], R_BA, p_BA, rows_b[j], (h, start_b[j], items_b[j], least_b[j]),
+        squared, spread, reach, (who_a, low_a, begins_a, met[0], d2_a),
+    )  # fmt: skip
+    best, count_b, met_b = _look(
+        rows_b[j], balls_b[j], R_AB, p_AB, rows_a[i], (g, start_a[i], items_a[i], least_a[i]),
+        squared, spread, best, (who_b, low_b, begins_b, met[1], d2_b),
+    )  # fmt: skip
+    return best + spread, count_a, count_b, (met_a, met_b)
+
+
+@numba.njit(error_model="numpy")
+def between(R, p, a, b, g, h):
+    """Squared distance of the centres of the balls around two bodies with the voxels g and h on the links a and b."""
+    gap = 0.0
+    for k in range(3):
+        along_a, along_b = p[a, k], p[b, k]
+        for n in range(3):
+            along_a += R[a, k, n] * g[9 + n]
+            along_b += R[b, k, n] * h[9 + n]
+        gap += (along_a - along_b) ** 2
+    return gap
+
+
 @numba.njit(error_model="numpy", cache=True)
 def _search(
     rows_a, balls_a, grid_a, start_a, items_a, least_a, rows_b, balls_b, grid_b, start_b, items_b, least_b,
-    pairs, R, p, eps, cut, pair, points, planes, slot, sign, which_points, which_planes, need,
+    pairs, R, p, eps, far, pair, points, planes, slot, sign, which_points, which_planes, need,
 ):  # fmt: skip
     """Everything near of all pairs of one meeting; see :func:`search`."""
     pair[:], slot[:], sign[:], which_points[:], which_planes[:], need[:] = -1, 0, 1, -1, -1, 0
     points[:], planes[:] = 0.0, 0.0  # of empty chunks too: a batch does not pass them over
     points[:, 3], planes[:, 6] = ABSENT_POINT, ABSENT_PLANE
-    size_a, size_b = rows_a.shape[1] + 1, rows_b.shape[1] + 1
-    d2, met_a, met_b = np.empty(max(size_a, size_b)), np.empty(SCRATCH, np.int32), np.empty(SCRATCH, np.int32)
-    who_a, low_a, begins_a = np.empty(size_a, np.int32), np.empty(size_a), np.empty(size_a, np.int32)
-    who_b, low_b, begins_b = np.empty(size_b, np.int32), np.empty(size_b), np.empty(size_b, np.int32)
-    R_AB, p_AB, R_BA, p_BA = np.empty((3, 3)), np.empty(3), np.empty((3, 3)), np.empty(3)
+    of = (rows_a, balls_a, grid_a, start_a, items_a, least_a), (rows_b, balls_b, grid_b, start_b, items_b, least_b)
+    scratch = scratch_for(rows_a, rows_b), scratch_for(rows_b, rows_a)
+    met = np.empty(SCRATCH, np.int32), np.empty(SCRATCH, np.int32)
+    relative = np.empty((3, 3)), np.empty(3), np.empty((3, 3)), np.empty(3)
+    into = points, planes, which_points, which_planes
     for m in range(len(pairs)):
         i, j, a, b = pairs[m]
-        reach, spread, squared = cut[0] * eps[m, 2], cut[1] * eps[m, 1], cut[2] * eps[m, 0]
-        g, h = grid_a[i], grid_b[j]
-        if max(squared / g[13], squared / h[13], (reach + spread) / g[14], (reach + spread) / h[14]) > 1.0001:
+        pose_in(R, p, b, a, relative[0], relative[1])
+        pose_in(R, p, a, b, relative[2], relative[3])
+        limit, count_a, count_b, met = candidates(of, met, i, j, between(R, p, a, b, grid_a[i], grid_b[j]), eps[m], far, relative, scratch)
+        if count_a < 0:
             need[0] = UNFIT
             return
-        gap = 0.0
-        for k in range(3):
-            along_a, along_b = p[a, k], p[b, k]
-            for n in range(3):
-                along_a += R[a, k, n] * g[9 + n]
-                along_b += R[b, k, n] * h[9 + n]
-            gap += (along_a - along_b) ** 2
-        if not gap <= max(g[12] + h[15], g[15] + h[12]) ** 2:
-            continue
-        for k in range(3):
-            p_AB[k] = p_BA[k] = 0.0
-            for n in range(3):
-                p_AB[k] += R[a, n, k] * (p[b, n] - p[a, n])
-                p_BA[k] += R[b, n, k] * (p[a, n] - p[b, n])
-                R_AB[k, n] = R[a, 0, k] * R[b, 0, n] + R[a, 1, k] * R[b, 1, n] + R[a, 2, k] * R[b, 2, n]
-                R_BA[n, k] = R_AB[k, n]
-        scratch_a, scratch_b = (who_a, low_a, begins_a, met_a, d2), (who_b, low_b, begins_b, met_b, d2)
-        best, count_a, met_a = _look(
-            rows_a[i], balls_a[i], R_BA, p_BA, rows_b[j], h, start_b[j], items_b[j], least_b[j], squared, spread, reach, scratch_a
-        )
-        best, count_b, met_b = _look(
-            rows_b[j], balls_b[j], R_AB, p_AB, rows_a[i], g, start_a[i], items_a[i], least_a[i], squared, spread, best, scratch_b
-        )
-        into = points, planes, which_points, which_planes
         begin = need[1]
-        blocks_a, most_a = _take(rows_a[i], rows_b[j], best + spread, count_a, scratch_a, met_a, begin, *into)
-        blocks_b, most_b = _take(rows_b[j], rows_a[i], best + spread, count_b, scratch_b, met_b, begin + blocks_a, *into)
+        blocks_a, most_a = _take(rows_a[i], rows_b[j], limit, count_a, scratch[0], met[0], begin, *into)
+        blocks_b, most_b = _take(rows_b[j], rows_a[i], limit, count_b, scratch[1], met[1], begin + blocks_a, *into)
         if blocks_a + blocks_b == 0:
             continue
         need[1] = begin + blocks_a + blocks_b
@@ -280,10 +341,7 @@ def _all(frame: int, real: type, width: int) -> None:
         return
     x, y = buffers(frame, FRAME_ARGUMENTS), buffers(frame, FRAME_RESULTS)
     batch = leading(y[0], 1)
-    count = 1
-    for d in batch:
-        count *= d
-    for k in range(count):
+    for k in range(size(batch)):
         _search(
             array3(x[0], batch, k, real, width),
             array3(x[1], batch, k, real, width),
@@ -324,18 +382,6 @@ def _double(frame: int) -> int:
 
 
 HANDLERS = {"float32": _single, "float64": _double}
-
-
-_registered: set[str] = set()
-
-
-def _target(dtype: np.dtype) -> str:
-    """Name of the search for numbers of a width, which is compiled when it is first asked for."""
-    name = f"dexstack_soft_near_{dtype.name}"
-    if name not in _registered:
-        register(name, numba.cfunc(HANDLER, cache=True)(HANDLERS[dtype.name]))
-        _registered.add(name)
-    return name
 
 
 TOUCHES = 40
@@ -422,7 +468,7 @@ def search(a: Clouds, b: Clouds, pairs: np.ndarray, R: Array, p: Array, eps: Arr
     tables = [jax.lax.stop_gradient(jnp.asarray(x, jnp.int32 if x.dtype.kind == "i" else real)) for x in (*a, *b)]
     far = jnp.asarray([cut.onset.end, cut.points.end, cut.planes.end], real)
     results = [jax.ShapeDtypeStruct(*kind) for kind in _results(room, real)]
-    call = jax.ffi.ffi_call(_target(real), results, vmap_method="expand_dims")
+    call = jax.ffi.ffi_call(register("near", HANDLERS, real), results, vmap_method="expand_dims")
     moving = jax.lax.stop_gradient((R, p, eps))
     return Near(*call(*tables, jnp.asarray(pairs, jnp.int32), *moving, far))
 

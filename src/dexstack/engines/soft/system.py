@@ -21,7 +21,7 @@ from jax import Array
 
 from dexstack.engines.common.collision import body_name
 from dexstack.engines.common.features import FORCES, refuse
-from dexstack.engines.soft import near, tables
+from dexstack.engines.soft import forces, near, tables
 from dexstack.engines.soft.cloud import Cloud, check
 from dexstack.engines.soft.near import Near, Room
 from dexstack.engines.soft.scm import (
@@ -85,7 +85,8 @@ class Meeting:
     pairs: Sequence[tuple[int, int, float]] | None = None
     """Places in ``a`` and in ``b`` of what meets, and its friction. None: each meets each."""
     room: Room | None = None
-    """For what is near; None: for what is near where two bodies touch, and for eight pairs. The wrench is NaN where more is near."""
+    """For what is near; None: for what is near where two bodies touch, and for eight pairs. The wrench is NaN where more pairs are near;
+    where it is differentiated, where there are more blocks or planes, too."""
     roomy: float = 1.0
     """Share of the states in which two bodies touch that have room at first."""
 
@@ -180,6 +181,14 @@ class Seen(NamedTuple):
     """(B, 1) see :class:`Blocks`."""
 
 
+class Placed(NamedTuple):
+    """Where the links are and how they move, as much of it as the contact law takes; see :class:`~dexstack.engines.soft.tree.Motion`."""
+
+    R: Array
+    p: Array
+    twist: Array
+
+
 class SoftSystem:
     """A compiled MuJoCo model (for its bodies and joints only) with soft surfaces on its bodies; ``inertance`` as of :class:`Tree`.
 
@@ -187,6 +196,9 @@ class SoftSystem:
         ConfigError: a feature among :data:`LACKS`, what :func:`~dexstack.engines.soft.cloud.check` refuses, an unknown body,
             surfaces of one body that meet.
     """
+
+    in_one_pass = True
+    """Whether the law is the one that :mod:`~dexstack.engines.soft.forces` has."""
 
     def __init__(
         self,
@@ -247,8 +259,7 @@ class SoftSystem:
         params = pair_params(m.params, np.array([mu for _, _, mu in met]))
         if m.tolerance is not None and not 0.0 < m.tolerance < 1.0:
             raise ConfigError(f"the tolerance of a meeting must lie between 0 and 1, got {m.tolerance:g}")
-        count = sum(2 * len(sides[0][x].points) * len(sides[1][y].points) for x, y, _ in met)
-        if m.tolerance is None or count <= near.FEW or jax.default_backend() != "cpu":
+        if m.tolerance is None or jax.default_backend() != "cpu":
             return pairs, MeetingData(*map(tables.dense, sides), params), None
         widest = 2.0 * max(c.radius for side in sides for c in side)
         cut = near.cuts(sum(max(len(c.points) for c in side) for side in sides), m.tolerance, widest / float(params.eps3.min()))
@@ -259,7 +270,10 @@ class SoftSystem:
     @staticmethod
     def _room(m: Meeting, made: tuple[np.ndarray, MeetingData, Cuts | None]) -> Room | None:
         pairs, d, cut = made
-        if cut is None or m.room is not None:
+        count = sum(2 * d.a.rows.shape[1] * d.b.rows.shape[1] for _ in pairs)
+        if cut is None or count <= near.FEW:
+            return None
+        if m.room is not None:
             return m.room
         return near.room_for(d.a, d.b, pairs, np.stack([d.params.eps1, d.params.eps2, d.params.eps3], axis=1), cut, m.roomy)
 
@@ -270,9 +284,9 @@ class SoftSystem:
         return other
 
     def needs(self, data: SystemData, q: Array) -> tuple[Array, ...]:
-        """(3,) int32 of every meeting but the dense ones: the :class:`Room` that it takes in a state."""
+        """(3,) int32 of every meeting that has a room: the :class:`Room` that it takes in a state."""
         m = self.tree.motion(data.numbers, q, jnp.zeros(self.tree.nv, q.dtype))
-        return tuple(self._near(k, d, m).need for k, d in enumerate(data.meetings) if self._cuts[k] is not None)
+        return tuple(self._near(k, d, m).need for k, d in enumerate(data.meetings) if self.room[k])
 
     # --- contact --------------------------------------------------------------------------------------------------------------------
 
@@ -291,9 +305,28 @@ class SoftSystem:
         return near.search(d.a, d.b, self._pairs[k], m.R, m.p, eps, self._cuts[k], self.room[k])
 
     def _meet(self, k: int, d: MeetingData, m: Any) -> Contact:
+        """What all pairs of a meeting feel; with derivatives, by :meth:`_law`."""
+        kind = forces.KINDS.get(self.dissipation)
+        pairs, cut, room = self._pairs[k], self._cuts[k], self.room[k]
+        if not self.in_one_pass or kind is None or cut is None:
+            return self._law(k, d, m)
+
+        @jax.custom_jvp
+        def felt(d: MeetingData, *at: Array) -> Contact:
+            pair, *found = forces.meet(d.a, d.b, pairs, at, d.params, cut, kind, room.pairs if room else len(pairs))
+            return Contact(*jnp.asarray(pairs)[pair].T[2:], *found)
+
+        @felt.defjvp
+        def _(primals: tuple, tangents: tuple) -> tuple:
+            return jax.jvp(lambda d, *at: self._law(k, d, Placed(*at)), primals, tangents)
+
+        return felt(d, m.R, m.p, m.twist)
+
+    def _law(self, k: int, d: MeetingData, m: Any) -> Contact:
+        """The same in JAX."""
         rows_a, rows_b = (jnp.asarray(c.rows, m.R.dtype) for c in (d.a, d.b))
         params = jax.tree.map(lambda x: jnp.asarray(x, m.R.dtype), d.params)
-        if self._cuts[k] is None:
+        if self.room[k] is None:
             i, j, la, lb = self._pairs[k].T
             every, one = np.arange(len(i)), np.ones(len(i))
             a, b = (jnp.moveaxis(rows, 0, 2) for rows in (rows_a[i], rows_b[j]))  # (I, 8, P)
@@ -301,7 +334,7 @@ class SoftSystem:
                 Blocks(*_own(x), Planes(*(y[None] for y in all_planes(met))), every[None], sign * one[None])
                 for x, met, sign in ((a, b, -1.0), (b, a, 1.0))
             )
-            return self._wrenches(m, (la, lb), params, [first, second], None)
+            return self._wrenches(m, (la, lb), params, [first, second], self._cuts[k])
         found, room = self._near(k, d, m), self.room[k]
         i, j, la, lb = jnp.asarray(self._pairs[k])[found.pair].T
         points, planes = near.shaped(rows_a, rows_b, (i, j), found)
@@ -311,7 +344,7 @@ class SoftSystem:
         there, fits = found.pair >= 0, jnp.all(found.need <= jnp.asarray(room))
         only = lambda x: jnp.where(there.reshape(-1, *[1] * (x.ndim - 1)), x, 0.0)  # noqa: E731
         return felt._replace(
-            wrench=jnp.where(fits, only(felt.wrench), jnp.nan),
+            wrench=only(felt.wrench) * jnp.where(fits, 1.0, jnp.nan),  # derivatives, too
             stiffness=only(felt.stiffness),
             damping=only(felt.damping),
             distance=jnp.where(there, felt.distance, ABSENT_POINT),

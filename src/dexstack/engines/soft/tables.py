@@ -133,17 +133,25 @@ def _ball(p: np.ndarray) -> np.ndarray:
 
 @numba.njit(error_model="numpy")
 def _within(x, y, z, half, p, of, count, squared, d2, found):
-    """Which of the first ``count`` planes of ``of`` a place nearer than ``half`` to (x, y, z) can meet, into ``found``; how many."""
-    nearest = np.inf
+    """Which of the first ``count`` planes of ``of`` a place in the box around (x, y, z) of the half edges ``half`` can meet.
+
+    They come into ``found``; how many. By how much the squared distances of two planes differ is linear in the place, so that the box's
+    corners say how much at least: the plane nearest to the centre rules others out.
+    """
+    nearest, least = 0, np.inf
     for k in range(count):
         m = of[k]
         d2[k] = (x - p[m, 0]) ** 2 + (y - p[m, 1]) ** 2 + (z - p[m, 2]) ** 2
-        nearest = min(nearest, d2[k])
-    reach = (np.sqrt((np.sqrt(nearest) + half) ** 2 + squared) + half) ** 2
+        if d2[k] < least:
+            nearest, least = m, d2[k]
     kept = 0
     for k in range(count):
-        if d2[k] <= reach:
-            found[kept] = of[k]
+        m = of[k]
+        across = 0.0
+        for axis in range(3):
+            across += abs(p[m, axis] - p[nearest, axis]) * half[axis]
+        if d2[k] - 2.0 * across <= least + squared:
+            found[kept] = m
             kept += 1
     return kept
 
@@ -151,7 +159,7 @@ def _within(x, y, z, half, p, of, count, squared, d2, found):
 @numba.njit(error_model="numpy", cache=True)
 def _voxels(p, n, low, edge, shape, squared, distance):
     """Of every voxel: which of the planes (p, n) a point in it can meet, none where they say that it is too far, and how near it is."""
-    half, count = 0.5 * np.sqrt((edge**2).sum()), shape[0] * shape[1] * shape[2]
+    half, count = 0.5 * edge, shape[0] * shape[1] * shape[2]
     start, least, items = np.zeros(count + 1, np.int32), np.full(count, np.inf), np.empty(1024, np.int32)
     d2, block, found, everyone = np.empty(len(p)), np.empty(len(p), np.int32), np.empty(len(p), np.int32), np.arange(len(p), dtype=np.int32)
     at = 0
