@@ -456,6 +456,8 @@ SOFT = (
                     ("method", "method"),
                     ("points", "points"),
                     ("step [ms]", "step_s*1e3:g"),
+                    ("off [cm]", "?mean_m*100:.1f"),
+                    ("off [°]", "?mean_rad*57.2958:.1f"),
                     ("thrown or diverged, of 5", "lost"),
                     ("the paper's [cm]", "?published_m*100:.1f"),
                     ("reached", "?reached"),

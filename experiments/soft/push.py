@@ -14,6 +14,7 @@ import mujoco
 import numpy as np
 from matplotlib.figure import Figure
 
+from dexstack.engines.soft.near import Room
 from dexstack.engines.soft.system import SoftSystem
 from dexstack.process.compilation import jit
 from experiments.harness import BLUE, PINK, Outcome, run
@@ -31,7 +32,13 @@ SEQUENCES = (
 SPEED = 0.15
 """Of the pusher's target [m/s]."""
 PUBLISHED = {("rk4", 0.002): 0.012, ("euler", 0.002): 0.067, ("rk4", 0.016): 0.046}
-"""The paper's mean distance with 4000 points [m], by method and step [s]: what the first law is asked for, without a T thrown."""
+"""The paper's mean distance with 4000 points [m], by method and step [s]: what the first law is asked for, the largest in all other cells,
+without a T thrown."""
+SMOOTHING = {"stiffness": 2.5e3, "eps2": 5e-3, "eps3": 5e-4, "v_d": 0.6, "v_s": 0.05}
+"""Of the first law in all cells, chosen once, on these sequences: steps of 16 ms follow k, the load over ε2 and that over v_s at
+the mass and size of the T; √ε1 is a fifth of the spacing of the points."""
+ROOM = Room(1, 64, 32)
+"""For what is near under the second law."""
 LOST = 1.0
 """A T that ends so far from MuJoCo's [m] was thrown, not pushed."""
 
@@ -83,7 +90,10 @@ LAWS: dict[str, Callable[[float], Callable[..., SoftSystem]]] = {"scm": lambda d
 
 def pushed_softly(points: int, dt: float, method: str, law: str = "scm") -> np.ndarray:
     """(S, K, 3) tracks of the T under all sequences at once; float32."""
-    system = systems.pusher_system(points, room=systems.ROOM, law=LAWS[law](dt))
+    params = systems.pusher_params(points)
+    if law == "scm":
+        params = params._replace(**SMOOTHING)
+    system = systems.pusher_system(points, room=ROOM, params=params, law=LAWS[law](dt))
     data = jax.device_put(system.data)
     step = getattr(system, method)
     q0, v0 = systems.pusher_start()
@@ -116,16 +126,19 @@ def push(steps_ms: tuple[int, ...] = (2, 8, 16), methods: tuple[str, ...] = ("rk
         if (method, points, ms, law) == ("rk4", 4000, steps_ms[0], "scm"):
             shown = tracks
         row = {"law": law, "method": method, "points": points, "step_s": 1e-3 * ms, "lost": int((~kept).sum())}
-        rows.append(row | {"position_error_m": d, "orientation_error_rad": turn})
+        means = {"mean_m": float(d[kept].mean()) if kept.any() else None, "mean_rad": float(turn[kept].mean()) if kept.any() else None}
+        rows.append(row | {"position_error_m": d, "orientation_error_rad": turn} | means)
         line = f"{law:5s} {method:5s} {ms:2d} ms {points:4d} points: "
         if kept.any():
             near, turned = 100 * d[kept], np.degrees(turn[kept])
             line += f"Δd {near.mean():5.1f} ± {near.std():.1f} cm, Δθ {turned.mean():5.1f} ± {turned.std():.1f}°, "
         lines.append(line + f"{(~kept).sum()} diverged")
-    judged = [r for r in rows if r["law"] == "scm" and r["points"] == 4000 and (r["method"], r["step_s"]) in PUBLISHED]
+    judged = [r for r in rows if r["law"] == "scm"]
     for row in judged:
-        row["published_m"] = PUBLISHED[row["method"], row["step_s"]]
-        row["reached"] = bool(row["lost"] == 0 and np.mean(row["position_error_m"]) <= row["published_m"])
+        key = row["method"], row["step_s"]
+        row["published_m"] = PUBLISHED.get(key) if row["points"] == 4000 else None
+        row["limit_m"] = row["published_m"] or max(PUBLISHED.values())
+        row["reached"] = bool(row["lost"] == 0 and np.mean(row["position_error_m"]) <= row["limit_m"])
     passed = bool(min(made) >= 2 and judged and all(row["reached"] for row in judged))
     figure = Figure(figsize=(12.0, 3.2), layout="constrained")
     for k, ax in enumerate(figure.subplots(1, len(SEQUENCES))):
@@ -144,6 +157,7 @@ def push(steps_ms: tuple[int, ...] = (2, 8, 16), methods: tuple[str, ...] = ("rk
         f"{r['method']} {1e3 * r['step_s']:g} ms, 4000 points: the paper's {100 * r['published_m']:.1f} cm "
         + ("reached" if r["reached"] else "not reached")
         for r in judged
+        if r["published_m"]
     ]
     lines.append(f"contacts made per sequence (MuJoCo): {made}")
     return Outcome({"contacts_made": made, "cases": rows, "passed": passed}, figure, lines)
