@@ -114,7 +114,8 @@ class AwareSystem(SoftSystem):
     def _felt(self, p: Array, m: Moving, field: Array, normal: Array, c: ContactParams) -> Response:
         """What points p (3, B, N) feel that have the distance ``field`` (B, N) along ``normal`` (3, B, N); what moves is (…, B, 1)."""
         g = jnp.concatenate([normal, cross(p, normal)])
-        mass = 1.0 / jnp.sum(g * jnp.einsum("ijbk,jbn->ibn", m.mobility, g), axis=0)
+        mobility = jnp.sum(g * jnp.einsum("ijbk,jbn->ibn", m.mobility, g), axis=0)
+        mass = 1.0 / jnp.where(mobility > 0.0, mobility, 1.0)  # points that are not there have no normal
         v, t_d = about(m.twist, p), IMPEDANCE * self.time_constant
         v_n, a_n = jnp.sum(normal * v, axis=0), jnp.sum(normal * about(m.acceleration, p), axis=0)
         inside = jax.nn.sigmoid(-field / c.eps3)

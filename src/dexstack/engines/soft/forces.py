@@ -23,6 +23,7 @@ from dexstack.engines.soft.foreign import (
     register,
     size,
 )
+from dexstack.engines.soft.near import Room
 from dexstack.engines.soft.scm import ContactParams, Cuts, Dissipation, paper_dissipation, smooth_dissipation
 from dexstack.engines.soft.tables import Clouds
 
@@ -34,7 +35,7 @@ class Felt(NamedTuple):
     """Contact of S pairs; wrenches on the second body about the world's origin, world axes."""
 
     pair: Array
-    """(S,) int32 which pair, −1 where there are fewer."""
+    """(S,) int32 which pair, −1 where fewer are near."""
     wrench: Array
     """(S, 6) NaN where more pairs are near."""
     stiffness: Array
@@ -66,7 +67,8 @@ def _meet(
     """All pairs of one meeting; see :func:`meet`."""
     results = wrench, stiffness, damping, distance
     _nothing(results, near.ABSENT_POINT)
-    pair[:] = -1
+    for n in range(len(pair)):
+        pair[n] = n if kind[1] else -1
     of = (rows_a, balls_a, grid_a, start_a, items_a, least_a), (rows_b, balls_b, grid_b, start_b, items_b, least_b)
     scratch = near.scratch_for(rows_a, rows_b), near.scratch_for(rows_b, rows_a)
     met = np.empty(near.SCRATCH, np.int32), np.empty(near.SCRATCH, np.int32)
@@ -111,8 +113,9 @@ def _meet(
         if found == len(pair):
             wrench[:] = np.nan
             return
-        law.feel(rows_a[i], rows_b[j], (a, b), R, p, c, windows, kind[0], first, count, into, results, found)
-        pair[found] = m
+        slot = m if kind[1] else found
+        law.feel(rows_a[i], rows_b[j], (a, b), R, p, c, windows, kind[0], first, count, into, results, slot)
+        pair[slot] = m
         found += 1
 
 
@@ -166,22 +169,24 @@ HANDLERS = {"float32": _meet_single, "float64": _meet_double}
 
 
 def meet(
-    a: Clouds, b: Clouds, pairs: np.ndarray, at: tuple[Array, Array, Array], params: ContactParams, cuts: Cuts, kind: int, room: int
+    a: Clouds, b: Clouds, pairs: np.ndarray, at: tuple[Array, Array, Array], params: ContactParams, cuts: Cuts, kind: int, room: Room | None
 ) -> Felt:
-    """What all pairs of a meeting feel, of up to ``room`` pairs that are near.
+    """What all pairs of a meeting feel; without derivatives.
 
     Args:
         pairs: (P, 4) which cloud of ``a``, which of ``b``, and their links.
         at: poses (L, 3, 3), (L, 3) and twists (L, 6) about the world's origin of the links.
         params: (P,) each.
         kind: of :data:`KINDS`.
+        room: for pairs that are near, one after another; None: for all, each in its place.
     """
     R, p, twist = at
     real = p.dtype
-    tables = [jnp.asarray(x, jnp.int32 if x.dtype.kind == "i" else real) for x in (*a, *b)]
+    tables = [jax.lax.stop_gradient(jnp.asarray(x, jnp.int32 if x.dtype.kind == "i" else real)) for x in (*a, *b)]
     numbers = jnp.stack([jnp.broadcast_to(jnp.asarray(x, real), (len(pairs),)) for x in params], axis=1)
-    shapes = [(room, 6), (room, 6, 6), (room, 6, 6), (room,)]
-    results = [jax.ShapeDtypeStruct((room,), jnp.int32), *(jax.ShapeDtypeStruct(shape, real) for shape in shapes)]
+    count = room.pairs if room else len(pairs)
+    shapes = [(count, 6), (count, 6, 6), (count, 6, 6), (count,)]
+    results = [jax.ShapeDtypeStruct((count,), jnp.int32), *(jax.ShapeDtypeStruct(shape, real) for shape in shapes)]
     call = jax.ffi.ffi_call(register("meet", HANDLERS, real), results, vmap_method="expand_dims")
-    windows = jnp.asarray([cuts.planes, cuts.points, cuts.onset], real)
-    return Felt(*call(*tables, jnp.asarray(pairs, jnp.int32), R, p, twist, numbers, windows, jnp.asarray([kind], jnp.int32)))
+    windows, how = jnp.asarray([cuts.planes, cuts.points, cuts.onset], real), jnp.asarray([kind, room is None], jnp.int32)
+    return Felt(*call(*tables, jnp.asarray(pairs, jnp.int32), R, p, twist, jax.lax.stop_gradient(numbers), windows, how))

@@ -305,22 +305,24 @@ class SoftSystem:
         return near.search(d.a, d.b, self._pairs[k], m.R, m.p, eps, self._cuts[k], self.room[k])
 
     def _meet(self, k: int, d: MeetingData, m: Any) -> Contact:
-        """What all pairs of a meeting feel; with derivatives, by :meth:`_law`."""
+        """What all pairs of a meeting feel; with derivatives, which are those of :meth:`_law`."""
         kind = forces.KINDS.get(self.dissipation)
         pairs, cut, room = self._pairs[k], self._cuts[k], self.room[k]
         if not self.in_one_pass or kind is None or cut is None:
             return self._law(k, d, m)
+        at = m.R, m.p, m.twist
+        pair, *values = forces.meet(d.a, d.b, pairs, jax.lax.stop_gradient(at), d.params, cut, kind, room)
 
         @jax.custom_jvp
-        def felt(d: MeetingData, *at: Array) -> Contact:
-            pair, *found = forces.meet(d.a, d.b, pairs, at, d.params, cut, kind, room.pairs if room else len(pairs))
-            return Contact(*jnp.asarray(pairs)[pair].T[2:], *found)
+        def felt(values: list[Array], d: MeetingData, *at: Array) -> list[Array]:
+            return values
 
         @felt.defjvp
         def _(primals: tuple, tangents: tuple) -> tuple:
-            return jax.jvp(lambda d, *at: self._law(k, d, Placed(*at)), primals, tangents)
+            law = lambda d, *at: list(self._law(k, d, Placed(*at))[2:])  # noqa: E731
+            return primals[0], jax.jvp(law, primals[1:], tangents[1:])[1]
 
-        return felt(d, m.R, m.p, m.twist)
+        return Contact(*jnp.asarray(pairs)[pair].T[2:], *felt(values, d, *at))
 
     def _law(self, k: int, d: MeetingData, m: Any) -> Contact:
         """The same in JAX."""

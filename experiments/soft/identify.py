@@ -1,0 +1,247 @@
+"""Mass, friction and centre of mass of a pushed T from a recording, by derivatives through the engine.
+
+A T of hidden mass, friction and centre of mass stands on three feet, so that its load lies where statics says, and is struck five times in
+MuJoCo, fast enough to slide on by itself; recorded at 50 Hz are its pose and where the position-controlled sphere is, both with noise. The
+three are fitted by least squares on all frames, with SciPy's solver, three times on the same recording:
+
+- ``derivatives``: the soft engine and its own derivatives, forward through the rollout;
+- ``differences``: the soft engine and differences of rollouts;
+- ``mujoco``: MuJoCo itself, the plant, and differences of rollouts: what is left then is noise.
+
+All begin at the T as it was drawn, as heavy, slippery and even as said of it. Asked for of ``derivatives``: mass within 5 %, friction
+within 10 %, centre of mass within 2 mm in every case.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import mujoco
+import mujoco.rollout
+import numpy as np
+from scipy.optimize import least_squares
+
+from dexstack.cli import arguments
+from dexstack.cli.output import note, table
+from dexstack.engines.soft import cloud
+from dexstack.engines.soft.cloud import Cloud
+from dexstack.engines.soft.scm import ContactParams
+from dexstack.engines.soft.system import Ground, Meeting, SoftSystem, Surface
+from dexstack.process.compilation import jit
+from experiments.harness import Outcome, run
+from experiments.soft import systems
+
+SPACING = 0.01
+"""Of the points on the T and on the sphere [m]; √ε1 is a fifth of it."""
+GUESS = np.array([systems.T_MASS, systems.T_FRICTION, 0.0, 0.0])
+"""Mass [kg], friction, centre of mass (x, y) in the T's frame [m]."""
+LOW, HIGH = np.array([0.1, 0.1, -0.04, -0.04]), np.array([2.0, 1.5, 0.04, 0.04])
+"""What a fit may try."""
+DRAWN = np.array([0.25, 0.25, -0.015, -0.015]), np.array([0.9, 0.8, 0.015, 0.015])
+"""Between which the truth is drawn."""
+SCALE = np.array([0.1, 0.1, 0.005, 0.005])
+"""Of the numbers, for the solver."""
+WITHIN = np.array([0.05, 0.10, 0.002])
+"""Asked for: errors of mass and friction as shares of the truth, and of the centre of mass [m]."""
+DT, FRAME, SECONDS = 0.002, 0.02, 1.0
+"""Step, time from frame to frame, and length of a strike [s]."""
+STRIKES = (
+    ((0.0, -0.155), (0.0, 1.0)),
+    ((0.04, 0.10), (0.0, -1.0)),
+    ((-0.05, 0.10), (0.0, -1.0)),
+    ((0.16, 0.03), (-1.0, 0.0)),
+    ((-0.06, -0.08), (1.0, 0.0)),
+)
+"""Where the sphere starts and where it goes, in the T's frame about its middle [m], as the T lies before every one of them."""
+FEET, FOOT = ((-0.11, 0.04), (0.11, 0.04), (0.0, -0.12)), 0.004
+"""Where the T stands, in its frame, and how round its feet are [m]."""
+SMOOTHING = {"stiffness": 5e3, "eps2": 2e-3, "eps3": 2e-4, "v_d": 0.3, "v_s": 0.02}
+SPEED, LENGTH = 0.7, 0.12
+"""Of the sphere's target [m/s], and how far it goes [m]."""
+NOISE = np.array([3e-4, 3e-4, np.radians(0.2), 1e-4, 1e-4])
+"""Standard deviations of the T's place [m], its heading [rad] and the sphere's place [m]."""
+
+
+def spec_of(numbers: np.ndarray) -> mujoco.MjSpec:
+    """The scene with the T's numbers (4,)."""
+    spec = systems.pusher_spec(DT)
+    spec.option.cone, spec.option.impratio = mujoco.mjtCone.mjCONE_ELLIPTIC, 10.0
+    plain = spec.compile()
+    t = plain.body("T").id
+    mass, friction, x, y = map(float, numbers)
+    body = spec.body("T")
+    body.explicitinertial, body.mass, body.ipos = True, mass, (x, y, float(plain.body_ipos[t, 2]))
+    body.inertia, body.iquat = plain.body_inertia[t] * mass / plain.body_mass[t], plain.body_iquat[t]
+    for foot in FEET:
+        body.add_geom(type=mujoco.mjtGeom.mjGEOM_SPHERE, size=(FOOT, 0, 0), pos=(*foot, FOOT - systems.HEIGHT / 2))
+    for geom in spec.geoms:
+        geom.friction[0] = friction if geom.parent.name == "T" else 1e-3  # the larger of two counts
+        on_floor = geom.type == mujoco.mjtGeom.mjGEOM_PLANE or (geom.type == mujoco.mjtGeom.mjGEOM_SPHERE and geom.parent.name == "T")
+        geom.contype = geom.conaffinity = 2 if on_floor else 1
+    return spec
+
+
+def starts() -> np.ndarray:
+    """(B, 9) coordinates before every strike."""
+    q = np.tile(systems.pusher_start()[0], (len(STRIKES), 1))
+    q[:, :2] = [place for place, _ in STRIKES]
+    return q
+
+
+def targets() -> np.ndarray:
+    """(B, K, 2) of the sphere: forth, and back before the T would push it."""
+    t = DT * np.arange(1, round(SECONDS / DT) + 1)
+    along = np.interp(t, [0.0, LENGTH / SPEED, 2 * LENGTH / SPEED], [0.0, LENGTH, 0.0])
+    return np.array([np.array(place) + along[:, None] * np.array(way) for place, way in STRIKES])
+
+
+def seen(q: Any) -> Any:
+    """(…, 5) of coordinates (…, 9): T's x, y and heading, then the sphere; NumPy's and JAX's alike."""
+    xp = jnp if isinstance(q, jax.Array) else np
+    w, x, y, z = (q[..., k] for k in range(5, 9))
+    heading = xp.arctan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))
+    return xp.concatenate([q[..., 2:4], heading[..., None], q[..., :2]], axis=-1)
+
+
+@dataclass
+class Model:
+    """Frames (B·F·5,) over their noise, of numbers (4,); how they change with them; how many rollouts of all strikes that took."""
+
+    frames: Callable[[np.ndarray], np.ndarray]
+    slopes: Callable[[np.ndarray], np.ndarray] | None = None
+    rollouts: int = 0
+
+    def __call__(self, numbers: np.ndarray) -> np.ndarray:
+        self.rollouts += 1
+        return self.frames(numbers)
+
+
+def in_mujoco(numbers: np.ndarray) -> np.ndarray:
+    """Frames by MuJoCo."""
+    model = spec_of(numbers).compile()
+    data, full = mujoco.MjData(model), mujoco.mjtState.mjSTATE_FULLPHYSICS
+    states = np.empty((len(STRIKES), mujoco.mj_stateSize(model, full)))
+    for q, state in zip(starts(), states, strict=True):
+        data.qpos[:] = q
+        mujoco.mj_getState(model, data, state, full)
+    rolled, _ = mujoco.rollout.rollout(model, data, states, targets())
+    every = round(FRAME / DT)
+    return np.asarray(seen(rolled[:, every - 1 :: every, 1 : 1 + model.nq]) / NOISE).ravel()
+
+
+def in_soft() -> tuple[Callable[[np.ndarray], np.ndarray], Callable[[np.ndarray], np.ndarray]]:
+    """Frames by the soft engine, and their derivatives (…, 4)."""
+    off_centre = spec_of(GUESS + np.array([0.0, 0.0, 1e-3, 0.0])).compile()  # so that the centre of mass is one of the system's numbers
+
+    params = ContactParams(eps1=(0.2 * SPACING) ** 2, **SMOOTHING)
+    feet = np.array([(*foot, -systems.HEIGHT / 2) for foot in FEET])
+    t = Surface("T", "T", systems.t_cloud(SPACING), systems.T_FRICTION)
+    ball = Surface("pusher", "pusher", cloud.sphere(systems.PUSHER_RADIUS, SPACING / 2), systems.T_FRICTION)
+    stand = Surface("feet", "T", Cloud(feet, np.tile([0.0, 0.0, -1.0], (3, 1))), systems.T_FRICTION)
+    system = SoftSystem(off_centre, [Meeting([t], [ball], params=params)], [Ground(stand, params)])
+    link, start, paths = int(np.argmax(system.data.numbers.mass)), starts(), targets()
+    data, every = jax.device_put(system.data), round(FRAME / DT)
+    unit = jnp.asarray(system.data.numbers.inertia[link] / system.data.numbers.mass[link])
+
+    def with_numbers(data: Any, numbers: jax.Array) -> Any:
+        mass, friction, x, y = numbers
+        n = data.numbers
+        com = n.com.at[link, 0].set(x).at[link, 1].set(y)
+        changed = n._replace(mass=n.mass.at[link].set(mass), inertia=n.inertia.at[link].set(unit * mass), com=com)
+        meetings = tuple(m._replace(params=m.params._replace(friction=jnp.full_like(m.params.friction, friction))) for m in data.meetings)
+        grounds = tuple(g._replace(params=g.params._replace(friction=friction)) for g in data.grounds)
+        return data._replace(numbers=changed, meetings=meetings, grounds=grounds)
+
+    def frames(data: Any, numbers: jax.Array) -> jax.Array:
+        hidden = with_numbers(data, numbers)
+
+        def strike(q: jax.Array, path: jax.Array) -> jax.Array:
+            def step(state: Any, u: jax.Array) -> Any:
+                return system.euler(hidden, *state, systems.pusher_force(*state, u), DT), None
+
+            def frame(state: Any, path: jax.Array) -> Any:
+                state, _ = jax.lax.scan(step, state, path)
+                return state, state[0]
+
+            return jax.lax.scan(frame, (q, jnp.zeros(8)), path.reshape(-1, every, 2))[1]
+
+        return (seen(jax.vmap(strike)(jnp.asarray(start), jnp.asarray(paths))) / NOISE).ravel()
+
+    values, slopes = jit(frames), jit(jax.jacfwd(frames, argnums=1))
+    return lambda x: np.asarray(values(data, jnp.asarray(x))), lambda x: np.asarray(slopes(data, jnp.asarray(x)))
+
+
+def fitted(model: Model, recorded: np.ndarray) -> tuple[np.ndarray, float, int]:
+    """Numbers (4,) that fit, processor time [s], and how many derivatives were taken."""
+    taken = 0
+
+    def slopes(x: np.ndarray) -> np.ndarray:
+        nonlocal taken
+        taken += 1
+        return model.slopes(x)
+
+    begin, model.rollouts = time.process_time(), 0
+    found = least_squares(
+        lambda x: model(x) - recorded, GUESS, slopes if model.slopes else "2-point",
+        bounds=(LOW, HIGH), x_scale=SCALE, diff_step=None if model.slopes else 1e-2,
+    )  # fmt: skip
+    return found.x, time.process_time() - begin, taken
+
+
+def identify(args: argparse.Namespace) -> Outcome:
+    """All cases by all three."""
+    with jax.enable_x64(True):
+        values, slopes = in_soft()
+        values(GUESS), slopes(GUESS)  # compiles
+        models = {"derivatives": Model(values, slopes), "differences": Model(values), "mujoco": Model(in_mujoco)}
+        rng, cases = np.random.default_rng(args.seed), []
+        for k in range(args.cases):
+            truth = rng.uniform(*DRAWN)
+            clean = in_mujoco(truth)
+            recorded = clean + rng.normal(size=clean.shape)
+            for name, model in models.items():
+                numbers, seconds, taken = fitted(model, recorded)
+                off = np.abs(numbers - truth) / np.array([*truth[:2], 1.0, 1.0])
+                errors = np.array([off[0], off[1], float(np.hypot(*off[2:]))])
+                cases.append({"case": k, "by": name, "truth": truth, "found": numbers, "errors": errors, "cpu_s": seconds})
+                cases[-1] |= {"rollouts": model.rollouts, "derivatives": taken, "reached": bool((errors <= WITHIN).all())}
+            note(f"case {k}: " + "; ".join(f"{c['by']} {np.round(c['errors'], 4)}, {c['cpu_s']:.2f} s" for c in cases[-len(models) :]))
+    rows = [_row(name, [c for c in cases if c["by"] == name]) for name in models]
+    passed = rows[0]["reached"] == rows[0]["cases"]
+    columns = ("by", "cases", "reached", "mass off %", "friction off %", "centre off mm", "CPU s", "rollouts", "derivatives")
+    listed = [
+        [r["by"], r["cases"], r["reached"], 100 * r["mass"], 100 * r["friction"], 1e3 * r["centre_m"], *list(r.values())[-3:]] for r in rows
+    ]
+    view = table("a T from a recording, medians", columns, listed)
+    return Outcome({"cases": cases, "rows": rows, "passed": bool(passed)}, None, [view], args.seed)
+
+
+def _row(name: str, cases: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Medians, and the worst."""
+    errors = np.array([c["errors"] for c in cases])
+    middle, worst = np.median(errors, axis=0), errors.max(axis=0)
+    result = {"by": name, "cases": len(cases), "reached": sum(c["reached"] for c in cases)}
+    result |= {"mass": middle[0], "friction": middle[1], "centre_m": middle[2]}
+    result |= {"worst_mass": worst[0], "worst_friction": worst[1], "worst_centre_m": worst[2]}
+    return result | {key: float(np.median([c[key] for c in cases])) for key in ("cpu_s", "rollouts", "derivatives")}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the experiment; its exit code."""
+
+    def add(p: argparse.ArgumentParser) -> None:
+        p.add_argument("--cases", type=arguments.positive_int, default=10, metavar="N", help="hidden T's")
+        p.add_argument("--seed", type=arguments.natural, default=0, metavar="S", help="draws them and the noise")
+
+    return run(__spec__.name, __doc__, identify, argv, arguments=add)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
