@@ -485,6 +485,29 @@ SOFT = (
         "Means over start poses. `differences` and `cem` plan with MuJoCo, the plant itself; `gradient` with the soft engine.",
     ),
     Section(
+        "soft_identify",
+        "A T from a recording",
+        (
+            Listing(
+                "results.rows",
+                (
+                    ("fitted by", "by"),
+                    ("reached", "rate(reached, cases)"),
+                    ("mass off [%]", "mass*100:.1f"),
+                    ("largest", "worst_mass*100:.1f"),
+                    ("friction off [%]", "friction*100:.1f"),
+                    ("largest", "worst_friction*100:.1f"),
+                    ("centre off [mm]", "centre_m*1e3:.1f"),
+                    ("largest", "worst_centre_m*1e3:.1f"),
+                    ("processor time [s]", "cpu_s:.1f"),
+                    ("rollouts", "rollouts:g"),
+                    ("derivatives", "derivatives:g"),
+                ),
+            ),
+        ),
+        "Medians. `derivatives` and `differences` fit through the soft engine, `mujoco` through the plant itself, by differences.",
+    ),
+    Section(
         "soft_near_set",
         "What is near against all points and planes",
         (
