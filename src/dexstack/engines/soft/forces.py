@@ -79,8 +79,8 @@ def _meet(
         i, j, a, b = pairs[m]
         near.pose_in(R, p, b, a, relative[0], relative[1])
         near.pose_in(R, p, a, b, relative[2], relative[3])
-        apart, c = near.between(R, p, a, b, grid_a[i], grid_b[j]), params[m]
-        limit, count_a, count_b, met = near.candidates(of, met, i, j, apart, c[law.EPS1 : law.EPS3 + 1], far, relative, scratch)
+        which, c = (i, j, near.between(R, p, a, b, grid_a[i], grid_b[j])), params[m]
+        limit, count_a, count_b, met = near.candidates(of, met, which, (c[law.EPS1 : law.EPS3 + 1], far), relative, scratch)
         if count_a < 0:
             wrench[:] = np.nan
             return
@@ -89,32 +89,17 @@ def _meet(
         law.twist_in(R, p, twist, a, b, moving[0])
         law.twist_in(R, p, twist, b, a, moving[1])
         into = _longer(into, count_a + count_b, scratch[0][2][count_a] + scratch[1][2][count_b])
-        who, low, begins, _ = scratch[0]
-        first, e = law.gather(
-            rows_a[i], rows_b[j], count_a, (who, low, begins, met[0]), limit, relative[2], relative[3], moving[0], c[law.EPS1], into, 0, 0
-        )
-        who, low, begins, _ = scratch[1]
-        count, e = law.gather(
-            rows_b[j],
-            rows_a[i],
-            count_b,
-            (who, low, begins, met[1]),
-            limit,
-            relative[0],
-            relative[1],
-            moving[1],
-            c[law.EPS1],
-            into,
-            first,
-            e,
-        )
+        found_a, found_b = near.found((count_a, count_b), limit, scratch, met)
+        seen_a, seen_b = (relative[2], relative[3], moving[0]), (relative[0], relative[1], moving[1])
+        first, e = law.gather((rows_a[i], rows_b[j]), found_a, seen_a, c[law.EPS1], into, (0, 0))
+        count, e = law.gather((rows_b[j], rows_a[i]), found_b, seen_b, c[law.EPS1], into, (first, e))
         if count == 0:
             continue
         if found == len(pair):
             wrench[:] = np.nan
             return
         slot = m if kind[1] else found
-        law.feel(rows_a[i], rows_b[j], (a, b), R, p, c, windows, kind[0], first, count, into, results, slot)
+        law.feel((rows_a[i], rows_b[j], a, b), (R, p), (c, windows, kind[0]), (first, count), into, (results, slot))
         pair[slot] = m
         found += 1
 

@@ -167,8 +167,9 @@ def twist_in(R, p, twist, own, other, result):
 
 
 @numba.njit(error_model="numpy")
-def _see(rows, m, R, p, twist, points, n):
-    """Place and velocity of a point in the planes' frame, in which its own has the pose (R, p) and the ``twist``."""
+def _see(rows, m, moving, points, n):
+    """Place and velocity of a point in the planes' frame, in which its own has the pose (R, p) and the twist ``moving``."""
+    R, p, twist = moving
     a, b, c = rows[m, 0], rows[m, 1], rows[m, 2]
     x = R[0, 0] * a + R[0, 1] * b + R[0, 2] * c + p[0]
     y = R[1, 0] * a + R[1, 1] * b + R[1, 2] * c + p[1]
@@ -180,8 +181,10 @@ def _see(rows, m, R, p, twist, points, n):
 
 
 @numba.njit(error_model="numpy")
-def _look_at(other, planes, first, last, scale, points, n, logits, phi):
-    """Logits and φ of the planes ``other[planes[first:last]]`` that a point meets."""
+def _look_at(other, of, n, last, scale):
+    """Logits and φ of the planes of ``other`` that a point meets, up to before the ``last``."""
+    points, edges, planes, begins = of
+    logits, phi, first = edges[FAR], edges[DEPTH], begins[n]
     x, y, z = points[Y, n], points[Y + 1, n], points[Y + 2, n]
     nearest = np.inf
     for k in range(first, last):
@@ -267,12 +270,12 @@ def _laws(edges, count, c, window, kind):
 
 
 @numba.njit(error_model="numpy")
-def _keep(other, first, last, e, whole, c, of):
+def _keep(other, span, e, whole, c, of):
     """Only planes with a share of points with a share from here on: shares of points become those of all, and what :func:`_laws` takes."""
     points, edges, planes, begins = of
     much, depth, speed, square = edges[HOW_MUCH], edges[DEPTH], edges[SPEED], edges[SQUARE]
     per_depth, slow = -1.0 / c[EPS3], c[STICTION] ** 2
-    for n in range(first, last):
+    for n in range(*span):
         low, begins[n] = begins[n], e
         points[SHARE, n] *= whole
         if points[SHARE, n] < NOTHING:
@@ -291,7 +294,7 @@ def _keep(other, first, last, e, whole, c, of):
 
 
 @numba.njit(error_model="numpy")
-def _gather_up(other, R, first, last, c, of):
+def _gather_up(other, R, span, c, of):
     """Sum what the planes do to points after :func:`_laws`; force and normal in the axes in which the planes' frame has the axes R.
 
     Returns:
@@ -301,7 +304,7 @@ def _gather_up(other, R, first, last, c, of):
     much, tail, load, push, drag, slope = edges[HOW_MUCH], edges[TAIL], edges[RISE], edges[SPEED], edges[BRAKE], edges[SLOPE]
     scale, mu, per_speed, stiffness = c[STIFFNESS] * c[EPS3], c[FRICTION], 1.0 / c[SEPARATION], c[STIFFNESS]
     distance = mean_load = 0.0
-    for n in range(first, last):
+    for n in range(*span):
         if points[SHARE, n] < NOTHING:
             continue
         fx = fy = fz = nx = ny = nz = loads = drags = slopes = springs = 0.0
@@ -324,13 +327,14 @@ def _gather_up(other, R, first, last, c, of):
 
 
 @numba.njit(error_model="numpy")
-def _sum_up(sign, R, p, points, first, last, shift, sums):
-    """Add what the points from ``first`` to ``last`` feel, seen from a frame in which the planes' one has the pose (R, p).
+def _sum_up(sign, R, p, of, shift, sums):
+    """Add what points, and the span ``of`` them, feel, seen from a frame in which the planes' one has the pose (R, p).
 
     ``sums`` are the wrench, that of the mean normal, K, D, each a row of six after the other, and a row of scratch.
     """
     wrench, mean, stiffness, damping, g = sums[0], sums[1], sums[2:8], sums[8:14], sums[14]
-    for n in range(first, last):
+    points, span = of
+    for n in range(*span):
         w = points[SHARE, n]
         if w < NOTHING:
             continue
@@ -384,40 +388,50 @@ def store(points, edges):
 
 
 @numba.njit(error_model="numpy")
-def gather(rows, other, count, found, limit, R, p, twist, eps1, into, n, e):
-    """Take the candidates ``found`` among the points ``rows`` that are nearer than ``limit``, and the planes ``other`` that they meet.
+def gather(bodies, found, moving, eps1, into, at):
+    """Take candidates, and the planes that they meet.
 
     Args:
-        R, p, twist: of the points' body in the planes' frame.
-        into: a :func:`store`, of which n points and e planes are taken.
+        bodies: rows of the points' body, and of the planes' body.
+        found: how many candidates, how near one has to be, and :func:`~dexstack.engines.soft.near.candidates` themselves.
+        moving: pose and twist of the points' body in the planes' frame.
+        into: a :func:`store`.
+        at: how many points and planes of it are taken.
+
+    Returns:
+        How many of both are taken then.
     """
-    points, edges, planes, begins = into
-    far, depth = edges[FAR], edges[DEPTH]
-    who, low, starts, met = found
+    rows, other = bodies
+    count, limit, who, low, starts, met = found
+    points, _, planes, begins = into
+    n, e = at
     for k in range(count):
         if low[k] > limit:
             continue
-        _see(rows, who[k], R, p, twist, points, n)
+        _see(rows, who[k], moving, points, n)
         begins[n] = e
-        for at in range(starts[k], starts[k + 1]):
-            planes[e] = met[at]
+        for m in range(starts[k], starts[k + 1]):
+            planes[e] = met[m]
             e += 1
-        _look_at(other, planes, begins[n], e, 1.0 / eps1, points, n, far, depth)
+        _look_at(other, into, n, e, 1.0 / eps1)
         n += 1
     begins[n] = e
     return n, e
 
 
 @numba.njit(error_model="numpy")
-def feel(rows_a, rows_b, links, R, p, c, windows, kind, first, count, of, results, at):
-    """What a pair of bodies feels, of which ``of`` holds ``count`` points, those of its first body before ``first``.
+def feel(bodies, frames, law, counts, of, into):
+    """What a pair of bodies feels.
 
     Args:
-        links: of the two bodies, of all poses (R, p).
-        results: wrench on the second body, stiffness, damping, about the world's origin, and distance; of all pairs.
+        bodies: rows of both, and their links.
+        frames: all links' R and p.
+        law: the pair's numbers, windows and kind of dissipation.
+        counts: points of ``of``, a :func:`store`: of the first body, of both.
+        into: results (wrench on the second body, stiffness, damping, about the world's origin, and distance, of all pairs), and the row.
     """
+    (rows_a, rows_b, a, b), (R, p), (c, windows, kind), (first, count) = bodies, frames, law, counts
     points, edges, _, begins = of
-    a, b = links
     planes_fade, far, much, depth = windows[PLANES], edges[FAR], edges[HOW_MUCH], edges[DEPTH]
     _exps(far[: begins[count]], much)
     for n in range(count):
@@ -429,14 +443,16 @@ def feel(rows_a, rows_b, links, R, p, c, windows, kind, first, count, of, result
         points[LOGIT, n] = (least - points[FIELD, n]) / c[EPS2]
     _exps(points[LOGIT, :count], points[SHARE])
     whole = 1.0 / _faded(points[LOGIT], points[SHARE], 0, count, windows[POINTS])
-    e = _keep(rows_b, 0, first, 0, whole, c, of)
-    e = begins[count] = _keep(rows_a, first, count, e, whole, c, of)
+    of_a, of_b = (0, first), (first, count)
+    e = _keep(rows_b, of_a, 0, whole, c, of)
+    e = begins[count] = _keep(rows_a, of_b, e, whole, c, of)
     _laws(edges, e, c, windows[ONSET], kind)
-    distance, load = _gather_up(rows_b, R[b], 0, first, c, of)
-    more, load_b = _gather_up(rows_a, R[a], first, count, c, of)
-    distance, shift = distance + more, (load + load_b) / c[EPS2]  # a tilt moves the weight to other points
+    distance_a, load_a = _gather_up(rows_b, R[b], of_a, c, of)
+    distance_b, load_b = _gather_up(rows_a, R[a], of_b, c, of)
+    shift = (load_a + load_b) / c[EPS2]  # a tilt moves the weight to other points
     sums = np.zeros((15, 6))
-    _sum_up(-1.0, R[b], p[b], points, 0, first, shift, sums)
-    _sum_up(1.0, R[a], p[a], points, first, count, shift, sums)
+    _sum_up(-1.0, R[b], p[b], (points, of_a), shift, sums)
+    _sum_up(1.0, R[a], p[a], (points, of_b), shift, sums)
+    results, at = into
     _finish(sums, shift, results, at)
-    results[3][at] = distance
+    results[3][at] = distance_a + distance_b

@@ -106,11 +106,13 @@ def cuts(points: int, tolerance: float, depth: float) -> Cuts:
 
 
 @numba.njit(error_model="numpy")
-def _met(rows, items, first, last, x, y, z, squared, d2, found, at):
-    """Which planes a point meets, into ``found`` from ``at`` on; the least and the largest distance from them, and how many.
+def _met(rows, items, span, place, squared, into):
+    """Which planes of a span of ``items`` a point meets, ``into`` an array from a place on; d2 (K,) is scratch.
 
-    ``d2`` (K,) is scratch.
+    Returns:
+        The least and the largest distance from them, and how many.
     """
+    (first, last), (x, y, z), (d2, found, at) = span, place, into
     nearest = np.inf
     for k in range(first, last):
         m = items[k]
@@ -130,11 +132,19 @@ def _met(rows, items, first, last, x, y, z, squared, d2, found, at):
 
 
 @numba.njit(error_model="numpy")
-def _look(rows, balls, R, p, other, voxels, squared, cut, best, scratch):
-    """Candidates among the points ``rows``, in a frame with the pose (R, p): how near they are to the other body at least, what they meet.
+def _look(cloud, frame, other, voxels, far, scratch):
+    """Candidates among the points of a cloud: how near they are to the other body at least, what they meet.
 
-    Returns the least upper bound of a point's distance, or ``best`` where that is less.
+    Args:
+        cloud: its rows and balls, in a frame with the pose ``frame`` (R, p) in the other's.
+        other, voxels: rows and voxels of the other body.
+        far: how much farther, squared, a plane counts than the nearest; how much farther a point counts than the nearest, and how near that
+            is as far as is known.
+
+    Returns:
+        The least upper bound of a point's distance, or what was known where that is less; how many; what they meet.
     """
+    (rows, balls), (R, p), (squared, cut, best) = cloud, frame, far
     who, low, begins, met, d2 = scratch
     grid, start, items, least = voxels
     (r00, r01, r02), (r10, r11, r12), (r20, r21, r22) = (
@@ -182,10 +192,10 @@ def _look(rows, balls, R, p, other, voxels, squared, cut, best, scratch):
             first, last = start[v], start[v + 1]
             if at + last - first > len(met):
                 met = _longer(met, at + last - first)
-            near, far, planes = _met(other, items, first, last, x, y, z, squared, d2, met, at)
+            near, most, planes = _met(other, items, (first, last), (x, y, z), squared, (d2, met, at))
             if near <= best + cut:
                 who[count], low[count], begins[count] = m, near, at
-                count, at, best = count + 1, at + planes, min(best, far)
+                count, at, best = count + 1, at + planes, min(best, most)
     begins[count] = at
     return best, count, met
 
@@ -198,9 +208,10 @@ def _longer(x, least):
 
 
 @numba.njit(error_model="numpy")
-def _take(rows, other, limit, count, scratch, met, first, points, planes, which_points, which_planes):
-    """Write the candidates nearer than ``limit``, and what they meet, into blocks from ``first`` on; how many of both are needed."""
-    who, low, begins = scratch[:3]
+def _take(rows, other, found, first, into):
+    """Write candidates nearer than a limit, and what they meet, into blocks from ``first`` on; how many of both are needed."""
+    count, limit, who, low, begins, met = found
+    points, planes, which_points, which_planes = into
     taken = most = 0
     for n in range(count):
         if low[n] > limit:
@@ -248,14 +259,14 @@ def scratch_for(rows, other):
 
 
 @numba.njit(error_model="numpy")
-def candidates(of, met, i, j, apart, eps, far, relative, scratch):
-    """What may be near of two bodies, i of the clouds ``of[0]`` and j of ``of[1]``.
+def candidates(of, met, which, law, relative, scratch):
+    """What may be near of two bodies.
 
     Args:
+        of: clouds of both sides.
         met: (K,) of both sides, to be filled with the planes that candidates meet.
-        apart: of the balls around the bodies, squared.
-        eps: (3,) ε1, ε2, ε3.
-        far: ends of the windows of onset, points and planes.
+        which: of each side's clouds, and how far apart the balls around them are, squared.
+        law: ε (3,), and the ends of the windows of onset, points and planes.
         relative: pose of the second body in the first one's frame, then of the first in the second's.
         scratch: of both sides, see :func:`scratch_for`.
 
@@ -264,6 +275,7 @@ def candidates(of, met, i, j, apart, eps, far, relative, scratch):
         the tables were made for less smoothing.
     """
     (rows_a, balls_a, grid_a, start_a, items_a, least_a), (rows_b, balls_b, grid_b, start_b, items_b, least_b) = of
+    (i, j, apart), (eps, far) = which, law
     reach, spread, squared = far[0] * eps[2], far[1] * eps[1], far[2] * eps[0]
     g, h = grid_a[i], grid_b[j]
     if max(squared / g[13], squared / h[13], (reach + spread) / g[14], (reach + spread) / h[14]) > 1.0001:
@@ -272,15 +284,18 @@ def candidates(of, met, i, j, apart, eps, far, relative, scratch):
         return 0.0, 0, 0, met
     R_AB, p_AB, R_BA, p_BA = relative
     (who_a, low_a, begins_a, d2_a), (who_b, low_b, begins_b, d2_b) = scratch
-    best, count_a, met_a = _look(
-        rows_a[i], balls_a[i], R_BA, p_BA, rows_b[j], (h, start_b[j], items_b[j], least_b[j]),
-        squared, spread, reach, (who_a, low_a, begins_a, met[0], d2_a),
-    )  # fmt: skip
-    best, count_b, met_b = _look(
-        rows_b[j], balls_b[j], R_AB, p_AB, rows_a[i], (g, start_a[i], items_a[i], least_a[i]),
-        squared, spread, best, (who_b, low_b, begins_b, met[1], d2_b),
-    )  # fmt: skip
+    voxels_a, voxels_b = (g, start_a[i], items_a[i], least_a[i]), (h, start_b[j], items_b[j], least_b[j])
+    into_a, into_b = (who_a, low_a, begins_a, met[0], d2_a), (who_b, low_b, begins_b, met[1], d2_b)
+    best, count_a, met_a = _look((rows_a[i], balls_a[i]), (R_BA, p_BA), rows_b[j], voxels_b, (squared, spread, reach), into_a)
+    best, count_b, met_b = _look((rows_b[j], balls_b[j]), (R_AB, p_AB), rows_a[i], voxels_a, (squared, spread, best), into_b)
     return best + spread, count_a, count_b, (met_a, met_b)
+
+
+@numba.njit(error_model="numpy")
+def found(counts, limit, scratch, met):
+    """Of both sides how many candidates, how near one has to be, and which, how near, where its planes begin, and those."""
+    (who_a, low_a, begins_a, _), (who_b, low_b, begins_b, _) = scratch
+    return (counts[0], limit, who_a, low_a, begins_a, met[0]), (counts[1], limit, who_b, low_b, begins_b, met[1])
 
 
 @numba.njit(error_model="numpy")
@@ -314,13 +329,15 @@ def _search(
         i, j, a, b = pairs[m]
         pose_in(R, p, b, a, relative[0], relative[1])
         pose_in(R, p, a, b, relative[2], relative[3])
-        limit, count_a, count_b, met = candidates(of, met, i, j, between(R, p, a, b, grid_a[i], grid_b[j]), eps[m], far, relative, scratch)
+        which = i, j, between(R, p, a, b, grid_a[i], grid_b[j])
+        limit, count_a, count_b, met = candidates(of, met, which, (eps[m], far), relative, scratch)
         if count_a < 0:
             need[0] = UNFIT
             return
         begin = need[1]
-        blocks_a, most_a = _take(rows_a[i], rows_b[j], limit, count_a, scratch[0], met[0], begin, *into)
-        blocks_b, most_b = _take(rows_b[j], rows_a[i], limit, count_b, scratch[1], met[1], begin + blocks_a, *into)
+        found_a, found_b = found((count_a, count_b), limit, scratch, met)
+        blocks_a, most_a = _take(rows_a[i], rows_b[j], found_a, begin, into)
+        blocks_b, most_b = _take(rows_b[j], rows_a[i], found_b, begin + blocks_a, into)
         if blocks_a + blocks_b == 0:
             continue
         need[1] = begin + blocks_a + blocks_b
