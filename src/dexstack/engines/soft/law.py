@@ -167,9 +167,11 @@ def twist_in(R, p, twist, own, other, result):
 
 
 @numba.njit(error_model="numpy")
-def _see(rows, m, moving, points, n):
-    """Place and velocity of a point in the planes' frame, in which its own has the pose (R, p) and the twist ``moving``."""
-    R, p, twist = moving
+def _see(rows, m, R, p, twist, points, n):
+    """Place and velocity of a point in the planes' frame, in which its own has the pose (R, p) and the ``twist``.
+
+    What is called for every point takes its arrays one by one: references to what a tuple holds are counted.
+    """
     a, b, c = rows[m, 0], rows[m, 1], rows[m, 2]
     x = R[0, 0] * a + R[0, 1] * b + R[0, 2] * c + p[0]
     y = R[1, 0] * a + R[1, 1] * b + R[1, 2] * c + p[1]
@@ -181,10 +183,8 @@ def _see(rows, m, moving, points, n):
 
 
 @numba.njit(error_model="numpy")
-def _look_at(other, of, n, last, scale):
-    """Logits and φ of the planes of ``other`` that a point meets, up to before the ``last``."""
-    points, edges, planes, begins = of
-    logits, phi, first = edges[FAR], edges[DEPTH], begins[n]
+def _look_at(other, planes, first, last, scale, points, n, logits, phi):
+    """Logits and φ of the planes ``other[planes[first:last]]`` that a point meets."""
     x, y, z = points[Y, n], points[Y + 1, n], points[Y + 2, n]
     nearest = np.inf
     for k in range(first, last):
@@ -403,17 +403,17 @@ def gather(bodies, found, moving, eps1, into, at):
     """
     rows, other = bodies
     count, limit, who, low, starts, met = found
-    points, _, planes, begins = into
-    n, e = at
+    points, edges, planes, begins = into
+    (n, e), (R, p, twist), far, depth = at, moving, edges[FAR], edges[DEPTH]
     for k in range(count):
         if low[k] > limit:
             continue
-        _see(rows, who[k], moving, points, n)
+        _see(rows, who[k], R, p, twist, points, n)
         begins[n] = e
         for m in range(starts[k], starts[k + 1]):
             planes[e] = met[m]
             e += 1
-        _look_at(other, into, n, e, 1.0 / eps1)
+        _look_at(other, planes, begins[n], e, 1.0 / eps1, points, n, far, depth)
         n += 1
     begins[n] = e
     return n, e

@@ -106,13 +106,11 @@ def cuts(points: int, tolerance: float, depth: float) -> Cuts:
 
 
 @numba.njit(error_model="numpy")
-def _met(rows, items, span, place, squared, into):
-    """Which planes of a span of ``items`` a point meets, ``into`` an array from a place on; d2 (K,) is scratch.
+def _met(rows, items, first, last, x, y, z, squared, d2, found, at):
+    """Which planes a point meets, into ``found`` from ``at`` on; the least and the largest distance from them, and how many.
 
-    Returns:
-        The least and the largest distance from them, and how many.
+    ``d2`` (K,) is scratch. What is called for every point takes its arrays one by one: references to what a tuple holds are counted.
     """
-    (first, last), (x, y, z), (d2, found, at) = span, place, into
     nearest = np.inf
     for k in range(first, last):
         m = items[k]
@@ -192,7 +190,7 @@ def _look(cloud, frame, other, voxels, far, scratch):
             first, last = start[v], start[v + 1]
             if at + last - first > len(met):
                 met = _longer(met, at + last - first)
-            near, most, planes = _met(other, items, (first, last), (x, y, z), squared, (d2, met, at))
+            near, most, planes = _met(other, items, first, last, x, y, z, squared, d2, met, at)
             if near <= best + cut:
                 who[count], low[count], begins[count] = m, near, at
                 count, at, best = count + 1, at + planes, min(best, most)
