@@ -21,6 +21,8 @@ T_MASS, T_FRICTION = 0.5, 0.5
 PUSHER_RADIUS, PUSHER_MASS = 0.02, 0.2
 PUSHER_GAIN, PUSHER_DAMPING = 200.0, 12.0
 """Position control of the pusher [N/m, N s/m]."""
+APART = 1.0
+"""From one T to the next, where there are several [m]."""
 T_SPACING = {26: 0.15, 4000: 0.00448}
 """Largest quad [m] that gives the T about so many points."""
 ROOM = Room(1, 16, 12)
@@ -61,67 +63,69 @@ def t_cloud(spacing: float) -> Cloud:
     return cloud.joined(*parts)
 
 
-def pusher_spec(dt: float, *, rk4: bool = False) -> mujoco.MjSpec:
-    """A T on the ground and a sphere beside it on two slides, position-controlled; state: sphere (x, y), T (position, quaternion)."""
+def pusher_spec(dt: float, *, rk4: bool = False, count: int = 1) -> mujoco.MjSpec:
+    """Ts on the ground, each with a sphere beside it on two slides, position-controlled; q: spheres (x, y), Ts (position, quaternion)."""
     spec = mujoco.MjSpec()
     spec.option.timestep = dt
     spec.option.integrator = mujoco.mjtIntegrator.mjINT_RK4 if rk4 else mujoco.mjtIntegrator.mjINT_EULER
     spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_PLANE, size=(0, 0, 0.05), friction=(T_FRICTION, 0.005, 0.0001))
-    ball = spec.worldbody.add_body(name="pusher", pos=(0, 0, HEIGHT / 2 + 1e-3))
-    for name, axis in (("x", (1, 0, 0)), ("y", (0, 1, 0))):
-        ball.add_joint(name=name, type=mujoco.mjtJoint.mjJNT_SLIDE, axis=axis)
-        motor = spec.add_actuator(name=name, target=name, trntype=mujoco.mjtTrn.mjTRN_JOINT)
-        motor.gainprm[0] = PUSHER_GAIN
-        motor.biastype = mujoco.mjtBias.mjBIAS_AFFINE
-        motor.biasprm[1:3] = -PUSHER_GAIN, -PUSHER_DAMPING
-    ball.add_geom(type=mujoco.mjtGeom.mjGEOM_SPHERE, size=(PUSHER_RADIUS, 0, 0), mass=PUSHER_MASS, friction=(T_FRICTION, 0.005, 0.0001))
-    spec.add_exclude(bodyname1="world", bodyname2="pusher")
-    body = spec.worldbody.add_body(name="T", pos=(0, 0, HEIGHT / 2))
-    body.add_freejoint()
+    for k, name in enumerate(_names("pusher", count)):
+        ball = spec.worldbody.add_body(name=name, pos=(k * APART, 0, HEIGHT / 2 + 1e-3))
+        for at, axis in (("x", (1, 0, 0)), ("y", (0, 1, 0))):
+            joint = at if count == 1 else f"{at}{k}"
+            ball.add_joint(name=joint, type=mujoco.mjtJoint.mjJNT_SLIDE, axis=axis)
+            motor = spec.add_actuator(name=joint, target=joint, trntype=mujoco.mjtTrn.mjTRN_JOINT)
+            motor.gainprm[0] = PUSHER_GAIN
+            motor.biastype = mujoco.mjtBias.mjBIAS_AFFINE
+            motor.biasprm[1:3] = -PUSHER_GAIN, -PUSHER_DAMPING
+        ball.add_geom(type=mujoco.mjtGeom.mjGEOM_SPHERE, size=(PUSHER_RADIUS, 0, 0), mass=PUSHER_MASS, friction=(T_FRICTION, 0.005, 0.0001))
+        spec.add_exclude(bodyname1="world", bodyname2=name)
     _, rectangles = t_rectangles()
     area = sum(float(np.prod(high - low)) for low, high in rectangles)
-    for low, high in rectangles:
-        half = (high - low) / 2
-        body.add_geom(
-            type=mujoco.mjtGeom.mjGEOM_BOX,
-            size=(*half, HEIGHT / 2),
-            pos=(*((low + high) / 2), 0),
-            mass=T_MASS * float(np.prod(high - low)) / area,
-            friction=(T_FRICTION, 0.005, 0.0001),
-        )
+    for k, name in enumerate(_names("T", count)):
+        body = spec.worldbody.add_body(name=name, pos=(k * APART, 0, HEIGHT / 2))
+        body.add_freejoint()
+        for low, high in rectangles:
+            half = (high - low) / 2
+            body.add_geom(
+                type=mujoco.mjtGeom.mjGEOM_BOX,
+                size=(*half, HEIGHT / 2),
+                pos=(*((low + high) / 2), 0),
+                mass=T_MASS * float(np.prod(high - low)) / area,
+                friction=(T_FRICTION, 0.005, 0.0001),
+            )
     return spec
+
+
+def _names(kind: str, count: int) -> list[str]:
+    return [kind] if count == 1 else [f"{kind}{k}" for k in range(count)]
 
 
 def pusher_system(
     points: int = 26,
     *,
+    count: int = 1,
     tolerance: float | None = 1e-6,
     room: Room | None = None,
     params: ContactParams | None = None,
     law: Callable[..., SoftSystem] = SoftSystem,
 ) -> SoftSystem:
-    """The soft engine's version under a force law; ``points`` is a key of T_SPACING.
+    """The soft engine's version under a force law; ``points`` is a key of T_SPACING. Where there are several, Ts meet Ts, too.
 
-    The ground meets the T in at most 300 points (see :func:`t_cloud`).
+    The ground meets a T in at most 300 points (see :func:`t_cloud`).
     """
-    model = pusher_spec(0.002).compile()
+    model = pusher_spec(0.002, count=count).compile()
     t, ball = t_cloud(T_SPACING[points]), cloud.sphere(PUSHER_RADIUS, SPHERE_SPACING[points])
     params = params or pusher_params(points)
     base = t_cloud(max(T_SPACING[points], 0.011))
     base = Cloud(*(x[base.normals[:, 2] < -0.5] for x in base))  # the T never tumbles: its underside carries it
-    return law(
-        model,
-        [
-            Meeting(
-                [Surface("T", "T", t, T_FRICTION)],
-                [Surface("pusher", "pusher", ball, T_FRICTION)],
-                tolerance,
-                params,
-                room=room,
-            )
-        ],
-        [Ground(Surface("underside", "T", base, T_FRICTION), params)],
-    )
+    ts = [Surface(name, name, t, T_FRICTION) for name in _names("T", count)]
+    pushers = [Surface(name, name, ball, T_FRICTION) for name in _names("pusher", count)]
+    meetings = [Meeting(ts, pushers, tolerance, params, room=room)]
+    if count > 1:
+        pairs = [(i, j, T_FRICTION) for i in range(count) for j in range(i)]
+        meetings.append(Meeting(ts, ts, tolerance, params, pairs, room=room))
+    return law(model, meetings, [Ground(Surface(f"underside of {t.name}", t.body, base, T_FRICTION), params) for t in ts])
 
 
 def pusher_params(points: int) -> ContactParams:
@@ -132,15 +136,15 @@ def pusher_params(points: int) -> ContactParams:
 
 
 def pusher_force(q: np.ndarray, v: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """(nv,) force of the pusher's position control towards ``target`` (2,) [m]; for numpy and JAX alike."""
-    import jax.numpy as jnp
+    """(nv,) force of the pushers' position control towards ``target`` (2 for each) [m]; for numpy and JAX alike."""
+    n = len(target)
+    return jnp.concatenate([PUSHER_GAIN * (target - q[:n]) - PUSHER_DAMPING * v[:n], jnp.zeros(len(v) - n, v.dtype)])
 
-    return jnp.concatenate([PUSHER_GAIN * (target - q[:2]) - PUSHER_DAMPING * v[:2], jnp.zeros(6, v.dtype)])
 
-
-def pusher_start() -> tuple[np.ndarray, np.ndarray]:
-    """q (9,) and v (8,): the T lies at the origin, the pusher stands behind the end of its stem."""
-    return np.array([0.0, -0.20, 0.0, 0.0, HEIGHT / 2, 1.0, 0.0, 0.0, 0.0]), np.zeros(8)
+def pusher_start(count: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """q (9 count,) and v (8 count,): the first T lies at the origin, each pusher stands behind the end of its stem."""
+    ts = [[k * APART, 0.0, HEIGHT / 2, 1.0, 0.0, 0.0, 0.0] for k in range(count)]
+    return np.concatenate([np.tile([0.0, -0.20], count), *ts]), np.zeros(8 * count)
 
 
 def dense_pair(

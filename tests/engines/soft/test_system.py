@@ -69,7 +69,8 @@ def test_where_there_is_no_room_derivatives_are_no_numbers_and_what_is_needed_is
     assert need[0] == 1 and (need[1:] > 1).all() and (need <= np.array(system.room[0])).all()
 
     def derivative(s):
-        return jit(jax.jacfwd(lambda q: s.contact(s.data, s.tree.motion(s.data.numbers, q, v)).wrench))(q)
+        """Of the stiffness; that of the wrench needs room for pairs only."""
+        return jit(jax.jacfwd(lambda q: s.contact(s.data, s.tree.motion(s.data.numbers, q, v)).stiffness))(q)
 
     for which in (1, 2):
         tight = need.copy()
@@ -91,13 +92,34 @@ def test_one_pass_gives_what_the_law_in_jax_gives(dissipation, real, within):
 
     def both(q, v):
         m = system.tree.motion(data.numbers, q, v)
-        return system._meet(0, data.meetings[0], m), system._law(0, data.meetings[0], m)
+        return system._meet(0, data.meetings[0], m), system._law(0, data.meetings[0], m, system._pairs[0])
 
     for seed in range(4):
         found, law = jit(both)(*(x.astype(real) for x in touching(seed)))
         for name in ("wrench", "stiffness", "damping", "distance"):
             x, y = (np.asarray(getattr(c, name)) for c in (found, law))
             np.testing.assert_allclose(x, y, atol=within * np.abs(y).max(), rtol=0, err_msg=name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dissipation", [paper_dissipation, smooth_dissipation])
+def test_jacobians_of_one_pass_are_the_derivatives_of_the_law(dissipation):
+    """By q and v, forward and backward, and the second derivatives, which are those of the law."""
+    system = free_pair(dissipation=dissipation)
+    q, v = touching(2)
+
+    def felt(law):
+        def pull(q, v):
+            m = system.tree.motion(system.data.numbers, q, v)
+            args = (0, system.data.meetings[0], m)
+            return (system._law(*args, system._pairs[0]) if law else system._meet(*args)).wrench[0]
+
+        forward, backward = jax.jacfwd(pull, (0, 1)), jax.jacrev(pull, (0, 1))
+        second = jax.jacfwd(jax.grad(lambda q, v: jnp.sum(pull(q, v) ** 2), (0, 1)), (0, 1))
+        return jit(lambda: [*forward(q, v), *backward(q, v), *jax.tree.leaves(second(q, v))])()
+
+    for found, law in zip(felt(False), felt(True), strict=True):
+        np.testing.assert_allclose(found, law, rtol=0, atol=1e-7 * np.abs(law).max())
 
 
 @pytest.mark.slow

@@ -1,14 +1,17 @@
-"""Contact of all pairs of a meeting, or of a body on the ground, as one operation of XLA: search and law in one pass, forward only."""
+"""Contact of all pairs of a meeting, or of a body on the ground, as one operation of XLA: search and law in one pass, with Jacobians."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numba
 import numpy as np
 from jax import Array
+from jax.custom_derivatives import SymbolicZero
 
 from dexstack.engines.soft import law, near
 from dexstack.engines.soft.foreign import (
@@ -23,6 +26,8 @@ from dexstack.engines.soft.foreign import (
     register,
     size,
 )
+from dexstack.engines.soft.jacobian import WIDTH, by_motion
+from dexstack.engines.soft.jacobian import scratch as scratch_of
 from dexstack.engines.soft.near import Room
 from dexstack.engines.soft.scm import ContactParams, Cuts, Dissipation, paper_dissipation, smooth_dissipation
 from dexstack.engines.soft.tables import Clouds
@@ -31,19 +36,29 @@ KINDS: dict[Dissipation, int] = {paper_dissipation: law.PAPER, smooth_dissipatio
 """Dissipations that can be had in one pass."""
 
 
-class Felt(NamedTuple):
+class MeetingData(NamedTuple):
+    """Numbers of surfaces that meet."""
+
+    a: Clouds
+    b: Clouds
+    params: ContactParams
+    """(P,) each."""
+
+
+class Contact(NamedTuple):
     """Contact of S pairs; wrenches on the second body about the world's origin, world axes."""
 
-    pair: Array
-    """(S,) int32 which pair, −1 where fewer are near."""
+    link_a: Array
+    """(S,) int32"""
+    link_b: Array
     wrench: Array
-    """(S, 6) NaN where more pairs are near."""
+    """(S, 6) NaN where more pairs are near than there is room for."""
     stiffness: Array
     """(S, 6, 6)"""
     damping: Array
     """(S, 6, 6)"""
     distance: Array
-    """(S,) [m]"""
+    """(S,) soft distance [m]"""
 
 
 @numba.njit(error_model="numpy")
@@ -60,21 +75,21 @@ def _longer(into, points, edges):
 
 
 @numba.njit(error_model="numpy", cache=True)
-def _meet(
-    rows_a, balls_a, grid_a, start_a, items_a, least_a, rows_b, balls_b, grid_b, start_b, items_b, least_b,
-    pairs, R, p, twist, params, windows, kind, pair, wrench, stiffness, damping, distance,
-):  # fmt: skip
-    """All pairs of one meeting; see :func:`meet`."""
-    results = wrench, stiffness, damping, distance
-    _nothing(results, near.ABSENT_POINT)
+def _meet(of, pairs, at, law_of, results, jacobian):
+    """All pairs of one meeting, and how their wrenches change, unless ``jacobian`` is None; see :func:`meet`."""
+    (R, p, twist), (params, windows, kind), (pair, wrench, stiffness, damping, distance) = at, law_of, results
+    felt = wrench, stiffness, damping, distance
+    _nothing(felt, near.ABSENT_POINT)
+    if jacobian is not None:
+        jacobian[:] = 0.0
     for n in range(len(pair)):
         pair[n] = n if kind[1] else -1
-    of = (rows_a, balls_a, grid_a, start_a, items_a, least_a), (rows_b, balls_b, grid_b, start_b, items_b, least_b)
+    rows_a, rows_b, grid_a, grid_b = of[0][0], of[1][0], of[0][2], of[1][2]
     scratch = near.scratch_for(rows_a, rows_b), near.scratch_for(rows_b, rows_a)
     met = np.empty(near.SCRATCH, np.int32), np.empty(near.SCRATCH, np.int32)
     relative, moving = (np.empty((3, 3)), np.empty(3), np.empty((3, 3)), np.empty(3)), (np.empty(6), np.empty(6))
     far = windows[law.ONSET, 1], windows[law.POINTS, 1], windows[law.PLANES, 1]
-    into, found = law.store(1, 1), 0
+    into, sums, number = law.store(1, 1), scratch_of(), 0
     for m in range(len(pairs)):
         i, j, a, b = pairs[m]
         near.pose_in(R, p, b, a, relative[0], relative[1])
@@ -95,13 +110,32 @@ def _meet(
         count, e = law.gather((rows_b[j], rows_a[i]), found_b, seen_b, c[law.EPS1], into, (first, e))
         if count == 0:
             continue
-        if found == len(pair):
+        if number == len(pair):
             wrench[:] = np.nan
             return
-        slot = m if kind[1] else found
-        law.feel((rows_a[i], rows_b[j], a, b), (R, p), (c, windows, kind[0]), (first, count), into, (results, slot))
+        slot, bodies = m if kind[1] else number, (rows_a[i], rows_b[j], a, b)
+        law.feel(bodies, (R, p), (c, windows, kind[0]), (first, count), into, (felt, slot))
+        if jacobian is not None:
+            spins = moving[0][3:], moving[1][3:]
+            by_motion(bodies, at, (c, kind[0]), (first, count), spins, into, (sums, jacobian[slot]))
         pair[slot] = m
-        found += 1
+        number += 1
+
+
+@numba.njit
+def _of_one(x, y, batch, k, real, width):
+    """What :func:`_meet` takes for the k-th of a batch, but for the Jacobians."""
+    of = near.clouds(x, 0, batch, k, real, width), near.clouds(x, 6, batch, k, real, width)
+    at = array3(x[13], batch, k, real, width), array2(x[14], batch, k, real, width), array2(x[15], batch, k, real, width)
+    law_of = array2(x[16], batch, k, real, width), array2(x[17], batch, k, real, width), array1(x[18], batch, k, np.int32, 4)
+    results = (
+        array1(y[0], batch, k, np.int32, 4),
+        array2(y[1], batch, k, real, width),
+        array3(y[2], batch, k, real, width),
+        array3(y[3], batch, k, real, width),
+        array1(y[4], batch, k, real, width),
+    )
+    return of, array2(x[12], batch, k, np.int32, 4), at, law_of, results
 
 
 @numba.njit
@@ -112,32 +146,20 @@ def _meet_batch(frame: int, real: type, width: int) -> None:
     x, y = buffers(frame, FRAME_ARGUMENTS), buffers(frame, FRAME_RESULTS)
     batch = leading(y[0], 1)
     for k in range(size(batch)):
-        _meet(
-            array3(x[0], batch, k, real, width),
-            array3(x[1], batch, k, real, width),
-            array2(x[2], batch, k, real, width),
-            array2(x[3], batch, k, np.int32, 4),
-            array2(x[4], batch, k, np.int32, 4),
-            array2(x[5], batch, k, real, width),
-            array3(x[6], batch, k, real, width),
-            array3(x[7], batch, k, real, width),
-            array2(x[8], batch, k, real, width),
-            array2(x[9], batch, k, np.int32, 4),
-            array2(x[10], batch, k, np.int32, 4),
-            array2(x[11], batch, k, real, width),
-            array2(x[12], batch, k, np.int32, 4),
-            array3(x[13], batch, k, real, width),
-            array2(x[14], batch, k, real, width),
-            array2(x[15], batch, k, real, width),
-            array2(x[16], batch, k, real, width),
-            array2(x[17], batch, k, real, width),
-            array1(x[18], batch, k, np.int32, 4),
-            array1(y[0], batch, k, np.int32, 4),
-            array2(y[1], batch, k, real, width),
-            array3(y[2], batch, k, real, width),
-            array3(y[3], batch, k, real, width),
-            array1(y[4], batch, k, real, width),
-        )
+        of, pairs, at, law_of, results = _of_one(x, y, batch, k, real, width)
+        _meet(of, pairs, at, law_of, results, None)
+
+
+@numba.njit
+def _move_batch(frame: int, real: type, width: int) -> None:
+    """The same with Jacobians."""
+    if asked_for_version(frame):
+        return
+    x, y = buffers(frame, FRAME_ARGUMENTS), buffers(frame, FRAME_RESULTS)
+    batch = leading(y[0], 1)
+    for k in range(size(batch)):
+        of, pairs, at, law_of, results = _of_one(x, y, batch, k, real, width)
+        _meet(of, pairs, at, law_of, results, array3(y[5], batch, k, real, width))
 
 
 def _meet_single(frame: int) -> int:
@@ -150,28 +172,120 @@ def _meet_double(frame: int) -> int:
     return 0
 
 
-HANDLERS = {"float32": _meet_single, "float64": _meet_double}
+def _move_single(frame: int) -> int:
+    _move_batch(frame, np.float32, 4)
+    return 0
+
+
+def _move_double(frame: int) -> int:
+    _move_batch(frame, np.float64, 8)
+    return 0
+
+
+HANDLERS = {"float32": _meet_single, "float64": _meet_double}, {"float32": _move_single, "float64": _move_double}
+"""Of wrenches alone, and with their Jacobians: who does not ask for those does not wait until they are compiled."""
 
 
 def meet(
-    a: Clouds, b: Clouds, pairs: np.ndarray, at: tuple[Array, Array, Array], params: ContactParams, cuts: Cuts, kind: int, room: Room | None
-) -> Felt:
-    """What all pairs of a meeting feel; without derivatives.
+    d: MeetingData, pairs: np.ndarray, at: tuple[Array, Array, Array], law_of: tuple[Cuts, int], room: Room | None, *, moved: bool
+) -> tuple[Contact, Array]:
+    """What all pairs of a meeting feel; without derivatives of its own.
 
     Args:
-        pairs: (P, 4) which cloud of ``a``, which of ``b``, and their links.
+        pairs: (P, 4) which cloud of the first side, which of the second, and their links.
         at: poses (L, 3, 3), (L, 3) and twists (L, 6) about the world's origin of the links.
-        params: (P,) each.
-        kind: of :data:`KINDS`.
+        law_of: windows, and which of :data:`KINDS`.
         room: for pairs that are near, one after another; None: for all, each in its place.
+        moved: whether the Jacobians are wanted, too.
+
+    Returns:
+        The :class:`Contact`; where ``moved``, also Jacobians (S, 6, 18) of the wrenches: by displacements of the first link and of the
+        second, and by the change of their relative twist, each about the world's origin, in its axes.
     """
-    R, p, twist = at
-    real = p.dtype
-    tables = [jax.lax.stop_gradient(jnp.asarray(x, jnp.int32 if x.dtype.kind == "i" else real)) for x in (*a, *b)]
-    numbers = jnp.stack([jnp.broadcast_to(jnp.asarray(x, real), (len(pairs),)) for x in params], axis=1)
+    real, (cuts, kind) = at[1].dtype, law_of
+    tables = [jax.lax.stop_gradient(jnp.asarray(x, jnp.int32 if x.dtype.kind == "i" else real)) for x in (*d.a, *d.b)]
+    numbers = jnp.stack([jnp.broadcast_to(jnp.asarray(x, real), (len(pairs),)) for x in d.params], axis=1)
     count = room.pairs if room else len(pairs)
-    shapes = [(count, 6), (count, 6, 6), (count, 6, 6), (count,)]
+    shapes = [(count, 6), (count, 6, 6), (count, 6, 6), (count,), *([(count, 6, WIDTH)] if moved else [])]
     results = [jax.ShapeDtypeStruct((count,), jnp.int32), *(jax.ShapeDtypeStruct(shape, real) for shape in shapes)]
-    call = jax.ffi.ffi_call(register("meet", HANDLERS, real), results, vmap_method="expand_dims")
+    call = jax.ffi.ffi_call(register("move" if moved else "meet", HANDLERS[moved], real), results, vmap_method="expand_dims")
     windows, how = jnp.asarray([cuts.planes, cuts.points, cuts.onset], real), jnp.asarray([kind, room is None], jnp.int32)
-    return Felt(*call(*tables, jnp.asarray(pairs, jnp.int32), R, p, twist, jax.lax.stop_gradient(numbers), windows, how))
+    met = jnp.asarray(pairs, jnp.int32)
+    pair, wrench, stiffness, damping, distance, *jacobian = call(*tables, met, *jax.lax.stop_gradient((*at, numbers)), windows, how)
+    return Contact(*met[:, 2:][pair].T, wrench, stiffness, damping, distance), *jacobian
+
+
+Motion = tuple[Array, Array, Array]
+"""R, p and twists of the links, as :func:`meet` takes them."""
+
+
+def differentiable(found: Callable[..., tuple], law: Callable[..., Contact], pairs: np.ndarray) -> Callable[..., Contact]:
+    """What ``found`` gives, with derivatives: those of wrenches by motion are its Jacobians, all others are those of ``law``.
+
+    Both take numbers (a pytree) and :data:`Motion`; ``found`` has the keyword ``moved`` of :func:`meet`, and gives what that does;
+    ``law`` takes the ``pairs`` after the motion. What is not asked for of ``law``, a compiler leaves out.
+    """
+
+    @jax.custom_jvp
+    def slopes(jacobian: Array, d: Any, at: Motion) -> Array:
+        return jacobian
+
+    @slopes.defjvp
+    def _(primals: tuple, tangents: tuple) -> tuple:
+        return slopes(*primals), jax.jvp(functools.partial(_jacobian_of, law, pairs), primals[1:], tangents[1:])[1]
+
+    @jax.custom_jvp
+    def known(contact: Contact, jacobian: Array, d: Any, at: Motion) -> Contact:
+        return contact
+
+    def of_known(primals: tuple, tangents: tuple) -> tuple:
+        (contact, jacobian, d, at), (*_, d_t, at_t) = primals, tangents
+        quiet = all(isinstance(x, SymbolicZero) for x in jax.tree.leaves(d_t))
+        d_t, at_t = jax.tree.map(_whole, (d_t, at_t))
+        change = jax.jvp(lambda d, at: law(d, at, pairs), (d, at), (d_t, at_t))[1]
+        if quiet:
+            change = change._replace(wrench=_moved(contact, slopes(jacobian, d, at), at, at_t))
+        return known(*primals), change
+
+    known.defjvp(of_known, symbolic_zeros=True)
+
+    @jax.custom_jvp
+    def felt(d: Any, at: Motion) -> Contact:
+        return found(d, at, moved=False)[0]
+
+    def of_felt(primals: tuple, tangents: tuple) -> tuple:
+        return of_known((*found(*primals, moved=True), *primals), (None, None, *tangents))
+
+    felt.defjvp(of_felt, symbolic_zeros=True)
+    return felt
+
+
+def _jacobian_of(law: Callable[..., Contact], pairs: np.ndarray, d: Any, at: Motion) -> Array:
+    """The Jacobians (S, 6, 18) by differentiating a ``law``, with links of its own for every body of every pair."""
+    R, p, twist = (x[pairs[:, 2:].T] for x in at)  # (2, P, …)
+    alone = np.concatenate([pairs[:, :2], np.arange(2 * len(pairs)).reshape(2, -1).T], axis=1).astype(pairs.dtype)
+
+    def wrench(z: Array) -> Array:
+        moves = z[:12].reshape(2, 1, 6)
+        linear, turn = moves[..., :3], moves[..., 3:]
+        moved = R + jnp.cross(turn[..., None], R, axis=2), p + linear + jnp.cross(turn, p), twist.at[1].add(z[12:])
+        return law(d, tuple(x.reshape(-1, *x.shape[2:]) for x in moved), alone).wrench
+
+    return jax.jacfwd(wrench)(jnp.zeros(WIDTH, p.dtype))
+
+
+def _whole(tangent: Any) -> Any:
+    """A tangent, where it may be no more than the word that it is zero."""
+    if not isinstance(tangent, SymbolicZero):
+        return tangent
+    return np.zeros(tangent.shape, jax.dtypes.float0) if tangent.dtype == jax.dtypes.float0 else jnp.zeros(tangent.shape, tangent.dtype)
+
+
+def _moved(contact: Contact, jacobian: Array, at: Motion, t: Motion) -> Array:
+    """Change (S, 6) of wrenches where the links change as ``t`` says."""
+    (R, p, _), (dR, dp, twist) = at, t
+    turn = 0.5 * jnp.sum(jnp.cross(R, dR, axis=1), axis=2)
+    moves = jnp.concatenate([dp - jnp.cross(turn, p), turn], axis=1)
+    a, b = contact.link_a, contact.link_b
+    change = jnp.concatenate([moves[a], moves[b], twist[b] - twist[a]], axis=1)
+    return jnp.sum(jacobian * change[:, None, :], axis=2)

@@ -6,9 +6,9 @@ finds all others. It knows no sizes, places or keys: a point is passed over only
 What is found beyond a window does no harm, its weight is zero (:func:`~dexstack.engines.soft.scm.shares`): what the search returns may
 jump, forces and their derivatives do not.
 
-Forces alone take what the search finds as it is (:mod:`~dexstack.engines.soft.forces`). Their derivatives come from XLA, which needs
-arrays of fixed sizes (:class:`Room`). Where more is near than there is room for, the search says how much is needed and the wrench is NaN:
-it is never a part of the truth.
+Forces, and how they change with motion, take what the search finds as it is (:mod:`~dexstack.engines.soft.forces`). All other derivatives
+come from XLA, which needs arrays of fixed sizes (:class:`Room`). Where more is near than there is room for, the search says how much is
+needed and the result is NaN: it is never a part of the truth.
 """
 
 from __future__ import annotations
@@ -310,15 +310,13 @@ def between(R, p, a, b, g, h):
 
 
 @numba.njit(error_model="numpy", cache=True)
-def _search(
-    rows_a, balls_a, grid_a, start_a, items_a, least_a, rows_b, balls_b, grid_b, start_b, items_b, least_b,
-    pairs, R, p, eps, far, pair, points, planes, slot, sign, which_points, which_planes, need,
-):  # fmt: skip
+def _search(of, pairs, at, eps, far, results):
     """Everything near of all pairs of one meeting; see :func:`search`."""
+    (R, p), (pair, points, planes, slot, sign, which_points, which_planes, need) = at, results
     pair[:], slot[:], sign[:], which_points[:], which_planes[:], need[:] = -1, 0, 1, -1, -1, 0
     points[:], planes[:] = 0.0, 0.0  # of empty chunks too: a batch does not pass them over
     points[:, 3], planes[:, 6] = ABSENT_POINT, ABSENT_PLANE
-    of = (rows_a, balls_a, grid_a, start_a, items_a, least_a), (rows_b, balls_b, grid_b, start_b, items_b, least_b)
+    rows_a, rows_b, grid_a, grid_b = of[0][0], of[1][0], of[0][2], of[1][2]
     scratch = scratch_for(rows_a, rows_b), scratch_for(rows_b, rows_a)
     met = np.empty(SCRATCH, np.int32), np.empty(SCRATCH, np.int32)
     relative = np.empty((3, 3)), np.empty(3), np.empty((3, 3)), np.empty(3)
@@ -350,6 +348,19 @@ def _search(
 
 
 @numba.njit
+def clouds(x, first, batch, k, real, width):
+    """The tables of one side for the k-th of a batch: arguments from ``first`` on."""
+    return (
+        array3(x[first], batch, k, real, width),
+        array3(x[first + 1], batch, k, real, width),
+        array2(x[first + 2], batch, k, real, width),
+        array2(x[first + 3], batch, k, np.int32, 4),
+        array2(x[first + 4], batch, k, np.int32, 4),
+        array2(x[first + 5], batch, k, real, width),
+    )
+
+
+@numba.njit
 def _all(frame: int, real: type, width: int) -> None:
     """The search of a batch, as XLA calls it, of numbers of so many bytes."""
     if asked_for_version(frame):
@@ -357,24 +368,8 @@ def _all(frame: int, real: type, width: int) -> None:
     x, y = buffers(frame, FRAME_ARGUMENTS), buffers(frame, FRAME_RESULTS)
     batch = leading(y[0], 1)
     for k in range(size(batch)):
-        _search(
-            array3(x[0], batch, k, real, width),
-            array3(x[1], batch, k, real, width),
-            array2(x[2], batch, k, real, width),
-            array2(x[3], batch, k, np.int32, 4),
-            array2(x[4], batch, k, np.int32, 4),
-            array2(x[5], batch, k, real, width),
-            array3(x[6], batch, k, real, width),
-            array3(x[7], batch, k, real, width),
-            array2(x[8], batch, k, real, width),
-            array2(x[9], batch, k, np.int32, 4),
-            array2(x[10], batch, k, np.int32, 4),
-            array2(x[11], batch, k, real, width),
-            array2(x[12], batch, k, np.int32, 4),
-            array3(x[13], batch, k, real, width),
-            array2(x[14], batch, k, real, width),
-            array2(x[15], batch, k, real, width),
-            array1(x[16], batch, k, real, width),
+        of = clouds(x, 0, batch, k, real, width), clouds(x, 6, batch, k, real, width)
+        results = (
             array1(y[0], batch, k, np.int32, 4),
             array4(y[1], batch, k, real, width),
             array5(y[2], batch, k, real, width),
@@ -384,6 +379,9 @@ def _all(frame: int, real: type, width: int) -> None:
             array4(y[6], batch, k, np.int32, 4),
             array1(y[7], batch, k, np.int32, 4),
         )
+        at = array3(x[13], batch, k, real, width), array2(x[14], batch, k, real, width)
+        eps, far = array2(x[15], batch, k, real, width), array1(x[16], batch, k, real, width)
+        _search(of, array2(x[12], batch, k, np.int32, 4), at, eps, far, results)
 
 
 def _single(frame: int) -> int:
@@ -456,7 +454,8 @@ def _results(room: Room, real: np.dtype) -> list[tuple[tuple[int, ...], np.dtype
 def search_once(a: Clouds, b: Clouds, pairs: np.ndarray, R: np.ndarray, p: np.ndarray, eps: np.ndarray, cut: Cuts, room: Room) -> Near:
     """:func:`search` of numbers, at once."""
     result = [np.empty(*kind) for kind in _results(room, np.dtype(float))]
-    _search(*a, *b, pairs.astype(np.int32), R, p, eps, np.array([cut.onset.end, cut.points.end, cut.planes.end]), *result)
+    far = np.array([cut.onset.end, cut.points.end, cut.planes.end])
+    _search((tuple(a), tuple(b)), pairs.astype(np.int32), (R, p), eps, far, tuple(result))
     return Near(*result)
 
 

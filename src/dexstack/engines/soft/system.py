@@ -23,6 +23,7 @@ from dexstack.engines.common.collision import body_name
 from dexstack.engines.common.features import FORCES, refuse
 from dexstack.engines.soft import forces, near, tables
 from dexstack.engines.soft.cloud import Cloud, check
+from dexstack.engines.soft.forces import Contact, MeetingData
 from dexstack.engines.soft.near import Near, Room
 from dexstack.engines.soft.scm import (
     ABSENT_POINT,
@@ -45,7 +46,6 @@ from dexstack.engines.soft.scm import (
     turn,
     wrench_transform,
 )
-from dexstack.engines.soft.tables import Clouds
 from dexstack.engines.soft.tree import Motion, Numbers, Tree
 from dexstack.errors import ConfigError
 
@@ -86,7 +86,7 @@ class Meeting:
     """Places in ``a`` and in ``b`` of what meets, and its friction. None: each meets each."""
     room: Room | None = None
     """For what is near; None: for what is near where two bodies touch, and for eight pairs. The wrench is NaN where more pairs are near;
-    where it is differentiated, where there are more blocks or planes, too."""
+    derivatives but those of wrenches by motion are where there are more blocks or planes."""
     roomy: float = 1.0
     """Share of the states in which two bodies touch that have room at first."""
 
@@ -100,15 +100,6 @@ class Ground:
     friction: float = 0.5
     height: float = 0.0
     """Of its face [m]."""
-
-
-class MeetingData(NamedTuple):
-    """Numbers of one :class:`Meeting`."""
-
-    a: Clouds
-    b: Clouds
-    params: ContactParams
-    """(P,) each."""
 
 
 class GroundData(NamedTuple):
@@ -136,22 +127,6 @@ class SystemData(NamedTuple):
     """() [m or rad]"""
     stop_damping: np.ndarray
     """() share of the critical damping, in time: force per speed over force per distance [s]."""
-
-
-class Contact(NamedTuple):
-    """Contact of all pairs; wrenches on the second body about the world's origin, world axes."""
-
-    link_a: Array
-    """(P,)"""
-    link_b: Array
-    wrench: Array
-    """(P, 6)"""
-    stiffness: Array
-    """(P, 6, 6)"""
-    damping: Array
-    """(P, 6, 6)"""
-    distance: Array
-    """(P,) soft distance [m]"""
 
 
 class Blocks(NamedTuple):
@@ -286,7 +261,7 @@ class SoftSystem:
     def needs(self, data: SystemData, q: Array) -> tuple[Array, ...]:
         """(3,) int32 of every meeting that has a room: the :class:`Room` that it takes in a state."""
         m = self.tree.motion(data.numbers, q, jnp.zeros(self.tree.nv, q.dtype))
-        return tuple(self._near(k, d, m).need for k, d in enumerate(data.meetings) if self.room[k])
+        return tuple(self._near(k, d, m, self._pairs[k]).need for k, d in enumerate(data.meetings) if self.room[k])
 
     # --- contact --------------------------------------------------------------------------------------------------------------------
 
@@ -300,36 +275,31 @@ class SoftSystem:
             return found[0]
         return jax.tree.map(lambda *x: jnp.concatenate(x), *found)
 
-    def _near(self, k: int, d: MeetingData, m: Any) -> Near:
+    def _near(self, k: int, d: MeetingData, m: Any, pairs: np.ndarray) -> Near:
         eps = jnp.stack([jnp.asarray(x, m.R.dtype) for x in (d.params.eps1, d.params.eps2, d.params.eps3)], axis=1)
-        return near.search(d.a, d.b, self._pairs[k], m.R, m.p, eps, self._cuts[k], self.room[k])
+        return near.search(d.a, d.b, pairs, m.R, m.p, eps, self._cuts[k], self.room[k])
 
     def _meet(self, k: int, d: MeetingData, m: Any) -> Contact:
-        """What all pairs of a meeting feel; with derivatives, which are those of :meth:`_law`."""
+        """What all pairs of a meeting feel; what the one pass does not differentiate, :meth:`_law` does."""
         kind = forces.KINDS.get(self.dissipation)
         pairs, cut, room = self._pairs[k], self._cuts[k], self.room[k]
         if not self.in_one_pass or kind is None or cut is None:
-            return self._law(k, d, m)
-        at = m.R, m.p, m.twist
-        pair, *values = forces.meet(d.a, d.b, pairs, jax.lax.stop_gradient(at), d.params, cut, kind, room)
+            return self._law(k, d, m, pairs)
 
-        @jax.custom_jvp
-        def felt(values: list[Array], d: MeetingData, *at: Array) -> list[Array]:
-            return values
+        def found(d: MeetingData, at: forces.Motion, *, moved: bool) -> tuple:
+            return forces.meet(d, pairs, at, (cut, kind), room, moved=moved)
 
-        @felt.defjvp
-        def _(primals: tuple, tangents: tuple) -> tuple:
-            law = lambda d, *at: list(self._law(k, d, Placed(*at))[2:])  # noqa: E731
-            return primals[0], jax.jvp(law, primals[1:], tangents[1:])[1]
+        def law(d: MeetingData, at: forces.Motion, pairs: np.ndarray) -> Contact:
+            return self._law(k, d, Placed(*at), pairs)
 
-        return Contact(*jnp.asarray(pairs)[pair].T[2:], *felt(values, d, *at))
+        return forces.differentiable(found, law, pairs)(d, (m.R, m.p, m.twist))
 
-    def _law(self, k: int, d: MeetingData, m: Any) -> Contact:
-        """The same in JAX."""
+    def _law(self, k: int, d: MeetingData, m: Any, pairs: np.ndarray) -> Contact:
+        """The same in JAX, of ``pairs`` (P, 4)."""
         rows_a, rows_b = (jnp.asarray(c.rows, m.R.dtype) for c in (d.a, d.b))
         params = jax.tree.map(lambda x: jnp.asarray(x, m.R.dtype), d.params)
         if self.room[k] is None:
-            i, j, la, lb = self._pairs[k].T
+            i, j, la, lb = pairs.T
             every, one = np.arange(len(i)), np.ones(len(i))
             a, b = (jnp.moveaxis(rows, 0, 2) for rows in (rows_a[i], rows_b[j]))  # (I, 8, P)
             first, second = (
@@ -337,20 +307,16 @@ class SoftSystem:
                 for x, met, sign in ((a, b, -1.0), (b, a, 1.0))
             )
             return self._wrenches(m, (la, lb), params, [first, second], self._cuts[k])
-        found, room = self._near(k, d, m), self.room[k]
-        i, j, la, lb = jnp.asarray(self._pairs[k])[found.pair].T
+        found, room = self._near(k, d, m, pairs), self.room[k]
+        i, j, la, lb = jnp.asarray(pairs)[found.pair].T
         points, planes = near.shaped(rows_a, rows_b, (i, j), found)
         parts = Planes(points[:, 4:], *(planes[:, x] for x in (slice(3), slice(3, 6), 6, 7)))
         blocks = Blocks(points[:, :3], points[:, 3], parts, found.slot, found.sign)
         felt = self._wrenches(m, (la, lb), jax.tree.map(lambda x: x[found.pair], params), [blocks], self._cuts[k])
-        there, fits = found.pair >= 0, jnp.all(found.need <= jnp.asarray(room))
-        only = lambda x: jnp.where(there.reshape(-1, *[1] * (x.ndim - 1)), x, 0.0)  # noqa: E731
-        return felt._replace(
-            wrench=only(felt.wrench) * jnp.where(fits, 1.0, jnp.nan),  # derivatives, too
-            stiffness=only(felt.stiffness),
-            damping=only(felt.damping),
-            distance=jnp.where(there, felt.distance, ABSENT_POINT),
-        )
+        there, whole = found.pair >= 0, jnp.where(jnp.all(found.need <= jnp.asarray(room)), 1.0, jnp.nan)  # derivatives, too
+        only = lambda x, other: jnp.where(there.reshape(-1, *[1] * (x.ndim - 1)), x * whole, other)  # noqa: E731
+        wrench, stiffness, damping = (only(x, 0.0) for x in (felt.wrench, felt.stiffness, felt.damping))
+        return Contact(felt.link_a, felt.link_b, wrench, stiffness, damping, only(felt.distance, ABSENT_POINT))
 
     def _wrenches(self, m: Any, links: tuple[Any, Any], params: ContactParams, groups: Sequence[Blocks], cuts: Cuts | None) -> Contact:
         """Of S pairs, whose bodies are on two ``links`` (S,) each, from their points; about the origin of the first link, world axes."""
