@@ -554,8 +554,44 @@ SOFT = (
     Section("soft_memory", "Memory of what is near and of the dense formulation"),
     Section(
         "soft_gradient",
-        "Value and gradient over the forward time",
-        (Listing("results.cases", (("points", "points"), ("ratio", "ratio:.2f"))),),
+        "Value and gradient of 50 steps beside MuJoCo's derivatives",
+        (
+            Listing(
+                "results.cases",
+                (
+                    ("points", "points"),
+                    ("Ts", "bodies"),
+                    ("forward [ms]", "forward_s*1e3:.2f"),
+                    ("value and gradient [ms]", "gradient_s*1e3:.2f"),
+                    ("forward passes", "passes:.1f"),
+                    ("asked", "asked.passes"),
+                    ("off", "error:.0e"),
+                    ("MuJoCo's [ms]", "mujoco_gradient_s*1e3:.1f"),
+                    ("off", "mujoco_error:.0e"),
+                    ("times faster", "faster:.1f"),
+                    ("asked", "asked.faster"),
+                ),
+            ),
+        ),
+        "Off: largest error along random directions, against differences of whole rollouts of the same engine.",
+    ),
+    Section(
+        "soft_weights",
+        "Anisotropic weights, and top-K points",
+        (
+            Listing(
+                "results.cases",
+                (
+                    ("β", "normal_weight"),
+                    ("distance off, rms [mm]", "distance_m*1e3:.1f"),
+                    ("at most", "distance_max_m*1e3:.1f"),
+                    ("T off MuJoCo's [mm]", "?end_difference_m*1e3:.1f"),
+                    ("derivative off", "?derivative:.0e"),
+                ),
+            ),
+            Listing("results.top", (("tilt [°]", "tilt_deg"), ("top-4 points from each other [mm]", "spread_m*1e3:.1f"))),
+        ),
+        "Where the T's place is missing the explicit step diverges.",
     ),
     Section("soft_isosurfaces", "Soft distance of a box"),
     Section(

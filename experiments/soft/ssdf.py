@@ -1,6 +1,6 @@
 """Soft signed distance (SSDF) of an oriented point cloud, as the SSDF paper has it:
 
-    φ̂_S(p) = Σ_i softmax(−‖p − p_i‖²/ε1)_i n_iᵀ(p − p_i)                                     [8–10]
+    φ_i = n_iᵀ(p − p_i),   φ̂_S(p) = Σ_i softmax(−(‖p − p_i‖² + (β − 1) φ_i²)/ε1)_i φ_i                             [8–10]
 
 The engine's force law is not made of it. Pure functions of arrays; ε1 [m²].
 """
@@ -14,10 +14,11 @@ from jax import Array
 from dexstack.engines.soft.cloud import Cloud
 
 
-def ssdf(p: Array, cloud: Cloud, eps1: float | Array) -> Array:
-    """φ̂_S(p) [m] of a point (3,); negative inside."""
+def ssdf(p: Array, cloud: Cloud, eps1: float | Array, normal_weight: float = 1.0) -> Array:
+    """φ̂_S(p) [m] of a point (3,); negative inside. ``normal_weight``: β."""
     r = p[None] - cloud.points
-    return jax.nn.softmax(-_dot3(r, r) / eps1) @ _dot3(jnp.asarray(cloud.normals), r)
+    phi = _dot3(jnp.asarray(cloud.normals), r)
+    return jax.nn.softmax(-(_dot3(r, r) + (normal_weight - 1.0) * phi * phi) / eps1) @ phi
 
 
 def _dot3(a: Array, b: Array) -> Array:

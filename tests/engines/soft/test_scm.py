@@ -89,14 +89,16 @@ def rows(points):
     return jnp.concatenate([*map(jnp.asarray, points), jnp.zeros((len(points.points), 2))], axis=1)
 
 
-def test_weighted_sum_is_the_point_plane_law_written_out():
-    p, v = jnp.array([0.028, 0.003, 0.01]), jnp.array([-0.1, 0.2, 0.05])
-    weight = jax.nn.softmax(-jnp.sum((p[None] - BALL.points) ** 2, axis=1) / LAW.eps1)
-    forces = jax.vmap(lambda p_i, n_i: point_plane_force(p, v, p_i, n_i, LAW))(jnp.asarray(BALL.points), jnp.asarray(BALL.normals))
+@pytest.mark.parametrize("normal_weight", [1.0, 0.5])
+def test_weighted_sum_is_the_point_plane_law_written_out(normal_weight):
+    p, v, law = jnp.array([0.028, 0.003, 0.01]), jnp.array([-0.1, 0.2, 0.05]), LAW._replace(normal_weight=normal_weight)
+    phi = jnp.sum(BALL.normals * (p[None] - BALL.points), axis=1)
+    weight = jax.nn.softmax(-(jnp.sum((p[None] - BALL.points) ** 2, axis=1) + (normal_weight - 1.0) * phi**2) / law.eps1)
+    forces = jax.vmap(lambda p_i, n_i: point_plane_force(p, v, p_i, n_i, law))(jnp.asarray(BALL.points), jnp.asarray(BALL.normals))
     met = scm.all_planes(rows(BALL)[..., None])
-    r = jit(lambda p, v: scm.respond(p[:, None, None], v[:, None, None], met, LAW))(p, v)
+    r = jit(lambda p, v: scm.respond(p[:, None, None], v[:, None, None], met, law))(p, v)
     np.testing.assert_allclose(np.ravel(r.force), weight @ forces, rtol=1e-12)
-    np.testing.assert_allclose(r.field[0, 0], weight @ jnp.sum(BALL.normals * (p[None] - BALL.points), axis=1), rtol=1e-12, atol=1e-16)
+    np.testing.assert_allclose(r.field[0, 0], weight @ phi, rtol=1e-12, atol=1e-16)
 
 
 @pytest.mark.slow

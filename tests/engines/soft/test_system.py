@@ -395,6 +395,8 @@ def test_bad_surfaces_are_named():
         SoftSystem(model, [Meeting([ball], [ball])])
     with pytest.raises(ConfigError, match="between 0 and 1, got 0"):
         SoftSystem(model, [Meeting([ball], [dataclasses.replace(ball, body="a")], 0.0)])
+    with pytest.raises(ConfigError, match="normal_weight 2 needs a meeting with tolerance None"):
+        SoftSystem(model, [Meeting([ball], [dataclasses.replace(ball, body="a")], params=LAW._replace(normal_weight=2.0))])
     inward = cloud.Cloud(ball.cloud.points, -ball.cloud.normals)
     with pytest.raises(ConfigError, match="point inwards"):
         SoftSystem(model, [Meeting([ball], [Surface("inward", "a", inward)])])

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from experiments.soft import derivatives, growth, isosurfaces, memory, push, speed
+from experiments.soft import derivatives, gradient, growth, isosurfaces, memory, push, speed, weights
 
 pytestmark = pytest.mark.slow
 
@@ -50,6 +50,23 @@ def test_derivatives_equal_finite_differences_in_random_states(capsys):
     assert derivatives.main(["--states", "60", "--json", "-"]) == 0
     results = json.loads(capsys.readouterr().out)["results"]
     assert results["checked"] == 60 and len(results["cases"]) == 6 and 0.0 < results["worst"] <= 1e-6
+
+
+def test_the_gradient_is_that_of_whole_rollouts_and_so_is_mujocos_where_nothing_comes_or_goes():
+    scene = gradient.LIMITS[0]
+    assert gradient.error(gradient.Ours(scene), scene.count, 1) < 1e-3
+    peer = gradient.Chained(scene, 1e-6)
+    peer.both()
+    q, v, path = gradient.start(scene.count)
+    value, path[-1, 1] = peer.exactly(), path[-1, 1] + 1e-5
+    moved = value(q, v, path) - peer.value()
+    assert moved == pytest.approx(1e-5 * peer.gradient()[2][-1, 1], rel=1e-3)
+
+
+def test_soft_choices_among_equals_are_their_mean():
+    corners = np.array([[1.0, 1, 0], [1, -1, 0], [-1, 1, 0], [-1, -1, 0]])
+    np.testing.assert_allclose(weights.picked(corners, np.zeros(4), 4), 0.0, atol=1e-6)
+    np.testing.assert_allclose(weights.picked(corners, np.array([0.0, -1, -2, -3]), 4), corners, atol=1e-6)
 
 
 @pytest.mark.parametrize("argv", [["--rounds", "0"], ["--patch", "0"], ["--core", "4096"]])

@@ -39,6 +39,8 @@ class ContactParams(NamedTuple):
     """Separation speed scale of dissipation [m/s]."""
     v_s: float | Array = 0.01
     """Speed below which friction is viscous [m/s]."""
+    normal_weight: float | Array = 1.0
+    """β of the weights d = ‖p − p_i‖² + (β − 1) φ² of planes [10]; 1: isotropic. Others in the dense formulation only."""
 
 
 ABSENT_PLANE = 1e3
@@ -223,13 +225,15 @@ def _weights(p: Array, planes: Planes, c: ContactParams, cuts: Cuts | None) -> t
     # ‖p‖² is the same for all planes, and so is the largest logit: both cancel in the softmax
     p_o = kept(p - planes.origin)
     logits = _outer(p_o * (2.0 / c.eps1), planes.points) - planes.square * (1.0 / c.eps1)
+    phi = _outer(p_o, planes.normals) - planes.offset
+    logits = logits - phi * phi * ((c.normal_weight - 1.0) / c.eps1)
     many = logits.size > FEW
     logits = kept(logits) if many else logits
     logits = logits - jnp.max(jax.lax.stop_gradient(logits), axis=0, keepdims=True)
     weight = jnp.exp(logits)
     if cuts is not None:
         weight = shares(logits, jnp.sum(weight, axis=0, keepdims=True), cuts.planes)
-    return kept(weight) if many else weight, _outer(p_o, planes.normals) - planes.offset
+    return kept(weight) if many else weight, phi
 
 
 def mean_normal(planes: Planes, weight: Array) -> Array:

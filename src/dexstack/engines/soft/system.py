@@ -234,6 +234,10 @@ class SoftSystem:
         params = pair_params(m.params, np.array([mu for _, _, mu in met]))
         if m.tolerance is not None and not 0.0 < m.tolerance < 1.0:
             raise ConfigError(f"the tolerance of a meeting must lie between 0 and 1, got {m.tolerance:g}")
+        if m.tolerance is not None and m.params.normal_weight != 1.0:
+            raise ConfigError(
+                f"normal_weight {m.params.normal_weight:g} needs a meeting with tolerance None: only then all planes are weighed"
+            )
         if m.tolerance is None or jax.default_backend() != "cpu":
             return pairs, MeetingData(*map(tables.dense, sides), params), None
         widest = 2.0 * max(c.radius for side in sides for c in side)
