@@ -139,46 +139,37 @@ def _of_one(x, y, batch, k, real, width):
 
 
 @numba.njit
-def _meet_batch(frame: int, real: type, width: int) -> None:
-    """:func:`_meet` of a batch, as XLA calls it, of numbers of so many bytes."""
+def _meet_batch(frame: int, real: type, width: int, jacobian: int | None) -> None:
+    """:func:`_meet` of a batch, as XLA calls it, of numbers of so many bytes; ``jacobian``: which of the results takes the Jacobians."""
     if asked_for_version(frame):
         return
     x, y = buffers(frame, FRAME_ARGUMENTS), buffers(frame, FRAME_RESULTS)
     batch = leading(y[0], 1)
     for k in range(size(batch)):
         of, pairs, at, law_of, results = _of_one(x, y, batch, k, real, width)
-        _meet(of, pairs, at, law_of, results, None)
-
-
-@numba.njit
-def _move_batch(frame: int, real: type, width: int) -> None:
-    """The same with Jacobians."""
-    if asked_for_version(frame):
-        return
-    x, y = buffers(frame, FRAME_ARGUMENTS), buffers(frame, FRAME_RESULTS)
-    batch = leading(y[0], 1)
-    for k in range(size(batch)):
-        of, pairs, at, law_of, results = _of_one(x, y, batch, k, real, width)
-        _meet(of, pairs, at, law_of, results, array3(y[5], batch, k, real, width))
+        if jacobian is None:  # known when compiled
+            _meet(of, pairs, at, law_of, results, None)
+        else:
+            _meet(of, pairs, at, law_of, results, array3(y[jacobian], batch, k, real, width))
 
 
 def _meet_single(frame: int) -> int:
-    _meet_batch(frame, np.float32, 4)
+    _meet_batch(frame, np.float32, 4, None)
     return 0
 
 
 def _meet_double(frame: int) -> int:
-    _meet_batch(frame, np.float64, 8)
+    _meet_batch(frame, np.float64, 8, None)
     return 0
 
 
 def _move_single(frame: int) -> int:
-    _move_batch(frame, np.float32, 4)
+    _meet_batch(frame, np.float32, 4, 5)
     return 0
 
 
 def _move_double(frame: int) -> int:
-    _move_batch(frame, np.float64, 8)
+    _meet_batch(frame, np.float64, 8, 5)
     return 0
 
 
