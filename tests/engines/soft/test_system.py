@@ -104,19 +104,21 @@ def test_one_pass_gives_what_the_law_in_jax_gives(dissipation, real, within):
 @pytest.mark.slow
 @pytest.mark.parametrize("dissipation", [paper_dissipation, smooth_dissipation])
 def test_jacobians_of_one_pass_are_the_derivatives_of_the_law(dissipation):
-    """By q and v, forward and backward, and the second derivatives, which are those of the law."""
+    """By q, v, friction and stiffness, forward and backward, and the second derivatives, which are those of the law."""
     system = free_pair(dissipation=dissipation)
-    q, v = touching(2)
+    x = (*touching(2), jnp.array([0.6, LAW.stiffness]))
 
     def felt(law):
-        def pull(q, v):
-            m = system.tree.motion(system.data.numbers, q, v)
-            args = (0, system.data.meetings[0], m)
+        def pull(q, v, c):
+            m, d = system.tree.motion(system.data.numbers, q, v), system.data.meetings[0]
+            changed = d.params._replace(friction=d.params.friction * c[0], stiffness=c[1] * jnp.ones_like(d.params.stiffness))
+            args = (0, d._replace(params=changed), m)
             return (system._law(*args, system._pairs[0]) if law else system._meet(*args)).wrench[0]
 
-        forward, backward = jax.jacfwd(pull, (0, 1)), jax.jacrev(pull, (0, 1))
-        second = jax.jacfwd(jax.grad(lambda q, v: jnp.sum(pull(q, v) ** 2), (0, 1)), (0, 1))
-        return jit(lambda: [*forward(q, v), *backward(q, v), *jax.tree.leaves(second(q, v))])()
+        every = range(3)
+        forward, backward = jax.jacfwd(pull, every), jax.jacrev(pull, every)
+        second = jax.jacfwd(jax.grad(lambda *x: jnp.sum(pull(*x) ** 2), every), every)
+        return jit(lambda: [*forward(*x), *backward(*x), *jax.tree.leaves(second(*x))])()
 
     for found, law in zip(felt(False), felt(True), strict=True):
         np.testing.assert_allclose(found, law, rtol=0, atol=1e-7 * np.abs(law).max())

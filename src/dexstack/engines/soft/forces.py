@@ -26,7 +26,7 @@ from dexstack.engines.soft.foreign import (
     register,
     size,
 )
-from dexstack.engines.soft.jacobian import WIDTH, by_motion
+from dexstack.engines.soft.jacobian import BY_FRICTION, BY_STIFFNESS, WIDTH, by_motion
 from dexstack.engines.soft.jacobian import scratch as scratch_of
 from dexstack.engines.soft.near import Room
 from dexstack.engines.soft.scm import ContactParams, Cuts, Dissipation, paper_dissipation, smooth_dissipation
@@ -190,8 +190,9 @@ def meet(
         moved: whether the Jacobians are wanted, too.
 
     Returns:
-        The :class:`Contact`; where ``moved``, also Jacobians (S, 6, 18) of the wrenches: by displacements of the first link and of the
-        second, and by the change of their relative twist, each about the world's origin, in its axes.
+        Which pair (S,), −1 where fewer are near; the :class:`Contact`; where ``moved``, also Jacobians (S, 6, 20) of the wrenches: by
+        displacements of the first link and of the second, and by the change of their relative twist, each about the world's origin, in
+        its axes; by friction and stiffness.
     """
     real, (cuts, kind) = at[1].dtype, law_of
     tables = [jax.lax.stop_gradient(jnp.asarray(x, jnp.int32 if x.dtype.kind == "i" else real)) for x in (*d.a, *d.b)]
@@ -203,7 +204,7 @@ def meet(
     windows, how = jnp.asarray([cuts.planes, cuts.points, cuts.onset], real), jnp.asarray([kind, room is None], jnp.int32)
     met = jnp.asarray(pairs, jnp.int32)
     pair, wrench, stiffness, damping, distance, *jacobian = call(*tables, met, *jax.lax.stop_gradient((*at, numbers)), windows, how)
-    return Contact(*met[:, 2:][pair].T, wrench, stiffness, damping, distance), *jacobian
+    return pair, Contact(*met[:, 2:][pair].T, wrench, stiffness, damping, distance), *jacobian
 
 
 Motion = tuple[Array, Array, Array]
@@ -211,14 +212,14 @@ Motion = tuple[Array, Array, Array]
 
 
 def differentiable(found: Callable[..., tuple], law: Callable[..., Contact], pairs: np.ndarray) -> Callable[..., Contact]:
-    """What ``found`` gives, with derivatives: those of wrenches by motion are its Jacobians, all others are those of ``law``.
+    """What ``found`` gives, with derivatives: those of wrenches by motion, friction and stiffness are its Jacobians, others those of ``law``.
 
-    Both take numbers (a pytree) and :data:`Motion`; ``found`` has the keyword ``moved`` of :func:`meet`, and gives what that does;
+    Both take :class:`MeetingData` and :data:`Motion`; ``found`` has the keyword ``moved`` of :func:`meet`, and gives what that does;
     ``law`` takes the ``pairs`` after the motion. What is not asked for of ``law``, a compiler leaves out.
     """
 
     @jax.custom_jvp
-    def slopes(jacobian: Array, d: Any, at: Motion) -> Array:
+    def slopes(jacobian: Array, d: MeetingData, at: Motion) -> Array:
         return jacobian
 
     @slopes.defjvp
@@ -226,41 +227,47 @@ def differentiable(found: Callable[..., tuple], law: Callable[..., Contact], pai
         return slopes(*primals), jax.jvp(functools.partial(_jacobian_of, law, pairs), primals[1:], tangents[1:])[1]
 
     @jax.custom_jvp
-    def known(contact: Contact, jacobian: Array, d: Any, at: Motion) -> Contact:
+    def known(pair: Array, contact: Contact, jacobian: Array, d: MeetingData, at: Motion) -> Contact:
         return contact
 
     def of_known(primals: tuple, tangents: tuple) -> tuple:
-        (contact, jacobian, d, at), (*_, d_t, at_t) = primals, tangents
-        quiet = all(isinstance(x, SymbolicZero) for x in jax.tree.leaves(d_t))
+        (pair, contact, jacobian, d, at), (*_, d_t, at_t) = primals, tangents
+        others = d_t.a, d_t.b, d_t.params._replace(friction=None, stiffness=None)
+        quiet = all(isinstance(x, SymbolicZero) for x in jax.tree.leaves(others))
         d_t, at_t = jax.tree.map(_whole, (d_t, at_t))
         change = jax.jvp(lambda d, at: law(d, at, pairs), (d, at), (d_t, at_t))[1]
         if quiet:
-            change = change._replace(wrench=_moved(contact, slopes(jacobian, d, at), at, at_t))
+            by = [
+                _changed(contact, at, at_t),
+                *(jnp.asarray(x, at[1].dtype)[pair, None] for x in (d_t.params.friction, d_t.params.stiffness)),
+            ]
+            change = change._replace(wrench=jnp.sum(slopes(jacobian, d, at) * jnp.concatenate(by, axis=1)[:, None, :], axis=2))
         return known(*primals), change
 
     known.defjvp(of_known, symbolic_zeros=True)
 
     @jax.custom_jvp
-    def felt(d: Any, at: Motion) -> Contact:
-        return found(d, at, moved=False)[0]
+    def felt(d: MeetingData, at: Motion) -> Contact:
+        return found(d, at, moved=False)[1]
 
     def of_felt(primals: tuple, tangents: tuple) -> tuple:
-        return of_known((*found(*primals, moved=True), *primals), (None, None, *tangents))
+        return of_known((*found(*primals, moved=True), *primals), (None, None, None, *tangents))
 
     felt.defjvp(of_felt, symbolic_zeros=True)
     return felt
 
 
-def _jacobian_of(law: Callable[..., Contact], pairs: np.ndarray, d: Any, at: Motion) -> Array:
-    """The Jacobians (S, 6, 18) by differentiating a ``law``, with links of its own for every body of every pair."""
+def _jacobian_of(law: Callable[..., Contact], pairs: np.ndarray, d: MeetingData, at: Motion) -> Array:
+    """The Jacobians (S, 6, 20) by differentiating a ``law``, with links of its own for every body of every pair."""
     R, p, twist = (x[pairs[:, 2:].T] for x in at)  # (2, P, …)
     alone = np.concatenate([pairs[:, :2], np.arange(2 * len(pairs)).reshape(2, -1).T], axis=1).astype(pairs.dtype)
 
     def wrench(z: Array) -> Array:
         moves = z[:12].reshape(2, 1, 6)
         linear, turn = moves[..., :3], moves[..., 3:]
-        moved = R + jnp.cross(turn[..., None], R, axis=2), p + linear + jnp.cross(turn, p), twist.at[1].add(z[12:])
-        return law(d, tuple(x.reshape(-1, *x.shape[2:]) for x in moved), alone).wrench
+        moved = R + jnp.cross(turn[..., None], R, axis=2), p + linear + jnp.cross(turn, p), twist.at[1].add(z[12:BY_FRICTION])
+        c = d.params._replace(friction=d.params.friction + z[BY_FRICTION], stiffness=d.params.stiffness + z[BY_STIFFNESS])
+        return law(d._replace(params=c), tuple(x.reshape(-1, *x.shape[2:]) for x in moved), alone).wrench
 
     return jax.jacfwd(wrench)(jnp.zeros(WIDTH, p.dtype))
 
@@ -272,11 +279,10 @@ def _whole(tangent: Any) -> Any:
     return np.zeros(tangent.shape, jax.dtypes.float0) if tangent.dtype == jax.dtypes.float0 else jnp.zeros(tangent.shape, tangent.dtype)
 
 
-def _moved(contact: Contact, jacobian: Array, at: Motion, t: Motion) -> Array:
-    """Change (S, 6) of wrenches where the links change as ``t`` says."""
+def _changed(contact: Contact, at: Motion, t: Motion) -> Array:
+    """How the links of pairs change (S, 18), as a Jacobian takes it, where all change as ``t`` says."""
     (R, p, _), (dR, dp, twist) = at, t
     turn = 0.5 * jnp.sum(jnp.cross(R, dR, axis=1), axis=2)
     moves = jnp.concatenate([dp - jnp.cross(turn, p), turn], axis=1)
     a, b = contact.link_a, contact.link_b
-    change = jnp.concatenate([moves[a], moves[b], twist[b] - twist[a]], axis=1)
-    return jnp.sum(jacobian * change[:, None, :], axis=2)
+    return jnp.concatenate([moves[a], moves[b], twist[b] - twist[a]], axis=1)

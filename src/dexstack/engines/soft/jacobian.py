@@ -1,10 +1,11 @@
-"""How the wrench of a pair of bodies changes with where they are and how they move, in one pass over what is near.
+"""How the wrench of a pair of bodies changes with where they are, how they move, friction and stiffness, in one pass over what is near.
 
 What :mod:`~dexstack.engines.soft.law` computes, differentiated by hand. Of a point at y, with velocity V, in the frame of the planes k:
 
     f = Σ_k L_k g_k,   g_k = n_k − μ r_k t_k,   r_k = 1/√(v_s² + ‖t_k‖²),   t_k = V − v_k n_k
     ∂f/∂y = Σ_k g_k ⊗ [2/ε1 L_k (c_k − c̄) − (∂L_k/∂depth)/ε3 n_k],   c̄ = Σ_k s_k c_k
     ∂f/∂V = Σ_k {(∂L_k/∂v_k) g_k ⊗ n_k − μ L_k r_k [1 − n_k ⊗ n_k − r_k² t_k ⊗ t_k]}
+    ∂f/∂μ = −Σ_k L_k r_k t_k
     ∂Φ/∂y = Σ_k s_k [n_k + 2/ε1 (φ_k − Φ) c_k],   ∂w/w = −(∂Φ − Σ w ∂Φ)/ε2
 
 The slopes of the windows are left out: where one is, shares and forces are below the tolerance.
@@ -38,19 +39,20 @@ from dexstack.engines.soft.law import (
     Y,
 )
 
-WIDTH = 18
-"""Columns: displacement of the first link, of the second, change of their relative twist; each linear, then angular, about the world's
-origin and in its axes."""
-TWIST, WRENCH, FIELDS = 6, 12, 13
-"""Rows of what is summed of one side, after six by displacement: six by twist, wrench, w ∂Φ; of points against planes that stand still."""
-BY_VELOCITY, SLOPES, FORCE = 3, 6, 7
-"""Rows of what is known of a point, after three of ∂f/∂y: ∂f/∂V, ∂Φ/∂y, f."""
+BY_FRICTION, BY_STIFFNESS, WIDTH = 18, 19, 20
+"""Columns, after displacement of the first link, of the second, change of their relative twist; each linear, then angular, about the
+world's origin and in its axes."""
+TWIST, WRENCH, FIELDS, RUBS = 6, 12, 13, 14
+"""Rows of what is summed of one side, after six by displacement: six by twist, wrench, w ∂Φ, wrench by friction; of points against planes
+that stand still."""
+BY_VELOCITY, SLOPES, FORCE, RUB = 3, 6, 7, 8
+"""Rows of what is known of a point, after three of ∂f/∂y: ∂f/∂V, ∂Φ/∂y, f, ∂f/∂μ."""
 
 
 @numba.njit(error_model="numpy")
 def scratch():
     """Sums of both sides, and what is known of one point and one of its planes."""
-    return np.empty((14, 6)), np.empty((14, 6)), np.empty((8, 3)), np.empty((5, 3))
+    return np.empty((15, 6)), np.empty((15, 6)), np.empty((9, 3)), np.empty((5, 3))
 
 
 @numba.njit(error_model="numpy")
@@ -70,7 +72,8 @@ def _point(other, n, c, kind, points, edges, planes, begins, known, e):
             e[0, i], e[1, i] = other[m, 3 + i], other[m, i] - points[Y + i, n]  # normal; place, from the point
             e[2, i] = points[V + i, n] - v_n * e[0, i]  # along the plane
             square += e[2, i] * e[2, i]
-        slip = mu / math.sqrt(square)
+        rub = 1.0 / math.sqrt(square)
+        slip = mu * rub
         spring, slope, drag = edges[TAIL, k] * per_depth, edges[SLOPE, k] * per_speed, load * slip
         if kind == SMOOTH and v_n > 0.0:
             s = min(0.5 * v_n * per_speed, 1.0)
@@ -81,6 +84,7 @@ def _point(other, n, c, kind, points, edges, planes, begins, known, e):
             e[4, i] += share * e[1, i]
             known[SLOPES, i] += share * e[0, i] + deep * e[1, i]
             known[FORCE, i] += load * e[3, i]
+            known[RUB, i] -= load * rub * e[2, i]
         for i in range(3):
             for j in range(3):
                 known[i, j] += e[3, i] * (narrow * load * e[1, j] - spring * e[0, j])
@@ -94,6 +98,7 @@ def _point(other, n, c, kind, points, edges, planes, begins, known, e):
             known[BY_VELOCITY + i, j] *= scale
     for i in range(3):
         known[FORCE, i] *= scale
+        known[RUB, i] *= scale
 
 
 @numba.njit(error_model="numpy")
@@ -126,7 +131,7 @@ def _side(other, span, law, spin, of, sums, known, e):
         if w < NOTHING:
             continue
         _point(other, n, c, kind, points, edges, planes, begins, known, e)
-        y, f, g, both = e[0], known[FORCE], known[SLOPES], e[1]
+        y, f, g, h, both = e[0], known[FORCE], known[SLOPES], known[RUB], e[1]
         for i in range(3):
             y[i] = points[Y + i, n]
         for i in range(3):  # a displaced point moves as its new place does
@@ -146,8 +151,10 @@ def _side(other, span, law, spin, of, sums, known, e):
                 sums[3 + i, 3 + m] += w * y[i] * f[m]
             sums[WRENCH, i] += w * f[i]
             sums[FIELDS, i] += w * g[i]
+            sums[RUBS, i] += w * h[i]
             sums[WRENCH, 3 + i] += w * (y[j] * f[k] - y[k] * f[j])
             sums[FIELDS, 3 + i] += w * (y[j] * g[k] - y[k] * g[j])
+            sums[RUBS, 3 + i] += w * (y[j] * h[k] - y[k] * h[j])
             both[i] = w / c[EPS2] * (y[j] * f[k] - y[k] * f[j])
             e[2, i] = y[j] * g[k] - y[k] * g[j]
         for i in range(3):
@@ -214,12 +221,14 @@ def by_motion(bodies, frames, law, counts, spins, of, into):
     _carry_all(sums_a, R[b], p[b], e)
     _carry_all(sums_b, R[a], p[a], e)
     moving = twist[b] - twist[a]
-    place, twists = result[:, 6:12], result[:, 12:]
+    place, twists = result[:, 6:12], result[:, 12:18]
     place[:] = sums_a[:6] + sums_b[:6]
     wrench_a = -sums_a[WRENCH]
     _turn_along(sums_a, wrench_a, moving, place)  # the first body's points see a second one that stands still
     wrench, fields = sums_b[WRENCH] + wrench_a, sums_b[FIELDS] - sums_a[FIELDS]
     for i in range(6):
+        result[i, BY_FRICTION] = sums_b[RUBS, i] - sums_a[RUBS, i]
+        result[i, BY_STIFFNESS] = wrench[i] / c[STIFFNESS]
         for j in range(6):
             place[i, j] += wrench[i] * fields[j] / c[EPS2]
             sums_a[TWIST + i, j] += sums_b[TWIST + i, j]

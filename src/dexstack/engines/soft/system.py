@@ -86,7 +86,7 @@ class Meeting:
     """Places in ``a`` and in ``b`` of what meets, and its friction. None: each meets each."""
     room: Room | None = None
     """For what is near; None: for what is near where two bodies touch, and for eight pairs. The wrench is NaN where more pairs are near;
-    derivatives but those of wrenches by motion are where there are more blocks or planes."""
+    derivatives but those of wrenches by motion, friction and stiffness are where there are more blocks or planes."""
     roomy: float = 1.0
     """Share of the states in which two bodies touch that have room at first."""
 
