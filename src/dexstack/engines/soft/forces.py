@@ -212,7 +212,7 @@ Motion = tuple[Array, Array, Array]
 
 
 def differentiable(found: Callable[..., tuple], law: Callable[..., Contact], pairs: np.ndarray) -> Callable[..., Contact]:
-    """What ``found`` gives, with derivatives: those of wrenches by motion, friction and stiffness are its Jacobians, others those of ``law``.
+    """What ``found`` gives; derivatives of wrenches by motion, friction and stiffness are its Jacobians, all others those of ``law``.
 
     Both take :class:`MeetingData` and :data:`Motion`; ``found`` has the keyword ``moved`` of :func:`meet`, and gives what that does;
     ``law`` takes the ``pairs`` after the motion. What is not asked for of ``law``, a compiler leaves out.

@@ -3,8 +3,8 @@
     Φ = Σ_i softmax_ε1(−d)_i φ_i,   w = softmax_ε2(−Φ),   forces only of points and planes that have a share                  [14–23]
 
 XLA passes over arrays once for every few operations, whether anything is in them or not; here each pair of bodies takes as long as what is
-near of it. Everything inside is in double precision. How wrenches change with motion and friction is :mod:`~dexstack.engines.soft.jacobian`; all other
-derivatives are those of :mod:`~dexstack.engines.soft.scm`.
+near of it. Everything inside is in double precision. How wrenches change with motion and friction is in
+:mod:`~dexstack.engines.soft.jacobian`; all other derivatives are those of :mod:`~dexstack.engines.soft.scm`.
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@ finds all others. It knows no sizes, places or keys: a point is passed over only
 What is found beyond a window does no harm, its weight is zero (:func:`~dexstack.engines.soft.scm.shares`): what the search returns may
 jump, forces and their derivatives do not.
 
-Forces, and how they change with motion and friction, take what the search finds as it is (:mod:`~dexstack.engines.soft.forces`). All other derivatives
-come from XLA, which needs arrays of fixed sizes (:class:`Room`). Where more is near than there is room for, the search says how much is
-needed and the result is NaN: it is never a part of the truth.
+Forces, and how they change with motion and friction, take what the search finds as it is (:mod:`~dexstack.engines.soft.forces`). All
+other derivatives come from XLA, which needs arrays of fixed sizes (:class:`Room`). Where more is near than there is room for, the search
+says how much is needed and the result is NaN: it is never a part of the truth.
 """
 
 from __future__ import annotations
