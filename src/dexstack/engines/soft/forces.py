@@ -28,7 +28,6 @@ from dexstack.engines.soft.foreign import (
 )
 from dexstack.engines.soft.jacobian import BY_FRICTION, BY_STIFFNESS, WIDTH, by_motion
 from dexstack.engines.soft.jacobian import scratch as scratch_of
-from dexstack.engines.soft.near import Room
 from dexstack.engines.soft.scm import ContactParams, Cuts, Dissipation, paper_dissipation, smooth_dissipation
 from dexstack.engines.soft.tables import Clouds
 
@@ -178,7 +177,7 @@ HANDLERS = {"float32": _meet_single, "float64": _meet_double}, {"float32": _move
 
 
 def meet(
-    d: MeetingData, pairs: np.ndarray, at: tuple[Array, Array, Array], law_of: tuple[Cuts, int], room: Room | None, *, moved: bool
+    d: MeetingData, pairs: np.ndarray, at: tuple[Array, Array, Array], law_of: tuple[Cuts, int], slots: int | None, *, moved: bool
 ) -> tuple[Contact, Array]:
     """What all pairs of a meeting feel; without derivatives of its own.
 
@@ -186,7 +185,7 @@ def meet(
         pairs: (P, 4) which cloud of the first side, which of the second, and their links.
         at: poses (L, 3, 3), (L, 3) and twists (L, 6) about the world's origin of the links.
         law_of: windows, and which of :data:`KINDS`.
-        room: for pairs that are near, one after another; None: for all, each in its place.
+        slots: for so many pairs that are near, one after another; None: for all, each in its place.
         moved: whether the Jacobians are wanted, too.
 
     Returns:
@@ -197,11 +196,11 @@ def meet(
     real, (cuts, kind) = at[1].dtype, law_of
     tables = [jax.lax.stop_gradient(jnp.asarray(x, jnp.int32 if x.dtype.kind == "i" else real)) for x in (*d.a, *d.b)]
     numbers = jnp.stack([jnp.broadcast_to(jnp.asarray(x, real), (len(pairs),)) for x in d.params], axis=1)
-    count = room.pairs if room else len(pairs)
+    count = slots or len(pairs)
     shapes = [(count, 6), (count, 6, 6), (count, 6, 6), (count,), *([(count, 6, WIDTH)] if moved else [])]
     results = [jax.ShapeDtypeStruct((count,), jnp.int32), *(jax.ShapeDtypeStruct(shape, real) for shape in shapes)]
     call = jax.ffi.ffi_call(register("move" if moved else "meet", HANDLERS[moved], real), results, vmap_method="expand_dims")
-    windows, how = jnp.asarray([cuts.planes, cuts.points, cuts.onset], real), jnp.asarray([kind, room is None], jnp.int32)
+    windows, how = jnp.asarray([cuts.planes, cuts.points, cuts.onset], real), jnp.asarray([kind, slots is None], jnp.int32)
     met = jnp.asarray(pairs, jnp.int32)
     pair, wrench, stiffness, damping, distance, *jacobian = call(*tables, met, *jax.lax.stop_gradient((*at, numbers)), windows, how)
     return pair, Contact(*met[:, 2:][pair].T, wrench, stiffness, damping, distance), *jacobian

@@ -9,6 +9,7 @@ function serves systems of different geometry, masses and contact parameters, an
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -190,7 +191,8 @@ class SoftSystem:
         self._pairs: list[np.ndarray] = [pairs for pairs, _, _ in made]
         self._cuts: list[Cuts | None] = [cut for _, _, cut in made]
         data = [numbers for _, numbers, _ in made]
-        self.room = tuple(self._room(*row) for row in zip(meetings, made, strict=True))
+        self._roomy = tuple((m.room, m.roomy) for m in meetings)
+        self._slots = [self._first_slots(*row) for row in zip(meetings, made, strict=True)]
         self._ground_links = [self._link(model, g.surface) for g in grounds]
         n = self.tree.num_joints
         of = model.dof_jntid[:n]
@@ -247,25 +249,34 @@ class SoftSystem:
         return pairs, MeetingData(*(tables.build(side, squared, distance) for side in sides), params), cut
 
     @staticmethod
-    def _room(m: Meeting, made: tuple[np.ndarray, MeetingData, Cuts | None]) -> Room | None:
+    def _first_slots(m: Meeting, made: tuple[np.ndarray, MeetingData, Cuts | None]) -> int | None:
+        """For so many pairs of a meeting there is room at first; None: for all of them, in their places."""
         pairs, d, cut = made
-        count = sum(2 * d.a.rows.shape[1] * d.b.rows.shape[1] for _ in pairs)
-        if cut is None or count <= near.FEW:
+        if cut is None or 2 * len(pairs) * d.a.rows.shape[1] * d.b.rows.shape[1] <= near.FEW:
             return None
-        if m.room is not None:
-            return m.room
-        return near.room_for(d.a, d.b, pairs, np.stack([d.params.eps1, d.params.eps2, d.params.eps3], axis=1), cut, m.roomy)
+        return m.room.pairs if m.room else min(len(pairs), near.NEARBY)
+
+    @functools.cached_property
+    def room(self) -> tuple[Room | None, ...]:
+        """Of every meeting; None where all is near. Found when first asked for, since forces alone need no more than room for pairs."""
+        result = []
+        for slots, (room, share), pairs, cut, d in zip(self._slots, self._roomy, self._pairs, self._cuts, self.data.meetings, strict=True):
+            if slots is not None and room is None:
+                eps = np.stack([d.params.eps1, d.params.eps2, d.params.eps3], axis=1)
+                room = near.room_for(d.a, d.b, pairs, eps, cut, share)
+            result.append(None if slots is None else room)
+        return tuple(result)
 
     def with_room(self, room: Sequence[Room | None]) -> SoftSystem:
         """The same system with room for more, or for less, in every meeting."""
         other = copy.copy(self)
-        other.room = tuple(room)
+        other.room, other._slots = tuple(room), [x and x.pairs for x in room]
         return other
 
     def needs(self, data: SystemData, q: Array) -> tuple[Array, ...]:
         """(3,) int32 of every meeting that has a room: the :class:`Room` that it takes in a state."""
         m = self.tree.motion(data.numbers, q, jnp.zeros(self.tree.nv, q.dtype))
-        return tuple(self._near(k, d, m, self._pairs[k]).need for k, d in enumerate(data.meetings) if self.room[k])
+        return tuple(self._near(k, d, m, self._pairs[k]).need for k, d in enumerate(data.meetings) if self._slots[k])
 
     # --- contact --------------------------------------------------------------------------------------------------------------------
 
@@ -286,12 +297,12 @@ class SoftSystem:
     def _meet(self, k: int, d: MeetingData, m: Any) -> Contact:
         """What all pairs of a meeting feel; what the one pass does not differentiate, :meth:`_law` does."""
         kind = forces.KINDS.get(self.dissipation)
-        pairs, cut, room = self._pairs[k], self._cuts[k], self.room[k]
+        pairs, cut = self._pairs[k], self._cuts[k]
         if not self.in_one_pass or kind is None or cut is None:
             return self._law(k, d, m, pairs)
 
         def found(d: MeetingData, at: forces.Motion, *, moved: bool) -> tuple:
-            return forces.meet(d, pairs, at, (cut, kind), room, moved=moved)
+            return forces.meet(d, pairs, at, (cut, kind), self._slots[k], moved=moved)
 
         def law(d: MeetingData, at: forces.Motion, pairs: np.ndarray) -> Contact:
             return self._law(k, d, Placed(*at), pairs)
@@ -302,7 +313,7 @@ class SoftSystem:
         """The same in JAX, of ``pairs`` (P, 4)."""
         rows_a, rows_b = (jnp.asarray(c.rows, m.R.dtype) for c in (d.a, d.b))
         params = jax.tree.map(lambda x: jnp.asarray(x, m.R.dtype), d.params)
-        if self.room[k] is None:
+        if self._slots[k] is None:
             i, j, la, lb = pairs.T
             every, one = np.arange(len(i)), np.ones(len(i))
             a, b = (jnp.moveaxis(rows, 0, 2) for rows in (rows_a[i], rows_b[j]))  # (I, 8, P)
