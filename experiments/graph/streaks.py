@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 
 from dexstack.cli.arguments import natural, positive_int
-from dexstack.cli.output import note, table
+from dexstack.cli.output import commit, note, table
 from dexstack.errors import ConfigError
+from dexstack.trials.keep import claim
 from experiments.harness import Outcome, run
 
 WITHIN = 0.3
@@ -43,15 +44,28 @@ def streak(seed: int, world: Path, params: Path) -> dict[str, Any]:
     return {"seed": seed, **{key: found[key] for key in ("goals_reached", "seconds", "phase", "rate_hz", "real_time_factor")}}
 
 
+def _once(args: argparse.Namespace, seed: int) -> dict[str, Any]:
+    """A run, or what was kept of it."""
+    kept = args.keep and args.keep / f"{seed}.json"
+    if kept and kept.is_file():
+        return json.loads(kept.read_text())
+    row = streak(seed, args.world, args.params)
+    if kept:
+        kept.write_text(json.dumps(row))
+    return row
+
+
 def streaks(args: argparse.Namespace) -> Outcome:
     """The runs and their mean."""
     try:
         trials = json.loads(args.trials.read_text())["results"]["consecutive"]
     except (OSError, ValueError, KeyError) as error:
         raise ConfigError(f"{args.trials} is no result of `dexstack eval reorient`: {error}") from None
+    if args.keep:
+        claim(args.keep, {"world": args.world.read_text(), "params": args.params.read_text(), "commit": commit()}, "runs")
     rows: list[dict[str, Any]] = []
     for k in range(args.runs):
-        rows.append(streak(args.seed + k, args.world, args.params))
+        rows.append(_once(args, args.seed + k))
         note("run {seed}: {goals_reached} reached in {seconds:.0f} s, {phase}".format(**rows[-1]))
     counts = np.array([row["goals_reached"] for row in rows])
     minutes = sum(row["seconds"] for row in rows) / 60.0
@@ -75,6 +89,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--params", type=Path, default=Path("experiments/noisy_poses.yaml"), metavar="FILE", help="parameters of the graph")
     trials = Path("experiments/results/reorient-cube.json")
     parser.add_argument("--trials", type=Path, default=trials, metavar="FILE", help="result of `dexstack eval reorient` to compare with")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep every run's result there, and go on where it was cut")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

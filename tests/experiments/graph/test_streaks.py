@@ -1,0 +1,31 @@
+"""Streaks of the graph go on where they were cut."""
+
+import json
+
+import pytest
+
+from experiments.graph import streaks
+
+
+def test_runs_that_were_kept_are_not_made_again(tmp_path, monkeypatch):
+    made = []
+
+    def once(seed, world, params):
+        made.append(seed)
+        return {"seed": seed, "goals_reached": seed, "seconds": 60.0, "phase": "dropped", "rate_hz": 50.0, "real_time_factor": 1.0}
+
+    monkeypatch.setattr(streaks, "streak", once)
+    trials = tmp_path / "trials.json"
+    trials.write_text(json.dumps({"results": {"consecutive": {"mean": 4.0}}}))
+    files = {name: tmp_path / f"{name}.yaml" for name in ("world", "params")}
+    for name, file in files.items():
+        file.write_text(name)
+    keep, out = tmp_path / "kept", tmp_path / "out.json"
+    args = ["--trials", str(trials), "--keep", str(keep), "--seed", "3", "--json", str(out)]
+    args += [x for name, file in files.items() for x in (f"--{name}", str(file))]
+    for runs in (1, 2):
+        assert streaks.main([*args, "--runs", str(runs)]) == 0
+    assert made == [3, 4]
+    assert json.loads(out.read_text())["results"]["consecutive"]["mean"] == pytest.approx(3.5)
+    files["world"].write_text("another")
+    assert streaks.main([*args, "--runs", "2"]) == 2
