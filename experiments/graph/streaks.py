@@ -51,7 +51,9 @@ def _once(args: argparse.Namespace, seed: int) -> dict[str, Any]:
         return json.loads(kept.read_text())
     row = streak(seed, args.world, args.params)
     if kept:
-        kept.write_text(json.dumps(row))
+        part = kept.with_suffix(".part")
+        part.write_text(json.dumps(row))
+        part.replace(kept)  # whole or not at all
     return row
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from experiments.results.engine_tables import HYDROELASTIC, LCP, SOFT
+from experiments.results.engine_tables import HYDROELASTIC, LCP
 from experiments.results.sections import Figures, Listing, Section, trials
+from experiments.results.soft_tables import SOFT
 
 _FOUND = (
     ("unknown", "name"),

@@ -27,12 +27,13 @@ from dexstack.engines.soft.system import OPTIONS, SoftSystem, SystemData
 from dexstack.process.compilation import compiler_options
 from experiments.harness import Outcome, run
 from experiments.soft import systems
-from experiments.soft.speed import DT
+from experiments.soft.speed import DT, start
 
 STEPS = 50
 GOAL = 0.05
 """How far every T should come along y [m]."""
 CALLS = 5
+"""On end, of a function that is timed."""
 DIRECTIONS = 4
 """Along which a gradient is held against differences."""
 STEP = 1e-6
@@ -60,11 +61,9 @@ State = tuple[np.ndarray, np.ndarray, np.ndarray]
 """q, v and the targets (STEPS, 2 count) of the pushers."""
 
 
-def start(count: int) -> State:
+def begin(count: int) -> State:
     """Every pusher a millimetre from the end of its stem, and sent past it."""
-    q, v = systems.pusher_start(count)
-    q[1 : 2 * count : 2] = -0.1585
-    return q, v, np.tile([0.0, -0.12], (STEPS, count))
+    return *start(count), np.tile([0.0, -0.12], (STEPS, count))
 
 
 def places(count: int, size: int) -> np.ndarray:
@@ -93,7 +92,7 @@ class Ours:
     def __init__(self, scene: Scene) -> None:
         self._scene = scene
         system, cost = pushed(scene)
-        data, at = jax.device_put(system.data), [jnp.asarray(x, jnp.float32) for x in start(scene.count)]
+        data, at = jax.device_put(system.data), [jnp.asarray(x, jnp.float32) for x in begin(scene.count)]
         functions = [jax.jit(f).lower(*at, data) for f in (cost, jax.value_and_grad(cost, (0, 1, 2)))]
         value, both = (f.compile(compiler_options() | OPTIONS) for f in functions)
         self.value, self.both = (lambda: value(*at, data)), (lambda: both(*at, data))
@@ -122,7 +121,7 @@ class Chained:
         self._count = count = scene.count
         self._model = model = systems.pusher_spec(DT, count=count).compile()
         self._data = mujoco.MjData(model)
-        self._at = start(count)
+        self._at = begin(count)
         self._A = np.zeros((STEPS, 2 * model.nv, 2 * model.nv))
         self._B = np.zeros((STEPS, 2 * model.nv, model.nu))
 
@@ -165,7 +164,7 @@ class Chained:
 def error(case: Ours | Chained, count: int, seed: int) -> float:
     """Largest difference of slopes along random directions from central differences, over the largest slope; T's are not turned."""
     rng, slopes, truths = np.random.default_rng(seed), [], []
-    at, gradient, value = start(count), case.gradient(), case.exactly()
+    at, gradient, value = begin(count), case.gradient(), case.exactly()
     for _ in range(DIRECTIONS):
         along = [np.zeros(len(at[0])), rng.normal(size=len(at[1])), rng.normal(size=at[2].shape)]
         along[0][places(count, 7)] = rng.normal(size=5 * count)
@@ -185,10 +184,10 @@ def clock(functions: Sequence[Callable[[], Any]], repeats: int) -> np.ndarray:
     samples = np.empty((repeats, len(functions)))
     for row in samples:
         for k, f in enumerate(functions):
-            begin = time.process_time()
+            since = time.process_time()
             for _ in range(CALLS):
                 jax.block_until_ready(f())
-            row[k] = (time.process_time() - begin) / CALLS
+            row[k] = (time.process_time() - since) / CALLS
     return samples
 
 

@@ -64,10 +64,10 @@ def targets(steps: int) -> np.ndarray:
     return np.stack([np.zeros(steps), np.linspace(-0.155, -0.10, steps)], axis=1).astype(np.float32)
 
 
-def start() -> tuple[np.ndarray, np.ndarray]:
-    """q (9,) and v (8,): the pusher a millimetre from the end of the stem."""
-    q, v = systems.pusher_start()
-    q[1] = -0.1585
+def start(count: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """q (9 count,) and v (8 count,): every pusher a millimetre from the end of its stem."""
+    q, v = systems.pusher_start(count)
+    q[1 : 2 * count : 2] = -0.1585
     return q, v
 
 

@@ -1,5 +1,7 @@
 """Scenes make room for what is near by themselves, alone and side by side."""
 
+import jax
+import jax.numpy as jnp
 import mujoco
 import numpy as np
 import pytest
@@ -57,3 +59,15 @@ def test_a_state_that_is_no_number_makes_no_room():
     scene = made(TIGHT)
     scene.place(np.full(14, np.nan), np.zeros(12))
     assert not scene.advance(np.zeros(12)) and scene.system.room[0] == TIGHT
+
+
+def test_where_a_pair_is_left_out_neither_wrench_nor_derivative_is_a_number():
+    system = made(TIGHT).system
+    with jax.enable_x64(True):
+
+        def pull(q):
+            m = system.tree.motion(system.data.numbers, q, jnp.zeros(12))
+            return jnp.sum(system.contact(system.data, m).wrench)
+
+        value, slope = jax.jit(jax.value_and_grad(pull))(jnp.asarray(REST))
+    assert np.isnan(value) and np.isnan(slope).any()

@@ -66,6 +66,14 @@ def _nothing(results, distance):
 
 
 @numba.njit(error_model="numpy")
+def _unknown(wrench, jacobian):
+    """Where a part is missing nothing is told, and no derivative of it."""
+    wrench[:] = np.nan
+    if jacobian is not None:
+        jacobian[:] = np.nan
+
+
+@numba.njit(error_model="numpy")
 def _longer(into, points, edges):
     """The same scratch, or one that is long enough; no longer, for the pages of much memory are new every time."""
     if into[0].shape[1] >= points and into[1].shape[1] >= edges:
@@ -96,7 +104,7 @@ def _meet(of, pairs, at, law_of, results, jacobian):
         which, c = (i, j, near.between(R, p, a, b, grid_a[i], grid_b[j])), params[m]
         limit, count_a, count_b, met = near.candidates(of, met, which, (c[law.EPS1 : law.EPS3 + 1], far), relative, scratch)
         if count_a < 0:
-            wrench[:] = np.nan
+            _unknown(wrench, jacobian)
             return
         if count_a + count_b == 0:
             continue
@@ -110,7 +118,7 @@ def _meet(of, pairs, at, law_of, results, jacobian):
         if count == 0:
             continue
         if number == len(pair):
-            wrench[:] = np.nan
+            _unknown(wrench, jacobian)
             return
         slot, bodies = m if kind[1] else number, (rows_a[i], rows_b[j], a, b)
         law.feel(bodies, (R, p), (c, windows, kind[0]), (first, count), into, (felt, slot))
@@ -196,7 +204,7 @@ def meet(
     real, (cuts, kind) = at[1].dtype, law_of
     tables = [jax.lax.stop_gradient(jnp.asarray(x, jnp.int32 if x.dtype.kind == "i" else real)) for x in (*d.a, *d.b)]
     numbers = jnp.stack([jnp.broadcast_to(jnp.asarray(x, real), (len(pairs),)) for x in d.params], axis=1)
-    count = slots or len(pairs)
+    count = len(pairs) if slots is None else slots
     shapes = [(count, 6), (count, 6, 6), (count, 6, 6), (count,), *([(count, 6, WIDTH)] if moved else [])]
     results = [jax.ShapeDtypeStruct((count,), jnp.int32), *(jax.ShapeDtypeStruct(shape, real) for shape in shapes)]
     call = jax.ffi.ffi_call(register("move" if moved else "meet", HANDLERS[moved], real), results, vmap_method="expand_dims")

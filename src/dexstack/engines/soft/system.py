@@ -276,7 +276,7 @@ class SoftSystem:
     def needs(self, data: SystemData, q: Array) -> tuple[Array, ...]:
         """(3,) int32 of every meeting that has a room: the :class:`Room` that it takes in a state."""
         m = self.tree.motion(data.numbers, q, jnp.zeros(self.tree.nv, q.dtype))
-        return tuple(self._near(k, d, m, self._pairs[k]).need for k, d in enumerate(data.meetings) if self._slots[k])
+        return tuple(self._near(k, d, m, self._pairs[k]).need for k, d in enumerate(data.meetings) if self._slots[k] is not None)
 
     # --- contact --------------------------------------------------------------------------------------------------------------------
 
