@@ -37,7 +37,13 @@ def test_a_folder_belongs_to_one_plan(tmp_path):
     Matrix(PLAN, tmp_path)
     Matrix(PLAN, tmp_path)
     with pytest.raises(ConfigError, match="another folder"):
-        Matrix(dataclasses.replace(PLAN, trials=5), tmp_path)
+        Matrix(dataclasses.replace(PLAN, steps=200), tmp_path)
+
+
+def test_a_folder_takes_more_trials_later_and_tells_no_more_than_are_asked_for(tmp_path):
+    keep(Matrix(PLAN, tmp_path), lambda source, plant: 4)
+    assert len(Matrix(dataclasses.replace(PLAN, trials=5), tmp_path).rows()) == 4 * 8 * 3
+    assert {cell["trials"] for cell in Matrix(dataclasses.replace(PLAN, trials=2), tmp_path).results()["cells"]} == {2}
 
 
 def keep(matrix: Matrix, succeeds) -> None:
@@ -50,7 +56,7 @@ def keep(matrix: Matrix, succeeds) -> None:
                 good = k < succeeds(source.name, plant)
                 lines.append(json.dumps({
                     "source": source.name, "plant": plant, "k": k, "succeeded": good, "dropped": False, "reached_s": 1.0 if good else None,
-                    "orientation_error_rad": 0.1 * k, "position_error_m": 0.0,
+                    "orientation_error_rad": 0.1 * k, "position_error_m": 0.0, "wall_s": 1.0,
                 }))  # fmt: skip
     matrix._kept.write_text("\n".join(lines) + "\n")
 

@@ -57,7 +57,7 @@ class Plan:
     steps: int
     """Model steps of 0.1 s that each θ is learned from."""
     trials: int
-    """Of each cell."""
+    """Of each cell; a folder of fewer goes on."""
     seed: int
     seconds: float
     """Of each trial."""
@@ -77,7 +77,7 @@ class Matrix:
 
     def __init__(self, plan: Plan, folder: Path) -> None:
         self.plan, self.folder, self.sources = plan, folder, sources(plan.plants)
-        claim(folder, asdict(plan), "a matrix")
+        claim(folder, {name: value for name, value in asdict(plan).items() if name != "trials"}, "a matrix")
         with writing(folder):
             (folder / "trials").mkdir(exist_ok=True)
 
@@ -116,13 +116,14 @@ class Matrix:
                 "source": s.name, "plant": plant, "k": k, "seed": outcome.seed, "succeeded": outcome.succeeded, "dropped": outcome.dropped,
                 "reached_s": outcome.reached_at[0] if outcome.reached_at else None, "orientation_error_rad": outcome.orientation_error,
                 "position_error_m": outcome.position_error, "stalls": outcome.stalls, "trouble": outcome.trouble,
+                "wall_s": outcome.wall_s,
             }  # fmt: skip
             with writing(self._kept), self._kept.open("a") as file:
                 file.write(json.dumps(row) + "\n")
             yield f"{s.name} on {plant}, trial {k + 1} of {p.trials}: " + ("reached" if row["succeeded"] else "not reached")
 
     def rows(self) -> list[dict[str, Any]]:
-        """The trials that are done; a line that a kill cut short does not count."""
+        """The trials of the plan that are done; a line that a kill cut short does not count."""
         if not self._kept.is_file():
             return []
         found = []
@@ -131,7 +132,7 @@ class Matrix:
                 found.append(json.loads(line))
             except json.JSONDecodeError:
                 continue
-        return found
+        return [row for row in found if row["k"] < self.plan.trials]
 
     def results(self) -> dict[str, Any]:
         """Every cell, and what of it keeps what is asked."""
@@ -147,7 +148,7 @@ class Matrix:
                     "reached_s": errors(row["reached_s"] for row in own if row["reached_s"] is not None),
                     "orientation_error_rad": errors(row["orientation_error_rad"] for row in own), "prediction_loss": losses[plant],
                 })  # fmt: skip
-        return {"cells": cells, **self._judged(cells)}
+        return {"cells": cells, "trials_wall_s": sum(row["wall_s"] for row in rows), **self._judged(cells)}
 
     def worst(self, source: str, plant: str) -> Path:
         """The recording of a cell's trial that ended farthest from its goal."""
