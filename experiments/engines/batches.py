@@ -32,7 +32,7 @@ from dexstack.engines.common.scene import Scene, State
 from dexstack.process.compilation import joined
 from experiments.harness import BLUE, GREEN, GREY, PINK, Outcome, run
 
-COUNTS = tuple(8**k for k in range(5))
+COUNTS = tuple(4**k for k in range(7))
 KINDS = 16
 """Different scenes; more rollouts share them."""
 STEPS, PART = 300, 25

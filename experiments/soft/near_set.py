@@ -1,11 +1,12 @@
-"""Wrench and derivative of the near set against the dense formulation, along random paths.
+"""Wrench and two derivatives of the near set against the dense formulation, along random paths.
 
 Bodies go over edges and through inner corners, lie on each other tilted by 0.01 to 10°, are pins in holes and bodies inside bodies. At 100
-places of every path the wrench of what is near is held against that of all points and planes, and so is its derivative along the path; at
-one of them the derivative is held against differences, too. Wrenches are off by a share of the load, or of k ε3 where the load is less,
-derivatives by a share of their size, or of k times the travel; moments count over the body's size. Asked for: 1e-6, so that no jump is
-larger. On many more paths, too many for all points and planes, wrenches are held against those of what is near to a thousandth of that
-tolerance, from tables of their own. Before all, states of the pushed T are drawn on its outline.
+places of every path the wrench of what is near is held against that of all points and planes, and so are its first and its second
+derivative along the path; at one of them both are held against differences, too, the second against those of the first. Wrenches are off by
+a share of the load, or of k ε3 where the load is less, derivatives by a share of their size, or of k times the travel, or of that times the
+travel over ε3; moments count over the body's size. Asked for: 1e-6, so that no jump is larger. On many more paths, too many for all points
+and planes, wrenches are held against those of what is near to a thousandth of that tolerance, from tables of their own. Before all, states
+of the pushed T are drawn on its outline.
 """
 
 from __future__ import annotations
@@ -35,7 +36,14 @@ from experiments.soft import systems
 TOLERANCE = 1e-6
 FINE = 1e-9
 """Tolerance of what the many paths are held against."""
-WHAT = ("wrench", "derivative", "differences", "many_wrench")
+JUDGED = {
+    "wrench": "wrench off",
+    "derivative": "derivative off",
+    "differences": "differences off",
+    "second": "second derivative off",
+    "second_differences": "its differences off",
+}
+WHAT = (*JUDGED, "many_wrench")
 """That is judged."""
 PLACES = 100
 """On a path."""
@@ -151,12 +159,19 @@ def at_places(system: SoftSystem, size: float) -> Callable[[np.ndarray, np.ndarr
     return lambda path, s: np.asarray(compiled(data, path, s))
 
 
-def along(system: SoftSystem, size: float) -> Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
-    """Wrenches, and derivatives (K, 6) by s, of what is differentiated."""
+def along(system: SoftSystem, size: float) -> Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, ...]]:
+    """Wrenches, and first and second derivatives (K, 6) by s, of what is differentiated."""
     data, wrench = jax.device_put(system.data), wrench_on(system, size)
 
-    def all_of(data: Any, path: jax.Array, s: jax.Array) -> tuple[jax.Array, jax.Array]:
-        return jax.lax.map(lambda x: jax.jvp(lambda y: wrench(data, path, y), (x,), (jnp.ones(()),)), s)
+    def all_of(data: Any, path: jax.Array, s: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        def first(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+            return jax.jvp(lambda y: wrench(data, path, y), (x,), (jnp.ones(()),))
+
+        def both(x: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+            values, changes = jax.jvp(first, (x,), (jnp.ones(()),))
+            return *values, changes[1]
+
+        return jax.lax.map(both, s)
 
     compiled = jit(all_of)
     return lambda path, s: tuple(map(np.asarray, compiled(data, path, s)))
@@ -188,22 +203,25 @@ def judge(name: str, paths: int, seed: int) -> dict[str, Any]:
     ours, all_of = (system_of(scene, tolerance) for tolerance in (TOLERANCE, None))
     forward, near, dense = at_places(ours, scene.size), along(ours, scene.size), along(all_of, scene.size)
     floor = LAW.stiffness * LAW.eps3
-    worst, felt, loads = np.zeros(3), 0, []
+    worst, felt, loads = np.zeros(len(JUDGED)), 0, []
     for _ in range(paths):
         path = scene.path(rng)
-        w, (again, dw), (exact, d_exact) = forward(path, s), near(path, s), dense(path, s)
-        load = np.maximum(np.linalg.norm(exact[:, :3], axis=1), floor)
         travel = np.linalg.norm(path[6:9]) + scene.size * np.linalg.norm(path[9:])
-        rate = np.maximum(np.abs(d_exact).max(axis=1), LAW.stiffness * travel)
+        w, found, exact = forward(path, s), near(path, s), dense(path, s)
+        load = np.maximum(np.linalg.norm(exact[0][:, :3], axis=1), floor)
+        rate, bend = (np.maximum(np.abs(x).max(axis=1), floor * (travel / LAW.eps3) ** n) for n, x in enumerate(exact[1:], 1))
+        by_size = [(np.abs(x - y).max(axis=1) / z).max() for x, y, z in zip(found, exact, (load, rate, bend), strict=True)]
+        by_size[0] = max(by_size[0], (np.abs(w - exact[0]).max(axis=1) / load).max())
         k = int(rng.integers(PLACES))
-        difference = np.abs(_slope(lambda x, p=path: forward(p, np.resize(x, PLACES))[: len(x)], s[k]) - dw[k]).max() / rate.max()
-        off = np.maximum(np.abs(w - exact), np.abs(again - exact)).max(axis=1)
-        found = (off / load).max(), (np.abs(dw - d_exact).max(axis=1) / rate).max(), difference
-        worst = np.maximum(worst, np.where(np.isfinite(found), found, np.inf))
+        slope = _slope(lambda x, p=path: forward(p, np.resize(x, PLACES))[: len(x)], s[k])
+        bending = _slope(lambda x, p=path: near(p, np.resize(x, PLACES))[1][: len(x)], s[k])
+        by_differences = [np.abs(x - y[k]).max() / z.max() for x, y, z in zip((slope, bending), found[1:], (rate, bend), strict=True)]
+        off = [by_size[0], by_size[1], by_differences[0], by_size[2], by_differences[1]]
+        worst = np.maximum(worst, np.where(np.isfinite(off), off, np.inf))
         felt += int((load > floor).sum())
         loads.append(load.max())
     row = {"scene": name, "paths": paths, "states": paths * PLACES, "touching": felt, "load_N": float(np.median(loads))}
-    return row | dict(zip(("wrench", "derivative", "differences"), map(float, worst), strict=True))
+    return row | dict(zip(JUDGED, map(float, worst), strict=True))
 
 
 def judge_many(name: str, paths: int, seed: int) -> dict[str, Any]:
@@ -258,8 +276,8 @@ def near_set(args: argparse.Namespace) -> Outcome:
             note(f"{name}: " + ", ".join(f"{what} {rows[-1][what]:.1e}" for what in WHAT))
     passed = outline <= TOLERANCE and all(r[what] <= TOLERANCE for r in rows for what in WHAT)
     results = {"tolerance": TOLERANCE, "outline": outline, "states": args.states, "rows": rows, "passed": bool(passed)}
-    columns = ("scene", "paths", "states", "touching", "load [N]", "wrench off", "derivative off", "differences off")
-    keys = ("scene", "paths", "states", "touching", "load_N", "wrench", "derivative", "differences")
+    columns = ("scene", "paths", "states", "touching", "load [N]", *JUDGED.values())
+    keys = ("scene", "paths", "states", "touching", "load_N", *JUDGED)
     view = table("near set against all points and planes, worst of all", columns, [[r[k] for k in keys] for r in rows])
     keys = ("scene", "many_paths", "many_touching", "many_wrench")
     columns = ("scene", "paths", "states that touch", "wrench off")
