@@ -170,13 +170,18 @@ def _add_shape(frame: mujoco.MjsBody, name: str, shape: Shape, rgba: tuple[float
     )
 
 
+def part_name(k: int) -> str:
+    """Of the geom of an object's k-th convex part."""
+    return OBJECT_BODY if k == 0 else f"{OBJECT_BODY}/part{k}"
+
+
 def add_object(spec: mujoco.MjSpec, obj: ObjectModel) -> None:
     """Add a free ``obj`` as body ``"object"``, one geom for each of its convex parts; coloured faces are drawn on it."""
     body = spec.worldbody.add_body(name=OBJECT_BODY)
     body.add_freejoint(name=OBJECT_BODY)
     _set_inertia(body, obj.mass, np.array(obj.com), obj.inertia)
     for k, part in enumerate(obj.parts):
-        name = OBJECT_BODY if k == 0 else f"{OBJECT_BODY}/part{k}"
+        name = part_name(k)
         spec.add_mesh(
             name=name,
             uservert=np.asarray(part.vertices, dtype=np.float32).ravel(),

@@ -11,6 +11,8 @@ from scipy.spatial.transform import Rotation
 from dexstack.control.factory import PlannerParams
 from dexstack.control.planners.rollouts import Rollouts
 from dexstack.identification.theta import theta_of_world
+from dexstack.model.objects import load_object
+from dexstack.model.scene import robot_scene
 from dexstack.tasks.base import World
 from tests.control.planning import GOAL, SAMPLING, TASK, make, seen, settings
 
@@ -136,6 +138,30 @@ def test_where_time_does_not_wait_a_plan_goes_on_until_a_late_search_is_done(res
     for k in range(2, 100):  # however long searches take on this machine
         planner.plan(seen(resting, t=0.1 * k), GOAL)
     assert planner._found.t > 0.07
+
+
+def test_where_time_does_not_wait_an_answer_acts_at_the_nearest_observation(resting, monkeypatch):
+    """Poses come a little before or after their time: one that is 2 ms early still finds the answer, one that is 20 ms early does not."""
+    planner = make(resting, planner="sampling", horizon=2, sampling_delay=0.04, sampling_wait=False, **SAMPLING)
+    planner.warm_up()
+    acting = []
+    for t in (0.0, 0.02, 0.038, 0.06, 0.078):
+        planner._took = 0.0  # however long searches take on this machine
+        planner.plan(seen(resting, t=t), GOAL)
+        planner._running[1].result()
+        acting.append(planner._found.t)
+    np.testing.assert_allclose(acting, [0.0, 0.0, 0.04, 0.04, 0.078], atol=1e-9)
+
+
+def test_what_is_a_box_rolls_as_one(resting, rollouts):
+    """As large as the mesh that it is in the scene, and where that is; what is none stays as it is."""
+    geom, scene = rollouts.model.geom("object"), robot_scene(resting.hand, resting.obj).compile()
+    assert geom.type == mujoco.mjtGeom.mjGEOM_BOX and scene.geom("object").type == mujoco.mjtGeom.mjGEOM_MESH
+    np.testing.assert_allclose(geom.size, scene.geom("object").size, atol=1e-6)
+    np.testing.assert_allclose(rollouts.model.geom_pos[geom.id], scene.geom_pos[scene.geom("object").id], atol=1e-6)
+    np.testing.assert_allclose(rollouts.model.body("object").inertia, scene.body("object").inertia, rtol=1e-6)
+    stick = Rollouts(resting.hand, load_object("stick"), (np.ones(16), 0.02, 0.3), DT, 1).model
+    assert stick.geom("object").type == mujoco.mjtGeom.mjGEOM_MESH
 
 
 def test_a_smaller_largest_command_is_a_weaker_servo(resting):

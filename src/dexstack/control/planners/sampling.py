@@ -46,6 +46,8 @@ MEMORY = 0.2
 """Weight of the last search in what searches took."""
 FASTEST = 1.0 - 1e-7
 """Largest share of a step's way that a joint covers: 1 in single precision says no more of its damping."""
+EARLY = 0.01
+"""So much too soon does an answer act rather than an observation later: they come some milliseconds before or after their time [s]."""
 SIGHTS = 4
 """Observations that a velocity is taken from."""
 
@@ -211,7 +213,7 @@ class SamplingPlanner:
         answer, delay = self._found, self._p.sampling_delay
         if delay > 0.0 and not self._p.sampling_wait:
             delay = max(delay, self._took)
-        if self._running is not None and t >= self._running[0] - 1e-9 and (self._p.sampling_wait or self._running[1].done()):
+        if self._running is not None and self._due(t, *self._running):
             answer, self._running = self._running[1].result(), None
         if answer is None or delay == 0.0:
             answer = self._search(self._question(t, goal_WO, pull))
@@ -220,6 +222,10 @@ class SamplingPlanner:
                 self._found = answer
             self._running = t + delay, self._worker().submit(self._search, self._question(t + delay, goal_WO, pull))
         return answer
+
+    def _due(self, t: float, acts: float, search: Future[_Answer]) -> bool:
+        """Whether an answer that is to act at a time [s] acts at ``t`` [s]: where time does not wait, at the observation nearest to it."""
+        return t >= acts - 1e-9 if self._p.sampling_wait else search.done() and t >= acts - EARLY
 
     def _believe(self) -> None:
         """Let rollouts have the θ of now; between two searches, which use the same model.
