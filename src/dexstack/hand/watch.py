@@ -18,10 +18,11 @@ trip                    when
 A joint that something else pushes back moves against its torque, too, and for a moment just as if it were wired wrongly. But wires do not
 change while the hand moves: a joint that has once gone ``obeyed`` along its own torque, as a free joint does, is wired well until the servo
 is enabled anew. A free joint turns with its torque over its damping; a wrong wire puts the torque turned round in its place, or that of the
-same joint of another finger. Whether that explains a motion is asked of speed and torque in their mean (slope and correlation through zero)
-and in their changes (the same about their means), since the motion began. Both go through the same low-pass before: a hand measures on a
-clock of its own, so that a set of angles is now a little older, now a little newer than its period says, and what moves steadily seems to
-move by fits and starts. docs/hand.md says what was seen of hands that are well.
+same joint of another finger, which then does not obey its own: what has obeyed explains no other joint. Whether a torque explains a motion
+is asked of speed and torque in their mean (slope and correlation through zero) and in their changes (the same about their means), since the
+motion began. Both go through the same low-pass before: a hand measures on a clock of its own, so that a set of angles is now a little
+older, now a little newer than its period says, and what moves steadily seems to move by fits and starts. docs/hand.md says what was seen of
+hands that are well.
 """
 
 from __future__ import annotations
@@ -241,8 +242,12 @@ class MotionWatch:
         if not np.count_nonzero(far):
             return None
         gone = self._against.went > p.runaway
-        gone |= far & ~self._obeys & self._against.explained(WRONG).any(axis=0)
+        gone |= far & ~self._obeys & (self._against.explained(WRONG) & ~self._taken()).any(axis=0)
         return self._worst(TripKind.RUNAWAY, gone, self._against.went, self._against.went)
+
+    def _taken(self) -> np.ndarray:
+        """Torques (rows, n) that drive no joint but their own, as that one has shown: a wire has one end."""
+        return np.array([np.roll(self._obeys, FINGER * k) for k in range(len(self._torque))])
 
     def _note_obedience(self) -> None:
         far = np.greater(self._along.went, self.params.obeyed, out=self._yes)
