@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +28,15 @@ WITHIN = 0.3
 """Largest share of the trials' mean by which the graph's may be lower."""
 
 
-def streak(seed: int, world: Path, params: Path) -> dict[str, Any]:
-    """One run of the graph until it ends.
+def streak(seed: int, world: Path, params: Path, keep: Path | None) -> dict[str, Any]:
+    """One run of the graph until it ends, with its recording in a folder where one is to keep it.
 
     Raises:
         ConfigError: it gave no result.
     """
-    with tempfile.TemporaryDirectory() as folder:
+    with nullcontext(keep / str(seed)) if keep else tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "dexstack.cli.main", "up", "sim", "--task", "reorient", "--seed", str(seed), "--world", str(world)]
-        command += ["--params", str(params), "--no-report", "--json", "--results", folder]
+        command += ["--params", str(params), "--no-report", "--json", "--results", str(folder)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     try:
         found = json.loads(done.stdout)["results"]
@@ -49,7 +50,7 @@ def _once(args: argparse.Namespace, seed: int) -> dict[str, Any]:
     kept = args.keep and args.keep / f"{seed}.json"
     if kept and kept.is_file():
         return json.loads(kept.read_text())
-    row = streak(seed, args.world, args.params)
+    row = streak(seed, args.world, args.params, args.keep)
     if kept:
         part = kept.with_suffix(".part")
         part.write_text(json.dumps(row))
@@ -91,7 +92,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--params", type=Path, default=Path("experiments/noisy_poses.yaml"), metavar="FILE", help="parameters of the graph")
     trials = Path("experiments/results/reorient-cube.json")
     parser.add_argument("--trials", type=Path, default=trials, metavar="FILE", help="result of `dexstack eval reorient` to compare with")
-    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep every run's result there, and go on where it was cut")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep results and recordings there, and go on where it was cut")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
