@@ -21,7 +21,7 @@ from dexstack.control.factory import MODELS, PlannerParams, make_model
 from dexstack.control.planners.gauss_newton import MpcParams
 from dexstack.control.theta_file import make_theta
 from dexstack.graph.settings import Spec
-from dexstack.learning.loss import Learner, LearnerParams, Predict, Reparametrisation, model_prediction, planner_learner
+from dexstack.learning.loss import Learner, LearnerParams, Predict, Reparametrisation, make_learner, model_prediction
 from dexstack.learning.on_policy import collect
 from dexstack.learning.transitions import Transitions
 from dexstack.model.gravity import GravityCompensation
@@ -101,7 +101,7 @@ def _planners(loop: Loop, train: Transitions, test: Transitions, seed: int) -> I
         model, theta = make_model(params), make_theta(loop.scene.robot, loop.scene.obj, params, h)
         predict = model_prediction(loop.scene.robot, model, h, LEARN.solver_calls)
         yield Row(f"{name}, planner's θ", score(*predict_all(predict, theta, test), test), None)
-        yield _learned(f"{name}, learned", planner_learner(loop.scene.robot, model, theta, h, LEARN), predict, train, test, seed)
+        yield _learned(f"{name}, learned", make_learner(predict, theta, LEARN), predict, train, test, seed)
 
 
 def _predictors(loop: Loop, train: Transitions, test: Transitions, seed: int) -> Iterator[Row]:

@@ -14,7 +14,7 @@ from dexstack.control.problem import ModelParams
 from dexstack.control.theta import RANGES
 from dexstack.control.theta_file import make_theta
 from dexstack.errors import ConfigError
-from dexstack.learning.loss import LearnerParams, model_prediction, of_model, planner_learner
+from dexstack.learning.loss import LearnerParams, make_learner, model_prediction, of_model
 from dexstack.learning.transitions import Transitions, take
 
 H = 0.1
@@ -43,10 +43,15 @@ def shown(resting, starts, name, theta):
     return starts._replace(next_pose_WO=np.asarray(pose), next_q=np.asarray(q))
 
 
+def learner_of_model(resting, planner, theta, params):
+    """By the time-stepping model that parameters of the planner choose."""
+    return make_learner(model_prediction(resting.hand, make_model(planner), H, params.solver_calls), theta, params)
+
+
 @pytest.fixture(scope="module")
 def compiled(resting):
     theta = make_theta(resting.hand, resting.obj, PlannerParams(model="dsdf"), H)
-    return planner_learner(resting.hand, make_model(PlannerParams(model="dsdf")), theta, H, LearnerParams(batch=10, epochs=2))
+    return learner_of_model(resting, PlannerParams(model="dsdf"), theta, LearnerParams(batch=10, epochs=2))
 
 
 @pytest.fixture
@@ -67,7 +72,7 @@ def test_the_gradient_is_the_slope_of_the_loss(name, tolerance, resting, starts,
     theta = make_theta(resting.hand, resting.obj, params, H)
     data = shown(resting, take(starts, slice(6)), name, scaled(theta, inertia=1.5, friction=0.8, stiffness=1.3, mass=1.2))
     wide = jax.tree.map(lambda a: np.asarray(a, np.float64) if a.dtype == np.float32 else a, data)
-    learner = planner_learner(resting.hand, make_model(params), theta, H, LearnerParams(batch=6, solver_calls=160))
+    learner = learner_of_model(resting, params, theta, LearnerParams(batch=6, solver_calls=160))
     free = jax.tree.map(lambda a: jnp.asarray(a, jnp.float64), learner._free)
     loss = jax.jit(lambda f: learner._loss(f, wide, np.ones(6)))
     flat, unravel = jax.flatten_util.ravel_pytree(free)
@@ -84,7 +89,7 @@ def test_it_finds_the_theta_it_was_shown(resting, starts):
     truth = scaled(theta, inertia=0.4, stiffness=2.0, cover=0.8, mass=1.5, friction=0.6)
     data = shown(resting, starts, "implicit", truth)
     params = LearnerParams(batch=ROWS, epochs=400, prior=0.0, mass_prior=0.0)
-    learner = planner_learner(resting.hand, make_model(PlannerParams()), theta, H, params)
+    learner = learner_of_model(resting, PlannerParams(), theta, params)
     update = learner.update(data, np.random.default_rng(0))
     assert update.refused == 0 and update.gradients == 400
     assert update.loss_after < 1e-3 * update.loss_before
@@ -123,7 +128,7 @@ def test_a_prior_holds_what_it_outweighs_at_the_first_guess(weight, name, other,
     changes = []
     for value in (0.0, 100.0):
         params = LearnerParams(batch=ROWS, epochs=40, **{"prior": 0.0, "mass_prior": 0.0, weight: value})
-        learner = planner_learner(resting.hand, make_model(PlannerParams(model="dsdf")), theta, H, params)
+        learner = learner_of_model(resting, PlannerParams(model="dsdf"), theta, params)
         learner.update(data, np.random.default_rng(0))
         changes.append({key: abs(np.log(np.mean(getattr(learner.theta, key)) / np.mean(getattr(theta, key)))) for key in (name, other)})
     free, held = changes

@@ -2,10 +2,10 @@
 
     min_θ Σ  w_p ‖p⁺ − p̂⁺(θ)‖² + w_q 4 (1 − (q⁺ᵀ q̂⁺(θ))²) + w_r ‖q_r⁺ − q̂_r⁺(θ)‖²  +  w_0 Σ (√(1 + x²) − 1)
 
-over transitions; 4 (1 − (qᵀq̂)²) is the squared angle where that is small. The hat is the planner's own model: the same
-:func:`dexstack.control.problem.step_problem`, the same :class:`dexstack.control.models.base.StepModel`, the same θ. x are the free
-numbers below: w_0 keeps what the data say nothing about at the first guess, where it would drift away from update to update. The
-mass has a weight of its own, for tasks whose object has been weighed.
+over transitions; 4 (1 − (qᵀq̂)²) is the squared angle where that is small. The hat is the planner's own model, with the same θ: here, the
+same :func:`dexstack.control.problem.step_problem` and the same :class:`dexstack.control.models.base.StepModel`. x are the free numbers
+below: w_0 keeps what the data say nothing about at the first guess, where it would drift away from update to update. The mass has a weight
+of its own, for tasks whose object has been weighed.
 
 Every number of θ stays inside its range (:data:`~dexstack.control.theta.RANGES`) by reparametrisation,
 θ = lo (hi/lo)^sigmoid(4 x / ln(hi/lo)): x is free, and a change of x is about a relative change of θ. What a few hundred transitions
@@ -261,10 +261,10 @@ def import_optax() -> None:
         raise ConfigError("learning needs optax: pip install -c constraints.txt 'dexstack[learn]'") from None
 
 
-def planner_learner(robot: Robot, model: StepModel, first: ModelParams, step: float, params: LearnerParams = LearnerParams()) -> Learner:
-    """A learner of the planner's θ from a first guess, for a time step [s].
+def make_learner(predict: Predict, first: ModelParams, params: LearnerParams = LearnerParams()) -> Learner:
+    """A learner of a planner's θ from a first guess, by what ``predict`` makes of it.
 
     Raises:
         ConfigError: see :func:`of_model`, :func:`import_optax`.
     """
-    return Learner(of_model(first), model_prediction(robot, model, step, params.solver_calls), params)
+    return Learner(of_model(first), predict, params)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from dexstack.control.factory import PlannerParams, make_model
 from dexstack.errors import ConfigError
-from dexstack.learning.loss import Learner, LearnerParams, Update, planner_learner
+from dexstack.learning.loss import Learner, LearnerParams, Update
+from dexstack.learning.planner import planner_learner
 from dexstack.learning.transitions import RingBuffer, Transitions, concatenate, cut, take
 
 if TYPE_CHECKING:
@@ -112,13 +112,12 @@ def evaluate(loop: Loop, theta: ModelParams, count: int, seed: int, seconds: flo
 
 
 def learner_of(loop: Loop, first: ModelParams) -> Learner:
-    """A learner of a loop's θ from a first guess, with the loop's parameters.
+    """A learner of the θ of a loop's planner from a first guess, with the loop's parameters.
 
     Raises:
-        ConfigError: see :func:`~dexstack.learning.loss.planner_learner`.
+        ConfigError: see :func:`~dexstack.learning.planner.planner_learner`.
     """
-    model = make_model(loop.params[PlannerParams], loop.scene.robot.chains)
-    return planner_learner(loop.scene.robot, model, first, loop.controller.step, loop.params[LearnerParams])
+    return planner_learner(loop.scene.robot, loop.scene.obj, first, loop.params)
 
 
 Progress = Iterator[tuple[Point, "Transitions | None", "list[dict[str, np.ndarray]]"]]

@@ -24,11 +24,13 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
 from dexstack.contact.detector import ContactDetector, DetectorParams
-from dexstack.control.factory import PlannerParams, make_model
+from dexstack.control.factory import PlannerParams
 from dexstack.control.planners.gauss_newton import MpcParams
+from dexstack.control.planners.sampling import SamplingParams
 from dexstack.control.theta_file import ThetaFile, make_theta, save_theta
 from dexstack.graph.parameters import LearnerNodeParams
-from dexstack.learning.loss import LearnerParams, planner_learner
+from dexstack.learning.loss import LearnerParams
+from dexstack.learning.planner import planner_learner
 from dexstack.learning.transitions import MATCH, RingBuffer, at_rest, cut
 from dexstack.nodes.common import EXIT_FAILED, OK, PATIENCE, WARN, run_node, yield_to_others
 from dexstack.nodes.console import read_state
@@ -44,7 +46,7 @@ class LearnerNode(SceneNode):
     LIVE = frozenset({"update_every", "input_timeout"})
 
     def __init__(self) -> None:
-        super().__init__("learner", LearnerNodeParams, LearnerParams, PlannerParams, MpcParams, DetectorParams)
+        super().__init__("learner", LearnerNodeParams, LearnerParams, PlannerParams, MpcParams, SamplingParams, DetectorParams)
 
     def configure(self) -> None:
         use_compilation_cache()
@@ -53,8 +55,8 @@ class LearnerNode(SceneNode):
         self._first = make_theta(self._robot, self._obj, planner, self._step)
         self._cover = np.asarray(self._first.cover, float)
         self._detector = ContactDetector(self._robot, self._obj, self.params(DetectorParams))
-        self._model, model = planner.model, make_model(planner, self._robot.chains)
-        self._learner = planner_learner(self._robot, model, self._first, self._step, self.params(LearnerParams))
+        self._model = planner.model
+        self._learner = planner_learner(self._robot, self._obj, self._first, self.blocks())
         pose, q = np.array([0, 0, 0.1, 1, 0, 0, 0]), self._robot.home
         self._learner.warm_up(at_rest(pose, q, self._detector.detect(pose, q)))
         self._buffer = RingBuffer(self.params(LearnerParams).buffer)

@@ -14,10 +14,13 @@ from dexstack.control.base import Observation
 from dexstack.model.scene import GRAVITY, OBJECT_BODY, JointLayout, part_name, robot_scene
 
 if TYPE_CHECKING:
+    from dexstack.control.problem import ModelParams
     from dexstack.model.objects import ObjectModel
     from dexstack.model.robot import Robot
 
 FULL = mujoco.mjtState.mjSTATE_FULLPHYSICS
+FASTEST = 1.0 - 1e-7
+"""Largest share of a step's way that a joint covers: 1 in single precision says no more of its damping."""
 PARTING_STEPS = 8
 """Steps in which bodies are parted that a noisy pose has pushed into each other. A millimetre of penetration would throw them apart at
 50 mm/s otherwise, by MuJoCo's 20 ms of solref, in every rollout."""
@@ -88,6 +91,18 @@ class Rollouts:
         mujoco.mj_setConst(m, self._data)
         self.limit(self._u_max)
 
+    def believe_theta(self, theta: ModelParams, step: float, usual: float) -> None:
+        """:meth:`believe` what θ says.
+
+        Damping D is what a free joint's lag over a ``step`` h [s] says: cover = 1 − e^{−h K/D}.
+
+        Args:
+            usual: friction of θ at which contacts have what the models of robot and object say; 0: whatever θ says.
+        """
+        stiffness, cover = np.asarray(theta.stiffness, float), np.asarray(theta.cover, float)
+        friction = float(theta.friction) / usual if usual > 0.0 else 1.0
+        self.believe(float(theta.mass), friction, stiffness, -step * stiffness / np.log1p(-np.minimum(cover, FASTEST)))
+
     def _make_room(self) -> None:
         self._data = mujoco.MjData(self.model)
         self._room = [mujoco.MjData(self.model) for _ in range(self._threads)]
@@ -101,7 +116,10 @@ class Rollouts:
 
     def coordinates(self, observation: Observation) -> np.ndarray:
         """(H + 7,) of all joints and the object."""
-        return np.concatenate([self.layout.coordinates(observation.q), observation.pose_WO])
+        return self._joined(observation.q, observation.pose_WO)
+
+    def _joined(self, q: np.ndarray, pose_WO: np.ndarray) -> np.ndarray:
+        return np.concatenate([self.layout.coordinates(q), pose_WO])
 
     def state(self, sights: Sequence[Observation], target: Callable[[float], np.ndarray], until: float) -> np.ndarray:
         """MuJoCo's full state at a time, by what was seen before and what is commanded until then.
@@ -112,15 +130,27 @@ class Rollouts:
             until: time of the state [s].
         """
         m, d, now = self.model, self._data, sights[-1]
-        mujoco.mj_resetData(m, d)
-        d.qpos[:] = self.coordinates(now)
-        self._part(d)
-        d.qvel[:] = self._velocity(sights)
+        self._place(self.coordinates(now), self._velocity(sights))
         for k in range(round((until - now.t) / m.opt.timestep)):
             d.ctrl[:] = target(now.t + k * m.opt.timestep)
             mujoco.mj_step(m, d)
-        state = np.empty(mujoco.mj_stateSize(m, FULL))
-        mujoco.mj_getState(m, d, state, FULL)
+        return self._state()
+
+    def standing(self, q: np.ndarray, pose_WO: np.ndarray, qd: np.ndarray, twist_WO: np.ndarray) -> np.ndarray:
+        """MuJoCo's full state of joints (N,) and object (7,) that move so: (N,), and (6,), linear in world, angular in body axes."""
+        self._place(self._joined(q, pose_WO), np.concatenate([self.layout.rates(qd), twist_WO]))
+        return self._state()
+
+    def _place(self, coordinates: np.ndarray, velocity: np.ndarray) -> None:
+        d = self._data
+        mujoco.mj_resetData(self.model, d)
+        d.qpos[:] = coordinates
+        self._part(d)
+        d.qvel[:] = velocity
+
+    def _state(self) -> np.ndarray:
+        state = np.empty(mujoco.mj_stateSize(self.model, FULL))
+        mujoco.mj_getState(self.model, self._data, state, FULL)
         return state
 
     def _part(self, d: mujoco.MjData) -> None:
@@ -149,8 +179,10 @@ class Rollouts:
         return v
 
     def roll(self, state: np.ndarray, targets: np.ndarray, every: int) -> tuple[np.ndarray, np.ndarray]:
-        """Joints (B, T, N) and object poses (B, T, 7) after each ``every`` of the targets (B, T · every, N), one per physics step."""
-        states, _ = mujoco.rollout.rollout(self.model, self._room, np.tile(state, (len(targets), 1)), targets)
+        """Joints (B, T, N) and object poses (B, T, 7) after each ``every`` of the targets (B, T · every, N), one per physics step, from one
+        state or from one for each."""
+        starts = np.array(np.broadcast_to(state, (len(targets), state.shape[-1])))
+        states, _ = mujoco.rollout.rollout(self.model, self._room, starts, targets)
         ends = states[:, every - 1 :: every, 1 : 1 + self.model.nq]
         return ends[:, :, self.layout.own], ends[:, :, -7:]
 

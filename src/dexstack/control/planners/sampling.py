@@ -22,7 +22,7 @@ import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -38,14 +38,16 @@ from dexstack.control.problem import ModelParams
 from dexstack.geometry.rotations import geodesic_angle
 from dexstack.process.compilation import jit
 
+if TYPE_CHECKING:
+    from dexstack.model.objects import ObjectModel
+    from dexstack.model.robot import Robot
+
 LONGEST_GAP = 0.2
 """Observations farther apart in time than this give no velocity, and what was planned before is forgotten [s]."""
 TINY = 1e-12
 """Costs that differ by less are the same."""
 MEMORY = 0.2
 """Weight of the last search in what searches took."""
-FASTEST = 1.0 - 1e-7
-"""Largest share of a step's way that a joint covers: 1 in single precision says no more of its damping."""
 EARLY = 0.01
 """So much too soon does an answer act rather than an observation later: they come some milliseconds before or after their time [s]."""
 SIGHTS = 4
@@ -79,6 +81,13 @@ class _Answer(NamedTuple):
     """Whether the best is better than the plan at hand."""
 
 
+def rollouts_of(robot: Robot, obj: ObjectModel, mpc: MpcParams, params: SamplingParams, usual: PlannerParams) -> tuple[Rollouts, int]:
+    """What a planner with such parameters rolls out in, and physics steps in a step of its plans."""
+    substeps = max(1, round(mpc.step / params.sampling_timestep))
+    servo = usual.kp * np.ones(len(robot.joint_names)), usual.kd, mpc.u_max
+    return Rollouts(robot, obj, servo, mpc.step / substeps, params.sampling_threads), substeps
+
+
 class SamplingPlanner:
     """See the module's docstring; a :class:`~dexstack.control.base.LocalPlanner`."""
 
@@ -86,11 +95,9 @@ class SamplingPlanner:
         """``usual``: the joints' servo, and the friction at which contacts have what the models of robot and object say."""
         self.robot, obj, self._cost, self.weights, self.theta = problem
         self._mpc, self._p, self._usual = mpc, params, usual
-        servo = usual.kp * np.ones(len(self.robot.joint_names)), usual.kd, mpc.u_max
         self._tree, self._n = self.robot.kinematics(), len(self.robot.joint_names)
-        self._substeps = max(1, round(mpc.step / params.sampling_timestep))
+        self._rollouts, self._substeps = rollouts_of(self.robot, obj, mpc, params, usual)
         dt = mpc.step / self._substeps
-        self._rollouts = Rollouts(self.robot, obj, servo, dt, params.sampling_threads)
         self._believed: ModelParams | None = None
         self._grid = np.arange(mpc.horizon * self._substeps + 1) * dt
         self._knots_at = np.linspace(0.0, self._grid[-1], params.sampling_knots)
@@ -228,15 +235,9 @@ class SamplingPlanner:
         return t >= acts - 1e-9 if self._p.sampling_wait else search.done() and t >= acts - EARLY
 
     def _believe(self) -> None:
-        """Let rollouts have the θ of now; between two searches, which use the same model.
-
-        Damping D is what a free joint's lag over a step says: cover = 1 − e^{−h K/D}.
-        """
-        theta, self._believed = self.theta, self.theta
-        stiffness, cover = np.asarray(theta.stiffness, float), np.asarray(theta.cover, float)
-        usual = self._usual.planned_friction
-        friction = float(theta.friction) / usual if usual > 0.0 else 1.0
-        self._rollouts.believe(float(theta.mass), friction, stiffness, -self._mpc.step * stiffness / np.log1p(-np.minimum(cover, FASTEST)))
+        """Let rollouts have the θ of now; between two searches, which use the same model."""
+        self._believed = self.theta
+        self._rollouts.believe_theta(self.theta, self._mpc.step, self._usual.planned_friction)
 
     def _question(self, t: float, goal_WO: np.ndarray, pull: Pull) -> _Question:
         if self.theta is not self._believed:
