@@ -42,7 +42,7 @@ def streak(seed: int, world: Path, params: Path, keep: Path | None) -> dict[str,
         found = json.loads(done.stdout)["results"]
     except (ValueError, KeyError):
         raise ConfigError(f"`{' '.join(command)}` gave no result: {done.stderr[-500:]}") from None
-    return {"seed": seed, **{key: found[key] for key in ("goals_reached", "seconds", "phase", "rate_hz", "real_time_factor")}}
+    return {"seed": seed, **{key: found[key] for key in ("goals_reached", "seconds", "phase", "rate_hz", "real_time_factor", "trouble")}}
 
 
 def _once(args: argparse.Namespace, seed: int) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def streaks(args: argparse.Namespace) -> Outcome:
     rows: list[dict[str, Any]] = []
     for k in range(args.runs):
         rows.append(_once(args, args.seed + k))
-        note("run {seed}: {goals_reached} reached in {seconds:.0f} s, {phase}".format(**rows[-1]))
+        note("; ".join(["run {seed}: {goals_reached} reached in {seconds:.0f} s, {phase}".format(**rows[-1]), *rows[-1]["trouble"]]))
     counts = np.array([row["goals_reached"] for row in rows])
     minutes = sum(row["seconds"] for row in rows) / 60.0
     results = {

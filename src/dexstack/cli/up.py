@@ -131,4 +131,4 @@ def _line(summary: dict[str, Any]) -> str:
     if summary.get("rate_hz") is not None:
         solve = summary["solve_s"]
         parts.append(f"MPC {summary['rate_hz']:.0f} Hz, solve p50 {1e3 * solve['p50']:.1f} ms, p99 {1e3 * solve['p99']:.1f} ms")
-    return ", ".join([*parts, f"results in {summary['results']}"])
+    return ", ".join([*parts, *summary.get("trouble", []), f"results in {summary['results']}"])

@@ -256,6 +256,7 @@ class ConsoleNode(SceneNode):
             "position_error_m": state.get("position_error"),
             "first_command_s": self._first_command,
             "real_time_factor": None if math.isnan(self._factor) else self._factor,
+            "trouble": self._trouble(),
             **self._against_truth(),
         }
 
@@ -278,8 +279,11 @@ class ConsoleNode(SceneNode):
         parts.append(f"{self._contact_count} contacts")
         if not math.isnan(self._factor):
             parts.append(f"real-time factor {self._factor:.2f}")
-        trouble = [f"{name}: {text}" for name, level, text in self._health.rows() if level != "ok"]
-        return "  ".join([*parts, *trouble])
+        return "  ".join([*parts, *self._trouble()])
+
+    def _trouble(self) -> list[str]:
+        """What the nodes that are not well say."""
+        return [f"{name}: {text}" for name, level, text in self._health.rows() if level != "ok"]
 
     def _panel(self) -> Any:
         from rich.console import Group
