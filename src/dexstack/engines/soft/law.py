@@ -17,8 +17,6 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from dexstack.engines.soft.scm import FADED
-
 STIFFNESS, FRICTION, EPS1, EPS2, EPS3, SEPARATION, STICTION = range(7)
 """Columns of a pair's numbers: the fields of :class:`~dexstack.engines.soft.scm.ContactParams`."""
 PLANES, POINTS, ONSET = range(3)
@@ -117,9 +115,10 @@ def _onsets(depth, e, onset):
 
 
 @numba.njit(error_model="numpy")
-def _fading(u, window):
-    s = min((u - window[0]) / (window[1] - window[0]), FADED)
-    return s * s * s / (1.0 - s) if s > 0.0 else 0.0
+def _left(u, window):
+    s = min((u - window[0]) / (window[1] - window[0]), 1.0)
+    t = 1.0 - s
+    return t * t * t * (1.0 + s * (3.0 + 6.0 * s)) if s > 0.0 else 1.0
 
 
 @numba.njit(error_model="numpy", fastmath=FAST)
@@ -147,7 +146,7 @@ def _faded(logits, shares, first, last, window):
     start, total = math.log(total), 0.0
     for k in range(first, last):
         if start - logits[k] > window[0]:
-            shares[k] = _exp(logits[k] - _fading(start - logits[k], window))
+            shares[k] *= _left(start - logits[k], window)
         total += shares[k]
     return total
 
@@ -258,7 +257,7 @@ def _laws(edges, count, c, window, kind):
     _onsets(depth, tail, load)
     for k in range(len(depth)):
         if -depth[k] > window[0]:
-            load[k] *= _exp(-_fading(-depth[k], window))
+            load[k] *= _left(-depth[k], window)
     _rises(depth, tail)
     _brakes(speed, 1.0 / c[SEPARATION], kind, brake, slope)
     _times(tail, brake)
