@@ -5,16 +5,18 @@ places of every path the wrench of what is near is held against that of all poin
 derivative along the path; at one of them both are held against differences, too, the second against those of the first. Wrenches are off by
 a share of the load, or of k ε3 where the load is less, derivatives by a share of their size, or of k times the travel, or of that times the
 travel over ε3; moments count over the body's size. Asked for: 1e-6, so that no jump is larger. On many more paths, too many for all points
-and planes, wrenches are held against those of what is near to a thousandth of that tolerance, from tables of their own. Before all, states
-of the pushed T are drawn on its outline.
+and planes, wrenches are held against those of what is near to a thousandth of that tolerance, from tables of their own. At last, states of
+the pushed T are drawn on its outline.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -23,13 +25,15 @@ import mujoco
 import numpy as np
 
 from dexstack.cli import arguments
-from dexstack.cli.output import note, table
+from dexstack.cli.output import commit, note, table
 from dexstack.engines.soft import cloud
 from dexstack.engines.soft.cloud import Cloud
 from dexstack.engines.soft.near import Room
 from dexstack.engines.soft.scm import ContactParams, smooth_dissipation
 from dexstack.engines.soft.system import Meeting, SoftSystem, Surface
 from dexstack.process.compilation import jit
+from dexstack.trials.keep import claim
+from dexstack.trials.pool import in_processes
 from experiments.harness import Outcome, run
 from experiments.soft import systems
 
@@ -238,6 +242,20 @@ def judge_many(name: str, paths: int, seed: int) -> dict[str, Any]:
     return {"many_paths": paths, "many_touching": felt, "many_wrench": worst}
 
 
+def scene_row(name: str, paths: tuple[int, int], seed: int, folder: str) -> dict[str, Any]:
+    """A scene's row, or what a folder keeps of it; of ``paths`` the second are the many. In a process of its own."""
+    kept = Path(folder) / f"{name.replace(' ', '_')}.json" if folder else None
+    if kept is not None and kept.is_file():
+        return json.loads(kept.read_text())
+    with jax.enable_x64(True):
+        row = judge(name, paths[0], seed) | judge_many(name, paths[1], seed)
+    if kept is not None:
+        part = kept.with_suffix(".part")
+        part.write_text(json.dumps(row))
+        part.replace(kept)  # whole or not at all
+    return row
+
+
 def errors(points: int, states: int, seed: int) -> np.ndarray:
     """(N,) errors of the pushed T's wrench in states in which the pusher touches its outline, corners and inner ones too; float64."""
     rng, touching = np.random.default_rng(seed), []
@@ -267,13 +285,15 @@ def errors(points: int, states: int, seed: int) -> np.ndarray:
 
 
 def near_set(args: argparse.Namespace) -> Outcome:
-    """The pushed T, then all paths."""
+    """All paths, then the pushed T."""
+    if args.keep:
+        claim(args.keep, {"paths": args.paths, "many": args.many, "seed": args.seed, "commit": commit()}, "scenes")
+    rows, count, folder = [], len(SCENES), str(args.keep.absolute()) if args.keep else ""
+    columns = list(SCENES), [(args.paths, args.many)] * count, [args.seed] * count, [folder] * count
+    for row in in_processes(scene_row, args.jobs, *columns):
+        rows.append(row)
+        note(f"{row['scene']}: " + ", ".join(f"{what} {row[what]:.1e}" for what in WHAT))
     outline = float(errors(4000, args.states, args.seed).max())
-    rows = []
-    with jax.enable_x64(True):
-        for name in SCENES:
-            rows.append(judge(name, args.paths, args.seed) | judge_many(name, args.many, args.seed))
-            note(f"{name}: " + ", ".join(f"{what} {rows[-1][what]:.1e}" for what in WHAT))
     passed = outline <= TOLERANCE and all(r[what] <= TOLERANCE for r in rows for what in WHAT)
     results = {"tolerance": TOLERANCE, "outline": outline, "states": args.states, "rows": rows, "passed": bool(passed)}
     columns = ("scene", "paths", "states", "touching", "load [N]", *JUDGED.values())
@@ -288,6 +308,8 @@ def near_set(args: argparse.Namespace) -> Outcome:
 def _arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--paths", type=arguments.positive_int, default=200, metavar="N", help="of each scene")
     p.add_argument("--many", type=arguments.positive_int, default=20_000, metavar="N", help="paths of each scene for the finer tolerance")
+    p.add_argument("--jobs", type=arguments.positive_int, default=1, metavar="N", help="scenes at the same time")
+    p.add_argument("--keep", type=Path, metavar="FOLDER", help="keep every scene's row there, and go on where it was cut")
     p.add_argument("--states", type=arguments.positive_int, default=100, metavar="N", help="of the pushed T")
     p.add_argument("--seed", type=arguments.natural, default=0, metavar="S", help="draws paths and states")
 
