@@ -104,4 +104,6 @@ def test_a_matrix_that_was_killed_goes_on_to_the_same_table(tmp_path):
     matrix._kept.write_text("".join(kept.splitlines(keepends=True)[:2]) + '{"source": "mu')
     again = Matrix(plan, tmp_path)
     assert len(list(again.run(1))) == 2
-    assert again.results() == results
+    found = again.results()
+    assert found.pop("trials_wall_s") > 0.0 and results.pop("trials_wall_s") > 0.0
+    assert found == results
