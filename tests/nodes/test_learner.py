@@ -18,6 +18,7 @@ from dexstack.cli.bench.probe import Probe
 from dexstack.contact.contact import empty_contacts
 from dexstack.control.factory import PlannerParams
 from dexstack.control.theta_file import load_theta, make_theta
+from dexstack.graph.modes import MODES
 from dexstack.learning.transitions import cut
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
@@ -145,3 +146,12 @@ def test_the_planner_uses_what_is_learned_while_it_runs(tmp_path):
         if probe:
             probe.close()
         run.close()
+
+
+@pytest.mark.parametrize("planner", ["sampling", "gauss_newton"])
+def test_the_learner_learns_by_the_planner_that_plans(planner):
+    """Also where the command line chooses it, with what that planner has otherwise."""
+    nodes = {n.name: n for n in MODES["sim"].describe({"planner": planner, "learn": "yes"})}
+    told = nodes["learner"].parameters
+    assert told["planner"] == nodes["mpc"].parameters["planner"] == planner
+    assert (told.get("sampling_spread") is not None) == (planner == "sampling")

@@ -330,7 +330,7 @@ class _Builder:
         if a["learn"] == "yes":
             # It predicts as the planner and its detector do, so it gets their sections of the files; what it does not know it ignores.
             sections = [read_parameter_file(path, section) for path in self._files for section in ("contact_detector", "mpc")]
-            theirs = {name: value for section in sections for name, value in section.items()}
+            theirs = {name: value for section in sections for name, value in section.items()} | {"planner": self._planner}
             nodes.append(self.node("learner", XLA_ONE_THREAD, **{**theirs, **both}, theta=a["theta"], results=a["results"]))
         if a["monitor"] == "yes":
             nodes.insert(0, self.node("monitor", **both))

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from dexstack.model.robot import Robot
 
 DIFFERENCE = 0.15
-"""Relative change of mass, friction, stiffness and lag to either side. Contacts come and go within a step: differences of 5 % differ from
-those of 10 % by as much as they are, those of 15 to 40 % learn the same θ."""
+"""Relative change of mass, friction, stiffness and lag to either side: wide, since contacts come and go within a step."""
 KINDS = 4
 """Numbers of θ that rollouts know: those four."""
 

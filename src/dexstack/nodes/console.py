@@ -256,7 +256,7 @@ class ConsoleNode(SceneNode):
             "position_error_m": state.get("position_error"),
             "first_command_s": self._first_command,
             "real_time_factor": None if math.isnan(self._factor) else self._factor,
-            "trouble": self._trouble(),
+            "trouble": self._trouble("error", "silent"),
             **self._against_truth(),
         }
 
@@ -279,11 +279,11 @@ class ConsoleNode(SceneNode):
         parts.append(f"{self._contact_count} contacts")
         if not math.isnan(self._factor):
             parts.append(f"real-time factor {self._factor:.2f}")
-        return "  ".join([*parts, *self._trouble()])
+        return "  ".join([*parts, *self._trouble("warn", "error", "silent")])
 
-    def _trouble(self) -> list[str]:
-        """What the nodes that are not well say."""
-        return [f"{name}: {text}" for name, level, text in self._health.rows() if level != "ok"]
+    def _trouble(self, *levels: str) -> list[str]:
+        """What the nodes say that are at one of these levels of :class:`~dexstack.nodes.health.Health`."""
+        return [f"{name}: {text}" for name, level, text in self._health.rows() if level in levels]
 
     def _panel(self) -> Any:
         from rich.console import Group

@@ -48,8 +48,6 @@ TINY = 1e-12
 """Costs that differ by less are the same."""
 MEMORY = 0.2
 """Weight of the last search in what searches took."""
-EARLY = 0.01
-"""So much too soon does an answer act rather than an observation later: they come some milliseconds before or after their time [s]."""
 SIGHTS = 4
 """Observations that a velocity is taken from."""
 
@@ -220,7 +218,7 @@ class SamplingPlanner:
         answer, delay = self._found, self._p.sampling_delay
         if delay > 0.0 and not self._p.sampling_wait:
             delay = max(delay, self._took)
-        if self._running is not None and self._due(t, *self._running):
+        if self._running is not None and self._due(*self._running):
             answer, self._running = self._running[1].result(), None
         if answer is None or delay == 0.0:
             answer = self._search(self._question(t, goal_WO, pull))
@@ -230,9 +228,15 @@ class SamplingPlanner:
             self._running = t + delay, self._worker().submit(self._search, self._question(t + delay, goal_WO, pull))
         return answer
 
-    def _due(self, t: float, acts: float, search: Future[_Answer]) -> bool:
-        """Whether an answer that is to act at a time [s] acts at ``t`` [s]: where time does not wait, at the observation nearest to it."""
-        return t >= acts - 1e-9 if self._p.sampling_wait else search.done() and t >= acts - EARLY
+    def _due(self, acts: float, search: Future[_Answer]) -> bool:
+        """Whether an answer that is to act at a time [s] acts now: where time does not wait, at the observation nearest to it.
+
+        Observations come some milliseconds before or after their time.
+        """
+        times = [sight.t for sight in self._sights][-2:]
+        if self._p.sampling_wait:
+            return times[-1] >= acts - 1e-9
+        return search.done() and times[-1] >= acts - (times[-1] - times[0]) / 2
 
     def _believe(self) -> None:
         """Let rollouts have the θ of now; between two searches, which use the same model."""
