@@ -47,7 +47,7 @@ CHUNK = 8
 """Blocks whose forces are found at once, if there are so many: what they take stays in a cache, and empty ones are passed over."""
 MARGIN = 1.1
 """Room over what :func:`room_for` found."""
-FADING = 1.25
+FADING = 2.0
 """Width of the windows: second derivatives are off by their curvature times what is left out (:func:`~dexstack.engines.soft.scm.left`)."""
 SCRATCH = 1024
 """Planes met by the candidates of one side, at first."""
