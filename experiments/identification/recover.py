@@ -1,6 +1,8 @@
-"""Hidden worlds, a minute of recording each, and what the identification makes of it, beside mujoco.sysid on the same windows.
+"""Hidden worlds, a minute of recording each on any of the plants, and what the identification makes of it, beside mujoco.sysid.
 
-The peer takes part where it is installed (extra `peers`).
+Worlds differ in mass, friction, centre of mass, motors, damping and dry friction of the joints, and delay. The peer takes part where it is
+installed (extra `peers`), on recordings of MuJoCo, with the same windows and rollouts. On the other plants the fitted world is MuJoCo's
+that behaves most like them: what is off there is what the contact laws differ by.
 """
 
 from __future__ import annotations
@@ -10,21 +12,23 @@ import json
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dexstack.cli import arguments
-from dexstack.cli.output import note, table
+from dexstack.cli.output import commit, note, table
+from dexstack.engines import PLANTS
 from dexstack.errors import writing
 from dexstack.graph.settings import Spec, make_task, read_settings
 from dexstack.identification.fit import identify
 from dexstack.identification.rollouts import servo_of
 from dexstack.identification.unknowns import DELAY, Unknown, chosen, values
 from dexstack.report.statistics import wilson
-from dexstack.tasks.base import World
+from dexstack.tasks.base import OFFSETS, World
+from dexstack.trials.keep import claim
 from dexstack.trials.pool import in_processes
 from dexstack.trials.sweep import loop_of
 from dexstack.trials.worlds import drawn
@@ -35,47 +39,64 @@ TRIALS, SECONDS = 4, 15.0
 FIELDS = ("mass", "friction", "torque", "joint_damping", "joint_friction")
 DELAYS = (0.0, 0.06)
 """[s]"""
-LIMITS = {"mass": 0.05, "friction": 0.1, "torque": 0.1, "joint_damping": 0.1, "joint_friction": 0.1, DELAY: 0.002}
-"""Largest median error: relative, of the delay in seconds."""
+OFFSET = 0.005
+"""Farthest that the centre of mass is off along an axis [m]."""
+LIMITS = {"mass": 0.05, "friction": 0.1, "torque": 0.1, "joint_damping": 0.1, "joint_friction": 0.1}
+LIMITS |= dict.fromkeys(OFFSETS, 0.002) | {DELAY: 0.002}
+"""Largest median error: relative, of offsets in metres, of the delay in seconds."""
 LONGEST, CASES = 120.0, 50
 """Of a fit [s], and fewest cases that show how often an interval holds the truth."""
+OURS, PEER = "dexstack", "mujoco.sysid"
+MUJOCO = "mujoco"
+"""The plant whose recordings the peer has, too."""
+
+
+class Case(NamedTuple):
+    """What is recorded."""
+
+    seed: int
+    plant: str
+    peer: bool
+    """Whether the peer takes part."""
 
 
 def hidden(seed: int) -> tuple[World, float]:
     """A world and its delay [s]."""
     rng = np.random.default_rng(seed)
-    return drawn(rng, *FIELDS), float(rng.uniform(*DELAYS))
+    world, delay = drawn(rng, *FIELDS), float(rng.uniform(*DELAYS))
+    return replace(world, **dict(zip(OFFSETS, rng.uniform(-OFFSET, OFFSET, len(OFFSETS)).tolist(), strict=True))), delay
 
 
-def recorded(world: World, delay: float, seed: int) -> tuple[dict[str, np.ndarray], int]:
+def recorded(world: World, delay: float, seed: int, plant: str = MUJOCO) -> tuple[dict[str, np.ndarray], int]:
     """A minute of the default controller, which knows nothing of it; and how many of its trials succeeded."""
-    loop = loop_of(Spec(overrides=(("latency", delay),), world=world))
+    loop = loop_of(Spec(overrides=(("latency", delay),), world=world, plant=plant))
     trials = [loop.run(k, seed, SECONDS) for k in range(TRIALS)]
     names = ("t", "pose_WO", "q", "q_command", "qd", "twist_WO")
     return {n: np.concatenate([t.recording[n] for t in trials]) for n in names}, sum(t.succeeded for t in trials)
 
 
-def recovered(seed: int) -> dict[str, Any]:
-    """One case."""
-    world, delay = hidden(seed)
-    recording, succeeded = recorded(world, delay, 1000 * seed)
+def recovered(case: Case) -> dict[str, Any]:
+    """What was found."""
+    world, delay = hidden(case.seed)
+    recording, succeeded = recorded(world, delay, 1000 * case.seed, case.plant)
     spec = Spec()
     settings = read_settings(spec)
     task = make_task(spec, settings)
-    servo, unknowns, truth = servo_of(task, settings), chosen(()), asdict(world) | {DELAY: delay}
+    servo, unknowns, truth = servo_of(task, settings), chosen((), OFFSETS), asdict(world) | {DELAY: delay}
     begin, cpu = time.perf_counter(), time.process_time()
     fit = identify(task, servo, recording, unknowns)
     seconds, cpu = time.perf_counter() - begin, time.process_time() - cpu
-    case = {"seed": seed, "succeeded": succeeded, "seconds": seconds, "cpu_s": cpu, "before": fit.before, "after": fit.after}
-    case["unknowns"] = _judged(unknowns, truth, values(unknowns, fit.x), *fit.interval().T)
-    for row, told in zip(case["unknowns"], fit.told, strict=True):
+    found = {"seed": case.seed, "plant": case.plant, "succeeded": succeeded, "before": fit.before, "after": fit.after}
+    judged = _judged(unknowns, truth, values(unknowns, fit.x), *fit.interval().T)
+    found[OURS] = {"seconds": seconds, "cpu_s": cpu, "unknowns": judged}
+    for row, told in zip(judged, fit.told, strict=True):
         row["told"] = bool(told)
-    if peer.installed():
+    if case.peer and peer.installed():
         cpu = time.process_time()
         other = peer.found(task, servo, recording, unknowns)
         judged = _judged(unknowns, truth, other.value, other.low, other.high)
-        case["sysid"] = {"seconds": other.seconds, "cpu_s": time.process_time() - cpu, "unknowns": judged}
-    return case
+        found[PEER] = {"seconds": other.seconds, "cpu_s": time.process_time() - cpu, "unknowns": judged}
+    return found
 
 
 def _judged(unknowns: Sequence[Unknown], truth: Mapping[str, float], *found: np.ndarray) -> list[dict[str, Any]]:
@@ -91,46 +112,56 @@ def _judged(unknowns: Sequence[Unknown], truth: Mapping[str, float], *found: np.
 
 def recover(args: argparse.Namespace) -> Outcome:
     """All cases."""
-    cases = []
-    folder = str(args.keep.absolute()) if args.keep else ""
-    seeds = [args.seed + k for k in range(args.cases)]
-    for case in in_processes(kept, args.jobs, seeds, [folder] * len(seeds)):
+    if args.keep:
+        claim(args.keep, {"commit": commit()}, "cases")
+    folder, cases = str(args.keep.absolute()) if args.keep else "", []
+    plan = [Case(args.seed + k, plant, plant == MUJOCO and k < args.peers) for plant in args.plants for k in range(args.cases)]
+    for case in in_processes(kept, args.jobs, plan, [folder] * len(plan)):
         cases.append(case)
-        note(f"case {case['seed']}: residual {case['before']:.3g} → {case['after']:.3g} in {case['seconds']:.0f} s")
-    rows = _summary([case["unknowns"] for case in cases])
-    longest = max(case["seconds"] for case in cases)
-    passed = (
-        len(cases) >= CASES and longest <= LONGEST and all(r["median_error"] <= r["limit"] and r["covered"] >= 0.9 * r["of"] for r in rows)
-    )
-    results = {"cases": cases, "unknowns": rows, "longest_s": longest, "passed": bool(passed)}
-    lines = [_table("recovered from a minute of recording", rows), f"longest fit {longest:.0f} s"]
-    others = [case["sysid"] for case in cases if "sysid" in case]
-    if others:
-        peers = _summary([other["unknowns"] for other in others])
-        results["sysid"] = {"unknowns": peers, "longest_s": max(other["seconds"] for other in others)}
-        results["cpu_ratio"] = float(np.median([case["sysid"]["cpu_s"] / case["cpu_s"] for case in cases if "sysid" in case]))
-        lines.append(_table("by mujoco.sysid from the same windows", peers))
-        lines.append(f"its longest fit {results['sysid']['longest_s']:.0f} s; {results['cpu_ratio']:.2g} times our processor time (median)")
+        where = f"{case['plant']}, case {case['seed']}"
+        note(f"{where}: residual {case['before']:.3g} → {case['after']:.3g} in {case[OURS]['seconds']:.0f} s")
+    rows, fits = [], []
+    for plant in args.plants:
+        here = [case for case in cases if case["plant"] == plant]
+        for by in (OURS, PEER):
+            found = [case for case in here if by in case]
+            rows += [{"plant": plant, "by": by, **row} for row in _summary([case[by]["unknowns"] for case in found])]
+            fits += [{"plant": plant, "by": by, **_times(found, by)}] if found else []
+    ours = [r for r in rows if r["by"] == OURS]
+    passed = args.cases >= CASES and all(r["median_error"] <= r["limit"] and r["covered"] >= 0.9 * r["of"] for r in ours)
+    passed = passed and all(fit["longest_s"] <= LONGEST for fit in fits if fit["by"] == OURS)
+    results = {"cases": cases, "rows": rows, "fits": fits, "passed": bool(passed)}
+    columns = ("plant", "by", "fits", "longest [s]", "processor time, median [s]", "over ours")
+    lines = [_table(rows), table("how long fits take", columns, [list(fit.values()) for fit in fits])]
     return Outcome(results, None, lines, args.seed)
 
 
-def kept(seed: int, folder: str) -> dict[str, Any]:
+def kept(case: Case, folder: str) -> dict[str, Any]:
     """One case, from a folder where it is done already; an empty name: nothing is kept."""
-    path = Path(folder) / f"case-{seed}.json" if folder else None
+    path = Path(folder) / f"{case.plant}-{case.seed}{'-peer' if case.peer else ''}.json" if folder else None
     if path is not None and path.is_file():
         return json.loads(path.read_text())
-    case = recovered(seed)
+    found = recovered(case)
     if path is not None:
+        part = path.with_suffix(".part")
         with writing(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps(case, indent=1))
-    return case
+            part.write_text(json.dumps(found, indent=1))
+            part.replace(path)  # whole or not at all
+    return found
+
+
+def _times(cases: Sequence[Mapping[str, Any]], by: str) -> dict[str, Any]:
+    cpu_s, ours = (np.array([case[which]["cpu_s"] for case in cases]) for which in (by, OURS))
+    longest = max(case[by]["seconds"] for case in cases)
+    return {"fits": len(cases), "longest_s": longest, "cpu_s": float(np.median(cpu_s)), "cpu_ratio": float(np.median(cpu_s / ours))}
 
 
 def _summary(cases: Sequence[Sequence[Mapping[str, Any]]]) -> list[dict[str, Any]]:
     rows = []
     for name, limit in LIMITS.items():
         found = [u for unknowns in cases for u in unknowns if u["name"] == name]
+        if not found:
+            continue
         errors = np.array([u["error"] for u in found])
         covered = sum(u["covered"] for u in found)
         rows.append({
@@ -140,16 +171,20 @@ def _summary(cases: Sequence[Sequence[Mapping[str, Any]]]) -> list[dict[str, Any
     return rows
 
 
-def _table(title: str, rows: Sequence[Mapping[str, Any]]) -> Any:
+def _table(rows: Sequence[Mapping[str, Any]]) -> Any:
     shown = [
-        [r["name"], r["median_error"], r["worst_error"], r["limit"], f"{r['within']} of {r['of']}", f"{r['covered']} of {r['of']}"]
+        [r["plant"], r["by"], r["name"], r["median_error"], r["worst_error"], r["limit"], f"{r['within']} of {r['of']}",
+         f"{r['covered']} of {r['of']}"]
         for r in rows
-    ]
-    return table(title, ("unknown", "median error", "worst", "limit", "within", "in the 90 % interval"), shown)
+    ]  # fmt: skip
+    columns = ("plant", "by", "unknown", "median error", "worst", "limit", "within", "in the 90 % interval")
+    return table("recovered from a minute of recording", columns, shown)
 
 
 def _arguments(p: argparse.ArgumentParser) -> None:
-    p.add_argument("--cases", type=arguments.positive_int, default=CASES, metavar="N", help="hidden worlds")
+    p.add_argument("--cases", type=arguments.positive_int, default=CASES, metavar="N", help="hidden worlds on each plant")
+    p.add_argument("--plants", nargs="+", choices=list(PLANTS), default=[MUJOCO], help="whose recordings")
+    p.add_argument("--peers", type=arguments.natural, default=CASES, metavar="N", help=f"{PEER} takes part in so many")
     p.add_argument("--seed", type=arguments.natural, default=100, metavar="S", help="case k is drawn by seed S + k")
     p.add_argument("--keep", type=Path, metavar="FOLDER", help="keep every case there, and go on where it was cut")
     p.add_argument("--jobs", type=arguments.positive_int, default=1, metavar="N", help="processes side by side")
