@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dexstack.hand.servo import ServoParams
-from dexstack.identification.fit import MOST, SAMPLES
+from dexstack.identification.fit import SAMPLES
 from dexstack.identification.rollouts import Predictor, applied_targets, cut_windows, differences, in_order
-from dexstack.identification.unknowns import Unknown, first_guess, values, world_and_delay
+from dexstack.identification.unknowns import MOST, Unknown, first_guess, values, world_and_delay
 from dexstack.tasks.base import Task
 
 REACH = 3.0

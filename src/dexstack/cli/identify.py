@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from dexstack.cli import arguments, excite
 from dexstack.cli.output import add_json_argument, note, publish, table
+from dexstack.engines import PLANTS
 from dexstack.errors import ConfigError, writing
-from dexstack.identification.unknowns import DELAY, UNKNOWNS, USUAL, chosen, first_guess, values
+from dexstack.identification.unknowns import DELAY, MOST, UNKNOWNS, USUAL, chosen, first_guess, values
 from dexstack.tasks import TASKS
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "identify",
         help="fit a plant to a recording",
         description="Fit a world (mass, friction, motors, joints, delay) to a recording of a hand and an object, real or simulated, by "
-        "Gauss–Newton through short rollouts in MuJoCo. What the recording does not tell is named. Exit code 0 only if windows held out "
+        "Gauss–Newton through short rollouts of a plant. What the recording does not tell is named. Exit code 0 only if windows held out "
         "are predicted better than as believed.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
@@ -39,6 +40,10 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     arguments.add_scene_arguments(p)
     p.add_argument("--params", action="append", default=[], metavar="FILE", help="ROS 2 parameter file that wins over the task's")
     arguments.add_set_argument(p)
+    p.add_argument(
+        "--plant", default="mujoco", choices=PLANTS, help="whose rollouts fit, and whose world it is: a name, or the path of your own"
+    )
+    p.add_argument("--windows", type=arguments.positive_int, default=MOST, metavar="N", help="most stretches of the recording")
     names, rest = ", ".join(USUAL), ", ".join(u.name for u in UNKNOWNS if u.name not in USUAL)
     p.add_argument("--only", nargs="+", default=[], metavar="NAME", help=f"what to look for (default: {names})")
     p.add_argument("--also", nargs="+", default=[], metavar="NAME", help=f"what to look for beside that, as {rest}")
@@ -54,17 +59,18 @@ def run(args: argparse.Namespace) -> int:
     Returns:
         0 when windows that were held out are predicted better than as believed, otherwise 1.
     """
+    from dexstack.engines import plant_params
     from dexstack.graph.settings import Spec, make_task, read_settings
     from dexstack.hand.servo import ServoParams
     from dexstack.identification.fit import identify
-    from dexstack.identification.rollouts import servo_of
+    from dexstack.identification.rollouts import Simulated, servo_of
     from dexstack.learning.recordings import read_recording
 
     if (args.recording is None) == (args.excite is None):
         raise ConfigError("identify needs a recording, or --excite MODE to make one; not both")
     unknowns = chosen(args.only, args.also)
     files = tuple(str(Path(f).absolute()) for f in args.params)
-    spec = Spec(args.task, args.object, args.hand, files, tuple(sorted(dict(args.settings).items())))
+    spec = Spec(args.task, args.object, args.hand, files, tuple(sorted(dict(args.settings).items())), args.plant)
     settings = read_settings(spec)
     task = make_task(spec, settings)
     servo: ServoParams = servo_of(task, settings)
@@ -73,8 +79,9 @@ def run(args: argparse.Namespace) -> int:
         args.recording = excite.excite(args, task, servo, folder)
     recording = read_recording(args.recording, task.scene().robot.joint_names)
     begin = time.perf_counter()
-    fit = identify(task, servo, recording, unknowns, where=args.recording, say=note)
-    results = results_of(fit) | {"recording": str(args.recording), "seconds": time.perf_counter() - begin}
+    plant = Simulated(args.plant, settings[plant_params(args.plant)])
+    fit = identify(task, servo, recording, unknowns, most=args.windows, plant=plant, where=args.recording, say=note)
+    results = results_of(fit) | {"plant": args.plant, "recording": str(args.recording), "seconds": time.perf_counter() - begin}
     results["plot"] = str(_plot(folder / "identify.png", fit))
     results["page"] = str(_page(folder / "identify.html", task, fit, results))
     if args.out:

@@ -12,7 +12,7 @@ from mujoco.rollout import rollout
 
 from dexstack.config import param
 from dexstack.engines.common.collision import Materials
-from dexstack.engines.common.plant import ScenePlant, plant_model
+from dexstack.engines.common.plant import ScenePlant
 from dexstack.engines.common.scene import Contact, Scene, State
 from dexstack.model.objects import ObjectModel
 from dexstack.model.robot import Robot
@@ -105,6 +105,10 @@ class MujocoPlant(ScenePlant):
     """Hand (or balls) and object in MuJoCo, with force-driven, passively damped joints; see :class:`dexstack.engines.base.Plant`."""
 
     def __init__(self, robot: Robot, obj: ObjectModel, params: MujocoPlantParams | None = None) -> None:
-        scene = MujocoScene(plant_model(robot, obj, (params or MujocoPlantParams()).dt))
-        self.data = scene.data
-        super().__init__(robot, obj, scene)
+        super().__init__(robot, obj, params or MujocoPlantParams())
+        self.data = self.scene.data
+
+    @classmethod
+    def make_scene(cls, spec: mujoco.MjSpec, robot: Robot, params: MujocoPlantParams) -> MujocoScene:
+        spec.option.timestep = params.dt
+        return MujocoScene(spec.compile())

@@ -18,19 +18,32 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dexstack.hand.servo import ServoParams
-from dexstack.identification.rollouts import NOISE, Predictor, Targets, Windows, applied_targets, cut_windows, differences, in_order
-from dexstack.identification.unknowns import Unknown, first_guess, values, world_and_delay
+from dexstack.identification.rollouts import (
+    MUJOCO,
+    NOISE,
+    Predictor,
+    Simulated,
+    Targets,
+    Windows,
+    applied_targets,
+    cut_windows,
+    differences,
+    in_order,
+)
+from dexstack.identification.unknowns import MOST, Unknown, first_guess, values, world_and_delay
 from dexstack.learning.transitions import check_recording
 from dexstack.tasks.base import Task, World
 
-SAMPLES, MOST = 10, 120
-"""Samples of a window, and most windows."""
+SAMPLES = 10
+"""Of a window."""
 STEP = {True: 0.1, False: 2e-3}
 """Of difference quotients: of a logarithm; of a delay [s] or an offset [m]. Contacts come and go: smaller ones see the noise of that."""
-THINNED = 4, 1
-"""The fit goes through every so many-th window first, because far from its end a share of them shows the way."""
-ROUNDS, TRIED, ENOUGH = 20, 3, 1e-3
-"""Most Gauss–Newton steps, dampings tried in each, and the relative gain below which they end."""
+THINNED = {4: 0.1, 1: 1e-3}
+"""The fit goes through every so many-th window first, because far from its end a share of them shows the way; until a step gains less."""
+ROUNDS, TRIED = 20, 3
+"""Most Gauss–Newton steps, and dampings tried in each."""
+SMALL = 0.5
+"""Steps end, too, where all are below this share of their unknowns' floors: what is left is not what makes the intervals wide."""
 TOLD = 0.7
 """An unknown is told where its standard deviation is below this share of that beforehand."""
 HELD_OUT = 5
@@ -145,6 +158,8 @@ def identify(
     recording: Mapping[str, np.ndarray],
     unknowns: tuple[Unknown, ...],
     *,
+    most: int = MOST,
+    plant: Simulated = MUJOCO,
     where: object = "the recording",
     say: Callable[[str], Any] = lambda text: None,
 ) -> Fit:
@@ -152,26 +167,29 @@ def identify(
 
     Args:
         recording: samples ``t``, ``pose_WO``, ``q``, ``q_command``, as :data:`dexstack.learning.transitions.RECORDED`.
+        most: windows; fewer are faster, and tell less.
+        plant: whose world it is to be.
         say: progress.
 
     Raises:
-        ConfigError: arrays are missing, of a wrong size, or too short.
+        ConfigError: arrays are missing, of a wrong size, or too short; or what the plant refuses.
     """
-    predictor = Predictor(task, servo)
+    predictor = Predictor(task, servo, plant)
     joints = len(task.scene().robot.joint_names)
     check_recording(recording, joints, str(where))
     recording = in_order(recording)
-    windows = cut_windows(recording, SAMPLES, MOST, where)
+    windows = cut_windows(recording, SAMPLES, most, where)
     held = np.arange(len(windows.t)) % HELD_OUT == 0
     problem = _Problem(predictor, unknowns, windows.take(~held), applied_targets(recording, servo))
     x0 = first_guess(unknowns)
     precision = np.diag([u.spread**-2 for u in unknowns])
-    x, at = _descend(problem, x0, precision, say)
+    floors = np.array([u.floor for u in unknowns])
+    x, at = _descend(problem, x0, precision, SMALL * floors, say)
     # every window's errors belong together; few windows show too small a spread
     g = at.gradients()
     few = len(g) / max(len(g) - len(x), 1)
     inverse = np.linalg.inv(at.curvature() + precision)
-    covariance = inverse @ (few * g.T @ g + precision) @ inverse + np.diag([u.floor**2 for u in unknowns])
+    covariance = inverse @ (few * g.T @ g + precision) @ inverse + np.diag(floors**2)
     (believed, fitted), predicted = problem.residuals(np.stack([x0, x]), windows)
     before, after = (float(np.sqrt(np.mean(np.minimum(np.abs(each[held]), 50.0) ** 2))) for each in (believed, fitted))
     told = np.sqrt(np.diag(covariance)) < TOLD * np.array([u.spread for u in unknowns])
@@ -179,10 +197,16 @@ def identify(
     return Fit(unknowns, x, covariance, told, world, delay, before, after, windows, predicted[0], predicted[1])
 
 
-def _descend(problem: _Problem, x: np.ndarray, precision: np.ndarray, say: Callable[[str], Any]) -> tuple[np.ndarray, _Linear]:
-    """Damped Gauss–Newton from x, through a share of the windows and then through all; where it ends, and the problem there."""
+def _descend(
+    problem: _Problem, x: np.ndarray, precision: np.ndarray, small: np.ndarray, say: Callable[[str], Any]
+) -> tuple[np.ndarray, _Linear]:
+    """Damped Gauss–Newton from x, through a share of the windows and then through all, until steps are ``small`` (P,).
+
+    Returns:
+        Where it ends, and the problem there.
+    """
     x0 = x
-    for every in THINNED:
+    for every, enough in THINNED.items():
         part, damping = problem.thinned(every), 1e-3
         at = part.linearised(x)
         for _ in range(ROUNDS):
@@ -195,9 +219,10 @@ def _descend(problem: _Problem, x: np.ndarray, precision: np.ndarray, say: Calla
             best = int(np.argmin(costs))
             gain = 1.0 - costs[best] / cost
             say(f"{len(at.r)} windows: residual {at.scale:.3g}, gain {100 * max(gain, 0.0):.2g} %")
+            step = np.abs(tried[best] - x)
             if gain > 0.0:
                 x, damping = tried[best], max(1e-6, 0.1 * damping * 30.0**best)
                 at = part.linearised(x)
-            if gain < ENOUGH:
+            if gain < enough or (step < small).all():
                 break
     return x, at

@@ -1,20 +1,22 @@
-"""Short rollouts from measured states, many at once in MuJoCo's threads: what a world says against what was measured."""
+"""Short rollouts from measured states, many at once, in any plant: what a world says against what was measured."""
 
 from __future__ import annotations
 
-import os
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import mujoco
 import numpy as np
-from mujoco import rollout
 
+from dexstack.engines import plant_params, plant_scene
+from dexstack.engines.common.batch import rollout
+from dexstack.engines.common.scene import Scene, State
 from dexstack.errors import ConfigError
 from dexstack.hand.servo import ServoParams
 from dexstack.learning.transitions import rotation_between, segments, velocities
-from dexstack.model.scene import TIMESTEP, JointLayout, robot_scene
+from dexstack.model.scene import JointLayout, robot_scene
 from dexstack.tasks.base import Task, World
 
 LONGEST_PERIOD = 0.1
@@ -25,8 +27,8 @@ NOISE = (5e-3, 1e-3, 2e-2)
 """How far joints [rad], the object's place [m] and its orientation [rad] may be from a model that is right, to begin with."""
 
 OFF_CENTRE = 1e-5
-"""The object's centre of mass is at least so far from the origin of its frame [m]: all models share buffers, which MuJoCo lays out
-otherwise where the two are one."""
+"""The object's centre of mass is at least so far from the origin of its frame [m]: MuJoCo's rollouts share buffers, which it lays
+out otherwise where the two are one."""
 
 
 class Windows(NamedTuple):
@@ -124,22 +126,41 @@ def servo_of(task: Task, settings: Mapping[type, Any]) -> ServoParams:
     return servo
 
 
+class Simulated(NamedTuple):
+    """A plant whose rollouts predict."""
+
+    name: str = "mujoco"
+    params: Any = None
+    """Of the plant; None: its defaults."""
+
+
+MUJOCO = Simulated()
+
+
 class Predictor:
     """What worlds say of windows.
 
     Args:
         task: whose scene it is.
         servo: gains of its robot's servo.
+        plant: in which physics.
+
+    Raises:
+        ConfigError: an unknown plant, or one whose libraries are not installed.
     """
 
-    def __init__(self, task: Task, servo: ServoParams) -> None:
-        self._task, self._servo = task, servo
-        self._data: list[mujoco.MjData] = []
+    def __init__(self, task: Task, servo: ServoParams, plant: Simulated = MUJOCO) -> None:
+        self._task, self._servo, self._plant = task, servo, plant.name
+        self._params = plant.params or plant_params(plant.name)()
 
-    def model(self, world: World) -> mujoco.MjModel:
-        """The scene in a world, with the servo as actuators."""
+    def scene(self, world: World) -> Scene:
+        """The scene in a world, with the servo as actuators.
+
+        Raises:
+            ConfigError: what the plant refuses.
+        """
         scene, servo = self._task.scene(world), self._servo
-        held = 0.5 * (servo.period - TIMESTEP)  # a plant holds a torque for a period, rollouts for a step: it answers joints of so long ago
+        held = 0.5 * (servo.period - self._params.dt)  # a plant holds a torque for a period, rollouts for a step: it answers old joints
         obj = scene.obj if np.linalg.norm(scene.obj.com) > OFF_CENTRE else replace(scene.obj, com=(OFF_CENTRE, 0.0, 0.0))
         spec = robot_scene(scene.robot, obj)
         for name, effort in zip(scene.robot.joint_names, scene.robot.effort, strict=True):
@@ -150,38 +171,44 @@ class Predictor:
         if servo.gravity_compensation:
             for body in scene.robot.bodies:
                 spec.body(body.name).gravcomp = world.torque
-        return spec.compile()
+        return plant_scene(self._plant, spec, scene.robot, self._params)
 
     def predict(self, worlds: Sequence[tuple[World, float]], windows: Windows, targets: Targets) -> np.ndarray:
-        """(worlds, W, S, nq) under worlds with their delays [s]."""
-        models = [self.model(world) for world, _ in worlds]
-        W, steps = len(windows.t), int(np.ceil(windows.after.max() / TIMESTEP)) + 1
-        first = models[0]
-        layout, size = JointLayout(first), mujoco.mj_stateSize(first, mujoco.mjtState.mjSTATE_FULLPHYSICS)
+        """(worlds, W, S, nq) under worlds with their delays [s]; not finite where a rollout diverges."""
+        scenes = [self.scene(world) for world, _ in worlds]
+        W, dt = len(windows.t), self._params.dt
+        steps = int(np.ceil(windows.after.max() / dt)) + 1
+        layout = JointLayout(scenes[0].model)
         joints, rates = layout.coordinates(windows.q[:, :-7]), layout.rates(windows.v[:, :-6])
-        start = np.zeros((W, size))
-        start[:, 1 : 1 + first.nq + first.nv] = np.concatenate([joints, windows.q[:, -7:], rates, windows.v[:, -6:]], axis=1)
+        q, v = np.concatenate([joints, windows.q[:, -7:]], axis=1), np.concatenate([rates, windows.v[:, -6:]], axis=1)
+        start = State(np.zeros(W), q, v, np.zeros((W, 0)))
         # a step holds the target of its middle; a command waits for the servo's next tick, half a period on average
-        at = windows.t[:, None] + TIMESTEP * (0.5 + np.arange(steps)) - 0.5 * self._servo.period
+        at = windows.t[:, None] + dt * (0.5 + np.arange(steps)) - 0.5 * self._servo.period
         control = np.stack([self._controls(targets, at - delay) for _, delay in worlds])
-        if not self._data:
-            self._data = [mujoco.MjData(first) for _ in range(len(os.sched_getaffinity(0)))]
-        state, _ = rollout.rollout(
-            [m for m in models for _ in range(W)],
-            self._data,
-            np.tile(start, (len(worlds), 1)),
-            control.reshape(len(worlds) * W, steps, -1),
-            persistent_pool=True,
-        )
-        state = state.reshape(len(worlds), W, steps, -1)[..., 1 : 1 + first.nq]
+        state = rolled(scenes, start, control).reshape(len(worlds), W, steps + 1, -1)
         state = np.concatenate([state[..., layout.own], state[..., -7:]], axis=-1)
-        path = np.concatenate([np.broadcast_to(windows.q, (len(worlds), *windows.q.shape))[:, :, None], state], axis=2)
-        return _at(path, windows.after / TIMESTEP)
+        state[:, :, 0] = windows.q
+        return _at(state, windows.after / dt)
 
     @staticmethod
     def _controls(targets: Targets, t: np.ndarray) -> np.ndarray:
         """(W, T, N) targets at times (W, T), linear in between, so that a delay has a derivative."""
         return np.stack([np.interp(t, targets.t, q) for q in targets.q.T], axis=-1)
+
+
+def rolled(scenes: Sequence[Scene], start: State, controls: np.ndarray) -> np.ndarray:
+    """(K W, T + 1, nq) of K scenes from W states each, under controls (K, W, T, nu); where one diverges all of it is NaN."""
+    K, W, T, nu = controls.shape
+    each = [scene for scene in scenes for _ in range(W)]
+    starts, controls = State(*(np.tile(x, (K, *(1,) * (x.ndim - 1))) for x in start)), controls.reshape(K * W, T, nu)
+    try:
+        return rollout(each, starts, controls).q
+    except FloatingPointError:
+        q = np.full((K * W, T + 1, start.q.shape[1]), np.nan)
+        for k, scene in enumerate(each):
+            with contextlib.suppress(FloatingPointError):
+                q[k] = scene.rollout(State(*(x[k] for x in starts)), controls[k]).q
+        return q
 
 
 def _at(path: np.ndarray, step: np.ndarray) -> np.ndarray:

@@ -29,6 +29,8 @@ class Unknown(NamedTuple):
 
 
 DELAY = "delay"
+MOST = 120
+"""Most windows of a recording that are fitted, unless it is said."""
 UNKNOWNS = (
     Unknown("mass", "", True, 1.0, 0.7, "factor on the object's mass"),
     Unknown("size", "", True, 1.0, 0.05, "factor on the object's size"),

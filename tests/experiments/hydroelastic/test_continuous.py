@@ -6,12 +6,12 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from dexstack.engines.common.forces import contactless
-from dexstack.engines.common.plant import plant_model
 from dexstack.engines.hydroelastic.plant import HydroelasticScene
 from dexstack.engines.hydroelastic.system import HydroelasticSystem
 from dexstack.errors import ConfigError
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
+from dexstack.model.scene import robot_scene
 from experiments.hydroelastic import systems
 from experiments.hydroelastic.continuous import STOP_TIME, ContinuousSystem
 from experiments.hydroelastic.drop import energy_between_bounces
@@ -99,7 +99,7 @@ def test_a_joint_leaves_its_stop_as_fast_as_it_came_and_slower_where_that_dissip
 
 
 def test_a_hand_with_its_stops_and_a_cube_runs_continuously():
-    model = plant_model(load_hand("right"), load_object("cube"), 0.002)
+    model = robot_scene(load_hand("right"), load_object("cube")).compile()
     model.dof_frictionloss[:] = 0.0  # too stiff for explicit steps
     motion = ContinuousSystem(HydroelasticScene(model).system, stop_dissipation=1.0)
     motion.data.qpos[:16] = model.jnt_range[:16].mean(axis=1)

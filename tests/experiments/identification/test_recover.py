@@ -7,7 +7,7 @@ import pytest
 from dexstack.tasks.base import OFFSETS
 from dexstack.trials.worlds import RANGES
 from experiments.identification import recover
-from experiments.identification.recover import OURS, PEER, Case
+from experiments.identification.recover import OWN, PEER, Case
 
 
 def test_worlds_are_drawn_within_their_ranges():
@@ -24,8 +24,8 @@ def found(case: Case, folder: str, error: float) -> dict:
     rows = [
         {"name": n, "error": 0.01 * error if limit < 0.01 else error, "covered": case.seed > 100} for n, limit in recover.LIMITS.items()
     ]
-    seconds = 50.0 if case.plant == "mujoco" else 60.0
-    row = {"seed": case.seed, "plant": case.plant, "before": 2.0, "after": 0.1, OURS: {"seconds": seconds, "cpu_s": 40.0, "unknowns": rows}}
+    times = {"seconds": 50.0 if case.plant == "mujoco" else 60.0, "cpu_s": 40.0, "before": 2.0, "after": 0.1}
+    row = {"seed": case.seed, "plant": case.plant, "by": case.by, **times, "unknowns": rows}
     if case.peer:
         row[PEER] = {"seconds": 99.0, "cpu_s": 80.0, "unknowns": [{**r, "error": 2.0, "covered": False} for r in rows]}
     return row
@@ -37,24 +37,25 @@ def test_errors_and_intervals_are_counted(error, code, monkeypatch, tmp_path):
         recover, "in_processes", lambda function, jobs, *columns: (found(*row, error) for row in zip(*columns, strict=True))
     )
     file = tmp_path / "out.json"
-    argv = ["--cases", "10", "--plants", "mujoco", "lcp", "--peers", "4", "--json", str(file)]
+    argv = ["--cases", "10", "--plants", "mujoco", "lcp", "--through", "own", "mujoco", "--peers", "4", "--json", str(file)]
     assert recover.main(argv) == 1, "ten cases show too little"
     monkeypatch.setattr(recover, "CASES", 10)
     assert recover.main(argv) == code
     results = json.loads(file.read_text())["results"]
     rows = {(r["plant"], r["by"], r["name"]): r for r in results["rows"]}
-    assert len(rows) == 3 * len(recover.LIMITS)
-    fits = {(f["plant"], f["by"]): (f["fits"], f["longest_s"], f["cpu_ratio"]) for f in results["fits"]}
-    assert fits == {("mujoco", OURS): (10, 50.0, 1.0), ("mujoco", PEER): (4, 99.0, 2.0), ("lcp", OURS): (10, 60.0, 1.0)}
-    mass, theirs = rows["lcp", OURS, "mass"], rows["mujoco", PEER, "mass"]
+    assert len(rows) == 4 * len(recover.LIMITS) and results["cpu_ratio"] == 2.0
+    fits = {(f["plant"], f["by"]): (f["fits"], f["longest_s"]) for f in results["fits"]}
+    ours, theirs = "rollouts of mujoco", "rollouts of lcp"
+    assert fits == {("mujoco", ours): (10, 50.0), ("mujoco", PEER): (4, 99.0), ("lcp", theirs): (10, 60.0), ("lcp", ours): (10, 60.0)}
+    mass, peers = rows["lcp", theirs, "mass"], rows["mujoco", PEER, "mass"]
     assert mass["within"] == (10 if code == 0 else 0) and mass["covered"] == 9 and mass["of"] == 10
-    assert theirs["covered"] == 0 and theirs["of"] == 4, "the peer takes part in four of MuJoCo's and in none of lcp's"
+    assert peers["covered"] == 0 and peers["of"] == 4, "the peer takes part in four of MuJoCo's and in none of lcp's"
 
 
 def test_a_case_that_is_kept_is_not_done_again(monkeypatch, tmp_path):
     monkeypatch.setattr(recover, "recovered", lambda case: {"seed": case.seed})
-    assert recover.kept(Case(3, "lcp", False), str(tmp_path)) == {"seed": 3}
+    assert recover.kept(Case(3, "lcp", OWN, False), str(tmp_path)) == {"seed": 3}
     monkeypatch.setattr(recover, "recovered", lambda case: pytest.fail("it runs"))
-    assert recover.kept(Case(3, "lcp", False), str(tmp_path)) == {"seed": 3}
+    assert recover.kept(Case(3, "lcp", OWN, False), str(tmp_path)) == {"seed": 3}
     with pytest.raises(pytest.fail.Exception):
-        recover.kept(Case(3, "mujoco", False), str(tmp_path))
+        recover.kept(Case(3, "lcp", "mujoco", False), str(tmp_path))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import abc
+from typing import Any
+
 import mujoco
 import numpy as np
 
@@ -13,26 +16,29 @@ from dexstack.model.robot import Robot
 from dexstack.model.scene import JointLayout, robot_scene
 
 
-def plant_model(robot: Robot, obj: ObjectModel, dt: float) -> mujoco.MjModel:
-    """The compiled scene of a robot and an object, with steps of ``dt`` [s]."""
-    spec = robot_scene(robot, obj)
-    spec.option.timestep = dt
-    return spec.compile()
-
-
-class ScenePlant:
+class ScenePlant(abc.ABC):
     """A :class:`dexstack.engines.base.Plant` of a scene whose state is laid out as :mod:`dexstack.model.scene` says.
 
     The constructor puts everything to the object's first start.
     """
 
-    def __init__(self, robot: Robot, obj: ObjectModel, scene: Scene) -> None:
-        self.scene, self.dt, self.model = scene, scene.dt, scene.model
+    def __init__(self, robot: Robot, obj: ObjectModel, params: Any) -> None:
+        self.scene = scene = self.make_scene(robot_scene(robot, obj), robot, params)
+        self.dt, self.model = scene.dt, scene.model
         self._n, self._layout = len(robot.joint_names), JointLayout(scene.model)
         self._tau = np.zeros(scene.model.nv)
         self._gain = robot.torque
         start = next(iter(obj.starts.values()))
         self.reset(robot.pose(start.hand_pose), start.pose_WO)
+
+    @classmethod
+    @abc.abstractmethod
+    def make_scene(cls, spec: mujoco.MjSpec, robot: Robot, params: Any) -> Scene:
+        """The scene of this plant, with its parameters, of a robot and an object, who may have actuators; changes the spec.
+
+        Raises:
+            ConfigError: what the engine refuses.
+        """
 
     @property
     def time(self) -> float:

@@ -12,7 +12,7 @@ from dexstack.config import param
 from dexstack.engines.base import Patch
 from dexstack.engines.common.collision import Geom, Materials, body_name
 from dexstack.engines.common.forces import bare, contactless
-from dexstack.engines.common.plant import ScenePlant, plant_model
+from dexstack.engines.common.plant import ScenePlant
 from dexstack.engines.common.scene import Contact, Scene
 from dexstack.engines.hydroelastic import shapes
 from dexstack.engines.hydroelastic.convex import LAGGED, SAP, SolveStatus
@@ -158,15 +158,17 @@ class HydroelasticPlant(ScenePlant):
     """
 
     def __init__(self, robot: Robot, obj: ObjectModel, params: HydroelasticPlantParams | None = None) -> None:
-        p = params or HydroelasticPlantParams()
-        if p.object_kind not in OBJECT_KINDS:
-            raise ConfigError(
-                f"parameter 'object_kind' of the hydroelastic plant must be {' or '.join(OBJECT_KINDS)}, got '{p.object_kind}'"
-            )
-        model = plant_model(robot, obj, p.dt)
-        scene = HydroelasticScene(model, _materials(model, robot, p), scheme=p.scheme)
-        self.system, self.data = scene.system, scene.data
-        super().__init__(robot, obj, scene)
+        super().__init__(robot, obj, params or HydroelasticPlantParams())
+        self.system, self.data = self.scene.system, self.scene.data
+
+    @classmethod
+    def make_scene(cls, spec: mujoco.MjSpec, robot: Robot, params: HydroelasticPlantParams) -> HydroelasticScene:
+        kind = params.object_kind
+        if kind not in OBJECT_KINDS:
+            raise ConfigError(f"parameter 'object_kind' of the hydroelastic plant must be {' or '.join(OBJECT_KINDS)}, got '{kind}'")
+        spec.option.timestep = params.dt
+        model = spec.compile()
+        return HydroelasticScene(model, _materials(model, robot, params), scheme=params.scheme)
 
     def wrenches(self) -> list[Wrench]:
         """Contact wrenches of the last step."""

@@ -12,7 +12,7 @@ from dexstack.engines.common.collision import Geom, Materials, body_name
 from dexstack.engines.common.couplings import reflected
 from dexstack.engines.common.explained import explained
 from dexstack.engines.common.forces import bare
-from dexstack.engines.common.plant import ScenePlant, plant_model
+from dexstack.engines.common.plant import ScenePlant
 from dexstack.engines.common.scene import Contact, Scene
 from dexstack.engines.lcp import record
 from dexstack.engines.lcp.shapes import Geometry, box, capsule, cylinder, hull, plane, sphere
@@ -134,10 +134,11 @@ class LcpPlant(ScenePlant):
     """
 
     def __init__(self, robot: Robot, obj: ObjectModel, params: LcpPlantParams | None = None) -> None:
-        p = params or LcpPlantParams()
-        model = plant_model(robot, obj, p.dt)
-        bodies = {model.geom(g).name: model.body(model.geom_bodyid[g]).name for g in range(model.ngeom)}
-        materials = {name: {"restitution": p.restitution} for name, body in bodies.items() if body == OBJECT_BODY}
-        scene = LcpScene(model, materials, directions=p.directions)
-        self.system = scene.system
-        super().__init__(robot, obj, scene)
+        super().__init__(robot, obj, params or LcpPlantParams())
+        self.system = self.scene.system
+
+    @classmethod
+    def make_scene(cls, spec: mujoco.MjSpec, robot: Robot, params: LcpPlantParams) -> LcpScene:
+        spec.option.timestep = params.dt
+        materials = {geom.name: {"restitution": params.restitution} for geom in spec.geoms if geom.parent.name == OBJECT_BODY}
+        return LcpScene(spec.compile(), materials, directions=params.directions)

@@ -29,7 +29,7 @@ from dexstack.errors import ConfigError
 from dexstack.geometry.primitives import convex_hull
 from dexstack.model.objects import ObjectModel
 from dexstack.model.robot import Robot
-from dexstack.model.scene import OBJECT_BODY, robot_scene
+from dexstack.model.scene import OBJECT_BODY
 from dexstack.process.compilation import jit, joined, program
 
 DISSIPATIONS = {"paper": paper_dissipation, "smooth": smooth_dissipation}
@@ -335,10 +335,12 @@ class SoftPlant(ScenePlant):
     """
 
     def __init__(self, robot: Robot, obj: ObjectModel, params: SoftPlantParams | None = None) -> None:
-        p = params or SoftPlantParams()
-        spec = robot_scene(robot, obj)
+        super().__init__(robot, obj, params or SoftPlantParams())
+
+    @classmethod
+    def make_scene(cls, spec: mujoco.MjSpec, robot: Robot, params: SoftPlantParams) -> SoftScene:
+        p, materials = params, {}
         spec.option.timestep = p.dt
-        materials = {}
         for geom in spec.geoms:
             body = geom.parent.name
             if geom.contype and body != OBJECT_BODY:
@@ -352,5 +354,4 @@ class SoftPlant(ScenePlant):
             }
         law = ContactParams(eps2=p.spread, eps3=p.onset, v_d=p.dissipation_speed, v_s=p.stiction_speed)
         how = {"roundness": p.roundness, "dissipation": p.dissipation, "tolerance": p.tolerance}
-        scene = SoftScene(spec.compile(), materials, law=law, **how)
-        super().__init__(robot, obj, scene)
+        return SoftScene(spec.compile(), materials, law=law, **how)
