@@ -10,19 +10,16 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import rclpy
 from action_handle import Handle
 from builtin_interfaces.msg import Duration
-from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped
+from geometry_msgs.msg import PoseStamped
 from harness import wait_until
+from lone_task import LoneTask, lone_task
 from rclpy.action import CancelResponse
-from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 
-from dexstack.cli.bench.probe import Probe
 from dexstack.nodes.goal_action import GoalAction
-from dexstack.nodes.task import TaskNode
-from dexstack.nodes.wire import COMMAND, SENSOR, fill_pose, seconds, set_stamp
+from dexstack.nodes.wire import fill_pose, seconds
 
 PACKAGE = Path(__file__).parents[2] / "msgs"
 FIRST = {"string": "", "float64": 0.0}
@@ -60,60 +57,33 @@ def asking_for(pose_WO: np.ndarray) -> Handle:
     return Handle(SimpleNamespace(goal=goal))
 
 
-class Object:
-    """An object that is where it is put, on simulated time, and a controller that speaks."""
-
-    def __init__(self, node: TaskNode, probe: Probe) -> None:
-        self.node, self.t, self.pose = node, 0.0, node._object_start.pose_WO.copy()
-        self._to_pose = probe.node.create_publisher(PoseWithCovarianceStamped, "object_pose", SENSOR)
-        self._to_command = probe.node.create_publisher(JointState, "joint_command", COMMAND)
-        names = node._task.robot().joint_names
-        self._command = JointState(name=list(names), position=[0.0] * len(names))
-
-    def tick(self) -> None:
-        self.t += 0.02
-        message = PoseWithCovarianceStamped()
-        message.header.frame_id = "world"
-        set_stamp(message.header.stamp, self.t)
-        fill_pose(message.pose.pose, self.pose)
-        self._to_pose.publish(message)
-        self._to_command.publish(self._command)
-
-    def begin(self, action: GoalAction, handle: Handle):
-        """Gives a turn to a goal, as an executor does: the result as soon as there is one."""
-        task = action.execute(handle)
-
-        def turn():
-            self.tick()
-            try:
-                task.send(None)
-            except StopIteration as end:
-                return (end.value,)
-
-        return turn
-
-
 @pytest.fixture
 def scene(domain, probe):
-    rclpy.init(domain_id=domain)
-    node = TaskNode()
-    node.set_parameters([rclpy.parameter.Parameter("reset_service", value=""), rclpy.parameter.Parameter("seconds", value=1000.0)])
-    assert node.autostart()
-    made = Object(node, probe)
-    wait_until(lambda: made.tick() or node._phase == "running", 30, "the rollout")
-    yield made
-    node.stop_worker()
-    node.destroy_node()
-    rclpy.shutdown()
+    with lone_task(domain, probe) as made:
+        yield made
 
 
-def turned(scene: Object, degrees: float) -> np.ndarray:
+def begin(scene: LoneTask, action: GoalAction, handle: Handle):
+    """Gives a turn to a goal, as an executor does: the result as soon as there is one."""
+    task = action.execute(handle)
+
+    def turn():
+        scene.tick()
+        try:
+            task.send(None)
+        except StopIteration as end:
+            return (end.value,)
+
+    return turn
+
+
+def turned(scene: LoneTask, degrees: float) -> np.ndarray:
     return scene.node._task.at_yaw(np.radians(degrees)).pose_WO
 
 
 def test_a_goal_is_pursued_with_feedback_and_reached(scene, kind):
     action, handle = GoalAction(scene.node, kind), asking_for(turned(scene, 40.0))
-    turn = scene.begin(action, handle)
+    turn = begin(scene, action, handle)
     wait_until(lambda: turn() or len(handle.feedback) > 2, 60, "feedback")
     last = handle.feedback[-1]
     assert last.phase == "running" and last.orientation_error == pytest.approx(np.radians(40.0), abs=0.01)
@@ -126,7 +96,7 @@ def test_a_goal_is_pursued_with_feedback_and_reached(scene, kind):
 
 def test_a_cancelled_goal_ends_and_the_next_one_begins(scene, kind):
     action, handle = GoalAction(scene.node, kind), asking_for(turned(scene, 40.0))
-    turn = scene.begin(action, handle)
+    turn = begin(scene, action, handle)
     wait_until(lambda: turn() or handle.feedback, 60, "feedback")
     assert action.cancel(handle) == CancelResponse.ACCEPT
     handle.is_cancel_requested = True
@@ -135,9 +105,9 @@ def test_a_cancelled_goal_ends_and_the_next_one_begins(scene, kind):
     assert action.cancel(handle) == CancelResponse.REJECT, "nothing runs"
 
     old, new = asking_for(turned(scene, 40.0)), asking_for(turned(scene, -40.0))
-    first = scene.begin(action, old)
+    first = begin(scene, action, old)
     wait_until(lambda: first() or old.feedback, 60, "feedback")
-    second = scene.begin(action, new)
+    second = begin(scene, action, new)
     (result,) = wait_until(lambda: (second() and None) or first(), 60, "the end of the first")
     assert old.status == "aborted" and result.phase == "superseded"
 
@@ -145,11 +115,11 @@ def test_a_cancelled_goal_ends_and_the_next_one_begins(scene, kind):
 def test_what_cannot_be_pursued_is_refused(scene, kind):
     action, handle = GoalAction(scene.node, kind), asking_for(turned(scene, 40.0))
     handle.request.goal.header.frame_id = "moon"
-    (result,) = wait_until(scene.begin(action, handle), 60, "the result")
+    (result,) = wait_until(begin(scene, action, handle), 60, "the result")
     assert handle.status == "aborted" and result.phase == "refused"
     scene.node.stop_worker()
     handle = asking_for(turned(scene, 40.0))
-    assert wait_until(scene.begin(action, handle), 60, "the result")[0].phase == "refused"
+    assert wait_until(begin(scene, action, handle), 60, "the result")[0].phase == "refused"
 
 
 def test_a_rollout_is_cancelled_by_the_service(scene):
