@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 
@@ -25,3 +26,17 @@ class Handle:
 
     def canceled(self) -> None:
         self.status = "canceled"
+
+
+def turn_of(task: Coroutine[Any, Any, Any], tick: Callable[[], None]) -> Callable[[], tuple[Any] | None]:
+    """Gives a turn to what an action executes, as an executor does, after a tick of the world: the result as soon as there is one."""
+
+    def turn() -> tuple[Any] | None:
+        tick()
+        try:
+            task.send(None)
+        except StopIteration as end:
+            return (end.value,)
+        return None
+
+    return turn

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from action_handle import Handle
+from action_handle import Handle, turn_of
 from builtin_interfaces.msg import Duration
 from geometry_msgs.msg import PoseStamped
 from harness import wait_until
@@ -64,17 +64,7 @@ def scene(domain, probe):
 
 
 def begin(scene: LoneTask, action: GoalAction, handle: Handle):
-    """Gives a turn to a goal, as an executor does: the result as soon as there is one."""
-    task = action.execute(handle)
-
-    def turn():
-        scene.tick()
-        try:
-            task.send(None)
-        except StopIteration as end:
-            return (end.value,)
-
-    return turn
+    return turn_of(action.execute(handle), scene.tick)
 
 
 def turned(scene: LoneTask, degrees: float) -> np.ndarray:

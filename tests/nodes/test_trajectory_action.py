@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import rclpy
-from action_handle import Handle
+from action_handle import Handle, turn_of
 from builtin_interfaces.msg import Duration
 from harness import wait_until
 from rclpy.action import CancelResponse
@@ -75,17 +75,7 @@ class Hand:
         self._executor.spin_once(0.01)
 
     def begin(self, handle: Handle) -> Callable[[], tuple[Result] | None]:
-        """Gives a turn to a goal, as an executor does: the result as soon as there is one."""
-        task = self.action.execute(handle)
-
-        def turn():
-            self.tick()
-            try:
-                task.send(None)
-            except StopIteration as end:
-                return (end.value,)
-
-        return turn
+        return turn_of(self.action.execute(handle), self.tick)
 
     def underway(self, handle: Handle) -> Callable[[], tuple[Result] | None]:
         turn = self.begin(handle)
