@@ -6,8 +6,7 @@ one that was reached, it is published with the same stamp. A new ``goal_yaw``, o
 rollout from where things are, the service ``~/restart`` one from the start pose. ``task/goal`` carries the goal that is pursued,
 ``rollout/state`` one JSON object::
 
-    phase            waiting (no command yet) | starting | running | reached | timeout | dropped | lost (no pose comes any more, or no
-                     joint angles: the robot has failed) | cancelled
+    phase            waiting (no command yet) | starting | running | reached | timeout | dropped | lost (no pose comes any more) | cancelled
     t, elapsed       time of the pose it was judged by, and since the start of the rollout [s]
     goal             what is asked for, in words
     goal_yaw, yaw    turn about the vertical from the nominal start [rad]
@@ -42,7 +41,7 @@ from dexstack.graph.parameters import TaskNodeParams
 from dexstack.nodes.common import OK, PATIENCE, WARN, run_node
 from dexstack.nodes.goal_action import SUPERSEDED, Follower, serve
 from dexstack.nodes.scene import SceneNode
-from dexstack.nodes.wire import COMMAND, LATCHED, SENSOR, STATE, WORLD, JointReader, PoseSample, WaitSet, fill_pose, read_pose, set_stamp
+from dexstack.nodes.wire import COMMAND, LATCHED, SENSOR, WORLD, JointReader, PoseSample, WaitSet, fill_pose, read_pose, set_stamp
 from dexstack.tasks.base import Goal, Outcome
 
 ENDED = ("reached", "timeout", "dropped", "lost", "cancelled")
@@ -50,7 +49,7 @@ STATE_PERIOD = 0.1
 """Time between two messages on rollout/state while the phase does not change [s]."""
 SERVICE_TIMEOUT = 5.0
 SILENCE = 15.0
-"""Wall time without a pose, or without the robot, after which there is nothing to judge [s]; who is restarted is quiet for less."""
+"""Wall time without a pose after which nobody knows where the object is [s]; a simulator that is restarted is quiet for less."""
 
 
 class TaskNode(SceneNode):
@@ -67,7 +66,6 @@ class TaskNode(SceneNode):
         self._object_start = self._task.start()
         self._poses = self.newest(PoseWithCovarianceStamped, "object_pose", SENSOR, read_pose)
         self._commands = self.newest(JointState, "joint_command", COMMAND, JointReader(self._task.robot().joint_names, "position"))
-        self._robot = self.newest(JointState, "joint_states", STATE, lambda message: message.header.stamp)
         self._wait = WaitSet(self, self._poses)
         self._asked_for = self.newest(PoseStamped, "goal_pose", COMMAND, read_pose)
         self._to_goal = self.create_publisher(PoseStamped, "task/goal", LATCHED)
@@ -108,9 +106,8 @@ class TaskNode(SceneNode):
             goal = self._task.at_pose(asked.pose)
             self._new_goals(lambda: iter([goal]))
         pose = self._poses.take()
-        self._robot.take()
-        self._look_for_silence()
         if pose is None:
+            self._wait_for_pose()
             return
         self._heard = time.monotonic()
         backwards = self._last is not None and pose.t < self._last.t
@@ -224,17 +221,13 @@ class TaskNode(SceneNode):
         self._poses.take()  # a pose from before the reset
 
     def _begin_rollout(self, t: float) -> None:
-        self._phase, self._began = "running", time.monotonic()
+        self._phase = "running"
         self._start, self._inside_since = t, math.nan
         self._publish_goal(t)
 
-    def _look_for_silence(self) -> None:
-        """An object that fell out of the camera's view has no pose to be judged by; a robot that was switched off does nothing more."""
-        if self._phase != "running" or self._last is None:
-            return
-        now = time.monotonic()
-        robot = max(self._robot.heard, self._began) if self._robot.heard > 0.0 else now  # who never said anything is not missed
-        if now - min(self._heard, robot) > SILENCE:
+    def _wait_for_pose(self) -> None:
+        """An object that fell out of the camera's view has no pose to be judged by."""
+        if self._phase == "running" and self._last is not None and time.monotonic() - self._heard > SILENCE:
             self._phase = "lost"
             self._publish_state(self._last)
 
