@@ -110,6 +110,8 @@ SOFT = (
                     ("wrench off", "wrench:.0e"),
                     ("derivative off", "derivative:.0e"),
                     ("differences off", "differences:.0e"),
+                    ("second derivative off", "second:.1e"),
+                    ("its differences off", "second_differences:.0e"),
                 ),
             ),
             Listing(
