@@ -133,6 +133,13 @@ def test_short_and_broken_recordings_are_refused(palm):
         servo_of(make_task(Spec(task="three_ball"), settings), settings)
 
 
+def test_a_plant_without_a_scene_is_refused(palm, tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text("from dataclasses import dataclass\n\n\n@dataclass\nclass Params:\n    pass\n\n\nclass PLANT:\n    Params = Params\n")
+    with pytest.raises(ConfigError, match="makes no scene of a model"):
+        Predictor(*palm, Simulated(str(file)))
+
+
 def test_unknowns_and_worlds_are_two_sides_of_one_thing():
     unknowns = chosen(())
     world, delay = world_and_delay(unknowns, first_guess(unknowns))

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from dexstack.engines.base import Plant
     from dexstack.engines.common.batch import rollout as rollout
     from dexstack.engines.common.collision import Materials
+    from dexstack.engines.common.plant import ScenePlant
     from dexstack.engines.common.scene import Scene
     from dexstack.model.hand import HandModel
     from dexstack.model.objects import ObjectModel
-    from dexstack.model.robot import Robot
 
 PLANTS = Registry(
     "plant",
@@ -126,18 +126,18 @@ def make_plant(name: str, hand: HandModel, obj: ObjectModel, params: Any = None)
     return plant
 
 
-def plant_scene(name: str, spec: mujoco.MjSpec, robot: Robot, params: Any) -> Scene:
-    """The scene of a plant, with its materials, of a spec of robot and object that may have actuators; changes the spec.
+def scene_plant(name: str) -> type[ScenePlant]:
+    """The class of a plant, whose ``make_scene`` makes its scene of any spec of a robot and an object.
 
     Raises:
-        ConfigError: see :func:`plant_params`; or the plant refuses the spec, or is a user's own without a scene.
+        ConfigError: see :func:`plant_params`; or it is a user's own without a scene.
     """
     from dexstack.engines.common.plant import ScenePlant
 
     plant = _load(name)[0]
     if not issubclass(plant, ScenePlant):
         raise ConfigError(f"the plant '{name}' makes no scene of a model: it does not derive from dexstack.engines.common.plant.ScenePlant")
-    return plant.make_scene(spec, robot, params)
+    return plant
 
 
 def _load(name: str, registry: Registry = PLANTS) -> tuple[Any, ...]:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import mujoco
 import numpy as np
 
-from dexstack.engines import plant_params, plant_scene
+from dexstack.engines import plant_params, scene_plant
 from dexstack.engines.common.batch import rollout
 from dexstack.engines.common.scene import Scene, State
 from dexstack.errors import ConfigError
@@ -146,11 +146,11 @@ class Predictor:
         plant: in which physics.
 
     Raises:
-        ConfigError: an unknown plant, or one whose libraries are not installed.
+        ConfigError: an unknown plant, one whose libraries are not installed, or a user's own without a scene.
     """
 
     def __init__(self, task: Task, servo: ServoParams, plant: Simulated = MUJOCO) -> None:
-        self._task, self._servo, self._plant = task, servo, plant.name
+        self._task, self._servo, self._make_scene = task, servo, scene_plant(plant.name).make_scene
         self._params = plant.params or plant_params(plant.name)()
 
     def scene(self, world: World) -> Scene:
@@ -171,7 +171,7 @@ class Predictor:
         if servo.gravity_compensation:
             for body in scene.robot.bodies:
                 spec.body(body.name).gravcomp = world.torque
-        return plant_scene(self._plant, spec, scene.robot, self._params)
+        return self._make_scene(spec, scene.robot, self._params)
 
     def predict(self, worlds: Sequence[tuple[World, float]], windows: Windows, targets: Targets) -> np.ndarray:
         """(worlds, W, S, nq) under worlds with their delays [s]; not finite where a rollout diverges."""
