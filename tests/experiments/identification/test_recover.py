@@ -7,7 +7,7 @@ import pytest
 from dexstack.tasks.base import OFFSETS
 from dexstack.trials.worlds import RANGES
 from experiments.identification import recover
-from experiments.identification.recover import OWN, PEER, Case
+from experiments.identification.recover import PEER, Case
 
 
 def test_worlds_are_drawn_within_their_ranges():
@@ -25,7 +25,7 @@ def found(case: Case, folder: str, error: float) -> dict:
         {"name": n, "error": 0.01 * error if limit < 0.01 else error, "covered": case.seed > 100} for n, limit in recover.LIMITS.items()
     ]
     times = {"seconds": 50.0 if case.plant == "mujoco" else 60.0, "cpu_s": 40.0, "before": 2.0, "after": 0.1}
-    row = {"seed": case.seed, "plant": case.plant, "by": case.by, **times, "unknowns": rows}
+    row = {"seed": case.seed, "plant": case.plant, "by": recover.rollouts_of(case.through), **times, "unknowns": rows}
     if case.peer:
         row[PEER] = {"seconds": 99.0, "cpu_s": 80.0, "unknowns": [{**r, "error": 2.0, "covered": False} for r in rows]}
     return row
@@ -52,10 +52,19 @@ def test_errors_and_intervals_are_counted(error, code, monkeypatch, tmp_path):
     assert peers["covered"] == 0 and peers["of"] == 4, "the peer takes part in four of MuJoCo's and in none of lcp's"
 
 
+def test_a_plant_by_its_name_is_its_own(monkeypatch, tmp_path):
+    monkeypatch.setattr(recover, "CASES", 1)
+    monkeypatch.setattr(recover, "in_processes", lambda function, jobs, *columns: (found(*row, 0.01) for row in zip(*columns, strict=True)))
+    argv, file = ["--cases", "1", "--seed", "101", "--peers", "0", "--json", str(tmp_path / "out.json")], tmp_path / "out.json"
+    assert recover.main([*argv, "--through", "own", "mujoco"]) == 0
+    assert len(json.loads(file.read_text())["results"]["cases"]) == 1
+    assert recover.main([*argv, "--plants", "lcp", "--through", "mujoco"]) == 1, "nothing shows how well lcp's own rollouts fit"
+
+
 def test_a_case_that_is_kept_is_not_done_again(monkeypatch, tmp_path):
     monkeypatch.setattr(recover, "recovered", lambda case: {"seed": case.seed})
-    assert recover.kept(Case(3, "lcp", OWN, False), str(tmp_path)) == {"seed": 3}
+    assert recover.kept(Case(3, "lcp", "lcp", False), str(tmp_path)) == {"seed": 3}
     monkeypatch.setattr(recover, "recovered", lambda case: pytest.fail("it runs"))
-    assert recover.kept(Case(3, "lcp", OWN, False), str(tmp_path)) == {"seed": 3}
+    assert recover.kept(Case(3, "lcp", "lcp", False), str(tmp_path)) == {"seed": 3}
     with pytest.raises(pytest.fail.Exception):
         recover.kept(Case(3, "lcp", "mujoco", False), str(tmp_path))
