@@ -9,7 +9,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from dexstack.control.factory import PlannerParams
-from dexstack.control.planners.rollouts import Rollouts
+from dexstack.control.planners.rollouts import Rollouts, _box_up
 from dexstack.identification.theta import theta_of_world
 from dexstack.model.objects import load_object
 from dexstack.model.scene import robot_scene
@@ -164,6 +164,30 @@ def test_what_is_a_box_rolls_as_one(resting, rollouts):
     assert stick.geom("object").type == mujoco.mjtGeom.mjGEOM_MESH
 
 
+def test_a_list_of_what_may_meet_says_what_a_search_would_find(resting, rollouts):
+    """The same contacts, to the last bit of the velocities, as in a scene whose links do not collide with each other."""
+    listed, scene = rollouts.model, robot_scene(resting.hand, resting.obj)
+    _box_up(scene, resting.obj)
+    scene.option.timestep, scene.option.cone, scene.option.impratio = DT, mujoco.mjtCone.mjCONE_PYRAMIDAL, 1.0
+    searched = scene.compile()
+    searched.geom_contype[searched.geom_bodyid != searched.body("object").id] = 0
+    rng, met = np.random.default_rng(2), 0
+    for _ in range(30):
+        pose = np.concatenate([resting.pose_WO[:3] + rng.normal(0, 0.01, 3), Rotation.random(rng=rng).as_quat(scalar_first=True)])
+        q = rollouts.coordinates(seen(resting, pose_WO=pose, q=resting.q + 0.3 * rng.normal(size=16)))
+        found = []
+        for m in (listed, searched):
+            d = mujoco.MjData(m)
+            d.qpos[:] = q
+            mujoco.mj_forward(m, d)
+            order = np.lexsort(np.column_stack([d.contact.geom, d.contact.dist]).T)
+            found.append([x[order] for x in (d.contact.geom, d.contact.dist, d.contact.friction, d.contact.dim)])
+        for ours, theirs in zip(*found, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+        met += len(found[0][0])
+    assert met > 30
+
+
 def test_a_smaller_largest_command_is_a_weaker_servo(resting):
     planner = make(resting, planner="sampling", horizon=2, **SAMPLING)
     planner.params = replace(planner.params, u_max=0.05)
@@ -184,8 +208,7 @@ def test_rollouts_believe_theta_from_the_next_search_on(resting):
     found = planner._rollouts.model
     for name in ("body_mass", "body_inertia", "actuator_gainprm", "actuator_forcerange", "dof_armature", "dof_invweight0"):
         np.testing.assert_allclose(getattr(found, name), getattr(other, name), rtol=1e-5, err_msg=name)
-    hits = found.geom_contype + found.geom_conaffinity > 0
-    np.testing.assert_allclose(found.geom_friction[hits, 0], other.geom_friction[hits, 0], rtol=1e-6)
+    np.testing.assert_allclose(found.pair_friction, other.pair_friction, rtol=1e-6)
     np.testing.assert_allclose(found.dof_damping[:16] + usual.kd, other.dof_damping[:16] + 0.6 * usual.kd, rtol=1e-5)
 
 

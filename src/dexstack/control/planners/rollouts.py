@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -51,11 +52,10 @@ class Rollouts:
         for body in spec.bodies:
             if body.name != OBJECT_BODY:
                 body.gravcomp = 1.0  # the servo balances the robot's weight
+        _pair_up(spec)
         self.model = spec.compile()
         self._kd, self._u_max = kd, u_max
         self._object = self.model.body(OBJECT_BODY).id
-        links = (self.model.geom_bodyid != self._object) & (self.model.geom_bodyid != 0)
-        self.model.geom_contype[links] = 0
         self.layout = JointLayout(self.model)
         self._threads = threads
         self._make_room()
@@ -84,7 +84,7 @@ class Rollouts:
         """
         m, made, own, body = self.model, self._made, self.layout.own, self._object
         m.body_mass[body], m.body_inertia[body] = mass, made.body_inertia[body] * (mass / made.body_mass[body])
-        m.geom_friction[:, 0] = friction * made.geom_friction[:, 0]
+        m.pair_friction[:, :2] = friction * made.pair_friction[:, :2]
         m.actuator_gainprm[:, 0], m.actuator_biasprm[:, 1] = stiffness, -stiffness
         m.dof_damping[own] = np.maximum(damping - self._kd, 0.0)
         m.dof_armature[own] = made.dof_armature[own] + m.opt.timestep * damping
@@ -195,3 +195,18 @@ def _box_up(spec: mujoco.MjSpec, obj: ObjectModel) -> None:
         if len(part.vertices) == 8 and np.allclose(np.abs(part.vertices - middle), half, atol=1e-6):
             geom = spec.geom(part_name(k))
             geom.type, geom.size, geom.pos, geom.meshname = mujoco.mjtGeom.mjGEOM_BOX, half, middle, ""
+
+
+def _pair_up(spec: mujoco.MjSpec) -> None:
+    """List what may meet: the object, the robot and the world each other. For so few a list is sooner read than what is near is found."""
+    groups: dict[str, list[mujoco.MjsGeom]] = {}
+    for k, geom in enumerate(spec.geoms):
+        if geom.contype or geom.conaffinity:
+            geom.name = geom.name or f"geom {k}"
+            geom.contype = geom.conaffinity = 0
+            body = geom.parent.name
+            groups.setdefault(body if body in (OBJECT_BODY, spec.worldbody.name) else "robot", []).append(geom)
+    for ones, others in itertools.combinations(groups.values(), 2):
+        for first, second in itertools.product(ones, others):
+            pair = spec.add_pair(geomname1=first.name, geomname2=second.name, condim=max(first.condim, second.condim))
+            pair.friction = np.maximum(first.friction, second.friction)[[0, 0, 1, 2, 2]]  # as MuJoCo mixes them
