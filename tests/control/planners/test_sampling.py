@@ -146,11 +146,27 @@ def test_where_time_does_not_wait_an_answer_acts_at_the_nearest_observation(rest
     planner.warm_up()
     acting = []
     for t in (0.0, 0.02, 0.038, 0.06, 0.078):
-        planner._took = 0.0  # however long searches take on this machine
+        planner._pace = 0.0  # however long searches take on this machine
         planner.plan(seen(resting, t=t), GOAL)
         planner._running[1].result()
         acting.append(planner._found.t)
     np.testing.assert_allclose(acting, [0.0, 0.0, 0.04, 0.04, 0.078], atol=1e-9)
+
+
+@pytest.mark.parametrize(("pace", "plans", "acts"), [(0.0, 32, 0.06), (1e-3, 32, 0.06), (2e-3, 18, 0.06), (0.01, 8, 0.1), (1.0, 8, 8.02)])
+def test_where_time_does_not_wait_a_search_has_as_many_plans_as_end_in_time(resting, pace, plans, acts):
+    """All on a machine that is quick enough; the fewest, and later, on one that is too slow even for them."""
+    params = {**SAMPLING, "sampling_plans": 32}
+    planner = make(resting, planner="sampling", horizon=2, sampling_delay=0.04, sampling_wait=False, **params)
+    planner.plan(seen(resting, t=0.0), GOAL)
+    planner._running[1].result()
+    planner._running, planner._pace = None, pace
+    rolled, roll = [], planner._rollouts.roll
+    planner._rollouts.roll = lambda state, targets, every: (rolled.append(len(targets)), roll(state, targets, every))[1]
+    planner.plan(seen(resting, t=0.02), GOAL)
+    assert planner._running[0] == pytest.approx(acts)
+    answer = planner._running[1].result()
+    assert rolled == [plans] and np.isfinite(answer.cost)
 
 
 def test_what_is_a_box_rolls_as_one(resting, rollouts):

@@ -9,8 +9,8 @@ with the median in λ so that it is the same in any task. It plans with the same
 and takes from θ what it knows of the world, but its physics from MuJoCo; see :mod:`dexstack.control.planners.rollouts`.
 
 A search takes longer than the time between two plans. It may run beside them: then it starts from where the plan at hand will have led when
-its answer acts, ``sampling_delay`` later, and until then that plan goes on. Where time does not wait (``sampling_wait``), it counts on what
-searches took, and a plan that finds no answer yet goes on as well.
+its answer acts, ``sampling_delay`` later, and until then that plan goes on. Where time does not wait (``sampling_wait``), a search has as many
+plans as end by then on this machine, and where even few take longer, it counts on that; a plan that finds no answer yet goes on as well.
 """
 
 from __future__ import annotations
@@ -47,7 +47,11 @@ LONGEST_GAP = 0.2
 TINY = 1e-12
 """Costs that differ by less are the same."""
 MEMORY = 0.2
-"""Weight of the last search in what searches took."""
+"""Weight of the last search in what searches take."""
+LEAST_PLANS = 8
+"""Of a search on a machine that is too slow for ``sampling_plans``: with fewer it finds less than it gains by being sooner."""
+IN_TIME = 0.9
+"""Share of ``sampling_delay`` that such a search is to take: some take longer than others."""
 SIGHTS = 4
 """Observations that a velocity is taken from."""
 
@@ -64,6 +68,8 @@ class _Question(NamedTuple):
     weights: dict[str, float]
     t: float
     """When the answer acts [s]."""
+    plans: int
+    """To roll out."""
 
 
 class _Answer(NamedTuple):
@@ -106,6 +112,7 @@ class SamplingPlanner:
         self._chain_of = np.repeat(np.arange(len(self.robot.chains)), self.robot.chains)
         self._pool: ThreadPoolExecutor | None = None
         self._running: tuple[float, Future[_Answer]] | None = None
+        self._pace = 0.0  # seconds that a search takes for each of its plans
         self._judge = jit(self._costs)
         self._terminal = jit(lambda *args: jnp.sum(self._terminal_residuals(*args) ** 2))
         self.reset()
@@ -136,7 +143,6 @@ class SamplingPlanner:
             self._running[1].result()  # it uses the same memory
         self._sights: collections.deque[Observation] = collections.deque(maxlen=SIGHTS)
         self._found: _Answer | None = None
-        self._took = 0.0
         self._running = None
 
     def fork(self) -> SamplingPlanner:
@@ -215,18 +221,24 @@ class SamplingPlanner:
         if self._sights and t <= self._sights[-1].t:
             self._sights.pop()
         self._sights.append(observation)
-        answer, delay = self._found, self._p.sampling_delay
+        answer, delay, plans = self._found, self._p.sampling_delay, self._p.sampling_plans
         if delay > 0.0 and not self._p.sampling_wait:
-            delay = max(delay, self._took)
+            plans = self._affordable(IN_TIME * delay)
+            delay = max(delay, plans * self._pace)
         if self._running is not None and self._due(*self._running):
             answer, self._running = self._running[1].result(), None
         if answer is None or delay == 0.0:
-            answer = self._search(self._question(t, goal_WO, pull))
+            answer = self._search(self._question(t, goal_WO, pull, plans))
         if delay > 0.0 and self._running is None:
             if np.isfinite(answer.cost):
                 self._found = answer
-            self._running = t + delay, self._worker().submit(self._search, self._question(t + delay, goal_WO, pull))
+            self._running = t + delay, self._worker().submit(self._search, self._question(t + delay, goal_WO, pull, plans))
         return answer
+
+    def _affordable(self, seconds: float) -> int:
+        """Plans of a search of so many seconds, by what the last ones took."""
+        most = self._p.sampling_plans
+        return most if most * self._pace <= seconds else max(min(most, LEAST_PLANS), int(seconds / self._pace))
 
     def _due(self, acts: float, search: Future[_Answer]) -> bool:
         """Whether an answer that is to act at a time [s] acts now: where time does not wait, at the observation nearest to it.
@@ -243,21 +255,23 @@ class SamplingPlanner:
         self._believed = self.theta
         self._rollouts.believe_theta(self.theta, self._mpc.step, self._usual.planned_friction)
 
-    def _question(self, t: float, goal_WO: np.ndarray, pull: Pull) -> _Question:
+    def _question(self, t: float, goal_WO: np.ndarray, pull: Pull, plans: int) -> _Question:
         if self.theta is not self._believed:
             self._believe()
         state = self._rollouts.state(self._sights, self._target, t)
         knots = np.array([self._target(t + s) for s in self._knots_at])
-        return _Question(state, knots, self._sights[-1], goal_WO, pull, numbers(self.weights), t)
+        return _Question(state, knots, self._sights[-1], goal_WO, pull, numbers(self.weights), t, plans)
 
     def _search(self, asked: _Question) -> _Answer:
         begin = time.perf_counter()
         error = geodesic_angle(asked.observation.pose_WO[3:], asked.goal_WO[3:])
-        knots = self._perturbed(asked.knots, error < self._p.sampling_near)
+        knots = self._perturbed(asked.knots, asked.plans, error < self._p.sampling_near)
         targets, starts = (np.clip(np.einsum("hk,bkn->bhn", b, knots), *self._limits) for b in (self._on_grid, self._at_steps))
         q, pose_WO = self._rollouts.roll(asked.state, targets, self._substeps)
         plans = np.diff(starts, axis=1, prepend=np.broadcast_to(asked.observation.q, starts[:, :1].shape))
-        costs = np.asarray(self._judge(pose_WO, q, plans, asked.goal_WO, asked.pull, asked.weights), float)
+        rows = np.minimum(np.arange(self._p.sampling_plans), asked.plans - 1)  # one size is compiled
+        costs = self._judge(pose_WO[rows], q[rows], plans[rows], asked.goal_WO, asked.pull, asked.weights)
+        costs = np.asarray(costs, float)[: asked.plans]
         costs = np.where(np.isfinite(costs), costs, np.inf)
         best = int(np.argmin(costs))
         start = np.concatenate([asked.observation.pose_WO, asked.observation.q])
@@ -266,18 +280,19 @@ class SamplingPlanner:
             scale = self._p.sampling_temperature * max(float(np.median(costs)) - costs[best], TINY)
             w = np.exp(-(costs - costs[best]) / scale) if np.isfinite(scale) else np.eye(len(costs))[best]
             knots = np.einsum("b,bkn->kn", w / w.sum(), knots)
-        self._took += MEMORY * (time.perf_counter() - begin - self._took)
+        pace = (time.perf_counter() - begin) / asked.plans
+        self._pace += (MEMORY if self._pace else 1.0) * (pace - self._pace)
         return _Answer(asked.t, knots, float(costs[best]), prediction, bool(costs[best] < costs[0]))
 
-    def _perturbed(self, knots: np.ndarray, near: bool) -> np.ndarray:
+    def _perturbed(self, knots: np.ndarray, plans: int, near: bool) -> np.ndarray:
         """(B, K, N) the knots (K, N), then perturbed: the k-th by k times the spread, in some chains of each; half finely if ``near``."""
         p, (K, N), chains = self._p, knots.shape, len(self.robot.chains)
-        chosen = self._rng.random((p.sampling_plans, chains)) < p.sampling_share
-        chosen[np.arange(p.sampling_plans), self._rng.integers(0, chains, p.sampling_plans)] |= ~chosen.any(axis=1)
+        chosen = self._rng.random((plans, chains)) < p.sampling_share
+        chosen[np.arange(plans), self._rng.integers(0, chains, plans)] |= ~chosen.any(axis=1)
         spread = p.sampling_spread * self.u_max * np.arange(1, K + 1)[:, None]
-        noise = spread * self._rng.normal(size=(p.sampling_plans, K, N)) * chosen[:, None, self._chain_of]
+        noise = spread * self._rng.normal(size=(plans, K, N)) * chosen[:, None, self._chain_of]
         if near:
-            noise[self._rng.random(p.sampling_plans) < 0.5] *= p.sampling_fine
+            noise[self._rng.random(plans) < 0.5] *= p.sampling_fine
         noise[0] = 0.0
         return np.clip(knots + noise, *self._limits)
 
