@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import rclpy
+from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped
 from harness import wait_until
 from rclpy.event_handler import PublisherEventCallbacks
@@ -39,6 +40,8 @@ class Notes:
         self.then: list[np.ndarray] = []
         """Joint angles (16,) to which the state of every plan was to be predicted."""
         self.target = SCENE.robot.home
+        self.lack = ""
+        """Of every plan."""
         self.sents: list[tuple[float, np.ndarray]] = []
         """Time and target (16,) of what was sent, as the predictor is told."""
 
@@ -59,7 +62,7 @@ class Notes:
         self.asked.append((observation.t, observation.pose_WO, goal_WO))
         self.angles.append(observation.q)
         q = self.target
-        return Plan(SolveStatus.OK, q, np.zeros((1, len(q))), np.zeros((2, 7 + len(q))), 0.0, 0.001, 0.001)
+        return Plan(SolveStatus.OK, q, np.zeros((1, len(q))), np.zeros((2, 7 + len(q))), 0.0, 0.001, 0.001, self.lack)
 
 
 @pytest.fixture
@@ -272,3 +275,13 @@ def test_what_is_seen_too_late_or_too_early_moves_nothing(sender, notes, command
     wait_until(go_on, 10, "commands that hold on")
     time.sleep(0.2)
     assert len(notes.asked) == count and all(np.array_equal(q, before) for t, q in commands if t > 1.0)
+
+
+def test_what_keeps_plans_from_being_better_is_told_while_it_does(sender, notes):
+    for k, lack in enumerate(("a search has 8 of 32 plans", "")):
+        notes.lack = lack
+        sender.pose(1.0 + k, x=0.0)
+        ask(sender, notes, 1.0 + k)
+        level, message, _ = notes.node.status()
+        assert (message == lack) if lack else "Hz" in message
+        assert (level == DiagnosticStatus.WARN) == bool(lack)

@@ -64,6 +64,8 @@ class Plan:
     cost: float
     cpu_s: float
     wall_s: float
+    lack: str = ""
+    """What keeps the planner from planning as well as it can, for a person; empty: nothing."""
 
 
 class Plans(NamedTuple):

@@ -113,7 +113,7 @@ def own_blocks(planner: PlannerParams, supervisor: str) -> list[type]:
 class SamplingParams:
     """Parameters of the sampling planner."""
 
-    sampling_plans: int = param(32, "plans rolled out in every search", 2, 4096)
+    sampling_plans: int = param(32, "plans rolled out in every search, or as many as end in time where time does not wait", 2, 4096)
     sampling_knots: int = param(4, "knots of a plan's spline over the horizon", 2, 64)
     sampling_spread: float = param(
         0.4, "standard deviation of the first perturbed knot as a share of the largest command; of the k-th k times that [-]", 1e-3, 2.0
@@ -131,9 +131,7 @@ class SamplingParams:
         0.06, "cost above the least by which a plan's weight falls to 1/e, as a share of what the median is above it [-]", 1e-6, 10.0
     )
     sampling_delay: float = param(0.0, "time that a search takes, beside the plans, until its answer acts; 0: within a plan [s]", 0.0, 1.0)
-    sampling_wait: bool = param(
-        True, "a plan waits for a search that is late, as where time is simulated; the node's do not, and count on what searches took"
-    )
+    sampling_wait: bool = param(True, "a plan waits for a search that is late, as where time is simulated; the node's do not")
     sampling_lead: float = param(
         0.02, "from an observation to the middle of the time in which the command that answers it acts [s]", 0.0, 1.0
     )

@@ -132,6 +132,7 @@ class MpcNode(SceneNode):
         self._count = self._reported = self._without_input = self._untimely = self._thetas_taken = 0
         self._untimely_reported, self._late = 0, 0.0
         self._failures: dict[str, int] = {}
+        self._short = ""
         priority = self.params(MpcNodeParams).realtime_priority
         self._realtime = bool(priority) and make_realtime(priority)  # only now: compiling would starve everybody else
 
@@ -181,6 +182,7 @@ class MpcNode(SceneNode):
         result = self._supervisor.plan(self._predictor.predict(seen, newest.values, newest.t), self._goal.pose)
         self._times[self._count % HISTORY] = contacts.t, result.cpu_s, result.wall_s
         self._count += 1
+        self._short = result.lack
         if self._count % BATCH == 0:
             self._to_times.publish(_table(self._times[np.arange(self._count - BATCH, self._count) % HISTORY]))
         if not result.status.usable:
@@ -229,6 +231,8 @@ class MpcNode(SceneNode):
             return WARN, self._lack(), values
         if self._speed < 1.0:
             return WARN, f"the pose is known badly: moving at {100 * self._speed:.0f} % of the speed", values
+        if self._short:
+            return WARN, self._short, values
         return OK, f"{rate} Hz", values
 
     def _lack(self) -> str:

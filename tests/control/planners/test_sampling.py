@@ -163,8 +163,9 @@ def test_where_time_does_not_wait_a_search_has_as_many_plans_as_end_in_time(rest
     planner._running, planner._pace = None, pace
     rolled, roll = [], planner._rollouts.roll
     planner._rollouts.roll = lambda state, targets, every: (rolled.append(len(targets)), roll(state, targets, every))[1]
-    planner.plan(seen(resting, t=0.02), GOAL)
+    plan = planner.plan(seen(resting, t=0.02), GOAL)
     assert planner._running[0] == pytest.approx(acts)
+    assert (f"{plans} of 32 plans" in plan.lack) == (plans < 16)
     answer = planner._running[1].result()
     assert rolled == [plans] and np.isfinite(answer.cost)
 

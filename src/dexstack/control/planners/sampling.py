@@ -9,8 +9,8 @@ with the median in λ so that it is the same in any task. It plans with the same
 and takes from θ what it knows of the world, but its physics from MuJoCo; see :mod:`dexstack.control.planners.rollouts`.
 
 A search takes longer than the time between two plans. It may run beside them: then it starts from where the plan at hand will have led when
-its answer acts, ``sampling_delay`` later, and until then that plan goes on. Where time does not wait (``sampling_wait``), a search has as many
-plans as end by then on this machine, and where even few take longer, it counts on that; a plan that finds no answer yet goes on as well.
+its answer acts, ``sampling_delay`` later, and until then that plan goes on. Where time does not wait (``sampling_wait``), a search has as
+many plans as end by then on this machine, and where even few take longer, it counts on that; a plan that finds no answer yet goes on.
 """
 
 from __future__ import annotations
@@ -50,6 +50,8 @@ MEMORY = 0.2
 """Weight of the last search in what searches take."""
 LEAST_PLANS = 8
 """Of a search on a machine that is too slow for ``sampling_plans``: with fewer it finds less than it gains by being sooner."""
+SCARCE = 0.5
+"""Share of ``sampling_plans`` below which a person is told."""
 IN_TIME = 0.9
 """Share of ``sampling_delay`` that such a search is to take: some take longer than others."""
 SIGHTS = 4
@@ -112,7 +114,7 @@ class SamplingPlanner:
         self._chain_of = np.repeat(np.arange(len(self.robot.chains)), self.robot.chains)
         self._pool: ThreadPoolExecutor | None = None
         self._running: tuple[float, Future[_Answer]] | None = None
-        self._pace = 0.0  # seconds that a search takes for each of its plans
+        self._pace, self._plans = 0.0, params.sampling_plans  # seconds that a search takes for each of its plans, and how many it has
         self._judge = jit(self._costs)
         self._terminal = jit(lambda *args: jnp.sum(self._terminal_residuals(*args) ** 2))
         self.reset()
@@ -177,9 +179,8 @@ class SamplingPlanner:
                 self._plan = self._displacements(observation)
                 self._q_des = self._command(observation.q)
         held = self._q_des if self._q_des is not None else self.robot.home
-        return Plan(
-            status, np.array(held, float), self._plan, prediction, float(cost), time.process_time() - cpu, time.perf_counter() - wall
-        )
+        took = time.process_time() - cpu, time.perf_counter() - wall
+        return Plan(status, np.array(held, float), self._plan, prediction, float(cost), *took, self._lack())
 
     def _usable(self, observation: Observation, goal_WO: np.ndarray) -> bool:
         try:
@@ -221,24 +222,30 @@ class SamplingPlanner:
         if self._sights and t <= self._sights[-1].t:
             self._sights.pop()
         self._sights.append(observation)
-        answer, delay, plans = self._found, self._p.sampling_delay, self._p.sampling_plans
+        answer, delay = self._found, self._p.sampling_delay
         if delay > 0.0 and not self._p.sampling_wait:
-            plans = self._affordable(IN_TIME * delay)
-            delay = max(delay, plans * self._pace)
+            self._plans = self._affordable(IN_TIME * delay)
+            delay = max(delay, self._plans * self._pace)
         if self._running is not None and self._due(*self._running):
             answer, self._running = self._running[1].result(), None
         if answer is None or delay == 0.0:
-            answer = self._search(self._question(t, goal_WO, pull, plans))
+            answer = self._search(self._question(t, goal_WO, pull))
         if delay > 0.0 and self._running is None:
             if np.isfinite(answer.cost):
                 self._found = answer
-            self._running = t + delay, self._worker().submit(self._search, self._question(t + delay, goal_WO, pull, plans))
+            self._running = t + delay, self._worker().submit(self._search, self._question(t + delay, goal_WO, pull))
         return answer
 
     def _affordable(self, seconds: float) -> int:
         """Plans of a search of so many seconds, by what the last ones took."""
         most = self._p.sampling_plans
         return most if most * self._pace <= seconds else max(min(most, LEAST_PLANS), int(seconds / self._pace))
+
+    def _lack(self) -> str:
+        plans, most = self._plans, self._p.sampling_plans
+        if plans >= SCARCE * most:
+            return ""
+        return f"a search has {plans} of {most} plans: this machine is too slow for more, and goals take longer to be reached"
 
     def _due(self, acts: float, search: Future[_Answer]) -> bool:
         """Whether an answer that is to act at a time [s] acts now: where time does not wait, at the observation nearest to it.
@@ -255,12 +262,12 @@ class SamplingPlanner:
         self._believed = self.theta
         self._rollouts.believe_theta(self.theta, self._mpc.step, self._usual.planned_friction)
 
-    def _question(self, t: float, goal_WO: np.ndarray, pull: Pull, plans: int) -> _Question:
+    def _question(self, t: float, goal_WO: np.ndarray, pull: Pull) -> _Question:
         if self.theta is not self._believed:
             self._believe()
         state = self._rollouts.state(self._sights, self._target, t)
         knots = np.array([self._target(t + s) for s in self._knots_at])
-        return _Question(state, knots, self._sights[-1], goal_WO, pull, numbers(self.weights), t, plans)
+        return _Question(state, knots, self._sights[-1], goal_WO, pull, numbers(self.weights), t, self._plans)
 
     def _search(self, asked: _Question) -> _Answer:
         begin = time.perf_counter()
