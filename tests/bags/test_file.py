@@ -133,6 +133,18 @@ def test_samples_are_those_of_running_rollouts(tmp_path):
     assert samples["rollout"][0] != samples["rollout"][1]
 
 
+def test_a_hand_without_torque_follows_no_command(tmp_path):
+    rows = [("/n/rollout/state", 0.0, state(0.0, "running")), ("/n/joint_command", 0.0, joints(0.0, 3.0, 4.0))]
+    for k, effort in enumerate(([], [0.0, 0.1], [0.0, 0.0], [-0.1, 0.1])):
+        t = 0.1 * (1 + k)
+        measured = joints(t, 1.0, 2.0)
+        measured.effort = effort
+        rows += [("/n/joint_states", t, measured), ("/n/object_pose", t, pose(t))]
+    write(tmp_path / "a.mcap", rows)
+    samples = read_samples(tmp_path / "a.mcap", JOINTS)
+    np.testing.assert_array_equal(np.isfinite(samples["q_command"]).all(axis=1), [True, True, False, True])
+
+
 def test_bags_without_what_learning_needs_are_refused(tmp_path):
     write(tmp_path / "a.mcap", [("/object_pose", 0.0, pose(0.0))])
     with pytest.raises(ConfigError, match="has 0 topics named joint_states"):

@@ -158,6 +158,8 @@ class Pushed(StrawPlant):
 def test_why_the_servo_gave_up_is_told(hand):
     trial, _, servo = straw(hand, plant=Pushed())
     assert servo.trip is not None and trial.trouble == f"the servo is off: {servo.trip}"
+    followed = np.isfinite(trial.recording["q_command"]).all(axis=1)
+    assert followed[0] and not followed[-1], "no target is in force any more"
 
 
 def test_a_trials_servo_takes_no_push_for_a_wrong_wire(hand):

@@ -23,7 +23,8 @@ OLDEST = 0.05
 def read_samples(path: Path, joints: Sequence[str]) -> dict[str, np.ndarray]:
     """The recording (:data:`dexstack.learning.transitions.RECORDED`, and ``rollout``) in a bag.
 
-    One sample per object pose, with the newest joint angles and the joint command then in force; ``t_command`` is its stamp. Where the bag
+    One sample per object pose, with the newest joint angles and the joint command then in force; ``t_command`` is its stamp. A hand without
+    any torque is limp and follows no command: there the command is not a number. Where the bag
     has ``rollout/state`` only samples of running rollouts are kept; each rollout has a number of its own, so that nobody learns from the
     reset in between.
 
@@ -40,13 +41,14 @@ def read_samples(path: Path, joints: Sequence[str]) -> dict[str, np.ndarray]:
     decode = _Decoder()
     rows: list[tuple[float, np.ndarray, np.ndarray, np.ndarray, float, int]] = []
     q: tuple[float, np.ndarray] | None = None
+    limp = False
     command: tuple[float, np.ndarray] | None = None
     running, start, count, last = not rollouts, -np.inf, 0, None
     for entry in bag:
         name = entry.topic.name
         if name == wanted[STATES].name:
             message = decode(entry.topic, entry.data)
-            q = _stamp(message), _in_order(path, message, joints)
+            q, limp = (_stamp(message), _in_order(path, message, joints)), len(message.effort) > 0 and not np.any(message.effort)
         elif name == wanted[COMMANDS].name:
             message = decode(entry.topic, entry.data)
             command = _stamp(message), _in_order(path, message, joints)
@@ -60,7 +62,8 @@ def read_samples(path: Path, joints: Sequence[str]) -> dict[str, np.ndarray]:
             t, pose = _stamp(message), message.pose.pose
             if t >= start and abs(t - q[0]) <= OLDEST:
                 p, o = pose.position, pose.orientation
-                rows.append((t, np.array([p.x, p.y, p.z, o.w, o.x, o.y, o.z]), q[1], command[1], command[0], count))
+                target = np.full_like(command[1], np.nan) if limp else command[1]
+                rows.append((t, np.array([p.x, p.y, p.z, o.w, o.x, o.y, o.z]), q[1], target, command[0], count))
     if not rows:
         raise ConfigError(f"the bag {path} holds no object pose with joint angles and a joint command during a rollout")
     t, pose_WO, angles, commands, stamps, rollout = (np.array(column, float) for column in zip(*rows, strict=True))

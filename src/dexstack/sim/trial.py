@@ -85,6 +85,7 @@ class Recording:
     q: list[np.ndarray] = field(default_factory=list)
     qd: list[np.ndarray] = field(default_factory=list)
     q_command: list[np.ndarray] = field(default_factory=list)
+    """Not a number once the servo has taken the torque away: then no target is in force, and nobody is to learn from what it does."""
     goal_WO: list[np.ndarray] = field(default_factory=list)
     error: list[float] = field(default_factory=list)
     """Orientation error [rad]."""
@@ -278,7 +279,7 @@ def _plan(rig: Rig, t: float, seen: Seen, goal: Goal, record: Recording, measure
         t=t,
         q=np.array(rig.plant.joint_position),
         qd=rig.plant.joint_velocity,
-        q_command=plan.q_des,
+        q_command=plan.q_des if rig.servo.trip is None else np.full_like(plan.q_des, np.nan),
         goal_WO=rig.task.nearest(seen.pose_WO, goal.pose_WO),
         status=int(plan.status),
         contacts=int(contacts.active.sum()),
