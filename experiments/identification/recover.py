@@ -8,6 +8,7 @@ was recorded, or of others (`--through`): what is then off is what the contact l
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import sys
 import time
@@ -78,17 +79,18 @@ def hidden(seed: int) -> tuple[World, float]:
 
 
 def recorded(world: World, delay: float, seed: int, plant: str = MUJOCO) -> tuple[dict[str, np.ndarray], int]:
-    """A minute of the default controller, which knows nothing of it; and how many of its trials succeeded."""
+    """A minute of the default controller, which knows nothing of it and has one goal after another; and how many it reaches."""
     loop = loop_of(Spec(overrides=(("latency", delay),), world=world, plant=plant))
-    trials = [loop.run(k, seed, SECONDS) for k in range(TRIALS)]
+    after = lambda first: (goal for k in itertools.count(first) for goal in loop.task.goals(k, seed))  # noqa: E731
+    trials = [loop.run(k, seed, SECONDS, goals=after(k)) for k in range(TRIALS)]
     names = ("t", "pose_WO", "q", "q_command", "qd", "twist_WO")
-    return {n: np.concatenate([t.recording[n] for t in trials]) for n in names}, sum(t.succeeded for t in trials)
+    return {n: np.concatenate([t.recording[n] for t in trials]) for n in names}, sum(len(t.reached_at) for t in trials)
 
 
 def recovered(case: Case) -> dict[str, Any]:
     """What was found."""
     world, delay = hidden(case.seed)
-    recording, succeeded = recorded(world, delay, 1000 * case.seed, case.plant)
+    recording, reached = recorded(world, delay, 1000 * case.seed, case.plant)
     spec = Spec()
     settings = read_settings(spec)
     task = make_task(spec, settings)
@@ -96,7 +98,7 @@ def recovered(case: Case) -> dict[str, Any]:
     begin, cpu = time.perf_counter(), time.process_time()
     fit = identify(task, servo, recording, unknowns, plant=Simulated(case.through), most=WINDOWS.get(case.through, FEWER))
     seconds, cpu = time.perf_counter() - begin, time.process_time() - cpu
-    found = {"seed": case.seed, "plant": case.plant, "by": rollouts_of(case.through), "succeeded": succeeded}
+    found = {"seed": case.seed, "plant": case.plant, "by": rollouts_of(case.through), "reached": reached}
     found |= {"before": fit.before, "after": fit.after}
     judged = _judged(unknowns, truth, values(unknowns, fit.x), *fit.interval().T)
     found |= {"seconds": seconds, "cpu_s": cpu, "unknowns": judged}

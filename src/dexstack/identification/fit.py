@@ -4,9 +4,11 @@ With residuals r of all windows under a robust loss ρ, and a normal distributio
 
     ½ Σ ρ(r²) + ½ (x − x₀)ᵀ Λ (x − x₀)
 
-Samples of one window err together, because they come from one start: the covariance is H⁻¹ (Σ_w g_w g_wᵀ + Λ) H⁻¹ with H the Gauss–Newton
-matrix and g_w the gradient of window w (the "sandwich" of clustered errors), and each unknown's ``floor`` for what the rollouts do not
-have. ρ is as wide as the residuals are at each step, so that it stays robust while they fall by a hundred.
+Samples of one window err together, because they come from one start: the covariance is H⁻¹ (Σ_w g_w g_wᵀ + Λ) H⁻¹ with H = C + Λ, C the
+Gauss–Newton matrix and g_w the gradient of window w (the "sandwich" of clustered errors). What rollouts do not have, as the servo's ticks,
+errs in all windows alike and does not average out: n residuals that are off by a share c of their width, each as moves x_i most, move it by
+c √(n (H⁻¹ C H⁻¹)_ii). That is added, and each unknown's ``floor``. ρ is as wide as the residuals are at each step, so that it stays robust
+while they fall by a hundred.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ SAMPLES = 10
 """Of a window."""
 STEP = {True: 0.1, False: 2e-3}
 """Of difference quotients: of a logarithm; of a delay [s] or an offset [m]. Contacts come and go: smaller ones see the noise of that."""
-THINNED = {4: 0.1, 1: 1e-3}
+THINNED = {2: 0.1, 1: 1e-3}
 """The fit goes through every so many-th window first, because far from its end a share of them shows the way; until a step gains less."""
 ROUNDS, TRIED = 20, 3
 """Most Gauss–Newton steps, and dampings tried in each."""
@@ -48,6 +50,8 @@ TOLD = 0.7
 """An unknown is told where its standard deviation is below this share of that beforehand."""
 HELD_OUT = 5
 """Every so many-th window is not fitted but judged."""
+SYSTEMATIC = 0.2
+"""Share of the residuals' width that is the rollouts' own error, in the direction that moves an unknown most."""
 SURE = 1.645
 """Standard deviations within which 90 % lie."""
 
@@ -188,8 +192,10 @@ def identify(
     # every window's errors belong together; few windows show too small a spread
     g = at.gradients()
     few = len(g) / max(len(g) - len(x), 1)
-    inverse = np.linalg.inv(at.curvature() + precision)
-    covariance = inverse @ (few * g.T @ g + precision) @ inverse + np.diag(floors**2)
+    curvature = at.curvature()
+    inverse = np.linalg.inv(curvature + precision)
+    alike = SYSTEMATIC**2 * at.r.size * np.diag(inverse @ curvature @ inverse)
+    covariance = inverse @ (few * g.T @ g + precision) @ inverse + np.diag(alike + floors**2)
     (believed, fitted), predicted = problem.residuals(np.stack([x0, x]), windows)
     before, after = (float(np.sqrt(np.mean(np.minimum(np.abs(each[held]), 50.0) ** 2))) for each in (believed, fitted))
     told = np.sqrt(np.diag(covariance)) < TOLD * np.array([u.spread for u in unknowns])

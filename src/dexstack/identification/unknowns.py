@@ -29,7 +29,7 @@ class Unknown(NamedTuple):
 
 
 DELAY = "delay"
-MOST = 120
+MOST = 60
 """Most windows of a recording that are fitted, unless it is said."""
 UNKNOWNS = (
     Unknown("mass", "", True, 1.0, 0.7, "factor on the object's mass"),
