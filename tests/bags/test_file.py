@@ -116,7 +116,7 @@ def test_samples_are_those_of_running_rollouts(tmp_path):
     rows = [("/n/rollout/state", 0.0, state(0.0, "waiting")), ("/n/joint_states", 0.0, joints(0.0, 2.0, 1.0, name=("b", "a")))]
     rows += [("/n/object_pose", 0.01, pose(0.01)), ("/n/joint_command", 0.02, joints(0.02, 3.0, 4.0))]
     rows += [("/n/object_pose", 0.03, pose(0.03)), ("/n/rollout/state", 0.03, state(0.03, "running"))]
-    rows += [("/n/object_pose", 0.04, pose(0.04, 5.0)), ("/n/object_pose", 0.2, pose(0.2))]  # the joint angles are too old for the second
+    rows += [("/n/object_pose", 0.04, pose(0.04, 5.0)), ("/n/object_pose", 0.12, pose(0.12))]  # no joint angles near the second
     rows += [("/n/rollout/state", 0.2, state(0.2, "running", 2)), ("/n/joint_states", 0.2, joints(0.2, 7.0, 8.0))]
     rows += [
         ("/n/object_pose", 0.21, pose(0.21)),
@@ -126,11 +126,25 @@ def test_samples_are_those_of_running_rollouts(tmp_path):
     write(tmp_path / "a.mcap", rows)
     samples = read_samples(tmp_path / "a.mcap", JOINTS)
     np.testing.assert_allclose(samples["t"], [0.04, 0.21])
-    np.testing.assert_allclose(samples["q"], [[1.0, 2.0], [7.0, 8.0]])
+    np.testing.assert_allclose(samples["q"], [[2.2, 3.2], [7.0, 8.0]], err_msg="between those of before and after the pose")
     np.testing.assert_allclose(samples["q_command"], [[3.0, 4.0]] * 2)
     np.testing.assert_allclose(samples["t_command"], [0.02, 0.02])
     np.testing.assert_allclose(samples["pose_WO"][0], [5, 0, 0, 1, 0, 0, 0])
     assert samples["rollout"][0] != samples["rollout"][1]
+
+
+def test_joint_angles_are_those_of_the_poses_time(tmp_path):
+    """Poses come 10 ms late; simulated time goes back once."""
+    rows = [("/joint_command", 0.0, joints(0.0, 0.0, 0.0))]
+    for k in range(300):
+        t = 0.003 * (k % 200)
+        rows.append(("/joint_states", 0.003 * k, joints(t, np.sin(t), np.cos(t))))
+        if k % 7 == 6 and k % 200 > 5:
+            rows.append(("/object_pose", 0.003 * k, pose(t - 0.01)))
+    write(tmp_path / "a.mcap", rows)
+    samples = read_samples(tmp_path / "a.mcap", JOINTS)
+    assert len(samples["t"]) > 35
+    np.testing.assert_allclose(samples["q"], np.column_stack([np.sin(samples["t"]), np.cos(samples["t"])]), atol=2e-6)
 
 
 def test_a_hand_without_torque_follows_no_command(tmp_path):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,14 +17,25 @@ from dexstack.errors import ConfigError
 
 POSES, STATES, COMMANDS, ROLLOUTS = "object_pose", "joint_states", "joint_command", "rollout/state"
 OLDEST = 0.05
-"""Joint angles older than this against the pose give no sample [s]."""
+"""Joint angles farther than this from the pose in time give no sample [s]."""
+AROUND = 200
+"""Joint states before a pose among which those of its time are looked for: poses come some time after the joints of their stamp."""
+
+
+class _State(NamedTuple):
+    t: float
+    """[s]"""
+    q: np.ndarray
+    """(N,) [rad, m]"""
+    limp: bool
+    """Without any torque."""
 
 
 def read_samples(path: Path, joints: Sequence[str]) -> dict[str, np.ndarray]:
     """The recording (:data:`dexstack.learning.transitions.RECORDED`, and ``rollout``) in a bag.
 
-    One sample per object pose, with the newest joint angles and the joint command then in force; ``t_command`` is its stamp. A hand without
-    any torque is limp and follows no command: there the command is not a number. Where the bag
+    One sample per object pose, with the joint angles at its stamp, interpolated, and the joint command then in force; ``t_command`` is that
+    one's stamp. A hand without any torque is limp and follows no command: there the command is not a number. Where the bag
     has ``rollout/state`` only samples of running rollouts are kept; each rollout has a number of its own, so that nobody learns from the
     reset in between.
 
@@ -39,16 +50,16 @@ def read_samples(path: Path, joints: Sequence[str]) -> dict[str, np.ndarray]:
     wanted = {short: _one(path, topics, short) for short in (POSES, STATES, COMMANDS)}
     rollouts = [name for name in topics if name.endswith("/" + ROLLOUTS)]
     decode = _Decoder()
-    rows: list[tuple[float, np.ndarray, np.ndarray, np.ndarray, float, int]] = []
-    q: tuple[float, np.ndarray] | None = None
-    limp = False
+    poses: list[tuple[float, np.ndarray, tuple[float, np.ndarray], int, int]] = []
+    states: list[_State] = []
     command: tuple[float, np.ndarray] | None = None
     running, start, count, last = not rollouts, -np.inf, 0, None
     for entry in bag:
         name = entry.topic.name
         if name == wanted[STATES].name:
             message = decode(entry.topic, entry.data)
-            q, limp = (_stamp(message), _in_order(path, message, joints)), len(message.effort) > 0 and not np.any(message.effort)
+            limp = len(message.effort) > 0 and not np.any(message.effort)
+            states.append(_State(_stamp(message), _in_order(path, message, joints), limp))
         elif name == wanted[COMMANDS].name:
             message = decode(entry.topic, entry.data)
             command = _stamp(message), _in_order(path, message, joints)
@@ -57,17 +68,33 @@ def read_samples(path: Path, joints: Sequence[str]) -> dict[str, np.ndarray]:
             if (state["phase"], state["attempt"]) != last:
                 last = state["phase"], state["attempt"]
                 running, start, count = state["phase"] == "running", state["t"], count + 1
-        elif name == wanted[POSES].name and running and q is not None and command is not None:
+        elif name == wanted[POSES].name and running and states and command is not None:
             message = decode(entry.topic, entry.data)
             t, pose = _stamp(message), message.pose.pose
-            if t >= start and abs(t - q[0]) <= OLDEST:
+            if t >= start:
                 p, o = pose.position, pose.orientation
-                target = np.full_like(command[1], np.nan) if limp else command[1]
-                rows.append((t, np.array([p.x, p.y, p.z, o.w, o.x, o.y, o.z]), q[1], target, command[0], count))
+                poses.append((t, np.array([p.x, p.y, p.z, o.w, o.x, o.y, o.z]), command, count, len(states)))
+    rows = []
+    for t, pose_WO, (stamp, target), rollout, n in poses:
+        at = _at(states[max(0, n - AROUND) : n + 1], t)
+        if at is not None:
+            rows.append((t, pose_WO, at.q, np.full_like(target, np.nan) if at.limp else target, stamp, rollout))
     if not rows:
         raise ConfigError(f"the bag {path} holds no object pose with joint angles and a joint command during a rollout")
     t, pose_WO, angles, commands, stamps, rollout = (np.array(column, float) for column in zip(*rows, strict=True))
     return {"t": t, "pose_WO": pose_WO, "q": angles, "q_command": commands, "t_command": stamps, "rollout": rollout}
+
+
+def _at(states: Sequence[_State], t: float) -> _State | None:
+    """The joints at a time, None where they were not seen about then; time may go back among them."""
+    stamps = np.array([state.t for state in states])
+    nearest = int(np.argmin(np.abs(stamps - t)))
+    if abs(stamps[nearest] - t) > OLDEST:
+        return None
+    near, other = states[nearest], states[np.clip(nearest + (1 if t > stamps[nearest] else -1), 0, len(states) - 1)]
+    gap = other.t - near.t
+    share = (t - near.t) / gap if gap else 0.0
+    return near._replace(q=near.q + np.clip(share, 0.0, 1.0) * (other.q - near.q))
 
 
 def _one(path: Path, topics: dict[str, Topic], short: str) -> Topic:
