@@ -75,7 +75,7 @@ def node(domain, monkeypatch):
 
 def feed(node, t, x):
     """One object pose at time t, the object at x, joints and command with it."""
-    node._q = JointSample(t, np.full(16, x))
+    node._angles.add(JointSample(t, np.full(16, x)))
     node._command = JointSample(t, np.full(16, x + 0.1))
     node._take_pose(PoseSample(t, np.array([x, 0, 0.04, 1, 0, 0, 0])))
 
@@ -116,9 +116,20 @@ def test_a_reset_between_two_rollouts_is_never_kept(node):
         assert np.all(np.diff(chunk["t"]) < 0.03)
 
 
+def test_joint_angles_are_those_of_the_poses_time(node):
+    """A pose comes 10 ms late, when newer angles are there."""
+    node._take_state({"phase": "running", "attempt": 1, "t": 0.0})
+    node._command = JointSample(0.0, np.zeros(16))
+    for k in range(20):
+        node._angles.add(JointSample(0.003 * k, np.full(16, 0.003 * k)))
+    node._take_pose(PoseSample(0.047, np.array([0, 0, 0.04, 1, 0, 0, 0])))
+    np.testing.assert_allclose(node._samples[-1][2], 0.047)
+
+
 def test_stale_joint_angles_make_no_sample(node):
     node._take_state({"phase": "running", "attempt": 1, "t": 0.0})
-    node._q, node._command = JointSample(0.0, np.zeros(16)), JointSample(0.0, np.zeros(16))
+    node._angles.add(JointSample(0.0, np.zeros(16)))
+    node._command = JointSample(0.0, np.zeros(16))
     node._take_pose(PoseSample(0.2, np.array([0, 0, 0.04, 1, 0, 0, 0])))
     assert not node._samples
 

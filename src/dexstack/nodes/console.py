@@ -35,6 +35,7 @@ from dexstack.nodes.wire import (
     REPORTS,
     SENSOR,
     BadMessage,
+    JointHistory,
     JointReader,
     PoseSample,
     WaitSet,
@@ -46,6 +47,8 @@ TRUTHS = 200
 """So many true poses are kept to find the one that belongs to an estimate."""
 TRUTH_SLACK = 0.011
 """A true pose belongs to an estimate whose time is nearer than this [s]."""
+JOINTS_SLACK = 0.05
+"""Joint angles belong to a pose whose time is nearer than this [s]."""
 VIEW_PERIOD = 0.25
 """Wall time between two refreshes of the live view [s]."""
 LINE_PERIOD = 2.0
@@ -108,7 +111,7 @@ class ConsoleNode(SceneNode):
         self._recorder = Recorder(len(names))
         self._poses = self.newest(PoseWithCovarianceStamped, "object_pose", SENSOR, read_pose)
         self._truths = self.newest(PoseWithCovarianceStamped, "object_pose_truth", RECENT, self._note_truth)
-        self._joints = self.newest(JointState, "joint_states", SENSOR, JointReader(names, "position"))
+        self._joints = self.newest(JointState, "joint_states", RECENT, JointReader(names, "position"))
         self._commands = self.newest(JointState, "joint_command", COMMAND, JointReader(names, "position"))
         self._goals = self.newest(PoseStamped, "task/goal", LATCHED, read_pose)
         self._contacts = self.newest(PointCloud2, "contacts", SENSOR, read_contacts)
@@ -121,7 +124,8 @@ class ConsoleNode(SceneNode):
 
     def begin(self) -> None:
         self._state: dict[str, Any] = {"phase": "waiting", "attempt": 1}
-        self._goal = self._q = self._command = None
+        self._goal = self._command = None
+        self._angles = JointHistory()
         self._truth: deque[PoseSample] = deque(maxlen=TRUTHS)
         self._contact_count = 0
         self._launched = self.params(ConsoleParams).launched or time.monotonic()
@@ -142,7 +146,8 @@ class ConsoleNode(SceneNode):
         self._times.take()
         self._truths.take()
         self._goal = self._goals.take() or self._goal
-        self._q = self._joints.take() or self._q
+        for angles in self._joints.take_all():
+            self._angles.add(angles)
         command = self._commands.take()
         if command is not None:
             self._command = command
@@ -199,7 +204,7 @@ class ConsoleNode(SceneNode):
             wall=now - self._rollout[1],
             pose_WO=pose.pose,
             truth_WO=self._true_pose(pose.t),
-            q=None if self._q is None else self._q.values,
+            q=self._angles.at(pose.t, JOINTS_SLACK),
             q_command=None if self._command is None else self._command.values,
             goal_WO=np.full(7, np.nan) if self._goal is None else self._goal.pose,
             error=self._state.get("error", math.nan),

@@ -36,7 +36,7 @@ from dexstack.nodes.common import EXIT_FAILED, OK, PATIENCE, WARN, run_node, yie
 from dexstack.nodes.console import read_state
 from dexstack.nodes.scene import SceneNode
 from dexstack.nodes.theta import THETA_TOPIC, theta_message
-from dexstack.nodes.wire import COMMAND, LATCHED, SENSOR, JointReader, JointSample, PoseSample, WaitSet, read_pose
+from dexstack.nodes.wire import COMMAND, LATCHED, RECENT, SENSOR, JointHistory, JointReader, JointSample, PoseSample, WaitSet, read_pose
 from dexstack.process.compilation import use_compilation_cache
 
 
@@ -62,14 +62,14 @@ class LearnerNode(SceneNode):
         self._buffer = RingBuffer(self.params(LearnerParams).buffer)
         names = self._robot.joint_names
         self._poses = self.newest(PoseWithCovarianceStamped, "object_pose", SENSOR, read_pose)
-        self._joints = self.newest(JointState, "joint_states", SENSOR, JointReader(names, "position"))
+        self._joints = self.newest(JointState, "joint_states", RECENT, JointReader(names, "position"))
         self._commands = self.newest(JointState, "joint_command", COMMAND, JointReader(names, "position"))
         self._states = self.newest(String, "rollout/state", LATCHED, read_state)
         self._wait = WaitSet(self, self._poses, self._states)
         self._to_theta = self.create_publisher(String, THETA_TOPIC, LATCHED)
 
     def begin(self) -> None:
-        self._q: JointSample | None = None
+        self._angles = JointHistory()
         self._command: JointSample | None = None
         self._start = math.nan
         self._rollout: tuple[Any, ...] = ()
@@ -86,7 +86,8 @@ class LearnerNode(SceneNode):
         state = self._states.take()
         if state is not None:
             self._take_state(state)
-        self._q = self._joints.take() or self._q
+        for angles in self._joints.take_all():
+            self._angles.add(angles)
         self._command = self._commands.take() or self._command
         pose = self._poses.take()
         if pose is not None:
@@ -115,11 +116,12 @@ class LearnerNode(SceneNode):
         """Keep a sample, during a rollout and with joint angles of the time of the pose and a command."""
         p = self.params(LearnerNodeParams)
         self.time = pose.t
-        if not pose.t >= self._start or self._q is None or self._command is None:  # NaN: no rollout
+        if not pose.t >= self._start or self._command is None or (self._samples and pose.t <= self._samples[-1][0]):  # NaN: no rollout
             return
-        if abs(pose.t - self._q.t) > p.input_timeout or (self._samples and pose.t <= self._samples[-1][0]):
+        q = self._angles.at(pose.t, p.input_timeout)
+        if q is None:
             return
-        self._samples.append((pose.t, pose.pose, self._q.values, self._command.values))
+        self._samples.append((pose.t, pose.pose, q, self._command.values))
         self._fresh += 1
         if self._fresh >= p.update_every:
             self._hand_over(keep=True)
