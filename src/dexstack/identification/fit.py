@@ -50,7 +50,7 @@ TOLD = 0.7
 """An unknown is told where its standard deviation is below this share of that beforehand."""
 HELD_OUT = 5
 """Every so many-th window is not fitted but judged."""
-SYSTEMATIC = 0.2
+SYSTEMATIC = 0.3
 """Share of the residuals' width that is the rollouts' own error, in the direction that moves an unknown most."""
 SURE = 1.645
 """Standard deviations within which 90 % lie."""
@@ -108,6 +108,10 @@ class _Linear(NamedTuple):
     """(W, R, P)"""
     scale: float
     """Standard deviation of the residuals but for outliers: what the loss takes for one. It falls as the fit comes near."""
+    around: np.ndarray
+    """(2 P, P) where the differences were taken."""
+    around_cost: np.ndarray
+    """(2 P,) costs of the residuals there."""
 
     @property
     def weight(self) -> np.ndarray:
@@ -148,7 +152,8 @@ class _Problem:
         r, _ = self.residuals(xs)
         P = len(x)
         J = np.moveaxis((r[1 : 1 + P] - r[1 + P :]) / (2.0 * h[:, None, None]), 0, -1)
-        return _Linear(r[0], J, max(1.4826 * float(np.median(np.abs(r[0]))), 1e-3))
+        scale = max(1.4826 * float(np.median(np.abs(r[0]))), 1e-3)
+        return _Linear(r[0], J, scale, xs[1:], np.array([_cost(each / scale) for each in r[1:]]))
 
 
 def _cost(r: np.ndarray) -> float:
@@ -208,6 +213,9 @@ def _descend(
 ) -> tuple[np.ndarray, _Linear]:
     """Damped Gauss–Newton from x, through a share of the windows and then through all, until steps are ``small`` (P,).
 
+    Contacts that come and go make derivatives too large, and then steps too short: where a place at which a difference was taken is
+    better than all of them, it goes on from there.
+
     Returns:
         Where it ends, and the problem there.
     """
@@ -218,16 +226,18 @@ def _descend(
         for _ in range(ROUNDS):
             H, slope = at.curvature() + precision, at.gradients().sum(axis=0) + precision @ (x - x0)
             tried = np.stack([x - np.linalg.solve(H + d * np.diag(np.diag(H)), slope) for d in damping * 30.0 ** np.arange(TRIED)])
-            cost, *costs = (
-                _cost(r / at.scale) + 0.5 * (y - x0) @ precision @ (y - x0)
-                for r, y in zip([at.r, *part.residuals(tried)[0]], [x, *tried], strict=True)
-            )
+            before = lambda y: 0.5 * (y - x0) @ precision @ (y - x0)  # noqa: E731
+            cost = _cost(at.r / at.scale) + before(x)
+            costs = [*(_cost(r / at.scale) for r in part.residuals(tried)[0]), *at.around_cost]
+            tried = np.concatenate([tried, at.around])
+            costs = [each + before(y) for each, y in zip(costs, tried, strict=True)]
             best = int(np.argmin(costs))
             gain = 1.0 - costs[best] / cost
             say(f"{len(at.r)} windows: residual {at.scale:.3g}, gain {100 * max(gain, 0.0):.2g} %")
             step = np.abs(tried[best] - x)
             if gain > 0.0:
-                x, damping = tried[best], max(1e-6, 0.1 * damping * 30.0**best)
+                x = tried[best]
+                damping = max(1e-6, 0.1 * damping * 30.0**best) if best < TRIED else damping
                 at = part.linearised(x)
             if gain < enough or (step < small).all():
                 break
