@@ -111,8 +111,10 @@ def test_the_sdk_sends_what_we_read(data):
 
 @given(HARD.filter(lambda data: not re.search(rb"\xff\xff\xfd.*\xff\xfd\xfd", data + b"\xfd", re.DOTALL)))
 def test_the_sdk_reads_what_we_send(data):
-    """But for ff fd fd behind the first header inside, where the last byte may be of the checksum: its removeStuffing works in place, has moved
-    the ff one back by then, and takes the pair for another header."""
+    """But for ff fd fd behind the first header inside, where the last byte may be of the checksum.
+
+    The SDK's removeStuffing works in place, has moved the ff one back by then, and takes the pair for another header.
+    """
     sdk = pytest.importorskip("dynamixel_sdk")
     read, result, error = sdk.PacketHandler(2.0).readRx(Recorded(status(7, data, 0x80)), 7, len(data))
     assert (bytes(read), result, error) == (data, sdk.COMM_SUCCESS, 0x80)
