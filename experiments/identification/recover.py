@@ -81,8 +81,10 @@ def hidden(seed: int) -> tuple[World, float]:
 def recorded(world: World, delay: float, seed: int, plant: str = MUJOCO) -> tuple[dict[str, np.ndarray], int]:
     """A minute of the default controller, which knows nothing of it and has one goal after another; and how many it reaches."""
     loop = loop_of(Spec(overrides=(("latency", delay),), world=world, plant=plant))
-    after = lambda first: (goal for k in itertools.count(first) for goal in loop.task.goals(k, seed))  # noqa: E731
-    trials = [loop.run(k, seed, SECONDS, goals=after(k)) for k in range(TRIALS)]
+    trials = []
+    for k in range(TRIALS):
+        goals = itertools.chain.from_iterable(loop.task.goals(j, seed) for j in itertools.count(k))
+        trials.append(loop.run(k, seed, SECONDS, goals=goals))
     names = ("t", "pose_WO", "q", "q_command", "qd", "twist_WO")
     return {n: np.concatenate([t.recording[n] for t in trials]) for n in names}, sum(len(t.reached_at) for t in trials)
 

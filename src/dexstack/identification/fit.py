@@ -226,17 +226,15 @@ def _descend(
         for _ in range(ROUNDS):
             H, slope = at.curvature() + precision, at.gradients().sum(axis=0) + precision @ (x - x0)
             tried = np.stack([x - np.linalg.solve(H + d * np.diag(np.diag(H)), slope) for d in damping * 30.0 ** np.arange(TRIED)])
-            before = lambda y: 0.5 * (y - x0) @ precision @ (y - x0)  # noqa: E731
-            cost = _cost(at.r / at.scale) + before(x)
-            costs = [*(_cost(r / at.scale) for r in part.residuals(tried)[0]), *at.around_cost]
-            tried = np.concatenate([tried, at.around])
-            costs = [each + before(y) for each, y in zip(costs, tried, strict=True)]
+            there = np.concatenate([x[None], tried, at.around])
+            costs = np.array([_cost(at.r / at.scale), *(_cost(r / at.scale) for r in part.residuals(tried)[0]), *at.around_cost])
+            cost, *costs = costs + 0.5 * np.einsum("ki,ij,kj->k", there - x0, precision, there - x0)
             best = int(np.argmin(costs))
             gain = 1.0 - costs[best] / cost
             say(f"{len(at.r)} windows: residual {at.scale:.3g}, gain {100 * max(gain, 0.0):.2g} %")
-            step = np.abs(tried[best] - x)
+            step = np.abs(there[1 + best] - x)
             if gain > 0.0:
-                x = tried[best]
+                x = there[1 + best]
                 damping = max(1e-6, 0.1 * damping * 30.0**best) if best < TRIED else damping
                 at = part.linearised(x)
             if gain < enough or (step < small).all():

@@ -30,7 +30,7 @@ class Unknown(NamedTuple):
 
 DELAY = "delay"
 MOST = 60
-"""Most windows of a recording that are fitted, unless it is said."""
+"""Most windows of a recording that are fitted, unless it is said: intervals are hardly wider than their floors with as many."""
 UNKNOWNS = (
     Unknown("mass", "", True, 1.0, 0.7, "factor on the object's mass"),
     Unknown("size", "", True, 1.0, 0.05, "factor on the object's size"),

@@ -49,7 +49,7 @@ TINY = 1e-12
 MEMORY = 0.2
 """Weight of the last search in what searches take."""
 LEAST_PLANS = 8
-"""Of a search on a machine that is too slow for ``sampling_plans``: eight in time reach more goals than more that are late."""
+"""Of a search on a machine that is too slow for ``sampling_plans``; fewer were not tried."""
 SCARCE = 0.5
 """Share of ``sampling_plans`` below which a person is told."""
 IN_TIME = 0.9
