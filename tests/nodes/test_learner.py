@@ -19,12 +19,13 @@ from dexstack.contact.contact import empty_contacts
 from dexstack.control.factory import PlannerParams
 from dexstack.control.theta_file import load_theta, make_theta
 from dexstack.graph.modes import MODES
+from dexstack.hand.history import JointSample
 from dexstack.learning.transitions import cut
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 from dexstack.nodes.learner import LearnerNode
 from dexstack.nodes.theta import ThetaReader, theta_message
-from dexstack.nodes.wire import BadMessage, JointSample, PoseSample
+from dexstack.nodes.wire import BadMessage, PoseSample
 
 ABOUT = {"object": "cube", "hand": "allegro", "model": "implicit", "step": 0.1}
 
@@ -124,6 +125,15 @@ def test_joint_angles_are_those_of_the_poses_time(node):
         node._angles.add(JointSample(0.003 * k, np.full(16, 0.003 * k)))
     node._take_pose(PoseSample(0.047, np.array([0, 0, 0.04, 1, 0, 0, 0])))
     np.testing.assert_allclose(node._samples[-1][2], 0.047)
+
+
+def test_a_limp_hand_follows_no_command(node):
+    node._take_state({"phase": "running", "attempt": 1, "t": 0.0})
+    node._command = JointSample(0.0, np.zeros(16))
+    for t, limp in ((0.1, False), (0.12, True)):
+        node._angles.add(JointSample(t, np.zeros(16), limp))
+        node._take_pose(PoseSample(t, np.array([0, 0, 0.04, 1, 0, 0, 0])))
+    assert [bool(np.isfinite(sample[3]).all()) for sample in node._samples] == [True, False]
 
 
 def test_stale_joint_angles_make_no_sample(node):

@@ -14,21 +14,42 @@ import numpy as np
 
 from dexstack.bags.file import ENCODING, SCHEMA, BagReader, Topic
 from dexstack.errors import ConfigError
+from dexstack.hand.history import JointHistory, JointSample
 
 POSES, STATES, COMMANDS, ROLLOUTS = "object_pose", "joint_states", "joint_command", "rollout/state"
-OLDEST = 0.05
-"""Joint angles farther than this from the pose in time give no sample [s]."""
-AROUND = 200
-"""Joint states before a pose among which those of its time are looked for: poses come some time after the joints of their stamp."""
+LATE = 1.0
+"""Poses come up to this long after the joint angles of their stamp [s]."""
 
 
-class _State(NamedTuple):
+class _Pose(NamedTuple):
+    """A pose, and what was in force when it came."""
+
     t: float
     """[s]"""
-    q: np.ndarray
-    """(N,) [rad, m]"""
-    limp: bool
-    """Without any torque."""
+    pose_WO: np.ndarray
+    """(7,)"""
+    command: JointSample
+    rollout: int
+
+
+class _Samples:
+    """Poses with the joint angles of their time, which are known when the joint state after them has come."""
+
+    def __init__(self) -> None:
+        self.angles = JointHistory(LATE)
+        self.waiting: list[_Pose] = []
+        self.rows: list[tuple[Any, ...]] = []
+
+    def add_joints(self, joints: JointSample) -> None:
+        self.angles.add(joints)
+        self.settle()
+
+    def settle(self) -> None:
+        for t, pose_WO, command, rollout in self.waiting:
+            if (joints := self.angles.at(t)) is not None:
+                followed = np.full_like(command.values, np.nan) if joints.limp else command.values
+                self.rows.append((t, pose_WO, joints.values, followed, command.t, rollout))
+        self.waiting.clear()
 
 
 def read_samples(path: Path, joints: Sequence[str]) -> dict[str, np.ndarray]:
@@ -50,51 +71,34 @@ def read_samples(path: Path, joints: Sequence[str]) -> dict[str, np.ndarray]:
     wanted = {short: _one(path, topics, short) for short in (POSES, STATES, COMMANDS)}
     rollouts = [name for name in topics if name.endswith("/" + ROLLOUTS)]
     decode = _Decoder()
-    poses: list[tuple[float, np.ndarray, tuple[float, np.ndarray], int, int]] = []
-    states: list[_State] = []
-    command: tuple[float, np.ndarray] | None = None
+    samples = _Samples()
+    command: JointSample | None = None
     running, start, count, last = not rollouts, -np.inf, 0, None
     for entry in bag:
         name = entry.topic.name
         if name == wanted[STATES].name:
             message = decode(entry.topic, entry.data)
             limp = len(message.effort) > 0 and not np.any(message.effort)
-            states.append(_State(_stamp(message), _in_order(path, message, joints), limp))
+            samples.add_joints(JointSample(_stamp(message), _in_order(path, message, joints), limp))
         elif name == wanted[COMMANDS].name:
             message = decode(entry.topic, entry.data)
-            command = _stamp(message), _in_order(path, message, joints)
+            command = JointSample(_stamp(message), _in_order(path, message, joints))
         elif name in rollouts:
             state = json.loads(decode(entry.topic, entry.data).data)
             if (state["phase"], state["attempt"]) != last:
                 last = state["phase"], state["attempt"]
                 running, start, count = state["phase"] == "running", state["t"], count + 1
-        elif name == wanted[POSES].name and running and states and command is not None:
+        elif name == wanted[POSES].name and running and samples.angles.samples and command is not None:
             message = decode(entry.topic, entry.data)
             t, pose = _stamp(message), message.pose.pose
             if t >= start:
                 p, o = pose.position, pose.orientation
-                poses.append((t, np.array([p.x, p.y, p.z, o.w, o.x, o.y, o.z]), command, count, len(states)))
-    rows = []
-    for t, pose_WO, (stamp, target), rollout, n in poses:
-        at = _at(states[max(0, n - AROUND) : n + 1], t)
-        if at is not None:
-            rows.append((t, pose_WO, at.q, np.full_like(target, np.nan) if at.limp else target, stamp, rollout))
-    if not rows:
+                samples.waiting.append(_Pose(t, np.array([p.x, p.y, p.z, o.w, o.x, o.y, o.z]), command, count))
+    samples.settle()
+    if not samples.rows:
         raise ConfigError(f"the bag {path} holds no object pose with joint angles and a joint command during a rollout")
-    t, pose_WO, angles, commands, stamps, rollout = (np.array(column, float) for column in zip(*rows, strict=True))
-    return {"t": t, "pose_WO": pose_WO, "q": angles, "q_command": commands, "t_command": stamps, "rollout": rollout}
-
-
-def _at(states: Sequence[_State], t: float) -> _State | None:
-    """The joints at a time, None where they were not seen about then; time may go back among them."""
-    stamps = np.array([state.t for state in states])
-    nearest = int(np.argmin(np.abs(stamps - t)))
-    if abs(stamps[nearest] - t) > OLDEST:
-        return None
-    near, other = states[nearest], states[np.clip(nearest + (1 if t > stamps[nearest] else -1), 0, len(states) - 1)]
-    gap = other.t - near.t
-    share = (t - near.t) / gap if gap else 0.0
-    return near._replace(q=near.q + np.clip(share, 0.0, 1.0) * (other.q - near.q))
+    t, pose_WO, q, commands, stamps, rollout = (np.array(column, float) for column in zip(*samples.rows, strict=True))
+    return {"t": t, "pose_WO": pose_WO, "q": q, "q_command": commands, "t_command": stamps, "rollout": rollout}
 
 
 def _one(path: Path, topics: dict[str, Topic], short: str) -> Topic:

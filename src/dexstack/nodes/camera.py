@@ -20,12 +20,13 @@ from geometry_msgs.msg import PoseWithCovarianceStamped
 from sensor_msgs.msg import CameraInfo, Image, JointState
 
 from dexstack.graph.parameters import CameraNodeParams
+from dexstack.hand.history import History, JointHistory
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 from dexstack.nodes.common import OK, PATIENCE, WARN, StackNode, run_node
 from dexstack.nodes.images import OPTICAL_FRAME, camera_message, image_message
 from dexstack.nodes.tf import frame_prefix
-from dexstack.nodes.wire import COMMAND, RECENT, History, JointHistory, JointReader, PoseSample, WaitSet, read_pose, set_stamp
+from dexstack.nodes.wire import COMMAND, RECENT, JointReader, PoseSample, WaitSet, read_pose, set_stamp
 from dexstack.perception.bundle import base_bundle, object_bundle
 from dexstack.perception.params import CameraFaultParams, MountParams, SimulatedCameraParams
 from dexstack.perception.se3 import Transform, between

@@ -24,6 +24,7 @@ from std_msgs.msg import Float64MultiArray, String
 from dexstack.config import param
 from dexstack.geometry.rotations import geodesic_angle
 from dexstack.graph.parameters import SceneParams
+from dexstack.hand.history import JointHistory
 from dexstack.nodes.common import OK, PATIENCE, run_node
 from dexstack.nodes.health import Health
 from dexstack.nodes.scene import SceneNode
@@ -35,7 +36,6 @@ from dexstack.nodes.wire import (
     REPORTS,
     SENSOR,
     BadMessage,
-    JointHistory,
     JointReader,
     PoseSample,
     WaitSet,
@@ -47,8 +47,6 @@ TRUTHS = 200
 """So many true poses are kept to find the one that belongs to an estimate."""
 TRUTH_SLACK = 0.011
 """A true pose belongs to an estimate whose time is nearer than this [s]."""
-JOINTS_SLACK = 0.05
-"""Joint angles belong to a pose whose time is nearer than this [s]."""
 VIEW_PERIOD = 0.25
 """Wall time between two refreshes of the live view [s]."""
 LINE_PERIOD = 2.0
@@ -73,8 +71,8 @@ class Recorder:
     """Samples of the newest attempt, one per object pose, with what was newest then.
 
     Arrays (n samples): ``t`` since the rollout's start [s], ``wall`` [s], ``pose_WO`` (n, 7), ``q`` and ``q_command`` (n, 16), NaN where
-    there was none, ``goal_WO`` (n, 7), ``truth_WO`` (n, 7) where the plant says it beside an estimate, ``error`` [rad],
-    ``contacts``. Of the solves: ``solve_t`` like ``t``, ``solve_s`` processor time and ``solve_wall_s`` wall time [s].
+    there was none or the hand was limp, ``goal_WO`` (n, 7), ``truth_WO`` (n, 7) where the plant says it beside an estimate, ``error``
+    [rad], ``contacts``. Of the solves: ``solve_t`` like ``t``, ``solve_s`` processor time and ``solve_wall_s`` wall time [s].
     """
 
     def __init__(self, joints: int) -> None:
@@ -199,13 +197,15 @@ class ConsoleNode(SceneNode):
             return
         elapsed = pose.t - self._rollout[0]
         self._factor = elapsed / max(now - self._rollout[1], 1e-3)
+        joints = self._angles.at(pose.t)
+        command = None if joints is not None and joints.limp else self._command
         self._recorder.add(
             t=elapsed,
             wall=now - self._rollout[1],
             pose_WO=pose.pose,
             truth_WO=self._true_pose(pose.t),
-            q=self._angles.at(pose.t, JOINTS_SLACK),
-            q_command=None if self._command is None else self._command.values,
+            q=None if joints is None else joints.values,
+            q_command=None if command is None else command.values,
             goal_WO=np.full(7, np.nan) if self._goal is None else self._goal.pose,
             error=self._state.get("error", math.nan),
             contacts=self._contact_count,

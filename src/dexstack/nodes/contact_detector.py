@@ -17,9 +17,10 @@ from visualization_msgs.msg import Marker, MarkerArray
 
 from dexstack.contact.detector import ContactDetector, DetectorParams
 from dexstack.graph.parameters import ContactDetectorParams
+from dexstack.hand.history import JointHistory
 from dexstack.nodes.common import OK, PATIENCE, WARN, run_node
 from dexstack.nodes.scene import SceneNode
-from dexstack.nodes.wire import COMMAND, RECENT, SENSOR, WORLD, JointHistory, JointReader, WaitSet, contacts_message, read_pose, set_stamp
+from dexstack.nodes.wire import COMMAND, RECENT, SENSOR, WORLD, JointReader, WaitSet, contacts_message, read_pose, set_stamp
 from dexstack.process.compilation import use_compilation_cache
 from dexstack.report.colours import distance_colours
 
@@ -61,12 +62,12 @@ class ContactDetectorNode(SceneNode):
         self.time = pose.t
         for sample in self._joints.take_all():
             self._history.add(sample)
-        q = self._history.at(pose.t, p.joint_timeout)
-        if q is None:
+        joints = self._history.at(pose.t, p.joint_timeout)
+        if joints is None:
             self._without_joints += 1
             return
         start = time.perf_counter()
-        found = self._detector.detect(pose.pose, q)
+        found = self._detector.detect(pose.pose, joints.values)
         on = np.asarray(found.active)
         self._to_contacts.publish(contacts_message(pose.t, found.p_W[on], found.nhat_W[on], found.phi[on], found.link[on]))
         self._busy += time.perf_counter() - start

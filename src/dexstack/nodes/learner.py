@@ -29,6 +29,7 @@ from dexstack.control.planners.gauss_newton import MpcParams
 from dexstack.control.planners.sampling import SamplingParams
 from dexstack.control.theta_file import ThetaFile, make_theta, save_theta
 from dexstack.graph.parameters import LearnerNodeParams
+from dexstack.hand.history import JointHistory, JointSample
 from dexstack.learning.loss import LearnerParams
 from dexstack.learning.planner import planner_learner
 from dexstack.learning.transitions import MATCH, RingBuffer, at_rest, cut
@@ -36,7 +37,7 @@ from dexstack.nodes.common import EXIT_FAILED, OK, PATIENCE, WARN, run_node, yie
 from dexstack.nodes.console import read_state
 from dexstack.nodes.scene import SceneNode
 from dexstack.nodes.theta import THETA_TOPIC, theta_message
-from dexstack.nodes.wire import COMMAND, LATCHED, RECENT, SENSOR, JointHistory, JointReader, JointSample, PoseSample, WaitSet, read_pose
+from dexstack.nodes.wire import COMMAND, LATCHED, RECENT, SENSOR, JointReader, PoseSample, WaitSet, read_pose
 from dexstack.process.compilation import use_compilation_cache
 
 
@@ -118,10 +119,11 @@ class LearnerNode(SceneNode):
         self.time = pose.t
         if not pose.t >= self._start or self._command is None or (self._samples and pose.t <= self._samples[-1][0]):  # NaN: no rollout
             return
-        q = self._angles.at(pose.t, p.input_timeout)
-        if q is None:
+        joints = self._angles.at(pose.t, p.input_timeout)
+        if joints is None:
             return
-        self._samples.append((pose.t, pose.pose, q, self._command.values))
+        command = self._command.values
+        self._samples.append((pose.t, pose.pose, joints.values, np.full_like(command, np.nan) if joints.limp else command))
         self._fresh += 1
         if self._fresh >= p.update_every:
             self._hand_over(keep=True)

@@ -30,6 +30,7 @@ from visualization_msgs.msg import Marker, MarkerArray
 
 from dexstack.config import param
 from dexstack.engines import PLANTS
+from dexstack.hand.history import JointSample
 from dexstack.nodes.common import OK, PATIENCE, run_node, yield_to_others
 from dexstack.nodes.console import read_state
 from dexstack.nodes.health import Health
@@ -43,7 +44,6 @@ from dexstack.nodes.wire import (
     BadMessage,
     ContactSample,
     JointReader,
-    JointSample,
     Newest,
     PoseSample,
     WaitSet,

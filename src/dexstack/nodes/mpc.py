@@ -38,6 +38,7 @@ from dexstack.control.planners.gauss_newton import MpcParams
 from dexstack.control.planners.sampling import SamplingParams
 from dexstack.control.supervisors import SUPERVISORS
 from dexstack.graph.parameters import MpcNodeParams
+from dexstack.hand.history import JointHistory
 from dexstack.nodes.common import OK, WARN, run_node
 from dexstack.nodes.scene import SceneNode
 from dexstack.nodes.theta import THETA_TOPIC, ThetaReader
@@ -49,7 +50,6 @@ from dexstack.nodes.wire import (
     SENSOR,
     WORLD,
     ContactSample,
-    JointHistory,
     JointReader,
     JointWriter,
     PoseSample,
@@ -170,14 +170,14 @@ class MpcNode(SceneNode):
             self._hold_blind()
             return
         self._t = contacts.t
-        q = self._angles.at(contacts.t, p.input_timeout)
+        joints = self._angles.at(contacts.t, p.input_timeout)
         # The contacts are those of one pose: the one with their stamp, or the nearest to it.
         pose = min(self._poses_seen, key=lambda sample: abs(contacts.t - sample.t), default=None)
-        if self._goal is None or q is None or pose is None or abs(contacts.t - pose.t) > p.input_timeout:
+        if self._goal is None or joints is None or pose is None or abs(contacts.t - pose.t) > p.input_timeout:
             self._without_input += 1
             return
         found = self._padded(contacts, self.params(DetectorParams).capacity)
-        seen = Observation(contacts.t, pose.pose, q, found)
+        seen = Observation(contacts.t, pose.pose, joints.values, found)
         newest = self._angles.samples[-1]
         result = self._supervisor.plan(self._predictor.predict(seen, newest.values, newest.t), self._goal.pose)
         self._times[self._count % HISTORY] = contacts.t, result.cpu_s, result.wall_s

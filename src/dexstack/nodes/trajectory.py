@@ -27,13 +27,14 @@ from trajectory_msgs.msg import JointTrajectory
 
 from dexstack.config import param
 from dexstack.errors import ConfigError
+from dexstack.hand.history import JointSample
 from dexstack.hand.trajectory import Follower, FollowParams, Phase
 from dexstack.hand.trajectory import read_motion as read_file
 from dexstack.model import HAND_NAMES
 from dexstack.model.hand import load_hand
 from dexstack.nodes.common import OK, PATIENCE, WARN, StackNode, run_node
 from dexstack.nodes.trajectory_action import NOBODY, Asker, Request, read_motion, serve
-from dexstack.nodes.wire import COMMAND, LATCHED, SENSOR, JointReader, JointSample, JointWriter, WaitSet
+from dexstack.nodes.wire import COMMAND, LATCHED, SENSOR, JointReader, JointWriter, WaitSet
 
 PERIOD = 0.01
 """Time between two commands [s]."""

@@ -10,9 +10,8 @@ from __future__ import annotations
 import math
 import time
 from array import array
-from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped
@@ -24,18 +23,10 @@ from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.subscription import Subscription
 from sensor_msgs.msg import JointState, PointCloud2, PointField
 
+from dexstack.hand.history import JointSample
+
 T = TypeVar("T")
 
-
-@runtime_checkable
-class Stamped(Protocol):
-    """A sample with a time."""
-
-    @property
-    def t(self) -> float: ...
-
-
-S = TypeVar("S", bound=Stamped)
 
 SENSOR = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 SERVO = QoSProfile(depth=4, reliability=ReliabilityPolicy.BEST_EFFORT)
@@ -59,15 +50,6 @@ class BadMessage(ValueError):
     """A message that must not be used; the text says why."""
 
 
-class JointSample(NamedTuple):
-    """One field of a JointState in the hand's joint order."""
-
-    t: float
-    """Stamp [s]."""
-    values: np.ndarray
-    """(N,)"""
-
-
 class PoseSample(NamedTuple):
     """A pose (x, y, z [m], quaternion wxyz of unit length) in the world frame."""
 
@@ -85,50 +67,6 @@ class ContactSample(NamedTuple):
     nhat_W: np.ndarray
     phi: np.ndarray
     link: np.ndarray
-
-
-class History(Generic[S]):
-    """Samples of the last moment, in the order of their stamps.
-
-    Args:
-        seconds: older ones against the newest are forgotten [s].
-    """
-
-    def __init__(self, seconds: float = 0.5) -> None:
-        self._seconds = seconds
-        self.samples: deque[S] = deque()
-
-    def add(self, sample: S) -> None:
-        """Also forgets what, after a restart, is from the future."""
-        samples = self.samples
-        while samples and samples[-1].t >= sample.t:
-            samples.pop()
-        samples.append(sample)
-        while samples[0].t < sample.t - self._seconds:
-            samples.popleft()
-
-    def around(self, t: float) -> tuple[S, S, float]:
-        """The samples before and after ``t`` [s], and where between them it lies; outside, the first or the last one twice."""
-        samples = self.samples
-        after = next((i for i, x in enumerate(samples) if x.t >= t), len(samples))
-        if after in (0, len(samples)):
-            edge = samples[min(after, len(samples) - 1)]
-            return edge, edge, 0.0
-        a, b = samples[after - 1], samples[after]
-        return a, b, (t - a.t) / (b.t - a.t)
-
-
-class JointHistory(History[JointSample]):
-    """Joint angles of the last moment."""
-
-    def at(self, t: float, timeout: float) -> np.ndarray | None:
-        """The angles (N,) at ``t`` [s], interpolated; None where the nearest sample is farther than ``timeout`` [s]."""
-        if not self.samples:
-            return None
-        a, b, s = self.around(t)
-        if min(abs(a.t - t), abs(b.t - t)) > timeout:
-            return None
-        return a.values + s * (b.values - a.values)
 
 
 # --- taking messages --------------------------------------------------------------------------------------------------------------
@@ -284,7 +222,8 @@ class JointReader:
         values = np.array(data)
         if self._finite and not np.isfinite(values).all():
             raise BadMessage(f"a non-finite entry in '{self._field}'")
-        return JointSample(seconds(message.header.stamp), values if self._order is None else values[self._order])
+        limp = len(message.effort) > 0 and not any(message.effort)
+        return JointSample(seconds(message.header.stamp), values if self._order is None else values[self._order], limp)
 
     def _learn_order(self, names: list[str]) -> None:
         place = {name: i for i, name in enumerate(names)}
