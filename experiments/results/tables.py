@@ -97,6 +97,26 @@ GRAPH = (
         ),
     ),
     Section(
+        "orientation_ablations",
+        "Any orientation, one thing of the planner changed",
+        (
+            Listing(
+                "results.rows",
+                (
+                    ("changed", "name"),
+                    ("goals", "goals"),
+                    ("goals a minute", "goals_per_minute:.1f"),
+                    ("from", "goals_per_minute_interval[0]:.1f"),
+                    ("to", "goals_per_minute_interval[1]:.1f"),
+                    ("drops per goal", "rate(drops, goals + drops)"),
+                    ("detours", "detours"),
+                    ("runs", "runs"),
+                ),
+            ),
+        ),
+        "Every row from the same seeds, in simulated time. The interval is Garwood's, 95 %.",
+    ),
+    Section(
         "start_up",
         "From the command to the hand's first command",
         (
