@@ -14,7 +14,7 @@ import numpy as np
 
 from dexstack.bags.file import ENCODING, SCHEMA, BagReader, Topic
 from dexstack.errors import ConfigError
-from dexstack.hand.history import JointHistory, JointSample
+from dexstack.hand.history import JointHistory, JointSample, is_limp
 
 POSES, STATES, COMMANDS, ROLLOUTS = "object_pose", "joint_states", "joint_command", "rollout/state"
 LATE = 1.0
@@ -78,8 +78,7 @@ def read_samples(path: Path, joints: Sequence[str]) -> dict[str, np.ndarray]:
         name = entry.topic.name
         if name == wanted[STATES].name:
             message = decode(entry.topic, entry.data)
-            limp = len(message.effort) > 0 and not np.any(message.effort)
-            samples.add_joints(JointSample(_stamp(message), _in_order(path, message, joints), limp))
+            samples.add_joints(JointSample(_stamp(message), _in_order(path, message, joints), is_limp(message.effort)))
         elif name == wanted[COMMANDS].name:
             message = decode(entry.topic, entry.data)
             command = JointSample(_stamp(message), _in_order(path, message, joints))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from typing import Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -31,6 +32,11 @@ class JointSample(NamedTuple):
     """(N,)"""
     limp: bool = False
     """Whether it is said that no joint has any torque: such a hand follows no command."""
+
+
+def is_limp(effort: Sequence[float]) -> bool:
+    """Whether the efforts (N,) of a joint state say that no joint has any torque; none said says nothing."""
+    return len(effort) > 0 and not any(effort)
 
 
 class History(Generic[S]):

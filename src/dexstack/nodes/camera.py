@@ -116,10 +116,8 @@ class CameraNode(StackNode):
 
     def _at(self, t: float) -> tuple[np.ndarray, np.ndarray]:
         """Joint angles (16,) and object pose (7,) at time ``t`` [s]."""
-        a, b, s = self._joints.around(t)
-        q = a.values + s * (b.values - a.values)
         a, b, s = self._poses.around(t)
-        return q, between(Transform.of_pose(a.pose), Transform.of_pose(b.pose), s).pose
+        return self._joints.at(t, np.inf).values, between(Transform.of_pose(a.pose), Transform.of_pose(b.pose), s).pose
 
     def _publish(self, t: float, image: np.ndarray) -> None:
         faults = self.params(CameraFaultParams)

@@ -23,10 +23,9 @@ from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.subscription import Subscription
 from sensor_msgs.msg import JointState, PointCloud2, PointField
 
-from dexstack.hand.history import JointSample
+from dexstack.hand.history import JointSample, is_limp
 
 T = TypeVar("T")
-
 
 SENSOR = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 SERVO = QoSProfile(depth=4, reliability=ReliabilityPolicy.BEST_EFFORT)
@@ -222,8 +221,7 @@ class JointReader:
         values = np.array(data)
         if self._finite and not np.isfinite(values).all():
             raise BadMessage(f"a non-finite entry in '{self._field}'")
-        limp = len(message.effort) > 0 and not any(message.effort)
-        return JointSample(seconds(message.header.stamp), values if self._order is None else values[self._order], limp)
+        return JointSample(seconds(message.header.stamp), values if self._order is None else values[self._order], is_limp(message.effort))
 
     def _learn_order(self, names: list[str]) -> None:
         place = {name: i for i, name in enumerate(names)}
