@@ -1,6 +1,7 @@
 """README, docs and the committed results say the same; the language of marks; the list of experiments."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,8 @@ def test_every_result_says_how_it_was_made():
         assert {"command", "argv", "version", "commit", "seed", "machine", "results"} <= set(document), name
         assert document["commit"] and not document["commit"].endswith("-dirty"), f"{name} is of code that is in no commit"
         assert {"cpu", "cores", "python", "load"} <= set(document["machine"]), name
+        paths = re.findall(r"(?<![\w.])/(?:home|root|tmp|work|mnt|var)/\S*", json.dumps(document))
+        assert not paths, f"{name} names {paths[0]} of one machine; write FOLDER"
 
 
 def test_every_table_is_of_a_result_of_its_own():
