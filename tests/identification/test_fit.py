@@ -13,7 +13,7 @@ from dexstack.graph.settings import Spec, make_task, read_settings
 from dexstack.identification import rollouts
 from dexstack.identification.fit import identify
 from dexstack.identification.rollouts import Predictor, Simulated, applied_targets, in_order, servo_of
-from dexstack.identification.unknowns import chosen, first_guess, values, world_and_delay
+from dexstack.identification.unknowns import chosen, first_guess, floors, values, world_and_delay
 from dexstack.tasks.base import World
 
 SPEC = Spec()
@@ -83,6 +83,16 @@ def test_a_world_comes_back_through_rollouts_of_its_own_plant(palm, plant):
     own, other = (identify(*palm, recording, unknowns, most=30, plant=Simulated(name)) for name in (plant, "mujoco"))
     np.testing.assert_allclose((own.world.mass, own.world.friction), (truth.mass, truth.friction), rtol=0.05)
     assert own.told.all() and own.after < 0.5 * other.after
+
+
+def test_little_dry_friction_is_known_no_better_than_much():
+    """In N m, while a share of what is larger is known no better than a hundredth; an offset has its floor in metres."""
+    unknowns = chosen(("joint_friction", "mass"), ("com_z",))
+    at = {u.name: k for k, u in enumerate(unknowns)}
+    few, many = (np.array([{"joint_friction": np.log(f), "mass": 0.0, "com_z": 0.0}[name] for name in at]) for f in (1e-3, 1.0))
+    assert floors(unknowns, few)[at["joint_friction"]] * 1e-3 == pytest.approx(3e-4, rel=0.01)
+    assert floors(unknowns, many)[at["joint_friction"]] == pytest.approx(0.01, rel=0.01)
+    np.testing.assert_allclose(floors(unknowns, few)[[at["mass"], at["com_z"]]], [0.01, 5e-4])
 
 
 def test_a_rollout_that_diverges_is_not_finite_and_others_are(monkeypatch):

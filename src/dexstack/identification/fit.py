@@ -32,7 +32,7 @@ from dexstack.identification.rollouts import (
     differences,
     in_order,
 )
-from dexstack.identification.unknowns import MOST, Unknown, first_guess, values, world_and_delay
+from dexstack.identification.unknowns import MOST, Unknown, first_guess, floors, values, world_and_delay
 from dexstack.learning.transitions import check_recording
 from dexstack.tasks.base import Task, World
 
@@ -50,8 +50,9 @@ TOLD = 0.7
 """An unknown is told where its standard deviation is below this share of that beforehand."""
 HELD_OUT = 5
 """Every so many-th window is not fitted but judged."""
-SYSTEMATIC = 0.3
-"""Share of the residuals' width that is the rollouts' own error, in the direction that moves an unknown most."""
+SYSTEMATIC = 0.45
+"""Share of the residuals' width that is the rollouts' own error, in the direction that moves an unknown most. With it and
+:attr:`.Unknown.least` nine of ten intervals hold the truth in fifty hidden worlds, seeds 300 on."""
 SURE = 1.645
 """Standard deviations within which 90 % lie."""
 
@@ -192,15 +193,14 @@ def identify(
     problem = _Problem(predictor, unknowns, windows.take(~held), applied_targets(recording, servo))
     x0 = first_guess(unknowns)
     precision = np.diag([u.spread**-2 for u in unknowns])
-    floors = np.array([u.floor for u in unknowns])
-    x, at = _descend(problem, x0, precision, SMALL * floors, say)
+    x, at = _descend(problem, x0, precision, SMALL * np.array([u.floor for u in unknowns]), say)
     # every window's errors belong together; few windows show too small a spread
     g = at.gradients()
     few = len(g) / max(len(g) - len(x), 1)
     curvature = at.curvature()
     inverse = np.linalg.inv(curvature + precision)
     alike = SYSTEMATIC**2 * at.r.size * np.diag(inverse @ curvature @ inverse)
-    covariance = inverse @ (few * g.T @ g + precision) @ inverse + np.diag(alike + floors**2)
+    covariance = inverse @ (few * g.T @ g + precision) @ inverse + np.diag(alike + floors(unknowns, x) ** 2)
     (believed, fitted), predicted = problem.residuals(np.stack([x0, x]), windows)
     before, after = (float(np.sqrt(np.mean(np.minimum(np.abs(each[held]), 50.0) ** 2))) for each in (believed, fitted))
     told = np.sqrt(np.diag(covariance)) < TOLD * np.array([u.spread for u in unknowns])

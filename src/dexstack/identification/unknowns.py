@@ -26,6 +26,8 @@ class Unknown(NamedTuple):
     says: str
     floor: float = 0.01
     """Standard deviation that no recording brings down, as ``spread``: the rollouts' servo has no ticks."""
+    least: float = 0.0
+    """The same in ``unit`` of what is positive: that of a small number is no smaller."""
 
 
 DELAY = "delay"
@@ -37,7 +39,7 @@ UNKNOWNS = (
     Unknown("friction", "", True, 1.0, 0.5, "factor on the sliding friction of object, palm and fingers"),
     Unknown("torque", "", True, 1.0, 0.3, "share of the torques asked for that the motors give"),
     Unknown("joint_damping", "", True, 1.0, 0.5, "factor on the joints' damping"),
-    Unknown("joint_friction", "N m", True, 0.005, 1.5, "dry friction in every joint"),
+    Unknown("joint_friction", "N m", True, 0.005, 1.5, "dry friction in every joint", least=3e-4),
     *(Unknown(name, "m", False, 0.0, 0.005, f"the object's centre of mass along its {name[-1]} axis", 5e-4) for name in OFFSETS),
     Unknown(
         DELAY,
@@ -75,6 +77,11 @@ def first_guess(unknowns: Sequence[Unknown]) -> np.ndarray:
 def values(unknowns: Sequence[Unknown], x: np.ndarray) -> np.ndarray:
     """(P,) in their units."""
     return np.array([np.exp(v) if u.positive else v for u, v in zip(unknowns, x, strict=True)])
+
+
+def floors(unknowns: Sequence[Unknown], x: np.ndarray) -> np.ndarray:
+    """(P,) standard deviations at x (P,) that no recording brings down, in the numbers that are looked for."""
+    return np.array([np.hypot(u.floor, u.least / v) if u.positive else u.floor for u, v in zip(unknowns, values(unknowns, x), strict=True)])
 
 
 def world_and_delay(unknowns: Sequence[Unknown], x: np.ndarray) -> tuple[World, float]:
