@@ -51,8 +51,8 @@ TOLD = 0.7
 HELD_OUT = 5
 """Every so many-th window is not fitted but judged."""
 SYSTEMATIC = 0.45
-"""Share of the residuals' width that is the rollouts' own error, in the direction that moves an unknown most. With it and
-:attr:`.Unknown.least` nine of ten intervals hold the truth in fifty hidden worlds, seeds 300 on."""
+"""Share of the residuals' width that is the rollouts' own error, in the direction that moves an unknown most: with
+:attr:`.Unknown.least` chosen so that nine of ten intervals hold the truth in fifty hidden worlds, seeds 300 on."""
 SURE = 1.645
 """Standard deviations within which 90 % lie."""
 
