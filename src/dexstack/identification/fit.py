@@ -7,8 +7,8 @@ With residuals r of all windows under a robust loss ρ, and a normal distributio
 Samples of one window err together, because they come from one start: the covariance is H⁻¹ (Σ_w g_w g_wᵀ + Λ) H⁻¹ with H = C + Λ, C the
 Gauss–Newton matrix and g_w the gradient of window w (the "sandwich" of clustered errors). What rollouts do not have, as the servo's ticks,
 errs in all windows alike and does not average out: n residuals that are off by a share c of their width, each as moves x_i most, move it by
-c √(n (H⁻¹ C H⁻¹)_ii). That is added, and each unknown's ``floor``. ρ is as wide as the residuals are at each step, so that it stays robust
-while they fall by a hundred.
+c √(n (H⁻¹ C H⁻¹)_ii). That is added, and each unknown's floor (:func:`.unknowns.floors`). ρ is as wide as the residuals are at each step,
+so that it stays robust while they fall by a hundred.
 """
 
 from __future__ import annotations
