@@ -1,10 +1,14 @@
-"""Executables that are kept between processes."""
+"""Executables that are kept between processes, and numbers that share one."""
 
 import os
 import subprocess
 import sys
 
+import jax
+import numpy as np
 import pytest
+
+from dexstack.process.compilation import joined
 
 PROGRAM = """
 import jax, jax.numpy as jnp, numpy as np
@@ -43,3 +47,12 @@ def test_a_second_process_neither_traces_nor_compiles(run, tmp_path):
     for file in (tmp_path / "jax" / "executables").iterdir():
         file.write_bytes(b"torn")
     assert run(1.0) == [first, "1"]
+
+
+def test_what_all_have_is_there_once():
+    """Rows stand in the order of the trees, also where few kinds are shared by many."""
+    same, kinds = np.array([5.0, 6.0]), [np.array([1.0, 2.0]), jax.numpy.array([3.0, 4.0])]
+    order = [0, 1, 1, 0, 1] * 1000
+    shared, own = joined([(same if k else same.copy(), kinds[k]) for k in order])
+    np.testing.assert_array_equal(shared, same)
+    np.testing.assert_array_equal(own, [kinds[k] for k in order])

@@ -87,9 +87,14 @@ class Program:
 def joined(numbers: Sequence[Any]) -> Any:
     """Trees of arrays as one for :meth:`Program.many`: what all share is there once, the rest has a leading axis (N, …)."""
 
-    def join(first: Any, *others: Any) -> Any:
-        different = {id(x): x for x in others if x is not first}.values()
-        return jax.numpy.stack([first, *others]) if any(not np.array_equal(x, first) for x in different) else first
+    def join(*rows: Any) -> Any:
+        kinds = {id(x): x for x in rows}
+        first, *others = kinds.values()
+        if all(np.array_equal(x, first) for x in others):
+            return first
+        at = {key: k for k, key in enumerate(kinds)}
+        # NumPy's: XLA takes minutes to compile a stack of thousands
+        return jax.numpy.asarray(np.stack([np.asarray(x) for x in kinds.values()])[[at[id(x)] for x in rows]])
 
     return jax.tree.map(join, *numbers)
 
