@@ -210,6 +210,22 @@ PERCEPTION = (
     ),
 )
 
+BATCHES = (
+    Listing(
+        "results.rows",
+        (
+            ("who", "who"),
+            ("scenes", "n"),
+            ("steps per second, of all", "steps_per_s:.3g"),
+            ("steps of each", "steps"),
+            ("off MuJoCo's place [mm]", "off_m*1e3:.2g"),
+            ("made and compiled in [s]", "ready_s:.1f"),
+        ),
+    ),
+    Figures((("JAX on", "results.device"), ("threads", "results.threads"), ("MJX took part", "results.mjx"))),
+)
+"""Parts of a page about many scenes at once."""
+
 ENGINES = (
     Section(
         "engines_palm",
@@ -269,23 +285,12 @@ ENGINES = (
         ),
         "One limit per scene for all engines, in `experiments/engines/scenes.py` with what each figure is.",
     ),
+    Section("engines_batches", "Many scenes at once, beside MuJoCo's own rollout and MJX", BATCHES),
     Section(
-        "engines_batches",
-        "Many scenes at once, beside MuJoCo's own rollout and MJX",
-        (
-            Listing(
-                "results.rows",
-                (
-                    ("who", "who"),
-                    ("scenes", "n"),
-                    ("steps per second, of all", "steps_per_s:.3g"),
-                    ("steps of each", "steps"),
-                    ("off MuJoCo's place [mm]", "off_m*1e3:.2g"),
-                    ("made and compiled in [s]", "ready_s:.1f"),
-                ),
-            ),
-            Figures((("JAX on", "results.device"), ("threads", "results.threads"), ("MJX took part", "results.mjx"))),
-        ),
+        "engines_batches_gpu",
+        "Many scenes at once, on a GPU",
+        BATCHES,
+        "`soft` and MJX compute on the GPU, the former in double precision, the latter in single; MuJoCo has the processor's cores.",
     ),
     Section(
         "engines_replays",
