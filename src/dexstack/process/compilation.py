@@ -94,7 +94,7 @@ def joined(numbers: Sequence[Any]) -> Any:
             return first
         at = {key: k for k, key in enumerate(kinds)}
         # NumPy's: XLA takes minutes to compile a stack of thousands
-        return jax.numpy.asarray(np.stack([np.asarray(x) for x in kinds.values()])[[at[id(x)] for x in rows]])
+        return jax.numpy.asarray(np.stack(list(kinds.values()))[[at[id(x)] for x in rows]])
 
     return jax.tree.map(join, *numbers)
 
