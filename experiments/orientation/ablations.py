@@ -37,7 +37,7 @@ AS_IT_IS = "as it is"
 ROWS: dict[str, dict[str, Any]] = {
     AS_IT_IS: {},
     "no detours": {"supervisor": "none"},
-    "all plans perturbed alike": {"sampling_variety": 1.0},
+    "no fine perturbations near the goal": {"sampling_near": 0.0},
     "all fingers perturbed at a time": {"sampling_share": 1.0},
     "the best plan, not the weighed mean (predictive sampling)": {"sampling_temperature": 1e-6},
     "half as many plans": {"sampling_plans": 16},

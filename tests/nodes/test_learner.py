@@ -175,4 +175,4 @@ def test_the_learner_learns_by_the_planner_that_plans(planner):
     nodes = {n.name: n for n in MODES["sim"].describe({"planner": planner, "learn": "yes"})}
     told = nodes["learner"].parameters
     assert told["planner"] == nodes["mpc"].parameters["planner"] == planner
-    assert (told.get("sampling_delay") is not None) == (planner == "sampling")
+    assert (told.get("sampling_spread") is not None) == (planner == "sampling")

@@ -116,17 +116,10 @@ class SamplingParams:
     sampling_plans: int = param(32, "plans rolled out in every search, or as many as end in time where time does not wait", 2, 4096)
     sampling_knots: int = param(4, "knots of a plan's spline over the horizon", 2, 64)
     sampling_spread: float = param(
-        0.42,
-        "standard deviation of the first perturbed knot as a share of the largest command, in the median plan; of the k-th k times [-]",
-        1e-3,
-        2.0,
+        0.4, "standard deviation of the first perturbed knot as a share of the largest command; of the k-th k times that [-]", 1e-3, 2.0
     )
-    sampling_variety: float = param(
-        3.2,
-        "factor from the median plan's spread to the widest, and from the finest to it: to get out, and to come near [-]",
-        1.0,
-        100.0,
-    )
+    sampling_near: float = param(0.4, "orientation error below which half of the plans are perturbed finely [rad]", 0.0, 3.2)
+    sampling_fine: float = param(0.2, "share of the spread by which they are: the last tenths are found by small steps [-]", 1e-3, 1.0)
     sampling_change: float = param(
         10.0,
         "largest change from one command to the next as a share of the largest command; a joint that turns round at once trembles [-]",

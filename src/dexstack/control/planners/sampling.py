@@ -1,7 +1,7 @@
 """Model-predictive path integrals: splines of joint targets, perturbed, are rolled out in MuJoCo on threads and weighed by their cost.
 
 A plan is a cubic spline of joint targets through a few knots over the horizon. Each search perturbs the knots of the plan at hand, the
-later ones more, in some of the robot's chains at a time, each plan by a spread of its own, from fine to wide, and weighs all by
+later ones more, in some of the robot's chains at a time, near the goal half of the plans finely, and weighs all by
 
     w ∝ exp(−(cost − least)/λ),    λ = ``sampling_temperature`` (median − least),
 
@@ -35,6 +35,7 @@ from dexstack.control.base import Observation, Plan, PlannedState, Problem, Pull
 from dexstack.control.params import MpcParams, PlannerParams, SamplingParams
 from dexstack.control.planners.rollouts import Rollouts
 from dexstack.control.problem import ModelParams
+from dexstack.geometry.rotations import geodesic_angle
 from dexstack.process.compilation import jit
 
 if TYPE_CHECKING:
@@ -270,7 +271,8 @@ class SamplingPlanner:
 
     def _search(self, asked: _Question) -> _Answer:
         begin = time.perf_counter()
-        knots = self._perturbed(asked.knots, asked.plans)
+        error = geodesic_angle(asked.observation.pose_WO[3:], asked.goal_WO[3:])
+        knots = self._perturbed(asked.knots, asked.plans, error < self._p.sampling_near)
         targets, starts = (np.clip(np.einsum("hk,bkn->bhn", b, knots), *self._limits) for b in (self._on_grid, self._at_steps))
         q, pose_WO = self._rollouts.roll(asked.state, targets, self._substeps)
         plans = np.diff(starts, axis=1, prepend=np.broadcast_to(asked.observation.q, starts[:, :1].shape))
@@ -289,16 +291,15 @@ class SamplingPlanner:
         self._pace += (MEMORY if self._pace else 1.0) * (pace - self._pace)
         return _Answer(asked.t, knots, float(costs[best]), prediction, bool(costs[best] < costs[0]))
 
-    def _perturbed(self, knots: np.ndarray, plans: int) -> np.ndarray:
-        """(B, K, N) the knots (K, N), then perturbed: the k-th by k times the spread, in some chains of each.
-
-        Spreads go from fine to wide in equal ratios: fine ones find the last tenths of a goal, wide ones what lies beyond an edge.
-        """
+    def _perturbed(self, knots: np.ndarray, plans: int, near: bool) -> np.ndarray:
+        """(B, K, N) the knots (K, N), then perturbed: the k-th by k times the spread, in some chains of each; half finely if ``near``."""
         p, (K, N), chains = self._p, knots.shape, len(self.robot.chains)
         chosen = self._rng.random((plans, chains)) < p.sampling_share
         chosen[np.arange(plans), self._rng.integers(0, chains, plans)] |= ~chosen.any(axis=1)
-        spread = p.sampling_spread * self.u_max * p.sampling_variety ** np.linspace(-1.0, 1.0, plans)[:, None, None]
-        noise = spread * np.arange(1, K + 1)[:, None] * self._rng.normal(size=(plans, K, N)) * chosen[:, None, self._chain_of]
+        spread = p.sampling_spread * self.u_max * np.arange(1, K + 1)[:, None]
+        noise = spread * self._rng.normal(size=(plans, K, N)) * chosen[:, None, self._chain_of]
+        if near:
+            noise[self._rng.random(plans) < 0.5] *= p.sampling_fine
         noise[0] = 0.0
         return np.clip(knots + noise, *self._limits)
 
