@@ -1,6 +1,7 @@
 """Any orientation: goals drawn, listed and read, how high they are, when a trial is over, and what is counted."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -52,7 +53,25 @@ def test_every_goal_touches_what_the_object_lies_on_at_the_start(obj):
     support = lowest(task.start().pose_WO)
     for goal in itertools.islice(task.goals(0, 1), 20):
         assert lowest(goal.pose_WO) == pytest.approx(support, abs=1e-9)
-        np.testing.assert_allclose(goal.pose_WO[:2] - task.start().pose_WO[:2], [task.params.forward, 0.0])
+
+
+@pytest.mark.parametrize("hand", ["right", "left", "leap_right"])
+@pytest.mark.parametrize("obj", ["cube", "stick"])
+def test_goals_lie_over_the_fingers_first_links_or_as_far_towards_them_as_asked(obj, hand):
+    def place(forward):
+        task = Reorient(ReorientParams(forward=forward), obj=obj, hand=hand)
+        start = task.start().pose_WO[:2]
+        return next(task.goals(0, 1)).pose_WO[:2] - start, start[0]
+
+    (away, x), middle = place(0.2), {"right": 0.0425, "left": 0.0425, "leap_right": 0.0591}[hand]
+    np.testing.assert_allclose(away, [max(middle - x, 0.0), 0.0], atol=1e-4)
+    np.testing.assert_allclose(place(0.01)[0], [min(0.01, away[0]), 0.0], atol=1e-9)
+
+
+def test_goals_of_what_starts_over_the_fingers_lie_where_it_starts():
+    task = Reorient(obj="stick")
+    task._start = replace(task.start(), pose_WO=task.start().pose_WO + np.array([0.02, 0, 0, 0, 0, 0, 0]))
+    assert next(task.goals(0, 1)).pose_WO[0] == task.start().pose_WO[0]
 
 
 def test_the_rest_orientations_are_the_24_turns_of_a_cube():

@@ -96,6 +96,11 @@ def other_places(hand: HandModel, obj: ObjectModel, first: Start) -> list[Start]
     return found
 
 
+def over_fingers(hand: HandModel, obj: ObjectModel) -> float:
+    """x of the middle of the fingers' first long links in the pose "flat"; infinite in a hand that has none [m]."""
+    return _Scene(hand, obj).first_links() if "flat" in hand.poses else np.inf
+
+
 class _Scene:
     """Hand and object, without gravity or time."""
 

@@ -38,13 +38,17 @@ class ReorientParams(JudgeParams):
     least_turn: float = param(np.pi / 2, "from one drawn goal to the next, at least [rad]", 0.0, 3.0)
     patience: float = param(80.0, "a trial ends after so long without another goal reached [s]", 0.1, 1e6)
     cap: int = param(200, "… and with so many goals reached", 1, 1000000)
-    forward: float = param(0.03, "the goals lie so far over the fingers from where the object starts [m]", -0.2, 0.2)
+    forward: float = param(
+        0.03, "from where the object starts, the goals lie at most so far towards the middle of the fingers' first links [m]", 0.0, 0.2
+    )
 
 
 class Reorient(PalmTurn):
     """The cost of :class:`~dexstack.tasks.palm_turn.PalmTurn` towards goals in SO(3) without end.
 
-    A goal is as high as the object, so turned, just touches what it lies on at the start. The stream goes on until the object is dropped or
+    Goals lie over the fingers, which turn what they reach around: from the palm, where a small object starts, ``forward`` is as far as was
+    tried, and beyond the middle of their first links, where a large one starts, it would roll off their ends. A goal is as high as the
+    object, so turned, just touches what it lies on at the start. The stream goes on until the object is dropped or
     a goal is not reached in time; goals reached before that are the measure. A trial succeeds if it reaches the cap.
 
     What keeps the object in place and the fingertips around it costs as much as an orientation error of some tenths of a radian, which is
@@ -60,7 +64,12 @@ class Reorient(PalmTurn):
     @functools.cached_property
     def _place(self) -> np.ndarray:
         """(3,) where the object is to be, upright as at the start [m]."""
-        return self.start().pose_WO[:3] + np.array([self.params.forward, 0.0, 0.0])
+        from dexstack.model.placing import over_fingers  # imports MuJoCo
+
+        hand = self.robot()
+        place = np.array(self.start().pose_WO[:3])
+        place[0] += min(self.params.forward, max(over_fingers(hand, self._object(hand)) - place[0], 0.0))
+        return place
 
     def _precision(self) -> float:
         return WEIGHED_FOR / self.params.tolerance
