@@ -46,10 +46,10 @@ class ReorientParams(JudgeParams):
 class Reorient(PalmTurn):
     """The cost of :class:`~dexstack.tasks.palm_turn.PalmTurn` towards goals in SO(3) without end.
 
-    Goals lie over the fingers, which turn what they reach around: from the palm, where a small object starts, ``forward`` is as far as was
-    tried, and beyond the middle of their first links, where a large one starts, it would roll off their ends. A goal is as high as the
-    object, so turned, just touches what it lies on at the start. The stream goes on until the object is dropped or
-    a goal is not reached in time; goals reached before that are the measure. A trial succeeds if it reaches the cap.
+    Goals lie over the fingers, which turn what they reach around: from where the object starts at most ``forward`` towards the middle of
+    their first links. A large object starts there, and farther out it is soon dropped. A goal is as high as the object, so turned, just
+    touches what it lies on at the start. The stream goes on until the object is dropped or a goal is not reached in time; goals reached
+    before that are the measure. A trial succeeds if it reaches the cap.
 
     What keeps the object in place and the fingertips around it costs as much as an orientation error of some tenths of a radian, which is
     then left. So ω_q grows as the tolerance shrinks, by 0.1 rad / tolerance.
