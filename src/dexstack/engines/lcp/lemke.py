@@ -7,6 +7,8 @@ s = +1 (H), −1 (L) or 0 (F), so that a force at a bound that moves with f_n is
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from dexstack.engines.kernels import inner
@@ -17,9 +19,33 @@ DONE, RAY, PIVOT_LIMIT = 0, 1, 2
 _NONE, _LAMBDA, _NORMAL, _GAP, _UPPER, _LOWER, _RATE, _FLIP = -1, 0, 1, 2, 3, 4, 5, 6
 
 
-@inner
-def _pivot(T, row, r, c):
+class _Tableau(NamedTuple):
+    """Basic variables as functions of nonbasic ones. Id i is f̃_i, n + i is w_i, 2 n is λ.
+
+    What takes it is inlined: references to its arrays would be counted at every call, which takes as long as a small pivot.
+    """
+
+    owner: np.ndarray
+    mu: np.ndarray
+    cls: np.ndarray
+    T: np.ndarray
+    """(n, n + 2) one row for each basic variable; the last column is its value."""
+    row: np.ndarray
+    """(n + 2,) of the pivot."""
+    basic: np.ndarray
+    """(n,) ids."""
+    nonbasic: np.ndarray
+    """(n + 1,) ids."""
+    where: np.ndarray
+    """(2 n + 1,) row of a basic variable, −1 − column of a nonbasic one."""
+    slide: np.ndarray
+    """(n,) s μ of friction rows."""
+
+
+@inner(forceinline=True)
+def _pivot(t, r, c):
     """Exchange the basic variable of row r with the nonbasic one of column c; ``row`` is a copy of the row's equation."""
+    T, row = t.T, t.row
     m = T.shape[1]
     p = 1.0 / row[c]
     for j in range(m):
@@ -36,20 +62,198 @@ def _pivot(T, row, r, c):
         put(T[r], row)
 
 
-@inner
-def _exchange(T, row, basic, nonbasic, where, r, c):
-    put(row, T[r])
-    _pivot(T, row, r, c)
-    out, into = basic[r], nonbasic[c]
-    basic[r], nonbasic[c] = into, out
-    where[into], where[out] = r, -1 - c
+@inner(forceinline=True)
+def _exchange(t, r, c):
+    put(t.row, t.T[r])
+    _pivot(t, r, c)
+    out, into = t.basic[r], t.nonbasic[c]
+    t.basic[r], t.nonbasic[c] = into, out
+    t.where[into], t.where[out] = r, -1 - c
+
+
+@inner(forceinline=True)
+def _add(t, r, factor, i):
+    """Add a multiple of variable i to row r."""
+    k = t.where[i]
+    if k >= 0:
+        for j in range(t.T.shape[1]):
+            t.T[r, j] += factor * t.T[k, j]
+    else:
+        t.T[r, -1 - k] += factor
+
+
+@inner(forceinline=True)
+def _fill_tableau(A, b, d, t):
+    """All contacts separate: every w is basic, and friction counts from its upper bound."""
+    n = b.size
+    for i in range(n):
+        put(t.T[i], A[i])
+        t.T[i, n], t.T[i, n + 1] = d[i], b[i]
+        t.where[i], t.where[n + i] = -1 - i, i
+        t.cls[i] = SEPARATE if t.owner[i] < 0 else HIGH
+        t.slide[i] = 0.0 if t.owner[i] < 0 else t.mu[i]
+    t.nonbasic[n] = 2 * n
+    t.where[2 * n] = -1 - n
+    for i in range(n):
+        if t.owner[i] >= 0:
+            for k in range(n):
+                t.T[k, t.owner[i]] += t.mu[i] * A[k, i]
+
+
+@inner(forceinline=True)
+def _clamp(t, contact):
+    """A normal force begins to grow: its friction starts at the bounds that oppose the slip."""
+    n, last = t.slide.size, t.T.shape[1] - 1
+    t.cls[contact] = CLAMP
+    column = -1 - t.where[contact]
+    for i in range(contact + 1, n):
+        if t.owner[i] == contact and t.where[i] < 0:
+            slip = t.T[t.where[n + i], last] if t.where[n + i] >= 0 else 0.0
+            s = -t.mu[i] if slip > 0.0 else t.mu[i]
+            if s != t.slide[i]:
+                for k in range(n):
+                    t.T[k, column] += (s - t.slide[i]) * t.T[k, -1 - t.where[i]]
+                t.slide[i] = s
+            t.cls[i] = LOW if slip > 0.0 else HIGH
+
+
+@inner(forceinline=True)
+def _partner(t, event, i):
+    """What enters: the partner of what has just left.
+
+    Args:
+        i: the row whose variable left.
+
+    Returns:
+        The id of what enters, and which way it goes.
+    """
+    n = t.slide.size
+    if event == _GAP:  # N → C
+        _clamp(t, i)
+        return i, 1.0
+    if event == _NORMAL:  # C → N
+        t.cls[i] = SEPARATE
+        return n + i, 1.0
+    if event == _UPPER:
+        t.cls[i] = HIGH
+        return n + i, -1.0
+    if event == _LOWER:
+        t.cls[i] = LOW
+        return n + i, 1.0
+    sign = -1.0 if t.cls[i] == HIGH else 1.0  # _RATE, H or L → F
+    t.cls[i] = STICK
+    return i, sign
+
+
+@inner(forceinline=True)
+def _flip_bound(t, entering, sign, c):
+    """How far the entering force is from its other bound, as its column c goes: kind of event, value, rate."""
+    if entering < t.slide.size and t.owner[entering] >= 0 and t.slide[entering] != 0.0:
+        k = t.where[t.owner[entering]]
+        if k >= 0:
+            span = 2.0 * abs(t.slide[entering])
+            return _FLIP, span * t.T[k, t.T.shape[1] - 1], span * sign * t.T[k, c] - 1.0
+    return _NONE, 0.0, 0.0
+
+
+@inner(forceinline=True)
+def _bound(t, i, side, entering, sign, c):
+    """How far the basic variable of row i is from its bound, of friction the one of ``side``, as column c goes: kind, value, rate."""
+    n, last = t.slide.size, t.T.shape[1] - 1
+    value, rate = t.T[i, last], sign * t.T[i, c]
+    who = t.basic[i]
+    if who < n and t.owner[who] >= 0:
+        k = t.owner[who]
+        normal, normal_rate = 0.0, 0.0
+        if t.where[k] >= 0:
+            normal, normal_rate = t.T[t.where[k], last], sign * t.T[t.where[k], c]
+        elif k == entering:
+            normal_rate = sign
+        s = -1.0 if side == 0 else 1.0
+        return _UPPER if side == 0 else _LOWER, t.mu[who] * normal + s * value, t.mu[who] * normal_rate + s * rate
+    if who == 2 * n:
+        return _LAMBDA, value, rate
+    if who < n:
+        return _NORMAL, value, rate
+    if t.owner[who - n] < 0:
+        return _GAP, value, rate
+    if t.cls[t.owner[who - n]] == CLAMP:
+        s = -1.0 if t.cls[who - n] == HIGH else 1.0
+        return _RATE, s * value, s * rate
+    return _NONE, 0.0, 0.0
+
+
+@inner(forceinline=True)
+def _ratio_test(t, entering, sign):
+    """What reaches its bound first as ``entering`` goes: kind of event, row, and row of the tableau, −1 if it is itself what enters."""
+    n, c = t.slide.size, -1 - t.where[entering]
+    largest = 0.0
+    for i in range(n):
+        largest = max(largest, abs(t.T[i, c]))
+    tiny = 1e-11 * largest
+    best, leaving, best_rate = np.inf, -1, 0.0
+    event, value, rate = _flip_bound(t, entering, sign, c)
+    if event != _NONE and rate < -tiny:
+        best, best_rate = max(value, 0.0) / -rate, -rate
+    else:
+        event = _NONE
+    for i in range(n):
+        who = t.basic[i]
+        for side in range(2 if who < n and t.owner[who] >= 0 else 1):
+            kind, value, rate = _bound(t, i, side, entering, sign, c)
+            if kind == _NONE or rate >= -tiny:
+                continue
+            time = max(value, 0.0) / -rate
+            tie = 1e-13 * (1.0 + best) if best < np.inf else 0.0
+            better = time < best - tie
+            if not better and time <= best + tie and event != _LAMBDA:
+                better = kind == _LAMBDA or (event == _NORMAL and kind >= _UPPER and kind != _RATE) or -rate > best_rate
+            if better:
+                best, event, leaving, best_rate = min(time, best), kind, i, -rate
+    who = entering if leaving < 0 else t.basic[leaving]
+    return event, who - n if who >= n else who, leaving
+
+
+@inner(forceinline=True)
+def _flip(t, entering):
+    """H ↔ L in one go: the event that this ends as."""
+    c, k = -1 - t.where[entering], t.where[t.owner[entering]]
+    s = 2.0 * t.slide[entering]
+    for j in range(t.row.size):
+        t.row[j] = s * t.T[k, j]
+    t.row[c] += 1.0
+    _pivot(t, -1, c)
+    t.slide[entering] = -t.slide[entering]
+    return _LOWER if t.slide[entering] < 0.0 else _UPPER
+
+
+@inner(forceinline=True)
+def _leave(t, event, subject, leaving, entering):
+    """Exchange what leaves with what enters; friction that leaves counts from its bound, friction that enters from zero again."""
+    if event in (_UPPER, _LOWER):
+        s = t.mu[subject] if event == _UPPER else -t.mu[subject]
+        _add(t, leaving, -s, t.owner[subject])
+        t.slide[subject] = s
+    _exchange(t, leaving, -1 - t.where[entering])
+    if entering < t.slide.size and t.owner[entering] >= 0 and t.slide[entering] != 0.0:
+        _add(t, t.where[entering], t.slide[entering], t.owner[entering])
+        t.slide[entering] = 0.0
+
+
+@inner(forceinline=True)
+def _forces(t, f):
+    n, last = f.size, t.T.shape[1] - 1
+    for i in range(n):
+        if t.owner[i] < 0:
+            f[i] = t.T[t.where[i], last] if t.where[i] >= 0 else 0.0
+    for i in range(n):
+        if t.owner[i] >= 0:
+            f[i] = t.T[t.where[i], last] if t.where[i] >= 0 else t.slide[i] * f[t.owner[i]]
 
 
 @inner
 def lemke(A, b, owner, mu, d, cls, f, limit):
     """Find the classes of a solution.
-
-    Long: one loop of pivots on a tableau, which its parts would hand to each other with all its marks.
 
     Args:
         A: (n, n); b: (n,); owner, mu: (n,) as in :mod:`.classes`.
@@ -62,27 +266,9 @@ def lemke(A, b, owner, mu, d, cls, f, limit):
         ``DONE``, ``RAY`` or ``PIVOT_LIMIT``, and the number of pivots.
     """
     n = b.size
-    last = n + 1
-    T = np.empty((n, n + 2))
-    for i in range(n):
-        put(T[i], A[i])
-        T[i, n], T[i, last] = d[i], b[i]
-    row = np.empty(n + 2)
-    basic = np.arange(n, 2 * n)  # id i: f̃_i, n + i: w_i, 2 n: λ
-    nonbasic = np.arange(0, n + 1)
-    nonbasic[n] = 2 * n
     where = np.empty(2 * n + 1, np.int64)
-    slide = np.zeros(n)  # s μ of every friction row
-    for i in range(n):
-        where[i] = -1 - i
-        where[n + i] = i
-        cls[i] = SEPARATE if owner[i] < 0 else HIGH
-        slide[i] = 0.0 if owner[i] < 0 else mu[i]
-    where[2 * n] = -1 - n
-    for i in range(n):
-        if owner[i] >= 0:
-            for k in range(n):
-                T[k, owner[i]] += mu[i] * A[k, i]
+    t = _Tableau(owner, mu, cls, np.empty((n, n + 2)), np.empty(n + 2), np.arange(n, 2 * n), np.arange(0, n + 1), where, np.empty(n))
+    _fill_tableau(A, b, d, t)
     fill(f, 0.0)
     first, worst = -1, 0.0
     for i in range(n):
@@ -90,133 +276,21 @@ def lemke(A, b, owner, mu, d, cls, f, limit):
             first, worst = i, -b[i] / d[i]
     if first < 0:
         return DONE, 0
-    _exchange(T, row, basic, nonbasic, where, first, n)
-    event, subject = _GAP, first
-    pivots = 1
-    entering, sign = -1, 1.0
-    status = PIVOT_LIMIT
-    while True:
-        # what enters: the partner of what has just left
-        if event == _GAP:  # N → C: the force grows; its friction starts at the bound that opposes the slip
-            cls[subject] = CLAMP
-            cn = -1 - where[subject]
-            for i in range(subject + 1, n):
-                if owner[i] == subject and where[i] < 0:
-                    slip = T[where[n + i], last] if where[n + i] >= 0 else 0.0
-                    s = -mu[i] if slip > 0.0 else mu[i]
-                    if s != slide[i]:
-                        for k in range(n):
-                            T[k, cn] += (s - slide[i]) * T[k, -1 - where[i]]
-                        slide[i] = s
-                    cls[i] = LOW if slip > 0.0 else HIGH
-            entering, sign = subject, 1.0
-        elif event == _NORMAL:  # C → N
-            cls[subject] = SEPARATE
-            entering, sign = n + subject, 1.0
-        elif event == _UPPER:
-            cls[subject] = HIGH
-            entering, sign = n + subject, -1.0
-        elif event == _LOWER:
-            cls[subject] = LOW
-            entering, sign = n + subject, 1.0
-        elif event == _RATE:  # H or L → F
-            sign = -1.0 if cls[subject] == HIGH else 1.0
-            entering = subject
-            cls[subject] = STICK
+    _exchange(t, first, n)
+    event, subject, pivots = _GAP, first, 1
+    while event != _LAMBDA:
+        entering, sign = _partner(t, event, subject)
         if pivots >= limit:
-            break
-        c = -1 - where[entering]
-        # ratio test
-        largest = 0.0
-        for i in range(n):
-            largest = max(largest, abs(T[i, c]))
-        tiny = 1e-11 * largest
-        best, event, subject, leaving, best_rate = np.inf, _NONE, -1, -1, 0.0
-        for i in range(-1, n):
-            for side in range(2):
-                kind, who, value, rate = _NONE, -1, 0.0, 0.0
-                if i < 0:  # what enters may itself reach its other bound
-                    if side == 0 and entering < n and owner[entering] >= 0 and slide[entering] != 0.0:
-                        k = owner[entering]
-                        if where[k] >= 0:
-                            m2 = 2.0 * abs(slide[entering])
-                            kind, who = _FLIP, entering
-                            value, rate = m2 * T[where[k], last], m2 * sign * T[where[k], c] - 1.0
-                elif basic[i] == 2 * n:
-                    if side == 0:
-                        kind, value, rate = _LAMBDA, T[i, last], sign * T[i, c]
-                elif basic[i] >= n:
-                    who = basic[i] - n
-                    if side == 0:
-                        if owner[who] < 0:
-                            kind, value, rate = _GAP, T[i, last], sign * T[i, c]
-                        elif cls[owner[who]] == CLAMP:
-                            s = -1.0 if cls[who] == HIGH else 1.0
-                            kind, value, rate = _RATE, s * T[i, last], s * sign * T[i, c]
-                else:
-                    who = basic[i]
-                    if owner[who] < 0:
-                        if side == 0:
-                            kind, value, rate = _NORMAL, T[i, last], sign * T[i, c]
-                    else:
-                        k = owner[who]
-                        fn, rn = 0.0, 0.0
-                        if where[k] >= 0:
-                            fn, rn = T[where[k], last], sign * T[where[k], c]
-                        elif k == entering:
-                            rn = sign
-                        s = -1.0 if side == 0 else 1.0
-                        kind = _UPPER if side == 0 else _LOWER
-                        value, rate = mu[who] * fn + s * T[i, last], mu[who] * rn + s * sign * T[i, c]
-                if kind == _NONE or rate >= -tiny:
-                    continue
-                t = max(value, 0.0) / -rate
-                tie = 1e-13 * (1.0 + best) if best < np.inf else 0.0
-                better = t < best - tie
-                if not better and t <= best + tie and event != _LAMBDA:
-                    better = kind == _LAMBDA or (event == _NORMAL and kind >= _UPPER and kind != _RATE) or -rate > best_rate
-                if better:
-                    best, event, subject, leaving, best_rate = min(t, best), kind, who, i, -rate
+            _forces(t, f)
+            return PIVOT_LIMIT, pivots
+        event, subject, leaving = _ratio_test(t, entering, sign)
         if event == _NONE:
-            status = RAY
-            break
+            _forces(t, f)
+            return RAY, pivots
         pivots += 1
-        if event == _FLIP:  # H ↔ L in one go
-            k = where[owner[entering]]
-            s2 = 2.0 * slide[entering]
-            for j in range(n + 2):
-                row[j] = s2 * T[k, j]
-            row[c] += 1.0
-            _pivot(T, row, -1, c)
-            slide[entering] = -slide[entering]
-            event = _LOWER if slide[entering] < 0.0 else _UPPER
-            subject = entering
-            continue
-        if event in (_UPPER, _LOWER):
-            s = mu[subject] if event == _UPPER else -mu[subject]
-            k = owner[subject]
-            if where[k] >= 0:
-                for j in range(n + 2):
-                    T[leaving, j] -= s * T[where[k], j]
-            else:
-                T[leaving, -1 - where[k]] -= s
-            slide[subject] = s
-        _exchange(T, row, basic, nonbasic, where, leaving, c)
-        if entering < n and owner[entering] >= 0 and slide[entering] != 0.0:  # now basic: count from zero again
-            k = owner[entering]
-            if where[k] >= 0:
-                for j in range(n + 2):
-                    T[where[entering], j] += slide[entering] * T[where[k], j]
-            else:
-                T[where[entering], -1 - where[k]] += slide[entering]
-            slide[entering] = 0.0
-        if event == _LAMBDA:
-            status = DONE
-            break
-    for i in range(n):
-        if owner[i] < 0:
-            f[i] = T[where[i], last] if where[i] >= 0 else 0.0
-    for i in range(n):
-        if owner[i] >= 0:
-            f[i] = T[where[i], last] if where[i] >= 0 else slide[i] * f[owner[i]]
-    return status, pivots
+        if event == _FLIP:
+            event = _flip(t, entering)
+        else:
+            _leave(t, event, subject, leaving, entering)
+    _forces(t, f)
+    return DONE, pivots
