@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from dexstack.cli.arguments import natural, positive_int
+from dexstack.cli.arguments import natural, positive, positive_int
 from dexstack.cli.output import commit, note, table
 from dexstack.errors import ConfigError
 from dexstack.trials.keep import claim
@@ -28,15 +28,16 @@ WITHIN = 0.3
 """Largest share of the trials' mean by which the graph's may be lower."""
 
 
-def streak(seed: int, world: Path, params: Path, keep: Path | None) -> dict[str, Any]:
+def streak(args: argparse.Namespace, seed: int) -> dict[str, Any]:
     """One run of the graph until it ends, with its recording in a folder where one is to keep it.
 
     Raises:
         ConfigError: it gave no result.
     """
-    with nullcontext(keep / str(seed)) if keep else tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "dexstack.cli.main", "up", "sim", "--task", "reorient", "--seed", str(seed), "--world", str(world)]
-        command += ["--params", str(params), "--no-report", "--json", "--results", str(folder)]
+    with nullcontext(args.keep / str(seed)) if args.keep else tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "dexstack.cli.main", "up", "sim", "--task", "reorient", "--seed", str(seed)]
+        command += ["--world", str(args.world), "--params", str(args.params), "--real-time-factor", str(args.real_time_factor)]
+        command += ["--no-report", "--json", "--results", str(folder)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     try:
         found = json.loads(done.stdout)["results"]
@@ -50,7 +51,7 @@ def _once(args: argparse.Namespace, seed: int) -> dict[str, Any]:
     kept = args.keep and args.keep / f"{seed}.json"
     if kept and kept.is_file():
         return json.loads(kept.read_text())
-    row = streak(seed, args.world, args.params, args.keep)
+    row = streak(args, seed)
     if kept:
         part = kept.with_suffix(".part")
         part.write_text(json.dumps(row))
@@ -65,7 +66,8 @@ def streaks(args: argparse.Namespace) -> Outcome:
     except (OSError, ValueError, KeyError) as error:
         raise ConfigError(f"{args.trials} is no result of `dexstack eval reorient`: {error}") from None
     if args.keep:
-        claim(args.keep, {"world": args.world.read_text(), "params": args.params.read_text(), "commit": commit()}, "runs")
+        plan = {"world": args.world.read_text(), "params": args.params.read_text(), "factor": args.real_time_factor, "commit": commit()}
+        claim(args.keep, plan, "runs")
     rows: list[dict[str, Any]] = []
     for k in range(args.runs):
         rows.append(_once(args, args.seed + k))
@@ -73,6 +75,7 @@ def streaks(args: argparse.Namespace) -> Outcome:
     counts = np.array([row["goals_reached"] for row in rows])
     minutes = sum(row["seconds"] for row in rows) / 60.0
     results = {
+        "real_time_factor": args.real_time_factor,
         "runs": rows,
         "consecutive": {"mean": counts.mean(), "median": np.median(counts), "max": counts.max(), "min": counts.min(), "n": len(counts)},
         "goals_per_minute": counts.sum() / minutes,
@@ -90,6 +93,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=natural, default=8500, metavar="S", help="run k draws its goals with seed S + k")
     parser.add_argument("--world", type=Path, default=Path("experiments/heavier_smoother.yaml"), metavar="FILE", help="of the plant")
     parser.add_argument("--params", type=Path, default=Path("experiments/noisy_poses.yaml"), metavar="FILE", help="parameters of the graph")
+    pace = "simulated seconds per second: below 1 for a computer that cannot keep up, which then has more time for everything"
+    parser.add_argument("--real-time-factor", type=positive, default=1.0, metavar="FACTOR", help=pace)
     trials = Path("experiments/results/reorient-cube.json")
     parser.add_argument("--trials", type=Path, default=trials, metavar="FILE", help="result of `dexstack eval reorient` to compare with")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep results and recordings there, and go on where it was cut")

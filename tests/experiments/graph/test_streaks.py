@@ -10,7 +10,7 @@ from experiments.graph import streaks
 def test_runs_that_were_kept_are_not_made_again(tmp_path, monkeypatch):
     made = []
 
-    def once(seed, world, params, keep):
+    def once(args, seed):
         made.append(seed)
         row = {"seed": seed, "goals_reached": seed, "seconds": 60.0, "phase": "dropped", "rate_hz": 50.0, "real_time_factor": 1.0}
         return row | {"trouble": []}
@@ -28,5 +28,6 @@ def test_runs_that_were_kept_are_not_made_again(tmp_path, monkeypatch):
         assert streaks.main([*args, "--runs", str(runs)]) == 0
     assert made == [3, 4]
     assert json.loads(out.read_text())["results"]["consecutive"]["mean"] == pytest.approx(3.5)
+    assert streaks.main([*args, "--runs", "2", "--real-time-factor", "0.5"]) == 2
     files["world"].write_text("another")
     assert streaks.main([*args, "--runs", "2"]) == 2
