@@ -10,6 +10,8 @@ from scipy.spatial.transform import Rotation
 from dexstack.control.base import PlannedState
 from dexstack.errors import ConfigError
 from dexstack.geometry.rotations import geodesic_angle, height_turned, reach_below, rotation_matrix
+from dexstack.model import placing
+from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 from dexstack.tasks.base import Outcome
 from dexstack.tasks.palm_turn import PalmTurn, PalmWeights
@@ -56,7 +58,7 @@ def test_every_goal_touches_what_the_object_lies_on_at_the_start(obj):
 
 
 @pytest.mark.parametrize("hand", ["right", "left", "leap_right"])
-@pytest.mark.parametrize("obj", ["cube", "stick"])
+@pytest.mark.parametrize("obj", ["cube", "foambrick"])
 def test_goals_lie_over_the_fingers_first_links_or_as_far_towards_them_as_asked(obj, hand):
     def place(forward):
         task = Reorient(ReorientParams(forward=forward), obj=obj, hand=hand)
@@ -68,9 +70,27 @@ def test_goals_lie_over_the_fingers_first_links_or_as_far_towards_them_as_asked(
     np.testing.assert_allclose(place(0.01)[0], [min(0.01, away[0]), 0.0], atol=1e-9)
 
 
+def test_goals_of_what_is_narrower_than_knuckles_are_apart_lie_where_it_starts():
+    """45 mm in an Allegro hand; across, not along."""
+    hand, cube = load_hand("right"), load_object("cube")
+    for side, room in ((0.046, 0.0325), (0.044, 0.0)):
+        scale = np.array([side, 0.056, 0.056]) / 0.056
+        box = replace(cube, surface=cube.surface._replace(vertices=cube.surface.vertices * scale))
+        assert placing.least_width(box.hull_vertices) == pytest.approx(side, abs=1e-9)
+        assert placing.room_over_fingers(hand, box, 0.01) == pytest.approx(room, abs=1e-4)
+    start = Reorient(obj="stick").start()
+    assert next(Reorient(obj="stick").goals(0, 1)).pose_WO[0] == start.pose_WO[0]
+
+
+def test_the_least_width_is_that_of_the_turned_body():
+    turn = Rotation.random(random_state=1).as_matrix()
+    corners = np.array(list(itertools.product((-0.05, 0.05), (-0.02, 0.02), (-0.03, 0.03)))) @ turn
+    assert placing.least_width(corners) == pytest.approx(0.04)
+
+
 def test_goals_of_what_starts_over_the_fingers_lie_where_it_starts():
-    task = Reorient(obj="stick")
-    task._start = replace(task.start(), pose_WO=task.start().pose_WO + np.array([0.02, 0, 0, 0, 0, 0, 0]))
+    task = Reorient(obj="cube")
+    task._start = replace(task.start(), pose_WO=task.start().pose_WO + np.array([0.04, 0, 0, 0, 0, 0, 0]))
     assert next(task.goals(0, 1)).pose_WO[0] == task.start().pose_WO[0]
 
 

@@ -64,7 +64,7 @@ def place_on_palm(hand: HandModel, obj: ObjectModel) -> Start:
         return scene.start(spot, "home")
     if "flat" not in hand.poses:
         raise ConfigError(f"the hand '{hand.name}' has no pose 'flat' on which a long or large object could lie")
-    return scene.start(np.array([scene.first_links(), 0.0, HIGHEST]), "flat")
+    return scene.start(np.array([scene.middle_of_first_links(), 0.0, HIGHEST]), "flat")
 
 
 def other_places(hand: HandModel, obj: ObjectModel, first: Start) -> list[Start]:
@@ -76,7 +76,7 @@ def other_places(hand: HandModel, obj: ObjectModel, first: Start) -> list[Start]
     scene, yaw = _Scene(hand, obj), 2.0 * np.arctan2(first.pose_WO[6], first.pose_WO[3])
     at = {first.hand_pose: first.pose_WO[:2]}
     if first.hand_pose == "home" and "flat" in hand.poses:
-        at["flat"] = np.array([scene.first_links(), 0.0])
+        at["flat"] = np.array([scene.middle_of_first_links(), 0.0])
     elif (spot := scene.spot_on_palm()) is not None:
         at["home"] = spot[:2]
     poses = sorted(at, key=lambda pose: pose == first.hand_pose)
@@ -96,9 +96,27 @@ def other_places(hand: HandModel, obj: ObjectModel, first: Start) -> list[Start]
     return found
 
 
-def over_fingers(hand: HandModel, obj: ObjectModel) -> float:
-    """x of the middle of the fingers' first long links in the pose "flat"; infinite in a hand that has none [m]."""
-    return _Scene(hand, obj).first_links() if "flat" in hand.poses else np.inf
+def room_over_fingers(hand: HandModel, obj: ObjectModel, x: float) -> float:
+    """How far forward of x the object may lie over the fingers: up to the middle of their first long links in the pose "flat" [m].
+
+    An object that is narrower than neighbouring knuckles are apart may not: where a finger gives way, it sinks down between two.
+
+    Returns:
+        Not negative; infinite in a hand that has no pose "flat".
+    """
+    if "flat" not in hand.poses:
+        return np.inf
+    scene = _Scene(hand, obj)
+    apart = np.diff(np.sort(scene.first_links()[:, 0, 1])).max(initial=0.0)
+    return 0.0 if least_width(obj.hull_vertices) < apart else max(scene.middle_of_first_links() - x, 0.0)
+
+
+def least_width(points: np.ndarray) -> float:
+    """Least distance of two parallel planes with all points between them, one of them on a face of their hull [m]."""
+    from scipy.spatial import ConvexHull  # slow to import
+
+    normals = ConvexHull(points).equations[:, :3]
+    return float(np.ptp(points @ normals.T, axis=0).min())
 
 
 class _Scene:
@@ -126,18 +144,22 @@ class _Scene:
                     return np.array([x, y, z])
         return None
 
-    def first_links(self) -> float:
-        """x of the middle of the fingers' first long links, stretched [m]."""
+    def first_links(self) -> np.ndarray:
+        """(fingers, 2, 3) where each finger's first long link begins and ends, stretched; not the thumb's [m]."""
         self._take("flat")
-        middles = []
+        links = []
         for tip in self._hand.fingertips[:-1]:
             chain = [tip.body]
             while self._hand.bodies[chain[0]].parent > 0:
                 chain.insert(0, self._hand.bodies[chain[0]].parent)
             places = self._places()[chain]
             k = int(np.argmax(np.linalg.norm(np.diff(places, axis=0), axis=1)))  # the proximal phalanx
-            middles.append((places[k] + places[k + 1]) / 2.0)
-        return float(np.mean(middles, axis=0)[0])
+            links.append(places[k : k + 2])
+        return np.array(links)
+
+    def middle_of_first_links(self) -> float:
+        """Its x [m]."""
+        return float(self.first_links()[:, :, 0].mean())
 
     def start(self, spot: np.ndarray, pose: str, yaw: float = YAW) -> Start:
         """At the lowest height, downwards from ``spot`` (3,), where nothing of the hand is touched, turned by ``yaw`` [rad].

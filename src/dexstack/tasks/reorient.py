@@ -47,7 +47,8 @@ class Reorient(PalmTurn):
     """The cost of :class:`~dexstack.tasks.palm_turn.PalmTurn` towards goals in SO(3) without end.
 
     Goals lie over the fingers, which turn what they reach around: from where the object starts at most ``forward`` towards the middle of
-    their first links. A large object starts there, and farther out it is soon dropped. A goal is as high as the object, so turned, just
+    their first links. A large object starts there, and farther out it is soon dropped; one that is narrower than neighbouring
+    knuckles are apart stays at its start, since it sinks between fingers. A goal is as high as the object, so turned, just
     touches what it lies on at the start. The stream goes on until the object is dropped or a goal is not reached in time; goals reached
     before that are the measure. A trial succeeds if it reaches the cap.
 
@@ -64,11 +65,11 @@ class Reorient(PalmTurn):
     @functools.cached_property
     def _place(self) -> np.ndarray:
         """(3,) where the object is to be, upright as at the start [m]."""
-        from dexstack.model.placing import over_fingers  # imports MuJoCo
+        from dexstack.model.placing import room_over_fingers  # imports MuJoCo
 
         hand = self.robot()
         place = np.array(self.start().pose_WO[:3])
-        place[0] += min(self.params.forward, max(over_fingers(hand, self._object(hand)) - place[0], 0.0))
+        place[0] += min(self.params.forward, room_over_fingers(hand, self._object(hand), place[0]))
         return place
 
     def _precision(self) -> float:
