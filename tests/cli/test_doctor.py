@@ -229,7 +229,7 @@ def test_python_can_missing(modules, system):
     assert not finding.usable and finding.mend.endswith("-m pip install -c constraints.txt -e '.[hardware]'")
 
 
-@pytest.mark.parametrize("missing", ["coacd", "numba", "pytetwild", "skfem", "optax", "mcap_ros2", "viser", "ray", None])
+@pytest.mark.parametrize("missing", ["coacd", "numba", "pytetwild", "optax", "mcap_ros2", "viser", "ray", None])
 def test_every_extra_is_looked_for(monkeypatch, missing):
     monkeypatch.setattr(doctor, "_is_installed", lambda name: name != missing)
     findings = by_name(doctor.check_extras())

@@ -343,7 +343,7 @@ def check_camera() -> Iterable[Finding]:
 
 EXTRAS = {
     "decompose": ("objects that are not convex, and adding objects", ("coacd", "manifold3d", "pymeshfix")),
-    "hydroelastic": ("the plant 'hydroelastic'", ("numba", "pytetwild", "skfem")),
+    "hydroelastic": ("the plant 'hydroelastic'", ("numba", "pytetwild")),
     "lcp": ("the plant 'lcp'", ("numba",)),
     "soft": ("the plant 'soft'", ("numba", "pynanoinstantmeshes")),
     "learn": ("learning", ("optax",)),

@@ -63,15 +63,36 @@ def test_bad_meshes_are_refused() -> None:
         shapes.sphere(-1.0, E, size=0.1)
 
 
+_BLOCKS = [trimesh.creation.box((0.1, 0.06, 0.04)), trimesh.creation.box((0.04, 0.04, 0.02)).apply_translation((0.2, 0, 0))]
+FILLED = {  # greatest depth and size of the tets
+    "ring": (trimesh.creation.torus(0.04, 0.015, major_sections=24, minor_sections=12), 0.015, 0.02),
+    "thin ring": (trimesh.creation.torus(0.05, 0.005, major_sections=48, minor_sections=12), 0.005, 0.01),
+    "sphere": (trimesh.creation.icosphere(3, 0.05), 0.05, 0.02),
+    "tube": (trimesh.creation.annulus(0.03, 0.035, 0.04), 0.0025, 0.01),
+    "two blocks": (trimesh.util.concatenate(_BLOCKS), 0.02, 0.02),
+}
+
+
 @pytest.mark.slow
-def test_any_watertight_mesh_gets_a_field() -> None:
+@pytest.mark.parametrize("name", FILLED)
+def test_the_field_of_a_mesh_rises_everywhere_below_its_surface_as_depth_does(name: str) -> None:
     from dexstack.engines.hydroelastic.meshing import compliant_mesh
 
-    torus = trimesh.creation.torus(0.04, 0.015, major_sections=24, minor_sections=12)
-    m = compliant_mesh(torus, E, size=0.02, name="torus")
-    assert m.volumes.sum() == pytest.approx(torus.volume, rel=0.02)
-    assert (m.pressure[m.boundary_triangles] == 0).all() and m.pressure.max() == pytest.approx(E)
-    assert (m.pressure[m.tets].max(axis=1) > 0).all()
+    surface, depth, size = FILLED[name]
+    for _ in range(2):  # the tets differ
+        m = compliant_mesh(surface, E, size=size, name=name)
+        assert m.volumes.sum() == pytest.approx(surface.volume, rel=0.02)
+        assert (m.pressure[m.boundary_triangles] == 0).all() and m.pressure.max() == pytest.approx(E)
+        assert (m.pressure[m.tets].max(axis=1) > 0).all()
+        slope = np.linalg.norm(m.gradient_B[m.boundary[:, 0]], axis=1) * depth / E
+        assert np.median(slope) == pytest.approx(1.0, rel=0.15) and slope.min() > 0.1
+
+
+@pytest.mark.slow
+def test_an_open_mesh_is_not_filled() -> None:
+    from dexstack.engines.hydroelastic.meshing import compliant_mesh
+
+    torus = FILLED["ring"][0]
     with pytest.raises(ConfigError, match="watertight"):
         compliant_mesh(trimesh.Trimesh(torus.vertices, torus.faces[1:]), E, size=0.02)
 
@@ -89,5 +110,5 @@ def test_a_ring_filled_with_tets_falls_over_a_post_on_which_its_hull_stops() -> 
         ends.append(scene.rollout(scene.reset(), np.zeros((400, 0))))
         assert not scene.system.unsolved
     filled, hull = (states.q[-1, 2] for states in ends)
-    assert filled == pytest.approx(0.02, abs=1.5e-3) and np.abs(ends[0].v[-1]).max() < 0.05
+    assert filled == pytest.approx(0.02, abs=5e-4) and np.abs(ends[0].v[-1]).max() < 1e-3
     assert hull > 0.05
