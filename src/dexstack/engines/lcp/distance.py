@@ -281,51 +281,46 @@ def _sharpen_cylinder(shapes, c, o, Rc, pc, Ro, po, n, best):
 
 
 @inner
-def separation(shapes, a, b, Ra, pa, Rb, pb, n, enough):
-    """Distance of two geometries along a direction that separates them best.
+def _between_points(shapes, a, b, Ra, pa, Rb, pb, n):
+    """Distance of the first corners of two geometries [m]; n is overwritten by the direction, unless they coincide."""
+    s, t = shapes.vertex[shapes.vertex_start[a]], shapes.vertex[shapes.vertex_start[b]]
+    square = 0.0
+    for i in range(3):
+        n[i] = pb[i] + Rb[i, 0] * t[0] + Rb[i, 1] * t[1] + Rb[i, 2] * t[2]
+        n[i] -= pa[i] + Ra[i, 0] * s[0] + Ra[i, 1] * s[1] + Ra[i, 2] * s[2]
+        square += n[i] * n[i]
+    length = np.sqrt(square)
+    if length > 0.0:
+        divide(n, length)
+    return length
 
-    Long: one loop of GJK, whose simplex its parts would hand to each other.
 
-    Args:
-        a, b: geometries; a may be a half-space.
-        n: (3,) from a to b: a first guess, overwritten by the direction.
-        enough: bound with which to be content [m].
-
-    Returns:
-        A lower bound of the distance [m], exact to rounding where GJK ended regularly below ``enough``; not positive where they meet.
-    """
-    rounding = shapes.radius[a] + shapes.radius[b]
-    va, vb = shapes.vertex_start[a + 1] - shapes.vertex_start[a], shapes.vertex_start[b + 1] - shapes.vertex_start[b]
-    if shapes.is_plane[a]:
-        put(n, shapes.normal[a])
-        v = shapes.vertex[shapes.vertex_start[a]]
-        if vb == 1:
-            u = shapes.vertex[shapes.vertex_start[b]]
-            total = 0.0
-            for i in range(3):
-                total += n[i] * (pb[i] + Rb[i, 0] * u[0] + Rb[i, 1] * u[1] + Rb[i, 2] * u[2] - v[i])
-            return total - rounding
-        x = np.empty(3)
-        support(shapes, b, Rb, pb, times(-1.0, n), x)
-        return n[0] * (x[0] - v[0]) + n[1] * (x[1] - v[1]) + n[2] * (x[2] - v[2]) - rounding
-    if va == 1 and vb == 1:
-        s, t = shapes.vertex[shapes.vertex_start[a]], shapes.vertex[shapes.vertex_start[b]]
-        square = 0.0
+@inner
+def _from_plane(shapes, a, b, Rb, pb, n):
+    """Distance of the core of b from the half-space a [m]; n is overwritten by its normal."""
+    put(n, shapes.normal[a])
+    v = shapes.vertex[shapes.vertex_start[a]]
+    if shapes.vertex_start[b + 1] - shapes.vertex_start[b] == 1:
+        u = shapes.vertex[shapes.vertex_start[b]]
+        total = 0.0
         for i in range(3):
-            n[i] = pb[i] + Rb[i, 0] * t[0] + Rb[i, 1] * t[1] + Rb[i, 2] * t[2]
-            n[i] -= pa[i] + Ra[i, 0] * s[0] + Ra[i, 1] * s[1] + Ra[i, 2] * s[2]
-            square += n[i] * n[i]
-        length = np.sqrt(square)
-        if length > 0.0:
-            divide(n, length)
-        return length - rounding
+            total += n[i] * (pb[i] + Rb[i, 0] * u[0] + Rb[i, 1] * u[1] + Rb[i, 2] * u[2] - v[i])
+        return total
+    x = np.empty(3)
+    support(shapes, b, Rb, pb, times(-1.0, n), x)
+    return n[0] * (x[0] - v[0]) + n[1] * (x[1] - v[1]) + n[2] * (x[2] - v[2])
+
+
+@inner
+def _gjk(shapes, a, b, Ra, pa, Rb, pb, n, enough):
+    """A lower bound of the distance of two cores [m], content with ``enough``; n, a first guess, is overwritten by its direction."""
     x, y = np.empty(3), np.empty(3)
     W, weight, v = np.empty((4, 3)), np.empty(4), np.empty(3)
     size = 0
     put(v, times(-1.0, n))
     if dot(v, v) < 0.5:
         v[0], v[1], v[2] = 1.0, 0.0, 0.0
-    bound, best = -np.inf, -np.inf
+    best = -np.inf
     trial = np.empty(3)
     for _ in range(60):
         length = np.sqrt(dot(v, v))
@@ -340,8 +335,8 @@ def separation(shapes, a, b, Ra, pa, Rb, pb, n, enough):
         if bound > best:
             best = bound
             put(n, trial)
-            if best - rounding >= enough:
-                return best - rounding
+            if best >= enough:
+                break
         if size > 0 and length - best <= 1e-13 * length + 1e-16:
             break
         known = False
@@ -352,10 +347,32 @@ def separation(shapes, a, b, Ra, pa, Rb, pb, n, enough):
             break
         put(W[size], w)
         size = _nearest(W, size + 1, v, weight)
-        if size == 0:
+        if size == 0 or size == 4:
             break
-        if size == 4:
-            break
+    return best
+
+
+@inner
+def separation(shapes, a, b, Ra, pa, Rb, pb, n, enough):
+    """Distance of two geometries along a direction that separates them best.
+
+    Args:
+        a, b: geometries; a may be a half-space.
+        n: (3,) from a to b: a first guess, overwritten by the direction.
+        enough: bound with which to be content [m].
+
+    Returns:
+        A lower bound of the distance [m], exact to rounding where GJK ended regularly below ``enough``; not positive where they meet.
+    """
+    rounding = shapes.radius[a] + shapes.radius[b]
+    va, vb = shapes.vertex_start[a + 1] - shapes.vertex_start[a], shapes.vertex_start[b + 1] - shapes.vertex_start[b]
+    if shapes.is_plane[a]:
+        return _from_plane(shapes, a, b, Rb, pb, n) - rounding
+    if va == 1 and vb == 1:
+        return _between_points(shapes, a, b, Ra, pa, Rb, pb, n) - rounding
+    best = _gjk(shapes, a, b, Ra, pa, Rb, pb, n, enough + rounding)
+    if best - rounding >= enough:
+        return best - rounding
     cylinder = shapes.disc[a] > 0.0 or shapes.disc[b] > 0.0
     if best < NEAR or (cylinder and best - rounding < NEAR_CYLINDER):
         best = _sharpen(shapes, a, b, Ra, pa, Rb, pb, n, best)

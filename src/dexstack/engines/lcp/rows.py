@@ -47,10 +47,47 @@ def count_rows(friction, friction_of, feature, first, last, directions, limits):
 
 
 @inner
+def _slip(tree, S, ba, bb, slip, c, n, twist, t):
+    """Write to t the velocity of body bb at point c, relative to ba and across n, at joint velocities ``slip``; return its square.
+
+    ``twist`` (2, 6) is room to work in.
+    """
+    twist[:] = 0.0
+    va, vb = twist[0], twist[1]
+    i = tree.last_dof[ba]
+    while i >= 0:
+        for j in range(6):
+            va[j] += S[i, j] * slip[i]
+        i = tree.dof_parent[i]
+    i = tree.last_dof[bb]
+    while i >= 0:
+        for j in range(6):
+            vb[j] += S[i, j] * slip[i]
+        i = tree.dof_parent[i]
+    for j in range(6):
+        vb[j] -= va[j]
+    t[0] = vb[3] + vb[1] * c[2] - vb[2] * c[1]
+    t[1] = vb[4] + vb[2] * c[0] - vb[0] * c[2]
+    t[2] = vb[5] + vb[0] * c[1] - vb[1] * c[0]
+    along = dot(n, t)
+    for i in range(3):
+        t[i] -= along * n[i]
+    return dot(t, t)
+
+
+@inner
+def _least(n):
+    """Index of the component of n nearest to zero; of equal ones the first."""
+    low = 0
+    for i in range(1, 3):
+        if abs(n[i].real) < abs(n[low].real) - 1e-9:
+            low = i
+    return low
+
+
+@inner
 def contact_rows(tree, shapes, friction, m, feature, data, mode, first, last, directions, slip, decide, J, gap, mu, owner):
     """Normal and friction rows of contacts.
-
-    Long: one pass over the contacts that writes the rows of each.
 
     Args:
         m: poses and axes.
@@ -65,7 +102,7 @@ def contact_rows(tree, shapes, friction, m, feature, data, mode, first, last, di
     """
     kind = J.dtype
     n, c, t, s = np.empty(3, kind), np.empty(3, kind), np.empty(3, kind), np.empty(3, kind)
-    d, va, vb = np.empty(3, kind), np.zeros(6, kind), np.zeros(6, kind)
+    d, twist = np.empty(3, kind), np.empty((2, 6), kind)
     total = 0.0
     for j in range(directions):
         total += abs(np.cos(np.pi * j / directions))
@@ -82,35 +119,11 @@ def contact_rows(tree, shapes, friction, m, feature, data, mode, first, last, di
         coefficient = friction[shapes.friction_of[feature[k, 4]]]
         if coefficient.real == 0.0:
             continue
-        fill(va, 0.0)
-        fill(vb, 0.0)
-        i = tree.last_dof[ba]
-        while i >= 0:
-            for j in range(6):
-                va[j] += m.S[i, j] * slip[i]
-            i = tree.dof_parent[i]
-        i = tree.last_dof[bb]
-        while i >= 0:
-            for j in range(6):
-                vb[j] += m.S[i, j] * slip[i]
-            i = tree.dof_parent[i]
-        for j in range(6):
-            vb[j] -= va[j]
-        t[0] = vb[3] + vb[1] * c[2] - vb[2] * c[1]
-        t[1] = vb[4] + vb[2] * c[0] - vb[0] * c[2]
-        t[2] = vb[5] + vb[0] * c[1] - vb[1] * c[0]
-        along = dot(n, t)
-        for i in range(3):
-            t[i] -= along * n[i]
-        square = dot(t, t)
+        square = _slip(tree, m.S, ba, bb, slip, c, n, twist, t)
         if decide:
             mode[k] = 0
             if square.real < SLIP * SLIP:
-                low = 0
-                for i in range(1, 3):
-                    if abs(n[i].real) < abs(n[low].real) - 1e-9:
-                        low = i
-                mode[k] = 1 + low
+                mode[k] = 1 + _least(n)
         if mode[k] > 0:
             i = mode[k] - 1
             for j in range(3):
