@@ -25,6 +25,30 @@ _FOUND = (
     ("in the 90 % interval", "covered"),
     ("of", "of"),
 )
+_STREAKS = (
+    Figures(
+        (
+            ("goals in a row, mean", "results.consecutive.mean:.1f"),
+            ("… in simulated time", "results.trials_mean:.1f"),
+            ("median", "results.consecutive.median:g"),
+            ("fewest", "results.consecutive.min"),
+            ("most", "results.consecutive.max"),
+            ("a minute", "results.goals_per_minute:.1f"),
+            ("runs", "results.consecutive.n"),
+        )
+    ),
+    Listing(
+        "results.runs",
+        (
+            ("seed", "seed"),
+            ("goals", "goals_reached"),
+            ("time [s]", "seconds:.0f"),
+            ("ended by", "phase"),
+            ("plans [Hz]", "rate_hz:.1f"),
+            ("real-time factor", "real_time_factor:.2f"),
+        ),
+    ),
+)
 
 BENCH = (
     Section(
@@ -71,31 +95,9 @@ GRAPH = (
     Section(
         "graph_streaks",
         "Any orientation in the whole graph, in real time",
-        (
-            Figures(
-                (
-                    ("goals in a row, mean", "results.consecutive.mean:.1f"),
-                    ("… in simulated time", "results.trials_mean:.1f"),
-                    ("median", "results.consecutive.median:g"),
-                    ("fewest", "results.consecutive.min"),
-                    ("most", "results.consecutive.max"),
-                    ("a minute", "results.goals_per_minute:.1f"),
-                    ("runs", "results.consecutive.n"),
-                )
-            ),
-            Listing(
-                "results.runs",
-                (
-                    ("seed", "seed"),
-                    ("goals", "goals_reached"),
-                    ("time [s]", "seconds:.0f"),
-                    ("ended by", "phase"),
-                    ("plans [Hz]", "rate_hz:.1f"),
-                    ("real-time factor", "real_time_factor:.2f"),
-                ),
-            ),
-        ),
+        _STREAKS,
     ),
+    Section("graph_streaks_half", "Any orientation in the whole graph, at half of real time", _STREAKS),
     Section(
         "orientation_ablations",
         "Any orientation, one thing of the planner changed",
