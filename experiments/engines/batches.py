@@ -104,7 +104,12 @@ def mjx_peer(kinds: Sequence[mujoco.MjModel], n: int, threads: int) -> Go:
         return end.qpos, end.qvel
 
     mapped = jax.jit(jax.vmap(one, in_axes=([None if same else 0 for same in shared], 0, 0)))
-    return lambda q, v: tuple(np.asarray(x, float) for x in mapped(many, q.astype(np.float32), v.astype(np.float32)))
+
+    def go(q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, ...]:
+        with jax.numpy_rank_promotion("allow"):  # which MJX needs, whatever its caller forbids
+            return tuple(np.asarray(x, float) for x in mapped(many, q.astype(np.float32), v.astype(np.float32)))
+
+    return go
 
 
 @dataclass(frozen=True)
