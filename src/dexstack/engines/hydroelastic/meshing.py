@@ -2,10 +2,10 @@
 
     ε(x) = d(x) / max d
 
-at every vertex, d the distance from the surface: as the shapes of :mod:`~dexstack.engines.hydroelastic.shapes` have it, so that a
-sphere's field is the same from its mesh. However vertices lie inside, its gradient below the surface is about E / max d. A harmonic ε
-between surface and core depends on which vertices lie deep enough for the core, which differs from one run of fTetWild to the next: along
-a ring or a wall it fades to nothing where none does.
+at every vertex, d the distance from the surface: as spheres and boxes of :mod:`~dexstack.engines.hydroelastic.shapes` have it. However
+vertices lie inside, its gradient below the surface is about E / max d. A harmonic ε between surface and core depends on which vertices
+lie deep enough for the core, which differs from one run of fTetWild to the next: along a ring or a wall it fades to nothing where none
+does. In limbs thinner than the thickest part ε stays below 1.
 """
 
 from __future__ import annotations
