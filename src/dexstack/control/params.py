@@ -138,6 +138,12 @@ class SamplingParams:
     sampling_threads: int = param(1, "threads that roll out", 1, 256)
     sampling_timestep: float = param(0.01, "physics step of the rollouts [s]", 5e-4, 0.02)
     sampling_seed: int = param(0, "seed of the perturbations", 0, 2**31 - 1)
+    sampling_value: str = param(
+        "",
+        "learned value of where plans end, by its name or file; 'auto': that of the object and the hand, if it comes with dexstack; "
+        "empty: none",
+    )
+    sampling_value_weight: float = param(1000.0, "cost of an end from which the goal is never reached [-]", 0.0, 1e7)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ later ones more, in some of the robot's chains at a time, near the goal half of 
     w ∝ exp(−(cost − least)/λ),    λ = ``sampling_temperature`` (median − least),
 
 with the median in λ so that it is the same in any task. It plans with the same cost, bounds and joint targets as the Gauss–Newton planner
-and takes from θ what it knows of the world, but its physics from MuJoCo; see :mod:`dexstack.control.planners.rollouts`.
+and takes from θ what it knows of the world, but its physics from MuJoCo; see :mod:`dexstack.control.planners.rollouts`. What the end of a
+plan leads to may be learned (``sampling_value``): see :mod:`dexstack.control.value`.
 
 A search takes longer than the time between two plans. It may run beside them: then it starts from where the plan at hand will have led when
 its answer acts, ``sampling_delay`` later, and until then that plan goes on. Where time does not wait (``sampling_wait``), a search has as
@@ -35,6 +36,7 @@ from dexstack.control.base import Observation, Plan, PlannedState, Problem, Pull
 from dexstack.control.params import MpcParams, PlannerParams, SamplingParams
 from dexstack.control.planners.rollouts import Rollouts
 from dexstack.control.problem import ModelParams
+from dexstack.control.value import value_for
 from dexstack.geometry.rotations import geodesic_angle
 from dexstack.process.compilation import jit
 
@@ -104,6 +106,7 @@ class SamplingPlanner:
         self._tree, self._n = self.robot.kinematics(), len(self.robot.joint_names)
         self._rollouts, self._substeps = rollouts_of(self.robot, obj, mpc, params, usual)
         dt = mpc.step / self._substeps
+        self._value = value_for(params.sampling_value, obj, self.robot)
         self._believed: ModelParams | None = None
         self._grid = np.arange(mpc.horizon * self._substeps + 1) * dt
         self._knots_at = np.linspace(0.0, self._grid[-1], params.sampling_knots)
@@ -321,6 +324,9 @@ class SamplingPlanner:
         # one batch axis: XLA's simplifier fails on the products of two
         running = jnp.sum(jax.vmap(stage)(pose_WO.reshape(-1, 7), q.reshape(-1, self._n)).reshape(len(plans), -1), axis=1)
         last = jax.vmap(lambda x, joints: jnp.sum(self._terminal_residuals(x, joints, goal_WO, weights) ** 2))(pose_WO[:, -1], q[:, -1])
+        if self._value is not None:
+            ahead = jax.vmap(self._value, (0, 0, None))(pose_WO[:, -1], q[:, -1], goal_WO)
+            last += self._p.sampling_value_weight * ahead
         return running + last + pull.weight * jnp.sum((plans - jnp.asarray(pull.reference)[None, None]) ** 2, axis=(1, 2))
 
 
