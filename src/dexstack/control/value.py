@@ -70,9 +70,9 @@ def networks(layers: Layers, x: Any) -> Array:
     return jax.nn.sigmoid(h @ weights + offsets)[..., 0]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LearnedValue:
-    """V of one object in one hand."""
+    """V of one object in one hand. Compared by identity, since JAX hashes what it compiles."""
 
     object: str
     hand: str
