@@ -121,6 +121,23 @@ GRAPH = (
         "Every row from the same seeds, in simulated time. The interval is Garwood's, 95 %.",
     ),
     Section(
+        "orientation_value",
+        "How long a goal takes, learned from logged trials",
+        (
+            Figures(
+                (
+                    ("variance explained on trials left out", 'results.explained["the whole state"]:.2f'),
+                    ("… by the error alone", 'results.explained["the error alone"]:.2f'),
+                    ("difference", "results.gained:.2f"),
+                    ("its standard error", "results.standard_error:.3f"),
+                    ("trials", "results.trials"),
+                    ("states", "results.states"),
+                    ("drops", "results.drops"),
+                )
+            ),
+        ),
+    ),
+    Section(
         "start_up",
         "From the command to the hand's first command",
         (
