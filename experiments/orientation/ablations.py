@@ -48,6 +48,7 @@ ROWS: dict[str, dict[str, Any]] = {
     "horizon of half a second": {"horizon": 5},
     "searches 0.1 s late": {"sampling_delay": 0.1},
     "the default planner": {"planner": "gauss_newton"},
+    "no learned value": {"sampling_value_weight": 0.0},
 }
 """Parameters in which each differs from the first."""
 

@@ -72,7 +72,8 @@ def read_logs(folder: Path, obj: str, hand: HandModel) -> Iterator[Log]:
         left = _left(r["t"], r["error"], r["goal_WO"], trial.dropped)
         chosen = np.flatnonzero(~np.isnan(left))[::EVERY]
         pose_WO, q, goal_WO = (np.array(r[name][chosen], float) for name in ("pose_WO", "q", "goal_WO"))
-        goal_WO[:, 3:] = [symmetry.nearest(p, g) for p, g in zip(pose_WO[:, 3:], goal_WO[:, 3:], strict=True)] or goal_WO[:, 3:]
+        for pose, goal in zip(pose_WO, goal_WO, strict=True):
+            goal[3:] = symmetry.nearest(pose[3:], goal[3:])
         if whose.side != hand.side:
             q[:, hand.swing_joints] *= -1.0
             for pose in (pose_WO, goal_WO):

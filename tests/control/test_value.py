@@ -65,6 +65,10 @@ def test_the_value_of_another_hand_or_object_or_half_a_file_is_refused(tmp_path,
         path.write_text(json.dumps({k: v for k, v in said.items() if k != name}))
         with pytest.raises(ConfigError, match="cannot be read"):
             load_value(path, resting.obj, resting.hand)
+    for name in ("mean", "scale"):
+        path.write_text(json.dumps(said | {name: said[name][:-1]}))
+        with pytest.raises(ConfigError, match="networks of 23 features are needed"):
+            load_value(path, resting.obj, resting.hand)
     with pytest.raises(ConfigError, match="nowhere"):
         value_for("nowhere", resting.obj, resting.hand)
 

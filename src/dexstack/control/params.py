@@ -140,8 +140,7 @@ class SamplingParams:
     sampling_seed: int = param(0, "seed of the perturbations", 0, 2**31 - 1)
     sampling_value: str = param(
         "",
-        "learned value of where plans end, by its name or file; 'auto': that of the object and the hand, if it comes with dexstack; "
-        "empty: none",
+        "learned value of where plans end, by its name or file; 'auto': that of the object and the hand, if there is one; empty: none",
     )
     sampling_value_weight: float = param(1000.0, "cost of an end from which the goal is never reached [-]", 0.0, 1e7)
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from dexstack.model.robot import Robot
 
 AUTO = "auto"
-"""The value that comes with dexstack for an object and a hand, or none."""
+"""The value of an object and a hand, one's own or one that comes with dexstack, or none."""
 FOLDER = Path("values")
 TIME = 4.0
 """τ, in which a goal not yet reached loses most of its worth [s]: about the mean time to a goal."""
@@ -127,14 +127,17 @@ def load_value(path: Path, obj: ObjectModel, robot: Robot) -> LearnedValue:
             if of != wanted:
                 raise ConfigError(f"the learned value {path} is of the {what} {of!r}, not of {wanted!r}")
         n = OF_POSE + len(robot.joint_names)
-        if (
-            jax.eval_shape(networks, layers, np.zeros((1, n), np.float32)).shape != (len(layers[0][0]), 1)
-            or mean.shape != (n,) != scale.shape
-        ):
+        said_of_one = jax.eval_shape(networks, layers, np.zeros((1, n), np.float32)).shape
+        if said_of_one != (len(layers[0][0]), 1) or not mean.shape == scale.shape == (n,):
             raise ValueError(f"networks of {n} features are needed")
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise ConfigError(f"the learned value {path} cannot be read ({type(error).__name__}: {error})") from None
     return value
+
+
+def _short(a: Any) -> Any:
+    """Nested lists of an array, to four digits."""
+    return np.vectorize(lambda x: float(f"{x:.4g}"))(np.asarray(a, float)).tolist()
 
 
 def save_value(path: Path, value: LearnedValue) -> None:
@@ -143,14 +146,13 @@ def save_value(path: Path, value: LearnedValue) -> None:
     Raises:
         ConfigError: it cannot be written.
     """
-    short = lambda a: json.loads(json.dumps(np.asarray(a, float).tolist()), parse_float=lambda x: float(f"{float(x):.4g}"))  # noqa: E731
     said = {
         "object": value.object,
         "hand": value.hand,
         "learned": dict(value.learned),
-        "mean": short(value.mean),
-        "scale": short(value.scale),
-        "layers": [[short(w), short(b)] for w, b in value.layers],
+        "mean": _short(value.mean),
+        "scale": _short(value.scale),
+        "layers": [[_short(w), _short(b)] for w, b in value.layers],
     }
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
