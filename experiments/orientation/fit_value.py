@@ -22,7 +22,7 @@ import numpy as np
 
 from dexstack.cli.arguments import natural, positive_int
 from dexstack.cli.output import note, table
-from dexstack.control.value import ERROR, TIME, LearnedValue, features, networks, save_value
+from dexstack.control.value import ERROR, REACHED, TIME, LearnedValue, features, networks, save_value
 from dexstack.errors import ConfigError
 from dexstack.model.hand import HandModel, load_hand
 from dexstack.model.objects import load_object
@@ -32,8 +32,6 @@ from experiments.harness import BLUE, GREY, Outcome, run
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-REACHED = 0.4
-"""Orientation error at which a goal counts as reached, whatever the trial asked for [rad]."""
 EVERY = 5
 """States between two that are learned from: neighbours say the same."""
 FOLDS = 4

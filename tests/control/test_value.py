@@ -10,9 +10,9 @@ import pytest
 from dexstack.config import numbers
 from dexstack.control import value as module
 from dexstack.control.base import Pull
-from dexstack.control.value import AUTO, ERROR, LearnedValue, features, load_value, save_value, value_for
+from dexstack.control.value import AUTO, ERROR, REACHED, LearnedValue, features, load_value, save_value, value_for
 from dexstack.errors import ConfigError
-from dexstack.geometry.rotations import geodesic_angle
+from dexstack.geometry.rotations import geodesic_angle, quaternion_product, yaw_quaternion
 from tests.control.planning import GOAL, SAMPLING, make
 
 N = 16
@@ -87,13 +87,16 @@ def test_a_name_is_one_s_own_before_it_is_one_that_comes_with_dexstack(tmp_path,
     assert value_for(AUTO, resting.obj, resting.hand) is None
 
 
-def test_plans_pay_for_where_they_end(tmp_path, resting):
+def test_plans_pay_for_where_they_end_until_the_goal_is_near(tmp_path, resting):
     rng, path = np.random.default_rng(5), tmp_path / "v.json"
     save_value(path, a_value(rng))
     paid, costs = load_value(path, resting.obj, resting.hand), []
     pose_WO, q = (jnp.asarray(rng.normal(size=(3, 4, k)), jnp.float32) for k in (7, N))
+    turned = [quaternion_product(yaw_quaternion(error), GOAL[3:]) for error in (2.0, 1.1 * REACHED, 0.9 * REACHED)]
+    starts = [pose_WO.at[:, 0, 3:].set(quat) for quat in turned]
     for name in ("", str(path)):
         planner = make(resting, planner="sampling", **SAMPLING, sampling_value=name, sampling_value_weight=70.0)
-        costs.append(planner._judge(pose_WO, q, jnp.zeros_like(q), GOAL, Pull(np.zeros(N), 0.0), numbers(planner.weights)))
-    ahead = [70.0 * paid(pose_WO[k, -1], q[k, -1], jnp.asarray(GOAL, jnp.float32)) for k in range(3)]
-    np.testing.assert_allclose(np.subtract(*costs[::-1]), ahead, rtol=0.02)
+        rest = (q, jnp.zeros_like(q), GOAL, Pull(np.zeros(N), 0.0), numbers(planner.weights))
+        costs.append([planner._judge(start, *rest) for start in starts])
+    ahead = np.array([70.0 * paid(pose_WO[k, -1], q[k, -1], jnp.asarray(GOAL, jnp.float32)) for k in range(3)])
+    np.testing.assert_allclose(np.subtract(*costs[::-1]), [ahead, ahead, 0.0 * ahead], rtol=0.02, atol=1e-3)

@@ -2,9 +2,10 @@
 
     V(x, q, g) = E[1 − exp(−t_goal / τ)],      1 where the object is dropped before
 
-A plan ends after a second, and the task's cost judges its end by the error that is left. V also knows how the fingers stand and where in
-the hand the object lies. It is the mean of a few small networks (JSON), which ``python -m experiments.orientation.fit_value`` fits. Of
-orientations it sees the turn that is left and nothing else: for which side of the object is up there are too few trials.
+with t_goal until the orientation error is below :data:`REACHED`. A plan ends after a second, and the task's cost judges its end by the
+error that is left. V also knows how the fingers stand and where in the hand the object lies. It is the mean of a few small networks (JSON),
+which ``python -m experiments.orientation.fit_value`` fits. Of orientations it sees the turn that is left and nothing else: for which side
+of the object is up there are too few trials.
 
 A name is looked up as ``values/NAME.json`` in the working directory, then among the files that come with dexstack; anything with a slash or
 ending in ``.json`` is a path.
@@ -37,6 +38,8 @@ AUTO = "auto"
 FOLDER = Path("values")
 TIME = 4.0
 """τ, in which a goal not yet reached loses most of its worth [s]: about the mean time to a goal."""
+REACHED = 0.4
+"""Orientation error at which a goal counts as reached here, whatever a task asks for [rad]: nearer to it V has nothing to tell."""
 OF_POSE = 7
 """Features that do not depend on the joints."""
 ERROR = 6

@@ -36,7 +36,7 @@ from dexstack.control.base import Observation, Plan, PlannedState, Problem, Pull
 from dexstack.control.params import MpcParams, PlannerParams, SamplingParams
 from dexstack.control.planners.rollouts import Rollouts
 from dexstack.control.problem import ModelParams
-from dexstack.control.value import value_for
+from dexstack.control.value import ERROR, REACHED, features, value_for
 from dexstack.geometry.rotations import geodesic_angle
 from dexstack.process.compilation import jit
 
@@ -326,7 +326,8 @@ class SamplingPlanner:
         last = jax.vmap(lambda x, joints: jnp.sum(self._terminal_residuals(x, joints, goal_WO, weights) ** 2))(pose_WO[:, -1], q[:, -1])
         if self._value is not None:
             ahead = jax.vmap(self._value, (0, 0, None))(pose_WO[:, -1], q[:, -1], goal_WO)
-            last += self._p.sampling_value_weight * ahead
+            far = features(pose_WO[0, 0], q[0, 0], goal_WO)[ERROR] > REACHED
+            last += jnp.where(far, self._p.sampling_value_weight, 0.0) * ahead
         return running + last + pull.weight * jnp.sum((plans - jnp.asarray(pull.reference)[None, None]) ** 2, axis=(1, 2))
 
 
