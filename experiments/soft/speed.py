@@ -136,7 +136,8 @@ class MjxCase:
         def one(m: Any, d: Any, u: jax.Array) -> Any:
             return mjx.step(m, d.replace(ctrl=u))
 
-        self.scan, self.call, self.timing.compile_s, _ = _compiled(one, m, begin)
+        with jax.numpy_rank_promotion("allow"):  # which MJX needs, whatever its caller forbids
+            self.scan, self.call, self.timing.compile_s, _ = _compiled(one, m, begin)
 
     def end(self) -> np.ndarray:
         """(2,) of the T after the scan [m]."""

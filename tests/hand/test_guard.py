@@ -72,7 +72,7 @@ def test_the_driving_process_is_killed_while_the_bus_is_off(emulator, bus):
     hand = emulator()
     process = subprocess.Popen([sys.executable, "-c", DRIVER, bus.channel], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     guard = int(process.stdout.readline())
-    until(lambda: not hand.set()["limp"], 2.0, "the hand to be pushed")
+    until(lambda: not hand.set()["limp"], 5.0, "the hand to be pushed")
     hand.set(bus_off=True)
     time.sleep(0.05)
     process.kill()
@@ -83,8 +83,8 @@ def test_the_driving_process_is_killed_while_the_bus_is_off(emulator, bus):
     start = time.monotonic()
     hand.set(bus_off=False)
     hand.wait_limp(start)
-    until(lambda: not hand.set()["servo"], 1.0, "the servo to be off")
-    until(lambda: not os.path.exists(f"/proc/{guard}"), 3.0, "the guard to leave when its work is done")
+    until(lambda: not hand.set()["servo"], 5.0, "the servo to be off")
+    until(lambda: not os.path.exists(f"/proc/{guard}"), 5.0, "the guard to leave when its work is done")
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP, signal.SIGTERM, signal.SIGINT])
@@ -93,21 +93,21 @@ def test_the_driving_process_is_killed_or_hangs(emulator, bus, number):
     process = subprocess.Popen([sys.executable, "-c", DRIVER, bus.channel], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
         guard = int(process.stdout.readline())
-        until(lambda: not hand.set()["limp"], 2.0, "the hand to be pushed")
+        until(lambda: not hand.set()["limp"], 5.0, "the hand to be pushed")
         start = time.monotonic()
         process.send_signal(number)
         hand.wait_limp(start)
-        until(lambda: not hand.set()["servo"], 1.0, "the servo to be off")
+        until(lambda: not hand.set()["servo"], 5.0, "the servo to be off")
         if number == signal.SIGSTOP:
             time.sleep(0.3)
             process.send_signal(signal.SIGCONT)
             assert process.stdout.readline().strip() == "guard", "the driver must learn what the guard did"
-            until(lambda: not hand.set()["limp"], 3.0, "the hand to be pushed again after enable")
+            until(lambda: not hand.set()["limp"], 5.0, "the hand to be pushed again after enable")
         else:
             process.wait(5.0)
-            until(lambda: not os.path.exists(f"/proc/{guard}"), 3.0, "the guard to leave with its driver")
+            until(lambda: not os.path.exists(f"/proc/{guard}"), 5.0, "the guard to leave with its driver")
     finally:
         process.kill()
         process.wait()
         process.stdout.close()
-    until(lambda: hand.set()["limp"], 1.0, "the hand to be limp in the end")
+    until(lambda: hand.set()["limp"], 5.0, "the hand to be limp in the end")
