@@ -128,7 +128,7 @@ def page(results: dict[str, Any]) -> str:
         "moment the driver knows; where the hand holds, to the moment its target stands still; in commissioning, from the last good",
         "measurement to the end of the torque. Wires are wrong from the moment on in which the hand is enabled. Before each row of the",
         "graph the target has moved without a rest of 0.4 s; while messages are lost or the camera is wrong the time is that of its last",
-        "motion in two seconds. Without a fault it moved on for as long; a run on a machine too busy for that makes no fault of a graph, and has failed.",
+        "motion in two seconds. Without a fault it moved on for as long; where it did not, no fault of a graph was made: the run failed.",
         "Nobody here may set the clock of the computer: in the first rows the driver is told another time, in the last the camera's stamps",
         "step. A parameter that is loosened is refused and one that is tightened is taken, at once, and a stop ends the row.",
         "",
