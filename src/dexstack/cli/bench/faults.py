@@ -5,14 +5,11 @@ from __future__ import annotations
 import argparse
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dexstack.cli.arguments import natural, positive_int
 from dexstack.cli.output import add_json_argument, machine, note, publish, table
 from dexstack.errors import ConfigError
-
-if TYPE_CHECKING:
-    from dexstack.bench.faults import Outcome
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -42,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _matrix(args: argparse.Namespace) -> int:
-    from dexstack.bench.faults import all_faults, tick_cost
+    from dexstack.bench.faults import Outcome, all_faults, tick_cost
 
     rows, of_graph = _chosen(all_faults(), args.only), _chosen(_graph_rows(), args.only)
     for text in args.only:
@@ -65,8 +62,8 @@ def _matrix(args: argparse.Namespace) -> int:
 
         with graph() as g:
             moves = moves_on(g)
-            for name, make_in in of_graph.items() if moves else ():
-                add(make_in(g, name))
+            for name, make_in in of_graph.items():
+                add(make_in(g, name) if moves else Outcome(name, "not judged", math.nan, math.nan))
     times = [o.seconds for o in outcomes if math.isfinite(o.seconds)]
     failed = [o.fault for o in outcomes if not o.passed]
     faults = [
@@ -96,7 +93,7 @@ def _matrix(args: argparse.Namespace) -> int:
     cells = [(o.fault, o.ended_in, 1e3 * o.seconds, 1e3 * o.limit_s, "" if o.passed else "FAILED") for o in outcomes]
     view = table("Fault matrix of the emulated hand", ("fault", "ended in", "after [ms]", "limit [ms]", ""), cells)
     line = f"{len(outcomes)} faults, {len(failed)} failed" + (f": {', '.join(failed)}" if failed else "")
-    line += "" if moves else f"; the graph stands still without a fault: the machine is too busy for its {len(of_graph)} faults"
+    line += "" if moves else "; the graph stands still without a fault: the machine is too busy to judge it"
     line += f"; a tick of the servo takes {1e6 * tick['servo_s']:.0f} µs, {1e6 * tick['watch_s']:.0f} µs of it the watch over the joints"
     publish(args, "bench faults", results, view, line)
     return 0 if moves and not failed else 1
@@ -128,7 +125,7 @@ def page(results: dict[str, Any]) -> str:
         "moment the driver knows; where the hand holds, to the moment its target stands still; in commissioning, from the last good",
         "measurement to the end of the torque. Wires are wrong from the moment on in which the hand is enabled. Before each row of the",
         "graph the target has moved without a rest of 0.4 s; while messages are lost or the camera is wrong the time is that of its last",
-        "motion in two seconds. Without a fault it moved on for as long; where it did not, no fault of a graph was made: the run failed.",
+        "motion in two seconds. Without a fault it moved on for as long; a run on a machine too busy for that has failed.",
         "Nobody here may set the clock of the computer: in the first rows the driver is told another time, in the last the camera's stamps",
         "step. A parameter that is loosened is refused and one that is tightened is taken, at once, and a stop ends the row.",
         "",
