@@ -97,7 +97,6 @@ GRAPH = (
         "Any orientation in the whole graph, in real time",
         _STREAKS,
     ),
-    Section("graph_streaks_half", "Any orientation in the whole graph, at half of real time", _STREAKS),
     Section(
         "orientation_ablations",
         "Any orientation, one thing of the planner changed",
