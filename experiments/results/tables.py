@@ -25,30 +25,6 @@ _FOUND = (
     ("in the 90 % interval", "covered"),
     ("of", "of"),
 )
-_STREAKS = (
-    Figures(
-        (
-            ("goals in a row, mean", "results.consecutive.mean:.1f"),
-            ("… in simulated time", "results.trials_mean:.1f"),
-            ("median", "results.consecutive.median:g"),
-            ("fewest", "results.consecutive.min"),
-            ("most", "results.consecutive.max"),
-            ("a minute", "results.goals_per_minute:.1f"),
-            ("runs", "results.consecutive.n"),
-        )
-    ),
-    Listing(
-        "results.runs",
-        (
-            ("seed", "seed"),
-            ("goals", "goals_reached"),
-            ("time [s]", "seconds:.0f"),
-            ("ended by", "phase"),
-            ("plans [Hz]", "rate_hz:.1f"),
-            ("real-time factor", "real_time_factor:.2f"),
-        ),
-    ),
-)
 
 BENCH = (
     Section(
@@ -95,7 +71,30 @@ GRAPH = (
     Section(
         "graph_streaks",
         "Any orientation in the whole graph, in real time",
-        _STREAKS,
+        (
+            Figures(
+                (
+                    ("goals in a row, mean", "results.consecutive.mean:.1f"),
+                    ("… in simulated time", "results.trials_mean:.1f"),
+                    ("median", "results.consecutive.median:g"),
+                    ("fewest", "results.consecutive.min"),
+                    ("most", "results.consecutive.max"),
+                    ("a minute", "results.goals_per_minute:.1f"),
+                    ("runs", "results.consecutive.n"),
+                )
+            ),
+            Listing(
+                "results.runs",
+                (
+                    ("seed", "seed"),
+                    ("goals", "goals_reached"),
+                    ("time [s]", "seconds:.0f"),
+                    ("ended by", "phase"),
+                    ("plans [Hz]", "rate_hz:.1f"),
+                    ("real-time factor", "real_time_factor:.2f"),
+                ),
+            ),
+        ),
     ),
     Section(
         "orientation_ablations",
