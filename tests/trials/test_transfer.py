@@ -56,7 +56,7 @@ def keep(matrix: Matrix, succeeds) -> None:
                 good = k < succeeds(source.name, plant)
                 lines.append(json.dumps({
                     "source": source.name, "plant": plant, "k": k, "succeeded": good, "dropped": False, "reached_s": 1.0 if good else None,
-                    "orientation_error_rad": 0.1 * k, "position_error_m": 0.0, "wall_s": 1.0,
+                    "orientation_error_rad": 0.1 * k, "position_error_m": 0.0, "overlap_m": 1e-3 * k, "wall_s": 1.0,
                 }))  # fmt: skip
     matrix._kept.write_text("\n".join(lines) + "\n")
 
@@ -66,12 +66,14 @@ def test_a_theta_must_keep_what_the_plants_own_reaches(tmp_path):
     keep(matrix, lambda source, plant: 4)
     results = matrix.results()
     assert results["passed"] and (results["crossed"], results["mixed"]) == (6, 6)
+    assert results["cells"][0]["overlap_m"]["max"] == pytest.approx(3e-3)
     keep(matrix, lambda source, plant: 3 if (source, plant) == ("mujoco", "soft") else 4)
     results = matrix.results()
     assert not results["passed"] and (results["crossed_kept"], results["mixed_as_good"]) == (5, 6)
     keep(matrix, lambda source, plant: 3 if (source, plant) == ("all but soft", "soft") else 4)
     results = matrix.results()
     assert not results["passed"] and (results["crossed_kept"], results["mixed_as_good"]) == (6, 5)
+    assert results["mixed_surely_worse"] == 0, "three of four and four of four may be of one rate"
     assert matrix.worst("all but soft", "soft").parent.name == "all_but_soft_on_soft-003"
 
 
@@ -106,4 +108,9 @@ def test_a_matrix_that_was_killed_goes_on_to_the_same_table(tmp_path):
     assert len(list(again.run(1))) == 2
     found = again.results()
     assert found.pop("trials_wall_s") > 0.0 and results.pop("trials_wall_s") > 0.0
+    assert [(s["jobs"], s["ray"]) for s in found.pop("spent")] == [(1, False)] * 2 and len(results.pop("spent")) == 1
+    assert all(0.0 < row["overlap_m"] < 0.01 for row in again.rows()), "MuJoCo's contacts give way by less than the cube's tenth"
+    ends = [np.load(path)["t"][-1] for path in sorted((tmp_path / "trials").glob("*/recording.npz"))]
+    turned = [row["reached_s"] for row in sorted(again.rows(), key=lambda row: (row["source"], row["k"]))]
+    assert any(turned) and all(end == pytest.approx(at if at else 2.0, abs=0.021) for end, at in zip(ends, turned, strict=True))
     assert found == results

@@ -25,8 +25,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "transfer",
         help="learn on one plant, run on another: a matrix",
         description="Learn θ of the planner from rollouts on each plant, on all of them and on all but one, and run trials with each θ on "
-        "every plant. Everything is kept in the folder of --results; the same command goes on where it was cut. Exit code 0 only if every "
-        "plant's θ keeps 95 % of the others' success on theirs, and the mixtures are as good as the best single θ.",
+        "every plant, which end where their goals are reached. Everything is kept in the folder of --results; the same command goes on "
+        "where it was cut. Exit code 0 only if every plant's θ keeps 95 % of the others' success on theirs, and the mixtures are as good "
+        "as the best single θ.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     p.add_argument("task", nargs="?", default="palm_turn", metavar="TASK", help=f"{', '.join(TASKS)}, or the path of your own task's file")
@@ -35,7 +36,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     p.add_argument("--plants", nargs="+", default=list(PLANTS), choices=PLANTS, metavar="PLANT", help="names, or paths of your own's files")
     p.add_argument("--steps", type=arguments.positive_int, default=1200, metavar="N", help="steps of 0.1 s that each θ is learned from")
     p.add_argument("--trials", type=arguments.positive_int, default=200, metavar="N", help="trials of each cell")
-    p.add_argument("--seconds", type=arguments.positive, metavar="S", help="simulated time of a trial (default: the task's)")
+    p.add_argument("--seconds", type=arguments.positive, metavar="S", help="simulated time that a trial has (default: the task's)")
     p.add_argument("--seed", type=arguments.natural, default=0, metavar="S", help="trial k draws with seed S + k, in every cell")
     p.add_argument("--randomise", action="store_true", help="trial k in a world drawn with seed S + k (mass, friction, size, motors …)")
     p.add_argument("--jobs", type=arguments.positive_int, default=1, metavar="N", help="processes side by side")
@@ -99,9 +100,11 @@ def _views(args: argparse.Namespace, results: dict[str, Any]) -> list[Any]:
     for c in results["cells"]:
         low, high = c["success_interval"]
         rate = f"{100 * c['success_rate']:.0f} ({100 * low:.0f}–{100 * high:.0f})"
-        turn = c["orientation_error_rad"]["mean"]
-        rows.append([c["source"], c["plant"], c["trials"], rate, c["dropped"], c["reached_s"]["median"], turn, c["prediction_loss"]])
-    columns = ("θ of", "on", "n", "success [%]", "drops", "reached [s]", "error [rad]", "held-out loss")
+        reached, turn, deep = c["reached_s"]["median"], c["orientation_error_rad"]["mean"], f"{1e3 * c['overlap_m']['mean']:.2g}"
+        rows.append([c["source"], c["plant"], c["trials"], rate, c["dropped"], reached, turn, deep, c["prediction_loss"]])
+    columns = ("θ of", "on", "n", "success [%]", "drops", "reached [s]", "error [rad]", "overlap [mm]", "held-out loss")
     crossed = f"{results['crossed_kept']} of {results['crossed']} pairs keep 95 % of the success of the plant's own θ"
     mixed = f"{results['mixed_as_good']} of {results['mixed']} mixtures are as good as the best single θ there"
-    return [table(f"{results['task']}, {args.object}", columns, rows), f"{crossed}; {mixed}; picture in {results['picture']}"]
+    spent = sum(part["wall_s"] for part in results["spent"])
+    said = f"{crossed}; {mixed}; {spent / 60:.1f} minutes in {len(results['spent'])} runs; picture in {results['picture']}"
+    return [table(f"{results['task']}, {args.object}", columns, rows), said]

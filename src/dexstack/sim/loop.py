@@ -32,10 +32,11 @@ class Loop:
         """
         self.task, self.params = task, params
         self.scene: Scene = task.scene()
-        actual = self.scene if world == AS_BELIEVED else task.scene(world)
-        self.plant_start = actual.start
+        self.actual: Scene = self.scene if world == AS_BELIEVED else task.scene(world)
+        """As the plant has it."""
+        self.plant_start = self.actual.start
         """Where the plant's object starts: an object of another size stands elsewhere."""
-        self.plant = make_plant(plant, actual.robot, actual.obj, params[plant_params(plant)])
+        self.plant = make_plant(plant, self.actual.robot, self.actual.obj, params[plant_params(plant)])
         self.servo: Servo = task.servo(self.scene.robot, params[task.servo_params()])
         self.controller = Controller(task, self.scene, params)
         self.compile_s = self.controller.warm_up()

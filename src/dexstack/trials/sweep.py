@@ -34,6 +34,8 @@ class Run:
     """Folder that keeps every trial, to be drawn and learned from; empty: none is kept."""
     keep: str = ""
     """Folder that exists and keeps every outcome: one that is there is not run again; empty: none is kept."""
+    until_reached: bool = False
+    """Whether a trial ends where its last goal is reached, instead of going on to see that it stays so."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +135,8 @@ def _simulated(spec: Spec, run: Run, k: int, seed: int, cell: str) -> Outcome:
     loop = loop_of(spec)
     goals = iter([loop.task.at_yaw(run.yaws[k % len(run.yaws)])]) if run.yaws else loop.task.goals(k, seed)
     first = next(goals)
-    trial = loop.run(k, seed, run.seconds, goals=itertools.chain([first], goals), measured_latency=run.measured_latency)
+    goals = itertools.chain([first], goals)
+    trial = loop.run(k, seed, run.seconds, goals=goals, measured_latency=run.measured_latency, until_reached=run.until_reached)
     return Outcome(**vars(trial), seed=seed + k, label=first.label, cell=cell)
 
 

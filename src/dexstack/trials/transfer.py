@@ -1,12 +1,16 @@
 """Does what was learned on one plant hold on another? θ from rollouts on one plant or several, trials with each θ on every plant.
 
 Every source learns offline from rollouts of the same policy, the task's own, and from as many of them: a mixture takes an equal share of
-each of its plants. Everything is kept in one folder as it is made, rollouts, θ and trials, so that a matrix that was cut goes on.
+each of its plants. A trial ends where its goals are reached, so that a matrix costs what its turns take. Everything is kept in one folder
+as it is made, rollouts, θ and trials, so that a matrix that was cut goes on.
 """
 
 from __future__ import annotations
 
+import functools
 import json
+import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -18,6 +22,7 @@ import numpy as np
 from dexstack.errors import writing
 from dexstack.report.statistics import errors, wilson
 from dexstack.trials.keep import claim
+from dexstack.trials.overlap import Overlap
 from dexstack.trials.pool import in_processes, on_ray
 from dexstack.trials.sweep import Run, loop_of, run_one
 from dexstack.trials.worlds import drawn
@@ -60,7 +65,7 @@ class Plan:
     """Of each cell; a folder of fewer goes on."""
     seed: int
     seconds: float
-    """Of each trial."""
+    """That a trial has, at most."""
     randomised: bool = False
     """Whether trial k runs in the world that :func:`dexstack.trials.worlds.drawn` draws with seed + k, the same in every cell."""
 
@@ -89,6 +94,13 @@ class Matrix:
 
     def run(self, jobs: int, *, ray: bool = False) -> Iterator[str]:
         """Do what is missing; yields a line for each thing that is done."""
+        begin = time.monotonic()
+        try:
+            yield from self._do(jobs, ray)
+        finally:
+            _append(self._spent, {"jobs": jobs, "ray": ray, "wall_s": time.monotonic() - begin})
+
+    def _do(self, jobs: int, ray: bool) -> Iterator[str]:
         spread = on_ray if ray else in_processes
         p = self.plan
         missing = [plant for plant in p.plants if not self._rollouts(plant).is_file()]
@@ -102,37 +114,20 @@ class Matrix:
             yield from spread(
                 _learn, jobs, *_columns([(p.spec, s.plants, theirs, f, p.seed) for s, f in zip(to_learn, files, strict=True)])
             )
-        if self._kept.is_file() and not self._kept.read_text().endswith("\n"):
-            with self._kept.open("a") as file:
-                file.write("\n")  # the line that was cut stays alone
         done = {(row["source"], row["plant"], row["k"]) for row in self.rows()}
         left = [(s, plant, k) for s in self.sources for plant in p.plants for k in range(p.trials) if (s.name, plant, k) not in done]
         if not left:
             return
-        where = Run(p.seconds, record=str((self.folder / "trials").absolute()))
+        where = Run(p.seconds, record=str((self.folder / "trials").absolute()), until_reached=True)
         rows = [(self._in_world(self.spec(s, plant), k), where, k, p.seed, _cell(s.name, plant)) for s, plant, k in left]
-        for (s, plant, k), outcome in zip(left, spread(run_one, jobs, *_columns(rows)), strict=True):
-            row = {
-                "source": s.name, "plant": plant, "k": k, "seed": outcome.seed, "succeeded": outcome.succeeded, "dropped": outcome.dropped,
-                "reached_s": outcome.reached_at[0] if outcome.reached_at else None, "orientation_error_rad": outcome.orientation_error,
-                "position_error_m": outcome.position_error, "stalls": outcome.stalls, "trouble": outcome.trouble,
-                "wall_s": outcome.wall_s,
-            }  # fmt: skip
-            with writing(self._kept), self._kept.open("a") as file:
-                file.write(json.dumps(row) + "\n")
+        for (s, plant, k), found in zip(left, spread(_try, jobs, *_columns(rows)), strict=True):
+            row = {"source": s.name, "plant": plant, "k": k} | found
+            _append(self._kept, row)
             yield f"{s.name} on {plant}, trial {k + 1} of {p.trials}: " + ("reached" if row["succeeded"] else "not reached")
 
     def rows(self) -> list[dict[str, Any]]:
         """The trials of the plan that are done; a line that a kill cut short does not count."""
-        if not self._kept.is_file():
-            return []
-        found = []
-        for line in self._kept.read_text().splitlines():
-            try:
-                found.append(json.loads(line))
-            except json.JSONDecodeError:
-                continue
-        return [row for row in found if row["k"] < self.plan.trials]
+        return [row for row in _lines(self._kept) if row["k"] < self.plan.trials]
 
     def results(self) -> dict[str, Any]:
         """Every cell, and what of it keeps what is asked."""
@@ -147,8 +142,10 @@ class Matrix:
                     "success_interval": wilson(good, len(own)), "dropped": sum(row["dropped"] for row in own),
                     "reached_s": errors(row["reached_s"] for row in own if row["reached_s"] is not None),
                     "orientation_error_rad": errors(row["orientation_error_rad"] for row in own), "prediction_loss": losses[plant],
+                    "overlap_m": errors(row["overlap_m"] for row in own),
                 })  # fmt: skip
-        return {"cells": cells, "trials_wall_s": sum(row["wall_s"] for row in rows), **self._judged(cells)}
+        spent = {"trials_wall_s": sum(row["wall_s"] for row in rows), "spent": _lines(self._spent)}
+        return {"cells": cells, **spent, **self._judged(cells)}
 
     def worst(self, source: str, plant: str) -> Path:
         """The recording of a cell's trial that ended farthest from its goal."""
@@ -158,14 +155,19 @@ class Matrix:
 
     def _judged(self, cells: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Each plant's θ on the others against their own; the mixtures, one left out included, against the best single θ there."""
-        rate = {(c["source"], c["plant"]): c["success_rate"] for c in cells}
+        of = {(c["source"], c["plant"]): c for c in cells}
+        rate = {cell: c["success_rate"] for cell, c in of.items()}
         plants = self.plan.plants
         crossed = [(a, b) for a in plants for b in plants if a != b]
         kept = sum(rate[a, b] >= KEEPS * rate[b, b] for a, b in crossed)
         mixed = [(ALL, b) for b in plants if (ALL, b) in rate] + [(f"all but {b}", b) for b in plants if (f"all but {b}", b) in rate]
-        as_good = sum(rate[name, b] >= max(rate[a, b] for a in plants) for name, b in mixed)
-        passed = kept == len(crossed) and as_good == len(mixed)
-        return {"crossed": len(crossed), "crossed_kept": kept, "mixed": len(mixed), "mixed_as_good": as_good, "passed": passed}
+        best = {b: max((of[a, b] for a in plants), key=lambda c: c["success_rate"]) for b in plants}
+        as_good = sum(rate[name, b] >= best[b]["success_rate"] for name, b in mixed)
+        worse = sum(of[name, b]["success_interval"][1] < best[b]["success_interval"][0] for name, b in mixed)
+        return {
+            "crossed": len(crossed), "crossed_kept": kept, "mixed": len(mixed), "mixed_as_good": as_good, "mixed_surely_worse": worse,
+            "passed": kept == len(crossed) and as_good == len(mixed),
+        }  # fmt: skip
 
     def _in_world(self, spec: Spec, k: int) -> Spec:
         return replace(spec, world=drawn(self.plan.seed + k)) if self.plan.randomised else spec
@@ -173,6 +175,10 @@ class Matrix:
     @property
     def _kept(self) -> Path:
         return self.folder / "trials.jsonl"
+
+    @property
+    def _spent(self) -> Path:
+        return self.folder / "spent.jsonl"
 
     def _rollouts(self, plant: str) -> Path:
         return self.folder / f"rollouts-{Path(plant).stem}.npz"
@@ -190,6 +196,48 @@ def _cell(source: str, plant: str) -> str:
 
 def _columns(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
     return [list(column) for column in zip(*rows, strict=True)]
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    """What :func:`_append` wrote; a line that a kill cut short does not count."""
+    if not path.is_file():
+        return []
+    found = []
+    for line in path.read_text().splitlines():
+        try:
+            found.append(json.loads(line))
+        except json.JSONDecodeError:
+            continue
+    return found
+
+
+def _append(path: Path, row: Mapping[str, Any]) -> None:
+    """One line more; one that was cut before it stays alone.
+
+    Raises:
+        ConfigError: it cannot be written.
+    """
+    with writing(path), path.open("ab+") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - 1))
+        alone = b"\n" if file.read() not in (b"", b"\n") else b""
+        file.write(alone + json.dumps(row).encode() + b"\n")
+
+
+def _try(spec: Spec, run: Run, k: int, seed: int, cell: str) -> dict[str, Any]:
+    """One trial, and what is kept of it."""
+    outcome = run_one(spec, run, k, seed, cell)
+    overlap = _overlap_of(spec).deepest(outcome.recording["q"], outcome.recording["pose_WO"])
+    return {
+        "seed": outcome.seed, "succeeded": outcome.succeeded, "dropped": outcome.dropped,
+        "reached_s": outcome.reached_at[0] if outcome.reached_at else None, "orientation_error_rad": outcome.orientation_error,
+        "position_error_m": outcome.position_error, "overlap_m": overlap,
+        "stalls": outcome.stalls, "trouble": outcome.trouble, "wall_s": outcome.wall_s,
+    }  # fmt: skip
+
+
+@functools.lru_cache(maxsize=1)
+def _overlap_of(spec: Spec) -> Overlap:
+    return Overlap(loop_of(spec).actual)
 
 
 def _collect(spec: Spec, steps: int, seed: int, path: str) -> str:
