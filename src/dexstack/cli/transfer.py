@@ -100,11 +100,12 @@ def _views(args: argparse.Namespace, results: dict[str, Any]) -> list[Any]:
     for c in results["cells"]:
         low, high = c["success_interval"]
         rate = f"{100 * c['success_rate']:.0f} ({100 * low:.0f}–{100 * high:.0f})"
-        reached, turn, deep = c["reached_s"]["median"], c["orientation_error_rad"]["mean"], f"{1e3 * c['overlap_m']['mean']:.2g}"
-        rows.append([c["source"], c["plant"], c["trials"], rate, c["dropped"], reached, turn, deep, c["prediction_loss"]])
-    columns = ("θ of", "on", "n", "success [%]", "drops", "reached [s]", "error [rad]", "overlap [mm]", "held-out loss")
+        figures = c["reached_s"]["median"], c["orientation_error_rad"]["mean"], 1e3 * c["overlap_m"]["mean"], c["prediction_loss"]
+        rows.append([c["source"], c["plant"], rate, c["dropped"], *("–" if x is None else f"{x:.2g}" for x in figures)])
+    columns = ("θ of", "on", "success [%]", "drops", "time [s]", "error [rad]", "deep [mm]", "loss")
     crossed = f"{results['crossed_kept']} of {results['crossed']} pairs keep 95 % of the success of the plant's own θ"
     mixed = f"{results['mixed_as_good']} of {results['mixed']} mixtures are as good as the best single θ there"
     spent = sum(part["wall_s"] for part in results["spent"])
     said = f"{crossed}; {mixed}; {spent / 60:.1f} minutes in {len(results['spent'])} runs; picture in {results['picture']}"
-    return [table(f"{results['task']}, {args.object}", columns, rows), said]
+    title = f"{results['task']}, {args.object}, {results['cells'][0]['trials']} trials in each cell"
+    return [table(title, columns, rows), said]
