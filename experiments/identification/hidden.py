@@ -11,21 +11,24 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
 from dexstack.cli import arguments
-from dexstack.cli.output import note, table
+from dexstack.cli.output import commit, note, table
 from dexstack.control.planners import PLANNERS
 from dexstack.errors import writing
-from dexstack.graph.settings import Spec
+from dexstack.graph.settings import Spec, make_task, read_settings
+from dexstack.identification.fit import identify
+from dexstack.identification.rollouts import servo_of
 from dexstack.identification.unknowns import DELAY, chosen
 from dexstack.report.statistics import wilson
 from dexstack.tasks.base import World
+from dexstack.trials.keep import claim
 from dexstack.trials.pool import in_processes
 from dexstack.trials.sweep import loop_of
 from dexstack.trials.worlds import drawn
@@ -34,7 +37,6 @@ from experiments.identification import recover
 
 if TYPE_CHECKING:
     from dexstack.control.problem import ModelParams
-    from dexstack.identification.fit import Fit
     from dexstack.sim.loop import Loop
 
 BELIEVED, IDENTIFIED, LEARNED = "as it comes", "identified", "learned"
@@ -64,41 +66,72 @@ def improved(seed: int, trials: int, planner: str, folder: str = "") -> dict[str
     kept = Path(folder) / f"plant-{planner}-{seed}-{trials}.json" if folder else None
     if kept is not None and kept.is_file():
         return json.loads(kept.read_text())
+    recording, found = fitted(seed, folder)
+    world, delay = hidden(seed)
+    loop = loop_of(Spec(overrides=(("latency", delay), ("planner", planner), ("sampling_threads", 1)), world=world))
+    beliefs = _beliefs(loop, recording, found, seed)
+    succeeded = {name: _succeeded(loop, *belief, trials, EVALUATION + 1000 * seed) for name, belief in beliefs.items()}
+    result = {"seed": seed, "trials": trials, **found, "succeeded": succeeded}
+    if kept is not None:
+        _write(kept, lambda file: file.write(json.dumps(result, indent=1).encode()))
+    return result
+
+
+def fitted(seed: int, folder: str = "") -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """A plant's recording, and what the identification finds by it: the same whoever plans then.
+
+    Args:
+        folder: keeps both, and has them where they are done already; empty: nothing is kept.
+
+    Raises:
+        ConfigError: the folder cannot be written.
+    """
+    kept = Path(folder) / f"recording-{seed}.npz" if folder else None
+    if kept is not None and kept.is_file():
+        with np.load(kept) as archive:
+            recording = {name: archive[name] for name in archive.files}
+        return recording, json.loads(str(recording.pop("found")))
     world, delay = hidden(seed)
     recording, _ = recover.recorded(world, delay, 1000 * seed)
-    loop = loop_of(Spec(overrides=(("latency", delay), ("planner", planner), ("sampling_threads", 1)), world=world))
-    fit, beliefs = _beliefs(loop, recording, seed)
-    result = {
-        "seed": seed,
-        "trials": trials,
+    spec = Spec()
+    settings = read_settings(spec)
+    task = make_task(spec, settings)
+    fit = identify(task, servo_of(task, settings), recording, chosen((), ("size",)), say=note)
+    found = {
         "truth": asdict(world) | {DELAY: delay},
         "found": asdict(fit.told_world()) | {DELAY: fit.delay},
         "untold": [u.name for u, told in zip(fit.unknowns, fit.told, strict=True) if not told],
         "residual": [fit.before, fit.after],
         "samples": len(recording["t"]),
-        "succeeded": {name: _succeeded(loop, *belief, trials, EVALUATION + 1000 * seed) for name, belief in beliefs.items()},
     }
     if kept is not None:
-        part = kept.with_suffix(".part")
-        with writing(kept):
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            part.write_text(json.dumps(result, indent=1))
-            part.rename(kept)
-    return result
+        _write(kept, lambda file: np.savez_compressed(file, found=json.dumps(found), **recording))
+    return recording, found
 
 
-def _beliefs(loop: Loop, recording: Mapping[str, np.ndarray], seed: int) -> tuple[Fit, dict[str, tuple[ModelParams, float]]]:
-    """What was found; θ and delay [s] of each column."""
-    from dexstack.identification.fit import identify
-    from dexstack.identification.rollouts import servo_of
+def _write(path: Path, write: Callable[[BinaryIO], Any]) -> None:
+    """A file, whole or not at all."""
+    part = path.with_suffix(".part")
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with part.open("wb") as file:
+            write(file)
+        part.rename(path)
+
+
+def _beliefs(loop: Loop, recording: Mapping[str, np.ndarray], found: Mapping[str, Any], seed: int) -> dict[str, tuple[ModelParams, float]]:
+    """θ and delay [s] of each column."""
     from dexstack.identification.theta import theta_of_world
     from dexstack.learning.on_policy import learn_from
 
-    believed = loop.planner.theta
-    fit = identify(loop.task, servo_of(loop.task, loop.params), recording, chosen((), ("size",)), say=note)
+    believed, world = loop.planner.theta, dict(found["found"])
+    delay = max(world.pop(DELAY), 0.0)
     *_, (point, _, _) = learn_from(loop, believed, {"the recording": recording}, seed=seed, score_with=lambda theta: [])
-    identified = theta_of_world(loop.task, loop.params, fit.told_world()), max(fit.delay, 0.0)
-    return fit, {BELIEVED: (believed, 0.0), IDENTIFIED: identified, LEARNED: (point.theta, 0.0)}
+    return {
+        BELIEVED: (believed, 0.0),
+        IDENTIFIED: (theta_of_world(loop.task, loop.params, World(**world)), delay),
+        LEARNED: (point.theta, 0.0),
+    }
 
 
 def _succeeded(loop: Loop, theta: ModelParams, delay: float, trials: int, seed: int) -> int:
@@ -113,6 +146,8 @@ def compare(args: argparse.Namespace) -> Outcome:
     seeds = [args.seed + k for k in range(args.plants)]
     plants = []
     folder = str(args.keep.absolute()) if args.keep else ""
+    if args.keep:
+        claim(args.keep, {"commit": commit()}, "plants")
     columns = [args.trials] * len(seeds), [args.planner] * len(seeds), [folder] * len(seeds)
     for plant in in_processes(improved, args.jobs, seeds, *columns):
         plants.append(plant)
@@ -139,7 +174,12 @@ def _arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--seed", type=arguments.natural, default=300, metavar="S", help="plant k is drawn by seed S + k")
     p.add_argument("--planner", choices=list(PLANNERS), default="gauss_newton", help="who turns the cube in the trials")
     p.add_argument("--jobs", type=arguments.positive_int, default=1, metavar="N", help="processes side by side")
-    p.add_argument("--keep", type=Path, metavar="FOLDER", help="keep every plant's result there, and go on where it was cut")
+    p.add_argument(
+        "--keep",
+        type=Path,
+        metavar="FOLDER",
+        help="keep every plant's recording, fit and result there, and go on where it was cut; planners share what is kept",
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,9 +1,12 @@
 """Hidden plants: rates are pooled and judged, what is kept is not done again, and one small plant goes through."""
 
 import json
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
+from dexstack.tasks.base import World
 from experiments.identification import hidden, recover
 
 
@@ -30,6 +33,16 @@ def test_a_plant_that_is_kept_is_not_done_again(monkeypatch, tmp_path):
     (tmp_path / "plant-sampling-7-3.json").write_text(json.dumps(plant(7, 3)))
     monkeypatch.setattr(hidden, "loop_of", lambda spec: pytest.fail("it runs"))
     assert hidden.improved(7, 3, "sampling", str(tmp_path)) == plant(7, 3)
+
+
+def test_what_is_found_of_a_plant_is_found_once_for_all_planners(monkeypatch, tmp_path):
+    recording, calls = {"t": np.arange(3.0), "q": np.ones((3, 2))}, []
+    fit = SimpleNamespace(told_world=lambda: World(mass=2.0), delay=0.03, unknowns=[], told=[], before=9.0, after=1.0)
+    monkeypatch.setattr(recover, "recorded", lambda *_: (recording, 4))
+    monkeypatch.setattr(hidden, "identify", lambda *args, **_: calls.append(args) or fit)
+    first, again = (hidden.fitted(7, str(tmp_path)) for _ in range(2))
+    assert len(calls) == 1 and first[1] == again[1] and again[1]["found"]["mass"] == 2.0
+    assert set(again[0]) == {"t", "q"} and all((again[0][name] == recording[name]).all() for name in recording)
 
 
 @pytest.mark.slow
