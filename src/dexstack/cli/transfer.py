@@ -61,8 +61,7 @@ def run(args: argparse.Namespace) -> int:
     check(task, task.scene(), settings)
     seconds = args.seconds or task.seconds()
     matrix = Matrix(Plan(spec, tuple(args.plants), args.steps, args.trials, args.seed, seconds, args.randomise), args.results)
-    cells = len(matrix.sources) * len(args.plants)
-    note(f"{cells} cells of {args.trials} trials; {len(matrix.rows())} trials are there already")
+    note(f"{len(matrix.cells())} cells of {args.trials} trials; {len(matrix.rows())} trials are there already")
     for line in matrix.run(args.jobs, ray=args.ray):
         note(line)
     results = {"task": task.name, "object": args.object, "hand": args.hand, "seconds": seconds, "randomised": args.randomise}
@@ -78,7 +77,9 @@ def _picture(matrix: Matrix, results: dict[str, Any]) -> Path:
     from dexstack.report.trials import write_heat_map
 
     names, plants = [s.name for s in matrix.sources], list(matrix.plan.plants)
-    share = np.reshape([c["success_rate"] for c in results["cells"]], (len(names), len(plants)))
+    share = np.full((len(names), len(plants)), np.nan)
+    for c in results["cells"]:
+        share[names.index(c["source"]), plants.index(c["plant"])] = c["success_rate"]
     title = f"{results['object']}: success with θ of … on …"
     return write_heat_map(matrix.folder / "transfer.png", share, names, plants, title)
 

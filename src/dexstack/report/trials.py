@@ -50,7 +50,7 @@ def write_trials_plot(
 
 
 def write_heat_map(path: Path, share: np.ndarray, rows: Sequence[str], columns: Sequence[str], title: str) -> Path:
-    """Draw success rates (R, C) in [0, 1] as a PNG.
+    """Draw success rates (R, C) in [0, 1] as a PNG; not a number: nothing was tried there.
 
     Raises:
         ConfigError: the file cannot be written.
@@ -59,7 +59,7 @@ def write_heat_map(path: Path, share: np.ndarray, rows: Sequence[str], columns: 
     ax = figure.subplots()
     ax.imshow(share, cmap="RdYlGn", vmin=0.0, vmax=1.0, aspect="auto")
     for (i, j), value in np.ndenumerate(share):
-        ax.text(j, i, f"{100 * value:.0f}", ha="center", va="center", fontsize="small")
+        ax.text(j, i, f"{100 * value:.0f}" if np.isfinite(value) else "", ha="center", va="center", fontsize="small")
     ax.set_xticks(range(len(columns)), columns)
     ax.set_yticks(range(len(rows)), rows)
     ax.set_title(f"{title} [%]", fontsize="medium", loc="left")

@@ -43,13 +43,16 @@ class Source:
     name: str
     plants: tuple[str, ...]
     """Whose rollouts teach it; none: θ of the models."""
+    on: tuple[str, ...]
+    """Where it is tried."""
 
 
 def sources(plants: Sequence[str]) -> list[Source]:
-    """Nothing learned, each plant alone, all, and all but one."""
-    several = [Source(ALL, tuple(plants))] if len(plants) > 1 else []
-    but_one = [Source(f"all but {p}", tuple(q for q in plants if q != p)) for p in plants] if len(plants) > 2 else []
-    return [Source(DEFAULTS, ()), *(Source(p, (p,)) for p in plants), *several, *but_one]
+    """Nothing learned, each plant alone, all, and all but one, which is tried on the one left out."""
+    every = tuple(plants)
+    several = [Source(ALL, every, every)] if len(every) > 1 else []
+    but_one = [Source(f"all but {p}", tuple(q for q in every if q != p), (p,)) for p in every] if len(every) > 2 else []
+    return [Source(DEFAULTS, (), every), *(Source(p, (p,), every) for p in every), *several, *but_one]
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,10 @@ class Matrix:
         with writing(folder):
             (folder / "trials").mkdir(exist_ok=True)
 
+    def cells(self) -> list[tuple[Source, str]]:
+        """Which θ is tried on which plant."""
+        return [(source, plant) for source in self.sources for plant in source.on]
+
     def spec(self, source: Source, plant: str) -> Spec:
         """Of one cell."""
         theta = () if not source.plants else (("theta", str(self._theta(source.name).absolute())),)
@@ -115,7 +122,7 @@ class Matrix:
                 _learn, jobs, *_columns([(p.spec, s.plants, theirs, f, p.seed) for s, f in zip(to_learn, files, strict=True)])
             )
         done = {(row["source"], row["plant"], row["k"]) for row in self.rows()}
-        left = [(s, plant, k) for s in self.sources for plant in p.plants for k in range(p.trials) if (s.name, plant, k) not in done]
+        left = [(s, plant, k) for s, plant in self.cells() for k in range(p.trials) if (s.name, plant, k) not in done]
         if not left:
             return
         where = Run(p.seconds, record=str((self.folder / "trials").absolute()), until_reached=True)
@@ -132,18 +139,17 @@ class Matrix:
     def results(self) -> dict[str, Any]:
         """Every cell, and what of it keeps what is asked."""
         rows, cells = self.rows(), []
-        for source in self.sources:
-            losses = json.loads(self._losses(source.name).read_text())
-            for plant in self.plan.plants:
-                own = [row for row in rows if (row["source"], row["plant"]) == (source.name, plant)]
-                good = sum(row["succeeded"] for row in own)
-                cells.append({
-                    "source": source.name, "plant": plant, "trials": len(own), "succeeded": good, "success_rate": good / len(own),
-                    "success_interval": wilson(good, len(own)), "dropped": sum(row["dropped"] for row in own),
-                    "reached_s": errors(row["reached_s"] for row in own if row["reached_s"] is not None),
-                    "orientation_error_rad": errors(row["orientation_error_rad"] for row in own), "prediction_loss": losses[plant],
-                    "overlap_m": errors(row["overlap_m"] for row in own),
-                })  # fmt: skip
+        losses = {source.name: json.loads(self._losses(source.name).read_text()) for source in self.sources}
+        for source, plant in self.cells():
+            own = [row for row in rows if (row["source"], row["plant"]) == (source.name, plant)]
+            good = sum(row["succeeded"] for row in own)
+            cells.append({
+                "source": source.name, "plant": plant, "trials": len(own), "succeeded": good, "success_rate": good / len(own),
+                "success_interval": wilson(good, len(own)), "dropped": sum(row["dropped"] for row in own),
+                "reached_s": errors(row["reached_s"] for row in own if row["reached_s"] is not None),
+                "orientation_error_rad": errors(row["orientation_error_rad"] for row in own),
+                "prediction_loss": losses[source.name][plant], "overlap_m": errors(row["overlap_m"] for row in own),
+            })  # fmt: skip
         spent = {"trials_wall_s": sum(row["wall_s"] for row in rows), "spent": _lines(self._spent)}
         return {"cells": cells, **spent, **self._judged(cells)}
 
