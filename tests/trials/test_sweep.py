@@ -1,5 +1,6 @@
 """Worlds that differ: how they are written; and trials in processes: in order, and none outlives its command."""
 
+import os
 import subprocess
 import sys
 import time
@@ -34,6 +35,22 @@ def test_trials_come_back_in_order(spread):
     if spread is on_ray:
         pytest.importorskip("ray", reason="comes with the extra [ray] only")
     assert list(spread(divmod, 2, [7, 8, 9], [2, 3, 4])) == [(3, 1), (2, 2), (2, 1)]
+
+
+def last(k: int, folder: str) -> int:
+    """The first row ends when all the others have."""
+    if k:
+        Path(folder, str(k)).touch()
+    elif not wait_for(lambda: len(os.listdir(folder)) == 5, 60.0):
+        raise TimeoutError("nobody took the other rows")
+    return k
+
+
+@pytest.mark.parametrize("spread", [in_processes, on_ray])
+def test_nobody_waits_for_a_row_that_takes_long(spread, tmp_path):
+    if spread is on_ray:
+        pytest.importorskip("ray", reason="comes with the extra [ray] only")
+    assert list(spread(last, 2, range(6), [str(tmp_path)] * 6)) == list(range(6))
 
 
 FOREVER = """

@@ -58,7 +58,13 @@ def on_ray(function: Callable[..., T], jobs: int, *columns: Sequence[Any]) -> It
         worker = ray.remote(num_cpus=1)(_Worker)
         processes = min(int(ray.cluster_resources()["CPU"]), len(columns[0]))
         pool = ActorPool([worker.remote(function) for _ in range(processes)])
-        yield from pool.map(lambda actor, row: actor.run.remote(row), list(zip(*columns, strict=True)))
+        rows, done, following = enumerate(zip(*columns, strict=True)), {}, 0
+        # whoever is ready takes the next row: ActorPool.map would let it wait for the rows before
+        for k, result in pool.map_unordered(lambda actor, row: actor.run.remote(*row), rows):
+            done[k] = result
+            while following in done:
+                yield done.pop(following)
+                following += 1
     finally:
         ray.shutdown()
 
@@ -69,5 +75,5 @@ class _Worker:
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
 
-    def run(self, row: tuple[Any, ...]) -> Any:
-        return self._function(*row)
+    def run(self, k: int, row: tuple[Any, ...]) -> tuple[int, Any]:
+        return k, self._function(*row)
