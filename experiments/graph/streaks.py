@@ -21,7 +21,7 @@ import numpy as np
 from dexstack.cli.arguments import natural, positive, positive_int
 from dexstack.cli.output import commit, note, table
 from dexstack.errors import ConfigError
-from dexstack.trials.keep import claim
+from dexstack.trials.keep import claim, whole
 from experiments.harness import Outcome, run
 
 WITHIN = 0.3
@@ -53,9 +53,8 @@ def _once(args: argparse.Namespace, seed: int) -> dict[str, Any]:
         return json.loads(kept.read_text())
     row = streak(args, seed)
     if kept:
-        part = kept.with_suffix(".part")
-        part.write_text(json.dumps(row))
-        part.replace(kept)  # whole or not at all
+        with whole(kept) as file:
+            file.write(json.dumps(row).encode())
     return row
 
 

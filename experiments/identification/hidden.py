@@ -11,24 +11,23 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dexstack.cli import arguments
 from dexstack.cli.output import commit, note, table
 from dexstack.control.planners import PLANNERS
-from dexstack.errors import writing
 from dexstack.graph.settings import Spec, make_task, read_settings
 from dexstack.identification.fit import identify
 from dexstack.identification.rollouts import servo_of
 from dexstack.identification.unknowns import DELAY, chosen
 from dexstack.report.statistics import wilson
 from dexstack.tasks.base import World
-from dexstack.trials.keep import claim
+from dexstack.trials.keep import claim, whole
 from dexstack.trials.pool import in_processes
 from dexstack.trials.sweep import loop_of
 from dexstack.trials.worlds import drawn
@@ -73,7 +72,8 @@ def improved(seed: int, trials: int, planner: str, folder: str = "") -> dict[str
     succeeded = {name: _succeeded(loop, *belief, trials, EVALUATION + 1000 * seed) for name, belief in beliefs.items()}
     result = {"seed": seed, "trials": trials, **found, "succeeded": succeeded}
     if kept is not None:
-        _write(kept, lambda file: file.write(json.dumps(result, indent=1).encode()))
+        with whole(kept) as file:
+            file.write(json.dumps(result, indent=1).encode())
     return result
 
 
@@ -105,18 +105,9 @@ def fitted(seed: int, folder: str = "") -> tuple[dict[str, np.ndarray], dict[str
         "samples": len(recording["t"]),
     }
     if kept is not None:
-        _write(kept, lambda file: np.savez_compressed(file, found=json.dumps(found), **recording))
+        with whole(kept) as file:
+            np.savez_compressed(file, found=json.dumps(found), **recording)
     return recording, found
-
-
-def _write(path: Path, write: Callable[[BinaryIO], Any]) -> None:
-    """A file, whole or not at all."""
-    part = path.with_suffix(".part")
-    with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with part.open("wb") as file:
-            write(file)
-        part.rename(path)
 
 
 def _beliefs(loop: Loop, recording: Mapping[str, np.ndarray], found: Mapping[str, Any], seed: int) -> dict[str, tuple[ModelParams, float]]:

@@ -22,14 +22,13 @@ import numpy as np
 from dexstack.cli import arguments
 from dexstack.cli.output import commit, note, table
 from dexstack.engines import PLANTS
-from dexstack.errors import writing
 from dexstack.graph.settings import Spec, make_task, read_settings
 from dexstack.identification.fit import identify
 from dexstack.identification.rollouts import Simulated, servo_of
 from dexstack.identification.unknowns import DELAY, MOST, Unknown, chosen, values
 from dexstack.report.statistics import wilson
 from dexstack.tasks.base import OFFSETS, World
-from dexstack.trials.keep import claim
+from dexstack.trials.keep import claim, whole
 from dexstack.trials.pool import in_processes
 from dexstack.trials.sweep import loop_of
 from dexstack.trials.worlds import drawn
@@ -162,10 +161,8 @@ def kept(case: Case, folder: str) -> dict[str, Any]:
         return json.loads(path.read_text())
     found = recovered(case)
     if path is not None:
-        part = path.with_suffix(".part")
-        with writing(path):
-            part.write_text(json.dumps(found, indent=1))
-            part.replace(path)  # whole or not at all
+        with whole(path) as file:
+            file.write(json.dumps(found, indent=1).encode())
     return found
 
 

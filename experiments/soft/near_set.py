@@ -32,7 +32,7 @@ from dexstack.engines.soft.near import Room
 from dexstack.engines.soft.scm import ContactParams, smooth_dissipation
 from dexstack.engines.soft.system import Meeting, SoftSystem, Surface
 from dexstack.process.compilation import jit
-from dexstack.trials.keep import claim
+from dexstack.trials.keep import claim, whole
 from dexstack.trials.pool import in_processes
 from experiments.harness import Outcome, run
 from experiments.soft import systems
@@ -250,9 +250,8 @@ def scene_row(name: str, paths: tuple[int, int], seed: int, folder: str) -> dict
     with jax.enable_x64(True):
         row = judge(name, paths[0], seed) | judge_many(name, paths[1], seed)
     if kept is not None:
-        part = kept.with_suffix(".part")
-        part.write_text(json.dumps(row))
-        part.replace(kept)  # whole or not at all
+        with whole(kept) as file:
+            file.write(json.dumps(row).encode())
     return row
 
 

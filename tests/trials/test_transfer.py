@@ -41,6 +41,8 @@ def test_a_folder_belongs_to_one_plan(tmp_path):
     Matrix(PLAN, tmp_path)
     with pytest.raises(ConfigError, match="another folder"):
         Matrix(dataclasses.replace(PLAN, steps=200), tmp_path)
+    with pytest.raises(ConfigError, match="another folder"):
+        Matrix(PLAN, tmp_path, "another commit")
 
 
 def test_a_folder_takes_more_trials_later_and_tells_no_more_than_are_asked_for(tmp_path):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dexstack.cli import arguments
-from dexstack.cli.output import add_json_argument, note, publish, table
+from dexstack.cli.output import add_json_argument, commit, note, publish, table
 from dexstack.engines import PLANTS
 from dexstack.tasks import TASKS
 
@@ -60,7 +60,8 @@ def run(args: argparse.Namespace) -> int:
     task = make_task(spec, settings)
     check(task, task.scene(), settings)
     seconds = args.seconds or task.seconds()
-    matrix = Matrix(Plan(spec, tuple(args.plants), args.steps, args.trials, args.seed, seconds, args.randomise), args.results)
+    plan = Plan(spec, tuple(args.plants), args.steps, args.trials, args.seed, seconds, args.randomise)
+    matrix = Matrix(plan, args.results, commit())
     note(f"{len(matrix.cells())} cells of {args.trials} trials; {len(matrix.rows())} trials are there already")
     for line in matrix.run(args.jobs, ray=args.ray):
         note(line)
@@ -106,6 +107,7 @@ def _views(args: argparse.Namespace, results: dict[str, Any]) -> list[Any]:
     columns = ("θ of", "on", "success [%]", "drops", "time [s]", "error [rad]", "deep [mm]", "loss")
     crossed = f"{results['crossed_kept']} of {results['crossed']} pairs keep 95 % of the success of the plant's own θ"
     mixed = f"{results['mixed_as_good']} of {results['mixed']} mixtures are as good as the best single θ there"
+    mixed += f" ({results['mixed_surely_worse']} worse by intervals that do not overlap)"
     spent = sum(part["wall_s"] for part in results["spent"])
     said = f"{crossed}; {mixed}; {spent / 60:.1f} minutes in {len(results['spent'])} runs; picture in {results['picture']}"
     title = f"{results['task']}, {args.object}, {results['cells'][0]['trials']} trials in each cell"

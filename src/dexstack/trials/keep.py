@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
@@ -68,8 +69,23 @@ def claim(folder: Path, plan: Mapping[str, Any], what: str) -> None:
         note.write_text(json.dumps(said, indent=1))
 
 
+@contextlib.contextmanager
+def whole(path: Path) -> Iterator[BinaryIO]:
+    """Write a file inside: it is there whole or not at all, however this ends. Folders that are missing are made.
+
+    Raises:
+        ConfigError: it cannot be written.
+    """
+    part = path.with_suffix(".part")
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with part.open("wb") as file:
+            yield file
+        part.replace(path)
+
+
 def save_outcome(path: Path, outcome: Outcome) -> None:
-    """Write an outcome with its recording, whole or not at all; the folder exists.
+    """Write an outcome with its recording, whole or not at all.
 
     Raises:
         ConfigError: it cannot be written.
@@ -77,10 +93,8 @@ def save_outcome(path: Path, outcome: Outcome) -> None:
     values = {f.name: getattr(outcome, f.name) for f in fields(outcome)}
     recording, goal = values.pop("recording"), values.pop("goal")
     values |= {"goal": [goal.pose_WO.tolist(), goal.label]}
-    part = path.with_suffix(".part")
-    with writing(path), part.open("wb") as file:
+    with whole(path) as file:
         np.savez_compressed(file, outcome=json.dumps(values, default=lambda number: number.item()), **recording)
-    part.rename(path)
 
 
 def load_outcome(path: Path) -> Outcome:

@@ -21,7 +21,7 @@ import numpy as np
 
 from dexstack.errors import writing
 from dexstack.report.statistics import errors, wilson
-from dexstack.trials.keep import claim
+from dexstack.trials.keep import claim, whole
 from dexstack.trials.overlap import Overlap
 from dexstack.trials.pool import in_processes, on_ray
 from dexstack.trials.sweep import Run, loop_of, run_one
@@ -78,14 +78,15 @@ class Matrix:
 
     Args:
         folder: made if it is missing.
+        code: whose results the folder holds, as a commit.
 
     Raises:
-        ConfigError: the folder holds another plan's.
+        ConfigError: the folder holds another plan's, or other code's.
     """
 
-    def __init__(self, plan: Plan, folder: Path) -> None:
+    def __init__(self, plan: Plan, folder: Path, code: str | None = None) -> None:
         self.plan, self.folder, self.sources = plan, folder, sources(plan.plants)
-        claim(folder, {name: value for name, value in asdict(plan).items() if name != "trials"}, "a matrix")
+        claim(folder, {name: value for name, value in asdict(plan).items() if name != "trials"} | {"commit": code}, "a matrix")
         with writing(folder):
             (folder / "trials").mkdir(exist_ok=True)
 
@@ -251,10 +252,8 @@ def _collect(spec: Spec, steps: int, seed: int, path: str) -> str:
     from dexstack.learning.on_policy import collect, stack_recordings
 
     data, recordings, _ = collect(loop_of(spec), steps, seed)
-    part = Path(path).with_suffix(".part")
-    with writing(path), part.open("wb") as file:
+    with whole(Path(path)) as file:
         np.savez_compressed(file, **stack_recordings(recordings))
-    part.rename(path)
     return f"{data.count} steps on {spec.plant}"
 
 

@@ -1,0 +1,24 @@
+"""What is kept is there whole or not at all."""
+
+from __future__ import annotations
+
+import pytest
+
+from dexstack.errors import ConfigError
+from dexstack.trials.keep import whole
+
+
+def test_a_file_that_was_cut_leaves_what_was_there(tmp_path):
+    path = tmp_path / "made" / "row.json"
+    with whole(path) as file:
+        file.write(b"first")
+    with pytest.raises(KeyboardInterrupt), whole(path) as file:
+        file.write(b"sec")
+        raise KeyboardInterrupt
+    assert path.read_bytes() == b"first"
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match=r"cannot write .*row\.json"), whole(tmp_path / "file" / "row.json"):
+        pass
