@@ -90,6 +90,17 @@ def test_a_line_that_was_cut_does_not_count(tmp_path):
     assert matrix.rows() == whole[:-1]
 
 
+def test_what_was_spent_is_kept_with_every_thing_that_is_done(tmp_path, monkeypatch):
+    matrix = Matrix(PLAN, tmp_path)
+    monkeypatch.setattr(matrix, "_do", lambda jobs, ray: iter(["one", "another", "never"]))
+    for jobs in (1, 2):
+        run = matrix.run(jobs)
+        assert [next(run), next(run)] == ["one", "another"]
+        kept = matrix._runs()
+        assert [spent["jobs"] for spent in kept] == list(range(1, jobs + 1)), "one for each run, though nobody asked for its end"
+        assert all(0.0 <= spent["wall_s"] < 60.0 for spent in kept)
+
+
 def test_a_world_follows_from_its_seed_and_lies_in_the_ranges():
     assert drawn(3) == drawn(3) != drawn(4)
     many = [drawn(seed) for seed in range(200)]

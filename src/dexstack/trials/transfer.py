@@ -102,11 +102,10 @@ class Matrix:
 
     def run(self, jobs: int, *, ray: bool = False) -> Iterator[str]:
         """Do what is missing; yields a line for each thing that is done."""
-        begin = time.monotonic()
-        try:
-            yield from self._do(jobs, ray)
-        finally:
-            _append(self._spent, {"jobs": jobs, "ray": ray, "wall_s": time.monotonic() - begin})
+        begin, started = time.monotonic(), datetime.now(UTC).isoformat()
+        for line in self._do(jobs, ray):  # what is spent is kept with every thing that is done: a kill asks nobody
+            _append(self._spent, {"started": started, "jobs": jobs, "ray": ray, "wall_s": time.monotonic() - begin})
+            yield line
 
     def _do(self, jobs: int, ray: bool) -> Iterator[str]:
         spread = on_ray if ray else in_processes
@@ -151,7 +150,7 @@ class Matrix:
                 "orientation_error_rad": errors(row["orientation_error_rad"] for row in own),
                 "prediction_loss": losses[source.name][plant], "overlap_m": errors(row["overlap_m"] for row in own),
             })  # fmt: skip
-        spent = {"trials_wall_s": sum(row["wall_s"] for row in rows), "spent": _lines(self._spent)}
+        spent = {"trials_wall_s": sum(row["wall_s"] for row in rows), "spent": self._runs()}
         return {"cells": cells, **spent, **self._judged(cells)}
 
     def worst(self, source: str, plant: str) -> Path:
@@ -178,6 +177,10 @@ class Matrix:
 
     def _in_world(self, spec: Spec, k: int) -> Spec:
         return replace(spec, world=drawn(self.plan.seed + k)) if self.plan.randomised else spec
+
+    def _runs(self) -> list[dict[str, Any]]:
+        """How long each run over the folder went on, from its start to the last thing that it did [s]."""
+        return list({run["started"]: run for run in _lines(self._spent)}.values())
 
     @property
     def _kept(self) -> Path:
