@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from dexstack.control.problem import ModelParams
     from dexstack.sim.loop import Loop
 
+FIELDS = ("mass", "friction", "size", "torque", "joint_damping", "joint_friction")
 BELIEVED, IDENTIFIED, LEARNED = "as it comes", "identified", "learned"
 COLUMNS = (BELIEVED, IDENTIFIED, LEARNED)
 ASKED, PLANTS = 0.95, 30
@@ -47,9 +48,9 @@ EVALUATION = 500_000
 
 
 def hidden(seed: int) -> tuple[World, float]:
-    """A plant of all kinds there are, and its delay [s]."""
+    """A plant, and its delay [s]."""
     rng = np.random.default_rng(seed)
-    return drawn(rng), float(rng.uniform(*recover.DELAYS))
+    return drawn(rng, *FIELDS), float(rng.uniform(*recover.DELAYS))
 
 
 def improved(seed: int, trials: int, planner: str, folder: str = "") -> dict[str, Any]:

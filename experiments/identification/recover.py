@@ -1,6 +1,7 @@
 """Hidden worlds, a minute of recording each on any of the plants, and what the identification makes of it, beside mujoco.sysid.
 
-Worlds differ in mass, friction, centre of mass, motors, damping and dry friction of the joints, and delay. The peer takes part where it is
+Worlds differ in mass, friction, centre of mass, motors, damping and dry friction of the joints, and delay; with `--also` in their joints'
+armature and the stiffness of contacts, too. The peer takes part where it is
 installed (extra `peers`), on recordings of MuJoCo, with the same windows and rollouts. A world is fitted through rollouts of the plant that
 was recorded, or of others (`--through`): what is then off is what the contact laws differ by, and windows held out are predicted worse.
 """
@@ -42,8 +43,9 @@ DELAYS = (0.0, 0.06)
 OFFSET = 0.005
 """Farthest that the centre of mass is off along an axis [m]."""
 LIMITS = {"mass": 0.05, "friction": 0.1, "torque": 0.1, "joint_damping": 0.1, "joint_friction": 0.1}
-LIMITS |= dict.fromkeys(OFFSETS, 0.002) | {DELAY: 0.002}
+LIMITS |= {"joint_armature": 0.1, "contact_stiffness": 0.2} | dict.fromkeys(OFFSETS, 0.002) | {DELAY: 0.002}
 """Largest median error: relative, of offsets in metres, of the delay in seconds."""
+MORE = ("joint_armature", "contact_stiffness")
 LONGEST, CASES = 120.0, 50
 """Of a fit [s], and fewest cases that show how often an interval holds the truth."""
 PEER, OWN = "mujoco.sysid", "own"
@@ -63,6 +65,8 @@ class Case(NamedTuple):
     """Plant whose rollouts fit."""
     peer: bool
     """Whether the peer takes part."""
+    also: tuple[str, ...] = ()
+    """Fields of :data:`MORE` that are hidden and looked for beside the others."""
 
 
 def rollouts_of(plant: str) -> str:
@@ -70,11 +74,13 @@ def rollouts_of(plant: str) -> str:
     return f"rollouts of {plant}"
 
 
-def hidden(seed: int) -> tuple[World, float]:
-    """A world and its delay [s]."""
+def hidden(seed: int, also: Sequence[str] = ()) -> tuple[World, float]:
+    """A world, which differs in some fields of :data:`MORE`, too, and its delay [s]."""
     rng = np.random.default_rng(seed)
     world, delay = drawn(rng, *FIELDS), float(rng.uniform(*DELAYS))
-    return replace(world, **dict(zip(OFFSETS, rng.uniform(-OFFSET, OFFSET, len(OFFSETS)).tolist(), strict=True))), delay
+    world = replace(world, **dict(zip(OFFSETS, rng.uniform(-OFFSET, OFFSET, len(OFFSETS)).tolist(), strict=True)))
+    more = drawn(rng, *also) if also else World()
+    return replace(world, **{name: getattr(more, name) for name in also}), delay
 
 
 def recorded(world: World, delay: float, seed: int, plant: str = MUJOCO) -> tuple[dict[str, np.ndarray], int]:
@@ -90,12 +96,12 @@ def recorded(world: World, delay: float, seed: int, plant: str = MUJOCO) -> tupl
 
 def recovered(case: Case) -> dict[str, Any]:
     """What was found."""
-    world, delay = hidden(case.seed)
+    world, delay = hidden(case.seed, case.also)
     recording, reached = recorded(world, delay, 1000 * case.seed, case.plant)
     spec = Spec()
     settings = read_settings(spec)
     task = make_task(spec, settings)
-    servo, unknowns, truth = servo_of(task, settings), chosen((), OFFSETS), asdict(world) | {DELAY: delay}
+    servo, unknowns, truth = servo_of(task, settings), chosen((), (*OFFSETS, *case.also)), asdict(world) | {DELAY: delay}
     begin, cpu = time.perf_counter(), time.process_time()
     fit = identify(task, servo, recording, unknowns, plant=Simulated(case.through), most=WINDOWS.get(case.through, FEWER))
     seconds, cpu = time.perf_counter() - begin, time.process_time() - cpu
@@ -128,9 +134,10 @@ def recover(args: argparse.Namespace) -> Outcome:
     """All cases."""
     if args.keep:
         claim(args.keep, {"commit": commit()}, "cases")
+    also = tuple(args.also)
     folder, cases = str(args.keep.absolute()) if args.keep else "", []
     kinds = dict.fromkeys((plant, plant if through == OWN else through) for plant in args.plants for through in args.through)
-    plan = [Case(args.seed + k, *kind, kind == (MUJOCO, MUJOCO) and k < args.peers) for kind in kinds for k in range(args.cases)]
+    plan = [Case(args.seed + k, *kind, kind == (MUJOCO, MUJOCO) and k < args.peers, also) for kind in kinds for k in range(args.cases)]
     for case in in_processes(kept, args.jobs, plan, [folder] * len(plan)):
         cases.append(case)
         where = f"{case['plant']}, case {case['seed']}, {case['by']}"
@@ -176,6 +183,8 @@ def _summary(fits: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     rows = []
     for name, limit in LIMITS.items():
         found = [u for fit in fits for u in fit["unknowns"] if u["name"] == name]
+        if not found:
+            continue
         errors = np.array([u["error"] for u in found])
         covered = sum(u["covered"] for u in found)
         rows.append({
@@ -199,6 +208,7 @@ def _arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--cases", type=arguments.positive_int, default=CASES, metavar="N", help="hidden worlds on each plant")
     p.add_argument("--plants", nargs="+", choices=list(PLANTS), default=[MUJOCO], help="whose recordings")
     p.add_argument("--through", nargs="+", choices=[OWN, *PLANTS], default=[OWN], help="whose rollouts fit")
+    p.add_argument("--also", nargs="+", choices=MORE, default=[], help="what else is hidden, and looked for")
     p.add_argument("--peers", type=arguments.natural, default=CASES, metavar="N", help=f"{PEER} takes part in so many")
     p.add_argument("--seed", type=arguments.natural, default=100, metavar="S", help="case k is drawn by seed S + k")
     p.add_argument("--keep", type=Path, metavar="FOLDER", help="keep every case there, and go on where it was cut")

@@ -354,6 +354,7 @@ TRANSFER = (
                     ("dropped", "dropped"),
                     ("median time [s]", "reached_s.median:.2f"),
                     ("orientation error, mean [rad]", "orientation_error_rad.mean:.3f"),
+                    ("deepest overlap, mean [mm]", "overlap_m.mean*1e3:.2g"),
                     ("held-out loss", "prediction_loss:.3g"),
                 ),
             ),
@@ -363,6 +364,8 @@ TRANSFER = (
                     ("of", "results.crossed"),
                     ("mixtures as good as the best single θ", "results.mixed_as_good"),
                     ("of", "results.mixed"),
+                    ("mixtures worse by intervals that do not overlap", "results.mixed_surely_worse"),
+                    ("time of all, learning included, on two cores [min]", "results.spent[0].wall_s/60:.1f"),
                 )
             ),
         ),

@@ -14,7 +14,7 @@ from dexstack.control.problem import ModelParams
 from dexstack.control.theta import RANGES
 from dexstack.control.theta_file import make_theta
 from dexstack.errors import ConfigError
-from dexstack.learning.loss import LearnerParams, make_learner, model_prediction, of_model
+from dexstack.learning.loss import LearnerParams, between, make_learner, model_prediction, of_model
 from dexstack.learning.transitions import Transitions, take
 
 H = 0.1
@@ -151,6 +151,15 @@ def test_every_number_stays_in_its_range_whatever_the_free_numbers(resting):
         for name, (lo, hi) in RANGES._asdict().items():
             value = np.asarray(getattr(there, name))
             assert np.all(value >= np.float32(lo) * (1 - 1e-5)) and np.all(value <= np.float32(hi) * (1 + 1e-5)), name
+
+
+def test_half_the_way_to_what_was_learned_is_half_of_every_free_number(resting):
+    theta = make_theta(resting.hand, resting.obj, PlannerParams(), H)
+    mapping = of_model(theta)
+    learned = {name: jnp.full(x.shape, 0.1 * (k - 4), jnp.float32) for k, (name, x) in enumerate(mapping.start.items())}
+    for share in (0.0, 0.5, 1.0):
+        same = mapping.theta(jax.tree.map(lambda x, share=share: share * x, learned))
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4), between(theta, mapping.theta(learned), share), same)
 
 
 def test_a_first_guess_outside_its_range_is_refused(resting):

@@ -5,11 +5,14 @@ import numpy as np
 import pytest
 
 from dexstack.engines import make_plant
+from dexstack.engines.common.plant import stiffened
 from dexstack.errors import ConfigError
 from dexstack.graph.settings import Spec, make_task, read_settings
 from dexstack.model.scene import OBJECT_BODY, robot_scene
-from dexstack.tasks.base import AS_BELIEVED, World, read_world
+from dexstack.tasks.base import AS_BELIEVED, World, in_world, read_world
 from dexstack.trials.sweep import vary
+
+ENGINES = ["mujoco", *(pytest.param(e, marks=pytest.mark.slow) for e in ("hydroelastic", "lcp", "soft"))]
 
 
 def plant_of(world: World, engine: str):
@@ -36,7 +39,7 @@ def test_motors_give_their_share_and_damping_takes_its_own():
     assert speed_after(World(joint_damping=2.0), 0.3) < 0.7 * full
 
 
-@pytest.mark.parametrize("engine", ["mujoco", *(pytest.param(e, marks=pytest.mark.slow) for e in ("hydroelastic", "lcp", "soft"))])
+@pytest.mark.parametrize("engine", ENGINES)
 def test_a_joint_that_rubs_does_not_move_for_less(engine):
     assert abs(speed_after(World(joint_friction=0.2), 0.1, engine)) < 0.02 * speed_after(AS_BELIEVED, 0.1, engine)
 
@@ -67,8 +70,10 @@ def test_what_is_no_world_is_refused(tmp_path, text, says):
 
 def test_balls_have_no_motors():
     task = make_task(Spec(task="three_ball"), read_settings(Spec(task="three_ball")))
-    with pytest.raises(ConfigError, match="this task has balls"):
-        task.scene(World(torque=0.5))
+    for world in (World(torque=0.5), World(joint_armature=1e-4)):
+        with pytest.raises(ConfigError, match="this task has balls"):
+            task.scene(world)
+    assert task.scene(World(contact_stiffness=0.5)).obj.contact_stiffness == 0.5
 
 
 def test_a_sweep_starts_from_the_world_given():
@@ -113,3 +118,32 @@ def test_offsets_may_be_negative_and_must_be_finite():
     with pytest.raises(ConfigError, match="'com_y' of a world must be finite"):
         World(com_y=float("nan"))
     assert vary(Spec(), ["com_x=-0.005"])[1].spec.world == World(com_x=-0.005)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_motor_of_much_inertia_alone_says_how_fast_its_joint_gets(engine):
+    heavy, t = 1.0, 0.02  # kg m², a thousand times the links'; s
+    assert speed_after(World(joint_armature=heavy), 0.3, engine) == pytest.approx(0.3 * t / heavy, rel=0.01)
+
+
+def height_at_rest(stiffness: float, engine: str) -> float:
+    """Of the cube on the palm, after half a second [m]."""
+    plant = plant_of(World(contact_stiffness=stiffness), engine)
+    for _ in range(250):
+        plant.step(np.zeros(16))
+    return float(plant.pose_WO[2])
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_what_lies_on_contacts_a_tenth_as_stiff_lies_lower_unless_they_are_rigid(engine):
+    soft, believed = (height_at_rest(s, engine) for s in (0.1, 1.0))
+    if engine == "lcp":
+        assert soft == believed
+    else:
+        assert believed - soft > 1e-6
+    assert plant_of(World(contact_stiffness=0.1), engine).model.opt.timestep == plant_of(AS_BELIEVED, engine).model.opt.timestep
+
+
+def test_a_plant_without_a_stiffness_refuses_another_one():
+    with pytest.raises(ConfigError, match="'stiffened', which a world's 'contact_stiffness' needs"):
+        stiffened(object(), in_world(make_task(Spec(), read_settings(Spec())).scene().obj, World(contact_stiffness=2.0)))

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from dexstack.errors import ConfigError
-from dexstack.graph.settings import Spec
+from dexstack.graph.settings import Spec, read_settings
 from dexstack.tasks.base import AS_BELIEVED, World
+from dexstack.trials import choosing
 from dexstack.trials.transfer import ALL, DEFAULTS, Matrix, Plan, sources
-from dexstack.trials.worlds import RANGES, drawn
+from dexstack.trials.worlds import RANGES, SETTINGS, SHIFTS, drawn, randomised
 
 PLAN = Plan(Spec(), ("mujoco", "lcp", "soft"), steps=100, trials=4, seed=7, seconds=5.0)
 
@@ -30,10 +31,12 @@ def test_every_plant_teaches_alone_with_all_and_is_left_out_once():
 
 def test_a_cell_runs_its_plant_with_the_theta_of_its_source(tmp_path):
     matrix = Matrix(dataclasses.replace(PLAN, spec=Spec(overrides=(("theta", "mine"), ("latency", 0.02)))), tmp_path)
+    choose(matrix, lambda c: abs(c.share - 0.5) if c.source == "lcp" else 1.0)
     nothing, lcp = matrix.sources[0], matrix.sources[2]
     assert matrix.spec(nothing, "soft") == Spec(plant="soft", overrides=(("latency", 0.02),))
     of = matrix.spec(lcp, "mujoco")
-    assert of.plant == "mujoco" and dict(of.overrides)["theta"].endswith("theta-lcp.yaml")
+    assert of.plant == "mujoco" and dict(of.overrides)["theta"].endswith("theta-lcp-0.5.yaml")
+    assert matrix.spec(matrix.sources[1], "soft") == Spec(plant="soft", overrides=(("latency", 0.02),)), "nothing of it is any better"
 
 
 def test_a_folder_belongs_to_one_plan(tmp_path):
@@ -51,11 +54,18 @@ def test_a_folder_takes_more_trials_later_and_tells_no_more_than_are_asked_for(t
     assert {cell["trials"] for cell in Matrix(dataclasses.replace(PLAN, trials=2), tmp_path).results()["cells"]} == {2}
 
 
+def choose(matrix: Matrix, takes) -> None:
+    """Write what the trials leave that choose: ``takes(candidate)`` seconds each."""
+    rows = [c._asdict() | {"seconds": takes(c)} for c in choosing.candidates(matrix._taught_by)]
+    matrix._choosing.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
 def keep(matrix: Matrix, succeeds) -> None:
-    """Write what a run would leave: ``succeeds(source, plant)`` of the 4 trials are good."""
+    """Write what a run would leave: ``succeeds(source, plant)`` of the 4 trials are good; all that was learned stays."""
+    choose(matrix, lambda c: 2.0 - c.share)
     lines = []
     for source in matrix.sources:
-        matrix._losses(source.name).write_text(json.dumps(dict.fromkeys(PLAN.plants, 0.1)))
+        matrix._losses(source.name).write_text(json.dumps({s: dict.fromkeys(PLAN.plants, 0.1) for s in ("0", "0.5", "1")}))
         for plant in source.on:
             for k in range(PLAN.trials):
                 good = k < succeeds(source.name, plant)
@@ -82,6 +92,31 @@ def test_a_theta_must_keep_what_the_plants_own_reaches(tmp_path):
     assert matrix.worst("all but soft", "soft").parent.name == "all_but_soft_on_soft-003"
 
 
+def test_the_share_of_least_time_stays_and_the_smaller_one_of_equals(tmp_path):
+    matrix = Matrix(PLAN, tmp_path)
+    slow_at_home = {"mujoco": {0.0: 3.0, 0.5: 2.0, 1.0: 4.0}, "lcp": {0.0: 1.0, 0.5: 5.0, 1.0: 1.0}, "soft": {0.0: 2.0, 0.5: 2.0, 1.0: 1.0}}
+    choose(matrix, lambda c: slow_at_home[c.plant][c.share] + 0.01 * c.k)
+    shares = {s.name: matrix.share(s) for s in matrix.sources}
+    assert shares == {
+        DEFAULTS: 0.0, "mujoco": 0.5, "lcp": 0.0, "soft": 1.0, ALL: 0.0,
+        "all but mujoco": 1.0, "all but lcp": 0.5, "all but soft": 0.0,
+    }  # fmt: skip
+    times = matrix._choice()
+    assert times["mujoco"][1.0] == pytest.approx(4.0 + 0.01 * 31 / 2) and times[ALL][0.5] == pytest.approx(3.0 + 0.01 * 10 / 2)
+    trials = choosing.candidates(matrix._taught_by)
+    assert len(trials) == len(set(trials)) == 3 * 32 + 2 * (3 * 32 + 3 * 11 + 3 * 2 * 16)
+
+
+def test_where_nothing_learned_stays_the_models_trials_count(tmp_path):
+    matrix = Matrix(PLAN, tmp_path)
+    keep(matrix, lambda source, plant: 3 if source == DEFAULTS else 2)
+    choose(matrix, lambda c: 1.0 + c.share if c.source == "lcp" else 1.0 - c.share)
+    cells = {(c["source"], c["plant"]): c for c in matrix.results()["cells"]}
+    assert (cells["lcp", "soft"]["succeeded"], cells["lcp", "soft"]["share"]) == (3, 0.0)
+    assert (cells["mujoco", "soft"]["succeeded"], cells["mujoco", "soft"]["share"]) == (2, 1.0)
+    assert matrix.worst("lcp", "soft") == matrix.worst(DEFAULTS, "soft")
+
+
 def test_a_line_that_was_cut_does_not_count(tmp_path):
     matrix = Matrix(PLAN, tmp_path)
     keep(matrix, lambda source, plant: 4)
@@ -104,19 +139,32 @@ def test_what_was_spent_is_kept_with_every_thing_that_is_done(tmp_path, monkeypa
 def test_a_world_follows_from_its_seed_and_lies_in_the_ranges():
     assert drawn(3) == drawn(3) != drawn(4)
     many = [drawn(seed) for seed in range(200)]
-    for name, (low, high) in RANGES.items():
-        values = np.array([getattr(world, name) for world in many])
-        assert low <= values.min() < low * (high / low) ** 0.1 and low * (high / low) ** 0.9 < values.max() <= high
+    assert {f.name for f in dataclasses.fields(World)} == {*RANGES, *SHIFTS}, "no field is forgotten"
+    for name, (low, high) in (RANGES | SHIFTS).items():
+        share = np.log if name in RANGES else np.asarray
+        values = (share([getattr(world, name) for world in many]) - share(low)) / (share(high) - share(low))
+        assert 0.0 <= values.min() < 0.1 and 0.9 < values.max() <= 1.0
     only = drawn(3, "mass")
     assert only == World(mass=only.mass) and only != AS_BELIEVED
 
 
+def test_delay_and_noise_are_drawn_too_where_nobody_sets_them():
+    spec = randomised(Spec(overrides=(("latency", 0.005), ("theta", "mine"))), 3)
+    assert spec == randomised(Spec(overrides=(("theta", "mine"), ("latency", 0.005))), 3)
+    assert spec.world == drawn(3) and dict(spec.overrides)["latency"] == 0.005 and dict(spec.overrides)["theta"] == "mine"
+    for name, (low, high) in SETTINGS.items():
+        values = [dict(randomised(Spec(), seed).overrides)[name] for seed in range(100)]
+        assert low <= min(values) < low + 0.1 * (high - low) and high - 0.1 * (high - low) < max(values) <= high
+    read_settings(randomised(Spec(), 3))
+
+
 @pytest.mark.slow
-def test_a_matrix_that_was_killed_goes_on_to_the_same_table(tmp_path):
+def test_a_matrix_that_was_killed_goes_on_to_the_same_table(tmp_path, monkeypatch):
+    monkeypatch.setattr(choosing, "TRIALS", 2)
     plan = dataclasses.replace(PLAN, plants=("mujoco",), steps=90, trials=2, seconds=2.0)
     matrix = Matrix(plan, tmp_path)
     said = list(matrix.run(1))
-    assert len(said) == 1 + 2 + 4, "rollouts, two θ, four trials"
+    assert len(said) == 1 + 2 + 2 * 3 + 1 + 4, "rollouts, two θ, two trials of three shares, what they say, four trials"
     results = matrix.results()
     kept = matrix._kept.read_text()
     matrix._kept.write_text("".join(kept.splitlines(keepends=True)[:2]) + '{"source": "mu')

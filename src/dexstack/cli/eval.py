@@ -52,8 +52,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         nargs="+",
         default=[],
         metavar="NAME=V[,V…]",
-        help="other worlds beside the one that the controller believes in: factors on mass, friction, size, torque, joint_damping; "
-        "joint_friction [N m]; com_x, com_y, com_z [m]; or any parameter; "
+        help="other worlds beside the one that the controller believes in: factors on mass, friction, size, torque, joint_damping, "
+        "contact_stiffness; joint_friction [N m]; joint_armature [kg m²]; com_x, com_y, com_z [m]; or any parameter; "
         "NAME=V+NAME=V changes several at once",
     )
     p.add_argument("--world", type=Path, metavar="FILE", help="the plant's world, as `dexstack identify --out` writes; --vary changes it")

@@ -24,8 +24,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     p = subparsers.add_parser(
         "transfer",
         help="learn on one plant, run on another: a matrix",
-        description="Learn θ of the planner from rollouts on each plant, on all of them and on all but one, and run trials with each θ on "
-        "every plant, which end where their goals are reached. Everything is kept in the folder of --results; the same command goes on "
+        description="Learn θ of the planner from rollouts on each plant, on all of them and on all but one, let trials there say how much of "
+        "it stays, and run trials with each θ on every plant, which end where their goals are reached. Everything is kept in the folder of --results; the same command goes on "
         "where it was cut. Exit code 0 only if every plant's θ keeps 95 % of the others' success on theirs, and the mixtures are as good "
         "as the best single θ.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
@@ -38,7 +38,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     p.add_argument("--trials", type=arguments.positive_int, default=200, metavar="N", help="trials of each cell")
     p.add_argument("--seconds", type=arguments.positive, metavar="S", help="simulated time that a trial has (default: the task's)")
     p.add_argument("--seed", type=arguments.natural, default=0, metavar="S", help="trial k draws with seed S + k, in every cell")
-    p.add_argument("--randomise", action="store_true", help="trial k in a world drawn with seed S + k (mass, friction, size, motors …)")
+    p.add_argument("--randomise", action="store_true", help="trial k in a world drawn with seed S + k, with its delay and noise")
     p.add_argument("--jobs", type=arguments.positive_int, default=1, metavar="N", help="processes side by side")
     p.add_argument("--ray", action="store_true", help="spread the work over the machines of a Ray cluster, or this one (extra [ray])")
     p.add_argument("--results", type=Path, default=Path("results") / "transfer", metavar="DIR", help="folder of all that is made")
@@ -54,11 +54,14 @@ def run(args: argparse.Namespace) -> int:
     from dexstack.graph.settings import make_task, read_settings
     from dexstack.tasks.controller import check
     from dexstack.trials.transfer import Matrix, Plan
+    from dexstack.trials.worlds import randomised
 
     spec = arguments.spec_of(args)
     settings = read_settings(spec)
     task = make_task(spec, settings)
     check(task, task.scene(), settings)
+    if args.randomise:
+        task.scene(randomised(spec, args.seed).world)  # refuses what its robot does not have
     seconds = args.seconds or task.seconds()
     plan = Plan(spec, tuple(args.plants), args.steps, args.trials, args.seed, seconds, args.randomise)
     matrix = Matrix(plan, args.results, commit())
@@ -103,8 +106,8 @@ def _views(args: argparse.Namespace, results: dict[str, Any]) -> list[Any]:
         low, high = c["success_interval"]
         rate = f"{100 * c['success_rate']:.0f} ({100 * low:.0f}–{100 * high:.0f})"
         figures = c["reached_s"]["median"], c["orientation_error_rad"]["mean"], 1e3 * c["overlap_m"]["mean"], c["prediction_loss"]
-        rows.append([c["source"], c["plant"], rate, c["dropped"], *("–" if x is None else f"{x:.2g}" for x in figures)])
-    columns = ("θ of", "on", "success [%]", "drops", "time [s]", "error [rad]", "deep [mm]", "loss")
+        rows.append([c["source"], f"{c['share']:g}", c["plant"], rate, c["dropped"], *("–" if x is None else f"{x:.2g}" for x in figures)])
+    columns = ("θ of", "share", "on", "success [%]", "drops", "time [s]", "error [rad]", "deep [mm]", "loss")
     crossed = f"{results['crossed_kept']} of {results['crossed']} pairs keep 95 % of the success of the plant's own θ"
     mixed = f"{results['mixed_as_good']} of {results['mixed']} mixtures are as good as the best single θ there"
     mixed += f" ({results['mixed_surely_worse']} worse by intervals that do not overlap)"

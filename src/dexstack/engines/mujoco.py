@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import mujoco
 import numpy as np
@@ -99,6 +100,11 @@ class MujocoPlantParams:
     """Parameters of the MuJoCo plant."""
 
     dt: float = param(TIMESTEP, "length of one physics step [s]", 1e-4, 0.01)
+    contact_time: float = param(0.02, "time constant of contacts, critically damped; two steps at least (solref) [s]", 1e-4, 1.0)
+
+    def stiffened(self, factor: float) -> MujocoPlantParams:
+        """With contacts so many times as stiff: stiffness goes with 1/``contact_time``²."""
+        return replace(self, contact_time=self.contact_time / math.sqrt(factor))
 
 
 class MujocoPlant(ScenePlant):
@@ -111,4 +117,6 @@ class MujocoPlant(ScenePlant):
     @classmethod
     def make_scene(cls, spec: mujoco.MjSpec, robot: Robot, params: MujocoPlantParams) -> MujocoScene:
         spec.option.timestep = params.dt
+        for geom in spec.geoms:
+            geom.solref[0] = params.contact_time
         return MujocoScene(spec.compile())

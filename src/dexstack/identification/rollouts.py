@@ -12,6 +12,7 @@ import numpy as np
 
 from dexstack.engines import plant_params, scene_plant
 from dexstack.engines.common.batch import rollout
+from dexstack.engines.common.plant import stiffened
 from dexstack.engines.common.scene import Scene, State
 from dexstack.errors import ConfigError
 from dexstack.hand.servo import ServoParams
@@ -171,7 +172,7 @@ class Predictor:
         if servo.gravity_compensation:
             for body in scene.robot.bodies:
                 spec.body(body.name).gravcomp = world.torque
-        return self._make_scene(spec, scene.robot, self._params)
+        return self._make_scene(spec, scene.robot, stiffened(self._params, obj))
 
     def predict(self, worlds: Sequence[tuple[World, float]], windows: Windows, targets: Targets) -> np.ndarray:
         """(worlds, W, S, nq) under worlds with their delays [s]; not finite where a rollout diverges."""

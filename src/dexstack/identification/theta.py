@@ -22,7 +22,8 @@ def theta_of_world(task: Task, settings: Mapping[type, Any], world: World) -> Mo
     - ``friction``: ``friction``, the one μ that the planner has for all contacts.
     - ``torque``: ``stiffness`` and ``cover``, because a motor that gives a share of what is asked is a servo with that share of its gains.
     - ``joint_damping``: ``cover``, which says how far stiffness against damping moves a joint in one step.
-    - ``joint_friction``: nothing, because the model has no dry friction.
+    - ``joint_friction``, ``joint_armature``: nothing, because the model has no dry friction, and joints without inertia.
+    - ``contact_stiffness``: nothing, because the model's contacts are as stiff as ``sigma`` says, which smooths them.
     - ``com_x``, ``com_y``, ``com_z``: nothing, because the model has the centre of mass in the origin of the object's frame.
 
     A delay changes nothing either: it is the planner's ``command_delay``. ``sigma`` is no physical quantity and stays.

@@ -40,6 +40,8 @@ UNKNOWNS = (
     Unknown("torque", "", True, 1.0, 0.3, "share of the torques asked for that the motors give"),
     Unknown("joint_damping", "", True, 1.0, 0.5, "factor on the joints' damping"),
     Unknown("joint_friction", "N m", True, 0.005, 1.5, "dry friction in every joint", least=3e-4),
+    Unknown("joint_armature", "kg m²", True, 1e-4, 1.5, "inertia of the motors as every joint feels it", least=1e-5),
+    Unknown("contact_stiffness", "", True, 1.0, 1.0, "factor on the stiffness of contacts", 0.05),
     *(Unknown(name, "m", False, 0.0, 0.005, f"the object's centre of mass along its {name[-1]} axis", 5e-4) for name in OFFSETS),
     Unknown(
         DELAY,
@@ -52,8 +54,9 @@ UNKNOWNS = (
     ),
 )
 """All but the delay are fields of :class:`~dexstack.tasks.base.World`."""
-USUAL = tuple(u.name for u in UNKNOWNS if u.name not in (*OFFSETS, "size"))
-"""What is looked for unless it is said: most objects are measured and even inside, and each further unknown takes a tenth as long again."""
+USUAL = tuple(u.name for u in UNKNOWNS if u.name not in (*OFFSETS, "size", "joint_armature", "contact_stiffness"))
+"""What is looked for unless it is said: most objects are measured and even inside, most motors' inertia is in their data sheets, contacts
+tell of their stiffness only in impacts, and each further unknown takes a tenth as long again."""
 
 
 def chosen(names: Sequence[str], also: Sequence[str] = ()) -> tuple[Unknown, ...]:

@@ -97,6 +97,15 @@ def of_model(first: ModelParams) -> Reparametrisation:
     return Reparametrisation(first, RANGES, {"inertia": {"translation": 3, "roll": 1, "pitch": 1, "yaw": 1}})
 
 
+def between(first: ModelParams, second: ModelParams, share: float) -> ModelParams:
+    """θ a share of the way from one to another in the numbers that are learned, as float32 numpy arrays."""
+    found = {}
+    for name, (lo, hi) in RANGES._asdict().items():
+        x, y = (_encode(getattr(theta, name), lo, hi) for theta in (first, second))
+        found[name] = np.asarray(_decode(jnp.asarray(x + share * (y - x)), lo, hi), np.float32)
+    return ModelParams(**found)
+
+
 Predict = Callable[[Any, Transitions], tuple[Array, Array]]
 """Object pose (7,) and joint angles (N,) one step after a transition's start, from a model's parameters and the transition."""
 

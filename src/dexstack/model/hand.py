@@ -109,6 +109,8 @@ class HandModel:
     """Pairs of links, besides neighbours, whose shapes overlap at rest: their contacts are left out."""
     joint_friction: float = 0.0
     """Dry friction in every joint [N m]; of plants, planners know none."""
+    joint_armature: float = 0.0
+    """Inertia of the motors, as every joint feels it [kg m²]; of plants, planners know none."""
     torque: float = 1.0
     """Share of the joint torques asked for that the motors of a plant give."""
 

@@ -70,6 +70,8 @@ class ObjectModel:
     """Turns that goals, errors and costs do not tell from none."""
     com: tuple[float, float, float] = (0.0, 0.0, 0.0)
     """Centre of mass in frame O [m]; elsewhere than the origin only in a plant of which the controller does not know it."""
+    contact_stiffness: float = 1.0
+    """Factor on the stiffness of a plant's contacts, of which the controller does not know."""
 
     @functools.cached_property
     def mesh(self) -> trimesh.Trimesh:

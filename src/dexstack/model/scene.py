@@ -129,7 +129,7 @@ def _add_hinge(spec: mujoco.MjSpec, frame: mujoco.MjsBody, hand: HandModel, body
         axis=body.axis,
         range=(hand.lower[j], hand.upper[j]),
         damping=(hand.damping[j], 0.0, 0.0),  # linear; the others multiply higher powers of the speed
-        armature=MOTOR_TIME * hand.damping[j] if leads else 0.0,
+        armature=hand.joint_armature + (MOTOR_TIME * hand.damping[j] if leads else 0.0),
         frictionloss=hand.joint_friction,
         solref_friction=_STIFF[0],
         solimp_friction=_STIFF[1],

@@ -42,6 +42,10 @@ class World:
     joint_damping: float = 1.0
     joint_friction: float = 0.0
     """Dry friction in every joint [N m]."""
+    joint_armature: float = 0.0
+    """Inertia of the motors, as every joint feels it, beside that of the links [kg m²]."""
+    contact_stiffness: float = 1.0
+    """Of all contacts of a plant whose contacts give way."""
     com_x: float = 0.0
     """The object's centre of mass off the origin of its frame, along the axes of that [m]; its inertia about it stays."""
     com_y: float = 0.0
@@ -63,6 +67,14 @@ class World:
 
 
 AS_BELIEVED = World()
+
+
+def in_world(obj: ObjectModel, world: World) -> ObjectModel:
+    """What a world has in place of a task's object."""
+    from dexstack.model.objects import scaled
+
+    other = scaled(obj, mass=world.mass, friction=world.friction, size=world.size)
+    return dataclasses.replace(other, com=world.com, contact_stiffness=world.contact_stiffness)
 
 
 def read_world(path: Path) -> World:

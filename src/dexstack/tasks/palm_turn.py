@@ -12,9 +12,9 @@ import numpy as np
 
 from dexstack.config import param
 from dexstack.geometry.rotations import reach_below
-from dexstack.model.objects import load_object, load_start, object_name, scaled
+from dexstack.model.objects import load_object, load_start, object_name
 from dexstack.model.strength import check_weight
-from dexstack.tasks.base import AS_BELIEVED, Goal, JudgeParams, Outcome, Published, Scene, Task, World
+from dexstack.tasks.base import AS_BELIEVED, Goal, JudgeParams, Outcome, Published, Scene, Task, World, in_world
 
 if TYPE_CHECKING:
     from jax import Array
@@ -87,7 +87,7 @@ class PalmTurn(Task):
         obj = self._object(hand)
         check_weight(hand, obj)
         if world != AS_BELIEVED:
-            obj = replace(scaled(obj, mass=world.mass, friction=world.friction, size=world.size), com=world.com)
+            obj = in_world(obj, world)
             # a contact takes the rougher of its two surfaces, so that the object's alone would change nothing
             palm, fingers = (world.friction * x for x in (hand.friction_palm, hand.friction_fingers))
             hand = replace(
@@ -96,6 +96,7 @@ class PalmTurn(Task):
                 friction_fingers=fingers,
                 damping=world.joint_damping * hand.damping,
                 joint_friction=world.joint_friction,
+                joint_armature=world.joint_armature,
                 torque=world.torque,
             )
         return Scene(hand, obj, obj.start(hand.family, hand.side))

@@ -15,8 +15,8 @@ from dexstack.errors import ConfigError
 from dexstack.geometry.rotations import rotate, yaw_quaternion
 from dexstack.hand.ball_servo import BallServo, BallServoParams
 from dexstack.model.balls import DENSITY, Ball, BallsModel
-from dexstack.model.objects import ObjectModel, Start, load_object, scaled
-from dexstack.tasks.base import AS_BELIEVED, Goal, JudgeParams, Published, Scene, Task, World
+from dexstack.model.objects import ObjectModel, Start, load_object
+from dexstack.tasks.base import AS_BELIEVED, Goal, JudgeParams, Published, Scene, Task, World, in_world
 
 if TYPE_CHECKING:
     from jax import Array
@@ -102,9 +102,10 @@ class ThreeBall(Task):
         balls = scene_balls(believed, p)
         if world == AS_BELIEVED:
             return Scene(balls, believed, believed.start(START))
-        if (world.torque, world.joint_damping, world.joint_friction) != (1.0, 1.0, 0.0):
-            raise ConfigError("a world's 'torque', 'joint_damping' and 'joint_friction' are a hand's; this task has balls")
-        actual = replace(scaled(believed, mass=world.mass, friction=world.friction, size=world.size), com=world.com)
+        of_a_hand = {name: getattr(AS_BELIEVED, name) for name in ("torque", "joint_damping", "joint_friction", "joint_armature")}
+        if replace(world, **of_a_hand) != world:
+            raise ConfigError(f"{', '.join(of_a_hand)} of a world are a hand's; this task has balls")
+        actual = in_world(believed, world)
         rough = tuple(replace(ball, friction=world.friction * ball.friction) for ball in balls.balls)
         return Scene(replace(balls, balls=rough), actual, actual.start(START))
 

@@ -1,8 +1,9 @@
 """Does what was learned on one plant hold on another? θ from rollouts on one plant or several, trials with each θ on every plant.
 
 Every source learns offline from rollouts of the same policy, the task's own, and from as many of them: a mixture takes an equal share of
-each of its plants. A trial ends where its goals are reached, so that a matrix costs what its turns take. Everything is kept in one folder
-as it is made, rollouts, θ and trials, so that a matrix that was cut goes on.
+each of its plants. How much of what was learned stays, trials on those plants say (:mod:`dexstack.trials.choosing`). A trial ends where
+its goals are reached, so that a matrix costs what its turns take. Everything is kept in one folder as it is made, rollouts, θ and trials,
+so that a matrix that was cut goes on.
 """
 
 from __future__ import annotations
@@ -21,17 +22,21 @@ import numpy as np
 
 from dexstack.errors import writing
 from dexstack.report.statistics import errors, wilson
+from dexstack.trials import choosing
+from dexstack.trials.choosing import OWN, SHARES, Candidate
 from dexstack.trials.keep import claim, whole
 from dexstack.trials.overlap import Overlap
 from dexstack.trials.pool import in_processes, on_ray
 from dexstack.trials.sweep import Run, loop_of, run_one
-from dexstack.trials.worlds import drawn
+from dexstack.trials.worlds import randomised
 
 if TYPE_CHECKING:
     from dexstack.graph.settings import Spec
     from dexstack.sim.loop import Loop
 
 DEFAULTS, ALL = "defaults", "all"
+ROLLOUTS, CHOOSING = 1_000_000, 2_000_000
+"""Seeds of rollouts, and of the trials that choose, start so far above those of the cells."""
 KEEPS = 0.95
 """So much of the success of a plant's own θ there must a θ from elsewhere keep."""
 
@@ -70,7 +75,7 @@ class Plan:
     seconds: float
     """That a trial has, at most."""
     randomised: bool = False
-    """Whether trial k runs in the world that :func:`dexstack.trials.worlds.drawn` draws with seed + k, the same in every cell."""
+    """Whether trial k runs as :func:`dexstack.trials.worlds.randomised` has it with seed + k, the same in every cell."""
 
 
 class Matrix:
@@ -96,9 +101,17 @@ class Matrix:
 
     def spec(self, source: Source, plant: str) -> Spec:
         """Of one cell."""
-        theta = () if not source.plants else (("theta", str(self._theta(source.name).absolute())),)
+        share = self.share(source)
+        theta = (("theta", str(self._theta(source.name, share).absolute())),) if share else ()
         own = tuple((name, value) for name, value in self.plan.spec.overrides if name != "theta")
         return replace(self.plan.spec, plant=plant, overrides=tuple(sorted(own + theta)))
+
+    def share(self, source: Source) -> float:
+        """How much of what a source's rollouts taught stays in its θ; see :mod:`dexstack.trials.choosing`."""
+        if not source.plants:
+            return OWN
+        times = self._choice()[source.name]
+        return min(times, key=times.__getitem__)  # the first of equals: shares grow
 
     def run(self, jobs: int, *, ray: bool = False) -> Iterator[str]:
         """Do what is missing; yields a line for each thing that is done."""
@@ -112,25 +125,45 @@ class Matrix:
         p = self.plan
         missing = [plant for plant in p.plants if not self._rollouts(plant).is_file()]
         if missing:
-            rows = [(replace(p.spec, plant=plant), p.steps, p.seed + 1_000_000, str(self._rollouts(plant))) for plant in missing]
+            rows = [(replace(p.spec, plant=plant), p.steps, p.seed + ROLLOUTS, str(self._rollouts(plant))) for plant in missing]
             yield from spread(_collect, jobs, *_columns(rows))
         theirs = {plant: str(self._rollouts(plant)) for plant in p.plants}
         to_learn = [s for s in self.sources if not self._losses(s.name).is_file()]
         if to_learn:
-            files = [(str(self._theta(s.name)), str(self._losses(s.name))) for s in to_learn]
+            files = [({share: str(self._theta(s.name, share)) for share in SHARES}, str(self._losses(s.name))) for s in to_learn]
             yield from spread(
                 _learn, jobs, *_columns([(p.spec, s.plants, theirs, f, p.seed) for s, f in zip(to_learn, files, strict=True)])
             )
+        yield from self._choose(spread, jobs)
         done = {(row["source"], row["plant"], row["k"]) for row in self.rows()}
-        left = [(s, plant, k) for s, plant in self.cells() for k in range(p.trials) if (s.name, plant, k) not in done]
+        tried = [(s, plant) for s, plant in self.cells() if self._tried_as(s) == s.name]
+        left = [(s, plant, k) for s, plant in tried for k in range(p.trials) if (s.name, plant, k) not in done]
         if not left:
             return
         where = Run(p.seconds, record=str((self.folder / "trials").absolute()), until_reached=True)
-        rows = [(self._in_world(self.spec(s, plant), k), where, k, p.seed, _cell(s.name, plant)) for s, plant, k in left]
+        specs = {(s.name, plant): self.spec(s, plant) for s, plant in tried}
+        rows = [(self._in_world(specs[s.name, plant], p.seed + k), where, k, p.seed, _cell(s.name, plant)) for s, plant, k in left]
         for (s, plant, k), found in zip(left, spread(_try, jobs, *_columns(rows)), strict=True):
             row = {"source": s.name, "plant": plant, "k": k} | found
             _append(self._kept, row)
             yield f"{s.name} on {plant}, trial {k + 1} of {p.trials}: " + ("reached" if row["succeeded"] else "not reached")
+
+    def _choose(self, spread: Any, jobs: int) -> Iterator[str]:
+        """Try what was learned, and half of it, where it was learned."""
+        p, done = self.plan, self._times()
+        left = [c for c in choosing.candidates(self._taught_by) if c not in done]
+        if not left:
+            return
+        nothing, seed = Source("", (), ()), p.seed + CHOOSING
+        specs = [self._in_world(self.spec(nothing, c.plant), seed + c.k) for c in left]
+        thetas = [str(self._theta(c.source, c.share).absolute()) if c.share else "" for c in left]
+        columns = [p.seconds] * len(left), [c.k for c in left], [seed] * len(left)
+        for c, seconds in zip(left, spread(choosing.time_taken, jobs, specs, thetas, *columns), strict=True):
+            _append(self._choosing, {**c._asdict(), "seconds": seconds})
+            yield f"θ of {c.source or 'the models'}, {c.share:g} of it, on {c.plant}, trial {c.k + 1} of those that choose: {seconds:.1f} s"
+        for source, times in self._choice().items():
+            said = ", ".join(f"{share:g}: {seconds:.2f} s" for share, seconds in times.items())
+            yield f"θ of {source}, mean time by the share that stays: {said}"
 
     def rows(self) -> list[dict[str, Any]]:
         """The trials of the plan that are done; a line that a kill cut short does not count."""
@@ -141,20 +174,28 @@ class Matrix:
         rows, cells = self.rows(), []
         losses = {source.name: json.loads(self._losses(source.name).read_text()) for source in self.sources}
         for source, plant in self.cells():
-            own = [row for row in rows if (row["source"], row["plant"]) == (source.name, plant)]
+            share, whose = self.share(source), self._tried_as(source)
+            own = [row for row in rows if (row["source"], row["plant"]) == (whose, plant)]
             good = sum(row["succeeded"] for row in own)
             cells.append({
-                "source": source.name, "plant": plant, "trials": len(own), "succeeded": good, "success_rate": good / len(own),
+                "source": source.name, "plant": plant, "share": share, "trials": len(own), "succeeded": good,
+                "success_rate": good / len(own),
                 "success_interval": wilson(good, len(own)), "dropped": sum(row["dropped"] for row in own),
                 "reached_s": errors(row["reached_s"] for row in own if row["reached_s"] is not None),
                 "orientation_error_rad": errors(row["orientation_error_rad"] for row in own),
-                "prediction_loss": losses[source.name][plant], "overlap_m": errors(row["overlap_m"] for row in own),
+                "prediction_loss": losses[source.name][f"{share:g}"][plant], "overlap_m": errors(row["overlap_m"] for row in own),
             })  # fmt: skip
         spent = {"trials_wall_s": sum(row["wall_s"] for row in rows), "spent": self._runs()}
-        return {"cells": cells, **spent, **self._judged(cells)}
+        chosen = [
+            {"source": name, "share": share, "seconds": seconds}
+            for name, times in self._choice().items()
+            for share, seconds in times.items()
+        ]
+        return {"cells": cells, "choosing": chosen, **spent, **self._judged(cells)}
 
     def worst(self, source: str, plant: str) -> Path:
         """The recording of a cell's trial that ended farthest from its goal."""
+        source = self._tried_as(next(s for s in self.sources if s.name == source))
         own = [row for row in self.rows() if (row["source"], row["plant"]) == (source, plant)]
         k = max(own, key=lambda row: (row["dropped"], not row["succeeded"], row["orientation_error_rad"]))["k"]
         return self.folder / "trials" / f"{_cell(source, plant)}-{k:03d}".replace(" ", "_") / "recording.npz"
@@ -175,8 +216,23 @@ class Matrix:
             "passed": kept == len(crossed) and as_good == len(mixed),
         }  # fmt: skip
 
-    def _in_world(self, spec: Spec, k: int) -> Spec:
-        return replace(spec, world=drawn(self.plan.seed + k)) if self.plan.randomised else spec
+    def _in_world(self, spec: Spec, seed: int) -> Spec:
+        return randomised(spec, seed) if self.plan.randomised else spec
+
+    @property
+    def _taught_by(self) -> dict[str, tuple[str, ...]]:
+        return {s.name: s.plants for s in self.sources if s.plants}
+
+    def _times(self) -> dict[Candidate, float]:
+        """What the trials that choose took [s]."""
+        return {Candidate(*(row[name] for name in Candidate._fields)): row["seconds"] for row in _lines(self._choosing)}
+
+    def _choice(self) -> dict[str, dict[float, float]]:
+        return choosing.chosen(self._times().items(), self._taught_by)
+
+    def _tried_as(self, source: Source) -> str:
+        """Whose trials count for a source: where nothing of what was learned stays, those of the models' θ, which are the same."""
+        return source.name if self.share(source) else DEFAULTS
 
     def _runs(self) -> list[dict[str, Any]]:
         """How long each run over the folder went on, from its start to the last thing that it did [s]."""
@@ -193,11 +249,15 @@ class Matrix:
     def _rollouts(self, plant: str) -> Path:
         return self.folder / f"rollouts-{Path(plant).stem}.npz"
 
-    def _theta(self, source: str) -> Path:
-        return self.folder / f"theta-{source.replace(' ', '-')}.yaml"
+    @property
+    def _choosing(self) -> Path:
+        return self.folder / "choosing.jsonl"
+
+    def _theta(self, source: str, share: float) -> Path:
+        return self.folder / f"theta-{source.replace(' ', '-')}-{share:g}.yaml"
 
     def _losses(self, source: str) -> Path:
-        return self._theta(source).with_suffix(".losses.json")
+        return self.folder / f"losses-{source.replace(' ', '-')}.json"
 
 
 def _cell(source: str, plant: str) -> str:
@@ -260,31 +320,31 @@ def _collect(spec: Spec, steps: int, seed: int, path: str) -> str:
     return f"{data.count} steps on {spec.plant}"
 
 
-def _learn(spec: Spec, plants: Sequence[str], rollouts: Mapping[str, str], files: tuple[str, str], seed: int) -> str:
-    """θ from some plants' rollouts, and its loss on what of every plant's nobody learns from, each into a file."""
+def _learn(spec: Spec, plants: Sequence[str], rollouts: Mapping[str, str], files: tuple[Mapping[float, str], str], seed: int) -> str:
+    """θ from some plants' rollouts, one for each share, and their losses on what of every plant's nobody learns from, into files."""
+    from dexstack.learning.loss import between
     from dexstack.learning.on_policy import learn_from, learner_of
     from dexstack.learning.recordings import read_recording
 
     loop = loop_of(replace(spec, plant="mujoco"))  # for its planner and detector: no rollouts are made
     read = {plant: read_recording(Path(path), loop.scene.robot.joint_names) for plant, path in rollouts.items()}
-    theta = loop.planner.theta
+    thetas = {OWN: loop.planner.theta}
     if plants:
         shares = {plant: _share(read[plant], len(plants)) for plant in plants}
-        *_, (point, data, _) = learn_from(loop, theta, shares, seed=seed, score_with=lambda _: [])
-        theta = point.theta
-        _save(
-            Path(files[0]),
-            loop,
-            theta,
-            seed,
-            {"transitions": data.count, "sha256": data.digest(), "source": f"rollouts on {', '.join(plants)}"},
-        )  # type: ignore[union-attr]
-    learner = learner_of(loop, theta)
-    losses = {plant: learner.data_loss(_held_out(recording, loop)) for plant, recording in read.items()}
+        *_, (point, data, _) = learn_from(loop, thetas[OWN], shares, seed=seed, score_with=lambda _: [])
+        thetas |= {share: between(thetas[OWN], point.theta, share) for share in SHARES}
+        about = {"transitions": data.count, "sha256": data.digest(), "source": f"rollouts on {', '.join(plants)}"}  # type: ignore[union-attr]
+        for share, path in files[0].items():
+            _save(Path(path), loop, thetas[share], seed, about | {"share": share})
+    held_out = {plant: _held_out(recording, loop) for plant, recording in read.items()}
+    losses = {}
+    for share, theta in thetas.items():
+        learner = learner_of(loop, theta)
+        losses[f"{share:g}"] = {plant: learner.data_loss(data) for plant, data in held_out.items()}
     with writing(files[1]):
         Path(files[1]).write_text(json.dumps(losses))
     return f"θ of {', '.join(plants) or 'the models'}: held-out loss " + ", ".join(
-        f"{loss:.3g} on {plant}" for plant, loss in losses.items()
+        f"{loss:.3g} on {plant}" for plant, loss in losses[f"{max(thetas):g}"].items()
     )
 
 

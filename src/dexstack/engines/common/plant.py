@@ -16,6 +16,19 @@ from dexstack.model.robot import Robot
 from dexstack.model.scene import JointLayout, robot_scene
 
 
+def stiffened(params: Any, obj: ObjectModel) -> Any:
+    """A plant's parameters with contacts as stiff as the object says, relative to what they say.
+
+    Raises:
+        ConfigError: the object asks for another stiffness, and the parameters' class has no ``stiffened(factor)``.
+    """
+    if obj.contact_stiffness == 1.0:
+        return params
+    if not hasattr(params, "stiffened"):
+        raise ConfigError(f"{type(params).__name__} has no 'stiffened', which a world's 'contact_stiffness' needs")
+    return params.stiffened(obj.contact_stiffness)
+
+
 class ScenePlant(abc.ABC):
     """A :class:`dexstack.engines.base.Plant` of a scene whose state is laid out as :mod:`dexstack.model.scene` says.
 
@@ -23,7 +36,7 @@ class ScenePlant(abc.ABC):
     """
 
     def __init__(self, robot: Robot, obj: ObjectModel, params: Any) -> None:
-        self.scene = scene = self.make_scene(robot_scene(robot, obj), robot, params)
+        self.scene = scene = self.make_scene(robot_scene(robot, obj), robot, stiffened(params, obj))
         self.dt, self.model = scene.dt, scene.model
         self._n, self._layout = len(robot.joint_names), JointLayout(scene.model)
         self._tau = np.zeros(scene.model.nv)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import mujoco
 import numpy as np
@@ -148,6 +148,11 @@ class HydroelasticPlantParams:
     tip_resolution: float = param(0.006, "longest edge of the fingertips' meshes [m]", 1e-4, 0.1)
     link_resolution: float = param(0.02, "longest edge of the other round shapes' meshes [m]", 1e-4, 0.1)
     relaxation_time: float = param(0.01, "time constant in which contact dissipates, per body [s]", 0.0, 1.0)
+
+    def stiffened(self, factor: float) -> HydroelasticPlantParams:
+        """With all that is not rigid so many times as stiff."""
+        tip, hand, obj = (factor * modulus for modulus in (self.tip_modulus, self.hand_modulus, self.object_modulus))
+        return replace(self, tip_modulus=tip, hand_modulus=hand, object_modulus=obj)
 
 
 class HydroelasticPlant(ScenePlant):

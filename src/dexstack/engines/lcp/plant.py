@@ -125,6 +125,10 @@ class LcpPlantParams:
     directions: int = param(2, "friction directions per contact; the friction polygon has twice as many corners", 2, 16)
     restitution: float = param(0.0, "restitution between hand and object", 0.0, 1.0)
 
+    def stiffened(self, factor: float) -> LcpPlantParams:
+        """The same: contacts are rigid."""
+        return self
+
 
 class LcpPlant(ScenePlant):
     """Robot and object in rigid contact; see :class:`dexstack.engines.base.Plant`.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -323,6 +323,10 @@ class SoftPlantParams:
     palm_spacing: float = param(0.007, "spacing of the points on palm and object where they meet [m]", 1e-3, 0.05)
     finger_spacing: float = param(0.004, "spacing of the points on fingers and object where they meet [m]", 1e-3, 0.05)
     tolerance: float = param(1e-6, "share of the load that points and planes too far away to count may carry together", 1e-9, 1e-2)
+
+    def stiffened(self, factor: float) -> SoftPlantParams:
+        """With contacts so many times as stiff."""
+        return replace(self, stiffness=factor * self.stiffness)
 
 
 class SoftPlant(ScenePlant):
