@@ -75,6 +75,15 @@ def test_the_centre_of_mass_comes_back(palm):
 
 
 @pytest.mark.slow
+def test_inertia_of_the_motors_and_stiffness_of_contacts_come_back(palm):
+    truth = World(joint_armature=3e-4, contact_stiffness=0.4)
+    fit = identify(*palm, wave(*palm, truth, 25.0, size=0.3), chosen(("joint_armature", "contact_stiffness", "delay")), most=60)
+    assert fit.told.all() and fit.after < 0.5 * fit.before
+    assert fit.world.joint_armature == pytest.approx(truth.joint_armature, rel=0.1)
+    assert fit.world.contact_stiffness == pytest.approx(truth.contact_stiffness, rel=0.3)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("plant", ["lcp", "hydroelastic"])
 def test_a_world_comes_back_through_rollouts_of_its_own_plant(palm, plant):
     """Another plant's predict what was held out worse, however they are fitted."""

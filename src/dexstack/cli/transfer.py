@@ -11,6 +11,7 @@ from dexstack.cli import arguments
 from dexstack.cli.output import add_json_argument, commit, note, publish, table
 from dexstack.engines import PLANTS
 from dexstack.tasks import TASKS
+from dexstack.trials.choosing import SHARES
 
 if TYPE_CHECKING:
     from dexstack.trials.transfer import Matrix
@@ -24,10 +25,10 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     p = subparsers.add_parser(
         "transfer",
         help="learn on one plant, run on another: a matrix",
-        description="Learn θ of the planner from rollouts on each plant, on all of them and on all but one, let trials there say how much of "
-        "it stays, and run trials with each θ on every plant, which end where their goals are reached. Everything is kept in the folder of --results; the same command goes on "
-        "where it was cut. Exit code 0 only if every plant's θ keeps 95 % of the others' success on theirs, and the mixtures are as good "
-        "as the best single θ.",
+        description="Learn θ of the planner from rollouts on each plant, on all of them and on all but one, let trials there say how much "
+        "of it stays, and run trials with each θ on every plant, which end where their goals are reached. Everything is kept in the folder "
+        "of --results; the same command goes on where it was cut. Exit code 0 only if every plant's θ keeps 95 % of the others' success on "
+        "theirs, and the mixtures are as good as the best single θ.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     p.add_argument("task", nargs="?", default="palm_turn", metavar="TASK", help=f"{', '.join(TASKS)}, or the path of your own task's file")
@@ -39,6 +40,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     p.add_argument("--seconds", type=arguments.positive, metavar="S", help="simulated time that a trial has (default: the task's)")
     p.add_argument("--seed", type=arguments.natural, default=0, metavar="S", help="trial k draws with seed S + k, in every cell")
     p.add_argument("--randomise", action="store_true", help="trial k in a world drawn with seed S + k, with its delay and noise")
+    p.add_argument("--share", type=float, choices=SHARES, help="how much of what is learned stays in every θ (default: trials say)")
     p.add_argument("--jobs", type=arguments.positive_int, default=1, metavar="N", help="processes side by side")
     p.add_argument("--ray", action="store_true", help="spread the work over the machines of a Ray cluster, or this one (extra [ray])")
     p.add_argument("--results", type=Path, default=Path("results") / "transfer", metavar="DIR", help="folder of all that is made")
@@ -63,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     if args.randomise:
         task.scene(randomised(spec, args.seed).world)  # refuses what its robot does not have
     seconds = args.seconds or task.seconds()
-    plan = Plan(spec, tuple(args.plants), args.steps, args.trials, args.seed, seconds, args.randomise)
+    plan = Plan(spec, tuple(args.plants), args.steps, args.trials, args.seed, seconds, args.randomise, args.share)
     matrix = Matrix(plan, args.results, commit())
     note(f"{len(matrix.cells())} cells of {args.trials} trials; {len(matrix.rows())} trials are there already")
     for line in matrix.run(args.jobs, ray=args.ray):

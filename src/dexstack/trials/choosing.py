@@ -1,15 +1,14 @@
 """How far a planner's θ goes towards what the loss finds: trials on the plants that taught it say.
 
 A θ that foretells a plant better may turn its object worse: it makes up for what the model lacks, and the planner then counts on it. So
-three are tried, the models' own θ, the learned one and one half way, on the same trials with seeds of their own, and the one that takes
-the least time stays; a trial that does not reach its goal takes all the time there is. Where two take the same, the one nearer to the
-models' stays.
+three are tried, the models' own θ, the learned one and one half way, on the same trials with seeds of their own; a trial that does not
+reach its goal takes all the time there is. The models' θ stays unless another one surely saves time, by the 95 % interval of what it saves
+trial by trial; of several that do, the one that takes the least.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -20,8 +19,10 @@ if TYPE_CHECKING:
 OWN = 0.0
 SHARES = (0.5, 1.0)
 """Of the way from the models' θ to the learned one, in the numbers that are learned."""
-TRIALS = 32
+TRIALS = 48
 """Of each candidate, spread over the plants that taught it."""
+SURE = 1.96
+"""Standard errors on either side of a mean within its 95 % interval."""
 
 
 class Candidate(NamedTuple):
@@ -32,6 +33,18 @@ class Candidate(NamedTuple):
     share: float
     plant: str
     k: int
+
+
+class Judged(NamedTuple):
+    """What the trials of a source say of one share."""
+
+    share: float
+    seconds: float
+    """Mean time of a trial [s]."""
+    saved: float
+    """Mean of what a trial saves against the models' θ [s]."""
+    error: float
+    """Standard error of that [s]."""
 
 
 def candidates(taught_by: Mapping[str, Sequence[str]]) -> list[Candidate]:
@@ -50,20 +63,29 @@ def candidates(taught_by: Mapping[str, Sequence[str]]) -> list[Candidate]:
     return sorted(result, key=lambda c: order.index(c.plant))
 
 
-def chosen(taken: Iterable[tuple[Candidate, float]], taught_by: Mapping[str, Sequence[str]]) -> dict[str, dict[float, float]]:
-    """Mean time of every share of every source [s], over the same trials for all shares of one; the least is the one that stays.
+def judged(taken: Mapping[Candidate, float], taught_by: Mapping[str, Sequence[str]]) -> dict[str, list[Judged]]:
+    """Every share of every source, the models' first, each over the same trials as the others of its source.
 
     Args:
         taken: time that each trial took [s].
     """
-    times = {candidate: seconds for candidate, seconds in taken}
-    result: dict[str, dict[float, float]] = defaultdict(dict)
+    result = {}
     for source, plants in taught_by.items():
         where = [(plant, k) for plant in plants for k in range(-(-TRIALS // len(plants)))]
-        result[source][OWN] = float(np.mean([times[Candidate("", OWN, *at)] for at in where]))
+        own = np.array([taken[Candidate("", OWN, *at)] for at in where])
+        result[source] = [Judged(OWN, float(own.mean()), 0.0, 0.0)]
         for share in SHARES:
-            result[source][share] = float(np.mean([times[Candidate(source, share, *at)] for at in where]))
-    return dict(result)
+            times = np.array([taken[Candidate(source, share, *at)] for at in where])
+            saved = own - times
+            error = float(saved.std(ddof=1) / np.sqrt(len(saved)))
+            result[source].append(Judged(share, float(times.mean()), float(saved.mean()), error))
+    return result
+
+
+def stays(shares: Sequence[Judged]) -> float:
+    """The share of one source that stays."""
+    better = [j for j in shares if j.saved - SURE * j.error > 0.0]
+    return min(better, key=lambda j: j.seconds).share if better else OWN
 
 
 def time_taken(spec: Spec, theta: str, seconds: float, k: int, seed: int) -> float:

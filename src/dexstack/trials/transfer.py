@@ -23,7 +23,7 @@ import numpy as np
 from dexstack.errors import writing
 from dexstack.report.statistics import errors, wilson
 from dexstack.trials import choosing
-from dexstack.trials.choosing import OWN, SHARES, Candidate
+from dexstack.trials.choosing import OWN, SHARES, Candidate, Judged
 from dexstack.trials.keep import claim, whole
 from dexstack.trials.overlap import Overlap
 from dexstack.trials.pool import in_processes, on_ray
@@ -76,6 +76,8 @@ class Plan:
     """That a trial has, at most."""
     randomised: bool = False
     """Whether trial k runs as :func:`dexstack.trials.worlds.randomised` has it with seed + k, the same in every cell."""
+    share: float | None = None
+    """How much of what is learned stays, in every θ: all of it, or half (:data:`~dexstack.trials.choosing.SHARES`); None: trials say."""
 
 
 class Matrix:
@@ -110,8 +112,7 @@ class Matrix:
         """How much of what a source's rollouts taught stays in its θ; see :mod:`dexstack.trials.choosing`."""
         if not source.plants:
             return OWN
-        times = self._choice()[source.name]
-        return min(times, key=times.__getitem__)  # the first of equals: shares grow
+        return choosing.stays(self._choice()[source.name]) if self.plan.share is None else self.plan.share
 
     def run(self, jobs: int, *, ray: bool = False) -> Iterator[str]:
         """Do what is missing; yields a line for each thing that is done."""
@@ -152,7 +153,7 @@ class Matrix:
         """Try what was learned, and half of it, where it was learned."""
         p, done = self.plan, self._times()
         left = [c for c in choosing.candidates(self._taught_by) if c not in done]
-        if not left:
+        if not left or p.share is not None:
             return
         nothing, seed = Source("", (), ()), p.seed + CHOOSING
         specs = [self._in_world(self.spec(nothing, c.plant), seed + c.k) for c in left]
@@ -161,9 +162,9 @@ class Matrix:
         for c, seconds in zip(left, spread(choosing.time_taken, jobs, specs, thetas, *columns), strict=True):
             _append(self._choosing, {**c._asdict(), "seconds": seconds})
             yield f"θ of {c.source or 'the models'}, {c.share:g} of it, on {c.plant}, trial {c.k + 1} of those that choose: {seconds:.1f} s"
-        for source, times in self._choice().items():
-            said = ", ".join(f"{share:g}: {seconds:.2f} s" for share, seconds in times.items())
-            yield f"θ of {source}, mean time by the share that stays: {said}"
+        for source, shares in self._choice().items():
+            said = ", ".join(f"{j.share:g} of it {j.seconds:.2f} s" for j in shares)
+            yield f"θ of {source}: {choosing.stays(shares):g} of it stays; mean time with {said}"
 
     def rows(self) -> list[dict[str, Any]]:
         """The trials of the plan that are done; a line that a kill cut short does not count."""
@@ -186,11 +187,8 @@ class Matrix:
                 "prediction_loss": losses[source.name][f"{share:g}"][plant], "overlap_m": errors(row["overlap_m"] for row in own),
             })  # fmt: skip
         spent = {"trials_wall_s": sum(row["wall_s"] for row in rows), "spent": self._runs()}
-        chosen = [
-            {"source": name, "share": share, "seconds": seconds}
-            for name, times in self._choice().items()
-            for share, seconds in times.items()
-        ]
+        choice = self._choice() if self.plan.share is None else {}
+        chosen = [{"source": source} | j._asdict() for source, shares in choice.items() for j in shares]
         return {"cells": cells, "choosing": chosen, **spent, **self._judged(cells)}
 
     def worst(self, source: str, plant: str) -> Path:
@@ -227,8 +225,8 @@ class Matrix:
         """What the trials that choose took [s]."""
         return {Candidate(*(row[name] for name in Candidate._fields)): row["seconds"] for row in _lines(self._choosing)}
 
-    def _choice(self) -> dict[str, dict[float, float]]:
-        return choosing.chosen(self._times().items(), self._taught_by)
+    def _choice(self) -> dict[str, list[Judged]]:
+        return choosing.judged(self._times(), self._taught_by)
 
     def _tried_as(self, source: Source) -> str:
         """Whose trials count for a source: where nothing of what was learned stays, those of the models' θ, which are the same."""
