@@ -161,7 +161,8 @@ class Matrix:
         columns = [p.seconds] * len(left), [c.k for c in left], [seed] * len(left)
         for c, seconds in zip(left, spread(choosing.time_taken, jobs, specs, thetas, *columns), strict=True):
             _append(self._choosing, {**c._asdict(), "seconds": seconds})
-            yield f"θ of {c.source or 'the models'}, {c.share:g} of it, on {c.plant}, trial {c.k + 1} of those that choose: {seconds:.1f} s"
+            what = f"{c.share:g} of the θ of {c.source}" if c.source else "the models' θ"
+            yield f"{what} on {c.plant}, trial {c.k + 1} of those that choose: {seconds:.1f} s"
         for source, shares in self._choice().items():
             said = ", ".join(f"{j.share:g} of it {j.seconds:.2f} s" for j in shares)
             yield f"θ of {source}: {choosing.stays(shares):g} of it stays; mean time with {said}"
@@ -294,7 +295,7 @@ def _append(path: Path, row: Mapping[str, Any]) -> None:
 def _try(spec: Spec, run: Run, k: int, seed: int, cell: str) -> dict[str, Any]:
     """One trial, and what is kept of it."""
     outcome = run_one(spec, run, k, seed, cell)
-    overlap = _overlap_of(spec).deepest(outcome.recording["q"], outcome.recording["pose_WO"])
+    overlap = _overlap_of(spec).deepest_of(outcome.recording)
     return {
         "seed": outcome.seed, "succeeded": outcome.succeeded, "dropped": outcome.dropped,
         "reached_s": outcome.reached_at[0] if outcome.reached_at else None, "orientation_error_rad": outcome.orientation_error,
