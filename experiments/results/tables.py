@@ -361,9 +361,10 @@ _CARRIED = Figures(
         ("mixtures as good as the best single θ", "results.mixed_as_good"),
         ("of", "results.mixed"),
         ("mixtures worse by intervals that do not overlap", "results.mixed_surely_worse"),
-        ("time of all, learning included, on two cores [min]", "results.spent[0].wall_s/60:.1f"),
     )
 )
+_TIME = Figures((("time of all, learning included, on two cores [min]", "results.spent[0].wall_s/60:.1f"),))
+_SPENT = Listing("results.spent", (("processes", "jobs"), ("of Ray", "ray"), ("time of all, learning included [s]", "wall_s:.0f")))
 _CHOSEN = Listing(
     "results.choosing",
     (
@@ -379,10 +380,12 @@ TRANSFER = (
     Section(
         "transfer_palm",
         "θ learned on one plant, tried on another",
-        (_CELLS, _CARRIED, _CHOSEN),
+        (_CELLS, _CARRIED, _TIME, _CHOSEN),
         "Share: what trials left of what was learned. Where it is 0, θ and so the trials are the models' own.",
     ),
     Section("transfer_palm_learned", "The same with all that was learned", (_CELLS, _CARRIED)),
+    Section("transfer_one_process", "A small matrix in one process", (_SPENT, _CELLS)),
+    Section("transfer_two_ray", "The same matrix in two processes of Ray", (_SPENT, _CELLS)),
     trials("palm_delayed", "Turns on the palm, commands 60 ms late", "The planner counts on no delay."),
     trials("palm_delayed_known", "Turns on the palm, commands 60 ms late and known to be", "The planner counts on 60 ms, `command_delay`."),
     Section(

@@ -218,8 +218,10 @@ def test_the_camera_shows_the_moment_of_its_stamp(bench):
     def pose(t: float) -> np.ndarray:
         return START + np.array([speed * ((t + 0.1) % 0.2 - 0.1), 0, 0, 0, 0, 0, 0])
 
+    sent = []
     while len(b.images) < 30 and time.monotonic() - zero < 60.0:
         t = time.monotonic() - zero
+        sent.append(t)
         for message in (truth, joints):
             set_stamp(message.header.stamp, t)
         fill_pose(truth.pose.pose, pose(t))
@@ -238,6 +240,9 @@ def test_the_camera_shows_the_moment_of_its_stamp(bench):
     checked = 0
     for message, t in zip(images, stamps, strict=True):
         if abs((t + 0.1) % 0.2 - 0.1) > 0.08:  # where the cube jumps back
+            continue
+        k = np.searchsorted(sent, t)
+        if k == len(sent) or sent[k] - sent[k - 1] > 0.01:  # a pause of the machine: nobody said where the cube was
             continue
         seen = np.frombuffer(message.data, np.uint8).reshape(480, 640, 3).astype(int)
         here, there = (np.abs(seen - estimator.picture(HAND.home, pose(x))).mean() for x in (t, t - 0.015))
