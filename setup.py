@@ -1,4 +1,5 @@
-"""ament_python and pip both build the package from here; what both can read from setup.cfg is there."""
+"""ament_python and pip both build the package from here; what both can read from setup.cfg is
+there."""
 
 from glob import glob
 from os import walk
@@ -12,6 +13,10 @@ setup(
         ("share/dexstack", ["package.xml"]),
         ("share/dexstack/launch", glob("launch/*.launch.py")),
         ("share/dexstack/config", glob("config/*")),
-        *((f"share/dexstack/{folder}", [f"{folder}/{name}" for name in names]) for folder, _, names in walk("hardware") if names),
+        *(
+            (f"share/dexstack/{folder}", [f"{folder}/{name}" for name in names])
+            for folder, _, names in walk("hardware")
+            if names
+        ),
     ],
 )

@@ -41,4 +41,4 @@ printf 'class LoadNode:\n    class Request: ...\n    class Response: ...\n' >"$s
 export PATH="$folder/venv/bin:$PATH" AMENT_PREFIX_PATH="$folder/venv"
 mkdir -p "$folder/venv/share/ament_index/resource_index/packages"
 touch "$folder/venv/share/ament_index/resource_index/packages/dexstack"
-"$folder/venv/bin/python" -m pytest -n 0 -m '' tests/nodes/test_launch.py tests/nodes/test_ros2cli.py
+"$folder/venv/bin/python" -m pytest -n 0 -m '' tests/dexstack/nodes/test_launch.py tests/dexstack/nodes/test_ros2cli.py

@@ -1,4 +1,5 @@
-"""What MkDocs needs to show pages that live beside the code they describe: those outside docs/ are given a place in the site."""
+"""What MkDocs needs to show pages that live beside the code they describe: those outside docs/ are
+given a place in the site."""
 
 from __future__ import annotations
 
@@ -10,7 +11,13 @@ from typing import Any
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
-OUTSIDE = ("hardware/*.md", "docker/README.md", "src/dexstack/engines/*/README.md", "experiments/README.md", "experiments/*/README.md")
+OUTSIDE = (
+    "hardware/*.md",
+    "docker/README.md",
+    "src/dexengines/*/README.md",
+    "experiments/README.md",
+    "experiments/*/README.md",
+)
 """Pages outside docs/; they keep their path in the site, the folder src/dexstack left out."""
 _LINK = re.compile(r"(?<!!)\[(?P<text>[^\]]*)\]\((?P<target>[^)#\s]+)(?P<anchor>#[^)\s]*)?\)")
 
@@ -35,7 +42,8 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
-    """Let links, which are right in the repository, be right in the site; what the site does not have is named without a link.
+    """Let links, which are right in the repository, be right in the site; what the site does not
+    have is named without a link.
 
     A link to what the repository does not have stays as it is: the strict build refuses it.
     """

@@ -1,4 +1,5 @@
-"""Write docs/reference.md: commands, arguments, topics, services and parameters, from the code itself; needs rclpy."""
+"""Write docs/reference.md: commands, arguments, topics, services and parameters, from the code
+itself; needs rclpy."""
 
 from __future__ import annotations
 
@@ -21,17 +22,25 @@ from dexstack.errors import ConfigError
 FILE = Path(__file__).with_name("reference.md")
 GROUPS = ("bench", "calibrate", "diagnose", "hand", "object")
 """Commands that have subcommands, one module each."""
-_CALLS = {"create_publisher": "writes", "newest": "reads", "create_service": "offers", "create_client": "calls"}
+_CALLS = {
+    "create_publisher": "writes",
+    "newest": "reads",
+    "create_service": "offers",
+    "create_client": "calls",
+}
 
 
 def main() -> int:
     """Write the file, or with ``--check`` only compare it.
 
     Returns:
-        0 when the file is current (now), 1 when ``--check`` found that it is not, 2 when it cannot be written.
+        0 when the file is current (now), 1 when ``--check`` found that it is not, 2 when it cannot
+        be written.
     """
     parser = argparse.ArgumentParser(prog="python -m docs.write_reference", description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 if the file is not what it would be")
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; exit code 1 if the file is not what it would be"
+    )
     check = parser.parse_args().check
     try:
         text = reference()
@@ -41,7 +50,9 @@ def main() -> int:
     current = FILE.is_file() and FILE.read_text() == text
     if not check and not current:
         FILE.write_text(text)
-    print(f"{FILE} {'is current' if current else 'is not current: run `python -m docs.write_reference`' if check else 'was written'}")
+    print(
+        f"{FILE} {'is current' if current else 'is not current: run `python -m docs.write_reference`' if check else 'was written'}"
+    )
     return int(check and not current)
 
 
@@ -60,7 +71,14 @@ def reference() -> str:
         _commands(),
         _arguments(),
     ]
-    parts += [_topics(nodes), _services(nodes), *(_parameters(node) for node in nodes), *_tasks(), _supervisors(), _plants()]
+    parts += [
+        _topics(nodes),
+        _services(nodes),
+        *(_parameters(node) for node in nodes),
+        *_tasks(),
+        _supervisors(),
+        _plants(),
+    ]
     return "\n\n".join(parts) + "\n"
 
 
@@ -75,7 +93,9 @@ def _commands() -> str:
         rows.append((f"`dexstack {name}`", line))
         if name in GROUPS:
             rows += [(f"`dexstack {name} {sub}`", summary) for sub, summary in _subcommands(name)]
-    return "## Commands\n\nEach has `--help` and `--json FILE|-`.\n\n" + _table(("command", "what it does"), rows)
+    return "## Commands\n\nEach has `--help` and `--json FILE|-`.\n\n" + _table(
+        ("command", "what it does"), rows
+    )
 
 
 def _subcommands(group: str) -> Iterable[tuple[str, str]]:
@@ -95,7 +115,9 @@ def _arguments() -> str:
         for mode, description in MODES.items():
             own = next(a for a in description.arguments if a.name == argument.name)
             defaults[mode] = "–" if own.name in description.without_effect else _value(own.default)
-        values = ", ".join(argument.choices) or (f"{argument.lo:g} … {argument.hi:g}" if argument.lo is not None else "")
+        values = ", ".join(argument.choices) or (
+            f"{argument.lo:g} … {argument.hi:g}" if argument.lo is not None else ""
+        )
         if argument.name == "robot_state":  # the one that depends on what is installed
             defaults = dict.fromkeys(defaults, "yes with tf2_msgs")
         rows.append((f"`{argument.name}`", *defaults.values(), values, argument.doc))
@@ -127,16 +149,26 @@ class _Node(NamedTuple):
 
 
 def _nodes() -> Iterable[_Node]:
-    """Every node there is, in alphabetical order: the modules of :mod:`dexstack.nodes` that can be run."""
+    """Every node there is, in alphabetical order: the modules of :mod:`dexstack.nodes` that can be
+    run."""
     from dexstack import nodes
 
-    modules = {info.name: importlib.import_module(f"dexstack.nodes.{info.name}") for info in pkgutil.iter_modules(nodes.__path__)}
+    modules = {
+        info.name: importlib.import_module(f"dexstack.nodes.{info.name}")
+        for info in pkgutil.iter_modules(nodes.__path__)
+    }
     for name, module in sorted(modules.items()):
         if not hasattr(module, "main"):
             continue
         (kind,) = (x for x in vars(module).values() if _is_node(x) and x.__module__ == module.__name__)
         own = _uses(module, inspect.getsource(module))
-        yield _Node(name, inspect.getdoc(module) or "", _blocks(module, kind), kind.LIVE, [*own, *_uses_of_helpers(module)])
+        yield _Node(
+            name,
+            inspect.getdoc(module) or "",
+            _blocks(module, kind),
+            kind.LIVE,
+            [*own, *_uses_of_helpers(module)],
+        )
 
 
 def _is_node(thing: Any) -> bool:
@@ -146,33 +178,54 @@ def _is_node(thing: Any) -> bool:
 
 
 def _blocks(module: ModuleType, kind: type) -> list[type]:
-    """The parameter dataclasses that the node's constructor names, after those of every node that knows the scene."""
+    """The parameter dataclasses that the node's constructor names, after those of every node that
+    knows the scene."""
     from dexstack.graph.parameters import SceneParams
     from dexstack.nodes.scene import SceneNode
 
     scene = [SceneParams] if issubclass(kind, SceneNode) else []
     for call in ast.walk(ast.parse(inspect.getsource(module))):
-        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "__init__" and call.args:
+        if (
+            isinstance(call, ast.Call)
+            and isinstance(call.func, ast.Attribute)
+            and call.func.attr == "__init__"
+            and call.args
+        ):
             return scene + [getattr(module, a.id) for a in call.args[1:] if isinstance(a, ast.Name)]
     return scene
 
 
 def _uses_of_helpers(module: ModuleType) -> Iterable[_Use]:
-    """What classes open that a node's module imports from other modules of nodes, and that are no nodes themselves."""
+    """What classes open that a node's module imports from other modules of nodes, and that are no
+    nodes themselves."""
     for helper in vars(module).values():
-        elsewhere = inspect.isclass(helper) and helper.__module__.startswith("dexstack.nodes.") and helper.__module__ != module.__name__
+        elsewhere = (
+            inspect.isclass(helper)
+            and helper.__module__.startswith("dexstack.nodes.")
+            and helper.__module__ != module.__name__
+        )
         if elsewhere and not _is_node(helper):
             yield from _uses(importlib.import_module(helper.__module__), inspect.getsource(helper))
 
 
 def _uses(module: ModuleType, source: str) -> Iterable[_Use]:
-    """Publishers, subscriptions, services and clients that some source of a module creates under a name it says."""
+    """Publishers, subscriptions, services and clients that some source of a module creates under a
+    name it says."""
     for call in ast.walk(ast.parse(source)):
-        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in _CALLS and len(call.args) >= 2):
+        if not (
+            isinstance(call, ast.Call)
+            and isinstance(call.func, ast.Attribute)
+            and call.func.attr in _CALLS
+            and len(call.args) >= 2
+        ):
             continue
         kind, name, *rest = call.args
         names = _names(module, name)
-        qos = rest[0].id if rest and isinstance(rest[0], ast.Name) and call.func.attr in ("create_publisher", "newest") else ""
+        qos = (
+            rest[0].id
+            if rest and isinstance(rest[0], ast.Name) and call.func.attr in ("create_publisher", "newest")
+            else ""
+        )
         for text in names:
             yield _Use(_CALLS[call.func.attr], ast.unparse(kind), text, qos)
 
@@ -185,7 +238,9 @@ def _names(module: ModuleType, node: ast.expr) -> list[str]:
 
 
 def _topics(nodes: list[_Node]) -> str:
-    topics: dict[str, dict[str, Any]] = defaultdict(lambda: {"types": set(), "writes": set(), "reads": set(), "qos": set()})
+    topics: dict[str, dict[str, Any]] = defaultdict(
+        lambda: {"types": set(), "writes": set(), "reads": set(), "qos": set()}
+    )
     for node in nodes:
         for use in node.uses:
             if use.how in ("writes", "reads"):
@@ -241,12 +296,18 @@ def _tasks() -> Iterable[str]:
     )
     for name in TASKS:
         task = load_task(name)
-        at_start = "its own goals" if task.opening_yaw is None else f"a turn by {math.degrees(task.opening_yaw):g}°"
+        at_start = (
+            "its own goals" if task.opening_yaw is None else f"a turn by {math.degrees(task.opening_yaw):g}°"
+        )
         about = (
             f"{(inspect.getdoc(sys.modules[task.__module__]) or '').splitlines()[0]} `dexstack up` asks for {at_start}; "
             f"the supervisor is `{task.supervisor}`; the robot is moved by the node `{task.servo_node}`."
         )
-        servo = "" if task.servo_node == "hand" else f"\n\nOf the node `{task.servo_node}`:\n\n{_of(task.servo_params())}"
+        servo = (
+            ""
+            if task.servo_node == "hand"
+            else f"\n\nOf the node `{task.servo_node}`:\n\n{_of(task.servo_params())}"
+        )
         yield f"### {name}\n\n{about}\n\n{_of(task.Params)}\n\nWeights:\n\n{_of(task.Weights, live=True)}{servo}"
 
 
@@ -262,7 +323,7 @@ def _supervisors() -> str:
 
 
 def _plants() -> str:
-    from dexstack.engines import PLANTS, plant_params
+    from dexstack.plants import PLANTS, plant_params
 
     parts = ["## Parameters of the plants\n\nOf the node `simulator`, with `plant` of that name."]
     parts += [f"### {plant}\n\n{_of(plant_params(plant))}" for plant in PLANTS]
@@ -272,8 +333,18 @@ def _plants() -> str:
 def _rows(block: type, live: frozenset[str]) -> Iterable[tuple[str, ...]]:
     for f in dataclasses.fields(block):
         lo, hi = f.metadata.get("lo"), f.metadata.get("hi")
-        span = "" if lo is None and hi is None else f"{'−∞' if lo is None else _value(lo)} … {'∞' if hi is None else _value(hi)}"
-        yield f"`{f.name}`", _value(f.default), span, "yes" if f.name in live else "", f.metadata.get("doc", "")
+        span = (
+            ""
+            if lo is None and hi is None
+            else f"{'−∞' if lo is None else _value(lo)} … {'∞' if hi is None else _value(hi)}"
+        )
+        yield (
+            f"`{f.name}`",
+            _value(f.default),
+            span,
+            "yes" if f.name in live else "",
+            f.metadata.get("doc", ""),
+        )
 
 
 def _value(value: Any) -> str:
@@ -288,7 +359,9 @@ def _value(value: Any) -> str:
 
 def _table(columns: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
-    return "\n".join(lines + ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows])
+    return "\n".join(
+        lines + ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+    )
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 import sys
 
-from dexstack.engines import load
+from dexengines import load
 
 SCENE = """<mujoco>
   <option timestep="0.001" cone="elliptic" impratio="10"/>

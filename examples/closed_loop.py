@@ -13,7 +13,9 @@ loop = dexstack.closed_loop("palm_turn", object="foambrick")
 trial = loop.run(k=0, seed=7, seconds=4.0)
 
 print(f"{trial.goal.label}: {'reached after' if trial.reached else 'not reached;'} {trial.reached_s:.1f} s")
-print(f"at the end {trial.orientation_error:.3f} rad and {1e3 * trial.position_error:.1f} mm off, {trial.stalls} stalls")
+print(
+    f"at the end {trial.orientation_error:.3f} rad and {1e3 * trial.position_error:.1f} mm off, {trial.stalls} stalls"
+)
 
 robot, obj, _ = loop.scene
 for kind, path in write_run(folder, trial.recording, robot_scene(robot, obj).compile()).items():

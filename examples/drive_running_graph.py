@@ -1,4 +1,5 @@
-"""Set goals in a graph that runs, and watch it get there: start `dexstack up sim --monitor yes` (or hardware) in another terminal first.
+"""Set goals in a graph that runs, and watch it get there: start `dexstack up sim --monitor yes` (or
+hardware) in another terminal first.
 
 Both must be in one ROS domain: `export ROS_DOMAIN_ID=7` in both terminals.
 """
@@ -19,7 +20,9 @@ rclpy.init()
 node = rclpy.create_node("driver")
 state: dict = {}
 latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-node.create_subscription(String, "rollout/state", lambda message: state.update(json.loads(message.data)), latched)
+node.create_subscription(
+    String, "rollout/state", lambda message: state.update(json.loads(message.data)), latched
+)
 client = node.create_client(SetParameters, "task/set_parameters")
 if not client.wait_for_service(timeout_sec=30.0):
     sys.exit("no task node in this ROS domain")
@@ -29,9 +32,17 @@ for yaw in yaws:
     value = ParameterValue(type=ParameterType.PARAMETER_DOUBLE, double_value=yaw)
     request = SetParameters.Request(parameters=[Parameter(name="goal_yaw", value=value)])
     rclpy.spin_until_future_complete(node, client.call_async(request), timeout_sec=10.0)
-    while state.get("attempt", 0) == attempt or state.get("phase") not in ("reached", "timeout", "dropped", "lost"):
+    while state.get("attempt", 0) == attempt or state.get("phase") not in (
+        "reached",
+        "timeout",
+        "dropped",
+        "lost",
+    ):
         rclpy.spin_once(node, timeout_sec=0.2)
-    print(f"asked for {math.degrees(yaw):+.0f}°: {state['phase']}, {state['error']:.3f} rad off after {state['elapsed']:.1f} s", flush=True)
+    print(
+        f"asked for {math.degrees(yaw):+.0f}°: {state['phase']}, {state['error']:.3f} rad off after {state['elapsed']:.1f} s",
+        flush=True,
+    )
 
 node.destroy_node()
 rclpy.try_shutdown()

@@ -1,4 +1,5 @@
-"""Learn the planner's model from its own rollouts, starting from numbers that know nothing; held-out transitions judge."""
+"""Learn the planner's model from its own rollouts, starting from numbers that know nothing;
+held-out transitions judge."""
 
 import sys
 
@@ -10,9 +11,13 @@ steps = int(sys.argv[1]) if len(sys.argv) > 1 else 400
 loop = dexstack.closed_loop("palm_turn", object="cube")
 first = uninformed_theta(loop)
 
-for point, _, _ in learn_on_policy(loop, first, steps=steps, every=min(200, steps), seed=0, score_with=lambda theta: []):
+for point, _, _ in learn_on_policy(
+    loop, first, steps=steps, every=min(200, steps), seed=0, score_with=lambda theta: []
+):
     print(f"{point.steps} steps: held-out loss {point.held_out:.4f}")
 
 loop.planner.theta = point.theta
 trial = loop.run(k=0, seed=500, seconds=3.0)
-print(f"with the learned θ: {trial.orientation_error:.3f} rad off after 3 s, mass {float(point.theta.mass):.3f} kg believed")
+print(
+    f"with the learned θ: {trial.orientation_error:.3f} rad off after 3 s, mass {float(point.theta.mass):.3f} kg believed"
+)

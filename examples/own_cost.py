@@ -1,4 +1,5 @@
-"""A cost, goals and a judgement of one's own; `dexstack eval` and `dexstack up sim --task` take this file by its path."""
+"""A cost, goals and a judgement of one's own; `dexstack eval` and `dexstack up sim --task` take
+this file by its path."""
 
 from dataclasses import dataclass, replace
 

@@ -1,6 +1,8 @@
-"""What all experiments share: the command line, the picture, the JSON and the exit code; and colours.
+"""What all experiments share: the command line, the picture, the JSON and the exit code; and
+colours.
 
-An experiment is one module with ``main(argv)`` that hands its work to :func:`run`. It is run as ``python -m experiments.PAPER.NAME``.
+An experiment is one module with ``main(argv)`` that hands its work to :func:`run`. It is run as
+``python -m experiments.PAPER.NAME``.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ class Outcome:
     """What an experiment found."""
 
     results: dict[str, Any]
-    """As for :func:`dexstack.cli.output.publish`; ``passed`` says whether what was asked for beforehand was reached."""
+    """As for :func:`dexstack.cli.output.publish`; ``passed`` says whether what was asked for
+    beforehand was reached."""
     figure: Figure | None = None
     lines: Sequence[Any] = field(default_factory=list)
     """Tables and sentences, for people."""
@@ -54,10 +57,12 @@ def run(
         make: runs the experiment for the parsed arguments.
         argv: arguments; those of the process if None.
         arguments: adds the experiment's own arguments.
-        pinned: times are measured: ``--core`` is offered, and ``make`` runs on that one core, which it finds in ``args.core``.
+        pinned: times are measured: ``--core`` is offered, and ``make`` runs on that one core, which
+            it finds in ``args.core``.
 
     Returns:
-        0 when what was asked for was reached, 1 when not, 2 when the input cannot be used, 130 on Ctrl-C.
+        0 when what was asked for was reached, 1 when not, 2 when the input cannot be used, 130 on
+        Ctrl-C.
     """
     argv = list(sys.argv[1:] if argv is None else argv)
     parser = argparse.ArgumentParser(
@@ -69,7 +74,12 @@ def run(
     if arguments is not None:
         arguments(parser)
     if pinned:
-        parser.add_argument("--core", type=int, metavar="K", help="core to run on (default: the last one this process may use)")
+        parser.add_argument(
+            "--core",
+            type=int,
+            metavar="K",
+            help="core to run on (default: the last one this process may use)",
+        )
     parser.add_argument("--picture", type=Path, metavar="FILE", help="draw the result as a PNG")
     add_json_argument(parser)
     args = parser.parse_args(argv)
@@ -99,4 +109,11 @@ def _keep(args: argparse.Namespace, outcome: Outcome) -> None:
         except OSError as error:
             raise ConfigError(f"cannot write {args.picture}: {error.strerror}") from None
     verdict = "reached" if outcome.results["passed"] else "not reached"
-    publish(args, shlex.join(args.argv), outcome.results, *outcome.lines, f"what was asked for: {verdict}", seed=outcome.seed)
+    publish(
+        args,
+        shlex.join(args.argv),
+        outcome.results,
+        *outcome.lines,
+        f"what was asked for: {verdict}",
+        seed=outcome.seed,
+    )

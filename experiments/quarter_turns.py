@@ -1,4 +1,5 @@
-"""Turns by ±90° of a hand's and an object's files with the defaults of everything, as ``dexstack eval palm_turn`` makes them."""
+"""Turns by ±90° of a hand's and an object's files with the defaults of everything, as ``dexstack
+eval palm_turn`` makes them."""
 
 from __future__ import annotations
 
@@ -22,11 +23,23 @@ def quarter_turns(name: str, what: Sequence[str], trials: int, seed: int, result
         seed: of the first; trial k starts with ``seed`` + k.
         results: folder of the command's results.
     """
-    command = [sys.executable, "-m", "dexstack.cli.main", "eval", "palm_turn", *what, "--goal-yaw", "90", "-90"]
+    command = [
+        sys.executable,
+        "-m",
+        "dexstack.cli.main",
+        "eval",
+        "palm_turn",
+        *what,
+        "--goal-yaw",
+        "90",
+        "-90",
+    ]
     options = ["--trials", str(trials), "--seed", str(seed), "--results", str(results), "--json", "-"]
     done = subprocess.run([*command, *options], capture_output=True, text=True)
     if not done.stdout:
-        return {"refused": (done.stderr.strip().splitlines() or ["no word"])[-1].replace(str(results.parent), "")}
+        return {
+            "refused": (done.stderr.strip().splitlines() or ["no word"])[-1].replace(str(results.parent), "")
+        }
     found = json.loads(done.stdout)["results"]
     succeeded = sum(one["succeeded"] for one in found["each"])
     note(f"{name}: {succeeded} of {trials}")

@@ -1,4 +1,5 @@
-"""The graph around the real hand, for ``ros2 launch``: everything comes from :mod:`dexstack.graph.modes`."""
+"""The graph around the real hand, for ``ros2 launch``: everything comes from
+:mod:`dexstack.graph.modes`."""
 
 from dexstack.graph.launching import launch_description
 

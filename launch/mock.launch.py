@@ -1,4 +1,5 @@
-"""The graph around an emulated hand on a CAN bus, for ``ros2 launch``: everything comes from :mod:`dexstack.graph.modes`."""
+"""The graph around an emulated hand on a CAN bus, for ``ros2 launch``: everything comes from
+:mod:`dexstack.graph.modes`."""
 
 from dexstack.graph.launching import launch_description
 

@@ -1,4 +1,5 @@
-"""The simulated graph for ``ros2 launch``: arguments, nodes and all they need come from :mod:`dexstack.graph.modes`."""
+"""The simulated graph for ``ros2 launch``: arguments, nodes and all they need come from
+:mod:`dexstack.graph.modes`."""
 
 from dexstack.graph.launching import launch_description
 

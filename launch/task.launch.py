@@ -1,4 +1,5 @@
-"""A task on the robot that ``bringup.launch.py`` keeps up: planner, contacts, goals and console. It ends with the task."""
+"""A task on the robot that ``bringup.launch.py`` keeps up: planner, contacts, goals and console. It
+ends with the task."""
 
 from dexstack.graph.launching import part_of_a_graph
 

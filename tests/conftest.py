@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dexstack.process.threads import XLA_ONE_THREAD
 
-# Before JAX is loaded: as every process of dexstack has it, so that all compute the same to the last bit.
+# Before JAX is loaded: as every process of dexstack has it, so that all compute the same to the
+# last bit.
 os.environ.update(XLA_ONE_THREAD)
 
 import jax
@@ -35,12 +36,13 @@ def pytest_configure(config: pytest.Config) -> None:
     use_compilation_cache()
 
 
-REAL_TIME = ("tests/nodes/", "tests/hand/", "tests/cli/test_bench_faults.py")
+REAL_TIME = ("tests/dexstack/nodes/", "tests/dexstack/hand/", "tests/dexstack/cli/test_bench_faults.py")
 """Where processes must keep up with a clock: one such test at a time."""
 
 
 class ByFile(LoadScopeScheduling):
-    """What is tested beside what: files as a whole, so that a file's fixtures are made once, and those in real time one after another."""
+    """What is tested beside what: files as a whole, so that a file's fixtures are made once, and
+    those in real time one after another."""
 
     def _split_scope(self, nodeid: str) -> str:
         name = nodeid.partition("::")[0]
@@ -48,7 +50,8 @@ class ByFile(LoadScopeScheduling):
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile:
-    """Not by marks: pytest 9.2 does not let them into a test's name, from which the scheduler would read them."""
+    """Not by marks: pytest 9.2 does not let them into a test's name, from which the scheduler would
+    read them."""
     return ByFile(config, log)
 
 
@@ -64,7 +67,8 @@ if TYPE_CHECKING:
 
 
 class Resting(NamedTuple):
-    """The state most tests of the controller start from: the cube at rest on the palm, the fingers around it."""
+    """The state most tests of the controller start from: the cube at rest on the palm, the fingers
+    around it."""
 
     hand: HandModel
     obj: ObjectModel
@@ -96,7 +100,8 @@ def pinocchio() -> ModuleType:
 
 @pytest.fixture
 def x64() -> Iterator[None]:
-    """JAX in float64 for one test: derivatives and closed forms are compared to more digits than float32 has."""
+    """JAX in float64 for one test: derivatives and closed forms are compared to more digits than
+    float32 has."""
     with jax.enable_x64(True):
         yield
 

@@ -1,4 +1,5 @@
-"""Imports point one way: no two packages of dexstack need each other, not even for an annotation."""
+"""Imports point one way: no two packages of dexstack need each other, not even for an
+annotation."""
 
 from __future__ import annotations
 
@@ -17,7 +18,11 @@ def imported(path: Path) -> set[str]:
     for node in ast.walk(ast.parse(path.read_text())):
         names = []
         if isinstance(node, ast.ImportFrom) and node.module:
-            names = [f"dexstack.{alias.name}" for alias in node.names] if node.module == "dexstack" else [node.module]
+            names = (
+                [f"dexstack.{alias.name}" for alias in node.names]
+                if node.module == "dexstack"
+                else [node.module]
+            )
         elif isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         found |= {name.split(".")[1] for name in names if name.startswith("dexstack.")}

@@ -10,7 +10,11 @@ from dexstack.errors import ConfigError
 def write(path, **sections):
     lines = []
     for key, values in sections.items():
-        lines += [f"{key}:", "  ros__parameters:", *(f"    {name}: {value}" for name, value in values.items())]
+        lines += [
+            f"{key}:",
+            "  ros__parameters:",
+            *(f"    {name}: {value}" for name, value in values.items()),
+        ]
     path.write_text("\n".join(lines))
     return path
 
@@ -18,7 +22,13 @@ def write(path, **sections):
 def test_every_way_to_name_a_node_counts_and_the_most_particular_wins(tmp_path):
     file = write(
         tmp_path / "p.yaml",
-        **{"mpc": {"d": 4}, "/mpc": {"c": 3, "d": 3}, "/**/mpc": {"b": 2, "c": 2}, "/**": {"a": 1, "b": 1}, "/**/hand": {"a": 9}},
+        **{
+            "mpc": {"d": 4},
+            "/mpc": {"c": 3, "d": 3},
+            "/**/mpc": {"b": 2, "c": 2},
+            "/**": {"a": 1, "b": 1},
+            "/**/hand": {"a": 9},
+        },
     )
     assert read_parameter_file(file, "mpc") == {"a": 1, "b": 2, "c": 3, "d": 4}
     assert read_parameter_file(file, "hand") == {"a": 9, "b": 1}
@@ -33,8 +43,24 @@ def test_a_section_without_parameters_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        *(("20e-6", 20e-6), ("1e-3", 1e-3), ("-2E5", -2e5), ("+1.e3", 1e3), (".5e+1", 5.0), ("1.5e-3", 1.5e-3)),
-        *(("20", 20), ("0.5", 0.5), ("true", True), ("e-6", "e-6"), ("20e", "20e"), ("1e5x", "1e5x"), ("'1e-3'", "1e-3"), ("v4e1", "v4e1")),
+        *(
+            ("20e-6", 20e-6),
+            ("1e-3", 1e-3),
+            ("-2E5", -2e5),
+            ("+1.e3", 1e3),
+            (".5e+1", 5.0),
+            ("1.5e-3", 1.5e-3),
+        ),
+        *(
+            ("20", 20),
+            ("0.5", 0.5),
+            ("true", True),
+            ("e-6", "e-6"),
+            ("20e", "20e"),
+            ("1e5x", "1e5x"),
+            ("'1e-3'", "1e-3"),
+            ("v4e1", "v4e1"),
+        ),
         ("[1e-3, 2]", [1e-3, 2]),
     ],
 )

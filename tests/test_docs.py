@@ -1,4 +1,5 @@
-"""What the pages say can be done can be done: commands and flags exist, the tutorial's task is one, the site builds without a warning."""
+"""What the pages say can be done can be done: commands and flags exist, the tutorial's task is one,
+the site builds without a warning."""
 
 from __future__ import annotations
 
@@ -34,13 +35,21 @@ LONGEST_README = 500
 def commands(page: Path) -> list[str]:
     """Every line of a block and every piece of inline code that calls dexstack or an experiment."""
     text = page.read_text()
-    fenced = [line for block in re.findall(r"^```bash\n(.*?)^```", text, re.DOTALL | re.MULTILINE) for line in block.splitlines()]
-    lines = [line.strip() for line in (*re.findall(r"^    .*$", text, re.MULTILINE), *fenced, *re.findall(r"`([^`\n]+)`", text))]
+    fenced = [
+        line
+        for block in re.findall(r"^```bash\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+        for line in block.splitlines()
+    ]
+    lines = [
+        line.strip()
+        for line in (*re.findall(r"^    .*$", text, re.MULTILINE), *fenced, *re.findall(r"`([^`\n]+)`", text))
+    ]
     return [line.split(" #")[0].split("   ")[0].strip() for line in lines if _STARTS.match(line)]
 
 
 def fault(command: str) -> str:
-    """What is wrong with a command; empty if nothing is. Words that stand for something (N, NAME, TASK, …) may be anything."""
+    """What is wrong with a command; empty if nothing is. Words that stand for something (N, NAME,
+    TASK, …) may be anything."""
     words = [word for word in shlex.split(command.replace("…", " ")) if word]
     if words[0] != "dexstack":
         path = ROOT.joinpath(*words[2].split("."))
@@ -71,8 +80,16 @@ def test_every_command_and_flag_exists(page):
 
 
 def test_what_does_not_exist_is_noticed():
-    assert fault("dexstack dance") and fault("dexstack eval palm_turn --elegance 3") and fault("python -m experiments.lcp.nothing")
-    assert fault("dexstack bench mpc|dance") and not fault("dexstack up sim --goal-yaw 45") and not fault("dexstack bench mpc|hand")
+    assert (
+        fault("dexstack dance")
+        and fault("dexstack eval palm_turn --elegance 3")
+        and fault("python -m experiments.lcp.nothing")
+    )
+    assert (
+        fault("dexstack bench mpc|dance")
+        and not fault("dexstack up sim --goal-yaw 45")
+        and not fault("dexstack bench mpc|hand")
+    )
     found = sum(len(commands(page)) for page in PAGES)
     assert found > 100
 
@@ -93,19 +110,33 @@ def test_the_task_of_first_steps_is_one(tmp_path):
     assert len(goals) == 3 and np.allclose(goals[-1].pose_WO, task.start().pose_WO)
     pose_WO = np.asarray(task.start().pose_WO, np.float32) + np.float32([0.01, 0, 0, 0, 0, 0, 0])
     state = PlannedState(pose_WO[:3], pose_WO[3:], np.zeros(16, np.float32), np.zeros((4, 3), np.float32))
-    free, held = (task.stage(state, goals[-1].pose_WO, task.Weights(contact_weight=0.0, stay_weight=w)) for w in (0.0, 100.0))
+    free, held = (
+        task.stage(state, goals[-1].pose_WO, task.Weights(contact_weight=0.0, stay_weight=w))
+        for w in (0.0, 100.0)
+    )
     assert float(held @ held - free @ free) == pytest.approx(100.0 * 0.01**2, rel=1e-3)
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(
-    not (importlib.util.find_spec("mkdocs") and importlib.util.find_spec("mkdocstrings")), reason="the site needs the extra 'docs'"
+    not (importlib.util.find_spec("mkdocs") and importlib.util.find_spec("mkdocstrings")),
+    reason="the site needs the extra 'docs'",
 )
 def test_the_site_builds_without_a_warning(tmp_path):
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")]
     # not --quiet, which hides warnings from --strict too
-    built = subprocess.run(command, cwd=ROOT, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True, check=False)
+    built = subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert built.returncode == 0, built.stdout + built.stderr
     api = (tmp_path / "site" / "api" / "index.html").read_text()
-    assert all(f'id="dexstack.{name}"' in api for name in ("api.Planner.plan_batch", "tasks.base.Task.stage", "engines.base.Plant.step"))
+    assert all(
+        f'id="dexstack.{name}"' in api
+        for name in ("api.Planner.plan_batch", "tasks.base.Task.stage", "engines.base.Plant.step")
+    )
     assert (tmp_path / "site" / "hardware" / "safety" / "index.html").is_file()

@@ -41,18 +41,38 @@ def test_it_runs(name, tmp_path):
 
 @pytest.mark.slow
 def test_a_running_graph_is_driven_from_a_script(tmp_path):
-    pytest.importorskip("viser", reason="a graph that goes on when the goal is reached serves a page, which needs viser")
+    pytest.importorskip(
+        "viser", reason="a graph that goes on when the goal is reached serves a page, which needs viser"
+    )
     environment = os.environ | {"ROS_DOMAIN_ID": str(100 + os.getpid() % 100)}
-    up = [sys.executable, "-m", "dexstack.cli.main", "up", "sim", "--monitor", "yes", "--no-report", "--results", str(tmp_path)]
+    up = [
+        sys.executable,
+        "-m",
+        "dexstack.cli.main",
+        "up",
+        "sim",
+        "--monitor",
+        "yes",
+        "--no-report",
+        "--results",
+        str(tmp_path),
+    ]
     graph = subprocess.Popen(up, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         deadline = time.monotonic() + 600.0
         script = next(p for p in EXAMPLES if p.stem == "drive_running_graph")
         while True:  # the first start compiles: the script gives up after half a minute without a graph
-            done = subprocess.run([sys.executable, str(script), "30", "-30"], env=environment, capture_output=True, text=True, timeout=600)
+            done = subprocess.run(
+                [sys.executable, str(script), "30", "-30"],
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=600,
+            )
             if done.returncode == 0 or time.monotonic() > deadline:
                 break
-        # both goals are answered; whether the second is reached from where the first left the object is the planner's, not the script's
+        # both goals are answered; whether the second is reached from where the first left the
+        # object is the planner's, not the script's
         assert done.stdout.count("rad off after") == 2 and "reached" in done.stdout, done.stdout + done.stderr
     finally:
         graph.terminate()

@@ -1,4 +1,5 @@
-"""A planner, a supervisor and a plant of the user's own, each one file: found, parametrised, and run like those of dexstack."""
+"""A planner, a supervisor and a plant of the user's own, each one file: found, parametrised, and
+run like those of dexstack."""
 
 import numpy as np
 import pytest
@@ -6,11 +7,11 @@ import pytest
 from dexstack.control.base import Problem
 from dexstack.control.factory import make_planner
 from dexstack.control.params import PlannerParams, own_blocks
-from dexstack.engines import make_plant
 from dexstack.errors import ConfigError
 from dexstack.graph.settings import Spec, make_task, read_settings
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
+from dexstack.plants import make_plant
 from dexstack.sim.loop import Loop
 
 HEAD = """
@@ -73,7 +74,7 @@ SUPERVISOR = Counter
 PLANT = (
     HEAD
     + """
-from dexstack.engines.mujoco import MujocoPlant, MujocoPlantParams
+from dexengines.mujoco import MujocoPlant, MujocoPlantParams
 
 @dataclass(frozen=True)
 class Params(MujocoPlantParams):
@@ -122,7 +123,10 @@ def test_all_three_run_a_trial(file):
     [
         (PLANT.replace("PLANT = Elsewhere", ""), r"the plant file .*\.py must set PLANT to a class"),
         (PLANT.replace("    Params = Params\n", "    Params = None\n"), r"the plant of .*\.py lacks Params"),
-        (PLANT.replace("(MujocoPlant):", ":").replace("super()", "#"), "lacks what dexstack.engines.base.Plant asks for|cannot be"),
+        (
+            PLANT.replace("(MujocoPlant):", ":").replace("super()", "#"),
+            "lacks what dexstack.plants.base.Plant asks for|cannot be",
+        ),
         ("import nonsense_of_mine", "the plant file .* cannot be run: ModuleNotFoundError"),
     ],
 )
@@ -133,8 +137,13 @@ def test_what_is_no_plant_is_refused_in_one_sentence(file, text, complaint):
 
 
 def test_what_is_no_supervisor_or_planner_is_refused_before_anything_starts(file, resting):
-    with pytest.raises(ConfigError, match=r"must set SUPERVISOR to a class derived from dexstack\.control\.supervisors\.base\.Supervisor"):
-        read_settings(Spec(overrides=(("supervisor", file(SUPERVISOR.replace("Counter(Supervisor)", "Counter"))),)))
+    with pytest.raises(
+        ConfigError,
+        match=r"must set SUPERVISOR to a class derived from dexstack\.control\.supervisors\.base\.Supervisor",
+    ):
+        read_settings(
+            Spec(overrides=(("supervisor", file(SUPERVISOR.replace("Counter(Supervisor)", "Counter"))),))
+        )
     with pytest.raises(ConfigError, match=r"of .* lacks plan$"):
         read_settings(Spec(overrides=(("supervisor", file(SUPERVISOR.replace("def plan", "def planned"))),)))
     with pytest.raises(ConfigError, match=r"there is no planner file .*nowhere\.py"):
@@ -149,4 +158,6 @@ def test_what_does_not_plan_is_no_planner(file, resting):
     params = PlannerParams(planner=file(PLANNER.replace("def fork", "def spoon")))
     problem = Problem(resting.hand, resting.obj, None, None, None)
     with pytest.raises(ConfigError, match=r"lacks what dexstack\.control\.base\.LocalPlanner asks for"):
-        make_planner(problem, {PlannerParams: params, **{block: block() for block in own_blocks(params, "none")}})
+        make_planner(
+            problem, {PlannerParams: params, **{block: block() for block in own_blocks(params, "none")}}
+        )

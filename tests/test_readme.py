@@ -12,19 +12,24 @@ ROOT = Path(__file__).parents[1]
 
 
 def test_ci_runs_the_readmes_test_command():
-    command = next(line for line in (ROOT / "README.md").read_text().splitlines() if line.endswith("-m pytest"))
+    command = next(
+        line for line in (ROOT / "README.md").read_text().splitlines() if line.endswith("-m pytest")
+    )
     assert command in (ROOT / ".ci" / "run").read_text().splitlines()
 
 
 def test_the_parameter_file_repeats_the_defaults_it_shows():
-    """A number stands in the file so that users find it, and in the code so that it has a meaning without the file."""
+    """A number stands in the file so that users find it, and in the code so that it has a meaning
+    without the file."""
     shown = read_parameter_file(share_dir() / "config" / "palm_turn.yaml", "mpc")
     defaults = {
         f.name: f.default
         for cls in (PlannerParams, MpcParams, PalmWeights, GaitParams, BlindParams, MpcNodeParams)
         for f in dataclasses.fields(cls)
     }
-    planner = {name: value for name, value in shown.items() if name not in ("command_timeout", "hold_timeout")}
+    planner = {
+        name: value for name, value in shown.items() if name not in ("command_timeout", "hold_timeout")
+    }
     assert len(planner) > 10
     assert planner == {name: defaults[name] for name in planner}
 
@@ -33,4 +38,6 @@ def test_every_key_of_the_parameter_files_is_commented():
     for path in (share_dir() / "config").glob("*.yaml"):
         for line in path.read_text().splitlines():
             text = line.strip()
-            assert text.startswith("#") or text.endswith(":") or not text or "#" in text, f"{path.name}: {text}"
+            assert text.startswith("#") or text.endswith(":") or not text or "#" in text, (
+                f"{path.name}: {text}"
+            )

@@ -9,11 +9,13 @@ import pytest
 from dexstack.cli import main as cli
 from dexstack.config import share_dir
 from dexstack.control.supervisors import SUPERVISORS
-from dexstack.engines import PLANTS
+from dexstack.plants import PLANTS
 from dexstack.tasks import TASKS
 from docs import write_reference
 
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("rclpy") is None, reason="nodes can only be imported with rclpy")
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("rclpy") is None, reason="nodes can only be imported with rclpy"
+)
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +34,9 @@ def test_it_names_every_command_argument_node_topic_and_parameter(text):
         assert f"`dexstack {name}`" in text
     assert all(f"| `{argument.name}` |" in text for argument in ARGUMENTS)
     nodes = {
-        n.name for mode in MODES.values() for n in mode.describe({"learn": "yes", "monitor": "yes", "robot_state": "yes", "record": "x"})
+        n.name
+        for mode in MODES.values()
+        for n in mode.describe({"learn": "yes", "monitor": "yes", "robot_state": "yes", "record": "x"})
     }
     assert all(f"## Node `{name}`" in text for name in nodes)
     assert all(f"### {name}\n" in text for registry in (TASKS, SUPERVISORS, PLANTS) for name in registry)

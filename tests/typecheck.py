@@ -29,17 +29,20 @@ _READ_AS = FrozenDict(
     }
 )
 _beartype = beartype(conf=BeartypeConf(hint_overrides=_READ_AS))
-"""NumPy's scalars are numbers, its arrays good where JAX's are asked for, an int is a float; NumPy's ArrayLike itself cannot be checked."""
-_KERNELS = re.compile("njit|engines.kernels import (entry|inner)")
+"""NumPy's scalars are numbers, its arrays good where JAX's are asked for, an int is a float;
+NumPy's ArrayLike itself cannot be checked."""
+_KERNELS = re.compile("njit|dexengines.kernels import (entry|inner)")
 """What the text of a module with kernels holds."""
 CALLS = 20
-"""Of one function in one test that are checked: a loop over a thousand ticks need not tell a thousand times what its annotations are."""
+"""Of one function in one test that are checked: a loop over a thousand ticks need not tell a
+thousand times what its annotations are."""
 _counted: Counter[str] = Counter()
 _silent: list[Callable] = []
 
 
 def check(function: Callable) -> Callable:
-    """What jaxtyping asks whether a call's arguments, or its result, are what the annotations say."""
+    """What jaxtyping asks whether a call's arguments, or its result, are what the annotations
+    say."""
     checked = _beartype(function)
     if not isinstance(function, FunctionType):
         return checked
@@ -56,7 +59,8 @@ def check(function: Callable) -> Callable:
 
 
 def _silence(module: str, name: str) -> None:
-    """Let jaxtyping pass over a function until the next test; one that is defined in another function is not found, and stays checked."""
+    """Let jaxtyping pass over a function until the next test; one that is defined in another
+    function is not found, and stays checked."""
     found: Any = sys.modules.get(module)
     for part in name.split("."):
         found = inspect.getattr_static(found, part, None)
@@ -74,7 +78,9 @@ def begin() -> None:
 
 
 def modules() -> list[str]:
-    """Every module of the package but those that hold kernels: numba compiles functions, not what wraps them."""
-    package = Path(next(iter(find_spec("dexstack").submodule_search_locations)))
-    files = (file for file in package.rglob("*.py") if file.name != "__init__.py" and not _KERNELS.search(file.read_text()))
-    return sorted("dexstack." + ".".join(file.relative_to(package).with_suffix("").parts) for file in files)
+    """Every module of the package but those that hold kernels: numba compiles functions, not what
+    wraps them."""
+    source = Path(next(iter(find_spec("dexstack").submodule_search_locations))).parent
+    files = (file for package in ("dexstack", "dexengines") for file in (source / package).rglob("*.py"))
+    checked = (file for file in files if file.name != "__init__.py" and not _KERNELS.search(file.read_text()))
+    return sorted(".".join(file.relative_to(source).with_suffix("").parts) for file in checked)

@@ -1,9 +1,12 @@
-"""The MPC beside the paper's solver, IPOPT, on the same problems: processor time, and what the plans cost under one and the same function.
+"""The MPC beside the paper's solver, IPOPT, on the same problems: processor time, and what the
+plans cost under one and the same function.
 
-States of the closed loop in their order, once with the goal that was planned for, once with a goal 30 mm and 40° away. Every plan, whoever
-found it, is judged by :class:`~experiments.contactsdf.plan_cost.PlanCost` under D-SDF and under the exact step problem; IPOPT's
-objective is made of the same residuals of the task. Every solver starts from its own last plan. Asked for: IPOPT's median time at least
-``--ratio`` times ours, and with the same model, D-SDF, a median cost of at most :data:`COST` times that of IPOPT's plans.
+States of the closed loop in their order, once with the goal that was planned for, once with a goal
+30 mm and 40° away. Every plan, whoever found it, is judged by
+:class:`~experiments.contactsdf.plan_cost.PlanCost` under D-SDF and under the exact step problem;
+IPOPT's objective is made of the same residuals of the task. Every solver starts from its own last
+plan. Asked for: IPOPT's median time at least ``--ratio`` times ours, and with the same model,
+D-SDF, a median cost of at most :data:`COST` times that of IPOPT's plans.
 """
 
 from __future__ import annotations
@@ -40,9 +43,11 @@ COST = 1.1
 AWAY = 0.03, math.radians(40.0)
 """Of the goals that are not the closed loop's own, from where the object is [m, rad]."""
 EVERY = 5
-"""Of the states of the closed loop, one in so many becomes a problem: one model step lies between two."""
+"""Of the states of the closed loop, one in so many becomes a problem: one model step lies between
+two."""
 SAMPLES, SCALES, BETTER = 256, (0.3, 0.1, 0.03, 0.01), 0.01
-"""A plan that ended without descent is called stuck if one of so many random changes, of so many shares of u_max, costs this share less."""
+"""A plan that ended without descent is called stuck if one of so many random changes, of so many
+shares of u_max, costs this share less."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +62,8 @@ class Solves:
 
 
 def problems(loop: Loop, count: int, seed: int, least: int) -> list[Planning]:
-    """``count`` states with at least ``least`` active contacts, then the same with goals that are :data:`AWAY` from the object."""
+    """``count`` states with at least ``least`` active contacts, then the same with goals that are
+    :data:`AWAY` from the object."""
     near: list[Planning] = []
     for pose, q, goal in itertools.islice(visited(loop, seed), 0, None, EVERY):
         contacts = loop.detector.detect(pose, q)
@@ -76,17 +82,28 @@ def by_mpc(name: str, planner: LocalPlanner, of: list[Planning]) -> Solves:
     """All problems by an MPC."""
     planner.reset()
     plans = [planner.plan(Observation(0.0, p.pose_WO, p.q, p.contacts), p.goal_WO) for p in of]
-    return Solves(name, [p.cpu_s for p in plans], [np.array(p.displacements) for p in plans], [p.status.name.lower() for p in plans])
+    return Solves(
+        name,
+        [p.cpu_s for p in plans],
+        [np.array(p.displacements) for p in plans],
+        [p.status.name.lower() for p in plans],
+    )
 
 
 def by_ipopt(name: str, solver: NlpBaseline, of: list[Planning]) -> Solves:
     """All problems by IPOPT."""
     solutions = [solver.solve(p) for p in of]
-    return Solves(name, [s.cpu_s for s in solutions], [s.plan for s in solutions], ["ok" if s.solved else "unsolved" for s in solutions])
+    return Solves(
+        name,
+        [s.cpu_s for s in solutions],
+        [s.plan for s in solutions],
+        ["ok" if s.solved else "unsolved" for s in solutions],
+    )
 
 
 def stuck(cost: PlanCost, solves: Solves, of: list[Planning], u_max: float, seed: int) -> dict[str, int]:
-    """Of the solves that ended without descent: how many are surrounded by worse plans only, and how many are not."""
+    """Of the solves that ended without descent: how many are surrounded by worse plans only, and
+    how many are not."""
     rng = np.random.default_rng(seed)
     count = {"converged": 0, "stuck": 0}
     for problem, plan, status in zip(of, solves.plans, solves.statuses, strict=True):
@@ -99,16 +116,22 @@ def stuck(cost: PlanCost, solves: Solves, of: list[Planning], u_max: float, seed
 
 
 def solvers(loop: Loop) -> dict[str, Callable[[list[Planning]], Solves]]:
-    """Ours with its own model and with D-SDF, and IPOPT; all of the loop's task, robot, weights and limits."""
+    """Ours with its own model and with D-SDF, and IPOPT; all of the loop's task, robot, weights and
+    limits."""
     robot, obj, _ = loop.scene
     params, weights, theta = loop.params[MpcParams], loop.planner.weights, loop.planner.theta
-    paper = make_planner(Problem(robot, obj, loop.task, weights, theta), {**loop.params, PlannerParams: PlannerParams(model="dsdf")})
+    paper = make_planner(
+        Problem(robot, obj, loop.task, weights, theta),
+        {**loop.params, PlannerParams: PlannerParams(model="dsdf")},
+    )
     found: dict[str, Callable[[list[Planning]], Solves]] = {}
     for name, planner in ((f"ours, {loop.model}", loop.planner), ("ours, D-SDF", paper)):
         found[name] = functools.partial(by_mpc, name, planner)
     for name, kkt in (("IPOPT, D-SDF", False), ("IPOPT, QP by its relaxed KKT conditions", True)):
         capacity = loop.detector.params.capacity
-        found[name] = functools.partial(by_ipopt, name, NlpBaseline(robot, loop.task, weights, params, theta, capacity, kkt=kkt))
+        found[name] = functools.partial(
+            by_ipopt, name, NlpBaseline(robot, loop.task, weights, params, theta, capacity, kkt=kkt)
+        )
     return found
 
 
@@ -133,8 +156,14 @@ def ipopt(args: argparse.Namespace) -> Outcome:
         entry: dict[str, Any] = {"solver": solves.name, "solve_s": times(solves.cpu_s), "cost": {}}
         for name, judged_by in judges.items():
             costs = np.array([judged_by(p, plan[None])[0] for p, plan in zip(of, solves.plans, strict=True)])
-            entry["cost"][name] = {"near": errors(costs[~away]), "away": errors(costs[away]), "all": errors(costs)}
-        entry["statuses"] = {status: solves.statuses.count(status) for status in dict.fromkeys(solves.statuses)}
+            entry["cost"][name] = {
+                "near": errors(costs[~away]),
+                "away": errors(costs[away]),
+                "all": errors(costs),
+            }
+        entry["statuses"] = {
+            status: solves.statuses.count(status) for status in dict.fromkeys(solves.statuses)
+        }
         if solves.name in own:
             entry["no_descent"] = stuck(own[solves.name], solves, of, params.u_max, args.seed)
         if solves.name.startswith("IPOPT"):
@@ -145,7 +174,9 @@ def ipopt(args: argparse.Namespace) -> Outcome:
         "core": args.core, "object": args.object, "problems": len(of), "horizon": params.horizon, "solvers": entries,
         "peer": f"casadi {version('casadi')}", "cost_over_ipopt": dearer, "limits": {"ratio": args.ratio, "cost": COST},
     }  # fmt: skip
-    results["passed"] = bool(dearer <= COST and min(e["ratio"] for e in entries if "ratio" in e) >= args.ratio)
+    results["passed"] = bool(
+        dearer <= COST and min(e["ratio"] for e in entries if "ratio" in e) >= args.ratio
+    )
     return Outcome(results, None, _shown(entries, dearer), args.seed)
 
 
@@ -161,19 +192,56 @@ def _shown(entries: list[dict[str, Any]], dearer: float) -> list[Any]:
         ]
         for e in entries
     ]
-    columns = ("solver", "p50 [ms]", "p99 [ms]", "over ours", "D-SDF near", "D-SDF away", "exact near", "exact away", "ended", "no descent")
+    columns = (
+        "solver",
+        "p50 [ms]",
+        "p99 [ms]",
+        "over ours",
+        "D-SDF near",
+        "D-SDF away",
+        "exact near",
+        "exact away",
+        "ended",
+        "no descent",
+    )
     return [
-        table("The same problems: processor time, and median cost of the plans under two models", columns, rows),
+        table(
+            "The same problems: processor time, and median cost of the plans under two models", columns, rows
+        ),
         f"with D-SDF, ours costs {dearer:.3f} times what IPOPT's does (median; at most {COST:g} asked for)",
     ]
 
 
 def _arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--object", default="cube", help="name of an object, or the path of an object's YAML")
-    p.add_argument("--solves", type=arguments.positive_int, default=50, metavar="N", help="states; twice as many problems")
-    p.add_argument("--min-contacts", type=arguments.natural, default=8, metavar="N", help="active contacts that a state must have")
-    p.add_argument("--ratio", type=arguments.positive, default=40.0, metavar="R", help="least ratio of IPOPT's median time to ours")
-    p.add_argument("--seed", type=arguments.natural, default=0, metavar="S", help="seed of the trials that supply the states")
+    p.add_argument(
+        "--solves",
+        type=arguments.positive_int,
+        default=50,
+        metavar="N",
+        help="states; twice as many problems",
+    )
+    p.add_argument(
+        "--min-contacts",
+        type=arguments.natural,
+        default=8,
+        metavar="N",
+        help="active contacts that a state must have",
+    )
+    p.add_argument(
+        "--ratio",
+        type=arguments.positive,
+        default=40.0,
+        metavar="R",
+        help="least ratio of IPOPT's median time to ours",
+    )
+    p.add_argument(
+        "--seed",
+        type=arguments.natural,
+        default=0,
+        metavar="S",
+        help="seed of the trials that supply the states",
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:

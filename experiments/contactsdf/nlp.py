@@ -1,9 +1,12 @@
-"""The planner's problem as the paper solves it: multiple shooting in CasADi with IPOPT, on the contact sets that the MPC plans with.
+"""The planner's problem as the paper solves it: multiple shooting in CasADi with IPOPT, on the
+contact sets that the MPC plans with.
 
-    min_{u, x} Σ_t c(x_t) + c_T(x_T) + ω_u Σ_t ‖u_t‖²     s.t.  x_{t+1} = f(x_t, u_t),  |u_t| ≤ u_max,  joint limits                    [22]
+    min_{u, x} Σ_t c(x_t) + c_T(x_T) + ω_u Σ_t ‖u_t‖²     s.t.  x_{t+1} = f(x_t, u_t),  |u_t| ≤
+    u_max,  joint limits                    [22]
 
-x_t is the displacement since the current state and the object's quaternion. c and c_T are the task's own residuals, traced from JAX. f is
-either the closed form of D-SDF, or the step problem itself by its KKT conditions with relaxed complementarity (the paper's QP-model MPC):
+x_t is the displacement since the current state and the object's quaternion. c and c_T are the
+task's own residuals, traced from JAX. f is either the closed form of D-SDF, or the step problem
+itself by its KKT conditions with relaxed complementarity (the paper's QP-model MPC):
 
     Q dq = b(u) + Jᵀ λ,     J dq + φ ≥ 0,     λ ≥ 0,     λ_i (J dq + φ)_i ≤ ε
 """
@@ -75,10 +78,19 @@ class _Unknowns:
 
 
 class NlpBaseline:
-    """Solves what an MPC of one robot, task and θ solves; every solve starts from the solution of the last."""
+    """Solves what an MPC of one robot, task and θ solves; every solve starts from the solution of
+    the last."""
 
     def __init__(
-        self, robot: Robot, cost: Cost, weights: Any, params: MpcParams, theta: ModelParams, capacity: int, *, kkt: bool = False
+        self,
+        robot: Robot,
+        cost: Cost,
+        weights: Any,
+        params: MpcParams,
+        theta: ModelParams,
+        capacity: int,
+        *,
+        kkt: bool = False,
     ) -> None:
         """Build and expand the problem for ``capacity`` contacts.
 
@@ -92,7 +104,12 @@ class NlpBaseline:
             import casadi
         except ModuleNotFoundError:
             raise ConfigError("the comparison needs casadi: pip install 'dexstack[baseline]'") from None
-        self._ca, self._tree, self._cost, self._weights = casadi, robot.kinematics(), cost, SimpleNamespace(**numbers(weights))
+        self._ca, self._tree, self._cost, self._weights = (
+            casadi,
+            robot.kinematics(),
+            cost,
+            SimpleNamespace(**numbers(weights)),
+        )
         self._params, self._theta, self._kkt = params, theta, kkt
         self._n, self._T = len(robot.joint_names), params.horizon
         self._limits = robot.lower + params.limit_margin, robot.upper - params.limit_margin
@@ -102,8 +119,14 @@ class NlpBaseline:
         unknowns = _Unknowns(casadi)
         objective = self._horizon(unknowns)
         parameters = casadi.vertcat(*(casadi.vec(p) for p in self._P.values()))
-        problem = {"x": casadi.vertcat(*unknowns.x), "f": objective, "g": casadi.vertcat(*unknowns.g), "p": parameters}
-        # the longest horizon's Hessian has a few thousand entries: exact derivatives, as CasADi gives them by default
+        problem = {
+            "x": casadi.vertcat(*unknowns.x),
+            "f": objective,
+            "g": casadi.vertcat(*unknowns.g),
+            "p": parameters,
+        }
+        # the longest horizon's Hessian has a few thousand entries: exact derivatives, as CasADi
+        # gives them by default
         self._solver = casadi.nlpsol("planner", "ipopt", problem, {"ipopt": IPOPT, "print_time": False})
         self._bounds = {name: np.concatenate(parts) for name, parts in unknowns.bounds.items()}
         self._sizes, self._per_step = [v.numel() for v in unknowns.x], len(unknowns.x) // self._T
@@ -111,8 +134,22 @@ class NlpBaseline:
 
     def _parameters(self, capacity: int, tips: int) -> dict[str, Any]:
         V, M = OBJECT_DOF + self._n, FRICTION_DIRECTIONS * capacity
-        shapes = {"p": (3, 1), "quat": (4, 1), "q": (self._n, 1), "goal": (7, 1), "tips": (3, tips), "J_tip": (3 * tips, self._n)}
-        shapes |= {"Jn": (capacity, V), "J": (M, V), "phi": (capacity, 1), "normals": (M, V), "offsets": (M, 1), "inv_length": (M, 1)}
+        shapes = {
+            "p": (3, 1),
+            "quat": (4, 1),
+            "q": (self._n, 1),
+            "goal": (7, 1),
+            "tips": (3, tips),
+            "J_tip": (3 * tips, self._n),
+        }
+        shapes |= {
+            "Jn": (capacity, V),
+            "J": (M, V),
+            "phi": (capacity, 1),
+            "normals": (M, V),
+            "offsets": (M, 1),
+            "inv_length": (M, 1),
+        }
         return {name: self._ca.SX.sym(name, *shape) for name, shape in shapes.items()}
 
     def _horizon(self, unknowns: _Unknowns) -> Any:
@@ -134,7 +171,9 @@ class NlpBaseline:
     def _step(self, unknowns: _Unknowns, t: int, u: Any, d: Any, following: Any) -> None:
         """One step of the model as constraints."""
         ca, P, Q = self._ca, self._P, self._Q
-        b = ca.vertcat(0, 0, -GRAVITY * float(self._theta.mass), 0, 0, 0, np.asarray(self._theta.stiffness, float) * u)
+        b = ca.vertcat(
+            0, 0, -GRAVITY * float(self._theta.mass), 0, 0, 0, np.asarray(self._theta.stiffness, float) * u
+        )
         M = P["J"].shape[0]
         phi = ca.reshape(ca.repmat((P["phi"] + P["Jn"] @ d).T, FRICTION_DIRECTIONS, 1), M, 1)
         dq = following - d
@@ -183,7 +222,9 @@ class NlpBaseline:
     def solve(self, problem: Planning) -> NlpSolution:
         """Solve one problem; only IPOPT's own time counts, not the contact rows'."""
         pose, q = np.asarray(problem.pose_WO, np.float32), np.asarray(problem.q, np.float32)
-        step, tips, J_tip = jax.tree.map(lambda a: np.asarray(a, float), self._freeze(pose, q, problem.contacts))
+        step, tips, J_tip = jax.tree.map(
+            lambda a: np.asarray(a, float), self._freeze(pose, q, problem.contacts)
+        )
         rows = step.J / np.sqrt(step.Q)
         length = np.linalg.norm(rows, axis=1)
         there = length > 1e-6
@@ -207,7 +248,8 @@ class NlpBaseline:
         return NlpSolution(np.stack(parts[:: self._per_step]), float(out["f"]), cpu, solved)
 
     def predicted(self) -> np.ndarray:
-        """(T, 6 + N) displacements since the present that the last solution predicts, linear in world, turn in body axes, joints."""
+        """(T, 6 + N) displacements since the present that the last solution predicts, linear in
+        world, turn in body axes, joints."""
         parts = np.split(self._start, np.cumsum(self._sizes)[:-1])
         return np.stack(parts[1 :: self._per_step])
 

@@ -1,4 +1,5 @@
-"""Contacts between any two bodies of the scene, fingers among themselves included, by MuJoCo's collision of their solid shapes."""
+"""Contacts between any two bodies of the scene, fingers among themselves included, by MuJoCo's
+collision of their solid shapes."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ OBJECT = -2
 
 
 class PairContacts(NamedTuple):
-    """Contacts between two links each, at fixed capacity F: d(phi)/dt = nhat_W · (v_to − v_from) at ``p_W``; unused slots are 1 m apart."""
+    """Contacts between two links each, at fixed capacity F: d(phi)/dt = nhat_W · (v_to − v_from) at
+    ``p_W``; unused slots are 1 m apart."""
 
     p_W: Float[Array | np.ndarray, "*K F 3"]
     nhat_W: Float[Array | np.ndarray, "*K F 3"]
@@ -35,11 +37,14 @@ def empty_pairs(capacity: int) -> PairContacts:
     """A set with no contact: both links are the ground, which nothing moves."""
     ground = np.full(capacity, GROUND, np.int32)
     nhat = np.tile(np.array([0.0, 0.0, 1.0], np.float32), (capacity, 1))
-    return PairContacts(np.zeros((capacity, 3), np.float32), nhat, np.ones(capacity, np.float32), ground, ground.copy())
+    return PairContacts(
+        np.zeros((capacity, 3), np.float32), nhat, np.ones(capacity, np.float32), ground, ground.copy()
+    )
 
 
 def object_pairs(contacts: Contacts, pairs: PairContacts) -> PairContacts:
-    """The pairs without the object's own, and in their place the contacts of a :class:`~dexstack.contact.detector.ContactDetector`."""
+    """The pairs without the object's own, and in their place the contacts of a
+    :class:`~dexstack.contact.detector.ContactDetector`."""
     mine = np.where(np.asarray(contacts.active), OBJECT, GROUND).astype(np.int32)
     theirs = np.where(np.asarray(contacts.active), contacts.link, GROUND).astype(np.int32)
     hand = pairs.from_link != OBJECT
@@ -50,17 +55,23 @@ def object_pairs(contacts: Contacts, pairs: PairContacts) -> PairContacts:
         np.where(hand, pairs.from_link, np.int32(GROUND)),
         np.where(hand, pairs.to_link, np.int32(GROUND)),
     )
-    first = PairContacts(contacts.p_W, contacts.nhat_W, np.where(contacts.active, contacts.phi, np.float32(1)), mine, theirs)
+    first = PairContacts(
+        contacts.p_W, contacts.nhat_W, np.where(contacts.active, contacts.phi, np.float32(1)), mine, theirs
+    )
     return PairContacts(*(np.concatenate(both) for both in zip(first, rest, strict=True)))
 
 
 class PairDetector:
-    """Finds the nearest pairs of one robot and one object that are closer than ``margin`` [m]; the object counts as its convex parts.
+    """Finds the nearest pairs of one robot and one object that are closer than ``margin`` [m]; the
+    object counts as its convex parts.
 
-    Without an object it finds those of the robot's own bodies, and none with the ground, from which joint limits keep them.
+    Without an object it finds those of the robot's own bodies, and none with the ground, from which
+    joint limits keep them.
     """
 
-    def __init__(self, robot: Robot, obj: ObjectModel | None, capacity: int = 40, margin: float = 0.005) -> None:
+    def __init__(
+        self, robot: Robot, obj: ObjectModel | None, capacity: int = 40, margin: float = 0.005
+    ) -> None:
         self.capacity = capacity
         spec = robot_scene(robot, obj)
         for geom in spec.geoms:
@@ -68,13 +79,16 @@ class PairDetector:
         self._model = spec.compile()
         self._data = mujoco.MjData(self._model)
         names = {OBJECT_BODY: OBJECT} | {body.name: i for i, body in enumerate(robot.bodies)}
-        self._link = np.array([names.get(self._model.body(b).name, GROUND) for b in self._model.geom_bodyid], np.int32)
+        self._link = np.array(
+            [names.get(self._model.body(b).name, GROUND) for b in self._model.geom_bodyid], np.int32
+        )
         if obj is None:
             for geom in np.flatnonzero(self._link == GROUND):
                 self._model.geom_contype[geom] = self._model.geom_conaffinity[geom] = 0
 
     def detect(self, pose_WO: np.ndarray, q: np.ndarray) -> PairContacts:
-        """Pairs at object pose (7,) and joint positions (N,) [rad, m], the nearest first; the object is always the ``from_link``.
+        """Pairs at object pose (7,) and joint positions (N,) [rad, m], the nearest first; the
+        object is always the ``from_link``.
 
         Without an object the pose is not looked at.
         """

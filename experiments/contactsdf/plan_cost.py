@@ -35,14 +35,23 @@ class Planning:
 
 
 class PlanCost:
-    """Σ_t ‖stage‖² + ‖terminal‖² + ω_u Σ_t ‖u_t‖² of plans (T, N) from one problem, by the task's own residuals.
+    """Σ_t ‖stage‖² + ‖terminal‖² + ω_u Σ_t ‖u_t‖² of plans (T, N) from one problem, by the task's
+    own residuals.
 
-    Plans are rolled out under one time-stepping model; the contact rows stay those of the present state, distances follow the plan.
-    Targets and predictions stop at the joint limits, as in the MPC.
+    Plans are rolled out under one time-stepping model; the contact rows stay those of the present
+    state, distances follow the plan. Targets and predictions stop at the joint limits, as in the
+    MPC.
     """
 
-    def __init__(self, robot: Robot, cost: Cost, weights: Any, params: MpcParams, model: StepModel, theta: ModelParams) -> None:
-        self._tree, self._cost, self._weights, self._params = robot.kinematics(), cost, SimpleNamespace(**numbers(weights)), params
+    def __init__(
+        self, robot: Robot, cost: Cost, weights: Any, params: MpcParams, model: StepModel, theta: ModelParams
+    ) -> None:
+        self._tree, self._cost, self._weights, self._params = (
+            robot.kinematics(),
+            cost,
+            SimpleNamespace(**numbers(weights)),
+            params,
+        )
         self._model, self._theta = model, theta
         margin = params.limit_margin
         self._limits = robot.lower + margin, robot.upper - margin
@@ -53,9 +62,16 @@ class PlanCost:
         with jax.enable_x64(True):
             pose = np.asarray(problem.pose_WO, float)
             pose = np.concatenate([pose[:3], pose[3:] / np.linalg.norm(pose[3:])])
-            wide = jax.tree.map(lambda a: np.asarray(a, float) if np.asarray(a).dtype.kind == "f" else np.asarray(a), problem.contacts)
+            wide = jax.tree.map(
+                lambda a: np.asarray(a, float) if np.asarray(a).dtype.kind == "f" else np.asarray(a),
+                problem.contacts,
+            )
             plans = np.asarray(plans, float)
-            return np.asarray(self._many(plans, pose, np.asarray(problem.q, float), wide, np.asarray(problem.goal_WO, float)))
+            return np.asarray(
+                self._many(
+                    plans, pose, np.asarray(problem.q, float), wide, np.asarray(problem.goal_WO, float)
+                )
+            )
 
     def _one(self, plan: Array, pose_WO: Array, q: Array, contacts: Contacts, goal_WO: Array) -> Array:
         poses = self._tree.poses(q)
@@ -66,7 +82,9 @@ class PlanCost:
         lower, upper = (jnp.asarray(limit, q.dtype) for limit in self._limits)
 
         def residuals(of: Any, d: Array, quat: Array) -> Array:
-            state = PlannedState(pose_WO[:3] + d[:3], quat, q + d[OBJECT_DOF:], p_WTip + J_tip @ d[OBJECT_DOF:])
+            state = PlannedState(
+                pose_WO[:3] + d[:3], quat, q + d[OBJECT_DOF:], p_WTip + J_tip @ d[OBJECT_DOF:]
+            )
             return jnp.sum(of(state, goal_WO, self._weights) ** 2)
 
         def advance(carry: tuple[Array, ...], u: Array) -> tuple[tuple[Array, ...], Array]:
@@ -82,4 +100,8 @@ class PlanCost:
         still = jnp.zeros(OBJECT_DOF + q.size, q.dtype)
         first = (still, pose_WO[3:], self._model.initial_dual(problem))
         (d, quat, _), stages = jax.lax.scan(advance, first, plan)
-        return jnp.sum(stages) + residuals(self._cost.terminal, d, quat) + self._params.effort_weight * jnp.sum(plan**2)
+        return (
+            jnp.sum(stages)
+            + residuals(self._cost.terminal, d, quat)
+            + self._params.effort_weight * jnp.sum(plan**2)
+        )

@@ -1,7 +1,9 @@
-"""One-step prediction of every model on rollouts it was not learned from, against "the object stays where it is".
+"""One-step prediction of every model on rollouts it was not learned from, against "the object stays
+where it is".
 
-Rollouts of the planner on the MuJoCo plant, replanned every model step, teach every model; others score it. Errors of one step, as a share
-of those of "the object stays where it is". Asked for: the learned predictor keeps ``--require``, in position and in orientation.
+Rollouts of the planner on the MuJoCo plant, replanned every model step, teach every model; others
+score it. Errors of one step, as a share of those of "the object stays where it is". Asked for: the
+learned predictor keeps ``--require``, in position and in orientation.
 """
 
 from __future__ import annotations
@@ -21,7 +23,14 @@ from dexstack.control.factory import MODELS, PlannerParams, make_model
 from dexstack.control.planners.gauss_newton import MpcParams
 from dexstack.control.theta_file import make_theta
 from dexstack.graph.settings import Spec
-from dexstack.learning.loss import Learner, LearnerParams, Predict, Reparametrisation, make_learner, model_prediction
+from dexstack.learning.loss import (
+    Learner,
+    LearnerParams,
+    Predict,
+    Reparametrisation,
+    make_learner,
+    model_prediction,
+)
 from dexstack.learning.on_policy import collect
 from dexstack.learning.transitions import Transitions
 from dexstack.model.gravity import GravityCompensation
@@ -50,7 +59,8 @@ LEARN_SUBSTEPS = 10
 """Substeps of the predictor that is learned: θ means the same with any number of them."""
 LEARN = LearnerParams(learning_rate=0.1, epochs=15)
 LEARN_PREDICTOR = LearnerParams(learning_rate=0.005, epochs=4)
-"""Fewer and shorter steps: it starts from data-sheet numbers, and gradients through stiff contacts are noisy."""
+"""Fewer and shorter steps: it starts from data-sheet numbers, and gradients through stiff contacts
+are noisy."""
 
 
 class Row(NamedTuple):
@@ -70,8 +80,11 @@ class Study(NamedTuple):
     test: int
 
 
-def study_prediction(spec: Spec, *, steps: int, test_steps: int, seed: int, say: Callable[[str], None]) -> Study:
-    """Collect rollouts of the planner on the plant, learn every model on ``steps`` transitions and score it on ``test_steps`` others.
+def study_prediction(
+    spec: Spec, *, steps: int, test_steps: int, seed: int, say: Callable[[str], None]
+) -> Study:
+    """Collect rollouts of the planner on the plant, learn every model on ``steps`` transitions and
+    score it on ``test_steps`` others.
 
     Raises:
         ConfigError: see :class:`~dexstack.sim.loop.Loop`.
@@ -80,13 +93,19 @@ def study_prediction(spec: Spec, *, steps: int, test_steps: int, seed: int, say:
     train, _, _ = collect(loop, steps, seed)
     test, _, _ = collect(loop, test_steps, seed + HELD_OUT)
     rows = [Row("stays", stays(test), None)]
-    for row in itertools.chain(_plant(loop, test), _planners(loop, train, test, seed), _predictors(loop, train, test, seed)):
-        say(f"{row.name}: position {1e3 * row.error.position.mean():.3f} mm, orientation {row.error.orientation.mean():.4f} rad")
+    for row in itertools.chain(
+        _plant(loop, test), _planners(loop, train, test, seed), _predictors(loop, train, test, seed)
+    ):
+        say(
+            f"{row.name}: position {1e3 * row.error.position.mean():.3f} mm, orientation {row.error.orientation.mean():.4f} rad"
+        )
         rows.append(row)
     return Study(rows, train.count, test.count)
 
 
-def _learned(name: str, learner: Learner, predict: Predict, train: Transitions, test: Transitions, seed: int) -> Row:
+def _learned(
+    name: str, learner: Learner, predict: Predict, train: Transitions, test: Transitions, seed: int
+) -> Row:
     learner.update(train, np.random.default_rng(seed))
     theta = learner.theta
     spans = {key: [float(np.min(value)), float(np.max(value))] for key, value in theta._asdict().items()}
@@ -105,7 +124,8 @@ def _planners(loop: Loop, train: Transitions, test: Transitions, seed: int) -> I
 
 
 def _predictors(loop: Loop, train: Transitions, test: Transitions, seed: int) -> Iterator[Row]:
-    """The predictor, learned with the contacts of the start and used with contacts found again on the way; what each of its parts is worth.
+    """The predictor, learned with the contacts of the start and used with contacts found again on
+    the way; what each of its parts is worth.
 
     The rows that leave something out find contacts once.
     """
@@ -113,9 +133,15 @@ def _predictors(loop: Loop, train: Transitions, test: Transitions, seed: int) ->
     first = predictor_theta(loop.scene.robot, loop.scene.obj, servo.kp, servo.kd)
     pairs = PairDetector(loop.scene.robot, loop.scene.obj)
     both = with_pairs(train, pairs), with_pairs(test, pairs)
-    make = lambda **changes: Predictor(loop.scene.robot, loop.scene.obj, h, PredictorParams(slew_rate=servo.slew_rate, **changes))  # noqa: E731
+    make = lambda **changes: Predictor(
+        loop.scene.robot, loop.scene.obj, h, PredictorParams(slew_rate=servo.slew_rate, **changes)
+    )
     full, coarse = make(), make(substeps=LEARN_SUBSTEPS)
-    yield Row("predictor, data-sheet numbers", score(*predict_in_parts(full, first, both[1], pairs, PARTS), test), None)
+    yield Row(
+        "predictor, data-sheet numbers",
+        score(*predict_in_parts(full, first, both[1], pairs, PARTS), test),
+        None,
+    )
     learner = Learner(Reparametrisation(first, PREDICTOR_RANGES), coarse, LEARN_PREDICTOR)
     once = _learned("predictor, learned", learner, full, *both, seed)
     yield once._replace(error=score(*predict_in_parts(full, learner.theta, both[1], pairs, PARTS), test))
@@ -139,7 +165,8 @@ def _plant(loop: Loop, test: Transitions) -> Iterator[Row]:
 
 
 def replay(loop: Loop, data: Transitions, moving: float) -> tuple[np.ndarray, np.ndarray]:
-    """Object poses (K, 7) and joint angles (K, N) the plant reaches from each start, velocities times ``moving``."""
+    """Object poses (K, 7) and joint angles (K, N) the plant reaches from each start, velocities
+    times ``moving``."""
     plant, servo, gravity = loop.plant, loop.servo.params, GravityCompensation(loop.scene.robot)
     poses, joints = [], []
     for at in (jax.tree.map(lambda leaf, k=k: np.asarray(leaf[k], float), data) for k in range(data.count)):
@@ -149,7 +176,9 @@ def replay(loop: Loop, data: Transitions, moving: float) -> tuple[np.ndarray, np
         for k in range(round(loop.params[MpcParams].step / plant.dt)):
             if k * plant.dt >= ticks * servo.period - 1e-9:
                 ticks += 1
-                target += np.clip(at.q_command - target, -servo.slew_rate * servo.period, servo.slew_rate * servo.period)
+                target += np.clip(
+                    at.q_command - target, -servo.slew_rate * servo.period, servo.slew_rate * servo.period
+                )
                 q, qd = plant.joint_position, plant.joint_velocity
                 tau = servo.kp * (target - q) - servo.kd * qd + gravity(q)
             plant.step(np.clip(tau, -loop.scene.robot.effort, loop.scene.robot.effort))
@@ -166,7 +195,10 @@ def prediction(args: argparse.Namespace) -> Outcome:
     base = study.rows[0].error
     fields = PredictionError._fields
     shares = {row.name: relative(row.error, base) for row in study.rows}
-    medians = {row.name: {f: float(np.median(getattr(row.error, f)) / np.median(getattr(base, f))) for f in fields} for row in study.rows}
+    medians = {
+        row.name: {f: float(np.median(getattr(row.error, f)) / np.median(getattr(base, f))) for f in fields}
+        for row in study.rows
+    }
     judged = shares[JUDGED]
     passed = max(judged["position"], judged["orientation"]) <= args.require
     results: dict[str, Any] = {
@@ -176,13 +208,30 @@ def prediction(args: argparse.Namespace) -> Outcome:
         "test": study.test,
         "required": args.require,
         "passed": passed,
-        "stays": {"position_m": base.position.mean(), "orientation_rad": base.orientation.mean(), "joints_rad": base.joints.mean()},
+        "stays": {
+            "position_m": base.position.mean(),
+            "orientation_rad": base.orientation.mean(),
+            "joints_rad": base.joints.mean(),
+        },
         "models": [
-            {"name": row.name, "relative": shares[row.name], "relative_median": medians[row.name], "theta": row.theta} for row in study.rows
+            {
+                "name": row.name,
+                "relative": shares[row.name],
+                "relative_median": medians[row.name],
+                "theta": row.theta,
+            }
+            for row in study.rows
         ],
     }
     percent = lambda share: f"{100 * share:.0f}"  # noqa: E731
-    rows = [[r.name, *(percent(shares[r.name][f]) for f in fields), *(percent(medians[r.name][f]) for f in fields[:2])] for r in study.rows]
+    rows = [
+        [
+            r.name,
+            *(percent(shares[r.name][f]) for f in fields),
+            *(percent(medians[r.name][f]) for f in fields[:2]),
+        ]
+        for r in study.rows
+    ]
     lines = [
         table(
             f"{args.object}: error one step ({study.test} held-out transitions) as % of 'stays', after {study.train} to learn from",
@@ -200,9 +249,19 @@ def prediction(args: argparse.Namespace) -> Outcome:
 def _arguments(p: argparse.ArgumentParser) -> None:
     arguments.add_scene_arguments(p)
     arguments.add_planner_arguments(p)
-    p.add_argument("--steps", type=arguments.positive_int, default=1000, metavar="N", help="transitions that teach")
-    p.add_argument("--test-steps", type=arguments.positive_int, default=600, metavar="N", help="transitions that score")
-    p.add_argument("--require", type=arguments.rate, default=0.6, metavar="SHARE", help="largest share, in position and in orientation")
+    p.add_argument(
+        "--steps", type=arguments.positive_int, default=1000, metavar="N", help="transitions that teach"
+    )
+    p.add_argument(
+        "--test-steps", type=arguments.positive_int, default=600, metavar="N", help="transitions that score"
+    )
+    p.add_argument(
+        "--require",
+        type=arguments.rate,
+        default=0.6,
+        metavar="SHARE",
+        help="largest share, in position and in orientation",
+    )
     p.add_argument("--seed", type=arguments.natural, default=0, metavar="S")
 
 

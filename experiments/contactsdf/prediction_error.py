@@ -1,4 +1,5 @@
-"""Errors of predictors of one step, on transitions held out, and the contacts that they are given."""
+"""Errors of predictors of one step, on transitions held out, and the contacts that they are
+given."""
 
 from __future__ import annotations
 
@@ -31,7 +32,10 @@ def score(pose: np.ndarray, q: np.ndarray, data: Transitions) -> PredictionError
     """Errors of predicted object poses (K, 7) and joint angles (K, N)."""
     return PredictionError(
         np.linalg.norm(pose[:, :3] - data.next_pose_WO[:, :3], axis=1),
-        np.linalg.norm(rotation_between(np.asarray(pose[:, 3:], float), np.asarray(data.next_pose_WO[:, 3:], float)), axis=1),
+        np.linalg.norm(
+            rotation_between(np.asarray(pose[:, 3:], float), np.asarray(data.next_pose_WO[:, 3:], float)),
+            axis=1,
+        ),
         np.linalg.norm(q - data.next_q, axis=1),
     )
 
@@ -41,7 +45,9 @@ def stays(data: Transitions) -> PredictionError:
     return score(data.pose_WO, data.q, data)
 
 
-def predict_all(predict: Predict, theta: ModelParams, data: Transitions, chunk: int = 200) -> tuple[np.ndarray, np.ndarray]:
+def predict_all(
+    predict: Predict, theta: ModelParams, data: Transitions, chunk: int = 200
+) -> tuple[np.ndarray, np.ndarray]:
     """Predicted object poses (K, 7) and joint angles (K, N)."""
     batched: Callable = jit(jax.vmap(predict, in_axes=(None, 0)))
     poses, joints = [], []
@@ -54,11 +60,22 @@ def predict_all(predict: Predict, theta: ModelParams, data: Transitions, chunk: 
 
 
 def predict_in_parts(
-    predictor: Predictor, theta: PredictorTheta, data: Transitions, detector: PairDetector, parts: int, chunk: int = 200
+    predictor: Predictor,
+    theta: PredictorTheta,
+    data: Transitions,
+    detector: PairDetector,
+    parts: int,
+    chunk: int = 200,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """As :func:`predict_all`, but contacts are found anew after each of ``parts`` equal parts of the step."""
+    """As :func:`predict_all`, but contacts are found anew after each of ``parts`` equal parts of
+    the step."""
     substeps = predictor.params.substeps // parts
-    advance = jit(jax.vmap(lambda theta, state, at: predictor.advance(theta, state, at, at.contacts, substeps), in_axes=(None, 0, 0)))
+    advance = jit(
+        jax.vmap(
+            lambda theta, state, at: predictor.advance(theta, state, at, at.contacts, substeps),
+            in_axes=(None, 0, 0),
+        )
+    )
     poses, joints = [], []
     for first in range(0, data.count, chunk):
         index = np.arange(first, min(first + chunk, data.count))
@@ -66,7 +83,9 @@ def predict_in_parts(
         state = jax.vmap(predictor.start)(at)
         for part in range(parts):
             if part:
-                at = with_pairs(at._replace(pose_WO=np.asarray(state.pose_WO), q=np.asarray(state.q)), detector)
+                at = with_pairs(
+                    at._replace(pose_WO=np.asarray(state.pose_WO), q=np.asarray(state.q)), detector
+                )
             state = advance(theta, state, at)
         poses.append(np.asarray(state.pose_WO)[: len(index)])
         joints.append(np.asarray(state.q)[: len(index)])
@@ -75,14 +94,18 @@ def predict_in_parts(
 
 def relative(error: PredictionError, base: PredictionError) -> dict[str, float]:
     """Mean errors as a share of the base's."""
-    return {name: float(np.mean(getattr(error, name)) / np.mean(getattr(base, name))) for name in PredictionError._fields}
+    return {
+        name: float(np.mean(getattr(error, name)) / np.mean(getattr(base, name)))
+        for name in PredictionError._fields
+    }
 
 
 def with_pairs(data: Transitions, detector: PairDetector, *, query_points: bool = False) -> Transitions:
     """The same transitions with the contacts of a predictor.
 
     Args:
-        query_points: keep the object's contacts that ``data`` has, those of the planner's C-SDF query points, and only add the fingers'.
+        query_points: keep the object's contacts that ``data`` has, those of the planner's C-SDF
+            query points, and only add the fingers'.
     """
     found = []
     for k in range(data.count):

@@ -1,20 +1,25 @@
-"""The predictor: one model step in substeps, with velocities, finger–finger contacts and Coulomb friction. For prediction, not planning.
+"""The predictor: one model step in substeps, with velocities, finger–finger contacts and Coulomb
+friction. For prediction, not planning.
 
-Each substep of length s = h / n finds the velocity v⁺ of (object linear W, object angular B, joints) that minimises the convex
+Each substep of length s = h / n finds the velocity v⁺ of (object linear W, object angular B,
+joints) that minimises the convex
 
     ½ (v⁺ − v*)ᵀ M_s (v⁺ − v*) + ½ Σ_i ‖γ_i(v⁺)‖²_{R_i},      γ_i = P_i(R_i⁻¹ (v̂_i − J_i v⁺))
 
-M_s is the inertia of object and fingers with the servo's stiffness and the joints' damping implicit in it, v* the velocity without
-contacts, P_i the projection onto the friction cone (stick, slide, separate in closed form), γ the contacts' impulses. R and v̂ make a
-contact yield as much as it takes to follow, up to the share r/(1 + r) of the outer acceleration,
+M_s is the inertia of object and fingers with the servo's stiffness and the joints' damping implicit
+in it, v* the velocity without contacts, P_i the projection onto the friction cone (stick, slide,
+separate in closed form), γ the contacts' impulses. R and v̂ make a contact yield as much as it
+takes to follow, up to the share r/(1 + r) of the outer acceleration,
 
     d(gap_rate)/dt = −2/t_c gap_rate − gap/t_c² ,      R_n = r J_n M⁻¹ J_nᵀ ,      R_t = c R_n
 
-where it penetrates, and where it does not, let its gap close. That is the contact law of MuJoCo and, with other names, of Drake.
-As in MuJoCo J_n M⁻¹ J_nᵀ stands for the sum of the two bodies' translational mobilities at their centres of mass, at zero joint angles.
+where it penetrates, and where it does not, let its gap close. That is the contact law of MuJoCo
+and, with other names, of Drake. As in MuJoCo J_n M⁻¹ J_nᵀ stands for the sum of the two bodies'
+translational mobilities at their centres of mass, at zero joint angles.
 
-The geometry (normals, lever arms, inertia of the fingers) is that of the start of the step; distances follow the motion, φ + J^n dq. Unlike
-in the planner's step problem a sliding contact is not lifted (its rows J^n − μ J^d trade slip for gap), and nothing is quasi-static.
+The geometry (normals, lever arms, inertia of the fingers) is that of the start of the step;
+distances follow the motion, φ + J^n dq. Unlike in the planner's step problem a sliding contact is
+not lifted (its rows J^n − μ J^d trade slip for gap), and nothing is quasi-static.
 """
 
 from __future__ import annotations
@@ -41,7 +46,8 @@ if TYPE_CHECKING:
 
 GRAVITY = 9.81
 FIRM_DEPTH = 1e-3
-"""[m] of penetration from which a contact yields half as much as where it begins, as MuJoCo's by default (0.11 to 0.05)."""
+"""[m] of penetration from which a contact yields half as much as where it begins, as MuJoCo's by
+default (0.11 to 0.05)."""
 HALVINGS = 6
 """Of a Newton step that goes too far."""
 
@@ -58,7 +64,8 @@ class PredictorParams:
 
 
 class PredictorTheta(NamedTuple):
-    """The predictor's physical parameters; the first block means what it means in ``ModelParams``."""
+    """The predictor's physical parameters; the first block means what it means in
+    ``ModelParams``."""
 
     mass: Array
     """[kg] of the object; its inertia is that of uniform density."""
@@ -68,7 +75,8 @@ class PredictorTheta(NamedTuple):
     friction_fingers: Array
 
     torsion: Array
-    """Torque of a contact about its normal per normal force, of objects whose contacts resist that [m]."""
+    """Torque of a contact about its normal per normal force, of objects whose contacts resist that
+    [m]."""
     damping: Array
     """d, of all joints [N m s/rad]; the planner's cover is 1 − exp(−h k/d)."""
     contact_time: Array
@@ -76,7 +84,8 @@ class PredictorTheta(NamedTuple):
     yielding: Array
     """r, how much a contact yields where it begins; MuJoCo's (1 − impedance) / impedance."""
     creep: Array
-    """c, how much more easily a contact slips than it is pressed in; the inverse of MuJoCo's impratio."""
+    """c, how much more easily a contact slips than it is pressed in; the inverse of MuJoCo's
+    impratio."""
 
 
 PREDICTOR_RANGES = PredictorTheta(
@@ -93,7 +102,8 @@ PREDICTOR_RANGES = PredictorTheta(
 
 
 def predictor_theta(hand: HandModel, obj: ObjectModel, kp: float, kd: float) -> PredictorTheta:
-    """The parameters from data sheets: object, joints and servo as they are, contacts as hard as MuJoCo's by default.
+    """The parameters from data sheets: object, joints and servo as they are, contacts as hard as
+    MuJoCo's by default.
 
     Those are r = 0.11 and t_c = 0.95 · 20 ms; c is 1/impratio of our scene.
     """
@@ -112,7 +122,8 @@ def predictor_theta(hand: HandModel, obj: ObjectModel, kp: float, kd: float) -> 
 
 
 def _com_jacobian(hand: HandModel, tree: KinematicTree, poses: BodyPoses) -> Float[Array, "B 3 N"]:
-    """Velocity of the centres of mass of the links (all bodies but the palm), world frame, against the joints."""
+    """Velocity of the centres of mass of the links (all bodies but the palm), world frame, against
+    the joints."""
     bodies = hand.bodies[1:]
     com = jnp.asarray(np.array([b.com for b in bodies]), poses.p_WB.dtype)
     p_W = poses.p_WB[1:] + jnp.einsum("bij,bj->bi", poses.R_WB[1:], com)
@@ -135,7 +146,8 @@ def joint_inertia(hand: HandModel, tree: KinematicTree, poses: BodyPoses) -> Flo
 class _Rows(NamedTuple):
     n: Float[Array, "C V"]
     t: Float[Array, "C 3 V"]
-    """Two tangents, and the turn about the normal by the length at which torsion has friction's share."""
+    """Two tangents, and the turn about the normal by the length at which torsion has friction's
+    share."""
     phi: Float[Array, " C"]
     friction: Float[Array, " C"]
 
@@ -154,9 +166,11 @@ class PredictedState(NamedTuple):
 def project(
     y_n: Float[Array, " C"], y_t: Float[Array, "C D"], friction: Float[Array, " C"], creep: Array
 ) -> tuple[Float[Array, " C"], Float[Array, "C D"], Float[Array, "C 1+D 1+D"]]:
-    """The impulses in the friction cones nearest to y in the norm of R, R_t = ``creep`` R_n; and their derivatives in (y_n, y_t).
+    """The impulses in the friction cones nearest to y in the norm of R, R_t = ``creep`` R_n; and
+    their derivatives in (y_n, y_t).
 
-    Stick inside the cone, separate in its polar, slide in between: γ_n = (y_n + μ c |y_t|) / (1 + μ² c).
+    Stick inside the cone, separate in its polar, slide in between: γ_n = (y_n + μ c |y_t|) / (1 +
+    μ² c).
     """
     length = jnp.sqrt(jnp.sum(y_t**2, axis=1) + 1e-30)
     along = y_t / length[:, None]
@@ -164,13 +178,19 @@ def project(
     share = 1 / (1 + friction**2 * creep)
     normal = share * (y_n + friction * creep * length)
     f_n = jnp.where(separate, 0.0, jnp.where(stick, y_n, normal))
-    f_t = jnp.where(separate[:, None], 0.0, jnp.where(stick[:, None], y_t, (friction * normal)[:, None] * along))
+    f_t = jnp.where(
+        separate[:, None], 0.0, jnp.where(stick[:, None], y_t, (friction * normal)[:, None] * along)
+    )
     D = y_t.shape[1]
     eye = jnp.eye(1 + D, dtype=y_n.dtype)
-    d_normal = share[:, None] * jnp.concatenate([jnp.ones_like(length)[:, None], (friction * creep)[:, None] * along], axis=1)
+    d_normal = share[:, None] * jnp.concatenate(
+        [jnp.ones_like(length)[:, None], (friction * creep)[:, None] * along], axis=1
+    )
     across = jnp.eye(D, dtype=y_n.dtype)[None] - along[:, :, None] * along[:, None, :]
     turning = jnp.pad((friction * normal / length)[:, None, None] * across, ((0, 0), (0, 0), (1, 0)))
-    sliding = jnp.concatenate([d_normal[:, None], (friction[:, None] * along)[:, :, None] * d_normal[:, None] + turning], axis=1)
+    sliding = jnp.concatenate(
+        [d_normal[:, None], (friction[:, None] * along)[:, :, None] * d_normal[:, None] + turning], axis=1
+    )
     slope = jnp.where(separate[:, None, None], 0.0, jnp.where(stick[:, None, None], eye[None], sliding))
     return f_n, f_t, slope
 
@@ -178,18 +198,24 @@ def project(
 class Predictor:
     """One-step prediction of one hand and one object."""
 
-    def __init__(self, hand: HandModel, obj: ObjectModel, step: float, params: PredictorParams = PredictorParams()) -> None:
+    def __init__(
+        self, hand: HandModel, obj: ObjectModel, step: float, params: PredictorParams = PredictorParams()
+    ) -> None:
         self._hand, self._obj, self._step, self.params = hand, obj, step, params
         self._tree = KinematicTree(hand)
         self._rotational = np.diag(obj.inertia) / obj.mass  # per kg
         poses = self._tree.poses(jnp.zeros(len(hand.joint_names)))
-        Jv, M_inv = _com_jacobian(hand, self._tree, poses), jnp.linalg.inv(joint_inertia(hand, self._tree, poses))
+        Jv, M_inv = (
+            _com_jacobian(hand, self._tree, poses),
+            jnp.linalg.inv(joint_inertia(hand, self._tree, poses)),
+        )
         # of ground, palm and links
         self._link_mobility = np.concatenate([np.zeros(2), np.einsum("bin,nm,bim->b", Jv, M_inv, Jv) / 3])
         self._joint_mobility = np.diagonal(M_inv)
 
     def __call__(self, theta: PredictorTheta, at: Transitions) -> tuple[Array, Array]:
-        """Object pose (7,) and joint angles (N,) after the step; traced. The transition's contacts are :class:`PairContacts`."""
+        """Object pose (7,) and joint angles (N,) after the step; traced. The transition's contacts
+        are :class:`PairContacts`."""
         state = self.start(at)
         state = self.advance(theta, state, at, at.contacts, self.params.substeps)
         return state.pose_WO, state.q
@@ -201,7 +227,12 @@ class Predictor:
         return PredictedState(at.pose_WO, at.q, velocity, at.q_before)
 
     def advance(
-        self, theta: PredictorTheta, state: PredictedState, at: Transitions, contacts: PairContacts, substeps: int
+        self,
+        theta: PredictorTheta,
+        state: PredictedState,
+        at: Transitions,
+        contacts: PairContacts,
+        substeps: int,
     ) -> PredictedState:
         """Some substeps on one contact set; traced."""
         p, h = self.params, self._step / self.params.substeps
@@ -213,7 +244,8 @@ class Predictor:
         M = jnp.zeros((V, V), dtype).at[jnp.arange(OBJECT_DOF), jnp.arange(OBJECT_DOF)].set(inertia)
         M = M.at[OBJECT_DOF:, OBJECT_DOF:].set(joint_inertia(self._hand, self._tree, poses))
         on_joints = jnp.concatenate([jnp.zeros(OBJECT_DOF, dtype), jnp.ones(n, dtype)])
-        # d/s made a little less, so that a free joint covers exactly 1 − exp(−s k/d) of its way in a substep
+        # d/s made a little less, so that a free joint covers exactly 1 − exp(−s k/d) of its way in
+        # a substep
         drag = theta.stiffness / jnp.expm1(h * theta.stiffness / theta.damping)
         M_s = M + h**2 * jnp.diag(on_joints * (theta.stiffness + drag))
         weight = jnp.zeros(V, dtype).at[2].set(-GRAVITY * theta.mass)
@@ -233,14 +265,21 @@ class Predictor:
             wanted_t = decay**2 * jnp.einsum("cdv,v->cd", rows.t, velocity)
 
             def force(v_n: Array, v_t: Array) -> tuple[Array, Array, Array]:
-                return project((wanted_n - v_n) / R_n, (wanted_t - v_t) / R_t[:, None], rows.friction, theta.creep)
+                return project(
+                    (wanted_n - v_n) / R_n, (wanted_t - v_t) / R_t[:, None], rows.friction, theta.creep
+                )
 
             def newton(v: Array) -> Array:
                 v_n, v_t = rows.n @ v, jnp.einsum("cdv,v->cd", rows.t, v)
                 f_n, f_t, slope = force(v_n, v_t)
                 gradient = M_s @ v - momentum - f_n @ rows.n - jnp.einsum("cd,cdv->v", f_t, rows.t)
                 J = jnp.concatenate([rows.n[:, None], rows.t], axis=1)
-                G = slope / jnp.concatenate([R_n[:, None], jnp.broadcast_to(R_t[:, None], rows.t.shape[:2])], axis=1)[:, None, :]
+                G = (
+                    slope
+                    / jnp.concatenate(
+                        [R_n[:, None], jnp.broadcast_to(R_t[:, None], rows.t.shape[:2])], axis=1
+                    )[:, None, :]
+                )
                 H = M_s + jnp.einsum("civ,cij,cjw->vw", J, G, J)
                 d = jax.lax.rsqrt(jnp.diagonal(H))
                 chol = jax.scipy.linalg.cho_factor(H * d[:, None] * d[None, :], lower=True)
@@ -260,7 +299,9 @@ class Predictor:
                     low, high = jnp.where(up, low, middle), jnp.where(up, middle, high)
                 return v + jnp.where(rising(jnp.ones((), dtype)), low, 1.0) * dv
 
-            v, _ = jax.lax.scan(lambda v, _: (newton(v), None), velocity, None, length=p.iterations)  # compiled once, not six times
+            v, _ = jax.lax.scan(
+                lambda v, _: (newton(v), None), velocity, None, length=p.iterations
+            )  # compiled once, not six times
             dq = h * v
             return (moved + dq, integrate_quaternion(quat, dq[3:OBJECT_DOF]), v, target), None
 
@@ -270,28 +311,41 @@ class Predictor:
         return PredictedState(pose, state.q + moved[OBJECT_DOF:], velocity, target)
 
     def _mobility(self, theta: PredictorTheta, c: PairContacts) -> Float[Array, " C"]:
-        """Inverse mass that says how much a contact yields [1/kg]: that of its two bodies where all joint angles are zero.
+        """Inverse mass that says how much a contact yields [1/kg]: that of its two bodies where all
+        joint angles are zero.
 
-        Not the mobility of the contact's own point: a finger squeezed along its length has next to none, and its contact would be rigid.
+        Not the mobility of the contact's own point: a finger squeezed along its length has next to
+        none, and its contact would be rigid.
         """
         dtype = theta.mass.dtype
         of_link = jnp.concatenate([1 / theta.mass[None], jnp.asarray(self._link_mobility, dtype)])
         stop = jnp.asarray(self._joint_mobility, dtype)
         # a tonne's more: R has no inverse where neither body can move
-        return 1e-3 + jnp.concatenate([of_link[c.from_link - OBJECT] + of_link[c.to_link - OBJECT], stop, stop])
+        return 1e-3 + jnp.concatenate(
+            [of_link[c.from_link - OBJECT] + of_link[c.to_link - OBJECT], stop, stop]
+        )
 
     def _rows(self, theta: PredictorTheta, poses: BodyPoses, state: PredictedState, c: PairContacts) -> _Rows:
         """Normal and tangential rows of the contacts."""
-        relative = self._jacobian(poses, state, c.p_W, c.to_link) - self._jacobian(poses, state, c.p_W, c.from_link)
+        relative = self._jacobian(poses, state, c.p_W, c.to_link) - self._jacobian(
+            poses, state, c.p_W, c.from_link
+        )
         with_object = (c.from_link == OBJECT) | (c.to_link == OBJECT)
         if not self.params.finger_contacts:
             relative = jnp.where(with_object[:, None, None], relative, 0.0)
         on_palm = with_object & (c.to_link <= 0)
         friction = jnp.where(on_palm, theta.friction_palm, theta.friction_fingers)
-        n, t = jnp.einsum("ci,civ->cv", c.nhat_W, relative), jnp.einsum("cdi,civ->cdv", tangents(c.nhat_W), relative)
-        turn = self._angular_jacobian(poses, state, c.to_link) - self._angular_jacobian(poses, state, c.from_link)
+        n, t = (
+            jnp.einsum("ci,civ->cv", c.nhat_W, relative),
+            jnp.einsum("cdi,civ->cdv", tangents(c.nhat_W), relative),
+        )
+        turn = self._angular_jacobian(poses, state, c.to_link) - self._angular_jacobian(
+            poses, state, c.from_link
+        )
         length = jnp.where(with_object & (self._obj.contact_dimension > 3), theta.torsion / friction, 0.0)
-        t = jnp.concatenate([t, (length[:, None] * jnp.einsum("ci,civ->cv", c.nhat_W, turn))[:, None]], axis=1)
+        t = jnp.concatenate(
+            [t, (length[:, None] * jnp.einsum("ci,civ->cv", c.nhat_W, turn))[:, None]], axis=1
+        )
         # a joint's limits are contacts without friction
         N = len(self._hand.joint_names)
         stop = jnp.concatenate([jnp.zeros((N, OBJECT_DOF), n.dtype), jnp.eye(N, dtype=n.dtype)], axis=1)
@@ -303,15 +357,22 @@ class Predictor:
             jnp.concatenate([friction, jnp.zeros(2 * N, n.dtype)]),
         )
 
-    def _jacobian(self, poses: BodyPoses, state: PredictedState, p_W: Array, link: Array) -> Float[Array, "C 3 V"]:
-        """Velocity of the contact points as points of ``link``, world frame, against (v_O W, ω_O B, joints)."""
+    def _jacobian(
+        self, poses: BodyPoses, state: PredictedState, p_W: Array, link: Array
+    ) -> Float[Array, "C 3 V"]:
+        """Velocity of the contact points as points of ``link``, world frame, against (v_O W, ω_O B,
+        joints)."""
         arm = p_W - state.pose_WO[None, :3]
         eye = jnp.broadcast_to(jnp.eye(3, dtype=arm.dtype), (arm.shape[0], 3, 3))
         of_object = jnp.concatenate([eye, -skew(arm) @ quaternion_matrix(state.pose_WO[3:])], axis=2)
         of_object = jnp.where((link == OBJECT)[:, None, None], of_object, 0.0)
-        return jnp.concatenate([of_object, self._tree.point_jacobian(poses, p_W, jnp.maximum(link, -1))], axis=2)
+        return jnp.concatenate(
+            [of_object, self._tree.point_jacobian(poses, p_W, jnp.maximum(link, -1))], axis=2
+        )
 
-    def _angular_jacobian(self, poses: BodyPoses, state: PredictedState, link: Array) -> Float[Array, "C 3 V"]:
+    def _angular_jacobian(
+        self, poses: BodyPoses, state: PredictedState, link: Array
+    ) -> Float[Array, "C 3 V"]:
         """Angular velocity of ``link``, world frame, against (v_O W, ω_O B, joints)."""
         R_WO = quaternion_matrix(state.pose_WO[3:])
         of_object = jnp.where((link == OBJECT)[:, None, None], jnp.pad(R_WO, ((0, 0), (3, 0)))[None], 0.0)

@@ -1,4 +1,5 @@
-"""A JAX function of a few vectors as CasADi expressions: what a task states once, in JAX, is what IPOPT minimises too."""
+"""A JAX function of a few vectors as CasADi expressions: what a task states once, in JAX, is what
+IPOPT minimises too."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from dexstack.errors import ConfigError
 
 
 def symbolic(function: Callable[..., Any], *arguments: np.ndarray) -> np.ndarray:
-    """What ``function`` returns, one array, for arguments whose entries are CasADi expressions or numbers.
+    """What ``function`` returns, one array, for arguments whose entries are CasADi expressions or
+    numbers.
 
     Args:
         function: traced by JAX; without branches that depend on its arguments.
@@ -40,7 +42,9 @@ def _evaluate(closed: ClosedJaxpr, arguments: list[np.ndarray]) -> list[np.ndarr
         elif name in OPERATIONS:
             outputs = [np.asarray(OPERATIONS[name](equation.params, *inputs), object)]
         else:
-            raise ConfigError(f"the cost needs '{name}', which experiments.contactsdf.symbolic cannot write for CasADi")
+            raise ConfigError(
+                f"the cost needs '{name}', which experiments.contactsdf.symbolic cannot write for CasADi"
+            )
         known |= dict(zip(equation.outvars, outputs, strict=True))
     return [np.asarray(v.val, object) if isinstance(v, Literal) else known[v] for v in jaxpr.outvars]
 
@@ -55,7 +59,12 @@ def _spread(params: dict[str, Any], x: np.ndarray) -> np.ndarray:
 
 def _cut(params: dict[str, Any], x: np.ndarray) -> np.ndarray:
     strides = params["strides"] or (1,) * x.ndim
-    return x[tuple(slice(*bounds) for bounds in zip(params["start_indices"], params["limit_indices"], strides, strict=True))]
+    return x[
+        tuple(
+            slice(*bounds)
+            for bounds in zip(params["start_indices"], params["limit_indices"], strides, strict=True)
+        )
+    ]
 
 
 def _contract(params: dict[str, Any], a: np.ndarray, b: np.ndarray) -> np.ndarray:

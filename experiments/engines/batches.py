@@ -1,9 +1,11 @@
-"""Many scenes at once: steps per second from 1 to 4096 of them, beside MuJoCo's own threaded rollout and MJX in the same run.
+"""Many scenes at once: steps per second from 1 to 4096 of them, beside MuJoCo's own threaded
+rollout and MJX in the same run.
 
-Cubes of :data:`KINDS` sizes and frictions are thrown along a floor, each rollout at a speed of its own: a motion that every engine has to
-find. Beside every time stands how far the cubes are from where MuJoCo has them. A cell takes parts of :data:`PART` steps until its time is
-over or the cubes have gone :data:`STEPS`; its row says how many. What JAX computes runs on the device that the command names; MJX takes
-part where it is installed (extra 'peers').
+Cubes of :data:`KINDS` sizes and frictions are thrown along a floor, each rollout at a speed of its
+own: a motion that every engine has to find. Beside every time stands how far the cubes are from
+where MuJoCo has them. A cell takes parts of :data:`PART` steps until its time is over or the cubes
+have gone :data:`STEPS`; its row says how many. What JAX computes runs on the device that the
+command names; MJX takes part where it is installed (extra 'peers').
 
 Asked for: no cube farther off than :data:`OFF`.
 """
@@ -25,10 +27,10 @@ import numpy as np
 from matplotlib.figure import Figure
 from mujoco.rollout import rollout as mujoco_rollout
 
+from dexengines import ENGINES, load, rollout
+from dexengines.scene import Scene, State
 from dexstack.cli import arguments
 from dexstack.cli.output import note, table
-from dexstack.engines import ENGINES, load, rollout
-from dexstack.engines.common.scene import Scene, State
 from dexstack.process.compilation import joined
 from experiments.harness import BLUE, GREEN, GREY, PINK, Outcome, run
 
@@ -53,7 +55,9 @@ Go = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 def models() -> list[mujoco.MjModel]:
     """One of every kind."""
     return [
-        mujoco.MjModel.from_xml_string(XML.format(half=0.03 + 0.03 * k / KINDS, friction=0.2 + 0.3 * (5 * k % KINDS) / KINDS))
+        mujoco.MjModel.from_xml_string(
+            XML.format(half=0.03 + 0.03 * k / KINDS, friction=0.2 + 0.3 * (5 * k % KINDS) / KINDS)
+        )
         for k in range(KINDS)
     ]
 
@@ -82,7 +86,9 @@ def mujoco_peer(kinds: Sequence[mujoco.MjModel], n: int, threads: int) -> Go:
     many = [kinds[k % KINDS] for k in range(n)]
 
     def go(q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        last = mujoco_rollout(many, room, np.hstack([np.zeros((n, 1)), q, v]), nstep=PART, persistent_pool=True)[0][:, -1]
+        last = mujoco_rollout(
+            many, room, np.hstack([np.zeros((n, 1)), q, v]), nstep=PART, persistent_pool=True
+        )[0][:, -1]
         return last[:, 1:8], last[:, 8:14]
 
     return go
@@ -92,22 +98,31 @@ def mjx_peer(kinds: Sequence[mujoco.MjModel], n: int, threads: int) -> Go:
     """MJX, in its single precision, a model of its own for every rollout."""
     from mujoco import mjx
 
-    every, kind = [jax.tree.leaves(mjx.put_model(model)) for model in kinds[:n]], jax.tree.structure(mjx.put_model(kinds[0]))
+    every, kind = (
+        [jax.tree.leaves(mjx.put_model(model)) for model in kinds[:n]],
+        jax.tree.structure(mjx.put_model(kinds[0])),
+    )
     whole = joined(every)
     shared = [x is first for x, first in zip(whole, every[0], strict=True)]
     many = [x if same else x[np.arange(n) % KINDS] for x, same in zip(whole, shared, strict=True)]
     blank = mjx.put_data(kinds[0], mujoco.MjData(kinds[0]))
 
     def one(leaves: list[jax.Array], q: jax.Array, v: jax.Array) -> tuple[jax.Array, jax.Array]:
-        model = kind.unflatten(leaves)  # what is not a leaf is the first one's: of height fields, of which there is none
-        end, _ = jax.lax.scan(lambda d, _: (mjx.step(model, d), None), blank.replace(qpos=q, qvel=v), None, PART)
+        model = kind.unflatten(
+            leaves
+        )  # what is not a leaf is the first one's: of height fields, of which there is none
+        end, _ = jax.lax.scan(
+            lambda d, _: (mjx.step(model, d), None), blank.replace(qpos=q, qvel=v), None, PART
+        )
         return end.qpos, end.qvel
 
     mapped = jax.jit(jax.vmap(one, in_axes=([None if same else 0 for same in shared], 0, 0)))
 
     def go(q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, ...]:
         with jax.numpy_rank_promotion("allow"):  # which MJX needs, whatever its caller forbids
-            return tuple(np.asarray(x, float) for x in mapped(many, q.astype(np.float32), v.astype(np.float32)))
+            return tuple(
+                np.asarray(x, float) for x in mapped(many, q.astype(np.float32), v.astype(np.float32))
+            )
 
     return go
 
@@ -121,7 +136,8 @@ class Limits:
 
 
 def cell(who: str, n: int, kinds: Sequence[Any], right: np.ndarray, limits: Limits) -> dict[str, Any]:
-    """One count of one who takes part, with models or scenes; ``right`` (parts + 1, judged, 3) are MuJoCo's places after every part."""
+    """One count of one who takes part, with models or scenes; ``right`` (parts + 1, judged, 3) are
+    MuJoCo's places after every part."""
     begin = time.perf_counter()
     go = {PEERS[0]: mujoco_peer, PEERS[1]: mjx_peer}.get(who, engine)(kinds, n, limits.threads)
     q, v = starts(n)
@@ -134,7 +150,15 @@ def cell(who: str, n: int, kinds: Sequence[Any], right: np.ndarray, limits: Limi
     judged = min(n, JUDGED)
     off = float(np.linalg.norm(q[:judged, :3] - right[parts, :judged], axis=1).max())
     steps = parts * PART
-    return {"who": who, "n": n, "steps": steps, "wall_s": spent, "steps_per_s": n * steps / spent, "off_m": off, "ready_s": ready}
+    return {
+        "who": who,
+        "n": n,
+        "steps": steps,
+        "wall_s": spent,
+        "steps_per_s": n * steps / spent,
+        "off_m": off,
+        "ready_s": ready,
+    }
 
 
 def batches(args: argparse.Namespace) -> Outcome:
@@ -143,7 +167,10 @@ def batches(args: argparse.Namespace) -> Outcome:
     limits = Limits(args.seconds, args.threads or len(os.sched_getaffinity(0)))
     device = f"{jax.devices()[0].platform}, {jax.devices()[0].device_kind}"
     mjx = find_spec("mujoco.mjx") is not None
-    note(f"JAX on {device}; {limits.threads} threads" + ("" if mjx else "; MJX is not installed (pip install 'dexstack[peers]')"))
+    note(
+        f"JAX on {device}; {limits.threads} threads"
+        + ("" if mjx else "; MJX is not installed (pip install 'dexstack[peers]')")
+    )
     q, v = starts(min(JUDGED, max(counts)))
     right, go = [q[:, :3]], mujoco_peer(kinds, len(q), limits.threads)
     for _ in range(STEPS // PART):
@@ -167,7 +194,14 @@ def batches(args: argparse.Namespace) -> Outcome:
         "passed": all(row["off_m"] <= OFF for row in rows),
     }
     shown = [[r["who"], r["n"], r["steps"], r["steps_per_s"], 1e3 * r["off_m"], r["ready_s"]] for r in rows]
-    columns = ("who", "scenes", "steps of each", "steps/s of all", "off MuJoCo's [mm]", "made and compiled in [s]")
+    columns = (
+        "who",
+        "scenes",
+        "steps of each",
+        "steps/s of all",
+        "off MuJoCo's [mm]",
+        "made and compiled in [s]",
+    )
     title = f"JAX on {device}, {limits.threads} threads" + ("" if mjx else ", MJX not installed")
     return Outcome(results, _picture(rows), [table(title, columns, shown)])
 
@@ -187,12 +221,26 @@ def _picture(rows: Sequence[dict[str, Any]]) -> Figure:
 
 def _arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--engines", nargs="*", choices=list(ENGINES), default=list(ENGINES), help="which engines")
-    p.add_argument("--largest", type=arguments.positive_int, default=COUNTS[-1], metavar="N", help="most scenes at once")
     p.add_argument(
-        "--mjx-largest", type=arguments.positive_int, default=COUNTS[-1], metavar="N", help="most of MJX; a part of 4096 takes minutes"
+        "--largest", type=arguments.positive_int, default=COUNTS[-1], metavar="N", help="most scenes at once"
     )
-    p.add_argument("--seconds", type=arguments.positive, default=5.0, metavar="S", help="time of a cell, after which it begins no part")
-    p.add_argument("--threads", type=arguments.positive_int, metavar="N", help="threads (default: as many as cores)")
+    p.add_argument(
+        "--mjx-largest",
+        type=arguments.positive_int,
+        default=COUNTS[-1],
+        metavar="N",
+        help="most of MJX; a part of 4096 takes minutes",
+    )
+    p.add_argument(
+        "--seconds",
+        type=arguments.positive,
+        default=5.0,
+        metavar="S",
+        help="time of a cell, after which it begins no part",
+    )
+    p.add_argument(
+        "--threads", type=arguments.positive_int, metavar="N", help="threads (default: as many as cores)"
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,11 +1,14 @@
-"""A round fingertip pressed on a plate by 10 N, in every engine: how deep it goes, against the closed form of each engine's own law.
+"""A round fingertip pressed on a plate by 10 N, in every engine: how deep it goes, against the
+closed form of each engine's own law.
 
-A sphere on a slide, without gravity and friction. In the formulas δ is the depth, R the radius and F the force:
+A sphere on a slide, without gravity and friction. In the formulas δ is the depth, R the radius and
+F the force:
 
-    mujoco         F = k δ/R_c,  R_c = (1 − d)/d m̂⁻¹,  k = d/(d_max T)²        impedance d(δ), [Computation, eq. 6 and 11]
-    hydroelastic   F = 2π E (a²/2 − (R³ − h³)/(3 R)),  h = R − δ, a² = R² − h²     p = E depth/R on the plate
-    soft           F = ∫ e^(−u/ε2)/ε2  k ε3 log(1 + e^((δ − u)/ε3)) du               heights u are even on a sphere
-    lcp            δ ≤ 0: bodies never overlap, and keep a gap that the engine needs
+    mujoco         F = k δ/R_c,  R_c = (1 − d)/d m̂⁻¹,  k = d/(d_max T)²        impedance d(δ),
+    [Computation, eq. 6 and 11] hydroelastic   F = 2π E (a²/2 − (R³ − h³)/(3 R)),  h = R − δ, a² =
+    R² − h²     p = E depth/R on the plate soft           F = ∫ e^(−u/ε2)/ε2  k ε3 log(1 + e^((δ −
+    u)/ε3)) du               heights u are even on a sphere lcp            δ ≤ 0: bodies never
+    overlap, and keep a gap that the engine needs
 
 Asked for: within :data:`LIMIT` of that, and in lcp no overlap of more than :data:`NOTHING`.
 """
@@ -22,8 +25,8 @@ import numpy as np
 from scipy.integrate import quad
 from scipy.optimize import brentq
 
+from dexengines import ENGINES, load
 from dexstack.cli.output import note, table
-from dexstack.engines import ENGINES, load
 from experiments.harness import Outcome, run
 
 RADIUS, MASS, FORCE = 0.0125, 0.05, 10.0
@@ -37,7 +40,10 @@ XML = f"""<mujoco><option timestep="0.001" gravity="0 0 0"/><worldbody><geom nam
   <body pos="0 0 {RADIUS}"><joint name="down" type="slide" axis="0 0 1" damping="20"/>
   <geom name="tip" size="{RADIUS}" mass="{MASS}" condim="1"/></body></worldbody>
   <actuator><motor joint="down"/></actuator></mujoco>"""
-MATERIALS = {"tip": {"modulus": MODULUS, "stiffness": STIFFNESS, "resolution": RESOLUTION}, "plate": {"stiffness": STIFFNESS}}
+MATERIALS = {
+    "tip": {"modulus": MODULUS, "stiffness": STIFFNESS, "resolution": RESOLUTION},
+    "plate": {"stiffness": STIFFNESS},
+}
 
 
 def of_mujoco(depth: float) -> float:
@@ -45,7 +51,11 @@ def of_mujoco(depth: float) -> float:
     model = mujoco.MjModel.from_xml_string(XML)
     low, high, width, middle, power = model.geom_solimp[1]
     x = min(depth / width, 1.0)
-    y = (x / middle) ** power * middle if x <= middle else 1.0 - ((1.0 - x) / (1.0 - middle)) ** power * (1.0 - middle)
+    y = (
+        (x / middle) ** power * middle
+        if x <= middle
+        else 1.0 - ((1.0 - x) / (1.0 - middle)) ** power * (1.0 - middle)
+    )
     d = low + y * (high - low)
     constant, ratio = model.geom_solref[1]
     return depth * d / (high * constant * ratio) ** 2 * d / (1.0 - d) / float(model.body_invweight0[1, 0])
@@ -59,14 +69,18 @@ def of_hydroelastic(depth: float) -> float:
 
 def of_soft(depth: float) -> float:
     """F [N]."""
-    from dexstack.engines.soft.plant import LAW
+    from dexengines.soft.plant import LAW
 
     eps2, eps3 = float(LAW.eps2), float(LAW.eps3)
     felt = lambda u: np.exp(-u / eps2) / eps2 * STIFFNESS * eps3 * np.logaddexp(0.0, (depth - u) / eps3)  # noqa: E731
     return quad(felt, 0.0, 2.0 * RADIUS, points=(eps2, depth, depth + eps3), limit=200)[0]
 
 
-LAWS: dict[str, Callable[[float], float]] = {"mujoco": of_mujoco, "hydroelastic": of_hydroelastic, "soft": of_soft}
+LAWS: dict[str, Callable[[float], float]] = {
+    "mujoco": of_mujoco,
+    "hydroelastic": of_hydroelastic,
+    "soft": of_soft,
+}
 
 
 def pressed(engine: str) -> dict[str, Any]:
@@ -79,7 +93,13 @@ def pressed(engine: str) -> dict[str, Any]:
         expected = brentq(lambda d: LAWS[engine](d) - FORCE, 1e-9, 0.9 * RADIUS)
         right = abs(depth / expected - 1.0) <= LIMIT
     reached = right and speed < 1e-4
-    return {"engine": engine, "depth_m": depth, "closed_form_m": expected, "speed_m_s": speed, "reached": bool(reached)}
+    return {
+        "engine": engine,
+        "depth_m": depth,
+        "closed_form_m": expected,
+        "speed_m_s": speed,
+        "reached": bool(reached),
+    }
 
 
 def fingertip(args: argparse.Namespace) -> Outcome:
@@ -88,9 +108,25 @@ def fingertip(args: argparse.Namespace) -> Outcome:
     for engine in args.engines:
         note(engine)
         rows.append(pressed(engine))
-    results = {"force_N": FORCE, "limit": LIMIT, "limit_lcp_m": NOTHING, "rows": rows, "passed": all(r["reached"] for r in rows)}
+    results = {
+        "force_N": FORCE,
+        "limit": LIMIT,
+        "limit_lcp_m": NOTHING,
+        "rows": rows,
+        "passed": all(r["reached"] for r in rows),
+    }
     shown = [[r["engine"], 1e3 * r["depth_m"], 1e3 * r["closed_form_m"], r["reached"]] for r in rows]
-    return Outcome(results, None, [table(f"a fingertip under {FORCE:g} N", ("engine", "depth [mm]", "closed form [mm]", "reached"), shown)])
+    return Outcome(
+        results,
+        None,
+        [
+            table(
+                f"a fingertip under {FORCE:g} N",
+                ("engine", "depth [mm]", "closed form [mm]", "reached"),
+                shown,
+            )
+        ],
+    )
 
 
 def _arguments(p: argparse.ArgumentParser) -> None:

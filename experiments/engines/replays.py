@@ -1,7 +1,9 @@
-"""Same inputs, same bits: a scene rolled out again and again, in several fresh processes, with other motions in between.
+"""Same inputs, same bits: a scene rolled out again and again, in several fresh processes, with
+other motions in between.
 
-Between two replays the engine simulates something else, so that nothing it remembers can help; every process loads the scene anew. A replay
-is the same if every bit of every position and velocity is. Written down before it was measured: all of them, in every engine.
+Between two replays the engine simulates something else, so that nothing it remembers can help;
+every process loads the scene anew. A replay is the same if every bit of every position and velocity
+is. Written down before it was measured: all of them, in every engine.
 """
 
 from __future__ import annotations
@@ -16,9 +18,9 @@ from typing import Any
 import mujoco
 import numpy as np
 
+from dexengines import ENGINES, load
 from dexstack.cli import arguments
 from dexstack.cli.output import note, table
-from dexstack.engines import ENGINES, load
 from dexstack.trials.pool import in_processes
 from experiments.engines.scenes import SCENES
 from experiments.engines.suite import first_state
@@ -37,8 +39,14 @@ def hashes(name: str, engine: str, runs: int, process: int) -> list[str]:
     rng, found = np.random.default_rng(process), []
     for _ in range(runs):
         states = made.rollout(start, controls)
-        found.append(hashlib.sha256(np.ascontiguousarray(states.q).tobytes() + np.ascontiguousarray(states.v).tobytes()).hexdigest())
-        made.rollout(start._replace(v=start.v + 0.1 * rng.standard_normal(start.v.shape)), controls[: STEPS // 4])
+        found.append(
+            hashlib.sha256(
+                np.ascontiguousarray(states.q).tobytes() + np.ascontiguousarray(states.v).tobytes()
+            ).hexdigest()
+        )
+        made.rollout(
+            start._replace(v=start.v + 0.1 * rng.standard_normal(start.v.shape)), controls[: STEPS // 4]
+        )
     return found
 
 
@@ -52,15 +60,42 @@ def replays(args: argparse.Namespace) -> Outcome:
             n = args.processes
             parts = in_processes(hashes, args.jobs, [name] * n, [engine] * n, [share] * n, list(range(n)))
             counts = Counter(h for part in parts for h in part)
-            rows.append({"scene": name, "engine": engine, "same": max(counts.values()), "of": counts.total(), "kinds": len(counts)})
-    results = {"steps": STEPS, "processes": args.processes, "rows": rows, "passed": all(r["same"] == r["of"] for r in rows)}
+            rows.append(
+                {
+                    "scene": name,
+                    "engine": engine,
+                    "same": max(counts.values()),
+                    "of": counts.total(),
+                    "kinds": len(counts),
+                }
+            )
+    results = {
+        "steps": STEPS,
+        "processes": args.processes,
+        "rows": rows,
+        "passed": all(r["same"] == r["of"] for r in rows),
+    }
     shown = [[r["scene"], r["engine"], r["same"], r["of"]] for r in rows]
-    return Outcome(results, None, [table("replays with the same bits", ("scene", "engine", "same", "of"), shown)])
+    return Outcome(
+        results, None, [table("replays with the same bits", ("scene", "engine", "same", "of"), shown)]
+    )
 
 
 def _arguments(p: argparse.ArgumentParser) -> None:
-    p.add_argument("--runs", type=arguments.positive_int, default=1000, metavar="N", help="replays of each scene in each engine")
-    p.add_argument("--processes", type=arguments.positive_int, default=4, metavar="N", help="fresh processes that share them")
+    p.add_argument(
+        "--runs",
+        type=arguments.positive_int,
+        default=1000,
+        metavar="N",
+        help="replays of each scene in each engine",
+    )
+    p.add_argument(
+        "--processes",
+        type=arguments.positive_int,
+        default=4,
+        metavar="N",
+        help="fresh processes that share them",
+    )
     p.add_argument("--jobs", type=arguments.positive_int, default=1, metavar="N", help="of them side by side")
     p.add_argument("--engines", nargs="+", choices=list(ENGINES), default=list(ENGINES), help="which engines")
     p.add_argument("--scenes", nargs="+", choices=list(SCENES), default=list(CHOSEN), help="which scenes")

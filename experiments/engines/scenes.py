@@ -1,7 +1,8 @@
 """Scenes that physics decides, each with one threshold for all engines.
 
-The thresholds were written down before any engine was measured. A scene is an MJCF text, the time it runs, what is judged of the states
-it went through, and the largest value that passes. What an engine does not claim is left out by name.
+The thresholds were written down before any engine was measured. A scene is an MJCF text, the time
+it runs, what is judged of the states it went through, and the largest value that passes. What an
+engine does not claim is left out by name.
 """
 
 from __future__ import annotations
@@ -12,17 +13,17 @@ from dataclasses import dataclass, field
 import mujoco
 import numpy as np
 
-from dexstack.engines.common.scene import State
+from dexengines.scene import State
 
 G = 9.81
 _FLOOR = '<geom name="floor" type="plane" size="0 0 1" friction="0.01"/>'
-_BOX = (
-    '<body name="{name}" pos="{pos}"><freejoint/><geom name="{name}" type="box" size="0.05 0.05 0.05" mass="0.5" friction="{mu}"/></body>'
-)
+_BOX = '<body name="{name}" pos="{pos}"><freejoint/><geom name="{name}" type="box" size="0.05 0.05 0.05" mass="0.5" friction="{mu}"/></body>'
 _BALL = '<body name="{name}" pos="{pos}"><freejoint/><geom name="{name}" type="sphere" size="0.05" mass="0.5" friction="0.5"/></body>'
 
 
-def _model(body: str, *, dt: float = 1e-3, gravity: tuple[float, ...] = (0.0, 0.0, -G), more: str = "") -> str:
+def _model(
+    body: str, *, dt: float = 1e-3, gravity: tuple[float, ...] = (0.0, 0.0, -G), more: str = ""
+) -> str:
     numbers = " ".join(f"{x:.12g}" for x in gravity)
     option = f'<option timestep="{dt}" gravity="{numbers}" cone="elliptic" impratio="10" integrator="implicitfast"/>'
     return f"<mujoco>{option}<worldbody>{body}</worldbody>{more}</mujoco>"
@@ -69,7 +70,8 @@ def _relative(found: float, right: float) -> float:
 
 
 def _still(z: float) -> Callable[[State], float]:
-    """How far a first body's height is from z at the end [m], or infinite where it still moves faster than 2 mm/s."""
+    """How far a first body's height is from z at the end [m], or infinite where it still moves
+    faster than 2 mm/s."""
     return lambda s: float(abs(s.q[-1, 2] - z)) if np.linalg.norm(s.v[-1, :3]) < 2e-3 else np.inf
 
 
@@ -136,7 +138,10 @@ SCENES = {
         Scene(
             "stick",
             "creep of a box on a slope of 20° (μ 0.5) in 1 s [m]",
-            _model(_FLOOR + _BOX.format(name="box", pos="0 0 0.05", mu=0.5), gravity=(G * np.sin(_TILT), 0.0, -G * np.cos(_TILT))),
+            _model(
+                _FLOOR + _BOX.format(name="box", pos="0 0 0.05", mu=0.5),
+                gravity=(G * np.sin(_TILT), 0.0, -G * np.cos(_TILT)),
+            ),
             1.2,
             lambda s: float(np.linalg.norm(s.q[-1, :2] - s.q[200, :2])),
             1e-3,
@@ -144,7 +149,11 @@ SCENES = {
         Scene(
             "stack",
             "how far the upper box leaves its place in 2 s [m]",
-            _model(_FLOOR + _BOX.format(name="low", pos="0 0 0.0501", mu=0.5) + _BOX.format(name="high", pos="0.01 0 0.1502", mu=0.5)),
+            _model(
+                _FLOOR
+                + _BOX.format(name="low", pos="0 0 0.0501", mu=0.5)
+                + _BOX.format(name="high", pos="0.01 0 0.1502", mu=0.5)
+            ),
             2.0,
             lambda s: float(np.linalg.norm(s.q[-1, 7:10] - (0.01, 0.0, 0.15))),
             2e-3,
@@ -161,7 +170,10 @@ SCENES = {
         Scene(
             "tumble",
             "angular momentum of a free brick, relative",
-            _model('<body><freejoint/><geom type="box" size="0.1 0.05 0.02" mass="1"/></body>', gravity=(0.0, 0.0, 0.0)),
+            _model(
+                '<body><freejoint/><geom type="box" size="0.1 0.05 0.02" mass="1"/></body>',
+                gravity=(0.0, 0.0, 0.0),
+            ),
             1.0,
             _kept(np.array([0.05**2 + 0.02**2, 0.1**2 + 0.02**2, 0.1**2 + 0.05**2]) / 3.0),
             0.01,
@@ -185,7 +197,8 @@ SCENES = {
             "bounce",
             "second height of a ball (e 0.8), of e² h",
             _model(
-                _FLOOR + _BALL.format(name="ball", pos="0 0 0.25"), more='<custom><numeric name="contact_restitution" data="0.8"/></custom>'
+                _FLOOR + _BALL.format(name="ball", pos="0 0 0.25"),
+                more='<custom><numeric name="contact_restitution" data="0.8"/></custom>',
             ),
             0.6,
             lambda s: _relative(s.q[300:, 2].max() - 0.05, 0.64 * 0.2),

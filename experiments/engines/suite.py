@@ -1,7 +1,8 @@
-"""Scenes that physics decides in every engine: one threshold per scene, time per step, penetration and energy.
+"""Scenes that physics decides in every engine: one threshold per scene, time per step, penetration
+and energy.
 
-Penetration is MuJoCo's distance of the model's own geoms, whatever the engine; energy is counted where a scene conserves it. What an
-engine does not claim is not run.
+Penetration is MuJoCo's distance of the model's own geoms, whatever the engine; energy is counted
+where a scene conserves it. What an engine does not claim is not run.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ import mujoco
 import numpy as np
 from matplotlib.figure import Figure
 
+from dexengines import ENGINES, load
+from dexengines import scene as engine_scene
+from dexengines.scene import State
 from dexstack.cli.output import note, table
-from dexstack.engines import ENGINES, load
-from dexstack.engines.common import scene as engine_scene
-from dexstack.engines.common.scene import State
 from experiments.engines.scenes import SCENES, Scene
 from experiments.harness import BLUE, GREY, PINK, Outcome, run
 
@@ -53,7 +54,10 @@ def depths(made: engine_scene.Scene, positions: np.ndarray) -> np.ndarray:
     for q in positions:
         data.qpos[:] = q
         mujoco.mj_kinematics(made.model, data)
-        gaps = [mujoco.mj_geomDistance(made.model, data, geoms[p.a].id, geoms[p.b].id, 1.0, None) for p in made.collision.pairs]
+        gaps = [
+            mujoco.mj_geomDistance(made.model, data, geoms[p.a].id, geoms[p.b].id, 1.0, None)
+            for p in made.collision.pairs
+        ]
         found.append(max(0.0, -min(gaps, default=0.0)))
     return np.array(found)
 
@@ -72,11 +76,17 @@ def energies(model: mujoco.MjModel, states: State) -> np.ndarray:
 
 def judged(scene: Scene, engine: str) -> dict[str, Any]:
     """One scene in one engine."""
-    row: dict[str, Any] = {"scene": scene.name, "engine": engine, "claimed": not scene.only or engine in scene.only}
+    row: dict[str, Any] = {
+        "scene": scene.name,
+        "engine": engine,
+        "claimed": not scene.only or engine in scene.only,
+    }
     if not row["claimed"]:
         return row
     made = load(mujoco.MjModel.from_xml_string(scene.xml), engine)
-    made.step(first_state(made, scene), scene.control or None)  # loads or compiles the kernels, outside what is timed
+    made.step(
+        first_state(made, scene), scene.control or None
+    )  # loads or compiles the kernels, outside what is timed
     begin = time.process_time()
     states = rollout(made, scene)
     row["step_s"] = (time.process_time() - begin) / (len(states.q) - 1)
@@ -102,7 +112,13 @@ def suite(args: argparse.Namespace) -> Outcome:
     claimed = [row for row in rows if row["claimed"]]
     passed = {e: sum(r["reached"] for r in claimed if r["engine"] == e) for e in args.engines}
     of = {e: sum(r["engine"] == e for r in claimed) for e in args.engines}
-    results = {"core": args.core, "rows": rows, "reached": passed, "of": of, "passed": all(r["reached"] for r in claimed)}
+    results = {
+        "core": args.core,
+        "rows": rows,
+        "reached": passed,
+        "of": of,
+        "passed": all(r["reached"] for r in claimed),
+    }
     said = {name: SCENES[name].says for name in args.scenes}
     shown = [
         [r["scene"], r["engine"], "not claimed", *[""] * 6]
@@ -113,7 +129,17 @@ def suite(args: argparse.Namespace) -> Outcome:
         ]
         for r in rows
     ]  # fmt: skip
-    columns = ("scene", "engine", "passed", "figure", "limit", "step [µs]", "worst depth [µm]", "mean depth [µm]", "energy error [J]")
+    columns = (
+        "scene",
+        "engine",
+        "passed",
+        "figure",
+        "limit",
+        "step [µs]",
+        "worst depth [µm]",
+        "mean depth [µm]",
+        "energy error [J]",
+    )
     lines = [table("scenes × engines", columns, shown), *(f"{name}: {text}" for name, text in said.items())]
     return Outcome(results, _picture(rows, args.scenes, args.engines), lines)
 
@@ -125,10 +151,24 @@ def _picture(rows: Sequence[dict[str, Any]], scenes: Sequence[str], engines: Seq
     width = 0.8 / len(engines)
     for k, engine in enumerate(engines):
         share = [
-            next((r["figure"] / r["limit"] for r in rows if (r["scene"], r["engine"]) == (s, engine) and r["claimed"]), 0) for s in scenes
+            next(
+                (
+                    r["figure"] / r["limit"]
+                    for r in rows
+                    if (r["scene"], r["engine"]) == (s, engine) and r["claimed"]
+                ),
+                0,
+            )
+            for s in scenes
         ]
         at = np.arange(len(scenes)) + k * width
-        ax.bar(at, np.clip(share, 1e-6, 1e3), width, label=engine, color=(BLUE, PINK, "#3a9d5d", "#e0a030")[k % 4])
+        ax.bar(
+            at,
+            np.clip(share, 1e-6, 1e3),
+            width,
+            label=engine,
+            color=(BLUE, PINK, "#3a9d5d", "#e0a030")[k % 4],
+        )
     ax.axhline(1.0, color=GREY)
     ax.set(yscale="log", ylabel="figure / limit", xticks=np.arange(len(scenes)) + 0.4, xticklabels=scenes)
     ax.legend()

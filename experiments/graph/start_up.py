@@ -1,4 +1,5 @@
-"""Time from the command to the hand's first command, of the whole simulated graph: with empty caches, and with full ones."""
+"""Time from the command to the hand's first command, of the whole simulated graph: with empty
+caches, and with full ones."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from dexstack.engines import PLANTS
 from dexstack.errors import ConfigError
+from dexstack.plants import PLANTS
 from experiments.harness import Outcome, run
 
 COLD = {"mujoco": 10.0, "lcp": 45.0, "hydroelastic": 25.0}
@@ -23,16 +24,39 @@ WARM = 4.0
 
 
 def first_command(plant: str, cache: Path) -> dict[str, float]:
-    """One run of ``dexstack up sim`` with its caches in a folder: time to the first command and processor time of all processes [s].
+    """One run of ``dexstack up sim`` with its caches in a folder: time to the first command and
+    processor time of all processes [s].
 
     Raises:
         ConfigError: no command was ever given.
     """
-    environment = {name: value for name, value in os.environ.items() if name not in ("JAX_COMPILATION_CACHE_DIR", "NUMBA_CACHE_DIR")}
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("JAX_COMPILATION_CACHE_DIR", "NUMBA_CACHE_DIR")
+    }
     before = os.times()
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "dexstack.cli.main", "up", "sim", "--plant", plant, "--no-report", "--json", "--results", folder]
-        done = subprocess.run(command, env=environment | {"XDG_CACHE_HOME": str(cache)}, capture_output=True, text=True, check=False)
+        command = [
+            sys.executable,
+            "-m",
+            "dexstack.cli.main",
+            "up",
+            "sim",
+            "--plant",
+            plant,
+            "--no-report",
+            "--json",
+            "--results",
+            folder,
+        ]
+        done = subprocess.run(
+            command,
+            env=environment | {"XDG_CACHE_HOME": str(cache)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
     after = os.times()
     try:
         seconds = json.loads(done.stdout)["results"]["first_command_s"]
@@ -60,7 +84,9 @@ def start_up(plants: Sequence[str], repeats: int) -> Outcome:
                 "n": repeats,
             }
         )
-    limits = [(f[kind], f[f"{kind.removesuffix('_s')}_limit_s"]) for f in found for kind in ("cold_s", "warm_s")]
+    limits = [
+        (f[kind], f[f"{kind.removesuffix('_s')}_limit_s"]) for f in found for kind in ("cold_s", "warm_s")
+    ]
     passed = all(limit is None or seconds <= limit for seconds, limit in limits)
     line = "{plant}: cold {cold_s:.1f} s, warm {warm_s:.1f} s (worst of {n}: {warm_worst_s:.1f} s)"
     lines = [line.format(**f) for f in found]
@@ -69,13 +95,17 @@ def start_up(plants: Sequence[str], repeats: int) -> Outcome:
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What this experiment takes."""
-    parser.add_argument("--plants", nargs="+", choices=tuple(PLANTS), default=["mujoco"], help="physics engines")
+    parser.add_argument(
+        "--plants", nargs="+", choices=tuple(PLANTS), default=["mujoco"], help="physics engines"
+    )
     parser.add_argument("--repeats", type=int, default=5, metavar="N", help="starts with full caches")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the experiment; its exit code."""
-    return run(__spec__.name, __doc__, lambda args: start_up(args.plants, args.repeats), argv, arguments=arguments)
+    return run(
+        __spec__.name, __doc__, lambda args: start_up(args.plants, args.repeats), argv, arguments=arguments
+    )
 
 
 if __name__ == "__main__":

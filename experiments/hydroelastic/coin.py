@@ -1,9 +1,12 @@
-"""A coin slides and spins to rest: one ratio of the two from every start; order of the error in step and mesh.
+"""A coin slides and spins to rest: one ratio of the two from every start; order of the error in
+step and mesh.
 
-A fan of triangles has its points on one ring and forgets its start at once. A disk with points all over does not: ε grows as (ωR) to the
-power of −1/4, so that it still shows where it came from when it stops. Whole curves ε(speed) are therefore held, from every start and on
-three meshes, against the integrated equations of the same mesh, and those of the finest mesh against those of the even disk. Near rest a
-fixed step would take all that is left of the speed at once: the steps shrink with the speed, and four decades of it are followed.
+A fan of triangles has its points on one ring and forgets its start at once. A disk with points all
+over does not: ε grows as (ωR) to the power of −1/4, so that it still shows where it came from when
+it stops. Whole curves ε(speed) are therefore held, from every start and on three meshes, against
+the integrated equations of the same mesh, and those of the finest mesh against those of the even
+disk. Near rest a fixed step would take all that is left of the speed at once: the steps shrink with
+the speed, and four decades of it are followed.
 """
 
 from __future__ import annotations
@@ -16,8 +19,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from scipy import integrate
 
-from dexstack.engines.hydroelastic.convex import TOLERANCE
-from dexstack.engines.hydroelastic.system import HydroelasticSystem
+from dexengines.hydroelastic.convex import TOLERANCE
+from dexengines.hydroelastic.system import HydroelasticSystem
 from experiments.harness import BLUE, GREY, PINK, Outcome, run
 from experiments.hydroelastic import systems
 from experiments.hydroelastic.systems import SCHEMES
@@ -74,7 +77,8 @@ def slide_coin(system: HydroelasticSystem, ratio: float, speed: float, max_steps
 
 
 def last_ratio(speeds: np.ndarray, dt: float) -> float:
-    """ε of the last step at which the coin still has more speed than friction takes in one step; NaN if it never came to rest."""
+    """ε of the last step at which the coin still has more speed than friction takes in one step;
+    NaN if it never came to rest."""
     moving = np.hypot(*speeds.T) > systems.COIN_FRICTION * 9.81 * dt
     if moving[-1] or not moving.any():
         return float("nan")
@@ -90,7 +94,8 @@ def ring(segments: int = 152) -> tuple[np.ndarray, np.ndarray]:
 
 
 def faces(segments: int, rings: int) -> tuple[np.ndarray, np.ndarray]:
-    """As :func:`ring`, of the disk that :func:`~experiments.hydroelastic.systems.coin` is simulated with."""
+    """As :func:`ring`, of the disk that :func:`~experiments.hydroelastic.systems.coin` is simulated
+    with."""
     mesh = systems.disk(systems.COIN_RADIUS, systems.COIN_THICKNESS, segments, rings)
     corners = mesh.vertices_B[mesh.triangles]
     corners = corners[(corners[:, :, 2] < 0).all(axis=1)][:, :, :2]
@@ -100,11 +105,12 @@ def faces(segments: int, rings: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def integrated(ratio: float, points: tuple[np.ndarray, np.ndarray], left: Sequence[float]) -> np.ndarray:
-    """ε of a coin that does not bounce when so much of its speed is left, by error-controlled integration of its equations.
+    """ε of a coin that does not bounce when so much of its speed is left, by error-controlled
+    integration of its equations.
 
-    The pressures tilt so that their moment holds that of friction, which acts half a thickness below the centre:
-    N_i = N w_i (1 + a·x_i), a_k = −h F_k/Σ N w x_k². Time is counted in units of the speed that is left, in which the motion near rest is
-    as smooth as any.
+    The pressures tilt so that their moment holds that of friction, which acts half a thickness
+    below the centre: N_i = N w_i (1 + a·x_i), a_k = −h F_k/Σ N w x_k². Time is counted in units of
+    the speed that is left, in which the motion near rest is as smooth as any.
 
     Args:
         ratio: ε₀.
@@ -134,12 +140,15 @@ def integrated(ratio: float, points: tuple[np.ndarray, np.ndarray], left: Sequen
     events[-1].terminal = True  # type: ignore[attr-defined]
     rim = 1.0 / np.hypot(1.0, ratio)
     start = [ratio * rim, 0.0, rim / radius]
-    solution = integrate.solve_ivp(rate, (0.0, 1e3), start, method="DOP853", rtol=1e-8, atol=1e-12, events=events)
+    solution = integrate.solve_ivp(
+        rate, (0.0, 1e3), start, method="DOP853", rtol=1e-8, atol=1e-12, events=events
+    )
     return np.array([float(np.hypot(*y[0][:2]) / (radius * y[0][2])) for y in solution.y_events])
 
 
 def coin_reference(ratio: float = 1.0, segments: int = 152, decades: float = 4.0) -> float:
-    """ε* of the fan: ε when its speed has fallen by so many powers of ten; see :func:`integrated`."""
+    """ε* of the fan: ε when its speed has fallen by so many powers of ten; see
+    :func:`integrated`."""
     return float(integrated(ratio, ring(segments), [10.0**-decades])[0])
 
 
@@ -153,7 +162,8 @@ def even(rings: int = 64, around: int = 128) -> tuple[np.ndarray, np.ndarray]:
 
 
 def follow(system: HydroelasticSystem, ratio: float, speed: float, steps: int = STEPS) -> np.ndarray:
-    """ε at the shares :data:`LEFT` of the speed [m/s], in steps that shrink with it from the system's own.
+    """ε at the shares :data:`LEFT` of the speed [m/s], in steps that shrink with it from the
+    system's own.
 
     Raises:
         FloatingPointError: the coin does not come that far.
@@ -165,32 +175,53 @@ def follow(system: HydroelasticSystem, ratio: float, speed: float, steps: int = 
         system.step()
         rows.append(coin_speeds(system))
         if len(rows) > 100 * steps or rows[-1][1] == 0.0:
-            raise FloatingPointError(f"the coin from {ratio:g} is still at {np.hypot(*rows[-1]):.3g} m/s after {len(rows)} steps")
+            raise FloatingPointError(
+                f"the coin from {ratio:g} is still at {np.hypot(*rows[-1]):.3g} m/s after {len(rows)} steps"
+            )
     speeds = np.array(rows)
     return np.interp(-np.log(LEFT), -np.log(np.hypot(*speeds.T) / speed), speeds[:, 0] / speeds[:, 1])
 
 
 def curves(scheme: int, ratios: Sequence[float], speed: float, dt: float) -> list[dict[str, Any]]:
-    """From every start and on all of :data:`MESHES`: the simulated curve beside the mesh's and the disk's."""
+    """From every start and on all of :data:`MESHES`: the simulated curve beside the mesh's and the
+    disk's."""
     rows = []
     of_disk = {ratio: integrated(ratio, even(), LEFT) for ratio in ratios}
     for segments, rings in MESHES:
         points = ring(segments) if rings == 1 else faces(segments, rings)
         for ratio in ratios:
             system = systems.coin(dt, scheme, segments=segments, rings=rings)
-            mesh, row = integrated(ratio, points, LEFT), {"segments": segments, "rings": rings, "start": ratio}
+            mesh, row = (
+                integrated(ratio, points, LEFT),
+                {"segments": segments, "rings": rings, "start": ratio},
+            )
             try:
                 simulated = follow(system, ratio, speed)
-                row |= {"simulated": simulated, "from_mesh": float(np.abs(simulated / mesh - 1.0).max()), "end": float(simulated[-1])}
+                row |= {
+                    "simulated": simulated,
+                    "from_mesh": float(np.abs(simulated / mesh - 1.0).max()),
+                    "end": float(simulated[-1]),
+                }
             except FloatingPointError as error:
                 row |= {"from_mesh": None, "said": str(error)}
             from_disk = float(np.abs(mesh / of_disk[ratio] - 1.0).max())
-            rows.append(row | {"integrated": mesh, "disk": of_disk[ratio], "mesh_from_disk": from_disk, "unsolved": system.unsolved})
+            rows.append(
+                row
+                | {
+                    "integrated": mesh,
+                    "disk": of_disk[ratio],
+                    "mesh_from_disk": from_disk,
+                    "unsolved": system.unsolved,
+                }
+            )
     return rows
 
 
-def coin(scheme: str = "lagged", ratios: Sequence[float] = COIN_RATIOS, speed: float = 5.0, dt: float = 1e-3) -> Outcome:
-    """Every start ends at one ratio of sliding to spinning; the error is of order one in δt and two in the mesh."""
+def coin(
+    scheme: str = "lagged", ratios: Sequence[float] = COIN_RATIOS, speed: float = 5.0, dt: float = 1e-3
+) -> Outcome:
+    """Every start ends at one ratio of sliding to spinning; the error is of order one in δt and two
+    in the mesh."""
     rows, ends_of, residual, unsolved = [], [], 0.0, 0
     for ratio in ratios:
         system = systems.coin(dt, SCHEMES[scheme])
@@ -234,7 +265,11 @@ def coin(scheme: str = "lagged", ratios: Sequence[float] = COIN_RATIOS, speed: f
         ),
     }
     figure = _draw(
-        ends_of, reference, f"{scheme}: from every start to one ratio", (steps, step_errors, step_order), (sizes, size_errors, size_order)
+        ends_of,
+        reference,
+        f"{scheme}: from every start to one ratio",
+        (steps, step_errors, step_order),
+        (sizes, size_errors, size_order),
     )
     lines = [
         f"ε* = {np.nanmin(ends):.4f} … {np.nanmax(ends):.4f} from ε₀ = {min(ratios):g} … {max(ratios):g}: "

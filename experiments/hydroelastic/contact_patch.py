@@ -6,14 +6,15 @@ import numpy as np
 from matplotlib.figure import Figure
 from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 
-from dexstack.engines.hydroelastic.fields import CompliantMesh
-from dexstack.engines.hydroelastic.surface import ContactSurface
+from dexengines.hydroelastic.fields import CompliantMesh
+from dexengines.hydroelastic.surface import ContactSurface
 
 CUTS = 160
 
 
 def draw_contact(mesh: CompliantMesh, surface: ContactSurface) -> Figure:
-    """The pressure field of A in its plane y = 0, and the faces of a contact surface in world coloured by pressure."""
+    """The pressure field of A in its plane y = 0, and the faces of a contact surface in world
+    coloured by pressure."""
     figure = Figure(figsize=(10.0, 4.4), layout="constrained")
     ax = figure.add_subplot(1, 2, 1)
     low, high = mesh.vertices_B.min(axis=0), mesh.vertices_B.max(axis=0)

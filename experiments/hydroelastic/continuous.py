@@ -1,13 +1,16 @@
-"""Continuous mode: contact forces as a function of the state, integrated with error control or in fixed steps.
+"""Continuous mode: contact forces as a function of the state, integrated with error control or in
+fixed steps.
 
     M(q) v̇ = τ − c(q, v) + Σ_pairs Jᵀ w(q, v),   q̇ = N(q) v
 
-with the wrench w of ``forces.py``: pressure with dissipation and regularised friction, integrated over the fan of every polygon, so that
-it is continuous in the state. A joint δ past its stop is pushed back by
+with the wrench w of ``forces.py``: pressure with dissipation and regularised friction, integrated
+over the fan of every polygon, so that it is continuous in the state. A joint δ past its stop is
+pushed back by
 
     f = k δ (1 + χ δ̇)₊,   k = 1/(m⁻¹ T²)
 
-with the inverse inertia m⁻¹ of the joint at qpos0: alone it comes to a stop in π/2 T, and undamped leaves as fast as it came.
+with the inverse inertia m⁻¹ of the joint at qpos0: alone it comes to a stop in π/2 T, and undamped
+leaves as fast as it came.
 """
 
 from __future__ import annotations
@@ -18,24 +21,32 @@ import mujoco
 import numpy as np
 from scipy import integrate
 
-from dexstack.engines.hydroelastic.discrete import BUNDLE, _pair_jacobian, find_surface, place_boxes
-from dexstack.engines.hydroelastic.kernel import load
-from dexstack.engines.hydroelastic.system import HydroelasticSystem
-from dexstack.engines.kernels import entry
+from dexengines.hydroelastic.discrete import BUNDLE, _pair_jacobian, find_surface, place_boxes
+from dexengines.hydroelastic.kernel import load
+from dexengines.hydroelastic.system import HydroelasticSystem
+from dexengines.kernels import entry
 from dexstack.errors import ConfigError
 from experiments.hydroelastic.forces import ContactLaw, wrench_kernel
 
-METHODS = {"Radau": integrate.Radau, "BDF": integrate.BDF, "LSODA": integrate.LSODA, "DOP853": integrate.DOP853, "RK45": integrate.RK45}
+METHODS = {
+    "Radau": integrate.Radau,
+    "BDF": integrate.BDF,
+    "LSODA": integrate.LSODA,
+    "DOP853": integrate.DOP853,
+    "RK45": integrate.RK45,
+}
 """Error-controlled methods of scipy; the first three are implicit."""
 STOP_TIME = 1e-4
 """T of the joints' stops [s]."""
 FIXED = ("euler", "midpoint", "rk4")
-"""Fixed-step methods: semi-implicit Euler, explicit midpoint, and the classical one of order four."""
+"""Fixed-step methods: semi-implicit Euler, explicit midpoint, and the classical one of order
+four."""
 
 
 @entry
 def _contact_force(address: int, stiction_speed: float, force: np.ndarray) -> int:
-    """Generalised contact force (nv,) at the poses of a stored bundle; the number of faces, or −1 if an array is too small."""
+    """Generalised contact force (nv,) at the poses of a stored bundle; the number of faces, or −1
+    if an array is too small."""
     s, state, surface, p, _, contacts = load(address, BUNDLE)
     force[:] = 0.0
     place_boxes(s, state, contacts)
@@ -75,11 +86,15 @@ class ContinuousSystem:
         stop_dissipation: χ of the joints' stops [s/rad or s/m].
     """
 
-    def __init__(self, system: HydroelasticSystem, stiction_speed: float = 1e-4, stop_dissipation: float = 0.0) -> None:
+    def __init__(
+        self, system: HydroelasticSystem, stiction_speed: float = 1e-4, stop_dissipation: float = 0.0
+    ) -> None:
         self.system = system
         self._stop_dissipation = stop_dissipation
         stops = system.static
-        self._stop_stiffness = 1.0 / (np.maximum(system.model.dof_invweight0[stops.limit_dof], 1e-15) * STOP_TIME**2)
+        self._stop_stiffness = 1.0 / (
+            np.maximum(system.model.dof_invweight0[stops.limit_dof], 1e-15) * STOP_TIME**2
+        )
         self.stiction_speed = stiction_speed
         system.drop_angle(np.pi)  # a face dropped for its angle would be a jump of the force
         self.model, self.data = system.model, system.data
@@ -118,7 +133,12 @@ class ContinuousSystem:
         self._add_stops()
         acceleration = np.empty((1, model.nv))
         mujoco.mj_factorM(model, data)
-        mujoco.mj_solveM(model, data, acceleration, (self._force + data.qfrc_passive + data.qfrc_applied - data.qfrc_bias)[None])
+        mujoco.mj_solveM(
+            model,
+            data,
+            acceleration,
+            (self._force + data.qfrc_passive + data.qfrc_applied - data.qfrc_bias)[None],
+        )
         return np.concatenate([self._position_rate(), acceleration[0]])
 
     def _add_stops(self) -> None:
@@ -129,7 +149,8 @@ class ContinuousSystem:
             np.add.at(self._force, s.limit_dof, sign * self._stop_stiffness * np.maximum(depth, 0.0) * back)
 
     def jacobian(self, t: float, y: np.ndarray) -> np.ndarray:
-        """∂ẏ/∂y by differences of fixed width: scipy's own widen without end along coordinates that nothing depends on."""
+        """∂ẏ/∂y by differences of fixed width: scipy's own widen without end along coordinates that
+        nothing depends on."""
         base = self.rate(t, y)
         columns = []
         for i in range(y.size):
@@ -139,7 +160,13 @@ class ContinuousSystem:
         return np.array(columns).T
 
     def run(
-        self, seconds: float, *, method: str = "Radau", rtol: float = 1e-8, atol: float = 1e-10, max_step: float = 5e-3
+        self,
+        seconds: float,
+        *,
+        method: str = "Radau",
+        rtol: float = 1e-8,
+        atol: float = 1e-10,
+        max_step: float = 5e-3,
     ) -> Iterator[tuple[float, np.ndarray]]:
         """Integrate with error control; yields time [s] and state after every accepted step.
 
@@ -157,7 +184,17 @@ class ContinuousSystem:
             raise ConfigError(f"unknown method '{method}'; known: {', '.join(METHODS)}")
         start = self.data.time
         options = {"jac": self.jacobian} if method in ("Radau", "BDF") else {}
-        solver = METHODS[method](self.rate, 0.0, self.state, seconds, rtol=rtol, atol=atol, max_step=max_step, first_step=1e-6, **options)
+        solver = METHODS[method](
+            self.rate,
+            0.0,
+            self.state,
+            seconds,
+            rtol=rtol,
+            atol=atol,
+            max_step=max_step,
+            first_step=1e-6,
+            **options,
+        )
         while solver.status == "running":
             message = solver.step()
             if solver.status == "failed":
@@ -167,7 +204,9 @@ class ContinuousSystem:
             yield start + solver.t, solver.y
         self.place(solver.y)
 
-    def run_fixed(self, seconds: float, dt: float, *, method: str = "rk4") -> Iterator[tuple[float, np.ndarray]]:
+    def run_fixed(
+        self, seconds: float, dt: float, *, method: str = "rk4"
+    ) -> Iterator[tuple[float, np.ndarray]]:
         """The same in fixed steps of ``dt`` [s] with one of :data:`FIXED`."""
         if method not in FIXED:
             raise ConfigError(f"unknown method '{method}'; known: {', '.join(FIXED)}")
@@ -190,7 +229,8 @@ class ContinuousSystem:
             yield self.data.time, y
 
     def energy(self) -> float:
-        """Kinetic and gravitational energy at the state placed last [J]; the contacts' own is not in it."""
+        """Kinetic and gravitational energy at the state placed last [J]; the contacts' own is not
+        in it."""
         mujoco.mj_energyPos(self.model, self.data)
         mujoco.mj_energyVel(self.model, self.data)
         return float(self.data.energy.sum())
@@ -205,7 +245,9 @@ class ContinuousSystem:
                 rate[q : q + 3] = data.qvel[v : v + 3]
                 quat = np.empty(4)
                 # of an angular velocity in body axes; mju_derivQuat takes one in world
-                mujoco.mju_mulQuat(quat, data.qpos[q + 3 : q + 7], np.concatenate([[0.0], data.qvel[v + 3 : v + 6]]))
+                mujoco.mju_mulQuat(
+                    quat, data.qpos[q + 3 : q + 7], np.concatenate([[0.0], data.qvel[v + 3 : v + 6]])
+                )
                 rate[q + 3 : q + 7] = 0.5 * quat
             else:
                 rate[q] = data.qvel[v]

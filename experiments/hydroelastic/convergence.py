@@ -9,9 +9,9 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
+from dexengines.hydroelastic import shapes
+from dexengines.hydroelastic.surface import Workspace, query
 from dexstack.cli.output import table
-from dexstack.engines.hydroelastic import shapes
-from dexstack.engines.hydroelastic.surface import Workspace, query
 from experiments.harness import BLUE, GREY, Outcome, run
 from experiments.hydroelastic.forces import ContactLaw, wrench
 
@@ -25,13 +25,15 @@ ORDER = 1.8
 
 
 def sphere_force(radius: float, penetration: float, modulus: float) -> float:
-    """Force [N] of a compliant sphere, p = E (1 − r/R), on a rigid plane: 2πE [a²/2 − (R³ − h³)/(3R)], h = R − δ, a² = R² − h²."""
+    """Force [N] of a compliant sphere, p = E (1 − r/R), on a rigid plane: 2πE [a²/2 − (R³ −
+    h³)/(3R)], h = R − δ, a² = R² − h²."""
     h = radius - penetration
     return 2 * math.pi * modulus * ((radius**2 - h**2) / 2 - (radius**3 - h**3) / (3 * radius))
 
 
 def errors(sizes: list[float]) -> tuple[list[float], list[float]]:
-    """Relative error of the force of a sphere on a rigid plane for every mesh size, and the order between successive sizes."""
+    """Relative error of the force of a sphere on a rigid plane for every mesh size, and the order
+    between successive sizes."""
     exact = sphere_force(RADIUS, PENETRATION, MODULUS)
     out, ground = Workspace(), shapes.rigid_half_space()
     R = np.eye(3)
@@ -40,7 +42,9 @@ def errors(sizes: list[float]) -> tuple[list[float], list[float]]:
         ball = shapes.sphere(RADIUS, MODULUS, size=size)
         surface = query(ball, ground, R, np.array([0.0, 0.0, RADIUS - PENETRATION]), R, np.zeros(3), out)
         errors.append(abs(wrench(surface, STATIC, np.zeros(3))[5] - exact) / exact)
-    orders = [math.log(errors[i] / errors[i + 1]) / math.log(sizes[i] / sizes[i + 1]) for i in range(len(sizes) - 1)]
+    orders = [
+        math.log(errors[i] / errors[i + 1]) / math.log(sizes[i] / sizes[i + 1]) for i in range(len(sizes) - 1)
+    ]
     return errors, orders
 
 
@@ -56,7 +60,9 @@ def convergence() -> Outcome:
     ax.legend()
     rows = [[s, e, o] for s, e, o in zip(SIZES, error, [None, *orders], strict=True)]
     results = {"mesh_size_m": SIZES, "relative_error": error, "order": orders, "passed": min(orders) > ORDER}
-    return Outcome(results, figure, [table("sphere on a plane", ("mesh size m", "relative error", "order"), rows)])
+    return Outcome(
+        results, figure, [table("sphere on a plane", ("mesh size m", "relative error", "order"), rows)]
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:

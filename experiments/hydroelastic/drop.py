@@ -1,4 +1,5 @@
-"""Undamped bounces keep their energy under error control: a ball that falls straight, a dumbbell that tumbles in a bowl."""
+"""Undamped bounces keep their energy under error control: a ball that falls straight, a dumbbell
+that tumbles in a bowl."""
 
 from __future__ import annotations
 
@@ -10,14 +11,17 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from dexstack.engines.hydroelastic.system import HydroelasticSystem
+from dexengines.hydroelastic.system import HydroelasticSystem
 from experiments.harness import BLUE, GREY, PINK, Outcome, run
 from experiments.hydroelastic import systems
 from experiments.hydroelastic.continuous import ContinuousSystem
 
 
-def energy_between_bounces(system: HydroelasticSystem, bounces: int, *, method: str = "Radau", rtol: float = 1e-6) -> np.ndarray:
-    """(bounces + 1, 2) times [s] and energies [J] while nothing touches, before the first bounce and after every one."""
+def energy_between_bounces(
+    system: HydroelasticSystem, bounces: int, *, method: str = "Radau", rtol: float = 1e-6
+) -> np.ndarray:
+    """(bounces + 1, 2) times [s] and energies [J] while nothing touches, before the first bounce
+    and after every one."""
     motion = ContinuousSystem(system)
     motion.place(motion.state)
     rows, touching = [(0.0, motion.energy())], False
@@ -34,7 +38,8 @@ def energy_between_bounces(system: HydroelasticSystem, bounces: int, *, method: 
 
 
 def drop(bounces: int = 100, method: str = "Radau") -> Outcome:
-    """A ball that falls straight, and a dumbbell that tumbles in a bowl: without damping and friction neither gains nor loses energy."""
+    """A ball that falls straight, and a dumbbell that tumbles in a bowl: without damping and
+    friction neither gains nor loses energy."""
     figure = Figure(figsize=(8.0, 3.8), layout="constrained")
     ax = figure.subplots()
     results: dict[str, Any] = {"method": method, "bounces": bounces}
@@ -51,7 +56,11 @@ def drop(bounces: int = 100, method: str = "Radau") -> Outcome:
             f"{name}: {len(rows) - 1} bounces in {rows[-1, 0]:.1f} s, energy within {drift.max():.1e}; {cpu:.0f} s of processor time"
         )
     ax.axhline(1e-3, color=GREY, ls="--", label="limit")
-    ax.set(xlabel="bounces", ylabel="|E/E₀ − 1| in flight", title=f"error-controlled {method}, no damping, no friction")
+    ax.set(
+        xlabel="bounces",
+        ylabel="|E/E₀ − 1| in flight",
+        title=f"error-controlled {method}, no damping, no friction",
+    )
     ax.legend()
     results["passed"] = bool(worst < 1e-3)
     return Outcome(results, figure, lines)

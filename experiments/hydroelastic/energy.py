@@ -1,4 +1,5 @@
-"""Energy of a contact, U = ∫ p0 dV over the overlap, p0 the lesser of the two pressures (of A's alone where B is rigid).
+"""Energy of a contact, U = ∫ p0 dV over the overlap, p0 the lesser of the two pressures (of A's
+alone where B is rigid).
 
 For checks, not for control loops: every pair of overlapping elements is cut up into tets.
 """
@@ -8,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from dexstack.engines.hydroelastic.clip import barycentric
-from dexstack.engines.hydroelastic.fields import CompliantMesh, RigidMesh
-from dexstack.engines.kernels import entry
+from dexengines.hydroelastic.clip import barycentric
+from dexengines.hydroelastic.fields import CompliantMesh, RigidMesh
+from dexengines.kernels import entry
 
 DEPTH = 512
 
@@ -31,10 +32,12 @@ def _put(stack, at, a, b, c, d):
 
 @njit(cache=True)
 def _integrate(stack, top, plane, planes, p, q, cap):
-    """∫ of the lesser of two linear functions over the tets on the stack, where planes[:planes] are all ≥ 0.
+    """∫ of the lesser of two linear functions over the tets on the stack, where planes[:planes] are
+    all ≥ 0.
 
     Args:
-        stack: (DEPTH, 4, 3) tets; the first ``top`` wait, each with the number of planes already met in ``plane``.
+        stack: (DEPTH, 4, 3) tets; the first ``top`` wait, each with the number of planes already
+            met in ``plane``.
         p, q: (4,) linear functions a·x + b; ``q`` counts only with ``cap``.
     """
     total = 0.0
@@ -125,9 +128,13 @@ def _energy(pa, tets_b, planes_b, field_b, sign_b, cap):
             for k in range(4):
                 most, most_a = -1.0, -1.0
                 for m in range(4):
-                    most = max(most, barycentric(pa.tet, i, k, tets_b[j, m, 0], tets_b[j, m, 1], tets_b[j, m, 2]))
+                    most = max(
+                        most, barycentric(pa.tet, i, k, tets_b[j, m, 0], tets_b[j, m, 1], tets_b[j, m, 2])
+                    )
                     f = planes_b[j, k]
-                    most_a = max(most_a, f[0] * corner[m, 0] + f[1] * corner[m, 1] + f[2] * corner[m, 2] + f[3])
+                    most_a = max(
+                        most_a, f[0] * corner[m, 0] + f[1] * corner[m, 1] + f[2] * corner[m, 2] + f[3]
+                    )
                 if most <= 0.0 or most_a <= 0.0:
                     apart = True
                     break
@@ -138,10 +145,19 @@ def _energy(pa, tets_b, planes_b, field_b, sign_b, cap):
     return total
 
 
-def energy(a: CompliantMesh, b: CompliantMesh | RigidMesh, R_WA: np.ndarray, p_WA: np.ndarray, R_WB: np.ndarray, p_WB: np.ndarray) -> float:
-    """U [J] of A and B at the given poses; the undamped, frictionless force is its negative gradient.
+def energy(
+    a: CompliantMesh,
+    b: CompliantMesh | RigidMesh,
+    R_WA: np.ndarray,
+    p_WA: np.ndarray,
+    R_WB: np.ndarray,
+    p_WB: np.ndarray,
+) -> float:
+    """U [J] of A and B at the given poses; the undamped, frictionless force is its negative
+    gradient.
 
-    A rigid B is the sum, by sign, of the tets its triangles form with one point (so it must be closed).
+    A rigid B is the sum, by sign, of the tets its triangles form with one point (so it must be
+    closed).
     """
     R, p = R_WA.T @ R_WB, R_WA.T @ (p_WB - p_WA)
     if isinstance(b, RigidMesh):
@@ -158,4 +174,11 @@ def energy(a: CompliantMesh, b: CompliantMesh | RigidMesh, R_WA: np.ndarray, p_W
     tets, field, sign = tets[solid], field[solid], np.sign(volume[solid])
     matrix = np.concatenate([tets.transpose(0, 2, 1), np.ones((len(tets), 1, 4))], axis=1)
     planes = np.linalg.inv(matrix)
-    return _energy(a.packed, np.ascontiguousarray(tets), np.ascontiguousarray(planes), field, sign, isinstance(b, CompliantMesh))
+    return _energy(
+        a.packed,
+        np.ascontiguousarray(tets),
+        np.ascontiguousarray(planes),
+        field,
+        sign,
+        isinstance(b, CompliantMesh),
+    )

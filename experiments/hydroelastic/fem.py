@@ -1,7 +1,9 @@
-"""What the pressure field approximates: finite-strain elasticity of a layer under a rigid sinusoid, by finite elements.
+"""What the pressure field approximates: finite-strain elasticity of a layer under a rigid sinusoid,
+by finite elements.
 
-As in Elandt et al., Fig. 6: plane strain, Poisson's ratio 0.3, unit thickness, frictionless above; bonded below. The paper does not give
-the material law, but a flat punch meets a force linear in its depth there. So it does in the corotated law used here, with F = R U:
+As in Elandt et al., Fig. 6: plane strain, Poisson's ratio 0.3, unit thickness, frictionless above;
+bonded below. The paper does not give the material law, but a flat punch meets a force linear in its
+depth there. So it does in the corotated law used here, with F = R U:
 
     P = 2μ (F − R) + λ tr(U − 1) R
 
@@ -13,7 +15,17 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from skfem import Basis, BilinearForm, ElementQuad2, ElementVector, FacetBasis, LinearForm, MeshQuad, condense, solve
+from skfem import (
+    Basis,
+    BilinearForm,
+    ElementQuad2,
+    ElementVector,
+    FacetBasis,
+    LinearForm,
+    MeshQuad,
+    condense,
+    solve,
+)
 from skfem.helpers import ddot, grad
 
 POISSON = 0.3
@@ -67,20 +79,27 @@ class Layer:
 
     def __init__(self, amplitude: float, wavelength: float, columns: int = 10) -> None:
         width = 0.5 * wavelength
-        mesh = MeshQuad.init_tensor(np.linspace(0.0, width, columns + 1), np.linspace(0.0, 1.0, round(columns / width) + 1))
+        mesh = MeshQuad.init_tensor(
+            np.linspace(0.0, width, columns + 1), np.linspace(0.0, 1.0, round(columns / width) + 1)
+        )
         element = ElementVector(ElementQuad2())
         self._amplitude, self._wave, self._width = amplitude, 2 * math.pi / wavelength, width
         self._basis = Basis(mesh, element, intorder=4)
-        self._top = FacetBasis(mesh, element, facets=mesh.facets_satisfying(lambda x: np.isclose(x[1], 1.0)), intorder=8)
+        self._top = FacetBasis(
+            mesh, element, facets=mesh.facets_satisfying(lambda x: np.isclose(x[1], 1.0)), intorder=8
+        )
         sides = mesh.facets_satisfying(lambda x: np.isclose(x[0], 0.0) | np.isclose(x[0], width))
         below = mesh.facets_satisfying(lambda x: np.isclose(x[1], 0.0))
         self._held = np.union1d(self._basis.get_dofs(sides).all(["u^1"]), self._basis.get_dofs(below).all())
-        self._lifted = self._basis.get_dofs(mesh.facets_satisfying(lambda x: np.isclose(x[1], 1.0))).all(["u^2"])
+        self._lifted = self._basis.get_dofs(mesh.facets_satisfying(lambda x: np.isclose(x[1], 1.0))).all(
+            ["u^2"]
+        )
         self._free = self._basis.complement_dofs(self._held)
         self._u = self._basis.zeros()
 
     def force(self, depth: float) -> float:
-        """Mean pressure at equilibrium with the sinusoid's lowest line ``depth`` below the layer's face at rest.
+        """Mean pressure at equilibrium with the sinusoid's lowest line ``depth`` below the layer's
+        face at rest.
 
         Raises:
             FloatingPointError: no equilibrium was found.
@@ -89,7 +108,11 @@ class Layer:
 
         def overlap(w):
             x, y = w.x[0] + w["u0"][0], 1.0 + w["u0"][1]
-            return y - (1.0 - depth + eta * (1.0 - np.cos(k * x))), eta * k * np.sin(k * x), eta * k * k * np.cos(k * x)
+            return (
+                y - (1.0 - depth + eta * (1.0 - np.cos(k * x))),
+                eta * k * np.sin(k * x),
+                eta * k * k * np.cos(k * x),
+            )
 
         @LinearForm
         def push(v, w):
@@ -100,14 +123,20 @@ class Layer:
         def push_rate(u, v, w):
             gap, slope, bend = overlap(w)
             touching = gap > 0.0
-            return PENALTY * touching * ((u[1] - slope * u[0]) * (v[1] - slope * v[0]) - gap * bend * u[0] * v[0])
+            return (
+                PENALTY
+                * touching
+                * ((u[1] - slope * u[0]) * (v[1] - slope * v[0]) - gap * bend * u[0] * v[0])
+            )
 
         @LinearForm
         def total(v, w):
             return PENALTY * np.maximum(overlap(w)[0], 0.0) * v[1] / width
 
         def residual(u):
-            found = _stress.assemble(self._basis, u0=self._basis.interpolate(u)) + push.assemble(self._top, u0=self._top.interpolate(u))
+            found = _stress.assemble(self._basis, u0=self._basis.interpolate(u)) + push.assemble(
+                self._top, u0=self._top.interpolate(u)
+            )
             return found, float(np.linalg.norm(found[self._free]))
 
         u = self._u
@@ -130,12 +159,17 @@ class Layer:
         raise FloatingPointError(f"no equilibrium of the layer at depth {depth:g}")
 
 
-def forces(amplitude: float, wavelength: float, depth: float, columns: int = 10) -> tuple[np.ndarray, np.ndarray]:
-    """Depths up to ``depth``, and at each the layer's mean pressure over that of a flat punch at ``depth``."""
+def forces(
+    amplitude: float, wavelength: float, depth: float, columns: int = 10
+) -> tuple[np.ndarray, np.ndarray]:
+    """Depths up to ``depth``, and at each the layer's mean pressure over that of a flat punch at
+    ``depth``."""
     layer = Layer(amplitude, wavelength, columns)
     depths = np.linspace(STEP, depth, round(depth / STEP))
     flat = (2 * MU + LAMBDA) * depth
-    return depths, np.array([_advance(layer, start, end) for start, end in zip(np.append(0.0, depths), depths, strict=False)]) / flat
+    return depths, np.array(
+        [_advance(layer, start, end) for start, end in zip(np.append(0.0, depths), depths, strict=False)]
+    ) / flat
 
 
 def _advance(layer: Layer, start: float, end: float, halvings: int = 5) -> float:

@@ -1,8 +1,10 @@
-"""What acts on the faces of a contact surface: pressure with dissipation, regularised friction, wrench.
+"""What acts on the faces of a contact surface: pressure with dissipation, regularised friction,
+wrench.
 
-Static pressure is linear on a polygon. The fan about the centroid integrates it and its moment exactly (edge midpoints, degree two) and
-changes continuously while corners come and go; rate terms are taken at the same points. One point per polygon (its centroid) integrates
-the force exactly and the moment to second order in the mesh size; that is what the velocity-level scheme uses.
+Static pressure is linear on a polygon. The fan about the centroid integrates it and its moment
+exactly (edge midpoints, degree two) and changes continuously while corners come and go; rate terms
+are taken at the same points. One point per polygon (its centroid) integrates the force exactly and
+the moment to second order in the mesh size; that is what the velocity-level scheme uses.
 """
 
 from __future__ import annotations
@@ -13,14 +15,15 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from dexstack.engines.hydroelastic.surface import ContactSurface
+from dexengines.hydroelastic.surface import ContactSurface
 
 
 class ContactLaw(NamedTuple):
-    """p = (p0 (1 + χ ε̇ − d v_n) + τ ṗ0)_+ and t = −μ p v_t / √(v_s² + ‖v_t‖²), with v_n > 0 while the bodies part.
+    """p = (p0 (1 + χ ε̇ − d v_n) + τ ṗ0)_+ and t = −μ p v_t / √(v_s² + ‖v_t‖²), with v_n > 0 while
+    the bodies part.
 
-    ṗ0 = −g v_n is the rate of the static pressure, g = g_A g_B / (g_A + g_B) from g_A = ∇p_A·n̂ and g_B = −∇p_B·n̂ (rigid B: g = g_A),
-    and ε̇ = ṗ0 / E. One of χ, d, τ is meant to be non-zero.
+    ṗ0 = −g v_n is the rate of the static pressure, g = g_A g_B / (g_A + g_B) from g_A = ∇p_A·n̂ and
+    g_B = −∇p_B·n̂ (rigid B: g = g_A), and ε̇ = ṗ0 / E. One of χ, d, τ is meant to be non-zero.
     """
 
     modulus: float
@@ -52,7 +55,7 @@ def wrench_kernel(out, n, law, rigid, about_W, w_AB_W, v_AB_W, wrench):
     """Wrench on A by the faces of a surface, on the fan about every centroid.
 
     Args:
-        out: :class:`~dexstack.engines.hydroelastic.surface.Surface` with n faces.
+        out: :class:`~dexengines.hydroelastic.surface.Surface` with n faces.
         law: :class:`ContactLaw`.
         rigid: whether B is rigid.
         about_W: (3,) point the moment is taken about.
@@ -84,11 +87,23 @@ def wrench_kernel(out, n, law, rigid, about_W, w_AB_W, v_AB_W, wrench):
                 v1 = v_AB_W[1] + w2 * r0 - w0 * r2
                 v2 = v_AB_W[2] + w0 * r1 - w1 * r0
                 vn = v0 * n0 + v1 * n1 + v2 * n2
-                p = max(p * (1.0 - law.chi * g / law.modulus * vn - law.hunt_crossley * vn) - law.relaxation * g * vn, 0.0)
+                p = max(
+                    p * (1.0 - law.chi * g / law.modulus * vn - law.hunt_crossley * vn)
+                    - law.relaxation * g * vn,
+                    0.0,
+                )
                 v0, v1, v2 = v0 - vn * n0, v1 - vn * n1, v2 - vn * n2
-                rub = -law.friction * p / math.sqrt(law.stiction_speed * law.stiction_speed + v0 * v0 + v1 * v1 + v2 * v2)
+                rub = (
+                    -law.friction
+                    * p
+                    / math.sqrt(law.stiction_speed * law.stiction_speed + v0 * v0 + v1 * v1 + v2 * v2)
+                )
                 weight = area / 3.0
-                q0, q1, q2 = weight * (p * n0 + rub * v0), weight * (p * n1 + rub * v1), weight * (p * n2 + rub * v2)
+                q0, q1, q2 = (
+                    weight * (p * n0 + rub * v0),
+                    weight * (p * n1 + rub * v1),
+                    weight * (p * n2 + rub * v2),
+                )
                 f0, f1, f2 = f0 + q0, f1 + q1, f2 + q2
                 t0 += r1 * q2 - r2 * q1
                 t1 += r2 * q0 - r0 * q2
@@ -103,7 +118,8 @@ def wrench(
     w_AB_W: np.ndarray | None = None,
     v_AB_W: np.ndarray | None = None,
 ) -> np.ndarray:
-    """(6,) moment about a point and force on A, see :func:`wrench_kernel`; at rest without velocities."""
+    """(6,) moment about a point and force on A, see :func:`wrench_kernel`; at rest without
+    velocities."""
     out, zero = np.empty(6), np.zeros(3)
     wrench_kernel(
         surface.faces,

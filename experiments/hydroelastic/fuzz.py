@@ -1,4 +1,5 @@
-"""What must hold of a contact surface in any pose: finite, balanced, complete, continuous; in random overlapping poses."""
+"""What must hold of a contact surface in any pose: finite, balanced, complete, continuous; in
+random overlapping poses."""
 
 from __future__ import annotations
 
@@ -11,14 +12,14 @@ import numpy as np
 from matplotlib.figure import Figure
 from scipy.spatial.transform import Rotation
 
+from dexengines.hydroelastic import shapes
+from dexengines.hydroelastic.fields import COMPLIANT, RIGID, CompliantMesh, RigidMesh
+from dexengines.hydroelastic.kernel import KERNEL, load
+from dexengines.hydroelastic.surface import ContactSurface, Workspace, _kernel, _kernel_rigid, query
+from dexengines.hydroelastic.workspace import SURFACE
+from dexengines.kernels import entry
 from dexstack.cli import arguments
 from dexstack.cli.output import note
-from dexstack.engines.hydroelastic import shapes
-from dexstack.engines.hydroelastic.fields import COMPLIANT, RIGID, CompliantMesh, RigidMesh
-from dexstack.engines.hydroelastic.kernel import KERNEL, load
-from dexstack.engines.hydroelastic.surface import ContactSurface, Workspace, _kernel, _kernel_rigid, query
-from dexstack.engines.hydroelastic.workspace import SURFACE
-from dexstack.engines.kernels import entry
 from experiments.harness import BLUE, GREEN, PINK, Outcome, run
 from experiments.hydroelastic.forces import ContactLaw, wrench
 from experiments.hydroelastic.surfaces import Check, Pose, checks_table
@@ -37,16 +38,21 @@ STATIC = ContactLaw(modulus=1.0)
 
 
 def bodies() -> list[CompliantMesh | RigidMesh]:
-    """One of every kind, convex and not, with tets of every shape down to slivers, and rigid ones."""
+    """One of every kind, convex and not, with tets of every shape down to slivers, and rigid
+    ones."""
     e = 1e5
     ball = shapes.sphere(0.05, e, size=0.04)
-    bent = ball.vertices_B.copy()  # the centre moved so close to one face that its tet is a thousandth as high as the others
+    bent = (
+        ball.vertices_B.copy()
+    )  # the centre moved so close to one face that its tet is a thousandth as high as the others
     bent[np.argmax(ball.pressure)] = 0.999 * bent[ball.boundary_triangles[0]].mean(axis=0)
     sliver = CompliantMesh("sliver", bent, ball.tets, 1.3 * ball.pressure, 1.3 * e)
     left, right = (shapes.sphere(0.03, e, size=0.03, name=side) for side in ("left", "right"))
     pair = CompliantMesh(
         "two parts",
-        np.concatenate([left.vertices_B + np.array([-0.025, 0, 0]), right.vertices_B + np.array([0.035, 0, 0])]),
+        np.concatenate(
+            [left.vertices_B + np.array([-0.025, 0, 0]), right.vertices_B + np.array([0.035, 0, 0])]
+        ),
         np.concatenate([left.tets, right.tets + len(left.vertices_B)]),
         np.concatenate([left.pressure, 3 * right.pressure]),
         e,
@@ -68,7 +74,8 @@ def bodies() -> list[CompliantMesh | RigidMesh]:
 
 
 def _stiffer(m: CompliantMesh) -> CompliantMesh:
-    """A body for m to meet: where two fields coincide in a volume, as those of equal bodies laid together do, no force is defined."""
+    """A body for m to meet: where two fields coincide in a volume, as those of equal bodies laid
+    together do, no force is defined."""
     return CompliantMesh(m.name, m.vertices_B, m.tets, 1.7 * m.pressure, 1.7 * m.modulus)
 
 
@@ -86,14 +93,20 @@ def random_pose(kind: str, a: CompliantMesh, b: CompliantMesh | RigidMesh, rng: 
         u, v = a.vertices_B[rng.integers(len(a.vertices_B))], b.vertices_B[rng.integers(len(b.vertices_B))]
         p_B = p_A + R_A @ u - R_B @ v
     elif kind in ("aligned", "coplanar"):
-        turns = [np.eye(3), Rotation.from_euler("z", 90, degrees=True).as_matrix(), Rotation.from_euler("x", 180, degrees=True).as_matrix()]
+        turns = [
+            np.eye(3),
+            Rotation.from_euler("z", 90, degrees=True).as_matrix(),
+            Rotation.from_euler("x", 180, degrees=True).as_matrix(),
+        ]
         if rng.random() < 0.5:
             R_A, p_A = np.eye(3), np.zeros(3)
         R_B = R_A @ turns[rng.integers(3)]
         axis = rng.integers(3)
         shift = np.zeros(3)
         shift[axis] = (
-            extent[0][axis] + extent[1][axis] if kind == "coplanar" and rng.random() < 0.5 else extent[0][axis] * rng.integers(0, 5) / 4
+            extent[0][axis] + extent[1][axis]
+            if kind == "coplanar" and rng.random() < 0.5
+            else extent[0][axis] * rng.integers(0, 5) / 4
         )
         p_B = p_A + R_A @ shift
     else:
@@ -105,20 +118,29 @@ def check_poses(n: int, seed: int, progress: Callable[[int], None] = lambda done
     """Try n poses, cycling through kinds and pairs of bodies.
 
     Returns:
-        ``finite`` (every number, unit normals, positive areas), ``third_law`` (the wrench of A and B asked in either order, relative to
-        the sum of all face forces and to what moving a body by :data:`ROUNDING` may change), ``complete`` (flood fill against all pairs
-        of elements), ``continuous`` (change of the wrench over the last 2⁻²⁴ of a random path, halved towards the greater change, or, while
-        that is too large, of up to 2⁻⁴⁰; relative to the forces met on it).
+        ``finite`` (every number, unit normals, positive areas), ``third_law`` (the wrench of A and
+        B asked in either order, relative to the sum of all face forces and to what moving a body by
+        :data:`ROUNDING` may change), ``complete`` (flood fill against all pairs of elements),
+        ``continuous`` (change of the wrench over the last 2⁻²⁴ of a random path, halved towards the
+        greater change, or, while that is too large, of up to 2⁻⁴⁰; relative to the forces met on
+        it).
     """
     rng = np.random.default_rng(seed)
-    checks = {"finite": Check(0.0), "third_law": Check(1e-12), "complete": Check(1e-9), "continuous": Check(CONTINUOUS)}
+    checks = {
+        "finite": Check(0.0),
+        "third_law": Check(1e-12),
+        "complete": Check(1e-9),
+        "continuous": Check(CONTINUOUS),
+    }
     out, whole = Workspace(), Workspace(drop_angle=math.pi)
     body = bodies()
     pairs = [(a, _stiffer(b) if a is b else b) for a in body for b in body if isinstance(a, CompliantMesh)]
     for i in range(n):
         a, b = pairs[(i // len(KINDS)) % len(pairs)]
         kind = KINDS[i % len(KINDS)]
-        if kind in ("a_in_b", "b_in_a") and (np.ptp(a.vertices_B) > np.ptp(b.vertices_B)) != (kind == "b_in_a"):
+        if kind in ("a_in_b", "b_in_a") and (np.ptp(a.vertices_B) > np.ptp(b.vertices_B)) != (
+            kind == "b_in_a"
+        ):
             kind = "random"
         pose = random_pose(kind, a, b, rng)
         surface = query(a, b, *pose, out)
@@ -129,7 +151,12 @@ def check_poses(n: int, seed: int, progress: Callable[[int], None] = lambda done
             steepest = max(np.abs(m.gradient_B).max() for m in (a, b))
             scale += ROUNDING / checks["third_law"].tolerance * steepest * float(surface.area.sum())
             if scale > 0:
-                checks["third_law"].add(max(np.abs(w[3:] + other[3:]).max() / scale, np.abs(w[:3] + other[:3]).max() / (scale * SIZE)))
+                checks["third_law"].add(
+                    max(
+                        np.abs(w[3:] + other[3:]).max() / scale,
+                        np.abs(w[:3] + other[:3]).max() / (scale * SIZE),
+                    )
+                )
         if i % EXHAUSTIVE_EVERY == 0:
             checks["complete"].add(_difference_to_all_pairs(a, b, pose, out))
         checks["continuous"].add(jump(a, b, pose, rng, whole))
@@ -138,7 +165,15 @@ def check_poses(n: int, seed: int, progress: Callable[[int], None] = lambda done
 
 
 def _finite(surface: ContactSurface) -> bool:
-    numbers = (surface.centroid_W, surface.nhat_W, surface.area, surface.pressure, surface.grad_a, surface.grad_b, surface.vertex_W)
+    numbers = (
+        surface.centroid_W,
+        surface.nhat_W,
+        surface.area,
+        surface.pressure,
+        surface.grad_a,
+        surface.grad_b,
+        surface.vertex_W,
+    )
     return (
         all(np.isfinite(x).all() for x in numbers)
         and bool((surface.area > 0).all())
@@ -162,24 +197,36 @@ def _all_pairs_rigid(a, b, R_WA, p_WA, R_WB, p_WB, out):
     return _kernel_rigid(load(a, COMPLIANT), load(b, RIGID), R_WA, p_WA, R_WB, p_WB, load(out, SURFACE), True)
 
 
-def _difference_to_all_pairs(a: CompliantMesh, b: CompliantMesh | RigidMesh, pose: Pose, out: Workspace) -> float:
+def _difference_to_all_pairs(
+    a: CompliantMesh, b: CompliantMesh | RigidMesh, pose: Pose, out: Workspace
+) -> float:
     """Relative difference of the wrench when every pair of elements is tried."""
     flood = wrench(query(a, b, *pose, out), STATIC, pose[1])
     kernel = _all_pairs_rigid if isinstance(b, RigidMesh) else _all_pairs
     n = kernel(a.stored.address, b.stored.address, *pose, out.address)
     surface = ContactSurface(out.arrays, n, isinstance(b, RigidMesh))
     difference, scale = np.abs(wrench(surface, STATIC, pose[1]) - flood), _scale(surface)
-    return float(max(difference[3:].max(), difference[:3].max() / SIZE) / max(scale, 1e-12 * a.modulus * SIZE**2))
+    return float(
+        max(difference[3:].max(), difference[:3].max() / SIZE) / max(scale, 1e-12 * a.modulus * SIZE**2)
+    )
 
 
 def random_path(pose: Pose, rng: np.random.Generator) -> Callable[[float], Pose]:
     """A screw of B from ``pose`` on: where it is at 0 … 1 of the way."""
     turn, shift = rng.normal(size=3) * 0.3, rng.normal(size=3) * 0.2 * SIZE
-    return lambda s: (pose[0], pose[1], Rotation.from_rotvec(s * turn).as_matrix() @ pose[2], pose[3] + s * shift)
+    return lambda s: (
+        pose[0],
+        pose[1],
+        Rotation.from_rotvec(s * turn).as_matrix() @ pose[2],
+        pose[3] + s * shift,
+    )
 
 
-def jump(a: CompliantMesh, b: CompliantMesh | RigidMesh, pose: Pose, rng: np.random.Generator, out: Workspace) -> float:
-    """Follow a random path of B by bisection to where the wrench changes most; the change left, relative to the forces met.
+def jump(
+    a: CompliantMesh, b: CompliantMesh | RigidMesh, pose: Pose, rng: np.random.Generator, out: Workspace
+) -> float:
+    """Follow a random path of B by bisection to where the wrench changes most; the change left,
+    relative to the forces met.
 
     A steep change halves with the path, a jump stays: 0.1 mm of sheet take a whole contact's force.
     """
@@ -214,7 +261,8 @@ DRAWN = (("sphere", "box"), ("cylinder", "capsule"), ("two parts", "rigid box"),
 
 
 def draw_paths(seed: int, samples: int = 600) -> Figure:
-    """Force and number of faces along four random paths of one body through another: faces come and go, no force jumps."""
+    """Force and number of faces along four random paths of one body through another: faces come and
+    go, no force jumps."""
     rng, out = np.random.default_rng(seed), Workspace(drop_angle=math.pi)
     named = {m.name: m for m in bodies()}
     s = np.linspace(0.0, 1.0, samples)
@@ -242,14 +290,26 @@ def draw_paths(seed: int, samples: int = 600) -> Figure:
 def fuzz(args: argparse.Namespace) -> Outcome:
     """Try as many poses as asked for."""
     step = max(1, args.poses // 20)
-    checks = check_poses(args.poses, args.seed, lambda done: note(f"{done} of {args.poses} poses") if done % step == 0 else None)
+    checks = check_poses(
+        args.poses,
+        args.seed,
+        lambda done: note(f"{done} of {args.poses} poses") if done % step == 0 else None,
+    )
     listed = {name: check.as_dict() for name, check in checks.items()}
-    results = {"poses": args.poses, "checks": listed, "passed": not any(check.failed for check in checks.values())}
-    return Outcome(results, draw_paths(args.seed) if args.picture else None, [checks_table(checks)], args.seed)
+    results = {
+        "poses": args.poses,
+        "checks": listed,
+        "passed": not any(check.failed for check in checks.values()),
+    }
+    return Outcome(
+        results, draw_paths(args.seed) if args.picture else None, [checks_table(checks)], args.seed
+    )
 
 
 def _arguments(p: argparse.ArgumentParser) -> None:
-    p.add_argument("--poses", type=arguments.positive_int, default=2000, metavar="N", help="random overlapping poses")
+    p.add_argument(
+        "--poses", type=arguments.positive_int, default=2000, metavar="N", help="random overlapping poses"
+    )
     p.add_argument("--seed", type=arguments.natural, default=0, metavar="S", help="draws the poses")
 
 

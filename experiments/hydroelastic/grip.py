@@ -1,4 +1,5 @@
-"""A pinched spatula under a grip that tightens and loosens: the patch's torque holds it, lets it turn, and stops it again."""
+"""A pinched spatula under a grip that tightens and loosens: the patch's torque holds it, lets it
+turn, and stops it again."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 
-from dexstack.engines.base import Patch
-from dexstack.engines.hydroelastic.convex import TOLERANCE
+from dexengines.hydroelastic.convex import TOLERANCE
+from dexstack.plants.base import Patch
 from experiments.harness import BLUE, GREEN, GREY, PINK, Outcome, run
 from experiments.hydroelastic import systems
 from experiments.hydroelastic.systems import SCHEMES
@@ -21,11 +22,14 @@ from experiments.hydroelastic.systems import SCHEMES
 PERIOD, DUTY, TIGHT, LOOSE = 6.0, 0.75, 16.0, 1.0
 """Square wave of the grip force [s, -, N, N]."""
 BRIEF = 0.4
-"""For how long the grip of a second run is loose [s], so that it tightens while the spatula turns."""
+"""For how long the grip of a second run is loose [s], so that it tightens while the spatula
+turns."""
 CLOSING, STOPPING = 0.3, 0.1
-"""After these times the fingers have closed about the spatula, and a grip that tightened has stopped it [s]."""
+"""After these times the fingers have closed about the spatula, and a grip that tightened has
+stopped it [s]."""
 STILL, TURNS, FAILS = np.radians([1.0, 5.0, 20.0])
-"""A held spatula turns less, a released one more; point contact is seen to fail from the last on."""
+"""A held spatula turns less, a released one more; point contact is seen to fail from the last
+on."""
 
 
 def wave(t: float) -> float:
@@ -39,15 +43,21 @@ def brief(t: float) -> float:
 
 
 class Run:
-    """The spatula's pitch (n,) [rad] at the end of every step under a grip force, and how the engine did."""
+    """The spatula's pitch (n,) [rad] at the end of every step under a grip force, and how the
+    engine did."""
 
-    def __init__(self, scheme: str, seconds: float, dt: float, size: float, force: Callable[[float], float]) -> None:
-        systems.spatula(dt, SCHEMES[scheme], size=size).step()  # loads or compiles the kernels, outside what is timed
+    def __init__(
+        self, scheme: str, seconds: float, dt: float, size: float, force: Callable[[float], float]
+    ) -> None:
+        systems.spatula(
+            dt, SCHEMES[scheme], size=size
+        ).step()  # loads or compiles the kernels, outside what is timed
         self.system = system = systems.spatula(dt, SCHEMES[scheme], size=size)
         n = round(seconds / dt)
         self.pitch, self.slid, self.faces = np.empty(n), np.empty(n), np.empty(n)
         self.patches: dict[float, Patch] = {}
-        """On the left finger, by grip force: the last step with that force before it changed for the first time."""
+        """On the left finger, by grip force: the last step with that force before it changed for
+        the first time."""
         start = time.process_time()
         for k in range(n):
             systems.press(system, force(k * dt))
@@ -61,7 +71,8 @@ class Run:
 
 
 def by_points(seconds: float, dt: float) -> tuple[np.ndarray, int]:
-    """The same with MuJoCo's own contact: pitch (n,) [rad], and the most points at one time while the grip is first tight."""
+    """The same with MuJoCo's own contact: pitch (n,) [rad], and the most points at one time while
+    the grip is first tight."""
     model = systems.spatula_spec(dt).compile()
     data = mujoco.MjData(model)
     pitch, points = np.empty(round(seconds / dt)), 0
@@ -75,9 +86,11 @@ def by_points(seconds: float, dt: float) -> tuple[np.ndarray, int]:
 
 
 def grip(scheme: str = "lagged", seconds: float = 12.0, dt: float = 1e-3, size: float = 0.01) -> Outcome:
-    """A spatula pinched beside its centre of mass holds while the grip is tight, turns while it is loose and stops when it tightens.
+    """A spatula pinched beside its centre of mass holds while the grip is tight, turns while it is
+    loose and stops when it tightens.
 
-    It would come to rest in the loose grip, too, once its lever is short enough: a second run tightens while it turns.
+    It would come to rest in the loose grip, too, once its lever is short enough: a second run
+    tightens while it turns.
     """
     wide = Run(scheme, seconds, dt, size, wave)
     release, end = DUTY * PERIOD, DUTY * PERIOD + BRIEF
@@ -89,8 +102,13 @@ def grip(scheme: str = "lagged", seconds: float = 12.0, dt: float = 1e-3, size: 
 
     starts = np.arange(0.0, seconds, PERIOD)
     held = [turned(wide.pitch, s + (STOPPING if s else CLOSING), min(s + release, seconds)) for s in starts]
-    loose = [turned(wide.pitch, s + release, min(s + PERIOD, seconds)) for s in starts if s + release < seconds]
-    stopped, went_on = turned(short.pitch, end + STOPPING, end + 1.0), turned(wide.pitch, end + STOPPING, end + 1.0)
+    loose = [
+        turned(wide.pitch, s + release, min(s + PERIOD, seconds)) for s in starts if s + release < seconds
+    ]
+    stopped, went_on = (
+        turned(short.pitch, end + STOPPING, end + 1.0),
+        turned(wide.pitch, end + STOPPING, end + 1.0),
+    )
     failed = turned(point, CLOSING, release)
     residual = max(r.system.worst_residual for r in (wide, short))
     unsolved = wide.system.unsolved + short.system.unsolved
@@ -135,14 +153,22 @@ def _degrees(angles: list[float]) -> str:
 
 def _draw(wide: Run, short: Run, point: np.ndarray, dt: float) -> Figure:
     figure = Figure(figsize=(10.0, 5.0), layout="constrained")
-    ax = figure.subplot_mosaic([["force", "tight"], ["angle", "tight"], ["angle", "loose"]], width_ratios=(2.2, 1), height_ratios=(2, 1, 3))
+    ax = figure.subplot_mosaic(
+        [["force", "tight"], ["angle", "tight"], ["angle", "loose"]],
+        width_ratios=(2.2, 1),
+        height_ratios=(2, 1, 3),
+    )
     t = dt * np.arange(1, len(wide.pitch) + 1)
     ax["force"].plot(t, [wave(x - dt) for x in t], color=GREY)
     ax["force"].set_ylabel("grip [N]")
     ax["angle"].plot(t, np.degrees(point), color=PINK, lw=1, label="point contact (MuJoCo)", alpha=0.6)
     ax["angle"].plot(t, np.degrees(wide.pitch), color=BLUE, label="pressure field contact")
     ax["angle"].plot(
-        t[: len(short.pitch)], np.degrees(short.pitch[: len(t)]), color=GREEN, ls="--", label=f"… tight again after {BRIEF:g} s"
+        t[: len(short.pitch)],
+        np.degrees(short.pitch[: len(t)]),
+        color=GREEN,
+        ls="--",
+        label=f"… tight again after {BRIEF:g} s",
     )
     ax["angle"].set(xlabel="time [s]", ylabel="pitch of the spatula [°]")
     ax["angle"].sharex(ax["force"])
@@ -155,7 +181,11 @@ def _draw(wide: Run, short: Run, point: np.ndarray, dt: float) -> Figure:
 
 def _draw_patch(ax: Axes, patch: Patch, title: str) -> None:
     corners = 1e3 * patch.vertex_W[:, [0, 2]]
-    faces = PolyCollection([corners[i:j] for i, j in zip(patch.start[:-1], patch.start[1:], strict=True)], edgecolors="k", linewidths=0.3)
+    faces = PolyCollection(
+        [corners[i:j] for i, j in zip(patch.start[:-1], patch.start[1:], strict=True)],
+        edgecolors="k",
+        linewidths=0.3,
+    )
     faces.set_array(1e-3 * patch.pressure)
     ax.add_collection(faces)
     ax.figure.colorbar(faces, ax=ax, label="pressure [kPa]")

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from dexstack.engines.hydroelastic.convex import TOLERANCE, Problem, Workspace, make_problem, make_workspace, solve
-from dexstack.engines.hydroelastic.discrete import BUNDLE, find_contacts
-from dexstack.engines.hydroelastic.kernel import KERNEL, load
-from dexstack.engines.hydroelastic.surface import query
-from dexstack.engines.hydroelastic.system import HydroelasticSystem
-from dexstack.engines.hydroelastic.workspace import Workspace as Surfaces
-from dexstack.engines.kernels import entry
+from dexengines.hydroelastic.convex import TOLERANCE, Problem, Workspace, make_problem, make_workspace, solve
+from dexengines.hydroelastic.discrete import BUNDLE, find_contacts
+from dexengines.hydroelastic.kernel import KERNEL, load
+from dexengines.hydroelastic.surface import query
+from dexengines.hydroelastic.system import HydroelasticSystem
+from dexengines.hydroelastic.workspace import Workspace as Surfaces
+from dexengines.kernels import entry
 from experiments.harness import BLUE, GREEN, GREY, PINK, Outcome, run
 from experiments.hydroelastic import systems
 from experiments.hydroelastic.systems import SCHEMES
@@ -57,7 +57,8 @@ def _solve_time(p: Problem, w: Workspace, scheme: int, guess: np.ndarray) -> tup
 
 
 def triangulated(system: HydroelasticSystem) -> Problem:
-    """The problem of the system's last step, with every polygon cut into the fan of triangles about its centroid."""
+    """The problem of the system's last step, with every polygon cut into the fan of triangles about
+    its centroid."""
     p, dt = system.problem, system.model.opt.timestep
     surfaces = Surfaces(4096)
     rows, starts = [], [0]
@@ -66,7 +67,9 @@ def triangulated(system: HydroelasticSystem) -> Problem:
         a, b = (system.geometries[g] for g in pair)
         (ba, bb) = (system.static.geom_body[g] for g in pair)
         xmat, xpos = system.data.xmat, system.data.xpos
-        found = query(a.mesh, b.mesh, xmat[ba].reshape(3, 3), xpos[ba], xmat[bb].reshape(3, 3), xpos[bb], surfaces)
+        found = query(
+            a.mesh, b.mesh, xmat[ba].reshape(3, 3), xpos[ba], xmat[bb].reshape(3, 3), xpos[bb], surfaces
+        )
         slope_W = surfaces.arrays.slope_W
         centre = system.contacts.point_W[k]
         f = p.pair_start[k]
@@ -94,7 +97,17 @@ def triangulated(system: HydroelasticSystem) -> Problem:
                 break
         starts.append(len(rows))
     result = make_problem(p.v_star.size, p.pair_ndof.size, len(rows), p.limit_dof.size)
-    for name in ("A", "v_star", "pair_J", "pair_dof", "pair_ndof", "limit_dof", "limit_sign", "limit_row", "first"):
+    for name in (
+        "A",
+        "v_star",
+        "pair_J",
+        "pair_dof",
+        "pair_ndof",
+        "limit_dof",
+        "limit_sign",
+        "limit_row",
+        "first",
+    ):
         getattr(result, name)[...] = getattr(p, name)
     result.faces[:] = rows
     result.pair_start[: len(starts)] = starts
@@ -103,7 +116,8 @@ def triangulated(system: HydroelasticSystem) -> Problem:
 
 
 def scaling(scheme: str = "lagged") -> Outcome:
-    """The gripper with finer and finer fingers: geometry and solver against the number of faces; triangles in place of polygons."""
+    """The gripper with finer and finer fingers: geometry and solver against the number of faces;
+    triangles in place of polygons."""
     kind = SCHEMES[scheme]
     rows = []
     for size in (0.02, 0.01, 0.005, 0.0025):
@@ -118,7 +132,9 @@ def scaling(scheme: str = "lagged") -> Outcome:
         system.step()
         fan = triangulated(system)
         seconds, iterations = _solve_time(system.problem, system.workspace, kind, np.zeros_like(guess))
-        fan_seconds, fan_iterations = _solve_time(fan, make_workspace(guess.size, fan.pair_ndof.size), kind, np.zeros_like(guess))
+        fan_seconds, fan_iterations = _solve_time(
+            fan, make_workspace(guess.size, fan.pair_ndof.size), kind, np.zeros_like(guess)
+        )
         rows.append(
             {
                 "size_m": size,
@@ -145,17 +161,33 @@ def scaling(scheme: str = "lagged") -> Outcome:
         "triangles_per_polygon": fewer,
         "polygon_solver_speedup": faster,
         "worst_residual": residual,
-        "passed": bool(exponents[1] <= 1.3 and exponents[0] <= 1.3 and fewer > 3.0 and faster > 2.0 and residual <= TOLERANCE),
+        "passed": bool(
+            exponents[1] <= 1.3
+            and exponents[0] <= 1.3
+            and fewer > 3.0
+            and faster > 2.0
+            and residual <= TOLERANCE
+        ),
     }
     figure = Figure(figsize=(6.5, 4.2), layout="constrained")
     ax = figure.subplots()
     ax.loglog(faces, 1e6 * geometry, "o-", color=BLUE, label=f"geometry, exponent {exponents[0]:.2f}")
-    ax.loglog(faces, 1e6 * solves, "o-", color=GREEN, label=f"cold solve, polygons, exponent {exponents[1]:.2f}")
     ax.loglog(
-        [r["triangles"] for r in rows], [1e6 * r["triangles_solve_s"] for r in rows], "s--", color=PINK, label="cold solve, triangles"
+        faces, 1e6 * solves, "o-", color=GREEN, label=f"cold solve, polygons, exponent {exponents[1]:.2f}"
+    )
+    ax.loglog(
+        [r["triangles"] for r in rows],
+        [1e6 * r["triangles_solve_s"] for r in rows],
+        "s--",
+        color=PINK,
+        label="cold solve, triangles",
     )
     ax.axvspan(230, 1500, color=GREY, alpha=0.1)
-    ax.set(xlabel="constraints", ylabel="processor time [µs]", title=f"gripper, {fewer:.1f} triangles per polygon")
+    ax.set(
+        xlabel="constraints",
+        ylabel="processor time [µs]",
+        title=f"gripper, {fewer:.1f} triangles per polygon",
+    )
     ax.legend()
     lines = [
         f"{faces[0]} … {faces[-1]} polygons: geometry {1e6 * geometry[0]:.0f} … {1e6 * geometry[-1]:.0f} µs (exponent {exponents[0]:.2f}), "
@@ -167,7 +199,14 @@ def scaling(scheme: str = "lagged") -> Outcome:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the experiment; its exit code."""
-    return run(__spec__.name, __doc__, lambda args: scaling(args.scheme), argv, arguments=systems.add_scheme, pinned=True)
+    return run(
+        __spec__.name,
+        __doc__,
+        lambda args: scaling(args.scheme),
+        argv,
+        arguments=systems.add_scheme,
+        pinned=True,
+    )
 
 
 if __name__ == "__main__":

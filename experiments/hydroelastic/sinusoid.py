@@ -1,8 +1,10 @@
-"""Rigid sinusoids pressed into a layer, beside finite elements (Elandt et al., figure 6): closed forms met, the figure not reproduced.
+"""Rigid sinusoids pressed into a layer, beside finite elements (Elandt et al., figure 6): closed
+forms met, the figure not reproduced.
 
-The paper's pressure field is 23 % under its finite elements at the largest amplitude and depth. Which material law those have it does not
-say; against the compressible solid at finite strain of :mod:`experiments.hydroelastic.fem` the field is over, not under. What is asked for
-is the field's own closed form; the gap to the finite elements is reported with its sign and decides nothing.
+The paper's pressure field is 23 % under its finite elements at the largest amplitude and depth.
+Which material law those have it does not say; against the compressible solid at finite strain of
+:mod:`experiments.hydroelastic.fem` the field is over, not under. What is asked for is the field's
+own closed form; the gap to the finite elements is reported with its sign and decides nothing.
 """
 
 from __future__ import annotations
@@ -14,10 +16,10 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
+from dexengines.hydroelastic import shapes
+from dexengines.hydroelastic.fields import RigidMesh
+from dexengines.hydroelastic.surface import Workspace, query
 from dexstack.cli.output import note, table
-from dexstack.engines.hydroelastic import shapes
-from dexstack.engines.hydroelastic.fields import RigidMesh
-from dexstack.engines.hydroelastic.surface import Workspace, query
 from experiments.harness import BLUE, GREEN, PINK, Outcome, run
 from experiments.hydroelastic.fem import forces
 from experiments.hydroelastic.forces import ContactLaw, wrench
@@ -27,9 +29,11 @@ WAVELENGTH = 2 * math.pi / 3
 DEPTH = 0.4
 AMPLITUDES = (0.0, 0.166, 0.333)
 PUBLISHED_UNDER = 0.23
-"""By how much the paper's pressure field force is below its finite element force at the largest amplitude and :data:`DEPTH`."""
+"""By how much the paper's pressure field force is below its finite element force at the largest
+amplitude and :data:`DEPTH`."""
 CLOSED_FORM, FLAT = 2e-3, 1e-9
-"""Largest difference of a force from its closed form, over that of the flat punch: of a sinusoid of 96 segments, of the flat punch."""
+"""Largest difference of a force from its closed form, over that of the flat punch: of a sinusoid of
+96 segments, of the flat punch."""
 
 
 def sinusoid_mesh(amplitude: float, segments: int = 96) -> RigidMesh:
@@ -39,18 +43,30 @@ def sinusoid_mesh(amplitude: float, segments: int = 96) -> RigidMesh:
     n = len(x)
     vertices = np.column_stack([np.tile(x, 2), np.repeat([-0.5, 0.5], n), np.tile(z, 2)])
     i = np.arange(segments)
-    triangles = np.concatenate([np.column_stack([i, n + i, i + 1]), np.column_stack([i + 1, n + i, n + i + 1])])
+    triangles = np.concatenate(
+        [np.column_stack([i, n + i, i + 1]), np.column_stack([i + 1, n + i, n + i + 1])]
+    )
     return RigidMesh(f"sinusoid {amplitude:g}", vertices, triangles)
 
 
 def sinusoid_force(amplitude: float, depth: float = DEPTH, segments: int = 96) -> tuple[float, float]:
-    """Force over that of the flat punch at :data:`DEPTH`, on a layer of unit thickness; and its closed form.
+    """Force over that of the flat punch at :data:`DEPTH`, on a layer of unit thickness; and its
+    closed form.
 
-    The layer's pressure is E times the depth, so the exact value is the mean of max(depth − η (1 − cos θ), 0) over one wave, over 0.4.
+    The layer's pressure is E times the depth, so the exact value is the mean of max(depth − η (1 −
+    cos θ), 0) over one wave, over 0.4.
     """
     layer = shapes.half_space(1.0, depth=1.0)
     R = np.eye(3)
-    surface = query(layer, sinusoid_mesh(amplitude, segments), R, np.zeros(3), R, np.array([0.0, 0.0, -depth]), Workspace())
+    surface = query(
+        layer,
+        sinusoid_mesh(amplitude, segments),
+        R,
+        np.zeros(3),
+        R,
+        np.array([0.0, 0.0, -depth]),
+        Workspace(),
+    )
     force = -wrench(surface, STATIC, np.zeros(3))[5] / (WAVELENGTH * DEPTH)
     if depth >= 2 * amplitude:
         exact = depth - amplitude
@@ -69,8 +85,18 @@ def sinusoid() -> Outcome:
         for depth, layer in zip(depths.tolist(), fem.tolist(), strict=True):
             force, exact = sinusoid_force(amplitude, depth)
             case = (amplitude, depth, force, exact, layer, 1 - force / layer)
-            cases.append(dict(zip(("amplitude", "depth", "force", "closed_form", "finite_elements", "under"), case, strict=True)))
-    off = {a: max(abs(c["force"] - c["closed_form"]) for c in cases if c["amplitude"] == a) for a in AMPLITUDES}
+            cases.append(
+                dict(
+                    zip(
+                        ("amplitude", "depth", "force", "closed_form", "finite_elements", "under"),
+                        case,
+                        strict=True,
+                    )
+                )
+            )
+    off = {
+        a: max(abs(c["force"] - c["closed_form"]) for c in cases if c["amplitude"] == a) for a in AMPLITUDES
+    }
     under = cases[-1]["under"]
     results = {
         "cases": cases,
@@ -83,7 +109,9 @@ def sinusoid() -> Outcome:
     }
     columns = ("amplitude", "depth", "computed", "closed form", "finite elements", "under")
     lines = [
-        table("force over that of the flat punch at depth 0.4", columns, [list(c.values()) for c in cases[1::2]]),
+        table(
+            "force over that of the flat punch at depth 0.4", columns, [list(c.values()) for c in cases[1::2]]
+        ),
         f"closed forms met within {max(off.values()):.0e}, that of the flat punch within {off[0.0]:.0e}",
         f"amplitude {AMPLITUDES[-1]:g} at depth {DEPTH:g}: {abs(under):.1%} {'under' if under > 0 else 'over'} our finite elements (plane "
         f"strain, ν = 0.3), where the paper's field is {PUBLISHED_UNDER:.0%} under its own: "
@@ -93,14 +121,22 @@ def sinusoid() -> Outcome:
 
 
 def _draw(elastic: Sequence[tuple[np.ndarray, np.ndarray]]) -> Figure:
-    """Force against depth for every amplitude: computed (dots), closed form (lines), finite elements (dashes)."""
+    """Force against depth for every amplitude: computed (dots), closed form (lines), finite
+    elements (dashes)."""
     figure = Figure(figsize=(6.0, 4.0), layout="constrained")
     ax = figure.subplots()
     depths = np.linspace(0.02, DEPTH, 20)
     for amplitude, colour, fem in zip(AMPLITUDES, (BLUE, GREEN, PINK), elastic, strict=True):
         ax.plot(*fem, "--", lw=1.5, color=colour)
         values = np.array([sinusoid_force(amplitude, d) for d in depths])
-        ax.plot(depths, values[:, 0], "o", ms=4, color=colour, label=f"η = {amplitude:g} (dashed: finite elements)")
+        ax.plot(
+            depths,
+            values[:, 0],
+            "o",
+            ms=4,
+            color=colour,
+            label=f"η = {amplitude:g} (dashed: finite elements)",
+        )
         ax.plot(depths, values[:, 1], "-", lw=1, color=colour)
     ax.set_xlabel("depth pressed into a layer of unit thickness")
     ax.set_ylabel("force over that of the flat punch at 0.4")

@@ -1,4 +1,5 @@
-"""The convex solver's optimality residual on every step of every scene, with both schemes; nothing is left unsolved in silence."""
+"""The convex solver's optimality residual on every step of every scene, with both schemes; nothing
+is left unsolved in silence."""
 
 from __future__ import annotations
 
@@ -10,9 +11,9 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from dexstack.engines.hydroelastic.convex import LAG, TOLERANCE
-from dexstack.engines.hydroelastic.plant import OBJECT_KINDS, HydroelasticPlant, HydroelasticPlantParams
-from dexstack.engines.hydroelastic.system import HydroelasticSystem
+from dexengines.hydroelastic.convex import LAG, TOLERANCE
+from dexengines.hydroelastic.plant import OBJECT_KINDS, HydroelasticPlant, HydroelasticPlantParams
+from dexengines.hydroelastic.system import HydroelasticSystem
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object, object_names
 from experiments.harness import BLUE, GREY, PINK, Outcome, run
@@ -21,7 +22,8 @@ from experiments.hydroelastic.grip import wave
 from experiments.hydroelastic.systems import SCHEMES
 
 THROWN_EVERY, MOVED_EVERY = 1000, 250
-"""Steps after which the object is thrown into the hand again, and after which the hand is sent somewhere else."""
+"""Steps after which the object is thrown into the hand again, and after which the hand is sent
+somewhere else."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,9 @@ class Scene:
     advance: Callable[[int], None]
 
 
-def _stepped(name: str, system: HydroelasticSystem, steps: int, before: Callable[[int], None] = lambda k: None) -> Scene:
+def _stepped(
+    name: str, system: HydroelasticSystem, steps: int, before: Callable[[int], None] = lambda k: None
+) -> Scene:
     def advance(k: int) -> None:
         before(k)
         system.step()
@@ -43,7 +47,8 @@ def _stepped(name: str, system: HydroelasticSystem, steps: int, before: Callable
 
 
 def all_scenes(scheme: str, seconds: float = 6.0) -> Iterator[Scene]:
-    """One after the other: coins, grips, a dumbbell that tumbles and rubs, the hand that moves about with what is thrown in."""
+    """One after the other: coins, grips, a dumbbell that tumbles and rubs, the hand that moves
+    about with what is thrown in."""
     kind, dt = SCHEMES[scheme], 1e-3
     n = round(seconds / dt)
     for ratio in (0.1, 1.0, 10.0):
@@ -109,8 +114,15 @@ def solver(seconds: float = 6.0) -> Outcome:
                     "unsettled": system.unsettled,
                 }
             )
-    above, unsolved, unsettled, steps = (sum(r[key] for r in rows) for key in ("above_tolerance", "unsolved", "unsettled", "steps"))
-    results = {"scenes": rows, "tolerance": TOLERANCE, "steps": steps, "passed": bool(above == 0 and unsolved == 0)}
+    above, unsolved, unsettled, steps = (
+        sum(r[key] for r in rows) for key in ("above_tolerance", "unsolved", "unsettled", "steps")
+    )
+    results = {
+        "scenes": rows,
+        "tolerance": TOLERANCE,
+        "steps": steps,
+        "passed": bool(above == 0 and unsolved == 0),
+    }
     lines = [
         f"{r['scene']}, {r['scheme']}: {r['steps']} steps, {r['faces']:.0f} faces, Newton {r['newton_mean']:.1f} (at most "
         f"{r['newton_max']:.0f}), worst residual {r['worst_residual']:.1e}, {r['unsettled']} unsettled"

@@ -1,8 +1,10 @@
-"""Time of one whole step beside Drake's: a gripper and a bar, on the same meshes, with the same scheme, in turns on one core.
+"""Time of one whole step beside Drake's: a gripper and a bar, on the same meshes, with the same
+scheme, in turns on one core.
 
-Processor time of one 1 ms step: contact surfaces, convex solve, integration. Drake's discrete plant runs its own approximation of the same
-name, lagged or SAP. The grip is settled, or the bar is dragged through it, or the fingers close on it from both sides; the last two begin
-again before every block of steps. Asked for: every step solved, and the share of Drake's time kept in all three.
+Processor time of one 1 ms step: contact surfaces, convex solve, integration. Drake's discrete plant
+runs its own approximation of the same name, lagged or SAP. The grip is settled, or the bar is
+dragged through it, or the fingers close on it from both sides; the last two begin again before
+every block of steps. Asked for: every step solved, and the share of Drake's time kept in all three.
 """
 
 from __future__ import annotations
@@ -19,10 +21,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dexengines.hydroelastic import shapes
+from dexengines.hydroelastic.system import HydroelasticSystem
 from dexstack.cli import arguments
 from dexstack.cli.output import note, table
-from dexstack.engines.hydroelastic import shapes
-from dexstack.engines.hydroelastic.system import HydroelasticSystem
 from dexstack.errors import ConfigError
 from dexstack.report.statistics import times
 from experiments.harness import Outcome, run
@@ -31,7 +33,8 @@ from experiments.hydroelastic.systems import SCHEMES
 
 DT = 1e-3
 LEVELS = ((0.08, 10.0), (0.04, 5.0), (0.04, 10.0), (0.02, 10.0), (0.01, 10.0), (0.005, 4.0))
-"""Longest edges of the fingers' meshes [m] and grip forces [N]: 48, 62, 86, 150, 316 and 486 faces."""
+"""Longest edges of the fingers' meshes [m] and grip forces [N]: 48, 62, 86, 150, 316 and 486
+faces."""
 SETTLING = 200
 """Steps from the start, during which both grippers close; not counted."""
 BLOCK = 50
@@ -145,18 +148,24 @@ def _advance(system: HydroelasticSystem, steps: int) -> None:
 
 
 class _DrakeGripper:
-    """:func:`~experiments.hydroelastic.systems.gripper` in Drake's discrete plant, with polygons."""
+    """:func:`~experiments.hydroelastic.systems.gripper` in Drake's discrete plant, with
+    polygons."""
 
     def __init__(self, size: float, grip_force: float, scheme: str) -> None:
         try:
             from pydrake import all as drake
         except ImportError:
-            raise ConfigError("the comparison needs Drake: pip install 'dexstack[peers]'; --no-peer runs without it") from None
+            raise ConfigError(
+                "the comparison needs Drake: pip install 'dexstack[peers]'; --no-peer runs without it"
+            ) from None
         builder = drake.DiagramBuilder()
         plant, self._graph = drake.AddMultibodyPlantSceneGraph(builder, DT)
         plant.set_contact_model(drake.ContactModel.kHydroelastic)
         plant.set_contact_surface_representation(drake.HydroelasticContactRepresentation.kPolygon)
-        approximations = {"lagged": drake.DiscreteContactApproximation.kLagged, "sap": drake.DiscreteContactApproximation.kSap}
+        approximations = {
+            "lagged": drake.DiscreteContactApproximation.kLagged,
+            "sap": drake.DiscreteContactApproximation.kSap,
+        }
         plant.set_discrete_contact_approximation(approximations[scheme])
 
         def inertia(mass: float, moments: tuple[float, float, float]) -> Any:
@@ -178,10 +187,14 @@ class _DrakeGripper:
                     drake.RigidTransform([0.0, side * (systems.BAR_RADIUS + systems.FINGER_AXES[1]), 0.0]),
                 )
             )
-            plant.AddJoint(drake.PrismaticJoint(name, frame, finger.body_frame(), [0.0, -side, 0.0], damping=1.0))
+            plant.AddJoint(
+                drake.PrismaticJoint(name, frame, finger.body_frame(), [0.0, -side, 0.0], damping=1.0)
+            )
             properties = material(systems.GRIP_RELAXATION)
             drake.AddCompliantHydroelasticProperties(size, systems.FINGER_MODULUS, properties)
-            plant.RegisterCollisionGeometry(finger, drake.RigidTransform(), drake.Ellipsoid(*systems.FINGER_AXES), name, properties)
+            plant.RegisterCollisionGeometry(
+                finger, drake.RigidTransform(), drake.Ellipsoid(*systems.FINGER_AXES), name, properties
+            )
         moments = systems.cylinder_inertia(0.1, systems.BAR_RADIUS, systems.BAR_LENGTH)
         bar = plant.AddRigidBody("bar", inertia(0.1, moments))
         properties = material(0.0)
@@ -192,13 +205,19 @@ class _DrakeGripper:
             lines = [f"v {x!r} {y!r} {z!r}" for x, y, z in mesh.vertices_B.tolist()]
             lines += [f"f {i + 1} {j + 1} {k + 1}" for i, j, k in mesh.triangles.tolist()]
             path.write_text("\n".join(lines) + "\n")
-            plant.RegisterCollisionGeometry(bar, drake.RigidTransform(), drake.Mesh(str(path), 1.0), "bar", properties)
+            plant.RegisterCollisionGeometry(
+                bar, drake.RigidTransform(), drake.Mesh(str(path), 1.0), "bar", properties
+            )
             plant.Finalize()
             diagram = builder.Build()
             self._simulator = drake.Simulator(diagram)
         self._plant, self._bar = plant, bar
         self._context = plant.GetMyMutableContextFromRoot(self._simulator.get_mutable_context())
-        plant.SetFreeBodyPose(self._context, bar, drake.RigidTransform(drake.Quaternion(np.sqrt([0.5, 0.0, 0.5, 0.0])), np.zeros(3)))
+        plant.SetFreeBodyPose(
+            self._context,
+            bar,
+            drake.RigidTransform(drake.Quaternion(np.sqrt([0.5, 0.0, 0.5, 0.0])), np.zeros(3)),
+        )
         self._force = np.zeros(plant.num_velocities())
         for name in ("left", "right"):
             self._force[plant.GetJointByName(name).velocity_start()] = grip_force
@@ -230,7 +249,10 @@ class _DrakeGripper:
     def faces(self) -> float:
         """Faces of the contact surfaces now."""
         results = self._plant.get_contact_results_output_port().Eval(self._context)
-        surfaces = (results.hydroelastic_contact_info(i).contact_surface() for i in range(results.num_hydroelastic_contacts()))
+        surfaces = (
+            results.hydroelastic_contact_info(i).contact_surface()
+            for i in range(results.num_hydroelastic_contacts())
+        )
         return float(sum(s.num_faces() for s in surfaces))
 
     def height(self) -> float:
@@ -241,7 +263,9 @@ class _DrakeGripper:
 def step(args: argparse.Namespace) -> Outcome:
     """Run all levels and judge them."""
     chosen = [(size, args.force) for size in args.sizes] if args.sizes else LEVELS
-    note(f"core {args.core}: {len(chosen)} levels, {args.steps} steps each; the first step compiles or loads the kernels")
+    note(
+        f"core {args.core}: {len(chosen)} levels, {args.steps} steps each; the first step compiles or loads the kernels"
+    )
     levels = time_steps(chosen, args)
     rows: list[list[Any]] = []
     results: dict[str, Any] = {
@@ -290,17 +314,47 @@ def step(args: argparse.Namespace) -> Outcome:
     results.update(worst_share=worst, passed=solved and kept)
     verdict = "every step solved" if solved else "some steps were not solved"
     if worst is not None:
-        verdict += f"; at most {worst:.3f} of Drake's time (limit {args.ratio:g}): {'kept' if kept else 'not kept'}"
-    columns = ("motion", "mesh [mm]", "grip [N]", "faces", "ours [µs]", "Drake [µs]", "share", "Newton", "residual")
-    return Outcome(results, None, [table(f"one step of the gripper, core {args.core}", columns, rows), verdict])
+        verdict += (
+            f"; at most {worst:.3f} of Drake's time (limit {args.ratio:g}): {'kept' if kept else 'not kept'}"
+        )
+    columns = (
+        "motion",
+        "mesh [mm]",
+        "grip [N]",
+        "faces",
+        "ours [µs]",
+        "Drake [µs]",
+        "share",
+        "Newton",
+        "residual",
+    )
+    return Outcome(
+        results, None, [table(f"one step of the gripper, core {args.core}", columns, rows), verdict]
+    )
 
 
 def _arguments(p: argparse.ArgumentParser) -> None:
     systems.add_scheme(p)
-    p.add_argument("--motions", choices=list(MOTIONS), nargs="+", default=list(MOTIONS), help="what the gripper does")
-    p.add_argument("--sizes", type=arguments.positive, nargs="+", metavar="M", help="mesh sizes of the fingers (default: 48 to 486 faces)")
-    p.add_argument("--force", type=arguments.positive, default=10.0, metavar="N", help="grip force for --sizes")
-    p.add_argument("--steps", type=arguments.positive_int, default=1000, metavar="N", help="steps that count, per size and engine")
+    p.add_argument(
+        "--motions", choices=list(MOTIONS), nargs="+", default=list(MOTIONS), help="what the gripper does"
+    )
+    p.add_argument(
+        "--sizes",
+        type=arguments.positive,
+        nargs="+",
+        metavar="M",
+        help="mesh sizes of the fingers (default: 48 to 486 faces)",
+    )
+    p.add_argument(
+        "--force", type=arguments.positive, default=10.0, metavar="N", help="grip force for --sizes"
+    )
+    p.add_argument(
+        "--steps",
+        type=arguments.positive_int,
+        default=1000,
+        metavar="N",
+        help="steps that count, per size and engine",
+    )
     p.add_argument("--ratio", type=arguments.positive, default=0.12, help="largest share of Drake's time")
     p.add_argument("--no-peer", action="store_true", help="without Drake")
 

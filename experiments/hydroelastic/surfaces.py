@@ -1,7 +1,9 @@
-"""Contact surfaces of a reference file: the answers checked, the time per query taken beside Drake's in the same run.
+"""Contact surfaces of a reference file: the answers checked, the time per query taken beside
+Drake's in the same run.
 
-Net force, torque and polygon count on the meshes and poses of the file; processor time of a query beside Drake's in the same process, on
-one core, poses taking turns. Asked for: every check holds and, where Drake is installed (extra 'peers'), the time limits are kept.
+Net force, torque and polygon count on the meshes and poses of the file; processor time of a query
+beside Drake's in the same process, on one core, poses taking turns. Asked for: every check holds
+and, where Drake is installed (extra 'peers'), the time limits are kept.
 """
 
 from __future__ import annotations
@@ -20,10 +22,10 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from dexengines.hydroelastic.fields import CompliantMesh, RigidMesh
+from dexengines.hydroelastic.surface import ContactSurface, Workspace, query
 from dexstack.cli import arguments
 from dexstack.cli.output import note, table
-from dexstack.engines.hydroelastic.fields import CompliantMesh, RigidMesh
-from dexstack.engines.hydroelastic.surface import ContactSurface, Workspace, query
 from dexstack.errors import ConfigError
 from dexstack.report.statistics import times
 from experiments.harness import Outcome, run
@@ -35,7 +37,8 @@ TOLERANCE = 1e-9
 BLOCK = 10
 """Rounds of one engine before the other's turn."""
 LEVER = 1e-4
-"""A moment smaller than this times force times lever arm is compared relative to that instead: near balance only rounding is left."""
+"""A moment smaller than this times force times lever arm is compared relative to that instead: near
+balance only rounding is left."""
 
 Pose = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 """R_WA, p_WA, R_WB, p_WB."""
@@ -58,7 +61,12 @@ class Check:
 
     def as_dict(self) -> dict[str, Any]:
         """For the JSON output."""
-        return {"checked": self.checked, "failed": self.failed, "worst": self.worst, "tolerance": self.tolerance}
+        return {
+            "checked": self.checked,
+            "failed": self.failed,
+            "worst": self.worst,
+            "tolerance": self.tolerance,
+        }
 
 
 @dataclass
@@ -116,7 +124,13 @@ def _mesh(spec: dict[str, Any], name: str) -> CompliantMesh | RigidMesh:
     vertices = np.array(mesh["vertices"], float)
     if mesh["type"] == "surface":
         return RigidMesh(name, vertices, np.array(mesh["triangles"]))
-    return CompliantMesh(name, vertices, np.array(mesh["tets"]), np.array(mesh["pressure"], float), float(spec["hydroelastic_modulus"]))
+    return CompliantMesh(
+        name,
+        vertices,
+        np.array(mesh["tets"]),
+        np.array(mesh["pressure"], float),
+        float(spec["hydroelastic_modulus"]),
+    )
 
 
 def _pose(spec: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
@@ -127,7 +141,8 @@ def _pose(spec: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def ask(case: Case, pose: Pose, out: Workspace) -> tuple[ContactSurface, float]:
-    """The surface of a case's bodies, and the sign that turns a force on the query's first body into one on the case's A."""
+    """The surface of a case's bodies, and the sign that turns a force on the query's first body
+    into one on the case's A."""
     if isinstance(case.a, RigidMesh):
         return query(case.b, case.a, pose[2], pose[3], pose[0], pose[1], out), -1.0
     return query(case.a, case.b, *pose, out), 1.0
@@ -144,7 +159,10 @@ def check_answers(cases: list[Case], out: Workspace) -> dict[str, Check]:
                 continue
             force0 = np.array(answer["force_on_A_W"], float)
             scale = float(np.linalg.norm(force0))
-            for about, key in ((pose[1], "torque_on_A_about_A_origin_W"), (np.zeros(3), "torque_on_A_about_world_origin_W")):
+            for about, key in (
+                (pose[1], "torque_on_A_about_A_origin_W"),
+                (np.zeros(3), "torque_on_A_about_world_origin_W"),
+            ):
                 wrench = sign * polygon_wrench(surface, about)
                 torque0 = np.array(answer[key], float)
                 lever = float(np.abs(surface.centroid_W - about).max()) if surface.n else 0.0
@@ -173,7 +191,13 @@ class DrakePair:
     """The same two bodies in Drake, built from the file's shapes."""
 
     def __init__(self, spec: dict[str, Any], poses: list[Pose]) -> None:
-        from pydrake.geometry import FramePoseVector, GeometryFrame, GeometryInstance, HydroelasticContactRepresentation, SceneGraph
+        from pydrake.geometry import (
+            FramePoseVector,
+            GeometryFrame,
+            GeometryInstance,
+            HydroelasticContactRepresentation,
+            SceneGraph,
+        )
         from pydrake.math import RigidTransform, RotationMatrix
 
         self._polygons = HydroelasticContactRepresentation.kPolygon
@@ -194,7 +218,9 @@ class DrakePair:
                 vector.set_value(frame, RigidTransform(RotationMatrix.ProjectToRotationMatrix(R), p))
             self._graph.get_source_pose_port(source).FixValue(context, vector)
             query_object = self._graph.get_query_output_port().Eval(context)
-            query_object.GetPoseInWorld(ids[0])  # brings Drake's own poses up to date, so that only the query is timed
+            query_object.GetPoseInWorld(
+                ids[0]
+            )  # brings Drake's own poses up to date, so that only the query is timed
             self._contexts.append(context)
             self._queries.append(query_object)
 
@@ -214,28 +240,42 @@ class DrakePair:
 def _drake_shape(shape: list[Any]) -> Any:
     from pydrake import geometry
 
-    names = {"sphere": "Sphere", "box": "Box", "cylinder": "Cylinder", "capsule": "Capsule", "ellipsoid": "Ellipsoid"}
+    names = {
+        "sphere": "Sphere",
+        "box": "Box",
+        "cylinder": "Cylinder",
+        "capsule": "Capsule",
+        "ellipsoid": "Ellipsoid",
+    }
     if shape[0] not in names:
         raise ConfigError(f"no such shape for the comparison with Drake: {shape[0]}")
     return getattr(geometry, names[shape[0]])(*(float(x) for x in shape[1:]))
 
 
 def _drake_properties(spec: dict[str, Any]) -> Any:
-    from pydrake.geometry import AddCompliantHydroelasticProperties, AddRigidHydroelasticProperties, ProximityProperties
+    from pydrake.geometry import (
+        AddCompliantHydroelasticProperties,
+        AddRigidHydroelasticProperties,
+        ProximityProperties,
+    )
 
     properties = ProximityProperties()
     if spec["kind"] == "rigid":
         AddRigidHydroelasticProperties(float(spec["resolution_hint"]), properties)
     else:
-        AddCompliantHydroelasticProperties(float(spec["resolution_hint"]), float(spec["hydroelastic_modulus"]), properties)
+        AddCompliantHydroelasticProperties(
+            float(spec["resolution_hint"]), float(spec["hydroelastic_modulus"]), properties
+        )
     return properties
 
 
 def time_cases(cases: list[Case], out: Workspace, rounds: int, *, peer: bool) -> None:
-    """Fill in ``ours_s`` and, where Drake can build the bodies and finds as many polygons, ``peer_s``.
+    """Fill in ``ours_s`` and, where Drake can build the bodies and finds as many polygons,
+    ``peer_s``.
 
-    In every round all poses of all cases take their turn: repeating one pose would flatter the caches. The engines alternate every ten
-    rounds, so that both see the same machine. The clock is read once per case and round: reading it costs as much as a small query.
+    In every round all poses of all cases take their turn: repeating one pose would flatter the
+    caches. The engines alternate every ten rounds, so that both see the same machine. The clock is
+    read once per case and round: reading it costs as much as a small query.
     """
     pairs: list[DrakePair | None] = []
     for case in cases:
@@ -248,13 +288,17 @@ def time_cases(cases: list[Case], out: Workspace, rounds: int, *, peer: bool) ->
         if pair is not None:
             found, ours = pair.polygons(), [ask(case, pose, out)[0].n for pose in case.poses]
             if found != ours:
-                case.peer_note = f"Drake builds other meshes of these shapes: {found} polygons, {ours} on the file's"
+                case.peer_note = (
+                    f"Drake builds other meshes of these shapes: {found} polygons, {ours} on the file's"
+                )
                 pair = None
         pairs.append(pair)
     ours_s: list[list[float]] = [[] for _ in cases]
     peer_s: list[list[float]] = [[] for _ in cases]
     for _ in range(math.ceil(rounds / BLOCK)):
-        for turn in range(-1, BLOCK):  # the first turn after the other engine's warms the caches and does not count
+        for turn in range(
+            -1, BLOCK
+        ):  # the first turn after the other engine's warms the caches and does not count
             for case, samples in zip(cases, ours_s, strict=True):
                 start = time.process_time_ns()
                 for pose in case.poses:
@@ -289,7 +333,10 @@ def surfaces(args: argparse.Namespace) -> Outcome:
     out = Workspace()
     note(f"core {args.core}: compiling the kernels")
     checks = check_answers(cases, out)
-    note(f"{args.rounds} rounds over {sum(len(c.poses) for c in cases)} poses" + (f" beside Drake {version}" if version else ""))
+    note(
+        f"{args.rounds} rounds over {sum(len(c.poses) for c in cases)} poses"
+        + (f" beside Drake {version}" if version else "")
+    )
     time_cases(cases, out, args.rounds, peer=version is not None)
     rows, listed, ratios = [], [], []
     for case in cases:
@@ -302,7 +349,15 @@ def surfaces(args: argparse.Namespace) -> Outcome:
         if case.peer_note:
             entry["note"] = case.peer_note
         listed.append(entry)
-        rows.append([case.name, len(case.poses), 1e6 * ours, None if peer is None else 1e6 * peer, None if peer is None else ours / peer])
+        rows.append(
+            [
+                case.name,
+                len(case.poses),
+                1e6 * ours,
+                None if peer is None else 1e6 * peer,
+                None if peer is None else ours / peer,
+            ]
+        )
     mean = math.exp(sum(math.log(r) for r in ratios) / len(ratios)) if ratios else None
     fast = mean is None or (mean <= args.mean_limit and max(ratios) <= args.case_limit)
     failed = sum(check.failed for check in checks.values())
@@ -320,7 +375,9 @@ def surfaces(args: argparse.Namespace) -> Outcome:
     }
     if mean is None:
         verdict = (
-            "Drake is not installed (pip install 'dexstack[peers]')" if version is None else "Drake could build none of these bodies alike"
+            "Drake is not installed (pip install 'dexstack[peers]')"
+            if version is None
+            else "Drake could build none of these bodies alike"
         )
         verdict += ": the comparison of times was skipped"
     else:
@@ -329,7 +386,11 @@ def surfaces(args: argparse.Namespace) -> Outcome:
             f"worst case {max(ratios):.3f} (limit {args.case_limit:g}): " + ("kept" if fast else "not kept")
         )
     lines = [
-        table(f"contact surface, core {args.core}", ("case", "poses", "ours µs", "Drake µs", "ours / Drake"), rows),
+        table(
+            f"contact surface, core {args.core}",
+            ("case", "poses", "ours µs", "Drake µs", "ours / Drake"),
+            rows,
+        ),
         checks_table(checks),
         *(f"{case.name}: not compared, {case.peer_note}" for case in cases if case.peer_note),
         verdict,
@@ -344,12 +405,26 @@ def _draw(case: Case, out: Workspace) -> Figure:
 
 
 def _arguments(p: argparse.ArgumentParser) -> None:
-    p.add_argument("--reference", default=str(REFERENCE), metavar="FILE", help="meshes, poses and Drake's answers (JSON)")
-    p.add_argument("--rounds", type=arguments.positive_int, default=200, metavar="N", help="times every pose is asked")
     p.add_argument(
-        "--mean-limit", type=arguments.positive, default=0.12, metavar="X", help="largest geometric mean of our time over Drake's"
+        "--reference", default=str(REFERENCE), metavar="FILE", help="meshes, poses and Drake's answers (JSON)"
     )
-    p.add_argument("--case-limit", type=arguments.positive, default=0.30, metavar="X", help="largest time over Drake's of one case")
+    p.add_argument(
+        "--rounds", type=arguments.positive_int, default=200, metavar="N", help="times every pose is asked"
+    )
+    p.add_argument(
+        "--mean-limit",
+        type=arguments.positive,
+        default=0.12,
+        metavar="X",
+        help="largest geometric mean of our time over Drake's",
+    )
+    p.add_argument(
+        "--case-limit",
+        type=arguments.positive,
+        default=0.30,
+        metavar="X",
+        help="largest time over Drake's of one case",
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,4 +1,5 @@
-"""Scenes that the checks of the engine run on: a coin on a table, a gripper that holds a bar or a spatula, a ball on the ground."""
+"""Scenes that the checks of the engine run on: a coin on a table, a gripper that holds a bar or a
+spatula, a ball on the ground."""
 
 from __future__ import annotations
 
@@ -8,11 +9,11 @@ import math
 import mujoco
 import numpy as np
 
-from dexstack.engines.common.forces import contactless
-from dexstack.engines.hydroelastic import shapes
-from dexstack.engines.hydroelastic.convex import LAGGED, SAP
-from dexstack.engines.hydroelastic.fields import RigidMesh
-from dexstack.engines.hydroelastic.system import Geometry, HydroelasticSystem, moved
+from dexengines.forces import contactless
+from dexengines.hydroelastic import shapes
+from dexengines.hydroelastic.convex import LAGGED, SAP
+from dexengines.hydroelastic.fields import RigidMesh
+from dexengines.hydroelastic.system import Geometry, HydroelasticSystem, moved
 
 SCHEMES = {"lagged": LAGGED, "sap": SAP}
 """How friction is made convex, by the names of the command line."""
@@ -32,7 +33,11 @@ def _spec(dt: float, gravity: bool = True) -> mujoco.MjSpec:
 
 def _inertial(body: mujoco.MjsBody, mass: float, inertia: tuple[float, float, float]) -> None:
     body.explicitinertial = True
-    body.mass, body.inertia, body.ipos = mass, inertia, (0.0, 0.0, 0.0)  # left out, MuJoCo takes the body's own position for ipos
+    body.mass, body.inertia, body.ipos = (
+        mass,
+        inertia,
+        (0.0, 0.0, 0.0),
+    )  # left out, MuJoCo takes the body's own position for ipos
 
 
 def cylinder_inertia(mass: float, radius: float, length: float) -> tuple[float, float, float]:
@@ -42,7 +47,8 @@ def cylinder_inertia(mass: float, radius: float, length: float) -> tuple[float, 
 
 
 def disk(radius: float, thickness: float, segments: int, rings: int = 1) -> RigidMesh:
-    """The surface of a flat cylinder about z; either face is a fan of ``segments`` triangles inside ``rings`` − 1 rings of quadrangles."""
+    """The surface of a flat cylinder about z; either face is a fan of ``segments`` triangles inside
+    ``rings`` − 1 rings of quadrangles."""
     angle = 2 * math.pi * np.arange(segments) / segments
     circle = np.column_stack([np.cos(angle), np.sin(angle)])
     points, triangles = [], []
@@ -52,19 +58,29 @@ def disk(radius: float, thickness: float, segments: int, rings: int = 1) -> Rigi
         points.append(np.array([[0.0, 0.0, 0.5 * side * thickness]]))
         cap = [np.column_stack([np.full(segments, first), first + 1 + i, first + 1 + j])]
         for ring in range(rings):
-            points.append(np.column_stack([circle * radius * (ring + 1) / rings, np.full(segments, 0.5 * side * thickness)]))
+            points.append(
+                np.column_stack(
+                    [circle * radius * (ring + 1) / rings, np.full(segments, 0.5 * side * thickness)]
+                )
+            )
             if ring:
                 a, b = first + 1 + (ring - 1) * segments, first + 1 + ring * segments
                 cap += [np.column_stack([a + i, b + i, b + j]), np.column_stack([a + i, b + j, a + j])]
         triangles.append(np.concatenate(cap)[:, :: int(side)])
     n = 1 + rings * segments
     low, high = n - segments, 2 * n - segments
-    triangles += [np.column_stack([low + i, low + j, high + j]), np.column_stack([low + i, high + j, high + i])]
+    triangles += [
+        np.column_stack([low + i, low + j, high + j]),
+        np.column_stack([low + i, high + j, high + i]),
+    ]
     return RigidMesh("disk", np.concatenate(points), np.concatenate(triangles))
 
 
-def coin(dt: float, scheme: int = LAGGED, *, modulus: float = COIN_MODULUS, segments: int = 152, rings: int = 1) -> HydroelasticSystem:
-    """A rigid coin, a :func:`disk`, lying at rest on compliant ground as deep as half the coin is thick."""
+def coin(
+    dt: float, scheme: int = LAGGED, *, modulus: float = COIN_MODULUS, segments: int = 152, rings: int = 1
+) -> HydroelasticSystem:
+    """A rigid coin, a :func:`disk`, lying at rest on compliant ground as deep as half the coin is
+    thick."""
     spec = _spec(dt)
     body = spec.worldbody.add_body(name="coin")
     body.add_freejoint()
@@ -84,12 +100,20 @@ def coin(dt: float, scheme: int = LAGGED, *, modulus: float = COIN_MODULUS, segm
 
 
 def _fingers(spec: mujoco.MjSpec, radius: float) -> None:
-    """Two fingers on slides along y, pressed together by their forces, about a handle; the MuJoCo geoms are for its own contact."""
+    """Two fingers on slides along y, pressed together by their forces, about a handle; the MuJoCo
+    geoms are for its own contact."""
     for name, side in (("left", -1.0), ("right", 1.0)):
         finger = spec.worldbody.add_body(name=name, pos=(0.0, side * (radius + FINGER_AXES[1]), 0.0))
-        finger.add_joint(name=name, type=mujoco.mjtJoint.mjJNT_SLIDE, axis=(0.0, -side, 0.0), damping=(1.0, 0.0, 0.0))
+        finger.add_joint(
+            name=name, type=mujoco.mjtJoint.mjJNT_SLIDE, axis=(0.0, -side, 0.0), damping=(1.0, 0.0, 0.0)
+        )
         _inertial(finger, FINGER_MASS, (1e-4, 1e-4, 1e-4))
-        finger.add_geom(type=mujoco.mjtGeom.mjGEOM_ELLIPSOID, size=FINGER_AXES, friction=(GRIP_FRICTION, 0.0, 0.0), condim=3)
+        finger.add_geom(
+            type=mujoco.mjtGeom.mjGEOM_ELLIPSOID,
+            size=FINGER_AXES,
+            friction=(GRIP_FRICTION, 0.0, 0.0),
+            condim=3,
+        )
 
 
 def _gripping(size: float) -> list[Geometry]:
@@ -124,27 +148,32 @@ def gripper(dt: float, scheme: int = LAGGED, *, size: float) -> HydroelasticSyst
 
     Args:
         dt: step [s].
-        scheme: see :class:`~dexstack.engines.hydroelastic.system.HydroelasticSystem`.
+        scheme: see :class:`~dexengines.hydroelastic.system.HydroelasticSystem`.
         size: longest edge of the fingers' meshes [m].
     """
     bar = shapes.rigid(shapes.cylinder(BAR_RADIUS, BAR_LENGTH, 1.0, size=0.005))
     return HydroelasticSystem(
-        contactless(gripper_spec(dt).compile()), [*_gripping(size), Geometry("bar", "bar", bar, GRIP_FRICTION)], scheme
+        contactless(gripper_spec(dt).compile()),
+        [*_gripping(size), Geometry("bar", "bar", bar, GRIP_FRICTION)],
+        scheme,
     )
 
 
 HANDLE_RADIUS, HANDLE_LENGTH = 0.008, 0.22
 NECK, BLADE = (0.08, 0.012, 0.004), (0.09, 0.075, 0.002)
 GRIPPED_AT = 0.175
-"""A spatula [m]: a round handle, a flat neck and a blade, one behind the other along x, and where on the handle the fingers are."""
+"""A spatula [m]: a round handle, a flat neck and a blade, one behind the other along x, and where
+on the handle the fingers are."""
 WOOD, NYLON = 700.0, 1150.0
 """[kg/m³]"""
 
 
 def spatula_spec(dt: float) -> mujoco.MjSpec:
-    """The fingers with a spatula between them, its handle of wood, the rest of nylon. Its body's origin is where they grip it.
+    """The fingers with a spatula between them, its handle of wood, the rest of nylon. Its body's
+    origin is where they grip it.
 
-    MuJoCo's geoms give it its mass, and are what touches in a run with MuJoCo's own contact: one point per finger.
+    MuJoCo's geoms give it its mass, and are what touches in a run with MuJoCo's own contact: one
+    point per finger.
     """
     spec = _spec(dt)
     spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
@@ -155,9 +184,13 @@ def spatula_spec(dt: float) -> mujoco.MjSpec:
     touch = {"friction": (GRIP_FRICTION, 0.0, 0.0), "condim": 3}
     handle, neck, blade = _spatula_centres()
     size = (HANDLE_RADIUS, 0.5 * HANDLE_LENGTH, 0.0)
-    body.add_geom(type=mujoco.mjtGeom.mjGEOM_CYLINDER, size=size, pos=handle, quat=ALONG_X, density=WOOD, **touch)
+    body.add_geom(
+        type=mujoco.mjtGeom.mjGEOM_CYLINDER, size=size, pos=handle, quat=ALONG_X, density=WOOD, **touch
+    )
     for dims, centre in ((NECK, neck), (BLADE, blade)):
-        body.add_geom(type=mujoco.mjtGeom.mjGEOM_BOX, size=[0.5 * x for x in dims], pos=centre, density=NYLON, **touch)
+        body.add_geom(
+            type=mujoco.mjtGeom.mjGEOM_BOX, size=[0.5 * x for x in dims], pos=centre, density=NYLON, **touch
+        )
     return spec
 
 
@@ -170,11 +203,14 @@ def _spatula_centres() -> np.ndarray:
 
 
 def spatula(dt: float, scheme: int = LAGGED, *, size: float) -> HydroelasticSystem:
-    """Soft fingers that pinch a rigid spatula by its handle, not under its centre of mass; arguments as of :func:`gripper`."""
+    """Soft fingers that pinch a rigid spatula by its handle, not under its centre of mass;
+    arguments as of :func:`gripper`."""
     R = np.array([[0.0, 0.0, 1.0], [0.0, 1.0, 0.0], [-1.0, 0.0, 0.0]])
     handle, neck, blade = _spatula_centres()
     parts = {
-        "handle": moved(shapes.rigid(shapes.cylinder(HANDLE_RADIUS, HANDLE_LENGTH, 1.0, size=0.004)), R, handle),
+        "handle": moved(
+            shapes.rigid(shapes.cylinder(HANDLE_RADIUS, HANDLE_LENGTH, 1.0, size=0.004)), R, handle
+        ),
         "neck": moved(shapes.rigid(shapes.box(NECK, 1.0)), np.eye(3), neck),
         "blade": moved(shapes.rigid(shapes.box(BLADE, 1.0)), np.eye(3), blade),
     }
@@ -191,7 +227,8 @@ def press(system: HydroelasticSystem, force: float) -> None:
 
 
 def ball(dt: float = 1e-3, *, height: float = 0.05) -> HydroelasticSystem:
-    """An undamped, frictionless compliant ball with its lowest point ``height`` [m] above rigid ground."""
+    """An undamped, frictionless compliant ball with its lowest point ``height`` [m] above rigid
+    ground."""
     spec = _spec(dt)
     body = spec.worldbody.add_body(name="ball", pos=(0.0, 0.0, BALL_RADIUS + height))
     body.add_freejoint()
@@ -209,10 +246,15 @@ BALL_RADIUS, BALL_MASS, BALL_MODULUS = 0.05, 0.5, 1e6
 """[m, kg, Pa]"""
 
 
-def dumbbell(dt: float = 1e-3, scheme: int = LAGGED, *, height: float = 0.05, friction: float = 0.0) -> HydroelasticSystem:
-    """Two balls joined off the centre of mass, tilted, over a bowl of two compliant slabs: not convex, and never hit through its centre."""
+def dumbbell(
+    dt: float = 1e-3, scheme: int = LAGGED, *, height: float = 0.05, friction: float = 0.0
+) -> HydroelasticSystem:
+    """Two balls joined off the centre of mass, tilted, over a bowl of two compliant slabs: not
+    convex, and never hit through its centre."""
     spec = _spec(dt)
-    body = spec.worldbody.add_body(name="dumbbell", pos=(0.01, 0.02, 0.09 + height), quat=(0.9, 0.3, 0.2, 0.2449489742783178))
+    body = spec.worldbody.add_body(
+        name="dumbbell", pos=(0.01, 0.02, 0.09 + height), quat=(0.9, 0.3, 0.2, 0.2449489742783178)
+    )
     body.add_freejoint()
     _inertial(body, BALL_MASS, (2e-3, 2e-3, 8e-4))
     lower = moved(shapes.sphere(0.03, BALL_MODULUS, size=0.02), np.eye(3), np.array([0.0, 0.0, -0.05]))
@@ -220,19 +262,30 @@ def dumbbell(dt: float = 1e-3, scheme: int = LAGGED, *, height: float = 0.05, fr
     slab = shapes.box((0.6, 0.6, 0.2), 2 * BALL_MODULUS)
     bowl = []
     for name, angle in (("left slab", 0.4), ("right slab", -0.4)):
-        R = np.array([[math.cos(angle), 0, math.sin(angle)], [0, 1, 0], [-math.sin(angle), 0, math.cos(angle)]])
-        bowl.append(Geometry(name, "world", moved(slab, R, R @ np.array([-math.copysign(0.3, angle), 0.0, -0.1])), friction))
+        R = np.array(
+            [[math.cos(angle), 0, math.sin(angle)], [0, 1, 0], [-math.sin(angle), 0, math.cos(angle)]]
+        )
+        bowl.append(
+            Geometry(
+                name, "world", moved(slab, R, R @ np.array([-math.copysign(0.3, angle), 0.0, -0.1])), friction
+            )
+        )
     return HydroelasticSystem(
-        contactless(spec.compile()), [Geometry("lower", "dumbbell", lower, 0.0), Geometry("upper", "dumbbell", upper, 0.0), *bowl], scheme
+        contactless(spec.compile()),
+        [Geometry("lower", "dumbbell", lower, 0.0), Geometry("upper", "dumbbell", upper, 0.0), *bowl],
+        scheme,
     )
 
 
 def pitch(quat: np.ndarray) -> float:
-    """By how much the x axis of a body that turns about y points down [rad], from its quaternion wxyz."""
+    """By how much the x axis of a body that turns about y points down [rad], from its quaternion
+    wxyz."""
     w, x, y, z = quat
     return math.atan2(2 * (w * y - x * z), 1 - 2 * (y * y + z * z))
 
 
 def add_scheme(parser: argparse.ArgumentParser) -> None:
     """Add ``--scheme`` to an experiment's parser."""
-    parser.add_argument("--scheme", default="lagged", choices=list(SCHEMES), help="how friction is made convex")
+    parser.add_argument(
+        "--scheme", default="lagged", choices=list(SCHEMES), help="how friction is made convex"
+    )

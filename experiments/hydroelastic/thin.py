@@ -1,4 +1,5 @@
-"""A thin body pressed past its medial axis: the force that is lost, that this is reported, and what helps."""
+"""A thin body pressed past its medial axis: the force that is lost, that this is reported, and what
+helps."""
 
 from __future__ import annotations
 
@@ -9,9 +10,9 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from dexstack.engines.hydroelastic import shapes
-from dexstack.engines.hydroelastic.fields import CompliantMesh, RigidMesh
-from dexstack.engines.hydroelastic.surface import Workspace, query
+from dexengines.hydroelastic import shapes
+from dexengines.hydroelastic.fields import CompliantMesh, RigidMesh
+from dexengines.hydroelastic.surface import Workspace, query
 from experiments.harness import BLUE, GREEN, GREY, PINK, Outcome, run
 from experiments.hydroelastic.forces import ContactLaw, wrench
 
@@ -33,23 +34,30 @@ def press(sheet: CompliantMesh | RigidMesh, depths: np.ndarray) -> tuple[np.ndar
     R = np.eye(3)
     forces, overrun = [], []
     for depth in depths:
-        surface = query(ball, sheet, R, np.array([1e-4, 2e-4, 0.5 * THICKNESS + BALL_RADIUS - depth]), R, np.zeros(3), out)
+        surface = query(
+            ball, sheet, R, np.array([1e-4, 2e-4, 0.5 * THICKNESS + BALL_RADIUS - depth]), R, np.zeros(3), out
+        )
         forces.append(wrench(surface, ContactLaw(modulus=1.0), np.zeros(3))[5])
         overrun.append(surface.overrun[1])
     return np.array(forces), np.array(overrun)
 
 
 def sheets() -> dict[str, CompliantMesh | RigidMesh]:
-    """The soft sheet, and what the README advises in its place: one stiffer than its partner, and a rigid one."""
+    """The soft sheet, and what the README advises in its place: one stiffer than its partner, and a
+    rigid one."""
     soft = shapes.box((WIDTH, WIDTH, THICKNESS), SHEET_MODULUS, name="soft sheet")
-    stiff = dataclasses.replace(soft, name="stiff sheet", modulus=STIFFER * SHEET_MODULUS, pressure=STIFFER * soft.pressure)
+    stiff = dataclasses.replace(
+        soft, name="stiff sheet", modulus=STIFFER * SHEET_MODULUS, pressure=STIFFER * soft.pressure
+    )
     return {"soft": soft, "stiff": stiff, "rigid": shapes.rigid(soft)}
 
 
 def thin(samples: int = 56) -> Outcome:
-    """Force against depth: the soft sheet lets the ball through and says so, a stiffer or a rigid one does not.
+    """Force against depth: the soft sheet lets the ball through and says so, a stiffer or a rigid
+    one does not.
 
-    The ball meets the mid-plane at its tip first where its pressure there, E (δ − h/2)/R, exceeds the sheet's greatest.
+    The ball meets the mid-plane at its tip first where its pressure there, E (δ − h/2)/R, exceeds
+    the sheet's greatest.
     """
     depths = np.linspace(0.0, DEPTH, samples + 1)[1:]
     curves = {name: press(sheet, depths) for name, sheet in sheets().items()}
@@ -73,7 +81,12 @@ def thin(samples: int = 56) -> Outcome:
     if overrun.any():
         ax.axvspan(1e3 * first, 1e3 * DEPTH, color=GREY, alpha=0.15, label="reported: soft sheet overrun")
     ax.axvline(0.5e3 * THICKNESS, color=GREY, ls=":", label="mid-plane of the sheet")
-    ax.set(xlabel="depth of the ball [mm]", ylabel="force [N]", yscale="log", title="a stiff ball on a 1 mm sheet")
+    ax.set(
+        xlabel="depth of the ball [mm]",
+        ylabel="force [N]",
+        yscale="log",
+        title="a stiff ball on a 1 mm sheet",
+    )
     ax.legend()
     lines = [
         f"soft sheet: reported from {1e3 * first:.3f} mm on (expected from {1e3 * expected:.3f} mm); "

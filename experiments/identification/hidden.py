@@ -1,9 +1,11 @@
-"""Hidden plants: how often the task succeeds as the planner comes, and after a minute of recording, identified or learned from.
+"""Hidden plants: how often the task succeeds as the planner comes, and after a minute of recording,
+identified or learned from.
 
-Plants differ in mass, friction, size, motors, damping and dry friction of the joints, and delay. One minute of the default controller on
-each is all that either method gets: `identify` fits a world to it, whose θ the planner then believes
-(:func:`dexstack.identification.theta.theta_of_world`), and whose delay it counts on; `learn` takes the same minute for one update of θ.
-Trials have the same seeds in all three columns, others than the recording's.
+Plants differ in mass, friction, size, motors, damping and dry friction of the joints, and delay.
+One minute of the default controller on each is all that either method gets: `identify` fits a world
+to it, whose θ the planner then believes (:func:`dexstack.identification.theta.theta_of_world`), and
+whose delay it counts on; `learn` takes the same minute for one update of θ. Trials have the same
+seeds in all three columns, others than the recording's.
 """
 
 from __future__ import annotations
@@ -68,9 +70,13 @@ def improved(seed: int, trials: int, planner: str, folder: str = "") -> dict[str
         return json.loads(kept.read_text())
     recording, found = fitted(seed, folder)
     world, delay = hidden(seed)
-    loop = loop_of(Spec(overrides=(("latency", delay), ("planner", planner), ("sampling_threads", 1)), world=world))
+    loop = loop_of(
+        Spec(overrides=(("latency", delay), ("planner", planner), ("sampling_threads", 1)), world=world)
+    )
     beliefs = _beliefs(loop, recording, found, seed)
-    succeeded = {name: _succeeded(loop, *belief, trials, EVALUATION + 1000 * seed) for name, belief in beliefs.items()}
+    succeeded = {
+        name: _succeeded(loop, *belief, trials, EVALUATION + 1000 * seed) for name, belief in beliefs.items()
+    }
     result = {"seed": seed, "trials": trials, **found, "succeeded": succeeded}
     if kept is not None:
         with whole(kept) as file:
@@ -111,14 +117,18 @@ def fitted(seed: int, folder: str = "") -> tuple[dict[str, np.ndarray], dict[str
     return recording, found
 
 
-def _beliefs(loop: Loop, recording: Mapping[str, np.ndarray], found: Mapping[str, Any], seed: int) -> dict[str, tuple[ModelParams, float]]:
+def _beliefs(
+    loop: Loop, recording: Mapping[str, np.ndarray], found: Mapping[str, Any], seed: int
+) -> dict[str, tuple[ModelParams, float]]:
     """θ and delay [s] of each column."""
     from dexstack.identification.theta import theta_of_world
     from dexstack.learning.on_policy import learn_from
 
     believed, world = loop.planner.theta, dict(found["found"])
     delay = max(world.pop(DELAY), 0.0)
-    *_, (point, _, _) = learn_from(loop, believed, {"the recording": recording}, seed=seed, score_with=lambda theta: [])
+    *_, (point, _, _) = learn_from(
+        loop, believed, {"the recording": recording}, seed=seed, score_with=lambda theta: []
+    )
     return {
         BELIEVED: (believed, 0.0),
         IDENTIFIED: (theta_of_world(loop.task, loop.params, World(**world)), delay),
@@ -149,23 +159,50 @@ def compare(args: argparse.Namespace) -> Outcome:
     rates = {}
     for name in COLUMNS:
         good = sum(plant["succeeded"][name] for plant in plants)
-        rates[name] = {"succeeded": good, "trials": count, "rate": good / count, "interval": wilson(good, count)}
+        rates[name] = {
+            "succeeded": good,
+            "trials": count,
+            "rate": good / count,
+            "interval": wilson(good, count),
+        }
     passed = len(plants) >= PLANTS and all(rates[name]["rate"] >= ASKED for name in (IDENTIFIED, LEARNED))
-    shown = [[plant["seed"], *(plant["succeeded"][name] for name in COLUMNS), args.trials] for plant in plants]
-    totals = [[n, f"{100 * r['rate']:.0f} %", " to ".join(f"{100 * x:.0f}" for x in r["interval"]) + " %"] for n, r in rates.items()]
+    shown = [
+        [plant["seed"], *(plant["succeeded"][name] for name in COLUMNS), args.trials] for plant in plants
+    ]
+    totals = [
+        [n, f"{100 * r['rate']:.0f} %", " to ".join(f"{100 * x:.0f}" for x in r["interval"]) + " %"]
+        for n, r in rates.items()
+    ]
     lines = [
         table("trials that succeed", ("plant", *COLUMNS, "of"), shown),
         table("before and after a minute of recording", ("planner", "success", "95 % interval"), totals),
     ]
-    return Outcome({"planner": args.planner, "plants": plants, "rates": rates, "asked": ASKED, "passed": passed}, None, lines, args.seed)
+    return Outcome(
+        {"planner": args.planner, "plants": plants, "rates": rates, "asked": ASKED, "passed": passed},
+        None,
+        lines,
+        args.seed,
+    )
 
 
 def _arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--plants", type=arguments.positive_int, default=PLANTS, metavar="N", help="hidden plants")
-    p.add_argument("--trials", type=arguments.positive_int, default=12, metavar="N", help="trials of each plant with each θ")
-    p.add_argument("--seed", type=arguments.natural, default=300, metavar="S", help="plant k is drawn by seed S + k")
-    p.add_argument("--planner", choices=list(PLANNERS), default="gauss_newton", help="who turns the cube in the trials")
-    p.add_argument("--jobs", type=arguments.positive_int, default=1, metavar="N", help="processes side by side")
+    p.add_argument(
+        "--trials",
+        type=arguments.positive_int,
+        default=12,
+        metavar="N",
+        help="trials of each plant with each θ",
+    )
+    p.add_argument(
+        "--seed", type=arguments.natural, default=300, metavar="S", help="plant k is drawn by seed S + k"
+    )
+    p.add_argument(
+        "--planner", choices=list(PLANNERS), default="gauss_newton", help="who turns the cube in the trials"
+    )
+    p.add_argument(
+        "--jobs", type=arguments.positive_int, default=1, metavar="N", help="processes side by side"
+    )
     p.add_argument(
         "--keep",
         type=Path,

@@ -1,4 +1,5 @@
-"""What ``mujoco.sysid`` makes of a recording: its optimiser and its intervals, over the windows and rollouts that our fit has."""
+"""What ``mujoco.sysid`` makes of a recording: its optimiser and its intervals, over the windows and
+rollouts that our fit has."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ from dexstack.identification.unknowns import MOST, Unknown, first_guess, values,
 from dexstack.tasks.base import Task
 
 REACH = 3.0
-"""Bounds of what is looked for, which it needs: so many standard deviations of what it may be beforehand."""
+"""Bounds of what is looked for, which it needs: so many standard deviations of what it may be
+beforehand."""
 MOST_STEPS = 30
 
 
@@ -37,13 +39,19 @@ def installed() -> bool:
     return hasattr(sysid, "optimize")
 
 
-def found(task: Task, servo: ServoParams, recording: Mapping[str, np.ndarray], unknowns: tuple[Unknown, ...]) -> Found:
-    """Least squares by ``mujoco.sysid.optimize`` from our first guess, at its default settings; all windows, in our numbers."""
+def found(
+    task: Task, servo: ServoParams, recording: Mapping[str, np.ndarray], unknowns: tuple[Unknown, ...]
+) -> Found:
+    """Least squares by ``mujoco.sysid.optimize`` from our first guess, at its default settings; all
+    windows, in our numbers."""
     from mujoco import sysid
 
     begin = time.perf_counter()
     predictor, recording = Predictor(task, servo), in_order(recording)
-    windows, targets = cut_windows(recording, SAMPLES, MOST, "the recording"), applied_targets(recording, servo)
+    windows, targets = (
+        cut_windows(recording, SAMPLES, MOST, "the recording"),
+        applied_targets(recording, servo),
+    )
     parameters = sysid.ParameterDict()
     for u, x in zip(unknowns, first_guess(unknowns), strict=True):
         parameters.add(sysid.Parameter(u.name, x, x - REACH * u.spread, x + REACH * u.spread))
@@ -51,7 +59,10 @@ def found(task: Task, servo: ServoParams, recording: Mapping[str, np.ndarray], u
     def residual(x: np.ndarray, params: Any) -> tuple[list[np.ndarray], None, None]:
         """Of one point (P,) as (R,), or of K points (P, K) as (R, K)."""
         columns = np.atleast_2d(x.T)
-        r = differences(predictor.predict([world_and_delay(unknowns, each) for each in columns], windows, targets), windows.measured)
+        r = differences(
+            predictor.predict([world_and_delay(unknowns, each) for each in columns], windows, targets),
+            windows.measured,
+        )
         r = np.nan_to_num(r.reshape(len(columns), -1), nan=1e3, posinf=1e3, neginf=-1e3).T
         return [r[:, 0] if x.ndim == 1 else r], None, None
 

@@ -1,9 +1,12 @@
-"""Hidden worlds, a minute of recording each on any of the plants, and what the identification makes of it, beside mujoco.sysid.
+"""Hidden worlds, a minute of recording each on any of the plants, and what the identification makes
+of it, beside mujoco.sysid.
 
-Worlds differ in mass, friction, centre of mass, motors, damping and dry friction of the joints, and delay; with `--also` in their joints'
-armature and the stiffness of contacts, too. The peer takes part where it is
-installed (extra `peers`), on recordings of MuJoCo, with the same windows and rollouts. A world is fitted through rollouts of the plant that
-was recorded, or of others (`--through`): what is then off is what the contact laws differ by, and windows held out are predicted worse.
+Worlds differ in mass, friction, centre of mass, motors, damping and dry friction of the joints, and
+delay; with `--also` in their joints' armature and the stiffness of contacts, too. The peer takes
+part where it is installed (extra `peers`), on recordings of MuJoCo, with the same windows and
+rollouts. A world is fitted through rollouts of the plant that was recorded, or of others
+(`--through`): what is then off is what the contact laws differ by, and windows held out are
+predicted worse.
 """
 
 from __future__ import annotations
@@ -22,11 +25,11 @@ import numpy as np
 
 from dexstack.cli import arguments
 from dexstack.cli.output import commit, note, table
-from dexstack.engines import PLANTS
 from dexstack.graph.settings import Spec, make_task, read_settings
 from dexstack.identification.fit import identify
 from dexstack.identification.rollouts import Simulated, servo_of
 from dexstack.identification.unknowns import DELAY, MOST, Unknown, chosen, values
+from dexstack.plants import PLANTS
 from dexstack.report.statistics import wilson
 from dexstack.tasks.base import OFFSETS, World
 from dexstack.trials.keep import claim, whole
@@ -78,20 +81,25 @@ def hidden(seed: int, also: Sequence[str] = ()) -> tuple[World, float]:
     """A world, which differs in some fields of :data:`MORE`, too, and its delay [s]."""
     rng = np.random.default_rng(seed)
     world, delay = drawn(rng, *FIELDS), float(rng.uniform(*DELAYS))
-    world = replace(world, **dict(zip(OFFSETS, rng.uniform(-OFFSET, OFFSET, len(OFFSETS)).tolist(), strict=True)))
+    world = replace(
+        world, **dict(zip(OFFSETS, rng.uniform(-OFFSET, OFFSET, len(OFFSETS)).tolist(), strict=True))
+    )
     more = drawn(rng, *also) if also else World()
     return replace(world, **{name: getattr(more, name) for name in also}), delay
 
 
 def recorded(world: World, delay: float, seed: int, plant: str = MUJOCO) -> tuple[dict[str, np.ndarray], int]:
-    """A minute of the default controller, which knows nothing of it and has one goal after another; and how many it reaches."""
+    """A minute of the default controller, which knows nothing of it and has one goal after another;
+    and how many it reaches."""
     loop = loop_of(Spec(overrides=(("latency", delay),), world=world, plant=plant))
     trials = []
     for k in range(TRIALS):
         goals = itertools.chain.from_iterable(loop.task.goals(j, seed) for j in itertools.count(k))
         trials.append(loop.run(k, seed, SECONDS, goals=goals))
     names = ("t", "pose_WO", "q", "q_command", "qd", "twist_WO")
-    return {n: np.concatenate([t.recording[n] for t in trials]) for n in names}, sum(len(t.reached_at) for t in trials)
+    return {n: np.concatenate([t.recording[n] for t in trials]) for n in names}, sum(
+        len(t.reached_at) for t in trials
+    )
 
 
 def recovered(case: Case) -> dict[str, Any]:
@@ -101,9 +109,15 @@ def recovered(case: Case) -> dict[str, Any]:
     spec = Spec()
     settings = read_settings(spec)
     task = make_task(spec, settings)
-    servo, unknowns, truth = servo_of(task, settings), chosen((), (*OFFSETS, *case.also)), asdict(world) | {DELAY: delay}
+    servo, unknowns, truth = (
+        servo_of(task, settings),
+        chosen((), (*OFFSETS, *case.also)),
+        asdict(world) | {DELAY: delay},
+    )
     begin, cpu = time.perf_counter(), time.process_time()
-    fit = identify(task, servo, recording, unknowns, plant=Simulated(case.through), most=WINDOWS.get(case.through, FEWER))
+    fit = identify(
+        task, servo, recording, unknowns, plant=Simulated(case.through), most=WINDOWS.get(case.through, FEWER)
+    )
     seconds, cpu = time.perf_counter() - begin, time.process_time() - cpu
     found = {"seed": case.seed, "plant": case.plant, "by": rollouts_of(case.through), "reached": reached}
     found |= {"before": fit.before, "after": fit.after}
@@ -119,7 +133,9 @@ def recovered(case: Case) -> dict[str, Any]:
     return found
 
 
-def _judged(unknowns: Sequence[Unknown], truth: Mapping[str, float], *found: np.ndarray) -> list[dict[str, Any]]:
+def _judged(
+    unknowns: Sequence[Unknown], truth: Mapping[str, float], *found: np.ndarray
+) -> list[dict[str, Any]]:
     """What was found (value, low, high, each (P,)), beside the truth."""
     return [
         {
@@ -136,8 +152,14 @@ def recover(args: argparse.Namespace) -> Outcome:
         claim(args.keep, {"commit": commit()}, "cases")
     also = tuple(args.also)
     folder, cases = str(args.keep.absolute()) if args.keep else "", []
-    kinds = dict.fromkeys((plant, plant if through == OWN else through) for plant in args.plants for through in args.through)
-    plan = [Case(args.seed + k, *kind, kind == (MUJOCO, MUJOCO) and k < args.peers, also) for kind in kinds for k in range(args.cases)]
+    kinds = dict.fromkeys(
+        (plant, plant if through == OWN else through) for plant in args.plants for through in args.through
+    )
+    plan = [
+        Case(args.seed + k, *kind, kind == (MUJOCO, MUJOCO) and k < args.peers, also)
+        for kind in kinds
+        for k in range(args.cases)
+    ]
     for case in in_processes(kept, args.jobs, plan, [folder] * len(plan)):
         cases.append(case)
         where = f"{case['plant']}, case {case['seed']}, {case['by']}"
@@ -147,17 +169,39 @@ def recover(args: argparse.Namespace) -> Outcome:
         groups.setdefault((case["plant"], case["by"]), []).append(case)
         if PEER in case:
             groups.setdefault((case["plant"], PEER), []).append(case[PEER])
-    rows = [{"plant": plant, "by": by, **row} for (plant, by), found in groups.items() for row in _summary(found)]
+    rows = [
+        {"plant": plant, "by": by, **row} for (plant, by), found in groups.items() for row in _summary(found)
+    ]
     fits = [{"plant": plant, "by": by, **_times(found)} for (plant, by), found in groups.items()]
     own = [r for r in rows if r["by"] == rollouts_of(r["plant"])]
-    passed = bool(own) and args.cases >= CASES and all(r["median_error"] <= r["limit"] and r["covered"] >= 0.9 * r["of"] for r in own)
+    passed = (
+        bool(own)
+        and args.cases >= CASES
+        and all(r["median_error"] <= r["limit"] and r["covered"] >= 0.9 * r["of"] for r in own)
+    )
     passed = passed and all(fit["longest_s"] <= LONGEST for fit in fits if fit["by"] != PEER)
     both = [case[PEER]["cpu_s"] / case["cpu_s"] for case in cases if PEER in case]
-    results = {"cases": cases, "rows": rows, "fits": fits, "passed": bool(passed)} | ({"cpu_ratio": float(np.median(both))} if both else {})
+    results = {"cases": cases, "rows": rows, "fits": fits, "passed": bool(passed)} | (
+        {"cpu_ratio": float(np.median(both))} if both else {}
+    )
     keys = ("plant", "by", "fits", "longest_s", "cpu_s", "after")
-    columns = ("plant", "by", "fits", "longest [s]", "processor time, median [s]", "residual held out, median")
-    lines = [_table(rows), table("how long fits take", columns, [[fit.get(key, "–") for key in keys] for fit in fits])]
-    lines += [f"{PEER} takes {results['cpu_ratio']:.2g} times our processor time (median of pairs)"] if both else []
+    columns = (
+        "plant",
+        "by",
+        "fits",
+        "longest [s]",
+        "processor time, median [s]",
+        "residual held out, median",
+    )
+    lines = [
+        _table(rows),
+        table("how long fits take", columns, [[fit.get(key, "–") for key in keys] for fit in fits]),
+    ]
+    lines += (
+        [f"{PEER} takes {results['cpu_ratio']:.2g} times our processor time (median of pairs)"]
+        if both
+        else []
+    )
     return Outcome(results, None, lines, args.seed)
 
 
@@ -176,7 +220,9 @@ def kept(case: Case, folder: str) -> dict[str, Any]:
 def _times(fits: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     longest, cpu_s = max(fit["seconds"] for fit in fits), float(np.median([fit["cpu_s"] for fit in fits]))
     after = [fit["after"] for fit in fits if "after" in fit]  # the peer holds none out
-    return {"fits": len(fits), "longest_s": longest, "cpu_s": cpu_s} | ({"after": float(np.median(after))} if after else {})
+    return {"fits": len(fits), "longest_s": longest, "cpu_s": cpu_s} | (
+        {"after": float(np.median(after))} if after else {}
+    )
 
 
 def _summary(fits: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -205,14 +251,24 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> Any:
 
 
 def _arguments(p: argparse.ArgumentParser) -> None:
-    p.add_argument("--cases", type=arguments.positive_int, default=CASES, metavar="N", help="hidden worlds on each plant")
+    p.add_argument(
+        "--cases", type=arguments.positive_int, default=CASES, metavar="N", help="hidden worlds on each plant"
+    )
     p.add_argument("--plants", nargs="+", choices=list(PLANTS), default=[MUJOCO], help="whose recordings")
     p.add_argument("--through", nargs="+", choices=[OWN, *PLANTS], default=[OWN], help="whose rollouts fit")
     p.add_argument("--also", nargs="+", choices=MORE, default=[], help="what else is hidden, and looked for")
-    p.add_argument("--peers", type=arguments.natural, default=CASES, metavar="N", help=f"{PEER} takes part in so many")
-    p.add_argument("--seed", type=arguments.natural, default=100, metavar="S", help="case k is drawn by seed S + k")
-    p.add_argument("--keep", type=Path, metavar="FOLDER", help="keep every case there, and go on where it was cut")
-    p.add_argument("--jobs", type=arguments.positive_int, default=1, metavar="N", help="processes side by side")
+    p.add_argument(
+        "--peers", type=arguments.natural, default=CASES, metavar="N", help=f"{PEER} takes part in so many"
+    )
+    p.add_argument(
+        "--seed", type=arguments.natural, default=100, metavar="S", help="case k is drawn by seed S + k"
+    )
+    p.add_argument(
+        "--keep", type=Path, metavar="FOLDER", help="keep every case there, and go on where it was cut"
+    )
+    p.add_argument(
+        "--jobs", type=arguments.positive_int, default=1, metavar="N", help="processes side by side"
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:

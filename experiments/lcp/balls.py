@@ -1,8 +1,10 @@
-"""One ball is aimed so that another ends at a point: error in continuous time, iterations, time of a gradient.
+"""One ball is aimed so that another ends at a point: error in continuous time, iterations, time of
+a gradient.
 
-Beside it the same aim by Nelder–Mead, which sees values only. Timed is one gradient of where the struck ball ends, by the start state and
-all controls of 20 steps. Nimble, where ``--nimble`` names a Python that has it, runs in the same run: the same gradient from the same start
-by its compiled part (no torch is timed). Both stand beside the gradient in closed form. No ratio is asked for.
+Beside it the same aim by Nelder–Mead, which sees values only. Timed is one gradient of where the
+struck ball ends, by the start state and all controls of 20 steps. Nimble, where ``--nimble`` names
+a Python that has it, runs in the same run: the same gradient from the same start by its compiled
+part (no torch is timed). Both stand beside the gradient in closed form. No ratio is asked for.
 """
 
 from __future__ import annotations
@@ -19,9 +21,9 @@ import numpy as np
 import trimesh
 from scipy.optimize import minimize
 
-from dexstack.engines.lcp import gradient
-from dexstack.engines.lcp.shapes import Geometry
-from dexstack.engines.lcp.system import LcpSystem
+from dexengines.lcp import gradient
+from dexengines.lcp.shapes import Geometry
+from dexengines.lcp.system import LcpSystem
 from dexstack.errors import ConfigError
 from experiments.harness import BLUE, GREEN, PINK, Outcome, run
 from experiments.lcp import systems
@@ -36,7 +38,8 @@ SAMPLES = 300
 
 
 def two_balls_in_closed_form(velocity: np.ndarray, duration: float = 0.2) -> np.ndarray:
-    """Where the struck ball ends: elastic, frictionless spheres of equal mass in continuous time."""
+    """Where the struck ball ends: elastic, frictionless spheres of equal mass in continuous
+    time."""
     start, radius = np.array([-0.4, 0.0]), 0.05
     a, b, c = velocity @ velocity, start @ velocity, start @ start - 4.0 * radius**2
     hit = (-b - np.sqrt(b * b - a * c)) / a
@@ -59,12 +62,19 @@ def _zeroth_order(system: LcpSystem, tolerance: float) -> list[float]:
         return float(np.sum((_balls_once(system, velocity).q[-1, 2:4] - TARGET) ** 2))
 
     enough = {"xatol": 0.0, "fatol": 0.0, "maxfev": 2000}
-    minimize(loss, START, method="Nelder-Mead", options=enough, callback=lambda x: misses and min(misses) <= tolerance)
+    minimize(
+        loss,
+        START,
+        method="Nelder-Mead",
+        options=enough,
+        callback=lambda x: misses and min(misses) <= tolerance,
+    )
     return misses[: next((k + 1 for k, miss in enumerate(misses) if miss <= tolerance), len(misses))]
 
 
 def _gradient_once(system: LcpSystem, velocity: np.ndarray) -> np.ndarray:
-    """(2,) of the struck ball's x at the end by the start velocity of the other; those by all else are taken, too."""
+    """(2,) of the struck ball's x at the end by the start velocity of the other; those by all else
+    are taken, too."""
     return gradient.vjp(system, _balls_once(system, velocity), np.eye(8)[2], ("q", "v", "tau"))["v"][:2]
 
 
@@ -80,16 +90,24 @@ def _exact_gradient(velocity: np.ndarray) -> np.ndarray:
 def _nimble_core(python: Path, velocity: np.ndarray) -> dict[str, Any]:
     script = Path(__file__).with_name("nimble_peer.py")
     try:
-        done = subprocess.run([str(python), str(script), *map(str, velocity), str(SAMPLES)], capture_output=True, text=True, timeout=120)
+        done = subprocess.run(
+            [str(python), str(script), *map(str, velocity), str(SAMPLES)],
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
     except OSError as error:
         raise ConfigError(f"cannot run {python}: {error.strerror}") from None
     if done.returncode:
-        raise ConfigError(f"{python} cannot time Nimble: {(done.stderr.strip().splitlines() or ['no reason given'])[-1]}")
+        raise ConfigError(
+            f"{python} cannot time Nimble: {(done.stderr.strip().splitlines() or ['no reason given'])[-1]}"
+        )
     return json.loads(done.stdout.splitlines()[-1])
 
 
 def balls(tolerance: float = 1e-9, nimble: Path | None = None) -> Outcome:
-    """Aim one ball so that the other ends at the target: Gauss–Newton on the engine's own derivative.
+    """Aim one ball so that the other ends at the target: Gauss–Newton on the engine's own
+    derivative.
 
     Args:
         tolerance: distance from the target at which it ends [m].
@@ -113,7 +131,11 @@ def balls(tolerance: float = 1e-9, nimble: Path | None = None) -> Outcome:
         begin = time.process_time()
         slope = _gradient_once(system, velocity)
         seconds.append(time.process_time() - begin)
-    ours, exact, searched = float(np.median(seconds)), _exact_gradient(velocity), _zeroth_order(system, tolerance)
+    ours, exact, searched = (
+        float(np.median(seconds)),
+        _exact_gradient(velocity),
+        _zeroth_order(system, tolerance),
+    )
     mesh = _polygon_balls()
     mesh.v[:2] = velocity
     coarse, _, mesh_check = watched(mesh, 20)
@@ -130,14 +152,21 @@ def balls(tolerance: float = 1e-9, nimble: Path | None = None) -> Outcome:
         "zeroth_order_error_m": min(searched),
         "ours_s": ours,
         "gradient_error": float(np.abs(slope - exact).max()),
-        "passed": bool(misses[-1] <= tolerance and iterations <= 6 and check.smallest > 0.0 and mesh_check.smallest > 0.0),
+        "passed": bool(
+            misses[-1] <= tolerance and iterations <= 6 and check.smallest > 0.0 and mesh_check.smallest > 0.0
+        ),
     }
     figure, ax = panel()
     for q, alpha, label in ((track[0], 0.35, "first guess"), (track[-1], 1.0, "solution")):
         ax.plot(q[:, 0], q[:, 1], "o-", ms=3, color=BLUE, alpha=alpha, label=f"struck by, {label}")
         ax.plot(q[:, 2], q[:, 3], "o-", ms=3, color=PINK, alpha=alpha, label=f"struck, {label}")
     ax.plot(*TARGET, "*", ms=14, color=GREEN, label="target")
-    ax.set(aspect="equal", xlabel="x [m]", ylabel="y [m]", title=f"{misses[-1]:.1e} m from the target after {iterations} iterations")
+    ax.set(
+        aspect="equal",
+        xlabel="x [m]",
+        ylabel="y [m]",
+        title=f"{misses[-1]:.1e} m from the target after {iterations} iterations",
+    )
     ax.legend(fontsize=8)
     lines = [
         f"start velocity ({velocity[0]:.7f}, {velocity[1]:.7f}) m/s after {iterations} Gauss–Newton iterations; the struck ball ends "
@@ -151,7 +180,10 @@ def balls(tolerance: float = 1e-9, nimble: Path | None = None) -> Outcome:
         core = _nimble_core(nimble, velocity)
         miss = float(np.linalg.norm(np.array(core["end"])[2:4] - TARGET))
         off = float(np.abs(np.array(core["gradient"]) - exact).max())
-        results |= {"peer": {"name": "Nimble, compiled part", "version": core["version"]}, "peer_s": core["seconds"]}
+        results |= {
+            "peer": {"name": "Nimble, compiled part", "version": core["version"]},
+            "peer_s": core["seconds"],
+        }
         results |= {"peer_error_m": miss, "peer_gradient_error": off, "ratio": core["seconds"] / ours}
         lines.append(
             f"Nimble's compiled part, the same: {1e6 * core['seconds']:.0f} µs, {results['ratio']:.1f} times ours, off by {off:.1e}; from "
@@ -174,7 +206,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         __doc__,
         lambda args: balls(nimble=args.nimble),
         argv,
-        arguments=lambda p: p.add_argument("--nimble", type=Path, metavar="PYTHON", help="a Python that has nimblephysics, timed beside"),
+        arguments=lambda p: p.add_argument(
+            "--nimble", type=Path, metavar="PYTHON", help="a Python that has nimblephysics, timed beside"
+        ),
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dexstack.engines.lcp import gradient
+from dexengines.lcp import gradient
 from experiments.harness import BLUE, Outcome, run
 from experiments.lcp import systems
 from experiments.lcp.check import SubstepCheck, contact_results, panel
@@ -27,11 +27,24 @@ def bounce() -> Outcome:
     error = float(np.abs(np.array(slopes) + 1.0).max())
     exact = float(np.abs(np.array(ends) - (0.2 + 0.02 - heights)).max())
     passed = error <= 1e-9 and exact <= 1e-9 and check.smallest > 0.0
-    results = {"slope_error": error, "height_error_m": exact, **contact_results(system, check), "passed": bool(passed)}
+    results = {
+        "slope_error": error,
+        "height_error_m": exact,
+        **contact_results(system, check),
+        "passed": bool(passed),
+    }
     figure, ax = panel()
     ax.plot(heights, ends, color=BLUE)
-    ax.set(xlabel="height at the start [m]", ylabel="height after two steps [m]", title="∂y₂/∂y₀ = −1 through an impact")
-    return Outcome(results, figure, [f"∂y₂/∂y₀ = −1 within {error:.1e} at {len(heights)} heights; y₂ itself within {exact:.1e} m"])
+    ax.set(
+        xlabel="height at the start [m]",
+        ylabel="height after two steps [m]",
+        title="∂y₂/∂y₀ = −1 through an impact",
+    )
+    return Outcome(
+        results,
+        figure,
+        [f"∂y₂/∂y₀ = −1 within {error:.1e} at {len(heights)} heights; y₂ itself within {exact:.1e} m"],
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -31,7 +31,9 @@ def bowling(steps: int = 100) -> Outcome:
     figure, ax = panel(7.5, 3.6)
     ax.plot(q[:, 0], q[:, 1], "-", color=PINK, label="ball")
     for i in range(10):
-        ax.plot(q[:, 7 * (i + 1)], q[:, 7 * (i + 1) + 1], "-", color=BLUE, lw=1, label="pins" if i == 0 else None)
+        ax.plot(
+            q[:, 7 * (i + 1)], q[:, 7 * (i + 1) + 1], "-", color=BLUE, lw=1, label="pins" if i == 0 else None
+        )
         ax.plot(*q[0, 7 * (i + 1) : 7 * (i + 1) + 2], "o", color=GREY, ms=4)
     ax.set(
         aspect="equal",

@@ -1,4 +1,5 @@
-"""Times of impact of boxes that turn while they fly, held against two libraries: ipctk's detection along curved paths, coal's distances."""
+"""Times of impact of boxes that turn while they fly, held against two libraries: ipctk's detection
+along curved paths, coal's distances."""
 
 from __future__ import annotations
 
@@ -11,9 +12,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from scipy.spatial.transform import Rotation
 
-from dexstack.engines.lcp.record import MOVE
-from dexstack.engines.lcp.shapes import box
-from dexstack.engines.lcp.system import LcpSystem
+from dexengines.lcp.record import MOVE
+from dexengines.lcp.shapes import box
+from dexengines.lcp.system import LcpSystem
 from dexstack.errors import ConfigError
 from experiments.harness import BLUE, Outcome, run
 from experiments.lcp import systems
@@ -24,13 +25,15 @@ STEP = 0.01
 TOLERANCE = 1e-4
 """Of ipctk's intervals, as a share of the step."""
 EARLY = 2e-3
-"""Most by which ipctk's bound may lie before the impact, as a share of the step; it may not lie after it."""
+"""Most by which ipctk's bound may lie before the impact, as a share of the step; it may not lie
+after it."""
 NEAREST = 1.2e-6
 """Distance that is left at the engine's time of impact, at most [m]."""
 
 
 def _paths(ipctk, R: np.ndarray, p: np.ndarray, v: np.ndarray, points_B: np.ndarray) -> list:
-    """Where the corners of a free body go within a step: straight on while the body turns about an axis fixed in it."""
+    """Where the corners of a free body go within a step: straight on while the body turns about an
+    axis fixed in it."""
     turn = v[3:] * STEP
     angle = float(np.linalg.norm(turn))
     axis = turn / angle
@@ -53,7 +56,8 @@ def _paths(ipctk, R: np.ndarray, p: np.ndarray, v: np.ndarray, points_B: np.ndar
 
 
 def library_time(system: LcpSystem) -> tuple[float, int]:
-    """First impact of two free hulls as a share of the step, by ipctk's conservative detection along their true paths; queries made.
+    """First impact of two free hulls as a share of the step, by ipctk's conservative detection
+    along their true paths; queries made.
 
     Raises:
         ConfigError: ipctk is not installed.
@@ -77,7 +81,9 @@ def library_time(system: LcpSystem) -> tuple[float, int]:
                 first, queries = min(first, t) if hit else first, queries + 1
     edges = [sh.edge[sh.edge_start[k] : sh.edge_start[k + 1]] - sh.vertex_start[k] for k in range(2)]
     for e, f in itertools.product(*edges):
-        hit, t = detect.edge_edge_ccd(paths[0][e[0]], paths[0][e[1]], paths[1][f[0]], paths[1][f[1]], 0.0, first)
+        hit, t = detect.edge_edge_ccd(
+            paths[0][e[0]], paths[0][e[1]], paths[1][f[0]], paths[1][f[1]], 0.0, first
+        )
         first, queries = min(first, t) if hit else first, queries + 1
     return first, queries
 
@@ -131,17 +137,27 @@ def ccd(pairs: int = 60, seed: int = 0) -> Outcome:
         "missed": len(seconds) - pairs,
         "intersections": {"checked": pairs, "failed": int(np.min(left) <= 0.0), "worst": float(np.min(left))},
         "distance_left_m": {"min": float(np.min(left)), "max": float(np.max(left))},
-        "library_early": {"min": float(early.min()), "median": float(np.median(early)), "max": float(early.max())},
+        "library_early": {
+            "min": float(early.min()),
+            "median": float(np.median(early)),
+            "max": float(early.max()),
+        },
         "step_s": float(np.median(seconds)),
         "library_s": float(np.median(library_seconds)),
         "queries": queries,
         "peer": {"name": "ipctk NonlinearCCD", "version": _version("ipctk")},
-        "passed": bool(np.min(left) > 0.0 and np.max(left) <= NEAREST and early.min() >= -1e-9 and early.max() <= EARLY),
+        "passed": bool(
+            np.min(left) > 0.0 and np.max(left) <= NEAREST and early.min() >= -1e-9 and early.max() <= EARLY
+        ),
     }
     figure = Figure(figsize=(6.5, 3.6), layout="constrained")
     ax = figure.subplots()
     ax.semilogy(ours, np.maximum(early, 1e-9), "o", color=BLUE, ms=4)
-    ax.set(xlabel="time of impact / step", ylabel="ipctk earlier by / step", title=f"{pairs} impacts of turning boxes")
+    ax.set(
+        xlabel="time of impact / step",
+        ylabel="ipctk earlier by / step",
+        title=f"{pairs} impacts of turning boxes",
+    )
     lines = [
         f"{pairs} impacts (and {len(seconds) - pairs} misses) of boxes that turn by 0.3 to 1.2 rad: coal finds {np.min(left):.1e} to "
         f"{np.max(left):.1e} m left at ours; ipctk's bound along the same paths is {early.min():.1e} to {early.max():.1e} step earlier",

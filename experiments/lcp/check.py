@@ -9,10 +9,10 @@ import mujoco
 import numpy as np
 from matplotlib.figure import Figure
 
-from dexstack.engines.lcp import record
-from dexstack.engines.lcp.record import MOVE
-from dexstack.engines.lcp.roll import gaps_at
-from dexstack.engines.lcp.system import LcpSystem
+from dexengines.lcp import record
+from dexengines.lcp.record import MOVE
+from dexengines.lcp.roll import gaps_at
+from dexengines.lcp.system import LcpSystem
 from dexstack.errors import ConfigError
 
 COARSE = 1e-9
@@ -22,8 +22,9 @@ COARSE = 1e-9
 class SubstepCheck:
     """Smallest distance of any pair that may touch, as coal computes it from MuJoCo's poses.
 
-    Closer than :data:`COARSE`, overlaps by less than that included, it is what the engine finds along the direction that separates the two:
-    that no point of one lies beyond any of the other along a direction is a proof, whoever names the direction.
+    Closer than :data:`COARSE`, overlaps by less than that included, it is what the engine finds
+    along the direction that separates the two: that no point of one lies beyond any of the other
+    along a direction is a proof, whoever names the direction.
 
     Raises:
         ConfigError: coal is not installed.
@@ -40,7 +41,8 @@ class SubstepCheck:
         """Smallest distance so far [m]; configurations checked."""
         sh = system.world.shapes
         self.solids, self.beyond = [], []
-        """By geometry: coal's shape and its pose on the body; by how much the geometry is thicker."""
+        """By geometry: coal's shape and its pose on the body; by how much the geometry is
+        thicker."""
         for k, g in enumerate(system.geometries):
             points = sh.vertex[sh.vertex_start[k] : sh.vertex_start[k + 1]]
             self.beyond.append(0.0 if len(points) <= 2 and g.disc == 0.0 else g.radius)
@@ -81,7 +83,12 @@ class SubstepCheck:
         a, b = sh.pairs.T
         between = centre[b] - centre[a]
         apart = (
-            np.where(sh.is_plane[a], np.sum(between * sh.normal[a], axis=1), np.linalg.norm(between, axis=1) - sh.reach[a]) - sh.reach[b]
+            np.where(
+                sh.is_plane[a],
+                np.sum(between * sh.normal[a], axis=1),
+                np.linalg.norm(between, axis=1) - sh.reach[a],
+            )
+            - sh.reach[b]
         )
         close = np.flatnonzero(apart < self.smallest)  # bounding balls say that the others are farther apart
         if not close.size:
@@ -92,12 +99,19 @@ class SubstepCheck:
             a, b = sh.pairs[k]
             if self.solids[a] is None:
                 corners = sh.vertex[sh.vertex_start[b] : sh.vertex_start[b + 1]] @ R_W[b].T
-                distance = ((corners + p_W[b] - sh.vertex[sh.vertex_start[a]]) @ sh.normal[a]).min() - sh.radius[b]
+                distance = (
+                    (corners + p_W[b] - sh.vertex[sh.vertex_start[a]]) @ sh.normal[a]
+                ).min() - sh.radius[b]
                 distance -= sh.disc[b] * np.linalg.norm(np.cross(R_W[b] @ sh.axis[b], sh.normal[a]))
             else:
-                poses = [coal.Transform3s(R_W[g] @ self.solids[g][2], p_W[g] + R_W[g] @ self.solids[g][1]) for g in (a, b)]
+                poses = [
+                    coal.Transform3s(R_W[g] @ self.solids[g][2], p_W[g] + R_W[g] @ self.solids[g][1])
+                    for g in (a, b)
+                ]
                 result.clear()
-                distance = coal.distance(self.solids[a][0], poses[0], self.solids[b][0], poses[1], request, result)
+                distance = coal.distance(
+                    self.solids[a][0], poses[0], self.solids[b][0], poses[1], request, result
+                )
                 distance -= self.beyond[a] + self.beyond[b]
                 if abs(distance) < COARSE:
                     gaps = np.empty(len(sh.pairs))
@@ -112,8 +126,11 @@ def panel(width: float = 6.5, height: float = 3.8) -> tuple[Figure, Any]:
     return figure, figure.subplots()
 
 
-def watched(system: LcpSystem, steps: int, drive: Callable[[int], None] | None = None) -> tuple[np.ndarray, np.ndarray, SubstepCheck]:
-    """Simulate with every sub-step's distances checked. Configurations (steps + 1, Q), velocities, the check."""
+def watched(
+    system: LcpSystem, steps: int, drive: Callable[[int], None] | None = None
+) -> tuple[np.ndarray, np.ndarray, SubstepCheck]:
+    """Simulate with every sub-step's distances checked. Configurations (steps + 1, Q), velocities,
+    the check."""
     check = SubstepCheck(system)
     q, v = [system.q.copy()], [system.v.copy()]
     for k in range(steps):
@@ -129,7 +146,11 @@ def watched(system: LcpSystem, steps: int, drive: Callable[[int], None] | None =
 def contact_results(system: LcpSystem, check: SubstepCheck) -> dict[str, object]:
     """What the distances and the engine's counters say of a run."""
     return {
-        "intersections": {"checked": check.checked, "failed": int(check.smallest <= 0.0), "worst": check.smallest},
+        "intersections": {
+            "checked": check.checked,
+            "failed": int(check.smallest <= 0.0),
+            "worst": check.smallest,
+        },
         "substeps": int(system.counts[record.SUBSTEPS]),
         "unsolved": int(system.counts[record.UNSOLVED]),
     }

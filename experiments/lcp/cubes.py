@@ -1,4 +1,5 @@
-"""A cube slides into another: friction before and after, momentum in the impact, both at rest in the end."""
+"""A cube slides into another: friction before and after, momentum in the impact, both at rest in
+the end."""
 
 from __future__ import annotations
 
@@ -32,7 +33,9 @@ def cubes(steps: int = 150) -> Outcome:
         "momentum_error_at_impact": impulse,
         "speed_at_end": rest,
         **contact_results(system, check),
-        "passed": bool(before <= 1e-9 and after <= 1e-9 and rest < 1e-9 and impulse <= 0.0145 and sound(system, check)),
+        "passed": bool(
+            before <= 1e-9 and after <= 1e-9 and rest < 1e-9 and impulse <= 0.0145 and sound(system, check)
+        ),
     }
     figure, ax = panel()
     t = 0.01 * np.arange(steps + 1)

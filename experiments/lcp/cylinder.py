@@ -1,4 +1,5 @@
-"""Checks of the lcp engine on cylinders, which are exact: they stand, roll as the closed form says, and tumble."""
+"""Checks of the lcp engine on cylinders, which are exact: they stand, roll as the closed form says,
+and tumble."""
 
 from __future__ import annotations
 
@@ -8,9 +9,9 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from dexstack.engines.lcp import record
-from dexstack.engines.lcp.rows import TARGET
-from dexstack.engines.lcp.system import LcpSystem
+from dexengines.lcp import record
+from dexengines.lcp.rows import TARGET
+from dexengines.lcp.system import LcpSystem
 from experiments.harness import BLUE, GREEN, PINK, Outcome, run
 from experiments.lcp import systems
 from experiments.lcp.check import SubstepCheck, sound
@@ -38,7 +39,11 @@ def _stand(dt: float, seconds: float) -> dict:
         "substeps_per_step": substeps,
         "drift_m": drift,
         "energy_gain_J": gain,
-        "intersections": {"checked": check.checked, "failed": int(check.smallest <= 0.0), "worst": check.smallest},
+        "intersections": {
+            "checked": check.checked,
+            "failed": int(check.smallest <= 0.0),
+            "worst": check.smallest,
+        },
         "passed": bool(sound(system, check) and substeps <= 1.01 and drift <= 1e-9 and gain <= 1e-12),
     }
 
@@ -46,7 +51,10 @@ def _stand(dt: float, seconds: float) -> dict:
 def _down(friction: float, dt: float, seconds: float) -> tuple[dict, np.ndarray]:
     """Down a slope, lying across it. Its figures; speeds (steps + 1,)."""
     system = systems.cylinders(1, RADIUS, 0.2, dt=dt, friction=friction, slope=SLOPE)
-    normal, down = np.array([np.sin(SLOPE), 0.0, np.cos(SLOPE)]), np.array([np.cos(SLOPE), 0.0, -np.sin(SLOPE)])
+    normal, down = (
+        np.array([np.sin(SLOPE), 0.0, np.cos(SLOPE)]),
+        np.array([np.cos(SLOPE), 0.0, -np.sin(SLOPE)]),
+    )
     system.q[:3], system.q[3:7] = (RADIUS + TARGET) * normal, LYING
     check, steps = SubstepCheck(system), round(seconds / dt)
     speed, turning = np.zeros(steps + 1), np.zeros(steps + 1)
@@ -67,7 +75,11 @@ def _down(friction: float, dt: float, seconds: float) -> tuple[dict, np.ndarray]
         "closed_form_m_s2": float(expected),
         "worst_error_m_s2": error,
         "slip_m_s": slip if rolls else None,
-        "intersections": {"checked": check.checked, "failed": int(check.smallest <= 0.0), "worst": check.smallest},
+        "intersections": {
+            "checked": check.checked,
+            "failed": int(check.smallest <= 0.0),
+            "worst": check.smallest,
+        },
         "passed": bool(sound(system, check) and error <= 1e-9 and (slip <= 1e-9 or not rolls)),
     }, speed
 
@@ -92,7 +104,10 @@ def _tumble(dt: float, seconds: float) -> dict:
             before = int(system.counts[record.SUBSTEPS])
             system.step()
             check.after_step()
-            most, gain = max(most, int(system.counts[record.SUBSTEPS]) - before), max(gain, system.energy() - start)
+            most, gain = (
+                max(most, int(system.counts[record.SUBSTEPS]) - before),
+                max(gain, system.energy() - start),
+            )
         smallest, checked = min(smallest, check.smallest), checked + check.checked
         total, clean = total + int(system.counts[record.SUBSTEPS]), clean and sound(system, check)
     return {
@@ -117,7 +132,11 @@ def cylinder(seconds: float = 10.0, tumbling: float = 1.5) -> Outcome:
         t = 0.01 * np.arange(len(speed))
         ax.plot(t, speed, color=colour, label=f"{name}, μ {friction:g}")
         ax.plot(t, descents[name]["closed_form_m_s2"] * t, ":", color=GREEN)
-    ax.set(xlabel="time [s]", ylabel="speed [m/s]", title=f"a cylinder on a slope of {SLOPE:g} rad (dotted: closed form)")
+    ax.set(
+        xlabel="time [s]",
+        ylabel="speed [m/s]",
+        title=f"a cylinder on a slope of {SLOPE:g} rad (dotted: closed form)",
+    )
     ax.legend()
     tumbles = {f"{1e3 * dt:g} ms": _tumble(dt, tumbling) for dt in STEPS}
     runs = [*stands.values(), *descents.values(), *tumbles.values()]

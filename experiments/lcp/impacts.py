@@ -1,4 +1,5 @@
-"""Many impacts at one instant: Newton's cradle, balls that meet at once, a ball between walls; momentum and energy of each."""
+"""Many impacts at one instant: Newton's cradle, balls that meet at once, a ball between walls;
+momentum and energy of each."""
 
 from __future__ import annotations
 
@@ -10,9 +11,9 @@ import mujoco
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dexstack.engines.lcp import record
-from dexstack.engines.lcp.shapes import sphere
-from dexstack.engines.lcp.system import LcpSystem
+from dexengines.lcp import record
+from dexengines.lcp.shapes import sphere
+from dexengines.lcp.system import LcpSystem
 from experiments.harness import Outcome, run
 from experiments.lcp import systems
 
@@ -25,7 +26,8 @@ CORNERS = np.array([[1.0, 1.0, 1.0], [1.0, -1.0, -1.0], [-1.0, 1.0, -1.0], [-1.0
 
 
 def row(masses: ArrayLike, restitution: float) -> LcpSystem:
-    """Balls of r 0.05 that touch in a row, their places along it their only coordinates; no gravity."""
+    """Balls of r 0.05 that touch in a row, their places along it their only coordinates; no
+    gravity."""
     spec = mujoco.MjSpec()
     spec.option.timestep, spec.option.gravity = 0.01, (0.0, 0.0, 0.0)
     balls = []
@@ -40,10 +42,15 @@ def row(masses: ArrayLike, restitution: float) -> LcpSystem:
 
 
 def cluster(rng: np.random.Generator, friction: float) -> LcpSystem:
-    """Four turning balls that touch each other and meet at once; masses and restitution differ from ball to ball."""
+    """Four turning balls that touch each other and meet at once; masses and restitution differ from
+    ball to ball."""
     names, masses = [f"ball{i}" for i in range(4)], rng.uniform(0.5, 3.0, 4)
-    model = systems.free_bodies({n: (m, (4e-4 * m,) * 3) for n, m in zip(names, masses, strict=True)}, dt=1e-3, gravity=0.0)
-    system = LcpSystem(model, [sphere(n, n, 0.05, friction=friction, restitution=rng.uniform(0.1, 1.0)) for n in names])
+    model = systems.free_bodies(
+        {n: (m, (4e-4 * m,) * 3) for n, m in zip(names, masses, strict=True)}, dt=1e-3, gravity=0.0
+    )
+    system = LcpSystem(
+        model, [sphere(n, n, 0.05, friction=friction, restitution=rng.uniform(0.1, 1.0)) for n in names]
+    )
     q, v = system.q.reshape(4, 7), system.v.reshape(4, 6)
     q[:, :3], q[:, 3:] = (0.1 + TOUCHING) / np.sqrt(8.0) * CORNERS, (1.0, 0.0, 0.0, 0.0)
     v[:, :3], v[:, 3:] = rng.normal(size=(4, 3)) - 3.0 * CORNERS, 10.0 * rng.normal(size=(4, 3))
@@ -51,7 +58,8 @@ def cluster(rng: np.random.Generator, friction: float) -> LcpSystem:
 
 
 def between_walls(speed: float) -> LcpSystem:
-    """A ball without loss, 2 cm of room, several bounces a step; the walls are balls of 1e9 times its mass."""
+    """A ball without loss, 2 cm of room, several bounces a step; the walls are balls of 1e9 times
+    its mass."""
     system = row((1e9, 1.0, 1e9), 1.0)
     system.q[:] = -0.12, 0.0, 0.12
     system.v[1] = speed
@@ -75,11 +83,14 @@ def responses(system: LcpSystem) -> list[tuple[tuple[np.ndarray, float], tuple[n
 
 def momenta(system: LcpSystem, v: np.ndarray) -> np.ndarray:
     """(3,) of free bodies, (1,) of a row."""
-    return system.parameters.mass[1:] @ (v.reshape(-1, 6)[:, :3] if system.model.jnt_type[0] == mujoco.mjtJoint.mjJNT_FREE else v[:, None])
+    return system.parameters.mass[1:] @ (
+        v.reshape(-1, 6)[:, :3] if system.model.jnt_type[0] == mujoco.mjtJoint.mjJNT_FREE else v[:, None]
+    )
 
 
 def changes(system: LcpSystem, steps: int = 1) -> dict[str, float]:
-    """Change of momentum, as a share of all balls' together, and greatest gain of energy of one impact, as a share of it."""
+    """Change of momentum, as a share of all balls' together, and greatest gain of energy of one
+    impact, as a share of it."""
     weight, start, gain, impacts = (
         np.repeat(system.parameters.mass[1:], system.v.size // (system.model.nbody - 1)),
         system.v.copy(),
@@ -91,7 +102,12 @@ def changes(system: LcpSystem, steps: int = 1) -> dict[str, float]:
         for (_, before), (_, after) in responses(system):
             gain, impacts = max(gain, after / before - 1.0), impacts + 1
     moved = np.abs(momenta(system, system.v) - momenta(system, start)).max() / float(weight @ np.abs(start))
-    return {"momentum": moved, "energy_gain": gain, "impacts": impacts, "ended_by_count": int(system.counts[record.DROPPED])}
+    return {
+        "momentum": moved,
+        "energy_gain": gain,
+        "impacts": impacts,
+        "ended_by_count": int(system.counts[record.DROPPED]),
+    }
 
 
 def impacts(args: argparse.Namespace) -> Outcome:
@@ -124,8 +140,12 @@ def impacts(args: argparse.Namespace) -> Outcome:
         for name, r in runs.items()
     ]
     lines.append(f"cradle: speeds within {cradle:.1e} m/s of the textbook's")
-    passed = cradle <= ASKED and all(max(r["momentum"], r["energy_gain"]) <= ASKED and not r["ended_by_count"] for r in runs.values())
-    return Outcome({"runs": runs, "cradle_speed_error_m_s": cradle, "passed": bool(passed)}, None, lines, args.seed)
+    passed = cradle <= ASKED and all(
+        max(r["momentum"], r["energy_gain"]) <= ASKED and not r["ended_by_count"] for r in runs.values()
+    )
+    return Outcome(
+        {"runs": runs, "cradle_speed_error_m_s": cradle, "passed": bool(passed)}, None, lines, args.seed
+    )
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:

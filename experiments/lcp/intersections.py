@@ -1,7 +1,8 @@
 """Distances by coal at every sub-step of every experiment of this folder that moves bodies.
 
-With ``--configurations N`` random scenes follow until so many were looked at: boxes, cylinders, hulls, concave bodies, stacks, and a cube
-over the hand that is to hold it, 10 µm to 10 mm apart. They fall, tip, slide and come to rest.
+With ``--configurations N`` random scenes follow until so many were looked at: boxes, cylinders,
+hulls, concave bodies, stacks, and a cube over the hand that is to hold it, 10 µm to 10 mm apart.
+They fall, tip, slide and come to rest.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ def _gap(rng: np.random.Generator) -> float:
 
 
 def random_scenes(configurations: int, seed: int) -> dict[str, dict]:
-    """Random scenes, of each kind in turn, until so many configurations were looked at. By kind: ``checked``, ``failed``, ``worst``."""
+    """Random scenes, of each kind in turn, until so many configurations were looked at. By kind:
+    ``checked``, ``failed``, ``worst``."""
     found = {kind: {"scenes": 0, "checked": 0, "failed": 0, "worst": np.inf} for kind in KINDS}
     scene, total, said = 0, 0, time.monotonic()
     while total < configurations:
@@ -66,12 +68,15 @@ def random_scenes(configurations: int, seed: int) -> dict[str, dict]:
         scene, total = scene + 1, total + check.checked
         if time.monotonic() - said > EVERY:
             said = time.monotonic()
-            note(f"{total} of {configurations} configurations, {sum(r['failed'] for r in found.values())} scenes with intersections")
+            note(
+                f"{total} of {configurations} configurations, {sum(r['failed'] for r in found.values())} scenes with intersections"
+            )
     return {f"random {kind}": row for kind, row in found.items() if row["scenes"]}
 
 
 def _counted(results: dict) -> list[tuple[int, int, float]]:
-    """Every ``intersections`` entry of nested results: configurations checked, failed, smallest distance."""
+    """Every ``intersections`` entry of nested results: configurations checked, failed, smallest
+    distance."""
     found = []
     for key, value in results.items():
         if key == "intersections":
@@ -86,10 +91,17 @@ def intersections(args: argparse.Namespace) -> Outcome:
     results = {}
     for name, make in CHECKS.items():
         counted = _counted(make().results)
-        checked, failed, smallest = sum(c[0] for c in counted), sum(c[1] for c in counted), min(c[2] for c in counted)
+        checked, failed, smallest = (
+            sum(c[0] for c in counted),
+            sum(c[1] for c in counted),
+            min(c[2] for c in counted),
+        )
         results[name] = {"scenes": len(counted), "checked": checked, "failed": failed, "worst": smallest}
     results |= random_scenes(args.configurations - sum(r["checked"] for r in results.values()), args.seed)
-    lines = [f"{name}: {r['checked']} configurations, smallest distance {r['worst']:.1e} m" for name, r in results.items()]
+    lines = [
+        f"{name}: {r['checked']} configurations, smallest distance {r['worst']:.1e} m"
+        for name, r in results.items()
+    ]
     worst = [r["worst"] for r in results.values()]
     figure = Figure(figsize=(6.5, 4.4), layout="constrained")
     ax = figure.subplots()
@@ -101,8 +113,12 @@ def intersections(args: argparse.Namespace) -> Outcome:
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--configurations", type=arguments.natural, default=0, metavar="N", help="look at so many, at least")
-    parser.add_argument("--seed", type=arguments.natural, default=0, metavar="S", help="draws the random scenes")
+    parser.add_argument(
+        "--configurations", type=arguments.natural, default=0, metavar="N", help="look at so many, at least"
+    )
+    parser.add_argument(
+        "--seed", type=arguments.natural, default=0, metavar="S", help="draws the random scenes"
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,18 +1,23 @@
 """Random scenes that start with bodies inside each other: what becomes of them.
 
-Boxes, cylinders, random hulls, angle irons and channels (concave, of convex parts) and stacks of boxes overlap the floor and each other by
-1 µm to 5 mm, a cube the Allegro hand that is to hold it. A scene is watched until all pairs are apart, within the time given, and for
-:data:`AFTER` beyond. It passes if they are apart at the end, the kinetic energy never exceeded that of the start and what forces put in, by
-more than 1e-6 of it or 1e-6 J, and no pair was ever deeper than :data:`DEEPEST`. A jammed box, in a slot narrower than it is, cannot come
+Boxes, cylinders, random hulls, angle irons and channels (concave, of convex parts) and stacks of
+boxes overlap the floor and each other by 1 µm to 5 mm, a cube the Allegro hand that is to hold it.
+A scene is watched until all pairs are apart, within the time given, and for :data:`AFTER` beyond.
+It passes if they are apart at the end, the kinetic energy never exceeded that of the start and what
+forces put in, by more than 1e-6 of it or 1e-6 J, and no pair was ever deeper than :data:`DEEPEST`.
+A jammed box, in a slot narrower than it is, cannot come
 out: that scene passes if it is refused by the names of box and walls.
 
-What forces F put in is counted sub-step by sub-step. With h of a step left, contacts would leave the velocity u at its end; a sub-step of
-length s moves bodies by s u, and takes their velocity from v to v + s/h (u − v). That changes the kinetic energy by at most s/h of
-u·M(u − v), which is s F·u and the work of contacts along u, of which there is none. At start and end of a whole step velocities may be
-small that were not so in between, where a contact was met. The push moves bodies, too, but is no part of u.
+What forces F put in is counted sub-step by sub-step. With h of a step left, contacts would leave
+the velocity u at its end; a sub-step of length s moves bodies by s u, and takes their velocity from
+v to v + s/h (u − v). That changes the kinetic energy by at most s/h of u·M(u − v), which is s F·u
+and the work of contacts along u, of which there is none. At start and end of a whole step
+velocities may be small that were not so in between, where a contact was met. The push moves bodies,
+too, but is no part of u.
 
-Scene i is drawn from the seed and i alone. With ``--kept FILE`` what was found so far is written there after every batch, and a run with
-the same seed goes on from it; ``--minutes`` ends a run before all scenes are done, and the result says how many were.
+Scene i is drawn from the seed and i alone. With ``--kept FILE`` what was found so far is written
+there after every batch, and a run with the same seed goes on from it; ``--minutes`` ends a run
+before all scenes are done, and the result says how many were.
 """
 
 from __future__ import annotations
@@ -31,12 +36,12 @@ import mujoco
 import numpy as np
 import trimesh
 
+from dexengines.lcp.plant import LcpPlant
+from dexengines.lcp.record import BEGIN, MOVE
+from dexengines.lcp.roll import gaps_at
+from dexengines.lcp.shapes import Geometry, box, cylinder, plane
+from dexengines.lcp.system import LcpSystem
 from dexstack.cli.output import note
-from dexstack.engines.lcp.plant import LcpPlant
-from dexstack.engines.lcp.record import BEGIN, MOVE
-from dexstack.engines.lcp.roll import gaps_at
-from dexstack.engines.lcp.shapes import Geometry, box, cylinder, plane
-from dexstack.engines.lcp.system import LcpSystem
 from dexstack.errors import ConfigError
 from dexstack.geometry.decomposition import convex_parts
 from dexstack.model.hand import load_hand
@@ -51,7 +56,8 @@ SPREAD = 1e-6
 DEEPEST = 0.01
 """Depth that no push allows [m]: twice the deepest start."""
 AFTER = 0.1
-"""Time for which a scene is watched once all pairs are apart [s]: twice what the push takes for the deepest start."""
+"""Time for which a scene is watched once all pairs are apart [s]: twice what the push takes for the
+deepest start."""
 LOOK = 0.01
 """Time between two looks at all distances [s]; energies are looked at in every step."""
 BATCH = 350
@@ -74,7 +80,9 @@ class End(Enum):
 def _concave() -> list[list[np.ndarray]]:
     """Corners of the convex parts of an angle iron and a channel."""
     angle = np.array([[0, 0], [0.08, 0], [0.08, 0.02], [0.02, 0.02], [0.02, 0.08], [0, 0.08]])
-    channel = np.array([[0, 0], [0.1, 0], [0.1, 0.07], [0.08, 0.07], [0.08, 0.02], [0.02, 0.02], [0.02, 0.07], [0, 0.07]])
+    channel = np.array(
+        [[0, 0], [0.1, 0], [0.1, 0.07], [0.08, 0.07], [0.08, 0.02], [0.02, 0.02], [0.02, 0.07], [0, 0.07]]
+    )
     found = []
     for outline, triangles in (
         (angle, [[0, 1, 2], [0, 2, 3], [0, 3, 4], [0, 4, 5]]),
@@ -104,7 +112,8 @@ def _depth(rng: np.random.Generator) -> float:
 
 
 def _lower(system: LcpSystem, height: int, name: str, below: set[str], depth: float) -> None:
-    """Lower coordinate ``height`` until what ``name`` begins with is as deep in one of ``below``."""
+    """Lower coordinate ``height`` until what ``name`` begins with is as deep in one of
+    ``below``."""
     bodies = [{x.split("/")[0] for x in pair} for pair in system.gaps()]
     watched = [k for k, pair in enumerate(bodies) if name in pair and pair & below]
     gaps = np.empty(len(bodies))
@@ -121,7 +130,8 @@ def _jammed(rng: np.random.Generator) -> LcpSystem:
     half = rng.uniform(0.04, 0.1, 3)
     system, more = scenes.boxes(1, half, dt=0.005), {"friction": 0.5}
     walls = [
-        box(f"wall{i}", "world", (0.1, 1.0, 1.0), (s * (0.1 + half[0] - _depth(rng)), 0.0, 0.0), **more) for i, s in enumerate((-1, 1))
+        box(f"wall{i}", "world", (0.1, 1.0, 1.0), (s * (0.1 + half[0] - _depth(rng)), 0.0, 0.0), **more)
+        for i, s in enumerate((-1, 1))
     ]
     system = LcpSystem(system.model, [*system.geometries, *walls])
     system.q[2] = half[2] + 1e-5
@@ -136,7 +146,8 @@ def _plant() -> tuple[LcpPlant, np.ndarray, Start]:
 
 
 def _held(rng: np.random.Generator, depth: float) -> LcpSystem:
-    """The Allegro hand as it holds the cube from below, which stands somewhere near, turned and lowered into it."""
+    """The Allegro hand as it holds the cube from below, which stands somewhere near, turned and
+    lowered into it."""
     plant, q_hand, start = _plant()
     pose = np.array(start.pose_WO)
     pose[:2] += rng.uniform(-0.02, 0.02, 2)
@@ -151,7 +162,8 @@ def _held(rng: np.random.Generator, depth: float) -> LcpSystem:
 
 
 def holding(system: LcpSystem) -> Callable[[], None]:
-    """A function that sets ``tau`` so that the joints of a hand, if there is one, stay where they are now."""
+    """A function that sets ``tau`` so that the joints of a hand, if there is one, stay where they
+    are now."""
     hinges = np.flatnonzero(system.model.jnt_type == mujoco.mjtJoint.mjJNT_HINGE)  # they come first
     held = system.q[hinges].copy()
 
@@ -161,9 +173,11 @@ def holding(system: LcpSystem) -> Callable[[], None]:
     return hold
 
 
-def draw(kind: str, rng: np.random.Generator, depth: Callable[[np.random.Generator], float] = _depth) -> LcpSystem:
-    """A floor and two bodies (three to five in a stack), each pair that is to overlap by ``depth``, or to have that gap where it is
-    negative [m]; or what the kind says."""
+def draw(
+    kind: str, rng: np.random.Generator, depth: Callable[[np.random.Generator], float] = _depth
+) -> LcpSystem:
+    """A floor and two bodies (three to five in a stack), each pair that is to overlap by ``depth``,
+    or to have that gap where it is negative [m]; or what the kind says."""
     if kind in ("hand", "jammed"):
         return _held(rng, depth(rng)) if kind == "hand" else _jammed(rng)
     count = rng.integers(3, 6) if kind == "stack" else 2
@@ -202,7 +216,8 @@ def _work(system: LcpSystem, data: mujoco.MjData) -> float:
 
 
 def part(system: LcpSystem, seconds: float) -> End:
-    """Simulate a scene until it has been apart for :data:`AFTER`, at most for so long; joints of a hand are held where they are."""
+    """Simulate a scene until it has been apart for :data:`AFTER`, at most for so long; joints of a
+    hand are held where they are."""
     bound, _ = system.energies()
     dt, data = system.model.opt.timestep, mujoco.MjData(system.model)
     gaps, often = np.empty(len(system.world.shapes.pairs)), round(LOOK / dt)
@@ -263,7 +278,11 @@ class Tally:
         if self.kept is not None:
             fresh = self.kept.with_name(self.kept.name + ".new")
             try:
-                fresh.write_text(json.dumps({"of": self.of, "done": self.done, "counts": self.counts, "others": self.others}))
+                fresh.write_text(
+                    json.dumps(
+                        {"of": self.of, "done": self.done, "counts": self.counts, "others": self.others}
+                    )
+                )
                 fresh.replace(self.kept)
             except OSError as error:
                 raise ConfigError(f"cannot write {self.kept}: {error.strerror}") from None
@@ -280,18 +299,33 @@ def overlaps(args: argparse.Namespace) -> Outcome:
         tally.keep()
         note(f"{tally.done} of {args.scenes} scenes, {len(tally.others)} not as asked")
     ends = {k: {o: tally.counts[f"{k} {o.name.lower()}"] for o in End} for k in KINDS}
-    runs = {k: {"scenes": sum(row.values()), **{o.name.lower(): n for o, n in row.items()}} for k, row in ends.items()}
+    runs = {
+        k: {"scenes": sum(row.values()), **{o.name.lower(): n for o, n in row.items()}}
+        for k, row in ends.items()
+    }
     passed = all(ends[k][_wanted(k)] == row["scenes"] for k, row in runs.items()) and tally.done >= len(KINDS)
     lines = [f"{k}: " + ", ".join(f"{n} {o.value}" for o, n in row.items()) for k, row in ends.items()]
-    return Outcome({"scenes": tally.done, "runs": runs, "others": tally.others, "passed": passed}, None, lines, args.seed)
+    return Outcome(
+        {"scenes": tally.done, "runs": runs, "others": tally.others, "passed": passed}, None, lines, args.seed
+    )
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--scenes", type=int, default=1000, help="how many")
     parser.add_argument("--seconds", type=float, default=0.3, help="simulated time of each, at most")
     parser.add_argument("--seed", type=int, default=0, help="of the draws")
-    parser.add_argument("--minutes", type=float, default=float("inf"), help="end after so long, with as many scenes as were done")
-    parser.add_argument("--kept", type=Path, metavar="FILE", help="go on from what this file holds, and write there what is found")
+    parser.add_argument(
+        "--minutes",
+        type=float,
+        default=float("inf"),
+        help="end after so long, with as many scenes as were done",
+    )
+    parser.add_argument(
+        "--kept",
+        type=Path,
+        metavar="FILE",
+        help="go on from what this file holds, and write there what is found",
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from dexstack.engines.lcp.system import LcpSystem
+from dexengines.lcp.system import LcpSystem
 from experiments.harness import Outcome, run
 from experiments.lcp import systems
 from experiments.lcp.check import contact_results, sound, watched

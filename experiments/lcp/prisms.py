@@ -1,4 +1,5 @@
-"""Prisms of 3 to 8 sides slide to rest: the deceleration is that of Coulomb friction, whatever the sides and the heading."""
+"""Prisms of 3 to 8 sides slide to rest: the deceleration is that of Coulomb friction, whatever the
+sides and the heading."""
 
 from __future__ import annotations
 
@@ -27,7 +28,13 @@ def prisms(steps: int = 150) -> Outcome:
             smallest, checked = min(smallest, check.smallest), checked + check.checked
             rows.append({"sides": sides, "heading_rad": heading, "directions": directions, "error": error})
             if heading == 0.0:
-                ax.plot(0.01 * np.arange(steps + 1), speed, color=BLUE, alpha=0.2 + 0.1 * (sides - 3), label=f"{sides} sides")
+                ax.plot(
+                    0.01 * np.arange(steps + 1),
+                    speed,
+                    color=BLUE,
+                    alpha=0.2 + 0.1 * (sides - 3),
+                    label=f"{sides} sides",
+                )
     results = {
         "worst_error_m_s": worst,
         "runs": rows,
@@ -36,7 +43,9 @@ def prisms(steps: int = 150) -> Outcome:
     }
     ax.set(xlabel="time [s]", ylabel="speed [m/s]", title="prisms slide to rest, μ 0.16, g 9")
     ax.legend(fontsize=8)
-    lines = [f"3 … 8 sides, along an axis and across, 4 and 6 sides of the friction polygon: 0.0144 m/s per step within {worst:.1e}"]
+    lines = [
+        f"3 … 8 sides, along an axis and across, 4 and 6 sides of the friction polygon: 0.0144 m/s per step within {worst:.1e}"
+    ]
     return Outcome(results, figure, lines)
 
 

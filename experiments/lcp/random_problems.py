@@ -1,7 +1,7 @@
 """Validity and time of the solvers on random frictional LCPs of 1 to 64 contacts.
 
-Random, boxes, stacks, duplicated, near-parallel and opposing contacts. Every solution is checked again, independently. Asked for: Lemke,
-the engine's solver, solves all of them validly.
+Random, boxes, stacks, duplicated, near-parallel and opposing contacts. Every solution is checked
+again, independently. Asked for: Lemke, the engine's solver, solves all of them validly.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import numpy as np
 from rich.console import Console
 from rich.progress import track
 
+from dexengines.lcp.solver import METHODS, Status, Way, solve
 from dexstack.cli import arguments
 from dexstack.cli.output import note, table
-from dexstack.engines.lcp.solver import METHODS, Status, Way, solve
 from dexstack.report.statistics import times
 from experiments.harness import Outcome, run
 
@@ -29,7 +29,7 @@ MAX_CONTACTS = 64
 
 @dataclass(frozen=True)
 class Lcp:
-    """One problem; see :func:`dexstack.engines.lcp.solver.solve`."""
+    """One problem; see :func:`dexengines.lcp.solver.solve`."""
 
     A: np.ndarray
     b: np.ndarray
@@ -53,13 +53,16 @@ def problem(kind: str, contacts: int, rng: np.random.Generator) -> Lcp:
     """A random problem of rigid bodies: A = J M⁻¹ Jᵀ, b = J v plus a gap that is not negative.
 
     Args:
-        kind: one of :data:`KINDS`. random: points and normals anywhere on a few bodies; boxes: four corners of faces per contact pair;
-            stacks: boxes on boxes under gravity; duplicates: contacts that repeat others exactly; near-parallel: others' normals turned by
-            1e-9 to 1e-3; opposing: a body squeezed between two sides.
+        kind: one of :data:`KINDS`. random: points and normals anywhere on a few bodies; boxes: four
+            corners of faces per contact pair; stacks: boxes on boxes under gravity; duplicates:
+            contacts that repeat others exactly; near-parallel: others' normals turned by 1e-9 to
+            1e-3; opposing: a body squeezed between two sides.
         contacts: 1 to 64.
         rng: where the numbers come from.
     """
-    points: list[tuple[int, int, np.ndarray, np.ndarray, np.ndarray]] = []  # body, other body or -1, frame, arm, other arm
+    points: list[
+        tuple[int, int, np.ndarray, np.ndarray, np.ndarray]
+    ] = []  # body, other body or -1, frame, arm, other arm
     v_free = None
     if kind in ("stacks", "boxes"):
         layers = -(-contacts // 4)
@@ -69,7 +72,9 @@ def problem(kind: str, contacts: int, rng: np.random.Generator) -> Lcp:
             frame = _frame(np.array([0.0, 0, 1]) if kind == "stacks" else _unit(rng), rng)
             if kind == "stacks":
                 frame = np.array([[0.0, 0, 1], [1, 0, 0], [0, 1, 0]])
-            shift = np.append(rng.uniform(-0.1, 0.1, 2), 0.0) if kind == "stacks" else rng.normal(size=3) * 0.2
+            shift = (
+                np.append(rng.uniform(-0.1, 0.1, 2), 0.0) if kind == "stacks" else rng.normal(size=3) * 0.2
+            )
             for corner in ((1, 1), (1, -1), (-1, 1), (-1, -1)):
                 arm = np.array([corner[0] * half[0], corner[1] * half[1], -half[2]])
                 other = k - 1 if kind == "stacks" or k == 0 else int(rng.integers(-1, k))
@@ -92,7 +97,13 @@ def problem(kind: str, contacts: int, rng: np.random.Generator) -> Lcp:
             elif kind == "near-parallel" and rng.random() < 0.5:
                 turn = 10.0 ** rng.uniform(-9, -3)
                 n = source[2][0] + turn * rng.normal(size=3)
-                points[-1] = (source[0], source[1], _frame(n / np.linalg.norm(n), rng), source[3] + turn * rng.normal(size=3), source[4])
+                points[-1] = (
+                    source[0],
+                    source[1],
+                    _frame(n / np.linalg.norm(n), rng),
+                    source[3] + turn * rng.normal(size=3),
+                    source[4],
+                )
             elif kind == "opposing" and i % 2:
                 previous = points[-2]
                 points[-1] = (previous[0], -1, _frame(-previous[2][0], rng), -previous[3], previous[4])
@@ -110,7 +121,9 @@ def problem(kind: str, contacts: int, rng: np.random.Generator) -> Lcp:
     v = rng.normal(size=6 * bodies) if v_free is None else v_free
     A = (J / mass) @ J.T
     b = J @ v
-    gap = rng.choice([0.0, 0.1], size=contacts) * rng.random(contacts) if v_free is None else np.zeros(contacts)
+    gap = (
+        rng.choice([0.0, 0.1], size=contacts) * rng.random(contacts) if v_free is None else np.zeros(contacts)
+    )
     b[::3] += gap
     owner = np.repeat(np.arange(0, n, 3), 3)
     owner[::3] = -1
@@ -135,21 +148,28 @@ class Tally:
 
 
 def independent_error(p: Lcp, f: np.ndarray) -> float:
-    """Largest violation of sign, cone and complementarity, written down anew in numpy, relative to 1 + |f|."""
+    """Largest violation of sign, cone and complementarity, written down anew in numpy, relative to
+    1 + |f|."""
     w = p.A @ f + p.b
     normal = p.owner < 0
     error = np.minimum(f[normal], w[normal])
     limit = p.mu[~normal] * f[p.owner[~normal]]
     ft, wt = f[~normal], w[~normal]
     outside = np.abs(ft) - limit
-    against = np.minimum(np.maximum(wt, 0.0), np.maximum(ft + limit, 0.0)) + np.minimum(np.maximum(-wt, 0.0), np.maximum(limit - ft, 0.0))
+    against = np.minimum(np.maximum(wt, 0.0), np.maximum(ft + limit, 0.0)) + np.minimum(
+        np.maximum(-wt, 0.0), np.maximum(limit - ft, 0.0)
+    )
     return float(
-        max(np.abs(error).max(initial=0.0), outside.max(initial=0.0), against.max(initial=0.0)) / (1.0 + np.abs(f).max(initial=0.0))
+        max(np.abs(error).max(initial=0.0), outside.max(initial=0.0), against.max(initial=0.0))
+        / (1.0 + np.abs(f).max(initial=0.0))
     )
 
 
-def solve_all(count: int, seed: int, peers_every: int, tolerance: float, progress=lambda items: items) -> dict[str, Tally]:
-    """Solve ``count`` problems by Lemke, every ``peers_every``-th of each kind also by the others."""
+def solve_all(
+    count: int, seed: int, peers_every: int, tolerance: float, progress=lambda items: items
+) -> dict[str, Tally]:
+    """Solve ``count`` problems by Lemke, every ``peers_every``-th of each kind also by the
+    others."""
     tallies = {m: Tally() for m in METHODS}
     rng = np.random.default_rng(seed)
     warm_up = problem("random", 4, np.random.default_rng(0))
@@ -185,7 +205,11 @@ def random_problems(args: argparse.Namespace) -> Outcome:
     """Solve them all."""
     note(f"core {args.core}: {args.random} problems; the first solve compiles or loads the kernels")
     tallies = solve_all(
-        args.random, args.seed, args.peers_every, args.tolerance, lambda items: track(items, "solving", console=Console(stderr=True))
+        args.random,
+        args.seed,
+        args.peers_every,
+        args.tolerance,
+        lambda items: track(items, "solving", console=Console(stderr=True)),
     )
     results: dict[str, Any] = {"core": args.core, "tolerance": args.tolerance, "solvers": {}}
     rows: list[list[Any]] = []
@@ -204,7 +228,18 @@ def random_problems(args: argparse.Namespace) -> Outcome:
             "solve_s_by_contacts": by_size,
         }
         medians = [None if t["p50"] is None else 1e6 * t["p50"] for t in by_size.values()]
-        rows.append([name, tally.problems, tally.invalid, failed, tally.ways["retry"], tally.ways["search"], tally.worst, *medians])
+        rows.append(
+            [
+                name,
+                tally.problems,
+                tally.invalid,
+                failed,
+                tally.ways["retry"],
+                tally.ways["search"],
+                tally.worst,
+                *medians,
+            ]
+        )
     lemke = tallies["lemke"]
     results["passed"] = bool(lemke.problems and not lemke.invalid and not sum(lemke.unsolved.values()))
     columns = ["solver", "problems", "invalid", "unsolved", "retried", "searched", "worst residual"]
@@ -219,9 +254,19 @@ def random_problems(args: argparse.Namespace) -> Outcome:
 def _arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--random", type=arguments.positive_int, default=10_000, metavar="N", help="problems")
     p.add_argument(
-        "--peers-every", type=arguments.positive_int, default=50, metavar="K", help="Dantzig and PGS take every K-th of each kind"
+        "--peers-every",
+        type=arguments.positive_int,
+        default=50,
+        metavar="K",
+        help="Dantzig and PGS take every K-th of each kind",
     )
-    p.add_argument("--tolerance", type=arguments.positive, default=1e-9, metavar="R", help="largest residual, relative to 1 + |f|")
+    p.add_argument(
+        "--tolerance",
+        type=arguments.positive,
+        default=1e-9,
+        metavar="R",
+        help="largest residual, relative to 1 + |f|",
+    )
     p.add_argument("--seed", type=arguments.natural, default=0, metavar="S", help="draws the problems")
 
 

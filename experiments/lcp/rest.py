@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from dexstack.engines.lcp import record
+from dexengines.lcp import record
 from experiments.harness import BLUE, PINK, Outcome, run
 from experiments.lcp import systems
 from experiments.lcp.check import SubstepCheck
@@ -49,13 +49,19 @@ def rest(seconds: float = 10.0) -> Outcome:
                 "energy_gain_J": float(gain),
                 "step_s": seconds_stepping / steps,
                 "warm_starts": int(c[record.WARM]),
-                "intersections": {"checked": check.checked, "failed": int(check.smallest <= 0.0), "worst": check.smallest},
+                "intersections": {
+                    "checked": check.checked,
+                    "failed": int(check.smallest <= 0.0),
+                    "worst": check.smallest,
+                },
             }
             lines.append(
                 f"{name}: {substeps:.4f} sub-steps per step, drift {drift.max():.1e} m, energy at most {gain:.1e} J above the start, "
                 f"{1e6 * seconds_stepping / steps:.0f} µs per step"
             )
-            ax.semilogy(dt * np.arange(1, steps + 1), np.maximum(drift, 1e-18), color=colour, label=f"{1e3 * dt:g} ms")
+            ax.semilogy(
+                dt * np.arange(1, steps + 1), np.maximum(drift, 1e-18), color=colour, label=f"{1e3 * dt:g} ms"
+            )
         ax.set(xlabel="time [s]", title="a box" if count == 1 else f"a stack of {count}")
     axes[0].set_ylabel("largest drift [m]")
     axes[0].legend()

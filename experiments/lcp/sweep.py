@@ -1,14 +1,18 @@
-"""What value and gradient cost: a rollout and the sweep back over its tape, in forward passes, by the start state and all controls.
+"""What value and gradient cost: a rollout and the sweep back over its tape, in forward passes, by
+the start state and all controls.
 
-A box that a force drives over a floor, and the cube that has come to rest on the palm of the Allegro hand, its joints held by the torques
-that a position controller gave in a rehearsal: all steps alike, so that growth is with their number. What is asked for, and was written
-down before anything was measured: at most :data:`MOST` forward passes, the forward pass among them, and growth with the steps linear within
-:data:`LINEAR`, of the time itself (what a call costs is shared by more steps, which eases forward passes); the whole rollout's derivative
-along random directions within :data:`EXACT` of the replay in complex numbers; that of single steps, from states all along it and its
-rehearsal, within :data:`ACCURATE` of differences of fourth order. A difference counts where all its ends make the same decisions and those
-taken to either side agree: a body that rests keeps its gap, from which it may be lifted but not pressed. Over many steps of a hand that
-holds a cube no length of a difference is both short enough for that and long enough for rounding. Forward passes, and those with the sweep
-after them, are timed in turns.
+A box that a force drives over a floor, and the cube that has come to rest on the palm of the
+Allegro hand, its joints held by the torques that a position controller gave in a rehearsal: all
+steps alike, so that growth is with their number. What is asked for, and was written down before
+anything was measured: at most :data:`MOST` forward passes, the forward pass among them, and growth
+with the steps linear within :data:`LINEAR`, of the time itself (what a call costs is shared by more
+steps, which eases forward passes); the whole rollout's derivative along random directions within
+:data:`EXACT` of the replay in complex numbers; that of single steps, from states all along it and
+its rehearsal, within :data:`ACCURATE` of differences of fourth order. A difference counts where all
+its ends make the same decisions and those taken to either side agree: a body that rests keeps its
+gap, from which it may be lifted but not pressed. Over many steps of a hand that holds a cube no
+length of a difference is both short enough for that and long enough for rounding. Forward passes,
+and those with the sweep after them, are timed in turns.
 """
 
 from __future__ import annotations
@@ -21,9 +25,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dexstack.engines.lcp import gradient
-from dexstack.engines.lcp.plant import LcpPlant
-from dexstack.engines.lcp.system import LcpSystem
+from dexengines.lcp import gradient
+from dexengines.lcp.plant import LcpPlant
+from dexengines.lcp.system import LcpSystem
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 from experiments.harness import Outcome, run
@@ -58,11 +62,18 @@ class Case:
         """What the last rollout decided: features, their classes and directions, impacts."""
         tape = self.system.tape
         ops, contacts, classes, limits = tape.size
-        parts = tape.op[:ops], tape.feature[:contacts], tape.mode[:contacts], tape.cls[:classes], tape.limit[:limits]
+        parts = (
+            tape.op[:ops],
+            tape.feature[:contacts],
+            tape.mode[:contacts],
+            tape.cls[:classes],
+            tape.limit[:limits],
+        )
         return b"".join(x.tobytes() for x in parts)
 
     def difference(self, direction: Sequence[np.ndarray], cotangent: np.ndarray, here: bytes) -> float | None:
-        """Derivative along a direction of ``cotangent`` · the end, by differences of fourth order; None where there is none."""
+        """Derivative along a direction of ``cotangent`` · the end, by differences of fourth order;
+        None where there is none."""
         for h in (1e-4, 3e-5, 1e-5, 3e-6, 1e-6, 3e-7, 1e-7):
             f, same = [], True
             for c in (-2.0, -1.0, 0.0, 1.0, 2.0):
@@ -91,7 +102,8 @@ def times(case: Case, repeats: int) -> dict[str, float]:
 
 
 def off_replay(case: Case, rng: np.random.Generator) -> dict[str, float]:
-    """The sweep beside the replay, along random directions of all inputs at once: largest derivative, largest error as a share of it."""
+    """The sweep beside the replay, along random directions of all inputs at once: largest
+    derivative, largest error as a share of it."""
     system, run = case.system, case.forward()
     cotangent = rng.normal(size=system.q.size + system.v.size)
     found = gradient.vjp(system, run, cotangent, WRT)
@@ -103,7 +115,8 @@ def off_replay(case: Case, rng: np.random.Generator) -> dict[str, float]:
 
 
 def off_differences(case: Case, rng: np.random.Generator) -> dict[str, float | int | None]:
-    """The sweep over single steps beside differences, by one input at a time: largest error, and how many there were of each input."""
+    """The sweep over single steps beside differences, by one input at a time: largest error, and
+    how many there were of each input."""
     run, system, errors, compared = case.forward(), case.system, [], dict.fromkeys(WRT, 0)
     at = np.linspace(0, len(case.tau) - 1, DIRECTIONS).astype(int)
     states = [(run.q[i].copy(), run.v[i].copy(), case.tau[i : i + 1]) for i in at]
@@ -113,13 +126,18 @@ def off_differences(case: Case, rng: np.random.Generator) -> dict[str, float | i
         swept = gradient.vjp(system, step.forward(), cotangent, WRT)
         here = step.decisions()
         for k in WRT:
-            direction = [rng.normal(size=x.shape) if k == name else np.zeros(x.shape) for name, x in zip(WRT, (q, v, tau), strict=True)]
+            direction = [
+                rng.normal(size=x.shape) if k == name else np.zeros(x.shape)
+                for name, x in zip(WRT, (q, v, tau), strict=True)
+            ]
             ours = float(np.sum(swept[k] * direction[WRT.index(k)]))
             if (theirs := step.difference(direction, cotangent, here)) is not None:
                 compared[k] += 1
                 errors.append(abs(ours - theirs) / max(1.0, abs(theirs)))
     system.q[:], system.v[:] = case.q, case.v
-    return {"off_differences": max(errors, default=None), "tried": DIRECTIONS} | {f"compared_{k}": n for k, n in compared.items()}
+    return {"off_differences": max(errors, default=None), "tried": DIRECTIONS} | {
+        f"compared_{k}": n for k, n in compared.items()
+    }
 
 
 def _box(steps: int) -> tuple[Case, Case]:
@@ -133,7 +151,11 @@ def _box(steps: int) -> tuple[Case, Case]:
 
 def _palm(steps: int) -> tuple[Case, Case]:
     system = LcpPlant(load_hand(), load_object("cube")).system
-    tau, joints, held = np.zeros((SETTLING + steps, system.v.size)), slice(0, system.v.size - 6), system.q[:-7].copy()
+    tau, joints, held = (
+        np.zeros((SETTLING + steps, system.v.size)),
+        slice(0, system.v.size - 6),
+        system.q[:-7].copy(),
+    )
     start = system.q.copy(), system.v.copy()
     for k in range(SETTLING + steps):
         if k == SETTLING:

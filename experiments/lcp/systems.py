@@ -6,12 +6,15 @@ import mujoco
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dexstack.engines.lcp.shapes import Geometry, box, capsule, cylinder, plane, prism, sphere
-from dexstack.engines.lcp.system import LcpSystem
+from dexengines.lcp.shapes import Geometry, box, capsule, cylinder, plane, prism, sphere
+from dexengines.lcp.system import LcpSystem
 
 
-def free_bodies(bodies: dict[str, tuple[float, ArrayLike]], *, dt: float, gravity: float = 9.81) -> mujoco.MjModel:
-    """Free bodies without shapes: mass [kg] and principal moments [kg m²] by name, frames at their centres of mass."""
+def free_bodies(
+    bodies: dict[str, tuple[float, ArrayLike]], *, dt: float, gravity: float = 9.81
+) -> mujoco.MjModel:
+    """Free bodies without shapes: mass [kg] and principal moments [kg m²] by name, frames at their
+    centres of mass."""
     spec = mujoco.MjSpec()
     spec.option.timestep = dt
     spec.option.gravity = (0.0, 0.0, -gravity)
@@ -66,9 +69,12 @@ def cylinders(
     gravity: float = 9.81,
     slope: float = 0.0,
 ) -> LcpSystem:
-    """Cylinders over a floor through the origin that falls by ``slope`` [rad] along x, all at the origin: the caller places them."""
+    """Cylinders over a floor through the origin that falls by ``slope`` [rad] along x, all at the
+    origin: the caller places them."""
     names = [f"cylinder{i}" for i in range(count)]
-    model = free_bodies({n: (mass, cylinder_moments(mass, radius, half)) for n in names}, dt=dt, gravity=gravity)
+    model = free_bodies(
+        {n: (mass, cylinder_moments(mass, radius, half)) for n in names}, dt=dt, gravity=gravity
+    )
     more = {"friction": friction, "restitution": restitution}
     floor = plane("floor", normal=(np.sin(slope), 0.0, np.cos(slope)), **more)
     return LcpSystem(model, [floor, *(cylinder(n, n, radius, half, **more) for n in names)])
@@ -94,16 +100,23 @@ def two_balls(*, dt: float = 0.01, restitution: float = 1.0) -> LcpSystem:
         body.mass = 1.0
         body.inertia = (1e-3, 1e-3, 1e-3)
         for k, axis in enumerate(np.eye(3)[:2]):
-            body.add_joint(name=f"{name}_{'xy'[k]}", type=mujoco.mjtJoint.mjJNT_SLIDE, axis=axis, ref=(x, 0.0)[k])
+            body.add_joint(
+                name=f"{name}_{'xy'[k]}", type=mujoco.mjtJoint.mjJNT_SLIDE, axis=axis, ref=(x, 0.0)[k]
+            )
         geometries.append(sphere(name, name, 0.05, friction=0.0, restitution=restitution))
     return LcpSystem(spec.compile(), geometries)
 
 
 def sliding_prism(sides: int, heading: float = 0.0, *, directions: int = 2, dt: float = 0.01) -> LcpSystem:
-    """A regular prism that slides at 2 m/s over the floor: μ 0.16, g 9; ``heading`` of its velocity [rad]."""
+    """A regular prism that slides at 2 m/s over the floor: μ 0.16, g 9; ``heading`` of its velocity
+    [rad]."""
     radius, half = 0.2, 0.1
     model = free_bodies({"prism": (1.0, (0.02, 0.02, 0.02))}, dt=dt, gravity=9.0)
-    system = LcpSystem(model, [plane("floor", friction=0.16), prism("prism", "prism", sides, radius, half, friction=0.16)], directions)
+    system = LcpSystem(
+        model,
+        [plane("floor", friction=0.16), prism("prism", "prism", sides, radius, half, friction=0.16)],
+        directions,
+    )
     system.q[2] = half + 1e-5
     system.v[:2] = 2.0 * np.cos(heading), 2.0 * np.sin(heading)
     return system
@@ -150,7 +163,8 @@ def bowling(*, dt: float = 0.01, speed: float = 10.0) -> LcpSystem:
 
 
 def gripper(thickness: float = 0.02, *, dt: float = 0.01) -> LcpSystem:
-    """Two fingers on a base that moves up and down, around a plate that lies on the floor: μ 0.8, g 8, 0.1 kg."""
+    """Two fingers on a base that moves up and down, around a plate that lies on the floor: μ 0.8, g
+    8, 0.1 kg."""
     spec = mujoco.MjSpec()
     spec.option.timestep = dt
     spec.option.gravity = (0.0, 0.0, -8.0)
@@ -159,12 +173,20 @@ def gripper(thickness: float = 0.02, *, dt: float = 0.01) -> LcpSystem:
     half, geometries = (0.01, 0.02, 0.02), [plane("floor", friction=0.8)]
     for name, side in (("left", -1.0), ("right", 1.0)):
         finger = base.add_body(
-            name=name, pos=(side * (0.03 + half[0]), 0.0, 0.06), mass=0.1, inertia=(1e-4, 1e-4, 1e-4), explicitinertial=True
+            name=name,
+            pos=(side * (0.03 + half[0]), 0.0, 0.06),
+            mass=0.1,
+            inertia=(1e-4, 1e-4, 1e-4),
+            explicitinertial=True,
         )
-        finger.add_joint(name=name, type=mujoco.mjtJoint.mjJNT_SLIDE, axis=(-side, 0, 0), range=(-0.05, 0.05), limited=True)
+        finger.add_joint(
+            name=name, type=mujoco.mjtJoint.mjJNT_SLIDE, axis=(-side, 0, 0), range=(-0.05, 0.05), limited=True
+        )
         geometries.append(box(name, name, half, friction=0.8))
     size = (0.5 * thickness, 0.04, 0.04)
-    plate = spec.worldbody.add_body(name="plate", mass=0.1, inertia=tuple(box_moments(0.1, size)), explicitinertial=True)
+    plate = spec.worldbody.add_body(
+        name="plate", mass=0.1, inertia=tuple(box_moments(0.1, size)), explicitinertial=True
+    )
     plate.add_freejoint()
     geometries.append(box("plate", "plate", size, friction=0.8))
     system = LcpSystem(spec.compile(), geometries)

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from dexstack.engines.lcp import record
-from dexstack.engines.lcp.system import LcpSystem
+from dexengines.lcp import record
+from dexengines.lcp.system import LcpSystem
 from experiments.harness import BLUE, GREEN, PINK, Outcome, run
 from experiments.lcp import systems
 from experiments.lcp.check import SubstepCheck

@@ -1,10 +1,13 @@
-"""A hand turns the bodies of the zoo by a quarter, each from its best place: how many, and which not.
+"""A hand turns the bodies of the zoo by a quarter, each from its best place: how many, and which
+not.
 
-Every body of :mod:`.zoo` is made an object as a user's file would be, `dexstack object place` finds place and planner by trying, at seeds
-of its own, and `dexstack eval palm_turn` turns it by +90° and −90°, by turns, with the defaults of everything, but that every search of the
-planner takes 0.1 s, about what two threads need with sixteen convex parts. Turns about an axis about which every angle looks alike do not
-count. A body of which such an axis stands upright is at its goal from the start: it is in the table and not in the sums. Asked for: 97 % of
-all trials succeed, 85 % with each body, 1 % are dropped at most, and the orientation error is 0.08 rad or less in the mean over bodies.
+Every body of :mod:`.zoo` is made an object as a user's file would be, `dexstack object place` finds
+place and planner by trying, at seeds of its own, and `dexstack eval palm_turn` turns it by +90° and
+−90°, by turns, with the defaults of everything, but that every search of the planner takes 0.1 s,
+about what two threads need with sixteen convex parts. Turns about an axis about which every angle
+looks alike do not count. A body of which such an axis stands upright is at its goal from the start:
+it is in the table and not in the sums. Asked for: 97 % of all trials succeed, 85 % with each body,
+1 % are dropped at most, and the orientation error is 0.08 rad or less in the mean over bodies.
 """
 
 from __future__ import annotations
@@ -26,9 +29,9 @@ from dexstack.cli.output import commit, table
 from dexstack.errors import ConfigError, writing
 from dexstack.geometry.rotations import rotate
 from dexstack.model.objects import load_object
+from dexstack.onboarding.placing import best, move, try_places
 from dexstack.report.statistics import wilson
 from dexstack.trials.keep import claim
-from dexstack.trials.placing import best, move, try_places
 from experiments.harness import Outcome, run
 from experiments.objects.zoo import BODIES, add_body
 from experiments.quarter_turns import quarter_turns
@@ -37,7 +40,8 @@ SEED, PLACING_SEED, PLACING_TRIALS = 20000, 40000, 6
 PLANNING = {"sampling_delay": 0.1, "sampling_threads": 1}
 """Searches take 0.1 s [s]; simulated time does not depend on how many threads share them."""
 UPRIGHT = np.cos(0.2)
-"""An axis nearer to the vertical than this stands upright: a turn about the vertical moves it by less than what counts as turned."""
+"""An axis nearer to the vertical than this stands upright: a turn about the vertical moves it by
+less than what counts as turned."""
 SUCCESS, SUCCESS_EACH, DROPPED, ERROR = 0.97, 0.85, 0.01, 0.08
 
 
@@ -46,11 +50,32 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--trials", type=positive_int, default=20, metavar="N", help="with each body")
-        parser.add_argument("--seed", type=natural, default=0, metavar="S", help="of the bodies; trial k starts with seed 20000 + k")
-        parser.add_argument("--as-added", action="store_true", help="from the place of the rule, without trying others")
-        parser.add_argument("--jobs", type=positive_int, default=1, metavar="N", help="bodies that are turned at the same time")
-        parser.add_argument("--only", nargs="+", default=[], choices=BODIES, metavar="NAME", help=f"of {', '.join(BODIES)}")
-        parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep objects, rows and films of the worst trials, and go on there")
+        parser.add_argument(
+            "--seed",
+            type=natural,
+            default=0,
+            metavar="S",
+            help="of the bodies; trial k starts with seed 20000 + k",
+        )
+        parser.add_argument(
+            "--as-added", action="store_true", help="from the place of the rule, without trying others"
+        )
+        parser.add_argument(
+            "--jobs",
+            type=positive_int,
+            default=1,
+            metavar="N",
+            help="bodies that are turned at the same time",
+        )
+        parser.add_argument(
+            "--only", nargs="+", default=[], choices=BODIES, metavar="NAME", help=f"of {', '.join(BODIES)}"
+        )
+        parser.add_argument(
+            "--keep",
+            type=Path,
+            metavar="FOLDER",
+            help="keep objects, rows and films of the worst trials, and go on there",
+        )
 
     return run("experiments.objects.turning", __doc__, _make, argv, arguments=arguments)
 
@@ -60,11 +85,17 @@ def _make(args: argparse.Namespace) -> Outcome:
     with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(args.jobs) as pool:
         folder = args.keep or Path(scratch)
         if args.keep:
-            claim(folder, {"trials": args.trials, "seed": args.seed, "as_added": args.as_added, "commit": commit()}, "turns")
+            claim(
+                folder,
+                {"trials": args.trials, "seed": args.seed, "as_added": args.as_added, "commit": commit()},
+                "turns",
+            )
         rows = list(pool.map(lambda name: _row(name, args, folder), names))
     told = [row for row in rows if row["told_apart"]]
     turned = [row for row in told if row["refused"] is None]
-    trials, succeeded, dropped = (sum(row.get(key, 0) for row in told) for key in ("trials", "succeeded", "dropped"))
+    trials, succeeded, dropped = (
+        sum(row.get(key, 0) for row in told) for key in ("trials", "succeeded", "dropped")
+    )
     error = float(np.mean([row["error_rad"] for row in turned])) if turned else float("nan")
     results = {
         "objects": rows,
@@ -75,7 +106,13 @@ def _make(args: argparse.Namespace) -> Outcome:
         "error_rad": error,
     }
     enough = all(row["refused"] is None and row["succeeded"] >= SUCCESS_EACH * row["trials"] for row in told)
-    results["passed"] = bool(told) and enough and succeeded >= SUCCESS * trials and dropped <= DROPPED * trials and error <= ERROR
+    results["passed"] = (
+        bool(told)
+        and enough
+        and succeeded >= SUCCESS * trials
+        and dropped <= DROPPED * trials
+        and error <= ERROR
+    )
     columns = (
         "name",
         "family",
@@ -115,12 +152,17 @@ def _turned(name: str, args: argparse.Namespace, folder: Path) -> dict[str, Any]
     row: dict[str, Any] = {"name": name, "family": family, "refused": None, "told_apart": True}
     try:
         added = add_body(name, args.seed, folder)
-        tried = [] if args.as_added else try_places(added.yaml, PLACING_TRIALS, PLACING_SEED, overrides=PLANNING)
+        tried = (
+            [] if args.as_added else try_places(added.yaml, PLACING_TRIALS, PLACING_SEED, overrides=PLANNING)
+        )
     except ConfigError as error:
         return row | {"refused": str(error)}
     if tried:
         move(added.yaml, best(tried).start)
-    axes = (rotate(added.obj.start("allegro").pose_WO[3:], axis.ahat_B[None])[0] for axis in added.obj.symmetry.axes)
+    axes = (
+        rotate(added.obj.start("allegro").pose_WO[3:], axis.ahat_B[None])[0]
+        for axis in added.obj.symmetry.axes
+    )
     row["told_apart"] = not any(abs(ahat_W[2]) > UPRIGHT for ahat_W in axes)
     start = load_object(added.yaml).start("allegro")
     row |= {
@@ -131,7 +173,11 @@ def _turned(name: str, args: argparse.Namespace, folder: Path) -> dict[str, Any]
         "hand_pose": start.hand_pose,
         "planner": start.planner,
     }
-    what = ["--object", str(added.yaml), *(x for key, value in PLANNING.items() for x in ("--set", f"{key}={value}"))]
+    what = [
+        "--object",
+        str(added.yaml),
+        *(x for key, value in PLANNING.items() for x in ("--set", f"{key}={value}")),
+    ]
     if args.keep:
         what.append("--films")
     return row | quarter_turns(name, what, args.trials, SEED, folder / name / "run")

@@ -1,6 +1,8 @@
-"""Twenty-three bodies of five families become objects: time, convex parts and their error, how each rests and where it starts.
+"""Twenty-three bodies of five families become objects: time, convex parts and their error, how each
+rests and where it starts.
 
-Sizes and masses come from a seed. Asked for: every body is added, in 75 s, with at most 16 convex parts.
+Sizes and masses come from a seed. Asked for: every body is added, in 75 s, with at most 16 convex
+parts.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from dexstack.cli.output import note, table
 from dexstack.errors import ConfigError
 from dexstack.geometry.decomposition import PARTS
 from dexstack.geometry.symmetry import ANY
-from dexstack.model.adding import Added, Wishes, add_object
+from dexstack.onboarding.objects import Added, Wishes, add_object
 from experiments.harness import Outcome, run
 
 LIMIT = 75.0
@@ -39,8 +41,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--seed", type=natural, default=0, metavar="S", help="of sizes, masses and blobs")
-        parser.add_argument("--to", type=Path, metavar="FOLDER", help="where the objects go (default: nowhere)")
-        parser.add_argument("--only", nargs="+", default=[], choices=BODIES, metavar="NAME", help=f"of {', '.join(BODIES)}")
+        parser.add_argument(
+            "--to", type=Path, metavar="FOLDER", help="where the objects go (default: nowhere)"
+        )
+        parser.add_argument(
+            "--only", nargs="+", default=[], choices=BODIES, metavar="NAME", help=f"of {', '.join(BODIES)}"
+        )
 
     return run("experiments.objects.zoo", __doc__, _make, argv, arguments=arguments)
 
@@ -53,15 +59,27 @@ def _make(args: argparse.Namespace) -> Outcome:
                 continue
             rows.append({"name": name, "family": family} | _added(name, args.seed, args.to or Path(folder)))
             note(f"{name}: {rows[-1]}")
-    passed = bool(rows) and all(row["refused"] is None and row["seconds"] <= LIMIT and row["parts"] <= PARTS for row in rows)
-    columns = ("name", "family", "faces", "parts", "error_mm", "rest_probability", "hand_pose", "seconds", "refused")
+    passed = bool(rows) and all(
+        row["refused"] is None and row["seconds"] <= LIMIT and row["parts"] <= PARTS for row in rows
+    )
+    columns = (
+        "name",
+        "family",
+        "faces",
+        "parts",
+        "error_mm",
+        "rest_probability",
+        "hand_pose",
+        "seconds",
+        "refused",
+    )
     view = table("the zoo", columns, [[row.get(c) for c in columns] for row in rows])
     return Outcome({"passed": passed, "objects": rows}, lines=[view], seed=args.seed)
 
 
 def add_body(name: str, seed: int, folder: Path) -> Added:
-    """One body of the zoo in ``folder/name``; its size and mass are those of the seed. Where every angle about an axis looks alike, it does
-    to goals.
+    """One body of the zoo in ``folder/name``; its size and mass are those of the seed. Where every
+    angle about an axis looks alike, it does to goals.
 
     Raises:
         ConfigError: it cannot be added.
@@ -73,7 +91,9 @@ def add_body(name: str, seed: int, folder: Path) -> Added:
     file = folder / f"{name}.stl"
     folder.mkdir(parents=True, exist_ok=True)
     mesh.export(file)
-    return add_object(file, folder / name, Wishes(unit="mm", mass=mass, consent=True, alike=lambda axis: axis.order == ANY))
+    return add_object(
+        file, folder / name, Wishes(unit="mm", mass=mass, consent=True, alike=lambda axis: axis.order == ANY)
+    )
 
 
 def _added(name: str, seed: int, folder: Path) -> dict[str, Any]:
@@ -117,7 +137,9 @@ def _prism(sides: int) -> Callable[[np.random.Generator], trimesh.Trimesh]:
     return lambda rng: _mesh(Body.cylinder(rng.uniform(0.8, 2.0), 1.0, 1.0, sides))
 
 
-def _turned(profile: Callable[[np.random.Generator], Sequence[tuple[float, float]]]) -> Callable[[np.random.Generator], trimesh.Trimesh]:
+def _turned(
+    profile: Callable[[np.random.Generator], Sequence[tuple[float, float]]],
+) -> Callable[[np.random.Generator], trimesh.Trimesh]:
     """A body of revolution: (radius, height) around its outline, anticlockwise."""
     return lambda rng: _mesh(Body.revolve(manifold3d.CrossSection([np.array(profile(rng))]), ROUND))
 
@@ -125,7 +147,9 @@ def _turned(profile: Callable[[np.random.Generator], Sequence[tuple[float, float
 def _bowl(rng: np.random.Generator) -> list[tuple[float, float]]:
     angles = np.linspace(-np.pi / 2, 0.0, 10)
     wall = rng.uniform(0.08, 0.15)
-    return [(np.cos(a), np.sin(a)) for a in angles] + [((1 - wall) * np.cos(a), (1 - wall) * np.sin(a)) for a in angles[::-1]]
+    return [(np.cos(a), np.sin(a)) for a in angles] + [
+        ((1 - wall) * np.cos(a), (1 - wall) * np.sin(a)) for a in angles[::-1]
+    ]
 
 
 def _cup_outline(rng: np.random.Generator) -> list[tuple[float, float]]:
@@ -135,13 +159,19 @@ def _cup_outline(rng: np.random.Generator) -> list[tuple[float, float]]:
 
 def _mug(rng: np.random.Generator) -> trimesh.Trimesh:
     wall = rng.uniform(0.08, 0.15)
-    handle = _body(trimesh.creation.torus(0.6, 0.15, major_sections=24, minor_sections=12)).rotate([90, 0, 0]).translate([1.1, 0, 1.1])
+    handle = (
+        _body(trimesh.creation.torus(0.6, 0.15, major_sections=24, minor_sections=12))
+        .rotate([90, 0, 0])
+        .translate([1.1, 0, 1.1])
+    )
     inner = Body.cylinder(3, 1 - wall, 1 - wall, ROUND).translate([0, 0, 2 * wall])
     return _mesh(Body.cylinder(2.2, 1, 1, ROUND) + handle - inner)
 
 
 def _profile(outline: Sequence[tuple[float, float]]) -> Callable[[np.random.Generator], trimesh.Trimesh]:
-    return lambda rng: _mesh(Body.extrude(manifold3d.CrossSection([np.array(outline, float)]), rng.uniform(1.0, 3.0)))
+    return lambda rng: _mesh(
+        Body.extrude(manifold3d.CrossSection([np.array(outline, float)]), rng.uniform(1.0, 3.0))
+    )
 
 
 def _dumbbell(rng: np.random.Generator) -> trimesh.Trimesh:
@@ -153,7 +183,9 @@ def _gear(rng: np.random.Generator) -> trimesh.Trimesh:
     teeth = int(rng.integers(7, 11))
     wheel = Body.cylinder(0.7, 1.0, 1.0, ROUND)
     for k in range(teeth):
-        wheel += Body.cube([0.5, 0.3, 0.7], False).translate([0.8, -0.15, 0]).rotate([0, 0, 360.0 * k / teeth])
+        wheel += (
+            Body.cube([0.5, 0.3, 0.7], False).translate([0.8, -0.15, 0]).rotate([0, 0, 360.0 * k / teeth])
+        )
     return _mesh(wheel - Body.cylinder(2.0, 0.3, 0.3, ROUND, True))
 
 
@@ -166,7 +198,10 @@ def _blob(rng: np.random.Generator) -> trimesh.Trimesh:
     radius = np.ones(len(x))
     for degree in range(1, 5):
         for order in range(degree + 1):
-            radius += rng.normal(0.0, 0.25 / degree) * sph_harm_y(degree, order, np.arccos(np.clip(z, -1, 1)), np.arctan2(y, x)).real
+            radius += (
+                rng.normal(0.0, 0.25 / degree)
+                * sph_harm_y(degree, order, np.arccos(np.clip(z, -1, 1)), np.arctan2(y, x)).real
+            )
     return trimesh.Trimesh(ball.vertices * np.maximum(radius, 0.3)[:, None], ball.faces)
 
 
@@ -174,19 +209,31 @@ BODIES: dict[str, tuple[str, Callable[[np.random.Generator], trimesh.Trimesh]]] 
     "tetrahedron": ("solid", _hull([(1, 1, 1), (1, -1, -1), (-1, 1, -1), (-1, -1, 1)])),
     "octahedron": ("solid", _hull(np.concatenate([np.eye(3), -np.eye(3)]).tolist())),
     "icosahedron": ("solid", lambda rng: trimesh.creation.icosahedron()),
-    "dodecahedron": ("solid", lambda rng: trimesh.convex.convex_hull(np.asarray(trimesh.creation.icosahedron().triangles_center))),
+    "dodecahedron": (
+        "solid",
+        lambda rng: trimesh.convex.convex_hull(np.asarray(trimesh.creation.icosahedron().triangles_center)),
+    ),
     "prism3": ("solid", _prism(3)),
     "prism6": ("solid", _prism(6)),
-    "bottle": ("vessel", _turned(lambda rng: [(0, 0), (1, 0), (1, rng.uniform(2.5, 3.5)), (0.4, 4), (0.4, 5), (0, 5)])),
+    "bottle": (
+        "vessel",
+        _turned(lambda rng: [(0, 0), (1, 0), (1, rng.uniform(2.5, 3.5)), (0.4, 4), (0.4, 5), (0, 5)]),
+    ),
     "can": ("vessel", _turned(lambda rng: [(0, 0), (1, 0), (1, h := rng.uniform(2.0, 3.6)), (0, h)])),
     "cup": ("vessel", _turned(_cup_outline)),
     "mug": ("vessel", _mug),
     "bowl": ("vessel", _turned(_bowl)),
     "profile_l": ("profile", _profile([(0, 0), (3, 0), (3, 1), (1, 1), (1, 3), (0, 3)])),
-    "profile_t": ("profile", _profile([(-0.5, 0), (0.5, 0), (0.5, 2), (1.5, 2), (1.5, 3), (-1.5, 3), (-1.5, 2), (-0.5, 2)])),
+    "profile_t": (
+        "profile",
+        _profile([(-0.5, 0), (0.5, 0), (0.5, 2), (1.5, 2), (1.5, 3), (-1.5, 3), (-1.5, 2), (-0.5, 2)]),
+    ),
     "profile_u": ("profile", _profile([(0, 0), (3, 0), (3, 3), (2, 3), (2, 1), (1, 1), (1, 3), (0, 3)])),
     "profile_z": ("profile", _profile([(0, 0), (2, 0), (2, 2), (3, 2), (3, 3), (1, 3), (1, 1), (0, 1)])),
-    "torus": ("part", lambda rng: trimesh.creation.torus(1.0, rng.uniform(0.25, 0.4), major_sections=32, minor_sections=16)),
+    "torus": (
+        "part",
+        lambda rng: trimesh.creation.torus(1.0, rng.uniform(0.25, 0.4), major_sections=32, minor_sections=16),
+    ),
     "dumbbell": ("part", _dumbbell),
     "wedge": ("part", _hull([(0, y, z) for y in (0, 1.5) for z in (0, 1)] + [(2, 0, 0), (2, 1.5, 0)])),
     "gear": ("part", _gear),

@@ -1,9 +1,11 @@
 """Any orientation without one part of the planner: what each is worth, and what others plan by.
 
-Every row is the task reorient on the plant of ``experiments/heavier_smoother.yaml``, which the planner does not know, with poses that are
-off by 1 mm and 0.6°, from the same seeds, each run until the object is dropped or the time is over. One thing differs from the first row:
-a part is left out, or put as others have it. Goals a minute come with Garwood's interval of a Poisson count, drops per goal with Wilson's.
-Asked for: no row has more goals a minute than the first, beyond the intervals, without more drops.
+Every row is the task reorient on the plant of ``experiments/heavier_smoother.yaml``, which the
+planner does not know, with poses that are off by 1 mm and 0.6°, from the same seeds, each run until
+the object is dropped or the time is over. One thing differs from the first row: a part is left out,
+or put as others have it. Goals a minute come with Garwood's interval of a Poisson count, drops per
+goal with Wilson's. Asked for: no row has more goals a minute than the first, beyond the intervals,
+without more drops.
 """
 
 from __future__ import annotations
@@ -55,7 +57,11 @@ ROWS: dict[str, dict[str, Any]] = {
 
 def judged(row: str, runs: Sequence[Trial]) -> dict[str, Any]:
     """A row of the table."""
-    goals, drops, minutes = sum(len(o.reached_at) for o in runs), sum(o.dropped for o in runs), sum(o.seconds for o in runs) / 60.0
+    goals, drops, minutes = (
+        sum(len(o.reached_at) for o in runs),
+        sum(o.dropped for o in runs),
+        sum(o.seconds for o in runs) / 60.0,
+    )
     low, high = chi2.ppf(0.025, 2 * goals) / 2 if goals else 0.0, chi2.ppf(0.975, 2 * goals + 2) / 2
     return {
         "name": row,
@@ -75,20 +81,41 @@ def ablate(args: argparse.Namespace) -> Outcome:
     """All rows."""
     names = [row for k, row in enumerate(ROWS) if not args.only or k in args.only or k == 0]
     always = {**NOISE, "tolerance": args.tolerance, "sampling_threads": 1}
-    specs = [Spec("reorient", overrides=tuple({**always, **ROWS[row]}.items()), world=read_world(WORLD)) for row in names]
+    specs = [
+        Spec("reorient", overrides=tuple({**always, **ROWS[row]}.items()), world=read_world(WORLD))
+        for row in names
+    ]
     if args.keep:
-        said = {"rows": [asdict(spec) for spec in specs], "seconds": args.seconds, "seed": args.seed, "commit": commit()}
+        said = {
+            "rows": [asdict(spec) for spec in specs],
+            "seconds": args.seconds,
+            "seed": args.seed,
+            "commit": commit(),
+        }
         claim(args.keep, said, "runs")
     chosen = Run(args.seconds, keep=str(args.keep.absolute()) if args.keep else "")
     runs: list[Trial] = []
-    for o in run_trials([Cell(*cell) for cell in zip(names, specs, strict=True)], chosen, args.runs, args.seed, jobs=args.jobs):
+    for o in run_trials(
+        [Cell(*cell) for cell in zip(names, specs, strict=True)], chosen, args.runs, args.seed, jobs=args.jobs
+    ):
         runs.append(o)
-        note(f"{o.cell or AS_IT_IS}, seed {o.seed}: {len(o.reached_at)} reached in {o.seconds:.0f} s" + (", dropped" if o.dropped else ""))
+        note(
+            f"{o.cell or AS_IT_IS}, seed {o.seed}: {len(o.reached_at)} reached in {o.seconds:.0f} s"
+            + (", dropped" if o.dropped else "")
+        )
     rows = [judged(row, runs[k * args.runs : (k + 1) * args.runs]) for k, row in enumerate(names)]
     first = rows[0]
-    better = [r["name"] for r in rows[1:] if r["goals_per_minute_interval"][0] > first["goals_per_minute"] and r["drops"] <= first["drops"]]
+    better = [
+        r["name"]
+        for r in rows[1:]
+        if r["goals_per_minute_interval"][0] > first["goals_per_minute"] and r["drops"] <= first["drops"]
+    ]
     lines = [
-        table("any orientation, one thing changed", ("", "runs", "goals", "a minute", "drops", "per goal", "detours"), map(_shown, rows))
+        table(
+            "any orientation, one thing changed",
+            ("", "runs", "goals", "a minute", "drops", "per goal", "detours"),
+            map(_shown, rows),
+        )
     ]
     lines += [f"better than as it is: {', '.join(better)}"] if better else []
     return Outcome({"rows": rows, "better": better, "passed": not better}, _figure(rows), lines, args.seed)
@@ -119,11 +146,26 @@ def _arguments(p: argparse.ArgumentParser) -> None:
     known = "; ".join(f"{k} {row}" for k, row in enumerate(ROWS))
     p.add_argument("--runs", type=positive_int, default=20, metavar="N", help="of each row")
     p.add_argument("--seconds", type=positive, default=60.0, metavar="S", help="simulated time of a run")
-    p.add_argument("--tolerance", type=positive, default=0.4, metavar="RAD", help="orientation error at which a goal is reached")
-    p.add_argument("--seed", type=natural, default=0, metavar="S", help="run k draws with seed S + k, in every row")
-    p.add_argument("--only", type=natural, nargs="+", default=[], metavar="K", help=f"rows beside the first: {known}")
+    p.add_argument(
+        "--tolerance",
+        type=positive,
+        default=0.4,
+        metavar="RAD",
+        help="orientation error at which a goal is reached",
+    )
+    p.add_argument(
+        "--seed", type=natural, default=0, metavar="S", help="run k draws with seed S + k, in every row"
+    )
+    p.add_argument(
+        "--only", type=natural, nargs="+", default=[], metavar="K", help=f"rows beside the first: {known}"
+    )
     p.add_argument("--jobs", type=positive_int, default=1, metavar="N", help="processes side by side")
-    p.add_argument("--keep", type=Path, metavar="FOLDER", help="keep every run's result there, and go on where it was cut")
+    p.add_argument(
+        "--keep",
+        type=Path,
+        metavar="FOLDER",
+        help="keep every run's result there, and go on where it was cut",
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,8 +1,11 @@
-"""How long a goal takes, learned from logged trials of reorient, and judged on trials that were left out.
+"""How long a goal takes, learned from logged trials of reorient, and judged on trials that were
+left out.
 
-Every state of a kept trial has a time until the orientation error is below 0.4 rad, which is endless where the object is dropped. Networks
-that see the error alone are fitted beside those that see the whole state, since a planner's own cost knows the error too. Asked for: on the
-trials left out, the whole state explains more of the variance than the error alone, by twice the standard error of the difference.
+Every state of a kept trial has a time until the orientation error is below 0.4 rad, which is
+endless where the object is dropped. Networks that see the error alone are fitted beside those that
+see the whole state, since a planner's own cost knows the error too. Asked for: on the trials left
+out, the whole state explains more of the variance than the error alone, by twice the standard error
+of the difference.
 """
 
 from __future__ import annotations
@@ -52,7 +55,8 @@ class Log:
 
 
 def read_logs(folder: Path, obj: str, hand: HandModel) -> Iterator[Log]:
-    """All trials that `dexstack eval reorient --keep` left in a folder; those of the hand's other side in a mirror.
+    """All trials that `dexstack eval reorient --keep` left in a folder; those of the hand's other
+    side in a mirror.
 
     Raises:
         ConfigError: there are none, or they are of another object or kind of hand.
@@ -60,10 +64,14 @@ def read_logs(folder: Path, obj: str, hand: HandModel) -> Iterator[Log]:
     try:
         spec = json.loads((folder / "plan.json").read_text())["cells"][0]["spec"]
     except (OSError, ValueError, LookupError):
-        raise ConfigError(f"{folder} keeps no trials: give a folder of `dexstack eval reorient --keep`") from None
+        raise ConfigError(
+            f"{folder} keeps no trials: give a folder of `dexstack eval reorient --keep`"
+        ) from None
     whose, symmetry = load_hand(spec["hand"]), load_object(spec["object"]).symmetry
     if (load_object(spec["object"]).name, whose.family) != (obj, hand.family):
-        raise ConfigError(f"{folder} keeps trials of {spec['object']} in {whose.name}, not of {obj} in {hand.name}")
+        raise ConfigError(
+            f"{folder} keeps trials of {spec['object']} in {whose.name}, not of {obj} in {hand.name}"
+        )
     for path in sorted(folder.glob("trial-*.npz")):
         trial = load_outcome(path)
         r = trial.recording
@@ -80,11 +88,14 @@ def read_logs(folder: Path, obj: str, hand: HandModel) -> Iterator[Log]:
 
 
 def _left(t: np.ndarray, error: np.ndarray, goal_WO: np.ndarray, dropped: bool) -> np.ndarray:
-    """(S,) time until the goal of the moment is reached, 0 while it is [s]; NaN where that is not known."""
+    """(S,) time until the goal of the moment is reached, 0 while it is [s]; NaN where that is not
+    known."""
     left = np.full(len(t), np.nan)
     changes = 1 + np.flatnonzero(np.any(np.diff(goal_WO, axis=0) != 0.0, axis=1))
     for begin, end in zip([0, *changes], [*changes, len(t)], strict=True):
-        last = t[end] if end < len(t) else np.inf if dropped else np.nan  # the plan after it has the next goal already
+        last = (
+            t[end] if end < len(t) else np.inf if dropped else np.nan
+        )  # the plan after it has the next goal already
         for k in reversed(range(begin, end)):
             last = t[k] if error[k] < REACHED else last
             left[k] = last - t[k]
@@ -101,7 +112,8 @@ def _joined(logs: Sequence[Log]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def fit(logs: Sequence[Log], epochs: int, seed: int, seen: Sequence[int] | None = None) -> Any:
-    """Mean and spread of features (F,), and networks fitted to logs; features but those ``seen`` are hidden from them."""
+    """Mean and spread of features (F,), and networks fitted to logs; features but those ``seen``
+    are hidden from them."""
     import optax
 
     rng = np.random.default_rng(seed)
@@ -143,7 +155,8 @@ def _missed(logs: Sequence[Log], fitted: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def judged(logs: Sequence[Log], epochs: int, seed: int) -> dict[str, Any]:
-    """Shares of the variance explained on trials left out, and what the whole state adds with its standard error."""
+    """Shares of the variance explained on trials left out, and what the whole state adds with its
+    standard error."""
     order = np.random.default_rng(seed).permutation(len(logs))
     seen: dict[str, Sequence[int] | None] = {"the error alone": [ERROR], "the whole state": None}
     off: dict[str, list[np.ndarray]] = {name: [] for name in seen}
@@ -155,11 +168,16 @@ def judged(logs: Sequence[Log], epochs: int, seed: int) -> dict[str, Any]:
             missed, whole = _missed(out, fit(rest, epochs, seed, seen[name]))
             off[name].append(missed)
         spread.append(whole)
-        note(f"fold {fold + 1} of {FOLDS}: " + ", ".join(f"{name} {1 - m[-1].sum() / whole.sum():.2f}" for name, m in off.items()))
+        note(
+            f"fold {fold + 1} of {FOLDS}: "
+            + ", ".join(f"{name} {1 - m[-1].sum() / whole.sum():.2f}" for name, m in off.items())
+        )
     total = np.concatenate(spread).sum()
     alone, state = (np.concatenate(missed) for missed in off.values())
     return {
-        "explained": {name: float(1.0 - np.concatenate(missed).sum() / total) for name, missed in off.items()},
+        "explained": {
+            name: float(1.0 - np.concatenate(missed).sum() / total) for name, missed in off.items()
+        },
         "gained": float((alone - state).sum() / total),
         "standard_error": float(np.sqrt(len(alone)) * (alone - state).std() / total),
     }
@@ -181,7 +199,12 @@ def learn(args: argparse.Namespace) -> Outcome:
     results |= judged(logs, args.epochs, args.seed)
     if args.save:
         mean, scale, layers = fit(logs, args.epochs, args.seed)
-        save_value(args.save, LearnedValue(obj, hand.name, mean, scale, layers, {**results, "epochs": args.epochs, "seed": args.seed}))
+        save_value(
+            args.save,
+            LearnedValue(
+                obj, hand.name, mean, scale, layers, {**results, "epochs": args.epochs, "seed": args.seed}
+            ),
+        )
     shown = [(name, f"{share:.2f}") for name, share in results["explained"].items()]
     lines = [table("variance explained on trials left out", ("what is seen", "share"), shown)]
     passed = results["gained"] > 2.0 * results["standard_error"]
@@ -199,11 +222,21 @@ def _figure(share: dict[str, float]) -> Figure:
 
 
 def _arguments(p: argparse.ArgumentParser) -> None:
-    p.add_argument("folders", type=Path, nargs="+", metavar="FOLDER", help="of `dexstack eval reorient --keep FOLDER`")
-    p.add_argument("--object", default="cube", help="whose trials these are: a name, or the path of an object's YAML")
-    p.add_argument("--hand", default="right", help="that the value is for: a side of the Allegro hand, or the path of a hand's YAML")
+    p.add_argument(
+        "folders", type=Path, nargs="+", metavar="FOLDER", help="of `dexstack eval reorient --keep FOLDER`"
+    )
+    p.add_argument(
+        "--object", default="cube", help="whose trials these are: a name, or the path of an object's YAML"
+    )
+    p.add_argument(
+        "--hand",
+        default="right",
+        help="that the value is for: a side of the Allegro hand, or the path of a hand's YAML",
+    )
     p.add_argument("--save", type=Path, metavar="FILE", help="write the networks there, as .json")
-    p.add_argument("--epochs", type=positive_int, default=8, metavar="N", help="times that every state is seen")
+    p.add_argument(
+        "--epochs", type=positive_int, default=8, metavar="N", help="times that every state is seen"
+    )
     p.add_argument("--seed", type=natural, default=0, metavar="S", help="of folds, weights and batches")
 
 

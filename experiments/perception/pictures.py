@@ -1,7 +1,9 @@
-"""The object's pose from rendered pictures, against the truth: standing still, in a film in which it is hidden, and in the closed loop.
+"""The object's pose from rendered pictures, against the truth: standing still, in a film in which
+it is hidden, and in the closed loop.
 
-Accuracy for a cube that stands still, then a film of the hand that turns it in which it is hidden at random; time per picture on one core.
-With ``--trials``, +90° turns through pictures, and as many with the true pose. Asked for: all limits are kept.
+Accuracy for a cube that stands still, then a film of the hand that turns it in which it is hidden
+at random; time per picture on one core. With ``--trials``, +90° turns through pictures, and as many
+with the true pose. Asked for: all limits are kept.
 """
 
 from __future__ import annotations
@@ -17,7 +19,16 @@ from typing import Any, NamedTuple
 import cv2
 import numpy as np
 
-from dexstack.bench.tracking import Errors, Motion, TrackingResult, errors_of, film, judge, manipulation, occlusions
+from dexstack.bench.tracking import (
+    Errors,
+    Motion,
+    TrackingResult,
+    errors_of,
+    film,
+    judge,
+    manipulation,
+    occlusions,
+)
 from dexstack.cli.arguments import natural, positive, positive_int
 from dexstack.cli.bench.film import COLUMNS, film_results, film_table, row, summary
 from dexstack.cli.output import note, table
@@ -69,8 +80,11 @@ class StaticResult(NamedTuple):
     """(n,) processor time from the picture to the pose [s]."""
 
 
-def measure_static(params: SimulatedCameraParams, count: int, distance: float, seed: int, name: str = "cube") -> StaticResult:
-    """``count`` pictures of the object in any orientation, ``distance`` [m] in front of the camera, up to 60 mm off its axis."""
+def measure_static(
+    params: SimulatedCameraParams, count: int, distance: float, seed: int, name: str = "cube"
+) -> StaticResult:
+    """``count`` pictures of the object in any orientation, ``distance`` [m] in front of the camera,
+    up to 60 mm off its axis."""
     rng = np.random.default_rng(seed)
     obj, bundle = load_object(name), object_bundle(name)
     camera = SimulatedCamera(None, obj, bundle, params, Transform(np.eye(3), np.zeros(3)), seed=seed)
@@ -79,7 +93,10 @@ def measure_static(params: SimulatedCameraParams, count: int, distance: float, s
     unseen = 0
     for _ in range(count):
         axis = rng.normal(size=3)
-        X = Transform(exp(axis / np.linalg.norm(axis) * rng.uniform(0, np.pi)), np.array([*rng.uniform(-0.06, 0.06, 2), distance]))
+        X = Transform(
+            exp(axis / np.linalg.norm(axis) * rng.uniform(0, np.pi)),
+            np.array([*rng.uniform(-0.06, 0.06, 2), distance]),
+        )
         grey = cv2.cvtColor(camera.picture(np.zeros(0), X.pose), cv2.COLOR_RGB2GRAY)
         begin = time.process_time()
         found = [d for d in detector.detect(grey) if d.tag in bundle.tags]
@@ -102,10 +119,11 @@ def _area(corners: np.ndarray) -> float:
 
 
 class PixelSensor:
-    """Camera and estimator in the place of :class:`dexstack.sim.sensor.PoseSensor`: the controller gets what pictures say.
+    """Camera and estimator in the place of :class:`dexstack.sim.sensor.PoseSensor`: the controller
+    gets what pictures say.
 
-    A picture is taken whenever the controller plans: the loop must plan at the camera's rate. Without a pose the last one stands, and
-    before the first one the nominal start.
+    A picture is taken whenever the controller plans: the loop must plan at the camera's rate.
+    Without a pose the last one stands, and before the first one the nominal start.
     """
 
     pose_jitter = pose_drift = pose_outage = 0.0
@@ -114,7 +132,9 @@ class PixelSensor:
     def __init__(self, loop: Loop, params: SimulatedCameraParams, seed: int, name: str = "cube") -> None:
         bundle = object_bundle(name)
         self._plant, self._rate = loop.plant, params.frame_rate
-        self._camera = SimulatedCamera(loop.scene.robot, load_object(name), bundle, params, MOUNT, base=base_bundle(), seed=seed)
+        self._camera = SimulatedCamera(
+            loop.scene.robot, load_object(name), bundle, params, MOUNT, base=base_bundle(), seed=seed
+        )
         self._estimator = PoseEstimator(bundle, params.camera, MOUNT, EstimatorParams())
         self.pose_delay = params.exposure_time / 2 + params.image_delay + ESTIMATE
         """Age of the pose when the controller gets it [s]."""
@@ -152,7 +172,8 @@ class ClosedLoopResult(NamedTuple):
 
 
 def close_loop(params: SimulatedCameraParams, trials: int, seconds: float, seed: int) -> ClosedLoopResult:
-    """Turn the cube by +90° through pictures, and again with the true pose, for seeds from ``seed`` on."""
+    """Turn the cube by +90° through pictures, and again with the true pose, for seeds from ``seed``
+    on."""
     loop = loop_of(Spec(overrides=(("pose_period", 1.0 / params.frame_rate),)))
     goal = loop.task.at_yaw(math.pi / 2)
     result = ClosedLoopResult([], [], [], [], [], np.empty(0), np.empty(0))
@@ -172,8 +193,11 @@ def close_loop(params: SimulatedCameraParams, trials: int, seconds: float, seed:
     return result._replace(shift=np.linalg.norm(d[:, :3], axis=1), turn=np.linalg.norm(d[:, 3:], axis=1))
 
 
-def measure_tracking(motion: Motion, params: SimulatedCameraParams, share: float, seed: int, name: str = "cube") -> TrackingResult:
-    """Follow the object through a film of ``motion`` in which it is hidden for ``share`` of the time."""
+def measure_tracking(
+    motion: Motion, params: SimulatedCameraParams, share: float, seed: int, name: str = "cube"
+) -> TrackingResult:
+    """Follow the object through a film of ``motion`` in which it is hidden for ``share`` of the
+    time."""
     obj, bundle = load_object(name), object_bundle(name)
     count = int((motion.t[-1] - motion.t[0] - 0.1) * params.frame_rate)
     hidden = occlusions(count, params.frame_rate, share, np.random.default_rng(seed))
@@ -200,20 +224,34 @@ def pictures(args: argparse.Namespace) -> Outcome:
     rows = []
     for name, (width, height, focal) in RESOLUTIONS.items():
         note(f"{args.pictures} pictures at {name}")
-        params = SimulatedCameraParams(image_width=width, image_height=height, focal_length=focal, pixel_noise=args.noise)
+        params = SimulatedCameraParams(
+            image_width=width, image_height=height, focal_length=focal, pixel_noise=args.noise
+        )
         r = measure_static(params, args.pictures, args.distance, args.seed)
-        entry = {"two_faces": summary(r.two_faces), "one_face": summary(r.one_face), "unseen": r.unseen, "pose_s": times(r.seconds)}
+        entry = {
+            "two_faces": summary(r.two_faces),
+            "one_face": summary(r.one_face),
+            "unseen": r.unseen,
+            "pose_s": times(r.seconds),
+        }
         results["static"][name] = entry
         rows += [row(f"{name} 2+", entry["two_faces"]), row(f"{name} 1", entry["one_face"])]
     views = [
-        table(f"Cube at {args.distance:g} m, noise {args.noise:g}; two faces or more (2+), the best alone (1)", COLUMNS, rows),
+        table(
+            f"Cube at {args.distance:g} m, noise {args.noise:g}; two faces or more (2+), the best alone (1)",
+            COLUMNS,
+            rows,
+        ),
         _times_table(results["static"]),
     ]
     if args.seconds:
         use_compilation_cache()
         note(f"{args.seconds} s of the hand turning the cube: simulating, then filming")
         t = measure_tracking(
-            manipulation(float(args.seconds), args.seed), SimulatedCameraParams(pixel_noise=args.noise), args.hidden, args.seed
+            manipulation(float(args.seconds), args.seed),
+            SimulatedCameraParams(pixel_noise=args.noise),
+            args.hidden,
+            args.seed,
         )
         results["film"] = film_results(t)
         views += [film_table(results["film"]), _film_line(results["film"])]
@@ -225,23 +263,53 @@ def pictures(args: argparse.Namespace) -> Outcome:
         views.append(_closed_loop_line(results["closed_loop"]))
     kept = _kept(results)
     results["kept"], results["passed"] = kept, all(kept.values())
-    verdict = "every limit kept" if results["passed"] else "not kept: " + ", ".join(name for name, ok in kept.items() if not ok)
+    verdict = (
+        "every limit kept"
+        if results["passed"]
+        else "not kept: " + ", ".join(name for name, ok in kept.items() if not ok)
+    )
     return Outcome(results, None, [*views, verdict], args.seed)
 
 
 def _arguments(p: argparse.ArgumentParser) -> None:
-    p.add_argument("--pictures", type=positive_int, default=300, metavar="N", help="pictures of the cube that stands still, per resolution")
+    p.add_argument(
+        "--pictures",
+        type=positive_int,
+        default=300,
+        metavar="N",
+        help="pictures of the cube that stands still, per resolution",
+    )
     p.add_argument("--distance", type=positive, default=0.4, metavar="M", help="from the camera to that cube")
     p.add_argument("--noise", type=positive, default=2.0, metavar="SIGMA", help="pixel noise, of 255")
     p.add_argument("--seconds", type=natural, default=60, metavar="S", help="length of the film; 0: none")
-    p.add_argument("--hidden", type=positive, default=0.3, metavar="SHARE", help="share of the film in which the cube is hidden")
-    p.add_argument("--trials", type=natural, default=0, metavar="N", help="+90° trials through pictures, and as many with the true pose")
-    p.add_argument("--delay", type=positive, default=0.03, metavar="S", help="from the exposure to the picture's arrival, in those trials")
+    p.add_argument(
+        "--hidden",
+        type=positive,
+        default=0.3,
+        metavar="SHARE",
+        help="share of the film in which the cube is hidden",
+    )
+    p.add_argument(
+        "--trials",
+        type=natural,
+        default=0,
+        metavar="N",
+        help="+90° trials through pictures, and as many with the true pose",
+    )
+    p.add_argument(
+        "--delay",
+        type=positive,
+        default=0.03,
+        metavar="S",
+        help="from the exposure to the picture's arrival, in those trials",
+    )
     p.add_argument("--seed", type=natural, default=0, metavar="S", help="draws poses, noise and occlusions")
 
 
 def _times_table(static: dict[str, Any]) -> Any:
-    rows = [(name, *(f"{1e3 * entry['pose_s'][k]:.1f}" for k in ("p50", "p99"))) for name, entry in static.items()]
+    rows = [
+        (name, *(f"{1e3 * entry['pose_s'][k]:.1f}" for k in ("p50", "p99"))) for name, entry in static.items()
+    ]
     return table("Processor time from the whole picture to the pose", ("", "p50 [ms]", "p99 [ms]"), rows)
 
 
@@ -293,7 +361,9 @@ def _kept(results: dict[str, Any]) -> dict[str, bool]:
     kept = {}
     for k, limits in TWO_FACES.items():
         found = value(small, "two_faces", k)
-        kept[f"two faces {k} (<= {limits[0]:g} mm, {limits[1]:g} deg)"] = all(f <= limit for f, limit in zip(found, limits, strict=True))
+        kept[f"two faces {k} (<= {limits[0]:g} mm, {limits[1]:g} deg)"] = all(
+            f <= limit for f, limit in zip(found, limits, strict=True)
+        )
     kept[f"one face p95 (<= {ONE_FACE:g} deg)"] = value(small, "one_face", "p95")[1] <= ONE_FACE
     kept["1280x720 better"] = all(
         a < b
@@ -302,7 +372,9 @@ def _kept(results: dict[str, Any]) -> dict[str, bool]:
         for a, b in zip(value(large, faces, k), value(small, faces, k), strict=True)
     )
     if "closed_loop" in results:
-        kept[f"+90° through pictures (>= {100 * SUCCESS:g} %)"] = results["closed_loop"]["success_rate"] >= SUCCESS
+        kept[f"+90° through pictures (>= {100 * SUCCESS:g} %)"] = (
+            results["closed_loop"]["success_rate"] >= SUCCESS
+        )
     if "film" in results:
         kept["no wrong jump"] = results["film"]["wrong_jumps"] == 0
         kept[f"time per picture p99 (<= {1e3 * LONGEST:g} ms)"] = results["film"]["pose_s"]["p99"] <= LONGEST

@@ -1,6 +1,7 @@
 """``python -m experiments.results``: pages from the committed results.
 
-Writes docs/results.md, the list of experiments in experiments/README.md, and every marked number in README.md and docs.
+Writes docs/results.md, the list of experiments in experiments/README.md, and every marked number in
+README.md and docs.
 """
 
 from __future__ import annotations
@@ -45,10 +46,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Write or check.
 
     Returns:
-        0 when every page is current (now), 1 when ``--check`` found one that is not, 2 when a mark or a table names no result.
+        0 when every page is current (now), 1 when ``--check`` found one that is not, 2 when a mark
+        or a table names no result.
     """
     parser = argparse.ArgumentParser(prog="python -m experiments.results", description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 if a page is not what it would be")
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; exit code 1 if a page is not what it would be"
+    )
     args = parser.parse_args(argv)
     try:
         stale = outdated()

@@ -1,4 +1,5 @@
-"""Every experiment there is, from the modules themselves: ``experiments/PAPER/NAME.py`` with a ``main``."""
+"""Every experiment there is, from the modules themselves: ``experiments/PAPER/NAME.py`` with a
+``main``."""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ def experiments() -> list[Experiment]:
     found = []
     for path in sorted(FOLDER.glob("*/*.py")):
         module = ast.parse(path.read_text())
-        if path.parent.name != "results" and any(isinstance(node, ast.FunctionDef) and node.name == "main" for node in module.body):
+        if path.parent.name != "results" and any(
+            isinstance(node, ast.FunctionDef) and node.name == "main" for node in module.body
+        ):
             summary = " ".join((ast.get_docstring(module) or "").split("\n\n")[0].split())
             found.append(Experiment(path.parent.name, path.stem, summary))
     return found

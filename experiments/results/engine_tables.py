@@ -42,7 +42,9 @@ HYDROELASTIC = (
                 ),
             ),
             Listing("results.checks", _CHECKS),
-            Figures((("Drake / ours, geometric mean", "results.ratio:.1f"), ("Drake", "results.peer.version"))),
+            Figures(
+                (("Drake / ours, geometric mean", "results.ratio:.1f"), ("Drake", "results.peer.version"))
+            ),
         ),
     ),
     Section("hydroelastic_step", "A whole step beside Drake's, lagged friction in both", (_STEP,), _MOTIONS),
@@ -84,7 +86,10 @@ HYDROELASTIC = (
             Figures(
                 (
                     ("largest difference from the closed form", "results.closed_form_error:.1e"),
-                    ("field under our finite elements, largest amplitude [%]", "results.under_at_depth*100:.1f"),
+                    (
+                        "field under our finite elements, largest amplitude [%]",
+                        "results.under_at_depth*100:.1f",
+                    ),
                     ("the paper's, under its own [%]", "results.published_under_at_depth*100:.0f"),
                     ("figure reproduced", "results.figure_reproduced"),
                 )
@@ -104,7 +109,9 @@ HYDROELASTIC = (
         ),
     ),
     Section(
-        "hydroelastic_fuzz", "What must hold in any pose", (Listing("results.checks", _CHECKS), Figures((("poses", "results.poses"),)))
+        "hydroelastic_fuzz",
+        "What must hold in any pose",
+        (Listing("results.checks", _CHECKS), Figures((("poses", "results.poses"),))),
     ),
     Section("hydroelastic_grip", "A spatula pinched beside its centre of mass"),
     Section(
@@ -229,7 +236,9 @@ LCP = (
         ),
     ),
     Section(
-        "lcp_prisms", "Prisms slide to rest", (Figures((("worst error of a step [m/s]", "results.worst_error_m_s:.1e"), *_DISTANCES)),)
+        "lcp_prisms",
+        "Prisms slide to rest",
+        (Figures((("worst error of a step [m/s]", "results.worst_error_m_s:.1e"), *_DISTANCES)),),
     ),
     Section(
         "lcp_cubes",
@@ -246,12 +255,22 @@ LCP = (
         ),
     ),
     Section(
-        "lcp_bounce", "Height after an elastic bounce", (Figures((("error of the slope −1", "results.slope_error:.1e"), *_DISTANCES)),)
+        "lcp_bounce",
+        "Height after an elastic bounce",
+        (Figures((("error of the slope −1", "results.slope_error:.1e"), *_DISTANCES)),),
     ),
     Section(
         "lcp_bowling",
         "A ball into ten pins",
-        (Figures((("pins fallen", "results.fallen"), ("energy left [%]", "results.energy_left*100:.1f"), *_DISTANCES)),),
+        (
+            Figures(
+                (
+                    ("pins fallen", "results.fallen"),
+                    ("energy left [%]", "results.energy_left*100:.1f"),
+                    *_DISTANCES,
+                )
+            ),
+        ),
     ),
     Section("lcp_plate", "A gripper lifts plates"),
     Section(
@@ -385,7 +404,10 @@ LCP = (
         "lcp_cylinder",
         "Exact cylinders",
         (
-            Listing("results.stands", (("stands, step", "name"), ("drift [m]", "drift_m:.1e"), ("reached", "passed"))),
+            Listing(
+                "results.stands",
+                (("stands, step", "name"), ("drift [m]", "drift_m:.1e"), ("reached", "passed")),
+            ),
             Listing(
                 "results.slope",
                 (
@@ -395,7 +417,10 @@ LCP = (
                     ("reached", "passed"),
                 ),
             ),
-            Listing("results.tumbles", (("tumble, step", "name"), ("most sub-steps", "most_substeps"), ("reached", "passed"))),
+            Listing(
+                "results.tumbles",
+                (("tumble, step", "name"), ("most sub-steps", "most_substeps"), ("reached", "passed")),
+            ),
         ),
     ),
     Section(

@@ -1,4 +1,5 @@
-"""Numbers in pages that are those of a result: an expression of :mod:`.values` between two comments, which no reader of the page sees.
+"""Numbers in pages that are those of a result: an expression of :mod:`.values` between two
+comments, which no reader of the page sees.
 
 It plans in <!--r:mpc.results.detect_and_solve_s.p50*1e3:.1f-->1.4<!--/--> ms.
 """

@@ -1,4 +1,5 @@
-"""docs/results.md from the results: what was asked for, what came out, and where, when and with what it was measured."""
+"""docs/results.md from the results: what was asked for, what came out, and where, when and with
+what it was measured."""
 
 from __future__ import annotations
 
@@ -26,8 +27,14 @@ def page(documents: Mapping[str, Any]) -> str:
         ConfigError: a table names what its result does not have.
     """
     named = {section.result for section in SECTIONS}
-    sections = [_section(section, documents[section.result]) for section in SECTIONS if section.result in documents]
-    plain = [_section(_guessed(name, documents[name]["results"]), documents[name]) for name in documents if name not in named]
+    sections = [
+        _section(section, documents[section.result]) for section in SECTIONS if section.result in documents
+    ]
+    plain = [
+        _section(_guessed(name, documents[name]["results"]), documents[name])
+        for name in documents
+        if name not in named
+    ]
     return HEAD + "\n" + _overview(documents) + "\n" + _tasks(documents) + "\n".join(sections + plain)
 
 
@@ -35,8 +42,13 @@ _BESIDE = ("result", "task", "object", "planner", "supervisor", "poses [Hz]", "l
 
 
 def _tasks(documents: Mapping[str, Any]) -> str:
-    """Every result of ``dexstack eval`` in one table, so that a planner or supervisor stands beside what it is compared with."""
-    found = [(document["results"], name) for name, document in documents.items() if document["results"].get("kinds")]
+    """Every result of ``dexstack eval`` in one table, so that a planner or supervisor stands beside
+    what it is compared with."""
+    found = [
+        (document["results"], name)
+        for name, document in documents.items()
+        if document["results"].get("kinds")
+    ]
     if not found:
         return ""
     rows = []
@@ -52,12 +64,21 @@ def _tasks(documents: Mapping[str, Any]) -> str:
 def _guessed(name: str, results: Mapping[str, Any]) -> Section:
     """How to show what no table names."""
     title = name.replace("_", " ")
-    return worlds(name, title) if "cells" in results else trials(name, title) if "kinds" in results else Section(name, title)
+    return (
+        worlds(name, title)
+        if "cells" in results
+        else trials(name, title)
+        if "kinds" in results
+        else Section(name, title)
+    )
 
 
 def _overview(documents: Mapping[str, Any]) -> str:
     titles = {section.result: section.title for section in SECTIONS}
-    order = [*(name for name in titles if name in documents), *(name for name in documents if name not in titles)]
+    order = [
+        *(name for name in titles if name in documents),
+        *(name for name in documents if name not in titles),
+    ]
     rows = []
     for name in order:
         results = documents[name]["results"]
@@ -90,7 +111,10 @@ def _source(document: Mapping[str, Any]) -> str:
         at = argv.index("--json")
         del argv[at : at + 2]
     machine = document["machine"]
-    facts = [f"`{shlex.join(argv)}`" if argv else f"`{document['command']}`", f"commit {document.get('commit') or 'unknown'}"]
+    facts = [
+        f"`{shlex.join(argv)}`" if argv else f"`{document['command']}`",
+        f"commit {document.get('commit') or 'unknown'}",
+    ]
     if document.get("seed") is not None:
         facts.append(f"seed {document['seed']}")
     facts.append(f"{machine['cpu']}, {machine['cores']} cores, Python {machine['python']}")
@@ -107,7 +131,10 @@ def _part(part: Figures | Listing | Whole, document: Mapping[str, Any]) -> str:
         return _figures(part, document)
     if isinstance(part, Listing):
         return _listing(part, document)
-    return _table([label for label, _ in part.columns], [[_cell(document["results"], expression) for _, expression in part.columns]])
+    return _table(
+        [label for label, _ in part.columns],
+        [[_cell(document["results"], expression) for _, expression in part.columns]],
+    )
 
 
 def _figures(part: Figures, document: Mapping[str, Any]) -> str:
@@ -132,11 +159,18 @@ def _cell(item: Mapping[str, Any], expression: str) -> str:
 
 def _plain(document: Mapping[str, Any]) -> str:
     """The numbers on top of a result that no table says how to show."""
-    single = {key: value for key, value in document["results"].items() if isinstance(value, int | float | str)}
+    single = {
+        key: value for key, value in document["results"].items() if isinstance(value, int | float | str)
+    }
     rows = [(key.replace("_", " "), shown({"value": value}, "value")) for key, value in single.items()]
     return _table(("", ""), rows)
 
 
 def _table(columns: Any, rows: Any) -> str:
     lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
-    return "\n".join(lines + ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]) + "\n"
+    return (
+        "\n".join(
+            lines + ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+        )
+        + "\n"
+    )

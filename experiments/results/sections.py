@@ -16,7 +16,8 @@ class Listing(NamedTuple):
 
     where: str
     columns: tuple[tuple[str, str], ...]
-    """A heading and an expression within the entry; ``?`` before it where not every entry has it."""
+    """A heading and an expression within the entry; ``?`` before it where not every entry has
+    it."""
 
 
 class Whole(NamedTuple):
@@ -49,7 +50,9 @@ TRIALS = (
 
 def trials(result: str, title: str, note: str = "") -> Section:
     """What ``dexstack eval`` wrote: by kind of goal, and all together."""
-    return Section(result, title, (Listing("results.kinds", (("goal", "name"), *TRIALS)), Whole(TRIALS)), note)
+    return Section(
+        result, title, (Listing("results.kinds", (("goal", "name"), *TRIALS)), Whole(TRIALS)), note
+    )
 
 
 def worlds(result: str, title: str, note: str = "") -> Section:

@@ -123,7 +123,12 @@ SOFT = (
                     ("wrench off what is near to 1e-9", "many_wrench:.0e"),
                 ),
             ),
-            Figures((("pushed T, states on its outline", "results.states"), ("its wrench off", "results.outline:.0e"))),
+            Figures(
+                (
+                    ("pushed T, states on its outline", "results.states"),
+                    ("its wrench off", "results.outline:.0e"),
+                )
+            ),
         ),
         "The worst of all, as shares of the load.",
     ),
@@ -180,7 +185,10 @@ SOFT = (
                     ("derivative off", "?derivative:.0e"),
                 ),
             ),
-            Listing("results.top", (("tilt [°]", "tilt_deg"), ("top-4 points from each other [mm]", "spread_m*1e3:.1f"))),
+            Listing(
+                "results.top",
+                (("tilt [°]", "tilt_deg"), ("top-4 points from each other [mm]", "spread_m*1e3:.1f")),
+            ),
         ),
         "Where the T's place is missing the explicit step diverges.",
     ),
@@ -191,7 +199,10 @@ SOFT = (
         (
             Figures(
                 (
-                    ("largest second difference over the largest force, soft", "results.second_difference.soft:.3f"),
+                    (
+                        "largest second difference over the largest force, soft",
+                        "results.second_difference.soft:.3f",
+                    ),
                     ("MuJoCo", "results.second_difference.mujoco:.3f"),
                 )
             ),
@@ -201,7 +212,15 @@ SOFT = (
     Section(
         "soft_derivatives",
         "Derivatives against finite differences",
-        (Figures((("states", "results.checked"), ("failed", "results.failed"), ("worst, relative", "results.worst:.1e"))),),
+        (
+            Figures(
+                (
+                    ("states", "results.checked"),
+                    ("failed", "results.failed"),
+                    ("worst, relative", "results.worst:.1e"),
+                )
+            ),
+        ),
     ),
     Section("soft_growth", "Growth with points and bodies"),
 )

@@ -55,7 +55,10 @@ GRAPH = (
         (
             Figures(
                 (
-                    ("undisturbed rollouts that reached the goal", "rate(results.reached, results.undisturbed)"),
+                    (
+                        "undisturbed rollouts that reached the goal",
+                        "rate(results.reached, results.undisturbed)",
+                    ),
                     ("… in the first half", "rate(results.first_half_reached, results.first_half)"),
                     ("… in the second", "rate(results.second_half_reached, results.second_half)"),
                     ("with a killed node", "rate(results.killed_reached, results.killed)"),
@@ -312,7 +315,11 @@ ENGINES = (
     Section(
         "engines_replays",
         "Replays with the same bits",
-        (Listing("results.rows", (("scene", "scene"), ("engine", "engine"), ("same", "same"), ("of", "of"))),),
+        (
+            Listing(
+                "results.rows", (("scene", "scene"), ("engine", "engine"), ("same", "same"), ("of", "of"))
+            ),
+        ),
     ),
     Section(
         "engines_foreign",
@@ -320,7 +327,13 @@ ENGINES = (
         (
             Listing(
                 "results.engines",
-                (("engine", "engine"), ("loaded", "loaded"), ("free motion right", "moved_rightly"), ("ran", "ran"), ("of", "of")),
+                (
+                    ("engine", "engine"),
+                    ("loaded", "loaded"),
+                    ("free motion right", "moved_rightly"),
+                    ("ran", "ran"),
+                    ("of", "of"),
+                ),
             ),
             Listing(
                 "results.rows",
@@ -364,7 +377,10 @@ _CARRIED = Figures(
     )
 )
 _TIME = Figures((("time of all, learning included, on two cores [min]", "results.spent[0].wall_s/60:.1f"),))
-_SPENT = Listing("results.spent", (("processes", "jobs"), ("of Ray", "ray"), ("time of all, learning included [s]", "wall_s:.0f")))
+_SPENT = Listing(
+    "results.spent",
+    (("processes", "jobs"), ("of Ray", "ray"), ("time of all, learning included [s]", "wall_s:.0f")),
+)
 _CHOSEN = Listing(
     "results.choosing",
     (
@@ -387,7 +403,11 @@ TRANSFER = (
     Section("transfer_one_process", "A small matrix in one process", (_SPENT, _CELLS)),
     Section("transfer_two_ray", "The same matrix in two processes of Ray", (_SPENT, _CELLS)),
     trials("palm_delayed", "Turns on the palm, commands 60 ms late", "The planner counts on no delay."),
-    trials("palm_delayed_known", "Turns on the palm, commands 60 ms late and known to be", "The planner counts on 60 ms, `command_delay`."),
+    trials(
+        "palm_delayed_known",
+        "Turns on the palm, commands 60 ms late and known to be",
+        "The planner counts on 60 ms, `command_delay`.",
+    ),
     Section(
         "identification_recover",
         "Hidden worlds from a minute of recording",
@@ -404,5 +424,16 @@ TRANSFER = (
     ),
 )
 
-SECTIONS: tuple[Section, ...] = (*GRAPH, *BENCH, *CONTACTSDF, *PERCEPTION, *TRANSFER, *ENGINES, *HYDROELASTIC, *LCP, *SOFT)
-"""In the page's order. A result without a section is shown at the end, by the numbers on its top."""
+SECTIONS: tuple[Section, ...] = (
+    *GRAPH,
+    *BENCH,
+    *CONTACTSDF,
+    *PERCEPTION,
+    *TRANSFER,
+    *ENGINES,
+    *HYDROELASTIC,
+    *LCP,
+    *SOFT,
+)
+"""In the page's order. A result without a section is shown at the end, by the numbers on its
+top."""

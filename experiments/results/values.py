@@ -1,13 +1,15 @@
 """A small language for one value of one result, as pages and tables write it.
 
-    mpc.results.solve_s.p50*1e3:.2f          file experiments/results/mpc.json, its keys one after another, times 1000, two digits
-    step.results.levels[3].ratio:.0f         the fourth entry of a list
-    ipopt.results.solvers[solver=ours].x     the entry of a list whose ``solver`` is ``ours``
-    palm.results["a.b c"]                    a key that is not a plain word
-    rate(x.results.reached, x.results.n)     a count or a rate and its n: "9 of 10 (90 %, 60 … 98 %)", the interval being Wilson's of 95 %
+    mpc.results.solve_s.p50*1e3:.2f          file experiments/results/mpc.json, its keys one after
+    another, times 1000, two digits step.results.levels[3].ratio:.0f         the fourth entry of a
+    list ipopt.results.solvers[solver=ours].x     the entry of a list whose ``solver`` is ``ours``
+    palm.results["a.b c"]                    a key that is not a plain word rate(x.results.reached,
+    x.results.n)     a count or a rate and its n: "9 of 10 (90 %, 60 … 98 %)", the interval being
+    Wilson's of 95 %
 
-Numbers take Python's format specifications after a colon, and ``*`` or ``/`` with a number before it. Without a specification a value is
-shown as it stands; true and false are yes and no, null is a dash.
+Numbers take Python's format specifications after a colon, and ``*`` or ``/`` with a number before
+it. Without a specification a value is shown as it stands; true and false are yes and no, null is a
+dash.
 """
 
 from __future__ import annotations
@@ -22,9 +24,13 @@ from dexstack.errors import ConfigError
 from dexstack.report.statistics import wilson
 
 FOLDER = Path(__file__).parent
-_STEP = re.compile(r'\.?(?P<key>[A-Za-z_][\w-]*)|\["(?P<quoted>[^"]+)"\]|\[(?P<index>\d+)\]|\[(?P<field>\w+)=(?P<value>[^\]]+)\]')
+_STEP = re.compile(
+    r'\.?(?P<key>[A-Za-z_][\w-]*)|\["(?P<quoted>[^"]+)"\]|\[(?P<index>\d+)\]|\[(?P<field>\w+)=(?P<value>[^\]]+)\]'
+)
 _RATE = re.compile(r"rate\((?P<count>.+), (?P<n>.+)\)")
-_FORM = re.compile(r"(?P<path>(?:\"[^\"]*\"|\[[^\]]*\]|[^:*/\"\[])+)(?P<by>[*/][\d.e+-]+)?(?::(?P<format>.+))?")
+_FORM = re.compile(
+    r"(?P<path>(?:\"[^\"]*\"|\[[^\]]*\]|[^:*/\"\[])+)(?P<by>[*/][\d.e+-]+)?(?::(?P<format>.+))?"
+)
 
 
 def load_results(folder: Path = FOLDER) -> dict[str, Any]:

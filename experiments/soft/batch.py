@@ -8,18 +8,22 @@ from typing import Any
 import jax
 import numpy as np
 
-from dexstack.engines.soft.system import MeetingData, SystemData
-from dexstack.engines.soft.tables import Clouds, absent
+from dexengines.soft.system import MeetingData, SystemData
+from dexengines.soft.tables import Clouds, absent
 
 
 def stack(systems: Sequence[SystemData]) -> SystemData:
-    """Systems of equal kinematics and pairs, each with its own geometry and numbers, as one pytree for ``jax.vmap``.
+    """Systems of equal kinematics and pairs, each with its own geometry and numbers, as one pytree
+    for ``jax.vmap``.
 
     Smaller tables are filled up.
     """
 
     def meeting(*group: MeetingData) -> MeetingData:
-        filled = [d._replace(a=a, b=b) for d, a, b in zip(group, *(_alike([getattr(d, k) for d in group]) for k in "ab"), strict=True)]
+        filled = [
+            d._replace(a=a, b=b)
+            for d, a, b in zip(group, *(_alike([getattr(d, k) for d in group]) for k in "ab"), strict=True)
+        ]
         return jax.tree.map(lambda *x: np.stack(x), *filled)
 
     meetings = tuple(meeting(*group) for group in zip(*(s.meetings for s in systems), strict=True))
@@ -28,7 +32,8 @@ def stack(systems: Sequence[SystemData]) -> SystemData:
 
 
 def _alike(clouds: Sequence[Clouds]) -> list[Clouds]:
-    """The same with rows, leaves, voxels and lists of planes up to the longest of each; what is filled in is absent or never looked up."""
+    """The same with rows, leaves, voxels and lists of planes up to the longest of each; what is
+    filled in is absent or never looked up."""
 
     def filled(name: str, **kwargs: Any) -> list[np.ndarray | None]:
         """Up to the longest along the second axis."""
@@ -36,9 +41,21 @@ def _alike(clouds: Sequence[Clouds]) -> list[Clouds]:
         if arrays[0] is None:
             return arrays
         longest = max(x.shape[1] for x in arrays)
-        return [np.pad(x, [(0, longest - n if axis == 1 else 0) for axis, n in enumerate(x.shape)], **kwargs) for x in arrays]
+        return [
+            np.pad(x, [(0, longest - n if axis == 1 else 0) for axis, n in enumerate(x.shape)], **kwargs)
+            for x in arrays
+        ]
 
     points = max(c.rows.shape[1] for c in clouds)
-    rows = [np.concatenate([c.rows, np.tile(absent(points - c.rows.shape[1]), (len(c.rows), 1, 1))], axis=1) for c in clouds]
-    columns = filled("balls", constant_values=-1.0), [c.grid for c in clouds], filled("start", mode="edge"), filled("items"), filled("low")
+    rows = [
+        np.concatenate([c.rows, np.tile(absent(points - c.rows.shape[1]), (len(c.rows), 1, 1))], axis=1)
+        for c in clouds
+    ]
+    columns = (
+        filled("balls", constant_values=-1.0),
+        [c.grid for c in clouds],
+        filled("start", mode="edge"),
+        filled("items"),
+        filled("low"),
+    )
     return [Clouds(*parts) for parts in zip(rows, *columns, strict=True)]

@@ -1,10 +1,12 @@
-"""Creep of a cube at rest on a slope for 60 s: why the law cannot hold it, and how little it creeps.
+"""Creep of a cube at rest on a slope for 60 s: why the law cannot hold it, and how little it
+creeps.
 
-Friction is a function of the state that vanishes with the slip, λ_t = −μ λ_n v_t/√(v_s² + ‖v_t‖²), so that no tangential load, however
-small, is carried without slip: a load of the share r of μ λ_n makes a body creep at v_s r/√(1 − r²). Only a law with a memory of where a
-contact began, or with a solver, holds it. What remains is v_s. The cube stands on slopes, stepped by 2 ms linearly implicitly, with v_s
-from 1e-3 m/s down; asked for: creep as the formula says within 1 %, and at most 0.1 mm in a minute on a slope of 1° with the
-v_s of the plant.
+Friction is a function of the state that vanishes with the slip, λ_t = −μ λ_n v_t/√(v_s² + ‖v_t‖²),
+so that no tangential load, however small, is carried without slip: a load of the share r of μ λ_n
+makes a body creep at v_s r/√(1 − r²). Only a law with a memory of where a contact began, or with a
+solver, holds it. What remains is v_s. The cube stands on slopes, stepped by 2 ms linearly
+implicitly, with v_s from 1e-3 m/s down; asked for: creep as the formula says within 1 %, and at
+most 0.1 mm in a minute on a slope of 1° with the v_s of the plant.
 """
 
 from __future__ import annotations
@@ -19,11 +21,11 @@ import jax.numpy as jnp
 import mujoco
 import numpy as np
 
+from dexengines.soft import cloud
+from dexengines.soft.plant import SoftPlantParams
+from dexengines.soft.scm import ContactParams
+from dexengines.soft.system import Ground, SoftSystem, Surface
 from dexstack.cli.output import table
-from dexstack.engines.soft import cloud
-from dexstack.engines.soft.plant import SoftPlantParams
-from dexstack.engines.soft.scm import ContactParams
-from dexstack.engines.soft.system import Ground, SoftSystem, Surface
 from dexstack.process.compilation import jit
 from experiments.harness import Outcome, run
 
@@ -78,9 +80,17 @@ def figures(seconds: float = SECONDS) -> Outcome:
     judged = [c for c in cases if c["slope_deg"] == JUDGED and c["v_s"] == default]
     right = all(abs(c["creep_m"] / c["formula_m"] - 1.0) <= 0.01 for c in cases)
     passed = right and bool(judged) and all(c["creep_m"] <= LIMIT for c in judged)
-    results = {"seconds": seconds, "plant_v_s": default, "cases": cases, "formula_holds": right, "passed": passed}
+    results = {
+        "seconds": seconds,
+        "plant_v_s": default,
+        "cases": cases,
+        "formula_holds": right,
+        "passed": passed,
+    }
     rows = [[c["slope_deg"], c["v_s"], 1e3 * c["creep_m"], 1e3 * c["formula_m"]] for c in cases]
-    return Outcome(results, None, [table("creep in a minute", ("slope °", "v_s m/s", "creep mm", "formula mm"), rows)])
+    return Outcome(
+        results, None, [table("creep in a minute", ("slope °", "v_s m/s", "creep mm", "formula mm"), rows)]
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -13,9 +13,9 @@ import jax.numpy as jnp
 import mujoco
 import numpy as np
 
+from dexengines.soft import cloud
+from dexengines.soft.system import Meeting, SoftSystem, Surface
 from dexstack.cli.output import table
-from dexstack.engines.soft import cloud
-from dexstack.engines.soft.system import Meeting, SoftSystem, Surface
 from dexstack.process.compilation import jit
 from experiments.harness import Outcome, run
 
@@ -24,9 +24,12 @@ SPREAD = 0.1
 
 
 def measure(repeats: int = 7) -> list[tuple[int, float]]:
-    """Contacts that are active, and time of a step [s], for 1, 2, 4 and 8 of eight spheres on a box touching it."""
+    """Contacts that are active, and time of a step [s], for 1, 2, 4 and 8 of eight spheres on a box
+    touching it."""
     bodies = "".join(f'<body name="b{k}"><freejoint/><geom size="0.02" mass="0.1"/></body>' for k in range(8))
-    model = mujoco.MjModel.from_xml_string(f'<mujoco><option gravity="0 0 0"/><worldbody>{bodies}</worldbody></mujoco>')
+    model = mujoco.MjModel.from_xml_string(
+        f'<mujoco><option gravity="0 0 0"/><worldbody>{bodies}</worldbody></mujoco>'
+    )
     table = Surface("table", "world", cloud.box((0.3, 0.3, 0.02), 0.01))
     balls = [Surface(f"b{k}", f"b{k}", cloud.sphere(0.02, 0.004)) for k in range(8)]
     system = SoftSystem(model, [Meeting([table], balls)])
@@ -60,8 +63,16 @@ def flatness(args: argparse.Namespace) -> Outcome:
     rows = [[active, 1e6 * seconds] for active, seconds in measure(10)]
     mean = float(np.mean([r[1] for r in rows]))
     off = max(abs(r[1] / mean - 1.0) for r in rows)
-    results = {"core": args.core, "contacts": [r[0] for r in rows], "step_s": [1e-6 * r[1] for r in rows], "spread": off}
-    lines = [table("so many touching", ("touching", "µs per step"), rows), f"within ±{off:.1%} of their mean (±{SPREAD:.0%} asked for)"]
+    results = {
+        "core": args.core,
+        "contacts": [r[0] for r in rows],
+        "step_s": [1e-6 * r[1] for r in rows],
+        "spread": off,
+    }
+    lines = [
+        table("so many touching", ("touching", "µs per step"), rows),
+        f"within ±{off:.1%} of their mean (±{SPREAD:.0%} asked for)",
+    ]
     return Outcome(results | {"passed": off <= SPREAD}, None, lines)
 
 

@@ -11,8 +11,8 @@ import mujoco
 import numpy as np
 from matplotlib.figure import Figure
 
-from dexstack.engines.soft import cloud
-from dexstack.engines.soft.scm import ContactParams
+from dexengines.soft import cloud
+from dexengines.soft.scm import ContactParams
 from dexstack.process.compilation import jit
 from experiments.harness import BLUE, PINK, Outcome, run
 from experiments.soft.systems import dense_pair
@@ -22,12 +22,15 @@ RADII = (0.05, 0.03)
 
 
 def force_map() -> Outcome:
-    """Force on a sphere that slides past another, along y and over the x–y plane; MuJoCo's contact beside."""
+    """Force on a sphere that slides past another, along y and over the x–y plane; MuJoCo's contact
+    beside."""
     balls = [cloud.sphere(r, 0.2 * r) for r in RADII]
     params = ContactParams(stiffness=1e4, eps1=2e-5, eps2=2e-3, eps3=2e-3)
 
     def force(p: jax.Array) -> jax.Array:
-        return dense_pair(*balls[0], *balls[1], jnp.eye(3, dtype=p.dtype), p, jnp.zeros(6, p.dtype), params).wrench[:3]
+        return dense_pair(
+            *balls[0], *balls[1], jnp.eye(3, dtype=p.dtype), p, jnp.zeros(6, p.dtype), params
+        ).wrench[:3]
 
     y = np.linspace(-0.11, 0.11, 89)
     line = np.column_stack([np.full_like(y, 0.04), y, np.zeros_like(y)])
@@ -42,8 +45,15 @@ def force_map() -> Outcome:
         push = lambda p: force(p)[1]  # noqa: E731
         gradient, hessian = (np.asarray(jit(f(push))(apart)) for f in (jax.grad, jax.hessian))
     theirs, theirs_map = mujoco_force(line), np.linalg.norm(mujoco_force(grid), axis=1).reshape(len(xs), -1)
-    jump = lambda f: float(np.abs(np.diff(np.linalg.norm(f, axis=1), 2)).max() / np.linalg.norm(f, axis=1).max())  # noqa: E731
-    finite = bool(np.isfinite(gradient).all() and np.isfinite(hessian).all() and gradient[1] != 0.0 and hessian[1, 1] != 0.0)
+    jump = lambda f: float(
+        np.abs(np.diff(np.linalg.norm(f, axis=1), 2)).max() / np.linalg.norm(f, axis=1).max()
+    )
+    finite = bool(
+        np.isfinite(gradient).all()
+        and np.isfinite(hessian).all()
+        and gradient[1] != 0.0
+        and hessian[1, 1] != 0.0
+    )
     results = {
         "gradient_out_of_contact": gradient,
         "hessian_out_of_contact": hessian,
@@ -52,7 +62,9 @@ def force_map() -> Outcome:
     }
     figure = Figure(figsize=(11.0, 6.0), layout="constrained")
     axes = figure.subplots(2, 2)
-    for row, (name, curve, area) in zip(axes, (("SCM", ours, ours_map), ("MuJoCo", theirs, theirs_map)), strict=True):
+    for row, (name, curve, area) in zip(
+        axes, (("SCM", ours, ours_map), ("MuJoCo", theirs, theirs_map)), strict=True
+    ):
         for i, colour in enumerate((BLUE, PINK)):
             row[0].plot(1e3 * y, curve[:, i], color=colour, label=f"force along {'xy'[i]}")
         row[0].set(xlabel="y [mm]", ylabel="force [N]", title=f"{name}: past at x = 40 mm")

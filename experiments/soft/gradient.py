@@ -1,8 +1,11 @@
-"""Value and gradient of 50 steps of a pushed T by all controls and the start, beside MuJoCo's derivatives on the same scene.
+"""Value and gradient of 50 steps of a pushed T by all controls and the start, beside MuJoCo's
+derivatives on the same scene.
 
-Ours comes from one ``jax.value_and_grad`` in float32. MuJoCo's peer chains what ``mjd_transitionFD`` gives: in every step centred
-differences by state and control, over the step that comes nearest, then products back to the start. Beside every time stands how far
-the gradient is from central differences of whole rollouts of the same engine in double precision, along random directions. What is asked
+Ours comes from one ``jax.value_and_grad`` in float32. MuJoCo's peer chains what
+``mjd_transitionFD`` gives: in every step centred differences by state and control, over the step
+that comes nearest, then products back to the start. Beside every time stands how far the gradient
+is from central differences of whole rollouts of the same engine in double precision, along random
+directions. What is asked
 for: :data:`LIMITS`.
 """
 
@@ -20,10 +23,10 @@ import jax.numpy as jnp
 import mujoco
 import numpy as np
 
+from dexengines.soft.near import Room
+from dexengines.soft.system import OPTIONS, SoftSystem, SystemData
 from dexstack.cli import arguments
 from dexstack.cli.output import note, table
-from dexstack.engines.soft.near import Room
-from dexstack.engines.soft.system import OPTIONS, SoftSystem, SystemData
 from dexstack.process.compilation import compiler_options
 from experiments.harness import Outcome, run
 from experiments.soft import systems
@@ -68,11 +71,14 @@ def begin(count: int) -> State:
 
 def places(count: int, size: int) -> np.ndarray:
     """Which numbers of q (``size`` 7 for a T) or of v (6) are places, or linear velocities."""
-    return np.concatenate([np.arange(2 * count), *(2 * count + size * k + np.arange(3) for k in range(count))])
+    return np.concatenate(
+        [np.arange(2 * count), *(2 * count + size * k + np.arange(3) for k in range(count))]
+    )
 
 
 def pushed(scene: Scene) -> tuple[SoftSystem, Callable[..., jax.Array]]:
-    """A system, and how far its Ts are from the goal at the end, as a function of q, v, targets and numbers."""
+    """A system, and how far its Ts are from the goal at the end, as a function of q, v, targets and
+    numbers."""
     room = Room(scene.count, 16 * scene.count, systems.ROOM.planes)
     system = systems.pusher_system(scene.points, count=scene.count, room=room)
 
@@ -114,7 +120,8 @@ class Ours:
 
 
 class Chained:
-    """MuJoCo: a rollout, and products of what ``mjd_transitionFD`` gives along it, over steps of ``reach``."""
+    """MuJoCo: a rollout, and products of what ``mjd_transitionFD`` gives along it, over steps of
+    ``reach``."""
 
     def __init__(self, scene: Scene, reach: float) -> None:
         self.reach = reach
@@ -146,7 +153,10 @@ class Chained:
     def both(self) -> tuple[float, State]:
         """Value and gradient; none by quaternions."""
         m, d, count = self._model, self._data, self._count
-        value = self._roll(self._at, lambda t: mujoco.mjd_transitionFD(m, d, self.reach, True, self._A[t], self._B[t], None, None))
+        value = self._roll(
+            self._at,
+            lambda t: mujoco.mjd_transitionFD(m, d, self.reach, True, self._A[t], self._B[t], None, None),
+        )
         x, controls = np.zeros(2 * m.nv), np.empty((STEPS, m.nu))
         x[2 * count + 1 : m.nv : 6] = 2.0 * (d.qpos[2 * count + 1 :: 7] - GOAL)
         for t in reversed(range(STEPS)):
@@ -162,7 +172,8 @@ class Chained:
 
 
 def error(case: Ours | Chained, count: int, seed: int) -> float:
-    """Largest difference of slopes along random directions from central differences, over the largest slope; T's are not turned."""
+    """Largest difference of slopes along random directions from central differences, over the
+    largest slope; T's are not turned."""
     rng, slopes, truths = np.random.default_rng(seed), [], []
     at, gradient, value = begin(count), case.gradient(), case.exactly()
     for _ in range(DIRECTIONS):
@@ -175,7 +186,8 @@ def error(case: Ours | Chained, count: int, seed: int) -> float:
 
 
 def clock(functions: Sequence[Callable[[], Any]], repeats: int) -> np.ndarray:
-    """(repeats, F) processor times [s], in turns, so that what else the machine does hits all alike.
+    """(repeats, F) processor times [s], in turns, so that what else the machine does hits all
+    alike.
 
     Each is called CALLS times on end, as by who looks for controls.
     """
@@ -216,24 +228,52 @@ def measure(scene: Scene, repeats: int, seed: int) -> dict[str, Any]:
 
 def gradient(args: argparse.Namespace) -> Outcome:
     """All scenes."""
-    jax.config.update("jax_cpu_enable_async_dispatch", False)  # on one core, handing a call to another thread costs and gains nothing
+    jax.config.update(
+        "jax_cpu_enable_async_dispatch", False
+    )  # on one core, handing a call to another thread costs and gains nothing
     cases = []
     for scene in LIMITS:
         note(f"{scene.count} of {scene.points} points")
         cases.append(measure(scene, args.rounds, args.seed))
-    passed = all(c["passes"] <= s.passes and c["faster"] >= s.faster for c, s in zip(cases, LIMITS, strict=True))
+    passed = all(
+        c["passes"] <= s.passes and c["faster"] >= s.faster for c, s in zip(cases, LIMITS, strict=True)
+    )
     rows = [
         [c["points"], c["bodies"], 1e3 * c["forward_s"], 1e3 * c["gradient_s"], c["passes"], c["error"], 1e3 * c["mujoco_gradient_s"],
          c["mujoco_error"], c["faster"], c["asked"]["faster"]]
         for c in cases
     ]  # fmt: skip
-    columns = ("points", "Ts", "forward ms", "and gradient ms", "passes", "off", "MuJoCo's ms", "off", "times faster", "asked")
-    results = {"core": args.core, "steps": STEPS, "cases": cases, "passed": passed, "mujoco": mujoco.__version__}
-    return Outcome(results, None, [table(f"value and gradient of {STEPS} steps, core {args.core}", columns, rows)], args.seed)
+    columns = (
+        "points",
+        "Ts",
+        "forward ms",
+        "and gradient ms",
+        "passes",
+        "off",
+        "MuJoCo's ms",
+        "off",
+        "times faster",
+        "asked",
+    )
+    results = {
+        "core": args.core,
+        "steps": STEPS,
+        "cases": cases,
+        "passed": passed,
+        "mujoco": mujoco.__version__,
+    }
+    return Outcome(
+        results,
+        None,
+        [table(f"value and gradient of {STEPS} steps, core {args.core}", columns, rows)],
+        args.seed,
+    )
 
 
 def _arguments(p: argparse.ArgumentParser) -> None:
-    p.add_argument("--rounds", type=arguments.positive_int, default=20, metavar="N", help="times everything is timed")
+    p.add_argument(
+        "--rounds", type=arguments.positive_int, default=20, metavar="N", help="times everything is timed"
+    )
     p.add_argument("--seed", type=arguments.natural, default=0, metavar="S", help="draws directions")
 
 

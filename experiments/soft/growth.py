@@ -1,4 +1,5 @@
-"""How time and memory of soft contact grow with the number of points and of bodies, by the near set and in the dense formulation."""
+"""How time and memory of soft contact grow with the number of points and of bodies, by the near set
+and in the dense formulation."""
 
 from __future__ import annotations
 
@@ -13,9 +14,9 @@ import mujoco
 import numpy as np
 from matplotlib.figure import Figure
 
-from dexstack.engines.soft import cloud, near
-from dexstack.engines.soft.scm import ContactParams
-from dexstack.engines.soft.system import Meeting, SoftSystem, Surface
+from dexengines.soft import cloud, near
+from dexengines.soft.scm import ContactParams
+from dexengines.soft.system import Meeting, SoftSystem, Surface
 from experiments.harness import BLUE, PINK, Outcome, run
 
 TOLERANCE = 1e-6
@@ -35,7 +36,9 @@ def two_balls(points: int, tolerance: float | None) -> tuple[SoftSystem, np.ndar
     ball = cloud.sphere(RADIUS, spacing)
     sides = [[Surface(name, name, ball)] for name in "ab"]
     q = np.array([0, 0, 0, 1.0, 0, 0, 0, 2 * RADIUS - 3e-4, 0, 0, 1, 0, 0, 0])
-    return SoftSystem(_bodies(["a", "b"]), [Meeting(*sides, tolerance, ContactParams(eps1=(ROUNDNESS * spacing) ** 2))]), q
+    return SoftSystem(
+        _bodies(["a", "b"]), [Meeting(*sides, tolerance, ContactParams(eps1=(ROUNDNESS * spacing) ** 2))]
+    ), q
 
 
 def balls_on_a_slab(count: int, tolerance: float | None) -> tuple[SoftSystem, np.ndarray]:
@@ -47,7 +50,14 @@ def balls_on_a_slab(count: int, tolerance: float | None) -> tuple[SoftSystem, np
     q[:, 0] = (np.arange(count) - (count - 1) / 2) * 2.5e-2
     return SoftSystem(
         _bodies(names),
-        [Meeting([slab], [Surface(n, n, ball) for n in names], tolerance, room=tolerance and near.Room(count, 12 * count, 16))],
+        [
+            Meeting(
+                [slab],
+                [Surface(n, n, ball) for n in names],
+                tolerance,
+                room=tolerance and near.Room(count, 12 * count, 16),
+            )
+        ],
     ), q.ravel()
 
 
@@ -57,7 +67,8 @@ def _bodies(names: list[str]) -> mujoco.MjModel:
 
 
 def cost(system: SoftSystem, q: np.ndarray, repeats: int = 5) -> tuple[float, int]:
-    """Processor time [s] of all contact wrenches once, inside a loop, float32, and the temporaries they need [bytes]."""
+    """Processor time [s] of all contact wrenches once, inside a loop, float32, and the temporaries
+    they need [bytes]."""
     data, v = jax.device_put(system.data), jnp.zeros(system.tree.nv, jnp.float32)
     q = jnp.asarray(q, jnp.float32)
 
@@ -89,7 +100,15 @@ def growth() -> Outcome:
             for tolerance in (TOLERANCE, None):
                 if tolerance is not None or what == "bodies" or size <= MOST_DENSE:
                     seconds, temporaries = cost(*scene(size, tolerance))
-                    rows.append({"of": what, "count": size, "tolerance": tolerance, "contact_s": seconds, "temporaries_bytes": temporaries})
+                    rows.append(
+                        {
+                            "of": what,
+                            "count": size,
+                            "tolerance": tolerance,
+                            "contact_s": seconds,
+                            "temporaries_bytes": temporaries,
+                        }
+                    )
     series = {
         (what, tolerance): [r for r in rows if (r["of"], r["tolerance"]) == (what, tolerance)]
         for what in ("points", "bodies")
@@ -100,7 +119,12 @@ def growth() -> Outcome:
     less = dense[-1]["temporaries_bytes"] / found[len(dense) - 1]["temporaries_bytes"]
     each = series["bodies", TOLERANCE]
     per_body = (each[-1]["contact_s"] / BODIES[-1]) / (each[1]["contact_s"] / BODIES[1])
-    results = {"cases": rows, "slower_from_384_points": slower, "memory_ratio": less, "per_body_from_4": per_body}
+    results = {
+        "cases": rows,
+        "slower_from_384_points": slower,
+        "memory_ratio": less,
+        "per_body_from_4": per_body,
+    }
     results["passed"] = bool(slower <= 1.5 and less >= 20.0)
     figure = Figure(figsize=(9.0, 6.4), layout="constrained")
     for column, what in zip(figure.subplots(2, 2, sharex="col").T, ("points", "bodies"), strict=True):
@@ -108,18 +132,30 @@ def growth() -> Outcome:
             some = series[what, tolerance]
             for ax, field, scale in zip(column, ("contact_s", "temporaries_bytes"), (1e6, 1e-6), strict=True):
                 label = f"near, {tolerance:g}" if tolerance else "dense"
-                ax.loglog([r["count"] for r in some], [scale * r[field] for r in some], "o-", color=colour, label=label)
+                ax.loglog(
+                    [r["count"] for r in some],
+                    [scale * r[field] for r in some],
+                    "o-",
+                    color=colour,
+                    label=label,
+                )
         column[0].set(ylabel="contact [µs]", title="two balls" if what == "points" else "balls on a slab")
-        column[1].set(ylabel="temporaries [MB]", xlabel=f"{what} {'of each' if what == 'points' else ''}".strip())
+        column[1].set(
+            ylabel="temporaries [MB]", xlabel=f"{what} {'of each' if what == 'points' else ''}".strip()
+        )
         column[0].legend()
     lines = []
     for r in rows:
         figures = f"{1e6 * r['contact_s']:9.1f} µs {r['temporaries_bytes'] / 1e6:8.3f} MB"
-        lines.append(f"{r['count']:5d} {r['of']:6s} {'dense' if r['tolerance'] is None else 'near':5s} {figures}")
+        lines.append(
+            f"{r['count']:5d} {r['of']:6s} {'dense' if r['tolerance'] is None else 'near':5s} {figures}"
+        )
     lines.append(
         f"near: {slower:.2f} times as long at {POINTS[-1]} points as at {POINTS[0]}; dense: {less:.0f} times the memory at {MOST_DENSE}"
     )
-    lines.append(f"near: a body costs {per_body:.2f} times as much among {BODIES[-1]} as among {BODIES[1]} (1: linear; not judged)")
+    lines.append(
+        f"near: a body costs {per_body:.2f} times as much among {BODIES[-1]} as among {BODIES[1]} (1: linear; not judged)"
+    )
     return Outcome(results, figure, lines)
 
 

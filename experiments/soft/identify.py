@@ -1,15 +1,17 @@
-"""Mass, friction and centre of mass of a pushed T from a recording, by derivatives through the engine.
+"""Mass, friction and centre of mass of a pushed T from a recording, by derivatives through the
+engine.
 
-A T of hidden mass, friction and centre of mass stands on three feet, so that its load lies where statics says, and is struck five times in
-MuJoCo, fast enough to slide on by itself; recorded at 50 Hz are its pose and where the position-controlled sphere is, both with noise. The
-three are fitted by least squares on all frames, with SciPy's solver, three times on the same recording:
+A T of hidden mass, friction and centre of mass stands on three feet, so that its load lies where
+statics says, and is struck five times in MuJoCo, fast enough to slide on by itself; recorded at 50
+Hz are its pose and where the position-controlled sphere is, both with noise. The three are fitted
+by least squares on all frames, with SciPy's solver, three times on the same recording:
 
 - ``derivatives``: the soft engine and its own derivatives, forward through the rollout;
 - ``differences``: the soft engine and differences of rollouts;
 - ``mujoco``: MuJoCo itself, the plant, and differences of rollouts.
 
-All begin at the T as it was drawn, as heavy, slippery and even as said of it. Asked for of ``derivatives``: mass within 5 %, friction
-within 10 %, centre of mass within 2 mm in every case.
+All begin at the T as it was drawn, as heavy, slippery and even as said of it. Asked for of
+``derivatives``: mass within 5 %, friction within 10 %, centre of mass within 2 mm in every case.
 """
 
 from __future__ import annotations
@@ -28,12 +30,12 @@ import mujoco.rollout
 import numpy as np
 from scipy.optimize import least_squares
 
+from dexengines.soft import cloud
+from dexengines.soft.cloud import Cloud
+from dexengines.soft.scm import ContactParams
+from dexengines.soft.system import Ground, Meeting, SoftSystem, Surface
 from dexstack.cli import arguments
 from dexstack.cli.output import note, table
-from dexstack.engines.soft import cloud
-from dexstack.engines.soft.cloud import Cloud
-from dexstack.engines.soft.scm import ContactParams
-from dexstack.engines.soft.system import Ground, Meeting, SoftSystem, Surface
 from dexstack.process.compilation import jit
 from experiments.harness import Outcome, run
 from experiments.soft import systems
@@ -49,7 +51,8 @@ DRAWN = np.array([0.25, 0.25, -0.015, -0.015]), np.array([0.9, 0.8, 0.015, 0.015
 SCALE = np.array([0.1, 0.1, 0.005, 0.005])
 """Of the numbers, for the solver."""
 ROUGH = 0.3
-"""Step of MuJoCo's differences in SCALEs, across the dents of its error: of 0.01, 0.1, 0.3 and 1 none found more with another seed."""
+"""Step of MuJoCo's differences in SCALEs, across the dents of its error: of 0.01, 0.1, 0.3 and 1
+none found more with another seed."""
 WITHIN = np.array([0.05, 0.10, 0.002])
 """Asked for: errors of mass and friction as shares of the truth, and of the centre of mass [m]."""
 DT, FRAME, SECONDS = 0.002, 0.02, 1.0
@@ -61,7 +64,8 @@ STRIKES = (
     ((0.16, 0.03), (-1.0, 0.0)),
     ((-0.06, -0.08), (1.0, 0.0)),
 )
-"""Where the sphere starts and where it goes, in the T's frame about its middle [m], as the T lies before every one of them."""
+"""Where the sphere starts and where it goes, in the T's frame about its middle [m], as the T lies
+before every one of them."""
 FEET, FOOT = ((-0.11, 0.04), (0.11, 0.04), (0.0, -0.12)), 0.004
 """Where the T stands, in its frame, and how round its feet are [m]."""
 SMOOTHING = {"stiffness": 5e3, "eps2": 2e-3, "eps3": 2e-4, "v_d": 0.3, "v_s": 0.02}
@@ -82,10 +86,14 @@ def spec_of(numbers: np.ndarray) -> mujoco.MjSpec:
     body.explicitinertial, body.mass, body.ipos = True, mass, (x, y, float(plain.body_ipos[t, 2]))
     body.inertia, body.iquat = plain.body_inertia[t] * mass / plain.body_mass[t], plain.body_iquat[t]
     for foot in FEET:
-        body.add_geom(type=mujoco.mjtGeom.mjGEOM_SPHERE, size=(FOOT, 0, 0), pos=(*foot, FOOT - systems.HEIGHT / 2))
+        body.add_geom(
+            type=mujoco.mjtGeom.mjGEOM_SPHERE, size=(FOOT, 0, 0), pos=(*foot, FOOT - systems.HEIGHT / 2)
+        )
     for geom in spec.geoms:
         geom.friction[0] = friction if geom.parent.name == "T" else 1e-3  # the larger of two counts
-        on_floor = geom.type == mujoco.mjtGeom.mjGEOM_PLANE or (geom.type == mujoco.mjtGeom.mjGEOM_SPHERE and geom.parent.name == "T")
+        on_floor = geom.type == mujoco.mjtGeom.mjGEOM_PLANE or (
+            geom.type == mujoco.mjtGeom.mjGEOM_SPHERE and geom.parent.name == "T"
+        )
         geom.contype = geom.conaffinity = 2 if on_floor else 1
     return spec
 
@@ -105,7 +113,8 @@ def targets() -> np.ndarray:
 
 
 def seen(q: Any) -> Any:
-    """(…, 5) of coordinates (…, 9): T's x, y and heading, then the sphere; NumPy's and JAX's alike."""
+    """(…, 5) of coordinates (…, 9): T's x, y and heading, then the sphere; NumPy's and JAX's
+    alike."""
     xp = jnp if isinstance(q, jax.Array) else np
     w, x, y, z = (q[..., k] for k in range(5, 9))
     heading = xp.arctan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))
@@ -114,7 +123,8 @@ def seen(q: Any) -> Any:
 
 @dataclass
 class Model:
-    """Frames (B·F·5,) over their noise, of numbers (4,); how they change with them; how many rollouts of all strikes that took."""
+    """Frames (B·F·5,) over their noise, of numbers (4,); how they change with them; how many
+    rollouts of all strikes that took."""
 
     frames: Callable[[np.ndarray], np.ndarray]
     slopes: Callable[[np.ndarray], np.ndarray] | None = None
@@ -151,7 +161,9 @@ def in_mujoco(numbers: np.ndarray) -> np.ndarray:
 
 def in_soft() -> tuple[Callable[[np.ndarray], np.ndarray], Callable[[np.ndarray], np.ndarray]]:
     """Frames by the soft engine, and their derivatives (…, 4)."""
-    off_centre = spec_of(GUESS + np.array([0.0, 0.0, 1e-3, 0.0])).compile()  # so that the centre of mass is one of the system's numbers
+    off_centre = spec_of(
+        GUESS + np.array([0.0, 0.0, 1e-3, 0.0])
+    ).compile()  # so that the centre of mass is one of the system's numbers
 
     params = ContactParams(eps1=(0.2 * SPACING) ** 2, **SMOOTHING)
     feet = np.array([(*foot, -systems.HEIGHT / 2) for foot in FEET])
@@ -167,8 +179,13 @@ def in_soft() -> tuple[Callable[[np.ndarray], np.ndarray], Callable[[np.ndarray]
         mass, friction, x, y = numbers
         n = data.numbers
         com = n.com.at[link, 0].set(x).at[link, 1].set(y)
-        changed = n._replace(mass=n.mass.at[link].set(mass), inertia=n.inertia.at[link].set(unit * mass), com=com)
-        meetings = tuple(m._replace(params=m.params._replace(friction=jnp.full_like(m.params.friction, friction))) for m in data.meetings)
+        changed = n._replace(
+            mass=n.mass.at[link].set(mass), inertia=n.inertia.at[link].set(unit * mass), com=com
+        )
+        meetings = tuple(
+            m._replace(params=m.params._replace(friction=jnp.full_like(m.params.friction, friction)))
+            for m in data.meetings
+        )
         grounds = tuple(g._replace(params=g.params._replace(friction=friction)) for g in data.grounds)
         return data._replace(numbers=changed, meetings=meetings, grounds=grounds)
 
@@ -188,13 +205,17 @@ def in_soft() -> tuple[Callable[[np.ndarray], np.ndarray], Callable[[np.ndarray]
         return (seen(jax.vmap(strike)(jnp.asarray(start), jnp.asarray(paths))) / NOISE).ravel()
 
     values, slopes = jit(frames), jit(jax.jacfwd(frames, argnums=1))
-    return lambda x: np.asarray(values(data, jnp.asarray(x))), lambda x: np.asarray(slopes(data, jnp.asarray(x)))
+    return lambda x: np.asarray(values(data, jnp.asarray(x))), lambda x: np.asarray(
+        slopes(data, jnp.asarray(x))
+    )
 
 
 def fitted(model: Model, recorded: np.ndarray) -> tuple[np.ndarray, float]:
     """Numbers (4,) that fit, and processor time [s]."""
     begin, model.rollouts, model.derivatives = time.process_time(), 0, 0
-    found = least_squares(lambda x: model(x) - recorded, GUESS, model.slope, bounds=(LOW, HIGH), x_scale=SCALE)
+    found = least_squares(
+        lambda x: model(x) - recorded, GUESS, model.slope, bounds=(LOW, HIGH), x_scale=SCALE
+    )
     return found.x, time.process_time() - begin
 
 
@@ -203,7 +224,11 @@ def identify(args: argparse.Namespace) -> Outcome:
     with jax.enable_x64(True):
         values, slopes = in_soft()
         values(GUESS), slopes(GUESS)  # compiles
-        models = {"derivatives": Model(values, slopes), "differences": Model(values), "mujoco": Model(in_mujoco, step=ROUGH)}
+        models = {
+            "derivatives": Model(values, slopes),
+            "differences": Model(values),
+            "mujoco": Model(in_mujoco, step=ROUGH),
+        }
         rng, cases = np.random.default_rng(args.seed), []
         for k in range(args.cases):
             truth = rng.uniform(*DRAWN)
@@ -213,14 +238,51 @@ def identify(args: argparse.Namespace) -> Outcome:
                 numbers, seconds = fitted(model, recorded)
                 off = np.abs(numbers - truth) / np.array([*truth[:2], 1.0, 1.0])
                 errors = np.array([off[0], off[1], float(np.hypot(*off[2:]))])
-                cases.append({"case": k, "by": name, "truth": truth, "found": numbers, "errors": errors, "cpu_s": seconds})
-                cases[-1] |= {"rollouts": model.rollouts, "derivatives": model.derivatives, "reached": bool((errors <= WITHIN).all())}
-            note(f"case {k}: " + "; ".join(f"{c['by']} {np.round(c['errors'], 4)}, {c['cpu_s']:.2f} s" for c in cases[-len(models) :]))
+                cases.append(
+                    {
+                        "case": k,
+                        "by": name,
+                        "truth": truth,
+                        "found": numbers,
+                        "errors": errors,
+                        "cpu_s": seconds,
+                    }
+                )
+                cases[-1] |= {
+                    "rollouts": model.rollouts,
+                    "derivatives": model.derivatives,
+                    "reached": bool((errors <= WITHIN).all()),
+                }
+            note(
+                f"case {k}: "
+                + "; ".join(
+                    f"{c['by']} {np.round(c['errors'], 4)}, {c['cpu_s']:.2f} s" for c in cases[-len(models) :]
+                )
+            )
     rows = [_row(name, [c for c in cases if c["by"] == name]) for name in models]
     passed = rows[0]["reached"] == rows[0]["cases"]
-    columns = ("by", "cases", "reached", "mass off %", "friction off %", "centre off mm", "CPU s", "rollouts", "derivatives")
+    columns = (
+        "by",
+        "cases",
+        "reached",
+        "mass off %",
+        "friction off %",
+        "centre off mm",
+        "CPU s",
+        "rollouts",
+        "derivatives",
+    )
     listed = [
-        [r["by"], r["cases"], r["reached"], 100 * r["mass"], 100 * r["friction"], 1e3 * r["centre_m"], *list(r.values())[-3:]] for r in rows
+        [
+            r["by"],
+            r["cases"],
+            r["reached"],
+            100 * r["mass"],
+            100 * r["friction"],
+            1e3 * r["centre_m"],
+            *list(r.values())[-3:],
+        ]
+        for r in rows
     ]
     view = table("a T from a recording, medians", columns, listed)
     return Outcome({"cases": cases, "rows": rows, "passed": bool(passed)}, None, [view], args.seed)
@@ -233,7 +295,9 @@ def _row(name: str, cases: Sequence[dict[str, Any]]) -> dict[str, Any]:
     result = {"by": name, "cases": len(cases), "reached": sum(c["reached"] for c in cases)}
     result |= {"mass": middle[0], "friction": middle[1], "centre_m": middle[2]}
     result |= {"worst_mass": worst[0], "worst_friction": worst[1], "worst_centre_m": worst[2]}
-    return result | {key: float(np.median([c[key] for c in cases])) for key in ("cpu_s", "rollouts", "derivatives")}
+    return result | {
+        key: float(np.median([c[key] for c in cases])) for key in ("cpu_s", "rollouts", "derivatives")
+    }
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -241,7 +305,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def add(p: argparse.ArgumentParser) -> None:
         p.add_argument("--cases", type=arguments.positive_int, default=10, metavar="N", help="hidden T's")
-        p.add_argument("--seed", type=arguments.natural, default=0, metavar="S", help="draws them and the noise")
+        p.add_argument(
+            "--seed", type=arguments.natural, default=0, metavar="S", help="draws them and the noise"
+        )
 
     return run(__spec__.name, __doc__, identify, argv, arguments=add)
 

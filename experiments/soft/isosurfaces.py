@@ -1,4 +1,5 @@
-"""Soft distance of a box in the plane for growing smoothing, from few and many points, and with wrong normals."""
+"""Soft distance of a box in the plane for growing smoothing, from few and many points, and with
+wrong normals."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from matplotlib.figure import Figure
 
-from dexstack.engines.soft.cloud import Cloud
+from dexengines.soft.cloud import Cloud
 from dexstack.process.compilation import jit
 from experiments.harness import Outcome, run
 from experiments.soft.ssdf import ssdf
@@ -20,7 +21,8 @@ EPSILONS = (0.01, 0.25, 0.5, 10.0)
 
 
 def square(per_side: int, *, wrong: bool = False) -> Cloud:
-    """Oriented points of a 2-D box [−1, 1]² in the plane z = 0; ``wrong``: the first of every side points inwards."""
+    """Oriented points of a 2-D box [−1, 1]² in the plane z = 0; ``wrong``: the first of every side
+    points inwards."""
     along = (2.0 * np.arange(per_side) + 1.0) / per_side - 1.0
     points, normals = [], []
     for k in range(4):
@@ -35,18 +37,25 @@ def square(per_side: int, *, wrong: bool = False) -> Cloud:
 
 
 def isosurfaces() -> Outcome:
-    """SSDF of a box in the plane for growing ε, from few and many points, and with wrong normals."""
+    """SSDF of a box in the plane for growing ε, from few and many points, and with wrong
+    normals."""
     x = np.linspace(-2.0, 2.0, 161)
     grid = np.stack(np.meshgrid(x, x, indexing="xy"), axis=-1).reshape(-1, 2)
     grid = jnp.asarray(np.hstack([grid, np.zeros((len(grid), 1))]))
-    rows = {"2 points a side": square(2), "12 points a side": square(12), "wrong normals": square(12, wrong=True)}
+    rows = {
+        "2 points a side": square(2),
+        "12 points a side": square(12),
+        "wrong normals": square(12, wrong=True),
+    }
     field = jit(lambda points, normals, eps: jax.vmap(lambda p: ssdf(p, Cloud(points, normals), eps))(grid))
     figure = Figure(figsize=(11.0, 8.2), layout="constrained")
     areas: dict[str, list[float]] = {}
     for ax_row, (name, c) in zip(figure.subplots(3, 4), rows.items(), strict=True):
         areas[name] = []
         for ax, eps in zip(ax_row, EPSILONS, strict=True):
-            values = np.asarray(field(jnp.asarray(c.points), jnp.asarray(c.normals), eps)).reshape(len(x), len(x))
+            values = np.asarray(field(jnp.asarray(c.points), jnp.asarray(c.normals), eps)).reshape(
+                len(x), len(x)
+            )
             areas[name].append(float((values < 0).mean() * 16.0))
             ax.contourf(x, x, values, levels=np.linspace(-1.5, 1.5, 31), cmap="RdBu", extend="both")
             if values.min() < 0.0 < values.max():

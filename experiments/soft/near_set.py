@@ -1,12 +1,14 @@
 """Wrench and two derivatives of the near set against the dense formulation, along random paths.
 
-Bodies go over edges and through inner corners, lie on each other tilted by 0.01 to 10°, are pins in holes and bodies inside bodies. At 100
-places of every path the wrench of what is near is held against that of all points and planes, and so are its first and its second
-derivative along the path; at one of them both are held against differences, too, the second against those of the first. Wrenches are off by
-a share of the load, or of k ε3 where the load is less, derivatives by a share of their size, or of k times the travel, or of that times the
-travel over ε3; moments count over the body's size. Asked for: 1e-6, so that no jump is larger. On many more paths, too many for all points
-and planes, wrenches are held against those of what is near to a thousandth of that tolerance, from tables of their own. At last, states of
-the pushed T are drawn on its outline.
+Bodies go over edges and through inner corners, lie on each other tilted by 0.01 to 10°, are pins in
+holes and bodies inside bodies. At 100 places of every path the wrench of what is near is held
+against that of all points and planes, and so are its first and its second derivative along the
+path; at one of them both are held against differences, too, the second against those of the first.
+Wrenches are off by a share of the load, or of k ε3 where the load is less, derivatives by a share
+of their size, or of k times the travel, or of that times the travel over ε3; moments count over the
+body's size. Asked for: 1e-6, so that no jump is larger. On many more paths, too many for all points
+and planes, wrenches are held against those of what is near to a thousandth of that tolerance, from
+tables of their own. At last, states of the pushed T are drawn on its outline.
 """
 
 from __future__ import annotations
@@ -24,13 +26,13 @@ import jax.numpy as jnp
 import mujoco
 import numpy as np
 
+from dexengines.soft import cloud
+from dexengines.soft.cloud import Cloud
+from dexengines.soft.near import Room
+from dexengines.soft.scm import ContactParams, smooth_dissipation
+from dexengines.soft.system import Meeting, SoftSystem, Surface
 from dexstack.cli import arguments
 from dexstack.cli.output import commit, note, table
-from dexstack.engines.soft import cloud
-from dexstack.engines.soft.cloud import Cloud
-from dexstack.engines.soft.near import Room
-from dexstack.engines.soft.scm import ContactParams, smooth_dissipation
-from dexstack.engines.soft.system import Meeting, SoftSystem, Surface
 from dexstack.process.compilation import jit
 from dexstack.trials.keep import claim, whole
 from dexstack.trials.pool import in_processes
@@ -64,7 +66,8 @@ class Scene:
     a: Cloud
     b: Cloud
     path: Callable[[np.random.Generator], np.ndarray]
-    """Draws (12,): where it begins, as a place [m] and a turn from there [rad], and how far it goes."""
+    """Draws (12,): where it begins, as a place [m] and a turn from there [rad], and how far it
+    goes."""
 
     @property
     def size(self) -> float:
@@ -84,7 +87,9 @@ def _corner() -> Cloud:
     """A wall that stands on a floor, without what is inside."""
     floor, wall = _box(0.03, 0.03, 0.01), _at(_box(0.01, 0.03, 0.02), -0.02, 0.0, 0.03)
     covered = (floor.points[:, 0] < -0.01) & (floor.normals[:, 2] > 0.5)
-    return cloud.joined(Cloud(*(x[~covered] for x in floor)), Cloud(*(x[wall.normals[:, 2] > -0.5] for x in wall)))
+    return cloud.joined(
+        Cloud(*(x[~covered] for x in floor)), Cloud(*(x[wall.normals[:, 2] > -0.5] for x in wall))
+    )
 
 
 def _hole() -> Cloud:
@@ -93,7 +98,10 @@ def _hole() -> Cloud:
     u, up = np.eye(3)[0] * 2 * half, np.eye(3)[2] * 2 * thick
     inner = cloud.rectangle([-half, half, -thick], u, up, 0.006)  # looks to −y, into the hole
     turned = [cloud.moved(inner, R, np.zeros(3)) for R in _quarters()]
-    outer = [cloud.moved(cloud.rectangle([wide, -wide, -thick], [0, 2 * wide, 0], up, 0.006), R, np.zeros(3)) for R in _quarters()]
+    outer = [
+        cloud.moved(cloud.rectangle([wide, -wide, -thick], [0, 2 * wide, 0], up, 0.006), R, np.zeros(3))
+        for R in _quarters()
+    ]
     faces = []
     for z in (thick, -thick):
         face = cloud.box((wide, wide, thick), 0.006)
@@ -109,42 +117,66 @@ def _quarters() -> list[np.ndarray]:
 def _path(
     place: Sequence[float], spread: Sequence[float], turn: float, along: Sequence[float], turning: float
 ) -> Callable[..., np.ndarray]:
-    """Begins within ``spread`` of a place, turned by 0.01 to ``turn`` degrees (log-uniform), and goes up to ``along`` and ``turning``."""
+    """Begins within ``spread`` of a place, turned by 0.01 to ``turn`` degrees (log-uniform), and
+    goes up to ``along`` and ``turning``."""
 
     def draw(rng: np.random.Generator) -> np.ndarray:
         ways = rng.normal(size=(2, 3))
         ways /= np.linalg.norm(ways, axis=1)[:, None]
         angles = np.radians(10.0 ** rng.uniform(-2.0, np.log10([turn, turning])))
         start = np.array(place) + rng.uniform(-1.0, 1.0, 3) * spread
-        return np.concatenate([start, angles[0] * ways[0], rng.uniform(-1.0, 1.0, 3) * along, angles[1] * ways[1]])
+        return np.concatenate(
+            [start, angles[0] * ways[0], rng.uniform(-1.0, 1.0, 3) * along, angles[1] * ways[1]]
+        )
 
     return draw
 
 
 SCENES = {
     "over an edge": Scene(
-        _box(0.03, 0.03, 0.01), _box(0.02, 0.02, 0.02), _path((0.03, 0, 0.0298), (0.02, 0.02, 3e-4), 10, (0.02, 0.02, 3e-4), 10)
+        _box(0.03, 0.03, 0.01),
+        _box(0.02, 0.02, 0.02),
+        _path((0.03, 0, 0.0298), (0.02, 0.02, 3e-4), 10, (0.02, 0.02, 3e-4), 10),
     ),
     "inner corner": Scene(
-        _corner(), cloud.sphere(0.015, 0.004), _path((0.0048, 0, 0.0248), (3e-4, 0.02, 3e-4), 10, (1e-3, 0.01, 1e-3), 10)
+        _corner(),
+        cloud.sphere(0.015, 0.004),
+        _path((0.0048, 0, 0.0248), (3e-4, 0.02, 3e-4), 10, (1e-3, 0.01, 1e-3), 10),
     ),
     "tilted faces": Scene(
-        _box(0.04, 0.04, 0.01), _box(0.03, 0.03, 0.01), _path((0, 0, 0.0198), (5e-3, 5e-3, 2e-4), 10, (2e-3, 2e-3, 3e-4), 10)
+        _box(0.04, 0.04, 0.01),
+        _box(0.03, 0.03, 0.01),
+        _path((0, 0, 0.0198), (5e-3, 5e-3, 2e-4), 10, (2e-3, 2e-3, 3e-4), 10),
     ),
-    "pin in a hole": Scene(_hole(), _box(0.01, 0.01, 0.03, 0.005), _path((0, 0, 0.02), (3e-4, 3e-4, 0.02), 1, (3e-4, 3e-4, 0.02), 1)),
-    "inside": Scene(_box(0.03, 0.03, 0.03), cloud.sphere(0.01, 0.004), _path((0, 0, 0), (0.03, 0.03, 0.03), 10, (0.02, 0.02, 0.02), 10)),
+    "pin in a hole": Scene(
+        _hole(),
+        _box(0.01, 0.01, 0.03, 0.005),
+        _path((0, 0, 0.02), (3e-4, 3e-4, 0.02), 1, (3e-4, 3e-4, 0.02), 1),
+    ),
+    "inside": Scene(
+        _box(0.03, 0.03, 0.03),
+        cloud.sphere(0.01, 0.004),
+        _path((0, 0, 0), (0.03, 0.03, 0.03), 10, (0.02, 0.02, 0.02), 10),
+    ),
 }
 
 
 def system_of(scene: Scene, tolerance: float | None) -> SoftSystem:
     """Both bodies free, twice differentiable."""
     model = mujoco.MjModel.from_xml_string(f"<mujoco><worldbody>{BODIES}</worldbody></mujoco>")
-    meeting = Meeting([Surface("a", "a", scene.a)], [Surface("b", "b", scene.b)], tolerance, LAW, room=tolerance and Room(1, 72, 160))
+    meeting = Meeting(
+        [Surface("a", "a", scene.a)],
+        [Surface("b", "b", scene.b)],
+        tolerance,
+        LAW,
+        room=tolerance and Room(1, 72, 160),
+    )
     return SoftSystem(model, [meeting], dissipation=smooth_dissipation)
 
 
 def wrench_on(system: SoftSystem, size: float) -> Callable[[Any, jax.Array, jax.Array], jax.Array]:
-    """(6,) about the body's middle, its moment over its size [N], of the system's numbers, a path (12,) and a place s on it."""
+    """(6,) about the body's middle, its moment over its size [N], of the system's numbers, a path
+    (12,) and a place s on it."""
 
     def wrench(data: Any, path: jax.Array, s: jax.Array) -> jax.Array:
         place, turn = path[:3] + s * path[6:9], path[3:6] + s * path[9:]
@@ -213,18 +245,33 @@ def judge(name: str, paths: int, seed: int) -> dict[str, Any]:
         travel = np.linalg.norm(path[6:9]) + scene.size * np.linalg.norm(path[9:])
         w, found, exact = forward(path, s), near(path, s), dense(path, s)
         load = np.maximum(np.linalg.norm(exact[0][:, :3], axis=1), floor)
-        rate, bend = (np.maximum(np.abs(x).max(axis=1), floor * (travel / LAW.eps3) ** n) for n, x in enumerate(exact[1:], 1))
-        by_size = [(np.abs(x - y).max(axis=1) / z).max() for x, y, z in zip(found, exact, (load, rate, bend), strict=True)]
+        rate, bend = (
+            np.maximum(np.abs(x).max(axis=1), floor * (travel / LAW.eps3) ** n)
+            for n, x in enumerate(exact[1:], 1)
+        )
+        by_size = [
+            (np.abs(x - y).max(axis=1) / z).max()
+            for x, y, z in zip(found, exact, (load, rate, bend), strict=True)
+        ]
         by_size[0] = max(by_size[0], (np.abs(w - exact[0]).max(axis=1) / load).max())
         k = int(rng.integers(PLACES))
         slope = _slope(lambda x, p=path: forward(p, np.resize(x, PLACES))[: len(x)], s[k])
         bending = _slope(lambda x, p=path: near(p, np.resize(x, PLACES))[1][: len(x)], s[k])
-        by_differences = [np.abs(x - y[k]).max() / z.max() for x, y, z in zip((slope, bending), found[1:], (rate, bend), strict=True)]
+        by_differences = [
+            np.abs(x - y[k]).max() / z.max()
+            for x, y, z in zip((slope, bending), found[1:], (rate, bend), strict=True)
+        ]
         off = [by_size[0], by_size[1], by_differences[0], by_size[2], by_differences[1]]
         worst = np.maximum(worst, np.where(np.isfinite(off), off, np.inf))
         felt += int((load > floor).sum())
         loads.append(load.max())
-    row = {"scene": name, "paths": paths, "states": paths * PLACES, "touching": felt, "load_N": float(np.median(loads))}
+    row = {
+        "scene": name,
+        "paths": paths,
+        "states": paths * PLACES,
+        "touching": felt,
+        "load_N": float(np.median(loads)),
+    }
     return row | dict(zip(JUDGED, map(float, worst), strict=True))
 
 
@@ -243,7 +290,8 @@ def judge_many(name: str, paths: int, seed: int) -> dict[str, Any]:
 
 
 def scene_row(name: str, paths: tuple[int, int], seed: int, folder: str) -> dict[str, Any]:
-    """A scene's row, or what a folder keeps of it; of ``paths`` the second are the many. In a process of its own."""
+    """A scene's row, or what a folder keeps of it; of ``paths`` the second are the many. In a
+    process of its own."""
     kept = Path(folder) / f"{name.replace(' ', '_')}.json" if folder else None
     if kept is not None and kept.is_file():
         return json.loads(kept.read_text())
@@ -256,7 +304,8 @@ def scene_row(name: str, paths: tuple[int, int], seed: int, folder: str) -> dict
 
 
 def errors(points: int, states: int, seed: int) -> np.ndarray:
-    """(N,) errors of the pushed T's wrench in states in which the pusher touches its outline, corners and inner ones too; float64."""
+    """(N,) errors of the pushed T's wrench in states in which the pusher touches its outline,
+    corners and inner ones too; float64."""
     rng, touching = np.random.default_rng(seed), []
     _, rectangles = systems.t_rectangles()
     while len(touching) < states:
@@ -268,7 +317,9 @@ def errors(points: int, states: int, seed: int) -> np.ndarray:
         out = np.where(np.arange(2) == side, np.sign(on - (low + high) / 2), 0.0)
         q[:2] = on + out * (systems.PUSHER_RADIUS - rng.uniform(0.0, 1e-3))
         v[:] = 0.1 * rng.normal(size=8)
-        beyond = [np.linalg.norm(np.maximum(np.maximum(low - q[:2], q[:2] - high), 0.0)) for low, high in rectangles]
+        beyond = [
+            np.linalg.norm(np.maximum(np.maximum(low - q[:2], q[:2] - high), 0.0)) for low, high in rectangles
+        ]
         if min(beyond) >= systems.PUSHER_RADIUS - 1e-3:  # a side of one rectangle may lie within the other
             touching.append((q, v))
     with jax.enable_x64(True):
@@ -286,7 +337,11 @@ def errors(points: int, states: int, seed: int) -> np.ndarray:
 def near_set(args: argparse.Namespace) -> Outcome:
     """All paths, then the pushed T."""
     if args.keep:
-        claim(args.keep, {"paths": args.paths, "many": args.many, "seed": args.seed, "commit": commit()}, "scenes")
+        claim(
+            args.keep,
+            {"paths": args.paths, "many": args.many, "seed": args.seed, "commit": commit()},
+            "scenes",
+        )
     rows, count, folder = [], len(SCENES), str(args.keep.absolute()) if args.keep else ""
     columns = list(SCENES), [(args.paths, args.many)] * count, [args.seed] * count, [folder] * count
     for row in in_processes(scene_row, args.jobs, *columns):
@@ -294,21 +349,46 @@ def near_set(args: argparse.Namespace) -> Outcome:
         note(f"{row['scene']}: " + ", ".join(f"{what} {row[what]:.1e}" for what in WHAT))
     outline = float(errors(4000, args.states, args.seed).max())
     passed = outline <= TOLERANCE and all(r[what] <= TOLERANCE for r in rows for what in WHAT)
-    results = {"tolerance": TOLERANCE, "outline": outline, "states": args.states, "rows": rows, "passed": bool(passed)}
+    results = {
+        "tolerance": TOLERANCE,
+        "outline": outline,
+        "states": args.states,
+        "rows": rows,
+        "passed": bool(passed),
+    }
     columns = ("scene", "paths", "states", "touching", "load [N]", *JUDGED.values())
     keys = ("scene", "paths", "states", "touching", "load_N", *JUDGED)
-    view = table("near set against all points and planes, worst of all", columns, [[r[k] for k in keys] for r in rows])
+    view = table(
+        "near set against all points and planes, worst of all", columns, [[r[k] for k in keys] for r in rows]
+    )
     keys = ("scene", "many_paths", "many_touching", "many_wrench")
     columns = ("scene", "paths", "states that touch", "wrench off")
-    many = table(f"against what is near to {FINE:g}, worst of all", columns, [[r[k] for k in keys] for r in rows])
-    return Outcome(results, None, [view, many, f"pushed T, {args.states} states on its outline: {outline:.1e}"], args.seed)
+    many = table(
+        f"against what is near to {FINE:g}, worst of all", columns, [[r[k] for k in keys] for r in rows]
+    )
+    return Outcome(
+        results,
+        None,
+        [view, many, f"pushed T, {args.states} states on its outline: {outline:.1e}"],
+        args.seed,
+    )
 
 
 def _arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--paths", type=arguments.positive_int, default=200, metavar="N", help="of each scene")
-    p.add_argument("--many", type=arguments.positive_int, default=20_000, metavar="N", help="paths of each scene for the finer tolerance")
-    p.add_argument("--jobs", type=arguments.positive_int, default=1, metavar="N", help="scenes at the same time")
-    p.add_argument("--keep", type=Path, metavar="FOLDER", help="keep every scene's row there, and go on where it was cut")
+    p.add_argument(
+        "--many",
+        type=arguments.positive_int,
+        default=20_000,
+        metavar="N",
+        help="paths of each scene for the finer tolerance",
+    )
+    p.add_argument(
+        "--jobs", type=arguments.positive_int, default=1, metavar="N", help="scenes at the same time"
+    )
+    p.add_argument(
+        "--keep", type=Path, metavar="FOLDER", help="keep every scene's row there, and go on where it was cut"
+    )
     p.add_argument("--states", type=arguments.positive_int, default=100, metavar="N", help="of the pushed T")
     p.add_argument("--seed", type=arguments.natural, default=0, metavar="S", help="draws paths and states")
 

@@ -1,4 +1,5 @@
-"""A sphere pushes a T through five open-loop sequences, under both force laws: where it ends, against MuJoCo."""
+"""A sphere pushes a T through five open-loop sequences, under both force laws: where it ends,
+against MuJoCo."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ import mujoco
 import numpy as np
 from matplotlib.figure import Figure
 
-from dexstack.engines.soft.near import Room
-from dexstack.engines.soft.system import SoftSystem
+from dexengines.soft.near import Room
+from dexengines.soft.system import SoftSystem
 from dexstack.process.compilation import jit
 from experiments.harness import BLUE, PINK, Outcome, run
 from experiments.soft import systems
@@ -23,7 +24,15 @@ from experiments.soft.aware import AwareSystem
 
 SEQUENCES = (
     ((0.0, -0.20), (0.0, -0.12), (0.0, -0.20), (0.19, -0.15), (0.19, 0.07), (0.10, 0.07), (0.20, 0.07)),
-    ((0.01, -0.20), (0.01, -0.13), (0.01, -0.20), (-0.12, -0.15), (-0.12, -0.05), (-0.02, -0.05), (-0.12, -0.05)),
+    (
+        (0.01, -0.20),
+        (0.01, -0.13),
+        (0.01, -0.20),
+        (-0.12, -0.15),
+        (-0.12, -0.05),
+        (-0.02, -0.05),
+        (-0.12, -0.05),
+    ),
     ((0.10, -0.10), (0.01, -0.10), (0.12, -0.10), (0.20, 0.12), (0.08, 0.14), (0.08, 0.04), (0.08, 0.14)),
     ((-0.08, 0.14), (-0.08, 0.04), (-0.08, 0.14), (0.07, 0.14), (0.07, 0.04), (0.07, 0.14)),
     ((0.19, 0.03), (0.10, 0.03), (0.19, 0.03), (0.19, -0.20), (0.0, -0.22), (-0.02, -0.13), (-0.02, -0.22)),
@@ -32,11 +41,12 @@ SEQUENCES = (
 SPEED = 0.15
 """Of the pusher's target [m/s]."""
 PUBLISHED = {("rk4", 0.002): 0.012, ("euler", 0.002): 0.067, ("rk4", 0.016): 0.046}
-"""The paper's mean distance with 4000 points [m], by method and step [s]: what the first law is asked for, the largest in all other cells,
-without a T thrown."""
+"""The paper's mean distance with 4000 points [m], by method and step [s]: what the first law is
+asked for, the largest in all other cells, without a T thrown."""
 SMOOTHING = {"stiffness": 2.5e3, "eps2": 8e-3, "eps3": 5e-4, "v_d": 0.6, "v_s": 0.05}
-"""Of the first law in all cells, chosen once, on these sequences: steps of 16 ms follow k, the load over ε2 and that over v_s at
-the mass and size of the T; √ε1 is a fifth of the spacing of the points."""
+"""Of the first law in all cells, chosen once, on these sequences: steps of 16 ms follow k, the load
+over ε2 and that over v_s at the mass and size of the T; √ε1 is a fifth of the spacing of the
+points."""
 ROOM = Room(1, 64, 32)
 """For what is near under the second law."""
 LOST = 1.0
@@ -53,10 +63,15 @@ def path(sequence: tuple[tuple[float, float], ...], dt: float, seconds: float) -
 
 def duration() -> float:
     """Of the longest sequence, and half a second to come to rest [s]."""
-    return max(float(np.linalg.norm(np.diff(np.array(s), axis=0), axis=1).sum()) for s in SEQUENCES) / SPEED + 0.5
+    return (
+        max(float(np.linalg.norm(np.diff(np.array(s), axis=0), axis=1).sum()) for s in SEQUENCES) / SPEED
+        + 0.5
+    )
 
 
-def pushed_in_mujoco(sequence: tuple[tuple[float, float], ...], dt: float, rk4: bool) -> tuple[np.ndarray, int]:
+def pushed_in_mujoco(
+    sequence: tuple[tuple[float, float], ...], dt: float, rk4: bool
+) -> tuple[np.ndarray, int]:
     """The T's track (K, 3) x, y, yaw, and how often contact was made."""
     model = systems.pusher_spec(dt, rk4=rk4).compile()
     data = mujoco.MjData(model)
@@ -80,7 +95,8 @@ def yaw(quat: np.ndarray) -> Any:
 
 
 def aware(dt: float) -> Callable[..., SoftSystem]:
-    """The law of :mod:`experiments.soft.aware` with MuJoCo's time constant, as far as steps of ``dt`` [s] can follow it."""
+    """The law of :mod:`experiments.soft.aware` with MuJoCo's time constant, as far as steps of
+    ``dt`` [s] can follow it."""
     return functools.partial(AwareSystem, time_constant=max(0.02, 2.0 * dt), stick_time=max(0.005, dt))
 
 
@@ -113,7 +129,8 @@ def pushed_softly(points: int, dt: float, method: str, law: str = "scm") -> np.n
 
 
 def push(steps_ms: tuple[int, ...] = (2, 8, 16), methods: tuple[str, ...] = ("rk4", "euler")) -> Outcome:
-    """Open-loop pushing against MuJoCo (2 ms, the same integrator) under both force laws: where the T ends."""
+    """Open-loop pushing against MuJoCo (2 ms, the same integrator) under both force laws: where the
+    T ends."""
     truth = {rk4: [pushed_in_mujoco(s, 0.002, rk4) for s in SEQUENCES] for rk4 in (True, False)}
     made = [n for _, n in truth[True]]
     rows, lines, shown = [], [], None
@@ -125,8 +142,17 @@ def push(steps_ms: tuple[int, ...] = (2, 8, 16), methods: tuple[str, ...] = ("rk
         kept = np.isfinite(d) & (d < LOST)
         if (method, points, ms, law) == ("rk4", 4000, steps_ms[0], "scm"):
             shown = tracks
-        row = {"law": law, "method": method, "points": points, "step_s": 1e-3 * ms, "lost": int((~kept).sum())}
-        means = {"mean_m": float(d[kept].mean()) if kept.any() else None, "mean_rad": float(turn[kept].mean()) if kept.any() else None}
+        row = {
+            "law": law,
+            "method": method,
+            "points": points,
+            "step_s": 1e-3 * ms,
+            "lost": int((~kept).sum()),
+        }
+        means = {
+            "mean_m": float(d[kept].mean()) if kept.any() else None,
+            "mean_rad": float(turn[kept].mean()) if kept.any() else None,
+        }
         rows.append(row | {"position_error_m": d, "orientation_error_rad": turn} | means)
         line = f"{law:5s} {method:5s} {ms:2d} ms {points:4d} points: "
         if kept.any():

@@ -1,15 +1,17 @@
-"""A sphere pushes a T to a goal pose by gradients through the engine, beside CEM and finite differences through MuJoCo.
+"""A sphere pushes a T to a goal pose by gradients through the engine, beside CEM and finite
+differences through MuJoCo.
 
-One push at a time: from places around the T's outline the sphere follows a path of a few way points. All places are optimised side by
-side, each from a straight path along its normal; the best push is made in MuJoCo, the sphere goes around the T to the next place, and the
-next push is planned for where the T then lies. What plans it is
+One push at a time: from places around the T's outline the sphere follows a path of a few way
+points. All places are optimised side by side, each from a straight path along its normal; the best
+push is made in MuJoCo, the sphere goes around the T to the next place, and the next push is planned
+for where the T then lies. What plans it is
 
 - ``gradient``: Adam on ``jax.grad`` through the soft engine, from every place;
 - ``differences``: the same Adam on central differences through MuJoCo;
 - ``cem``: the cross-entropy method on place and path through MuJoCo, without any derivative.
 
-MuJoCo is the plant of all three, and the last two plan with the plant itself. Asked for: ``gradient`` brings the T within 1 cm and 5° of
-its goal from 10 of 10 start poses.
+MuJoCo is the plant of all three, and the last two plan with the plant itself. Asked for:
+``gradient`` brings the T within 1 cm and 5° of its goal from 10 of 10 start poses.
 """
 
 from __future__ import annotations
@@ -39,19 +41,22 @@ NEAR, TURNED = 0.01, np.radians(5.0)
 STARTS = 0.15
 """The T starts anywhere within so far from its goal along each axis [m], turned by any angle."""
 LENGTH = 0.1
-"""So far from its centre a turn moves the T as far as it counts [m]: its error is ‖Δp‖² + LENGTH² ‖Δ heading‖²."""
+"""So far from its centre a turn moves the T as far as it counts [m]: its error is ‖Δp‖² + LENGTH²
+‖Δ heading‖²."""
 MOST_PUSHES = 40
 WAY_POINTS, SECONDS, SPEED = 4, 0.8, 0.15
-"""Of a push: way points after its start, time [s], and the fastest way from one to the next [m/s]."""
+"""Of a push: way points after its start, time [s], and the fastest way from one to the next
+[m/s]."""
 REST = 0.2
 """Time after the last way point in which the T comes to rest [s]."""
 DT = {"soft": 0.004, "mujoco": 0.002}
 """Steps [s]."""
 GAP, AROUND = 0.004, 0.24
-"""The sphere starts so far from the outline, and goes around the T on a circle of this radius [m]."""
+"""The sphere starts so far from the outline, and goes around the T on a circle of this radius
+[m]."""
 FIRST, DRAWN = 0.05, 0.06
-"""Longest straight push that is a first guess [m]; standard deviation of its way points as a share of it, or a push that moves nothing
-would be planned again for ever."""
+"""Longest straight push that is a first guess [m]; standard deviation of its way points as a share
+of it, or a push that moves nothing would be planned again for ever."""
 ITERATIONS, RATE, NUDGE = 12, 0.12, 0.002
 """Of Adam: steps, rate as a share of the first guess, and half of a difference [m]."""
 ROUNDS, PLANS, ELITE, SPREAD, LEAST = 4, 64, 8, 0.6, 0.1
@@ -77,7 +82,10 @@ def places() -> Places:
         found.append(((x, (bar_low[1] + bar_high[1]) / 2), (way, 0.0)))
     for side in (-1.0, 1.0):
         found += [((side * x, bar_low[1]), (0.0, -1.0)) for x in (stem_high[0] + clear, bar_high[0] - 0.01)]
-        found += [((side * stem_high[0], y), (side, 0.0)) for y in np.linspace(stem_low[1] + 0.01, stem_high[1] - clear, 3)]
+        found += [
+            ((side * stem_high[0], y), (side, 0.0))
+            for y in np.linspace(stem_low[1] + 0.01, stem_high[1] - clear, 3)
+        ]
     found += [((x, stem_low[1]), (0.0, -1.0)) for x in (-0.015, 0.0, 0.015)]
     p, nhat = (np.array(column) for column in zip(*found, strict=True))
     return Places(p + (systems.PUSHER_RADIUS + GAP) * nhat, nhat)
@@ -93,7 +101,8 @@ def turned(yaw: float, vectors: np.ndarray) -> np.ndarray:
 
 
 class Table:
-    """The plant, and MuJoCo as a model of it: T and sphere on the ground; the goal is the origin."""
+    """The plant, and MuJoCo as a model of it: T and sphere on the ground; the goal is the
+    origin."""
 
     def __init__(self, x: float, y: float, yaw: float) -> None:
         self.model = systems.pusher_spec(DT["mujoco"]).compile()
@@ -138,7 +147,16 @@ class Table:
         start, nhat = self.p_WT + turned(self.yaw, PLACES.p_T[place]), turned(self.yaw, PLACES.nhat_T[place])
         self._follow(self._around(start, nhat))
         self._follow(targets(start[None], way[None], DT["mujoco"])[0])
-        self._follow(_paced(np.array([self.data.qpos[:2], self.data.qpos[:2] + self._out(turned(self.yaw, PLACES.nhat_T[place]))])))
+        self._follow(
+            _paced(
+                np.array(
+                    [
+                        self.data.qpos[:2],
+                        self.data.qpos[:2] + self._out(turned(self.yaw, PLACES.nhat_T[place])),
+                    ]
+                )
+            )
+        )
 
     def _out(self, nhat: np.ndarray) -> np.ndarray:
         """(2,) from the sphere along a normal out to the circle around the T."""
@@ -147,7 +165,8 @@ class Table:
         return max(0.0, np.sqrt(max(AROUND**2 - off @ off + along**2, 0.0)) - along) * nhat
 
     def _around(self, start: np.ndarray, nhat: np.ndarray) -> np.ndarray:
-        """(K, 2) targets from where the sphere is, along the circle and in to a start, then half a second there."""
+        """(K, 2) targets from where the sphere is, along the circle and in to a start, then half a
+        second there."""
         centre, here = self.p_WT, self.data.qpos[:2].copy()
         off = start - centre
         along = off @ nhat
@@ -184,7 +203,8 @@ def _paced(corners: np.ndarray) -> np.ndarray:
 
 
 def targets(starts: Any, ways: Any, dt: float) -> Any:
-    """(B, K, 2) of the sphere's control: from start (B, 2) along way points (B, W, 2) off it, the last held; NumPy's and JAX's alike."""
+    """(B, K, 2) of the sphere's control: from start (B, 2) along way points (B, W, 2) off it, the
+    last held; NumPy's and JAX's alike."""
     moving, held = round(SECONDS / WAY_POINTS / dt), round(REST / dt)
     share = np.arange(1, moving + 1) / moving
     weight = np.zeros((WAY_POINTS * moving + held, WAY_POINTS))
@@ -197,7 +217,8 @@ def targets(starts: Any, ways: Any, dt: float) -> Any:
 
 
 def error(q: Any) -> Any:
-    """(…,) squared distance of the T from its goal, with LENGTH for turns, of coordinates (…, 9) [m²]; NumPy's and JAX's alike."""
+    """(…,) squared distance of the T from its goal, with LENGTH for turns, of coordinates (…, 9)
+    [m²]; NumPy's and JAX's alike."""
     w, x, y, z = (q[..., k] for k in range(5, 9))
     c, s = 1 - 2 * (y * y + z * z), 2 * (w * z + x * y)
     return q[..., 2] ** 2 + q[..., 3] ** 2 + LENGTH**2 * ((1 - c) ** 2 + s**2)
@@ -212,7 +233,8 @@ def within_speed(ways: np.ndarray) -> np.ndarray:
 
 
 Slope = Callable[[Table, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
-"""Errors (B,) [m²] and their derivatives (B, W, 2) by ways, from coordinates (B, 9) and ways (B, W, 2)."""
+"""Errors (B,) [m²] and their derivatives (B, W, 2) by ways, from coordinates (B, 9) and ways (B, W,
+2)."""
 
 
 class Soft:
@@ -230,7 +252,9 @@ class Soft:
             def step(state: Any, u: jax.Array) -> Any:
                 return system.euler(data, *state, systems.pusher_force(*state, u), DT["soft"]), None
 
-            (end, _), _ = jax.lax.scan(jax.checkpoint(step), (q, v0), targets(q[None, :2], way[None], DT["soft"])[0])
+            (end, _), _ = jax.lax.scan(
+                jax.checkpoint(step), (q, v0), targets(q[None, :2], way[None], DT["soft"])[0]
+            )
             return error(end)
 
         self._slope = jit(jax.vmap(jax.value_and_grad(cost), (0, 0, None)))
@@ -255,7 +279,8 @@ class Differences:
 
 
 def by_slope(slope: Slope) -> Callable[[Table, np.random.Generator], tuple[int, np.ndarray, int]]:
-    """A planner of pushes: Adam from every place; the best place, its way, and how many steps of its model it took."""
+    """A planner of pushes: Adam from every place; the best place, its way, and how many steps of
+    its model it took."""
 
     def plan(here: Table, rng: np.random.Generator) -> tuple[int, np.ndarray, int]:
         starts, ways = here.starts(), here.straight(rng)
@@ -295,7 +320,9 @@ def by_cem(here: Table, rng: np.random.Generator) -> tuple[int, np.ndarray, int]
     return *found, ROUNDS * PLANS * round((SECONDS + REST) / DT["mujoco"])
 
 
-def brought(plan: Callable[[Table, np.random.Generator], tuple[int, np.ndarray, int]], seed: int) -> dict[str, Any]:
+def brought(
+    plan: Callable[[Table, np.random.Generator], tuple[int, np.ndarray, int]], seed: int
+) -> dict[str, Any]:
     """One T: pushed until it has arrived, or too often."""
     rng = np.random.default_rng(seed)
     here = Table(*rng.uniform(-STARTS, STARTS, 2), rng.uniform(-np.pi, np.pi))
@@ -304,7 +331,11 @@ def brought(plan: Callable[[Table, np.random.Generator], tuple[int, np.ndarray, 
     while not here.arrived and len(track) <= MOST_PUSHES:
         begin, begin_cpu = time.perf_counter(), time.process_time()
         place, way, taken = plan(here, rng)
-        wall, cpu, steps = wall + time.perf_counter() - begin, cpu + time.process_time() - begin_cpu, steps + taken
+        wall, cpu, steps = (
+            wall + time.perf_counter() - begin,
+            cpu + time.process_time() - begin_cpu,
+            steps + taken,
+        )
         here.push(place, way)
         track.append([*here.p_WT, here.yaw])
     off = {"position_error_m": float(np.linalg.norm(here.p_WT)), "orientation_error_rad": abs(here.yaw)}
@@ -325,15 +356,38 @@ def compare(args: argparse.Namespace) -> Outcome:
         cases[name] = []
         for k in range(min(args.starts, args.differences) if name == "differences" else args.starts):
             cases[name].append(case := brought(plan, args.seed + k))
-            note("{}, start {}: {}".format(name, k + 1, "{pushes} pushes, {position_error_m:.4f} m, {cpu_s:.1f} s".format(**case)))
+            note(
+                "{}, start {}: {}".format(
+                    name, k + 1, "{pushes} pushes, {position_error_m:.4f} m, {cpu_s:.1f} s".format(**case)
+                )
+            )
         rows.append(_summary(name, cases[name]))
     passed = rows[0]["arrived"] == args.starts >= 10
-    columns = ("plans by", "arrived", "of", "pushes", "processor time a push [s]", "model's steps a push", "off [mm]", "off [°]")
+    columns = (
+        "plans by",
+        "arrived",
+        "of",
+        "pushes",
+        "processor time a push [s]",
+        "model's steps a push",
+        "off [mm]",
+        "off [°]",
+    )
     shown = [
-        [*(r[key] for key in ("name", "arrived", "starts", "pushes", "cpu_s", "steps")), 1e3 * r["position_error_m"], np.degrees(r["turn"])]
+        [
+            *(r[key] for key in ("name", "arrived", "starts", "pushes", "cpu_s", "steps")),
+            1e3 * r["position_error_m"],
+            np.degrees(r["turn"]),
+        ]
         for r in rows
     ]
-    results = {"rows": rows, "cases": cases, "compile_s": compile_s, "core": args.core, "passed": bool(passed)}
+    results = {
+        "rows": rows,
+        "cases": cases,
+        "compile_s": compile_s,
+        "core": args.core,
+        "passed": bool(passed),
+    }
     return Outcome(results, _figure(cases), [table("a T pushed to a goal, means", columns, shown)], args.seed)
 
 
@@ -361,9 +415,13 @@ def _figure(cases: dict[str, list[dict[str, Any]]]) -> Any:
     for (name, own), colour in zip(cases.items(), (PINK, GREEN, BLUE), strict=True):
         for k, case in enumerate(own):
             x, y, yaw = np.array(case["track"]).T
-            axes[0].semilogy(1e3 * np.hypot(x, y), color=colour, linewidth=0.8, label=name if k == 0 else None)
+            axes[0].semilogy(
+                1e3 * np.hypot(x, y), color=colour, linewidth=0.8, label=name if k == 0 else None
+            )
             axes[1].semilogy(np.degrees(np.abs(yaw)), color=colour, linewidth=0.8)
-    for ax, asked, what in zip(axes, (1e3 * NEAR, np.degrees(TURNED)), ("off [mm]", "turned [°]"), strict=True):
+    for ax, asked, what in zip(
+        axes, (1e3 * NEAR, np.degrees(TURNED)), ("off [mm]", "turned [°]"), strict=True
+    ):
         ax.axhline(asked, color="0.5", linestyle=":")
         ax.set(xlabel="pushes", ylabel=what)
     axes[0].legend()
@@ -371,11 +429,19 @@ def _figure(cases: dict[str, list[dict[str, Any]]]) -> Any:
 
 
 def _arguments(p: argparse.ArgumentParser) -> None:
-    p.add_argument("--starts", type=arguments.positive_int, default=10, metavar="N", help="start poses of the T")
     p.add_argument(
-        "--differences", type=arguments.positive_int, default=10, metavar="N", help="the first of them for differences, which are slow"
+        "--starts", type=arguments.positive_int, default=10, metavar="N", help="start poses of the T"
     )
-    p.add_argument("--seed", type=arguments.natural, default=0, metavar="S", help="start k is drawn by seed S + k")
+    p.add_argument(
+        "--differences",
+        type=arguments.positive_int,
+        default=10,
+        metavar="N",
+        help="the first of them for differences, which are slow",
+    )
+    p.add_argument(
+        "--seed", type=arguments.natural, default=0, metavar="S", help="start k is drawn by seed S + k"
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:

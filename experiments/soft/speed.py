@@ -1,8 +1,10 @@
-"""Time of a step of a sphere that pushes a T, beside MuJoCo (C) and MJX on the same scene in the same run.
+"""Time of a step of a sphere that pushes a T, beside MuJoCo (C) and MJX on the same scene in the
+same run.
 
-2 ms steps in float32, in a scan of 250 and called one by one from Python, taking turns on one core; beside every time where the T is at the
-end of the scan, against MuJoCo, and in ours how far the wrench is from the dense formulation. MuJoCo is the fastest peer, but gives no
-derivatives; MJX (extra 'peers') gives them, on the same compiler. What is asked for: :data:`LIMITS`.
+2 ms steps in float32, in a scan of 250 and called one by one from Python, taking turns on one core;
+beside every time where the T is at the end of the scan, against MuJoCo, and in ours how far the
+wrench is from the dense formulation. MuJoCo is the fastest peer, but gives no derivatives; MJX
+(extra 'peers') gives them, on the same compiler. What is asked for: :data:`LIMITS`.
 """
 
 from __future__ import annotations
@@ -21,9 +23,9 @@ import mujoco
 import numpy as np
 from mujoco import rollout
 
+from dexengines.soft.system import OPTIONS
 from dexstack.cli import arguments
 from dexstack.cli.output import note, table
-from dexstack.engines.soft.system import OPTIONS
 from dexstack.process.compilation import compiler_options
 from dexstack.report.statistics import times
 from experiments.harness import Outcome, run
@@ -60,7 +62,8 @@ def mjx_version() -> str | None:
 
 
 def targets(steps: int) -> np.ndarray:
-    """(steps, 2) where the pusher is sent: along the stem, in contact with its end nearly from the start."""
+    """(steps, 2) where the pusher is sent: along the stem, in contact with its end nearly from the
+    start."""
     return np.stack([np.zeros(steps), np.linspace(-0.155, -0.10, steps)], axis=1).astype(np.float32)
 
 
@@ -145,10 +148,11 @@ class MjxCase:
 
 
 def _compiled(one: Callable, numbers: Any, state: Any) -> tuple[Callable, Callable, float, Any]:
-    """A scan, one step called from Python, the processor time that the scan took to compile [s], the compiled step.
+    """A scan, one step called from Python, the processor time that the scan took to compile [s],
+    the compiled step.
 
-    The step that is called has the system's numbers built in: every array that is handed over costs time. Its kernels are ordered for one
-    thread, not for several: faster on one core.
+    The step that is called has the system's numbers built in: every array that is handed over costs
+    time. Its kernels are ordered for one thread, not for several: faster on one core.
     """
     path = jnp.asarray(targets(SCAN))
 
@@ -159,7 +163,9 @@ def _compiled(one: Callable, numbers: Any, state: Any) -> tuple[Callable, Callab
     rolled = jax.jit(roll).lower(numbers, state, path).compile(compiler_options() | OPTIONS)
     took = time.process_time() - begin
     lowered, target = jax.jit(lambda s, u: one(numbers, s, u)).lower(state, path[0]), path[0]
-    called = lowered.compile({"xla_cpu_enable_concurrency_optimized_scheduler": False} | compiler_options() | OPTIONS)
+    called = lowered.compile(
+        {"xla_cpu_enable_concurrency_optimized_scheduler": False} | compiler_options() | OPTIONS
+    )
     return lambda: rolled(numbers, state, path), lambda: called(state, target), took, called
 
 
@@ -185,7 +191,9 @@ def take_turns(cases: list[Any], rounds: int) -> None:
 
 def speed(args: argparse.Namespace) -> Outcome:
     """Time ours and the peers."""
-    jax.config.update("jax_cpu_enable_async_dispatch", False)  # on one core, handing a call to another thread costs and gains nothing
+    jax.config.update(
+        "jax_cpu_enable_async_dispatch", False
+    )  # on one core, handing a call to another thread costs and gains nothing
     method, version_of_mjx = "rk4" if args.rk4 else "euler", mjx_version()
     note(f"core {args.core}: compiling" + ("" if version_of_mjx else "; MJX is not installed"))
     ours = {str(points): SoftCase(points, method) for points in (26, 4000)}
@@ -193,7 +201,10 @@ def speed(args: argparse.Namespace) -> Outcome:
     everyone = [*ours.values(), mujoco_c, *([mjx] if mjx else [])]
     take_turns(everyone, args.rounds)
     truth = mujoco_c.end()
-    cases = {name: _entry(case, truth) | {"points": int(name), "temporaries_bytes": case.temporaries} for name, case in ours.items()}
+    cases = {
+        name: _entry(case, truth) | {"points": int(name), "temporaries_bytes": case.temporaries}
+        for name, case in ours.items()
+    }
     peers = {"mujoco": _entry(mujoco_c, truth)} | ({"mjx": _entry(mjx, truth)} if mjx else {})
     kept = []
     for name, case in cases.items():
@@ -210,9 +221,19 @@ def speed(args: argparse.Namespace) -> Outcome:
          1e6 * c["call_s"]["p50"], 1e3 * c["end_difference_m"]]
         for c in (*cases.values(), *peers.values())
     ]  # fmt: skip
-    columns = ("case", "compile s", "in a scan µs", "ours / MuJoCo", "MJX / ours", "wrench off", "called µs", "T off MuJoCo's mm")
+    columns = (
+        "case",
+        "compile s",
+        "in a scan µs",
+        "ours / MuJoCo",
+        "MJX / ours",
+        "wrench off",
+        "called µs",
+        "T off MuJoCo's mm",
+    )
     asked = "; ".join(
-        f"at {name} points {slower:g} times MuJoCo or less, MJX {mjx:g} times ours or more" for name, (slower, mjx) in LIMITS.items()
+        f"at {name} points {slower:g} times MuJoCo or less, MJX {mjx:g} times ours or more"
+        for name, (slower, mjx) in LIMITS.items()
     )
     verdict = f"asked for: {asked}; the wrench off by {ACCURATE:g} of the load or less"
     lines = [table(f"T-pusher, 2 ms, float32, core {args.core}", columns, rows), verdict]
@@ -222,13 +243,25 @@ def speed(args: argparse.Namespace) -> Outcome:
 def _entry(case: SoftCase | MujocoCase | MjxCase, truth: np.ndarray) -> dict[str, Any]:
     t = case.timing
     off = float(np.linalg.norm(case.end() - truth))
-    return {"name": t.name, "compile_s": t.compile_s, "scan_s": times(t.scan_s), "call_s": times(t.call_s), "end_difference_m": off}
+    return {
+        "name": t.name,
+        "compile_s": t.compile_s,
+        "scan_s": times(t.scan_s),
+        "call_s": times(t.call_s),
+        "end_difference_m": off,
+    }
 
 
 def _arguments(p: argparse.ArgumentParser) -> None:
-    p.add_argument("--rounds", type=arguments.positive_int, default=10, metavar="N", help="times every case is timed")
     p.add_argument(
-        "--states", type=arguments.positive_int, default=100, metavar="N", help="in which the wrench is held against the dense one"
+        "--rounds", type=arguments.positive_int, default=10, metavar="N", help="times every case is timed"
+    )
+    p.add_argument(
+        "--states",
+        type=arguments.positive_int,
+        default=100,
+        metavar="N",
+        help="in which the wrench is held against the dense one",
     )
     p.add_argument("--seed", type=arguments.natural, default=0, metavar="S", help="draws the states")
     p.add_argument("--rk4", action="store_true", help="fourth-order Runge–Kutta instead of Euler")

@@ -1,6 +1,7 @@
 """Soft signed distance (SSDF) of an oriented point cloud, as the SSDF paper has it:
 
-    φ_i = n_iᵀ(p − p_i),   φ̂_S(p) = Σ_i softmax(−(‖p − p_i‖² + (β − 1) φ_i²)/ε1)_i φ_i                             [8–10]
+    φ_i = n_iᵀ(p − p_i),   φ̂_S(p) = Σ_i softmax(−(‖p − p_i‖² + (β − 1) φ_i²)/ε1)_i φ_i
+    [8–10]
 
 The engine's force law is not made of it. Pure functions of arrays; ε1 [m²].
 """
@@ -11,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from dexstack.engines.soft.cloud import Cloud
+from dexengines.soft.cloud import Cloud
 
 
 def ssdf(p: Array, cloud: Cloud, eps1: float | Array, normal_weight: float = 1.0) -> Array:
@@ -22,6 +23,6 @@ def ssdf(p: Array, cloud: Cloud, eps1: float | Array, normal_weight: float = 1.0
 
 
 def _dot3(a: Array, b: Array) -> Array:
-    """Dot products over a last axis of three, written out: as a reduction XLA's CPU compiler (JAX 0.10.2) fuses it into wrong numbers in
-    float32 once there are about a thousand."""
+    """Dot products over a last axis of three, written out: as a reduction XLA's CPU compiler (JAX
+    0.10.2) fuses it into wrong numbers in float32 once there are about a thousand."""
     return a[..., 0] * b[..., 0] + a[..., 1] * b[..., 1] + a[..., 2] * b[..., 2]

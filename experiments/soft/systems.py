@@ -1,4 +1,5 @@
-"""Scenes of the engine's checks: a sphere that pushes a T over the ground, and two spheres; each as one MuJoCo spec for every engine."""
+"""Scenes of the engine's checks: a sphere that pushes a T over the ground, and two spheres; each as
+one MuJoCo spec for every engine."""
 
 from __future__ import annotations
 
@@ -9,11 +10,11 @@ import mujoco
 import numpy as np
 from jax import Array
 
-from dexstack.engines.soft import cloud
-from dexstack.engines.soft.cloud import Cloud
-from dexstack.engines.soft.near import Room
-from dexstack.engines.soft.scm import ContactParams, Dissipation, Law, PairWrench, meet, paper_dissipation
-from dexstack.engines.soft.system import Ground, Meeting, SoftSystem, Surface
+from dexengines.soft import cloud
+from dexengines.soft.cloud import Cloud
+from dexengines.soft.near import Room
+from dexengines.soft.scm import ContactParams, Dissipation, Law, PairWrench, meet, paper_dissipation
+from dexengines.soft.system import Ground, Meeting, SoftSystem, Surface
 
 BAR, STEM, HEIGHT = (0.25, 0.05), (0.05, 0.15), 0.04
 """The T [m]: its bar over its stem, 25 × 20 cm, and how thick it is."""
@@ -31,7 +32,8 @@ SPHERE_SPACING = {26: 0.016, 4000: 0.0040}
 
 
 def t_rectangles() -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
-    """Centre of mass (2,) in the drawing's frame, and the T's plan as rectangles (low, high) in the body's frame."""
+    """Centre of mass (2,) in the drawing's frame, and the T's plan as rectangles (low, high) in the
+    body's frame."""
     bar = (np.array([-BAR[0] / 2, 0.0]), np.array([BAR[0] / 2, BAR[1]]))
     stem = (np.array([-STEM[0] / 2, -STEM[1]]), np.array([STEM[0] / 2, 0.0]))
     areas = [np.prod(h - low) for low, h in (bar, stem)]
@@ -53,7 +55,13 @@ def t_cloud(spacing: float) -> Cloud:
         parts += [cloud.rectangle([x0, y0, h], u, v, spacing), cloud.rectangle([x0, y0, -h], v, u, spacing)]
     up = np.array([0, 0, HEIGHT])
     top, low = bar_high[1], bar_low[1]
-    outline = [(x[3], low, x[3], top), (x[3], top, x[2], top), (x[2], top, x[1], top), (x[1], top, x[0], top), (x[0], top, x[0], low)]
+    outline = [
+        (x[3], low, x[3], top),
+        (x[3], top, x[2], top),
+        (x[2], top, x[1], top),
+        (x[1], top, x[0], top),
+        (x[0], top, x[0], low),
+    ]
     outline += [(x[0], low, x[1], low), (x[2], low, x[3], low)]
     outline += [(x[1], thirds[i + 1], x[1], thirds[i]) for i in reversed(range(3))]
     outline += [(x[1], thirds[0], x[2], thirds[0])]
@@ -64,11 +72,14 @@ def t_cloud(spacing: float) -> Cloud:
 
 
 def pusher_spec(dt: float, *, rk4: bool = False, count: int = 1) -> mujoco.MjSpec:
-    """Ts on the ground, each with a sphere beside it on two slides, position-controlled; q: spheres (x, y), Ts (position, quaternion)."""
+    """Ts on the ground, each with a sphere beside it on two slides, position-controlled; q: spheres
+    (x, y), Ts (position, quaternion)."""
     spec = mujoco.MjSpec()
     spec.option.timestep = dt
     spec.option.integrator = mujoco.mjtIntegrator.mjINT_RK4 if rk4 else mujoco.mjtIntegrator.mjINT_EULER
-    spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_PLANE, size=(0, 0, 0.05), friction=(T_FRICTION, 0.005, 0.0001))
+    spec.worldbody.add_geom(
+        type=mujoco.mjtGeom.mjGEOM_PLANE, size=(0, 0, 0.05), friction=(T_FRICTION, 0.005, 0.0001)
+    )
     for k, name in enumerate(_names("pusher", count)):
         ball = spec.worldbody.add_body(name=name, pos=(k * APART, 0, HEIGHT / 2 + 1e-3))
         for at, axis in (("x", (1, 0, 0)), ("y", (0, 1, 0))):
@@ -78,7 +89,12 @@ def pusher_spec(dt: float, *, rk4: bool = False, count: int = 1) -> mujoco.MjSpe
             motor.gainprm[0] = PUSHER_GAIN
             motor.biastype = mujoco.mjtBias.mjBIAS_AFFINE
             motor.biasprm[1:3] = -PUSHER_GAIN, -PUSHER_DAMPING
-        ball.add_geom(type=mujoco.mjtGeom.mjGEOM_SPHERE, size=(PUSHER_RADIUS, 0, 0), mass=PUSHER_MASS, friction=(T_FRICTION, 0.005, 0.0001))
+        ball.add_geom(
+            type=mujoco.mjtGeom.mjGEOM_SPHERE,
+            size=(PUSHER_RADIUS, 0, 0),
+            mass=PUSHER_MASS,
+            friction=(T_FRICTION, 0.005, 0.0001),
+        )
         spec.add_exclude(bodyname1="world", bodyname2=name)
     _, rectangles = t_rectangles()
     area = sum(float(np.prod(high - low)) for low, high in rectangles)
@@ -110,7 +126,8 @@ def pusher_system(
     params: ContactParams | None = None,
     law: Callable[..., SoftSystem] = SoftSystem,
 ) -> SoftSystem:
-    """The soft engine's version under a force law; ``points`` is a key of T_SPACING. Where there are several, Ts meet Ts, too.
+    """The soft engine's version under a force law; ``points`` is a key of T_SPACING. Where there
+    are several, Ts meet Ts, too.
 
     The ground meets a T in at most 300 points (see :func:`t_cloud`).
     """
@@ -118,31 +135,46 @@ def pusher_system(
     t, ball = t_cloud(T_SPACING[points]), cloud.sphere(PUSHER_RADIUS, SPHERE_SPACING[points])
     params = params or pusher_params(points)
     base = t_cloud(max(T_SPACING[points], 0.011))
-    base = Cloud(*(x[base.normals[:, 2] < -0.5] for x in base))  # the T never tumbles: its underside carries it
+    base = Cloud(
+        *(x[base.normals[:, 2] < -0.5] for x in base)
+    )  # the T never tumbles: its underside carries it
     ts = [Surface(name, name, t, T_FRICTION) for name in _names("T", count)]
     pushers = [Surface(name, name, ball, T_FRICTION) for name in _names("pusher", count)]
     meetings = [Meeting(ts, pushers, tolerance, params, room=room)]
     if count > 1:
         pairs = [(i, j, T_FRICTION) for i in range(count) for j in range(i)]
         meetings.append(Meeting(ts, ts, tolerance, params, pairs, room=room))
-    return law(model, meetings, [Ground(Surface(f"underside of {t.name}", t.body, base, T_FRICTION), params) for t in ts])
+    return law(
+        model,
+        meetings,
+        [Ground(Surface(f"underside of {t.name}", t.body, base, T_FRICTION), params) for t in ts],
+    )
 
 
 def pusher_params(points: int) -> ContactParams:
     """Smoothing that fits the spacing of the points."""
     return ContactParams(
-        stiffness=5e3, eps1=1e-6 if points > 26 else 1e-4, eps2=2e-4 if points > 26 else 5e-4, eps3=2e-4, v_d=0.3, v_s=0.01
+        stiffness=5e3,
+        eps1=1e-6 if points > 26 else 1e-4,
+        eps2=2e-4 if points > 26 else 5e-4,
+        eps3=2e-4,
+        v_d=0.3,
+        v_s=0.01,
     )
 
 
 def pusher_force(q: np.ndarray, v: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """(nv,) force of the pushers' position control towards ``target`` (2 for each) [m]; for numpy and JAX alike."""
+    """(nv,) force of the pushers' position control towards ``target`` (2 for each) [m]; for numpy
+    and JAX alike."""
     n = len(target)
-    return jnp.concatenate([PUSHER_GAIN * (target - q[:n]) - PUSHER_DAMPING * v[:n], jnp.zeros(len(v) - n, v.dtype)])
+    return jnp.concatenate(
+        [PUSHER_GAIN * (target - q[:n]) - PUSHER_DAMPING * v[:n], jnp.zeros(len(v) - n, v.dtype)]
+    )
 
 
 def pusher_start(count: int = 1) -> tuple[np.ndarray, np.ndarray]:
-    """q (9 count,) and v (8 count,): the first T lies at the origin, each pusher stands behind the end of its stem."""
+    """q (9 count,) and v (8 count,): the first T lies at the origin, each pusher stands behind the
+    end of its stem."""
     ts = [[k * APART, 0.0, HEIGHT / 2, 1.0, 0.0, 0.0, 0.0] for k in range(count)]
     return np.concatenate([np.tile([0.0, -0.20], count), *ts]), np.zeros(8 * count)
 
@@ -151,7 +183,7 @@ def dense_pair(
     points_a: Array, normals_a: Array, points_b: Array, normals_b: Array, R_AB: Array, p_AB: Array, twist: Array, c: ContactParams,
     dissipation: Dissipation = paper_dissipation,
 ) -> PairWrench:  # fmt: skip
-    """:func:`~dexstack.engines.soft.scm.meet` of two whole clouds (I, 3)."""
+    """:func:`~dexengines.soft.scm.meet` of two whole clouds (I, 3)."""
     rows = [
         jnp.concatenate([p, n, jnp.zeros((len(p), 2))], axis=1).astype(p_AB.dtype)
         for p, n in ((points_a, normals_a), (points_b, normals_b))

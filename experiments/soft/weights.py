@@ -1,9 +1,12 @@
-"""Anisotropic weights of planes in the simulated law, and soft top-K points of its separation distribution.
+"""Anisotropic weights of planes in the simulated law, and soft top-K points of its separation
+distribution.
 
-A plane's share falls with d = ‖p − p_i‖² + (β − 1) φ², φ along its normal; β = 1 is isotropic. For a T of 26 quads, each β: how far the
-soft distance is from the true one outside the T, where the T is after a push of half a second, against MuJoCo, and whether derivatives are
-those of differences; nothing stands there where the step diverges. Top-K points are picked one after another, each a softmax over what the
-ones before have left: of a box on a slab, level and tilted, it is said how far they are from each other.
+A plane's share falls with d = ‖p − p_i‖² + (β − 1) φ², φ along its normal; β = 1 is isotropic. For
+a T of 26 quads, each β: how far the soft distance is from the true one outside the T, where the T
+is after a push of half a second, against MuJoCo, and whether derivatives are those of differences;
+nothing stands there where the step diverges. Top-K points are picked one after another, each a
+softmax over what the ones before have left: of a box on a slab, level and tilted, it is said how
+far they are from each other.
 """
 
 from __future__ import annotations
@@ -16,9 +19,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dexengines.soft import cloud
+from dexengines.soft.cloud import Cloud
 from dexstack.cli.output import table
-from dexstack.engines.soft import cloud
-from dexstack.engines.soft.cloud import Cloud
 from dexstack.process.compilation import jit
 from experiments.harness import Outcome, run
 from experiments.soft import systems
@@ -45,8 +48,13 @@ SHARPNESS = 20.0
 def true_distance(p: np.ndarray) -> np.ndarray:
     """(N,) of points (N, 3) from the T, zero inside [m]."""
     half = np.array([0.0, 0.0, systems.HEIGHT / 2])
-    boxes = [(np.append(low, 0.0) - half, np.append(high, 0.0) + half) for low, high in systems.t_rectangles()[1]]
-    return np.min([np.linalg.norm(np.maximum(0.0, np.maximum(low - p, p - high)), axis=1) for low, high in boxes], axis=0)
+    boxes = [
+        (np.append(low, 0.0) - half, np.append(high, 0.0) + half) for low, high in systems.t_rectangles()[1]
+    ]
+    return np.min(
+        [np.linalg.norm(np.maximum(0.0, np.maximum(low - p, p - high)), axis=1) for low, high in boxes],
+        axis=0,
+    )
 
 
 def distance_errors(weight: float, seed: int) -> np.ndarray:
@@ -61,15 +69,20 @@ def distance_errors(weight: float, seed: int) -> np.ndarray:
 
 
 def pushed(weight: float) -> tuple[np.ndarray, float]:
-    """Where the T is after a push (2,) [m], and the error of the derivative by how the pusher moves, as a share of the largest entry."""
-    system = systems.pusher_system(POINTS, tolerance=None, params=systems.pusher_params(POINTS)._replace(normal_weight=weight))
+    """Where the T is after a push (2,) [m], and the error of the derivative by how the pusher
+    moves, as a share of the largest entry."""
+    system = systems.pusher_system(
+        POINTS, tolerance=None, params=systems.pusher_params(POINTS)._replace(normal_weight=weight)
+    )
     q, v = start()
 
     def end(scale: jax.Array) -> jax.Array:
         def step(state: Any, u: jax.Array) -> Any:
             return system.euler(system.data, *state, systems.pusher_force(*state, u), DT), None
 
-        return jax.lax.scan(step, (jnp.asarray(q), jnp.asarray(v)), scale * jnp.asarray(targets(SCAN), float))[0][0][2:4]
+        return jax.lax.scan(
+            step, (jnp.asarray(q), jnp.asarray(v)), scale * jnp.asarray(targets(SCAN), float)
+        )[0][0][2:4]
 
     with jax.enable_x64(True):
         slope, values = jit(jax.jacfwd(end))(1.0), [np.asarray(jit(end)(1.0 + h)) for h in (0.0, 1e-6, -1e-6)]
@@ -88,10 +101,18 @@ def picked(points: jax.Array, logits: jax.Array, count: int) -> jax.Array:
 
 
 def spread(tilt: float) -> float:
-    """Largest distance between top-K points of a box that stands on a slab, tilted by so much [rad] about both level axes [m]."""
-    box, slab, law = cloud.box((HALF, HALF, HALF), SPACING), cloud.box((0.1, 0.1, 0.01), SPACING), systems.pusher_params(4000)
+    """Largest distance between top-K points of a box that stands on a slab, tilted by so much [rad]
+    about both level axes [m]."""
+    box, slab, law = (
+        cloud.box((HALF, HALF, HALF), SPACING),
+        cloud.box((0.1, 0.1, 0.01), SPACING),
+        systems.pusher_params(4000),
+    )
     c, s = np.cos(tilt), np.sin(tilt)
-    p = box.points @ (np.array([[1, 0, 0], [0, c, -s], [0, s, c]]) @ np.array([[c, 0, s], [0, 1, 0], [-s, 0, c]])).T
+    p = (
+        box.points
+        @ (np.array([[1, 0, 0], [0, c, -s], [0, s, c]]) @ np.array([[c, 0, s], [0, 1, 0], [-s, 0, c]])).T
+    )
     p[:, 2] += 0.01 - p[:, 2].min() - 1e-3
     field = jit(jax.vmap(lambda x: ssdf(x, Cloud(slab.points, slab.normals), law.eps1)))(p)
     found = np.asarray(picked(jnp.asarray(p), -field / law.eps2, COUNT))
@@ -133,7 +154,11 @@ def weights() -> Outcome:
         for c in cases
     ]
     lines = [
-        table(f"T of {POINTS} quads", ("β", "distance off mm (rms)", "at most", "T off MuJoCo's mm", "derivative off"), rows),
+        table(
+            f"T of {POINTS} quads",
+            ("β", "distance off mm (rms)", "at most", "T off MuJoCo's mm", "derivative off"),
+            rows,
+        ),
         table(
             f"top-{COUNT} points of a box on a slab",
             ("tilt °", "from each other mm"),

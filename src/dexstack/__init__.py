@@ -1,4 +1,5 @@
-"""dexstack: contact-rich in-hand manipulation. The names a researcher starts from, each imported when it is first asked for."""
+"""dexstack: contact-rich in-hand manipulation. The names a researcher starts from, each imported
+when it is first asked for."""
 
 from __future__ import annotations
 
@@ -26,7 +27,17 @@ _HOMES = {
 }
 _MODULES = ("tasks", "engines")
 
-__all__ = ["Observation", "Plan", "Planner", "__version__", "closed_loop", "load_hand", "load_object", "load_task", "tasks"]
+__all__ = [
+    "Observation",
+    "Plan",
+    "Planner",
+    "__version__",
+    "closed_loop",
+    "load_hand",
+    "load_object",
+    "load_task",
+    "tasks",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -34,7 +45,9 @@ def __getattr__(name: str) -> Any:
         return getattr(importlib.import_module(_HOMES[name]), name)
     if name in _MODULES:
         return importlib.import_module(f"dexstack.{name}")
-    raise AttributeError(f"module 'dexstack' has no attribute '{name}'; it has {', '.join(sorted((*_HOMES, *_MODULES)))}")
+    raise AttributeError(
+        f"module 'dexstack' has no attribute '{name}'; it has {', '.join(sorted((*_HOMES, *_MODULES)))}"
+    )
 
 
 def __dir__() -> list[str]:

@@ -16,7 +16,14 @@ from dexstack.tasks.base import AS_BELIEVED, Goal, Scene, Task, World
 from dexstack.tasks.controller import Controller
 
 
-def _spec(task: str | type[Task], obj: str, hand: str, files: Sequence[str | Path], set: Mapping[str, Any], plant: str) -> Spec:
+def _spec(
+    task: str | type[Task],
+    obj: str,
+    hand: str,
+    files: Sequence[str | Path],
+    set: Mapping[str, Any],
+    plant: str,
+) -> Spec:
     return Spec(task, obj, hand, tuple(map(str, files)), tuple(sorted(set.items())), plant)
 
 
@@ -60,7 +67,8 @@ class Planner:
 
     @property
     def weights(self) -> Any:
-        """The cost's weights: an immutable block, to be replaced as a whole (``dataclasses.replace``)."""
+        """The cost's weights: an immutable block, to be replaced as a whole
+        (``dataclasses.replace``)."""
         return self._controller.planner.weights
 
     @weights.setter
@@ -81,15 +89,19 @@ class Planner:
         return self.observe(self.scene.start.pose_WO, self.scene.rest)
 
     def observe(self, pose_WO: np.ndarray, q: np.ndarray, t: float = 0.0) -> Observation:
-        """What is seen of an object pose (7,) [m, wxyz] and joint positions (N,) [rad, m] at time ``t`` [s]: these, and their contacts."""
-        return Observation(t, np.asarray(pose_WO, float), np.asarray(q, float), self._controller.detector.detect(pose_WO, q))
+        """What is seen of an object pose (7,) [m, wxyz] and joint positions (N,) [rad, m] at time
+        ``t`` [s]: these, and their contacts."""
+        return Observation(
+            t, np.asarray(pose_WO, float), np.asarray(q, float), self._controller.detector.detect(pose_WO, q)
+        )
 
     def plan(self, observation: Observation, goal: Goal | np.ndarray) -> Plan:
         """The next command and what it leads to; the warm start is that of the plan before."""
         return self._controller.planner.plan(observation, _pose(goal))
 
     def plan_batch(self, observations: Sequence[Observation], goals: Sequence[Goal | np.ndarray]) -> Plan:
-        """Plans from many states at once, each from a cold start; every array of the plan has a leading axis.
+        """Plans from many states at once, each from a cold start; every array of the plan has a
+        leading axis.
 
         Raises:
             ConfigError: the planner has no batches.
@@ -100,7 +112,9 @@ class Planner:
 
         batch = getattr(self._controller.planner, "plan_batch", None)
         if batch is None:
-            raise ConfigError(f"the planner {type(self._controller.planner).__name__} plans one state at a time")
+            raise ConfigError(
+                f"the planner {type(self._controller.planner).__name__} plans one state at a time"
+            )
         stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *observations)
         return batch(stacked, np.stack([_pose(goal) for goal in goals]))
 
@@ -119,11 +133,13 @@ def closed_loop(
     files: Sequence[str | Path] = (),
     set: Mapping[str, Any] | None = None,
 ) -> Loop:
-    """A closed loop in this process: ``closed_loop().run(k=0, seed=0)`` runs the first trial of the task.
+    """A closed loop in this process: ``closed_loop().run(k=0, seed=0)`` runs the first trial of the
+    task.
 
     Args:
-        plant: name of a physics engine, see :data:`dexstack.engines.PLANTS`.
-        world: factors on mass, friction and size that the plant has and the controller does not know.
+        plant: name of a physics engine, see :data:`dexstack.plants.PLANTS`.
+        world: factors on mass, friction and size that the plant has and the controller does not
+            know.
 
     Raises:
         ConfigError: see :class:`Planner`; or the plant refuses hand, object or parameters.

@@ -1,8 +1,9 @@
-"""Tunable parameters: declared once, as a dataclass, for the library, the YAML files and the ROS nodes alike.
+"""Tunable parameters: declared once, as a dataclass, for the library, the YAML files and the ROS
+nodes alike.
 
-A parameter block is a frozen dataclass whose fields are made with :func:`param`, which carries the description and the valid
-range. It is filled from a ROS 2 parameter file (``/**: ros__parameters: {...}``), so that an evaluation without
-ROS and a node on the robot read the same file.
+A parameter block is a frozen dataclass whose fields are made with :func:`param`, which carries the
+description and the valid range. It is filled from a ROS 2 parameter file (``/**: ros__parameters:
+{...}``), so that an evaluation without ROS and a node on the robot read the same file.
 """
 
 from __future__ import annotations
@@ -25,15 +26,22 @@ P = TypeVar("P")
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """Ten times as fast where PyYAML was built with libyaml; a start reads a parameter file once for every block."""
+    """Ten times as fast where PyYAML was built with libyaml; a start reads a parameter file once
+    for every block."""
 
 
-# PyYAML asks for a dot and a sign, as in 20.0e-6 and 1.0e+3, and takes 20e-6 for a word; ROS 2 takes it for a number
-_Loader.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789"))
+# PyYAML asks for a dot and a sign, as in 20.0e-6 and 1.0e+3, and takes 20e-6 for a word; ROS 2
+# takes it for a number
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789")
+)
 
 
-def param(default: Any, doc: str, lo: float | None = None, hi: float | None = None, choices: Collection[str] = ()) -> Any:
-    """A dataclass field with a description and an inclusive range, or all names there are; lists are tuples and checked per entry."""
+def param(
+    default: Any, doc: str, lo: float | None = None, hi: float | None = None, choices: Collection[str] = ()
+) -> Any:
+    """A dataclass field with a description and an inclusive range, or all names there are; lists
+    are tuples and checked per entry."""
     return dataclasses.field(default=default, metadata={"doc": doc, "lo": lo, "hi": hi, "choices": choices})
 
 
@@ -43,12 +51,19 @@ def numbers(block: Any) -> dict[str, Any]:
 
 
 def share_dir() -> Path:
-    """The folder that holds ``config/`` and ``launch/``: the checkout, or ``share/dexstack`` of the installation."""
+    """The folder that holds ``config/`` and ``launch/``: the checkout, or ``share/dexstack`` of the
+    installation."""
     here = Path(__file__).resolve()
-    for root in (here.parents[2], Path(sys.prefix) / "share" / "dexstack", *(p / "share" / "dexstack" for p in here.parents)):
+    for root in (
+        here.parents[2],
+        Path(sys.prefix) / "share" / "dexstack",
+        *(p / "share" / "dexstack" for p in here.parents),
+    ):
         if (root / "config").is_dir():
             return root
-    raise ConfigError(f"no config folder was found beside {here.parent} or under {sys.prefix}/share/dexstack; reinstall dexstack")
+    raise ConfigError(
+        f"no config folder was found beside {here.parent} or under {sys.prefix}/share/dexstack; reinstall dexstack"
+    )
 
 
 def coerce(name: str, value: Any, field: dataclasses.Field, annotation: Any) -> Any:
@@ -97,7 +112,8 @@ def make_params(cls: type[P], values: Mapping[str, Any], *, ignore_unknown: bool
 
 
 def read_parameter_file(path: str | Path, node: str) -> dict[str, Any]:
-    """The parameters a ROS 2 YAML file gives to ``node``: those of all nodes, then of the node in any namespace, then its own.
+    """The parameters a ROS 2 YAML file gives to ``node``: those of all nodes, then of the node in
+    any namespace, then its own.
 
     Raises:
         ConfigError: the file is missing or is not a ROS 2 parameter file.
@@ -148,7 +164,8 @@ def _section(path: Path, document: Mapping[str, Any], key: str) -> Mapping[str, 
 
 
 def read_sections(path: str | Path) -> dict[str, set[str]]:
-    """Names of the parameters in each section of a ROS 2 parameter file, by node; those of all nodes under ``**``.
+    """Names of the parameters in each section of a ROS 2 parameter file, by node; those of all
+    nodes under ``**``.
 
     Raises:
         ConfigError: see :func:`read_parameter_file`.

@@ -1,4 +1,5 @@
-"""What is found by name, and imported only when it is asked for; or by the path of a user's own Python file."""
+"""What is found by name, and imported only when it is asked for; or by the path of a user's own
+Python file."""
 
 from __future__ import annotations
 
@@ -15,14 +16,19 @@ from dexstack.errors import ConfigError, unknown_name
 
 
 class Registry(Mapping[str, tuple[str, ...]]):
-    """Names of one kind of thing, each with a module and names in it: a class or function, then its parameter class.
+    """Names of one kind of thing, each with a module and names in it: a class or function, then its
+    parameter class.
 
-    In place of a name there may be the path of a Python file, ``my_plant.py``, which sets the kind's constant, ``PLANT``, to a class with
-    its parameter class as ``Params``. Every such path is ``in`` a registry.
+    In place of a name there may be the path of a Python file, ``my_plant.py``, which sets the
+    kind's constant, ``PLANT``, to a class with its parameter class as ``Params``. Every such path
+    is ``in`` a registry.
     """
 
-    def __init__(self, what: str, entries: Mapping[str, tuple[str, ...]], base: tuple[str, str] | None = None) -> None:
-        """``what`` it is, for refusals and, in capitals, the constant of own files; module and name of a ``base`` class of theirs."""
+    def __init__(
+        self, what: str, entries: Mapping[str, tuple[str, ...]], base: tuple[str, str] | None = None
+    ) -> None:
+        """``what`` it is, for refusals and, in capitals, the constant of own files; module and name
+        of a ``base`` class of theirs."""
         self.what, self._entries, self._base = what, dict(entries), base
 
     def __getitem__(self, name: str) -> tuple[str, ...]:
@@ -41,7 +47,8 @@ class Registry(Mapping[str, tuple[str, ...]]):
         """The things of that name.
 
         Raises:
-            ConfigError: there is none; or a file that is missing, cannot be run, or does not hold one.
+            ConfigError: there is none; or a file that is missing, cannot be run, or does not hold
+                one.
         """
         if is_own(name):
             own = self._own(name)
@@ -75,7 +82,8 @@ def is_own(name: object) -> bool:
 
 @functools.lru_cache
 def _run(path: Path, changed: int, what: str) -> Any:
-    """The module of a file in a state: one however often it is asked for, since parameters are found by their class."""
+    """The module of a file in a state: one however often it is asked for, since parameters are
+    found by their class."""
     name = f"dexstack_{what}_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None

@@ -17,9 +17,15 @@ def outcome(passed=True, figure=None):
 @pytest.mark.parametrize(("passed", "code"), [(True, 0), (False, 1)])
 def test_the_exit_code_says_whether_it_was_reached(passed, code, tmp_path, capsys):
     file = tmp_path / "out.json"
-    assert run("experiments.some.thing", "What.\n\nMore.", lambda args: outcome(passed), ["--json", str(file)]) == code
+    assert (
+        run("experiments.some.thing", "What.\n\nMore.", lambda args: outcome(passed), ["--json", str(file)])
+        == code
+    )
     document = json.loads(file.read_text())
-    assert document["argv"] == ["python", "-m", "experiments.some.thing", "--json", str(file)] and document["seed"] == 5
+    assert (
+        document["argv"] == ["python", "-m", "experiments.some.thing", "--json", str(file)]
+        and document["seed"] == 5
+    )
     assert document["results"] == {"x": 1, "passed": passed}
     assert ("not reached" in capsys.readouterr().out) is not passed
 
@@ -46,6 +52,15 @@ def test_unusable_input_is_one_sentence(tmp_path, capsys):
 def test_times_are_taken_on_one_core():
     before = os.sched_getaffinity(0)
     seen = []
-    assert run("m", "", lambda args: (seen.append((args.core, os.sched_getaffinity(0))), outcome())[1], [], pinned=True) == 0
+    assert (
+        run(
+            "m",
+            "",
+            lambda args: (seen.append((args.core, os.sched_getaffinity(0))), outcome())[1],
+            [],
+            pinned=True,
+        )
+        == 0
+    )
     assert seen == [(max(before), {max(before)})] and os.sched_getaffinity(0) == before
     assert run("m", "", lambda args: outcome(), ["--core", "4096"], pinned=True) == 2

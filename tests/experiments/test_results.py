@@ -1,4 +1,5 @@
-"""README, docs and the committed results say the same; the language of marks; the list of experiments."""
+"""README, docs and the committed results say the same; the language of marks; the list of
+experiments."""
 
 import json
 import re
@@ -44,7 +45,9 @@ def test_readme_and_docs_are_those_of_the_results():
 def test_every_result_says_how_it_was_made():
     for name, document in load_results().items():
         assert {"command", "argv", "version", "commit", "seed", "machine", "results"} <= set(document), name
-        assert document["commit"] and not document["commit"].endswith("-dirty"), f"{name} is of code that is in no commit"
+        assert document["commit"] and not document["commit"].endswith("-dirty"), (
+            f"{name} is of code that is in no commit"
+        )
         assert {"cpu", "cores", "python", "load"} <= set(document["machine"]), name
         paths = re.findall(r"(?<![\w.])/(?:home|root|tmp|work|mnt|var)/\S*", json.dumps(document))
         assert not paths, f"{name} names {paths[0]} of one machine; write FOLDER"
@@ -97,13 +100,21 @@ def test_what_no_result_has_is_refused(expression, complaint):
 def test_marked_numbers_are_rewritten_and_nothing_else():
     page = "in <!--r:mpc.results.solve_s.p50*1e3:.1f-->9.9<!--/--> ms, <!-- a note --> <!--r:mpc.results.n--><!--/-->\n"
     once = rewritten(page, ALL, "page")
-    assert once == "in <!--r:mpc.results.solve_s.p50*1e3:.1f-->1.4<!--/--> ms, <!-- a note --> <!--r:mpc.results.n-->10<!--/-->\n"
+    assert (
+        once
+        == "in <!--r:mpc.results.solve_s.p50*1e3:.1f-->1.4<!--/--> ms, <!-- a note --> <!--r:mpc.results.n-->10<!--/-->\n"
+    )
     assert rewritten(once, ALL, "page") == once
 
 
 @pytest.mark.parametrize(
     "page",
-    ["<!--r:mpc.results.n-->10", "<!--r:mpc.results.n-->1 <!--r:mpc.results.n-->10<!--/-->", "10<!--/-->", "<!--r:mpc.x-->1<!--/-->"],
+    [
+        "<!--r:mpc.results.n-->10",
+        "<!--r:mpc.results.n-->1 <!--r:mpc.results.n-->10<!--/-->",
+        "10<!--/-->",
+        "<!--r:mpc.x-->1<!--/-->",
+    ],
 )
 def test_an_open_mark_or_one_without_a_result_is_refused(page):
     with pytest.raises(ConfigError, match="README"):
@@ -113,19 +124,33 @@ def test_an_open_mark_or_one_without_a_result_is_refused(page):
 def test_the_page_shows_what_no_table_names_and_what_was_not_reached():
     text = report.page({"new_thing": DOCUMENT})
     assert "| new thing | `new_thing.json` | **no** |" in text and "| reached | 9 |" in text
-    assert "`dexstack bench mpc --seed 3`; commit abc; seed 3; C, 2 cores, Python 3.11; load 0.5; **not reached**." in text
+    assert (
+        "`dexstack bench mpc --seed 3`; commit abc; seed 3; C, 2 cores, Python 3.11; load 0.5; **not reached**."
+        in text
+    )
 
 
 def test_trials_are_shown_as_trials():
     error = {"mean": 0.1, "std": 0.02}
-    cell = {"success_rate": 0.9, "trials": 10, "dropped": 1, "stalls": 0, "goals_reached": 9, "goal_s": {"median": None}}
+    cell = {
+        "success_rate": 0.9,
+        "trials": 10,
+        "dropped": 1,
+        "stalls": 0,
+        "goals_reached": 9,
+        "goal_s": {"median": None},
+    }
     cell |= {"orientation_error_rad": error, "position_error_m": error}
     ran = {"task": "palm_turn", "object": "cube", "planner": "sampling", "model": None, "supervisor": "none"}
     ran |= {"period_s": 0.1, "latency_s": 0.02}
     text = report.page({"palm": {**DOCUMENT, "results": cell | ran | {"kinds": {"+90°": cell}}}})
-    assert "| `palm.json` | palm_turn | cube | sampling | none | 10 | 20 | 9 of 10 (90 %, 60 … 98 %) |" in text
+    assert (
+        "| `palm.json` | palm_turn | cube | sampling | none | 10 | 20 | 9 of 10 (90 %, 60 … 98 %) |" in text
+    )
     assert "| +90° | 9 of 10 (90 %, 60 … 98 %) | 1 | 0 | 9 | – | 0.100 | 0.020 | 100.0 |" in text
-    text = report.page({"palm": {**DOCUMENT, "results": {"cells": [{"cell": "mass 2", **cell}], "kinds": {}}}})
+    text = report.page(
+        {"palm": {**DOCUMENT, "results": {"cells": [{"cell": "mass 2", **cell}], "kinds": {}}}}
+    )
     assert "| mass 2 | 9 of 10 (90 %, 60 … 98 %) |" in text
 
 
@@ -138,7 +163,10 @@ def test_a_stale_page_is_noticed_and_written(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(command, "ROOT", tmp_path)
     monkeypatch.setattr(command.outdated, "__defaults__", (tmp_path,))
     assert command.main(["--check"]) == 1 and "README.md is not current" in capsys.readouterr().out
-    assert command.main([]) == 0 and (tmp_path / "README.md").read_text() == "<!--r:thing.results.n-->10<!--/-->\n"
+    assert (
+        command.main([]) == 0
+        and (tmp_path / "README.md").read_text() == "<!--r:thing.results.n-->10<!--/-->\n"
+    )
     assert command.main(["--check"]) == 0
     (tmp_path / "README.md").write_text("<!--r:thing.results.k-->11<!--/-->\n")
     capsys.readouterr()
@@ -147,7 +175,11 @@ def test_a_stale_page_is_noticed_and_written(tmp_path, monkeypatch, capsys):
 
 def test_experiments_are_found_with_what_they_show():
     found = experiments()
-    papers = "contactsdf engines graph hands hydroelastic identification lcp objects orientation perception soft"
+    papers = (
+        "contactsdf engines graph hands hydroelastic identification lcp objects orientation perception soft"
+    )
     assert {e.paper for e in found} == set(papers.split())
-    assert all(e.summary.endswith(".") for e in found), [e.command for e in found if not e.summary.endswith(".")]
+    assert all(e.summary.endswith(".") for e in found), [
+        e.command for e in found if not e.summary.endswith(".")
+    ]
     assert "python -m experiments.hydroelastic.surfaces" in {e.command for e in found}

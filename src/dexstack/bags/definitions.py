@@ -1,4 +1,5 @@
-"""The text that tells a reader of a bag what a message type is: its .msg file and those of all types inside, as `ros2 bag` writes it."""
+"""The text that tells a reader of a bag what a message type is: its .msg file and those of all
+types inside, as `ros2 bag` writes it."""
 
 from __future__ import annotations
 
@@ -47,7 +48,8 @@ def _parts(name: str, text: str) -> list[str]:
 
 
 def _definition(name: str) -> str:
-    """The text of one .msg file; ``share`` lies above the type's Python package, in ROS and in PyPI's wheels alike."""
+    """The text of one .msg file; ``share`` lies above the type's Python package, in ROS and in
+    PyPI's wheels alike."""
     package, _, kind = name.split("/")
     spec = importlib.util.find_spec(package)
     for folder in Path(spec.origin).parents if spec and spec.origin else ():

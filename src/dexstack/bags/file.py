@@ -1,6 +1,8 @@
-"""MCAP files as `ros2 bag` and Foxglove read and write them: messages are bytes, exactly as they were on the wire.
+"""MCAP files as `ros2 bag` and Foxglove read and write them: messages are bytes, exactly as they
+were on the wire.
 
-Written in chunks of 64 KiB: what was on the disk when the recorder died, or a copy was cut off, opens up to the last whole chunk.
+Written in chunks of 64 KiB: what was on the disk when the recorder died, or a copy was cut off,
+opens up to the last whole chunk.
 """
 
 from __future__ import annotations
@@ -68,7 +70,9 @@ class BagWriter:
     def add_topic(self, topic: Topic) -> None:
         """Announce a topic; its messages come after."""
         if topic.type_name not in self._schemas:
-            self._schemas[topic.type_name] = self._writer.register_schema(topic.type_name, SCHEMA, topic.definition.encode())
+            self._schemas[topic.type_name] = self._writer.register_schema(
+                topic.type_name, SCHEMA, topic.definition.encode()
+            )
         self._channels[topic.name] = self._writer.register_channel(
             topic.name, ENCODING, self._schemas[topic.type_name], {QOS_KEY: topic.qos}
         )
@@ -117,16 +121,22 @@ class BagReader:
         self.cut = False
         with self.path.open("rb") as file:
             try:
-                for record in StreamReader(file, validate_crcs=True, record_size_limit=self.path.stat().st_size).records:
+                for record in StreamReader(
+                    file, validate_crcs=True, record_size_limit=self.path.stat().st_size
+                ).records:
                     if isinstance(record, Schema):
                         schemas[record.id] = record
                     elif isinstance(record, Channel):
                         schema = schemas.get(record.schema_id)
                         if record.message_encoding == ENCODING and schema is not None:
                             text = schema.data.decode(errors="replace")
-                            topics[record.id] = Topic(record.topic, schema.name, record.metadata.get(QOS_KEY, ""), text)
+                            topics[record.id] = Topic(
+                                record.topic, schema.name, record.metadata.get(QOS_KEY, ""), text
+                            )
                     elif isinstance(record, Message) and record.channel_id in topics:
-                        yield Entry(topics[record.channel_id], record.log_time, record.publish_time, record.data)
+                        yield Entry(
+                            topics[record.channel_id], record.log_time, record.publish_time, record.data
+                        )
             except (McapError, CRCValidationError, zstandard.ZstdError, EOFError, struct.error, ValueError):
                 self.cut = True
 

@@ -1,6 +1,8 @@
-"""What a learner needs of a bag: samples of object pose, joint angles and joint command, as ``dexstack up`` records them by itself.
+"""What a learner needs of a bag: samples of object pose, joint angles and joint command, as
+``dexstack up`` records them by itself.
 
-Messages are decoded by the definitions inside the bag (mcap-ros2-support), so that learning needs no ROS.
+Messages are decoded by the definitions inside the bag (mcap-ros2-support), so that learning needs
+no ROS.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import numpy as np
 
 from dexstack.bags.file import ENCODING, SCHEMA, BagReader, Topic
 from dexstack.errors import ConfigError
-from dexstack.hand.history import JointHistory, JointSample, is_limp
+from dexstack.process.history import JointHistory, JointSample, is_limp
 
 POSES, STATES, COMMANDS, ROLLOUTS = "object_pose", "joint_states", "joint_command", "rollout/state"
 LATE = 1.0
@@ -33,7 +35,8 @@ class _Pose(NamedTuple):
 
 
 class _Samples:
-    """Poses with the joint angles of their time, which are known when the joint state after them has come."""
+    """Poses with the joint angles of their time, which are known when the joint state after them
+    has come."""
 
     def __init__(self) -> None:
         self.angles = JointHistory(LATE)
@@ -55,16 +58,18 @@ class _Samples:
 def read_samples(path: Path, joints: Sequence[str]) -> dict[str, np.ndarray]:
     """The recording (:data:`dexstack.learning.transitions.RECORDED`, and ``rollout``) in a bag.
 
-    One sample per object pose, with the joint angles at its stamp, interpolated, and the joint command then in force; ``t_command`` is that
-    one's stamp. A hand without any torque is limp and follows no command: there the command is not a number. Where the bag
-    has ``rollout/state`` only samples of running rollouts are kept; each rollout has a number of its own, so that nobody learns from the
-    reset in between.
+    One sample per object pose, with the joint angles at its stamp, interpolated, and the joint
+    command then in force; ``t_command`` is that one's stamp. A hand without any torque is limp and
+    follows no command: there the command is not a number. Where the bag has ``rollout/state`` only
+    samples of running rollouts are kept; each rollout has a number of its own, so that nobody
+    learns from the reset in between.
 
     Args:
         joints: the hand's joint names, in the order of the arrays.
 
     Raises:
-        ConfigError: no such file, a topic is missing or is there twice (two hands in one bag), or joints of another hand.
+        ConfigError: no such file, a topic is missing or is there twice (two hands in one bag), or
+            joints of another hand.
     """
     bag = BagReader(path)
     topics = bag.topics()
@@ -78,7 +83,9 @@ def read_samples(path: Path, joints: Sequence[str]) -> dict[str, np.ndarray]:
         name = entry.topic.name
         if name == wanted[STATES].name:
             message = decode(entry.topic, entry.data)
-            samples.add_joints(JointSample(_stamp(message), _in_order(path, message, joints), is_limp(message.effort)))
+            samples.add_joints(
+                JointSample(_stamp(message), _in_order(path, message, joints), is_limp(message.effort))
+            )
         elif name == wanted[COMMANDS].name:
             message = decode(entry.topic, entry.data)
             command = JointSample(_stamp(message), _in_order(path, message, joints))
@@ -92,12 +99,25 @@ def read_samples(path: Path, joints: Sequence[str]) -> dict[str, np.ndarray]:
             t, pose = _stamp(message), message.pose.pose
             if t >= start:
                 p, o = pose.position, pose.orientation
-                samples.waiting.append(_Pose(t, np.array([p.x, p.y, p.z, o.w, o.x, o.y, o.z]), command, count))
+                samples.waiting.append(
+                    _Pose(t, np.array([p.x, p.y, p.z, o.w, o.x, o.y, o.z]), command, count)
+                )
     samples.settle()
     if not samples.rows:
-        raise ConfigError(f"the bag {path} holds no object pose with joint angles and a joint command during a rollout")
-    t, pose_WO, q, commands, stamps, rollout = (np.array(column, float) for column in zip(*samples.rows, strict=True))
-    return {"t": t, "pose_WO": pose_WO, "q": q, "q_command": commands, "t_command": stamps, "rollout": rollout}
+        raise ConfigError(
+            f"the bag {path} holds no object pose with joint angles and a joint command during a rollout"
+        )
+    t, pose_WO, q, commands, stamps, rollout = (
+        np.array(column, float) for column in zip(*samples.rows, strict=True)
+    )
+    return {
+        "t": t,
+        "pose_WO": pose_WO,
+        "q": q,
+        "q_command": commands,
+        "t_command": stamps,
+        "rollout": rollout,
+    }
 
 
 def _one(path: Path, topics: dict[str, Topic], short: str) -> Topic:
@@ -115,7 +135,9 @@ def _in_order(path: Path, message: Any, joints: Sequence[str]) -> np.ndarray:
     """Positions (N,) in the hand's own order."""
     place = dict(zip(message.name, message.position, strict=False))
     if set(place) != set(joints):
-        raise ConfigError(f"the joints in the bag {path} are not this hand's: {', '.join(sorted(set(place) ^ set(joints))[:3])}, …")
+        raise ConfigError(
+            f"the joints in the bag {path} are not this hand's: {', '.join(sorted(set(place) ^ set(joints))[:3])}, …"
+        )
     return np.array([place[name] for name in joints])
 
 
@@ -132,6 +154,8 @@ class _Decoder:
         from mcap.records import Schema
 
         if topic.type_name not in self._known:
-            schema = Schema(id=len(self._known) + 1, name=topic.type_name, encoding=SCHEMA, data=topic.definition.encode())
+            schema = Schema(
+                id=len(self._known) + 1, name=topic.type_name, encoding=SCHEMA, data=topic.definition.encode()
+            )
             self._known[topic.type_name] = self._factory.decoder_for(ENCODING, schema)
         return self._known[topic.type_name](data)

@@ -1,8 +1,10 @@
-"""The fault matrix: what an emulated hand does when things go wrong, each fault alone, on a driver that commands its joints all the time.
+"""The fault matrix: what an emulated hand does when things go wrong, each fault alone, on a driver
+that commands its joints all the time.
 
-Every fault must end in HOLD, READY or FAULT within its stated time, no torque on the bus may pass a limit, and nothing but consent may
-switch the hand on again. The time runs from the fault to the moment the motors lose their torque; where nobody can reach the hand, to the
-moment the driver knows; where the hand is to hold, to the moment the target stands still.
+Every fault must end in HOLD, READY or FAULT within its stated time, no torque on the bus may pass a
+limit, and nothing but consent may switch the hand on again. The time runs from the fault to the
+moment the motors lose their torque; where nobody can reach the hand, to the moment the driver
+knows; where the hand is to hold, to the moment the target stands still.
 """
 
 from __future__ import annotations
@@ -22,13 +24,13 @@ from typing import Any
 
 import numpy as np
 
-from dexstack.hand.bus import CanBus, Computer
-from dexstack.hand.can_hand import CanHand
+from dexstack.hand.allegro.bus import CanBus, Computer
+from dexstack.hand.allegro.can_hand import CanHand
+from dexstack.hand.allegro.protocol import Frame
 from dexstack.hand.commissioning import check_at_rest, commission
 from dexstack.hand.driver import HandDriver
 from dexstack.hand.link import HandFault
 from dexstack.hand.params import BusParams, CanHandParams
-from dexstack.hand.protocol import Frame
 from dexstack.hand.servo import ServoLaw, ServoMode, ServoParams
 from dexstack.hand.states import HandState, StateFile
 from dexstack.model.hand import load_hand
@@ -69,13 +71,31 @@ class EmulatedHandProcess:
 
     Args:
         bus: where it is.
-        arguments: of ``python -m dexstack.hand.emulator``.
+        arguments: of ``python -m dexstack.hand.emulated.allegro``.
     """
 
     def __init__(self, bus: BusParams, *arguments: str) -> None:
-        command = [sys.executable, "-m", "dexstack.hand.emulator", "--interface", bus.interface, "--channel", bus.channel]
-        options = ["--plant", "standing", "--encoder-noise", "0.0002", "--emulator-priority", str(EMULATOR_PRIORITY), *arguments]
-        self.process = subprocess.Popen([*command, *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        command = [
+            sys.executable,
+            "-m",
+            "dexstack.hand.emulated.allegro",
+            "--interface",
+            bus.interface,
+            "--channel",
+            bus.channel,
+        ]
+        options = [
+            "--plant",
+            "standing",
+            "--encoder-noise",
+            "0.0002",
+            "--emulator-priority",
+            str(EMULATOR_PRIORITY),
+            *arguments,
+        ]
+        self.process = subprocess.Popen(
+            [*command, *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
         self._read()
 
     def set(self, **changes: Any) -> dict[str, Any]:
@@ -157,17 +177,23 @@ def rig(hardware: str = "V4", *arguments: str) -> Iterator[Rig]:
         params = CanHandParams(hardware=hardware, realtime_priority=DRIVER_PRIORITY, calibration_dir=folder)
         computer = SteppedComputer()
         link = CanHand("right", bus, params, computer)
-        driver = HandDriver(link, ServoLaw(model, ServoParams(command_timeout=0.1)), store=StateFile(folder, SERIAL))
+        driver = HandDriver(
+            link, ServoLaw(model, ServoParams(command_timeout=0.1)), store=StateFile(folder, SERIAL)
+        )
         middle = np.clip(model.home, model.lower + 0.25, model.upper - 0.25)
         phase = np.arange(model.home.size)
-        result = Rig(hand, driver, bus, folder, lambda t: middle + 0.2 * np.sin(2 * np.pi * 0.7 * t + phase), computer)
+        result = Rig(
+            hand, driver, bus, folder, lambda t: middle + 0.2 * np.sin(2 * np.pi * 0.7 * t + phase), computer
+        )
         end = threading.Event()
 
         def command() -> None:
             while not end.wait(COMMAND_PERIOD):
                 if not result.silent:
                     stamp = None if result.stamp_offset is None else time.time() + result.stamp_offset
-                    driver.command(result.target(time.monotonic()), result.stamp(time.time()) if result.stamp else stamp)
+                    driver.command(
+                        result.target(time.monotonic()), result.stamp(time.time()) if result.stamp else stamp
+                    )
 
         thread = threading.Thread(target=command)
         try:
@@ -217,21 +243,56 @@ HAND_FAULTS: dict[str, tuple[dict[str, Any], float]] = {
 UNREACHABLE = ("all frames are lost", "the controller goes off the bus", "30 % of the frames are lost")
 """Here the hand cannot be told for certain: what counts is when the driver knows."""
 WIRES = {"motor_gain", "motor_order", "swapped_torque_bytes"}
-"""Wires do not change while the hand moves: these are wrong from the moment on in which it is enabled."""
-HARMLESS = {"silent": False, "silent_finger": -1, "over_temperature": False, "communication_fault": False, "loss": 0.0, "latency": 0.0}
-HARMLESS |= {"bus_off": False, "refuses_servo": False, "swapped_angle_bytes": False, "swapped_torque_bytes": False, "leap_joint": -1}
-HARMLESS |= {"frozen_joint": -1, "motor_gain": [1.0] * 16, "encoder_gain": [1.0] * 16, "celsius": [40, 41, 42, 43]}
-HARMLESS |= {"motor_order": [0, 1, 2, 3], "encoder_order": [0, 1, 2, 3], "silent_status": False, "overloaded_motor": -1}
+"""Wires do not change while the hand moves: these are wrong from the moment on in which it is
+enabled."""
+HARMLESS = {
+    "silent": False,
+    "silent_finger": -1,
+    "over_temperature": False,
+    "communication_fault": False,
+    "loss": 0.0,
+    "latency": 0.0,
+}
+HARMLESS |= {
+    "bus_off": False,
+    "refuses_servo": False,
+    "swapped_angle_bytes": False,
+    "swapped_torque_bytes": False,
+    "leap_joint": -1,
+}
+HARMLESS |= {
+    "frozen_joint": -1,
+    "motor_gain": [1.0] * 16,
+    "encoder_gain": [1.0] * 16,
+    "celsius": [40, 41, 42, 43],
+}
+HARMLESS |= {
+    "motor_order": [0, 1, 2, 3],
+    "encoder_order": [0, 1, 2, 3],
+    "silent_status": False,
+    "overloaded_motor": -1,
+}
 
 
 OTHERS: dict[str, tuple[str, tuple[str, ...], dict[str, Any], float]] = {
-    "joint angles stop, a hand that never tells its status": ("V4", ("--silent-status",), {"silent": True}, 0.1),
-    "a sensor is at 90 °C, a hand that never tells its status": ("V4", ("--silent-status",), {"celsius": [40, 41, 42, 90]}, 0.3),
+    "joint angles stop, a hand that never tells its status": (
+        "V4",
+        ("--silent-status",),
+        {"silent": True},
+        0.1,
+    ),
+    "a sensor is at 90 °C, a hand that never tells its status": (
+        "V4",
+        ("--silent-status",),
+        {"celsius": [40, 41, 42, 90]},
+        0.3,
+    ),
     "joint angles stop, a V5": ("V5", (), {"silent": True}, 0.1),
     "a motor is at 90 °C, a V5": ("V5", (), {"celsius": [40, 41, 42, 90]}, 0.3),
     "a motor reports an overload, a V5": ("V5", (), {"overloaded_motor": 6}, 0.3),
 }
-"""The same with other hands: which hardware, arguments of the emulated hand, what goes wrong, and how soon it must have no torque [s]."""
+"""The same with other hands: which hardware, arguments of the emulated hand, what goes wrong, and
+how soon it must have no torque [s]."""
 
 
 def hand_fault(name: str) -> Outcome:
@@ -259,7 +320,9 @@ def hand_fault(name: str) -> Outcome:
 COMMANDS: dict[str, Callable[[Rig], None]] = {
     "commands stop": lambda r: setattr(r, "silent", True),
     "commands are not numbers": lambda r: setattr(r, "target", lambda t: np.full(16, np.nan)),
-    "one entry of the commands is not a number": lambda r: setattr(r, "target", lambda t: np.where(np.arange(16) == 3, np.nan, 0.5)),
+    "one entry of the commands is not a number": lambda r: setattr(
+        r, "target", lambda t: np.where(np.arange(16) == 3, np.nan, 0.5)
+    ),
     "commands are infinite": lambda r: setattr(r, "target", lambda t: np.full(16, np.inf)),
     "commands are huge": lambda r: setattr(r, "target", lambda t: np.full(16, 1e300)),
     "commands have 15 entries": lambda r: setattr(r, "target", lambda t: np.zeros(15)),
@@ -283,9 +346,16 @@ def command_fault(name: str) -> Outcome:
     with rig() as r:
         start = time.monotonic()
         COMMANDS[name](r)
-        seconds = _wait(lambda: r.driver.servo.mode is ServoMode.HOLD or r.driver.fault is not None, 2.0 * limit) - start
+        seconds = (
+            _wait(lambda: r.driver.servo.mode is ServoMode.HOLD or r.driver.fault is not None, 2.0 * limit)
+            - start
+        )
         time.sleep(AFTERWARDS)
-        ended = "hold" if r.driver.servo.mode is ServoMode.HOLD and r.driver.fault is None else r.driver.state.value
+        ended = (
+            "hold"
+            if r.driver.servo.mode is ServoMode.HOLD and r.driver.fault is None
+            else r.driver.state.value
+        )
         return Outcome(name, ended, seconds, limit, r.hand.set()["over_limit"] == 0)
 
 
@@ -297,7 +367,8 @@ COMMISSIONING = {
     "commissioning, a weak supply": {"motor_gain": [0.2] * 16},
     "commissioning, two fingers swapped": {"encoder_order": [1, 0, 2, 3]},
 }
-"""Found when every joint is moved alone; the time is that from the last good measurement to the end of the torque."""
+"""Found when every joint is moved alone; the time is that from the last good measurement to the end
+of the torque."""
 
 
 def commissioning_fault(name: str) -> Outcome:
@@ -306,7 +377,9 @@ def commissioning_fault(name: str) -> Outcome:
     bus = BusParams("udp_multicast", f"239.77.{os.getpid() & 255}.{next(_channels)}:6600")
     hand = EmulatedHandProcess(bus)
     hand.set(**COMMISSIONING[name])
-    link = CanHand("right", bus, CanHandParams(realtime_priority=DRIVER_PRIORITY, calibration_dir="/nonexistent"))
+    link = CanHand(
+        "right", bus, CanHandParams(realtime_priority=DRIVER_PRIORITY, calibration_dir="/nonexistent")
+    )
     try:
         link.start()
         feedback = link.read(0.1)
@@ -317,7 +390,14 @@ def commissioning_fault(name: str) -> Outcome:
     except HandFault as fault:
         state = hand.set()
         _wait(lambda: not hand.set()["servo"], 0.5)
-        return Outcome(name, "fault", getattr(fault, "seconds", 0.0), limit, state["over_limit"] == 0, not hand.set()["servo"])
+        return Outcome(
+            name,
+            "fault",
+            getattr(fault, "seconds", 0.0),
+            limit,
+            state["over_limit"] == 0,
+            not hand.set()["servo"],
+        )
     finally:
         link.close()
         hand.close()
@@ -346,7 +426,10 @@ ATTACKS: dict[str, tuple[str, str | None]] = {
     "a page without the token wants to enable": ("", None),
     "a page that guesses the token wants to enable": ("?token=guess", None),
     "another site's page that knows the token wants to enable": ("?token={token}", "http://evil.example"),
-    "another page of this machine that knows the token wants to enable": ("?token={token}", "http://127.0.0.1:8601"),
+    "another page of this machine that knows the token wants to enable": (
+        "?token={token}",
+        "http://127.0.0.1:8601",
+    ),
     "a page of no address that knows the token wants to enable": ("?token={token}", "null"),
 }
 """What is asked of the page's server, and the origin of who asks."""
@@ -385,7 +468,7 @@ def _quietly(driver: HandDriver) -> None:
 DRIVER = """
 import sys, time
 import numpy as np
-from dexstack.hand.can_hand import CanHand
+from dexstack.hand.allegro.can_hand import CanHand
 from dexstack.hand.driver import HandDriver
 from dexstack.hand.params import BusParams, CanHandParams
 from dexstack.hand.servo import ServoLaw, ServoParams
@@ -406,7 +489,8 @@ PROCESSES = {
     "the guard is killed": (signal.SIGKILL, "guard"),
     "the driver is killed while the bus is off": (signal.SIGKILL, "driver off the bus"),
 }
-"""Signals to the processes that drive a hand. What the next driver reads in the hand's file tells it to wait for a person."""
+"""Signals to the processes that drive a hand. What the next driver reads in the hand's file tells
+it to wait for a person."""
 
 
 def process_fault(name: str) -> Outcome:
@@ -416,7 +500,9 @@ def process_fault(name: str) -> Outcome:
     bus = BusParams("udp_multicast", f"239.77.{os.getpid() & 255}.{next(_channels)}:6600")
     hand = EmulatedHandProcess(bus)
     with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as folder:
-        driver = subprocess.Popen([sys.executable, "-c", DRIVER, bus.channel, folder, SERIAL], stdout=subprocess.PIPE, text=True)
+        driver = subprocess.Popen(
+            [sys.executable, "-c", DRIVER, bus.channel, folder, SERIAL], stdout=subprocess.PIPE, text=True
+        )
         try:
             assert driver.stdout is not None
             guard = int(driver.stdout.readline())
@@ -439,7 +525,9 @@ def process_fault(name: str) -> Outcome:
             orderly = kept is HandState.OFF
             ended = "fault" if kept is HandState.FAULT else "ready" if not state["servo"] else "enabled"
             waits = orderly or kept in (HandState.ENABLED, HandState.FAULT)
-            return Outcome(name, ended, seconds, limit, state["over_limit"] == 0, not state["servo"] and waits)
+            return Outcome(
+                name, ended, seconds, limit, state["over_limit"] == 0, not state["servo"] and waits
+            )
         finally:
             driver.kill()
             driver.wait()
@@ -469,7 +557,8 @@ def _limp(r: Rig) -> dict[str, Any]:
 
 
 def _afterwards(r: Rig) -> tuple[bool, bool]:
-    """With the fault gone and commands going on: torque kept within its limits, and the hand still off."""
+    """With the fault gone and commands going on: torque kept within its limits, and the hand still
+    off."""
     time.sleep(AFTERWARDS)
     state = r.hand.set()
     return state["over_limit"] == 0, not state["servo"]
@@ -479,7 +568,8 @@ TICKS = 3000
 
 
 def tick_cost() -> dict[str, float]:
-    """Processor time of one tick of the servo, and of the watch over the joints in it, in the median [s]."""
+    """Processor time of one tick of the servo, and of the watch over the joints in it, in the
+    median [s]."""
     hand, spent, watched = load_hand("right"), [], []
     servo = ServoLaw(hand, ServoParams())
     look = servo.watch.look

@@ -1,4 +1,5 @@
-"""The servo loop against an emulated hand: period, latency, missed sets, processor time, while the other cores are busy."""
+"""The servo loop against an emulated hand: period, latency, missed sets, processor time, while the
+other cores are busy."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dexstack.hand.can_hand import CanHand
+from dexstack.hand.allegro.can_hand import CanHand
 from dexstack.hand.driver import HandDriver, Turn
 from dexstack.hand.params import BusParams, CanHandParams
 from dexstack.hand.servo import ServoLaw, ServoParams
@@ -35,11 +36,13 @@ class HandTiming(NamedTuple):
     period: np.ndarray
     """(n,) time between the arrivals of two sets [s]."""
     latency: np.ndarray
-    """(n,) from the arrival of a set's last frame (kernel's time stamp) until its last torque frame was handed to the kernel [s]."""
+    """(n,) from the arrival of a set's last frame (kernel's time stamp) until its last torque frame
+    was handed to the kernel [s]."""
     sets: int
     """Sets that the hand sent."""
     lost: int
-    """Of these, sets the driver never had complete; one may be on its way when the counting starts or ends."""
+    """Of these, sets the driver never had complete; one may be on its way when the counting starts
+    or ends."""
     incomplete: int
     """Sets of which a frame was missing."""
     skipped: int
@@ -57,10 +60,12 @@ class HandTiming(NamedTuple):
 
 
 def time_hand(seconds: float, others: Sequence[int], *, side: str = "right", busy: bool = True) -> HandTiming:
-    """Drive an emulated hand for ``seconds`` [s] after a warm-up, its joints following sines at 50 commands per second.
+    """Drive an emulated hand for ``seconds`` [s] after a warm-up, its joints following sines at 50
+    commands per second.
 
-    The driver runs where this process runs; on the ``others`` run the emulated hand, which stands for a device of its own, and, if
-    ``busy``, one process for each of them that burns every cycle it gets.
+    The driver runs where this process runs; on the ``others`` run the emulated hand, which stands
+    for a device of its own, and, if ``busy``, one process for each of them that burns every cycle
+    it gets.
     """
     bus = BusParams("udp_multicast", f"239.75.{os.getpid() >> 8 & 255}.{os.getpid() & 255}:6400")
     hand = load_hand(side)
@@ -122,7 +127,15 @@ def _command(driver: HandDriver, home: np.ndarray, seconds: float, load: list[fl
 
 @contextlib.contextmanager
 def _emulator(bus: BusParams, side: str, cores: Sequence[int]) -> Iterator[Any]:
-    command = [sys.executable, "-m", "dexstack.hand.emulator", "--interface", bus.interface, "--channel", bus.channel]
+    command = [
+        sys.executable,
+        "-m",
+        "dexstack.hand.emulated.allegro",
+        "--interface",
+        bus.interface,
+        "--channel",
+        bus.channel,
+    ]
     process = subprocess.Popen(
         [*command, "--hand", side, "--plant", "mujoco", "--emulator-priority", str(EMULATOR_PRIORITY)],
         stdin=subprocess.PIPE,
@@ -150,7 +163,9 @@ def _emulator(bus: BusParams, side: str, cores: Sequence[int]) -> Iterator[Any]:
 def _burners(cores: Sequence[int]) -> Iterator[None]:
     processes = []
     for core in cores:
-        processes.append(subprocess.Popen([sys.executable, "-S", "-c", "import os; os.nice(10)\nwhile True: pass"]))
+        processes.append(
+            subprocess.Popen([sys.executable, "-S", "-c", "import os; os.nice(10)\nwhile True: pass"])
+        )
         os.sched_setaffinity(processes[-1].pid, {core})
     try:
         yield

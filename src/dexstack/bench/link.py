@@ -1,8 +1,10 @@
-"""Two machines on one: two network namespaces of Linux, joined by a wire that delays, loses, or is cut.
+"""Two machines on one: two network namespaces of Linux, joined by a wire that delays, loses, or is
+cut.
 
-The wire is a process (``python -m dexstack.bench.link A B``) that holds a virtual Ethernet card (TAP) in each namespace and carries the
-frames from one to the other: each after ``delay`` ± ``jitter`` (uniform), or, with the probability ``loss``, not at all. Frames keep their
-order, as on a real wire. It needs root, `ip` and /dev/net/tun, but no traffic control in the kernel.
+The wire is a process (``python -m dexstack.bench.link A B``) that holds a virtual Ethernet card
+(TAP) in each namespace and carries the frames from one to the other: each after ``delay`` ±
+``jitter`` (uniform), or, with the probability ``loss``, not at all. Frames keep their order, as on
+a real wire. It needs root, `ip` and /dev/net/tun, but no traffic control in the kernel.
 """
 
 from __future__ import annotations

@@ -43,9 +43,11 @@ class MpcTiming:
 
 
 def visited(loop: Loop, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """The states at which the controller planned in the closed loop, without end: object pose (7,), joints (N,) and goal (7,).
+    """The states at which the controller planned in the closed loop, without end: object pose (7,),
+    joints (N,) and goal (7,).
 
-    They come in their order, trial after trial towards :data:`GOALS`; before each trial the planner forgets its last plan.
+    They come in their order, trial after trial towards :data:`GOALS`; before each trial the planner
+    forgets its last plan.
     """
     for k in itertools.count():
         goal = loop.task.at_yaw(GOALS[k % len(GOALS)])
@@ -55,9 +57,11 @@ def visited(loop: Loop, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.
 
 
 def time_mpc(spec: Spec, *, solves: int, min_contacts: int, seed: int) -> MpcTiming:
-    """Time ``solves`` solves on states of the closed loop with at least ``min_contacts`` active contacts.
+    """Time ``solves`` solves on states of the closed loop with at least ``min_contacts`` active
+    contacts.
 
-    Every solve starts from the plan of the one before as it does in the loop; states with fewer contacts are solved too but not counted.
+    Every solve starts from the plan of the one before as it does in the loop; states with fewer
+    contacts are solved too but not counted.
 
     Raises:
         ConfigError: see :class:`~dexstack.sim.loop.Loop`.

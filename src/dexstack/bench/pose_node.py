@@ -1,4 +1,5 @@
-"""A film of the hand that turns the cube for the pose estimator node, and what the node made of it."""
+"""A film of the hand that turns the cube for the pose estimator node, and what the node made of
+it."""
 
 from __future__ import annotations
 
@@ -20,8 +21,11 @@ from dexstack.process.compilation import use_compilation_cache
 
 
 def shoot_apart(folder: Path, seconds: float, noise: float, share: float, seed: int) -> Film:
-    """:func:`shoot` in a process of its own, so that this one, which starts nodes, neither holds JAX nor its threads."""
-    process = multiprocessing.get_context("spawn").Process(target=shoot, args=(folder, seconds, noise, share, seed))
+    """:func:`shoot` in a process of its own, so that this one, which starts nodes, neither holds
+    JAX nor its threads."""
+    process = multiprocessing.get_context("spawn").Process(
+        target=shoot, args=(folder, seconds, noise, share, seed)
+    )
     process.start()
     process.join()
     if process.exitcode:
@@ -30,7 +34,8 @@ def shoot_apart(folder: Path, seconds: float, noise: float, share: float, seed: 
 
 
 def shoot(folder: Path, seconds: float, noise: float, share: float, seed: int, name: str = "cube") -> None:
-    """Film ``seconds`` [s] of the closed loop that turns the object on and on, hidden for ``share`` of the time, into ``folder``."""
+    """Film ``seconds`` [s] of the closed loop that turns the object on and on, hidden for ``share``
+    of the time, into ``folder``."""
     cv2.setNumThreads(1)
     use_compilation_cache()
     params = SimulatedCameraParams(pixel_noise=noise)
@@ -73,7 +78,10 @@ def judge_node(shown: Film, result: Path) -> NodeResult:
         solves, processed = data["solves"], int(data["processed"])
     hidden, t = shown.hidden[on], shown.t[on]
     there = np.isfinite(pose[:, 0])
-    poses = [(Transform.of_pose(pose[k]), covariance[k], not hidden[k]) if there[k] else None for k in range(len(pose))]
+    poses = [
+        (Transform.of_pose(pose[k]), covariance[k], not hidden[k]) if there[k] else None
+        for k in range(len(pose))
+    ]
     tracking = judge(poses, shown.pose_WO[on], hidden, seconds[there])
     return NodeResult(
         tracking,

@@ -1,4 +1,5 @@
-"""A film of the hand that turns an object, and what an estimator that follows it is worth: against the truth, pose by pose."""
+"""A film of the hand that turns an object, and what an estimator that follows it is worth: against
+the truth, pose by pose."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ from dexstack.trials.sweep import loop_of
 CHI2_95 = 12.592
 """95 % bound of χ² with 6 degrees of freedom."""
 JUMP = (0.005, math.radians(5.0))
-"""A change between two pictures by more than this [m, rad] that ends farther than this from the truth is a wrong jump."""
+"""A change between two pictures by more than this [m, rad] that ends farther than this from the
+truth is a wrong jump."""
 LONGEST = 0.3
 """Longest occlusion [s]."""
 
@@ -34,7 +36,8 @@ class Errors(NamedTuple):
     turn: np.ndarray
     """(n,) [rad]"""
     nees: np.ndarray
-    """(n,) errors squared in units of the covariance they came with; 6 on average where that is right."""
+    """(n,) errors squared in units of the covariance they came with; 6 on average where that is
+    right."""
 
 
 def errors_of(rows: list[tuple[np.ndarray, np.ndarray]]) -> Errors:
@@ -83,12 +86,16 @@ class TrackingResult(NamedTuple):
 
 
 def judge(
-    poses: Iterable[tuple[Transform, np.ndarray, bool] | None], truth: np.ndarray, hidden: np.ndarray, seconds: np.ndarray
+    poses: Iterable[tuple[Transform, np.ndarray, bool] | None],
+    truth: np.ndarray,
+    hidden: np.ndarray,
+    seconds: np.ndarray,
 ) -> TrackingResult:
     """Compare one outcome per picture with the true poses (n, 7).
 
     Args:
-        poses: (pose, covariance (6, 6), whether the object was seen), or None where there was no pose.
+        poses: (pose, covariance (6, 6), whether the object was seen), or None where there was no
+            pose.
         hidden: (n,) bool; seconds: (n,) it took.
     """
     seen, predicted = [], []
@@ -104,11 +111,14 @@ def judge(
         (seen if looked else predicted).append((error, covariance))
         jumps += last is not None and _beyond(difference(X, last)) and _beyond(error)
         last = X
-    return TrackingResult(errors_of(seen), errors_of(predicted), len(truth), int(hidden.sum()), lost, jumps, seconds)
+    return TrackingResult(
+        errors_of(seen), errors_of(predicted), len(truth), int(hidden.sum()), lost, jumps, seconds
+    )
 
 
 def occlusions(count: int, rate: float, share: float, rng: np.random.Generator) -> np.ndarray:
-    """(count,) bool: spells of one picture up to :data:`LONGEST`, at random, that fill ``share`` of the time."""
+    """(count,) bool: spells of one picture up to :data:`LONGEST`, at random, that fill ``share`` of
+    the time."""
     hidden = np.zeros(count, bool)
     longest = max(1, int(LONGEST * rate))
     k = 0
@@ -121,19 +131,33 @@ def occlusions(count: int, rate: float, share: float, rng: np.random.Generator) 
 
 
 def film(
-    motion: Motion, obj: ObjectModel, bundle: TagBundle, params: SimulatedCameraParams, hidden: np.ndarray, seed: int
+    motion: Motion,
+    obj: ObjectModel,
+    bundle: TagBundle,
+    params: SimulatedCameraParams,
+    hidden: np.ndarray,
+    seed: int,
 ) -> Iterator[tuple[float, np.ndarray, np.ndarray]]:
-    """(time, grey picture, true pose) of every frame; where ``hidden``, something else fills the view."""
+    """(time, grey picture, true pose) of every frame; where ``hidden``, something else fills the
+    view."""
     hand = load_hand() if motion.q.shape[1] else None
     camera = SimulatedCamera(hand, obj, bundle, params, MOUNT, seed=seed)
-    wall = np.clip(np.random.default_rng(seed).normal(90.0, params.pixel_noise, (params.image_height, params.image_width)), 0, 255)
+    wall = np.clip(
+        np.random.default_rng(seed).normal(
+            90.0, params.pixel_noise, (params.image_height, params.image_width)
+        ),
+        0,
+        255,
+    )
     half = params.exposure_time / 2
     for k, dark in enumerate(hidden):
         t = motion.t[0] + 0.05 + k / params.frame_rate
         if dark:
             grey = wall.astype(np.uint8)
         else:
-            grey = cv2.cvtColor(camera.picture(*motion.at(t + half), before=motion.at(t - half)), cv2.COLOR_RGB2GRAY)
+            grey = cv2.cvtColor(
+                camera.picture(*motion.at(t + half), before=motion.at(t - half)), cv2.COLOR_RGB2GRAY
+            )
         yield t, grey, motion.at(t)[1]
 
 

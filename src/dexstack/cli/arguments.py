@@ -77,7 +77,11 @@ def rate(text: str) -> float:
 
 
 def latency(text: str) -> float | str:
-    return text if text == MEASURED else number(text, float, lambda x: x >= 0, f"'{MEASURED}', or seconds, 0 or more")
+    return (
+        text
+        if text == MEASURED
+        else number(text, float, lambda x: x >= 0, f"'{MEASURED}', or seconds, 0 or more")
+    )
 
 
 def add_scene_arguments(parser: argparse.ArgumentParser) -> None:
@@ -93,24 +97,55 @@ NAMED = ("model", "planner", "supervisor", "theta", "contact_set")
 def add_planner_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what chooses the planner and its parameters."""
     parser.add_argument("--model", help="time-stepping model of the planner (default: the parameter files')")
-    parser.add_argument("--planner", help=f"{', '.join(PLANNERS)}, or the path of your own's Python file (default: the parameter files')")
-    parser.add_argument("--supervisor", help=f"what frees a stuck rollout: {', '.join(SUPERVISORS)}, or a path (default: the task's)")
-    parser.add_argument("--contact-set", metavar="RULE", help="contacts along the plan: frozen, propagated, detected (default: the files')")
-    parser.add_argument("--theta", metavar="NAME", help="learned θ of the planner: a name or a file (see `dexstack learn --save`)")
-    parser.add_argument("--params", action="append", default=[], metavar="FILE", help="ROS 2 parameter file that wins over the task's")
+    parser.add_argument(
+        "--planner",
+        help=f"{', '.join(PLANNERS)}, or the path of your own's Python file (default: the parameter files')",
+    )
+    parser.add_argument(
+        "--supervisor",
+        help=f"what frees a stuck rollout: {', '.join(SUPERVISORS)}, or a path (default: the task's)",
+    )
+    parser.add_argument(
+        "--contact-set",
+        metavar="RULE",
+        help="contacts along the plan: frozen, propagated, detected (default: the files')",
+    )
+    parser.add_argument(
+        "--theta",
+        metavar="NAME",
+        help="learned θ of the planner: a name or a file (see `dexstack learn --save`)",
+    )
+    parser.add_argument(
+        "--params",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="ROS 2 parameter file that wins over the task's",
+    )
     add_set_argument(parser)
 
 
 def spec_of(args: argparse.Namespace, task: str | None = None) -> Spec:
-    """What to build, from the arguments of :func:`add_scene_arguments` and :func:`add_planner_arguments`."""
+    """What to build, from the arguments of :func:`add_scene_arguments` and
+    :func:`add_planner_arguments`."""
     from dexstack.graph.settings import Spec
     from dexstack.tasks.base import AS_BELIEVED, read_world
 
-    overrides = dict(args.settings) | {name: getattr(args, name) for name in NAMED if getattr(args, name) is not None}
+    overrides = dict(args.settings) | {
+        name: getattr(args, name) for name in NAMED if getattr(args, name) is not None
+    }
     if getattr(args, "latency", None) not in (None, MEASURED):
         overrides["latency"] = args.latency
     if getattr(args, "tolerance", None) is not None:
         overrides["tolerance"] = args.tolerance
     files = tuple(str(Path(f).absolute()) for f in args.params)
     world = AS_BELIEVED if getattr(args, "world", None) is None else read_world(args.world)
-    return Spec(task or args.task, args.object, args.hand, files, tuple(sorted(overrides.items())), getattr(args, "plant", "mujoco"), world)
+    return Spec(
+        task or args.task,
+        args.object,
+        args.hand,
+        files,
+        tuple(sorted(overrides.items())),
+        getattr(args, "plant", "mujoco"),
+        world,
+    )

@@ -1,4 +1,5 @@
-"""``dexstack doctor``: what is installed and usable on this computer, and the command that mends what is not."""
+"""``dexstack doctor``: what is installed and usable on this computer, and the command that mends
+what is not."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ from dexstack.cli import output
 from dexstack.errors import ConfigError
 
 GIB = 2**30
-DDS_TIMEOUT = 20.0  # s; discovery takes 0.1 s, starting two Python processes on a busy machine several seconds
+DDS_TIMEOUT = (
+    20.0  # s; discovery takes 0.1 s, starting two Python processes on a busy machine several seconds
+)
 SYSTEM = Path("/")
 PIP = f"{shlex.quote(sys.executable)} -m pip install"
 _ARPHRD_CAN = "280"
@@ -66,7 +69,11 @@ def run(args: argparse.Namespace) -> int:
     }
     rows = [(f.name, "yes" if f.usable else "NO" if f.needed else "no", f.detail) for f in findings]
     mends = [f"{f.name}: {f.mend}" for f in findings if f.mend and not f.usable]
-    verdict = "Simulation can run: dexstack up sim" if ready else "Simulation cannot run until every NO above is mended."
+    verdict = (
+        "Simulation can run: dexstack up sim"
+        if ready
+        else "Simulation cannot run until every NO above is mended."
+    )
     views = [output.table("dexstack doctor", ("what", "usable", "found"), rows)]
     views += ["To mend:\n" + "\n".join(f"  {m}" for m in mends)] if mends else []
     output.publish(args, "doctor", results, *views, verdict)
@@ -125,7 +132,9 @@ def check_libraries() -> Iterable[Finding]:
         except importlib.metadata.PackageNotFoundError:
             absent.append(requirement.name)
             continue
-        (present if requirement.specifier.contains(version, prereleases=True) else absent).append(f"{requirement.name} {version}")
+        (present if requirement.specifier.contains(version, prereleases=True) else absent).append(
+            f"{requirement.name} {version}"
+        )
     detail = f"missing or too old: {', '.join(absent)}" if absent else ", ".join(present)
     yield Finding("libraries", not absent, detail, f"{PIP} -c constraints.txt -e .", needed=True)
 
@@ -134,18 +143,31 @@ def check_models() -> Iterable[Finding]:
     """Hand and object files compile to a scene."""
     fault = _imports("mujoco", "dexstack.model.scene", "dexstack.model.hand", "dexstack.model.objects")
     if fault is None:
-        hand, cube = _import("dexstack.model.hand").load_hand(), _import("dexstack.model.objects").load_object("cube")
+        hand, cube = (
+            _import("dexstack.model.hand").load_hand(),
+            _import("dexstack.model.objects").load_object("cube"),
+        )
         scene = _import("dexstack.model.scene").build_scene(hand, cube).compile()
         fault = None if scene.nq == len(hand.bodies) - 1 + 7 else f"the scene has {scene.nq} coordinates"
     yield Finding(
-        "models", fault is None, fault or f"{hand.name} with cube, {scene.ngeom} geoms", f"{PIP} -c constraints.txt -e .", needed=True
+        "models",
+        fault is None,
+        fault or f"{hand.name} with cube, {scene.ngeom} geoms",
+        f"{PIP} -c constraints.txt -e .",
+        needed=True,
     )
 
 
 def check_pictures() -> Iterable[Finding]:
     """Plot and film can be made."""
     fault = _imports("matplotlib", "PIL", "dexstack.report.run")
-    yield Finding("plot and film", fault is None, fault or "ray-cast, no OpenGL", f"{PIP} -c constraints.txt -e .", needed=True)
+    yield Finding(
+        "plot and film",
+        fault is None,
+        fault or "ray-cast, no OpenGL",
+        f"{PIP} -c constraints.txt -e .",
+        needed=True,
+    )
 
 
 def check_jax() -> Iterable[Finding]:
@@ -156,19 +178,34 @@ def check_jax() -> Iterable[Finding]:
         return
     jax = _import("jax")
     devices = jax.devices()
-    yield Finding("JAX", True, f"{jax.__version__} on {', '.join(sorted({d.platform for d in devices}))}", needed=True)
+    yield Finding(
+        "JAX", True, f"{jax.__version__} on {', '.join(sorted({d.platform for d in devices}))}", needed=True
+    )
     gpus = [d.device_kind for d in devices if d.platform in ("gpu", "cuda", "rocm")]
     if gpus:
         yield Finding("GPU", True, ", ".join(gpus))
     elif shutil.which("nvidia-smi") and (listed := _run(["nvidia-smi", "-L"], 10.0)).returncode == 0:
-        yield Finding("GPU", False, f"not used by JAX: {listed.stdout.splitlines()[0]}", f"{PIP} 'jax[cuda12]=={jax.__version__}'")
+        yield Finding(
+            "GPU",
+            False,
+            f"not used by JAX: {listed.stdout.splitlines()[0]}",
+            f"{PIP} 'jax[cuda12]=={jax.__version__}'",
+        )
     else:
         yield Finding("GPU", False, "none found; none is needed")
 
 
 def check_ros() -> Iterable[Finding]:
     """rclpy, the middleware and the interface packages."""
-    packages = ("diagnostic_msgs", "geometry_msgs", "lifecycle_msgs", "rosgraph_msgs", "sensor_msgs", "std_msgs", "visualization_msgs")
+    packages = (
+        "diagnostic_msgs",
+        "geometry_msgs",
+        "lifecycle_msgs",
+        "rosgraph_msgs",
+        "sensor_msgs",
+        "std_msgs",
+        "visualization_msgs",
+    )
     fault = _imports("rclpy", *(f"{name}.msg" for name in packages), "std_srvs.srv")
     if fault is None:
         rmw = _import("rclpy.utilities").get_rmw_implementation_identifier()
@@ -215,7 +252,10 @@ rclpy.try_shutdown()
 
 def check_dds() -> Iterable[Finding]:
     """A message goes from one process to another without leaving the machine."""
-    topic, environment = f"/dexstack_doctor_{os.getpid()}", {**os.environ, "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"}
+    topic, environment = (
+        f"/dexstack_doctor_{os.getpid()}",
+        {**os.environ, "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"},
+    )
     start = time.monotonic()
     peers = [
         subprocess.Popen(
@@ -249,17 +289,29 @@ def check_dds() -> Iterable[Finding]:
 def check_computer() -> Iterable[Finding]:
     """Cores, memory and disk."""
     cores = output.machine()["cores"]
-    yield Finding("cores", cores >= 2, f"{cores} ({output.machine()['cpu']})", "give this machine (or container) two cores or more")
+    yield Finding(
+        "cores",
+        cores >= 2,
+        f"{cores} ({output.machine()['cpu']})",
+        "give this machine (or container) two cores or more",
+    )
     memory = {
-        k: int(v.split()[0]) * 1024 for k, v in (x.split(":") for x in (SYSTEM / "proc/meminfo").read_text().splitlines() if ":" in x)
+        k: int(v.split()[0]) * 1024
+        for k, v in (x.split(":") for x in (SYSTEM / "proc/meminfo").read_text().splitlines() if ":" in x)
     }
     free = memory["MemAvailable"]
     yield Finding(
-        "memory", free >= 2 * GIB, f"{free / GIB:.1f} of {memory['MemTotal'] / GIB:.1f} GiB free", "close other programs: 2 GiB are needed"
+        "memory",
+        free >= 2 * GIB,
+        f"{free / GIB:.1f} of {memory['MemTotal'] / GIB:.1f} GiB free",
+        "close other programs: 2 GiB are needed",
     )
     disk = shutil.disk_usage(Path.cwd())
     yield Finding(
-        "disk", disk.free >= GIB, f"{disk.free / GIB:.1f} GiB free in this folder", "free 1 GiB for results and compilation cache"
+        "disk",
+        disk.free >= GIB,
+        f"{disk.free / GIB:.1f} GiB free in this folder",
+        "free 1 GiB for results and compilation cache",
     )
 
 
@@ -295,18 +347,29 @@ def check_can() -> Iterable[Finding]:
     for folder in (SYSTEM / "sys/class/net").glob("*"):
         if (folder / "type").is_file() and (folder / "type").read_text().strip() == _ARPHRD_CAN:
             interfaces[folder.name] = (folder / "operstate").read_text().strip()
-    up = [name for name, state in interfaces.items() if state in ("up", "unknown") and not name.startswith("vcan")]
+    up = [
+        name
+        for name, state in interfaces.items()
+        if state in ("up", "unknown") and not name.startswith("vcan")
+    ]
     if up:
         yield Finding("CAN interface", True, ", ".join(sorted(up)))
     elif real := sorted(name for name in interfaces if not name.startswith("vcan")):
-        yield Finding("CAN interface", False, f"{real[0]} is down", f"sudo ip link set {real[0]} up type can bitrate 1000000 restart-ms 20")
+        yield Finding(
+            "CAN interface",
+            False,
+            f"{real[0]} is down",
+            f"sudo ip link set {real[0]} up type can bitrate 1000000 restart-ms 20",
+        )
     elif pcan := sorted((SYSTEM / "dev").glob("pcan*")):
         yield Finding("CAN interface", True, f"{pcan[0].name} of the PCAN driver")
     elif _PEAK_SYSTEM in _usb_vendors():
         mend = "sudo modprobe peak_usb && sudo ip link set can0 up type can bitrate 1000000 restart-ms 20"
         yield Finding("CAN interface", False, "a PEAK adapter without its driver", mend)
     else:
-        yield Finding("CAN interface", False, "no adapter found", "connect the hand's CAN adapter and power the hand")
+        yield Finding(
+            "CAN interface", False, "no adapter found", "connect the hand's CAN adapter and power the hand"
+        )
 
 
 def check_tags() -> Iterable[Finding]:
@@ -336,7 +399,9 @@ def check_camera() -> Iterable[Finding]:
         rules = "99-realsense-libusb.rules"
         source = f"https://raw.githubusercontent.com/IntelRealSense/librealsense/master/config/{rules}"
         mend = f"sudo curl -Lo /etc/udev/rules.d/{rules} {source} && sudo udevadm control --reload, then reconnect the camera"
-        yield Finding("camera", False, "an Intel USB device, but no RealSense camera that this user may open", mend)
+        yield Finding(
+            "camera", False, "an Intel USB device, but no RealSense camera that this user may open", mend
+        )
     else:
         yield Finding("camera", False, "no RealSense camera found", "connect the camera to a USB 3 port")
 
@@ -353,7 +418,8 @@ EXTRAS = {
     "leap": ("a LEAP hand", ("dynamixel_sdk", "serial")),
     "ray": ("trials over a cluster", ("ray",)),
 }
-"""What an extra of setup.cfg is for, and the modules that it brings; those of a hand on CAN and of the camera have checks of their own."""
+"""What an extra of setup.cfg is for, and the modules that it brings; those of a hand on CAN and of
+the camera have checks of their own."""
 
 
 def check_extras() -> Iterable[Finding]:

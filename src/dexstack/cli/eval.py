@@ -1,4 +1,5 @@
-"""``dexstack eval``: seeded closed-loop trials of a task without ROS, with the controller and the plant of ``dexstack up sim``."""
+"""``dexstack eval``: seeded closed-loop trials of a task without ROS, with the controller and the
+plant of ``dexstack up sim``."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from dexstack.cli import arguments
 from dexstack.cli.arguments import MEASURED
 from dexstack.cli.output import add_json_argument, commit, note, publish, table
-from dexstack.engines import PLANTS
+from dexstack.plants import PLANTS
 from dexstack.tasks import TASKS
 
 if TYPE_CHECKING:
@@ -30,17 +31,46 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "in every world.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    p.add_argument("task", metavar="TASK", help=f"{', '.join(TASKS)}, or the path of your own task's Python file")
-    arguments.add_scene_arguments(p)
-    p.add_argument("--plant", default="mujoco", choices=PLANTS, help="physics engine: a name, or the path of your own's Python file")
-    arguments.add_planner_arguments(p)
-    p.add_argument("--trials", "--runs", type=arguments.positive_int, metavar="N", help="trials, of each world (default: the task's)")
-    p.add_argument("--seed", type=arguments.natural, default=0, metavar="S", help="trial k draws with seed S + k")
     p.add_argument(
-        "--goal-yaw", type=arguments.angle, nargs="+", metavar="DEG", help="turns from the start, in turn (default: the task's own goals)"
+        "task", metavar="TASK", help=f"{', '.join(TASKS)}, or the path of your own task's Python file"
     )
-    p.add_argument("--tolerance", type=arguments.positive, metavar="RAD", help="error below which a goal is reached (default: the files')")
-    p.add_argument("--seconds", type=arguments.positive, metavar="S", help="simulated time of a trial (default: the task's)")
+    arguments.add_scene_arguments(p)
+    p.add_argument(
+        "--plant",
+        default="mujoco",
+        choices=PLANTS,
+        help="physics engine: a name, or the path of your own's Python file",
+    )
+    arguments.add_planner_arguments(p)
+    p.add_argument(
+        "--trials",
+        "--runs",
+        type=arguments.positive_int,
+        metavar="N",
+        help="trials, of each world (default: the task's)",
+    )
+    p.add_argument(
+        "--seed", type=arguments.natural, default=0, metavar="S", help="trial k draws with seed S + k"
+    )
+    p.add_argument(
+        "--goal-yaw",
+        type=arguments.angle,
+        nargs="+",
+        metavar="DEG",
+        help="turns from the start, in turn (default: the task's own goals)",
+    )
+    p.add_argument(
+        "--tolerance",
+        type=arguments.positive,
+        metavar="RAD",
+        help="error below which a goal is reached (default: the files')",
+    )
+    p.add_argument(
+        "--seconds",
+        type=arguments.positive,
+        metavar="S",
+        help="simulated time of a trial (default: the task's)",
+    )
     p.add_argument(
         "--latency",
         type=arguments.latency,
@@ -56,14 +86,50 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "contact_stiffness; joint_friction [N m]; joint_armature [kg m²]; com_x, com_y, com_z [m]; or any parameter; "
         "NAME=V+NAME=V changes several at once",
     )
-    p.add_argument("--world", type=Path, metavar="FILE", help="the plant's world, as `dexstack identify --out` writes; --vary changes it")
-    p.add_argument("--require", type=arguments.rate, metavar="RATE", help="smallest success rate for exit code 0 (default: the task's)")
-    p.add_argument("--jobs", type=arguments.positive_int, default=1, metavar="N", help="processes that run trials side by side")
-    p.add_argument("--ray", action="store_true", help="spread the trials over the machines of a Ray cluster, or this one (extra [ray])")
-    p.add_argument("--keep", type=Path, metavar="DIR", help="keep every trial's result there; the same command goes on where it was cut")
-    p.add_argument("--record", type=Path, metavar="DIR", help="keep every trial there, for `dexstack replay` and `dexstack learn --from`")
-    p.add_argument("--films", action="store_true", help="films of the best trial and the worst of every end, beside the picture")
-    p.add_argument("--results", type=Path, help="folder for picture and films (default: a new one in results/)")
+    p.add_argument(
+        "--world",
+        type=Path,
+        metavar="FILE",
+        help="the plant's world, as `dexstack identify --out` writes; --vary changes it",
+    )
+    p.add_argument(
+        "--require",
+        type=arguments.rate,
+        metavar="RATE",
+        help="smallest success rate for exit code 0 (default: the task's)",
+    )
+    p.add_argument(
+        "--jobs",
+        type=arguments.positive_int,
+        default=1,
+        metavar="N",
+        help="processes that run trials side by side",
+    )
+    p.add_argument(
+        "--ray",
+        action="store_true",
+        help="spread the trials over the machines of a Ray cluster, or this one (extra [ray])",
+    )
+    p.add_argument(
+        "--keep",
+        type=Path,
+        metavar="DIR",
+        help="keep every trial's result there; the same command goes on where it was cut",
+    )
+    p.add_argument(
+        "--record",
+        type=Path,
+        metavar="DIR",
+        help="keep every trial there, for `dexstack replay` and `dexstack learn --from`",
+    )
+    p.add_argument(
+        "--films",
+        action="store_true",
+        help="films of the best trial and the worst of every end, beside the picture",
+    )
+    p.add_argument(
+        "--results", type=Path, help="folder for picture and films (default: a new one in results/)"
+    )
     add_json_argument(p)
 
 
@@ -90,7 +156,9 @@ def run(args: argparse.Namespace) -> int:
     if args.keep:
         claim(args.keep, _plan(cells, chosen, args.seed), "trials")
     where = "on Ray" if args.ray else f"in {min(args.jobs, trials * len(cells))} process(es)"
-    note(f"{len(cells)} world(s), {trials} trial(s) of {chosen.seconds:g} s each, {where}; the first one compiles the controller")
+    note(
+        f"{len(cells)} world(s), {trials} trial(s) of {chosen.seconds:g} s each, {where}; the first one compiles the controller"
+    )
     outcomes = []
     for o in run_trials(cells, chosen, trials, args.seed, jobs=args.jobs, ray=args.ray):
         outcomes.append(o)
@@ -118,15 +186,24 @@ def _plan(cells: Sequence[Cell], chosen: Run, seed: int) -> dict[str, Any]:
     """What a kept trial depends on: not how many there are, nor where they go."""
     from dexstack.graph.settings import read_settings
 
-    said = [asdict(c) | {block.__qualname__: vars(values) for block, values in read_settings(c.spec).items()} for c in cells]
-    return {"cells": said, "run": asdict(replace(chosen, record="", keep="")), "seed": seed, "commit": commit()}
+    said = [
+        asdict(c) | {block.__qualname__: vars(values) for block, values in read_settings(c.spec).items()}
+        for c in cells
+    ]
+    return {
+        "cells": said,
+        "run": asdict(replace(chosen, record="", keep="")),
+        "seed": seed,
+        "commit": commit(),
+    }
 
 
 def _check(cells: Sequence[Cell]) -> tuple[Task, dict[str, Any]]:
     """The task and its timing; what cannot be run is refused before anything is compiled.
 
     Raises:
-        ConfigError: see :func:`dexstack.graph.settings.read_settings` and :func:`dexstack.tasks.controller.check`.
+        ConfigError: see :func:`dexstack.graph.settings.read_settings` and
+            :func:`dexstack.tasks.controller.check`.
     """
     from dexstack.control.params import PlannerParams
     from dexstack.graph.settings import make_task, read_settings
@@ -150,7 +227,11 @@ def _check(cells: Sequence[Cell]) -> tuple[Task, dict[str, Any]]:
 def _progress(o: Outcome, done: int, total: int) -> str:
     how = "not reached"
     if o.reached_at:
-        how = f"reached after {o.reached_at[0]:.1f} s" if len(o.reached_at) == 1 else f"{len(o.reached_at)} goals reached"
+        how = (
+            f"reached after {o.reached_at[0]:.1f} s"
+            if len(o.reached_at) == 1
+            else f"{len(o.reached_at)} goals reached"
+        )
     if o.dropped:
         how += ", dropped"
     cell = f"{o.cell}: " if o.cell else ""
@@ -161,7 +242,9 @@ def _progress(o: Outcome, done: int, total: int) -> str:
     )
 
 
-def _results(args: argparse.Namespace, task: Task, run: Run, cells: Sequence[Cell], outcomes: Sequence[Outcome]) -> dict[str, Any]:
+def _results(
+    args: argparse.Namespace, task: Task, run: Run, cells: Sequence[Cell], outcomes: Sequence[Outcome]
+) -> dict[str, Any]:
     from dexstack.trials.sweep import results_of, summary
 
     figures = lambda some: task.figures([o.judged for o in some])  # noqa: E731
@@ -182,7 +265,9 @@ def _results(args: argparse.Namespace, task: Task, run: Run, cells: Sequence[Cel
     return results
 
 
-def _plot(folder: Path, args: argparse.Namespace, task: Task, cells: Sequence[Cell], outcomes: Sequence[Outcome]) -> Path:
+def _plot(
+    folder: Path, args: argparse.Namespace, task: Task, cells: Sequence[Cell], outcomes: Sequence[Outcome]
+) -> Path:
     import numpy as np
 
     from dexstack.report.trials import write_heat_map, write_trials_plot
@@ -190,12 +275,22 @@ def _plot(folder: Path, args: argparse.Namespace, task: Task, cells: Sequence[Ce
     if len(cells) > 1:
         labels = list(dict.fromkeys(o.label for o in outcomes))
         rate = lambda some: float(np.mean([o.succeeded for o in some])) if some else math.nan  # noqa: E731
-        share = [[rate([o for o in outcomes if o.cell == c.name and o.label == label]) for label in labels] for c in cells]
-        return write_heat_map(folder / "worlds.png", np.array(share), [c.name for c in cells], labels, f"{args.object}: success")
-    own = task.picture(folder / "trials.png", [o.judged for o in outcomes], f"{task.name}, {args.object}, seed {args.seed}")
+        share = [
+            [rate([o for o in outcomes if o.cell == c.name and o.label == label]) for label in labels]
+            for c in cells
+        ]
+        return write_heat_map(
+            folder / "worlds.png", np.array(share), [c.name for c in cells], labels, f"{args.object}: success"
+        )
+    own = task.picture(
+        folder / "trials.png", [o.judged for o in outcomes], f"{task.name}, {args.object}, seed {args.seed}"
+    )
     if own is not None:
         return own
-    curves = [(o.label, o.succeeded, *(o.recording[name] for name in ("t", "error", "position_error"))) for o in outcomes]
+    curves = [
+        (o.label, o.succeeded, *(o.recording[name] for name in ("t", "error", "position_error")))
+        for o in outcomes
+    ]
     title = f"{task.name}, {args.object}: {sum(o.succeeded for o in outcomes)} of {len(outcomes)} trials succeeded"
     return write_trials_plot(folder / "trials.png", curves, task.params.tolerance, title)
 
@@ -205,11 +300,18 @@ def _films(folder: Path, task: Task, outcomes: Sequence[Outcome]) -> dict[str, s
     from dexstack.trials.films import write_trial_films
 
     robot, obj, _ = task.scene()
-    return {name: str(path) for name, path in write_trial_films(folder, outcomes, robot_scene(robot, obj).compile()).items()}
+    return {
+        name: str(path)
+        for name, path in write_trial_films(folder, outcomes, robot_scene(robot, obj).compile()).items()
+    }
 
 
 def _views(args: argparse.Namespace, task: Task, results: dict[str, Any], passed: bool) -> list[Any]:
-    rows = [_row(c["cell"], c) for c in results["cells"]] if "cells" in results else [_row(k, s) for k, s in results["kinds"].items()]
+    rows = (
+        [_row(c["cell"], c) for c in results["cells"]]
+        if "cells" in results
+        else [_row(k, s) for k, s in results["kinds"].items()]
+    )
     if len(rows) > 1 and "cells" not in results:
         rows.append(_row("all", results))
     rows += [_published(p) for p in results["published"]]
@@ -223,7 +325,8 @@ def _views(args: argparse.Namespace, task: Task, results: dict[str, Any], passed
         f"detection and solve: p50 {1e3 * solve['p50']:.2f} ms, p99 {1e3 * solve['p99']:.2f} ms of processor time, n = {solve['n']}; "
         f"{results['plans_per_second']:.0f} plans per simulated second; real-time factor {results['real_time_factor']:.2f} per process",
         f"{worst}{100 * results['success_rate']:.0f} % succeeded, {verdict} the {100 * results['required_success_rate']:g} % asked for; "
-        f"picture in {results['plot']}" + (f", films beside it: {', '.join(results['films'])}" if results.get("films") else ""),
+        f"picture in {results['plot']}"
+        + (f", films beside it: {', '.join(results['films'])}" if results.get("films") else ""),
     ]
 
 
@@ -237,4 +340,10 @@ def _row(name: str, s: dict[str, Any]) -> list[Any]:
 
 def _published(p: dict[str, Any]) -> list[Any]:
     turn, shift = p["orientation_rad"], p["position_m"]
-    return [p["name"], p["trials"], *[None] * 5, turn and f"{turn[0]:.2f} ± {turn[1]:.2f}", shift and f"{1e3 * shift[0]:.1f}"]
+    return [
+        p["name"],
+        p["trials"],
+        *[None] * 5,
+        turn and f"{turn[0]:.2f} ± {turn[1]:.2f}",
+        shift and f"{1e3 * shift[0]:.1f}",
+    ]

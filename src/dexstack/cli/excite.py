@@ -1,4 +1,5 @@
-"""Plays a motion that tells what a plant has, on a hand that is simulated, emulated or real, and records it; for ``dexstack identify``."""
+"""Plays a motion that tells what a plant has, on a hand that is simulated, emulated or real, and
+records it; for ``dexstack identify``."""
 
 from __future__ import annotations
 
@@ -30,7 +31,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="make the recording first: start the hand as `dexstack up MODE`, let its joints swing about the task's start, and record. "
         "The motion is rehearsed in simulation before anything starts; a real hand waits for /hand/enable",
     )
-    parser.add_argument("--seconds", type=arguments.positive, default=SECONDS, metavar="S", help="how long the joints swing, with --excite")
+    parser.add_argument(
+        "--seconds",
+        type=arguments.positive,
+        default=SECONDS,
+        metavar="S",
+        help="how long the joints swing, with --excite",
+    )
     parser.add_argument(
         "--up",
         action="append",
@@ -47,7 +54,8 @@ def excite(args: argparse.Namespace, task: Task, servo: ServoParams, folder: Pat
         folder: receives the motion, the bag and the logs.
 
     Raises:
-        ConfigError: an argument that the mode does not take, no safe motion, or a hand that did not play it to its end.
+        ConfigError: an argument that the mode does not take, no safe motion, or a hand that did not
+            play it to its end.
     """
     from dexstack.cli.supervisor import Supervisor, graph_environment
     from dexstack.graph.modes import discovery_range
@@ -67,11 +75,19 @@ def excite(args: argparse.Namespace, task: Task, servo: ServoParams, folder: Pat
     played = {"motion": str(motion), "goal_tolerance": TOLERANCE, "heard_on": "object_pose"}
     nodes = [
         NodeDescription("recorder", {"file": str(bag)}),
-        *(replace(n, parameters={**n.parameters, **played}, ends_run=True, respawn=False) if n.name == "trajectory" else n for n in nodes),
+        *(
+            replace(n, parameters={**n.parameters, **played}, ends_run=True, respawn=False)
+            if n.name == "trajectory"
+            else n
+            for n in nodes
+        ),
     ]
     logs = folder / "log"
     logs.mkdir(exist_ok=True)
-    note(f"playing {args.seconds:g} s on the hand" + ("; enable it with /hand/enable" if args.excite == "hardware" else ""))
+    note(
+        f"playing {args.seconds:g} s on the hand"
+        + ("; enable it with /hand/enable" if args.excite == "hardware" else "")
+    )
     with graph_environment(whole=True) as environment:
         environment["ROS_AUTOMATIC_DISCOVERY_RANGE"] = discovery_range("auto", "all")
         with (logs / "motion.log").open("w") as view:

@@ -1,4 +1,5 @@
-"""How commands reach a hand: their arguments, an emulated hand where none is at hand, and the question before anything moves."""
+"""How commands reach a hand: their arguments, an emulated hand where none is at hand, and the
+question before anything moves."""
 
 from __future__ import annotations
 
@@ -20,19 +21,38 @@ def add_hand_arguments(p: argparse.ArgumentParser) -> None:
     interfaces = ("auto", "socketcan", "pcan", "udp_multicast", "serial", "pty", EMULATED)
     how = "how the hand is reached; auto: an Allegro hand by socketcan, a LEAP hand by serial; emulated: a hand simulated for this command"
     p.add_argument("--interface", default="auto", choices=interfaces, help=how)
-    p.add_argument("--channel", default="", help="channel of the interface (default: can0, PCAN_USBBUS1, /dev/ttyUSB0)")
-    p.add_argument("--device", type=int, default=0, choices=range(4), help="device number of the hand on a CAN bus")
-    p.add_argument("--hand", default="right", help=f"which hand it should be: {HAND_NAMES}")
-    p.add_argument("--hardware", default="V4", choices=("V3", "V4", "V5"), help="generation an Allegro hand should be")
-    p.add_argument("--motor", default="XC330-M288", help="motors of a LEAP hand: XC330-M288, or XL330-M288 of the light version")
-    p.add_argument("--calibration-dir", default="", metavar="DIR", help="folder of zero offsets (default: ~/.config/dexstack/hands)")
     p.add_argument(
-        "--emulator-arguments", default="", metavar="ARGS", help="of an emulated hand, e.g. --emulator-arguments='--silent-finger 2'"
+        "--channel", default="", help="channel of the interface (default: can0, PCAN_USBBUS1, /dev/ttyUSB0)"
+    )
+    p.add_argument(
+        "--device", type=int, default=0, choices=range(4), help="device number of the hand on a CAN bus"
+    )
+    p.add_argument("--hand", default="right", help=f"which hand it should be: {HAND_NAMES}")
+    p.add_argument(
+        "--hardware", default="V4", choices=("V3", "V4", "V5"), help="generation an Allegro hand should be"
+    )
+    p.add_argument(
+        "--motor",
+        default="XC330-M288",
+        help="motors of a LEAP hand: XC330-M288, or XL330-M288 of the light version",
+    )
+    p.add_argument(
+        "--calibration-dir",
+        default="",
+        metavar="DIR",
+        help="folder of zero offsets (default: ~/.config/dexstack/hands)",
+    )
+    p.add_argument(
+        "--emulator-arguments",
+        default="",
+        metavar="ARGS",
+        help="of an emulated hand, e.g. --emulator-arguments='--silent-finger 2'",
     )
 
 
 def the_hand(args: argparse.Namespace, *, guard: bool = True) -> BusLink:
-    """The hand that the arguments name; an emulated one is in simulated time, which goes on only while somebody waits for it.
+    """The hand that the arguments name; an emulated one is in simulated time, which goes on only
+    while somebody waits for it.
 
     Raises:
         ConfigError: an extra is missing, or nobody knows such a hand.
@@ -50,7 +70,8 @@ def the_hand(args: argparse.Namespace, *, guard: bool = True) -> BusLink:
 
 
 def agreed(args: argparse.Namespace, question: str) -> bool:
-    """Whether the user wants that; ``--yes`` says so beforehand, and without a terminal nobody can be asked."""
+    """Whether the user wants that; ``--yes`` says so beforehand, and without a terminal nobody can
+    be asked."""
     if args.yes:
         return True
     if not sys.stdin.isatty():

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from dexstack.cli import arguments, excite
 from dexstack.cli.output import add_json_argument, note, publish, table
-from dexstack.engines import PLANTS
 from dexstack.errors import ConfigError, writing
 from dexstack.identification.unknowns import DELAY, MOST, UNKNOWNS, USUAL, chosen, first_guess, values
+from dexstack.plants import PLANTS
 from dexstack.tasks import TASKS
 
 if TYPE_CHECKING:
@@ -33,23 +33,57 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     p.add_argument(
-        "recording", type=Path, nargs="?", metavar="FILE", help="a bag (.mcap), or recording.npz of dexstack up or eval --record"
+        "recording",
+        type=Path,
+        nargs="?",
+        metavar="FILE",
+        help="a bag (.mcap), or recording.npz of dexstack up or eval --record",
     )
     excite.add_arguments(p)
     p.add_argument("--task", default="palm_turn", help=f"whose scene it is: {', '.join(TASKS)}, or a file")
     arguments.add_scene_arguments(p)
-    p.add_argument("--params", action="append", default=[], metavar="FILE", help="ROS 2 parameter file that wins over the task's")
+    p.add_argument(
+        "--params",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="ROS 2 parameter file that wins over the task's",
+    )
     arguments.add_set_argument(p)
     p.add_argument(
-        "--plant", default="mujoco", choices=PLANTS, help="whose rollouts fit, and whose world it is: a name, or the path of your own"
+        "--plant",
+        default="mujoco",
+        choices=PLANTS,
+        help="whose rollouts fit, and whose world it is: a name, or the path of your own",
     )
-    p.add_argument("--windows", type=arguments.positive_int, default=MOST, metavar="N", help="most stretches of the recording")
+    p.add_argument(
+        "--windows",
+        type=arguments.positive_int,
+        default=MOST,
+        metavar="N",
+        help="most stretches of the recording",
+    )
     names, rest = ", ".join(USUAL), ", ".join(u.name for u in UNKNOWNS if u.name not in USUAL)
-    p.add_argument("--only", nargs="+", default=[], metavar="NAME", help=f"what to look for (default: {names})")
-    p.add_argument("--also", nargs="+", default=[], metavar="NAME", help=f"what to look for beside that, as {rest}")
-    p.add_argument("--out", type=Path, metavar="FILE", help="write the world, for `dexstack up sim --world` and `dexstack eval --world`")
-    p.add_argument("--save", metavar="NAME", help="write the planner's θ of that world: a name puts it into theta/, which --theta finds")
-    p.add_argument("--results", type=Path, help="folder for the page and its picture (default: a new one in results/)")
+    p.add_argument(
+        "--only", nargs="+", default=[], metavar="NAME", help=f"what to look for (default: {names})"
+    )
+    p.add_argument(
+        "--also", nargs="+", default=[], metavar="NAME", help=f"what to look for beside that, as {rest}"
+    )
+    p.add_argument(
+        "--out",
+        type=Path,
+        metavar="FILE",
+        help="write the world, for `dexstack up sim --world` and `dexstack eval --world`",
+    )
+    p.add_argument(
+        "--save",
+        metavar="NAME",
+        help="write the planner's θ of that world: a name puts it into theta/, which --theta finds",
+    )
+    p.add_argument(
+        "--results", type=Path, help="folder for the page and its picture (default: a new one in results/)"
+    )
     add_json_argument(p)
 
 
@@ -59,18 +93,20 @@ def run(args: argparse.Namespace) -> int:
     Returns:
         0 when windows that were held out are predicted better than as believed, otherwise 1.
     """
-    from dexstack.engines import plant_params
     from dexstack.graph.settings import Spec, make_task, read_settings
     from dexstack.hand.servo import ServoParams
     from dexstack.identification.fit import identify
     from dexstack.identification.rollouts import Simulated, servo_of
     from dexstack.learning.recordings import read_recording
+    from dexstack.plants import plant_params
 
     if (args.recording is None) == (args.excite is None):
         raise ConfigError("identify needs a recording, or --excite MODE to make one; not both")
     unknowns = chosen(args.only, args.also)
     files = tuple(str(Path(f).absolute()) for f in args.params)
-    spec = Spec(args.task, args.object, args.hand, files, tuple(sorted(dict(args.settings).items())), args.plant)
+    spec = Spec(
+        args.task, args.object, args.hand, files, tuple(sorted(dict(args.settings).items())), args.plant
+    )
     settings = read_settings(spec)
     task = make_task(spec, settings)
     servo: ServoParams = servo_of(task, settings)
@@ -80,8 +116,14 @@ def run(args: argparse.Namespace) -> int:
     recording = read_recording(args.recording, task.scene().robot.joint_names)
     begin = time.perf_counter()
     plant = Simulated(args.plant, settings[plant_params(args.plant)])
-    fit = identify(task, servo, recording, unknowns, most=args.windows, plant=plant, where=args.recording, say=note)
-    results = results_of(fit) | {"plant": args.plant, "recording": str(args.recording), "seconds": time.perf_counter() - begin}
+    fit = identify(
+        task, servo, recording, unknowns, most=args.windows, plant=plant, where=args.recording, say=note
+    )
+    results = results_of(fit) | {
+        "plant": args.plant,
+        "recording": str(args.recording),
+        "seconds": time.perf_counter() - begin,
+    }
     results["plot"] = str(_plot(folder / "identify.png", fit))
     results["page"] = str(_page(folder / "identify.html", task, fit, results))
     if args.out:
@@ -95,10 +137,24 @@ def results_of(fit: Fit) -> dict[str, Any]:
     """For people and programs."""
     found, interval = values(fit.unknowns, fit.x), fit.interval()
     rows = [
-        {"name": u.name, "unit": u.unit, "expected": u.first, "value": v, "low": low, "high": high, "told": bool(told), "says": u.says}
+        {
+            "name": u.name,
+            "unit": u.unit,
+            "expected": u.first,
+            "value": v,
+            "low": low,
+            "high": high,
+            "told": bool(told),
+            "says": u.says,
+        }
         for u, v, (low, high), told in zip(fit.unknowns, found, interval, fit.told, strict=True)
     ]
-    return {"unknowns": rows, "windows": len(fit.windows.t), "residual_before": fit.before, "residual_after": fit.after}
+    return {
+        "unknowns": rows,
+        "windows": len(fit.windows.t),
+        "residual_before": fit.before,
+        "residual_after": fit.after,
+    }
 
 
 def _plot(path: Path, fit: Fit) -> Path:
@@ -126,15 +182,20 @@ def _page(path: Path, task: Task, fit: Fit, results: Mapping[str, Any]) -> Path:
 
 
 def write_world(path: Path, fit: Fit) -> None:
-    """The world as a YAML, with what is sure of each value; what the recording does not tell is left out.
+    """The world as a YAML, with what is sure of each value; what the recording does not tell is
+    left out.
 
     Raises:
         ConfigError: it cannot be written.
     """
     lines = ["# What a plant has, and the controller does not know; see `dexstack identify --help`."]
-    for u, v, (low, high), told in zip(fit.unknowns, values(fit.unknowns, fit.x), fit.interval(), fit.told, strict=True):
+    for u, v, (low, high), told in zip(
+        fit.unknowns, values(fit.unknowns, fit.x), fit.interval(), fit.told, strict=True
+    ):
         if hasattr(fit.world, u.name) and told:
-            lines.append(f"{u.name}: {v:.6g}  # {low:.3g} to {high:.3g} {u.unit}: {u.says}".replace(" :", ":"))
+            lines.append(
+                f"{u.name}: {v:.6g}  # {low:.3g} to {high:.3g} {u.unit}: {u.says}".replace(" :", ":")
+            )
     with writing(path):
         path.write_text("\n".join([*lines, "" if len(lines) > 1 else "{}\n"]))
 
@@ -162,8 +223,17 @@ def _save(args: argparse.Namespace, task: Task, settings: Mapping[type, Any], fi
 
 
 def _views(args: argparse.Namespace, fit: Fit, results: dict[str, Any]) -> list[Any]:
-    rows = [[u["name"], u["expected"], u["value"], f"{u['low']:.3g} to {u['high']:.3g}", u["unit"], u["told"]] for u in results["unknowns"]]
-    lines: list[Any] = [table("identified", ("unknown", "expected", "found", "90 % interval", "unit", "told by the recording"), rows)]
+    rows = [
+        [u["name"], u["expected"], u["value"], f"{u['low']:.3g} to {u['high']:.3g}", u["unit"], u["told"]]
+        for u in results["unknowns"]
+    ]
+    lines: list[Any] = [
+        table(
+            "identified",
+            ("unknown", "expected", "found", "90 % interval", "unit", "told by the recording"),
+            rows,
+        )
+    ]
     untold = [u["name"] for u in results["unknowns"] if not u["told"]]
     if untold:
         lines.append(f"The recording does not tell: {', '.join(untold)}.")
@@ -174,6 +244,10 @@ def _views(args: argparse.Namespace, fit: Fit, results: dict[str, Any]) -> list[
         if u["name"] == DELAY and u["told"] and u["value"] > 0.0
     ]
     if results["theta_file"]:
-        lines.append(f"θ is in {results['theta_file']}; use it with `dexstack eval {args.task} --theta {args.save}`.")
-    lines.append(f"Residual of windows held out: {fit.before:.3g} as believed, {fit.after:.3g} fitted. Page: {results['page']}")
+        lines.append(
+            f"θ is in {results['theta_file']}; use it with `dexstack eval {args.task} --theta {args.save}`."
+        )
+    lines.append(
+        f"Residual of windows held out: {fit.before:.3g} as believed, {fit.after:.3g} fitted. Page: {results['page']}"
+    )
     return lines

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from dexstack.cli import arguments
 from dexstack.cli.output import add_json_argument, note, publish, table
-from dexstack.engines import PLANTS
 from dexstack.errors import ConfigError, writing
+from dexstack.plants import PLANTS
 from dexstack.report.statistics import errors, wilson
 from dexstack.tasks import TASKS
 
@@ -38,24 +38,76 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "kept.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    p.add_argument("task", nargs="?", default="palm_turn", metavar="TASK", help=f"whose rollouts and trials: {', '.join(TASKS)}, or a file")
+    p.add_argument(
+        "task",
+        nargs="?",
+        default="palm_turn",
+        metavar="TASK",
+        help=f"whose rollouts and trials: {', '.join(TASKS)}, or a file",
+    )
     arguments.add_scene_arguments(p)
-    p.add_argument("--plant", default="mujoco", choices=PLANTS, help="physics engine: a name, or the path of your own's Python file")
-    p.add_argument("--world", type=Path, metavar="FILE", help="the plant's world, as `dexstack identify --out` writes")
+    p.add_argument(
+        "--plant",
+        default="mujoco",
+        choices=PLANTS,
+        help="physics engine: a name, or the path of your own's Python file",
+    )
+    p.add_argument(
+        "--world", type=Path, metavar="FILE", help="the plant's world, as `dexstack identify --out` writes"
+    )
     arguments.add_planner_arguments(p)
-    p.add_argument("--start", default=PLANNERS, metavar="THETA", help="first guess: planner, uninformed, or a learned θ's name or file")
-    p.add_argument("--steps", type=arguments.positive_int, default=2000, metavar="N", help="environment steps of 0.1 s")
-    p.add_argument("--every", type=arguments.positive_int, default=400, metavar="N", help="steps per update: 4 rollouts")
     p.add_argument(
-        "--from", dest="recordings", type=Path, nargs="+", metavar="FILE", help="learn from these instead: recording.npz, --record, bags"
+        "--start",
+        default=PLANNERS,
+        metavar="THETA",
+        help="first guess: planner, uninformed, or a learned θ's name or file",
     )
     p.add_argument(
-        "--repeat", type=arguments.positive_int, default=1, metavar="N", help="times to learn, with seeds S, S + 1, …: a curve each"
+        "--steps", type=arguments.positive_int, default=2000, metavar="N", help="environment steps of 0.1 s"
     )
-    p.add_argument("--evaluate", type=arguments.natural, default=0, metavar="N", help="trials of the task after every update")
-    p.add_argument("--seconds", type=arguments.positive, metavar="S", help="simulated time of such a trial (default: the task's)")
-    p.add_argument("--require", type=arguments.rate, default=0.0, metavar="RATE", help="smallest final success rate for exit code 0")
-    p.add_argument("--save", metavar="NAME", help="write the (last repetition's) θ: a name puts it into theta/, which --theta finds")
+    p.add_argument(
+        "--every", type=arguments.positive_int, default=400, metavar="N", help="steps per update: 4 rollouts"
+    )
+    p.add_argument(
+        "--from",
+        dest="recordings",
+        type=Path,
+        nargs="+",
+        metavar="FILE",
+        help="learn from these instead: recording.npz, --record, bags",
+    )
+    p.add_argument(
+        "--repeat",
+        type=arguments.positive_int,
+        default=1,
+        metavar="N",
+        help="times to learn, with seeds S, S + 1, …: a curve each",
+    )
+    p.add_argument(
+        "--evaluate",
+        type=arguments.natural,
+        default=0,
+        metavar="N",
+        help="trials of the task after every update",
+    )
+    p.add_argument(
+        "--seconds",
+        type=arguments.positive,
+        metavar="S",
+        help="simulated time of such a trial (default: the task's)",
+    )
+    p.add_argument(
+        "--require",
+        type=arguments.rate,
+        default=0.0,
+        metavar="RATE",
+        help="smallest final success rate for exit code 0",
+    )
+    p.add_argument(
+        "--save",
+        metavar="NAME",
+        help="write the (last repetition's) θ: a name puts it into theta/, which --theta finds",
+    )
     p.add_argument("--record", type=Path, metavar="FILE", help="write the rollouts, to learn from again")
     p.add_argument("--results", type=Path, help="folder for the picture (default: a new one in results/)")
     p.add_argument("--seed", type=arguments.natural, default=0, metavar="S")
@@ -113,7 +165,13 @@ def _first(name: str, loop: Loop) -> ModelParams:
     if name == UNINFORMED:
         return uninformed_theta(loop)
     robot, obj, _ = loop.scene
-    return theta_for(name, object_name=obj.name, robot_name=robot.name, step=loop.controller.step, joints=len(robot.joint_names))
+    return theta_for(
+        name,
+        object_name=obj.name,
+        robot_name=robot.name,
+        step=loop.controller.step,
+        joints=len(robot.joint_names),
+    )
 
 
 def _progress(args: argparse.Namespace, loop: Loop, first: ModelParams, seed: int, score_with: Any) -> Any:
@@ -123,7 +181,9 @@ def _progress(args: argparse.Namespace, loop: Loop, first: ModelParams, seed: in
 
     if not args.recordings:
         # Seeds of two repetitions must not share rollouts: a repetition uses one per rollout.
-        return learn_on_policy(loop, first, steps=args.steps, every=args.every, seed=1000 * seed, score_with=score_with)
+        return learn_on_policy(
+            loop, first, steps=args.steps, every=args.every, seed=1000 * seed, score_with=score_with
+        )
     read = {str(path): read_recording(path, loop.scene.robot.joint_names) for path in args.recordings}
     for path, recording in read.items():
         check_recording(recording, len(loop.scene.robot.joint_names), path)
@@ -144,7 +204,11 @@ def _save(args: argparse.Namespace, loop: Loop, points: list[Point], data: Trans
     from dexstack.control.theta_file import ThetaFile, new_theta_path, save_theta
 
     update = points[-1].update
-    metrics = {"loss_after": update.loss_after, "held_out_before": points[0].held_out, "held_out_after": points[-1].held_out}
+    metrics = {
+        "loss_after": update.loss_after,
+        "held_out_before": points[0].held_out,
+        "held_out_after": points[-1].held_out,
+    }
     if args.evaluate:
         metrics |= {"success_rate": points[-1].success_rate, "trials": args.evaluate}
     source = ", ".join(map(str, args.recordings)) if args.recordings else "rollouts"
@@ -175,9 +239,15 @@ def _record(path: Path, recordings: list[Mapping[str, np.ndarray]]) -> None:
             np.savez_compressed(file, **stack_recordings(recordings))
 
 
-def _results(args: argparse.Namespace, loop: Loop, curves: list[list[Point]], data: Transitions) -> dict[str, Any]:
+def _results(
+    args: argparse.Namespace, loop: Loop, curves: list[list[Point]], data: Transitions
+) -> dict[str, Any]:
     def entry(point: Point) -> dict[str, Any]:
-        out: dict[str, Any] = {"steps": point.steps, "theta": point.theta._asdict(), "held_out_loss": point.held_out}
+        out: dict[str, Any] = {
+            "steps": point.steps,
+            "theta": point.theta._asdict(),
+            "held_out_loss": point.held_out,
+        }
         if point.update:
             out["update"] = point.update._asdict()
         if point.trials:
@@ -198,7 +268,9 @@ def _results(args: argparse.Namespace, loop: Loop, curves: list[list[Point]], da
         "evaluation_trials": args.evaluate,
         "first_success_rate": _mean_rate(curves, 0) if args.evaluate else None,
         "final_success_rate": _mean_rate(curves, -1) if args.evaluate else None,
-        "curves": [{"seed": args.seed + k, "points": [entry(p) for p in points]} for k, points in enumerate(curves)],
+        "curves": [
+            {"seed": args.seed + k, "points": [entry(p) for p in points]} for k, points in enumerate(curves)
+        ],
     }
 
 
@@ -219,7 +291,9 @@ def _plot(args: argparse.Namespace, curves: list[list[Point]], seconds: float) -
         "from the goal,\nmean [mm]": each(lambda p: 1e3 * np.mean([t.position_error for t in p.trials])),
     }
     title = f"{args.task}, {args.object}: the planner with the θ learned so far, {args.evaluate} trials of {seconds:g} s per point"
-    return write_learning_plot(folder / "learning.png", np.array([p.steps for p in curves[0]]), quantities, title)
+    return write_learning_plot(
+        folder / "learning.png", np.array([p.steps for p in curves[0]]), quantities, title
+    )
 
 
 def _views(args: argparse.Namespace, results: dict[str, Any], passed: bool) -> list[Any]:
@@ -229,16 +303,32 @@ def _views(args: argparse.Namespace, results: dict[str, Any], passed: bool) -> l
             update, turn = p.get("update", {}), p.get("orientation_error_rad")
             rate = None if turn is None else f"{100 * p['success_rate']:.0f} %"
             shift = None if turn is None else 1e3 * p["position_error_m"]["mean"]
-            row = [curve["seed"], p["steps"], update.get("loss_after"), p["held_out_loss"], rate, turn and turn["mean"], shift]
+            row = [
+                curve["seed"],
+                p["steps"],
+                update.get("loss_after"),
+                p["held_out_loss"],
+                rate,
+                turn and turn["mean"],
+                shift,
+            ]
             rows.append(row)
     columns = ("seed", "steps", "loss", "held out", "success", "error [rad]", "position [mm]")
-    views = [table(f"{args.task}, {args.object}, model {results['model']}, start {args.start}", columns, rows)]
+    views = [
+        table(f"{args.task}, {args.object}, model {results['model']}, start {args.start}", columns, rows)
+    ]
     last = results["curves"][-1]["points"][-1]["theta"]
     numbers = [[name, float(value.min()), float(value.max())] for name, value in last.items()]
     views.append(table("θ", ("parameter", "smallest", "largest"), numbers))
     if results["theta_file"]:
-        views.append(f"θ is in {results['theta_file']}; use it with `dexstack eval {args.task} --theta {args.save}`")
+        views.append(
+            f"θ is in {results['theta_file']}; use it with `dexstack eval {args.task} --theta {args.save}`"
+        )
     if results["plot"]:
         views.append(f"picture in {results['plot']}")
-    views.append("the held-out loss fell and the success rate is what was asked for" if passed else "not what was asked for")
+    views.append(
+        "the held-out loss fell and the success rate is what was asked for"
+        if passed
+        else "not what was asked for"
+    )
     return views

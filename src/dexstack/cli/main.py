@@ -1,7 +1,8 @@
 """The ``dexstack`` command: finds the subcommand's module and runs it.
 
-Every command is one module of this package with ``add_parser(subparsers)`` and ``run(args) -> int``. A module is imported only when
-its command is called, so that ``dexstack --help`` answers at once.
+Every command is one module of this package with ``add_parser(subparsers)`` and ``run(args) ->
+int``. A module is imported only when its command is called, so that ``dexstack --help`` answers at
+once.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ USAGE_ERROR = 2
 def build_parser(command: str | None) -> argparse.ArgumentParser:
     """The parser; only ``command``'s own arguments are loaded."""
     parser = argparse.ArgumentParser(
-        prog="dexstack", description="Contact-rich in-hand manipulation for the Allegro hand: models, MPC and ROS 2 nodes."
+        prog="dexstack",
+        description="Contact-rich in-hand manipulation for the Allegro hand: models, MPC and ROS 2 nodes.",
     )
     parser.add_argument("--version", action="version", version=f"dexstack {__version__}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
@@ -57,7 +59,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command.
 
     Returns:
-        0 when what was asked for was achieved, 1 when not, 2 when the user's input cannot be used, 130 on Ctrl-C.
+        0 when what was asked for was achieved, 1 when not, 2 when the user's input cannot be used,
+        130 on Ctrl-C.
     """
     argv = list(sys.argv[1:] if argv is None else argv)
     command = argv[0] if argv and argv[0] in COMMANDS else None

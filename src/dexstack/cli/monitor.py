@@ -30,7 +30,11 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     p.add_argument("--object", default="cube", help="name of an object, or the path of an object's YAML")
     p.add_argument("--hand", default="right", help=HAND_NAMES)
     p.add_argument("--namespace", default="", help="namespace of the graph's nodes")
-    p.add_argument("--host", default=HOST, help="address to listen on; whoever reaches it and knows the page's token can move the hand")
+    p.add_argument(
+        "--host",
+        default=HOST,
+        help="address to listen on; whoever reaches it and knows the page's token can move the hand",
+    )
     p.add_argument("--port", type=arguments.positive_int, default=PORT, help="port, or the next free one")
     p.add_argument("--token", default="", help="what whoever opens the page has to know (default: a new one)")
     p.add_argument("--no-open", action="store_true", help="do not open a browser")
@@ -54,7 +58,9 @@ def run(args: argparse.Namespace) -> int:
         page["open"] = False
     namespace = args.namespace.strip("/")
     parameters = {"hand": args.hand, "object": args.object, **page}
-    node = NodeDescription("monitor", parameters, namespace=f"/{namespace}" if namespace else "", ends_run=True)
+    node = NodeDescription(
+        "monitor", parameters, namespace=f"/{namespace}" if namespace else "", ends_run=True
+    )
     url = page_url(page)
     note(f"ROS domain {environment.get('ROS_DOMAIN_ID', '0')} at {url}")
     status = run_nodes([node], environment)
@@ -68,7 +74,8 @@ def page_url(page: dict[str, str | int | bool]) -> str:
 
 
 def page_parameters(host: str, port: int) -> dict[str, str | int | bool]:
-    """Parameters of the monitor node: address, the first free port, a token, and whether there is a screen to open the page on.
+    """Parameters of the monitor node: address, the first free port, a token, and whether there is a
+    screen to open the page on.
 
     Raises:
         ConfigError: no port is free, or the address is not this machine's.
@@ -79,7 +86,9 @@ def page_parameters(host: str, port: int) -> dict[str, str | int | bool]:
             try:
                 probe.bind((host, candidate))
             except PermissionError:
-                raise ConfigError(f"port {candidate} of {host} is for administrators; try --port {PORT}") from None
+                raise ConfigError(
+                    f"port {candidate} of {host} is for administrators; try --port {PORT}"
+                ) from None
             except OSError as error:
                 if candidate == port and error.errno != errno.EADDRINUSE:
                     raise ConfigError(f"cannot listen on {host}: {error.strerror}") from None

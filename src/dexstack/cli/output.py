@@ -1,4 +1,5 @@
-"""What every command prints: one JSON object for programs, tables for people, progress on stderr."""
+"""What every command prints: one JSON object for programs, tables for people, progress on
+stderr."""
 
 from __future__ import annotations
 
@@ -32,19 +33,24 @@ def add_json_argument(parser: argparse.ArgumentParser) -> None:
 def _writable(target: str) -> str:
     """Refuse at once what could only fail after a long run."""
     path = Path(target)
-    if target != "-" and (path.is_dir() or not os.access(path if path.exists() else path.absolute().parent, os.W_OK)):
+    if target != "-" and (
+        path.is_dir() or not os.access(path if path.exists() else path.absolute().parent, os.W_OK)
+    ):
         raise argparse.ArgumentTypeError(f"cannot write {target}")
     return target
 
 
-def publish(args: argparse.Namespace, command: str, results: Mapping[str, Any], *views: Any, seed: int | None = None) -> None:
+def publish(
+    args: argparse.Namespace, command: str, results: Mapping[str, Any], *views: Any, seed: int | None = None
+) -> None:
     """Write the command's results.
 
     Args:
-        args: parsed arguments, with ``json`` from :func:`add_json_argument`; its ``argv`` is the command line,
-            that of the process where it is missing.
+        args: parsed arguments, with ``json`` from :func:`add_json_argument`; its ``argv`` is the
+            command line, that of the process where it is missing.
         command: what was run, as the user would type it, e.g. ``"bench mpc"``.
-        results: the JSON object's ``results``; numpy numbers and arrays are converted, non-finite numbers become null.
+        results: the JSON object's ``results``; numpy numbers and arrays are converted, non-finite
+            numbers become null.
         views: rich renderables or strings, printed to stdout unless the JSON object goes there.
         seed: the seed of the run, if it has one.
 
@@ -88,7 +94,8 @@ def _plain(value: Any) -> Any:
 
 
 def commit() -> str | None:
-    """Commit of the checkout that this package lies in, with ``-dirty`` where code differs from it; None without a checkout or git.
+    """Commit of the checkout that this package lies in, with ``-dirty`` where code differs from it;
+    None without a checkout or git.
 
     Results and pages do not count as code: a measurement does not depend on them.
     """
@@ -97,16 +104,21 @@ def commit() -> str | None:
     try:
         if not (root / ".git").exists():
             return None
-        head = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, timeout=10, check=True)
+        head = subprocess.run(
+            [*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, timeout=10, check=True
+        )
         code = [".", ":(exclude)docs", ":(exclude)*.md", ":(exclude)experiments/results/*.json"]
-        changed = subprocess.run([*git, "diff", "--quiet", "HEAD", "--", *code], capture_output=True, timeout=10).returncode
+        changed = subprocess.run(
+            [*git, "diff", "--quiet", "HEAD", "--", *code], capture_output=True, timeout=10
+        ).returncode
     except (OSError, subprocess.SubprocessError):
         return None
     return head.stdout.strip() + "-dirty" * bool(changed)
 
 
 def machine() -> dict[str, Any]:
-    """Processor, number of cores this process may use, Python version, load averages over 1, 5 and 15 minutes."""
+    """Processor, number of cores this process may use, Python version, load averages over 1, 5 and
+    15 minutes."""
     cpu = platform.processor() or platform.machine()
     try:
         for line in Path("/proc/cpuinfo").read_text().splitlines():
@@ -121,7 +133,8 @@ def machine() -> dict[str, Any]:
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Any:
-    """A rich table; numbers are right-aligned, floats shown with four significant digits, None as a dash."""
+    """A rich table; numbers are right-aligned, floats shown with four significant digits, None as a
+    dash."""
     from rich.table import Table
     from rich.text import Text
 
@@ -131,7 +144,9 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> 
         numeric = any(isinstance(row[i], int | float) for row in rows)
         result.add_column(name, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
-        result.add_row(*(Text("–" if x is None else f"{x:.4g}" if isinstance(x, float) else str(x)) for x in row))
+        result.add_row(
+            *(Text("–" if x is None else f"{x:.4g}" if isinstance(x, float) else str(x)) for x in row)
+        )
     return result
 
 

@@ -20,7 +20,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "joins the graph that `dexstack up` started on this machine, or the one of ROS_DOMAIN_ID. Ctrl-C ends it.",
     )
     p.add_argument("file", type=Path, metavar="FILE", help="the bag, e.g. run.mcap")
-    p.add_argument("--seconds", type=arguments.positive, metavar="S", help="end after this time (default: at Ctrl-C)")
+    p.add_argument(
+        "--seconds", type=arguments.positive, metavar="S", help="end after this time (default: at Ctrl-C)"
+    )
     add_json_argument(p)
 
 

@@ -1,4 +1,5 @@
-"""``dexstack replay``: look at what was kept again: a bag as messages, a trial or a run of the graph as plot and film."""
+"""``dexstack replay``: look at what was kept again: a bag as messages, a trial or a run of the
+graph as plot and film."""
 
 from __future__ import annotations
 
@@ -28,11 +29,24 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "`dexstack eval --record` again, beside itself.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    p.add_argument("file", type=Path, metavar="FILE", help="a bag (.mcap), a recording (.npz), or the folder of a recording")
+    p.add_argument(
+        "file",
+        type=Path,
+        metavar="FILE",
+        help="a bag (.mcap), a recording (.npz), or the folder of a recording",
+    )
     p.add_argument("--film", type=Path, metavar="GIF", help="recordings: a film, too")
-    p.add_argument("--rate", type=arguments.positive, default=1.0, metavar="R", help="bags: recorded seconds per second")
+    p.add_argument(
+        "--rate", type=arguments.positive, default=1.0, metavar="R", help="bags: recorded seconds per second"
+    )
     p.add_argument("--loop", action="store_true", help="bags: start again at the end")
-    p.add_argument("--delay", type=arguments.positive, default=2.0, metavar="S", help="bags: longest wait for a listener on every topic")
+    p.add_argument(
+        "--delay",
+        type=arguments.positive,
+        default=2.0,
+        metavar="S",
+        help="bags: longest wait for a listener on every topic",
+    )
     add_json_argument(p)
 
 
@@ -40,12 +54,15 @@ def run(args: argparse.Namespace) -> int:
     """Play or draw.
 
     Returns:
-        0 when everything a bag holds was published or the user stopped it, or when a recording was drawn; 1 when there is nothing to draw.
+        0 when everything a bag holds was published or the user stopped it, or when a recording was
+        drawn; 1 when there is nothing to draw.
     """
     if args.file.is_dir() or args.file.suffix == ".npz":
         return _draw(args)
     if args.film is not None:
-        raise ConfigError("--film is for recordings (.npz); a bag is published again, for `dexstack monitor` to show")
+        raise ConfigError(
+            "--film is for recordings (.npz); a bag is published again, for `dexstack monitor` to show"
+        )
     return _play(args)
 
 
@@ -87,7 +104,8 @@ def draw(kept: Kept, plot: Path, film: Path | None) -> dict[str, Path]:
     """Plot and film of a recording, by kind; neither when it holds fewer than two samples.
 
     Raises:
-        ConfigError: task, object or hand of the recording cannot be used here, or a file cannot be written.
+        ConfigError: task, object or hand of the recording cannot be used here, or a file cannot be
+            written.
     """
     from dexstack.graph.settings import Spec, make_task, read_settings
     from dexstack.model.scene import robot_scene
@@ -97,7 +115,9 @@ def draw(kept: Kept, plot: Path, film: Path | None) -> dict[str, Path]:
     task = make_task(spec, read_settings(spec))
     robot, obj, _ = task.scene()
     if kept.arrays["q"].shape[1:] != (len(robot.joint_names),) and len(kept.arrays["q"]):
-        raise ConfigError(f"the recording has {kept.arrays['q'].shape[-1]} joints, the robot of its task has {len(robot.joint_names)}")
+        raise ConfigError(
+            f"the recording has {kept.arrays['q'].shape[-1]} joints, the robot of its task has {len(robot.joint_names)}"
+        )
     return draw_run(kept.arrays, robot_scene(robot, obj).compile(), plot, film, task.params.tolerance)
 
 
@@ -105,11 +125,20 @@ def _draw(args: argparse.Namespace) -> int:
     path = args.file / RECORDING if args.file.is_dir() else args.file
     if not path.is_file():
         inside = sorted(str(p.parent) for p in args.file.glob(f"*/{RECORDING}")) if args.file.is_dir() else []
-        raise ConfigError(f"there is no {path}" + (f"; trials are in {inside[0]} … {inside[-1]}" if inside else ""))
+        raise ConfigError(
+            f"there is no {path}" + (f"; trials are in {inside[0]} … {inside[-1]}" if inside else "")
+        )
     kept = read_recording(path)
-    drawn = draw(kept, path.with_name("run.png") if path.name == RECORDING else path.with_suffix(".png"), args.film)
+    drawn = draw(
+        kept, path.with_name("run.png") if path.name == RECORDING else path.with_suffix(".png"), args.film
+    )
     s = kept.summary
-    results = {"file": str(path), "samples": len(kept.arrays["t"]), "summary": s, **{kind: str(p) for kind, p in drawn.items()}}
+    results = {
+        "file": str(path),
+        "samples": len(kept.arrays["t"]),
+        "summary": s,
+        **{kind: str(p) for kind, p in drawn.items()},
+    }
     line = f"{s['task']} with {s['object']}: {s.get('phase', 'unknown end')}, {results['samples']} samples"
     publish(args, "replay", results, f"{line}; {' and '.join(map(str, drawn.values())) or 'too few to draw'}")
     return 0 if drawn else 1
@@ -130,11 +159,20 @@ def _play(args: argparse.Namespace) -> int:
         counts[entry.topic.name] = counts.get(entry.topic.name, 0) + 1
     if bag.cut:
         note(f"{args.file} was cut off: it is played up to there")
-    values = {"file": str(args.file.absolute()), "rate": args.rate, "loop": args.loop, "start_delay": args.delay}
+    values = {
+        "file": str(args.file.absolute()),
+        "rate": args.rate,
+        "loop": args.loop,
+        "start_delay": args.delay,
+    }
     player = NodeDescription("player", values, ends_run=True)
     with graph_environment() as environment:
         note(f"playing {args.file} in ROS domain {environment['ROS_DOMAIN_ID']}")
         status = run_nodes([player], environment)
     if status == 0:
-        publish(args, "replay", {"file": str(args.file), "messages": sum(counts.values()), "cut": bag.cut, "topics": counts})
+        publish(
+            args,
+            "replay",
+            {"file": str(args.file), "messages": sum(counts.values()), "cut": bag.cut, "topics": counts},
+        )
     return status

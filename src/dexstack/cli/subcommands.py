@@ -11,7 +11,8 @@ from types import ModuleType
 def group(
     package: str, summary: str, description: str | None, names: Sequence[str]
 ) -> tuple[Callable[[argparse._SubParsersAction], None], Callable[[argparse.Namespace], int]]:
-    """``add_parser`` and ``run`` of a command whose subcommands are the modules of ``package`` of those names, with ``_`` for ``-``.
+    """``add_parser`` and ``run`` of a command whose subcommands are the modules of ``package`` of
+    those names, with ``_`` for ``-``.
 
     The modules load nothing heavy before they run.
     """

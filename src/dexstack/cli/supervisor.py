@@ -1,7 +1,8 @@
 """Runs a set of node processes: starts them, restarts those that crash, and leaves none behind.
 
-Each node is the leader of its own session, so that a Ctrl-C in the terminal reaches the supervisor alone, which then stops the nodes in
-an orderly way (SIGINT, and SIGKILL for what does not listen). Should the supervisor itself be killed, the kernel sends its nodes SIGTERM.
+Each node is the leader of its own session, so that a Ctrl-C in the terminal reaches the supervisor
+alone, which then stops the nodes in an orderly way (SIGINT, and SIGKILL for what does not listen).
+Should the supervisor itself be killed, the kernel sends its nodes SIGTERM.
 """
 
 from __future__ import annotations
@@ -47,16 +48,18 @@ CLAIM = "dexstack-ros-domain-"
 def graph_environment(*, whole: bool = True) -> Iterator[dict[str, str]]:
     """The environment of one graph; what the user has set stays.
 
-    A part of a graph (not ``whole``) finds the other parts on other machines in the local network, in ROS 2's default domain.
+    A part of a graph (not ``whole``) finds the other parts on other machines in the local network,
+    in ROS 2's default domain.
 
-    Of a whole graph nothing leaves the machine, and it has a ROS domain to itself: that is claimed by a name in the kernel (an abstract
-    socket), which vanishes with the process whatever ends it.
+    Of a whole graph nothing leaves the machine, and it has a ROS domain to itself: that is claimed
+    by a name in the kernel (an abstract socket), which vanishes with the process whatever ends it.
     """
     environment = dict(os.environ)
     environment.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST" if whole else "SUBNET")
     if not whole:
         environment.setdefault("ROS_DOMAIN_ID", "0")
-    # Between machines, sockets instead of shared memory: as cheap at these message sizes. On one machine rmw chooses both by itself.
+    # Between machines, sockets instead of shared memory: as cheap at these message sizes. On one
+    # machine rmw chooses both by itself.
     environment.setdefault("FASTDDS_BUILTIN_TRANSPORTS", "UDPv4")
     environment["PYTHONUNBUFFERED"] = "1"
     if "ROS_DOMAIN_ID" in environment:
@@ -68,8 +71,8 @@ def graph_environment(*, whole: bool = True) -> Iterator[dict[str, str]]:
 
 
 def attached_environment() -> dict[str, str]:
-    """The environment of a command that joins a graph: the domain that the user has set, else that of the graph which `dexstack up` started
-    on this machine, else ROS 2's own choice.
+    """The environment of a command that joins a graph: the domain that the user has set, else that
+    of the graph which `dexstack up` started on this machine, else ROS 2's own choice.
 
     Raises:
         ConfigError: several such graphs are running.
@@ -79,7 +82,9 @@ def attached_environment() -> dict[str, str]:
     environment["PYTHONUNBUFFERED"] = "1"
     if "ROS_DOMAIN_ID" not in environment and (running := _running_domains()):
         if len(running) > 1:
-            raise ConfigError(f"graphs are running in the ROS domains {', '.join(running)}; say which one with ROS_DOMAIN_ID=…")
+            raise ConfigError(
+                f"graphs are running in the ROS domains {', '.join(running)}; say which one with ROS_DOMAIN_ID=…"
+            )
         environment["ROS_DOMAIN_ID"] = running[0]
         environment.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
     return environment
@@ -100,7 +105,9 @@ def _claim_domain(stack: contextlib.ExitStack) -> int:
             claim.bind(f"\0{CLAIM}{domain}")
             for participant in range(120):
                 with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as port:
-                    port.bind(("", 7410 + 250 * domain + 2 * participant))  # taken: somebody else's node runs in this domain
+                    port.bind(
+                        ("", 7410 + 250 * domain + 2 * participant)
+                    )  # taken: somebody else's node runs in this domain
         except OSError:
             claim.close()  # what is not used is not held: who looks for running graphs goes by these names
             continue
@@ -140,7 +147,13 @@ class _Child:
     """Short lives in a row."""
 
 
-def execute(node: NodeDescription, arguments: Sequence[str], environment: Mapping[str, str], stdout: TextIO, stderr: TextIO) -> Process:
+def execute(
+    node: NodeDescription,
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    stdout: TextIO,
+    stderr: TextIO,
+) -> Process:
     """Start a node's program anew."""
     return subprocess.Popen(
         [*node.command, *arguments],
@@ -153,8 +166,15 @@ def execute(node: NodeDescription, arguments: Sequence[str], environment: Mappin
     )
 
 
-def fork(node: NodeDescription, arguments: Sequence[str], environment: Mapping[str, str], stdout: TextIO, stderr: TextIO) -> Process:
-    """Start a node as a copy of this process, with what is imported already; see :class:`~dexstack.process.forked.Forked`."""
+def fork(
+    node: NodeDescription,
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    stdout: TextIO,
+    stderr: TextIO,
+) -> Process:
+    """Start a node as a copy of this process, with what is imported already; see
+    :class:`~dexstack.process.forked.Forked`."""
     return Forked(node.module, arguments, environment, stdout, stderr)
 
 
@@ -170,7 +190,12 @@ class Supervisor:
     """
 
     def __init__(
-        self, nodes: Sequence[NodeDescription], environment: Mapping[str, str], logs: Path, view: TextIO, begin: Begin = execute
+        self,
+        nodes: Sequence[NodeDescription],
+        environment: Mapping[str, str],
+        logs: Path,
+        view: TextIO,
+        begin: Begin = execute,
     ) -> None:
         self._environment, self._begin = dict(environment), begin
         self._view = view
@@ -180,7 +205,9 @@ class Supervisor:
 
     def run(self) -> End:
         """Start all, and return when the run has ended and every process is gone."""
-        before = {number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+        before = {
+            number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)
+        }
         try:
             for child in self._children:
                 child.log.unlink(missing_ok=True)
@@ -232,7 +259,9 @@ class Supervisor:
             arguments += ["--params-file", str(path)]
         with child.log.open("a") as log:
             environment = {**node.environment, **self._environment}
-            child.process = self._begin(node, arguments, environment, self._view if node.ends_run else log, log)
+            child.process = self._begin(
+                node, arguments, environment, self._view if node.ends_run else log, log
+            )
         child.started = now
 
     def _may_restart(self, child: _Child, code: int, now: float) -> bool:

@@ -1,4 +1,5 @@
-"""``dexstack transfer``: learn θ on every plant, try it on every other, and on mixtures; one matrix says what carries over."""
+"""``dexstack transfer``: learn θ on every plant, try it on every other, and on mixtures; one matrix
+says what carries over."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dexstack.cli import arguments
 from dexstack.cli.output import add_json_argument, commit, note, publish, table
-from dexstack.engines import PLANTS
+from dexstack.plants import PLANTS
 from dexstack.tasks import TASKS
 from dexstack.trials.choosing import SHARES
 
@@ -31,19 +32,72 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "theirs, and the mixtures are as good as the best single θ.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    p.add_argument("task", nargs="?", default="palm_turn", metavar="TASK", help=f"{', '.join(TASKS)}, or the path of your own task's file")
+    p.add_argument(
+        "task",
+        nargs="?",
+        default="palm_turn",
+        metavar="TASK",
+        help=f"{', '.join(TASKS)}, or the path of your own task's file",
+    )
     arguments.add_scene_arguments(p)
     arguments.add_planner_arguments(p)
-    p.add_argument("--plants", nargs="+", default=list(PLANTS), choices=PLANTS, metavar="PLANT", help="names, or paths of your own's files")
-    p.add_argument("--steps", type=arguments.positive_int, default=1200, metavar="N", help="steps of 0.1 s that each θ is learned from")
-    p.add_argument("--trials", type=arguments.positive_int, default=200, metavar="N", help="trials of each cell")
-    p.add_argument("--seconds", type=arguments.positive, metavar="S", help="simulated time that a trial has (default: the task's)")
-    p.add_argument("--seed", type=arguments.natural, default=0, metavar="S", help="trial k draws with seed S + k, in every cell")
-    p.add_argument("--randomise", action="store_true", help="trial k in a world drawn with seed S + k, with its delay and noise")
-    p.add_argument("--share", type=float, choices=SHARES, help="how much of what is learned stays in every θ (default: trials say)")
-    p.add_argument("--jobs", type=arguments.positive_int, default=1, metavar="N", help="processes side by side")
-    p.add_argument("--ray", action="store_true", help="spread the work over the machines of a Ray cluster, or this one (extra [ray])")
-    p.add_argument("--results", type=Path, default=Path("results") / "transfer", metavar="DIR", help="folder of all that is made")
+    p.add_argument(
+        "--plants",
+        nargs="+",
+        default=list(PLANTS),
+        choices=PLANTS,
+        metavar="PLANT",
+        help="names, or paths of your own's files",
+    )
+    p.add_argument(
+        "--steps",
+        type=arguments.positive_int,
+        default=1200,
+        metavar="N",
+        help="steps of 0.1 s that each θ is learned from",
+    )
+    p.add_argument(
+        "--trials", type=arguments.positive_int, default=200, metavar="N", help="trials of each cell"
+    )
+    p.add_argument(
+        "--seconds",
+        type=arguments.positive,
+        metavar="S",
+        help="simulated time that a trial has (default: the task's)",
+    )
+    p.add_argument(
+        "--seed",
+        type=arguments.natural,
+        default=0,
+        metavar="S",
+        help="trial k draws with seed S + k, in every cell",
+    )
+    p.add_argument(
+        "--randomise",
+        action="store_true",
+        help="trial k in a world drawn with seed S + k, with its delay and noise",
+    )
+    p.add_argument(
+        "--share",
+        type=float,
+        choices=SHARES,
+        help="how much of what is learned stays in every θ (default: trials say)",
+    )
+    p.add_argument(
+        "--jobs", type=arguments.positive_int, default=1, metavar="N", help="processes side by side"
+    )
+    p.add_argument(
+        "--ray",
+        action="store_true",
+        help="spread the work over the machines of a Ray cluster, or this one (extra [ray])",
+    )
+    p.add_argument(
+        "--results",
+        type=Path,
+        default=Path("results") / "transfer",
+        metavar="DIR",
+        help="folder of all that is made",
+    )
     add_json_argument(p)
 
 
@@ -65,12 +119,22 @@ def run(args: argparse.Namespace) -> int:
     if args.randomise:
         task.scene(randomised(spec, args.seed).world)  # refuses what its robot does not have
     seconds = args.seconds or task.seconds()
-    plan = Plan(spec, tuple(args.plants), args.steps, args.trials, args.seed, seconds, args.randomise, args.share)
+    plan = Plan(
+        spec, tuple(args.plants), args.steps, args.trials, args.seed, seconds, args.randomise, args.share
+    )
     matrix = Matrix(plan, args.results, commit())
-    note(f"{len(matrix.cells())} cells of {args.trials} trials; {len(matrix.rows())} trials are there already")
+    note(
+        f"{len(matrix.cells())} cells of {args.trials} trials; {len(matrix.rows())} trials are there already"
+    )
     for line in matrix.run(args.jobs, ray=args.ray):
         note(line)
-    results = {"task": task.name, "object": args.object, "hand": args.hand, "seconds": seconds, "randomised": args.randomise}
+    results = {
+        "task": task.name,
+        "object": args.object,
+        "hand": args.hand,
+        "seconds": seconds,
+        "randomised": args.randomise,
+    }
     results |= matrix.results()
     results["picture"], results["films"] = str(_picture(matrix, results)), _films(matrix, results)
     publish(args, "transfer", results, *_views(args, results), seed=args.seed)
@@ -98,7 +162,9 @@ def _films(matrix: Matrix, results: dict[str, Any]) -> list[str]:
     made = []
     for c in itertools.takewhile(lambda c: c["success_rate"] < 1.0, worst):
         path = matrix.worst(c["source"], c["plant"])
-        made += map(str, draw(read_recording(path), path.with_name("run.png"), path.with_name("run.gif")).values())
+        made += map(
+            str, draw(read_recording(path), path.with_name("run.png"), path.with_name("run.gif")).values()
+        )
     return made
 
 
@@ -107,11 +173,27 @@ def _views(args: argparse.Namespace, results: dict[str, Any]) -> list[Any]:
     for c in results["cells"]:
         low, high = c["success_interval"]
         rate = f"{100 * c['success_rate']:.0f} ({100 * low:.0f}–{100 * high:.0f})"
-        figures = c["reached_s"]["median"], c["orientation_error_rad"]["mean"], 1e3 * c["overlap_m"]["mean"], c["prediction_loss"]
-        rows.append([c["source"], f"{c['share']:g}", c["plant"], rate, c["dropped"], *("–" if x is None else f"{x:.2g}" for x in figures)])
+        figures = (
+            c["reached_s"]["median"],
+            c["orientation_error_rad"]["mean"],
+            1e3 * c["overlap_m"]["mean"],
+            c["prediction_loss"],
+        )
+        rows.append(
+            [
+                c["source"],
+                f"{c['share']:g}",
+                c["plant"],
+                rate,
+                c["dropped"],
+                *("–" if x is None else f"{x:.2g}" for x in figures),
+            ]
+        )
     columns = ("θ of", "share", "on", "success [%]", "drops", "time [s]", "error [rad]", "deep [mm]", "loss")
     crossed = f"{results['crossed_kept']} of {results['crossed']} pairs keep 95 % of the success of the plant's own θ"
-    mixed = f"{results['mixed_as_good']} of {results['mixed']} mixtures are as good as the best single θ there"
+    mixed = (
+        f"{results['mixed_as_good']} of {results['mixed']} mixtures are as good as the best single θ there"
+    )
     mixed += f" ({results['mixed_surely_worse']} worse by intervals that do not overlap)"
     spent = sum(part["wall_s"] for part in results["spent"])
     said = f"{crossed}; {mixed}; {spent / 60:.1f} minutes in {len(results['spent'])} runs; picture in {results['picture']}"

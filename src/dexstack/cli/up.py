@@ -33,7 +33,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser = subparsers.add_parser("up", help="start the whole graph of nodes", description=__doc__)
     modes = parser.add_subparsers(dest="mode", metavar="MODE", required=True)
     for name, mode in MODES.items():
-        p = modes.add_parser(name, help=mode.doc, description=mode.doc, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+        p = modes.add_parser(
+            name, help=mode.doc, description=mode.doc, formatter_class=argparse.ArgumentDefaultsHelpFormatter
+        )
         for a in mode.arguments:
             if a.name not in NOT_ARGUMENTS:
                 flag, metavar = "--" + a.name.replace("_", "-"), a.name.rpartition("_")[2].upper()
@@ -41,7 +43,11 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
                 if set(a.choices) in ({"yes", "no"}, {"true", "false"}):
                     kind |= {"nargs": "?", "const": a.choices[0]}
                 p.add_argument(flag, default=a.default, help=a.doc, **kind)
-        p.add_argument("--results", type=Path, help="folder for recording, plot, film and logs (default: a new one in results/)")
+        p.add_argument(
+            "--results",
+            type=Path,
+            help="folder for recording, plot, film and logs (default: a new one in results/)",
+        )
         p.add_argument("--no-report", action="store_true", help="leave the plot and the film out")
         add_json_argument(p)
 
@@ -50,12 +56,17 @@ def run(args: argparse.Namespace) -> int:
     """Run one mode to its end.
 
     Returns:
-        0 when the goal was reached or the user stopped the run, 1 when not, 2 when an argument cannot be used.
+        0 when the goal was reached or the user stopped the run, 1 when not, 2 when an argument
+        cannot be used.
     """
-    prefer(XLA_ONE_THREAD)  # the nodes are copies of this process; libraries look at them when they are loaded
+    prefer(
+        XLA_ONE_THREAD
+    )  # the nodes are copies of this process; libraries look at them when they are loaded
     mode = MODES[args.mode]
     results = (args.results or Path("results") / f"{args.mode}-{datetime.now():%Y%m%d-%H%M%S}").absolute()
-    values = {a.name: getattr(args, a.name) for a in mode.arguments if a.name not in NOT_ARGUMENTS} | {"results": str(results)}
+    values = {a.name: getattr(args, a.name) for a in mode.arguments if a.name not in NOT_ARGUMENTS} | {
+        "results": str(results)
+    }
     nodes = mode.describe(values)
     mode.check(values)
     for name in mode.ignored(values):
@@ -76,12 +87,19 @@ def run(args: argparse.Namespace) -> int:
         note(f"the monitor will be at {page_url(page)}; the run goes on until Ctrl-C")
     if values.get("foxglove") == "yes":
         port = page_parameters(HOST, FOXGLOVE_PORT)["port"]
-        nodes = [replace(n, parameters={**n.parameters, "port": port}) if n.name == "foxglove" else n for n in nodes]
+        nodes = [
+            replace(n, parameters={**n.parameters, "port": port}) if n.name == "foxglove" else n
+            for n in nodes
+        ]
         note(f"Foxglove will find the graph at ws://{HOST}:{port}; the run goes on until Ctrl-C")
     with graph_environment(whole=args.part == "all") as environment:
         environment["ROS_AUTOMATIC_DISCOVERY_RANGE"] = discovery_range(args.discovery, args.part)
-        note(f"starting {len(nodes)} nodes in ROS domain {environment['ROS_DOMAIN_ID']}; results in {results}")
-        supervisor = Supervisor(nodes, environment, results / "log", view=sys.stdout if live else sys.stderr, begin=fork)
+        note(
+            f"starting {len(nodes)} nodes in ROS domain {environment['ROS_DOMAIN_ID']}; results in {results}"
+        )
+        supervisor = Supervisor(
+            nodes, environment, results / "log", view=sys.stdout if live else sys.stderr, begin=fork
+        )
         end = supervisor.run()
     summary = _summary(recording)
     summary.update(stopped=end.stopped, restarts=end.restarts, results=str(results))
@@ -119,10 +137,18 @@ def _summary(recording: Path) -> dict[str, Any]:
 
 def _line(summary: dict[str, Any]) -> str:
     """The one line a person reads."""
-    outcome = "reached" if summary.get("reached") else "stopped" if summary.get("stopped") else summary.get("phase", "failed")
+    outcome = (
+        "reached"
+        if summary.get("reached")
+        else "stopped"
+        if summary.get("stopped")
+        else summary.get("phase", "failed")
+    )
     parts = [outcome]
     if summary.get("yaw") is not None:
-        parts.append(f"asked {summary['goal']}, {summary['goals_reached']} reached, yaw {math.degrees(summary['yaw']):+.1f}°")
+        parts.append(
+            f"asked {summary['goal']}, {summary['goals_reached']} reached, yaw {math.degrees(summary['yaw']):+.1f}°"
+        )
         parts.append(f"error {summary['orientation_error_rad']:.3f} rad after {summary['seconds']:.1f} s")
     if summary.get("first_command_s") is not None:
         parts.append(f"first command after {summary['first_command_s']:.1f} s")
@@ -130,5 +156,7 @@ def _line(summary: dict[str, Any]) -> str:
         parts.append(f"real-time factor {summary['real_time_factor']:.2f}")
     if summary.get("rate_hz") is not None:
         solve = summary["solve_s"]
-        parts.append(f"MPC {summary['rate_hz']:.0f} Hz, solve p50 {1e3 * solve['p50']:.1f} ms, p99 {1e3 * solve['p99']:.1f} ms")
+        parts.append(
+            f"MPC {summary['rate_hz']:.0f} Hz, solve p50 {1e3 * solve['p50']:.1f} ms, p99 {1e3 * solve['p99']:.1f} ms"
+        )
     return ", ".join([*parts, *summary.get("trouble", []), f"results in {summary['results']}"])

@@ -1,4 +1,5 @@
-"""``dexstack view``: any scene file in the engines, live in the browser, or as a page with films and contact forces."""
+"""``dexstack view``: any scene file in the engines, live in the browser, or as a page with films
+and contact forces."""
 
 from __future__ import annotations
 
@@ -9,10 +10,10 @@ import webbrowser
 from pathlib import Path
 from typing import Any
 
+from dexengines import ENGINES
 from dexstack.cli import arguments
 from dexstack.cli.monitor import HOST, PORT, page_parameters
 from dexstack.cli.output import add_json_argument, note, publish, table
-from dexstack.engines import ENGINES
 from dexstack.errors import ConfigError, writing
 
 PERIOD = 0.05
@@ -30,14 +31,31 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     p.add_argument("scene", type=Path, help="MJCF or URDF file")
-    p.add_argument("--engine", nargs="+", choices=list(ENGINES), default=["mujoco"], help="which engines; live, the first to begin with")
-    p.add_argument("--dt", type=arguments.positive, metavar="S", help="length of a step (default: the file's)")
+    p.add_argument(
+        "--engine",
+        nargs="+",
+        choices=list(ENGINES),
+        default=["mujoco"],
+        help="which engines; live, the first to begin with",
+    )
+    p.add_argument(
+        "--dt", type=arguments.positive, metavar="S", help="length of a step (default: the file's)"
+    )
     p.add_argument("--keyframe", metavar="NAME", help="keyframe to start from, with its controls")
     p.add_argument("--materials", type=Path, metavar="FILE", help="YAML of materials; see docs/scenes.md")
-    p.add_argument("--out", type=Path, metavar="FILE", help="write a page with films, in place of the live one")
-    p.add_argument("--seconds", type=arguments.positive, default=3.0, metavar="S", help="simulated time of the films")
+    p.add_argument(
+        "--out", type=Path, metavar="FILE", help="write a page with films, in place of the live one"
+    )
+    p.add_argument(
+        "--seconds", type=arguments.positive, default=3.0, metavar="S", help="simulated time of the films"
+    )
     p.add_argument("--host", default=HOST, help="address to serve the live page on")
-    p.add_argument("--port", type=arguments.positive_int, default=PORT, help="port of the live page, or the next free one")
+    p.add_argument(
+        "--port",
+        type=arguments.positive_int,
+        default=PORT,
+        help="port of the live page, or the next free one",
+    )
     p.add_argument("--no-open", action="store_true", help="do not open a browser")
     add_json_argument(p)
 
@@ -51,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         ConfigError: the scene cannot be read, an engine refuses it, or its simulation diverged.
     """
-    from dexstack.engines.common.files import read_model
+    from dexengines.files import read_model
 
     model = read_model(args.scene, args.dt)
     try:
@@ -68,7 +86,13 @@ def _live(model: Any, args: argparse.Namespace) -> None:
     page = page_parameters(args.host, args.port)
     note(f"{args.engine[0]} is being made ready")
     live = LiveRun(model, args.engine[0], args.keyframe, args.materials)
-    viewer = SceneViewer(page["host"], page["port"], page["token"], model, SceneControls(tuple(ENGINES), live.ask, live.restart))
+    viewer = SceneViewer(
+        page["host"],
+        page["port"],
+        page["token"],
+        model,
+        SceneControls(tuple(ENGINES), live.ask, live.restart),
+    )
     note(f"{args.scene.name} at {viewer.url}")
     if page["open"] and not args.no_open:
         threading.Thread(target=webbrowser.open, args=(viewer.url,), daemon=True).start()
@@ -109,8 +133,18 @@ def _films(model: Any, args: argparse.Namespace) -> None:
         rows.append(row)
     with writing(args.out):
         write_scene_page(args.out, model, runs, args.scene.name)
-    shown = [[r["engine"], r["contacts"], r["force_N"], 1e6 * r["depth_m"], 1e6 * r["step_s"], r["trouble"]] for r in rows]
-    columns = ("engine", "contacts at the end", "their forces [N]", "deepest overlap [µm]", "step [µs]", "reported")
+    shown = [
+        [r["engine"], r["contacts"], r["force_N"], 1e6 * r["depth_m"], 1e6 * r["step_s"], r["trouble"]]
+        for r in rows
+    ]
+    columns = (
+        "engine",
+        "contacts at the end",
+        "their forces [N]",
+        "deepest overlap [µm]",
+        "step [µs]",
+        "reported",
+    )
     publish(
         args,
         "view",
@@ -124,8 +158,8 @@ def _run(model: Any, engine: str, args: argparse.Namespace) -> tuple[Any, dict[s
     """One engine: what its film shows, and its figures."""
     import numpy as np
 
-    from dexstack.engines import load
-    from dexstack.engines.common.scene import State
+    from dexengines import load
+    from dexengines.scene import State
     from dexstack.report.film import FPS
     from dexstack.report.scene_page import Run
 
@@ -138,7 +172,9 @@ def _run(model: Any, engine: str, args: argparse.Namespace) -> tuple[Any, dict[s
     states = scene.rollout(start, np.tile(control, (steps, 1)))
     spent = (time.process_time() - begin) / steps
     trouble = "; ".join(said for said in (scene.trouble(), scene.apart) if said)
-    frames = np.unique(np.searchsorted(states.time, np.arange(0.0, args.seconds + 1e-9, 1.0 / FPS)).clip(0, steps))
+    frames = np.unique(
+        np.searchsorted(states.time, np.arange(0.0, args.seconds + 1e-9, 1.0 / FPS)).clip(0, steps)
+    )
     shown = State(*(column[frames] for column in states))
     contacts = [scene.contacts(State(*row), control) for row in zip(*shown, strict=True)]
     last = contacts[-1]

@@ -15,9 +15,11 @@ GROUND = -1
 class Contacts(NamedTuple):
     """Contacts between one object O and the robot or ground, at fixed capacity C; a pytree.
 
-    Conventions: ``nhat_W`` is the object's *outward* normal (from the object to the robot), ``phi`` is positive when the bodies
-    are apart, so that  d(phi)/dt = nhat_W · (v_robot − v_object)  at the contact point. Unused slots have ``active`` False,
-    ``phi`` = +inf-like (1 m) and a unit normal, so that no entry is ever NaN.
+    Conventions: ``nhat_W`` is the object's *outward* normal (from the object to the robot), ``phi``
+        is positive when the bodies
+    are apart, so that  d(phi)/dt = nhat_W · (v_robot − v_object)  at the contact point. Unused
+    slots have ``active`` False, ``phi`` = +inf-like (1 m) and a unit normal, so that no entry is
+    ever NaN.
     """
 
     p_W: Float[Array | np.ndarray, "C 3"]

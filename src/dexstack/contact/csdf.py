@@ -1,4 +1,5 @@
-"""C-SDF: signed distance to a convex object as a smooth maximum over its support planes, contactsdf [8], [11], [13]."""
+"""C-SDF: signed distance to a convex object as a smooth maximum over its support planes, contactsdf
+[8], [11], [13]."""
 
 from __future__ import annotations
 
@@ -11,11 +12,13 @@ from jaxtyping import Float
 def distance_and_normal(
     x_B: Float[Array, "*Q 3"], nhat_B: Float[Array, "K 3"], offset: Float[Array, " K"], sigma: float
 ) -> tuple[Float[Array, "*Q"], Float[Array, "*Q 3"]]:
-    """Smooth signed distance (1/σ) LSE_i σ(n_i·x + b_i) [m], negative inside, the untruncated part of [11]; and the unit outward normal.
+    """Smooth signed distance (1/σ) LSE_i σ(n_i·x + b_i) [m], negative inside, the untruncated part
+    of [11]; and the unit outward normal.
 
-    ``sigma`` [1/m] sets the smoothing: the distance exceeds the largest plane distance by at most log(K)/σ.
-    The gradient of the log-sum-exp is the softmax-weighted mean of the plane normals; it is shorter than one where several planes
-    tie (edges, corners), so it is normalised. At a deep interior point where all planes tie the normal comes out as zero, never NaN.
+    ``sigma`` [1/m] sets the smoothing: the distance exceeds the largest plane distance by at most
+    log(K)/σ. The gradient of the log-sum-exp is the softmax-weighted mean of the plane normals; it
+    is shorter than one where several planes tie (edges, corners), so it is normalised. At a deep
+    interior point where all planes tie the normal comes out as zero, never NaN.
     """
     s = sigma * (x_B @ nhat_B.T + offset[(None,) * (x_B.ndim - 1)])
     peak = jnp.max(s, axis=-1, keepdims=True)
@@ -31,7 +34,8 @@ def union_distance_and_normal(
 ) -> tuple[Float[Array, " Q"], Float[Array, "Q 3"]]:
     """The same to a union of convex parts: of each point's nearest part.
 
-    Outside it is the distance to the union; inside, where parts meet, it is no deeper than each part alone.
+    Outside it is the distance to the union; inside, where parts meet, it is no deeper than each
+    part alone.
     """
     distance, nhat = jax.vmap(distance_and_normal, in_axes=(None, 0, 0, None))(x_B, nhat_B, offset, sigma)
     nearest = jnp.argmin(distance, axis=0)

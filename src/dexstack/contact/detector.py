@@ -1,4 +1,5 @@
-"""Contact detection: query points on the robot against the C-SDF of the object, a fixed number of slots."""
+"""Contact detection: query points on the robot against the C-SDF of the object, a fixed number of
+slots."""
 
 from __future__ import annotations
 
@@ -26,11 +27,12 @@ PER_LINK = 2
 
 
 class ContactDetector:
-    """Finds the contact set of one object and one robot: a jitted function of (object pose, joint positions).
+    """Finds the contact set of one object and one robot: a jitted function of (object pose, joint
+    positions).
 
-    The first slots belong to the base (palm or floor): its nearest contact and then those that are near after a small credit for lying
-    apart from the ones chosen before. The others hold the nearest query points, at most two of each link. Slots farther than the margin
-    are inactive.
+    The first slots belong to the base (palm or floor): its nearest contact and then those that are
+    near after a small credit for lying apart from the ones chosen before. The others hold the
+    nearest query points, at most two of each link. Slots farther than the margin are inactive.
     """
 
     def __init__(self, robot: Robot, obj: ObjectModel, params: DetectorParams = DetectorParams()) -> None:
@@ -40,8 +42,11 @@ class ContactDetector:
         query = robot_query_points(robot, params.spacing)
         links = [np.flatnonzero(query.body == b) for b in range(1, len(robot.bodies))]
         most = max(len(i) for i in links)
-        # One padded row of queries per link, so that "the nearest two of each link" is a dense reduction; the last query stands for none.
-        self._of_link = np.array([np.pad(i, (0, most - len(i)), constant_values=len(query.body)) for i in links])
+        # One padded row of queries per link, so that "the nearest two of each link" is a dense
+        # reduction; the last query stands for none.
+        self._of_link = np.array(
+            [np.pad(i, (0, most - len(i)), constant_values=len(query.body)) for i in links]
+        )
         self._query = query
         self._per_link = min(PER_LINK, most)
         self._support = make_support(robot, obj)
@@ -64,11 +69,15 @@ class ContactDetector:
             distance, nhat_O = union_distance_and_normal((p_WQ - p_WO[None]) @ R_WO, *planes)
             return distance, nhat_O @ R_WO.T
 
-        # Fingers: the nearest queries of every link, ranked by their largest plane distance; the smooth distance only of those.
+        # Fingers: the nearest queries of every link, ranked by their largest plane distance; the
+        # smooth distance only of those.
         body, radius = self._query.body, const(self._query.radius)
         p_WQ = poses.p_WB[body] + jnp.einsum("qij,qj->qi", poses.R_WB[body], const(self._query.p_BQ))
         p_OQ = (p_WQ - p_WO[None]) @ R_WO
-        rank = jnp.min(jax.vmap(lambda n, b: jnp.max(p_OQ @ n.T + b[None], axis=-1))(*planes[:2]), axis=0) - radius
+        rank = (
+            jnp.min(jax.vmap(lambda n, b: jnp.max(p_OQ @ n.T + b[None], axis=-1))(*planes[:2]), axis=0)
+            - radius
+        )
         rank = jnp.append(rank, 1.0)[self._of_link]
         rows, picks = jnp.arange(rank.shape[0]), []
         for _ in range(self._per_link):
@@ -86,6 +95,10 @@ class ContactDetector:
             link=(1 + nearest // self._per_link).astype(jnp.int32),
             active=phi[nearest] < self.params.margin,
         )
-        support = self._support.contacts(poses, R_WO, p_WO, query, self.params.footprint_tilt, self.params.margin)
-        missing = empty_contacts(self.params.capacity - support.phi.size - finger.phi.size)  # a robot of few links has few query points
+        support = self._support.contacts(
+            poses, R_WO, p_WO, query, self.params.footprint_tilt, self.params.margin
+        )
+        missing = empty_contacts(
+            self.params.capacity - support.phi.size - finger.phi.size
+        )  # a robot of few links has few query points
         return Contacts(*(jnp.concatenate(three) for three in zip(support, finger, missing, strict=True)))

@@ -12,9 +12,11 @@ if TYPE_CHECKING:
 
 
 class QueryPoints(NamedTuple):
-    """Query spheres fixed to the bodies of a robot: a sphere of radius r at distance d of the object is d − r away from it.
+    """Query spheres fixed to the bodies of a robot: a sphere of radius r at distance d of the
+    object is d − r away from it.
 
-    Rounded links (capsules, spheres) are covered exactly by spheres along their axis, flat ones by points (r = 0) on their faces.
+    Rounded links (capsules, spheres) are covered exactly by spheres along their axis, flat ones by
+    points (r = 0) on their faces.
     """
 
     p_BQ: np.ndarray
@@ -73,4 +75,6 @@ def robot_query_points(robot: Robot, spacing: float) -> QueryPoints:
             centres.append(points)
             radii.append(radius)
             bodies.append(np.full(len(points), index))
-    return QueryPoints(np.concatenate(centres), np.concatenate(radii), np.concatenate(bodies).astype(np.int32))
+    return QueryPoints(
+        np.concatenate(centres), np.concatenate(radii), np.concatenate(bodies).astype(np.int32)
+    )

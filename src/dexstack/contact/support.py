@@ -1,4 +1,5 @@
-"""What bears the object: a few contacts on the robot's base, spread over the footprint so that it stays supported on all sides."""
+"""What bears the object: a few contacts on the robot's base, spread over the footprint so that it
+stays supported on all sides."""
 
 from __future__ import annotations
 
@@ -30,8 +31,11 @@ class Support(abc.ABC):
     """Finds the contacts with the base; traced by JAX."""
 
     @abc.abstractmethod
-    def contacts(self, poses: BodyPoses, R_WO: jax.Array, p_WO: jax.Array, query: Query, tilt: float, margin: float) -> Contacts:
-        """SUPPORT_SLOTS contacts, those farther than ``margin`` [m] inactive; ``tilt`` is distance traded for spread [m/m]."""
+    def contacts(
+        self, poses: BodyPoses, R_WO: jax.Array, p_WO: jax.Array, query: Query, tilt: float, margin: float
+    ) -> Contacts:
+        """SUPPORT_SLOTS contacts, those farther than ``margin`` [m] inactive; ``tilt`` is distance
+        traded for spread [m/m]."""
 
 
 def make_support(robot: Robot, obj: ObjectModel) -> Support:
@@ -50,7 +54,8 @@ def make_support(robot: Robot, obj: ObjectModel) -> Support:
 
 
 class BoxSupport(Support):
-    """The object's extreme points, drawn in by a tenth and brought to the nearest upper face of the base's boxes, are queried."""
+    """The object's extreme points, drawn in by a tenth and brought to the nearest upper face of the
+    base's boxes, are queried."""
 
     def __init__(self, boxes: list[Shape], obj: ObjectModel) -> None:
         self._boxes = boxes
@@ -58,7 +63,9 @@ class BoxSupport(Support):
         spread = hull[np.unique(np.argmax(_octant_directions() @ hull.T, axis=1))]
         self._footprint_B = 0.9 * np.vstack([spread, np.zeros(3)])
 
-    def contacts(self, poses: BodyPoses, R_WO: jax.Array, p_WO: jax.Array, query: Query, tilt: float, margin: float) -> Contacts:
+    def contacts(
+        self, poses: BodyPoses, R_WO: jax.Array, p_WO: jax.Array, query: Query, tilt: float, margin: float
+    ) -> Contacts:
         const = lambda a: jnp.asarray(a, p_WO.dtype)  # noqa: E731
         p_WF = p_WO[None] + const(self._footprint_B) @ R_WO.T
         reached, moved = [], []
@@ -86,13 +93,16 @@ class BoxSupport(Support):
 
 
 class PlaneSupport(Support):
-    """The corners of the object's hull against a plane fixed in the world: exact, whatever face, edge or corner is below."""
+    """The corners of the object's hull against a plane fixed in the world: exact, whatever face,
+    edge or corner is below."""
 
     def __init__(self, plane: Shape, obj: ObjectModel) -> None:
         self._corners_B = obj.hull_vertices
         self._nhat_W, self._offset = np.asarray(plane.R, float)[:, 2], float(plane.R[:, 2] @ plane.p)
 
-    def contacts(self, poses: BodyPoses, R_WO: jax.Array, p_WO: jax.Array, query: Query, tilt: float, margin: float) -> Contacts:
+    def contacts(
+        self, poses: BodyPoses, R_WO: jax.Array, p_WO: jax.Array, query: Query, tilt: float, margin: float
+    ) -> Contacts:
         nhat_W = jnp.asarray(self._nhat_W, p_WO.dtype)
         p_W = p_WO[None] + jnp.asarray(self._corners_B, p_WO.dtype) @ R_WO.T
         distance = p_W @ nhat_W - self._offset
@@ -107,7 +117,8 @@ class PlaneSupport(Support):
 
 
 def _spread(distance: jax.Array, p_W: jax.Array, tilt: float) -> tuple[jax.Array, jax.Array]:
-    """Indices (SUPPORT_SLOTS,) of the nearest point and of those near *and* far from the ones chosen; which repeat an earlier one."""
+    """Indices (SUPPORT_SLOTS,) of the nearest point and of those near *and* far from the ones
+    chosen; which repeat an earlier one."""
     slots, apart = [], jnp.full(distance.shape, jnp.inf)
     for _ in range(SUPPORT_SLOTS):  # a chosen one has apart = 0
         choice = jnp.argmin(distance - tilt * apart if slots else distance)

@@ -1,4 +1,5 @@
-"""What planners and supervisors have in common: what they see, what they answer, and the cost they go by."""
+"""What planners and supervisors have in common: what they see, what they answer, and the cost they
+go by."""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ class SolveStatus(enum.IntEnum):
     DIVERGED = 3
     """The solver produced a non-finite number; the previous command is repeated."""
     RETREAT = 4
-    """Planned to let go of the object instead of moving it; see :mod:`dexstack.control.supervisors`."""
+    """Planned to let go of the object instead of moving it; see
+    :mod:`dexstack.control.supervisors`."""
 
     @property
     def usable(self) -> bool:
@@ -87,7 +89,8 @@ class Plans(NamedTuple):
 
 
 class Pull(NamedTuple):
-    """Where the commanded displacements are drawn to: ω ‖u_t − reference‖² at every step, in place of ω_u ‖u_t‖²."""
+    """Where the commanded displacements are drawn to: ω ‖u_t − reference‖² at every step, in place
+    of ω_u ‖u_t‖²."""
 
     reference: np.ndarray
     """(N,) displacement per step."""
@@ -107,11 +110,14 @@ class PlannedState(NamedTuple):
 
 @runtime_checkable
 class Cost(Protocol):
-    """A cost as sums of squares: Σ_t ‖stage‖² + ‖terminal‖²; smooth in the state, ``weights`` a namespace of numbers."""
+    """A cost as sums of squares: Σ_t ‖stage‖² + ‖terminal‖²; smooth in the state, ``weights`` a
+    namespace of numbers."""
 
     def stage(self, state: PlannedState, goal_WO: Float[Array, "7"], weights: Any) -> Float[Array, " R"]: ...
 
-    def terminal(self, state: PlannedState, goal_WO: Float[Array, "7"], weights: Any) -> Float[Array, " R"]: ...
+    def terminal(
+        self, state: PlannedState, goal_WO: Float[Array, "7"], weights: Any
+    ) -> Float[Array, " R"]: ...
 
 
 class Problem(NamedTuple):
@@ -129,8 +135,9 @@ class Problem(NamedTuple):
 class LocalPlanner(Protocol):
     """Plans some steps ahead from the present contact set.
 
-    A planner keeps a warm start from one plan to the next and the last command that answered an observation. Nothing but its own
-    :meth:`plan` and :meth:`reset` touches these: who wants to ask a hypothetical question asks a :meth:`fork`.
+    A planner keeps a warm start from one plan to the next and the last command that answered an
+    observation. Nothing but its own :meth:`plan` and :meth:`reset` touches these: who wants to ask
+    a hypothetical question asks a :meth:`fork`.
     """
 
     robot: Robot
@@ -155,7 +162,8 @@ class LocalPlanner(Protocol):
         """
 
     def fork(self) -> LocalPlanner:
-        """A planner of the same compiled solver, θ and weights, with a warm start and a held command of its own."""
+        """A planner of the same compiled solver, θ and weights, with a warm start and a held
+        command of its own."""
 
     def goal_cost(self, pose_WO: np.ndarray, q: np.ndarray, goal_WO: np.ndarray) -> float:
         """The terminal cost of an object pose (7,) with the joints at (N,)."""

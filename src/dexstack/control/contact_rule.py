@@ -1,8 +1,12 @@
-"""What becomes of the contact set along the plan: one parameter of the planner, whatever its time-stepping model.
+"""What becomes of the contact set along the plan: one parameter of the planner, whatever its
+time-stepping model.
 
-* FROZEN      rows and distances stay those of the present state, as in the paper: a contact that the plan opens still pushes.
-* PROPAGATED  rows stay, distances follow the plan, φ_t = φ_0 + J_n (q_t − q_0): one product more per step.
-* DETECTED    contacts are found anew at every predicted state, C(q_t), with new rows and distances: as many detections as there are steps.
+* FROZEN      rows and distances stay those of the present state, as in the paper: a contact that
+    the plan opens still pushes.
+* PROPAGATED  rows stay, distances follow the plan, φ_t = φ_0 + J_n (q_t − q_0): one product more
+    per step.
+* DETECTED    contacts are found anew at every predicted state, C(q_t), with new rows and distances:
+    as many detections as there are steps.
 """
 
 from __future__ import annotations
@@ -50,25 +54,32 @@ class ContactRule(abc.ABC):
     """Pure functions of arrays, traced by JAX."""
 
     @abc.abstractmethod
-    def rows(self, contacts: Contacts, problem: StepProblem, context: Any, ahead: Ahead, build: Build) -> Rows:
+    def rows(
+        self, contacts: Contacts, problem: StepProblem, context: Any, ahead: Ahead, build: Build
+    ) -> Rows:
         """Rows of a predicted state.
 
         Args:
-            contacts: at the present state, as are ``problem`` and ``context``, made of them by ``build``.
+            contacts: at the present state, as are ``problem`` and ``context``, made of them by
+                ``build``.
         """
 
 
 class FrozenContacts(ContactRule):
     """FROZEN."""
 
-    def rows(self, contacts: Contacts, problem: StepProblem, context: Any, ahead: Ahead, build: Build) -> Rows:
+    def rows(
+        self, contacts: Contacts, problem: StepProblem, context: Any, ahead: Ahead, build: Build
+    ) -> Rows:
         return Rows(context, problem.phi, jnp.zeros_like(problem.Jn))
 
 
 class PropagatedContacts(ContactRule):
     """PROPAGATED."""
 
-    def rows(self, contacts: Contacts, problem: StepProblem, context: Any, ahead: Ahead, build: Build) -> Rows:
+    def rows(
+        self, contacts: Contacts, problem: StepProblem, context: Any, ahead: Ahead, build: Build
+    ) -> Rows:
         return Rows(context, problem.phi + problem.Jn @ ahead.displacement, problem.Jn)
 
 
@@ -81,7 +92,9 @@ class DetectedContacts(ContactRule):
     def __init__(self, detector: ContactDetector) -> None:
         self._detector = detector
 
-    def rows(self, contacts: Contacts, problem: StepProblem, context: Any, ahead: Ahead, build: Build) -> Rows:
+    def rows(
+        self, contacts: Contacts, problem: StepProblem, context: Any, ahead: Ahead, build: Build
+    ) -> Rows:
         found = self._detector.trace(ahead.pose_WO, ahead.q)
         here = jax.tree.map(lambda given, new: jnp.where(ahead.t == 0, given, new), contacts, found)
         problem, context = build(ahead.pose_WO, ahead.q, here)

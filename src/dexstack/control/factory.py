@@ -1,4 +1,5 @@
-"""The planner of one robot and one object from parameters: the only place that chooses planner and time-stepping model."""
+"""The planner of one robot and one object from parameters: the only place that chooses planner and
+time-stepping model."""
 
 from __future__ import annotations
 
@@ -25,14 +26,17 @@ if TYPE_CHECKING:
 
 
 MODELS: dict[str, Callable[[PlannerParams, int], StepModel]] = {
-    "implicit": lambda p, chains: ImplicitModel(p.implicit_steps, p.implicit_stiffness, p.implicit_smoothing, chains),
+    "implicit": lambda p, chains: ImplicitModel(
+        p.implicit_steps, p.implicit_stiffness, p.implicit_smoothing, chains
+    ),
     "dsdf": lambda p, chains: DsdfModel(),
     "dsdf-k": lambda p, chains: DsdfModel(p.dsdf_steps),
     "dual": lambda p, chains: DualModel(p.dual_steps, p.dual_compliance),
     "qp": lambda p, chains: QpModel(p.qp_steps, p.qp_barrier),
     "cf": lambda p, chains: ComplementarityFreeModel(p.cf_gain, p.cf_smoothing),
 }
-"""Every time-stepping model by the name a parameter calls it, made for a robot of so many chains that meet only in the object."""
+"""Every time-stepping model by the name a parameter calls it, made for a robot of so many chains
+that meet only in the object."""
 
 
 def make_model(params: PlannerParams, chains: tuple[int, ...] = (4, 4, 4, 4)) -> StepModel:
@@ -59,7 +63,16 @@ def gauss_newton(problem: Problem, params: Mapping[type, Any]) -> Mpc:
     robot, obj, cost, weights, theta = problem
     planner, mpc, detector = params[PlannerParams], params[MpcParams], params[DetectorParams]
     rule = RULES[planner.contact_set](robot, obj, detector)
-    return Mpc(robot, make_model(planner, robot.chains), cost, theta, weights, params=mpc, rule=rule, capacity=detector.capacity)
+    return Mpc(
+        robot,
+        make_model(planner, robot.chains),
+        cost,
+        theta,
+        weights,
+        params=mpc,
+        rule=rule,
+        capacity=detector.capacity,
+    )
 
 
 def sampling(problem: Problem, params: Mapping[type, Any]) -> LocalPlanner:
@@ -76,7 +89,10 @@ def check_planner(params: PlannerParams) -> None:
         ConfigError: so it is.
     """
     make_model(params)
-    for what, name, known in (("planner", params.planner, PLANNERS), ("contact set", params.contact_set, RULES)):
+    for what, name, known in (
+        ("planner", params.planner, PLANNERS),
+        ("contact set", params.contact_set, RULES),
+    ):
         if name not in known:
             raise unknown_name(what, name, known)
 
@@ -93,5 +109,7 @@ def make_planner(problem: Problem, params: Mapping[type, Any]) -> LocalPlanner:
     check_planner(params[PlannerParams])
     planner = PLANNERS.load(params[PlannerParams].planner)[0](problem, params)
     if not isinstance(planner, LocalPlanner):
-        raise ConfigError(f"the planner '{params[PlannerParams].planner}' lacks what dexstack.control.base.LocalPlanner asks for")
+        raise ConfigError(
+            f"the planner '{params[PlannerParams].planner}' lacks what dexstack.control.base.LocalPlanner asks for"
+        )
     return planner

@@ -1,4 +1,5 @@
-"""What a plan leads to: rollouts of a time-stepping model from one state and its contact set, and their derivatives."""
+"""What a plan leads to: rollouts of a time-stepping model from one state and its contact set, and
+their derivatives."""
 
 from __future__ import annotations
 
@@ -12,7 +13,14 @@ from jaxtyping import Float
 from dexstack.contact.contact import Contacts
 from dexstack.control.contact_rule import Ahead, ContactRule, Rows
 from dexstack.control.models.base import StepModel
-from dexstack.control.problem import OBJECT_DOF, ModelParams, StepProblem, force, integrate_quaternion, step_problem
+from dexstack.control.problem import (
+    OBJECT_DOF,
+    ModelParams,
+    StepProblem,
+    force,
+    integrate_quaternion,
+    step_problem,
+)
 from dexstack.model.kinematics import BodyPoses, Kinematics
 
 
@@ -79,7 +87,9 @@ class Horizon:
         """Where the commanded displacements lead, each step's solve started from ``dual``."""
         (pose_WO, q, _), (lower, upper) = self._present, self._limits
 
-        def advance(carry: tuple[Array, Array], inputs: tuple[Array, ...]) -> tuple[tuple[Array, Array], tuple[Array, ...]]:
+        def advance(
+            carry: tuple[Array, Array], inputs: tuple[Array, ...]
+        ) -> tuple[tuple[Array, Array], tuple[Array, ...]]:
             displacement, quat = carry
             k, u, dual = inputs
             now = q + displacement[OBJECT_DOF:]
@@ -96,23 +106,34 @@ class Horizon:
         start = (jnp.zeros(OBJECT_DOF + q.size, q.dtype), pose_WO[3:])
         _, (displacement, quat, free, held, b, dual) = jax.lax.scan(advance, start, (self._index, U, dual))
         prepend = lambda first, rest: jnp.concatenate([first[None], rest])  # noqa: E731
-        return Trajectory(prepend(start[0], displacement), prepend(start[1], quat), free.astype(q.dtype), held.astype(q.dtype), b, dual)
+        return Trajectory(
+            prepend(start[0], displacement),
+            prepend(start[1], quat),
+            free.astype(q.dtype),
+            held.astype(q.dtype),
+            b,
+            dual,
+        )
 
     def linearise(self, trajectory: Trajectory) -> Float[Array, "T V TN"]:
         """∂(displacement)/∂U at the end of every step."""
 
         def slopes(k: Array, displacement: Array, quat: Array, force: Array, dual: Array) -> Array:
-            """∂dq/∂(force on the joints) and, through the distances, ∂dq/∂(displacement so far), side by side."""
+            """∂dq/∂(force on the joints) and, through the distances, ∂dq/∂(displacement so far),
+            side by side."""
             context, phi, slope = self._rows(k, displacement, quat)
             sensitivity = self._model.sensitivity(context, force, phi, dual)
             return jnp.concatenate([sensitivity.force[:, OBJECT_DOF:], sensitivity.phi @ slope], axis=1)
 
-        by_both = jax.vmap(slopes)(self._index, trajectory.displacement[:-1], trajectory.quat[:-1], trajectory.force, trajectory.dual)
+        by_both = jax.vmap(slopes)(
+            self._index, trajectory.displacement[:-1], trajectory.quat[:-1], trajectory.force, trajectory.dual
+        )
         N = self._present.q.size
         S, sums = jnp.zeros((OBJECT_DOF + N, self._steps * N), by_both.dtype), []
         for k in range(self._steps):
             joints, own = S[OBJECT_DOF:], slice(k * N, (k + 1) * N)
-            # A command moves the target with the joints; one that a joint limit replaced leaves it at the limit.
+            # A command moves the target with the joints; one that a joint limit replaced leaves it
+            # at the limit.
             target = joints.at[:, own].add(jnp.eye(N, dtype=S.dtype)) * trajectory.free[k][:, None]
             on_joints = self._theta.stiffness[:, None] * (target - joints)
             S = S + (by_both[k] @ jnp.concatenate([on_joints, S]) if k else by_both[k, :, :N] @ on_joints)
@@ -120,9 +141,14 @@ class Horizon:
             sums.append(S)
         return jnp.stack(sums)
 
-    def _build(self, pose_WO: Array, q: Array, contacts: Contacts, poses: BodyPoses | None = None) -> tuple[StepProblem, Any]:
-        """The step problem and the model's context at a predicted state with its contacts with the object."""
-        problem = step_problem(self._tree, poses or self._tree.poses(q), pose_WO, contacts, self._theta, self._step)
+    def _build(
+        self, pose_WO: Array, q: Array, contacts: Contacts, poses: BodyPoses | None = None
+    ) -> tuple[StepProblem, Any]:
+        """The step problem and the model's context at a predicted state with its contacts with the
+        object."""
+        problem = step_problem(
+            self._tree, poses or self._tree.poses(q), pose_WO, contacts, self._theta, self._step
+        )
         return problem, self._model.prepare(problem, self._theta)
 
     def _rows(self, k: Array, displacement: Array, quat: Array) -> Rows:

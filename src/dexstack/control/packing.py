@@ -1,4 +1,5 @@
-"""A pytree of arrays as one float32 vector: every separate array handed to a compiled function costs a dispatch."""
+"""A pytree of arrays as one float32 vector: every separate array handed to a compiled function
+costs a dispatch."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ class Packing(Generic[T]):
         self._ends = np.cumsum([int(np.prod(shape)) for shape in self._shapes])[:-1].tolist()
 
     def pack(self, tree: T) -> np.ndarray | None:
-        """The vector; None if an array is missing, not of numbers, or of another shape than the example's."""
+        """The vector; None if an array is missing, not of numbers, or of another shape than the
+        example's."""
         leaves, structure = jax.tree.flatten(tree)
         if structure != self._tree:
             return None
@@ -36,7 +38,9 @@ class Packing(Generic[T]):
     def unpack(self, vector: jax.Array) -> T:
         """The tree again, of JAX arrays; floats keep the vector's type."""
         parts = jnp.split(vector, self._ends)
-        return jax.tree.unflatten(self._tree, [self._restore(*leaf) for leaf in zip(parts, self._shapes, self._dtypes, strict=True)])
+        return jax.tree.unflatten(
+            self._tree, [self._restore(*leaf) for leaf in zip(parts, self._shapes, self._dtypes, strict=True)]
+        )
 
     @staticmethod
     def _restore(part: jax.Array, shape: tuple[int, ...], dtype: np.dtype[Any]) -> jax.Array:

@@ -1,18 +1,24 @@
-"""What the camera saw is late, and so is what is commanded: the state of a picture, carried on to the moment when its answer acts.
+"""What the camera saw is late, and so is what is commanded: the state of a picture, carried on to
+the moment when its answer acts.
 
-First to the joint angles of now, then on by the delay of commands, in which those act that were sent before and are under way.
+First to the joint angles of now, then on by the delay of commands, in which those act that were
+sent before and are under way.
 
-Where the joints have gone since the picture is measured; what has to be predicted is the object. The planner's own model does it: one step
-from the picture's state with its contact set in which the joints go where they were seen to go, less one in which they stay,
+Where the joints have gone since the picture is measured; what has to be predicted is the object.
+The planner's own model does it: one step from the picture's state with its contact set in which the
+joints go where they were seen to go, less one in which they stay,
 
     Δx = x(Δq) − x(0),
 
-so that only what the joints' motion changes is predicted. The smoothed contacts of a step problem do not hold a resting object exactly
-where it rests; that cancels. With a model that makes one Newton step, as `implicit` does, Δx is linear in Δq: a finger that leaves pulls as
-much as one that comes pushes. Distances follow to first order, φ + J_n (Δx, Δq); contact points and normals move with the object.
+so that only what the joints' motion changes is predicted. The smoothed contacts of a step problem
+do not hold a resting object exactly where it rests; that cancels. With a model that makes one
+Newton step, as `implicit` does, Δx is linear in Δq: a finger that leaves pulls as much as one that
+comes pushes. Distances follow to first order, φ + J_n (Δx, Δq); contact points and normals move
+with the object.
 
-Where the joints will go is not measured. Free ones would follow the targets under way with the lag that θ says; the same step finds how far
-they get against what they touch, with joints as stiff as θ has them over the delay d, K/(1 − e^{−r d}) in place of K/(1 − e^{−r h}).
+Where the joints will go is not measured. Free ones would follow the targets under way with the lag
+that θ says; the same step finds how far they get against what they touch, with joints as stiff as θ
+has them over the delay d, K/(1 − e^{−r d}) in place of K/(1 − e^{−r h}).
 """
 
 from __future__ import annotations
@@ -37,7 +43,8 @@ if TYPE_CHECKING:
     from dexstack.model.robot import Robot
 
 FOLLOWS = 1e3
-"""Stiffness with which the joints follow where they were seen to go: far above what contacts push back with [N·m/rad]."""
+"""Stiffness with which the joints follow where they were seen to go: far above what contacts push
+back with [N·m/rad]."""
 
 
 UNDER_WAY = 256
@@ -95,7 +102,13 @@ class StatePredictor:
     """Carries an observation on; a jitted function, compiled at the first call."""
 
     def __init__(
-        self, robot: Robot, model: StepModel, theta: Callable[[], ModelParams], step: float, capacity: int, delay: float = 0.0
+        self,
+        robot: Robot,
+        model: StepModel,
+        theta: Callable[[], ModelParams],
+        step: float,
+        capacity: int,
+        delay: float = 0.0,
     ) -> None:
         """
         Args:
@@ -114,7 +127,9 @@ class StatePredictor:
     def warm_up(self) -> None:
         """Compile."""
         pose_WO = np.array([0.0, 0.0, 0.1, 1.0, 0.0, 0.0, 0.0])
-        self.predict(Observation(0.0, pose_WO, self._home, empty_contacts(self._capacity)), self._home + 1e-3, 0.0)
+        self.predict(
+            Observation(0.0, pose_WO, self._home, empty_contacts(self._capacity)), self._home + 1e-3, 0.0
+        )
 
     @property
     def delay(self) -> float:
@@ -130,10 +145,11 @@ class StatePredictor:
         self._commands.add(t, target)
 
     def predict(self, seen: Observation, q_then: np.ndarray, t: float) -> Observation:
-        """The observation at time ``t``: the joints at ``q_then`` (N,) [rad, m], object and contacts where they take them; then what
-        commands under way make of both.
+        """The observation at time ``t``: the joints at ``q_then`` (N,) [rad, m], object and
+        contacts where they take them; then what commands under way make of both.
 
-        It stays where it is where no joint has moved, and where no prediction can be made of it: the planner says what is wrong with it.
+        It stays where it is where no joint has moved, and where no prediction can be made of it:
+        the planner says what is wrong with it.
 
         Args:
             t: time of ``q_then`` [s].
@@ -149,10 +165,13 @@ class StatePredictor:
             return now
         rate = -np.log1p(-np.clip(np.asarray(theta.cover, float), 0.0, 1.0 - 1e-9)) / self._step
         cover = -np.expm1(-rate * self._commands.delay)
-        return self._moved(now, (self._commands.followed(t, now.q, rate) - now.q) / cover, theta._replace(cover=cover))
+        return self._moved(
+            now, (self._commands.followed(t, now.q, rate) - now.q) / cover, theta._replace(cover=cover)
+        )
 
     def _moved(self, seen: Observation, u: np.ndarray, theta: ModelParams) -> Observation:
-        """An observation after targets displaced by ``u`` (N,) [rad, m]; itself where there is nothing to predict, or no prediction."""
+        """An observation after targets displaced by ``u`` (N,) [rad, m]; itself where there is
+        nothing to predict, or no prediction."""
         if not np.any(u):
             return seen
         inputs = self._inputs.pack(_Inputs(seen.pose_WO, seen.q, seen.contacts, u, theta))
@@ -170,12 +189,22 @@ class StatePredictor:
         pose_WO, q, contacts, u, theta = self._inputs.unpack(vector)
         problem = step_problem(self._tree, self._tree.poses(q), pose_WO, contacts, theta, self._step)
         context, start = self._model.prepare(problem, theta), self._model.initial_dual(problem)
-        moved, still = (self._model.step(context, force(theta, way), problem.phi, start)[0] for way in (u, jnp.zeros_like(u)))
+        moved, still = (
+            self._model.step(context, force(theta, way), problem.phi, start)[0]
+            for way in (u, jnp.zeros_like(u))
+        )
         change = moved - still
         dx, dq = change[:OBJECT_DOF], change[OBJECT_DOF:]
         quat = integrate_quaternion(pose_WO[3:], dx[3:])
         turn = quaternion_matrix(quat) @ quaternion_matrix(pose_WO[3:]).T
         p_WO = pose_WO[:3] + dx[:3]
         phi = jnp.where(contacts.active, contacts.phi + problem.Jn @ change, contacts.phi)
-        parts = p_WO, quat, q + dq, p_WO[None] + (contacts.p_W - pose_WO[None, :3]) @ turn.T, contacts.nhat_W @ turn.T, phi
+        parts = (
+            p_WO,
+            quat,
+            q + dq,
+            p_WO[None] + (contacts.p_W - pose_WO[None, :3]) @ turn.T,
+            contacts.nhat_W @ turn.T,
+            phi,
+        )
         return jnp.concatenate([part.reshape(-1).astype(vector.dtype) for part in parts])

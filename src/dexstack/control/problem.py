@@ -1,4 +1,5 @@
-"""The quasi-dynamic step problem: generalised displacements, their stiffness, and the contact rows, contactsdf [3], [5], [6]."""
+"""The quasi-dynamic step problem: generalised displacements, their stiffness, and the contact rows,
+contactsdf [3], [5], [6]."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ class ModelParams(NamedTuple):
     stiffness: Float[Array, " N"]
     """K_r, joint stiffness of the servo [N m/rad]."""
     cover: Float[Array, " N"]
-    """Fraction of a commanded displacement that a free joint covers in one step; 1 − exp(−h k/d) for stiffness k and damping d."""
+    """Fraction of a commanded displacement that a free joint covers in one step; 1 − exp(−h k/d)
+    for stiffness k and damping d."""
     mass: Float[Array, ""]
     """m_o, mass of the object under gravity [kg]."""
     friction: Float[Array, ""]
@@ -36,9 +38,11 @@ class ModelParams(NamedTuple):
 
 
 class StepProblem(NamedTuple):
-    """One step over displacements dq = h v = (object linear W, object angular B, joints), V = 6 + N:
+    """One step over displacements dq = h v = (object linear W, object angular B, joints), V = 6 +
+    N:
 
-    min ½ dqᵀ Q dq − dqᵀ b   s.t.   J_ij dq + φ_i ≥ 0                                       [5], times h
+    min ½ dqᵀ Q dq − dqᵀ b   s.t.   J_ij dq + φ_i ≥ 0                                       [5],
+    times h
     """
 
     Q: Float[Array, " V"]
@@ -46,13 +50,15 @@ class StepProblem(NamedTuple):
     Jn: Float[Array, "C V"]
     """Normal rows: d(φ)/d(q)."""
     J: Float[Array, "M V"]
-    """Rows J_ij = J_i^n − μ J_ij^d, contact-major, n_d per contact [6]; zero for an inactive contact."""
+    """Rows J_ij = J_i^n − μ J_ij^d, contact-major, n_d per contact [6]; zero for an inactive
+    contact."""
     phi: Float[Array, " C"]
     """Distances [m]."""
 
 
 def tangents(nhat: Float[Array, "C 3"]) -> Float[Array, "C 2 3"]:
-    """Two unit tangents of each normal, orthogonal for every normal (branchless, Duff et al. 2017)."""
+    """Two unit tangents of each normal, orthogonal for every normal (branchless, Duff et al.
+    2017)."""
     x, y, z = nhat[:, 0], nhat[:, 1], nhat[:, 2]
     sign = jnp.where(z >= 0, 1.0, -1.0).astype(nhat.dtype)
     a = -1.0 / (sign + z)
@@ -65,22 +71,30 @@ def tangents(nhat: Float[Array, "C 3"]) -> Float[Array, "C 2 3"]:
 def skew(v: Float[Array, "C 3"]) -> Float[Array, "C 3 3"]:
     """[v]× such that [v]× w = v × w."""
     zero = jnp.zeros_like(v[:, 0])
-    return jnp.stack([zero, -v[:, 2], v[:, 1], v[:, 2], zero, -v[:, 0], -v[:, 1], v[:, 0], zero], axis=1).reshape(-1, 3, 3)
+    return jnp.stack(
+        [zero, -v[:, 2], v[:, 1], v[:, 2], zero, -v[:, 0], -v[:, 1], v[:, 0], zero], axis=1
+    ).reshape(-1, 3, 3)
 
 
-def relative_jacobian(tree: Kinematics, poses: BodyPoses, pose_WO: Float[Array, "7"], contacts: Contacts) -> Float[Array, "C 3 V"]:
-    """Jacobian of v_robot − v_object at the contact points, world frame, against (v_O W, ω_O B, joints)."""
+def relative_jacobian(
+    tree: Kinematics, poses: BodyPoses, pose_WO: Float[Array, "7"], contacts: Contacts
+) -> Float[Array, "C 3 V"]:
+    """Jacobian of v_robot − v_object at the contact points, world frame, against (v_O W, ω_O B,
+    joints)."""
     R_WO = quaternion_matrix(pose_WO[3:])
     arm = contacts.p_W - pose_WO[None, :3]
     eye = jnp.broadcast_to(jnp.eye(3, dtype=arm.dtype), (arm.shape[0], 3, 3))
     # v_object = v_O + ω_W × arm = v_O − [arm]× R_WO ω_B
-    return jnp.concatenate([-eye, skew(arm) @ R_WO, tree.point_jacobian(poses, contacts.p_W, contacts.link)], axis=2)
+    return jnp.concatenate(
+        [-eye, skew(arm) @ R_WO, tree.point_jacobian(poses, contacts.p_W, contacts.link)], axis=2
+    )
 
 
 def contact_rows(
     nhat_W: Float[Array, "C 3"], relative: Float[Array, "C 3 V"], active: Bool[Array, " C"], friction: Array
 ) -> tuple[Float[Array, "C V"], Float[Array, "M V"]]:
-    """J^n and the rows J_ij of [6] from the Jacobians of the relative velocity at the contact points; zero where not active."""
+    """J^n and the rows J_ij of [6] from the Jacobians of the relative velocity at the contact
+    points; zero where not active."""
     Jn = jnp.where(active[:, None], jnp.einsum("ci,civ->cv", nhat_W, relative), 0.0)
     Jt = jnp.where(active[:, None, None], jnp.einsum("cdi,civ->cdv", tangents(nhat_W), relative), 0.0)
     J = Jn[:, None, :] - friction * jnp.concatenate([Jt, -Jt], axis=1)
@@ -88,7 +102,12 @@ def contact_rows(
 
 
 def step_problem(
-    tree: Kinematics, poses: BodyPoses, pose_WO: Float[Array, "7"], contacts: Contacts, theta: ModelParams, h: float
+    tree: Kinematics,
+    poses: BodyPoses,
+    pose_WO: Float[Array, "7"],
+    contacts: Contacts,
+    theta: ModelParams,
+    h: float,
 ) -> StepProblem:
     """Freeze the contact set into a step problem of length ``h`` [s]."""
     relative = relative_jacobian(tree, poses, pose_WO, contacts)
@@ -98,8 +117,11 @@ def step_problem(
 
 
 def force(theta: ModelParams, u: Float[Array, " N"]) -> Float[Array, " V"]:
-    """b(u) = [m_o g; 0; K_r u]: gravity on the object and the servo's pull towards the target [3]; joint gravity is compensated."""
-    return jnp.concatenate([jnp.zeros(2, u.dtype), (-9.81 * theta.mass)[None], jnp.zeros(3, u.dtype), theta.stiffness * u])
+    """b(u) = [m_o g; 0; K_r u]: gravity on the object and the servo's pull towards the target [3];
+    joint gravity is compensated."""
+    return jnp.concatenate(
+        [jnp.zeros(2, u.dtype), (-9.81 * theta.mass)[None], jnp.zeros(3, u.dtype), theta.stiffness * u]
+    )
 
 
 def integrate_quaternion(quat: Float[Array, "4"], rotation_B: Float[Array, "3"]) -> Float[Array, "4"]:
@@ -110,7 +132,12 @@ def integrate_quaternion(quat: Float[Array, "4"], rotation_B: Float[Array, "3"])
     x, y, z = rotation_B / 2 * jnp.where(half_square < 1e-12, 1.0, jnp.sin(half) / half)
     a, b, c, d = quat
     out = jnp.stack(
-        [a * w - b * x - c * y - d * z, a * x + b * w + c * z - d * y, a * y - b * z + c * w + d * x, a * z + b * y - c * x + d * w]
+        [
+            a * w - b * x - c * y - d * z,
+            a * x + b * w + c * z - d * y,
+            a * y - b * z + c * w + d * x,
+            a * z + b * y - c * x + d * w,
+        ]
     )
     return out * jax.lax.rsqrt(jnp.sum(out * out))
 
@@ -125,10 +152,13 @@ def physical_params(
     inertia_scale: float,
     sigma: float,
 ) -> ModelParams:
-    """θ from physical quantities: the object's inertia times ``inertia_scale`` (which damps the quasi-dynamic fall), lag from k and d."""
+    """θ from physical quantities: the object's inertia times ``inertia_scale`` (which damps the
+    quasi-dynamic fall), lag from k and d."""
     stiffness, damping = np.asarray(stiffness, float), np.asarray(damping, float)
     return ModelParams(
-        inertia=jnp.asarray(inertia_scale * np.concatenate([np.full(3, mass), np.diag(inertia)]), jnp.float32),
+        inertia=jnp.asarray(
+            inertia_scale * np.concatenate([np.full(3, mass), np.diag(inertia)]), jnp.float32
+        ),
         stiffness=jnp.asarray(stiffness, jnp.float32),
         cover=jnp.asarray(-np.expm1(-h * stiffness / np.maximum(damping, 1e-9)), jnp.float32),
         mass=jnp.asarray(mass, jnp.float32),

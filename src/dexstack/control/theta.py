@@ -1,4 +1,5 @@
-"""The valid range of each number of θ: what a learner may reach, a file may hold and a planner accepts."""
+"""The valid range of each number of θ: what a learner may reach, a file may hold and a planner
+accepts."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ RANGES = ModelParams(
     friction=(1e-2, 3.0),
     sigma=(1.0, 1e4),
 )
-"""Open interval of each number of θ, in the units of :class:`~dexstack.control.problem.ModelParams`."""
+"""Open interval of each number of θ, in the units of
+:class:`~dexstack.control.problem.ModelParams`."""
 
 
 def check_theta(theta: ModelParams, joints: int, where: str) -> ModelParams:

@@ -1,7 +1,8 @@
-"""θ as a file: the numbers with their units, and where they come from. YAML, written whole or not at all.
+"""θ as a file: the numbers with their units, and where they come from. YAML, written whole or not
+at all.
 
-A name is looked up as ``theta/NAME.yaml`` in the working directory, then among the files that come with dexstack; anything with a
-slash or ending in ``.yaml`` is a path.
+A name is looked up as ``theta/NAME.yaml`` in the working directory, then among the files that come
+with dexstack; anything with a slash or ending in ``.yaml`` is a path.
 """
 
 from __future__ import annotations
@@ -71,7 +72,9 @@ def theta_path(name: str) -> Path:
         if path.is_file():
             return path
     known = sorted({p.stem for c in candidates for p in c.parent.glob("*.yaml")})
-    raise ConfigError(f"there is no θ '{name}': no file {' nor '.join(map(str, candidates))}; known: {', '.join(known) or 'none'}")
+    raise ConfigError(
+        f"there is no θ '{name}': no file {' nor '.join(map(str, candidates))}; known: {', '.join(known) or 'none'}"
+    )
 
 
 def new_theta_path(name: str) -> Path:
@@ -80,7 +83,8 @@ def new_theta_path(name: str) -> Path:
 
 
 def save_theta(path: Path, content: ThetaFile) -> None:
-    """Write a file that is complete or not there: a temporary one beside it, flushed to the disk, renamed over it.
+    """Write a file that is complete or not there: a temporary one beside it, flushed to the disk,
+    renamed over it.
 
     Raises:
         ConfigError: a number is out of its range, or the folder cannot be written.
@@ -94,7 +98,9 @@ def save_theta(path: Path, content: ThetaFile) -> None:
         "step": {"value": float(content.step), "unit": "s"},
         "theta": {
             name: {
-                "value": [float(f"{x:.9g}") for x in value] if (value := getattr(theta, name)).ndim else float(f"{value:.9g}"),
+                "value": [float(f"{x:.9g}") for x in value]
+                if (value := getattr(theta, name)).ndim
+                else float(f"{value:.9g}"),
                 "unit": unit,
             }
             for name, unit in UNITS.items()
@@ -154,7 +160,8 @@ def theta_for(name: str, *, object_name: str, robot_name: str, step: float, join
     """θ for a planner.
 
     Raises:
-        ConfigError: see :func:`load_theta`, or it was learned for another object, hand or time step.
+        ConfigError: see :func:`load_theta`, or it was learned for another object, hand or time
+            step.
     """
     content = load_theta(name, joints)
     for what, learned, wanted in (
@@ -168,13 +175,20 @@ def theta_for(name: str, *, object_name: str, robot_name: str, step: float, join
 
 
 def make_theta(robot: Robot, obj: ObjectModel, params: PlannerParams, step: float) -> ModelParams:
-    """θ of a model with time step ``step`` [s]: the learned one if it is named, otherwise from physical quantities.
+    """θ of a model with time step ``step`` [s]: the learned one if it is named, otherwise from
+    physical quantities.
 
     Raises:
         ConfigError: the learned θ cannot be read, or is for something else.
     """
     if params.theta:
-        return theta_for(params.theta, object_name=obj.name, robot_name=robot.name, step=step, joints=len(robot.joint_names))
+        return theta_for(
+            params.theta,
+            object_name=obj.name,
+            robot_name=robot.name,
+            step=step,
+            joints=len(robot.joint_names),
+        )
     return physical_params(
         mass=obj.mass,
         inertia=obj.inertia,

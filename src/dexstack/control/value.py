@@ -2,13 +2,14 @@
 
     V(x, q, g) = E[1 − exp(−t_goal / τ)],      1 where the object is dropped before
 
-with t_goal until the orientation error is below :data:`REACHED`. A plan ends after a second, and the task's cost judges its end by the
-error that is left. V also knows how the fingers stand and where in the hand the object lies. It is the mean of a few small networks (JSON),
-which ``python -m experiments.orientation.fit_value`` fits. Of orientations it sees the turn that is left and nothing else: for which side
-of the object is up there are too few trials.
+with t_goal until the orientation error is below :data:`REACHED`. A plan ends after a second, and
+the task's cost judges its end by the error that is left. V also knows how the fingers stand and
+where in the hand the object lies. It is the mean of a few small networks (JSON), which ``python -m
+experiments.orientation.fit_value`` fits. Of orientations it sees the turn that is left and nothing
+else: for which side of the object is up there are too few trials.
 
-A name is looked up as ``values/NAME.json`` in the working directory, then among the files that come with dexstack; anything with a slash or
-ending in ``.json`` is a path.
+A name is looked up as ``values/NAME.json`` in the working directory, then among the files that come
+with dexstack; anything with a slash or ending in ``.json`` is a path.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ FOLDER = Path("values")
 TIME = 4.0
 """τ, in which a goal not yet reached loses most of its worth [s]: about the mean time to a goal."""
 REACHED = 0.4
-"""Orientation error at which a goal counts as reached here, whatever a task asks for [rad]: nearer to it V has nothing to tell."""
+"""Orientation error at which a goal counts as reached here, whatever a task asks for [rad]: nearer
+to it V has nothing to tell."""
 OF_POSE = 7
 """Features that do not depend on the joints."""
 ERROR = 6
@@ -50,7 +52,8 @@ Layers = Sequence[tuple[Any, Any]]
 
 
 def features(pose_WO: Any, q: Any, goal_WO: Any) -> Array:
-    """(7 + N,) of a state: the object's place from its goal's [m], the turn that is left as sine times axis, its angle [rad], and joints.
+    """(7 + N,) of a state: the object's place from its goal's [m], the turn that is left as sine
+    times axis, its angle [rad], and joints.
 
     Args:
         pose_WO: (7,) of the object.
@@ -125,7 +128,9 @@ def load_value(path: Path, obj: ObjectModel, robot: Robot) -> LearnedValue:
         said = json.loads(path.read_text())
         mean, scale = (np.asarray(said[name], np.float32) for name in ("mean", "scale"))
         layers = tuple((np.asarray(w, np.float32), np.asarray(b, np.float32)) for w, b in said["layers"])
-        value = LearnedValue(str(said["object"]), str(said["hand"]), mean, scale, layers, dict(said["learned"]))
+        value = LearnedValue(
+            str(said["object"]), str(said["hand"]), mean, scale, layers, dict(said["learned"])
+        )
         for what, of, wanted in (("object", value.object, obj.name), ("hand", value.hand, robot.name)):
             if of != wanted:
                 raise ConfigError(f"the learned value {path} is of the {what} {of!r}, not of {wanted!r}")
@@ -134,7 +139,9 @@ def load_value(path: Path, obj: ObjectModel, robot: Robot) -> LearnedValue:
         if said_of_one != (len(layers[0][0]), 1) or not mean.shape == scale.shape == (n,):
             raise ValueError(f"networks of {n} features are needed")
     except (OSError, ValueError, LookupError, TypeError) as error:
-        raise ConfigError(f"the learned value {path} cannot be read ({type(error).__name__}: {error})") from None
+        raise ConfigError(
+            f"the learned value {path} cannot be read ({type(error).__name__}: {error})"
+        ) from None
     return value
 
 

@@ -1,8 +1,10 @@
-"""Objects that are not convex, as unions of convex parts: by CoACD, kept between starts because a decomposition takes seconds.
+"""Objects that are not convex, as unions of convex parts: by CoACD, kept between starts because a
+decomposition takes seconds.
 
-The rule, for every object: parts at :data:`CONCAVITIES` from coarse to fine, never more than a limit (CoACD merges what is too many), finer
-only while that took fewer than the limit; of these the parts whose union lies nearest to the mesh, by
-:func:`~dexstack.geometry.hausdorff.union_error`. All of it in :data:`SECONDS`; where that is too short, what there is by then.
+The rule, for every object: parts at :data:`CONCAVITIES` from coarse to fine, never more than a
+limit (CoACD merges what is too many), finer only while that took fewer than the limit; of these the
+parts whose union lies nearest to the mesh, by :func:`~dexstack.geometry.hausdorff.union_error`. All
+of it in :data:`SECONDS`; where that is too short, what there is by then.
 """
 
 from __future__ import annotations
@@ -41,7 +43,8 @@ PART_PLANES = 32
 
 @dataclass(frozen=True)
 class PlaneSets:
-    """Support planes of P convex parts in the mesh's frame B: the object is {x | min over parts of max over planes n·x + b ≤ 0}."""
+    """Support planes of P convex parts in the mesh's frame B: the object is {x | min over parts of
+    max over planes n·x + b ≤ 0}."""
 
     nhat_B: np.ndarray
     """(P, K, 3) unit outward normals."""
@@ -50,7 +53,9 @@ class PlaneSets:
 
     def distance(self, x_B: np.ndarray) -> np.ndarray:
         """Signed distance (Q,) of points x_B (Q, 3) to the union, negative inside [m]."""
-        return np.min([np.max(x_B @ n.T + b, axis=1) for n, b in zip(self.nhat_B, self.offset, strict=True)], axis=0)
+        return np.min(
+            [np.max(x_B @ n.T + b, axis=1) for n, b in zip(self.nhat_B, self.offset, strict=True)], axis=0
+        )
 
 
 class Surface(NamedTuple):
@@ -73,7 +78,8 @@ class Surface(NamedTuple):
 
 
 def plane_sets(parts: Sequence[Surface | trimesh.Trimesh], num_planes: int) -> PlaneSets:
-    """The planes of ``parts``: ``num_planes`` of a single one, fewer of each of several; kept between processes."""
+    """The planes of ``parts``: ``num_planes`` of a single one, fewer of each of several; kept
+    between processes."""
     surfaces = [(np.asarray(part.vertices), np.asarray(part.faces)) for part in parts]
 
     def compute() -> dict[str, np.ndarray]:
@@ -90,8 +96,11 @@ def _on_stderr(message: str) -> None:
     print(message, file=sys.stderr, flush=True)
 
 
-def convex_parts(mesh: Surface | trimesh.Trimesh, limit: int = PARTS, progress: Callable[[str], None] = _on_stderr) -> tuple[Surface, ...]:
-    """The surface itself where it is convex, otherwise convex parts whose union it nearly is; kept between processes.
+def convex_parts(
+    mesh: Surface | trimesh.Trimesh, limit: int = PARTS, progress: Callable[[str], None] = _on_stderr
+) -> tuple[Surface, ...]:
+    """The surface itself where it is convex, otherwise convex parts whose union it nearly is; kept
+    between processes.
 
     Args:
         limit: most parts.
@@ -106,12 +115,18 @@ def convex_parts(mesh: Surface | trimesh.Trimesh, limit: int = PARTS, progress: 
         body = whole.mesh()
         return {} if body.volume >= CONVEX * body.convex_hull.volume else _decompose(body, limit, progress)
 
-    return _unpacked(kept_arrays("parts", digest(sources("dexstack.geometry"), *whole, limit), compute)) or (whole,)
+    return _unpacked(kept_arrays("parts", digest(sources("dexstack.geometry"), *whole, limit), compute)) or (
+        whole,
+    )
 
 
 def _packed(parts: Sequence[Surface | trimesh.Trimesh]) -> dict[str, np.ndarray]:
     arrays = [(np.asarray(part.vertices), np.asarray(part.faces)) for part in parts]
-    return {f"part_{k:03d}/{name}": a for k, part in enumerate(arrays) for name, a in zip(Surface._fields, part, strict=True)}
+    return {
+        f"part_{k:03d}/{name}": a
+        for k, part in enumerate(arrays)
+        for name, a in zip(Surface._fields, part, strict=True)
+    }
 
 
 def _unpacked(found: Mapping[str, np.ndarray]) -> tuple[Surface, ...]:
@@ -135,7 +150,9 @@ def _decompose(mesh: trimesh.Trimesh, limit: int, progress: Callable[[str], None
             f"the mesh fills {100 * share:.0f} % of its convex hull, so that it must be taken apart; that needs coacd: "
             "pip install 'dexstack[decompose]'"
         ) from None
-    progress(f"taking a mesh of {len(mesh.faces)} faces apart into convex parts, once, {SECONDS + HASTY_SECONDS:.0f} s at most")
+    progress(
+        f"taking a mesh of {len(mesh.faces)} faces apart into convex parts, once, {SECONDS + HASTY_SECONDS:.0f} s at most"
+    )
     say = lambda found: progress(f"  {len(_unpacked(found))} convex parts")  # noqa: E731
     given = {"vertices": np.asarray(mesh.vertices), "faces": np.asarray(mesh.faces), "limit": np.array(limit)}
     ended = bounded(f"{__name__}:parts_by_depth", given, SECONDS, say)
@@ -143,14 +160,21 @@ def _decompose(mesh: trimesh.Trimesh, limit: int, progress: Callable[[str], None
         progress("  that takes too long; one hasty try")
         ended = bounded(f"{__name__}:hasty_parts", given, HASTY_SECONDS, say)
     if not ended.results:
-        why = f"CoACD failed ({ended.fault})" if ended.fault else f"CoACD needs more than {SECONDS + HASTY_SECONDS:.0f} s"
-        raise ConfigError(f"the mesh of {len(mesh.faces)} faces cannot be taken apart into convex parts: {why}")
+        why = (
+            f"CoACD failed ({ended.fault})"
+            if ended.fault
+            else f"CoACD needs more than {SECONDS + HASTY_SECONDS:.0f} s"
+        )
+        raise ConfigError(
+            f"the mesh of {len(mesh.faces)} faces cannot be taken apart into convex parts: {why}"
+        )
     errors = [union_error(mesh, [part.mesh() for part in _unpacked(found)]) for found in ended.results]
     return ended.results[int(np.argmin(errors))]
 
 
 def parts_by_depth(given: Mapping[str, np.ndarray]) -> Iterator[dict[str, np.ndarray]]:
-    """Parts of a mesh (``vertices`` (V, 3), ``faces`` (M, 3)) at each depth, while they are fewer than ``limit``."""
+    """Parts of a mesh (``vertices`` (V, 3), ``faces`` (M, 3)) at each depth, while they are fewer
+    than ``limit``."""
     for concavity in CONCAVITIES:
         found = _run_coacd(given, concavity, _SEARCH)
         yield _packed(found)
@@ -163,11 +187,15 @@ def hasty_parts(given: Mapping[str, np.ndarray]) -> Iterator[dict[str, np.ndarra
     yield _packed(_run_coacd(given, HASTY_CONCAVITY, _HASTY_SEARCH))
 
 
-def _run_coacd(given: Mapping[str, np.ndarray], concavity: float, search: Mapping[str, int]) -> list[trimesh.Trimesh]:
+def _run_coacd(
+    given: Mapping[str, np.ndarray], concavity: float, search: Mapping[str, int]
+) -> list[trimesh.Trimesh]:
     import coacd
     import trimesh
 
     coacd.set_log_level("error")
     body, limit = coacd.Mesh(given["vertices"], given["faces"]), int(given["limit"])
-    found = coacd.run_coacd(body, threshold=concavity, max_convex_hull=limit, real_metric=True, seed=0, **search)
+    found = coacd.run_coacd(
+        body, threshold=concavity, max_convex_hull=limit, real_metric=True, seed=0, **search
+    )
     return [trimesh.convex.convex_hull(np.asarray(vertices)) for vertices, _ in found]

@@ -2,9 +2,10 @@
 
     d(A, B) = max( max over a in A of dist(a, B),  max over b in B of dist(b, A) )
 
-A surface is sampled at its corners and at points spread over its triangles by area, from a fixed seed. The distance of a sample to the
-other surface is that to the nearest of a few of its triangles, those of which a piece (cut to the distance of two samples) lies nearest:
-exact where the nearest triangle is one of them, never too small otherwise.
+A surface is sampled at its corners and at points spread over its triangles by area, from a fixed
+seed. The distance of a sample to the other surface is that to the nearest of a few of its
+triangles, those of which a piece (cut to the distance of two samples) lies nearest: exact where the
+nearest triangle is one of them, never too small otherwise.
 """
 
 from __future__ import annotations
@@ -47,12 +48,14 @@ class Union:
         self.parts = [part.convex_hull for part in parts]
         normals = [np.asarray(part.face_normals) for part in self.parts]
         planes = [
-            np.column_stack([n, -np.einsum("fi,fi->f", n, part.triangles[:, 0])]) for n, part in zip(normals, self.parts, strict=True)
+            np.column_stack([n, -np.einsum("fi,fi->f", n, part.triangles[:, 0])])
+            for n, part in zip(normals, self.parts, strict=True)
         ]
         self._planes = [np.unique(np.round(p, 9), axis=0) for p in planes]
 
     def buried(self, points: np.ndarray, normals: np.ndarray) -> np.ndarray:
-        """Whether what lies just outside a part's points (n, 3), along its normals (n, 3), is in another part: (n,)."""
+        """Whether what lies just outside a part's points (n, 3), along its normals (n, 3), is in
+        another part: (n,)."""
         points = points + JOINED * normals
         inside = np.zeros(len(points), bool)
         for planes in self._planes:
@@ -67,14 +70,17 @@ class Union:
         together = _Sampled(*(np.concatenate(arrays) for arrays in zip(*each, strict=True)))
         seen = ~self.buried(together.points, together.normals)
         outer = ~self.buried(together.middles, _normals(together.triangles))
-        return _Sampled(together.points[seen], together.normals[seen], together.middles[outer], together.triangles[outer])
+        return _Sampled(
+            together.points[seen], together.normals[seen], together.middles[outer], together.triangles[outer]
+        )
 
 
 def surface_distance(a: trimesh.Trimesh, b: trimesh.Trimesh) -> tuple[np.ndarray, float]:
     """How far the surface of each of two meshes lies from the other's, in their unit of length.
 
     Returns:
-        Samples of ``a`` with their distances from ``b``, rows x, y, z, distance (S, 4); the largest distance of one of ``b`` from ``a``.
+        Samples of ``a`` with their distances from ``b``, rows x, y, z, distance (S, 4); the largest
+        distance of one of ``b`` from ``a``.
     """
     of_a, of_b = _sample(a, SAMPLES), _sample(b, SAMPLES)
     return np.column_stack([of_a.points, _distances(of_a, of_b)]), float(_distances(of_b, of_a).max())
@@ -91,7 +97,10 @@ def _sample(mesh: trimesh.Trimesh, count: int) -> _Sampled:
     from trimesh.remesh import subdivide_to_size
 
     triangles = np.asarray(mesh.triangles, float)
-    area = np.linalg.norm(np.cross(triangles[:, 1] - triangles[:, 0], triangles[:, 2] - triangles[:, 0]), axis=1) / 2.0
+    area = (
+        np.linalg.norm(np.cross(triangles[:, 1] - triangles[:, 0], triangles[:, 2] - triangles[:, 0]), axis=1)
+        / 2.0
+    )
     rng = np.random.default_rng(0)
     chosen = rng.choice(len(triangles), count, p=area / area.sum())
     u = rng.random((count, 2))
@@ -101,10 +110,14 @@ def _sample(mesh: trimesh.Trimesh, count: int) -> _Sampled:
     step = 2.0 * np.sqrt(area.sum() / count)
     longest = np.linalg.norm(triangles - np.roll(triangles, 1, axis=1), axis=2).max()
     step = max(step, longest / 2 ** (_CUTS - 1))
-    corners, pieces, of = subdivide_to_size(triangles.reshape(-1, 3), np.arange(3 * len(triangles)).reshape(-1, 3), step, _CUTS, True)
+    corners, pieces, of = subdivide_to_size(
+        triangles.reshape(-1, 3), np.arange(3 * len(triangles)).reshape(-1, 3), step, _CUTS, True
+    )
     ends, first = np.unique(triangles.reshape(-1, 3), axis=0, return_index=True)
     on = np.concatenate([chosen, first // 3])
-    return _Sampled(np.concatenate([points, ends]), _normals(triangles)[on], corners[pieces].mean(axis=1), triangles[of])
+    return _Sampled(
+        np.concatenate([points, ends]), _normals(triangles)[on], corners[pieces].mean(axis=1), triangles[of]
+    )
 
 
 def _normals(triangles: np.ndarray) -> np.ndarray:
@@ -114,7 +127,8 @@ def _normals(triangles: np.ndarray) -> np.ndarray:
 
 
 def _distances(of: _Sampled, surface: _Sampled, union: Union | None = None) -> np.ndarray:
-    """Of the points of one surface from another (S,); what of its triangles is buried in its ``union`` does not count."""
+    """Of the points of one surface from another (S,); what of its triangles is buried in its
+    ``union`` does not count."""
     from scipy.spatial import cKDTree
     from trimesh.triangles import closest_point
 

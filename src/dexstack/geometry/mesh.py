@@ -18,16 +18,20 @@ def load_mesh(path: str | Path) -> trimesh.Trimesh:
     """Read a closed triangle mesh (OBJ, STL, PLY, ...) in metres.
 
     Returns:
-        One mesh in the file's own frame, duplicate vertices merged, normals outward, positive volume.
+        One mesh in the file's own frame, duplicate vertices merged, normals outward, positive
+        volume.
 
     Raises:
-        ConfigError: the file is missing, unreadable, empty, not finite, not closed, or not plausibly in metres.
+        ConfigError: the file is missing, unreadable, empty, not finite, not closed, or not
+            plausibly in metres.
     """
     path = Path(path)
     if not path.is_file():
         raise ConfigError(f"there is no mesh file {path}")
     try:
-        mesh = trimesh.load(path, force="mesh", process=False)  # processing would drop what is wrong in silence
+        mesh = trimesh.load(
+            path, force="mesh", process=False
+        )  # processing would drop what is wrong in silence
     except Exception as error:  # trimesh raises whatever its parsers raise
         raise ConfigError(f"cannot read the mesh {path}: {error}") from None
     if not isinstance(mesh, trimesh.Trimesh) or len(mesh.faces) == 0:
@@ -36,7 +40,9 @@ def load_mesh(path: str | Path) -> trimesh.Trimesh:
         raise ConfigError(f"the mesh {path} has vertices that are not finite numbers")
     longest = float(mesh.extents.max())
     if not MIN_SIZE <= longest <= MAX_SIZE:
-        raise ConfigError(f"the mesh {path} is {longest:.3g} m wide; meshes are in metres and {MIN_SIZE:g} m to {MAX_SIZE:g} m wide")
+        raise ConfigError(
+            f"the mesh {path} is {longest:.3g} m wide; meshes are in metres and {MIN_SIZE:g} m to {MAX_SIZE:g} m wide"
+        )
     mesh.merge_vertices()
     if not mesh.is_watertight:
         raise ConfigError(
@@ -44,7 +50,9 @@ def load_mesh(path: str | Path) -> trimesh.Trimesh:
             "`dexstack object add` mends it"
         )
     if not mesh.is_winding_consistent:
-        raise ConfigError(f"the faces of the mesh {path} do not agree on which side is out; `dexstack object add` mends it")
+        raise ConfigError(
+            f"the faces of the mesh {path} do not agree on which side is out; `dexstack object add` mends it"
+        )
     mesh.fix_normals()
     if mesh.volume <= 0.0:
         raise ConfigError(f"the mesh {path} encloses no volume")

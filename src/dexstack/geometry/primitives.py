@@ -1,4 +1,5 @@
-"""The box, capsule or sphere that lies nearest to a cloud of points' convex hull, which is what simulators take a mesh for."""
+"""The box, capsule or sphere that lies nearest to a cloud of points' convex hull, which is what
+simulators take a mesh for."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 ALL = ("box", "capsule", "sphere")
 ROUND = ("capsule", "sphere")
 ALIGNED = 1.1
-"""A box along the given axes is preferred to the smallest one unless it is larger than this many times [-]."""
+"""A box along the given axes is preferred to the smallest one unless it is larger than this many
+times [-]."""
 _SAMPLES = 2000
 
 
@@ -25,7 +27,8 @@ class Primitive(NamedTuple):
 
     kind: str
     size: np.ndarray
-    """Box: three half extents; sphere: (radius,); capsule: (radius, half length between the centres of its ends), axis along z [m]."""
+    """Box: three half extents; sphere: (radius,); capsule: (radius, half length between the centres
+    of its ends), axis along z [m]."""
     p: np.ndarray
     """(3,) centre [m]."""
     R: np.ndarray
@@ -57,9 +60,11 @@ def convex_hull(points: np.ndarray, what: str) -> trimesh.Trimesh:
 
 
 def nearest_primitive(points: np.ndarray, kinds: Sequence[str] = ALL, what: str = "the mesh") -> Primitive:
-    """The best of a box that bounds the hull of ``points`` (n, 3), capsules along this box's axes, and a sphere.
+    """The best of a box that bounds the hull of ``points`` (n, 3), capsules along this box's axes,
+    and a sphere.
 
-    A capsule's and the sphere's radius are means of the box's half extents: half of what they leave out sticks out.
+    A capsule's and the sphere's radius are means of the box's half extents: half of what they leave
+    out sticks out.
 
     Raises:
         ConfigError: the points are not finite, or span no volume.
@@ -79,12 +84,15 @@ def nearest_primitive(points: np.ndarray, kinds: Sequence[str] = ALL, what: str 
         if half[axis] > 1.05 * radius:
             turned = np.column_stack([R[:, axis - 2], R[:, axis - 1], R[:, axis]])
             candidates.append(("capsule", np.array([radius, half[axis] - radius]), turned))
-    found = [Primitive(kind, size, p, R, _error(hull, on_hull, kind, size, p, R)) for kind, size, R in candidates]
+    found = [
+        Primitive(kind, size, p, R, _error(hull, on_hull, kind, size, p, R)) for kind, size, R in candidates
+    ]
     return min(found, key=lambda primitive: primitive.error)
 
 
 def depth(kind: str, size: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """Signed distance (n,) of points (n, 3) in a primitive's own frame from its surface, positive inside [m]."""
+    """Signed distance (n,) of points (n, 3) in a primitive's own frame from its surface, positive
+    inside [m]."""
     if kind == "box":
         q = np.abs(points) - size
         return -(np.linalg.norm(np.maximum(q, 0.0), axis=1) + np.minimum(q.max(axis=1), 0.0))
@@ -108,7 +116,9 @@ def _box(hull: trimesh.Trimesh) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return -R @ to_box[:3, 3], R, np.asarray(extents) / 2.0
 
 
-def _error(hull: trimesh.Trimesh, on_hull: np.ndarray, kind: str, size: np.ndarray, p: np.ndarray, R: np.ndarray) -> float:
+def _error(
+    hull: trimesh.Trimesh, on_hull: np.ndarray, kind: str, size: np.ndarray, p: np.ndarray, R: np.ndarray
+) -> float:
     from scipy.spatial import cKDTree
 
     of_hull = np.abs(depth(kind, size, (on_hull - p) @ R)).max()
@@ -120,7 +130,8 @@ def _error(hull: trimesh.Trimesh, on_hull: np.ndarray, kind: str, size: np.ndarr
 
 
 def _surface(kind: str, size: np.ndarray) -> np.ndarray:
-    """Points on a primitive: the corners of a box, which lie farthest out, many of what is round."""
+    """Points on a primitive: the corners of a box, which lie farthest out, many of what is
+    round."""
     if kind == "box":
         return size * np.array([(x, y, z) for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], float)
     k = np.arange(400)

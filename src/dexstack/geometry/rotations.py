@@ -11,7 +11,12 @@ def quaternion_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     w, x, y, z = a
     p, q, r, s = b
     return np.array(
-        [w * p - x * q - y * r - z * s, w * q + x * p + y * s - z * r, w * r - x * s + y * p + z * q, w * s + x * r - y * q + z * p]
+        [
+            w * p - x * q - y * r - z * s,
+            w * q + x * p + y * s - z * r,
+            w * r - x * s + y * p + z * q,
+            w * s + x * r - y * q + z * p,
+        ]
     )
 
 
@@ -33,7 +38,8 @@ def yaw_quaternion(yaw: float) -> np.ndarray:
 
 
 def yaw_of(quat: np.ndarray) -> float:
-    """Heading of the body's x axis about the world's z axis [rad], in (−π, π]; undefined where that axis is vertical."""
+    """Heading of the body's x axis about the world's z axis [rad], in (−π, π]; undefined where that
+    axis is vertical."""
     w, x, y, z = quat
     return float(np.arctan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z)))
 
@@ -57,7 +63,8 @@ def rotate(quat: np.ndarray, p: np.ndarray) -> np.ndarray:
 
 
 def height_turned(corners_O: np.ndarray, pose_WO: np.ndarray, quat: np.ndarray) -> float:
-    """z [m] at which a body with corners (K, 3), turned to ``quat`` (4,), touches the level that it touches at a pose (7,)."""
+    """z [m] at which a body with corners (K, 3), turned to ``quat`` (4,), touches the level that it
+    touches at a pose (7,)."""
     return float(pose_WO[2] + reach_below(corners_O, quat) - reach_below(corners_O, pose_WO[3:]))
 
 

@@ -13,7 +13,8 @@ FACE_ANGLE = np.deg2rad(2.0)
 """Faces whose normals differ by less are one support plane."""
 
 REACH = 0.02
-"""Distance from the object up to which the planes are made metric [m]; the contact margin of the detector."""
+"""Distance from the object up to which the planes are made metric [m]; the contact margin of the
+detector."""
 
 
 def fibonacci_directions(n: int) -> np.ndarray:
@@ -25,7 +26,8 @@ def fibonacci_directions(n: int) -> np.ndarray:
 
 
 def _distinct(normals: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Heaviest representative normals such that every normal lies within FACE_ANGLE of one of them."""
+    """Heaviest representative normals such that every normal lies within FACE_ANGLE of one of
+    them."""
     kept: list[np.ndarray] = []
     for k in np.argsort(-weights, kind="stable"):
         if not kept or np.max(np.asarray(kept) @ normals[k]) < np.cos(FACE_ANGLE):
@@ -34,7 +36,8 @@ def _distinct(normals: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 def _edge_normals(hull: trimesh.Trimesh) -> np.ndarray:
-    """Directions on the arcs between the normals of neighbouring faces: the planes that touch a whole edge."""
+    """Directions on the arcs between the normals of neighbouring faces: the planes that touch a
+    whole edge."""
     a, b = (np.asarray(hull.face_normals)[hull.face_adjacency[:, side]] for side in (0, 1))
     bent = np.einsum("ei,ei->e", a, b) < np.cos(FACE_ANGLE)
     arcs = [(1 - s) * a[bent] + s * b[bent] for s in np.linspace(0, 1, 9)[1:-1]]
@@ -43,9 +46,11 @@ def _edge_normals(hull: trimesh.Trimesh) -> np.ndarray:
 
 
 def normal_cones(hull: trimesh.Trimesh) -> tuple[np.ndarray, np.ndarray]:
-    """Samples of a convex surface with its normals: points p (n, 3) and unit n (n, 3) such that p + r n is r away from the hull.
+    """Samples of a convex surface with its normals: points p (n, 3) and unit n (n, 3) such that p +
+    r n is r away from the hull.
 
-    Every face with its normal, points along every edge with the normals between its faces, every corner with those between its edges.
+    Every face with its normal, points along every edge with the normals between its faces, every
+    corner with those between its edges.
     """
     normals, corners = np.asarray(hull.face_normals), np.asarray(hull.vertices)
     weights = np.array([(i, j, 6 - i - j) for i in range(1, 5) for j in range(1, 6 - i)]) / 6
@@ -60,17 +65,23 @@ def normal_cones(hull: trimesh.Trimesh) -> tuple[np.ndarray, np.ndarray]:
         np.repeat(along, arcs.shape[1], axis=1).reshape(-1, 3),
         corners[np.argmax(directions @ corners.T, axis=1)],
     ]
-    outward = [np.repeat(normals, faces.shape[1], axis=0), np.tile(arcs, (1, along.shape[1], 1)).reshape(-1, 3), directions]
+    outward = [
+        np.repeat(normals, faces.shape[1], axis=0),
+        np.tile(arcs, (1, along.shape[1], 1)).reshape(-1, 3),
+        directions,
+    ]
     n = np.concatenate(outward)
     return np.concatenate(points), n / np.linalg.norm(n, axis=1, keepdims=True)
 
 
 def choose_planes(mesh: trimesh.Trimesh, num_planes: int) -> tuple[np.ndarray, np.ndarray]:
-    """n_i (K, 3) and b_i (K,) [m]: the faces of the hull, largest first, and the directions that best mend the distance outside.
+    """n_i (K, 3) and b_i (K,) [m]: the faces of the hull, largest first, and the directions that
+    best mend the distance outside.
 
-    A plane through the hull's support point is valid for *every* direction, and the largest plane distance over all directions is the
-    Euclidean distance to the hull. Planes beyond those of the faces therefore leave the inside as it is and make the outside near edges
-    and corners metric; at most half of the planes go to faces, so that edges and corners keep planes of their own.
+    A plane through the hull's support point is valid for *every* direction, and the largest plane
+    distance over all directions is the Euclidean distance to the hull. Planes beyond those of the
+    faces therefore leave the inside as it is and make the outside near edges and corners metric; at
+    most half of the planes go to faces, so that edges and corners keep planes of their own.
     """
     hull = mesh.convex_hull
     vertices = np.asarray(hull.vertices, float)

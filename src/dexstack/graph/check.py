@@ -1,22 +1,25 @@
-"""What a run is made of, read before anything starts: what is wrong is said in one sentence, not by six nodes that have started."""
+"""What a run is made of, read before anything starts: what is wrong is said in one sentence, not by
+six nodes that have started."""
 
 from __future__ import annotations
 
 from dexstack.control.params import MpcParams, PlannerParams
 from dexstack.control.planners import PLANNERS
-from dexstack.engines import check_plant
 from dexstack.errors import unknown_name
 from dexstack.graph.settings import Spec, make_task, read_settings
+from dexstack.plants import check_plant
 
 
 def check_run(spec: Spec, *, simulated: bool = True) -> None:
-    """Task, object, hand, plant, parameters and θ of a run; JAX is not imported unless a learned θ is named.
+    """Task, object, hand, plant, parameters and θ of a run; JAX is not imported unless a learned θ
+    is named.
 
     Args:
         simulated: whether the plant is used.
 
     Raises:
-        ConfigError: a file, mesh, pose, name or parameter that cannot be used, or a library that is not installed.
+        ConfigError: a file, mesh, pose, name or parameter that cannot be used, or a library that is
+            not installed.
     """
     if simulated:
         check_plant(spec.plant)

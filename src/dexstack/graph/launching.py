@@ -1,4 +1,5 @@
-"""The graph description as a ROS 2 launch description; needs ``launch`` and ``launch_ros``, which come with a ROS 2 installation."""
+"""The graph description as a ROS 2 launch description; needs ``launch`` and ``launch_ros``, which
+come with a ROS 2 installation."""
 
 from __future__ import annotations
 
@@ -24,7 +25,10 @@ def launch_description(mode: str) -> LaunchDescription:
 
     def nodes(context: LaunchContext) -> list[Node | LogInfo]:
         values = {a.name: context.launch_configurations[a.name] for a in arguments}
-        idle = [LogInfo(msg=f"'{name}' changes nothing in the mode '{mode}'") for name in MODES[mode].ignored(values)]
+        idle = [
+            LogInfo(msg=f"'{name}' changes nothing in the mode '{mode}'")
+            for name in MODES[mode].ignored(values)
+        ]
         MODES[mode].check(values)
         reach = discovery_range(values["discovery"], values["part"])
         graph = MODES[mode].describe(values)
@@ -37,20 +41,34 @@ def launch_description(mode: str) -> LaunchDescription:
 
     declarations = [*arguments, *LAUNCH_ARGUMENTS]
     # a registry takes own files beside its names: the mode looks at what was given
-    closed = {a.name: list(a.choices) for a in declarations if a.choices and not isinstance(a.choices, Registry)}
+    closed = {
+        a.name: list(a.choices) for a in declarations if a.choices and not isinstance(a.choices, Registry)
+    }
     declared = [
-        DeclareLaunchArgument(a.name, default_value=str(a.default), description=a.doc, choices=closed.get(a.name)) for a in declarations
+        DeclareLaunchArgument(
+            a.name, default_value=str(a.default), description=a.doc, choices=closed.get(a.name)
+        )
+        for a in declarations
     ]
     return LaunchDescription([*declared, OpaqueFunction(function=nodes)])
 
 
 def part_of_a_graph(part: str) -> LaunchDescription:
-    """One part of the graph of a ``mode``, with that mode's arguments; unlike a part of ``<mode>.launch.py`` it looks for the other one on
-    this machine, unless ``discovery`` says otherwise."""
-    mode = DeclareLaunchArgument("mode", default_value="sim", description="what the robot is", choices=list(MODES))
-    near = DeclareLaunchArgument("discovery", default_value="localhost", description="how far the other part is looked for")
-    of_mode = PythonLaunchDescriptionSource([str(share_dir() / "launch") + "/", LaunchConfiguration("mode"), ".launch.py"])
-    return LaunchDescription([mode, near, IncludeLaunchDescription(of_mode, launch_arguments=[("part", part)])])
+    """One part of the graph of a ``mode``, with that mode's arguments; unlike a part of
+    ``<mode>.launch.py`` it looks for the other one on this machine, unless ``discovery`` says
+    otherwise."""
+    mode = DeclareLaunchArgument(
+        "mode", default_value="sim", description="what the robot is", choices=list(MODES)
+    )
+    near = DeclareLaunchArgument(
+        "discovery", default_value="localhost", description="how far the other part is looked for"
+    )
+    of_mode = PythonLaunchDescriptionSource(
+        [str(share_dir() / "launch") + "/", LaunchConfiguration("mode"), ".launch.py"]
+    )
+    return LaunchDescription(
+        [mode, near, IncludeLaunchDescription(of_mode, launch_arguments=[("part", part)])]
+    )
 
 
 def _node(d: NodeDescription, reach: str) -> Node:
@@ -60,9 +78,13 @@ def _node(d: NodeDescription, reach: str) -> Node:
         name=d.name,
         exec_name=d.name,
         namespace=d.namespace,
-        parameters=[*(str(path) for path in d.parameter_files), {name: _value(value) for name, value in d.parameters.items()}],
+        parameters=[
+            *(str(path) for path in d.parameter_files),
+            {name: _value(value) for name, value in d.parameters.items()},
+        ],
         remappings=list(d.remappings),
-        additional_env={"ROS_AUTOMATIC_DISCOVERY_RANGE": reach} | {key: os.environ.get(key, value) for key, value in d.environment.items()},
+        additional_env={"ROS_AUTOMATIC_DISCOVERY_RANGE": reach}
+        | {key: os.environ.get(key, value) for key, value in d.environment.items()},
         respawn=d.respawn and not d.ends_run,
         respawn_delay=d.respawn_delay,
         output="screen",

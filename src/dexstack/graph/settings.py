@@ -1,6 +1,8 @@
-"""Parameters of a run: ROS 2 parameter files, single values that win over them, and the blocks that both fill.
+"""Parameters of a run: ROS 2 parameter files, single values that win over them, and the blocks that
+both fill.
 
-A file has a section per node, so that a node on a robot and a loop in one process read the same file. A name that nothing takes is refused.
+A file has a section per node, so that a node on a robot and a loop in one process read the same
+file. A name that nothing takes is refused.
 """
 
 from __future__ import annotations
@@ -23,10 +25,10 @@ from dexstack.control.params import (
     SamplingParams,
     own_blocks,
 )
-from dexstack.engines import plant_params
 from dexstack.errors import unknown_name
 from dexstack.graph.parameters import NODE_BLOCKS
 from dexstack.learning.params import LearnerParams
+from dexstack.plants import plant_params
 from dexstack.sim.disturbance import Pushes
 from dexstack.sim.params import LoopParams
 from dexstack.sim.sensor import PoseSensor
@@ -50,7 +52,7 @@ class Spec:
     overrides: tuple[tuple[str, Any], ...] = field(default=())
     """Single parameters that win over all files."""
     plant: str = "mujoco"
-    """See :data:`dexstack.engines.PLANTS`."""
+    """See :data:`dexstack.plants.PLANTS`."""
     world: World = AS_BELIEVED
     """What the plant has of what the controller believes."""
 
@@ -80,7 +82,8 @@ def read_settings(spec: Spec) -> dict[type, Any]:
     """One object of every parameter class of :func:`blocks_of`.
 
     Raises:
-        ConfigError: an unknown task or plant, an unreadable file, a parameter that nothing has or that is out of its range.
+        ConfigError: an unknown task or plant, an unreadable file, a parameter that nothing has or
+            that is out of its range.
     """
     task, overrides = load_task(spec.task), {"planner": chosen_planner(spec), **dict(spec.overrides)}
     files = parameter_files(replace(spec, overrides=tuple(overrides.items())))
@@ -101,7 +104,8 @@ def read_settings(spec: Spec) -> dict[type, Any]:
 
 
 def chosen_planner(spec: Spec) -> str:
-    """The planner's name: that of the overrides, of the user's files, of the object's file, or of the task's; the first there is.
+    """The planner's name: that of the overrides, of the user's files, of the object's file, or of
+    the task's; the first there is.
 
     Raises:
         ConfigError: an unknown task, or an unreadable file.
@@ -111,7 +115,10 @@ def chosen_planner(spec: Spec) -> str:
         return str(overrides["planner"])
 
     def named(files: Sequence[Path]) -> str:
-        return next((str(v["planner"]) for f in reversed(files) if "planner" in (v := read_parameter_file(f, "mpc"))), "")
+        return next(
+            (str(v["planner"]) for f in reversed(files) if "planner" in (v := read_parameter_file(f, "mpc"))),
+            "",
+        )
 
     task = load_task(spec.task)
     return (
@@ -123,7 +130,8 @@ def chosen_planner(spec: Spec) -> str:
 
 
 def parameter_files(spec: Spec) -> list[Path]:
-    """The files of a run, the last wins: the task's, what it has otherwise with its planner, the user's.
+    """The files of a run, the last wins: the task's, what it has otherwise with its planner, the
+    user's.
 
     Raises:
         ConfigError: see :func:`chosen_planner`.

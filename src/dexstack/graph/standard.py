@@ -1,6 +1,8 @@
-"""Nodes that a ROS 2 installation brings, where the graph has nodes of its own or none; ``ros2 launch`` starts those that are installed.
+"""Nodes that a ROS 2 installation brings, where the graph has nodes of its own or none; ``ros2
+launch`` starts those that are installed.
 
-``dexstack up`` needs none of them. What is installed is asked of the ament index, as ``ros2 run`` does.
+``dexstack up`` needs none of them. What is installed is asked of the ament index, as ``ros2 run``
+does.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ from dexstack.errors import ConfigError
 from dexstack.graph.modes import Argument, NodeDescription
 from dexstack.model.hand import load_hand
 
-STANDARD = Argument("standard", "yes", "use the nodes of the ROS 2 installation where they are installed", ("yes", "no"))
+STANDARD = Argument(
+    "standard", "yes", "use the nodes of the ROS 2 installation where they are installed", ("yes", "no")
+)
 RVIZ = Argument("rviz", "no", "open rviz on config/dexstack.rviz", ("yes", "no"))
 LAUNCH_ARGUMENTS = (STANDARD, RVIZ)
 """What launch files take beside the arguments of a mode."""
@@ -61,14 +65,17 @@ def use_standard_nodes(nodes: Sequence[NodeDescription], *, simulated: bool) -> 
     """The graph with what is installed in the place of own nodes, or beside them.
 
     Args:
-        simulated: there is a simulator, here or elsewhere, whose time the standard nodes take from ``clock``.
+        simulated: there is a simulator, here or elsewhere, whose time the standard nodes take from
+            ``clock``.
     """
     made = []
     for own in nodes:
         taken = _TAKEN.get(own.name)
         made += [own] if taken is None else taken(own)
     time = {"use_sim_time": True} if simulated else {}
-    return [replace(n, parameters={**n.parameters, **time}) if isinstance(n, StandardNode) else n for n in made]
+    return [
+        replace(n, parameters={**n.parameters, **time}) if isinstance(n, StandardNode) else n for n in made
+    ]
 
 
 def rviz(graph: Sequence[NodeDescription], *, simulated: bool) -> NodeDescription:
@@ -81,12 +88,19 @@ def rviz(graph: Sequence[NodeDescription], *, simulated: bool) -> NodeDescriptio
     if program is None:
         raise ConfigError("'rviz' needs the package rviz2, which is not installed")
     view = ("-d", str(share_dir() / "config" / "dexstack.rviz"))
-    return replace(_standard(graph[0], "rviz", program, {"use_sim_time": simulated}), arguments=view, respawn=False)
+    return replace(
+        _standard(graph[0], "rviz", program, {"use_sim_time": simulated}), arguments=view, respawn=False
+    )
 
 
 def _standard(own: NodeDescription, name: str, program: Path, parameters: Mapping[str, Any]) -> StandardNode:
     """In the namespace of one of the graph's nodes, and with its clock."""
-    kept = {"namespace": own.namespace, "remappings": own.remappings, "environment": own.environment, "respawn": own.respawn}
+    kept = {
+        "namespace": own.namespace,
+        "remappings": own.remappings,
+        "environment": own.environment,
+        "respawn": own.respawn,
+    }
     return StandardNode(name, parameters, program=program, **kept)
 
 
@@ -106,7 +120,8 @@ def _robot_state(own: NodeDescription) -> list[NodeDescription]:
 
 
 def _recorder(own: NodeDescription) -> list[NodeDescription]:
-    """rosbag2 writes a folder of that name, of MCAP files; it refuses one that is there, so that it is not started again."""
+    """rosbag2 writes a folder of that name, of MCAP files; it refuses one that is there, so that it
+    is not started again."""
     program = find_program("rosbag2_transport", "recorder")
     if program is None or find_package("rosbag2_storage_mcap") is None:
         return [own]
@@ -124,9 +139,17 @@ def _pose_estimator(own: NodeDescription) -> list[NodeDescription]:
     if program is None or find_package("compressed_image_transport") is None:
         return [own]
     qos = f"qos_overrides.{own.namespace}/{PICTURE}.subscription.reliability"
-    node = _standard(own, "image_republisher", program, {"in_transport": "raw", "out_transport": "compressed", qos: "best_effort"})
+    node = _standard(
+        own,
+        "image_republisher",
+        program,
+        {"in_transport": "raw", "out_transport": "compressed", qos: "best_effort"},
+    )
     clock = tuple(pair for pair in own.remappings if pair[0] == "/clock")
-    return [own, replace(node, remappings=(*clock, ("in", PICTURE), ("out/compressed", f"{PICTURE}/compressed")))]
+    return [
+        own,
+        replace(node, remappings=(*clock, ("in", PICTURE), ("out/compressed", f"{PICTURE}/compressed"))),
+    ]
 
 
 def _hand(own: NodeDescription) -> list[NodeDescription]:
@@ -139,11 +162,16 @@ def _hand(own: NodeDescription) -> list[NodeDescription]:
 
 
 def _foxglove(own: NodeDescription) -> list[NodeDescription]:
-    """With the bridge's own port; it, too, listens to this machine only, and offers what the own node would."""
+    """With the bridge's own port; it, too, listens to this machine only, and offers what the own
+    node would."""
     program = find_program("foxglove_bridge", "foxglove_bridge")
     if program is None:
         return [own]
-    shown = {"address": "127.0.0.1", "capabilities": ["services", "connectionGraph"], "service_whitelist": [".*/hand/stop$"]}
+    shown = {
+        "address": "127.0.0.1",
+        "capabilities": ["services", "connectionGraph"],
+        "service_whitelist": [".*/hand/stop$"],
+    }
     return [_standard(own, "foxglove_bridge", program, shown)]
 
 

@@ -1,8 +1,10 @@
 """Zero offsets of a hand's joints, one file per serial number.
 
-Encoders are never mounted exactly: the angle a hand reports is the joint angle plus an offset that is its own for life (or until a motor is
-replaced). ``dexstack calibrate hand`` measures it, the driver subtracts it. With the servo off a person moves every joint from one of its
-stops to the other: the lower stop gives the offset, the upper one, which was held out, checks it and the encoder's scale.
+Encoders are never mounted exactly: the angle a hand reports is the joint angle plus an offset that
+is its own for life (or until a motor is replaced). ``dexstack calibrate hand`` measures it, the
+driver subtracts it. With the servo off a person moves every joint from one of its stops to the
+other: the lower stop gives the offset, the upper one, which was held out, checks it and the
+encoder's scale.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import numpy as np
 import yaml
 
 from dexstack.errors import ConfigError
-from dexstack.hand.protocol import JOINTS
+from dexstack.hand.allegro.protocol import JOINTS
 from dexstack.model.description import number_list, read_yaml
 
 LARGEST = 0.35
@@ -63,7 +65,8 @@ class StopSweep:
 
 
 def calibration_file(folder: str | Path, serial: str) -> Path:
-    """Where the offsets of the hand with this serial number are; an empty ``folder`` means the user's configuration."""
+    """Where the offsets of the hand with this serial number are; an empty ``folder`` means the
+    user's configuration."""
     if not folder:
         folder = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "dexstack" / "hands"
     return Path(folder) / f"{re.sub(r'[^A-Za-z0-9_-]', '_', serial)}.yaml"
@@ -83,12 +86,17 @@ def load_offsets(folder: str | Path, serial: str) -> np.ndarray:
         raise ConfigError(f"{path} belongs to the hand '{document['serial']}', not to '{serial}'")
     offsets = number_list(path, "zero_offsets", document["zero_offsets"], JOINTS)
     if np.abs(offsets).max() > LARGEST:
-        raise ConfigError(f"{path} has an offset of {np.abs(offsets).max():.3g} rad; more than {LARGEST} rad is not an encoder's offset")
+        raise ConfigError(
+            f"{path} has an offset of {np.abs(offsets).max():.3g} rad; more than {LARGEST} rad is not an encoder's offset"
+        )
     return offsets
 
 
-def save_offsets(folder: str | Path, serial: str, offsets: np.ndarray, *, measured: str, held_out: float) -> Path:
-    """Write the offsets (16,) [rad], and the largest error of what was not used for them [rad]; where they went.
+def save_offsets(
+    folder: str | Path, serial: str, offsets: np.ndarray, *, measured: str, held_out: float
+) -> Path:
+    """Write the offsets (16,) [rad], and the largest error of what was not used for them [rad];
+    where they went.
 
     Raises:
         ConfigError: they are implausible, or the file cannot be written.
@@ -96,10 +104,17 @@ def save_offsets(folder: str | Path, serial: str, offsets: np.ndarray, *, measur
     number_list("zero offsets", "zero_offsets", offsets, JOINTS)
     worst = int(np.argmax(np.abs(offsets)))
     if abs(offsets[worst]) > LARGEST:
-        raise ConfigError(f"joint {worst} would have an offset of {offsets[worst]:+.3f} rad: it was not at its lower stop")
+        raise ConfigError(
+            f"joint {worst} would have an offset of {offsets[worst]:+.3f} rad: it was not at its lower stop"
+        )
     path = calibration_file(folder, serial)
     zeros = [round(float(x), 6) for x in offsets]
-    document = {"serial": serial, "measured": measured, "held_out": round(float(held_out), 6), "zero_offsets": zeros}
+    document = {
+        "serial": serial,
+        "measured": measured,
+        "held_out": round(float(held_out), 6),
+        "zero_offsets": zeros,
+    }
     text = yaml.safe_dump(document, sort_keys=False)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,12 +1,15 @@
 """Commissioning: every joint alone, 3 degrees out and back, with a torque that cannot hurt.
 
-Each joint is pushed away from its nearer limit by a torque that grows slowly from nothing and never exceeds :data:`LARGEST_TORQUE`, until
-its angle has moved by :data:`SWING`; then back. The others have no torque. What must be seen: the right joint moves, to the right side, as
-far as its torque explains, and all others stand still. Anything else ends it in the tick in which it is seen, with a name for what it is.
-A hand that passed is written down by its serial number; a real one is not enabled without that.
+Each joint is pushed away from its nearer limit by a torque that grows slowly from nothing and never
+exceeds :data:`LARGEST_TORQUE`, until its angle has moved by :data:`SWING`; then back. The others
+have no torque. What must be seen: the right joint moves, to the right side, as far as its torque
+explains, and all others stand still. Anything else ends it in the tick in which it is seen, with a
+name for what it is. A hand that passed is written down by its serial number; a real one is not
+enabled without that.
 
-The size is judged by the mobility, the angle that one newton metre makes in one second: the reciprocal of the damping in the hand's model,
-within a factor of :data:`SIZE`. No hand was there to check that factor against.
+The size is judged by the mobility, the angle that one newton metre makes in one second: the
+reciprocal of the damping in the hand's model, within a factor of :data:`SIZE`. No hand was there to
+check that factor against.
 """
 
 from __future__ import annotations
@@ -19,9 +22,9 @@ import numpy as np
 import yaml
 
 from dexstack.errors import ConfigError
+from dexstack.hand.allegro.protocol import FINGERS, JOINTS
 from dexstack.hand.calibration import calibration_file
 from dexstack.hand.link import FaultKind, Feedback, HandFault, Link
-from dexstack.hand.protocol import FINGERS, JOINTS
 from dexstack.model.description import read_yaml
 from dexstack.model.hand import HandModel
 
@@ -41,7 +44,8 @@ PATIENCE = 1.0
 REST = 0.1
 """Time before every joint in which all must stand still [s]."""
 COAST = 0.05
-"""Time after the way out in which what torque comes late may still act, before the size is judged [s]."""
+"""Time after the way out in which what torque comes late may still act, before the size is judged
+[s]."""
 SILENCE = 0.05
 """Longest gap between two measurements [s]."""
 SIZE = 1.7
@@ -70,7 +74,11 @@ class Miswired(HandFault):
     """The hand does not do what it should; the text says what is wrong with it."""
 
     def __init__(self, text: str, joint: int, seconds: float) -> None:
-        super().__init__(FaultKind.WRONG_HAND, text, "mend the wiring or the configuration, then: dexstack diagnose hand --all")
+        super().__init__(
+            FaultKind.WRONG_HAND,
+            text,
+            "mend the wiring or the configuration, then: dexstack diagnose hand --all",
+        )
         self.joint = joint
         self.seconds = seconds
         """From the last good measurement to the end of the torque [s]."""
@@ -86,7 +94,10 @@ def _silently(joint: int) -> None:
 
 
 def commission(
-    link: Link, hand: HandModel, joints: Iterable[int] = range(JOINTS), announce: Callable[[int], None] = _silently
+    link: Link,
+    hand: HandModel,
+    joints: Iterable[int] = range(JOINTS),
+    announce: Callable[[int], None] = _silently,
 ) -> list[JointResult]:
     """Move the joints of a started hand, one after the other.
 
@@ -94,8 +105,8 @@ def commission(
         link: started, with zero torque; it is left so.
         hand: what it should be.
         joints: which; where all are, those of the long fingers are compared with each other, too.
-        announce: called with every joint before it moves: two joints whose motors *and* encoders are swapped obey their torques, and only
-            a person sees that the wrong one moves.
+        announce: called with every joint before it moves: two joints whose motors *and* encoders
+            are swapped obey their torques, and only a person sees that the wrong one moves.
 
     Raises:
         Miswired: what it is instead.
@@ -124,7 +135,11 @@ def check_at_rest(feedback: Feedback, hand: HandModel, rad_per_count: float) -> 
     if np.all((swapped > hand.lower - margin) & (swapped < hand.upper + margin)):
         raise Miswired("the bytes of the angles are swapped", int(outside[0]), 0.0)
     joint = int(outside[0])
-    raise Miswired(f"joint {joint} says {feedback.q[joint]:+.2f} rad, far outside its limits: inverted or of wrong scale", joint, 0.0)
+    raise Miswired(
+        f"joint {joint} says {feedback.q[joint]:+.2f} rad, far outside its limits: inverted or of wrong scale",
+        joint,
+        0.0,
+    )
 
 
 class _Try:
@@ -161,7 +176,8 @@ class _Try:
         return float(self._side * (feedback.q[self._joint] - self._start[self._joint]))
 
     def _coast(self, feedback: Feedback) -> Feedback:
-        """Without torque: all that was asked for has then acted, however late it came to the motor."""
+        """Without torque: all that was asked for has then acted, however late it came to the
+        motor."""
         until = feedback.t + COAST
         while feedback.t < until:
             feedback = self._read(feedback)
@@ -197,11 +213,17 @@ class _Try:
         other = int(np.argmax(away))
         if away[other] > STILL:
             if other % FINGERS == joint % FINGERS:
-                self._end(f"{finger_of(joint)} and {finger_of(other)} are swapped: joint {joint} was pushed, joint {other} moved")
-            self._end(f"joint {joint} was pushed, joint {other} moved: wired to the wrong joint, or not free to move")
+                self._end(
+                    f"{finger_of(joint)} and {finger_of(other)} are swapped: joint {joint} was pushed, joint {other} moved"
+                )
+            self._end(
+                f"joint {joint} was pushed, joint {other} moved: wired to the wrong joint, or not free to move"
+            )
         if moved < -STILL:
             self._end(f"joint {joint} ({finger_of(joint)}) is inverted: it moved against its torque")
-        if moved > TOO_FAR or (direction > 0.0 and moved > STILL and moved > 3.0 * SIZE * self._expected * self._sums + STILL):
+        if moved > TOO_FAR or (
+            direction > 0.0 and moved > STILL and moved > 3.0 * SIZE * self._expected * self._sums + STILL
+        ):
             self._end(self._size(moved / max(self._sums, 1e-9)))
         if not self._seen_change and self._expected * self._sums > np.radians(2.0):
             self._end(self._silent())
@@ -248,7 +270,11 @@ def _compare(results: list[JointResult]) -> None:
         worst = int(np.argmax(np.abs(np.log(factor))))
         if not 1.0 / SIZE <= factor[worst] <= SIZE:
             joint = row + FINGERS * worst
-            raise Miswired(f"joint {joint} ({finger_of(joint)}) moves {factor[worst]:.1f} times as far as in the other fingers", joint, 0.0)
+            raise Miswired(
+                f"joint {joint} ({finger_of(joint)}) moves {factor[worst]:.1f} times as far as in the other fingers",
+                joint,
+                0.0,
+            )
 
 
 # --- what is kept ----------------------------------------------------------------------------------------------------------------------
@@ -259,18 +285,27 @@ def commissioning_file(folder: str | Path, serial: str) -> Path:
     return calibration_file(folder, serial).with_suffix(".commissioned.yaml")
 
 
-def save_commissioning(folder: str | Path, serial: str, results: list[JointResult], *, measured: str, hardware: str) -> Path:
+def save_commissioning(
+    folder: str | Path, serial: str, results: list[JointResult], *, measured: str, hardware: str
+) -> Path:
     """Write down that a hand passed.
 
     Raises:
         ConfigError: the file cannot be written.
     """
     path = commissioning_file(folder, serial)
-    document = {"serial": serial, "measured": measured, "hardware": hardware, "mobility": [round(float(r.mobility), 3) for r in results]}
+    document = {
+        "serial": serial,
+        "measured": measured,
+        "hardware": hardware,
+        "mobility": [round(float(r.mobility), 3) for r in results],
+    }
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_suffix(".part")
-        part.write_text("# This hand passed dexstack diagnose hand --all.\n" + yaml.safe_dump(document, sort_keys=False))
+        part.write_text(
+            "# This hand passed dexstack diagnose hand --all.\n" + yaml.safe_dump(document, sort_keys=False)
+        )
         part.replace(path)
     except OSError as error:
         raise ConfigError(f"cannot write {path}: {error.strerror}") from None
@@ -285,7 +320,9 @@ def check_commissioned(folder: str | Path, serial: str) -> None:
     """
     path = commissioning_file(folder, serial)
     if not path.is_file():
-        raise ConfigError(f"the hand {serial} was never commissioned; nothing in it, nobody in reach, then: dexstack diagnose hand --all")
+        raise ConfigError(
+            f"the hand {serial} was never commissioned; nothing in it, nobody in reach, then: dexstack diagnose hand --all"
+        )
     document = read_yaml(path, ("serial", "measured", "hardware", "mobility"), ())
     if document["serial"] != serial:
         raise ConfigError(f"{path} belongs to the hand '{document['serial']}', not to '{serial}'")

@@ -4,24 +4,28 @@ Control law (:class:`dexstack.hand.servo.ServoLaw`, the same object for a simula
 
     tau = clip( kp (q_applied − q) − kd qd + tau_g(q),  −effort, effort )
 
-with q_applied the command after joint limits and slew limit and qd low-passed; then, for a hand on a bus,
-``counts = trunc(clip(tau × counts_per_Nm, −limit, limit))`` per joint and generation (:class:`dexstack.hand.protocol.Hardware`).
+with q_applied the command after joint limits and slew limit and qd low-passed; then, for a hand on
+a bus, ``counts = trunc(clip(tau × counts_per_Nm, −limit, limit))`` per joint and generation
+(:class:`dexstack.hand.allegro.protocol.Hardware`).
 
-Zero torque (LIMP) without a fresh command; HOLD, then LIMP, when commands stop: see the servo. On top of that, the servo of a hand on a bus
-is switched *off* (zero torque frames, then servo off, repeated until the hand confirms it):
+Zero torque (LIMP) without a fresh command; HOLD, then LIMP, when commands stop: see the servo. On
+top of that, the servo of a hand on a bus is switched *off* (zero torque frames, then servo off,
+repeated until the hand confirms it):
 
-* when :meth:`HandDriver.turn` finds a fault: no complete set of angles for ``feedback_timeout``, one finger missing for as long, the
-  controller off the bus or the interface gone, over-temperature or internal communication fault reported, a motor that reports an error,
-  the hand's servo gone off by itself, the guard dead, answers late, sets of angles lost, a sensor too hot or impossible, or joints that do
-  not do what their torques should make them do (:mod:`dexstack.hand.watch`). The fault stays until :meth:`HandDriver.enable`, which runs
-  the whole start-up again;
+* when :meth:`HandDriver.turn` finds a fault: no complete set of angles for ``feedback_timeout``,
+  one finger missing for as long, the controller off the bus or the interface gone, over-temperature
+  or internal communication fault reported, a motor that reports an error, the hand's servo gone off
+  by itself, the guard dead, answers late, sets of angles lost, a sensor too hot or impossible, or
+  joints that do not do what their torques should make them do (:mod:`dexstack.hand.watch`). The
+  fault stays until :meth:`HandDriver.enable`, which runs the whole start-up again;
 * by :meth:`HandDriver.stop`, at once, whatever the hand does;
-* by :meth:`HandDriver.close`, which every way out of the driver's thread, of ``with driver:`` and of the hand node passes: return,
-  exception, SIGINT, SIGTERM;
-* by the guard process (:mod:`dexstack.hand.guard`), when this process is killed or hangs. The servo is never on without it.
+* by :meth:`HandDriver.close`, which every way out of the driver's thread, of ``with driver:`` and
+  of the hand node passes: return, exception, SIGINT, SIGTERM;
+* by the guard process (:mod:`dexstack.hand.allegro.guard`), when this process is killed or hangs.
+    The servo is never on without it.
 
-Nothing can take the torque away while the bus carries no frames at all: then servo-off is the first thing said when it does again,
-and there is the hand's power switch.
+Nothing can take the torque away while the bus carries no frames at all: then servo-off is the first
+thing said when it does again, and there is the hand's power switch.
 """
 
 from __future__ import annotations
@@ -55,13 +59,18 @@ class HandDriver:
     Args:
         link: the way to the hand.
         servo: the law.
-        commands: asked at every feedback for a new command: joint angles (N,) [rad] and their time on the others' clock [s] (None: now), or
-            None when there is none. By default what :meth:`command` was told.
+        commands: asked at every feedback for a new command: joint angles (N,) [rad] and their time
+            on the others' clock [s] (None: now), or None when there is none. By default what
+            :meth:`command` was told.
         store: where every state is written down.
     """
 
     def __init__(
-        self, link: Link, servo: ServoLaw, commands: Callable[[], Command | None] | None = None, store: StateStore | None = None
+        self,
+        link: Link,
+        servo: ServoLaw,
+        commands: Callable[[], Command | None] | None = None,
+        store: StateStore | None = None,
     ) -> None:
         self.link = link
         self.servo = servo
@@ -77,7 +86,8 @@ class HandDriver:
         self.refused: Fault | None = None
         """Why the newest command was refused; None when it was taken."""
         self.age = math.nan
-        """From the stamp of the newest command that was taken, which is that of what it answers, to its first torque [s]."""
+        """From the stamp of the newest command that was taken, which is that of what it answers, to
+        its first torque [s]."""
         self._no_torque = np.zeros(servo.n)
 
     def ready(self) -> None:
@@ -113,7 +123,8 @@ class HandDriver:
         self._enter(HandState.ENABLED, "")
 
     def enable(self) -> None:
-        """The hand may move: the whole start-up, then LIMP until a new command. Recovers from a fault or a stop.
+        """The hand may move: the whole start-up, then LIMP until a new command. Recovers from a
+        fault or a stop.
 
         Raises:
             HandFault: the hand still cannot be driven, or somebody asked for a stop meanwhile.
@@ -122,7 +133,8 @@ class HandDriver:
         self.servo.enable()
 
     def hold(self, why: str) -> None:
-        """Hold what is held, with reduced torque, until :meth:`enable` or :meth:`stop`; does nothing unless the hand follows commands."""
+        """Hold what is held, with reduced torque, until :meth:`enable` or :meth:`stop`; does
+        nothing unless the hand follows commands."""
         if self.state is HandState.ENABLED and self.servo.mode is not ServoMode.LIMP:
             self.servo.grip()
             self._enter(HandState.HOLD, why)
@@ -141,11 +153,13 @@ class HandDriver:
             self._enter(HandState.READY, why)
 
     def ask_stop(self, why: str) -> None:
-        """From any thread: the driver's own thread stops in the turn it is in. Until :meth:`allow` nothing switches the servo on."""
+        """From any thread: the driver's own thread stops in the turn it is in. Until :meth:`allow`
+        nothing switches the servo on."""
         self._stop_asked = why
 
     def allow(self) -> None:
-        """Whoever asks for :meth:`enable` calls this first, in the order of the requests: an earlier stop is answered for."""
+        """Whoever asks for :meth:`enable` calls this first, in the order of the requests: an
+        earlier stop is answered for."""
         self._stop_asked = ""
 
     @property
@@ -161,7 +175,8 @@ class HandDriver:
             self._enter(HandState.OFF, "")
 
     def command(self, q: np.ndarray, stamp: float | None = None) -> None:
-        """A new target (N,) [rad] for the next turn, from any thread; ``stamp`` [s] on the others' clock, None for "now"."""
+        """A new target (N,) [rad] for the next turn, from any thread; ``stamp`` [s] on the others'
+        clock, None for "now"."""
         self._command = (q, stamp)
 
     def _told(self) -> Command | None:
@@ -169,7 +184,8 @@ class HandDriver:
         return command
 
     def turn(self, timeout: float) -> Turn | None:
-        """Wait for a feedback and answer it; None when none came within ``timeout`` [s]. Never raises for what the hand does."""
+        """Wait for a feedback and answer it; None when none came within ``timeout`` [s]. Never
+        raises for what the hand does."""
         try:
             feedback = self.link.read(timeout)
             if self._stop_asked and self.state in (HandState.ENABLED, HandState.HOLD):
@@ -188,12 +204,18 @@ class HandDriver:
             if self.servo.trip is not None and self.fault is None:
                 self.link.servo_off()
                 trip = self.servo.trip
-                raise HandFault(FaultKind(trip.kind.value), f"the hand does not do what it is told: {trip}", "dexstack diagnose hand --all")
+                raise HandFault(
+                    FaultKind(trip.kind.value),
+                    f"the hand does not do what it is told: {trip}",
+                    "dexstack diagnose hand --all",
+                )
             if self.fault is None:
                 self.link.write(output.tau)
             elif output.mode is not ServoMode.LIMP:
                 self.servo.reset()
-                output = ServoOutput(self._no_torque.copy(), np.full_like(output.tau, np.nan), output.qd, ServoMode.LIMP)
+                output = ServoOutput(
+                    self._no_torque.copy(), np.full_like(output.tau, np.nan), output.qd, ServoMode.LIMP
+                )
             return Turn(feedback, output)
         except HandFault as fault:
             self._note(fault, HandState.FAULT)
@@ -212,7 +234,8 @@ class HandDriver:
     # --- in a thread of its own ------------------------------------------------------------------------------------------------------
 
     def in_thread(self, action: Callable[[], None]) -> None:
-        """Let the driver's thread call ``action`` (:meth:`enable`, :meth:`stop`) between two turns, and wait; raises what it raises."""
+        """Let the driver's thread call ``action`` (:meth:`enable`, :meth:`stop`) between two turns,
+        and wait; raises what it raises."""
         result: Future[None] = Future()
 
         def errand() -> None:

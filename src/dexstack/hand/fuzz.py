@@ -1,4 +1,5 @@
-"""Fuzzed commands, frames and faults: no torque that comes out may exceed a limit, and nothing but consent may switch a hand on."""
+"""Fuzzed commands, frames and faults: no torque that comes out may exceed a limit, and nothing but
+consent may switch a hand on."""
 
 from __future__ import annotations
 
@@ -7,15 +8,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dexstack.hand import protocol
-from dexstack.hand.can_hand import CanHand
+from dexstack.hand.allegro import protocol
+from dexstack.hand.allegro.can_hand import CanHand
+from dexstack.hand.allegro.protocol import Frame
 from dexstack.hand.driver import HandDriver
-from dexstack.hand.emulated_plant import StandingPlant
-from dexstack.hand.emulator import EmulatedHand
+from dexstack.hand.emulated.allegro import EmulatedHand
+from dexstack.hand.emulated.lockstep import LockstepComputer
+from dexstack.hand.emulated.plant import StandingPlant
 from dexstack.hand.link import HandFault
-from dexstack.hand.lockstep import LockstepComputer
 from dexstack.hand.params import BusParams, CanHandParams, FaultParams
-from dexstack.hand.protocol import Frame
 from dexstack.hand.servo import ServoLaw, ServoParams
 from dexstack.hand.states import HandState
 from dexstack.model.gravity import GravityCompensation
@@ -32,7 +33,8 @@ class FuzzResult(NamedTuple):
     checked: int
     """Messages; each is answered by one set of torque frames, all of which are checked."""
     failed: int
-    """Sets with a torque beyond a limit of the hardware or of the hand model, or with one that is not a number."""
+    """Sets with a torque beyond a limit of the hardware or of the hand model, or with one that is
+    not a number."""
     worst: float
     """Largest share of its limit that any torque took."""
     taken: int
@@ -40,7 +42,8 @@ class FuzzResult(NamedTuple):
 
 
 def fuzz_commands(hand: HandModel, messages: int, seed: int, hardware: str = "V4") -> FuzzResult:
-    """Send random commands (not a number, infinite, huge, of the wrong size, stale, from the future, far and near) while the joints wander.
+    """Send random commands (not a number, infinite, huge, of the wrong size, stale, from the
+    future, far and near) while the joints wander.
 
     Gains and gravity torque are random too, far beyond what their parameters allow to set sensibly.
     """
@@ -52,7 +55,12 @@ def fuzz_commands(hand: HandModel, messages: int, seed: int, hardware: str = "V4
     worst, t, servo = 0.0, 0.0, None
     for first in range(0, messages, block):
         count = min(block, messages - first)
-        params = ServoParams(kp=rng.uniform(0.0, 10.0), kd=rng.uniform(0.0, 1.0), slew_rate=rng.uniform(1.0, 100.0), startup_time=0.01)
+        params = ServoParams(
+            kp=rng.uniform(0.0, 10.0),
+            kd=rng.uniform(0.0, 1.0),
+            slew_rate=rng.uniform(1.0, 100.0),
+            startup_time=0.01,
+        )
         weight = rng.uniform(0.0, 3.0) * rng.choice([1.0, 1e3, np.nan], p=[0.9, 0.09, 0.01])
         servo = ServoLaw(hand, params, lambda q, w=weight: w * np.cos(q))
         span = hand.upper - hand.lower
@@ -60,7 +68,11 @@ def fuzz_commands(hand: HandModel, messages: int, seed: int, hardware: str = "V4
         wild = rng.random(count) < 0.3
         where = (rng.random((count, n)) < 0.2) & wild[:, None]
         commands[where] = rng.choice(_WILD, where.sum())
-        ages = np.where(rng.random(count) < 0.05, rng.choice([1.0, -1.0, 1e9, np.nan], count), rng.uniform(0.0, 0.02, count))
+        ages = np.where(
+            rng.random(count) < 0.05,
+            rng.choice([1.0, -1.0, 1e9, np.nan], count),
+            rng.uniform(0.0, 0.02, count),
+        )
         sizes = np.where(rng.random(count) < 0.02, rng.integers(0, n, count), n)
         q = hand.lower + span * np.clip(0.5 + np.cumsum(rng.normal(0.0, 0.02, (count, n)), axis=0), 0.0, 1.0)
         q[rng.random(count) < 0.01] = np.nan
@@ -83,15 +95,17 @@ def fuzz_commands(hand: HandModel, messages: int, seed: int, hardware: str = "V4
 
 
 class HandFuzzResult(NamedTuple):
-    """What came out of a driver in front of an emulated hand under random frames, commands and faults."""
+    """What came out of a driver in front of an emulated hand under random frames, commands and
+    faults."""
 
     checked: int
     """Random frames that were put on the bus."""
     over_limit: int
     """Torque frames beyond a limit of the hardware or of the hand model."""
     without_consent: int
-    """Turns after which the driver was ENABLED, or in which the hand's servo went on, though nobody had enabled it since the last stop or
-    fault. A servo that could not be told to go off, because all frames were lost, did not go on."""
+    """Turns after which the driver was ENABLED, or in which the hand's servo went on, though nobody
+    had enabled it since the last stop or fault. A servo that could not be told to go off, because
+    all frames were lost, did not go on."""
     trips: int
     """Faults that the driver found."""
     enabled: int
@@ -101,12 +115,18 @@ class HandFuzzResult(NamedTuple):
 
 
 def fuzz_hand(hand: HandModel, frames: int, seed: int) -> HandFuzzResult:
-    """Random frames (of any identifier, length and content, beside the hand's own) and random commands, while the hand's faults are
-    switched and somebody enables and stops it at random. In simulated time; see :mod:`dexstack.hand.lockstep`."""
+    """Random frames (of any identifier, length and content, beside the hand's own) and random
+    commands, while the hand's faults are switched and somebody enables and stops it at random. In
+    simulated time; see :mod:`dexstack.hand.emulated.lockstep`."""
     rng = np.random.default_rng(seed)
     firmware = EmulatedHand(hand.side, seed=seed)
     on = LockstepComputer(firmware, StandingPlant(hand.home, hand.lower, hand.upper))
-    link = CanHand(hand.side, BusParams("virtual"), CanHandParams(realtime_priority=0, calibration_dir="/nonexistent"), on)
+    link = CanHand(
+        hand.side,
+        BusParams("virtual"),
+        CanHandParams(realtime_priority=0, calibration_dir="/nonexistent"),
+        on,
+    )
     driver = HandDriver(link, ServoLaw(hand, ServoParams(), GravityCompensation(hand)))
     driver.ready()
     limit = np.minimum(firmware.hardware.limit, np.ceil(hand.effort * firmware.hardware.counts_per_Nm))

@@ -1,4 +1,5 @@
-"""What a driver needs of a hand, whatever is between the two: feedback, torques, and faults that say what mends them."""
+"""What a driver needs of a hand, whatever is between the two: feedback, torques, and faults that
+say what mends them."""
 
 from __future__ import annotations
 
@@ -62,13 +63,15 @@ class Feedback(NamedTuple):
 
 @runtime_checkable
 class Link(Protocol):
-    """How a driver reaches a hand: those of :mod:`dexstack.hand.links`, or the topics of a simulated one."""
+    """How a driver reaches a hand: those of :mod:`dexstack.hand.links`, or the topics of a
+    simulated one."""
 
     def ready(self) -> None:
         """Find the hand and let it say where its joints are, without torque. Raises HandFault."""
 
     def start(self, abandon: Callable[[], bool] = never) -> None:
-        """Make the hand ready to be driven, with zero torque; give up when ``abandon()``. Raises HandFault."""
+        """Make the hand ready to be driven, with zero torque; give up when ``abandon()``. Raises
+        HandFault."""
 
     def read(self, timeout: float) -> Feedback | None:
         """The newest feedback, None after ``timeout`` [s] without any. Raises HandFault."""
@@ -91,12 +94,14 @@ class Link(Protocol):
 
 @runtime_checkable
 class BusLink(Link, Protocol):
-    """A link to a hand on a bus, layer by layer, as ``dexstack diagnose`` and ``calibrate`` go through them."""
+    """A link to a hand on a bus, layer by layer, as ``dexstack diagnose`` and ``calibrate`` go
+    through them."""
 
     bus: Any
     """Where it is."""
     computer: Any
-    """The clocks that go with it, ``monotonic()`` and ``system()`` [s]; with the ``plant`` behind an emulated hand in simulated time."""
+    """The clocks that go with it, ``monotonic()`` and ``system()`` [s]; with the ``plant`` behind
+    an emulated hand in simulated time."""
     side: str
     serial: str
     """What its calibration and commissioning are kept by."""
@@ -123,4 +128,5 @@ class BusLink(Link, Protocol):
         """Who the hand is and that it is well, after :meth:`identify`. Raises HandFault."""
 
     def stream(self) -> None:
-        """Wait for the first complete set of joint angles; the servo stays off. Raises HandFault."""
+        """Wait for the first complete set of joint angles; the servo stays off. Raises
+        HandFault."""

@@ -1,7 +1,8 @@
-"""Which link the hands of a family have: how a real one is reached, what emulates one, in real and in simulated time.
+"""Which link the hands of a family have: how a real one is reached, what emulates one, in real and
+in simulated time.
 
-:data:`WIRINGS` is the only place that says so; another kind of hand is another entry. Libraries of one kind (python-can, dynamixel-sdk) are
-imported where they are used.
+:data:`WIRINGS` is the only place that says so; another kind of hand is another entry. Libraries of
+one kind (python-can, dynamixel-sdk) are imported where they are used.
 """
 
 from __future__ import annotations
@@ -61,12 +62,15 @@ class Wiring:
     firmware: Callable[[HandModel, BusParams, Emulation], Any]
     """An emulated hand without input or output."""
     loop: Callable[[Any, BusParams], Any]
-    """Connects a firmware to its bus in real time, with ``run_until``, ``inject`` and ``close``. Raises ConfigError."""
+    """Connects a firmware to its bus in real time, with ``run_until``, ``inject`` and ``close``.
+    Raises ConfigError."""
     simulated: Callable[[HandModel, BusParams, Settings, Sequence[str]], BusLink]
-    """A driver's link to an emulated hand in simulated time; the arguments are those of the emulator's program. Raises ConfigError."""
+    """A driver's link to an emulated hand in simulated time; the arguments are those of the
+    emulator's program. Raises ConfigError."""
     frozen_ticks: int = 0
-    """Least :attr:`WatchParams.frozen_ticks`. A LEAP hand's encoders say the same for as long as an object blocks a joint, since a count is
-    1.5 mrad; its motors report a broken encoder themselves."""
+    """Least :attr:`WatchParams.frozen_ticks`. A LEAP hand's encoders say the same for as long as an
+    object blocks a joint, since a count is 1.5 mrad; its motors report a broken encoder
+    themselves."""
 
     def watch(self, params: WatchParams) -> WatchParams:
         """Limits of the watch over the joints of a hand on a bus."""
@@ -74,20 +78,20 @@ class Wiring:
 
 
 def _can_link(hand: HandModel, bus: BusParams, settings: Settings) -> BusLink:
-    from dexstack.hand.can_hand import CanHand
+    from dexstack.hand.allegro.can_hand import CanHand
 
     return CanHand(hand.side, bus, settings.can)
 
 
 def _can_firmware(hand: HandModel, bus: BusParams, emulation: Emulation) -> Any:
-    from dexstack.hand.emulator import EmulatedHand
+    from dexstack.hand.emulated.allegro import EmulatedHand
 
     return EmulatedHand(hand.side, emulation.params, bus.device, emulation.seed)
 
 
 def _can_loop(firmware: Any, bus: BusParams) -> Any:
-    from dexstack.hand.bus import BusError, CanBus
-    from dexstack.hand.emulator import EmulatorLoop
+    from dexstack.hand.allegro.bus import BusError, CanBus
+    from dexstack.hand.emulated.allegro import EmulatorLoop
 
     try:
         return EmulatorLoop(firmware, CanBus(bus))
@@ -96,43 +100,49 @@ def _can_loop(firmware: Any, bus: BusParams) -> Any:
 
 
 def _can_simulated(hand: HandModel, bus: BusParams, settings: Settings, arguments: Sequence[str]) -> BusLink:
-    from dexstack.hand.can_hand import CanHand
-    from dexstack.hand.emulator import from_arguments
-    from dexstack.hand.lockstep import LockstepComputer
+    from dexstack.hand.allegro.can_hand import CanHand
+    from dexstack.hand.emulated.allegro import from_arguments
+    from dexstack.hand.emulated.lockstep import LockstepComputer
 
     firmware, plant, _ = from_arguments(["--plant", "standing", "--device", str(bus.device), *arguments])
-    return CanHand(hand.side, BusParams("virtual", EMULATED, bus.device), settings.can, LockstepComputer(firmware, plant))
+    return CanHand(
+        hand.side, BusParams("virtual", EMULATED, bus.device), settings.can, LockstepComputer(firmware, plant)
+    )
 
 
 def _leap_link(hand: HandModel, bus: BusParams, settings: Settings) -> BusLink:
-    from dexstack.hand.dynamixel_hand import LeapHand
+    from dexstack.hand.leap.dynamixel_hand import LeapHand
 
     return LeapHand(hand, bus, settings.can, settings.motors)
 
 
 def _leap_firmware(hand: HandModel, bus: BusParams, emulation: Emulation) -> Any:
-    from dexstack.hand.dynamixel_emulator import EmulatedMotors
+    from dexstack.hand.emulated.leap import EmulatedMotors
 
     return EmulatedMotors(emulation.motors, emulation.params, emulation.seed)
 
 
 def _leap_loop(firmware: Any, bus: BusParams) -> Any:
-    from dexstack.hand.dynamixel_emulator import PtyLoop
+    from dexstack.hand.emulated.leap import PtyLoop
 
     return PtyLoop(firmware, bus.where)
 
 
 def _leap_simulated(hand: HandModel, bus: BusParams, settings: Settings, arguments: Sequence[str]) -> BusLink:
-    from dexstack.hand.dynamixel_emulator import SimulatedLine, from_arguments
-    from dexstack.hand.dynamixel_hand import LeapHand
+    from dexstack.hand.emulated.leap import SimulatedLine, from_arguments
+    from dexstack.hand.leap.dynamixel_hand import LeapHand
 
     firmware, plant, _ = from_arguments(["--plant", "standing", "--hand", hand.name, *arguments])
-    return LeapHand(hand, BusParams("pty", EMULATED), settings.can, settings.motors, SimulatedLine(firmware, plant).open)
+    return LeapHand(
+        hand, BusParams("pty", EMULATED), settings.can, settings.motors, SimulatedLine(firmware, plant).open
+    )
 
 
 WIRINGS = {
     "allegro": Wiring(CAN_INTERFACES, "udp_multicast", _can_link, _can_firmware, _can_loop, _can_simulated),
-    "leap": Wiring(SERIAL_INTERFACES, "pty", _leap_link, _leap_firmware, _leap_loop, _leap_simulated, UNWATCHED),
+    "leap": Wiring(
+        SERIAL_INTERFACES, "pty", _leap_link, _leap_firmware, _leap_loop, _leap_simulated, UNWATCHED
+    ),
 }
 """By family."""
 
@@ -144,7 +154,9 @@ def wiring_of(hand: HandModel) -> Wiring:
         ConfigError: no driver knows its family.
     """
     if hand.family not in WIRINGS:
-        raise ConfigError(f"the hand '{hand.name}' is simulated only: drivers know hands of the families {', '.join(WIRINGS)}")
+        raise ConfigError(
+            f"the hand '{hand.name}' is simulated only: drivers know hands of the families {', '.join(WIRINGS)}"
+        )
     return WIRINGS[hand.family]
 
 
@@ -158,7 +170,9 @@ def interface_of(hand: HandModel, interface: str) -> str:
     if interface == AUTO:
         return wiring.interfaces[0]
     if interface not in wiring.interfaces:
-        raise ConfigError(f"the hand '{hand.name}' is not reached by {interface}: its interfaces are {', '.join(wiring.interfaces)}")
+        raise ConfigError(
+            f"the hand '{hand.name}' is not reached by {interface}: its interfaces are {', '.join(wiring.interfaces)}"
+        )
     return interface
 
 
@@ -188,4 +202,6 @@ def simulated_link(hand: HandModel, bus: BusParams, settings: Settings, argument
 
 
 def _missing(error: ImportError) -> ConfigError:
-    return ConfigError(f"{error}; install the extra: pip install 'dexstack[hardware]' (a LEAP hand's is 'dexstack[leap]')")
+    return ConfigError(
+        f"{error}; install the extra: pip install 'dexstack[hardware]' (a LEAP hand's is 'dexstack[leap]')"
+    )

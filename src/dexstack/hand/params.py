@@ -1,4 +1,5 @@
-"""Parameters of a hand on a bus and of an emulated one; here, so that whoever declares them need not have python-can."""
+"""Parameters of a hand on a bus and of an emulated one; here, so that whoever declares them need
+not have python-can."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from dataclasses import dataclass
 
 from dexstack.config import param
 from dexstack.errors import ConfigError
-from dexstack.hand.protocol import FINGERS, JOINTS
+from dexstack.hand.allegro.protocol import FINGERS, JOINTS
 from dexstack.model import HAND_NAMES
 
 CAN_INTERFACES = ("socketcan", "pcan", "udp_multicast", "virtual")
@@ -16,7 +17,8 @@ INTERFACES = (*CAN_INTERFACES, *SERIAL_INTERFACES)
 CONSENTS = ("", "person", "mode")
 GROUP = "239.74.163.2"
 FIRST_PORT = 6100
-"""The bus of ROS domain d is this port + d: below Linux' ephemeral ports, and like the domain it belongs to one graph."""
+"""The bus of ROS domain d is this port + d: below Linux' ephemeral ports, and like the domain it
+belongs to one graph."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,10 @@ class HandParams:
 
     hand: str = param("right", f"which hand: {HAND_NAMES}")
     applied_command_every: int = param(3, "publish hand/applied_command at every n-th feedback", 1, 1000)
-    consent: str = param("", "who lets the hand move: person, mode (whoever starts the graph); empty: a person on hardware, else the mode")
+    consent: str = param(
+        "",
+        "who lets the hand move: person, mode (whoever starts the graph); empty: a person on hardware, else the mode",
+    )
     hold_time: float = param(60.0, "how long the hand holds what it has after success [s]", 1.0, 3600.0)
     hold_temperature: int = param(60, "temperature of a sensor that ends that [°C]", 20, 100)
     state_dir: str = param("", "folder of the hands' states, in memory; empty: /dev/shm/dexstack-UID")
@@ -40,10 +45,12 @@ class BusParams:
     """Which bus the hand is on."""
 
     interface: str = param(
-        "", "socketcan, pcan, udp_multicast or virtual (CAN); serial or pty (motors on a serial line); empty: no bus, the hand is a topic"
+        "",
+        "socketcan, pcan, udp_multicast or virtual (CAN); serial or pty (motors on a serial line); empty: no bus, the hand is a topic",
     )
     channel: str = param(
-        "", "channel of the interface, e.g. can0, PCAN_USBBUS1, 239.74.163.2:6100, /dev/ttyUSB0; empty: the interface's first"
+        "",
+        "channel of the interface, e.g. can0, PCAN_USBBUS1, 239.74.163.2:6100, /dev/ttyUSB0; empty: the interface's first",
     )
     device: int = param(0, "device number of the hand on its bus", 0, 3)
 
@@ -83,19 +90,35 @@ class BusParams:
 
 @dataclass(frozen=True)
 class CanHandParams:
-    """The hand on the bus; of a LEAP hand only what is said of time, temperature, priority and files."""
+    """The hand on the bus; of a LEAP hand only what is said of time, temperature, priority and
+    files."""
 
     hardware: str = param("V4", "generation of the hand: V3, V4 or V5")
     can_period: int = param(3, "time between two sets of joint angles [ms]", 1, 100)
-    feedback_timeout: float = param(0.05, "servo off when no complete set of finger frames came for this long [s]", 0.01, 1.0)
+    feedback_timeout: float = param(
+        0.05, "servo off when no complete set of finger frames came for this long [s]", 0.01, 1.0
+    )
     status_period: float = param(0.04, "time between two requests for the hand's status [s]", 0.01, 0.09)
-    answer_timeout: float = param(0.03, "servo off when three answers in a row come later than this [s]", 0.005, 1.0)
-    lost_share: float = param(0.5, "servo off when more than this share of the sets of angles in half a second was incomplete", 0.01, 1.0)
-    temperature_limit: int = param(70, "servo off when a sensor of the hand is hotter than this [°C]", 20, 100)
-    guard: bool = param(True, "never switch the servo on without a guard process that switches it off when this one dies")
+    answer_timeout: float = param(
+        0.03, "servo off when three answers in a row come later than this [s]", 0.005, 1.0
+    )
+    lost_share: float = param(
+        0.5,
+        "servo off when more than this share of the sets of angles in half a second was incomplete",
+        0.01,
+        1.0,
+    )
+    temperature_limit: int = param(
+        70, "servo off when a sensor of the hand is hotter than this [°C]", 20, 100
+    )
+    guard: bool = param(
+        True, "never switch the servo on without a guard process that switches it off when this one dies"
+    )
     guard_timeout: float = param(0.05, "the guard acts when this process hangs for this long [s]", 0.02, 1.0)
     realtime_priority: int = param(40, "SCHED_FIFO priority of the process, where permitted; 0: none", 0, 90)
-    calibration_dir: str = param("", "folder of zero offsets by serial number; empty: $XDG_CONFIG_HOME/dexstack/hands")
+    calibration_dir: str = param(
+        "", "folder of zero offsets by serial number; empty: $XDG_CONFIG_HOME/dexstack/hands"
+    )
 
 
 @dataclass(frozen=True)
@@ -105,10 +128,17 @@ class MotorParams:
     motor: str = param("XC330-M288", "the hand's motors: XC330-M288, or XL330-M288 of the light version")
     baud_rate: int = param(4_000_000, "of the line and of every motor [bit/s]", 57_600, 4_000_000)
     motor_period: float = param(0.003, "time between two questions for all joint angles [s]", 0.001, 0.1)
-    motor_timeout: float = param(0.012, "servo off when three sets of joint angles in a row took longer than this [s]", 0.002, 1.0)
-    bus_watchdog: float = param(0.1, "the motors stop by themselves when they hear nothing for this long [s]", 0.02, 2.54)
+    motor_timeout: float = param(
+        0.012, "servo off when three sets of joint angles in a row took longer than this [s]", 0.002, 1.0
+    )
+    bus_watchdog: float = param(
+        0.1, "the motors stop by themselves when they hear nothing for this long [s]", 0.02, 2.54
+    )
     current_limit: float = param(
-        0.0, "largest current of a motor [A]; 0: what the hand's makers advise, which is also the largest", 0.0, 2.0
+        0.0,
+        "largest current of a motor [A]; 0: what the hand's makers advise, which is also the largest",
+        0.0,
+        2.0,
     )
     lowest_supply: float = param(4.5, "servo off when a motor gets less than this [V]", 3.7, 6.0)
     highest_supply: float = param(6.0, "servo off when a motor gets more than this [V]", 3.7, 7.0)
@@ -116,14 +146,21 @@ class MotorParams:
 
 @dataclass(frozen=True)
 class MotorFaultParams:
-    """What is wrong with the motors of an emulated hand on a serial line, beside :class:`FaultParams`; may change at any time."""
+    """What is wrong with the motors of an emulated hand on a serial line, beside
+    :class:`FaultParams`; may change at any time."""
 
     missing_motor: int = param(-1, "joint whose motor does not answer; -1: none", -1, JOINTS - 1)
     wrong_model: int = param(-1, "joint whose motor is of another model; -1: none", -1, JOINTS - 1)
-    reversed_motor: int = param(-1, "joint whose motor turns the other way (drive mode); -1: none", -1, JOINTS - 1)
-    swapped_motors: tuple[int, ...] = param((-1, -1), "two joints whose motors have each other's number; -1 -1: none", -1, JOINTS - 1)
+    reversed_motor: int = param(
+        -1, "joint whose motor turns the other way (drive mode); -1: none", -1, JOINTS - 1
+    )
+    swapped_motors: tuple[int, ...] = param(
+        (-1, -1), "two joints whose motors have each other's number; -1 -1: none", -1, JOINTS - 1
+    )
     failing_motor: int = param(-1, "joint whose motor reports motor_error; -1: none", -1, JOINTS - 1)
-    motor_error: int = param(0x20, "what it reports: 1 supply, 4 heat, 8 encoder, 16 shock, 32 overload", 0, 255)
+    motor_error: int = param(
+        0x20, "what it reports: 1 supply, 4 heat, 8 encoder, 16 shock, 32 overload", 0, 255
+    )
     motor_celsius: int = param(40, "temperature of all motors [°C]", 0, 255)
     supply: float = param(5.0, "voltage of the supply [V]", 0.0, 25.0)
     corrupt: float = param(0.0, "share of answers of which a bit is wrong", 0.0, 1.0)
@@ -136,8 +173,12 @@ class EmulatedHandParams:
 
     emulated_hardware: str = param("V4", "generation of the emulated hand: V3, V4 or V5")
     emulated_serial: str = param("EMU00001", "its serial number, up to 8 characters")
-    zero_offsets: tuple[float, ...] = param((0.0,) * JOINTS, "what its encoders read at joint angle zero [rad]", -0.5, 0.5)
-    emulator_priority: int = param(30, "SCHED_FIFO priority of the emulator's process, where permitted; 0: none", 0, 90)
+    zero_offsets: tuple[float, ...] = param(
+        (0.0,) * JOINTS, "what its encoders read at joint angle zero [rad]", -0.5, 0.5
+    )
+    emulator_priority: int = param(
+        30, "SCHED_FIFO priority of the emulator's process, where permitted; 0: none", 0, 90
+    )
 
 
 @dataclass(frozen=True)
@@ -151,14 +192,26 @@ class FaultParams:
     silent_finger: int = param(-1, "finger whose joint angles get lost; -1: none", -1, FINGERS - 1)
     over_temperature: bool = param(False, "it reports over-temperature")
     communication_fault: bool = param(False, "it reports an internal communication fault")
-    silent_status: bool = param(False, "it never answers who asks for its information, as firmware in the field does")
+    silent_status: bool = param(
+        False, "it never answers who asks for its information, as firmware in the field does"
+    )
     overloaded_motor: int = param(-1, "motor that reports an overload; a V5 can; -1: none", -1, JOINTS - 1)
-    bus_off: bool = param(False, "the driver's CAN controller is off the bus: nothing comes through in either direction")
+    bus_off: bool = param(
+        False, "the driver's CAN controller is off the bus: nothing comes through in either direction"
+    )
     refuses_servo: bool = param(False, "its servo goes off and does not come on: the supply is too weak")
-    motor_gain: tuple[float, ...] = param((1.0,) * JOINTS, "what each motor gives of what is asked: -1 inverted, 0 dead", -4.0, 4.0)
-    encoder_gain: tuple[float, ...] = param((1.0,) * JOINTS, "what each encoder reads as a share of the angle: -1 inverted", -4.0, 4.0)
-    motor_order: tuple[int, ...] = param((0, 1, 2, 3), "whose motors each finger's torques reach", 0, FINGERS - 1)
-    encoder_order: tuple[int, ...] = param((0, 1, 2, 3), "whose angles each finger's frames carry", 0, FINGERS - 1)
+    motor_gain: tuple[float, ...] = param(
+        (1.0,) * JOINTS, "what each motor gives of what is asked: -1 inverted, 0 dead", -4.0, 4.0
+    )
+    encoder_gain: tuple[float, ...] = param(
+        (1.0,) * JOINTS, "what each encoder reads as a share of the angle: -1 inverted", -4.0, 4.0
+    )
+    motor_order: tuple[int, ...] = param(
+        (0, 1, 2, 3), "whose motors each finger's torques reach", 0, FINGERS - 1
+    )
+    encoder_order: tuple[int, ...] = param(
+        (0, 1, 2, 3), "whose angles each finger's frames carry", 0, FINGERS - 1
+    )
     frozen_joint: int = param(-1, "joint whose encoder says what it said last; -1: none", -1, JOINTS - 1)
     encoder_noise: float = param(0.0, "standard deviation of what each encoder reads [rad]", 0.0, 0.1)
     leap_joint: int = param(-1, "joint whose encoder has leapt by encoder_leap; -1: none", -1, JOINTS - 1)

@@ -1,24 +1,28 @@
-"""The hand's joint servo: one PD law with its limits and watchdog, the same object in simulation, on the emulated bus and on the hand.
+"""The hand's joint servo: one PD law with its limits and watchdog, the same object in simulation,
+on the emulated bus and on the hand.
 
 At every feedback (3 ms on the Allegro V4, 333 Hz)
 
     tau = clip( kp (q_applied − q) − kd qd + tau_g(q),  −effort, effort )
 
-where ``q`` is the measured joint angle, ``qd`` its low-passed difference quotient, ``tau_g`` an injected gravity torque, and
-``q_applied`` the commanded angle after joint limits and slew limit. Clipping to the effort limit comes last, here and nowhere else.
+where ``q`` is the measured joint angle, ``qd`` its low-passed difference quotient, ``tau_g`` an
+injected gravity torque, and ``q_applied`` the commanded angle after joint limits and slew limit.
+Clipping to the effort limit comes last, here and nowhere else.
 
 Modes, and every way the torque becomes zero:
 
-* LIMP   zero torque. The start; after :meth:`ServoLaw.disable`; when the clock went backwards; when no usable feedback came for
-         ``command_timeout``; when the command is older than ``command_timeout + hold_timeout``. Only a fresh command leaves it, and the
-         target then starts at the measured angle and moves at ``startup_slew_rate`` for ``startup_time``.
+* LIMP   zero torque. The start; after :meth:`ServoLaw.disable`; when the clock went backwards; when
+         no usable feedback came for ``command_timeout``; when the command is older than
+         ``command_timeout + hold_timeout``. Only a fresh command leaves it, and the target then
+         starts at the measured angle and moves at ``startup_slew_rate`` for ``startup_time``.
 * TRACK  follows the newest command.
 * HOLD   the command is older than ``command_timeout``: the last applied target is held.
 
-In every mode one unusable feedback (non-finite, impossible angle, impossible jump) gives zero torque for that tick; several in a row, and
-joints that do not do what their torques should make them do (:mod:`dexstack.hand.watch`), are a *trip*: zero torque, and commands are
-refused until :meth:`ServoLaw.enable`. Neither :meth:`ServoLaw.set_command` nor :meth:`ServoLaw.step` raises: what they refuse is counted in
-:attr:`ServoLaw.faults`, a trip is in :attr:`ServoLaw.trip`.
+In every mode one unusable feedback (non-finite, impossible angle, impossible jump) gives zero
+torque for that tick; several in a row, and joints that do not do what their torques should make
+them do (:mod:`dexstack.hand.watch`), are a *trip*: zero torque, and commands are refused until
+:meth:`ServoLaw.enable`. Neither :meth:`ServoLaw.set_command` nor :meth:`ServoLaw.step` raises: what
+they refuse is counted in :attr:`ServoLaw.faults`, a trip is in :attr:`ServoLaw.trip`.
 """
 
 from __future__ import annotations
@@ -46,27 +50,58 @@ class ServoParams:
     velocity_cutoff_hz: float = param(30.0, "cut-off of the first-order velocity low-pass [Hz]", 0.1, 1000.0)
     slew_rate: float = param(10.0, "largest speed of the applied target [rad/s]", 0.01, 100.0)
     startup_slew_rate: float = param(2.0, "the same while the servo has just left LIMP [rad/s]", 0.01, 100.0)
-    startup_time: float = param(0.25, "time after leaving LIMP for which startup_slew_rate applies [s]", 0.0, 10.0)
+    startup_time: float = param(
+        0.25, "time after leaving LIMP for which startup_slew_rate applies [s]", 0.0, 10.0
+    )
     command_timeout: float = param(
-        0.15, "age of the newest command after which the hand holds; longest gap in the feedback [s]", 0.01, 10.0
+        0.15,
+        "age of the newest command after which the hand holds; longest gap in the feedback [s]",
+        0.01,
+        10.0,
     )
     hold_timeout: float = param(1.0, "how long the hand holds before it goes limp [s]", 0.0, 3600.0)
-    command_margin: float = param(0.05, "commands this far outside the joint limits are clipped, farther ones refused [rad]", 0.0, 1.0)
-    feedback_margin: float = param(0.5, "measured angles farther than this outside the joint limits are refused [rad]", 0.0, 3.2)
-    feedback_velocity: float = param(30.0, "an angle that moved faster than this within a period is refused as a jump [rad/s]", 1.0, 1000.0)
+    command_margin: float = param(
+        0.05, "commands this far outside the joint limits are clipped, farther ones refused [rad]", 0.0, 1.0
+    )
+    feedback_margin: float = param(
+        0.5, "measured angles farther than this outside the joint limits are refused [rad]", 0.0, 3.2
+    )
+    feedback_velocity: float = param(
+        30.0, "an angle that moved faster than this within a period is refused as a jump [rad/s]", 1.0, 1000.0
+    )
     hold_torque: float = param(0.5, "share of the effort limits that a grip keeps after success", 0.05, 1.0)
     period: float = param(0.003, "nominal time between two feedbacks [s]", 0.0005, 0.1)
     gravity_compensation: bool = param(True, "add the gravity torque of the hand model")
 
 
-_LOOSER_UP = ("kp", "slew_rate", "startup_slew_rate", "command_timeout", "hold_timeout", "command_margin", "feedback_margin")
-_LOOSER_UP += ("feedback_velocity", "hold_torque", "runaway", "doubtful_runaway", "overspeed", "following_error", "following_time")
+_LOOSER_UP = (
+    "kp",
+    "slew_rate",
+    "startup_slew_rate",
+    "command_timeout",
+    "hold_timeout",
+    "command_margin",
+    "feedback_margin",
+)
+_LOOSER_UP += (
+    "feedback_velocity",
+    "hold_torque",
+    "runaway",
+    "doubtful_runaway",
+    "overspeed",
+    "following_error",
+    "following_time",
+)
 _LOOSER_UP += ("tremble", "bad_in_row", "frozen_ticks")
 
 
 def loosened(old: object, new: object) -> str:
-    """The first limit that is wider in ``new`` than in ``old``, both :class:`ServoParams` or both :class:`WatchParams`; empty: none."""
-    return next((f.name for f in fields(old) if f.name in _LOOSER_UP and getattr(new, f.name) > getattr(old, f.name)), "")  # type: ignore[arg-type]
+    """The first limit that is wider in ``new`` than in ``old``, both :class:`ServoParams` or both
+    :class:`WatchParams`; empty: none."""
+    return next(
+        (f.name for f in fields(old) if f.name in _LOOSER_UP and getattr(new, f.name) > getattr(old, f.name)),
+        "",
+    )  # type: ignore[arg-type]
 
 
 class ServoMode(IntEnum):
@@ -124,13 +159,16 @@ class ServoLaw:
     All times are seconds on one clock, the one that stamps the feedback.
 
     Args:
-        hand: joint limits [rad], effort limits [N·m], largest speeds [rad/s] and damping [N·m·s/rad], each (n,).
+        hand: joint limits [rad], effort limits [N·m], largest speeds [rad/s] and damping
+            [N·m·s/rad], each (n,).
         params: gains, limits and timeouts.
-        gravity: torque (n,) [N·m] that balances gravity at the angles (n,) [rad]; none is added without it.
+        gravity: torque (n,) [N·m] that balances gravity at the angles (n,) [rad]; none is added
+            without it.
         watch: limits of the watch over the joints' motion.
 
     Raises:
-        ConfigError: the hand's limits are not finite, not ordered or not positive, or its damping is not.
+        ConfigError: the hand's limits are not finite, not ordered or not positive, or its damping
+            is not.
     """
 
     def __init__(
@@ -159,14 +197,22 @@ class ServoLaw:
 
         self._no_effort = -self._effort
         self._fastest, self._gate = np.array(hand.velocity, float), np.zeros(n)
-        self._command_lower, self._command_upper = self._lower - p.command_margin, self._upper + p.command_margin
-        self._feedback_lower, self._feedback_upper = self._lower - p.feedback_margin, self._upper + p.feedback_margin
+        self._command_lower, self._command_upper = (
+            self._lower - p.command_margin,
+            self._upper + p.command_margin,
+        )
+        self._feedback_lower, self._feedback_upper = (
+            self._lower - p.feedback_margin,
+            self._upper + p.feedback_margin,
+        )
         self._ok = np.zeros(n, bool)
         self._q, self._dq, self._qd, self._tau, self._tmp, self._pd = (np.zeros(n) for _ in range(6))
         self._q_applied, self._q_command = np.full(n, np.nan), np.full(n, np.nan)
         self.faults: dict[Fault, int] = dict.fromkeys(Fault, 0)
         """How often each kind of input was refused since construction."""
-        self.watch = MotionWatch(self._lower, self._upper, np.array(hand.damping, float), watch or WatchParams(), p.period)
+        self.watch = MotionWatch(
+            self._lower, self._upper, np.array(hand.damping, float), watch or WatchParams(), p.period
+        )
         self.trip: Trip | None = None
         """What the hand did that it must not do, until :meth:`enable`; None: nothing."""
         self.enabled = True
@@ -184,14 +230,16 @@ class ServoLaw:
         self._forget_command()
 
     def enable(self) -> None:
-        """Accept commands again; the hand stays LIMP until the next one, and every joint has to show anew that it obeys."""
+        """Accept commands again; the hand stays LIMP until the next one, and every joint has to
+        show anew that it obeys."""
         self.enabled = True
         self.trip = None
         self._grip = 1.0
         self.watch.forget()
 
     def grip(self) -> None:
-        """From now on hold what is applied, with no more than ``hold_torque`` of the effort limits, however old the command gets."""
+        """From now on hold what is applied, with no more than ``hold_torque`` of the effort limits,
+        however old the command gets."""
         self._grip = self.params.hold_torque
         self.enabled = False
 
@@ -212,7 +260,8 @@ class ServoLaw:
             t: time of the command [s], on the clock of the feedback.
 
         Returns:
-            None when it was taken (or all NaN), otherwise why it was refused; the previous command then stays.
+            None when it was taken (or all NaN), otherwise why it was refused; the previous command
+            then stays.
         """
         try:
             q = np.asarray(q_des, float)
@@ -221,15 +270,22 @@ class ServoLaw:
             return self._count(Fault.COMMAND_WRONG_SIZE)
         if q.shape != (self.n,):
             return self._count(Fault.COMMAND_WRONG_SIZE)
-        if not (self._all(np.greater_equal, q, self._command_lower) and self._all(np.less_equal, q, self._command_upper)):
+        if not (
+            self._all(np.greater_equal, q, self._command_lower)
+            and self._all(np.less_equal, q, self._command_upper)
+        ):
             if np.isnan(q).all():
                 return None
-            return self._count(Fault.COMMAND_OUT_OF_RANGE if np.isfinite(q).all() else Fault.COMMAND_NON_FINITE)
+            return self._count(
+                Fault.COMMAND_OUT_OF_RANGE if np.isfinite(q).all() else Fault.COMMAND_NON_FINITE
+            )
         if not math.isfinite(t):
             return self._count(Fault.COMMAND_NON_FINITE)
         if not self.enabled:
             return self._count(Fault.COMMAND_WHILE_DISABLED)
-        if t < self._t_command or self._t - t > self.params.command_timeout:  # either may be NaN: then there is nothing to compare with
+        if (
+            t < self._t_command or self._t - t > self.params.command_timeout
+        ):  # either may be NaN: then there is nothing to compare with
             return self._count(Fault.COMMAND_STALE)
         if t - self._t > self.params.command_timeout:
             return self._count(Fault.COMMAND_FROM_FUTURE)
@@ -298,15 +354,23 @@ class ServoLaw:
             return self._refuse(Fault.FEEDBACK_WRONG_SIZE)
         if q.shape != (self.n,):
             return self._refuse(Fault.FEEDBACK_WRONG_SIZE)
-        if not (self._all(np.greater_equal, q, self._feedback_lower) and self._all(np.less_equal, q, self._feedback_upper)):
+        if not (
+            self._all(np.greater_equal, q, self._feedback_lower)
+            and self._all(np.less_equal, q, self._feedback_upper)
+        ):
             joint = int(np.argmin(self._ok))
-            return self._refuse(Fault.FEEDBACK_OUT_OF_RANGE if np.isfinite(q).all() else Fault.FEEDBACK_NON_FINITE, joint, float(q[joint]))
+            return self._refuse(
+                Fault.FEEDBACK_OUT_OF_RANGE if np.isfinite(q).all() else Fault.FEEDBACK_NON_FINITE,
+                joint,
+                float(q[joint]),
+            )
         dt = t - self._t_feedback
         if dt <= p.command_timeout:
             np.subtract(q, self._q, out=self._dq)
             np.abs(self._dq, out=self._tmp)
-            # Since the newest measurement, used or not: the gate must not widen while a leap lasts. Stamps may bunch up, angles may not.
-            # When a measurement is missing it widens only by what joints can do: a leap must not pass because it came with a lost set.
+            # Since the newest measurement, used or not: the gate must not widen while a leap lasts.
+            # Stamps may bunch up, angles may not. When a measurement is missing it widens only by
+            # what joints can do: a leap must not pass because it came with a lost set.
             np.multiply(self._fastest, max(since - p.period, 0.0), out=self._gate)
             self._gate += p.feedback_velocity * p.period
             if not self._all(np.less_equal, self._tmp, self._gate):
@@ -334,7 +398,11 @@ class ServoLaw:
     def _next_mode(self, t: float, usable: bool) -> ServoMode:
         p = self.params
         age = t - self._t_command
-        if not -p.command_timeout <= age <= p.command_timeout + (p.hold_timeout if self._grip == 1.0 else math.inf):  # NaN: no command
+        if (
+            not -p.command_timeout
+            <= age
+            <= p.command_timeout + (p.hold_timeout if self._grip == 1.0 else math.inf)
+        ):  # NaN: no command
             self._forget_command()
             return ServoMode.LIMP
         if not t - self._t_feedback <= p.command_timeout:
@@ -353,7 +421,9 @@ class ServoLaw:
         """Move the applied target towards the command, by no more than the slew rate allows."""
         p = self.params
         rate = p.startup_slew_rate if t - self._t_engaged < p.startup_time else p.slew_rate
-        reach = rate * min(dt, 5.0 * p.period) if dt > 0.0 else 0.0  # dt is NaN at the first tick; a gap must not become a leap
+        reach = (
+            rate * min(dt, 5.0 * p.period) if dt > 0.0 else 0.0
+        )  # dt is NaN at the first tick; a gap must not become a leap
         np.subtract(self._q_command, self._q_applied, out=self._tmp)
         np.maximum(self._tmp, -reach, out=self._tmp)
         np.minimum(self._tmp, reach, out=self._tmp)
@@ -376,7 +446,8 @@ class ServoLaw:
         np.minimum(self._tau, self._effort, out=self._tau)
 
     def _all(self, compare: np.ufunc, a: np.ndarray, b: np.ndarray | float) -> bool:
-        """``compare(a, b).all()`` without allocating, in a third of the time; NaN compares false."""
+        """``compare(a, b).all()`` without allocating, in a third of the time; NaN compares
+        false."""
         return np.count_nonzero(compare(a, b, out=self._ok)) == self.n
 
     def _forget_command(self) -> None:

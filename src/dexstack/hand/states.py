@@ -1,18 +1,19 @@
 """The states of a hand, and where they are kept so that a crash cannot lose them.
 
-========  =====================================================================================================================
-state     what the hand does
-========  =====================================================================================================================
-OFF       nobody drives it
-READY     it says who it is and where its joints are; its servo is off
-ENABLED   the servo is on and follows commands
-HOLD      the servo is on, holds what it holds with reduced torque, and takes no commands; it ends at a time or a temperature
-FAULT     something is wrong; the servo is off
-========  =====================================================================================================================
+========
+=====================================================================================================================
+state     what the hand does ========
+=====================================================================================================================
+OFF       nobody drives it READY     it says who it is and where its joints are; its servo is off
+ENABLED   the servo is on and follows commands HOLD      the servo is on, holds what it holds with
+reduced torque, and takes no commands; it ends at a time or a temperature FAULT     something is
+wrong; the servo is off ========
+=====================================================================================================================
 
-Only ENABLED and HOLD have torque. ENABLED needs consent: a person's, who calls ``hand/enable``, again after every stop, fault and crash;
-or, for a hand that cannot hurt anybody, that of whoever starts the graph, once. A hand's state is a file of a few bytes in memory
-(``/dev/shm``), replaced as a whole at every change: who is started after a crash reads in it what was.
+Only ENABLED and HOLD have torque. ENABLED needs consent: a person's, who calls ``hand/enable``,
+again after every stop, fault and crash; or, for a hand that cannot hurt anybody, that of whoever
+starts the graph, once. A hand's state is a file of a few bytes in memory (``/dev/shm``), replaced
+as a whole at every change: who is started after a crash reads in it what was.
 """
 
 from __future__ import annotations
@@ -99,7 +100,17 @@ class StateFile:
     def note(self, state: HandState, why: str) -> None:
         part = self.path.with_suffix(f".{os.getpid()}.part")
         try:
-            part.write_text(json.dumps({"state": state.value, "why": why, "run": self.run, "pid": os.getpid(), "time": time.time()}))
+            part.write_text(
+                json.dumps(
+                    {
+                        "state": state.value,
+                        "why": why,
+                        "run": self.run,
+                        "pid": os.getpid(),
+                        "time": time.time(),
+                    }
+                )
+            )
             part.replace(self.path)
         except OSError:  # memory is full: what is there stays, and is no more than an older state
             part.unlink(missing_ok=True)
@@ -112,7 +123,8 @@ class StateFile:
 
 
 def _run() -> str:
-    """Who started this process and keeps it running: the same for a process and its replacement after a crash."""
+    """Who started this process and keeps it running: the same for a process and its replacement
+    after a crash."""
     parent = os.getppid()
     try:
         started = Path(f"/proc/{parent}/stat").read_text().rpartition(")")[2].split()[19]

@@ -1,7 +1,9 @@
-"""A motion of the joints that somebody asks for as points in time, and following it: what it may be, where it is, when it has failed.
+"""A motion of the joints that somebody asks for as points in time, and following it: what it may
+be, where it is, when it has failed.
 
-Between two points each joint goes along the cubic that has the velocities of both, or straight where no velocities are given, as the joint
-trajectory controller of ros2_control does. A joint that is not named stays where it is.
+Between two points each joint goes along the cubic that has the velocities of both, or straight
+where no velocities are given, as the joint trajectory controller of ros2_control does. A joint that
+is not named stays where it is.
 """
 
 from __future__ import annotations
@@ -27,9 +29,14 @@ class FollowParams:
     """When a motion counts as followed."""
 
     path_tolerance: float = param(
-        0.3, "a joint farther than this from where it should be ends the motion; a huge value: any [rad]", 1e-3, 1e3
+        0.3,
+        "a joint farther than this from where it should be ends the motion; a huge value: any [rad]",
+        1e-3,
+        1e3,
     )
-    goal_tolerance: float = param(0.05, "a motion has ended well with every joint this near its end [rad] …", 1e-4, 1e3)
+    goal_tolerance: float = param(
+        0.05, "a motion has ended well with every joint this near its end [rad] …", 1e-4, 1e3
+    )
     goal_time: float = param(1.0, "… within so long after its last point [s]", 0.0, 60.0)
 
 
@@ -51,8 +58,14 @@ class Motion:
 
     def __post_init__(self) -> None:
         k, j = len(self.times), len(self.names)
-        if not k or self.positions.shape != (k, j) or (self.velocities is not None and self.velocities.shape != (k, j)):
-            raise ConfigError(f"every point of a trajectory must have a time and one position (and velocity) for each of its {j} joints")
+        if (
+            not k
+            or self.positions.shape != (k, j)
+            or (self.velocities is not None and self.velocities.shape != (k, j))
+        ):
+            raise ConfigError(
+                f"every point of a trajectory must have a time and one position (and velocity) for each of its {j} joints"
+            )
         arrays = [self.times, self.positions, *([] if self.velocities is None else [self.velocities])]
         if not all(np.isfinite(a).all() for a in arrays):
             raise ConfigError("a trajectory must be finite")
@@ -71,7 +84,9 @@ def write_motion(file: pathlib.Path, motion: Motion) -> None:
     velocities = {} if motion.velocities is None else {"velocities": motion.velocities}
     with writing(file):
         file.parent.mkdir(parents=True, exist_ok=True)
-        np.savez_compressed(file, names=np.array(motion.names), times=motion.times, positions=motion.positions, **velocities)
+        np.savez_compressed(
+            file, names=np.array(motion.names), times=motion.times, positions=motion.positions, **velocities
+        )
 
 
 def read_motion(file: pathlib.Path) -> Motion:
@@ -83,13 +98,16 @@ def read_motion(file: pathlib.Path) -> Motion:
     try:
         with np.load(file) as archive:
             velocities = archive["velocities"] if "velocities" in archive.files else None
-            return Motion([str(name) for name in archive["names"]], archive["times"], archive["positions"], velocities)
+            return Motion(
+                [str(name) for name in archive["names"]], archive["times"], archive["positions"], velocities
+            )
     except (OSError, ValueError, KeyError) as error:
         raise ConfigError(f"cannot read the motion {file}: {error}") from None
 
 
 class Path:
-    """A motion of one hand from where its joints are; callable with the time from its start [s], gives (N,) targets [rad].
+    """A motion of one hand from where its joints are; callable with the time from its start [s],
+    gives (N,) targets [rad].
 
     Args:
         start: targets (N,) at time 0 [rad].
@@ -114,7 +132,11 @@ class Path:
         if len(times) == 1:
             self._curve = lambda t: positions[0]
         else:
-            self._curve = interp1d(times, positions, axis=0) if velocities is None else CubicHermiteSpline(times, positions, velocities)
+            self._curve = (
+                interp1d(times, positions, axis=0)
+                if velocities is None
+                else CubicHermiteSpline(times, positions, velocities)
+            )
         self._check_speed(hand)
 
     @staticmethod
@@ -135,7 +157,9 @@ class Path:
         k, j = np.unravel_index(np.argmax(speed / limits), speed.shape)
         if speed[k, j] > 1.001 * limits[j]:
             name = hand.joint_names[self._index[j]]
-            raise ConfigError(f"a trajectory moves {name} at {speed[k, j]:.1f} rad/s after {t[k]:.2f} s, faster than its {limits[j]:.1f}")
+            raise ConfigError(
+                f"a trajectory moves {name} at {speed[k, j]:.1f} rad/s after {t[k]:.2f} s, faster than its {limits[j]:.1f}"
+            )
 
     def __call__(self, t: float) -> np.ndarray:
         target = self._start.copy()
@@ -154,8 +178,9 @@ class Phase(enum.Enum):
 
 
 class Follower:
-    """One motion at a time; a new one takes over from where the old one has come to. After the end of one the joints are held: at its last
-    point, or where they were when it failed or was cancelled."""
+    """One motion at a time; a new one takes over from where the old one has come to. After the end
+    of one the joints are held: at its last point, or where they were when it failed or was
+    cancelled."""
 
     def __init__(self, hand: HandModel, params: FollowParams) -> None:
         self.params = params
@@ -174,7 +199,8 @@ class Follower:
         self._target: np.ndarray | None = None
 
     def take(self, motion: Motion, t: float, q: np.ndarray) -> None:
-        """Begin a motion at time ``t`` [s] with the joints at ``q`` (N,) [rad]; what cannot be followed leaves everything as it is.
+        """Begin a motion at time ``t`` [s] with the joints at ``q`` (N,) [rad]; what cannot be
+        followed leaves everything as it is.
 
         Raises:
             ConfigError: see :class:`Path`.
@@ -189,7 +215,8 @@ class Follower:
             self._end(Phase.CANCELLED, "cancelled", q)
 
     def target(self, t: float, q: np.ndarray) -> np.ndarray | None:
-        """(N,) where the joints should be at time ``t`` [s], measured at ``q`` (N,) [rad]; None: nobody asks for anything."""
+        """(N,) where the joints should be at time ``t`` [s], measured at ``q`` (N,) [rad]; None:
+        nobody asks for anything."""
         if self._path is None or self._target is None:
             return self._target
         p, since = self.params, t - self._begin
@@ -199,7 +226,11 @@ class Follower:
         self.error = float(away[worst])
         self._target = self._path(since)
         if self.error > p.path_tolerance:
-            self._end(Phase.FAILED, f"{self._hand.joint_names[worst]} is {self.error:.2f} rad from where it should be", q)
+            self._end(
+                Phase.FAILED,
+                f"{self._hand.joint_names[worst]} is {self.error:.2f} rad from where it should be",
+                q,
+            )
         elif since >= self._path.seconds and self.error <= p.goal_tolerance:
             self._end(Phase.DONE, "", self._target)
         elif since > self._path.seconds + p.goal_time:

@@ -1,28 +1,37 @@
-"""Does the hand do what its torques should make it do? What a servo can tell from joint angles and torques alone.
+"""Does the hand do what its torques should make it do? What a servo can tell from joint angles and
+torques alone.
 
-A joint that is wired wrongly, whose encoder died or leapt, or that moves faster than any joint can, must lose its torque before it has gone
-far. :class:`MotionWatch` looks at every tick; what it finds is a :class:`Trip`, and a trip is final: only a person's consent undoes it.
+A joint that is wired wrongly, whose encoder died or leapt, or that moves faster than any joint can,
+must lose its torque before it has gone far. :class:`MotionWatch` looks at every tick; what it finds
+is a :class:`Trip`, and a trip is final: only a person's consent undoes it.
 
-======================  =======================================================================================================
-trip                    when
-======================  =======================================================================================================
-``runaway``             a joint that has not shown yet that it obeys moves against its own torque by more than ``doubtful_runaway``, and
-                        just as a wrong wire would make it; or any joint against its own torque by more than ``runaway``
+======================
+=======================================================================================================
+trip                    when ======================
+=======================================================================================================
+``runaway``             a joint that has not shown yet that it obeys moves against its own torque by
+more than ``doubtful_runaway``, and
+                        just as a wrong wire would make it; or any joint against its own torque by
+                        more than ``runaway``
 ``frozen_encoder``      an angle stays the same to the last count while the joint's torque changes
-``encoder``             ``bad_in_row`` angles in a row were impossible: not numbers, far outside the limits, or a leap that lasts
-``overspeed``           faster than ``overspeed``
-``oscillation``         a joint trembles: its path in ``tremble_time`` is longer than its way by more than ``tremble``
-``following_error``     a target is farther than ``following_error`` from its joint for ``following_time``
-======================  =======================================================================================================
+``encoder``             ``bad_in_row`` angles in a row were impossible: not numbers, far outside the
+limits, or a leap that lasts ``overspeed``           faster than ``overspeed`` ``oscillation``
+a joint trembles: its path in ``tremble_time`` is longer than its way by more than ``tremble``
+``following_error``     a target is farther than ``following_error`` from its joint for
+``following_time`` ======================
+=======================================================================================================
 
-A joint that something else pushes back moves against its torque, too, and for a moment just as if it were wired wrongly. But wires do not
-change while the hand moves: a joint that has once gone ``obeyed`` along its own torque, as a free joint does, is wired well until the servo
-is enabled anew. A free joint turns with its torque over its damping; a wrong wire puts the torque turned round in its place, or that of the
-same joint of another finger, which then does not obey its own: what has obeyed explains no other joint. Whether a torque explains a motion
-is asked of speed and torque in their mean (slope and correlation through zero) and in their changes (the same about their means), since the
-motion began. Both go through the same low-pass before: a hand measures on a clock of its own, so that a set of angles is now a little
-older, now a little newer than its period says, and what moves steadily seems to move by fits and starts. docs/hand.md says what was seen of
-hands that are well.
+A joint that something else pushes back moves against its torque, too, and for a moment just as if
+it were wired wrongly. But wires do not change while the hand moves: a joint that has once gone
+``obeyed`` along its own torque, as a free joint does, is wired well until the servo is enabled
+anew. A free joint turns with its torque over its damping; a wrong wire puts the torque turned round
+in its place, or that of the same joint of another finger, which then does not obey its own: what
+has obeyed explains no other joint. Whether a torque explains a motion is asked of speed and torque
+in their mean (slope and correlation through zero) and in their changes (the same about their
+means), since the motion began. Both go through the same low-pass before: a hand measures on a clock
+of its own, so that a set of angles is now a little older, now a little newer than its period says,
+and what moves steadily seems to move by fits and starts. docs/hand.md says what was seen of hands
+that are well.
 """
 
 from __future__ import annotations
@@ -38,10 +47,11 @@ from dexstack.config import param
 UNWATCHED = 1_000_000
 """Ticks: as many as nobody waits for."""
 EXPLAINED = 0.9
-"""Least correlation of speed and torque, through zero and about their means, of a motion that the torque explains."""
+"""Least correlation of speed and torque, through zero and about their means, of a motion that the
+torque explains."""
 WRONG, RIGHT = 4.0, 2.0
-"""Largest factor between a free joint's speed and what its damping says: of a motion that a wrong wire explains, and of one that shows that
-a joint obeys."""
+"""Largest factor between a free joint's speed and what its damping says: of a motion that a wrong
+wire explains, and of one that shows that a joint obeys."""
 SMOOTH = 0.2
 """Weight of the newest speed and torque in what is correlated: a memory of five periods."""
 NO_TORQUE = 0.003
@@ -58,15 +68,32 @@ FINGER = 4
 class WatchParams:
     """Limits of the watch over the joints' motion."""
 
-    runaway: float = param(1.0, "a joint that moves so far against its own torque has run away [rad]", 0.01, 3.2)
-    doubtful_runaway: float = param(0.075, "the same for a motion that a wrong wire explains [rad]", 0.005, 0.6)
-    obeyed: float = param(0.02, "a joint that went so far along its own torque, as a free one does, is wired well [rad]", 0.005, 0.6)
+    runaway: float = param(
+        1.0, "a joint that moves so far against its own torque has run away [rad]", 0.01, 3.2
+    )
+    doubtful_runaway: float = param(
+        0.075, "the same for a motion that a wrong wire explains [rad]", 0.005, 0.6
+    )
+    obeyed: float = param(
+        0.02,
+        "a joint that went so far along its own torque, as a free one does, is wired well [rad]",
+        0.005,
+        0.6,
+    )
     overspeed: float = param(15.0, "no joint moves faster than this by itself [rad/s]", 0.5, 100.0)
-    following_error: float = param(0.5, "largest lasting distance of a joint from its target [rad]", 0.05, 3.2)
-    following_time: float = param(0.5, "for how long a joint may be farther from its target than that [s]", 0.02, 10.0)
-    tremble: float = param(0.12, "largest path of a joint beyond its way within tremble_time [rad]", 0.01, 3.2)
+    following_error: float = param(
+        0.5, "largest lasting distance of a joint from its target [rad]", 0.05, 3.2
+    )
+    following_time: float = param(
+        0.5, "for how long a joint may be farther from its target than that [s]", 0.02, 10.0
+    )
+    tremble: float = param(
+        0.12, "largest path of a joint beyond its way within tremble_time [rad]", 0.01, 3.2
+    )
     tremble_time: float = param(0.06, "time over which trembling is measured [s]", 0.02, 1.0)
-    frozen_ticks: int = param(20, "an encoder that says the same so many times, while the torque changes, is dead", 3, 1_000_000)
+    frozen_ticks: int = param(
+        20, "an encoder that says the same so many times, while the torque changes, is dead", 3, 1_000_000
+    )
     bad_in_row: int = param(3, "so many impossible measurements in a row are a fault", 1, 20)
 
 
@@ -92,11 +119,14 @@ class Trip(NamedTuple):
 
     def __str__(self) -> str:
         unit = " rad/s" if self.kind is TripKind.OVERSPEED else " rad"
-        return self.kind.value.replace("_", " ") + (f" of joint {self.joint} ({self.value:.3g}{unit})" if self.joint >= 0 else "")
+        return self.kind.value.replace("_", " ") + (
+            f" of joint {self.joint} ({self.value:.3g}{unit})" if self.joint >= 0 else ""
+        )
 
 
 class _Spell:
-    """The motion of every joint since it last turned: how far it went, and the sums over speed and torque that say what explains it.
+    """The motion of every joint since it last turned: how far it went, and the sums over speed and
+    torque that say what explains it.
 
     Args:
         free: angle that one newton metre turns each free joint by in a period (n,) [rad/(N·m)].
@@ -117,8 +147,9 @@ class _Spell:
             sums[:] = 0.0
 
     def add(self, step: np.ndarray, speed: np.ndarray, torque: np.ndarray) -> None:
-        """One tick: ``step`` (n,) [rad] in the direction of the spell, which ends where that takes it back to its beginning; ``speed`` (n,)
-        [rad per period] and ``torque`` (rows, n) [N·m] after the low-pass."""
+        """One tick: ``step`` (n,) [rad] in the direction of the spell, which ends where that takes
+        it back to its beginning; ``speed`` (n,) [rad per period] and ``torque`` (rows, n) [N·m]
+        after the low-pass."""
         self.went += step
         count, motion, motion2, drive, drive2, work = self._sums
         count += 1.0
@@ -133,14 +164,19 @@ class _Spell:
             np.copyto(sums, 0.0, where=turned)
 
     def explained(self, factor: float) -> np.ndarray:
-        """Which torque explains the motion of a joint (rows, n), either way round, with its damping to within ``factor``."""
+        """Which torque explains the motion of a joint (rows, n), either way round, with its damping
+        to within ``factor``."""
         count, motion, motion2, drive, drive2, work = self._sums
         ticks, tiny = np.maximum(count, 1.0), 1e-18
         changes = work - drive * motion / ticks, drive2 - drive**2 / ticks, motion2 - motion**2 / ticks
         fits = np.ones_like(work, bool)
         for both, of_torque, of_motion in ((work, drive2, motion2), changes):
             size = np.abs(both) / (of_torque + tiny) / self._free
-            fits &= (np.abs(both) > EXPLAINED * np.sqrt(np.abs(of_torque * of_motion) + tiny)) & (size > 1.0 / factor) & (size < factor)
+            fits &= (
+                (np.abs(both) > EXPLAINED * np.sqrt(np.abs(of_torque * of_motion) + tiny))
+                & (size > 1.0 / factor)
+                & (size < factor)
+            )
         return fits
 
 
@@ -154,7 +190,9 @@ class MotionWatch:
         period: nominal time between two ticks [s].
     """
 
-    def __init__(self, lower: np.ndarray, upper: np.ndarray, damping: np.ndarray, params: WatchParams, period: float) -> None:
+    def __init__(
+        self, lower: np.ndarray, upper: np.ndarray, damping: np.ndarray, params: WatchParams, period: float
+    ) -> None:
         self.params = params
         self._period = period
         n = lower.size
@@ -163,11 +201,14 @@ class MotionWatch:
         self._length = max(2, round(params.tremble_time / period))
         self._path = np.zeros((self._length, n))
         self._bad = 0
-        self._own, self._old, self._tmp, self._dq, self._speed, self._slow, self._sum = (np.zeros(n) for _ in range(7))
+        self._own, self._old, self._tmp, self._dq, self._speed, self._slow, self._sum = (
+            np.zeros(n) for _ in range(7)
+        )
         self._torque_low, self._torque_high, self._error_time = (np.zeros(n) for _ in range(3))
         self._still = np.zeros(n, int)
         self._torque = np.zeros((rows, n))
-        """Torques after the low-pass: row 0 each joint's own, row k that of the same joint k fingers on."""
+        """Torques after the low-pass: row 0 each joint's own, row k that of the same joint k
+        fingers on."""
         free = period / damping
         self._against, self._along = _Spell(free, rows), _Spell(free, rows)
         self._obeys = np.zeros(n, bool)
@@ -194,7 +235,8 @@ class MotionWatch:
         self._k = 0
 
     def refused(self, joint: int, value: float) -> Trip | None:
-        """One more measurement in a row that could not be used; what is wrong with ``joint``, if it is one."""
+        """One more measurement in a row that could not be used; what is wrong with ``joint``, if it
+        is one."""
         self._bad += 1
         return Trip(TripKind.ENCODER, joint, value) if self._bad >= self.params.bad_in_row else None
 
@@ -207,14 +249,21 @@ class MotionWatch:
 
         Args:
             q: measured joint angles (n,) [rad].
-            tau: torque (n,) [N·m] that the servo wants of the motors now, without what balances gravity.
+            tau: torque (n,) [N·m] that the servo wants of the motors now, without what balances
+                gravity.
             q_applied: targets (n,) [rad].
             dt: time since the tick before [s].
         """
         trip = None
         if self._has_last and dt > 0.0:
             np.subtract(q, self._old, out=self._dq)
-            trip = self._runaway() or self._overspeed(dt) or self._tremble(q) or self._frozen(q) or self._following(q, q_applied, dt)
+            trip = (
+                self._runaway()
+                or self._overspeed(dt)
+                or self._tremble(q)
+                or self._frozen(q)
+                or self._following(q, q_applied, dt)
+            )
         else:
             self._torque_low[:] = self._torque_high[:] = tau
         self._old[:], self._own[:] = q, tau
@@ -246,7 +295,8 @@ class MotionWatch:
         return self._worst(TripKind.RUNAWAY, gone, self._against.went, self._against.went)
 
     def _taken(self) -> np.ndarray:
-        """Torques (rows, n) that drive no joint but their own, as that one has shown: a wire has one end."""
+        """Torques (rows, n) that drive no joint but their own, as that one has shown: a wire has
+        one end."""
         return np.array([np.roll(self._obeys, FINGER * k) for k in range(len(self._torque))])
 
     def _note_obedience(self) -> None:
@@ -269,7 +319,8 @@ class MotionWatch:
         self._slow += tmp
 
     def _worst(self, kind: TripKind, which: np.ndarray, by: np.ndarray, value: np.ndarray) -> Trip | None:
-        """The joint of those ``which`` (n,) that is farthest ``by`` (n,); None when there is none."""
+        """The joint of those ``which`` (n,) that is farthest ``by`` (n,); None when there is
+        none."""
         if not np.count_nonzero(which):
             return None
         joint = int(np.argmax(np.where(which, by, -1.0)))
@@ -288,7 +339,11 @@ class MotionWatch:
         way = np.sum(self._path, axis=0, out=self._tmp)
         beyond -= np.abs(way, out=way)
         joint = int(np.argmax(beyond))
-        return Trip(TripKind.OSCILLATION, joint, float(beyond[joint])) if beyond[joint] > self.params.tremble else None
+        return (
+            Trip(TripKind.OSCILLATION, joint, float(beyond[joint]))
+            if beyond[joint] > self.params.tremble
+            else None
+        )
 
     def _frozen(self, q: np.ndarray) -> Trip | None:
         own, yes, too = self._own, self._yes, self._too
@@ -310,7 +365,9 @@ class MotionWatch:
     def _following(self, q: np.ndarray, q_applied: np.ndarray, dt: float) -> Trip | None:
         error = np.abs(np.subtract(q_applied, q, out=self._tmp), out=self._tmp)
         self._error_time += dt
-        np.copyto(self._error_time, 0.0, where=np.less_equal(error, self.params.following_error, out=self._yes))
+        np.copyto(
+            self._error_time, 0.0, where=np.less_equal(error, self.params.following_error, out=self._yes)
+        )
         joint = int(np.argmax(self._error_time))
         if self._error_time[joint] <= self.params.following_time:
             return None

@@ -1,1 +1,2 @@
-"""A world fitted to a recording: which masses, frictions and gains make MuJoCo move as the object and the joints did."""
+"""A world fitted to a recording: which masses, frictions and gains make MuJoCo move as the object
+and the joints did."""

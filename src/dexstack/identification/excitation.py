@@ -1,9 +1,11 @@
-"""A motion of the fingers that tells what a plant has: every joint swings about the pose in which the object lies, in its own rhythm.
+"""A motion of the fingers that tells what a plant has: every joint swings about the pose in which
+the object lies, in its own rhythm.
 
-A joint that turns round shows dry friction, one that is fast its damping, one that lags the motors and the delay; what it pushes shows mass
-and friction. The motion keeps inside the joints' limits of place and speed, begins and ends slowly, and is rehearsed in simulation before
-anybody plays it: there no joint may need all its torque or stay behind, and the object must stay where it is held, also on other surfaces
-than believed.
+A joint that turns round shows dry friction, one that is fast its damping, one that lags the motors
+and the delay; what it pushes shows mass and friction. The motion keeps inside the joints' limits of
+place and speed, begins and ends slowly, and is rehearsed in simulation before anybody plays it:
+there no joint may need all its torque or stay behind, and the object must stay where it is held,
+also on other surfaces than believed.
 """
 
 from __future__ import annotations
@@ -14,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dexstack.engines import make_plant
 from dexstack.errors import ConfigError
 from dexstack.hand.servo import ServoParams
 from dexstack.hand.trajectory import Motion, Path
+from dexstack.plants import make_plant
 from dexstack.tasks.base import AS_BELIEVED, Task, World
 
 if TYPE_CHECKING:
@@ -26,7 +28,8 @@ if TYPE_CHECKING:
 SWINGS = (0.3, 0.2, 0.15, 0.1, 0.06)
 """Amplitudes that are tried, the largest first [rad]: the farther joints go, the more they tell."""
 RHYTHM = (2.0, 8.0)
-"""Of a joint's two swings [rad/s]: slow enough for the servo to follow, fast enough to tell lag from stiffness."""
+"""Of a joint's two swings [rad/s]: slow enough for the servo to follow, fast enough to tell lag
+from stiffness."""
 APPROACH, EASE = 2.0, 1.0
 """Time to the first point, and to full swing and from it [s]."""
 POINTS = 0.04
@@ -115,7 +118,9 @@ def rehearse(task: Task, servo: ServoParams, motion: Motion, world: World = AS_B
     return Rehearsal(moved, behind, torque, str(law.trip or ""), dropped)
 
 
-def excitation(task: Task, servo: ServoParams, seconds: float, say: Callable[[str], Any] = lambda text: None) -> Motion:
+def excitation(
+    task: Task, servo: ServoParams, seconds: float, say: Callable[[str], Any] = lambda text: None
+) -> Motion:
     """The largest swing that nothing speaks against in any rehearsal.
 
     Args:
@@ -133,4 +138,6 @@ def excitation(task: Task, servo: ServoParams, seconds: float, say: Callable[[st
         say(f"joints swing by {swing:g} rad: {against or 'rehearsed, nothing speaks against it'}")
         if not against:
             return motion
-    raise ConfigError(f"no swing of the joints about the start of '{scene.obj.name}' is safe: with {SWINGS[-1]:g} rad {against}")
+    raise ConfigError(
+        f"no swing of the joints about the start of '{scene.obj.name}' is safe: with {SWINGS[-1]:g} rad {against}"
+    )

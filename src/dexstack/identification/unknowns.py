@@ -1,4 +1,5 @@
-"""What is looked for, in numbers that may be anything: logarithms of what is positive, with what is known beforehand."""
+"""What is looked for, in numbers that may be anything: logarithms of what is positive, with what is
+known beforehand."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from dexstack.tasks.base import OFFSETS, World
 
 
 class Unknown(NamedTuple):
-    """One number that is looked for, with a normal distribution of what it may be before anything is measured."""
+    """One number that is looked for, with a normal distribution of what it may be before anything
+    is measured."""
 
     name: str
     unit: str
@@ -25,14 +27,16 @@ class Unknown(NamedTuple):
     """Its standard deviation: of the logarithm where positive, else in ``unit``."""
     says: str
     floor: float = 0.01
-    """Standard deviation that no recording brings down, as ``spread``: the rollouts' servo has no ticks."""
+    """Standard deviation that no recording brings down, as ``spread``: the rollouts' servo has no
+    ticks."""
     least: float = 0.0
     """The same in ``unit`` of what is positive: that of a small number is no smaller."""
 
 
 DELAY = "delay"
 MOST = 60
-"""Most windows of a recording that are fitted, unless it is said: intervals are hardly wider than their floors with as many."""
+"""Most windows of a recording that are fitted, unless it is said: intervals are hardly wider than
+their floors with as many."""
 UNKNOWNS = (
     Unknown("mass", "", True, 1.0, 0.7, "factor on the object's mass"),
     Unknown("size", "", True, 1.0, 0.05, "factor on the object's size"),
@@ -40,9 +44,20 @@ UNKNOWNS = (
     Unknown("torque", "", True, 1.0, 0.3, "share of the torques asked for that the motors give"),
     Unknown("joint_damping", "", True, 1.0, 0.5, "factor on the joints' damping"),
     Unknown("joint_friction", "N m", True, 0.005, 1.5, "dry friction in every joint", least=3e-4),
-    Unknown("joint_armature", "kg m²", True, 1e-4, 1.5, "inertia of the motors as every joint feels it", least=1e-5),
+    Unknown(
+        "joint_armature",
+        "kg m²",
+        True,
+        1e-4,
+        1.5,
+        "inertia of the motors as every joint feels it",
+        least=1e-5,
+    ),
     Unknown("contact_stiffness", "", True, 1.0, 1.0, "factor on the stiffness of contacts", 0.05),
-    *(Unknown(name, "m", False, 0.0, 0.005, f"the object's centre of mass along its {name[-1]} axis", 5e-4) for name in OFFSETS),
+    *(
+        Unknown(name, "m", False, 0.0, 0.005, f"the object's centre of mass along its {name[-1]} axis", 5e-4)
+        for name in OFFSETS
+    ),
     Unknown(
         DELAY,
         "s",
@@ -54,9 +69,12 @@ UNKNOWNS = (
     ),
 )
 """All but the delay are fields of :class:`~dexstack.tasks.base.World`."""
-USUAL = tuple(u.name for u in UNKNOWNS if u.name not in (*OFFSETS, "size", "joint_armature", "contact_stiffness"))
-"""What is looked for unless it is said: most objects are measured and even inside, most motors' inertia is in their data sheets, contacts
-tell of their stiffness only in impacts, and each further unknown takes a tenth as long again."""
+USUAL = tuple(
+    u.name for u in UNKNOWNS if u.name not in (*OFFSETS, "size", "joint_armature", "contact_stiffness")
+)
+"""What is looked for unless it is said: most objects are measured and even inside, most motors'
+inertia is in their data sheets, contacts tell of their stiffness only in impacts, and each further
+unknown takes a tenth as long again."""
 
 
 def chosen(names: Sequence[str], also: Sequence[str] = ()) -> tuple[Unknown, ...]:
@@ -83,12 +101,19 @@ def values(unknowns: Sequence[Unknown], x: np.ndarray) -> np.ndarray:
 
 
 def floors(unknowns: Sequence[Unknown], x: np.ndarray) -> np.ndarray:
-    """(P,) standard deviations at x (P,) that no recording brings down, in the numbers that are looked for."""
-    return np.array([np.hypot(u.floor, u.least / v) if u.positive else u.floor for u, v in zip(unknowns, values(unknowns, x), strict=True)])
+    """(P,) standard deviations at x (P,) that no recording brings down, in the numbers that are
+    looked for."""
+    return np.array(
+        [
+            np.hypot(u.floor, u.least / v) if u.positive else u.floor
+            for u, v in zip(unknowns, values(unknowns, x), strict=True)
+        ]
+    )
 
 
 def world_and_delay(unknowns: Sequence[Unknown], x: np.ndarray) -> tuple[World, float]:
-    """The world of the numbers (P,), and the delay [s]; what is not looked for is as believed, or as its middle says."""
+    """The world of the numbers (P,), and the delay [s]; what is not looked for is as believed, or
+    as its middle says."""
     found = {u.name: u.first for u in UNKNOWNS if u.name == DELAY}
     found |= dict(zip((u.name for u in unknowns), values(unknowns, x).tolist(), strict=True))
     delay = found.pop(DELAY)

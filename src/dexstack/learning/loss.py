@@ -1,16 +1,21 @@
-"""Learning θ = {M_o, K_r, m_o, μ, σ} of a time-stepping model by gradient through the model, contactsdf [23], [24].
+"""Learning θ = {M_o, K_r, m_o, μ, σ} of a time-stepping model by gradient through the model,
+contactsdf [23], [24].
 
-    min_θ Σ  w_p ‖p⁺ − p̂⁺(θ)‖² + w_q 4 (1 − (q⁺ᵀ q̂⁺(θ))²) + w_r ‖q_r⁺ − q̂_r⁺(θ)‖²  +  w_0 Σ (√(1 + x²) − 1)
+    min_θ Σ  w_p ‖p⁺ − p̂⁺(θ)‖² + w_q 4 (1 − (q⁺ᵀ q̂⁺(θ))²) + w_r ‖q_r⁺ − q̂_r⁺(θ)‖²  +  w_0 Σ (√(1
+    + x²) − 1)
 
-over transitions; 4 (1 − (qᵀq̂)²) is the squared angle where that is small. The hat is the planner's own model, with the same θ: here, the
-same :func:`dexstack.control.problem.step_problem` and the same :class:`dexstack.control.models.base.StepModel`. x are the free numbers
-below: w_0 keeps what the data say nothing about at the first guess, where it would drift away from update to update. The mass has a weight
+over transitions; 4 (1 − (qᵀq̂)²) is the squared angle where that is small. The hat is the planner's
+own model, with the same θ: here, the same :func:`dexstack.control.problem.step_problem` and the
+same :class:`dexstack.control.models.base.StepModel`. x are the free numbers
+below: w_0 keeps what the data say nothing about at the first guess, where it would drift away from
+    update to update. The mass has a weight
 of its own, for tasks whose object has been weighed.
 
-Every number of θ stays inside its range (:data:`~dexstack.control.theta.RANGES`) by reparametrisation,
-θ = lo (hi/lo)^sigmoid(4 x / ln(hi/lo)): x is free, and a change of x is about a relative change of θ. What a few hundred transitions
-cannot tell apart moves together: the three translations of M_o, the stiffness of all joints, the lag of all joints. So there are nine
-free numbers.
+Every number of θ stays inside its range (:data:`~dexstack.control.theta.RANGES`) by
+reparametrisation, θ = lo (hi/lo)^sigmoid(4 x / ln(hi/lo)): x is free, and a change of x is about a
+relative change of θ. What a few hundred transitions cannot tell apart moves together: the three
+translations of M_o, the stiffness of all joints, the lag of all joints. So there are nine free
+numbers.
 """
 
 from __future__ import annotations
@@ -51,13 +56,14 @@ def _decode(x: Array, lo: Any, hi: Any) -> Array:
 
 
 class Reparametrisation:
-    """Numbers in ranges as a smooth function of free numbers, equal to the first guess where those are zero.
+    """Numbers in ranges as a smooth function of free numbers, equal to the first guess where those
+    are zero.
 
     Args:
         first: a NamedTuple of numbers or arrays, such as ``ModelParams``.
         ranges: the same NamedTuple of (lo, hi).
-        ties: for a field of ``first`` the names of the free numbers that shift it, concatenated; of every other field all numbers are
-            shifted by one free number of its name.
+        ties: for a field of ``first`` the names of the free numbers that shift it, concatenated; of
+            every other field all numbers are shifted by one free number of its name.
 
     Raises:
         ConfigError: a number of the first guess is outside its range.
@@ -70,7 +76,9 @@ class Reparametrisation:
             value = np.asarray(getattr(first, name), float)
             if not (np.all(value > lo) and np.all(value < hi)):
                 where = f"between {np.min(lo):g} and {np.max(hi):g}"
-                raise ConfigError(f"'{name}' of θ must lie {where}, got {np.array2string(value, precision=4)}")
+                raise ConfigError(
+                    f"'{name}' of θ must lie {where}, got {np.array2string(value, precision=4)}"
+                )
             self._x[name] = _encode(value, lo, hi)
         self.start: dict[str, np.ndarray] = {}
         """The free numbers, all zero."""
@@ -83,7 +91,11 @@ class Reparametrisation:
         out = {}
         for name, x in self._x.items():
             ties = self._ties.get(name)
-            shift = free[name] if ties is None else jnp.concatenate([jnp.broadcast_to(free[f], (n,)) for f, n in ties.items()])
+            shift = (
+                free[name]
+                if ties is None
+                else jnp.concatenate([jnp.broadcast_to(free[f], (n,)) for f, n in ties.items()])
+            )
             out[name] = _decode(jnp.asarray(x, shift.dtype) + shift, *getattr(self._ranges, name))
         return self._kind(**out)
 
@@ -98,7 +110,8 @@ def of_model(first: ModelParams) -> Reparametrisation:
 
 
 def between(first: ModelParams, second: ModelParams, share: float) -> ModelParams:
-    """θ a share of the way from one to another in the numbers that are learned, as float32 numpy arrays."""
+    """θ a share of the way from one to another in the numbers that are learned, as float32 numpy
+    arrays."""
     found = {}
     for name, (lo, hi) in RANGES._asdict().items():
         x, y = (_encode(getattr(theta, name), lo, hi) for theta in (first, second))
@@ -107,11 +120,13 @@ def between(first: ModelParams, second: ModelParams, share: float) -> ModelParam
 
 
 Predict = Callable[[Any, Transitions], tuple[Array, Array]]
-"""Object pose (7,) and joint angles (N,) one step after a transition's start, from a model's parameters and the transition."""
+"""Object pose (7,) and joint angles (N,) one step after a transition's start, from a model's
+parameters and the transition."""
 
 
 def model_prediction(robot: Robot, model: StepModel, step: float, calls: int) -> Predict:
-    """The planner's one-step prediction, solved in ``calls`` calls of the model, differentiable in θ (see ``StepModel.solved``)."""
+    """The planner's one-step prediction, solved in ``calls`` calls of the model, differentiable in
+    θ (see ``StepModel.solved``)."""
     tree = robot.kinematics()
 
     def predict(theta: ModelParams, at: Transitions) -> tuple[Array, Array]:
@@ -121,20 +136,29 @@ def model_prediction(robot: Robot, model: StepModel, step: float, calls: int) ->
         b, phi = force(theta, at.q_command - at.q), problem.phi
         fixed_b, fixed_phi = jax.lax.stop_gradient((b, phi))
         dual = model.initial_dual(fixed_problem)
-        dual = jax.lax.fori_loop(0, calls, lambda _, dual: model.step(fixed, fixed_b, fixed_phi, dual)[1], dual)
+        dual = jax.lax.fori_loop(
+            0, calls, lambda _, dual: model.step(fixed, fixed_b, fixed_phi, dual)[1], dual
+        )
         dq = model.solved(context, b, phi, dual)
-        pose = jnp.concatenate([at.pose_WO[:3] + dq[:3], integrate_quaternion(at.pose_WO[3:], dq[3:OBJECT_DOF])])
+        pose = jnp.concatenate(
+            [at.pose_WO[:3] + dq[:3], integrate_quaternion(at.pose_WO[3:], dq[3:OBJECT_DOF])]
+        )
         return pose, at.q + dq[OBJECT_DOF:]
 
     return predict
 
 
 def squared_errors(pose: Array, q: Array, at: Transitions) -> tuple[Array, Array, Array]:
-    """Squared errors of a prediction: position [m²], orientation [rad², for small angles], joints (sum) [rad²]."""
+    """Squared errors of a prediction: position [m²], orientation [rad², for small angles], joints
+    (sum) [rad²]."""
     a, b = at.next_pose_WO[3:], pose[3:]
     # 1 − (qᵀq̂)² as the squared vector part of the difference, which does not lose digits near zero
     vector = a[0] * b[1:] - b[0] * a[1:] - jnp.cross(a[1:], b[1:])
-    return jnp.sum((pose[:3] - at.next_pose_WO[:3]) ** 2), 4 * jnp.sum(vector**2), jnp.sum((q - at.next_q) ** 2)
+    return (
+        jnp.sum((pose[:3] - at.next_pose_WO[:3]) ** 2),
+        4 * jnp.sum(vector**2),
+        jnp.sum((q - at.next_q) ** 2),
+    )
 
 
 class Update(NamedTuple):
@@ -151,10 +175,13 @@ class Update(NamedTuple):
 class Learner:
     """Adam on the free numbers of θ over mini-batches of transitions.
 
-    One instance compiles for one batch size. Its state is θ's free numbers and Adam's moments, so that updates go on where the last ended.
+    One instance compiles for one batch size. Its state is θ's free numbers and Adam's moments, so
+    that updates go on where the last ended.
     """
 
-    def __init__(self, numbers: Reparametrisation, predict: Predict, params: LearnerParams = LearnerParams()) -> None:
+    def __init__(
+        self, numbers: Reparametrisation, predict: Predict, params: LearnerParams = LearnerParams()
+    ) -> None:
         import_optax()
         import optax
 
@@ -187,14 +214,18 @@ class Learner:
         return self.data_loss(data) + float(self._prior_of(self._free))
 
     def data_loss(self, data: Transitions) -> float:
-        """Mean loss of the newest θ over some transitions, without the prior: what tells two θ apart on data that neither saw."""
+        """Mean loss of the newest θ over some transitions, without the prior: what tells two θ
+        apart on data that neither saw."""
         total = 0.0
         for batch, weight in self._batches(data, np.arange(data.count)):
             total += float(self._data_loss_of(self._free, batch, weight)) * float(weight.sum())
         return total / data.count
 
-    def update(self, data: Transitions, rng: np.random.Generator, should_stop: Callable[[], bool] = lambda: False) -> Update:
-        """Pass over the data :attr:`LearnerParams.epochs` times in mini-batches and keep the best: the start, or the end of one pass.
+    def update(
+        self, data: Transitions, rng: np.random.Generator, should_stop: Callable[[], bool] = lambda: False
+    ) -> Update:
+        """Pass over the data :attr:`LearnerParams.epochs` times in mini-batches and keep the best:
+        the start, or the end of one pass.
 
         A gradient step with a non-finite number is not taken.
         """
@@ -219,7 +250,8 @@ class Learner:
         return Update(before, best[0], gradients, refused)
 
     def _batches(self, data: Transitions, order: np.ndarray) -> Iterator[tuple[Transitions, np.ndarray]]:
-        """Mini-batches of one size, so that one compilation serves; the last is filled up with transitions that count nothing."""
+        """Mini-batches of one size, so that one compilation serves; the last is filled up with
+        transitions that count nothing."""
         B = self.params.batch
         for first in range(0, len(order), B):
             index = order[first : first + B]
@@ -235,7 +267,10 @@ class Learner:
     def _prior(self, free: dict[str, Array]) -> Array:
         p = self.params
         # linear far out: what the data do say must cost little
-        return sum((p.mass_prior if name == "mass" else p.prior) * (jnp.sqrt(1.0 + x**2) - 1.0) for name, x in free.items())
+        return sum(
+            (p.mass_prior if name == "mass" else p.prior) * (jnp.sqrt(1.0 + x**2) - 1.0)
+            for name, x in free.items()
+        )
 
     def _data_loss(self, free: dict[str, Array], batch: Transitions, weight: Array) -> Array:
         p, theta = self.params, self._map.theta(free)
@@ -243,18 +278,27 @@ class Learner:
         def one(at: Transitions) -> Array:
             position, orientation, joints = squared_errors(*self._predict(theta, at), at)
             error = p.position_loss * position + p.orientation_loss * orientation + p.joint_loss * joints
-            # Huber on the norm: squared below, linear above, so that one slip does not outvote a hundred quiet steps
-            return jnp.where(error < p.robust**2, error, 2 * p.robust * jnp.sqrt(jnp.maximum(error, p.robust**2)) - p.robust**2)
+            # Huber on the norm: squared below, linear above, so that one slip does not outvote a
+            # hundred quiet steps
+            return jnp.where(
+                error < p.robust**2,
+                error,
+                2 * p.robust * jnp.sqrt(jnp.maximum(error, p.robust**2)) - p.robust**2,
+            )
 
         return jnp.sum(weight * jax.vmap(one)(batch)) / jnp.sum(weight)
 
-    def _step(self, free: dict[str, Array], state: Any, batch: Transitions, weight: Array) -> tuple[dict[str, Array], Any, Array]:
+    def _step(
+        self, free: dict[str, Array], state: Any, batch: Transitions, weight: Array
+    ) -> tuple[dict[str, Array], Any, Array]:
         import optax
 
         loss, gradient = jax.value_and_grad(self._loss)(free, batch, weight)
         change, state = self._optimiser.update(gradient, state, free)
         free = optax.apply_updates(free, change)
-        good = jnp.isfinite(loss) & jnp.all(jnp.stack([jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves((free, gradient))]))
+        good = jnp.isfinite(loss) & jnp.all(
+            jnp.stack([jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves((free, gradient))])
+        )
         return free, state, good
 
 

@@ -1,4 +1,5 @@
-"""Learning of the planner's θ: from rollouts of the policy that is evaluated, or from recordings; judged by transitions held out."""
+"""Learning of the planner's θ: from rollouts of the policy that is evaluated, or from recordings;
+judged by transitions held out."""
 
 from __future__ import annotations
 
@@ -28,11 +29,14 @@ HELD_OUT_SHARE = 0.2
 """Share of a recording, its end, that is held out."""
 
 
-def collect(loop: Loop, steps: int, seed: int, *, first_goal: int = 0) -> tuple[Transitions, list[dict[str, np.ndarray]], list[Trial]]:
-    """At least ``steps`` transitions of the loop's own policy, one model step apart, towards the task's goals one after another.
+def collect(
+    loop: Loop, steps: int, seed: int, *, first_goal: int = 0
+) -> tuple[Transitions, list[dict[str, np.ndarray]], list[Trial]]:
+    """At least ``steps`` transitions of the loop's own policy, one model step apart, towards the
+    task's goals one after another.
 
-    The policy is the one that is evaluated: planner, supervisor, latency and sensor. Every rollout starts from the task's start; the
-    reset in between is in no recording.
+    The policy is the one that is evaluated: planner, supervisor, latency and sensor. Every rollout
+    starts from the task's start; the reset in between is in no recording.
 
     Raises:
         ConfigError: the rollouts yield nothing to learn from.
@@ -44,12 +48,19 @@ def collect(loop: Loop, steps: int, seed: int, *, first_goal: int = 0) -> tuple[
     while count < steps:
         k = len(trials)
         if k > 20 * (1 + steps // ROLLOUT_STEPS):
-            raise ConfigError(f"{k} rollouts gave only {count} transitions of the {steps} asked for: the object is dropped at once")
+            raise ConfigError(
+                f"{k} rollouts gave only {count} transitions of the {steps} asked for: the object is dropped at once"
+            )
         trial = loop.run(first_goal + k, seed - first_goal, seconds)
         trials.append(trial)
         # while the servo starts up its target moves slower than it will ever again
         tracking = trial.recording["t"] >= settling
-        recordings.append({name: trial.recording[name][tracking] for name in ("t", "pose_WO", "twist_WO", "q", "qd", "q_command")})
+        recordings.append(
+            {
+                name: trial.recording[name][tracking]
+                for name in ("t", "pose_WO", "twist_WO", "q", "qd", "q_command")
+            }
+        )
         part = cut(recordings[-1], h, np.asarray(loop.planner.theta.cover), loop.detector.detect)
         if part is not None:
             part = take(part, slice(None, None, stride))
@@ -59,7 +70,8 @@ def collect(loop: Loop, steps: int, seed: int, *, first_goal: int = 0) -> tuple[
 
 
 def uninformed_theta(loop: Loop) -> ModelParams:
-    """Where learning from scratch starts, the paper's first values: unit M over h², unit K without servo lag, μ = 0.5; the true mass."""
+    """Where learning from scratch starts, the paper's first values: unit M over h², unit K without
+    servo lag, μ = 0.5; the true mass."""
     from dexstack.control.problem import ModelParams
 
     joints, h = len(loop.scene.robot.joint_names), loop.controller.step
@@ -123,12 +135,14 @@ def learner_of(loop: Loop, first: ModelParams) -> Learner:
 Progress = Iterator[tuple[Point, "Transitions | None", "list[dict[str, np.ndarray]]"]]
 
 
-def learn_on_policy(loop: Loop, first: ModelParams, *, steps: int, every: int, seed: int, score_with: Score) -> Progress:
+def learn_on_policy(
+    loop: Loop, first: ModelParams, *, steps: int, every: int, seed: int, score_with: Score
+) -> Progress:
     """Rollouts under the newest θ fill the buffer, then θ is updated, and again.
 
     Yields:
-        The state of learning after 0, ``every``, 2 ``every``, … ``steps`` steps: the point, all transitions in the buffer (None at first)
-        and the recordings made for it.
+        The state of learning after 0, ``every``, 2 ``every``, … ``steps`` steps: the point, all
+        transitions in the buffer (None at first) and the recordings made for it.
 
     Raises:
         ConfigError: the first guess is out of range, or its rollouts yield nothing to learn from.
@@ -143,13 +157,19 @@ def learn_on_policy(loop: Loop, first: ModelParams, *, steps: int, every: int, s
         yield Point(0, first, None, learner.data_loss(held_out), score_with(first)), None, []
         done, rollouts = 0, 0
         while done < steps:
-            data, recordings, _ = collect(loop, min(every, steps - done), seed + rollouts, first_goal=rollouts)
+            data, recordings, _ = collect(
+                loop, min(every, steps - done), seed + rollouts, first_goal=rollouts
+            )
             rollouts += len(recordings)
             done += data.count
             buffer.add(data)
             update = learner.update(buffer.all(), rng)
             theta = loop.planner.theta = learner.theta
-            yield Point(done, theta, update, learner.data_loss(held_out), score_with(theta)), buffer.all(), recordings
+            yield (
+                Point(done, theta, update, learner.data_loss(held_out), score_with(theta)),
+                buffer.all(),
+                recordings,
+            )
     finally:
         loop.planner.theta = before
 
@@ -157,12 +177,23 @@ def learn_on_policy(loop: Loop, first: ModelParams, *, steps: int, every: int, s
 def split(recording: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """The part of a recording to learn from, and its end, which is held out."""
     last = round((1.0 - HELD_OUT_SHARE) * len(recording["t"]))
-    samples = {name: array for name, array in recording.items() if np.ndim(array) and len(array) == len(recording["t"])}
-    return {name: array[:last] for name, array in samples.items()}, {name: array[last:] for name, array in samples.items()}
+    samples = {
+        name: array
+        for name, array in recording.items()
+        if np.ndim(array) and len(array) == len(recording["t"])
+    }
+    return {name: array[:last] for name, array in samples.items()}, {
+        name: array[last:] for name, array in samples.items()
+    }
 
 
 def learn_from(
-    loop: Loop, first: ModelParams, recordings: Mapping[str, Mapping[str, np.ndarray]], *, seed: int, score_with: Score
+    loop: Loop,
+    first: ModelParams,
+    recordings: Mapping[str, Mapping[str, np.ndarray]],
+    *,
+    seed: int,
+    score_with: Score,
 ) -> Progress:
     """One update of θ from recordings by their names; yields the first guess, then the result.
 
@@ -176,9 +207,15 @@ def learn_from(
             if transitions is not None:
                 where.append(transitions)
     if not kept or not ends:
-        raise ConfigError(f"too few samples of {', '.join(recordings)} are {h:g} s apart without an intervention between them")
+        raise ConfigError(
+            f"too few samples of {', '.join(recordings)} are {h:g} s apart without an intervention between them"
+        )
     data, held_out = concatenate(kept), concatenate(ends)
     learner = learner_of(loop, first)
     yield Point(0, first, None, learner.data_loss(held_out), score_with(first)), data, []
     update = learner.update(data, np.random.default_rng(seed))
-    yield Point(data.count, learner.theta, update, learner.data_loss(held_out), score_with(learner.theta)), data, []
+    yield (
+        Point(data.count, learner.theta, update, learner.data_loss(held_out), score_with(learner.theta)),
+        data,
+        [],
+    )

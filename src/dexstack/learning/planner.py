@@ -1,7 +1,9 @@
-"""One step ahead as a planner sees it: what θ is learned by, from how well it foretells what happened.
+"""One step ahead as a planner sees it: what θ is learned by, from how well it foretells what
+happened.
 
-The Gauss–Newton planner sees it through a time-stepping model, whose derivatives are exact; the sampling planner through rollouts of
-MuJoCo, whose derivatives are differences. A θ that is learned by one makes up for that one's errors and is not the other's.
+The Gauss–Newton planner sees it through a time-stepping model, whose derivatives are exact; the
+sampling planner through rollouts of MuJoCo, whose derivatives are differences. A θ that is learned
+by one makes up for that one's errors and is not the other's.
 """
 
 from __future__ import annotations
@@ -28,12 +30,15 @@ if TYPE_CHECKING:
     from dexstack.model.robot import Robot
 
 DIFFERENCE = 0.15
-"""Relative change of mass, friction, stiffness and lag to either side: wide, since contacts come and go within a step."""
+"""Relative change of mass, friction, stiffness and lag to either side: wide, since contacts come
+and go within a step."""
 KINDS = 4
 """Numbers of θ that rollouts know: those four."""
 
 
-def planner_learner(robot: Robot, obj: ObjectModel, first: ModelParams, params: Mapping[type, Any]) -> Learner:
+def planner_learner(
+    robot: Robot, obj: ObjectModel, first: ModelParams, params: Mapping[type, Any]
+) -> Learner:
     """A learner of the θ of the planner that the parameters choose, from a first guess.
 
     Args:
@@ -44,7 +49,9 @@ def planner_learner(robot: Robot, obj: ObjectModel, first: ModelParams, params: 
     """
     usual, mpc, how = params[PlannerParams], params[MpcParams], params[LearnerParams]
     if usual.planner != "sampling":
-        return make_learner(model_prediction(robot, make_model(usual, robot.chains), mpc.step, how.solver_calls), first, how)
+        return make_learner(
+            model_prediction(robot, make_model(usual, robot.chains), mpc.step, how.solver_calls), first, how
+        )
     from dexstack.control.planners.sampling import rollouts_of
 
     rollouts, substeps = rollouts_of(robot, obj, mpc, params[SamplingParams], usual)
@@ -52,7 +59,8 @@ def planner_learner(robot: Robot, obj: ObjectModel, first: ModelParams, params: 
 
 
 def rollout_prediction(rollouts: Rollouts, substeps: int, step: float, usual: float) -> Predict:
-    """A rollout's state after a step [s] of so many of physics, differentiable in mass, friction, stiffness and lag.
+    """A rollout's state after a step [s] of so many of physics, differentiable in mass, friction,
+    stiffness and lag.
 
     Stiffness and lag are differentiated along common factors of all joints, as they are learned.
 
@@ -60,7 +68,9 @@ def rollout_prediction(rollouts: Rollouts, substeps: int, step: float, usual: fl
         usual: see :meth:`~dexstack.control.planners.rollouts.Rollouts.believe_theta`.
     """
     host = _Host(rollouts, substeps, step, usual)
-    ends, slopes_too = (lambda *args, of=of: of(*jax.tree.map(np.asarray, args)) for of in (host.ends, host.slopes))
+    ends, slopes_too = (
+        lambda *args, of=of: of(*jax.tree.map(np.asarray, args)) for of in (host.ends, host.slopes)
+    )
 
     def shapes(start: tuple[Array, ...]) -> tuple[Any, Any]:
         size, real = 7 + start[1].shape[-1], start[1].dtype
@@ -75,7 +85,11 @@ def rollout_prediction(rollouts: Rollouts, substeps: int, step: float, usual: fl
         theta, change = primals[0], tangents[0]
         at, slopes = jax.pure_callback(slopes_too, shapes(primals[1]), *primals, vmap_method="broadcast_all")
         lag = -jnp.log1p(-theta.cover) * (1.0 - theta.cover)  # d cover / d log(h K/D)
-        by = change.mass / theta.mass, change.friction / theta.friction, jnp.mean(change.stiffness / theta.stiffness)
+        by = (
+            change.mass / theta.mass,
+            change.friction / theta.friction,
+            jnp.mean(change.stiffness / theta.stiffness),
+        )
         return at, jnp.stack([*by, jnp.mean(change.cover / lag)]) @ slopes
 
     def predict(theta: ModelParams, at: Transitions) -> tuple[Array, Array]:
@@ -98,15 +112,21 @@ class _Host:
         return self._after(theta, states, targets).reshape(*start[1].shape[:-1], -1).astype(start[1].dtype)
 
     def slopes(self, theta: ModelParams, start: tuple[np.ndarray, ...]) -> tuple[np.ndarray, np.ndarray]:
-        """The same, and (…, 4, 7 + N) how they change with the logarithms of mass, friction, stiffness and h K/D."""
+        """The same, and (…, 4, 7 + N) how they change with the logarithms of mass, friction,
+        stiffness and h K/D."""
         theta, states, targets = self._begin(theta, start)
         batch, real = start[1].shape[:-1], start[1].dtype
-        sides = [[self._after(_changed(theta, k, way * DIFFERENCE), states, targets) for way in (1.0, -1.0)] for k in range(KINDS)]
+        sides = [
+            [self._after(_changed(theta, k, way * DIFFERENCE), states, targets) for way in (1.0, -1.0)]
+            for k in range(KINDS)
+        ]
         slopes = np.stack([(high - low) / (2.0 * DIFFERENCE) for high, low in sides], axis=1)
         found = self._after(theta, states, targets)
         return found.reshape(*batch, -1).astype(real), slopes.reshape(*batch, KINDS, -1).astype(real)
 
-    def _begin(self, theta: ModelParams, start: tuple[np.ndarray, ...]) -> tuple[ModelParams, np.ndarray, np.ndarray]:
+    def _begin(
+        self, theta: ModelParams, start: tuple[np.ndarray, ...]
+    ) -> tuple[ModelParams, np.ndarray, np.ndarray]:
         """θ in double precision, states (B, …) and targets (B, substeps, N)."""
         pose, q, qd, twist, command = (np.asarray(x, float).reshape(-1, np.shape(x)[-1]) for x in start)
         batch = np.ndim(start[1]) - 1

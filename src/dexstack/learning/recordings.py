@@ -1,4 +1,5 @@
-"""Recordings as files: bags, and the arrays that ``dexstack up``, ``eval --record`` and ``learn --record`` write."""
+"""Recordings as files: bags, and the arrays that ``dexstack up``, ``eval --record`` and ``learn
+--record`` write."""
 
 from __future__ import annotations
 

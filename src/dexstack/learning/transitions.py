@@ -1,4 +1,5 @@
-"""What a model learns from: states one model step apart, cut out of recordings, in a ring buffer of fixed size."""
+"""What a model learns from: states one model step apart, cut out of recordings, in a ring buffer of
+fixed size."""
 
 from __future__ import annotations
 
@@ -14,15 +15,18 @@ from dexstack.contact.contact import Contacts
 from dexstack.errors import ConfigError
 
 RECORDED = ("t", "pose_WO", "q", "q_command")
-"""Arrays a recording must have: K samples of time [s], object pose (K, 7), joint angles (K, N), joint target in force (K, N)."""
+"""Arrays a recording must have: K samples of time [s], object pose (K, 7), joint angles (K, N),
+joint target in force (K, N)."""
 MATCH = 0.1
 """A sample counts as one step later when its time is that of the step but for this share of it."""
 LONGEST_JUMP = 0.05
-"""An object that moved farther than this between two samples was put there by somebody [m]; one that falls for 0.1 s moves as far."""
+"""An object that moved farther than this between two samples was put there by somebody [m]; one
+that falls for 0.1 s moves as far."""
 
 
 class Transitions(NamedTuple):
-    """K transitions; each array's first axis is K. The same fields without it are one transition."""
+    """K transitions; each array's first axis is K. The same fields without it are one
+    transition."""
 
     pose_WO: np.ndarray
     """(K, 7)"""
@@ -31,11 +35,14 @@ class Transitions(NamedTuple):
     qd: np.ndarray
     """(K, N) joint velocity at the start [rad/s]; unused by models without velocity."""
     twist_WO: np.ndarray
-    """(K, 6) object velocity at the start: linear in world [m/s], angular in body axes [rad/s]; unused by models without velocity."""
+    """(K, 6) object velocity at the start: linear in world [m/s], angular in body axes [rad/s];
+    unused by models without velocity."""
     q_before: np.ndarray
-    """(K, N) joint target in force just before the start [rad]; unused by models that know no limit on the target's speed."""
+    """(K, N) joint target in force just before the start [rad]; unused by models that know no limit
+    on the target's speed."""
     q_command: np.ndarray
-    """(K, N) joint target that, held for the step, moves a free joint as the targets of the step did [rad]."""
+    """(K, N) joint target that, held for the step, moves a free joint as the targets of the step
+    did [rad]."""
     contacts: Contacts
     """Contact set at the start."""
     next_pose_WO: np.ndarray
@@ -46,7 +53,8 @@ class Transitions(NamedTuple):
         return len(self.pose_WO)
 
     def digest(self) -> str:
-        """SHA-256 of the numbers: says whether two parameter sets were learned from the same data."""
+        """SHA-256 of the numbers: says whether two parameter sets were learned from the same
+        data."""
         total = hashlib.sha256()
         for leaf in jax.tree.leaves(self):
             total.update(np.ascontiguousarray(leaf).tobytes())
@@ -72,7 +80,8 @@ def take(transitions: Transitions, index: np.ndarray | slice) -> Transitions:
 
 
 def rotation_between(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Rotation vectors (K, 3) in body axes that turn the quaternions ``a`` (K, 4) into ``b`` (K, 4), wxyz [rad]."""
+    """Rotation vectors (K, 3) in body axes that turn the quaternions ``a`` (K, 4) into ``b`` (K,
+    4), wxyz [rad]."""
     w = np.sum(a * b, axis=1)
     v = a[:, :1] * b[:, 1:] - b[:, :1] * a[:, 1:] - np.cross(a[:, 1:], b[:, 1:])
     v *= np.where(w < 0, -1.0, 1.0)[:, None]
@@ -91,7 +100,14 @@ def check_recording(recording: Mapping[str, np.ndarray], joints: int, where: str
         if name not in recording:
             raise ConfigError(f"{where} has no '{name}'; learning needs {', '.join(RECORDED)}")
     K = len(recording["t"])
-    sizes = {"t": (K,), "pose_WO": (K, 7), "q": (K, joints), "q_command": (K, joints), "qd": (K, joints), "twist_WO": (K, 6)}
+    sizes = {
+        "t": (K,),
+        "pose_WO": (K, 7),
+        "q": (K, joints),
+        "q_command": (K, joints),
+        "qd": (K, joints),
+        "twist_WO": (K, 6),
+    }
     for name, size in sizes.items():
         if name in recording and np.shape(recording[name]) != size:
             raise ConfigError(f"'{name}' of {where} is {np.shape(recording[name])}, {size} expected")
@@ -105,18 +121,24 @@ def cut(
 ) -> Transitions | None:
     """Transitions of length ``step`` [s] from the samples of a recording, or None when it has none.
 
-    A transition never spans a place where somebody intervened: a gap in the samples, a clock that went back, an object that jumped (a
-    reset between two rollouts). Samples with a non-finite entry are left out. Velocities that were not recorded are difference
-    quotients over the sample before; the first sample after an intervention then has none and starts no transition.
+    A transition never spans a place where somebody intervened: a gap in the samples, a clock that
+    went back, an object that jumped (a reset between two rollouts). Samples with a non-finite entry
+    are left out. Velocities that were not recorded are difference quotients over the sample before;
+    the first sample after an intervention then has none and starts no transition.
 
     Args:
-        recording: see :data:`RECORDED`, and optionally ``qd`` (K, N), ``twist_WO`` (K, 6) and ``rollout`` (K,), whose changes are
-            interventions too.
+        recording: see :data:`RECORDED`, and optionally ``qd`` (K, N), ``twist_WO`` (K, 6) and
+            ``rollout`` (K,), whose changes are interventions too.
         step: h of the model [s].
-        cover: (N,) share of a command a free joint covers in one step: newer targets count for more.
+        cover: (N,) share of a command a free joint covers in one step: newer targets count for
+            more.
         detect: contact set at an object pose (7,) and joint angles (N,).
     """
-    arrays = {name: np.asarray(recording[name], float) for name in (*RECORDED, "qd", "twist_WO", "rollout") if name in recording}
+    arrays = {
+        name: np.asarray(recording[name], float)
+        for name in (*RECORDED, "qd", "twist_WO", "rollout")
+        if name in recording
+    }
     t = arrays["t"]
     finite = np.isfinite(np.column_stack([arrays[name] for name in RECORDED])).all(axis=1)
     rows: list[tuple[np.ndarray, ...]] = []
@@ -128,14 +150,27 @@ def cut(
             j = first + int(np.argmin(np.abs(t[first:last] - t[i] - step)))
             if j <= i or abs(t[j] - t[i] - step) > MATCH * step:
                 continue
-            # What each target adds to a free joint's motion decays until the end of the step: e^{-r(t_j − t_{k+1})} − e^{-r(t_j − t_k)}
+            # What each target adds to a free joint's motion decays until the end of the step:
+            # e^{-r(t_j − t_{k+1})} − e^{-r(t_j − t_k)}
             left = np.exp(-rate[None, :] * (t[j] - t[i : j + 1])[:, None])
             weight = np.diff(left, axis=0)
             command = np.sum(weight * arrays["q_command"][i:j], axis=0) / np.sum(weight, axis=0)
             pose, q = arrays["pose_WO"][i], arrays["q"][i]
             k = i - first
             before = arrays["q_command"][i - 1] if k else q
-            rows.append((pose, q, qd[k], twist[k], before, command, detect(pose, q), arrays["pose_WO"][j], arrays["q"][j]))
+            rows.append(
+                (
+                    pose,
+                    q,
+                    qd[k],
+                    twist[k],
+                    before,
+                    command,
+                    detect(pose, q),
+                    arrays["pose_WO"][j],
+                    arrays["q"][j],
+                )
+            )
     if not rows:
         return None
     columns = list(zip(*rows, strict=True))
@@ -162,7 +197,8 @@ def segments(arrays: Mapping[str, np.ndarray], finite: np.ndarray, step: float) 
 
 
 def velocities(arrays: Mapping[str, np.ndarray], index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Joint and object velocities of a stretch of samples, NaN for the first one where they have to be difference quotients."""
+    """Joint and object velocities of a stretch of samples, NaN for the first one where they have to
+    be difference quotients."""
     pose, dt = arrays["pose_WO"][index], np.diff(arrays["t"][index])[:, None]
     if "qd" in arrays:
         qd = arrays["qd"][index]
@@ -187,7 +223,9 @@ class RingBuffer:
         """Put transitions in; the oldest go when there is no room."""
         transitions = take(transitions, slice(-self.capacity, None))
         if self._store is None:
-            self._store = jax.tree.map(lambda leaf: np.zeros((self.capacity, *leaf.shape[1:]), leaf.dtype), transitions)
+            self._store = jax.tree.map(
+                lambda leaf: np.zeros((self.capacity, *leaf.shape[1:]), leaf.dtype), transitions
+            )
         where = (self._next + np.arange(transitions.count)) % self.capacity
         for kept, new in zip(jax.tree.leaves(self._store), jax.tree.leaves(transitions), strict=True):
             kept[where] = new

@@ -1,4 +1,5 @@
-"""Balls as a robot: spheres that slide along the world's axes over a floor, each a finger of its own."""
+"""Balls as a robot: spheres that slide along the world's axes over a floor, each a finger of its
+own."""
 
 from __future__ import annotations
 
@@ -43,11 +44,13 @@ class BallPart:
 
 @dataclass(frozen=True)
 class BallsModel:
-    """Balls over a floor at height zero, as a :class:`~dexstack.model.robot.Robot`; joint order x, y, z of ball 0, then of ball 1 …"""
+    """Balls over a floor at height zero, as a :class:`~dexstack.model.robot.Robot`; joint order x,
+    y, z of ball 0, then of ball 1 …"""
 
     balls: tuple[Ball, ...]
     reach: float = 0.3
-    """How far a centre may go from the world's origin along x and y, and above the floor [m]; downwards it stops on the floor."""
+    """How far a centre may go from the world's origin along x and y, and above the floor [m];
+    downwards it stops on the floor."""
 
     def __post_init__(self) -> None:
         if len({ball.radius for ball in self.balls}) != 1:
@@ -105,7 +108,10 @@ class BallsModel:
         """The floor, then the balls."""
         floor = Shape("plane", np.zeros(0), np.zeros(3), np.eye(3))
         spheres = (Shape("sphere", np.array([ball.radius]), np.zeros(3), np.eye(3)) for ball in self.balls)
-        return (BallPart("floor", (floor,)), *(BallPart(f"ball_{i}", (sphere,)) for i, sphere in enumerate(spheres)))
+        return (
+            BallPart("floor", (floor,)),
+            *(BallPart(f"ball_{i}", (sphere,)) for i, sphere in enumerate(spheres)),
+        )
 
     def kinematics(self) -> BallKinematics:
         """Kinematics for JAX, which is imported only here."""

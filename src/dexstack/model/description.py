@@ -1,4 +1,5 @@
-"""Reading of the YAML files that describe hands and objects, with one clear sentence for each mistake."""
+"""Reading of the YAML files that describe hands and objects, with one clear sentence for each
+mistake."""
 
 from __future__ import annotations
 
@@ -31,7 +32,9 @@ def read_yaml(path: Path, required: Sequence[str], optional: Sequence[str] = ())
             raise ConfigError(f"{path} lacks the key '{key}'")
     for key in document:
         if key not in required and key not in optional:
-            raise ConfigError(f"{path} has the unknown key '{key}'; known: {', '.join((*required, *optional))}")
+            raise ConfigError(
+                f"{path} has the unknown key '{key}'; known: {', '.join((*required, *optional))}"
+            )
     return document
 
 
@@ -43,9 +46,14 @@ def number_list(where: object, key: str, value: Any, count: int) -> np.ndarray:
     """
     good = isinstance(value, list | tuple | np.ndarray) and len(value) == count
     if good:
-        good = all(isinstance(x, int | float | np.number) and not isinstance(x, bool) and np.isfinite(x) for x in value)
+        good = all(
+            isinstance(x, int | float | np.number) and not isinstance(x, bool) and np.isfinite(x)
+            for x in value
+        )
     if not good:
-        raise ConfigError(f"{where}: '{key}' must be {'a finite number' if count == 1 else f'{count} finite numbers'}, got {value!r}")
+        raise ConfigError(
+            f"{where}: '{key}' must be {'a finite number' if count == 1 else f'{count} finite numbers'}, got {value!r}"
+        )
     return np.array(value, dtype=float)
 
 
@@ -58,5 +66,7 @@ def quaternion(where: object, key: str, value: Any) -> np.ndarray:
     quat = number_list(where, key, value, 4)
     norm = float(np.linalg.norm(quat))
     if abs(norm - 1.0) > 1e-3:
-        raise ConfigError(f"{where}: '{key}' must be a unit quaternion (w, x, y, z), got one of norm {norm:.4g}")
+        raise ConfigError(
+            f"{where}: '{key}' must be a unit quaternion (w, x, y, z), got one of norm {norm:.4g}"
+        )
     return quat / norm

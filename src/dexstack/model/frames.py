@@ -26,12 +26,16 @@ class Frame(NamedTuple):
 
 
 class FrameTree:
-    """All frames of one hand; the names of links are the URDF's, so that a viewer that has the URDF finds them."""
+    """All frames of one hand; the names of links are the URDF's, so that a viewer that has the URDF
+    finds them."""
 
     def __init__(self, hand: HandModel) -> None:
         _, _, joints = read_urdf(hand.urdf_path)
         root = hand.bodies[0].name
-        self.mount = (Frame("world", PALM, hand.p_WP, hand.quat_WP), Frame(PALM, root, np.zeros(3), np.array([1.0, 0.0, 0.0, 0.0])))
+        self.mount = (
+            Frame("world", PALM, hand.p_WP, hand.quat_WP),
+            Frame(PALM, root, np.zeros(3), np.array([1.0, 0.0, 0.0, 0.0])),
+        )
         """Where the URDF's root stands in the world, which the URDF does not say."""
         links = (Frame(j.parent, j.child, j.p_PC, wxyz(j.R_PC)) for j in joints if j.kind == "fixed")
         self.fixed = (*self.mount, *links)

@@ -1,4 +1,5 @@
-"""The hand as every part of the stack sees it: one tree of bodies, read from a URDF and the YAML beside it."""
+"""The hand as every part of the stack sees it: one tree of bodies, read from a URDF and the YAML
+beside it."""
 
 from __future__ import annotations
 
@@ -18,23 +19,25 @@ if TYPE_CHECKING:
     from dexstack.model.kinematics import KinematicTree
 
 ALLEGRO = "allegro"
-"""Family of the hands for which objects that come with the package, and those that are added, have their start."""
+"""Family of the hands for which objects that come with the package, and those that are added, have
+their start."""
 
 
 @dataclass(frozen=True)
 class Body:
     """The palm or one moving link; links fixed to it are merged into it.
 
-    The frame B of a body sits on its joint: with the joint at angle q the body's pose in its parent P is
-    ``X_PB(q) = (R_PB_at_zero Rot(axis, ratio q + offset), p_PB)``: a hinge of its own turns by q, one that follows another joint by what
-    couples the two.
+    The frame B of a body sits on its joint: with the joint at angle q the body's pose in its parent
+    P is ``X_PB(q) = (R_PB_at_zero Rot(axis, ratio q + offset), p_PB)``: a hinge of its own turns by
+    q, one that follows another joint by what couples the two.
     """
 
     name: str
     parent: int
     """Index of the parent body; -1 for the palm."""
     joint: int | None
-    """Index of the joint that moves the body, by the angle ``ratio`` q + ``offset``; None for the palm."""
+    """Index of the joint that moves the body, by the angle ``ratio`` q + ``offset``; None for the
+    palm."""
     R_PB_at_zero: np.ndarray
     """(3, 3) rotation to the parent's frame at q = 0."""
     p_PB: np.ndarray
@@ -66,14 +69,17 @@ class Fingertip:
 
 @dataclass(frozen=True)
 class HandModel:
-    """A hand of N revolute joints on a fixed palm, finger by finger, each from the palm to the tip; link i+1 is moved by hinge i.
+    """A hand of N revolute joints on a fixed palm, finger by finger, each from the palm to the tip;
+    link i+1 is moved by hinge i.
 
-    Each of the H hinges is a joint of its own or follows one of its finger's; where none does, H = N, and hinges and joints are the same.
+    Each of the H hinges is a joint of its own or follows one of its finger's; where none does, H =
+    N, and hinges and joints are the same.
     """
 
     name: str
     family: str
-    """Kind of hand that this is one side of: an object's YAML may say where it starts in hands of a family, and drivers know families."""
+    """Kind of hand that this is one side of: an object's YAML may say where it starts in hands of a
+    family, and drivers know families."""
     side: str
     joint_names: tuple[str, ...]
     lower: np.ndarray
@@ -106,7 +112,8 @@ class HandModel:
     planner: str = ""
     """That turns objects which have no start for this hand; empty: the task's."""
     ignored_contacts: tuple[tuple[str, str], ...] = ()
-    """Pairs of links, besides neighbours, whose shapes overlap at rest: their contacts are left out."""
+    """Pairs of links, besides neighbours, whose shapes overlap at rest: their contacts are left
+    out."""
     joint_friction: float = 0.0
     """Dry friction in every joint [N m]; of plants, planners know none."""
     joint_armature: float = 0.0
@@ -123,7 +130,9 @@ class HandModel:
     def chains(self) -> tuple[int, ...]:
         """Joints of each finger; 4, 4, 4, 4 of the Allegro."""
         starts = [i for i, body in enumerate(self.bodies) if body.parent == 0]
-        own = np.concatenate([[0], np.cumsum([body.hinge == self.joint_names[body.joint] for body in self.bodies[1:]])])
+        own = np.concatenate(
+            [[0], np.cumsum([body.hinge == self.joint_names[body.joint] for body in self.bodies[1:]])]
+        )
         return tuple(np.diff(own[[*(i - 1 for i in starts), len(self.bodies) - 1]]).tolist())
 
     @functools.cached_property
@@ -164,10 +173,12 @@ class HandModel:
 def load_hand(hand: str | Path = "right") -> HandModel:
     """A hand that comes with dexstack, or one of the user's by the path of its YAML.
 
-    ``"right"`` and ``"left"`` are the Allegro Hand V4, ``"leap_right"`` and ``"leap_left"`` the LEAP Hand.
+    ``"right"`` and ``"left"`` are the Allegro Hand V4, ``"leap_right"`` and ``"leap_left"`` the
+    LEAP Hand.
 
     Raises:
-        ConfigError: an unknown name, a missing or malformed file, an impossible inertia, a home pose outside the joint limits.
+        ConfigError: an unknown name, a missing or malformed file, an impossible inertia, a home
+            pose outside the joint limits.
     """
     if str(hand) in HANDS:
         path = data_dir() / "hands" / f"{HANDS[str(hand)]}.yaml"
@@ -229,9 +240,13 @@ def _fingertips(
         raise ConfigError(f"{path}: 'fingertips.links' must name {len(ends)} links, one for each finger")
     for name, end in zip(links, ends, strict=True):
         if name not in frames:
-            raise ConfigError(f"{path}: the fingertip link '{name}' does not exist; links are {', '.join(frames)}")
+            raise ConfigError(
+                f"{path}: the fingertip link '{name}' does not exist; links are {', '.join(frames)}"
+            )
         if frames[name][0] != end:
-            raise ConfigError(f"{path}: the fingertip link '{name}' must be fixed to '{bodies[end].name}', the last link of its finger")
+            raise ConfigError(
+                f"{path}: the fingertip link '{name}' must be fixed to '{bodies[end].name}', the last link of its finger"
+            )
     return tuple(Fingertip(frames[name][0], frames[name][2]) for name in links)
 
 
@@ -239,13 +254,17 @@ def _swing_joints(path: Path, names: Any, joints: tuple[Joint, ...]) -> tuple[in
     order = {joint.name: i for i, joint in enumerate(joints)}
     unknown = [name for name in names if name not in order] if isinstance(names, list) else [names]
     if unknown:
-        raise ConfigError(f"{path}: 'swing_joints' must list joints of the hand, {', '.join(order)}; '{unknown[0]}' is none")
+        raise ConfigError(
+            f"{path}: 'swing_joints' must list joints of the hand, {', '.join(order)}; '{unknown[0]}' is none"
+        )
     return tuple(order[name] for name in names)
 
 
 def _ignored_contacts(path: Path, pairs: Any, bodies: tuple[Body, ...]) -> tuple[tuple[str, str], ...]:
     names = [body.name for body in bodies]
-    if not isinstance(pairs, list) or not all(isinstance(p, list) and len(p) == 2 and all(name in names for name in p) for p in pairs):
+    if not isinstance(pairs, list) or not all(
+        isinstance(p, list) and len(p) == 2 and all(name in names for name in p) for p in pairs
+    ):
         raise ConfigError(f"{path}: 'ignored_contacts' must list pairs of links, of {', '.join(names)}")
     return tuple((a, b) for a, b in pairs)
 
@@ -255,19 +274,26 @@ def _poses(path: Path, section: Any, joints: tuple[Joint, ...]) -> dict[str, np.
         raise ConfigError(f"{path}: 'poses' must hold joint angles by name, one of them 'home'")
     poses = {}
     for name, rows in section.items():
-        flat = [x for row in rows for x in row] if isinstance(rows, list) and all(isinstance(row, list) for row in rows) else rows
+        flat = (
+            [x for row in rows for x in row]
+            if isinstance(rows, list) and all(isinstance(row, list) for row in rows)
+            else rows
+        )
         poses[str(name)] = number_list(path, f"poses.{name}", flat, len(joints))
         for joint, q in zip(joints, poses[str(name)], strict=True):
             if not joint.lower <= q <= joint.upper:
                 limits = f"[{joint.lower:g}, {joint.upper:g}]"
-                raise ConfigError(f"{path}: poses.{name} puts '{joint.name}' at {q:g} rad, outside its limits {limits}")
+                raise ConfigError(
+                    f"{path}: poses.{name} puts '{joint.name}' at {q:g} rad, outside its limits {limits}"
+                )
     return poses
 
 
 def _merge_fixed(
     path: Path, palm: str, links: tuple[Link, ...], joints: tuple[Joint, ...]
 ) -> tuple[tuple[Body, ...], tuple[Joint, ...], dict[str, tuple[int, np.ndarray, np.ndarray]]]:
-    """Bodies (palm, then one per revolute joint), the joints that follow no other in file order, and each link's (body, R_BL, p_BL)."""
+    """Bodies (palm, then one per revolute joint), the joints that follow no other in file order,
+    and each link's (body, R_BL, p_BL)."""
     children = {j.child: j for j in joints}
     by_name = {link.name: link for link in links}
     if palm not in by_name or palm in children:
@@ -291,20 +317,39 @@ def _merge_fixed(
     for i, name in enumerate(index):
         parts = [(by_name[n], R, p) for n, (b, R, p) in frames.items() if b == i]
         mass = sum(link.mass for link, _, _ in parts)
-        com = sum(link.mass * (p + R @ link.com) for link, R, p in parts) / mass if mass > 0.0 else np.zeros(3)
+        com = (
+            sum(link.mass * (p + R @ link.com) for link, R, p in parts) / mass if mass > 0.0 else np.zeros(3)
+        )
         inertia = np.zeros((3, 3))
         for link, R, p in parts:
             d = p + R @ link.com - com
             inertia += R @ link.inertia @ R.T + link.mass * (d @ d * np.eye(3) - np.outer(d, d))
         check_inertia(f"body '{name}' of {path}", mass, inertia)
-        shapes = tuple(Shape(s.kind, s.size, p + R @ s.p, R @ s.R) for link, R, p in parts for s in link.shapes)
+        shapes = tuple(
+            Shape(s.kind, s.size, p + R @ s.p, R @ s.R) for link, R, p in parts for s in link.shapes
+        )
         if i == 0:
-            bodies.append(Body(name, -1, None, np.eye(3), np.zeros(3), np.array([1.0, 0.0, 0.0]), mass, com, inertia, shapes))
+            bodies.append(
+                Body(
+                    name,
+                    -1,
+                    None,
+                    np.eye(3),
+                    np.zeros(3),
+                    np.array([1.0, 0.0, 0.0]),
+                    mass,
+                    com,
+                    inertia,
+                    shapes,
+                )
+            )
             continue
         joint = revolute[i - 1]
         parent, R_BP, p_BP = frames[joint.parent]
         if parent not in (0, i - 1):
-            raise ConfigError(f"{path}: joint '{joint.name}' must follow the joint that moves its parent link, or begin at the palm")
+            raise ConfigError(
+                f"{path}: joint '{joint.name}' must follow the joint that moves its parent link, or begin at the palm"
+            )
         k, ratio, offset = followed[joint.name]
         place = R_BP @ joint.R_PC, p_BP + R_BP @ joint.p_PC, joint.axis
         bodies.append(Body(name, parent, k, *place, mass, com, inertia, shapes, joint.name, ratio, offset))
@@ -321,4 +366,6 @@ def _check_fingers(path: Path, bodies: list[Body], joints: tuple[Joint, ...]) ->
     for body in bodies[1:]:
         leader = joints[body.joint].name
         if homes[leader] != homes[body.hinge]:
-            raise ConfigError(f"{path}: the joint '{body.hinge}' follows '{leader}' of another finger; each finger must move by itself")
+            raise ConfigError(
+                f"{path}: the joint '{body.hinge}' follows '{leader}' of another finger; each finger must move by itself"
+            )

@@ -1,4 +1,5 @@
-"""Forward kinematics and point Jacobians of robots on a fixed base, in JAX: hands level by level of their tree, and balls."""
+"""Forward kinematics and point Jacobians of robots on a fixed base, in JAX: hands level by level of
+their tree, and balls."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ class BodyPoses(NamedTuple):
 
 
 class Kinematics(abc.ABC):
-    """Where the bodies of a robot are, and how its joints move them; pure functions of arrays, traced by JAX."""
+    """Where the bodies of a robot are, and how its joints move them; pure functions of arrays,
+    traced by JAX."""
 
     tip_body: np.ndarray
     """(F,) body of each fingertip."""
@@ -50,11 +52,14 @@ class Kinematics(abc.ABC):
     def fingertips(self, poses: BodyPoses) -> Float[Array, "F 3"]: ...
 
     @abc.abstractmethod
-    def point_jacobian(self, poses: BodyPoses, p_W: Float[Array, "C 3"], link: Array) -> Float[Array, "C 3 N"]: ...
+    def point_jacobian(
+        self, poses: BodyPoses, p_W: Float[Array, "C 3"], link: Array
+    ) -> Float[Array, "C 3 N"]: ...
 
 
 class KinematicTree(Kinematics):
-    """Kinematics of a hand whose body ``i + 1`` is moved by hinge ``i`` and whose body 0 is fixed in the world.
+    """Kinematics of a hand whose body ``i + 1`` is moved by hinge ``i`` and whose body 0 is fixed
+    in the world.
 
     Constant arrays only: an instance is closed over by compiled functions, never traced.
     """
@@ -66,7 +71,8 @@ class KinematicTree(Kinematics):
         self.num_bodies = len(bodies)
         quat_WP, p_WP = hand.quat_WP, hand.p_WP
         self._R_WP, self._p_WP = rotation_matrix(quat_WP), np.asarray(p_WP, float)
-        # Rodrigues: R_PB(q) = R0 (a aᵀ + cos q (I − a aᵀ) + sin q [a]×), so three constant matrices per body are enough.
+        # Rodrigues: R_PB(q) = R0 (a aᵀ + cos q (I − a aᵀ) + sin q [a]×), so three constant matrices
+        # per body are enough.
         self._const, self._cos, self._sin = (np.zeros((hinges, 3, 3)) for _ in range(3))
         self._p_PB, self._axis_B = np.zeros((hinges, 3)), np.zeros((hinges, 3))
         ancestors = np.zeros((self.num_bodies, hinges), bool)
@@ -75,7 +81,9 @@ class KinematicTree(Kinematics):
             assert body.parent <= i
             a = np.asarray(body.axis, float)
             outer, skew = np.outer(a, a), np.cross(np.eye(3), a)
-            self._const[i], self._cos[i], self._sin[i] = (body.R_PB_at_zero @ m for m in (outer, np.eye(3) - outer, skew))
+            self._const[i], self._cos[i], self._sin[i] = (
+                body.R_PB_at_zero @ m for m in (outer, np.eye(3) - outer, skew)
+            )
             self._p_PB[i], self._axis_B[i] = body.p_PB, a
             depth[i + 1] = depth[body.parent] + 1
             ancestors[i + 1] = ancestors[body.parent]
@@ -94,31 +102,45 @@ class KinematicTree(Kinematics):
         if self._coupling is not None:
             C, c = self._coupling
             q = as_const(C) @ q + as_const(c)
-        R_PB = as_const(self._const) + jnp.cos(q)[:, None, None] * as_const(self._cos) + jnp.sin(q)[:, None, None] * as_const(self._sin)
+        R_PB = (
+            as_const(self._const)
+            + jnp.cos(q)[:, None, None] * as_const(self._cos)
+            + jnp.sin(q)[:, None, None] * as_const(self._sin)
+        )
         R_WB = jnp.zeros((self.num_bodies, 3, 3), dtype).at[0].set(as_const(self._R_WP))
         p_WB = jnp.zeros((self.num_bodies, 3), dtype).at[0].set(as_const(self._p_WP))
         for level in self._levels:
             parent = self._parent[level]
             R_WP, joint = R_WB[parent], level - 1
-            p_WB = p_WB.at[level].set(p_WB[parent] + jnp.einsum("bij,bj->bi", R_WP, as_const(self._p_PB[joint])))
+            p_WB = p_WB.at[level].set(
+                p_WB[parent] + jnp.einsum("bij,bj->bi", R_WP, as_const(self._p_PB[joint]))
+            )
             R_WB = R_WB.at[level].set(jnp.einsum("bij,bjk->bik", R_WP, R_PB[joint]))
         return BodyPoses(R_WB, p_WB, jnp.einsum("bij,bj->bi", R_WB[1:], as_const(self._axis_B)))
 
     def fingertips(self, poses: BodyPoses) -> Float[Array, "F 3"]:
         """Fingertip positions p_WTip [m]."""
-        return poses.p_WB[self.tip_body] + jnp.einsum("fij,fj->fi", poses.R_WB[self.tip_body], jnp.asarray(self.p_BT, poses.p_WB.dtype))
+        return poses.p_WB[self.tip_body] + jnp.einsum(
+            "fij,fj->fi", poses.R_WB[self.tip_body], jnp.asarray(self.p_BT, poses.p_WB.dtype)
+        )
 
-    def point_jacobian(self, poses: BodyPoses, p_W: Float[Array, "C 3"], link: Array) -> Float[Array, "C 3 N"]:
-        """Translational Jacobian in the world frame of points fixed to ``link`` [m/rad]; zero for the palm and the ground (−1)."""
+    def point_jacobian(
+        self, poses: BodyPoses, p_W: Float[Array, "C 3"], link: Array
+    ) -> Float[Array, "C 3 N"]:
+        """Translational Jacobian in the world frame of points fixed to ``link`` [m/rad]; zero for
+        the palm and the ground (−1)."""
         arm = p_W[:, None, :] - poses.p_WB[None, 1:, :]
         columns = jnp.cross(jnp.broadcast_to(poses.axis_W[None], arm.shape), arm)
         columns = jnp.where(jnp.asarray(self.moves)[link + 1][:, :, None], columns, 0.0)
         by_hinge = jnp.swapaxes(columns, 1, 2)
-        return by_hinge if self._coupling is None else by_hinge @ jnp.asarray(self._coupling[0], by_hinge.dtype)
+        return (
+            by_hinge if self._coupling is None else by_hinge @ jnp.asarray(self._coupling[0], by_hinge.dtype)
+        )
 
 
 class BallKinematics(Kinematics):
-    """Kinematics of balls on three sliding joints each: body 0 is the floor, body ``i + 1`` ball i, and its centre the fingertip."""
+    """Kinematics of balls on three sliding joints each: body 0 is the floor, body ``i + 1`` ball i,
+    and its centre the fingertip."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -132,13 +154,18 @@ class BallKinematics(Kinematics):
         """Poses of the floor and of all balls at joint positions ``q`` [m]."""
         p_WB = jnp.concatenate([jnp.zeros((1, 3), q.dtype), q.reshape(-1, 3)])
         return BodyPoses(
-            jnp.broadcast_to(jnp.eye(3, dtype=q.dtype), (self.count + 1, 3, 3)), p_WB, jnp.tile(jnp.eye(3, dtype=q.dtype), (self.count, 1))
+            jnp.broadcast_to(jnp.eye(3, dtype=q.dtype), (self.count + 1, 3, 3)),
+            p_WB,
+            jnp.tile(jnp.eye(3, dtype=q.dtype), (self.count, 1)),
         )
 
     def fingertips(self, poses: BodyPoses) -> Float[Array, "F 3"]:
         """Centres of the balls p_WTip [m]."""
         return poses.p_WB[1:]
 
-    def point_jacobian(self, poses: BodyPoses, p_W: Float[Array, "C 3"], link: Array) -> Float[Array, "C 3 N"]:
-        """Translational Jacobian in the world frame of points fixed to ``link`` [-]; zero for the floor (0) and the ground (−1)."""
+    def point_jacobian(
+        self, poses: BodyPoses, p_W: Float[Array, "C 3"], link: Array
+    ) -> Float[Array, "C 3 N"]:
+        """Translational Jacobian in the world frame of points fixed to ``link`` [-]; zero for the
+        floor (0) and the ground (−1)."""
         return jnp.asarray(self._columns, p_W.dtype)[link + 1]

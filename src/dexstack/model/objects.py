@@ -1,4 +1,5 @@
-"""The objects a hand plays with: one folder each, with a YAML and a mesh; a new object is those two files and no code."""
+"""The objects a hand plays with: one folder each, with a YAML and a mesh; a new object is those two
+files and no code."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ MOST_PARTS = 256
 _START = ("position", "yaw", "noise_position", "noise_yaw")
 _OPTIONAL = {"hand_pose", "planner"}
 UNTUNED = "sampling"
-"""Planner that turns what nobody tuned anything for, for far more processor time than the one that comes with the task."""
+"""Planner that turns what nobody tuned anything for, for far more processor time than the one that
+comes with the task."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,8 @@ class Start:
 
 @dataclass(frozen=True)
 class ObjectModel:
-    """A rigid object; its frame O has the mesh file's axes and the mesh's centre of mass, at uniform density, as origin."""
+    """A rigid object; its frame O has the mesh file's axes and the mesh's centre of mass, at
+    uniform density, as origin."""
 
     name: str
     mesh_path: Path
@@ -69,7 +72,8 @@ class ObjectModel:
     symmetry: Symmetry = NONE
     """Turns that goals, errors and costs do not tell from none."""
     com: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    """Centre of mass in frame O [m]; elsewhere than the origin only in a plant of which the controller does not know it."""
+    """Centre of mass in frame O [m]; elsewhere than the origin only in a plant of which the
+    controller does not know it."""
     contact_stiffness: float = 1.0
     """Factor on the stiffness of a plant's contacts, of which the controller does not know."""
 
@@ -93,7 +97,8 @@ class ObjectModel:
         return hull_vertices(self.surface)
 
     def start(self, task: str, side: str = "right") -> Start:
-        """Where ``task`` puts this object in a hand of a ``side``: for a left hand at the mirror image (−y) of its place in a right one.
+        """Where ``task`` puts this object in a hand of a ``side``: for a left hand at the mirror
+        image (−y) of its place in a right one.
 
         Raises:
             ConfigError: the object's YAML has no start for it.
@@ -102,13 +107,16 @@ class ObjectModel:
 
 
 def scaled(obj: ObjectModel, *, mass: float = 1.0, friction: float = 1.0, size: float = 1.0) -> ObjectModel:
-    """The same object with mass, sliding friction and size multiplied; it stands as high above its support as before.
+    """The same object with mass, sliding friction and size multiplied; it stands as high above its
+    support as before.
 
     Raises:
         ConfigError: a factor that is not positive.
     """
     if min(mass, friction, size) <= 0.0 or not np.isfinite([mass, friction, size]).all():
-        raise ConfigError(f"factors of an object's mass, friction and size must be positive, got {mass:g}, {friction:g}, {size:g}")
+        raise ConfigError(
+            f"factors of an object's mass, friction and size must be positive, got {mass:g}, {friction:g}, {size:g}"
+        )
     surface = obj.surface._replace(vertices=size * obj.surface.vertices)
     raised = np.array([0.0, 0.0, (size - 1.0) * -obj.surface.vertices[:, 2].min(), 0.0, 0.0, 0.0, 0.0])
     return replace(
@@ -124,14 +132,17 @@ def scaled(obj: ObjectModel, *, mass: float = 1.0, friction: float = 1.0, size: 
 
 def object_names() -> tuple[str, ...]:
     """The objects that come with dexstack."""
-    return tuple(sorted(p.parent.name for p in (data_dir() / "objects").glob("*/*.yaml") if p.stem == p.parent.name))
+    return tuple(
+        sorted(p.parent.name for p in (data_dir() / "objects").glob("*/*.yaml") if p.stem == p.parent.name)
+    )
 
 
 def load_object(name: str | Path) -> ObjectModel:
     """An object by its name, or one of the user's by the path of its YAML.
 
     Raises:
-        ConfigError: an unknown name, a missing or malformed file, an unusable mesh, a mass or inertia no body has.
+        ConfigError: an unknown name, a missing or malformed file, an unusable mesh, a mass or
+            inertia no body has.
     """
     path, document = _read(name)
     mass = float(number_list(path, "mass", [document["mass"]], 1)[0])
@@ -176,7 +187,8 @@ def object_name(name: str | Path) -> str:
 
 
 def _mesh_facts(path: Path) -> dict[str, np.ndarray]:
-    """Vertices about the centre of mass, faces, volume, and inertia at density one; of a file whose content was read before, as found then.
+    """Vertices about the centre of mass, faces, volume, and inertia at density one; of a file whose
+    content was read before, as found then.
 
     Raises:
         ConfigError: see :func:`~dexstack.geometry.mesh.load_mesh`.
@@ -193,11 +205,14 @@ def _mesh_facts(path: Path) -> dict[str, np.ndarray]:
 
     if path.suffix.lower() not in _SINGLE_FILE or not path.is_file():
         return compute()
-    return kept_arrays("meshes", digest(sources("dexstack.geometry"), path.suffix, path.read_bytes()), compute)
+    return kept_arrays(
+        "meshes", digest(sources("dexstack.geometry"), path.suffix, path.read_bytes()), compute
+    )
 
 
 def load_start(name: str | Path, task: str, side: str = "right") -> Start | None:
-    """:meth:`ObjectModel.start` without the object's mesh; None if the object's YAML has none for this task.
+    """:meth:`ObjectModel.start` without the object's mesh; None if the object's YAML has none for
+    this task.
 
     Raises:
         ConfigError: an unknown name, or a malformed file.
@@ -214,8 +229,12 @@ def _read(name: str | Path) -> tuple[Path, dict[str, Any]]:
     elif Path(name).suffix in (".yaml", ".yml"):
         path = Path(name)
     else:
-        raise ConfigError(f"unknown object '{name}'; known: {', '.join(object_names())}, or the path of an object's YAML file")
-    return path, read_yaml(path, ("name", "mesh", "mass", "friction", "start"), ("contact_dimension", "parts", "symmetry"))
+        raise ConfigError(
+            f"unknown object '{name}'; known: {', '.join(object_names())}, or the path of an object's YAML file"
+        )
+    return path, read_yaml(
+        path, ("name", "mesh", "mass", "friction", "start"), ("contact_dimension", "parts", "symmetry")
+    )
 
 
 def load_symmetry(name: str | Path) -> Symmetry:
@@ -231,7 +250,9 @@ def load_symmetry(name: str | Path) -> Symmetry:
 def _symmetry(path: Path, section: Any) -> Symmetry:
     if section is None:
         return NONE
-    if not isinstance(section, list) or not all(isinstance(axis, dict) and set(axis) == {"axis", "order"} for axis in section):
+    if not isinstance(section, list) or not all(
+        isinstance(axis, dict) and set(axis) == {"axis", "order"} for axis in section
+    ):
         raise ConfigError(f"{path}: 'symmetry' must be a list of axes, each with the entries axis and order")
     axes = []
     for k, entry in enumerate(section):
@@ -239,8 +260,14 @@ def _symmetry(path: Path, section: Any) -> Symmetry:
         order, length = entry["order"], float(np.linalg.norm(direction))
         if length < 1e-6:
             raise ConfigError(f"{path}: 'symmetry[{k}].axis' has no direction")
-        if not isinstance(order, int) or isinstance(order, bool) or (order != ANY and not 2 <= order <= HIGHEST_ORDER):
-            raise ConfigError(f"{path}: 'symmetry[{k}].order' must be 2 to {HIGHEST_ORDER}, or {ANY} for any angle, got {order!r}")
+        if (
+            not isinstance(order, int)
+            or isinstance(order, bool)
+            or (order != ANY and not 2 <= order <= HIGHEST_ORDER)
+        ):
+            raise ConfigError(
+                f"{path}: 'symmetry[{k}].order' must be 2 to {HIGHEST_ORDER}, or {ANY} for any angle, got {order!r}"
+            )
         axes.append(Axis(direction / length, order))
     try:
         return Symmetry(tuple(axes))
@@ -250,7 +277,9 @@ def _symmetry(path: Path, section: Any) -> Symmetry:
 
 def _start(name: str, starts: dict[str, Start], task: str, side: str) -> Start:
     if task not in starts:
-        raise ConfigError(f"the object '{name}' has no start pose for the task '{task}'; it has {', '.join(starts)}")
+        raise ConfigError(
+            f"the object '{name}' has no start pose for the task '{task}'; it has {', '.join(starts)}"
+        )
     start = starts[task]
     return start if side == "right" else replace(start, pose_WO=mirrored(start.pose_WO))
 
@@ -277,9 +306,17 @@ def _starts(path: Path, section: Any) -> dict[str, Start]:
                 f"{path}: 'start.{task}' must have the entries {', '.join(_START)} and may have {' and '.join(sorted(_OPTIONAL))}"
             )
         position = number_list(path, f"start.{task}.position", entry["position"], 3)
-        yaw, noise_position, noise_yaw = (float(number_list(path, f"start.{task}.{k}", [entry[k]], 1)[0]) for k in _START[1:])
+        yaw, noise_position, noise_yaw = (
+            float(number_list(path, f"start.{task}.{k}", [entry[k]], 1)[0]) for k in _START[1:]
+        )
         if noise_position < 0.0 or noise_yaw < 0.0:
             raise ConfigError(f"{path}: the noise of 'start.{task}' must not be negative")
         pose_WO = np.concatenate([position, [np.cos(yaw / 2), 0.0, 0.0, np.sin(yaw / 2)]])
-        starts[str(task)] = Start(pose_WO, noise_position, noise_yaw, str(entry.get("hand_pose", "home")), str(entry.get("planner", "")))
+        starts[str(task)] = Start(
+            pose_WO,
+            noise_position,
+            noise_yaw,
+            str(entry.get("hand_pose", "home")),
+            str(entry.get("planner", "")),
+        )
     return starts

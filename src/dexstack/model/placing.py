@@ -1,13 +1,17 @@
-"""Where the turning task puts an object in a hand, from the sizes of both; the three objects that come with dexstack are examples of it.
+"""Where the turning task puts an object in a hand, from the sizes of both; the three objects that
+come with dexstack are examples of it.
 
-What an object's YAML says of a family of hands counts for them. In any other hand the object is where this rule puts it: it lies as it
-rests likeliest, the longer side of its outline across the fingers (along world y).
+What an object's YAML says of a family of hands counts for them. In any other hand the object is
+where this rule puts it: it lies as it rests likeliest, the longer side of its outline across the
+fingers (along world y).
 
-- An object that is not long stands on the palm of the resting hand ("home"), where it touches nothing: as far forward as it goes, but not
-  farther than :data:`GAP` short of the fingertips, and of such places nearest to the middle of the palm's breadth. It is tried in steps
-  of :data:`STEP`, :data:`BACK` back and :data:`ASIDE` to both sides.
-- An object that is longer than :data:`LONG` times its breadth, or finds no such place, lies across the stretched fingers ("flat"): its
-  middle over the middle of the fingers' first links, which then curl behind it.
+- An object that is not long stands on the palm of the resting hand ("home"), where it touches
+  nothing: as far forward as it goes, but not farther than :data:`GAP` short of the fingertips, and
+  of such places nearest to the middle of the palm's breadth. It is tried in steps of :data:`STEP`,
+  :data:`BACK` back and :data:`ASIDE` to both sides.
+- An object that is longer than :data:`LONG` times its breadth, or finds no such place, lies across
+  the stretched fingers ("flat"): its middle over the middle of the fingers' first links, which then
+  curl behind it.
 - It is as high as the lowest place where it touches nothing of the hand.
 """
 
@@ -26,7 +30,8 @@ from dexstack.model.scene import OBJECT_BODY, JointLayout, build_scene
 GAP = 0.002
 """Between object and fingertips at the start [m]."""
 LONG = 2.0
-"""An object is long if it measures this many times more along one side of its outline than along the other."""
+"""An object is long if it measures this many times more along one side of its outline than along
+the other."""
 STEP, BACK, ASIDE = 0.0025, 0.02, 0.015
 APART = 0.015
 """Between places that are tried [m]."""
@@ -54,7 +59,8 @@ def with_place(hand: HandModel, obj: ObjectModel) -> ObjectModel:
 
 
 def place_on_palm(hand: HandModel, obj: ObjectModel) -> Start:
-    """The start of ``obj``, whose frame has z up as it rests and x along the longer side of its outline, in this very hand.
+    """The start of ``obj``, whose frame has z up as it rests and x along the longer side of its
+    outline, in this very hand.
 
     Raises:
         ConfigError: it finds no place in the hand's poses "home" and "flat".
@@ -63,15 +69,18 @@ def place_on_palm(hand: HandModel, obj: ObjectModel) -> Start:
     if obj.size[0] <= LONG * obj.size[1] and (spot := scene.spot_on_palm()) is not None:
         return scene.start(spot, "home")
     if "flat" not in hand.poses:
-        raise ConfigError(f"the hand '{hand.name}' has no pose 'flat' on which a long or large object could lie")
+        raise ConfigError(
+            f"the hand '{hand.name}' has no pose 'flat' on which a long or large object could lie"
+        )
     return scene.start(np.array([scene.middle_of_first_links(), 0.0, HIGHEST]), "flat")
 
 
 def other_places(hand: HandModel, obj: ObjectModel, first: Start) -> list[Start]:
-    """Starts to try where ``first`` is not good enough: the hand's other pose, then from both back and forth and turned by a quarter.
+    """Starts to try where ``first`` is not good enough: the hand's other pose, then from both back
+    and forth and turned by a quarter.
 
-    Places beside which the object falls past the hand are left out, and those where it would lie on something that stands up beside the
-    pose's own place, :data:`HIGHER` over it.
+    Places beside which the object falls past the hand are left out, and those where it would lie on
+    something that stands up beside the pose's own place, :data:`HIGHER` over it.
     """
     scene, yaw = _Scene(hand, obj), 2.0 * np.arctan2(first.pose_WO[6], first.pose_WO[3])
     at = {first.hand_pose: first.pose_WO[:2]}
@@ -80,7 +89,11 @@ def other_places(hand: HandModel, obj: ObjectModel, first: Start) -> list[Start]
     elif (spot := scene.spot_on_palm()) is not None:
         at["home"] = spot[:2]
     poses = sorted(at, key=lambda pose: pose == first.hand_pose)
-    changes = [(np.zeros(2), 0.0), *((np.array([dx, 0.0]), 0.0) for dx in (-APART, APART)), (np.zeros(2), np.pi / 2)]
+    changes = [
+        (np.zeros(2), 0.0),
+        *((np.array([dx, 0.0]), 0.0) for dx in (-APART, APART)),
+        (np.zeros(2), np.pi / 2),
+    ]
     found: list[Start] = []
     heights = {first.hand_pose: first.pose_WO[2]}
     for change, turn in changes:
@@ -97,9 +110,11 @@ def other_places(hand: HandModel, obj: ObjectModel, first: Start) -> list[Start]
 
 
 def room_over_fingers(hand: HandModel, obj: ObjectModel, x: float) -> float:
-    """How far forward of x the object may lie over the fingers: up to the middle of their first long links in the pose "flat" [m].
+    """How far forward of x the object may lie over the fingers: up to the middle of their first
+    long links in the pose "flat" [m].
 
-    An object that is narrower than neighbouring knuckles are apart may not: where a finger gives way, it sinks down between two.
+    An object that is narrower than neighbouring knuckles are apart may not: where a finger gives
+    way, it sinks down between two.
 
     Returns:
         Not negative; infinite in a hand that has no pose "flat".
@@ -112,7 +127,8 @@ def room_over_fingers(hand: HandModel, obj: ObjectModel, x: float) -> float:
 
 
 def least_width(points: np.ndarray) -> float:
-    """Least distance of two parallel planes with all points between them, one of them on a face of their hull [m]."""
+    """Least distance of two parallel planes with all points between them, one of them on a face of
+    their hull [m]."""
     from scipy.spatial import ConvexHull  # slow to import
 
     normals = ConvexHull(points).equations[:, :3]
@@ -133,11 +149,20 @@ class _Scene:
     def spot_on_palm(self) -> np.ndarray | None:
         """(3,) the place in the resting hand, if there is one, :data:`CLEAR` over the palm [m]."""
         self._take("home")
-        tips = [self._places()[t.body] + self._rotations()[t.body] @ t.p_BT for t in self._hand.fingertips[:-1]]  # the thumb's is last
-        foremost = float(np.mean(tips, axis=0)[0]) - self._hand.fingertip_radius - GAP - float(self._obj.surface.vertices[:, 1].max())
+        tips = [
+            self._places()[t.body] + self._rotations()[t.body] @ t.p_BT for t in self._hand.fingertips[:-1]
+        ]  # the thumb's is last
+        foremost = (
+            float(np.mean(tips, axis=0)[0])
+            - self._hand.fingertip_radius
+            - GAP
+            - float(self._obj.surface.vertices[:, 1].max())
+        )
         z = self._palm_top() - float(self._obj.surface.vertices[:, 2].min()) + CLEAR
         inwards = -1.0 if self._hand.side == "left" else 1.0
-        aside = inwards * np.array(sorted(np.arange(-ASIDE, ASIDE + STEP / 2, STEP), key=lambda y: (round(abs(y), 6), y)))
+        aside = inwards * np.array(
+            sorted(np.arange(-ASIDE, ASIDE + STEP / 2, STEP), key=lambda y: (round(abs(y), 6), y))
+        )
         for x in foremost - np.arange(0.0, BACK + STEP / 2, STEP):
             for y in aside:
                 if not self._touches(x, y, z):
@@ -145,7 +170,8 @@ class _Scene:
         return None
 
     def first_links(self) -> np.ndarray:
-        """(fingers, 2, 3) where each finger's first long link begins and ends, stretched; not the thumb's [m]."""
+        """(fingers, 2, 3) where each finger's first long link begins and ends, stretched; not the
+        thumb's [m]."""
         self._take("flat")
         links = []
         for tip in self._hand.fingertips[:-1]:
@@ -162,7 +188,8 @@ class _Scene:
         return float(self.first_links()[:, :, 0].mean())
 
     def start(self, spot: np.ndarray, pose: str, yaw: float = YAW) -> Start:
-        """At the lowest height, downwards from ``spot`` (3,), where nothing of the hand is touched, turned by ``yaw`` [rad].
+        """At the lowest height, downwards from ``spot`` (3,), where nothing of the hand is touched,
+        turned by ``yaw`` [rad].
 
         Raises:
             ConfigError: there is none.
@@ -174,9 +201,13 @@ class _Scene:
         while not self._touches(x, y, bottom):
             top, bottom = bottom, bottom - 0.01
             if bottom < -HIGHEST:
-                raise ConfigError(f"the object '{self._obj.name}' falls past the hand: nothing of it lies under x = {x:.3f} m")
+                raise ConfigError(
+                    f"the object '{self._obj.name}' falls past the hand: nothing of it lies under x = {x:.3f} m"
+                )
         if top == bottom:
-            raise ConfigError(f"the object '{self._obj.name}' is too large: {top:g} m over the palm it still touches the hand")
+            raise ConfigError(
+                f"the object '{self._obj.name}' is too large: {top:g} m over the palm it still touches the hand"
+            )
         while top - bottom > _RESOLUTION:
             middle = (top + bottom) / 2.0
             top, bottom = (top, middle) if self._touches(x, y, middle) else (middle, bottom)
@@ -198,7 +229,9 @@ class _Scene:
         tops = []
         for g in np.flatnonzero((model.geom_bodyid == self._numbers[0]) & (model.geom_contype > 0)):
             R = data.geom_xmat[g].reshape(3, 3)
-            tops.append((data.geom_xpos[g] + R @ model.geom_aabb[g, :3] + np.abs(R) @ model.geom_aabb[g, 3:])[2])
+            tops.append(
+                (data.geom_xpos[g] + R @ model.geom_aabb[g, :3] + np.abs(R) @ model.geom_aabb[g, 3:])[2]
+            )
         return float(max(tops))
 
     def _touches(self, x: float, y: float, z: float) -> bool:

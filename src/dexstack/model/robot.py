@@ -1,4 +1,5 @@
-"""What contact detection, planner and closed loop need to know of a robot: a fixed base, chains of joints, shapes, fingertips."""
+"""What contact detection, planner and closed loop need to know of a robot: a fixed base, chains of
+joints, shapes, fingertips."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ class Part(Protocol):
 
 @runtime_checkable
 class Robot(Protocol):
-    """A hand, or balls. Joints are hinges [rad] or slides [m]; they come chain by chain, and chains meet only in the object."""
+    """A hand, or balls. Joints are hinges [rad] or slides [m]; they come chain by chain, and chains
+    meet only in the object."""
 
     @property
     def name(self) -> str: ...
@@ -64,7 +66,8 @@ class Robot(Protocol):
 
     @property
     def bodies(self) -> Sequence[Part]:
-        """The base, which bears the object with its boxes or its plane, then what moves; indexed as a contact's ``link``."""
+        """The base, which bears the object with its boxes or its plane, then what moves; indexed as
+        a contact's ``link``."""
 
     def kinematics(self) -> Kinematics: ...
 

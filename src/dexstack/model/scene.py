@@ -1,9 +1,11 @@
-"""One scene for every use: hand or balls, object, floor and camera as a MuJoCo spec, built from the hand and object models.
+"""One scene for every use: hand or balls, object, floor and camera as a MuJoCo spec, built from the
+hand and object models.
 
-Layout of the state that every user of the compiled model may rely on: ``qpos`` = joint angles or ball positions (3 per ball), then
-the object's position and quaternion (wxyz); ``qvel`` = their rates, then the object's linear velocity (world) and angular velocity
-(body). A hand whose hinges follow one another has more joint angles in its scene than joints of its own: :class:`JointLayout` tells them
-apart. Geom groups: 0 collides and is drawn, 2 is only drawn.
+Layout of the state that every user of the compiled model may rely on: ``qpos`` = joint angles or
+ball positions (3 per ball), then the object's position and quaternion (wxyz); ``qvel`` = their
+rates, then the object's linear velocity (world) and angular velocity (body). A hand whose hinges
+follow one another has more joint angles in its scene than joints of its own: :class:`JointLayout`
+tells them apart. Geom groups: 0 collides and is drawn, 2 is only drawn.
 """
 
 from __future__ import annotations
@@ -26,11 +28,12 @@ GROUP_SOLID = 0
 GROUP_DRAWN = 2
 OBJECT_BODY = "object"
 MOTOR_TIME = 2.0 * TIMESTEP
-"""Mechanical time constant of the motor of a joint that others follow, its inertia over its damping [s]; a geared motor's is no shorter.
-With none the damping, which is integrated implicitly, would slow the joint within a step and leave its followers behind."""
+"""Mechanical time constant of the motor of a joint that others follow, its inertia over its damping
+[s]; a geared motor's is no shorter. With none the damping, which is integrated implicitly, would
+slow the joint within a step and leave its followers behind."""
 _STIFF = (2.0 * TIMESTEP, 1.0), (0.9999, 0.9999, 1e-3, 0.5, 2.0)
-"""solref and solimp: with MuJoCo's own a joint this light creeps at 1 rad/s under half of the friction that should hold it, and one that
-follows another lags by half a radian."""
+"""solref and solimp: with MuJoCo's own a joint this light creeps at 1 rad/s under half of the
+friction that should hold it, and one that follows another lags by half a radian."""
 
 
 _KINDS = {
@@ -82,12 +85,15 @@ def new_spec(name: str) -> mujoco.MjSpec:
     spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
     spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
     spec.option.impratio = 10.0
-    spec.option.disableflags = mujoco.mjtDisableBit.mjDSBL_AUTORESET  # a diverging plant must not jump back to the start unnoticed
+    spec.option.disableflags = (
+        mujoco.mjtDisableBit.mjDSBL_AUTORESET
+    )  # a diverging plant must not jump back to the start unnoticed
     return spec
 
 
 def add_hand(spec: mujoco.MjSpec, hand: HandModel) -> None:
-    """Add palm, links and joints of ``hand``, mounted in the world; a link and its parent, and other links that overlap, do not collide."""
+    """Add palm, links and joints of ``hand``, mounted in the world; a link and its parent, and
+    other links that overlap, do not collide."""
     frames = []
     for body in hand.bodies:
         parent = spec.worldbody if body.parent < 0 else frames[body.parent]
@@ -108,7 +114,10 @@ def add_hand(spec: mujoco.MjSpec, hand: HandModel) -> None:
                 hand.friction_palm if body.joint is None else hand.friction_fingers,
             )
         _add_knuckle(frame, body)
-    for first, second in [*((hand.bodies[body.parent].name, body.name) for body in hand.bodies[1:]), *hand.ignored_contacts]:
+    for first, second in [
+        *((hand.bodies[body.parent].name, body.name) for body in hand.bodies[1:]),
+        *hand.ignored_contacts,
+    ]:
         spec.add_exclude(bodyname1=first, bodyname2=second)
 
 
@@ -137,7 +146,8 @@ def _add_hinge(spec: mujoco.MjSpec, frame: mujoco.MjsBody, hand: HandModel, body
 
 
 def _add_knuckle(frame: mujoco.MjsBody, body: Body) -> None:
-    """A drawn cylinder around a joint that bends across its link, where two boxes would leave a gap."""
+    """A drawn cylinder around a joint that bends across its link, where two boxes would leave a
+    gap."""
     across = int(np.argmax(np.abs(body.axis)))
     boxes = [s for s in body.shapes if s.kind == "box" and np.allclose(s.R, np.eye(3))]
     if across == 2 or not boxes or abs(boxes[0].p[across]) > 1e-6:
@@ -155,7 +165,9 @@ def _add_knuckle(frame: mujoco.MjsBody, body: Body) -> None:
     )
 
 
-def _add_shape(frame: mujoco.MjsBody, name: str, shape: Shape, rgba: tuple[float, ...], friction: float) -> None:
+def _add_shape(
+    frame: mujoco.MjsBody, name: str, shape: Shape, rgba: tuple[float, ...], friction: float
+) -> None:
     size = np.zeros(3)
     size[: len(shape.size)] = shape.size
     frame.add_geom(
@@ -176,7 +188,8 @@ def part_name(k: int) -> str:
 
 
 def add_object(spec: mujoco.MjSpec, obj: ObjectModel) -> None:
-    """Add a free ``obj`` as body ``"object"``, one geom for each of its convex parts; coloured faces are drawn on it."""
+    """Add a free ``obj`` as body ``"object"``, one geom for each of its convex parts; coloured
+    faces are drawn on it."""
     body = spec.worldbody.add_body(name=OBJECT_BODY)
     body.add_freejoint(name=OBJECT_BODY)
     _set_inertia(body, obj.mass, np.array(obj.com), obj.inertia)
@@ -222,12 +235,17 @@ def _add_face_markers(body: mujoco.MjsBody, obj: ObjectModel) -> None:
 
 
 def add_balls(spec: mujoco.MjSpec, balls: Sequence[Ball]) -> None:
-    """Add each ball with its joints ``ball_<i>_x``, ``_y``, ``_z``; its coordinates are positions in the world, not offsets."""
+    """Add each ball with its joints ``ball_<i>_x``, ``_y``, ``_z``; its coordinates are positions
+    in the world, not offsets."""
     for i, ball in enumerate(balls):
         body = spec.worldbody.add_body(name=f"ball_{i}", pos=ball.p_W)
         for k, axis in enumerate(np.eye(3)):
             body.add_joint(
-                name=f"ball_{i}_{'xyz'[k]}", type=mujoco.mjtJoint.mjJNT_SLIDE, axis=axis, ref=ball.p_W[k], damping=(ball.damping, 0.0, 0.0)
+                name=f"ball_{i}_{'xyz'[k]}",
+                type=mujoco.mjtJoint.mjJNT_SLIDE,
+                axis=axis,
+                ref=ball.p_W[k],
+                damping=(ball.damping, 0.0, 0.0),
             )
         body.add_geom(
             name=f"ball_{i}",
@@ -255,7 +273,8 @@ def build_scene(
         obj: the free object, or None.
         balls: point fingers, after the hand's joints in the state.
         floor: height of a floor in the world [m], or None.
-        camera: whether a camera named "film" looks down at the palm, steeply enough for yaw to show.
+        camera: whether a camera named "film" looks down at the palm, steeply enough for yaw to
+            show.
     """
     spec = new_spec(" with ".join(part.name for part in (hand, obj) if part is not None) or "scene")
     if hand is not None:
@@ -285,15 +304,19 @@ def build_scene(
 
 
 class JointLayout:
-    """Which joints of a robot's scene are the robot's own and which follow those: H in the scene, N of its own.
+    """Which joints of a robot's scene are the robot's own and which follow those: H in the scene, N
+    of its own.
 
-    Joints follow by a joint equality of degree one, x = ratio q + offset, as :func:`add_hand` writes it. The object's joint is the last.
+    Joints follow by a joint equality of degree one, x = ratio q + offset, as :func:`add_hand`
+    writes it. The object's joint is the last.
     """
 
     def __init__(self, model: mujoco.MjModel) -> None:
         count = model.njnt - int(model.njnt > 0 and model.jnt_type[-1] == mujoco.mjtJoint.mjJNT_FREE)
         coupled = [e for e in range(model.neq) if model.eq_type[e] == mujoco.mjtEq.mjEQ_JOINT]
-        followers = {int(model.eq_obj1id[e]): (int(model.eq_obj2id[e]), *model.eq_data[e, :2]) for e in coupled}
+        followers = {
+            int(model.eq_obj1id[e]): (int(model.eq_obj2id[e]), *model.eq_data[e, :2]) for e in coupled
+        }
         self.own = np.array([j for j in range(count) if j not in followers], int)
         """(N,) indices of the robot's own joints."""
         self.plain = not followers
@@ -318,7 +341,8 @@ class JointLayout:
 
 @functools.singledispatch
 def robot_scene(robot: Any, obj: ObjectModel | None) -> mujoco.MjSpec:
-    """The scene of any robot and the object it plays with, or of the robot alone: a hand over nothing, balls over a floor."""
+    """The scene of any robot and the object it plays with, or of the robot alone: a hand over
+    nothing, balls over a floor."""
     raise TypeError(f"no scene is known for a robot of type {type(robot).__name__}")
 
 

@@ -1,7 +1,8 @@
 """Whether a hand is strong enough to turn an object on its palm.
 
-An object of weight m g rubs on the palm: at worst at its rim, so that a moment μ m g R turns it about the vertical. Two fingers turn it
-with the forces F₁ R + F₂ R. So m is at most (F₁ + F₂)/(μ g), whatever the size.
+An object of weight m g rubs on the palm: at worst at its rim, so that a moment μ m g R turns it
+about the vertical. Two fingers turn it with the forces F₁ R + F₂ R. So m is at most (F₁ + F₂)/(μ
+g), whatever the size.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ GRAVITY = 9.81
 
 
 def finger_forces(hand: HandModel) -> np.ndarray:
-    """(fingers,) force with which each fingertip pushes across the stretched finger [N]: the weakest joint's torque over its lever.
+    """(fingers,) force with which each fingertip pushes across the stretched finger [N]: the
+    weakest joint's torque over its lever.
 
-    A joint that others follow bends the finger in several places: its levers add up, each times its ratio.
+    A joint that others follow bends the finger in several places: its levers add up, each times its
+    ratio.
     """
     forces = []
     for tip in hand.fingertips:

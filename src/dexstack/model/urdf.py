@@ -1,7 +1,8 @@
-"""Reads a URDF into a plain tree of links and joints, and refuses one that no rigid body could have.
+"""Reads a URDF into a plain tree of links and joints, and refuses one that no rigid body could
+have.
 
-Only what the stack uses is read: inertials, primitive collision shapes, revolute and fixed joints. Visuals and meshes stay with the
-tools that draw them.
+Only what the stack uses is read: inertials, primitive collision shapes, revolute and fixed joints.
+Visuals and meshes stay with the tools that draw them.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from dexstack.errors import ConfigError
 class Shape:
     """A primitive collision shape, posed in the frame of its body.
 
-    ``size`` by ``kind``: box: three half extents; sphere: (radius,); capsule and cylinder: (radius, half length), axis along z.
-    A capsule's half length is measured between the centres of its end spheres.
+    ``size`` by ``kind``: box: three half extents; sphere: (radius,); capsule and cylinder: (radius,
+    half length), axis along z. A capsule's half length is measured between the centres of its end
+    spheres.
     """
 
     kind: str
@@ -32,7 +34,8 @@ class Shape:
 
 @dataclass(frozen=True)
 class Link:
-    """A URDF link: mass [kg], centre of mass (3,) [m], inertia (3, 3) about it, link axes [kg m²]."""
+    """A URDF link: mass [kg], centre of mass (3,) [m], inertia (3, 3) about it, link axes [kg
+    m²]."""
 
     name: str
     mass: float
@@ -43,7 +46,8 @@ class Link:
 
 @dataclass(frozen=True)
 class Mimic:
-    """A joint that follows another one: its angle is ``ratio`` times that of ``joint`` plus ``offset`` [rad]."""
+    """A joint that follows another one: its angle is ``ratio`` times that of ``joint`` plus
+    ``offset`` [rad]."""
 
     joint: str
     ratio: float
@@ -52,7 +56,8 @@ class Mimic:
 
 @dataclass(frozen=True)
 class Joint:
-    """A URDF joint; ``R_PC``, ``p_PC``: pose of the child link in the parent link at zero; ``axis`` in the child's frame."""
+    """A URDF joint; ``R_PC``, ``p_PC``: pose of the child link in the parent link at zero; ``axis``
+    in the child's frame."""
 
     name: str
     kind: str
@@ -73,8 +78,8 @@ def check_inertia(where: str, mass: float, inertia: np.ndarray) -> None:
     """Refuse a mass or rotational inertia (3, 3, about the centre of mass) that no rigid body has.
 
     Raises:
-        ConfigError: not finite, mass not positive, not symmetric positive definite, or principal moments that break the triangle
-            inequality I1 + I2 >= I3.
+        ConfigError: not finite, mass not positive, not symmetric positive definite, or principal
+            moments that break the triangle inequality I1 + I2 >= I3.
     """
     if not np.isfinite(mass) or mass <= 0.0:
         raise ConfigError(f"{where}: the mass must be positive, got {mass:g} kg")
@@ -85,15 +90,17 @@ def check_inertia(where: str, mass: float, inertia: np.ndarray) -> None:
     if moments[0] <= 0.0:
         raise ConfigError(f"{where}: the inertia is not positive definite (principal moments {text} kg m²)")
     if moments[0] + moments[1] < moments[2] * (1.0 - 1e-9):
-        raise ConfigError(f"{where}: no rigid body has this inertia: its principal moments {text} kg m² break the triangle inequality")
+        raise ConfigError(
+            f"{where}: no rigid body has this inertia: its principal moments {text} kg m² break the triangle inequality"
+        )
 
 
 def read_urdf(path: str | Path) -> tuple[str, tuple[Link, ...], tuple[Joint, ...]]:
     """Robot name, links and joints of a URDF file, in file order.
 
     Raises:
-        ConfigError: a missing or malformed file, an unsupported shape or joint type, an impossible inertia, or a joint between
-            links that do not exist.
+        ConfigError: a missing or malformed file, an unsupported shape or joint type, an impossible
+            inertia, or a joint between links that do not exist.
     """
     path = Path(path)
     try:
@@ -110,14 +117,20 @@ def read_urdf(path: str | Path) -> tuple[str, tuple[Link, ...], tuple[Joint, ...
     turning = {joint.name for joint in joints if joint.kind == "revolute"}
     for joint in joints:
         if joint.mimic is not None and joint.mimic.joint not in turning - {joint.name}:
-            raise ConfigError(f"joint '{joint.name}' of {path} follows '{joint.mimic.joint}', which is no other revolute joint")
+            raise ConfigError(
+                f"joint '{joint.name}' of {path} follows '{joint.mimic.joint}', which is no other revolute joint"
+            )
         for end in (joint.parent, joint.child):
             if end not in names:
-                raise ConfigError(f"joint '{joint.name}' of {path} refers to the link '{end}', which does not exist")
+                raise ConfigError(
+                    f"joint '{joint.name}' of {path} refers to the link '{end}', which does not exist"
+                )
     return root.get("name", path.stem), links, joints
 
 
-def _numbers(where: str, element: ET.Element | None, attribute: str, default: str | None = None, count: int | None = 1) -> np.ndarray:
+def _numbers(
+    where: str, element: ET.Element | None, attribute: str, default: str | None = None, count: int | None = 1
+) -> np.ndarray:
     text = default if element is None else element.get(attribute, default)
     if text is None:
         raise ConfigError(f"{where} lacks '{attribute}'")
@@ -137,7 +150,8 @@ def _origin(where: str, parent: ET.Element) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _rotation(roll: float, pitch: float, yaw: float) -> np.ndarray:
-    """Rz(yaw) Ry(pitch) Rx(roll), (3, 3). Every node reads a URDF when it starts: importing scipy for this would cost it half a second."""
+    """Rz(yaw) Ry(pitch) Rx(roll), (3, 3). Every node reads a URDF when it starts: importing scipy
+    for this would cost it half a second."""
     (cr, cp, cy), (sr, sp, sy) = np.cos([roll, pitch, yaw]), np.sin([roll, pitch, yaw])
     return np.array(
         [
@@ -174,14 +188,17 @@ def _read_link(path: Path, element: ET.Element) -> Link:
     R, com = _origin(where, inertial)
     mass = float(_numbers(where, inertial.find("mass"), "value")[0])
     tensor = inertial.find("inertia")
-    xx, xy, xz, yy, yz, zz = (float(_numbers(where, tensor, "i" + key)[0]) for key in ("xx", "xy", "xz", "yy", "yz", "zz"))
+    xx, xy, xz, yy, yz, zz = (
+        float(_numbers(where, tensor, "i" + key)[0]) for key in ("xx", "xy", "xz", "yy", "yz", "zz")
+    )
     inertia = R @ np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) @ R.T
     check_inertia(where, mass, inertia)
     return Link(name, mass, com, inertia, tuple(join_capsules(shapes)))
 
 
 def join_capsules(shapes: list[Shape]) -> list[Shape]:
-    """URDF has no capsule: a cylinder with a sphere of its radius on each end is read as one capsule, which it is."""
+    """URDF has no capsule: a cylinder with a sphere of its radius on each end is read as one
+    capsule, which it is."""
     rest = list(shapes)
     capsules = []
     for cylinder in [s for s in shapes if s.kind == "cylinder"]:
@@ -189,7 +206,11 @@ def join_capsules(shapes: list[Shape]) -> list[Shape]:
         ends = []
         for sign in (-1.0, 1.0):
             tip = cylinder.p + sign * half * cylinder.R[:, 2]
-            ends += [s for s in rest if s.kind == "sphere" and np.allclose(s.p, tip, atol=1e-9) and abs(s.size[0] - radius) < 1e-9][:1]
+            ends += [
+                s
+                for s in rest
+                if s.kind == "sphere" and np.allclose(s.p, tip, atol=1e-9) and abs(s.size[0] - radius) < 1e-9
+            ][:1]
         if len(ends) == 2:
             rest = [s for s in rest if s is not cylinder and s is not ends[0] and s is not ends[1]]
             capsules.append(Shape("capsule", cylinder.size, cylinder.p, cylinder.R))
@@ -213,14 +234,20 @@ def _read_joint(path: Path, element: ET.Element) -> Joint:
         raise ConfigError(f"{where}: the axis must not be zero")
     limit = element.find("limit")
     where_limit = f"the <limit> of {where}"
-    lower, upper, effort, velocity = (float(_numbers(where_limit, limit, key)[0]) for key in ("lower", "upper", "effort", "velocity"))
+    lower, upper, effort, velocity = (
+        float(_numbers(where_limit, limit, key)[0]) for key in ("lower", "upper", "effort", "velocity")
+    )
     damping = float(_numbers(f"the <dynamics> of {where}", element.find("dynamics"), "damping")[0])
     if not lower < upper:
         raise ConfigError(f"{where}: the lower limit {lower:g} must be below the upper limit {upper:g}")
-    if effort <= 0.0 or velocity <= 0.0 or damping <= 0.0:  # how a joint obeys its torque is judged by its damping
+    if (
+        effort <= 0.0 or velocity <= 0.0 or damping <= 0.0
+    ):  # how a joint obeys its torque is judged by its damping
         raise ConfigError(f"{where}: effort and velocity limits and damping must be positive")
     mimic = read_mimic(f"the <mimic> of {where}", element.find("mimic"))
-    return Joint(name, kind, *ends, R, p, axis / np.linalg.norm(axis), lower, upper, effort, velocity, damping, mimic)
+    return Joint(
+        name, kind, *ends, R, p, axis / np.linalg.norm(axis), lower, upper, effort, velocity, damping, mimic
+    )
 
 
 def read_mimic(where: str, element: ET.Element | None) -> Mimic | None:
@@ -231,24 +258,35 @@ def read_mimic(where: str, element: ET.Element | None) -> Mimic | None:
     """
     if element is None:
         return None
-    ratio, offset = (float(_numbers(where, element, key, default)[0]) for key, default in (("multiplier", "1"), ("offset", "0")))
+    ratio, offset = (
+        float(_numbers(where, element, key, default)[0])
+        for key, default in (("multiplier", "1"), ("offset", "0"))
+    )
     if ratio == 0.0:
         raise ConfigError(f"{where}: a multiplier of zero follows nothing; make the joint a fixed one")
     return Mimic(element.get("joint", ""), ratio, offset)
 
 
-def lead(path: str | Path, revolute: Sequence[Joint]) -> tuple[tuple[Joint, ...], dict[str, tuple[int, float, float]]]:
-    """The revolute joints that follow no other, within what their followers can do, and of every joint (which of these, ratio, offset).
+def lead(
+    path: str | Path, revolute: Sequence[Joint]
+) -> tuple[tuple[Joint, ...], dict[str, tuple[int, float, float]]]:
+    """The revolute joints that follow no other, within what their followers can do, and of every
+    joint (which of these, ratio, offset).
 
     Raises:
-        ConfigError: a joint follows itself, or is never within its limits together with its followers.
+        ConfigError: a joint follows itself, or is never within its limits together with its
+            followers.
     """
     by_name, names = {j.name: j for j in revolute}, [j.name for j in revolute if j.mimic is None]
     followed, lower, upper = {}, [by_name[n].lower for n in names], [by_name[n].upper for n in names]
     for joint in revolute:
         ratio, offset, at, seen = 1.0, 0.0, joint, {joint.name}
         while at.mimic is not None:
-            ratio, offset, at = ratio * at.mimic.ratio, offset + ratio * at.mimic.offset, by_name[at.mimic.joint]
+            ratio, offset, at = (
+                ratio * at.mimic.ratio,
+                offset + ratio * at.mimic.offset,
+                by_name[at.mimic.joint],
+            )
             if at.name in seen:
                 raise ConfigError(f"{path}: the joint '{joint.name}' follows itself, through '{at.name}'")
             seen.add(at.name)
@@ -258,5 +296,9 @@ def lead(path: str | Path, revolute: Sequence[Joint]) -> tuple[tuple[Joint, ...]
         followed[joint.name] = k, ratio, offset
     for name, low, high in zip(names, lower, upper, strict=True):
         if not low < high:
-            raise ConfigError(f"{path}: the joint '{name}' and what follows it are never within their limits together")
-    return tuple(replace(by_name[n], lower=low, upper=high) for n, low, high in zip(names, lower, upper, strict=True)), followed
+            raise ConfigError(
+                f"{path}: the joint '{name}' and what follows it are never within their limits together"
+            )
+    return tuple(
+        replace(by_name[n], lower=low, upper=high) for n, low, high in zip(names, lower, upper, strict=True)
+    ), followed

@@ -1,8 +1,10 @@
-"""The simulated camera node: true pose and joint angles in, pictures out, on the topics and in the form of a RealSense's driver.
+"""The simulated camera node: true pose and joint angles in, pictures out, on the topics and in the
+form of a RealSense's driver.
 
-It is a process of its own, so that drawing never holds the simulation up. True poses and joint angles are kept for a moment and
-interpolated to the times at which a shutter opens and closes; the stamp is the middle between them. A picture that cannot be drawn in time
-is left out and counted, as a real camera's would be. What is wrong with the camera is a parameter, also while it runs.
+It is a process of its own, so that drawing never holds the simulation up. True poses and joint
+angles are kept for a moment and interpolated to the times at which a shutter opens and closes; the
+stamp is the middle between them. A picture that cannot be drawn in time is left out and counted, as
+a real camera's would be. What is wrong with the camera is a parameter, also while it runs.
 """
 
 from __future__ import annotations
@@ -20,7 +22,6 @@ from geometry_msgs.msg import PoseWithCovarianceStamped
 from sensor_msgs.msg import CameraInfo, Image, JointState
 
 from dexstack.graph.parameters import CameraNodeParams
-from dexstack.hand.history import History, JointHistory
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 from dexstack.nodes.common import OK, PATIENCE, WARN, StackNode, run_node
@@ -31,6 +32,7 @@ from dexstack.perception.bundle import base_bundle, object_bundle
 from dexstack.perception.params import CameraFaultParams, MountParams, SimulatedCameraParams
 from dexstack.perception.se3 import Transform, between
 from dexstack.perception.simulated import SimulatedCamera
+from dexstack.process.history import History, JointHistory
 from dexstack.process.memory import keep_memory_of_pictures
 
 
@@ -47,7 +49,9 @@ class CameraNode(StackNode):
         p, camera = self.params(CameraNodeParams), self.params(SimulatedCameraParams)
         hand, obj = load_hand(p.hand), load_object(p.object)
         X_WC = self.params(MountParams).X_WC(hand.side)
-        self._camera = SimulatedCamera(hand, obj, object_bundle(p.object), camera, X_WC, base=base_bundle(), seed=p.seed)
+        self._camera = SimulatedCamera(
+            hand, obj, object_bundle(p.object), camera, X_WC, base=base_bundle(), seed=p.seed
+        )
         self._frame = frame_prefix(self) + OPTICAL_FRAME
         self._read_joints = JointReader(hand.joint_names, "position")
         self._truths = self.newest(PoseWithCovarianceStamped, "object_pose_truth", RECENT, self._note_pose)
@@ -90,7 +94,9 @@ class CameraNode(StackNode):
         image = self._camera.picture(*self._at(closes), before=self._at(opens))
         self._busy += time.process_time() - begin
         stamp = (opens + closes) / 2
-        age = p.image_delay + p.image_jitter * self._rng.random() + self.params(CameraFaultParams).further_delay
+        age = (
+            p.image_delay + p.image_jitter * self._rng.random() + self.params(CameraFaultParams).further_delay
+        )
         self._drawn.append((stamp + age, stamp, image))
 
     def status(self) -> tuple[bytes, str, dict[str, Any]]:
@@ -117,7 +123,9 @@ class CameraNode(StackNode):
     def _at(self, t: float) -> tuple[np.ndarray, np.ndarray]:
         """Joint angles (16,) and object pose (7,) at time ``t`` [s]."""
         a, b, s = self._poses.around(t)
-        return self._joints.at(t, np.inf).values, between(Transform.of_pose(a.pose), Transform.of_pose(b.pose), s).pose
+        return self._joints.at(t, np.inf).values, between(
+            Transform.of_pose(a.pose), Transform.of_pose(b.pose), s
+        ).pose
 
     def _publish(self, t: float, image: np.ndarray) -> None:
         faults = self.params(CameraFaultParams)

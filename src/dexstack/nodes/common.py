@@ -1,11 +1,13 @@
-"""The base of every node: lifecycle, parameters, diagnostics, one working thread, and an orderly end.
+"""The base of every node: lifecycle, parameters, diagnostics, one working thread, and an orderly
+end.
 
-A node runs three threads: the main thread waits for the end, an executor serves parameters, lifecycle and diagnostics, and, while the
-node is active, a worker calls :meth:`StackNode.work` again and again. Control data goes through the worker only (:mod:`.wire`), so that
-no control loop waits for an executor.
+A node runs three threads: the main thread waits for the end, an executor serves parameters,
+lifecycle and diagnostics, and, while the node is active, a worker calls :meth:`StackNode.work`
+again and again. Control data goes through the worker only (:mod:`.wire`), so that no control loop
+waits for an executor.
 
-With the parameter ``autostart`` (the default) a node configures and activates itself, which is also how a node that was restarted after
-a crash comes back; without it a lifecycle manager does so.
+With the parameter ``autostart`` (the default) a node configures and activates itself, which is also
+how a node that was restarted after a crash comes back; without it a lifecycle manager does so.
 """
 
 from __future__ import annotations
@@ -57,7 +59,8 @@ V = TypeVar("V")
 NICENESS = 10
 """Of nodes on which no motion waits."""
 PATIENCE = 0.1
-"""Longest time one turn of :meth:`StackNode.work` may wait for a message [s]; bounds how long a node takes to stop."""
+"""Longest time one turn of :meth:`StackNode.work` may wait for a message [s]; bounds how long a
+node takes to stop."""
 START = 4.0
 """Others may take so long to come up before their silence is worth a warning [s]."""
 EXIT_FAILED = 1
@@ -107,7 +110,8 @@ class StackNode(LifecycleNode):
 
     Args:
         name: default node name.
-        blocks: parameter dataclasses (see :mod:`dexstack.config`) whose fields become ROS parameters of the same name.
+        blocks: parameter dataclasses (see :mod:`dexstack.config`) whose fields become ROS
+            parameters of the same name.
     """
 
     EXECUTOR: Callable[[], Executor] = SingleThreadedExecutor
@@ -156,10 +160,12 @@ class StackNode(LifecycleNode):
         raise NotImplementedError
 
     def finish(self) -> None:
-        """Called in the worker after the last :meth:`work`, whatever ended it: leave everything safe."""
+        """Called in the worker after the last :meth:`work`, whatever ended it: leave everything
+        safe."""
 
     def apply(self, block: Any) -> None:
-        """A parameter block changed after :meth:`configure`; the new one replaces the old if this does not raise.
+        """A parameter block changed after :meth:`configure`; the new one replaces the old if this
+        does not raise.
 
         Raises:
             ConfigError: the change cannot be made now.
@@ -180,8 +186,9 @@ class StackNode(LifecycleNode):
     # --- services to subclasses ---------------------------------------------------------------------------------------------------
 
     def say(self, severity: LoggingSeverity, text: str, about: str = "") -> None:
-        """Log from a control loop: the executor writes it. rclpy's first word in a process looks through all modules for who said it, for
-        30 ms and more, and a log may be a pipe that nobody empties. What is ``about`` the same is said once in 5 s at most."""
+        """Log from a control loop: the executor writes it. rclpy's first word in a process looks
+        through all modules for who said it, for 30 ms and more, and a log may be a pipe that nobody
+        empties. What is ``about`` the same is said once in 5 s at most."""
         if about:
             now = time.monotonic()
             if now - self._warned.get(about, -math.inf) < 5.0:
@@ -195,7 +202,8 @@ class StackNode(LifecycleNode):
         return self._blocks[block]
 
     def newest(self, msg_type: type, topic: str, qos: Any, decode: Callable[[Any], V]) -> Newest[V]:
-        """A subscription for the worker to take from; what ``decode`` refuses is counted and reported."""
+        """A subscription for the worker to take from; what ``decode`` refuses is counted and
+        reported."""
         return Newest(self, msg_type, topic, qos, decode, self.drop)
 
     def drop(self, topic: str, reason: str) -> None:
@@ -203,16 +211,21 @@ class StackNode(LifecycleNode):
         self.dropped[topic] += 1
         self._last_drop[topic] = reason
         self._dropped_at[topic] = time.monotonic()
-        self.say(WARNING, f"dropped a message on {topic}: {reason} ({self.dropped[topic]} so far)", about=topic)
+        self.say(
+            WARNING, f"dropped a message on {topic}: {reason} ({self.dropped[topic]} so far)", about=topic
+        )
 
     def silent(self, *inputs: Newest[Any]) -> str:
-        """Why nothing comes on the first of some inputs that is silent; empty where all were heard of late. Warns once of each."""
+        """Why nothing comes on the first of some inputs that is silent; empty where all were heard
+        of late. Warns once of each."""
         lacking = next(((one.topic, why) for one in inputs if (why := silence(self, one))), None)
         if lacking is None:
             return ""
         topic, reason = lacking
         if time.monotonic() - self._dropped_at.get(topic, -math.inf) < QUIET:
-            return f"every message on {topic} is dropped: {self._last_drop[topic]}"  # which drop() has warned of
+            return (
+                f"every message on {topic} is dropped: {self._last_drop[topic]}"  # which drop() has warned of
+            )
         if reason != self._lacks and time.monotonic() - self._active_since > START:
             self._lacks = reason
             self.say(WARNING, reason)
@@ -228,10 +241,14 @@ class StackNode(LifecycleNode):
         self.exit_code = exit_code
         self.ended.set()
 
-    def in_worker(self, action: Callable[[], Any], timeout: float = 2.0, undo: Callable[[], Any] | None = None) -> bool:
-        """Let the worker run ``action`` between two turns, and wait; False when the node is not active (or hangs).
+    def in_worker(
+        self, action: Callable[[], Any], timeout: float = 2.0, undo: Callable[[], Any] | None = None
+    ) -> bool:
+        """Let the worker run ``action`` between two turns, and wait; False when the node is not
+        active (or hangs).
 
-        What has not begun after ``timeout`` [s] never will; what has begun by then is followed by ``undo``.
+        What has not begun after ``timeout`` [s] never will; what has begun by then is followed by
+        ``undo``.
         """
         if self._worker is None:
             return False
@@ -251,10 +268,12 @@ class StackNode(LifecycleNode):
             self._blocks[block] = make_params(block, values)
 
     def _exchange(self, old: type, new: type) -> None:
-        """Declare the parameters of one block in place of another's; may be called by :meth:`apply`.
+        """Declare the parameters of one block in place of another's; may be called by
+        :meth:`apply`.
 
         Raises:
-            ConfigError: a value given for the new ones cannot be used; the old ones are there as before.
+            ConfigError: a value given for the new ones cannot be used; the old ones are there as
+                before.
         """
         before = self._blocks.pop(old)
         for field in dataclasses.fields(old):
@@ -267,7 +286,9 @@ class StackNode(LifecycleNode):
                     self.undeclare_parameter(field.name)
             for field in dataclasses.fields(old):
                 value = _ros_value(getattr(before, field.name))
-                self.declare_parameter(field.name, value, descriptor(field, _ros_type(old, field)), ignore_override=True)
+                self.declare_parameter(
+                    field.name, value, descriptor(field, _ros_type(old, field)), ignore_override=True
+                )
             self._blocks[old] = before
             raise ConfigError(" ".join(str(error).split())) from None
 
@@ -280,9 +301,15 @@ class StackNode(LifecycleNode):
                 mine = {f.name: new[f.name] for f in dataclasses.fields(block) if f.name in new}
                 if not mine or (wanted := make_params(block, {**dataclasses.asdict(old), **mine})) == old:
                     continue
-                fixed = [name for name in mine if name not in self.LIVE and getattr(wanted, name) != getattr(old, name)]
+                fixed = [
+                    name
+                    for name in mine
+                    if name not in self.LIVE and getattr(wanted, name) != getattr(old, name)
+                ]
                 if configured and fixed:
-                    raise ConfigError(f"parameter '{fixed[0]}' can only change while the node is unconfigured")
+                    raise ConfigError(
+                        f"parameter '{fixed[0]}' can only change while the node is unconfigured"
+                    )
                 if configured:
                     self.apply(wanted)
                 changed[block] = wanted
@@ -380,15 +407,19 @@ class StackNode(LifecycleNode):
                     self.get_logger().error(text)
 
     def destroy_node(self) -> None:
-        """Also the state machine, which rclpy leaves to a collection that the end of a process does not wait for: while it is there so is
-        the node's part in the domain, with its shared memory."""
+        """Also the state machine, which rclpy leaves to a collection that the end of a process does
+        not wait for: while it is there so is the node's part in the domain, with its shared
+        memory."""
         self._speak()  # what the executor did not come to
         super().destroy_node()
         self._state_machine.destroy_when_not_in_use()
 
     def autostart(self) -> bool:
         """Configure and activate; False when that failed."""
-        return self.trigger_configure() == TransitionCallbackReturn.SUCCESS and self.trigger_activate() == TransitionCallbackReturn.SUCCESS
+        return (
+            self.trigger_configure() == TransitionCallbackReturn.SUCCESS
+            and self.trigger_activate() == TransitionCallbackReturn.SUCCESS
+        )
 
     # --- diagnostics --------------------------------------------------------------------------------------------------------------
 
@@ -407,7 +438,10 @@ class StackNode(LifecycleNode):
                 name=self.get_fully_qualified_name(),
                 message=text or state,
                 hardware_id=self.hardware_id(),
-                values=[KeyValue(key=str(k), value=f"{v:.6g}" if isinstance(v, float) else str(v)) for k, v in values.items()],
+                values=[
+                    KeyValue(key=str(k), value=f"{v:.6g}" if isinstance(v, float) else str(v))
+                    for k, v in values.items()
+                ],
             )
         ]
         self._report_to.publish(message)
@@ -438,13 +472,17 @@ def _ros_value(value: Any) -> Any:
 
 
 def descriptor(field: dataclasses.Field, kind: Parameter.Type) -> ParameterDescriptor:
-    """ROS descriptor of a field made with :func:`dexstack.config.param`: description, type and range."""
+    """ROS descriptor of a field made with :func:`dexstack.config.param`: description, type and
+    range."""
     lo, hi = field.metadata.get("lo"), field.metadata.get("hi")
     result = ParameterDescriptor(name=field.name, type=kind.value, description=field.metadata["doc"])
     if lo is None and hi is None:
         return result
     if kind == Parameter.Type.DOUBLE:
-        low, high = (-sys.float_info.max if lo is None else float(lo)), (sys.float_info.max if hi is None else float(hi))
+        low, high = (
+            (-sys.float_info.max if lo is None else float(lo)),
+            (sys.float_info.max if hi is None else float(hi)),
+        )
         result.floating_point_range = [FloatingPointRange(from_value=low, to_value=high)]
     elif kind == Parameter.Type.INTEGER:
         low, high = (-(2**63) if lo is None else int(lo)), (2**63 - 1 if hi is None else int(hi))
@@ -455,7 +493,8 @@ def descriptor(field: dataclasses.Field, kind: Parameter.Type) -> ParameterDescr
 
 
 def yield_to_others() -> None:
-    """Lower the priority of this process; to be called first, because threads inherit it. For nodes on which no motion waits."""
+    """Lower the priority of this process; to be called first, because threads inherit it. For nodes
+    on which no motion waits."""
     if hasattr(os, "setpriority"):
         os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
 
@@ -473,7 +512,8 @@ def run_node(make: Callable[[], StackNode]) -> int:
     executor: Executor | None = None
     spinner: threading.Thread | None = None
     try:
-        # Not rclpy's handlers: they shut the context down before the worker could say its last word (zero torque).
+        # Not rclpy's handlers: they shut the context down before the worker could say its last word
+        # (zero torque).
         rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
         node = make()
         executor = node.EXECUTOR()
@@ -490,7 +530,12 @@ def run_node(make: Callable[[], StackNode]) -> int:
         return node.exit_code
     except KeyboardInterrupt:
         return 0
-    except (ConfigError, InvalidParameterTypeException, InvalidParameterValueException, ParameterUninitializedException) as error:
+    except (
+        ConfigError,
+        InvalidParameterTypeException,
+        InvalidParameterValueException,
+        ParameterUninitializedException,
+    ) as error:
         print(f"{' '.join(str(error).split())}", file=sys.stderr)
         return EXIT_CONFIG
     finally:
@@ -517,4 +562,15 @@ def _spin(executor: Executor, node: StackNode) -> None:
         node.end(EXIT_FAILED)
 
 
-__all__ = ["ERROR", "OK", "PATIENCE", "SEVERE", "WARN", "WARNING", "BadMessage", "NodeParams", "StackNode", "run_node"]
+__all__ = [
+    "ERROR",
+    "OK",
+    "PATIENCE",
+    "SEVERE",
+    "WARN",
+    "WARNING",
+    "BadMessage",
+    "NodeParams",
+    "StackNode",
+    "run_node",
+]

@@ -1,7 +1,9 @@
-"""The console node: shows a run on the terminal and records it; ends itself when the run has ended, unless told to stay.
+"""The console node: shows a run on the terminal and records it; ends itself when the run has ended,
+unless told to stay.
 
-Exit code 0: the goal was reached. 1: it was not, or nothing ever moved. The recording (``recording.npz`` in the results folder) is
-written when the node ends, whatever ends it; see :class:`Recorder`.
+Exit code 0: the goal was reached. 1: it was not, or nothing ever moved. The recording
+(``recording.npz`` in the results folder) is written when the node ends, whatever ends it; see
+:class:`Recorder`.
 """
 
 from __future__ import annotations
@@ -24,7 +26,6 @@ from std_msgs.msg import Float64MultiArray, String
 from dexstack.config import param
 from dexstack.geometry.rotations import geodesic_angle
 from dexstack.graph.parameters import SceneParams
-from dexstack.hand.history import JointHistory
 from dexstack.nodes.common import OK, PATIENCE, run_node
 from dexstack.nodes.health import Health
 from dexstack.nodes.scene import SceneNode
@@ -42,6 +43,7 @@ from dexstack.nodes.wire import (
     read_contacts,
     read_pose,
 )
+from dexstack.process.history import JointHistory
 
 TRUTHS = 200
 """So many true poses are kept to find the one that belongs to an estimate."""
@@ -59,9 +61,13 @@ class ConsoleParams:
 
     results: str = param("", "folder that receives recording.npz; empty records nothing")
     live: bool = param(False, "redraw a view in place instead of printing lines")
-    launched: float = param(0.0, "time.monotonic() at which the graph was started [s]; 0 counts from this node's start", 0.0, None)
+    launched: float = param(
+        0.0, "time.monotonic() at which the graph was started [s]; 0 counts from this node's start", 0.0, None
+    )
     stay: bool = param(False, "go on when the rollout has ended: somebody may set another goal")
-    start_timeout: float = param(120.0, "give up when no joint command has come after this wall time [s]", 1.0, 1e5)
+    start_timeout: float = param(
+        120.0, "give up when no joint command has come after this wall time [s]", 1.0, 1e5
+    )
 
 
 _ROWS = ("t", "wall", "pose_WO", "truth_WO", "q", "q_command", "goal_WO", "error", "contacts")
@@ -70,9 +76,11 @@ _ROWS = ("t", "wall", "pose_WO", "truth_WO", "q", "q_command", "goal_WO", "error
 class Recorder:
     """Samples of the newest attempt, one per object pose, with what was newest then.
 
-    Arrays (n samples): ``t`` since the rollout's start [s], ``wall`` [s], ``pose_WO`` (n, 7), ``q`` and ``q_command`` (n, 16), NaN where
-    there was none or the hand was limp, ``goal_WO`` (n, 7), ``truth_WO`` (n, 7) where the plant says it beside an estimate, ``error``
-    [rad], ``contacts``. Of the solves: ``solve_t`` like ``t``, ``solve_s`` processor time and ``solve_wall_s`` wall time [s].
+    Arrays (n samples): ``t`` since the rollout's start [s], ``wall`` [s], ``pose_WO`` (n, 7), ``q``
+        and ``q_command`` (n, 16), NaN where
+    there was none or the hand was limp, ``goal_WO`` (n, 7), ``truth_WO`` (n, 7) where the plant
+    says it beside an estimate, ``error`` [rad], ``contacts``. Of the solves: ``solve_t`` like
+    ``t``, ``solve_s`` processor time and ``solve_wall_s`` wall time [s].
     """
 
     def __init__(self, joints: int) -> None:
@@ -187,7 +195,9 @@ class ConsoleNode(SceneNode):
     # --- what came in -------------------------------------------------------------------------------------------------------------
 
     def _take_state(self, state: dict[str, Any], now: float) -> None:
-        if state["phase"] == "running" and (self._state["phase"] != "running" or state["attempt"] != self._state["attempt"]):
+        if state["phase"] == "running" and (
+            self._state["phase"] != "running" or state["attempt"] != self._state["attempt"]
+        ):
             self._rollout = (state["t"], now)
             self._recorder.clear()
         self._state = state
@@ -230,11 +240,21 @@ class ConsoleNode(SceneNode):
         turn = np.array([geodesic_angle(truth[k, 3:], pose[k, 3:]) for k in known])
         end: dict[str, Any] = {}
         if np.isfinite(rows["goal_WO"][known[-1]]).all():
-            end["true_orientation_error_rad"] = geodesic_angle(truth[known[-1], 3:], rows["goal_WO"][known[-1]][3:])
+            end["true_orientation_error_rad"] = geodesic_angle(
+                truth[known[-1], 3:], rows["goal_WO"][known[-1]][3:]
+            )
         return {
             **end,
-            "estimate_error_m": {"p50": float(np.median(shift)), "p95": float(np.percentile(shift, 95)), "n": len(known)},
-            "estimate_error_rad": {"p50": float(np.median(turn)), "p95": float(np.percentile(turn, 95)), "n": len(known)},
+            "estimate_error_m": {
+                "p50": float(np.median(shift)),
+                "p95": float(np.percentile(shift, 95)),
+                "n": len(known),
+            },
+            "estimate_error_rad": {
+                "p50": float(np.median(turn)),
+                "p95": float(np.percentile(turn, 95)),
+                "n": len(known),
+            },
         }
 
     def _note_solves(self, message: Float64MultiArray) -> None:
@@ -278,16 +298,21 @@ class ConsoleNode(SceneNode):
         parts = [s["phase"]]
         if "yaw" in s:
             parts.append(f"t {s['elapsed']:.1f} s  {s.get('goals_reached', 0)} reached")
-            parts.append(f"yaw {math.degrees(s['yaw']):+.1f}° of {math.degrees(s['goal_yaw']):+.0f}°, error {s['error']:.3f} rad")
+            parts.append(
+                f"yaw {math.degrees(s['yaw']):+.1f}° of {math.degrees(s['goal_yaw']):+.0f}°, error {s['error']:.3f} rad"
+            )
         if "rate_hz" in mpc:
-            parts.append(f"MPC {float(mpc['rate_hz']):.0f} Hz, solve {_ms(mpc, 'solve_p50')}/{_ms(mpc, 'solve_p99')} ms")
+            parts.append(
+                f"MPC {float(mpc['rate_hz']):.0f} Hz, solve {_ms(mpc, 'solve_p50')}/{_ms(mpc, 'solve_p99')} ms"
+            )
         parts.append(f"{self._contact_count} contacts")
         if not math.isnan(self._factor):
             parts.append(f"real-time factor {self._factor:.2f}")
         return "  ".join([*parts, *self._trouble("warn", "error", "silent")])
 
     def _trouble(self, *levels: str) -> list[str]:
-        """What the nodes say that are at one of these levels of :class:`~dexstack.nodes.health.Health`."""
+        """What the nodes say that are at one of these levels of
+        :class:`~dexstack.nodes.health.Health`."""
         return [f"{name}: {text}" for name, level, text in self._health.rows() if level in levels]
 
     def _panel(self) -> Any:
@@ -305,7 +330,9 @@ class ConsoleNode(SceneNode):
             numbers.add_row("yaw", f"{_bar(yaw, goal)} {yaw:+6.1f}° of {goal:+.0f}°")
             numbers.add_row("error", f"{s['error']:.3f} rad, {1e3 * s['position_error']:.0f} mm")
         rate = f"{float(mpc['rate_hz']):.0f} Hz" if "rate_hz" in mpc else "–"
-        numbers.add_row("MPC", f"{rate}, solve p50 {_ms(mpc, 'solve_p50')} ms, p99 {_ms(mpc, 'solve_p99')} ms")
+        numbers.add_row(
+            "MPC", f"{rate}, solve p50 {_ms(mpc, 'solve_p50')} ms, p99 {_ms(mpc, 'solve_p99')} ms"
+        )
         numbers.add_row("contacts", str(self._contact_count))
         numbers.add_row("real-time factor", "–" if math.isnan(self._factor) else f"{self._factor:.2f}")
         nodes = Table.grid(padding=(0, 2))
@@ -322,7 +349,11 @@ def read_state(message: String) -> dict[str, Any]:
     except ValueError:
         raise BadMessage("not JSON") from None
     numbers = ("t", "elapsed", "goal_yaw", "yaw", "error", "position_error", "attempt")
-    if not isinstance(state, dict) or "phase" not in state or not all(isinstance(state.get(k), int | float) for k in numbers):
+    if (
+        not isinstance(state, dict)
+        or "phase" not in state
+        or not all(isinstance(state.get(k), int | float) for k in numbers)
+    ):
         raise BadMessage("not a rollout state")
     return state
 

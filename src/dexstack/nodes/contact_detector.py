@@ -1,6 +1,8 @@
-"""The contact detector node: object pose and joint angles in, the contact set out, at the rate of the poses.
+"""The contact detector node: object pose and joint angles in, the contact set out, at the rate of
+the poses.
 
-Poses are as old as the pictures they come from; the joint angles that belong to one are those of its stamp, interpolated.
+Poses are as old as the pictures they come from; the joint angles that belong to one are those of
+its stamp, interpolated.
 """
 
 from __future__ import annotations
@@ -17,11 +19,21 @@ from visualization_msgs.msg import Marker, MarkerArray
 
 from dexstack.contact.detector import ContactDetector, DetectorParams
 from dexstack.graph.parameters import ContactDetectorParams
-from dexstack.hand.history import JointHistory
 from dexstack.nodes.common import OK, PATIENCE, WARN, run_node
 from dexstack.nodes.scene import SceneNode
-from dexstack.nodes.wire import COMMAND, RECENT, SENSOR, WORLD, JointReader, WaitSet, contacts_message, read_pose, set_stamp
+from dexstack.nodes.wire import (
+    COMMAND,
+    RECENT,
+    SENSOR,
+    WORLD,
+    JointReader,
+    WaitSet,
+    contacts_message,
+    read_pose,
+    set_stamp,
+)
 from dexstack.process.compilation import use_compilation_cache
+from dexstack.process.history import JointHistory
 from dexstack.report.colours import distance_colours
 
 NORMAL_LENGTH = 0.02
@@ -40,9 +52,13 @@ class ContactDetectorNode(SceneNode):
         use_compilation_cache()
         robot, obj, _ = self.make_task().scene()
         self._detector = ContactDetector(robot, obj, self.params(DetectorParams))
-        self._detector.detect(np.array([0.0, 0.0, 0.1, 1.0, 0.0, 0.0, 0.0]), robot.home)  # compile now, not in the loop
+        self._detector.detect(
+            np.array([0.0, 0.0, 0.1, 1.0, 0.0, 0.0, 0.0]), robot.home
+        )  # compile now, not in the loop
         self._poses = self.newest(PoseWithCovarianceStamped, "object_pose", SENSOR, read_pose)
-        self._joints = self.newest(JointState, "joint_states", RECENT, JointReader(robot.joint_names, "position"))
+        self._joints = self.newest(
+            JointState, "joint_states", RECENT, JointReader(robot.joint_names, "position")
+        )
         self._wait = WaitSet(self, self._poses)
         self._to_contacts = self.create_publisher(PointCloud2, "contacts", SENSOR)
         self._to_markers = self.create_publisher(MarkerArray, "contact_markers", COMMAND)
@@ -69,7 +85,9 @@ class ContactDetectorNode(SceneNode):
         start = time.perf_counter()
         found = self._detector.detect(pose.pose, joints.values)
         on = np.asarray(found.active)
-        self._to_contacts.publish(contacts_message(pose.t, found.p_W[on], found.nhat_W[on], found.phi[on], found.link[on]))
+        self._to_contacts.publish(
+            contacts_message(pose.t, found.p_W[on], found.nhat_W[on], found.phi[on], found.link[on])
+        )
         self._busy += time.perf_counter() - start
         self._contacts = int(on.sum())
         if self._count % p.marker_every == 0 and self._to_markers.get_subscription_count():
@@ -82,7 +100,11 @@ class ContactDetectorNode(SceneNode):
         values = {"rate_hz": rate, "contacts": self._contacts, "poses_without_joints": self._without_joints}
         if not rate:
             lack = self.silent(self._poses, self._joints)
-            return WARN, lack or "no joint angles of the time of the object's pose: one of two clocks is wrong", values
+            return (
+                WARN,
+                lack or "no joint angles of the time of the object's pose: one of two clocks is wrong",
+                values,
+            )
         values["detect_s"] = busy / rate
         return OK, f"{self._contacts} contacts", values
 

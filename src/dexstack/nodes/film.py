@@ -1,8 +1,10 @@
-"""The film node: shows a film in place of camera and hand, at the film's rate, and keeps when each picture's pose came and what it was.
+"""The film node: shows a film in place of camera and hand, at the film's rate, and keeps when each
+picture's pose came and what it was.
 
-Used by ``dexstack bench pose-estimator``. Pictures go out as a RealSense's driver sends them (rgb8, reliable), with camera_info, the
-joint angles and a goal, so that estimator, contact detector and planner do their whole work. A picture's time counts from just before it
-is handed to DDS to when the estimator handed its pose to DDS (the source time stamp).
+Used by ``dexstack bench pose-estimator``. Pictures go out as a RealSense's driver sends them (rgb8,
+reliable), with camera_info, the joint angles and a goal, so that estimator, contact detector and
+planner do their whole work. A picture's time counts from just before it is handed to DDS to when
+the estimator handed its pose to DDS (the source time stamp).
 """
 
 from __future__ import annotations
@@ -44,7 +46,8 @@ from dexstack.perception.film import read_film
 from dexstack.process.memory import keep_memory_of_pictures
 
 AFTERGLOW = 2.0
-"""The last poses and the estimator's next report are waited for so long after the last picture [s]."""
+"""The last poses and the estimator's next report are waited for so long after the last picture
+[s]."""
 LISTENERS = {"camera/color/image_raw": 1, "joint_states": 2, "task/goal": 1}
 """Readers to wait for: estimator, contact detector and planner."""
 
@@ -56,7 +59,9 @@ class FilmParams:
     folder: str = param(".", "where the film lies")
     result: str = param("film-result.npz", "file for what was measured")
     hand: str = param("right", f"which hand: {HAND_NAMES}")
-    goal: tuple[float, ...] = param((0.0, 0.0, 0.06, 1.0, 0.0, 0.0, 0.0), "pose that the planner is asked for")
+    goal: tuple[float, ...] = param(
+        (0.0, 0.0, 0.06, 1.0, 0.0, 0.0, 0.0), "pose that the planner is asked for"
+    )
     frame_rate: float = param(30.0, "pictures per second", 1.0, 120.0)
 
 
@@ -103,7 +108,9 @@ class FilmNode(StackNode):
             self._stop.wait(PATIENCE)
             return
         due = (
-            self._start + self._k / p.frame_rate if self._k < len(self._film) else self._start + len(self._film) / p.frame_rate + AFTERGLOW
+            self._start + self._k / p.frame_rate
+            if self._k < len(self._film)
+            else self._start + len(self._film) / p.frame_rate + AFTERGLOW
         )
         message = self._make(self._k) if self._k < len(self._film) else None  # before it is due
         while (left := due - time.monotonic()) > 0.0 and not self.stopping:
@@ -150,7 +157,12 @@ class FilmNode(StackNode):
                 self._covariance[k] = np.reshape(message.pose.covariance, (6, 6))
         self._solve_s += [np.array(message.data).reshape(-1, 3) for message in self._solves.take_all()]
         for message in self._reports.take_all():
-            values = {kv.key: kv.value for status in message.status if status.name.endswith("/pose_estimator") for kv in status.values}
+            values = {
+                kv.key: kv.value
+                for status in message.status
+                if status.name.endswith("/pose_estimator")
+                for kv in status.values
+            }
             self._processed = int(values.get("pictures", self._processed))
 
     def _write(self) -> None:

@@ -1,10 +1,12 @@
 """The Foxglove node: what happens in the graph, live, for the Foxglove application.
 
-Every topic is offered as it is, with its definition; the node subscribes to those that somebody looks at. Where tf2_msgs is not installed,
-as with rclpy from PyPI, the frames of hand and object go along in Foxglove's own type, so that links are drawn all the same.
+Every topic is offered as it is, with its definition; the node subscribes to those that somebody
+looks at. Where tf2_msgs is not installed, as with rclpy from PyPI, the frames of hand and object go
+along in Foxglove's own type, so that links are drawn all the same.
 
-Foxglove's protocol asks nobody who they are: who reaches the port sees everything, and may stop the hand. Enabling it, a new start, and
-goals need the parameter ``control``. On a ROS installation foxglove_bridge does the same. The process lowers its own priority.
+Foxglove's protocol asks nobody who they are: who reaches the port sees everything, and may stop the
+hand. Enabling it, a new start, and goals need the parameter ``control``. On a ROS installation
+foxglove_bridge does the same. The process lowers its own priority.
 """
 
 from __future__ import annotations
@@ -48,10 +50,16 @@ class FoxgloveParams:
     """Parameters of the Foxglove node."""
 
     hand: str = param("right", f"which hand: {HAND_NAMES}; empty: none, and no frames")
-    host: str = param("127.0.0.1", "address to listen on; 0.0.0.0: everybody who reaches this machine sees the run and may stop the hand")
+    host: str = param(
+        "127.0.0.1",
+        "address to listen on; 0.0.0.0: everybody who reaches this machine sees the run and may stop the hand",
+    )
     port: int = param(8765, "port; the next free one where it is taken", 1, 65535)
     rate: float = param(30.0, "largest number of sets of frames per second of message time", 1.0, 400.0)
-    control: bool = param(False, "let whoever is connected enable the hand, start again and set goals, too: nobody is asked for a name")
+    control: bool = param(
+        False,
+        "let whoever is connected enable the hand, start again and set goals, too: nobody is asked for a name",
+    )
 
 
 class FoxgloveNode(StackNode):
@@ -68,13 +76,17 @@ class FoxgloveNode(StackNode):
         try:
             from dexstack.report.foxglove_server import FoxgloveServer
         except ImportError:
-            raise ConfigError("Foxglove needs foxglove-sdk; pip install -c constraints.txt -e '.[foxglove]'") from None
+            raise ConfigError(
+                "Foxglove needs foxglove-sdk; pip install -c constraints.txt -e '.[foxglove]'"
+            ) from None
         p = self.params(FoxgloveParams)
         self._clock = self.newest(Clock, "clock", SENSOR, lambda message: seconds(message.clock))
         self._frames = _Frames(self, p.hand) if p.hand and tf_message() is None else None
         published: dict[str, Callable[[bytes], None]] = {}
         if p.control:
-            published[self.resolve_topic_name(GOAL)] = self.create_publisher(PoseStamped, GOAL, COMMAND).publish
+            published[self.resolve_topic_name(GOAL)] = self.create_publisher(
+                PoseStamped, GOAL, COMMAND
+            ).publish
         names = (*ALWAYS, *(WITH_CONTROL if p.control else ()))
         triggers = {self.resolve_service_name(name): self._trigger(name) for name in names}
         self.close()
@@ -114,7 +126,11 @@ class FoxgloveNode(StackNode):
 
     def status(self) -> tuple[bytes, str, dict[str, Any]]:
         rate, self._reported = self._count - self._reported, self._count
-        return OK, f"{rate} messages in the last second", {"address": self.url, "topics": len(self._offers), "watched": len(self._taps)}
+        return (
+            OK,
+            f"{rate} messages in the last second",
+            {"address": self.url, "topics": len(self._offers), "watched": len(self._taps)},
+        )
 
     def close(self) -> None:
         """Serve nobody any more."""
@@ -145,7 +161,9 @@ class FoxgloveNode(StackNode):
             if name in self._taps:
                 if looked_at and not self._taps[name].latched:
                     continue
-                self._taps.pop(name).close()  # for a new watcher, too: only a new subscription hears again what is latched
+                self._taps.pop(
+                    name
+                ).close()  # for a new watcher, too: only a new subscription hears again what is latched
             offer = self._offers.get(name)
             if looked_at and offer is not None:
                 self._taps[name] = Tap(self, offer)
@@ -172,12 +190,15 @@ class _Frames:
     def __init__(self, node: StackNode, hand_name: str) -> None:
         hand = load_hand(hand_name)
         self._tree, self._prefix = FrameTree(hand), frame_prefix(node)
-        self._joints = node.newest(JointState, "joint_states", SENSOR, JointReader(hand.joint_names, "position"))
+        self._joints = node.newest(
+            JointState, "joint_states", SENSOR, JointReader(hand.joint_names, "position")
+        )
         self._poses = node.newest(PoseWithCovarianceStamped, "object_pose", SENSOR, read_pose)
         self._taken = 0.0
 
     def take(self, period: float) -> tuple[float, list[Frame]]:
-        """Their time [s] and the newest; none if that was less than ``period`` [s] after those taken last."""
+        """Their time [s] and the newest; none if that was less than ``period`` [s] after those
+        taken last."""
         joints, pose = self._joints.take(), self._poses.take()
         if joints is None or 0.0 <= joints.t - self._taken < period:
             return 0.0, []
@@ -186,7 +207,10 @@ class _Frames:
         if pose is not None:
             frames.append(Frame(WORLD, OBJECT, pose.pose[:3], pose.pose[3:]))
         return joints.t, [
-            frame._replace(parent=prefixed(frame.parent, self._prefix), name=prefixed(frame.name, self._prefix)) for frame in frames
+            frame._replace(
+                parent=prefixed(frame.parent, self._prefix), name=prefixed(frame.name, self._prefix)
+            )
+            for frame in frames
         ]
 
 

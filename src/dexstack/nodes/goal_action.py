@@ -1,5 +1,5 @@
-"""The action ReachGoal on top of the task node, where dexstack_msgs is built; elsewhere ``goal_pose``, ``rollout/state`` and ``~/cancel``
-do the same."""
+"""The action ReachGoal on top of the task node, where dexstack_msgs is built; elsewhere
+``goal_pose``, ``rollout/state`` and ``~/cancel`` do the same."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ class Follower(Protocol):
         """A state as on ``rollout/state``, and the time until the rollout has failed [s]."""
 
     def ended(self, phase: str, state: Mapping[str, Any]) -> None:
-        """Nothing more comes: one of the task's phases at the end, or :data:`SUPERSEDED`, and the last state."""
+        """Nothing more comes: one of the task's phases at the end, or :data:`SUPERSEDED`, and the
+        last state."""
 
 
 @runtime_checkable
@@ -76,7 +77,9 @@ class GoalAction:
             handle.canceled()
         else:
             handle.abort()
-        return _filled(self._kind.Result(phase=phase), state, lambda message: message.elapsed, state.get("elapsed", 0.0))
+        return _filled(
+            self._kind.Result(phase=phase), state, lambda message: message.elapsed, state.get("elapsed", 0.0)
+        )
 
     def cancel(self, handle: Any) -> CancelResponse:
         """End the rollout."""
@@ -100,6 +103,9 @@ class _Follower:
 
 
 def _filled(message: Any, state: Mapping[str, Any], duration: Callable[[Any], Any], seconds: float) -> Any:
-    message.orientation_error, message.position_error = float(state.get("error", 0.0)), float(state.get("position_error", 0.0))
+    message.orientation_error, message.position_error = (
+        float(state.get("error", 0.0)),
+        float(state.get("position_error", 0.0)),
+    )
     set_stamp(duration(message), max(0.0, seconds))
     return message

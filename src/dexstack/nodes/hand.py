@@ -1,16 +1,20 @@
-"""The hand node: one driver (:class:`dexstack.hand.driver.HandDriver`) behind topics, for a simulated, an emulated and a real hand.
+"""The hand node: one driver (:class:`dexstack.hand.driver.HandDriver`) behind topics, for a
+simulated, an emulated and a real hand.
 
-With the parameter ``interface`` empty the hand is simulated: joint angles come on ``hand/feedback``, torques go to ``hand/torque``.
-Otherwise it is on a bus, CAN or a serial line (:mod:`dexstack.hand.links`). Everything else is the same: the servo law, its limits and
-watchdogs, topics, services, diagnostics. The worker is paced by the hand's own feedback. Whatever ends it, the hand is left limp; on a bus
-that is zero torque and servo off.
+With the parameter ``interface`` empty the hand is simulated: joint angles come on
+``hand/feedback``, torques go to ``hand/torque``. Otherwise it is on a bus, CAN or a serial line
+(:mod:`dexstack.hand.links`). Everything else is the same: the servo law, its limits and watchdogs,
+topics, services, diagnostics. The worker is paced by the hand's own feedback. Whatever ends it, the
+hand is left limp; on a bus that is zero torque and servo off.
 
-States and consent: :mod:`dexstack.hand.states`. The node can be activated only where there is a hand, and then it is READY. On hardware
-it waits there for the service ``~/enable``; an emulated or simulated hand enables itself, once in each run of the graph. ``~/stop`` acts in
-the turn of the servo in which it arrives, whatever else runs. A fault switches the servo off and deactivates the node; ``~/enable``
-activates it again, goes through the whole start-up and answers what is wrong if it still fails. When the rollout has reached its goal the
-hand holds what it has, with reduced torque, until ``hold_time`` or ``hold_temperature``, and is limp then. One that enables itself and was
-only at rest since ``hold_time`` is enabled by the next rollout.
+States and consent: :mod:`dexstack.hand.states`. The node can be activated only where there is a
+hand, and then it is READY. On hardware it waits there for the service ``~/enable``; an emulated or
+simulated hand enables itself, once in each run of the graph. ``~/stop`` acts in the turn of the
+servo in which it arrives, whatever else runs. A fault switches the servo off and deactivates the
+node; ``~/enable`` activates it again, goes through the whole start-up and answers what is wrong if
+it still fails. When the rollout has reached its goal the hand holds what it has, with reduced
+torque, until ``hold_time`` or ``hold_temperature``, and is limp then. One that enables itself and
+was only at rest since ``hold_time`` is enabled by the next rollout.
 """
 
 from __future__ import annotations
@@ -44,7 +48,17 @@ from dexstack.hand.watch import UNWATCHED, WatchParams
 from dexstack.model.gravity import GravityCompensation
 from dexstack.model.hand import load_hand
 from dexstack.nodes.common import ERROR, EXIT_CONFIG, OK, PATIENCE, SEVERE, WARN, WARNING, StackNode, run_node
-from dexstack.nodes.wire import COMMAND, LATCHED, SENSOR, SERVO, STATE, BadMessage, JointReader, JointWriter, WaitSet
+from dexstack.nodes.wire import (
+    COMMAND,
+    LATCHED,
+    SENSOR,
+    SERVO,
+    STATE,
+    BadMessage,
+    JointReader,
+    JointWriter,
+    WaitSet,
+)
 
 RETRY = 0.5
 """Wait between two attempts to start a hand that does not answer yet [s]."""
@@ -57,7 +71,8 @@ ENABLE_TIMEOUT = 5.0
 
 
 class TopicLink:
-    """A simulated hand: feedback and torques as topics, on simulated time; see :class:`dexstack.hand.link.Link`."""
+    """A simulated hand: feedback and torques as topics, on simulated time; see
+    :class:`dexstack.hand.link.Link`."""
 
     def __init__(self, node: StackNode, names: Sequence[str]) -> None:
         self._feedback = node.newest(JointState, "hand/feedback", SERVO, JointReader(names, "position"))
@@ -99,9 +114,16 @@ class TopicLink:
 class HandNode(StackNode):
     """See the module's docstring."""
 
-    EXECUTOR = functools.partial(MultiThreadedExecutor, num_threads=3)  # nobody waits for enable who wants to stop
+    EXECUTOR = functools.partial(
+        MultiThreadedExecutor, num_threads=3
+    )  # nobody waits for enable who wants to stop
     LIVE = frozenset(
-        {"applied_command_every", "hold_time", "hold_temperature", *(f.name for b in (ServoParams, WatchParams) for f in fields(b))}
+        {
+            "applied_command_every",
+            "hold_time",
+            "hold_temperature",
+            *(f.name for b in (ServoParams, WatchParams) for f in fields(b)),
+        }
     )
 
     def __init__(self) -> None:
@@ -113,12 +135,16 @@ class HandNode(StackNode):
     def configure(self) -> None:
         p, bus = self.params(HandParams), self.params(BusParams)
         if bus.hardware and p.consent == "mode":
-            raise ConfigError(f"a hand on {bus.interface} can hurt somebody: only a person may enable it (consent)")
+            raise ConfigError(
+                f"a hand on {bus.interface} can hurt somebody: only a person may enable it (consent)"
+            )
         self._by_person = p.consent == "person" or (bus.hardware and p.consent == "")
         self._hand = load_hand(p.hand)
         names = self._hand.joint_names
         self._gravity = GravityCompensation(self._hand)
-        self._newest = self.newest(JointState, "joint_command", COMMAND, JointReader(names, "position", finite=False))
+        self._newest = self.newest(
+            JointState, "joint_command", COMMAND, JointReader(names, "position", finite=False)
+        )
         self._phases = self.newest(String, "rollout/state", LATCHED, read_phase)
         servo = self._servo(self.params(ServoParams), self.params(WatchParams))
         self._driver = HandDriver(self._link(names), servo, self._take_command)
@@ -127,17 +153,24 @@ class HandNode(StackNode):
         self._to_state = self.create_publisher(JointState, "joint_states", STATE)
         self._to_applied = self.create_publisher(JointState, "hand/applied_command", SENSOR)
         self.create_service(Trigger, "~/enable", self._on_enable)
-        self.create_service(Trigger, "~/hold", lambda _, response: self._answer(response, lambda: self._hold("asked for")))
+        self.create_service(
+            Trigger, "~/hold", lambda _, response: self._answer(response, lambda: self._hold("asked for"))
+        )
         self.create_service(Trigger, "~/stop", self._on_stop, callback_group=MutuallyExclusiveCallbackGroup())
         self.begin()
 
     def apply(self, block: Any) -> None:
         if not isinstance(block, ServoParams | WatchParams):
             return
-        if self._driver.state in (HandState.ENABLED, HandState.HOLD) and (name := loosened(self.params(type(block)), block)):
-            raise ConfigError(f"'{name}' can only be tightened while the hand is {self._driver.state.value}; call hand/stop first")
+        if self._driver.state in (HandState.ENABLED, HandState.HOLD) and (
+            name := loosened(self.params(type(block)), block)
+        ):
+            raise ConfigError(
+                f"'{name}' can only be tightened while the hand is {self._driver.state.value}; call hand/stop first"
+            )
         blocks = {kind: self.params(kind) for kind in (ServoParams, WatchParams)} | {type(block): block}
-        # A new law starts limp and takes the next command up gently, which is what a changed gain should do.
+        # A new law starts limp and takes the next command up gently, which is what a changed gain
+        # should do.
         servo = self._servo(blocks[ServoParams], blocks[WatchParams])
         servo.enabled = self._driver.servo.enabled
         self._driver.servo = servo
@@ -149,7 +182,9 @@ class HandNode(StackNode):
         except HandFault as fault:
             if fault.kind is FaultKind.WRONG_HAND:
                 self._refuse(f"{fault}. To mend: {fault.mend}")
-            self.get_logger().warning(f"the hand does not start: {fault}. To mend: {fault.mend}", throttle_duration_sec=5.0)
+            self.get_logger().warning(
+                f"the hand does not start: {fault}. To mend: {fault.mend}", throttle_duration_sec=5.0
+            )
             return TransitionCallbackReturn.FAILURE
         except ConfigError as error:
             self._refuse(str(error))
@@ -219,7 +254,12 @@ class HandNode(StackNode):
     def status(self) -> tuple[bytes, str, dict[str, Any]]:
         driver, servo = self._driver, self._driver.servo
         rate, self._ticks_reported = self._ticks - self._ticks_reported, self._ticks
-        values: dict[str, Any] = {"state": driver.state.value, "mode": self._mode.name.lower(), "rate_hz": rate, "enabled": servo.enabled}
+        values: dict[str, Any] = {
+            "state": driver.state.value,
+            "mode": self._mode.name.lower(),
+            "rate_hz": rate,
+            "enabled": servo.enabled,
+        }
         values["shutter_to_torque_s"] = driver.age
         values.update({f"fault {fault.value}": count for fault, count in servo.faults.items() if count})
         values.update({f"fault {kind}": count for kind, count in driver.fault_counts.items()})
@@ -232,7 +272,11 @@ class HandNode(StackNode):
         if not self._has_feedback:
             return WARN, "no feedback from the hand", values
         if driver.state is HandState.HOLD:
-            return WARN, f"{driver.why}; limp in {max(0.0, self._hold_until - time.monotonic()):.0f} s", values
+            return (
+                WARN,
+                f"{driver.why}; limp in {max(0.0, self._hold_until - time.monotonic()):.0f} s",
+                values,
+            )
         return (OK if self._mode is ServoMode.TRACK else WARN), self._mode.name.lower(), values
 
     def idle_status(self) -> tuple[bytes, str, dict[str, Any]]:
@@ -244,7 +288,8 @@ class HandNode(StackNode):
     # --- inside -------------------------------------------------------------------------------------------------------------------
 
     def _servo(self, params: ServoParams, watch: WatchParams) -> ServoLaw:
-        # a simulated hand has no encoders that could freeze, and a joint of it that is blocked may say the same for long
+        # a simulated hand has no encoders that could freeze, and a joint of it that is blocked may
+        # say the same for long
         on_bus = bool(self.params(BusParams).interface)
         watch = wiring_of(self._hand).watch(watch) if on_bus else replace(watch, frozen_ticks=UNWATCHED)
         return ServoLaw(self._hand, params, self._gravity, watch)
@@ -270,14 +315,22 @@ class HandNode(StackNode):
             return
         if self._by_person:
             check_commissioned(self.params(CanHandParams).calibration_dir, serial)
-        store = StateFile(self.params(HandParams).state_dir, serial if bus.hardware else f"{serial}@{bus.where}")
+        store = StateFile(
+            self.params(HandParams).state_dir, serial if bus.hardware else f"{serial}@{bus.where}"
+        )
         kept = store.read()
-        why = f"{kept.why or kept.state.value} before this process began" if kept is not None and not store.fresh else ""
+        why = (
+            f"{kept.why or kept.state.value} before this process began"
+            if kept is not None and not store.fresh
+            else ""
+        )
         self._enables_itself &= store.fresh
         driver.store, driver.why = store, why
         store.note(HandState.READY, why)
         if not self._enables_itself:
-            self.get_logger().warning(f"the hand {serial} is ready; the service {self.get_name()}/enable switches it on. {why}")
+            self.get_logger().warning(
+                f"the hand {serial} is ready; the service {self.get_name()}/enable switches it on. {why}"
+            )
 
     def _start(self) -> None:
         """Enable a hand that needs nobody's consent; try again later when that fails."""
@@ -294,11 +347,16 @@ class HandNode(StackNode):
         self._rests = False
         if fault is None or fault.kind is FaultKind.STOPPED:
             return
-        if not self._moved and not self._by_person:  # nobody moved the hand since its start: starting again surprises nobody
+        if (
+            not self._moved and not self._by_person
+        ):  # nobody moved the hand since its start: starting again surprises nobody
             self.say(WARNING, f"servo off: {fault}; starting the hand again")
             self._enables_itself, self._try_at = True, time.monotonic() + RETRY
             return
-        self.say(SEVERE, f"servo off: {fault}. To mend: {fault.mend}; then call the service {self.get_name()}/enable")
+        self.say(
+            SEVERE,
+            f"servo off: {fault}. To mend: {fault.mend}; then call the service {self.get_name()}/enable",
+        )
         self._left = True
         self._stop.set()
 
@@ -313,7 +371,9 @@ class HandNode(StackNode):
             self._hold(f"the goal is {phase}")
         elif phase == "running" and not self._by_person and self._driver.state is HandState.HOLD:
             self._driver.release()
-        elif phase == "running" and self._rests:  # nobody stopped it, nothing is wrong with it, and somebody asked for a rollout
+        elif (
+            phase == "running" and self._rests
+        ):  # nobody stopped it, nothing is wrong with it, and somebody asked for a rollout
             self._enables_itself, self._try_at = True, time.monotonic()
 
     def _hold(self, why: str) -> None:
@@ -342,7 +402,10 @@ class HandNode(StackNode):
         command = self._newest.take()
         if command is None:
             return None
-        return command.values, command.t or None  # an unstamped command, as people type it, is as new as it comes
+        return (
+            command.values,
+            command.t or None,
+        )  # an unstamped command, as people type it, is as new as it comes
 
     def _on_stop(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         """Beside everything else; the servo's own thread acts."""
@@ -354,21 +417,28 @@ class HandNode(StackNode):
                 break
             time.sleep(0.002)
         response.success = driver.stopped
-        response.message = "" if response.success else "the servo's thread does not answer; use the emergency stop"
+        response.message = (
+            "" if response.success else "the servo's thread does not answer; use the emergency stop"
+        )
         return response
 
     def _on_enable(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         self._driver.allow()
         if self._left:
             self._mind()
-        if self._state_machine.current_state[1] == "inactive" and self.trigger_activate() != TransitionCallbackReturn.SUCCESS:
+        if (
+            self._state_machine.current_state[1] == "inactive"
+            and self.trigger_activate() != TransitionCallbackReturn.SUCCESS
+        ):
             fault = self._driver.fault
             response.success = False
             response.message = f"{fault}. To mend: {fault.mend}" if fault is not None else "there is no hand"
             return response
         return self._answer(response, self._enable, lambda: self._driver.stop("enabled too late"))
 
-    def _answer(self, response: Trigger.Response, action: Callable[[], None], undo: Callable[[], None] | None = None) -> Trigger.Response:
+    def _answer(
+        self, response: Trigger.Response, action: Callable[[], None], undo: Callable[[], None] | None = None
+    ) -> Trigger.Response:
         trouble: list[HandFault] = []
 
         def act() -> None:

@@ -32,16 +32,27 @@ class GreyImage(NamedTuple):
 def read_image(message: Image) -> GreyImage:
     """Any encoding that :func:`dexstack.perception.images.to_grey` knows."""
     try:
-        grey = to_grey(message.data, message.width, message.height, message.encoding, message.step, big_endian=bool(message.is_bigendian))
+        grey = to_grey(
+            message.data,
+            message.width,
+            message.height,
+            message.encoding,
+            message.step,
+            big_endian=bool(message.is_bigendian),
+        )
     except ConfigError as error:
         raise BadMessage(str(error)) from None
-    return GreyImage(seconds(message.header.stamp), message.header.stamp, grey, message.header.frame_id.lstrip("/"))
+    return GreyImage(
+        seconds(message.header.stamp), message.header.stamp, grey, message.header.frame_id.lstrip("/")
+    )
 
 
 def read_camera(message: CameraInfo) -> CameraModel:
     """Intrinsics of the unrectified picture."""
     try:
-        return CameraModel.of_info(message.width, message.height, message.distortion_model, message.d, message.k)
+        return CameraModel.of_info(
+            message.width, message.height, message.distortion_model, message.d, message.k
+        )
     except ConfigError as error:
         raise BadMessage(str(error)) from None
 

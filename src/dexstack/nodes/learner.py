@@ -1,9 +1,12 @@
-"""The learner node: learns θ of the planner's model from the running rollout and hands it to the planner.
+"""The learner node: learns θ of the planner's model from the running rollout and hands it to the
+planner.
 
-For every object pose while a rollout is running it keeps a sample (pose, joint angles, joint command); what lies between two rollouts (the
-reset of hand and object) is never kept. Every ``update_every`` samples a thread of its own cuts transitions out of them, adds these to the
-ring buffer, takes some gradient steps and publishes θ on ``learner/theta`` (latched), from where the ``mpc`` node takes it between
-two solves. With ``results`` every θ is also written there as ``theta.yaml``.
+For every object pose while a rollout is running it keeps a sample (pose, joint angles, joint
+command); what lies between two rollouts (the reset of hand and object) is never kept. Every
+``update_every`` samples a thread of its own cuts transitions out of them, adds these to the ring
+buffer, takes some gradient steps and publishes θ on ``learner/theta`` (latched), from where the
+``mpc`` node takes it between two solves. With ``results`` every θ is also written there as
+``theta.yaml``.
 
 The process lowers its own priority: the planner and the servo come first.
 """
@@ -29,7 +32,6 @@ from dexstack.control.planners.gauss_newton import MpcParams
 from dexstack.control.planners.sampling import SamplingParams
 from dexstack.control.theta_file import ThetaFile, make_theta, save_theta
 from dexstack.graph.parameters import LearnerNodeParams
-from dexstack.hand.history import JointHistory, JointSample
 from dexstack.learning.loss import LearnerParams
 from dexstack.learning.planner import planner_learner
 from dexstack.learning.transitions import MATCH, RingBuffer, at_rest, cut
@@ -39,6 +41,7 @@ from dexstack.nodes.scene import SceneNode
 from dexstack.nodes.theta import THETA_TOPIC, theta_message
 from dexstack.nodes.wire import COMMAND, LATCHED, RECENT, SENSOR, JointReader, PoseSample, WaitSet, read_pose
 from dexstack.process.compilation import use_compilation_cache
+from dexstack.process.history import JointHistory, JointSample
 
 
 class LearnerNode(SceneNode):
@@ -47,7 +50,15 @@ class LearnerNode(SceneNode):
     LIVE = frozenset({"update_every", "input_timeout"})
 
     def __init__(self) -> None:
-        super().__init__("learner", LearnerNodeParams, LearnerParams, PlannerParams, MpcParams, SamplingParams, DetectorParams)
+        super().__init__(
+            "learner",
+            LearnerNodeParams,
+            LearnerParams,
+            PlannerParams,
+            MpcParams,
+            SamplingParams,
+            DetectorParams,
+        )
 
     def configure(self) -> None:
         use_compilation_cache()
@@ -99,10 +110,19 @@ class LearnerNode(SceneNode):
         self._thread.join()
 
     def status(self) -> tuple[bytes, str, dict[str, Any]]:
-        values = {"transitions": self._transitions, "updates": self._updates, "loss": self._loss, "refused_steps": self._refused}
+        values = {
+            "transitions": self._transitions,
+            "updates": self._updates,
+            "loss": self._loss,
+            "refused_steps": self._refused,
+        }
         if not self._updates:
             return OK, "no update yet", values
-        return (OK if math.isfinite(self._loss) else WARN), f"update {self._updates}, loss {self._loss:.3g}", values
+        return (
+            (OK if math.isfinite(self._loss) else WARN),
+            f"update {self._updates}, loss {self._loss:.3g}",
+            values,
+        )
 
     def _take_state(self, state: dict[str, Any]) -> None:
         """A rollout that begins starts a new stretch of samples; one that ends closes it."""
@@ -114,28 +134,39 @@ class LearnerNode(SceneNode):
         self._rollout = rollout
 
     def _take_pose(self, pose: PoseSample) -> None:
-        """Keep a sample, during a rollout and with joint angles of the time of the pose and a command."""
+        """Keep a sample, during a rollout and with joint angles of the time of the pose and a
+        command."""
         p = self.params(LearnerNodeParams)
         self.time = pose.t
-        if not pose.t >= self._start or self._command is None or (self._samples and pose.t <= self._samples[-1][0]):  # NaN: no rollout
+        if (
+            not pose.t >= self._start
+            or self._command is None
+            or (self._samples and pose.t <= self._samples[-1][0])
+        ):  # NaN: no rollout
             return
         joints = self._angles.at(pose.t, p.input_timeout)
         if joints is None:
             return
         command = self._command.values
-        self._samples.append((pose.t, pose.pose, joints.values, np.full_like(command, np.nan) if joints.limp else command))
+        self._samples.append(
+            (pose.t, pose.pose, joints.values, np.full_like(command, np.nan) if joints.limp else command)
+        )
         self._fresh += 1
         if self._fresh >= p.update_every:
             self._hand_over(keep=True)
 
     def _hand_over(self, *, keep: bool) -> None:
-        """Give the samples to the learning thread; those less than a step old start the next stretch if the rollout goes on."""
+        """Give the samples to the learning thread; those less than a step old start the next
+        stretch if the rollout goes on."""
         if self._fresh:
             t, pose, q, command = (np.array(column) for column in zip(*self._samples, strict=True))
             self._chunks.put({"t": t, "pose_WO": pose, "q": q, "q_command": command})
         last = self._samples[-1][0] if self._samples else 0.0
-        # One transition starts at each sample that has a later one a step away; the sample before the first gives it its velocity.
-        started = [i for i, sample in enumerate(self._samples) if sample[0] <= last - (1 - MATCH) * self._step]
+        # One transition starts at each sample that has a later one a step away; the sample before
+        # the first gives it its velocity.
+        started = [
+            i for i, sample in enumerate(self._samples) if sample[0] <= last - (1 - MATCH) * self._step
+        ]
         self._samples = self._samples[started[-1] :] if keep and started else []
         self._fresh = 0
 
@@ -164,7 +195,11 @@ class LearnerNode(SceneNode):
         theta = self._learner.theta
         about = {"object": self._obj.name, "hand": self._robot.name, "model": self._model, "step": self._step}
         if self.context.ok():
-            self._to_theta.publish(theta_message(theta, **about, loss=self._loss, transitions=self._transitions, updates=self._updates))
+            self._to_theta.publish(
+                theta_message(
+                    theta, **about, loss=self._loss, transitions=self._transitions, updates=self._updates
+                )
+            )
         p = self.params(LearnerNodeParams)
         if p.results:
             data = self._buffer.all()

@@ -1,9 +1,11 @@
 """The monitor node: shows the graph in a browser and passes on what the user does there.
 
-It listens, and calls what the graph has anyway: the services ``hand/stop``, ``hand/enable`` and ``task/restart``, the parameters
-``goal_yaw`` of the task, ``real_time_factor`` and ``plant`` of the simulator, and the topic ``goal_pose``. Whoever can open the page can
-move the hand: it is served to this machine only unless ``host`` says otherwise, and only to those who know its token
-(:mod:`dexstack.report.gate`). While no browser looks, nothing is drawn. The process lowers its own priority.
+It listens, and calls what the graph has anyway: the services ``hand/stop``, ``hand/enable`` and
+``task/restart``, the parameters ``goal_yaw`` of the task, ``real_time_factor`` and ``plant`` of the
+simulator, and the topic ``goal_pose``. Whoever can open the page can move the hand: it is served to
+this machine only unless ``host`` says otherwise, and only to those who know its token
+(:mod:`dexstack.report.gate`). While no browser looks, nothing is drawn. The process lowers its own
+priority.
 """
 
 from __future__ import annotations
@@ -29,8 +31,6 @@ from std_srvs.srv import Trigger
 from visualization_msgs.msg import Marker, MarkerArray
 
 from dexstack.config import param
-from dexstack.engines import PLANTS
-from dexstack.hand.history import JointSample
 from dexstack.nodes.common import OK, PATIENCE, run_node, yield_to_others
 from dexstack.nodes.console import read_state
 from dexstack.nodes.health import Health
@@ -51,6 +51,8 @@ from dexstack.nodes.wire import (
     read_contacts,
     read_pose,
 )
+from dexstack.plants import PLANTS
+from dexstack.process.history import JointSample
 from dexstack.report.canvas import Patches
 from dexstack.report.page import Controls, Page, ms
 
@@ -65,10 +67,14 @@ PLANT_TIMEOUT = 600.0
 class MonitorParams:
     """Parameters of the monitor node."""
 
-    host: str = param("127.0.0.1", "address to serve the page on; 0.0.0.0: to everybody who reaches this machine")
+    host: str = param(
+        "127.0.0.1", "address to serve the page on; 0.0.0.0: to everybody who reaches this machine"
+    )
     port: int = param(8080, "port of the page; the next free one where it is taken", 1, 65535)
     rate: float = param(20.0, "pictures per second", 0.5, 60.0)
-    token: str = param("", "what whoever opens the page has to know, at the end of its address; empty: a new one, in the log")
+    token: str = param(
+        "", "what whoever opens the page has to know, at the end of its address; empty: a new one, in the log"
+    )
     open: bool = param(False, "open the page in this machine's browser")
 
 
@@ -95,8 +101,13 @@ class MonitorNode(SceneNode):
         self._health = Health(self)
         self._reports = self.newest(DiagnosticArray, "/diagnostics", REPORTS, self._health.note)
         self._wait = WaitSet(self, self._poses)
-        self._triggers = {name: self.create_client(Trigger, name) for name in ("hand/stop", "hand/enable", "task/restart")}
-        self._setters = {name: self.create_client(SetParameters, f"{name}/set_parameters") for name in ("task", "simulator")}
+        self._triggers = {
+            name: self.create_client(Trigger, name) for name in ("hand/stop", "hand/enable", "task/restart")
+        }
+        self._setters = {
+            name: self.create_client(SetParameters, f"{name}/set_parameters")
+            for name in ("task", "simulator")
+        }
         if self.page is not None:
             self.page.close()
         controls = Controls(
@@ -167,7 +178,8 @@ class MonitorNode(SceneNode):
         return OK, self.page.url, {"browsers": len(self.page.server.get_clients())}
 
     def _look(self, look: bool) -> None:
-        """Show what others draw only for who looks: the picture in which the estimator marked what it found, and the plant's patches."""
+        """Show what others draw only for who looks: the picture in which the estimator marked what
+        it found, and the plant's patches."""
         if look and not self._on_demand:
             self._on_demand = [
                 (self.newest(Image, "object_pose/image", SENSOR, read_picture), self.page.show_picture),
@@ -193,9 +205,14 @@ class MonitorNode(SceneNode):
             lines.append(f"error {s['error']:.3f} rad, {1e3 * s['position_error']:.0f} mm")
             page.plot("error [rad]", s["t"], s["error"])
         if "solve_p50" in mpc:
-            lines.append(f"MPC {float(mpc['rate_hz']):.0f} Hz, solve {ms(mpc, 'solve_p50'):.1f} / {ms(mpc, 'solve_p99'):.1f} ms")
+            lines.append(
+                f"MPC {float(mpc['rate_hz']):.0f} Hz, solve {ms(mpc, 'solve_p50'):.1f} / {ms(mpc, 'solve_p99'):.1f} ms"
+            )
             page.plot("solve time [ms]", self.time, ms(mpc, "solve_p50"), ms(mpc, "solve_p99"))
-        rates = [float(self._health.values(name).get("rate_hz", "nan")) for name in ("mpc", "contact_detector", "hand")]
+        rates = [
+            float(self._health.values(name).get("rate_hz", "nan"))
+            for name in ("mpc", "contact_detector", "hand")
+        ]
         if not all(map(math.isnan, rates)):
             page.plot("rate [Hz]", self.time, rates[0], rates[1], rates[2] / 10)
         if "plant" in (simulator := self._health.values("simulator")):
@@ -254,7 +271,8 @@ def read_path(message: MarkerArray) -> np.ndarray:
 
 
 def read_patches(message: MarkerArray) -> Patches:
-    """The triangles with their colours and the arrows of :func:`dexstack.nodes.patch_markers.patch_markers`."""
+    """The triangles with their colours and the arrows of
+    :func:`dexstack.nodes.patch_markers.patch_markers`."""
     surfaces = [m for m in message.markers if m.type == Marker.TRIANGLE_LIST and m.points]
     if any(len(m.colors) != len(m.points) or len(m.points) % 3 for m in surfaces):
         raise BadMessage("a surface without three coloured corners for each triangle")
@@ -262,7 +280,9 @@ def read_patches(message: MarkerArray) -> Patches:
     colours = [np.array([(c.r, c.g, c.b) for c in m.colors]) for m in surfaces]
     arrows = [_points(m) for m in message.markers if m.type == Marker.ARROW and len(m.points) == 2]
     none = np.empty((0, 3))
-    return Patches(np.concatenate([none, *corners]), np.concatenate([none, *colours]), np.reshape(arrows, (-1, 2, 3)))
+    return Patches(
+        np.concatenate([none, *corners]), np.concatenate([none, *colours]), np.reshape(arrows, (-1, 2, 3))
+    )
 
 
 def _points(marker: Marker) -> np.ndarray:
@@ -277,8 +297,14 @@ def _points(marker: Marker) -> np.ndarray:
 
 def read_picture(message: Image) -> np.ndarray:
     """The pixels (height, width, 3) uint8 of a picture in rgb8."""
-    if message.encoding != "rgb8" or len(message.data) != message.height * message.width * 3 or not len(message.data):
-        raise BadMessage(f"a picture of {len(message.data)} bytes in '{message.encoding[:20]}', rgb8 expected")
+    if (
+        message.encoding != "rgb8"
+        or len(message.data) != message.height * message.width * 3
+        or not len(message.data)
+    ):
+        raise BadMessage(
+            f"a picture of {len(message.data)} bytes in '{message.encoding[:20]}', rgb8 expected"
+        )
     return np.frombuffer(message.data, np.uint8).reshape(message.height, message.width, 3)
 
 

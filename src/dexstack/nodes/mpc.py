@@ -1,18 +1,23 @@
 """The MPC node: every contact set is answered by one solve and one joint command.
 
-The command is stamped with the time of the contact set it answers, so that the hand sees its true age. A goal with a new stamp starts a
-new rollout: the warm start is forgotten. Another goal with the same stamp is the next one of the same rollout. A rollout that gets stuck is
-freed by the task's supervisor. Poses are as old as the pictures they come from; contacts, pose and joint angles are put together as they
-were then, the state with the newest joint angles is predicted from them, and from that the one when the command acts. Where the pose is
-known badly the commands move more slowly, and not at all where it counts as not seen; where no contacts come any more, or such whose
-answer the hand would refuse, commands that hold what is held go on for ``blind_hold``. Without goal or joint angles nothing is commanded,
-and the hand's watchdog decides.
+The command is stamped with the time of the contact set it answers, so that the hand sees its true
+age. A goal with a new stamp starts a new rollout: the warm start is forgotten. Another goal with
+the same stamp is the next one of the same rollout. A rollout that gets stuck is freed by the task's
+supervisor. Poses are as old as the pictures they come from; contacts, pose and joint angles are put
+together as they were then, the state with the newest joint angles is predicted from them, and from
+that the one when the command acts. Where the pose is known badly the commands move more slowly, and
+not at all where it counts as not seen; where no contacts come any more, or such whose answer the
+hand would refuse, commands that hold what is held go on for ``blind_hold``. Without goal or joint
+angles nothing is commanded, and the hand's watchdog decides.
 
-A θ on ``learner/theta`` replaces the one planned with, between two solves: numbers into the compiled solver, nothing is compiled.
+A θ on ``learner/theta`` replaces the one planned with, between two solves: numbers into the
+compiled solver, nothing is compiled.
 
-While it plans its process runs under SCHED_FIFO, where permitted: on a busy computer others otherwise come between the parts of a solve.
+While it plans its process runs under SCHED_FIFO, where permitted: on a busy computer others
+otherwise come between the parts of a solve.
 
-``mpc/solve_times`` carries, every ten solves, one row per solve: time of the contact set, processor time, wall time [s].
+``mpc/solve_times`` carries, every ten solves, one row per solve: time of the contact set, processor
+time, wall time [s].
 """
 
 from __future__ import annotations
@@ -38,7 +43,6 @@ from dexstack.control.planners.gauss_newton import MpcParams
 from dexstack.control.planners.sampling import SamplingParams
 from dexstack.control.supervisors import SUPERVISORS
 from dexstack.graph.parameters import MpcNodeParams
-from dexstack.hand.history import JointHistory
 from dexstack.nodes.common import OK, WARN, run_node
 from dexstack.nodes.scene import SceneNode
 from dexstack.nodes.theta import THETA_TOPIC, ThetaReader
@@ -59,13 +63,15 @@ from dexstack.nodes.wire import (
     set_stamp,
 )
 from dexstack.process.compilation import side_by_side, use_compilation_cache
+from dexstack.process.history import JointHistory
 from dexstack.process.realtime import make_ordinary, make_realtime
 from dexstack.tasks.controller import Controller, supervisor_name
 
 POSES = 8
 """Newest poses kept, for contact sets that answer an older one."""
 BLIND_AGE = 0.06
-"""So much older than now are the stamps of these commands: what answers the next picture must not come before them [s]."""
+"""So much older than now are the stamps of these commands: what answers the next picture must not
+come before them [s]."""
 HISTORY = 8192
 """Solve times kept for the percentiles."""
 BATCH = 10
@@ -77,13 +83,27 @@ class MpcNode(SceneNode):
 
     LIVE = frozenset(
         {
-            *("input_timeout", "command_timeout", "prediction_every", "blind_hold", "blind_position", "blind_rotation"),
-            *("u_max", "effort_weight", "damping", "limit_margin"),  # what the compiled solver takes as numbers
+            *(
+                "input_timeout",
+                "command_timeout",
+                "prediction_every",
+                "blind_hold",
+                "blind_position",
+                "blind_rotation",
+            ),
+            *(
+                "u_max",
+                "effort_weight",
+                "damping",
+                "limit_margin",
+            ),  # what the compiled solver takes as numbers
         }
     )
 
     def __init__(self) -> None:
-        super().__init__("mpc", MpcNodeParams, BlindParams, PlannerParams, MpcParams, SamplingParams, DetectorParams)
+        super().__init__(
+            "mpc", MpcNodeParams, BlindParams, PlannerParams, MpcParams, SamplingParams, DetectorParams
+        )
         _, self._supervisor_params = SUPERVISORS.load(supervisor_name(self.task_type, self.blocks()))
         for block in own_blocks(self.params(PlannerParams), self.task_type.supervisor):
             self.declare_block(block)
@@ -96,7 +116,8 @@ class MpcNode(SceneNode):
         task = self.make_task()
         robot, obj, _ = scene = task.scene()
         names = robot.joint_names
-        # Before anything is compiled, so that all who listen have found the publishers when the first command comes.
+        # Before anything is compiled, so that all who listen have found the publishers when the
+        # first command comes.
         self._contacts = self.newest(PointCloud2, "contacts", SENSOR, read_contacts)
         self._poses = self.newest(PoseWithCovarianceStamped, "object_pose", RECENT, read_pose)
         self._joints = self.newest(JointState, "joint_states", RECENT, JointReader(names, "position"))
@@ -134,7 +155,9 @@ class MpcNode(SceneNode):
         self._failures: dict[str, int] = {}
         self._short = ""
         priority = self.params(MpcNodeParams).realtime_priority
-        self._realtime = bool(priority) and make_realtime(priority)  # only now: compiling would starve everybody else
+        self._realtime = bool(priority) and make_realtime(
+            priority
+        )  # only now: compiling would starve everybody else
 
     def finish(self) -> None:
         make_ordinary()
@@ -179,7 +202,9 @@ class MpcNode(SceneNode):
         found = self._padded(contacts, self.params(DetectorParams).capacity)
         seen = Observation(contacts.t, pose.pose, joints.values, found)
         newest = self._angles.samples[-1]
-        result = self._supervisor.plan(self._predictor.predict(seen, newest.values, newest.t), self._goal.pose)
+        result = self._supervisor.plan(
+            self._predictor.predict(seen, newest.values, newest.t), self._goal.pose
+        )
         self._times[self._count % HISTORY] = contacts.t, result.cpu_s, result.wall_s
         self._count += 1
         self._short = result.lack
@@ -209,14 +234,19 @@ class MpcNode(SceneNode):
             self._to_command.publish(self._command.at(now - BLIND_AGE))
 
     def _restart(self) -> None:
-        """Begin a rollout: neither warm start nor progress of the one before, nor anything to hold."""
+        """Begin a rollout: neither warm start nor progress of the one before, nor anything to
+        hold."""
         self._supervisor.reset()
         self._commanded = False
 
     def status(self) -> tuple[bytes, str, dict[str, Any]]:
         first, self._reported = self._reported, self._count
         rate = self._reported - first
-        values: dict[str, Any] = {"rate_hz": float(rate), "without_input": self._without_input, "untimely": self._untimely}
+        values: dict[str, Any] = {
+            "rate_hz": float(rate),
+            "without_input": self._without_input,
+            "untimely": self._untimely,
+        }
         values["stalls"] = self._supervisor.stalls
         values["speed"] = self._speed
         values.update(thetas_taken=self._thetas_taken, realtime=self._realtime)
@@ -225,7 +255,13 @@ class MpcNode(SceneNode):
         if n:
             for name, samples in (("solve", self._times[:n, 1]), ("solve_wall", self._times[:n, 2])):
                 p50, p99 = np.percentile(samples, [50, 99])
-                values.update({f"{name}_p50": float(p50), f"{name}_p99": float(p99), f"{name}_mean": float(samples.mean())})
+                values.update(
+                    {
+                        f"{name}_p50": float(p50),
+                        f"{name}_p99": float(p99),
+                        f"{name}_mean": float(samples.mean()),
+                    }
+                )
             values["solve_n"] = n
         if not rate:
             return WARN, self._lack(), values
@@ -248,7 +284,11 @@ class MpcNode(SceneNode):
         contacts = empty_contacts(capacity)
         keep = np.argsort(sample.phi, kind="stable")[:capacity]
         n = len(keep)
-        contacts.p_W[:n], contacts.nhat_W[:n], contacts.phi[:n] = sample.p_W[keep], sample.nhat_W[keep], sample.phi[keep]
+        contacts.p_W[:n], contacts.nhat_W[:n], contacts.phi[:n] = (
+            sample.p_W[keep],
+            sample.nhat_W[keep],
+            sample.phi[keep],
+        )
         contacts.link[:n], contacts.active[:n] = sample.link[keep], True
         return contacts
 

@@ -7,8 +7,8 @@ from geometry_msgs.msg import Point
 from std_msgs.msg import ColorRGBA
 from visualization_msgs.msg import Marker, MarkerArray
 
-from dexstack.engines.base import Patch
 from dexstack.nodes.wire import WORLD, set_stamp
+from dexstack.plants.base import Patch
 from dexstack.report.canvas import coloured
 
 FORCE_LENGTH = 0.02
@@ -18,7 +18,8 @@ LONGEST = 0.2
 
 
 def patch_markers(t: float, patches: list[Patch]) -> MarkerArray:
-    """One list of triangles and one arrow (the force on the patch's second body) per patch; whatever was shown before is deleted.
+    """One list of triangles and one arrow (the force on the patch's second body) per patch;
+    whatever was shown before is deleted.
 
     Pressures share one scale: the brightest is the greatest of all patches.
     """

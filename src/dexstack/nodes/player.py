@@ -1,7 +1,8 @@
-"""The player node: publishes the messages of a bag again, the same bytes in the same order and rhythm, on the topics they came from.
+"""The player node: publishes the messages of a bag again, the same bytes in the same order and
+rhythm, on the topics they came from.
 
-Quality of service is what the bag says the first publisher of each topic offered. Topics every node has anyway (``/rosout``,
-``/parameter_events``) stay silent. The node ends when the bag has ended.
+Quality of service is what the bag says the first publisher of each topic offered. Topics every node
+has anyway (``/rosout``, ``/parameter_events``) stay silent. The node ends when the bag has ended.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ class PlayerParams:
 
     file: str = param("recording.mcap", "the bag to play")
     rate: float = param(1.0, "recorded seconds per second", 0.01, 100.0)
-    start_delay: float = param(2.0, "longest wall time to wait before the first message for a listener on every topic [s]", 0.0, 1e4)
+    start_delay: float = param(
+        2.0, "longest wall time to wait before the first message for a listener on every topic [s]", 0.0, 1e4
+    )
     loop: bool = param(False, "start again at the end")
 
 
@@ -50,7 +53,9 @@ class PlayerNode(StackNode):
         topics = self._bag.topics()
         if not topics:
             raise ConfigError(f"the bag {self._bag.path} holds no message")
-        self._to: dict[str, Publisher] = {name: self._publisher(topic) for name, topic in topics.items() if name not in SILENT}
+        self._to: dict[str, Publisher] = {
+            name: self._publisher(topic) for name, topic in topics.items() if name not in SILENT
+        }
 
     def begin(self) -> None:
         self._count = 0
@@ -62,7 +67,9 @@ class PlayerNode(StackNode):
     def work(self) -> None:
         p = self.params(PlayerParams)
         if not self._started:
-            self._started = time.monotonic() > self._due or all(to.get_subscription_count() for to in self._to.values())
+            self._started = time.monotonic() > self._due or all(
+                to.get_subscription_count() for to in self._to.values()
+            )
             self._due = time.monotonic() if self._started else self._due
             self._stop.wait(PATIENCE)
             return
@@ -73,7 +80,10 @@ class PlayerNode(StackNode):
                 self._entries = iter(self._bag)
                 self._due = time.monotonic()
             else:
-                print(f"{self._count} messages played{', up to where the bag was cut' if self._bag.cut else ''}", flush=True)
+                print(
+                    f"{self._count} messages played{', up to where the bag was cut' if self._bag.cut else ''}",
+                    flush=True,
+                )
                 time.sleep(PATIENCE)  # reliable readers may still ask for the last message
                 self.end(0)
                 self._stop.set()
@@ -101,7 +111,9 @@ class PlayerNode(StackNode):
         try:
             message = getattr(importlib.import_module(f"{package}.msg"), kind)
         except (ImportError, AttributeError):
-            raise ConfigError(f"{topic.name} of {self._bag.path} is a {topic.type_name}; install the package {package}") from None
+            raise ConfigError(
+                f"{topic.name} of {self._bag.path} is a {topic.type_name}; install the package {package}"
+            ) from None
         return self.create_publisher(message, topic.name, _qos(topic))
 
 

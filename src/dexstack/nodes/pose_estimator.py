@@ -1,12 +1,16 @@
-"""The pose estimator node: pictures in, the object's pose with its covariance out, at the pictures' rate and with their stamps.
+"""The pose estimator node: pictures in, the object's pose with its covariance out, at the pictures'
+rate and with their stamps.
 
-Pictures come from a RealSense on this computer (``source: "realsense"``) or from any camera driver on ``camera/color/image_raw`` and
-``camera/color/camera_info``, in the frame that they name. Where that frame stands is read from ``/tf_static`` (``calibration: "tf"``),
-or is known; then ``/tf_static`` is told where the topmost of the camera's frames stands in the world, so that each has one parent.
+Pictures come from a RealSense on this computer (``source: "realsense"``) or from any camera driver
+on ``camera/color/image_raw`` and ``camera/color/camera_info``, in the frame that they name. Where
+that frame stands is read from ``/tf_static`` (``calibration: "tf"``), or is known; then
+``/tf_static`` is told where the topmost of the camera's frames stands in the world, so that each
+has one parent.
 
-A pose is published for every picture that shows the object, and, predicted with the uncertainty that belongs to that, for those within
-``coast`` after the last one that did; after that, none. What is missing is said once when it begins to be missing: in the log, and in the
-diagnostics for as long as it lasts.
+A pose is published for every picture that shows the object, and, predicted with the uncertainty
+that belongs to that, for those within ``coast`` after the last one that did; after that, none. What
+is missing is said once when it begins to be missing: in the log, and in the diagnostics for as long
+as it lasts.
 """
 
 from __future__ import annotations
@@ -29,7 +33,18 @@ from dexstack.model.hand import load_hand
 from dexstack.nodes.common import OK, PATIENCE, WARN, StackNode, run_node
 from dexstack.nodes.images import OPTICAL_FRAME, GreyImage, image_message, read_camera, read_image
 from dexstack.nodes.tf import StaticFrames, frame_prefix, tf_message, transforms
-from dexstack.nodes.wire import COMMAND, LATCHED, SENSOR, STATIC, WORLD, BadMessage, Newest, WaitSet, fill_pose, set_stamp
+from dexstack.nodes.wire import (
+    COMMAND,
+    LATCHED,
+    SENSOR,
+    STATIC,
+    WORLD,
+    BadMessage,
+    Newest,
+    WaitSet,
+    fill_pose,
+    set_stamp,
+)
 from dexstack.perception.bundle import object_bundle
 from dexstack.perception.calibration import load_mount
 from dexstack.perception.camera import CameraModel
@@ -81,7 +96,9 @@ class PoseEstimatorNode(StackNode):
             self._told = self.newest(self._message, "/tf_static", STATIC, self._frames.note)
             self._to_static = self.create_publisher(self._message, "/tf_static", LATCHED)
         elif self._X_WC is None:
-            raise ConfigError("calibration 'tf' needs tf2_msgs, which comes with a ROS 2 installation; give a calibration's file instead")
+            raise ConfigError(
+                "calibration 'tf' needs tf2_msgs, which comes with a ROS 2 installation; give a calibration's file instead"
+            )
 
     def begin(self) -> None:
         self._estimator: PoseEstimator | None = None
@@ -108,12 +125,16 @@ class PoseEstimatorNode(StackNode):
             return
         self._heard = time.monotonic()
         if self._camera is None:
-            self._say(self._info_trouble or "pictures, but no camera_info: without intrinsics there is no pose")
+            self._say(
+                self._info_trouble or "pictures, but no camera_info: without intrinsics there is no pose"
+            )
             return
         if image.grey.shape != (self._camera.height, self._camera.width):
             height, width = image.grey.shape
             self._note_camera()
-            self._say(f"the pictures have {width} x {height} pixels, the camera_info is for {self._camera.width} x {self._camera.height}")
+            self._say(
+                f"the pictures have {width} x {height} pixels, the camera_info is for {self._camera.width} x {self._camera.height}"
+            )
             return
         if trouble := self._find_camera(image.frame):
             self._say(trouble)
@@ -125,18 +146,29 @@ class PoseEstimatorNode(StackNode):
         self._say_sight(outcome.sight)
         self._note_camera()
         if self._to_picture.get_subscription_count():
-            self._to_picture.publish(image_message(image.stamp, annotated(image.grey, outcome, self._camera), image.frame))
+            self._to_picture.publish(
+                image_message(image.stamp, annotated(image.grey, outcome, self._camera), image.frame)
+            )
 
     def status(self) -> tuple[bytes, str, dict[str, Any]]:
         rate, self._reported = self._count - self._reported, self._count
         n = min(self._images_seen, HISTORY)
-        values: dict[str, Any] = {"rate_hz": rate, "pictures": self._images_seen, "poses": self._count, "predicted": self._predicted}
+        values: dict[str, Any] = {
+            "rate_hz": rate,
+            "pictures": self._images_seen,
+            "poses": self._count,
+            "predicted": self._predicted,
+        }
         if n:
             p50, p99 = np.percentile(self._busy[:n], [50, 99])
             values |= {"pose_p50": float(p50), "pose_p99": float(p99)}
         if self._outcome is not None and self._outcome.seen is not None:
             seen = self._outcome.seen
-            values |= {"tags": " ".join(map(str, seen.tags)), "outliers": " ".join(map(str, seen.outliers)), "residual_px": seen.residual}
+            values |= {
+                "tags": " ".join(map(str, seen.tags)),
+                "outliers": " ".join(map(str, seen.outliers)),
+                "residual_px": seen.residual,
+            }
         if self._trouble:
             return WARN, self._trouble, values
         return OK, f"{rate} Hz", values
@@ -152,7 +184,8 @@ class PoseEstimatorNode(StackNode):
         return load_mount(p.calibration, hand) if p.calibration else self.params(MountParams).X_WC(hand.side)
 
     def _find_camera(self, frame: str) -> str:
-        """Learn from others where the frame of the pictures is, or tell them; why it is not known."""
+        """Learn from others where the frame of the pictures is, or tell them; why it is not
+        known."""
         if self._told is not None:
             self._told.take()
         root, X_RC = self._frames.root(frame)
@@ -167,10 +200,14 @@ class PoseEstimatorNode(StackNode):
         if self._message is not None and not self._placed and now - self._first > SETTLE:
             self._placed = True
             if root == WORLD:
-                self.get_logger().warning(f"others tell where '{frame}' is in '{WORLD}', too; the calibration counts")
+                self.get_logger().warning(
+                    f"others tell where '{frame}' is in '{WORLD}', too; the calibration counts"
+                )
             else:
                 X_WR = self._X_WC.compose(X_RC.inverse)
-                self._to_static.publish(self._message(transforms=transforms(0.0, [Frame(WORLD, root, X_WR.p, X_WR.pose[3:])])))
+                self._to_static.publish(
+                    self._message(transforms=transforms(0.0, [Frame(WORLD, root, X_WR.p, X_WR.pose[3:])]))
+                )
         return ""
 
     # --- one picture ------------------------------------------------------------------------------------------------------------------
@@ -192,7 +229,8 @@ class PoseEstimatorNode(StackNode):
         return self._images.take()
 
     def _note_camera(self) -> None:
-        """Look at the newest camera_info; while there is one, this is done between pictures, where nobody waits."""
+        """Look at the newest camera_info; while there is one, this is done between pictures, where
+        nobody waits."""
         camera = None if self._realsense is not None else self._infos.take()
         if camera is not None:
             self._use(camera)
@@ -205,7 +243,9 @@ class PoseEstimatorNode(StackNode):
 
     def _follow(self, image: GreyImage) -> Outcome:
         if self._estimator is None:
-            self._estimator = PoseEstimator(self._bundle, self._camera, self._X_WC, self.params(EstimatorParams))
+            self._estimator = PoseEstimator(
+                self._bundle, self._camera, self._X_WC, self.params(EstimatorParams)
+            )
         self.time = image.t
         self._outcome = outcome = self._estimator.process(image.t, image.grey)
         if outcome.estimate is not None:
@@ -268,7 +308,8 @@ def no_way(frame: str, root: str) -> str:
 
 
 def annotated(grey: np.ndarray, outcome: Outcome, camera: CameraModel) -> np.ndarray:
-    """(height, width, 3) uint8 RGB: the tags found (green where they count, red where not), and the object's axes."""
+    """(height, width, 3) uint8 RGB: the tags found (green where they count, red where not), and the
+    object's axes."""
     image = cv2.cvtColor(grey, cv2.COLOR_GRAY2RGB)
     counted = () if outcome.seen is None else outcome.seen.tags
     for d in outcome.detections:

@@ -1,9 +1,11 @@
 """The recorder node: writes every message of the graph into one bag, as the bytes it came in.
 
-Messages wait in the middleware (:mod:`.taps`); twenty times a second the worker takes what is there, with the time at which each arrived,
-and the graph hardly feels that it is recorded. Topics are looked for all the time.
+Messages wait in the middleware (:mod:`.taps`); twenty times a second the worker takes what is
+there, with the time at which each arrived, and the graph hardly feels that it is recorded. Topics
+are looked for all the time.
 
-It listens only, and lowers its own priority: messages can wait, the hand cannot. It ends on SIGINT, on SIGTERM, or after ``seconds``.
+It listens only, and lowers its own priority: messages can wait, the hand cannot. It ends on SIGINT,
+on SIGTERM, or after ``seconds``.
 """
 
 from __future__ import annotations
@@ -38,8 +40,12 @@ FOREVER = 9223372036, 854775807
 class RecorderParams:
     """Parameters of the recorder node."""
 
-    file: str = param("recording.mcap", "the bag; one that is there already is kept, and the new one gets a number")
-    seconds: float = param(0.0, "wall time after which recording ends [s]; 0: not before it is told to", 0.0, 1e7)
+    file: str = param(
+        "recording.mcap", "the bag; one that is there already is kept, and the new one gets a number"
+    )
+    seconds: float = param(
+        0.0, "wall time after which recording ends [s]; 0: not before it is told to", 0.0, 1e7
+    )
 
 
 class RecorderNode(StackNode):
@@ -97,7 +103,8 @@ class RecorderNode(StackNode):
                 self.get_logger().warning(f"{offer.name} is not recorded: {error}")
 
     def _drain(self, *, last: bool = False) -> None:
-        """Everything that waits, in the order in which it arrived; what arrives meanwhile is for the next visit."""
+        """Everything that waits, in the order in which it arrived; what arrives meanwhile is for
+        the next visit."""
         now = time.time_ns()
         arrived = self._held
         for name, tap in self._taps.items():
@@ -106,7 +113,9 @@ class RecorderNode(StackNode):
         arrived.sort(key=lambda row: row[0])
         count = len(arrived) if last else bisect.bisect(arrived, now - SETTLING, key=lambda row: row[0])
         for received, sent, name, data in arrived[:count]:
-            self._last = max(self._last, received)  # a starved process is handed messages later than others that came after them
+            self._last = max(
+                self._last, received
+            )  # a starved process is handed messages later than others that came after them
             self._bag.add(name, self._last, sent, data)
         self._held = arrived[count:]
         self._bag.flush()
@@ -114,7 +123,8 @@ class RecorderNode(StackNode):
 
 
 def _unused(path: Path) -> Path:
-    """The path, or with a number where there is a file already: a recorder that comes back must not destroy what it has."""
+    """The path, or with a number where there is a file already: a recorder that comes back must not
+    destroy what it has."""
     names = (path.with_stem(f"{path.stem}_{k}") if k else path for k in itertools.count())
     return next(name for name in names if not name.exists())
 
@@ -124,8 +134,12 @@ def _qos_yaml(offers: list[QoSProfile]) -> str:
     forever = f"{{sec: {FOREVER[0]}, nsec: {FOREVER[1]}}}"
     lines = []
     for offer in offers:
-        history = HistoryPolicy.KEEP_LAST if offer.history == HistoryPolicy.UNKNOWN else offer.history  # not announced over the wire
-        liveliness = LivelinessPolicy.AUTOMATIC if offer.liveliness == LivelinessPolicy.UNKNOWN else offer.liveliness
+        history = (
+            HistoryPolicy.KEEP_LAST if offer.history == HistoryPolicy.UNKNOWN else offer.history
+        )  # not announced over the wire
+        liveliness = (
+            LivelinessPolicy.AUTOMATIC if offer.liveliness == LivelinessPolicy.UNKNOWN else offer.liveliness
+        )
         lines += [
             f"- history: {history.name.lower()}",
             f"  depth: {max(offer.depth, 1)}",

@@ -1,11 +1,12 @@
 """The robot state node: what rviz needs to draw the hand and the object where they are.
 
-``robot_description`` (latched) carries the hand's URDF. Where tf2_msgs is installed, ``/tf_static`` and ``/tf`` carry the tree world → palm
-→ links → tips, and world → object, with the graph's prefix; where it is not, as with rclpy from PyPI, the node says so once and publishes
-the description only. robot_state_publisher can have the description and the links (``links`` false): the URDF says nothing of where the
-palm stands in the world, or of the object, so that both stay here.
-``object_markers`` carries the object where it is and, in transparent green, where it shall go, if anybody looks. The camera's frame comes
-from the pose estimator, which knows where the camera is.
+``robot_description`` (latched) carries the hand's URDF. Where tf2_msgs is installed, ``/tf_static``
+and ``/tf`` carry the tree world → palm → links → tips, and world → object, with the graph's prefix;
+where it is not, as with rclpy from PyPI, the node says so once and publishes the description only.
+robot_state_publisher can have the description and the links (``links`` false): the URDF says
+nothing of where the palm stands in the world, or of the object, so that both stay here.
+``object_markers`` carries the object where it is and, in transparent green, where it shall go, if
+anybody looks. The camera's frame comes from the pose estimator, which knows where the camera is.
 """
 
 from __future__ import annotations
@@ -26,7 +27,18 @@ from dexstack.model.hand import load_hand
 from dexstack.model.objects import ObjectModel, load_object
 from dexstack.nodes.common import OK, PATIENCE, WARN, StackNode, run_node
 from dexstack.nodes.tf import OBJECT, frame_prefix, tf_message, transforms
-from dexstack.nodes.wire import COMMAND, LATCHED, SENSOR, WORLD, JointReader, PoseSample, WaitSet, fill_pose, read_pose, set_stamp
+from dexstack.nodes.wire import (
+    COMMAND,
+    LATCHED,
+    SENSOR,
+    WORLD,
+    JointReader,
+    PoseSample,
+    WaitSet,
+    fill_pose,
+    read_pose,
+    set_stamp,
+)
 
 _IS, _SHALL = (0.85, 0.65, 0.25, 1.0), (0.2, 0.7, 0.35, 0.3)
 
@@ -37,7 +49,9 @@ class RobotStateParams:
 
     hand: str = param("right", f"which hand: {HAND_NAMES}")
     object: str = param("cube", "name of an object, or the path of an object's YAML")
-    links: bool = param(True, "publish robot_description and the frames of links; false where robot_state_publisher does")
+    links: bool = param(
+        True, "publish robot_description and the frames of links; false where robot_state_publisher does"
+    )
     rate: float = param(30.0, "largest number of messages on /tf per second of message time", 1.0, 400.0)
 
 
@@ -54,14 +68,18 @@ class RobotStateNode(StackNode):
         hand = load_hand(p.hand)
         self._tree, self._prefix = FrameTree(hand), frame_prefix(self)
         self._poses = self.newest(PoseWithCovarianceStamped, "object_pose", SENSOR, read_pose)
-        self._joints = self.newest(JointState, "joint_states", SENSOR, JointReader(hand.joint_names, "position"))
+        self._joints = self.newest(
+            JointState, "joint_states", SENSOR, JointReader(hand.joint_names, "position")
+        )
         self._wait = WaitSet(self, self._joints)
         self._goals = self.newest(PoseStamped, "task/goal", LATCHED, read_pose)
         self._to_markers = self.create_publisher(MarkerArray, "object_markers", COMMAND)
         self._markers = [_solid(load_object(p.object), k, colour) for k, colour in enumerate((_IS, _SHALL))]
         self._links = p.links
         self._description = String(data=hand.urdf_path.read_text())
-        self._to_description = self.create_publisher(String, "robot_description", LATCHED) if p.links else None
+        self._to_description = (
+            self.create_publisher(String, "robot_description", LATCHED) if p.links else None
+        )
         self._to_tf = self._to_static = None
         self._message = tf_message()
         if self._message is None:
@@ -96,7 +114,9 @@ class RobotStateNode(StackNode):
             return
         moving = transforms(joints.t, self._tree.moving(joints.values), self._prefix) if self._links else []
         if self._pose is not None:
-            moving += transforms(self._pose.t, [Frame(WORLD, OBJECT, self._pose.pose[:3], self._pose.pose[3:])], self._prefix)
+            moving += transforms(
+                self._pose.t, [Frame(WORLD, OBJECT, self._pose.pose[:3], self._pose.pose[3:])], self._prefix
+            )
         if moving:
             self._to_tf.publish(self._message(transforms=moving))
 
@@ -121,7 +141,10 @@ def _solid(obj: ObjectModel, number: int, rgba: tuple[float, float, float, float
     marker.header.frame_id = WORLD
     marker.scale.x = marker.scale.y = marker.scale.z = 1.0
     marker.color.r, marker.color.g, marker.color.b, marker.color.a = rgba
-    marker.points = [Point(x=float(x), y=float(y), z=float(z)) for x, y, z in obj.surface.vertices[obj.surface.faces.reshape(-1)]]
+    marker.points = [
+        Point(x=float(x), y=float(y), z=float(z))
+        for x, y, z in obj.surface.vertices[obj.surface.faces.reshape(-1)]
+    ]
     return marker
 
 

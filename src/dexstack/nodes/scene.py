@@ -1,4 +1,5 @@
-"""What nodes that know the scene have in common: the task, and through it robot, object and where both start."""
+"""What nodes that know the scene have in common: the task, and through it robot, object and where
+both start."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """The servo node: position control of a simulated robot that is no hand, as three balls.
 
-Every ``hand/feedback`` of the simulator is answered by the forces of the task's servo on ``hand/torque``, and published as
-``joint_states``. A robot that exists in simulation only has neither bus nor consent: it is always on, and without a command it holds.
+Every ``hand/feedback`` of the simulator is answered by the forces of the task's servo on
+``hand/torque``, and published as ``joint_states``. A robot that exists in simulation only has
+neither bus nor consent: it is always on, and without a command it holds.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ class ServoNode(SceneNode):
         robot = task.robot()
         self._servo = task.servo(robot, self.params(self._servo_params))
         self._link = TopicLink(self, robot.joint_names)
-        self._commands = self.newest(JointState, "joint_command", COMMAND, JointReader(robot.joint_names, "position"))
+        self._commands = self.newest(
+            JointState, "joint_command", COMMAND, JointReader(robot.joint_names, "position")
+        )
         self._state = JointWriter(robot.joint_names, "position", "velocity", "effort")
         self._to_state = self.create_publisher(JointState, "joint_states", STATE)
 
@@ -66,7 +69,11 @@ class ServoNode(SceneNode):
 
     def status(self) -> tuple[bytes, str, dict[str, Any]]:
         rate, self._reported = self._ticks - self._reported, self._ticks
-        return (OK, "tracking", {"rate_hz": rate}) if rate else (WARN, "no feedback from the simulator", {"rate_hz": rate})
+        return (
+            (OK, "tracking", {"rate_hz": rate})
+            if rate
+            else (WARN, "no feedback from the simulator", {"rate_hz": rate})
+        )
 
 
 def main() -> int:

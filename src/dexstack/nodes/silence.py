@@ -1,4 +1,5 @@
-"""Why nothing comes on a topic: nobody publishes it, not so that this node could hear it, or whoever does is silent."""
+"""Why nothing comes on a topic: nobody publishes it, not so that this node could hear it, or
+whoever does is silent."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from rclpy.qos import DurabilityPolicy, QoSCompatibility, qos_check_compatible
 from dexstack.nodes.wire import Newest
 
 QUIET = 2.0
-"""An input that has not been heard for so long is silent [s]; one whose publisher keeps the last message, when it was never heard."""
+"""An input that has not been heard for so long is silent [s]; one whose publisher keeps the last
+message, when it was never heard."""
 
 
 def silence(node: Node, newest: Newest[Any]) -> str:

@@ -1,4 +1,5 @@
-"""The hand in front of the simulator's plant: topics that the hand node answers, or an emulated hand on a bus."""
+"""The hand in front of the simulator's plant: topics that the hand node answers, or an emulated
+hand on a bus."""
 
 from __future__ import annotations
 
@@ -18,9 +19,11 @@ from dexstack.nodes.wire import SERVO, JointReader, JointWriter, WaitSet
 from dexstack.process.realtime import make_ordinary, make_realtime
 
 RESET_GAP = 0.5
-"""A reset moves simulated time on by this [s], so that every watchdog sees a gap and nobody takes the leap of the joints for a motion."""
+"""A reset moves simulated time on by this [s], so that every watchdog sees a gap and nobody takes
+the leap of the joints for a motion."""
 TOO_LATE = 20
-"""So often some physics may be left out before the plant counts as too slow for an emulated hand."""
+"""So often some physics may be left out before the plant counts as too slow for an emulated
+hand."""
 
 
 STOP_TIMEOUT = 0.3
@@ -49,13 +52,15 @@ class SimulatedHand(Protocol):
         """The plant was put to its start."""
 
     def wait(self, seconds: float, q: np.ndarray) -> None:
-        """Let the wall time until the next exchange go by (none is left when not positive); the joints are at ``q`` (16,) [rad]."""
+        """Let the wall time until the next exchange go by (none is left when not positive); the
+        joints are at ``q`` (16,) [rad]."""
 
     def late(self) -> None:
         """Some physics was left out because the plant does not keep up with the wall clock."""
 
     def exchange(self, t: float, q: np.ndarray, timeout: float) -> np.ndarray:
-        """Show the joint angles ``q`` (16,) [rad] of time ``t`` [s]; the torques (16,) [N·m] under which the plant moves on."""
+        """Show the joint angles ``q`` (16,) [rad] of time ``t`` [s]; the torques (16,) [N·m] under
+        which the plant moves on."""
 
     def inject(self, faults: FaultParams | MotorFaultParams) -> None:
         """Change what is wrong with an emulated hand."""
@@ -116,7 +121,11 @@ class TopicHand:
 
     def status(self) -> tuple[bytes, str, dict[str, Any]]:
         values = {"torque_timeouts": self.timeouts}
-        return (OK, "", values) if self._answering else (WARN, "the hand does not answer: its torque is zero", values)
+        return (
+            (OK, "", values)
+            if self._answering
+            else (WARN, "the hand does not answer: its torque is zero", values)
+        )
 
     def _answer(self, timeout: float) -> np.ndarray:
         """Torques that answer the last feedback; zero without an answer."""
@@ -139,13 +148,16 @@ class TopicHand:
 
 
 class BusHand:
-    """An emulated hand on a bus, in real time. Raises ConfigError: nobody knows how to emulate such a hand."""
+    """An emulated hand on a bus, in real time. Raises ConfigError: nobody knows how to emulate such
+    a hand."""
 
     waits = False
     reset_gap = 0.0
 
     def __init__(self, node: StackNode, hand: HandModel, bus: BusParams, emulation: Emulation) -> None:
-        self._stop, self._enable = (node.create_client(Trigger, f"hand/{name}") for name in ("stop", "enable"))
+        self._stop, self._enable = (
+            node.create_client(Trigger, f"hand/{name}") for name in ("stop", "enable")
+        )
         self._emulation, self._bus, self._wiring = emulation, bus, wiring_of(hand)
         self._faults = {type(block): block for block in emulation.faults}
         self._hand = self._wiring.firmware(hand, bus, emulation)
@@ -169,7 +181,8 @@ class BusHand:
         return time.time()
 
     def placed(self) -> None:
-        """As a person does who puts everything to its place again: the hand is stopped, its joints are turned, it is enabled again.
+        """As a person does who puts everything to its place again: the hand is stopped, its joints
+        are turned, it is enabled again.
 
         A hand whose servo is off stays so, and without a hand node its joints leap.
         """
@@ -204,7 +217,9 @@ class BusHand:
 
     def status(self) -> tuple[bytes, str, dict[str, Any]]:
         state = self._hand.state()
-        values = {name: state[name] for name in ("servo", "limp", "sets", "torque_frames", "over_limit", "largest")}
+        values = {
+            name: state[name] for name in ("servo", "limp", "sets", "torque_frames", "over_limit", "largest")
+        }
         values["late"] = self._late
         if self._late >= TOO_LATE:
             return WARN, "the plant does not keep up with real time", values

@@ -1,17 +1,21 @@
 """The simulator node: owns the plant, its time, and the truth.
 
-Every servo period (3 ms) the node publishes the joint angles on ``hand/feedback`` and lets the plant run to the next one under the
-torques that answered the *previous* feedback: one period of transport delay, as on the hand's bus, and the same whatever the host does.
-If the answer is late the node waits for it, up to ``torque_timeout`` of wall time, so that a busy host slows ``/clock`` rather than
-changing the physics. If it does not come the hand counts as dead: its torque is zero and nobody waits until it speaks again.
+Every servo period (3 ms) the node publishes the joint angles on ``hand/feedback`` and lets the
+plant run to the next one under the torques that answered the *previous* feedback: one period of
+transport delay, as on the hand's bus, and the same whatever the host does. If the answer is late
+the node waits for it, up to ``torque_timeout`` of wall time, so that a busy host slows ``/clock``
+rather than changing the physics. If it does not come the hand counts as dead: its torque is zero
+and nobody waits until it speaks again.
 
-With the parameter ``interface`` the plant sits behind an emulated hand on a bus instead (:mod:`dexstack.hand.links`), which waits
-for nobody: the plant runs in real time on the system's clock under the torque that was last on the bus, as a real hand would. What is wrong
-with that hand is set by parameters while it runs (``ros2 param set /simulator loss 0.1``); the service ``~/power_cycle`` switches it off
-and on.
+With the parameter ``interface`` the plant sits behind an emulated hand on a bus instead
+(:mod:`dexstack.hand.links`), which waits for nobody: the plant runs in real time on the system's
+clock under the torque that was last on the bus, as a real hand would. What is wrong with that hand
+is set by parameters while it runs (``ros2 param set /simulator loss 0.1``); the service
+``~/power_cycle`` switches it off and on.
 
-The physics engine changes while the graph runs: after ``ros2 param set /simulator plant lcp`` everything is at its start again, in the
-other engine. The old one goes on until the new one is ready, which takes as long as that engine takes to compile.
+The physics engine changes while the graph runs: after ``ros2 param set /simulator plant lcp``
+everything is at its start again, in the other engine. The old one goes on until the new one is
+ready, which takes as long as that engine takes to compile.
 """
 
 from __future__ import annotations
@@ -28,8 +32,6 @@ from rosgraph_msgs.msg import Clock
 from std_srvs.srv import Trigger
 from visualization_msgs.msg import MarkerArray
 
-from dexstack.engines import make_plant, plant_params
-from dexstack.engines.base import PatchPlant, Plant, WatchedPlant
 from dexstack.errors import ConfigError
 from dexstack.graph.parameters import SimulatorParams
 from dexstack.hand.links import Emulation
@@ -39,6 +41,8 @@ from dexstack.nodes.patch_markers import patch_markers
 from dexstack.nodes.scene import SceneNode
 from dexstack.nodes.simulated_hand import BusHand, SimulatedHand, TopicHand
 from dexstack.nodes.wire import COMMAND, SENSOR, WORLD, fill_pose, set_stamp
+from dexstack.plants import make_plant, plant_params
+from dexstack.plants.base import PatchPlant, Plant, WatchedPlant
 from dexstack.tasks.base import read_world
 
 LARGEST_LAG = 0.1
@@ -61,7 +65,15 @@ class SimulatorNode(SceneNode):
     )
 
     def __init__(self) -> None:
-        super().__init__("simulator", SimulatorParams, BusParams, EmulatedHandParams, MotorParams, FaultParams, MotorFaultParams)
+        super().__init__(
+            "simulator",
+            SimulatorParams,
+            BusParams,
+            EmulatedHandParams,
+            MotorParams,
+            FaultParams,
+            MotorFaultParams,
+        )
         self._plant_params = plant_params(self.params(SimulatorParams).plant)
         self._declare(self._plant_params)
 
@@ -83,7 +95,9 @@ class SimulatorNode(SceneNode):
             faults = (self.params(FaultParams), self.params(MotorFaultParams))
             emulation = Emulation(self.params(EmulatedHandParams), self.params(MotorParams), faults, p.seed)
             self._hand = BusHand(self, self._scene.robot, bus, emulation)
-            self.create_service(Trigger, "~/power_cycle", lambda _, response: self._answer(response, self._hand.power_cycle))
+            self.create_service(
+                Trigger, "~/power_cycle", lambda _, response: self._answer(response, self._hand.power_cycle)
+            )
         else:
             self._hand = TopicHand(self, self._scene.robot.joint_names)
         self.create_service(Trigger, "~/reset", lambda _, response: self._answer(response, self._reset))
@@ -126,7 +140,11 @@ class SimulatorNode(SceneNode):
         if trouble and level == OK:
             level, text = WARN, trouble
         plant = self.params(SimulatorParams).plant
-        return level, text or f"{plant}, real-time factor {factor:.2f}", {"plant": plant, "time": t, "real_time_factor": factor, **values}
+        return (
+            level,
+            text or f"{plant}, real-time factor {factor:.2f}",
+            {"plant": plant, "time": t, "real_time_factor": factor, **values},
+        )
 
     @property
     def _factor(self) -> float:
@@ -136,7 +154,8 @@ class SimulatorNode(SceneNode):
         return self._time_of_start + self._plant.time
 
     def _make_plant(self, name: str) -> Plant:
-        """The plant of that name, at the start and compiled, with its parameters declared in place of the last one's."""
+        """The plant of that name, at the start and compiled, with its parameters declared in place
+        of the last one's."""
         old, new = self._plant_params, plant_params(name)
         if new is not old:
             self._exchange(old, new)
@@ -152,13 +171,16 @@ class SimulatorNode(SceneNode):
         return plant
 
     def _change_plant(self, name: str) -> None:
-        """In the executor: the worker goes on with the old plant until the new one has taken its first step.
+        """In the executor: the worker goes on with the old plant until the new one has taken its
+        first step.
 
         Raises:
             ConfigError: the plant cannot be made, or the hand in front of it waits for nobody.
         """
         if not self._hand.waits:
-            raise ConfigError("an emulated hand runs in real time and cannot wait for another plant; start the graph with it")
+            raise ConfigError(
+                "an emulated hand runs in real time and cannot wait for another plant; start the graph with it"
+            )
         self.get_logger().info(f"making the plant '{name}'")
         plant = self._make_plant(name)
 

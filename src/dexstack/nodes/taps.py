@@ -1,7 +1,8 @@
-"""Topics of any type, and their messages as the bytes they came in: for nodes that pass everything on and look at nothing.
+"""Topics of any type, and their messages as the bytes they came in: for nodes that pass everything
+on and look at nothing.
 
-Messages wait in the middleware until the owner takes them, so that nothing is deserialised and no executor wakes for a message. A
-subscription asks for what all of the topic's publishers offer.
+Messages wait in the middleware until the owner takes them, so that nothing is deserialised and no
+executor wakes for a message. A subscription asks for what all of the topic's publishers offer.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ class Tap:
     """A subscription to one topic.
 
     Raises:
-        ImportError, AttributeError: the package of its type is not installed, or does not know the type.
+        ImportError, AttributeError: the package of its type is not installed, or does not know the
+            type.
         ConfigError: there is no definition of the type.
     """
 
@@ -74,7 +76,9 @@ class Tap:
         )
         group = TakenByOwner()
         self._node = node
-        self._subscription = node.create_subscription(message, offer.name, unreachable, qos, callback_group=group, raw=True)
+        self._subscription = node.create_subscription(
+            message, offer.name, unreachable, qos, callback_group=group, raw=True
+        )
 
     def take(self) -> Iterator[Raw]:
         """Whatever waits."""

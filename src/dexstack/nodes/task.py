@@ -1,4 +1,5 @@
-"""The task node: says where the object shall go, when a rollout starts and ends, and whether the goal was reached.
+"""The task node: says where the object shall go, when a rollout starts and ends, and whether the
+goal was reached.
 
 A rollout starts when the controller speaks for the first time: the node then has the simulator put everything to its start (on a robot
 there is nothing to reset) and publishes the goal again, stamped with the start of the rollout. Where the task has another goal after the
@@ -6,18 +7,18 @@ one that was reached, it is published with the same stamp. A new ``goal_yaw``, o
 rollout from where things are, the service ``~/restart`` one from the start pose. ``task/goal`` carries the goal that is pursued,
 ``rollout/state`` one JSON object::
 
-    phase            waiting (no command yet) | starting | running | reached | timeout | dropped | lost (no pose comes any more) | cancelled
-    t, elapsed       time of the pose it was judged by, and since the start of the rollout [s]
-    goal             what is asked for, in words
-    goal_yaw, yaw    turn about the vertical from the nominal start [rad]
-    error            geodesic orientation error [rad]
-    position_error   [m]
-    goals_reached    in this rollout: a task may have one goal, several, or a stream without end
-    attempt          1, and one more for every further rollout: a new goal, a restart, a clock that went backwards with its simulator
+    phase            waiting (no command yet) | starting | running | reached | timeout | dropped |
+    lost (no pose comes any more) | cancelled t, elapsed       time of the pose it was judged by,
+    and since the start of the rollout [s] goal             what is asked for, in words goal_yaw,
+    yaw    turn about the vertical from the nominal start [rad] error            geodesic
+    orientation error [rad] position_error   [m] goals_reached    in this rollout: a task may have
+    one goal, several, or a stream without end attempt          1, and one more for every further
+    rollout: a new goal, a restart, a clock that went backwards with its simulator
 
-``rollout/error`` carries the orientation error alone [rad], for what can only plot numbers. The service ``~/cancel`` ends a rollout: the
-hand holds what it has. Where dexstack_msgs is built, the action ``task/reach_goal`` is a goal, its feedback, its end and its cancelling in
-one (:mod:`.goal_action`).
+``rollout/error`` carries the orientation error alone [rad], for what can only plot numbers. The
+service ``~/cancel`` ends a rollout: the hand holds what it has. Where dexstack_msgs is built, the
+action ``task/reach_goal`` is a goal, its feedback, its end and its cancelling in one
+(:mod:`.goal_action`).
 """
 
 from __future__ import annotations
@@ -41,7 +42,18 @@ from dexstack.graph.parameters import TaskNodeParams
 from dexstack.nodes.common import OK, PATIENCE, WARN, run_node
 from dexstack.nodes.goal_action import SUPERSEDED, Follower, serve
 from dexstack.nodes.scene import SceneNode
-from dexstack.nodes.wire import COMMAND, LATCHED, SENSOR, WORLD, JointReader, PoseSample, WaitSet, fill_pose, read_pose, set_stamp
+from dexstack.nodes.wire import (
+    COMMAND,
+    LATCHED,
+    SENSOR,
+    WORLD,
+    JointReader,
+    PoseSample,
+    WaitSet,
+    fill_pose,
+    read_pose,
+    set_stamp,
+)
 from dexstack.tasks.base import Goal, Outcome
 
 ENDED = ("reached", "timeout", "dropped", "lost", "cancelled")
@@ -49,7 +61,8 @@ STATE_PERIOD = 0.1
 """Time between two messages on rollout/state while the phase does not change [s]."""
 SERVICE_TIMEOUT = 5.0
 SILENCE = 15.0
-"""Wall time without a pose after which nobody knows where the object is [s]; a simulator that is restarted is quiet for less."""
+"""Wall time without a pose after which nobody knows where the object is [s]; a simulator that is
+restarted is quiet for less."""
 
 
 class TaskNode(SceneNode):
@@ -65,7 +78,9 @@ class TaskNode(SceneNode):
         self._task = self.make_task()
         self._object_start = self._task.start()
         self._poses = self.newest(PoseWithCovarianceStamped, "object_pose", SENSOR, read_pose)
-        self._commands = self.newest(JointState, "joint_command", COMMAND, JointReader(self._task.robot().joint_names, "position"))
+        self._commands = self.newest(
+            JointState, "joint_command", COMMAND, JointReader(self._task.robot().joint_names, "position")
+        )
         self._wait = WaitSet(self, self._poses)
         self._asked_for = self.newest(PoseStamped, "goal_pose", COMMAND, read_pose)
         self._to_goal = self.create_publisher(PoseStamped, "task/goal", LATCHED)
@@ -83,9 +98,16 @@ class TaskNode(SceneNode):
 
     def apply(self, block: Any) -> None:
         old = self.params(TaskNodeParams)
-        if not isinstance(block, TaskNodeParams) or (block.goal_yaw, block.own_goals) == (old.goal_yaw, old.own_goals):
+        if not isinstance(block, TaskNodeParams) or (block.goal_yaw, block.own_goals) == (
+            old.goal_yaw,
+            old.own_goals,
+        ):
             return
-        stream = self._own_goals if block.own_goals and block.goal_yaw == old.goal_yaw else self._towards(block.goal_yaw)
+        stream = (
+            self._own_goals
+            if block.own_goals and block.goal_yaw == old.goal_yaw
+            else self._towards(block.goal_yaw)
+        )
         if not self.in_worker(lambda: self._new_goals(stream)):
             self._aim(stream)  # not active: published when it is
 
@@ -130,10 +152,15 @@ class TaskNode(SceneNode):
 
     def status(self) -> tuple[bytes, str, dict[str, Any]]:
         lack = self.silent(self._poses, self._commands) if self._phase == "waiting" else ""
-        return (WARN if self._phase in ("waiting", *ENDED[1:]) else OK), lack or self._phase, {"attempt": self._attempt}
+        return (
+            (WARN if self._phase in ("waiting", *ENDED[1:]) else OK),
+            lack or self._phase,
+            {"attempt": self._attempt},
+        )
 
     def reach(self, pose: PoseSample, follower: Follower) -> bool:
-        """Pursue a pose from where things are, and tell ``follower`` how that goes; false when the node is not active."""
+        """Pursue a pose from where things are, and tell ``follower`` how that goes; false when the
+        node is not active."""
         goal = self._task.at_pose(pose.pose)
         return self.in_worker(lambda: self._new_goals(lambda: iter([goal]), follower))
 
@@ -149,7 +176,8 @@ class TaskNode(SceneNode):
         return lambda: iter([self._task.at_yaw(yaw)])
 
     def _aim(self, stream: Callable[[], Iterator[Goal]], follower: Follower | None = None) -> None:
-        """Ask for these goals, from the first one on; so does a restart. Whoever followed those before is told that they are given up."""
+        """Ask for these goals, from the first one on; so does a restart. Whoever followed those
+        before is told that they are given up."""
         before, self._follower = self._follower, follower
         if before is not None:
             before.ended(SUPERSEDED, self._state)
@@ -167,7 +195,8 @@ class TaskNode(SceneNode):
         return True
 
     def _new_goals(self, stream: Callable[[], Iterator[Goal]], follower: Follower | None = None) -> None:
-        """In the worker: from now on these are the goals; a rollout that runs or has ended is followed by another one."""
+        """In the worker: from now on these are the goals; a rollout that runs or has ended is
+        followed by another one."""
         self._aim(stream, follower)
         if self._phase in ("running", *ENDED) and self._last is not None:
             self._attempt += 1
@@ -178,7 +207,9 @@ class TaskNode(SceneNode):
 
     def _on_restart(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         response.success = self._phase != "waiting" and self.in_worker(self._restart)
-        response.message = "" if response.success else "there is nothing to restart: the controller has not spoken yet"
+        response.message = (
+            "" if response.success else "there is nothing to restart: the controller has not spoken yet"
+        )
         return response
 
     def _on_cancel(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
@@ -217,7 +248,9 @@ class TaskNode(SceneNode):
                 self._wait.wait(PATIENCE)
                 self._poses.take()
         else:
-            self.get_logger().error(f"{self._reset.srv_name} does not do it: the rollout starts from where things are")
+            self.get_logger().error(
+                f"{self._reset.srv_name} does not do it: the rollout starts from where things are"
+            )
         self._poses.take()  # a pose from before the reset
 
     def _begin_rollout(self, t: float) -> None:

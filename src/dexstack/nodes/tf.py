@@ -1,7 +1,9 @@
-"""Frames as messages on /tf: tf2_msgs comes with ROS 2, not from PyPI, so that whoever publishes frames asks here first.
+"""Frames as messages on /tf: tf2_msgs comes with ROS 2, not from PyPI, so that whoever publishes
+frames asks here first.
 
-``/tf`` is everybody's. A graph in a namespace puts it before the names of its frames (``left/palm``), as robot_state_publisher does with
-its ``frame_prefix``; ``world`` alone is the same for all.
+``/tf`` is everybody's. A graph in a namespace puts it before the names of its frames
+(``left/palm``), as robot_state_publisher does with its ``frame_prefix``; ``world`` alone is the
+same for all.
 """
 
 from __future__ import annotations
@@ -70,7 +72,8 @@ class StaticFrames:
             self._parents[told.child_frame_id.lstrip("/")] = told.header.frame_id.lstrip("/"), X_PF
 
     def root(self, frame: str) -> tuple[str, Transform]:
-        """The frame in which all above ``frame`` stand, and where ``frame`` is in it; itself where nobody tells of a parent."""
+        """The frame in which all above ``frame`` stand, and where ``frame`` is in it; itself where
+        nobody tells of a parent."""
         X, seen = Transform.of_pose([0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0]), set[str]()
         while frame in self._parents and frame not in seen:
             seen.add(frame)

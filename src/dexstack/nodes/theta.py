@@ -1,6 +1,8 @@
-"""θ on the wire: one JSON object in a latched std_msgs/String, with what it was learned for, so that nobody plans with another's.
+"""θ on the wire: one JSON object in a latched std_msgs/String, with what it was learned for, so
+that nobody plans with another's.
 
-object, hand, model, step [s], theta {name: number or numbers, see dexstack.control.problem.ModelParams}, loss, transitions, updates
+object, hand, model, step [s], theta {name: number or numbers, see
+dexstack.control.problem.ModelParams}, loss, transitions, updates
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ class ThetaReader:
             document = json.loads(message.data)
             for key, wanted in self._wanted.items():
                 if document[key] != wanted:
-                    raise BadMessage(f"θ was learned for the {key} {str(document[key])[:40]!r}, not for {wanted!r}")
+                    raise BadMessage(
+                        f"θ was learned for the {key} {str(document[key])[:40]!r}, not for {wanted!r}"
+                    )
             theta = ModelParams(**{name: document["theta"][name] for name in ModelParams._fields})
             return check_theta(theta, self._joints, "θ")
         except (json.JSONDecodeError, KeyError, TypeError) as error:

@@ -1,15 +1,18 @@
 """The trajectory node: plays motions of the joints that somebody else planned or recorded.
 
-``joint_trajectory`` (trajectory_msgs/JointTrajectory) takes what the joint trajectory controller of ros2_control takes on its topic: points
-with positions and, or not, velocities, of some or all joints; a stamp in the future delays the start. A later one takes over from where the
-running one has come to, one without points stops it. At the end the joints are held, until somebody else commands them.
-``joint_trajectory/state`` (diagnostic_msgs/DiagnosticStatus) says what becomes of it: idle, following, done, failed, cancelled. Where
-control_msgs is installed the same is asked for by the action ``joint_trajectory/follow_joint_trajectory`` (:mod:`.trajectory_action`).
-The hand's own limits, its watchdog and its consent stand behind all this as behind every command.
+``joint_trajectory`` (trajectory_msgs/JointTrajectory) takes what the joint trajectory controller of
+ros2_control takes on its topic: points with positions and, or not, velocities, of some or all
+joints; a stamp in the future delays the start. A later one takes over from where the running one
+has come to, one without points stops it. At the end the joints are held, until somebody else
+commands them. ``joint_trajectory/state`` (diagnostic_msgs/DiagnosticStatus) says what becomes of
+it: idle, following, done, failed, cancelled. Where control_msgs is installed the same is asked for
+by the action ``joint_trajectory/follow_joint_trajectory`` (:mod:`.trajectory_action`). The hand's
+own limits, its watchdog and its consent stand behind all this as behind every command.
 
-With the parameter ``motion`` the node plays one from a file, and ends with it. It waits until the hand has torque, so on hardware until
-somebody enables it, and for whoever is to hear what comes of it: programs that start together take seconds to find each other. Meanwhile it
-asks the joints to stay where they are.
+With the parameter ``motion`` the node plays one from a file, and ends with it. It waits until the
+hand has torque, so on hardware until somebody enables it, and for whoever is to hear what comes of
+it: programs that start together take seconds to find each other. Meanwhile it asks the joints to
+stay where they are.
 """
 
 from __future__ import annotations
@@ -27,7 +30,6 @@ from trajectory_msgs.msg import JointTrajectory
 
 from dexstack.config import param
 from dexstack.errors import ConfigError
-from dexstack.hand.history import JointSample
 from dexstack.hand.trajectory import Follower, FollowParams, Phase
 from dexstack.hand.trajectory import read_motion as read_file
 from dexstack.model import HAND_NAMES
@@ -35,6 +37,7 @@ from dexstack.model.hand import load_hand
 from dexstack.nodes.common import OK, PATIENCE, WARN, StackNode, run_node
 from dexstack.nodes.trajectory_action import NOBODY, Asker, Request, read_motion, serve
 from dexstack.nodes.wire import COMMAND, LATCHED, SENSOR, JointReader, JointWriter, WaitSet
+from dexstack.process.history import JointSample
 
 PERIOD = 0.01
 """Time between two commands [s]."""
@@ -51,8 +54,14 @@ class TrajectoryParams:
     """Parameters of the trajectory node, beside its tolerances."""
 
     hand: str = param("right", f"which hand: {HAND_NAMES}")
-    motion: str = param("", "file of a motion that is played once the hand has torque, and with which the node ends; empty: none")
-    heard_on: str = param("", "topic that somebody must listen to before the file's motion begins; it waits 10 s at most; empty: at once")
+    motion: str = param(
+        "",
+        "file of a motion that is played once the hand has torque, and with which the node ends; empty: none",
+    )
+    heard_on: str = param(
+        "",
+        "topic that somebody must listen to before the file's motion begins; it waits 10 s at most; empty: at once",
+    )
 
 
 class TrajectoryNode(StackNode):
@@ -143,15 +152,17 @@ class TrajectoryNode(StackNode):
         return LEVELS.get(f.phase, OK), f.why or f.phase.value, values
 
     def _stay_until_ready(self, seen: JointSample) -> Request | None:
-        """The motion of the file where the servo is on and is heard; until then commands that move nothing, because a servo turns on with
-        one."""
+        """The motion of the file where the servo is on and is heard; until then commands that move
+        nothing, because a servo turns on with one."""
         torques, now = self._torques.take(), time.monotonic()
         if torques is not None and not np.any(torques.values):
             self._torque_since = np.inf
         elif torques is not None:
             self._torque_since = min(self._torque_since, now)
         topic = self.params(TrajectoryParams).heard_on
-        if now >= self._torque_since and (not topic or self.count_subscribers(topic) or now - self._torque_since >= UNHEARD):
+        if now >= self._torque_since and (
+            not topic or self.count_subscribers(topic) or now - self._torque_since >= UNHEARD
+        ):
             asked, self._from_file = self._from_file, None
             return asked
         if not 0.0 <= seen.t - self._commanded < PERIOD:
@@ -203,7 +214,9 @@ class TrajectoryNode(StackNode):
         other = self._commands.take()
         if other is None or self._follower.phase is Phase.FOLLOWING:
             return
-        if self._follower.phase is not Phase.IDLE and not np.array_equal(other.values, self._command.position):
+        if self._follower.phase is not Phase.IDLE and not np.array_equal(
+            other.values, self._command.position
+        ):
             self._follower.release()
 
     def _say(self, refused: str = "") -> None:

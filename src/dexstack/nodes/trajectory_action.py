@@ -1,4 +1,5 @@
-"""The action FollowJointTrajectory on top of the trajectory node, where control_msgs is installed; rclpy from PyPI comes without it."""
+"""The action FollowJointTrajectory on top of the trajectory node, where control_msgs is installed;
+rclpy from PyPI comes without it."""
 
 from __future__ import annotations
 
@@ -25,13 +26,15 @@ ANY = 1e3
 
 
 class Asker:
-    """Who wants to know what becomes of a motion; this one does not. Called by the worker of the trajectory node."""
+    """Who wants to know what becomes of a motion; this one does not. Called by the worker of the
+    trajectory node."""
 
     def progress(self, t: float, names: Sequence[str], target: np.ndarray, q: np.ndarray) -> None:
         """Where the joints of these names (N,) should be and are [rad] at time ``t`` [s]."""
 
     def ended(self, phase: Phase, why: str, *, on_the_way: bool = False) -> None:
-        """Nothing more comes: the motion is done, has failed (before its last point, or at it), was cancelled, or was refused (IDLE)."""
+        """Nothing more comes: the motion is done, has failed (before its last point, or at it), was
+        cancelled, or was refused (IDLE)."""
 
 
 NOBODY = Asker()
@@ -57,10 +60,16 @@ def read_motion(message: JointTrajectory) -> tuple[float, Motion | None]:
         return 0.0, None
     if len({(len(point.positions), len(point.velocities)) for point in message.points}) > 1:
         raise BadMessage("points of different sizes")
-    positions, velocities = (np.array([getattr(p, name) for p in message.points], float) for name in ("positions", "velocities"))
-    times = np.array([point.time_from_start.sec + 1e-9 * point.time_from_start.nanosec for point in message.points])
+    positions, velocities = (
+        np.array([getattr(p, name) for p in message.points], float) for name in ("positions", "velocities")
+    )
+    times = np.array(
+        [point.time_from_start.sec + 1e-9 * point.time_from_start.nanosec for point in message.points]
+    )
     try:
-        return seconds(message.header.stamp), Motion(tuple(message.joint_names), times, positions, velocities if velocities.size else None)
+        return seconds(message.header.stamp), Motion(
+            tuple(message.joint_names), times, positions, velocities if velocities.size else None
+        )
     except ConfigError as error:
         raise BadMessage(str(error)) from None
 
@@ -76,7 +85,13 @@ def serve(node: Node, ask: Callable[[Request], bool]) -> None:
     from control_msgs.action import FollowJointTrajectory
 
     action = FollowAction(node, ask, FollowJointTrajectory)
-    ActionServer(node, FollowJointTrajectory, "joint_trajectory/follow_joint_trajectory", action.execute, cancel_callback=action.cancel)
+    ActionServer(
+        node,
+        FollowJointTrajectory,
+        "joint_trajectory/follow_joint_trajectory",
+        action.execute,
+        cancel_callback=action.cancel,
+    )
 
 
 class FollowAction:
@@ -113,7 +128,10 @@ class FollowAction:
         else:
             handle.abort()
         tolerance = kind.PATH_TOLERANCE_VIOLATED if on_the_way else kind.GOAL_TOLERANCE_VIOLATED
-        return kind(error_code={Phase.FAILED: tolerance, Phase.IDLE: kind.INVALID_GOAL}.get(phase, kind.SUCCESSFUL), error_string=why)
+        return kind(
+            error_code={Phase.FAILED: tolerance, Phase.IDLE: kind.INVALID_GOAL}.get(phase, kind.SUCCESSFUL),
+            error_string=why,
+        )
 
     def cancel(self, handle: Any) -> CancelResponse:
         """Stop whatever runs."""
@@ -144,7 +162,8 @@ class _Goal(Asker):
 
 
 def tolerances(goal: Any, default: FollowParams) -> FollowParams:
-    """Of a goal: the tightest that is said for any joint counts for all; 0 is the node's own, a negative one none."""
+    """Of a goal: the tightest that is said for any joint counts for all; 0 is the node's own, a
+    negative one none."""
 
     def tightest(said: Any, own: float) -> float:
         values = [ANY if x.position < 0.0 else x.position for x in said if x.position != 0.0]

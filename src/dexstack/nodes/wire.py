@@ -1,8 +1,10 @@
-"""What goes over the wire: messages to numpy and back, quality of service, and subscriptions that a node's own thread takes from.
+"""What goes over the wire: messages to numpy and back, quality of service, and subscriptions that a
+node's own thread takes from.
 
-A :class:`Newest` subscription keeps the newest message inside the middleware and is never seen by an executor, so a message nobody asks
-for is not even deserialised, and one that is asked for costs no executor turn (a quarter of the processor time at 333 Hz). Decoders
-check everything that could harm what follows and raise :class:`BadMessage` with one clause that says what is wrong.
+A :class:`Newest` subscription keeps the newest message inside the middleware and is never seen by
+an executor, so a message nobody asks for is not even deserialised, and one that is asked for costs
+no executor turn (a quarter of the processor time at 333 Hz). Decoders check everything that could
+harm what follows and raise :class:`BadMessage` with one clause that says what is wrong.
 """
 
 from __future__ import annotations
@@ -23,20 +25,26 @@ from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.subscription import Subscription
 from sensor_msgs.msg import JointState, PointCloud2, PointField
 
-from dexstack.hand.history import JointSample, is_limp
+from dexstack.process.history import JointSample, is_limp
 
 T = TypeVar("T")
 
 SENSOR = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 SERVO = QoSProfile(depth=4, reliability=ReliabilityPolicy.BEST_EFFORT)
-"""For feedback and torque: deeper, so that a stray message cannot push out the one that is waited for."""
+"""For feedback and torque: deeper, so that a stray message cannot push out the one that is waited
+for."""
 RECENT = QoSProfile(depth=200, reliability=ReliabilityPolicy.BEST_EFFORT)
 """For readers that need every sample of the last moment, not only the newest."""
 COMMAND = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE)
 STATE = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
-"""For joint_states, which others than dexstack's nodes read too: a reliable writer is heard by readers of either kind."""
-LATCHED = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-STATIC = QoSProfile(depth=100, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+"""For joint_states, which others than dexstack's nodes read too: a reliable writer is heard by
+readers of either kind."""
+LATCHED = QoSProfile(
+    depth=1, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL
+)
+STATIC = QoSProfile(
+    depth=100, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL
+)
 """For readers of a latched topic that many nodes write (``/tf_static``)."""
 REPORTS = QoSProfile(depth=50, reliability=ReliabilityPolicy.RELIABLE)
 """For topics that several nodes write at a low rate (``/diagnostics``)."""
@@ -55,11 +63,13 @@ class PoseSample(NamedTuple):
     t: float
     pose: np.ndarray
     spread: tuple[float, float] = (0.0, 0.0)
-    """Largest standard deviations of position [m] and rotation [rad]; zero where nothing is said of them."""
+    """Largest standard deviations of position [m] and rotation [rad]; zero where nothing is said of
+    them."""
 
 
 class ContactSample(NamedTuple):
-    """The arrays of a contact set (see :class:`dexstack.contact.contact.Contacts`), as many as were sent."""
+    """The arrays of a contact set (see :class:`dexstack.contact.contact.Contacts`), as many as were
+    sent."""
 
     t: float
     p_W: np.ndarray
@@ -72,9 +82,11 @@ class ContactSample(NamedTuple):
 
 
 class TakenByOwner(CallbackGroup):
-    """Keeps an executor away from a subscription whose owner takes the messages itself, and from its events.
+    """Keeps an executor away from a subscription whose owner takes the messages itself, and from
+    its events.
 
-    An executor that waits for an event of a subscription wakes as long as a message lies there too, and so never sleeps.
+    An executor that waits for an event of a subscription wakes as long as a message lies there too,
+    and so never sleeps.
     """
 
     def can_execute(self, entity: Any) -> bool:
@@ -84,16 +96,24 @@ class TakenByOwner(CallbackGroup):
 class Newest(Generic[T]):
     """A subscription of which only the newest messages matter, decoded when asked for.
 
-    A topic that is read with :data:`LATCHED` has two: one gets what was published before, but only from publishers that keep it; the other
-    hears those too that keep nothing, as `ros2 topic pub`. What comes over both counts once.
+    A topic that is read with :data:`LATCHED` has two: one gets what was published before, but only
+    from publishers that keep it; the other hears those too that keep nothing, as `ros2 topic pub`.
+    What comes over both counts once.
 
     Args:
-        decode: turns a message into the value that :meth:`take` returns, or raises :class:`BadMessage`.
+        decode: turns a message into the value that :meth:`take` returns, or raises
+            :class:`BadMessage`.
         dropped: called with (topic, reason) for every message that ``decode`` refused.
     """
 
     def __init__(
-        self, node: Node, msg_type: type, topic: str, qos: QoSProfile, decode: Callable[[Any], T], dropped: Callable[[str, str], None]
+        self,
+        node: Node,
+        msg_type: type,
+        topic: str,
+        qos: QoSProfile,
+        decode: Callable[[Any], T],
+        dropped: Callable[[str, str], None],
     ) -> None:
         self.topic = topic
         self._decode = decode
@@ -106,10 +126,12 @@ class Newest(Generic[T]):
         if qos.durability == DurabilityPolicy.TRANSIENT_LOCAL:
             self.asked.append(QoSProfile(depth=qos.depth, reliability=qos.reliability))
         self.subscriptions: list[Subscription] = [
-            node.create_subscription(msg_type, topic, unreachable, one, callback_group=TakenByOwner()) for one in self.asked
+            node.create_subscription(msg_type, topic, unreachable, one, callback_group=TakenByOwner())
+            for one in self.asked
         ]
         self._taken: dict[bytes, int] = {}
-        """Source time stamp of the newest message by publisher, where there are two subscriptions."""
+        """Source time stamp of the newest message by publisher, where there are two
+        subscriptions."""
 
     @property
     def type_name(self) -> str:
@@ -139,7 +161,11 @@ class Newest(Generic[T]):
         for subscription in self.subscriptions:
             while (one := subscription.handle.take_message(self._msg_type, False)) is not None:
                 taken.append(one)
-        return taken if len(self.subscriptions) == 1 else [one for one in sorted(taken, key=_arrival) if self._is_new(one[1])]
+        return (
+            taken
+            if len(self.subscriptions) == 1
+            else [one for one in sorted(taken, key=_arrival) if self._is_new(one[1])]
+        )
 
     def _is_new(self, info: dict[str, Any]) -> bool:
         publisher = info.get("publisher_gid", {}).get("data", b"")
@@ -197,7 +223,8 @@ def stamp_nanoseconds(stamp: Any) -> int:
 
 
 class JointReader:
-    """Decodes one field of a JointState into the hand's joint order, whatever order the sender uses.
+    """Decodes one field of a JointState into the hand's joint order, whatever order the sender
+    uses.
 
     Args:
         names: the hand's joint names.
@@ -221,7 +248,11 @@ class JointReader:
         values = np.array(data)
         if self._finite and not np.isfinite(values).all():
             raise BadMessage(f"a non-finite entry in '{self._field}'")
-        return JointSample(seconds(message.header.stamp), values if self._order is None else values[self._order], is_limp(message.effort))
+        return JointSample(
+            seconds(message.header.stamp),
+            values if self._order is None else values[self._order],
+            is_limp(message.effort),
+        )
 
     def _learn_order(self, names: list[str]) -> None:
         place = {name: i for i, name in enumerate(names)}
@@ -235,7 +266,8 @@ class JointReader:
 
 
 class JointWriter:
-    """A JointState that is filled in place: ``fields`` are arrays (N,) that share the message's memory."""
+    """A JointState that is filled in place: ``fields`` are arrays (N,) that share the message's
+    memory."""
 
     def __init__(self, names: Sequence[str], *fields: str) -> None:
         self.message = JointState()
@@ -272,17 +304,24 @@ def read_pose(message: PoseStamped | PoseWithCovarianceStamped) -> PoseSample:
         raise BadMessage(f"a quaternion of length {norm:.3g}")
     values[3:] /= norm
     t = seconds(message.header.stamp)
-    return PoseSample(t, values) if isinstance(message, PoseStamped) else PoseSample(t, values, _spread(message.pose.covariance))
+    return (
+        PoseSample(t, values)
+        if isinstance(message, PoseStamped)
+        else PoseSample(t, values, _spread(message.pose.covariance))
+    )
 
 
 def _spread(covariance: Any) -> tuple[float, float]:
-    """Largest standard deviations of position [m] and rotation [rad]; what is no covariance counts as unknown: infinite."""
+    """Largest standard deviations of position [m] and rotation [rad]; what is no covariance counts
+    as unknown: infinite."""
     P = np.reshape(covariance, (6, 6))
     if not P.any():
         return 0.0, 0.0
     if not np.isfinite(P).all():
         return np.inf, np.inf
-    linear, angular = (float(np.sqrt(max(np.linalg.eigvalsh(P[k : k + 3, k : k + 3])[-1], 0.0))) for k in (0, 3))
+    linear, angular = (
+        float(np.sqrt(max(np.linalg.eigvalsh(P[k : k + 3, k : k + 3])[-1], 0.0))) for k in (0, 3)
+    )
     return linear, angular
 
 
@@ -294,20 +333,28 @@ def fill_pose(pose: Any, values: ArrayLike) -> None:
 
 # --- contacts ---------------------------------------------------------------------------------------------------------------------
 
-_CONTACT = np.dtype([(name, "<f4") for name in ("x", "y", "z", "nx", "ny", "nz", "distance")] + [("link", "<i4")])
+_CONTACT = np.dtype(
+    [(name, "<f4") for name in ("x", "y", "z", "nx", "ny", "nz", "distance")] + [("link", "<i4")]
+)
 _CONTACT_FIELDS = [
-    PointField(name=name, offset=offset, datatype=PointField.INT32 if name == "link" else PointField.FLOAT32, count=1)
+    PointField(
+        name=name, offset=offset, datatype=PointField.INT32 if name == "link" else PointField.FLOAT32, count=1
+    )
     for name, (_, offset) in _CONTACT.fields.items()  # type: ignore[union-attr]
 ]
 
 
-def contacts_message(t: float, p_W: np.ndarray, nhat_W: np.ndarray, phi: np.ndarray, link: np.ndarray) -> PointCloud2:
+def contacts_message(
+    t: float, p_W: np.ndarray, nhat_W: np.ndarray, phi: np.ndarray, link: np.ndarray
+) -> PointCloud2:
     """Contacts (n of them) as a cloud with the fields x y z nx ny nz distance link."""
     points = np.empty(len(phi), _CONTACT)
     for i, axis in enumerate("xyz"):
         points[axis], points["n" + axis] = p_W[:, i], nhat_W[:, i]
     points["distance"], points["link"] = phi, link
-    message = PointCloud2(fields=_CONTACT_FIELDS, height=1, width=len(points), point_step=_CONTACT.itemsize, is_dense=True)
+    message = PointCloud2(
+        fields=_CONTACT_FIELDS, height=1, width=len(points), point_step=_CONTACT.itemsize, is_dense=True
+    )
     message.header.frame_id = WORLD
     message.row_step = points.nbytes
     message.data = array("B", points.tobytes())
@@ -316,15 +363,24 @@ def contacts_message(t: float, p_W: np.ndarray, nhat_W: np.ndarray, phi: np.ndar
 
 
 def read_contacts(message: PointCloud2) -> ContactSample:
-    """The arrays of a contact cloud; other fields and any field order are allowed, other types are not."""
+    """The arrays of a contact cloud; other fields and any field order are allowed, other types are
+    not."""
     if message.header.frame_id not in (WORLD, ""):
         raise BadMessage(f"frame '{message.header.frame_id[:40]}', '{WORLD}' expected")
-    offsets = {f.name: f.offset for f in message.fields if f.datatype == (PointField.INT32 if f.name == "link" else PointField.FLOAT32)}
+    offsets = {
+        f.name: f.offset
+        for f in message.fields
+        if f.datatype == (PointField.INT32 if f.name == "link" else PointField.FLOAT32)
+    }
     missing = [name for name in _CONTACT.names if name not in offsets]  # type: ignore[union-attr]
     if missing:
         raise BadMessage(f"no field '{missing[0]}' of type {'INT32' if missing[0] == 'link' else 'FLOAT32'}")
     count = message.width * message.height
-    if message.is_bigendian or max(offsets.values()) + 4 > message.point_step or count * message.point_step != len(message.data):
+    if (
+        message.is_bigendian
+        or max(offsets.values()) + 4 > message.point_step
+        or count * message.point_step != len(message.data)
+    ):
         raise BadMessage(f"{len(message.data)} bytes for {count} points of {message.point_step} bytes")
     names = _CONTACT.names
     layout = np.dtype(

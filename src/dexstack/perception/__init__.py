@@ -1,8 +1,10 @@
-"""Where the object is: images to detections to one pose per tag bundle to a filtered pose with its covariance; and simulated images.
+"""Where the object is: images to detections to one pose per tag bundle to a filtered pose with its
+covariance; and simulated images.
 
-Nothing here knows ROS. Frames: W world, P palm, C camera (x right, y down, z forward, as ROS optical frames), O object or any other body
-that carries tags, T one tag (x right, y up, z out of the print). ``X_AB`` takes points from B to A. SI units; pixels count from the centre
-of the first pixel, which is (0, 0), as in OpenCV and camera_info.
+Nothing here knows ROS. Frames: W world, P palm, C camera (x right, y down, z forward, as ROS
+optical frames), O object or any other body that carries tags, T one tag (x right, y up, z out of
+the print). ``X_AB`` takes points from B to A. SI units; pixels count from the centre of the first
+pixel, which is (0, 0), as in OpenCV and camera_info.
 """
 
 from __future__ import annotations
@@ -23,4 +25,6 @@ def require_camera() -> None:
     """
     missing = [package for module, package in NEEDED.items() if importlib.util.find_spec(module) is None]
     if missing:
-        raise ConfigError(f"pictures need {' and '.join(missing)}; pip install -c constraints.txt -e '.[ros,camera]'")
+        raise ConfigError(
+            f"pictures need {' and '.join(missing)}; pip install -c constraints.txt -e '.[ros,camera]'"
+        )

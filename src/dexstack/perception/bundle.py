@@ -26,7 +26,8 @@ from dexstack.perception.se3 import Transform
 from dexstack.perception.tags import COUNT
 
 CORNERS = np.array([[-0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [0.5, -0.5, 0.0], [-0.5, -0.5, 0.0]])
-"""Corners of a tag of edge 1 in its own frame, in the order of :class:`dexstack.perception.tags.Detection`."""
+"""Corners of a tag of edge 1 in its own frame, in the order of
+:class:`dexstack.perception.tags.Detection`."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,8 @@ def load_bundle(path: str | Path) -> TagBundle:
     """Read a bundle.
 
     Raises:
-        ConfigError: a missing or malformed file, a tag named twice, a normal that is not square to up.
+        ConfigError: a missing or malformed file, a tag named twice, a normal that is not square to
+            up.
     """
     path = Path(path)
     document = read_yaml(path, ("name", "tags"))
@@ -88,7 +90,9 @@ def _tag(path: Path, where: str, entry: Any) -> Tag:
         raise ConfigError(f"{path}: '{where}' must have exactly the entries {', '.join(keys)}")
     number = entry["id"]
     if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < COUNT:
-        raise ConfigError(f"{path}: '{where}.id' must be a whole number from 0 to {COUNT - 1}, got {number!r}")
+        raise ConfigError(
+            f"{path}: '{where}.id' must be a whole number from 0 to {COUNT - 1}, got {number!r}"
+        )
     edge = float(number_list(path, f"{where}.edge", [entry["edge"]], 1)[0])
     if not 0.001 <= edge <= 1.0:
         raise ConfigError(f"{path}: '{where}.edge' must lie in [0.001, 1] m, got {edge:g}")
@@ -101,7 +105,13 @@ def _tag(path: Path, where: str, entry: Any) -> Tag:
     z = normal / lengths[0]
     y = up - (up @ z) * z
     y /= np.linalg.norm(y)
-    return Tag(number, edge, Transform(np.column_stack([np.cross(y, z), y, z]), number_list(path, f"{where}.centre", entry["centre"], 3)))
+    return Tag(
+        number,
+        edge,
+        Transform(
+            np.column_stack([np.cross(y, z), y, z]), number_list(path, f"{where}.centre", entry["centre"], 3)
+        ),
+    )
 
 
 def save_bundle(path: str | Path, bundle: TagBundle, comment: str) -> None:
@@ -115,7 +125,13 @@ def save_bundle(path: str | Path, bundle: TagBundle, comment: str) -> None:
         return [round(float(x), 7) + 0.0 for x in v]
 
     tags = [
-        {"id": t.tag, "edge": t.edge, "centre": numbers(t.X_OT.p), "normal": numbers(t.normal), "up": numbers(t.X_OT.R[:, 1])}
+        {
+            "id": t.tag,
+            "edge": t.edge,
+            "centre": numbers(t.X_OT.p),
+            "normal": numbers(t.normal),
+            "up": numbers(t.X_OT.R[:, 1]),
+        }
         for t in bundle.tags.values()
     ]
     text = yaml.safe_dump({"name": bundle.name, "tags": tags}, sort_keys=False, default_flow_style=None)
@@ -129,7 +145,9 @@ def object_bundle(name: str | Path) -> TagBundle:
     Raises:
         ConfigError: there is none, or it is malformed.
     """
-    folder = Path(name).parent if Path(name).suffix in (".yaml", ".yml") else data_dir() / "objects" / str(name)
+    folder = (
+        Path(name).parent if Path(name).suffix in (".yaml", ".yml") else data_dir() / "objects" / str(name)
+    )
     if not folder.is_dir():
         raise ConfigError(f"unknown object '{name}'")
     path = folder / "tags.yaml"

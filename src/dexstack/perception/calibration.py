@@ -1,4 +1,5 @@
-"""Where the camera stands: its pose in the palm frame, from pictures of the tags on the hand's base."""
+"""Where the camera stands: its pose in the palm frame, from pictures of the tags on the hand's
+base."""
 
 from __future__ import annotations
 
@@ -39,18 +40,23 @@ class CameraCalibration(NamedTuple):
     outliers: tuple[int, ...]
     """Tags of the base that are not where its YAML says."""
     focal_ratio: float
-    """Focal length that fits the tags best, over the camera's own: far from 1 where intrinsics, or the tags' printed size, are wrong."""
+    """Focal length that fits the tags best, over the camera's own: far from 1 where intrinsics, or
+    the tags' printed size, are wrong."""
     focal_sigma: float
     """Standard deviation of that ratio."""
 
 
-def calibrate_camera(pictures: Sequence[Sequence[Detection]], base: TagBundle, camera: CameraModel) -> CameraCalibration:
+def calibrate_camera(
+    pictures: Sequence[Sequence[Detection]], base: TagBundle, camera: CameraModel
+) -> CameraCalibration:
     """The camera's pose from several pictures of tags that stand still in the palm frame.
 
     Raises:
         ConfigError: too few pictures show the tags.
     """
-    solved = [(d, s) for d in pictures if (s := solve_bundle(d, base, camera)) is not None and s.other is None]
+    solved = [
+        (d, s) for d in pictures if (s := solve_bundle(d, base, camera)) is not None and s.other is None
+    ]
     if len(solved) < 3:
         raise ConfigError(
             f"{len(solved)} of {len(pictures)} pictures show tags of the bundle '{base.name}' clearly enough; three are needed"
@@ -63,19 +69,37 @@ def calibrate_camera(pictures: Sequence[Sequence[Detection]], base: TagBundle, c
         means.append(Detection(tag, np.median(corners, axis=0), 100.0, clear.mean(axis=0) > 0.5))
     mean = solve_bundle(means, base, camera)
     if mean is None:
-        raise ConfigError(f"the tags of the bundle '{base.name}' do not fit together: is its YAML right, and did nothing move?")
+        raise ConfigError(
+            f"the tags of the bundle '{base.name}' do not fit together: is its YAML right, and did nothing move?"
+        )
     X_PC = mean.X_CO.inverse
     means = [d for d in means if d.tag in mean.tags]
     each = np.array([difference(s.X_CO.inverse, X_PC) for _, s in solved])
-    misses = np.array([np.linalg.norm(d.corners - camera.project(mean.X_CO.apply(base.tags[d.tag].corners)), axis=1) for d in means])
+    misses = np.array(
+        [
+            np.linalg.norm(d.corners - camera.project(mean.X_CO.apply(base.tags[d.tag].corners)), axis=1)
+            for d in means
+        ]
+    )
     ratio, sigma = _focal_ratio(means, base, camera, mean.X_CO)
     return CameraCalibration(
-        X_PC, float(np.sqrt((misses**2).mean())), float(misses.max()), each.std(axis=0), len(solved), mean.tags, mean.outliers, ratio, sigma
+        X_PC,
+        float(np.sqrt((misses**2).mean())),
+        float(misses.max()),
+        each.std(axis=0),
+        len(solved),
+        mean.tags,
+        mean.outliers,
+        ratio,
+        sigma,
     )
 
 
-def _focal_ratio(means: Sequence[Detection], base: TagBundle, camera: CameraModel, X_CO: Transform) -> tuple[float, float]:
-    """The factor on the focal length with which the tags fit best, and its standard deviation; Gauss–Newton over pose and factor."""
+def _focal_ratio(
+    means: Sequence[Detection], base: TagBundle, camera: CameraModel, X_CO: Transform
+) -> tuple[float, float]:
+    """The factor on the focal length with which the tags fit best, and its standard deviation;
+    Gauss–Newton over pose and factor."""
     points = np.concatenate([base.tags[d.tag].corners for d in means])
     uv = np.concatenate([camera.normalised(d.corners) for d in means])
     ratio = 1.0
@@ -90,7 +114,9 @@ def _focal_ratio(means: Sequence[Detection], base: TagBundle, camera: CameraMode
         for k in range(6):
             step = np.zeros(6)
             step[k] = 1e-6
-            J[:, k] = (project(Transform(exp(step[3:]) @ X_CO.R, X_CO.p + step[:3]), ratio) - project(X_CO, ratio)) / 1e-6
+            J[:, k] = (
+                project(Transform(exp(step[3:]) @ X_CO.R, X_CO.p + step[:3]), ratio) - project(X_CO, ratio)
+            ) / 1e-6
         J[:, 6] = project(X_CO, 1.0)
         step, *_ = np.linalg.lstsq(J, residual, rcond=None)
         X_CO = Transform(exp(step[3:6]) @ X_CO.R, X_CO.p + step[:3])
@@ -117,7 +143,9 @@ def save_mount(path: str | Path, c: CameraCalibration | HandEye, camera: CameraM
     with writing(path):
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         text = yaml.safe_dump(document, sort_keys=False, default_flow_style=None)
-        Path(path).write_text(f"# The camera's optical frame in the palm frame [m, w x y z]. Written by dexstack calibrate.\n{text}")
+        Path(path).write_text(
+            f"# The camera's optical frame in the palm frame [m, w x y z]. Written by dexstack calibrate.\n{text}"
+        )
 
 
 def load_mount(path: str | Path, hand: HandModel) -> Transform:
@@ -127,24 +155,45 @@ def load_mount(path: str | Path, hand: HandModel) -> Transform:
         ConfigError: a missing or malformed file.
     """
     path = Path(path)
-    document = read_yaml(path, ("position", "quaternion"), ("reprojection_px", "pictures", "measured", "camera"))
-    pose = np.concatenate([number_list(path, "position", document["position"], 3), quaternion(path, "quaternion", document["quaternion"])])
+    document = read_yaml(
+        path, ("position", "quaternion"), ("reprojection_px", "pictures", "measured", "camera")
+    )
+    pose = np.concatenate(
+        [
+            number_list(path, "position", document["position"], 3),
+            quaternion(path, "quaternion", document["quaternion"]),
+        ]
+    )
     return Transform.of_pose([*hand.p_WP, *hand.quat_WP]).compose(Transform.of_pose(pose))
 
 
-def reprojection_picture(image: np.ndarray, found: Sequence[Detection], bundle: TagBundle, camera: CameraModel, X_CO: Transform) -> Any:
-    """(height, width, 3) uint8 RGB: where the corners were found (green) and where the calibration expects them (red), magnified misses."""
+def reprojection_picture(
+    image: np.ndarray, found: Sequence[Detection], bundle: TagBundle, camera: CameraModel, X_CO: Transform
+) -> Any:
+    """(height, width, 3) uint8 RGB: where the corners were found (green) and where the calibration
+    expects them (red), magnified misses."""
     picture = cv2.cvtColor(image, cv2.COLOR_GRAY2RGB) if image.ndim == 2 else image.copy()
     for d in found:
         if d.tag not in bundle.tags:
             continue
         expected = camera.project(X_CO.apply(bundle.tags[d.tag].corners))
-        cv2.polylines(picture, [np.round(16 * d.corners).astype(np.int32)], True, (40, 200, 60), 1, cv2.LINE_AA, 4)
+        cv2.polylines(
+            picture, [np.round(16 * d.corners).astype(np.int32)], True, (40, 200, 60), 1, cv2.LINE_AA, 4
+        )
         for seen, there in zip(d.corners, expected, strict=True):
             far = seen + 50.0 * (there - seen)
             a, b = (tuple(np.round(16 * x).astype(int).tolist()) for x in (seen, far))
             cv2.line(picture, a, b, (230, 60, 40), 1, cv2.LINE_AA, 4)
         x, y = np.round(d.corners.mean(axis=0)).astype(int).tolist()
         miss = np.linalg.norm(d.corners - expected, axis=1).mean()
-        cv2.putText(picture, f"{d.tag}: {miss:.2f} px", (x - 30, y), cv2.FONT_HERSHEY_SIMPLEX, 0.4, (40, 80, 230), 1, cv2.LINE_AA)
+        cv2.putText(
+            picture,
+            f"{d.tag}: {miss:.2f} px",
+            (x - 30, y),
+            cv2.FONT_HERSHEY_SIMPLEX,
+            0.4,
+            (40, 80, 230),
+            1,
+            cv2.LINE_AA,
+        )
     return picture

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 from dexstack.errors import ConfigError
 
 MODELS = {"": 0, "plumb_bob": 5, "rational_polynomial": 8}
-"""Distortion models and how many coefficients they need (OpenCV's order); fewer that are all zero are no distortion."""
+"""Distortion models and how many coefficients they need (OpenCV's order); fewer that are all zero
+are no distortion."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,9 @@ class CameraModel:
         if K.shape != (3, 3) or not np.isfinite(K).all() or not np.isfinite(self.distortion).all():
             raise ConfigError("the camera's intrinsics must be finite, K a 3 x 3 matrix")
         if not (K[0, 0] > 0.0 and K[1, 1] > 0.0 and K[2, 2] == 1.0):
-            raise ConfigError(f"the camera's focal lengths must be positive and K[2][2] one, got {K[0, 0]:g}, {K[1, 1]:g}, {K[2, 2]:g}")
+            raise ConfigError(
+                f"the camera's focal lengths must be positive and K[2][2] one, got {K[0, 0]:g}, {K[1, 1]:g}, {K[2, 2]:g}"
+            )
         if not (-self.width < K[0, 2] < 2 * self.width and -self.height < K[1, 2] < 2 * self.height):
             raise ConfigError(f"the principal point ({K[0, 2]:g}, {K[1, 2]:g}) is far outside the picture")
 
@@ -54,9 +57,13 @@ class CameraModel:
         """
         d = np.asarray(d, float)
         if model not in MODELS and np.any(d):
-            raise ConfigError(f"the distortion model '{model[:40]}' is not known; known: plumb_bob, rational_polynomial")
+            raise ConfigError(
+                f"the distortion model '{model[:40]}' is not known; known: plumb_bob, rational_polynomial"
+            )
         if np.any(d) and len(d) != MODELS[model]:
-            raise ConfigError(f"{len(d)} distortion coefficients for the model '{model}', {MODELS[model]} expected")
+            raise ConfigError(
+                f"{len(d)} distortion coefficients for the model '{model}', {MODELS[model]} expected"
+            )
         return cls(int(width), int(height), np.array(k, float).reshape(3, 3), d if np.any(d) else np.zeros(0))
 
     @property
@@ -70,7 +77,9 @@ class CameraModel:
             return (uv - self.K[:2, 2]) / self.K[[0, 1], [0, 1]]
         import cv2  # the parameters that hold a camera are read where no picture is
 
-        return cv2.undistortPoints(np.asarray(uv, float).reshape(-1, 1, 2), self.K, self.distortion).reshape(-1, 2)
+        return cv2.undistortPoints(np.asarray(uv, float).reshape(-1, 1, 2), self.K, self.distortion).reshape(
+            -1, 2
+        )
 
     def project(self, p_C: np.ndarray) -> np.ndarray:
         """(n, 2) pixels of points (n, 3) in front of the camera."""
@@ -79,7 +88,9 @@ class CameraModel:
         zero = np.zeros(3)
         import cv2
 
-        return cv2.projectPoints(np.asarray(p_C, float), zero, zero, self.K, self.distortion)[0].reshape(-1, 2)
+        return cv2.projectPoints(np.asarray(p_C, float), zero, zero, self.K, self.distortion)[0].reshape(
+            -1, 2
+        )
 
     def document(self) -> dict[str, Any]:
         """For a YAML file."""

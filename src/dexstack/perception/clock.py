@@ -9,7 +9,8 @@ from collections.abc import Callable
 WINDOW = 10.0
 """Time over which the least delay counts [s]: 20 ppm of drift are 0.2 ms in it."""
 STEP = 0.2
-"""A device's clock that is off by more than this has been set, or its delay has changed for good [s]."""
+"""A device's clock that is off by more than this has been set, or its delay has changed for good
+[s]."""
 STEP_SAMPLES = 5
 """So many samples in a row must say so."""
 
@@ -17,10 +18,12 @@ STEP_SAMPLES = 5
 class DeviceClock:
     """Stamps of a device on the system's clock.
 
-    The device's clock is compared with the monotonic one, which nobody sets; the least difference in a window is that of the sample that
-    was delayed least. A step of the system's clock is thereby passed on at once, and drift is followed.
+    The device's clock is compared with the monotonic one, which nobody sets; the least difference
+    in a window is that of the sample that was delayed least. A step of the system's clock is
+    thereby passed on at once, and drift is followed.
 
-    Nothing of what arrives says how long the least delayed sample was under way: that must be known.
+    Nothing of what arrives says how long the least delayed sample was under way: that must be
+    known.
 
     Args:
         monotonic, system: our clocks [s]; simulated ones elsewhere.
@@ -28,7 +31,10 @@ class DeviceClock:
     """
 
     def __init__(
-        self, monotonic: Callable[[], float] = time.monotonic, system: Callable[[], float] = time.time, least_delay: float = 0.0
+        self,
+        monotonic: Callable[[], float] = time.monotonic,
+        system: Callable[[], float] = time.time,
+        least_delay: float = 0.0,
     ) -> None:
         self._monotonic, self._system, self._least_delay = monotonic, system, least_delay
         self._least: deque[tuple[float, float]] = deque()  # (monotonic time, difference), both growing
@@ -37,7 +43,8 @@ class DeviceClock:
         """How often the device's clock was set."""
 
     def system_time(self, t: float) -> float:
-        """The system's time [s] of something that the device stamped ``t`` [s] and that has arrived now."""
+        """The system's time [s] of something that the device stamped ``t`` [s] and that has arrived
+        now."""
         now = self._monotonic()
         sample = (now, now - t)
         if self._least and abs(sample[1] - self._least[0][1]) > STEP:

@@ -1,4 +1,5 @@
-"""What tags are glued on, as OpenSCAD drawings [mm]: a plate for tags that lie in one plane, a cap for a fingertip."""
+"""What tags are glued on, as OpenSCAD drawings [mm]: a plate for tags that lie in one plane, a cap
+for a fingertip."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ def write_drawing(path: str | Path, text: str) -> None:
 
 
 def plate(bundle: TagBundle) -> str:
-    """A plate with a recess for every tag of a bundle; its frame lies in the first tag's centre, x right, y up, z out of the print.
+    """A plate with a recess for every tag of a bundle; its frame lies in the first tag's centre, x
+    right, y up, z out of the print.
 
     Raises:
         ConfigError: the tags do not lie in one plane.
@@ -54,12 +56,17 @@ def plate(bundle: TagBundle) -> str:
             f"    translate([-1, {side / 2 - 0.01:.3f}, 0]) cube([2, 1.5, 1]);",
             "  }",
         ]
-    lines += [f"  for (h = holes) translate([h[0], h[1], -{THICK + 1:g}]) cylinder(d = 3.4, h = {THICK + 2:g}, $fn = 32);", "}", ""]
+    lines += [
+        f"  for (h = holes) translate([h[0], h[1], -{THICK + 1:g}]) cylinder(d = 3.4, h = {THICK + 2:g}, $fn = 32);",
+        "}",
+        "",
+    ]
     return "\n".join(lines)
 
 
 def cap(tag: Tag, radius: float) -> str:
-    """A cap that slips over a fingertip, a ball of ``radius`` [m] on a cylinder: z out of the print, y outwards, origin its centre."""
+    """A cap that slips over a fingertip, a ball of ``radius`` [m] on a cylinder: z out of the
+    print, y outwards, origin its centre."""
     side, bore = whole(tag), 1e3 * radius + PLAY
     top, half = 1e3 * HEIGHT + RECESS, side / 2 + WALL
     return "\n".join(

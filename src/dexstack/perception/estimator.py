@@ -32,7 +32,8 @@ class Sight(enum.Enum):
     LOST = "lost"
     """No tag is seen."""
     AMBIGUOUS = "ambiguous"
-    """One face is seen, and either two poses fit it and nothing tells which, or no picture before confirms the one that fits."""
+    """One face is seen, and either two poses fit it and nothing tells which, or no picture before
+    confirms the one that fits."""
     COVERED = "covered"
     """Something covers every tag in part."""
     FROZEN = "frozen"
@@ -70,7 +71,9 @@ class PoseEstimator:
         X_WC: where the camera stands.
     """
 
-    def __init__(self, bundle: TagBundle, camera: CameraModel, X_WC: Transform, params: EstimatorParams) -> None:
+    def __init__(
+        self, bundle: TagBundle, camera: CameraModel, X_WC: Transform, params: EstimatorParams
+    ) -> None:
         self.bundle, self.camera, self.X_WC, self.params = bundle, camera, X_WC, params
         self._X_CW = X_WC.inverse
         self._wide = TagDetector(decimate=params.decimate)
@@ -92,8 +95,9 @@ class PoseEstimator:
     def process(self, t: float, grey: np.ndarray) -> Outcome:
         """The next picture (height, width) uint8, taken at ``t`` [s].
 
-        Pictures that come late are not used, nor those of a camera that shows the same again and again, whatever their stamps say; a time
-        that goes back by more than a second is a new beginning. The picture must stay as it is until the next one is processed.
+        Pictures that come late are not used, nor those of a camera that shows the same again and
+        again, whatever their stamps say; a time that goes back by more than a second is a new
+        beginning. The picture must stay as it is until the next one is processed.
         """
         if t <= self._t and self._t - t < 1.0:
             return Outcome(Sight.STALE, None, [], None)
@@ -137,7 +141,9 @@ class PoseEstimator:
             if not seen.sure or seen.outliers:
                 self._missed += 1
                 return Sight.PREDICTED
-            self._filter.start(t, X_WO, covariance)  # faces that agree and nothing that does not: the body was knocked there
+            self._filter.start(
+                t, X_WO, covariance
+            )  # faces that agree and nothing that does not: the body was knocked there
         self._seen_at, self._missed, self._candidate = t, 0, None
         return Sight.SEEN
 
@@ -147,7 +153,8 @@ class PoseEstimator:
         return before is not None and t - before[0] <= CONFIRM and agree(X_WO, before[1])
 
     def _search(self, grey: np.ndarray, expected: Transform | None) -> list[Detection]:
-        """Where the object is expected, at full resolution; everywhere, coarsely, when it was not found there."""
+        """Where the object is expected, at full resolution; everywhere, coarsely, when it was not
+        found there."""
         if expected is not None and not self._missed:
             window = self._window(grey, expected)
             if window is not None:
@@ -164,4 +171,6 @@ class PoseEstimator:
         slack = MARGIN + 3.0 * self.camera.focal / X_CO.p[2] * (spread[:3].max() + reach * spread[3:].max())
         low, high = np.maximum(uv.min(axis=0) - slack, 0).astype(int), (uv.max(axis=0) + slack).astype(int)
         window = (low[0], low[1], min(high[0], grey.shape[1]), min(high[1], grey.shape[0]))
-        return tuple(map(int, window)) if window[2] - window[0] >= 16 and window[3] - window[1] >= 16 else None
+        return (
+            tuple(map(int, window)) if window[2] - window[0] >= 16 and window[3] - window[1] >= 16 else None
+        )

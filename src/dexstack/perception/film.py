@@ -42,7 +42,8 @@ def write_film(
     K: np.ndarray,
     size: tuple[int, int],
 ) -> None:
-    """Keep what ``shots`` yields, (time, grey picture, true pose) of each of the ``len(hidden)`` pictures of ``size`` (height, width).
+    """Keep what ``shots`` yields, (time, grey picture, true pose) of each of the ``len(hidden)``
+    pictures of ``size`` (height, width).
 
     Raises:
         ConfigError: there is no room for it.
@@ -56,7 +57,9 @@ def write_film(
         pictures.flush()
         np.savez(folder / _TRUTH, t=t, q=q, pose_WO=pose_WO, hidden=hidden, K=K)
     except OSError as error:
-        raise ConfigError(f"cannot write a film of {n * size[0] * size[1] / 1e6:.0f} MB into {folder}: {error.strerror}") from None
+        raise ConfigError(
+            f"cannot write a film of {n * size[0] * size[1] / 1e6:.0f} MB into {folder}: {error.strerror}"
+        ) from None
 
 
 def read_film(folder: Path) -> Film:

@@ -2,9 +2,11 @@
 
     ṗ = v,    v̇ = −v/τ + a,    Ṙ = [ω]× R,    ω̇ = −ω/τ + α,    a, α white
 
-The error is (δp, δθ, δv, δω), everything along the axes of the world: R = exp(δθ) R̂. The discretisation over dt is exact for the linear
-part. τ bounds what an object that is not seen may be thought to do: its uncertainty grows, but it does not fly away. An observation that
-contradicts the prediction by more than :data:`GATE` is not used; when the next few agree with each other instead, the filter starts anew.
+The error is (δp, δθ, δv, δω), everything along the axes of the world: R = exp(δθ) R̂. The
+discretisation over dt is exact for the linear part. τ bounds what an object that is not seen may be
+thought to do: its uncertainty grows, but it does not fly away. An observation that contradicts the
+prediction by more than :data:`GATE` is not used; when the next few agree with each other instead,
+the filter starts anew.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ GATE = 40.0
 AGREE = 3
 """So many refused observations in a row that agree with each other are believed."""
 FASTEST = (0.18, 3.0)
-"""A body is not thought to go on faster than this [m/s, rad/s]: a finger that throws it to a new place also stops it there."""
+"""A body is not thought to go on faster than this [m/s, rad/s]: a finger that throws it to a new
+place also stops it there."""
 NEAR = (0.01, 0.2)
 """Observations agree within this [m, rad]."""
 
@@ -33,7 +36,8 @@ class PoseFilter:
     """Pose and velocity of one body.
 
     Args:
-        acceleration_noise: root of the power density of a [m/s per sqrt(s)]; turn_noise: of α [rad/s per sqrt(s)].
+        acceleration_noise: root of the power density of a [m/s per sqrt(s)]; turn_noise: of α
+            [rad/s per sqrt(s)].
         memory: τ [s].
     """
 
@@ -90,7 +94,8 @@ class PoseFilter:
     def update(self, t: float, X: Transform, covariance: np.ndarray, sure: bool = True) -> bool:
         """Take an observed pose with its covariance (6, 6); whether it was used.
 
-        An observation that is not ``sure`` may be wrong in the same way again and again: no number of them outweighs the prediction.
+        An observation that is not ``sure`` may be wrong in the same way again and again: no number
+        of them outweighs the prediction.
         """
         if not self.running:
             self.start(t, X, covariance)
@@ -119,7 +124,8 @@ class PoseFilter:
         self.P[6:, 6:] = np.diag(self._noise * self._memory / 2.0)  # the velocities' stationary variance
 
     def _refuse(self, t: float, X: Transform, covariance: np.ndarray) -> bool:
-        """Keep an observation that contradicts the prediction, and start anew once enough of them agree."""
+        """Keep an observation that contradicts the prediction, and start anew once enough of them
+        agree."""
         if self._refused and not agree(X, self._refused[-1]):
             self._refused.clear()
         self._refused.append(X)

@@ -58,7 +58,8 @@ def to_grey(
         step: bytes from one row to the next; 0: no padding.
         big_endian: byte order of 16-bit channels.
 
-    Sixteen-bit pictures are scaled so that their brightest percent is white: cameras fill 10, 12 or 16 of the bits and do not say which.
+    Sixteen-bit pictures are scaled so that their brightest percent is white: cameras fill 10, 12 or
+    16 of the bits and do not say which.
 
     Raises:
         BadImage: an unknown encoding, or a size that does not fit the data.
@@ -72,7 +73,9 @@ def to_grey(
     step = step or row
     pixels = np.frombuffer(data, np.uint8)
     if step < row or len(pixels) != step * height:
-        raise BadImage(f"{len(pixels)} bytes for {width} x {height} pixels of '{encoding}' in rows of {step} bytes")
+        raise BadImage(
+            f"{len(pixels)} bytes for {width} x {height} pixels of '{encoding}' in rows of {step} bytes"
+        )
     rows = pixels.reshape(height, step)[:, :row]
     if kind.bytes == 2:
         rows = np.ascontiguousarray(rows).view(">u2" if big_endian else "<u2").astype(np.uint16)

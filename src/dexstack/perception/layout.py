@@ -1,9 +1,11 @@
 """Where the tags of an object really are, learned from pictures of it (bundle adjustment).
 
-    min over tag poses X_OT and camera poses X_CO,k of   Σ_k Σ_tags Σ_corners ρ( ‖u − f π(X_CO,k X_OT p_T)‖ / σ )
+    min over tag poses X_OT and camera poses X_CO,k of   Σ_k Σ_tags Σ_corners ρ( ‖u − f π(X_CO,k
+    X_OT p_T)‖ / σ )
 
-The pictures say where tags are with respect to each other and nothing about the object: its frame is the one in which the tags lie nearest
-to where the bundle that was there before says, or in which one chosen tag lies exactly there. Sizes must be known: a camera sees no scale.
+The pictures say where tags are with respect to each other and nothing about the object: its frame
+is the one in which the tags lie nearest to where the bundle that was there before says, or in which
+one chosen tag lies exactly there. Sizes must be known: a camera sees no scale.
 """
 
 from __future__ import annotations
@@ -35,7 +37,12 @@ class Layout(NamedTuple):
     """By tag: how far it lies from where it was said to be [m, rad]."""
 
 
-def learn_layout(pictures: Sequence[Sequence[Detection]], nominal: TagBundle, camera: CameraModel, anchor: int | None = None) -> Layout:
+def learn_layout(
+    pictures: Sequence[Sequence[Detection]],
+    nominal: TagBundle,
+    camera: CameraModel,
+    anchor: int | None = None,
+) -> Layout:
     """The places of all tags of ``nominal`` that the pictures connect.
 
     Args:
@@ -52,16 +59,22 @@ def learn_layout(pictures: Sequence[Sequence[Detection]], nominal: TagBundle, ca
     tags = _connected(shots)
     missing = [t for t in nominal.tags if t not in tags]
     if len(tags) < 2:
-        raise ConfigError("no picture shows two tags of the object at once: without that nobody can say how they lie to each other")
+        raise ConfigError(
+            "no picture shows two tags of the object at once: without that nobody can say how they lie to each other"
+        )
     shots = [[d for d in shot if d.tag in tags] for shot in shots]
     shots = [shot for shot in shots if len(shot) >= 2]
     if len(shots) < 5:
-        raise ConfigError(f"{len(shots)} pictures show two tags at once; five are needed, better thirty from all sides")
+        raise ConfigError(
+            f"{len(shots)} pictures show two tags at once; five are needed, better thirty from all sides"
+        )
     X_CO = _first_guess(shots, nominal, camera)
     X_OT = {t: nominal.tags[t].X_OT for t in tags}
     X_OT, residual = _adjust(shots, X_OT, X_CO, nominal, camera)
     X_OT = _into_frame(X_OT, nominal, anchor)
-    learned = {t: Tag(t, nominal.tags[t].edge, X_OT[t]) if t in X_OT else nominal.tags[t] for t in nominal.tags}
+    learned = {
+        t: Tag(t, nominal.tags[t].edge, X_OT[t]) if t in X_OT else nominal.tags[t] for t in nominal.tags
+    }
     moved = {}
     for t in tags:
         way = difference(learned[t].X_OT, nominal.tags[t].X_OT)
@@ -81,8 +94,11 @@ def _connected(shots: Sequence[Sequence[Detection]]) -> list[int]:
     return sorted(max(groups, key=len, default=set()))
 
 
-def _first_guess(shots: Sequence[Sequence[Detection]], nominal: TagBundle, camera: CameraModel) -> list[Transform]:
-    """The camera poses that the nominal layout gives: by the tag of each picture that is seen largest, where they disagree."""
+def _first_guess(
+    shots: Sequence[Sequence[Detection]], nominal: TagBundle, camera: CameraModel
+) -> list[Transform]:
+    """The camera poses that the nominal layout gives: by the tag of each picture that is seen
+    largest, where they disagree."""
     guesses = []
     for shot in shots:
         seen = solve_bundle(shot, nominal, camera)
@@ -98,17 +114,31 @@ def _first_guess(shots: Sequence[Sequence[Detection]], nominal: TagBundle, camer
 
 
 def _misfit(X: Transform, shot: Sequence[Detection], nominal: TagBundle, camera: CameraModel) -> float:
-    return float(sum(np.linalg.norm(camera.project(X.apply(nominal.tags[d.tag].corners)) - d.corners, axis=1).mean() for d in shot))
+    return float(
+        sum(
+            np.linalg.norm(camera.project(X.apply(nominal.tags[d.tag].corners)) - d.corners, axis=1).mean()
+            for d in shot
+        )
+    )
 
 
 def _adjust(
-    shots: Sequence[Sequence[Detection]], X_OT: dict[int, Transform], X_CO: list[Transform], nominal: TagBundle, camera: CameraModel
+    shots: Sequence[Sequence[Detection]],
+    X_OT: dict[int, Transform],
+    X_CO: list[Transform],
+    nominal: TagBundle,
+    camera: CameraModel,
 ) -> tuple[dict[int, Transform], float]:
-    """Bundle adjustment with the first tag held still; tag poses and the root mean square residual [px]."""
+    """Bundle adjustment with the first tag held still; tag poses and the root mean square residual
+    [px]."""
     tags = sorted(X_OT)
     column = {t: 6 * k for k, t in enumerate(tags[1:])}
     first_camera = 6 * (len(tags) - 1)
-    seen = [(k, d, camera.normalised(d.corners), corner_sigma(d.corners)) for k, shot in enumerate(shots) for d in shot]
+    seen = [
+        (k, d, camera.normalised(d.corners), corner_sigma(d.corners))
+        for k, shot in enumerate(shots)
+        for d in shot
+    ]
     shapes = {t: nominal.tags[t].X_OT.inverse.apply(nominal.tags[t].corners) for t in tags}
     sparsity = lil_matrix((8 * len(seen), first_camera + 6 * len(shots)), dtype=int)
     for i, (k, d, _, _) in enumerate(seen):
@@ -129,15 +159,24 @@ def _adjust(
         return out.ravel()
 
     result = least_squares(
-        residuals, np.zeros(sparsity.shape[1]), jac_sparsity=sparsity, loss="soft_l1", f_scale=3.0, x_scale="jac", max_nfev=60
+        residuals,
+        np.zeros(sparsity.shape[1]),
+        jac_sparsity=sparsity,
+        loss="soft_l1",
+        f_scale=3.0,
+        x_scale="jac",
+        max_nfev=60,
     )
     sigma = np.repeat([s for *_, s in seen], 8)
     residual = float(np.sqrt(((residuals(result.x) * sigma) ** 2).mean()))
-    return {t: moved(X_OT[t], result.x[column[t] : column[t] + 6]) if t in column else X_OT[t] for t in tags}, residual
+    return {
+        t: moved(X_OT[t], result.x[column[t] : column[t] + 6]) if t in column else X_OT[t] for t in tags
+    }, residual
 
 
 def _into_frame(X_OT: dict[int, Transform], nominal: TagBundle, anchor: int | None) -> dict[int, Transform]:
-    """All tags moved together, so that the anchor lies where it must, or the corners nearest to their nominal places (Kabsch)."""
+    """All tags moved together, so that the anchor lies where it must, or the corners nearest to
+    their nominal places (Kabsch)."""
     if anchor is not None:
         if anchor not in X_OT:
             raise ConfigError(f"no picture shows the tag {anchor} together with others")

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     import trimesh
 
 FIRST = 100
-"""Number of the first tag; those of the objects that come with dexstack, of base and fingertips are smaller."""
+"""Number of the first tag; those of the objects that come with dexstack, of base and fingertips are
+smaller."""
 LEAST, LARGEST = 0.016, 0.04
 """Edge of a tag [m]: no smaller one is seen well, no larger one is needed."""
 BORDER = (MODULES + 2) / MODULES
@@ -26,7 +27,8 @@ _STEP = 5e-4
 
 
 def place_tags(name: str, mesh: trimesh.Trimesh, first: int = FIRST) -> TagBundle | None:
-    """The largest square tag, with its border, on each flat face, largest first; None where no face is large enough.
+    """The largest square tag, with its border, on each flat face, largest first; None where no face
+    is large enough.
 
     Args:
         mesh: the object, in its frame [m].
@@ -55,7 +57,9 @@ def _flat_faces(mesh: trimesh.Trimesh) -> list[np.ndarray]:
 
     flat = np.asarray(mesh.face_adjacency)[np.asarray(mesh.face_adjacency_angles) < _FLAT]
     n = len(mesh.faces)
-    _, face = connected_components(coo_matrix((np.ones(len(flat)), (flat[:, 0], flat[:, 1])), (n, n)), directed=False)
+    _, face = connected_components(
+        coo_matrix((np.ones(len(flat)), (flat[:, 0], flat[:, 1])), (n, n)), directed=False
+    )
     area = np.bincount(face, weights=mesh.area_faces)
     large = [k for k in np.argsort(-area, kind="stable") if area[k] >= (BORDER * LEAST) ** 2]
     found = [np.asarray(mesh.triangles)[face == k] for k in large]
@@ -70,7 +74,8 @@ def _is_outer(triangles: np.ndarray, corners: np.ndarray) -> bool:
 
 
 def _largest_square(triangles: np.ndarray) -> tuple[float, Transform] | None:
-    """Edge, in whole millimetres, and pose of the largest tag on a flat face, its sides along the face's longest side."""
+    """Edge, in whole millimetres, and pose of the largest tag on a flat face, its sides along the
+    face's longest side."""
     cross = np.cross(triangles[:, 1] - triangles[:, 0], triangles[:, 2] - triangles[:, 0]).sum(axis=0)
     z = cross / np.linalg.norm(cross)
     ends = _border(triangles)
@@ -79,7 +84,15 @@ def _largest_square(triangles: np.ndarray) -> tuple[float, Transform] | None:
     x = x - (x @ z) * z
     x /= np.linalg.norm(x)
     R = np.column_stack([x, np.cross(z, x), z])
-    rim = np.concatenate([a + np.linspace(0, 1, max(2, int(np.linalg.norm(b - a) / _STEP)))[:, None] * (b - a) for a, b in ends]) @ R[:, :2]
+    rim = (
+        np.concatenate(
+            [
+                a + np.linspace(0, 1, max(2, int(np.linalg.norm(b - a) / _STEP)))[:, None] * (b - a)
+                for a, b in ends
+            ]
+        )
+        @ R[:, :2]
+    )
     flat = triangles @ R[:, :2]
     low, high = rim.min(axis=0), rim.max(axis=0)
     steps = [np.linspace(low[k], high[k], _GRID + 1) for k in range(2)]
@@ -99,7 +112,9 @@ def _largest_square(triangles: np.ndarray) -> tuple[float, Transform] | None:
 def _border(triangles: np.ndarray) -> np.ndarray:
     """Edges (n, 2, 3) that belong to one triangle only."""
     edges = np.concatenate([triangles[:, [k, (k + 1) % 3]] for k in range(3)])
-    keys = np.sort(np.unique(np.round(edges.reshape(-1, 3), 9), axis=0, return_inverse=True)[1].reshape(-1, 2), axis=1)
+    keys = np.sort(
+        np.unique(np.round(edges.reshape(-1, 3), 9), axis=0, return_inverse=True)[1].reshape(-1, 2), axis=1
+    )
     _, which, count = np.unique(keys, axis=0, return_inverse=True, return_counts=True)
     return edges[count[which.ravel()] == 1]
 

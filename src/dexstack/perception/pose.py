@@ -2,13 +2,16 @@
 
 With the corners' places p_O known and their pixels observed, the pose X_CO minimises
 
-    Σ_i ρ(‖ u_i − f π(X_CO p_O,i) ‖ / σ_i),     ρ Cauchy's, so that a tag that was misread or stuck on askew cannot pull,
+    Σ_i ρ(‖ u_i − f π(X_CO p_O,i) ‖ / σ_i),     ρ Cauchy's, so that a tag that was misread or stuck
+    on askew cannot pull,
 
-by Gauss–Newton over left perturbations (δp, δθ) along the camera's axes, in the plane z = 1 where lens distortion is undone, times the
-focal length f. It starts from every tag's own two poses (a square seen nearly flat fits two, mirrored in the line of sight: OpenCV's
-IPPE) and from what a filter expects; the bundle tells the right one as soon as a second face is in view, and the expectation otherwise.
-The covariance is s² (JᵀJ)⁻¹, residuals and J in units of σ, with s² from the residuals, drawn towards 1 because one tag leaves two degrees
-of freedom only. σ_i grows for tags seen small or from the side, whose edges have few pixels (:func:`corner_sigma`).
+by Gauss–Newton over left perturbations (δp, δθ) along the camera's axes, in the plane z = 1 where
+lens distortion is undone, times the focal length f. It starts from every tag's own two poses (a
+square seen nearly flat fits two, mirrored in the line of sight: OpenCV's IPPE) and from what a
+filter expects; the bundle tells the right one as soon as a second face is in view, and the
+expectation otherwise. The covariance is s² (JᵀJ)⁻¹, residuals and J in units of σ, with s² from the
+residuals, drawn towards 1 because one tag leaves two degrees of freedom only. σ_i grows for tags
+seen small or from the side, whose edges have few pixels (:func:`corner_sigma`).
 """
 
 from __future__ import annotations
@@ -33,11 +36,14 @@ PRIOR_FREEDOM = 8.0
 COVERED = 20.0
 """A corner at an edge that something covers in part counts as this many times less well seen."""
 OUTLIER = 10.0
-"""A tag whose corners miss by more than this many σ (root mean square) is not where the bundle says."""
+"""A tag whose corners miss by more than this many σ (root mean square) is not where the bundle
+says."""
 DECIDED = 12.0
-"""By so much must χ² of the second-best pose exceed that of the best for the image alone to decide."""
+"""By so much must χ² of the second-best pose exceed that of the best for the image alone to
+decide."""
 SQUARE = 30.0
-"""Largest χ² of the one tag that a pose rests on (2 degrees of freedom): corners that miss by more are not those of a square."""
+"""Largest χ² of the one tag that a pose rests on (2 degrees of freedom): corners that miss by more
+are not those of a square."""
 SAME = np.radians(4.0)
 """Poses nearer to each other than this are one [rad]."""
 _ITERATIONS = 12
@@ -59,9 +65,11 @@ class BundlePose:
     other: Transform | None = None
     """A second pose that the image alone cannot exclude."""
     sure: bool = True
-    """Whether tags that nothing covers, on faces that look in clearly different directions, agree; one face may be seen mirrored."""
+    """Whether tags that nothing covers, on faces that look in clearly different directions, agree;
+    one face may be seen mirrored."""
     covered: bool = False
-    """Whether something covers every tag it rests on in part: it may be off by far more than the covariance says."""
+    """Whether something covers every tag it rests on in part: it may be off by far more than the
+    covariance says."""
 
 
 def solve_bundle(
@@ -70,7 +78,8 @@ def solve_bundle(
     """The body's pose in the camera frame; None when no tag of the bundle is seen, or none fits.
 
     Args:
-        expected: X_CO that a filter predicts, if one does; decides between poses that fit about equally well.
+        expected: X_CO that a filter predicts, if one does; decides between poses that fit about
+            equally well.
     """
     seen = [d for d in detections if d.tag in bundle.tags]
     if not seen:
@@ -87,7 +96,10 @@ def solve_bundle(
     fits = _distinct(sorted(fits, key=lambda f: f.cost))
     if not fits:
         return None
-    best, others = fits[0], [f for f in fits[1:] if f.inliers.sum() == fits[0].inliers.sum() and f.chi2 < fits[0].chi2 + DECIDED]
+    best, others = (
+        fits[0],
+        [f for f in fits[1:] if f.inliers.sum() == fits[0].inliers.sum() and f.chi2 < fits[0].chi2 + DECIDED],
+    )
     if expected is not None and others:
         best, *others = sorted([best, *others], key=lambda f: np.linalg.norm(difference(f.X, expected)[3:]))
         others = []
@@ -122,23 +134,38 @@ class _Fit:
 
 
 def _starts(
-    seen: Sequence[Detection], bundle: TagBundle, points: np.ndarray, pixels: np.ndarray, scale: np.ndarray, expected: Transform | None
+    seen: Sequence[Detection],
+    bundle: TagBundle,
+    points: np.ndarray,
+    pixels: np.ndarray,
+    scale: np.ndarray,
+    expected: Transform | None,
 ) -> Iterator[Transform]:
-    """Where fits begin: first where the body is expected, and only if that will not do from every tag's own poses."""
+    """Where fits begin: first where the body is expected, and only if that will not do from every
+    tag's own poses."""
     if expected is not None:
         yield expected
-    own = [X for d, uv in zip(seen, pixels, strict=True) for X in single_poses(bundle.tags[d.tag].edge, bundle.tags[d.tag].X_OT, uv)]
+    own = [
+        X
+        for d, uv in zip(seen, pixels, strict=True)
+        for X in single_poses(bundle.tags[d.tag].edge, bundle.tags[d.tag].X_OT, uv)
+    ]
     yield from _promising(own, points, pixels, scale)
 
 
 def single_poses(edge: float, X_OT: Transform, uv: np.ndarray) -> list[Transform]:
     """The poses X_CO at which one tag is seen as it is; (4, 2) normalised corners."""
     try:
-        _, rotations, shifts, _ = cv2.solvePnPGeneric(edge * CORNERS, uv.reshape(4, 1, 2), np.eye(3), None, flags=cv2.SOLVEPNP_IPPE_SQUARE)
+        _, rotations, shifts, _ = cv2.solvePnPGeneric(
+            edge * CORNERS, uv.reshape(4, 1, 2), np.eye(3), None, flags=cv2.SOLVEPNP_IPPE_SQUARE
+        )
     except cv2.error:  # corners that are no square's
         return []
     X_TO = X_OT.inverse
-    poses = [Transform(cv2.Rodrigues(r)[0], t.ravel()).compose(X_TO) for r, t in zip(rotations, shifts, strict=True)]
+    poses = [
+        Transform(cv2.Rodrigues(r)[0], t.ravel()).compose(X_TO)
+        for r, t in zip(rotations, shifts, strict=True)
+    ]
     return [X for X in poses if np.isfinite(X.R).all() and np.isfinite(X.p).all() and X.p[2] > 0.0]
 
 
@@ -151,13 +178,18 @@ def corner_sigma(corners: np.ndarray) -> float:
     return SIGMA * max(1.0, CLEAR / max(width, 1e-3)) ** 2
 
 
-def _residuals(X: Transform, points: np.ndarray, pixels: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Residuals (n, 4, 2) in units of σ, with ``scale`` (n, 4) = f / σ, and points (n, 4, 3) in the camera frame."""
+def _residuals(
+    X: Transform, points: np.ndarray, pixels: np.ndarray, scale: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Residuals (n, 4, 2) in units of σ, with ``scale`` (n, 4) = f / σ, and points (n, 4, 3) in the
+    camera frame."""
     p_C = points @ X.R.T + X.p
     return scale[..., None] * (pixels - p_C[..., :2] / np.maximum(p_C[..., 2:], 1e-3)), p_C
 
 
-def _promising(starts: list[Transform], points: np.ndarray, pixels: np.ndarray, scale: np.ndarray) -> list[Transform]:
+def _promising(
+    starts: list[Transform], points: np.ndarray, pixels: np.ndarray, scale: np.ndarray
+) -> list[Transform]:
     """The few starts that explain most: every one costs a fit."""
     if len(starts) <= 3:
         return starts
@@ -187,10 +219,13 @@ def _jacobian(X: Transform, p_C: np.ndarray, scale: np.ndarray) -> np.ndarray:
     return J * (scale / z)[..., None, None]
 
 
-def _fit(X: Transform, points: np.ndarray, normals: np.ndarray, pixels: np.ndarray, scale: np.ndarray) -> _Fit:
+def _fit(
+    X: Transform, points: np.ndarray, normals: np.ndarray, pixels: np.ndarray, scale: np.ndarray
+) -> _Fit:
     for k in range(_ITERATIONS):
         r, p_C = _residuals(X, points, pixels, scale)
-        # from wide to narrow, so that a start far off is drawn by all tags and the end is drawn by those that fit
+        # from wide to narrow, so that a start far off is drawn by all tags and the end is drawn by
+        # those that fit
         width = 5.0 * max(1.0, 2.0 ** (4 - k))
         weight = np.repeat(1.0 / (1.0 + (r**2).mean(axis=(1, 2)) / width**2), 8)
         J = _jacobian(X, p_C, scale).reshape(-1, 6)

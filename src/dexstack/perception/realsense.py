@@ -1,7 +1,8 @@
 """Colour frames of a RealSense camera through pyrealsense2, in a thread of their own.
 
-The thread opens the camera, and opens it again whenever it goes away: unplugging it ends nothing. It speaks to the colour *sensor* rather
-than to a pipeline, because that is what a ``software_device`` has too: what runs in a test is what runs with a camera.
+The thread opens the camera, and opens it again whenever it goes away: unplugging it ends nothing.
+It speaks to the colour *sensor* rather than to a pipeline, because that is what a
+``software_device`` has too: what runs in a test is what runs with a camera.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ def import_realsense() -> Any:
         import pyrealsense2
     except ImportError as error:
         if "libusb" not in str(error):
-            raise ConfigError(f"RealSense cameras need pyrealsense2 ({error}); pip install -c constraints.txt -e '.[realsense]'") from None
+            raise ConfigError(
+                f"RealSense cameras need pyrealsense2 ({error}); pip install -c constraints.txt -e '.[realsense]'"
+            ) from None
         _load_libusb(error)
         import pyrealsense2
     return pyrealsense2
@@ -64,7 +67,9 @@ def _load_libusb(reason: ImportError) -> None:
 
         ctypes.CDLL(str(libusb_package.get_library_path()), mode=ctypes.RTLD_GLOBAL)
     except (ImportError, OSError):
-        raise ConfigError(f"pyrealsense2 cannot be loaded ({reason}); sudo apt install libusb-1.0-0") from None
+        raise ConfigError(
+            f"pyrealsense2 cannot be loaded ({reason}); sudo apt install libusb-1.0-0"
+        ) from None
 
 
 def camera_of(rs: Any, intrinsics: Any) -> CameraModel:
@@ -76,7 +81,9 @@ def camera_of(rs: Any, intrinsics: Any) -> CameraModel:
     d = [float(x) for x in intrinsics.coeffs]
     known = {getattr(rs.distortion, name) for name in _BROWN[:2]}
     if any(d) and intrinsics.model not in known:
-        raise ConfigError(f"the camera's distortion model {intrinsics.model} with coefficients {d} is not known; calibrate it as plumb_bob")
+        raise ConfigError(
+            f"the camera's distortion model {intrinsics.model} with coefficients {d} is not known; calibrate it as plumb_bob"
+        )
     K = [intrinsics.fx, 0.0, intrinsics.ppx, 0.0, intrinsics.fy, intrinsics.ppy, 0.0, 0.0, 1.0]
     return CameraModel.of_info(intrinsics.width, intrinsics.height, "plumb_bob", d, K)
 
@@ -85,7 +92,8 @@ class RealSenseCamera:
     """The newest frame of one camera.
 
     Args:
-        find: returns the device, or None while there is none; default: the first one connected, or the one with the serial number.
+        find: returns the device, or None while there is none; default: the first one connected, or
+            the one with the serial number.
     """
 
     def __init__(self, params: RealSenseParams, find: Callable[[], Any] | None = None) -> None:
@@ -199,22 +207,32 @@ class RealSenseCamera:
         for wanted in self._formats:
             for sensor in device.query_sensors():
                 for profile in sensor.get_stream_profiles():
-                    if profile.stream_type() != rs.stream.color or profile.format() != wanted or profile.fps() != p.camera_fps:
+                    if (
+                        profile.stream_type() != rs.stream.color
+                        or profile.format() != wanted
+                        or profile.fps() != p.camera_fps
+                    ):
                         continue
                     video = profile.as_video_stream_profile()
                     if (video.width(), video.height()) == (p.camera_width, p.camera_height):
                         return sensor, profile
-        raise ConfigError(f"the camera has no colour stream of {p.camera_width} x {p.camera_height} at {p.camera_fps} frames per second")
+        raise ConfigError(
+            f"the camera has no colour stream of {p.camera_width} x {p.camera_height} at {p.camera_fps} frames per second"
+        )
 
     def _set_exposure(self, sensor: Any) -> None:
         option, p = self._rs.option, self._params
         if sensor.supports(option.enable_auto_exposure):
             sensor.set_option(option.enable_auto_exposure, 0.0 if p.exposure_us else 1.0)
         if p.exposure_us and sensor.supports(option.exposure):
-            unit = 1.0 if sensor.is_depth_sensor() else 100.0  # colour sensors count in 100 µs, a D405's, which also sees depth, in µs
+            unit = (
+                1.0 if sensor.is_depth_sensor() else 100.0
+            )  # colour sensors count in 100 µs, a D405's, which also sees depth, in µs
             units = p.exposure_us / unit
             allowed = sensor.get_option_range(option.exposure)
             if not allowed.min <= units <= allowed.max:
                 low, high = unit * allowed.min, unit * allowed.max
-                raise ConfigError(f"'exposure_us' must lie in [{low:.0f}, {high:.0f}] for this camera, or be 0, got {p.exposure_us}")
+                raise ConfigError(
+                    f"'exposure_us' must lie in [{low:.0f}, {high:.0f}] for this camera, or be 0, got {p.exposure_us}"
+                )
             sensor.set_option(option.exposure, units)

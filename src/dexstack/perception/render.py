@@ -1,8 +1,11 @@
-"""Pictures of a tagged object in a hand, drawn on the processor: no OpenGL, the same pixels on every machine, a few milliseconds each.
+"""Pictures of a tagged object in a hand, drawn on the processor: no OpenGL, the same pixels on
+every machine, a few milliseconds each.
 
-Solids are convex hulls. Everything but the object is drawn from far to near; then the object, each of whose faces with a tag is hidden
-exactly where it must be: the part of another solid that lies in front of the face's plane covers what its silhouette covers, and nothing
-else can. The object is drawn finer by :data:`FINE` and averaged, so that edges and tags have the grey levels that a sensor would see.
+Solids are convex hulls. Everything but the object is drawn from far to near; then the object, each
+of whose faces with a tag is hidden exactly where it must be: the part of another solid that lies in
+front of the face's plane covers what its silhouette covers, and nothing else can. The object is
+drawn finer by :data:`FINE` and averaged, so that edges and tags have the grey levels that a sensor
+would see.
 """
 
 from __future__ import annotations
@@ -75,7 +78,11 @@ def _ball(radius: float) -> np.ndarray:
     """(n, 3) points around a ball whose hull's silhouette is within 1 % of it."""
     k = np.arange(96) + 0.5
     polar, azimuth = np.arccos(1 - 2 * k / 96), np.pi * (1 + 5**0.5) * k
-    return radius * 1.01 * np.stack([np.cos(azimuth) * np.sin(polar), np.sin(azimuth) * np.sin(polar), np.cos(polar)], axis=1)
+    return (
+        radius
+        * 1.01
+        * np.stack([np.cos(azimuth) * np.sin(polar), np.sin(azimuth) * np.sin(polar), np.cos(polar)], axis=1)
+    )
 
 
 def _geom_vertices(model: mujoco.MjModel, g: int) -> np.ndarray | None:
@@ -93,7 +100,9 @@ def _geom_vertices(model: mujoco.MjModel, g: int) -> np.ndarray | None:
         return np.concatenate([ring + size[1] * end for end in _ENDS])
     if kind == mujoco.mjtGeom.mjGEOM_MESH:
         mesh = model.geom_dataid[g]
-        return model.mesh_vert[model.mesh_vertadr[mesh] : model.mesh_vertadr[mesh] + model.mesh_vertnum[mesh]].astype(float)
+        return model.mesh_vert[
+            model.mesh_vertadr[mesh] : model.mesh_vertadr[mesh] + model.mesh_vertnum[mesh]
+        ].astype(float)
     return None
 
 
@@ -101,12 +110,14 @@ class TagPainter:
     """Draws one scene from one camera.
 
     Args:
-        model: the scene (:func:`dexstack.model.scene.build_scene`); its body "object" carries ``bundle``.
+        model: the scene (:func:`dexstack.model.scene.build_scene`); its body "object" carries
+            ``bundle``.
         bundle: tags of the object, or None for a bare one.
         camera: without distortion.
         X_WC: where it stands.
         base: tags that stand still with their poses in the world, or None.
-        carried: tags on moving bodies, by the body's number, each with its pose in the body's frame.
+        carried: tags on moving bodies, by the body's number, each with its pose in the body's
+            frame.
     """
 
     def __init__(
@@ -132,10 +143,14 @@ class TagPainter:
         self._still = self._draw_still([] if base is None else [_Print.of(tag) for tag in base.tags.values()])
 
     def render(self, data: mujoco.MjData) -> np.ndarray:
-        """(height, width, 3) uint8 RGB of the scene at ``data``, whose kinematics must be up to date."""
+        """(height, width, 3) uint8 RGB of the scene at ``data``, whose kinematics must be up to
+        date."""
         X_WB = [Transform(data.xmat[b].reshape(3, 3), data.xpos[b]) for b in range(self.model.nbody)]
         image = self._still.copy()
-        shown = sorted(((self._X_CW.apply(X_WB[s.body].apply(s.vertices)), s) for s in self._others), key=lambda x: -x[0][:, 2].mean())
+        shown = sorted(
+            ((self._X_CW.apply(X_WB[s.body].apply(s.vertices)), s) for s in self._others),
+            key=lambda x: -x[0][:, 2].mean(),
+        )
         for p_C, solid in shown:
             self._draw(image, p_C, solid, X_WB[solid.body].R)
         for body, print_ in self._carried:
@@ -150,7 +165,9 @@ class TagPainter:
         model = self.model
         body = int(model.geom_bodyid[g])
         vertices = _geom_vertices(model, g)
-        if vertices is None or (body == self._object and int(model.geom_type[g]) != mujoco.mjtGeom.mjGEOM_MESH):
+        if vertices is None or (
+            body == self._object and int(model.geom_type[g]) != mujoco.mjtGeom.mjGEOM_MESH
+        ):
             return None
         R = np.empty(9)
         mujoco.mju_quat2Mat(R, model.geom_quat[g])
@@ -178,7 +195,14 @@ class TagPainter:
         if prints:
             fine = cv2.resize(image, None, fx=FINE, fy=FINE, interpolation=cv2.INTER_NEAREST)
             for p in prints:
-                p.draw(fine, None, self._X_CW.compose(p.X_BT), self.camera, np.zeros(2), self._shade(_CARD, p.X_BT.R[:, 2]))
+                p.draw(
+                    fine,
+                    None,
+                    self._X_CW.compose(p.X_BT),
+                    self.camera,
+                    np.zeros(2),
+                    self._shade(_CARD, p.X_BT.R[:, 2]),
+                )
             image = cv2.resize(fine, (w, h), interpolation=cv2.INTER_AREA)
         return image
 
@@ -189,7 +213,11 @@ class TagPainter:
         if (uv.max(axis=0) < 0).any() or uv[:, 0].min() > image.shape[1] or uv[:, 1].min() > image.shape[0]:
             return
         if not solid.faces:
-            _fill(image, cv2.convexHull(uv.astype(np.float32)).reshape(-1, 2), self._shade(solid.colour, np.array([0.0, 0.0, 0.7])))
+            _fill(
+                image,
+                cv2.convexHull(uv.astype(np.float32)).reshape(-1, 2),
+                self._shade(solid.colour, np.array([0.0, 0.0, 0.7])),
+            )
             return
         for face, normal in zip(solid.faces, solid.normals @ R_WB.T, strict=True):
             if (self._X_CW.R @ normal) @ p_C[face[0]] < 0.0:
@@ -213,7 +241,9 @@ class TagPainter:
             self._draw_side(fine, k, X_WO, corners_C, near, low)
         part[:] = cv2.resize(fine, (part.shape[1], part.shape[0]), interpolation=cv2.INTER_AREA)
 
-    def _draw_carried(self, image: np.ndarray, print_: _Print, X_WT: Transform, others_C: list[np.ndarray]) -> None:
+    def _draw_carried(
+        self, image: np.ndarray, print_: _Print, X_WT: Transform, others_C: list[np.ndarray]
+    ) -> None:
         """One tag on a card of its own, hidden where something is in front of its plane."""
         X_CT = self._X_CW.compose(X_WT)
         if X_CT.p[2] < _NEAR or X_CT.R[:, 2] @ X_CT.p >= 0.0:
@@ -233,14 +263,27 @@ class TagPainter:
         cv2.copyTo(layer, mask, fine)
         part[:] = cv2.resize(fine, (part.shape[1], part.shape[0]), interpolation=cv2.INTER_AREA)
 
-    def _cover(self, mask: np.ndarray, p_C: np.ndarray, normal_C: np.ndarray, point_C: np.ndarray, low: np.ndarray) -> None:
+    def _cover(
+        self, mask: np.ndarray, p_C: np.ndarray, normal_C: np.ndarray, point_C: np.ndarray, low: np.ndarray
+    ) -> None:
         """Take out of the mask what the hull of the points ``p_C`` hides of a plane."""
         front = _clip(p_C, normal_C, point_C)
         if front is not None:
-            _fill(mask, cv2.convexHull(self._fine(front, low).astype(np.float32)).reshape(-1, 2), 0, line=cv2.LINE_8)
+            _fill(
+                mask,
+                cv2.convexHull(self._fine(front, low).astype(np.float32)).reshape(-1, 2),
+                0,
+                line=cv2.LINE_8,
+            )
 
     def _draw_side(
-        self, fine: np.ndarray, k: int, X_WO: Transform, corners_C: list[np.ndarray], near: list[np.ndarray], low: np.ndarray
+        self,
+        fine: np.ndarray,
+        k: int,
+        X_WO: Transform,
+        corners_C: list[np.ndarray],
+        near: list[np.ndarray],
+        low: np.ndarray,
     ) -> None:
         """The faces that belong to the tag ``k``, the tag on them, without what hides them."""
         X_CO, shown = self._X_CW.compose(X_WO), []
@@ -248,7 +291,9 @@ class TagPainter:
             for f in np.flatnonzero(plane_of == k):
                 n_C = X_CO.R @ solid.normals[f]
                 if n_C @ p_C[solid.faces[f][0]] < 0.0:
-                    shown.append((n_C, p_C[solid.faces[f]], self._shade(solid.colour, X_WO.R @ solid.normals[f])))
+                    shown.append(
+                        (n_C, p_C[solid.faces[f]], self._shade(solid.colour, X_WO.R @ solid.normals[f]))
+                    )
         tag = None
         if self._tags:
             X_CT = X_CO.compose(self._tags[k].X_BT)
@@ -262,7 +307,9 @@ class TagPainter:
             _fill(layer, polygon, colour, line=cv2.LINE_8)
             _fill(mask, polygon, 255, line=cv2.LINE_8)
         if tag is not None:
-            self._tags[k].draw(layer, mask, tag, self.camera, low, self._shade(_CARD, self.X_WC.R @ tag.R[:, 2]))
+            self._tags[k].draw(
+                layer, mask, tag, self.camera, low, self._shade(_CARD, self.X_WC.R @ tag.R[:, 2])
+            )
         normal_C, point_C = (tag.R[:, 2], tag.p) if tag is not None else (shown[0][0], shown[0][1][0])
         for p_C in near:
             self._cover(mask, p_C, normal_C, point_C, low)
@@ -284,13 +331,23 @@ class _Print:
 
     @classmethod
     def of(cls, tag: Tag) -> _Print:
-        return cls(tag.edge, tag.X_OT, cv2.resize(bitmap(tag.tag), None, fx=8, fy=8, interpolation=cv2.INTER_NEAREST))
+        return cls(
+            tag.edge, tag.X_OT, cv2.resize(bitmap(tag.tag), None, fx=8, fy=8, interpolation=cv2.INTER_NEAREST)
+        )
 
     def draw(
-        self, fine: np.ndarray, mask: np.ndarray | None, X_CT: Transform, camera: CameraModel, low: np.ndarray, card: np.ndarray
+        self,
+        fine: np.ndarray,
+        mask: np.ndarray | None,
+        X_CT: Transform,
+        camera: CameraModel,
+        low: np.ndarray,
+        card: np.ndarray,
     ) -> None:
         """Put the tag's modules, with its border, into an enlarged picture and its mask."""
-        uv = ((camera.project(X_CT.apply(self.edge * 10 / 8 * CORNERS)) - low + 0.5) * FINE - 0.5).astype(np.float32)
+        uv = ((camera.project(X_CT.apply(self.edge * 10 / 8 * CORNERS)) - low + 0.5) * FINE - 0.5).astype(
+            np.float32
+        )
         left, top = np.maximum(np.floor(uv.min(axis=0)).astype(int), 0)
         right, bottom = np.minimum(np.ceil(uv.max(axis=0)).astype(int) + 1, [fine.shape[1], fine.shape[0]])
         if right <= left or bottom <= top:
@@ -299,7 +356,9 @@ class _Print:
         source = np.array([[-0.5, -0.5], [n - 0.5, -0.5], [n - 0.5, n - 0.5], [-0.5, n - 0.5]], np.float32)
         H = cv2.getPerspectiveTransform(source, uv - np.array([left, top], np.float32))
         size = (int(right - left), int(bottom - top))
-        print_ = cv2.warpPerspective(self.modules, H, size, flags=cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
+        print_ = cv2.warpPerspective(
+            self.modules, H, size, flags=cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE
+        )
         inside = np.zeros(size[::-1], np.uint8)
         _fill(inside, uv - (left, top), 255, line=cv2.LINE_8)
         shade = cv2.LUT(cv2.cvtColor(print_, cv2.COLOR_GRAY2RGB), (_LEVELS * card).astype(np.uint8))
@@ -320,7 +379,8 @@ def _overlaps(uv: np.ndarray, low: np.ndarray, high: np.ndarray) -> bool:
 
 
 def _clip(p_C: np.ndarray, normal: np.ndarray, point: np.ndarray) -> np.ndarray | None:
-    """Points whose hull is the part of the hull of ``p_C`` in front of a plane; None when there is none."""
+    """Points whose hull is the part of the hull of ``p_C`` in front of a plane; None when there is
+    none."""
     height = (p_C - point) @ normal
     front, behind = height > 1e-6, height <= 1e-6
     if not front.any():

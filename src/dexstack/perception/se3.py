@@ -36,7 +36,9 @@ def log(R: np.ndarray) -> np.ndarray:
 def to_quaternion(R: np.ndarray) -> np.ndarray:
     """(4,) unit quaternion wxyz of ``R`` (3, 3)."""
     trace = R[0, 0] + R[1, 1] + R[2, 2]
-    four = np.array([1.0 + trace, *(1.0 - trace + 2.0 * R[i, i] for i in range(3))])  # 4 times the squares of w, x, y, z
+    four = np.array(
+        [1.0 + trace, *(1.0 - trace + 2.0 * R[i, i] for i in range(3))]
+    )  # 4 times the squares of w, x, y, z
     k = int(np.argmax(four))
     if k == 0:
         quat = np.array([four[0], R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]])
@@ -63,7 +65,8 @@ class Transform(NamedTuple):
 
     @classmethod
     def look_at(cls, eye: ArrayLike, target: ArrayLike, up: ArrayLike = (0.0, 0.0, 1.0)) -> Transform:
-        """A camera at ``eye`` that has ``target`` on its optical axis and ``up`` upwards in its picture."""
+        """A camera at ``eye`` that has ``target`` on its optical axis and ``up`` upwards in its
+        picture."""
         z = np.subtract(target, eye).astype(float)
         z /= np.linalg.norm(z)
         x = np.cross(z, up)
@@ -89,7 +92,8 @@ class Transform(NamedTuple):
 
 
 def difference(a: Transform, b: Transform) -> np.ndarray:
-    """(6,) what takes ``b`` to ``a``: shift [m] and rotation vector [rad], both along the axes of the frame they are given in."""
+    """(6,) what takes ``b`` to ``a``: shift [m] and rotation vector [rad], both along the axes of
+    the frame they are given in."""
     return np.concatenate([a.p - b.p, log(a.R @ b.R.T)])
 
 

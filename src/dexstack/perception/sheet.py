@@ -1,4 +1,5 @@
-"""Sheets of tags to print: PDF, true to scale, with cutting lines and a ruler that shows whether the printer kept the scale."""
+"""Sheets of tags to print: PDF, true to scale, with cutting lines and a ruler that shows whether
+the printer kept the scale."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ GAP = 8.0
 """Between two tags: room for a line of text [mm]."""
 RULER = 100.0
 _BRIDGE = 0.05
-"""White modules that touch are joined by strips this wide [mm], or viewers show hairlines between them."""
+"""White modules that touch are joined by strips this wide [mm], or viewers show hairlines between
+them."""
 
 
 def place(bundle: TagBundle, paper: str) -> list[list[tuple[Tag, float, float]]]:
@@ -36,7 +38,9 @@ def place(bundle: TagBundle, paper: str) -> list[list[tuple[Tag, float, float]]]
     for tag in bundle.tags.values():
         side = whole(tag)
         if side > width - 2 * MARGIN or side > height - MARGIN - bottom_edge - GAP:
-            raise ConfigError(f"the tag {tag.tag} with its border is {side:.0f} mm wide and does not fit on {paper}")
+            raise ConfigError(
+                f"the tag {tag.tag} with its border is {side:.0f} mm wide and does not fit on {paper}"
+            )
         if left + side > width - MARGIN:
             left, top, row = MARGIN, top - row - GAP, 0.0
         if top - side - GAP < bottom_edge:
@@ -54,7 +58,8 @@ def whole(tag: Tag) -> float:
 
 
 def rectangles(tag: Tag) -> Iterator[tuple[bool, float, float, float, float]]:
-    """(white, left, bottom, width, height) [mm] in drawing order, from the lower left corner of the tag's white border."""
+    """(white, left, bottom, width, height) [mm] in drawing order, from the lower left corner of the
+    tag's white border."""
     m = 1e3 * tag.edge / MODULES
     yield False, m, m, MODULES * m, MODULES * m
     white = bitmap(tag.tag)[1:-1, 1:-1] > 0
@@ -88,11 +93,26 @@ def write_sheet(path: str | Path, bundle: TagBundle, paper: str = "a4") -> int:
             axes.axis("off")
             for tag, left, bottom in page:
                 side = whole(tag)
-                axes.add_patch(Rectangle((left, bottom), side, side, fill=False, edgecolor="0.75", linewidth=0.2))
+                axes.add_patch(
+                    Rectangle((left, bottom), side, side, fill=False, edgecolor="0.75", linewidth=0.2)
+                )
                 for white, x, y, w, h in rectangles(tag):
-                    axes.add_patch(Rectangle((left + x, bottom + y), w, h, color="white" if white else "black", linewidth=0))
-                axes.text(left, bottom - 1.0, f"{bundle.name} {tag.tag}, {1e3 * tag.edge:g} mm, this way up", fontsize=6, va="top")
-            _ruler(axes, f"{bundle.name}, page {k + 1} of {len(pages)}: print at 100 %, matt; cut along the grey lines, glue flat")
+                    axes.add_patch(
+                        Rectangle(
+                            (left + x, bottom + y), w, h, color="white" if white else "black", linewidth=0
+                        )
+                    )
+                axes.text(
+                    left,
+                    bottom - 1.0,
+                    f"{bundle.name} {tag.tag}, {1e3 * tag.edge:g} mm, this way up",
+                    fontsize=6,
+                    va="top",
+                )
+            _ruler(
+                axes,
+                f"{bundle.name}, page {k + 1} of {len(pages)}: print at 100 %, matt; cut along the grey lines, glue flat",
+            )
             pdf.savefig(figure)
     return len(pages)
 

@@ -16,20 +16,23 @@ from dexstack.perception.se3 import Transform, between, difference
 
 MOST_SHUTTER_STEPS = 4
 _NOISE_SLACK = 100_003
-"""The noise is drawn once, this much longer than a picture, and every picture starts at another place of it."""
+"""The noise is drawn once, this much longer than a picture, and every picture starts at another
+place of it."""
 
 
 def moved(bundle: TagBundle, X_AB: Transform) -> TagBundle:
     """The same tags, given in frame A instead of their body's frame B."""
-    return TagBundle(bundle.name, {k: Tag(t.tag, t.edge, X_AB.compose(t.X_OT)) for k, t in bundle.tags.items()})
+    return TagBundle(
+        bundle.name, {k: Tag(t.tag, t.edge, X_AB.compose(t.X_OT)) for k, t in bundle.tags.items()}
+    )
 
 
 class SimulatedCamera:
     """Takes pictures of a hand (or none) and a tagged object.
 
     Args:
-        bundle: tags of the object; base: tags on the hand's base, palm frame; fingertips: one per finger, each in its last link's frame.
-            None: there are none.
+        bundle: tags of the object; base: tags on the hand's base, palm frame; fingertips: one per
+            finger, each in its last link's frame. None: there are none.
         X_WC: the optical frame in the world.
     """
 
@@ -52,22 +55,29 @@ class SimulatedCamera:
         carried = []
         if hand is not None and fingertips is not None:
             links = [hand.bodies[tip.body].name for tip in hand.fingertips]
-            carried = [(model.body(link).id, tag) for link, tag in zip(links, fingertips.tags.values(), strict=True)]
+            carried = [
+                (model.body(link).id, tag) for link, tag in zip(links, fingertips.tags.values(), strict=True)
+            ]
         self._painter = TagPainter(model, bundle, self.camera, X_WC, base, carried)
         self._data = mujoco.MjData(model)
         self._model, self._layout = model, JointLayout(model)
         self._reach = float(np.abs(obj.surface.vertices).max())
         self._rng = np.random.default_rng(seed)
         count = 3 * self.camera.width * self.camera.height
-        self._noise = np.round(self._rng.normal(0.0, max(params.pixel_noise, 1e-9), count + _NOISE_SLACK)).astype(np.int16)
+        self._noise = np.round(
+            self._rng.normal(0.0, max(params.pixel_noise, 1e-9), count + _NOISE_SLACK)
+        ).astype(np.int16)
 
-    def picture(self, q: np.ndarray, pose_WO: np.ndarray, before: tuple[np.ndarray, np.ndarray] | None = None) -> np.ndarray:
+    def picture(
+        self, q: np.ndarray, pose_WO: np.ndarray, before: tuple[np.ndarray, np.ndarray] | None = None
+    ) -> np.ndarray:
         """(height, width, 3) uint8 RGB.
 
         Args:
             q: joint angles (16,) [rad], (0,) without a hand, when the shutter closes.
             pose_WO: the object's pose (7,) then.
-            before: both when it opened, if that was elsewhere: the picture is the mean over the time between.
+            before: both when it opened, if that was elsewhere: the picture is the mean over the
+                time between.
         """
         image = self._draw(q, pose_WO) if before is None else self._exposed(q, pose_WO, *before)
         if self.params.lens_blur > 0.0:
@@ -78,7 +88,9 @@ class SimulatedCamera:
             image = cv2.add(image, noise, dtype=cv2.CV_8U)
         return image
 
-    def _exposed(self, q: np.ndarray, pose_WO: np.ndarray, q0: np.ndarray, pose_WO0: np.ndarray) -> np.ndarray:
+    def _exposed(
+        self, q: np.ndarray, pose_WO: np.ndarray, q0: np.ndarray, pose_WO0: np.ndarray
+    ) -> np.ndarray:
         then, now = Transform.of_pose(pose_WO0), Transform.of_pose(pose_WO)
         steps = self._steps(difference(now, then), now.p)
         total = np.zeros((self.camera.height, self.camera.width, 3), np.uint16)
@@ -95,7 +107,8 @@ class SimulatedCamera:
         return self._painter.render(self._data)
 
     def _steps(self, way: np.ndarray, p_WO: np.ndarray) -> int:
-        """So many instants that nothing of the object moves by more than half a pixel between them."""
+        """So many instants that nothing of the object moves by more than half a pixel between
+        them."""
         metres = np.linalg.norm(way[:3]) + 1.7 * self._reach * np.linalg.norm(way[3:])
         depth = max(float(self.X_WC.inverse.apply(p_WO[None])[0, 2]), 0.05)
         return int(np.clip(np.ceil(metres * self.camera.focal / depth / 0.5), 1, MOST_SHUTTER_STEPS))

@@ -78,7 +78,9 @@ def read_folder(folder: Path) -> Recording:
     return Recording(pictures, camera)
 
 
-def take_realsense(params: RealSenseParams, count: int, wait: float, camera: RealSenseCamera | None = None) -> Recording:
+def take_realsense(
+    params: RealSenseParams, count: int, wait: float, camera: RealSenseCamera | None = None
+) -> Recording:
     """``count`` pictures of a camera that is connected, ``wait`` [s] between them.
 
     Raises:
@@ -106,7 +108,9 @@ def simulated_hand(side: str, count: int, seed: int) -> Recording:
     """The hand's base as the simulated camera sees it, from its usual place."""
     hand, obj = load_hand(side), load_object("cube")
     params = SimulatedCameraParams()
-    camera = SimulatedCamera(hand, obj, object_bundle("cube"), params, usual_mount(hand.side), base=base_bundle(), seed=seed)
+    camera = SimulatedCamera(
+        hand, obj, object_bundle("cube"), params, usual_mount(hand.side), base=base_bundle(), seed=seed
+    )
     start = obj.start("allegro", hand.side)
     pictures = [_grey(camera.picture(hand.pose(start.hand_pose), start.pose_WO)) for _ in range(count)]
     return Recording(pictures, camera.camera)
@@ -117,7 +121,8 @@ FINE = SimulatedCameraParams(image_width=1280, image_height=720, focal_length=92
 
 
 def fingertip_camera(hand: HandModel, seed: int) -> tuple[SimulatedCamera, Transform]:
-    """A simulated camera that sees caps on the fingertips, from about its usual place, and where it stands in the palm frame.
+    """A simulated camera that sees caps on the fingertips, from about its usual place, and where it
+    stands in the palm frame.
 
     The place is off by up to 2 cm and 3° along every axis, by the seed.
     """
@@ -125,7 +130,9 @@ def fingertip_camera(hand: HandModel, seed: int) -> tuple[SimulatedCamera, Trans
     usual = usual_mount(hand.side)
     X_WC = Transform(usual.R @ exp(rng.uniform(-0.05, 0.05, 3)), usual.p + rng.uniform(-0.02, 0.02, 3))
     tips = fingertip_bundle(hand)
-    camera = SimulatedCamera(hand, load_object("cube"), None, FINE, X_WC, base=base_bundle(), fingertips=tips, seed=seed)
+    camera = SimulatedCamera(
+        hand, load_object("cube"), None, FINE, X_WC, base=base_bundle(), fingertips=tips, seed=seed
+    )
     return camera, Transform.of_pose([*hand.p_WP, *hand.quat_WP]).inverse.compose(X_WC)
 
 
@@ -133,11 +140,16 @@ def simulated_object(name: str, count: int, seed: int, distance: float = 0.35) -
     """An object alone, shown from all sides."""
     rng = np.random.default_rng(seed)
     params = SimulatedCameraParams()
-    camera = SimulatedCamera(None, load_object(name), object_bundle(name), params, Transform(np.eye(3), np.zeros(3)), seed=seed)
+    camera = SimulatedCamera(
+        None, load_object(name), object_bundle(name), params, Transform(np.eye(3), np.zeros(3)), seed=seed
+    )
     pictures = []
     for _ in range(count):
         axis = rng.normal(size=3)
-        X = Transform(exp(axis / np.linalg.norm(axis) * rng.uniform(0, np.pi)), np.array([*rng.uniform(-0.05, 0.05, 2), distance]))
+        X = Transform(
+            exp(axis / np.linalg.norm(axis) * rng.uniform(0, np.pi)),
+            np.array([*rng.uniform(-0.05, 0.05, 2), distance]),
+        )
         pictures.append(_grey(camera.picture(np.zeros(0), X.pose)))
     return Recording(pictures, camera.camera)
 

@@ -1,4 +1,5 @@
-"""A generator function in a process of its own, with a time limit: what hangs or crashes in a library ends there, not here."""
+"""A generator function in a process of its own, with a time limit: what hangs or crashes in a
+library ends there, not here."""
 
 from __future__ import annotations
 
@@ -30,7 +31,10 @@ class Ended(NamedTuple):
 
 
 def bounded(
-    target: str, arrays: Mapping[str, np.ndarray], seconds: float, progress: Callable[[dict[str, np.ndarray]], None] | None = None
+    target: str,
+    arrays: Mapping[str, np.ndarray],
+    seconds: float,
+    progress: Callable[[dict[str, np.ndarray]], None] | None = None,
 ) -> Ended:
     """Run a generator function of arrays that yields dictionaries of arrays.
 
@@ -48,7 +52,9 @@ def bounded(
         command = [sys.executable, "-P", "-m", "dexstack.process.bounded", target, name]
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
         with (folder / "said").open("wb") as said:
-            process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
+            process = subprocess.Popen(
+                command, env=environment, stdin=subprocess.DEVNULL, stdout=said, stderr=said
+            )
         results: list[dict[str, np.ndarray]] = []
         end, late = time.monotonic() + seconds, False
         try:
@@ -70,7 +76,11 @@ def bounded(
         return Ended(results, late, fault)
 
 
-def _collect(folder: Path, results: list[dict[str, np.ndarray]], progress: Callable[[dict[str, np.ndarray]], None] | None) -> None:
+def _collect(
+    folder: Path,
+    results: list[dict[str, np.ndarray]],
+    progress: Callable[[dict[str, np.ndarray]], None] | None,
+) -> None:
     while (file := folder / f"{len(results)}.npz").exists():
         with np.load(file) as found:
             results.append(dict(found))

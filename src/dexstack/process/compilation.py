@@ -1,4 +1,5 @@
-"""How JAX compiles here: with options of XLA, in several threads, and kept between processes: only the first start is slow."""
+"""How JAX compiles here: with options of XLA, in several threads, and kept between processes: only
+the first start is slow."""
 
 from __future__ import annotations
 
@@ -24,8 +25,8 @@ from jax.experimental.compilation_cache import compilation_cache
 from dexstack.process.kept import cache_folder, digest, read_kept, sources, write_kept
 
 OPTIONS = {"xla_cpu_use_fusion_emitters": False}
-"""XLA's older way of writing fused loops: programs of hundreds of small operations compile in two thirds of the time, and where they look
-things up in tables they run twice as fast."""
+"""XLA's older way of writing fused loops: programs of hundreds of small operations compile in two
+thirds of the time, and where they look things up in tables they run twice as fast."""
 
 
 @functools.cache
@@ -38,7 +39,8 @@ def compiler_options() -> dict[str, bool]:
 
 
 def jit(function: Callable[..., Any]) -> Callable[..., Any]:
-    """``jax.jit`` with :func:`compiler_options`; not for functions that are called from others under ``jit``."""
+    """``jax.jit`` with :func:`compiler_options`; not for functions that are called from others
+    under ``jit``."""
     return jax.jit(function, compiler_options=compiler_options())
 
 
@@ -54,20 +56,24 @@ def side_by_side(*functions: Callable[[], Any]) -> None:
 
 
 def use_compilation_cache() -> Path:
-    """Let JAX keep what it compiles in the user's cache folder; call it once at the start of a program, before anything is compiled.
+    """Let JAX keep what it compiles in the user's cache folder; call it once at the start of a
+    program, before anything is compiled.
 
     A folder named in ``JAX_COMPILATION_CACHE_DIR`` wins.
     """
     chosen = os.environ.get("JAX_COMPILATION_CACHE_DIR")
     folder = Path(chosen) if chosen else cache_folder("jax")
     jax.config.update("jax_compilation_cache_dir", str(folder))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)  # the sum of many small ones is what a start waits for
+    jax.config.update(
+        "jax_persistent_cache_min_compile_time_secs", 0.0
+    )  # the sum of many small ones is what a start waits for
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
     return folder
 
 
 class Program:
-    """A function of numbers and arrays that is compiled once for all who have the same one, whatever their numbers."""
+    """A function of numbers and arrays that is compiled once for all who have the same one,
+    whatever their numbers."""
 
     def __init__(self, function: Callable[..., Any], lowered: Any, numbers: Any) -> None:
         self._function, self._ranks = function, jax.tree.map(np.ndim, numbers)
@@ -76,16 +82,22 @@ class Program:
         """The function, for arguments of one shape."""
 
     def many(self, numbers: Any, *args: Any) -> Any:
-        """The function at N places: of arrays with a leading axis (N, …), and of numbers that have one where they differ."""
-        own = tuple(np.ndim(x) > rank for x, rank in zip(*map(jax.tree.leaves, (numbers, self._ranks)), strict=True))
+        """The function at N places: of arrays with a leading axis (N, …), and of numbers that have
+        one where they differ."""
+        own = tuple(
+            np.ndim(x) > rank for x, rank in zip(*map(jax.tree.leaves, (numbers, self._ranks)), strict=True)
+        )
         if own not in self._mapped:
-            axes = jax.tree.unflatten(jax.tree.structure(numbers), [0 if different else None for different in own])
+            axes = jax.tree.unflatten(
+                jax.tree.structure(numbers), [0 if different else None for different in own]
+            )
             self._mapped[own] = jit(jax.vmap(self._function, in_axes=(axes, *(0 for _ in args))))
         return self._mapped[own](numbers, *args)
 
 
 def joined(numbers: Sequence[Any]) -> Any:
-    """Trees of arrays as one for :meth:`Program.many`: what all share is there once, the rest has a leading axis (N, …)."""
+    """Trees of arrays as one for :meth:`Program.many`: what all share is there once, the rest has a
+    leading axis (N, …)."""
 
     def join(*rows: Any) -> Any:
         kinds = {id(x): x for x in rows}
@@ -104,7 +116,8 @@ _making = threading.Lock()
 
 
 def program(function: Callable[..., Any], numbers: Any, *args: Any) -> Program:
-    """The program of a function of ``numbers``, a tree of arrays, and further arrays; an earlier one that says the same, if in use."""
+    """The program of a function of ``numbers``, a tree of arrays, and further arrays; an earlier
+    one that says the same, if in use."""
     with _making:
         lowered = jit(function).lower(numbers, *args)
         text = lowered.as_text()
@@ -112,17 +125,20 @@ def program(function: Callable[..., Any], numbers: Any, *args: Any) -> Program:
 
 
 class KeptFunction:
-    """``jax.jit`` of a function whose executable is kept between processes: one that starts again neither traces nor compiles it.
+    """``jax.jit`` of a function whose executable is kept between processes: one that starts again
+    neither traces nor compiles it.
 
-    JAX's own cache is asked only after the function was traced and lowered, which takes ten times as long as reading the executable.
-    Without :func:`use_compilation_cache`, and where nobody can say what the function depends on, this is :func:`jit`.
+    JAX's own cache is asked only after the function was traced and lowered, which takes ten times
+    as long as reading the executable. Without :func:`use_compilation_cache`, and where nobody can
+    say what the function depends on, this is :func:`jit`.
     """
 
     def __init__(self, function: Callable[..., Any], *closed: Any) -> None:
         """
         Args:
             function: of arrays.
-            closed: all that it depends on beside its arguments and dexstack's code; see :func:`~dexstack.process.kept.digest`.
+            closed: all that it depends on beside its arguments and dexstack's code; see
+                :func:`~dexstack.process.kept.digest`.
         """
         self._function, self._closed = function, closed
         self._ready: dict[tuple[Any, ...], Callable[..., Any]] = {}
@@ -151,7 +167,9 @@ class KeptFunction:
         program = lowered.as_text()
         if any(not target.startswith("lapack_") for target in re.findall(r"custom_call @([\w.]+)", program)):
             return jitted  # nobody knows here what such a library function wants before it runs
-        same = file.with_name(digest(program, setting))  # dexstack's code has changed, this program perhaps not
+        same = file.with_name(
+            digest(program, setting)
+        )  # dexstack's code has changed, this program perhaps not
         content = read_kept(same)
         if (ready := _restore(content)) is None:
             ready = _compile(lowered)
@@ -162,11 +180,13 @@ class KeptFunction:
 
 
 _tracing = threading.Lock()
-"""Tracing is Python's work, one function at a time, and first come, first served: XLA has the first while the second is traced."""
+"""Tracing is Python's work, one function at a time, and first come, first served: XLA has the first
+while the second is traced."""
 
 
 def _compile(lowered: Any) -> Any:
-    """Compile without JAX's cache, because an executable that comes from there cannot be written down again."""
+    """Compile without JAX's cache, because an executable that comes from there cannot be written
+    down again."""
     with _without_cache():
         return lowered.compile()
 
@@ -202,7 +222,8 @@ def _restore(content: bytes | None) -> Callable[..., Any] | None:
     """The executable that was written down; None if there is none, or none that can be used."""
     if not content:
         return None
-    # JAX makes LAPACK ready when it lowers something that calls it; an executable that comes from a file would call nothing and crash.
+    # JAX makes LAPACK ready when it lowers something that calls it; an executable that comes from a
+    # file would call nothing and crash.
     jax.jit(jax.numpy.linalg.cholesky).lower(jax.ShapeDtypeStruct((1, 1), jax.numpy.float32))
     with contextlib.suppress(Exception):  # whatever is wrong with a file, the function can be compiled
         return serialize_executable.deserialize_and_load(*pickle.loads(content))
@@ -217,7 +238,19 @@ def _setting() -> tuple[Any, ...]:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         processor = sorted({line for line in lines if line.startswith(("model name", "flags", "Features"))})
         return (
-            *(jax.__version__, jaxlib.__version__, platform.python_version(), jax.default_backend(), os.environ.get("XLA_FLAGS", "")),
-            *(OPTIONS, jax.config.jax_enable_x64, jax.config.jax_debug_nans, jax.config.jax_default_matmul_precision, processor),
+            *(
+                jax.__version__,
+                jaxlib.__version__,
+                platform.python_version(),
+                jax.default_backend(),
+                os.environ.get("XLA_FLAGS", ""),
+            ),
+            *(
+                OPTIONS,
+                jax.config.jax_enable_x64,
+                jax.config.jax_debug_nans,
+                jax.config.jax_default_matmul_precision,
+                processor,
+            ),
         )
     raise TypeError("the processor is not known")

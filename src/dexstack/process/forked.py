@@ -27,11 +27,13 @@ PR_SET_NAME = 15
 
 
 class Forked:
-    """``python -m module arguments``, as far as its starter is concerned: ``pid``, ``poll`` and ``wait`` are those of ``subprocess.Popen``.
+    """``python -m module arguments``, as far as its starter is concerned: ``pid``, ``poll`` and
+    ``wait`` are those of ``subprocess.Popen``.
 
-    The module's ``main()`` runs in a session of its own, and ends with the process that started it. What reads the environment while a
-    library is loaded (OpenBLAS, MuJoCo's choice of OpenGL, JAX's of a platform) reads the starter's; everything later reads its own.
-    For a process without threads that hold locks: JAX must not have computed anything yet.
+    The module's ``main()`` runs in a session of its own, and ends with the process that started it.
+    What reads the environment while a library is loaded (OpenBLAS, MuJoCo's choice of OpenGL, JAX's
+    of a platform) reads the starter's; everything later reads its own. For a process without
+    threads that hold locks: JAX must not have computed anything yet.
 
     Args:
         module: imported here, so that the next program finds it; what fails, fails in the program.
@@ -40,14 +42,23 @@ class Forked:
         stdout, stderr: files to write to.
     """
 
-    def __init__(self, module: str, arguments: Sequence[str], environment: Mapping[str, str], stdout: TextIO, stderr: TextIO) -> None:
+    def __init__(
+        self,
+        module: str,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        stdout: TextIO,
+        stderr: TextIO,
+    ) -> None:
         with contextlib.suppress(Exception):
             importlib.import_module(module)
         self._code: int | None = None
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # the threads here are LTTng's, which ROS loads; they hold nothing
+            warnings.simplefilter(
+                "ignore", DeprecationWarning
+            )  # the threads here are LTTng's, which ROS loads; they hold nothing
             self.pid = os.fork()
         if not self.pid:
             _become(module, arguments, environment, (stdout.fileno(), stderr.fileno()))
@@ -74,13 +85,18 @@ class Forked:
         return code
 
 
-def _become(module: str, arguments: Sequence[str], environment: Mapping[str, str], output: tuple[int, int]) -> NoReturn:
-    """In the child: run the program; what the starter had open, its handlers and its exit are not the child's."""
+def _become(
+    module: str, arguments: Sequence[str], environment: Mapping[str, str], output: tuple[int, int]
+) -> NoReturn:
+    """In the child: run the program; what the starter had open, its handlers and its exit are not
+    the child's."""
     code = 1
     try:
         os.setsid()
         die_with_parent()
-        ctypes.CDLL(None).prctl(PR_SET_NAME, module.rpartition(".")[2].encode()[:15], 0, 0, 0)  # what ps and top show
+        ctypes.CDLL(None).prctl(
+            PR_SET_NAME, module.rpartition(".")[2].encode()[:15], 0, 0, 0
+        )  # what ps and top show
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
         for number, file in enumerate((os.open(os.devnull, os.O_RDONLY), *output)):

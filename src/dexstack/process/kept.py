@@ -1,7 +1,9 @@
-"""What takes long to compute is kept in the user's cache folder, in files named by a digest of all that it was computed from.
+"""What takes long to compute is kept in the user's cache folder, in files named by a digest of all
+that it was computed from.
 
-The digest covers the code as well: after any change another file is looked for, and nothing has to be deleted for a result to be right.
-A file that nobody has read for :data:`KEPT` goes when another of its kind is written.
+The digest covers the code as well: after any change another file is looked for, and nothing has to
+be deleted for a result to be right. A file that nobody has read for :data:`KEPT` goes when another
+of its kind is written.
 """
 
 from __future__ import annotations
@@ -43,7 +45,8 @@ def sources(package: str) -> str:
 
 
 def digest(*things: Any) -> str:
-    """Digest of values: numbers, strings, arrays, containers of them, and objects of dexstack's own classes by what they hold.
+    """Digest of values: numbers, strings, arrays, containers of them, and objects of dexstack's own
+    classes by what they hold.
 
     Raises:
         TypeError: something else, of which nobody can say what it depends on.
@@ -65,7 +68,11 @@ def _feed(update: Callable[[bytes], None], thing: Any) -> None:
         update(f"{len(thing)};".encode())
         for part in thing:
             _feed(update, part)
-    elif isinstance(thing, type | FunctionType) and _own(thing.__module__) and not getattr(thing, "__closure__", None):
+    elif (
+        isinstance(thing, type | FunctionType)
+        and _own(thing.__module__)
+        and not getattr(thing, "__closure__", None)
+    ):
         update(f"{thing.__module__}.{thing.__qualname__};".encode())
     elif hasattr(thing, "__array__"):
         array = np.asarray(thing)
@@ -96,7 +103,8 @@ def read_kept(file: Path) -> bytes | None:
 
 
 def write_kept(file: Path, content: bytes) -> None:
-    """Keep ``content``, and let go of what nobody reads; where the folder cannot be written, nothing is kept."""
+    """Keep ``content``, and let go of what nobody reads; where the folder cannot be written,
+    nothing is kept."""
     with contextlib.suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
         handle, partial = tempfile.mkstemp(dir=file.parent, suffix=".partial")
@@ -107,7 +115,8 @@ def write_kept(file: Path, content: bytes) -> None:
 
 
 def forget_unused(folder: Path) -> None:
-    """Delete the files and emptied folders under a folder whose last use is longer ago than :data:`KEPT`."""
+    """Delete the files and emptied folders under a folder whose last use is longer ago than
+    :data:`KEPT`."""
     oldest = time.time() - KEPT
     unused = []
     for path in folder.rglob("*"):
@@ -119,7 +128,9 @@ def forget_unused(folder: Path) -> None:
             path.rmdir() if path.is_dir() else path.unlink()
 
 
-def kept_arrays(kind: str, key: str, compute: Callable[[], Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
+def kept_arrays(
+    kind: str, key: str, compute: Callable[[], Mapping[str, np.ndarray]]
+) -> dict[str, np.ndarray]:
     """The arrays that ``compute`` returns, of this or of an earlier process.
 
     Args:
@@ -130,7 +141,10 @@ def kept_arrays(kind: str, key: str, compute: Callable[[], Mapping[str, np.ndarr
 
     file = cache_folder(kind) / f"{key}.npz"
     if (content := read_kept(file)) is not None:
-        with contextlib.suppress(ValueError, OSError, EOFError, KeyError), np.load(io.BytesIO(content)) as found:
+        with (
+            contextlib.suppress(ValueError, OSError, EOFError, KeyError),
+            np.load(io.BytesIO(content)) as found,
+        ):
             return dict(found)
     arrays = dict(compute())
     stream = io.BytesIO()

@@ -11,7 +11,8 @@ _PICTURES = 32 << 20
 
 
 def keep_memory_of_pictures() -> None:
-    """Memory that held a picture stays with the process (glibc): getting it from the kernel again for each costs 1 ms, page by page."""
+    """Memory that held a picture stays with the process (glibc): getting it from the kernel again
+    for each costs 1 ms, page by page."""
     with contextlib.suppress(AttributeError, OSError):
         libc = ctypes.CDLL(None)
         libc.mallopt(_M_MMAP_THRESHOLD, _PICTURES)

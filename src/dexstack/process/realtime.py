@@ -9,10 +9,11 @@ from pathlib import Path
 
 
 def make_realtime(priority: int) -> bool:
-    """Put every thread of this process (and those it will start) under SCHED_FIFO; False where that is not permitted.
+    """Put every thread of this process (and those it will start) under SCHED_FIFO; False where that
+    is not permitted.
 
-    All of them, because a thread of Python waits for the interpreter's lock: one of ordinary priority that holds it and is not run would
-    keep the servo waiting.
+    All of them, because a thread of Python waits for the interpreter's lock: one of ordinary
+    priority that holds it and is not run would keep the servo waiting.
     """
     try:
         _every_thread(os.SCHED_FIFO, priority)
@@ -25,7 +26,8 @@ MCL_CURRENT = 1
 
 
 def lock_memory() -> bool:
-    """Keep what this process has in memory there: a page that was put away would have to be read back in the middle of a turn.
+    """Keep what this process has in memory there: a page that was put away would have to be read
+    back in the middle of a turn.
 
     Returns:
         False where that is not permitted (``ulimit -l``), or there is no such call.

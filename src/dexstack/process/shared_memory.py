@@ -1,4 +1,5 @@
-"""Shared memory that processes left when they were killed: Fast DDS removes a process's own in its orderly end, and nobody a dead one's."""
+"""Shared memory that processes left when they were killed: Fast DDS removes a process's own in its
+orderly end, and nobody a dead one's."""
 
 from __future__ import annotations
 

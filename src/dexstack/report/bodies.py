@@ -14,7 +14,8 @@ _ROUND = 24
 
 
 def body_meshes(model: mujoco.MjModel) -> dict[int, list[tuple[tuple[int, int, int], trimesh.Trimesh]]]:
-    """What is drawn of each body, by body number: (sRGB colour, mesh in the body's frame [m]); floors and what is not seen are left out."""
+    """What is drawn of each body, by body number: (sRGB colour, mesh in the body's frame [m]);
+    floors and what is not seen are left out."""
     parts: dict[int, dict[tuple[int, int, int], list[trimesh.Trimesh]]] = {}
     for g in range(model.ngeom):
         mesh = _mesh(model, g) if model.geom_rgba[g, 3] > 0.0 else None
@@ -25,7 +26,10 @@ def body_meshes(model: mujoco.MjModel) -> dict[int, list[tuple[tuple[int, int, i
         mesh.apply_transform(X_BG)
         r, g_, b = (int(255 * x) for x in model.geom_rgba[g, :3])
         parts.setdefault(int(model.geom_bodyid[g]), {}).setdefault((r, g_, b), []).append(mesh)
-    return {body: [(colour, trimesh.util.concatenate(meshes)) for colour, meshes in by_colour.items()] for body, by_colour in parts.items()}
+    return {
+        body: [(colour, trimesh.util.concatenate(meshes)) for colour, meshes in by_colour.items()]
+        for body, by_colour in parts.items()
+    }
 
 
 def _mesh(model: mujoco.MjModel, g: int) -> trimesh.Trimesh | None:
@@ -46,5 +50,7 @@ def _mesh(model: mujoco.MjModel, g: int) -> trimesh.Trimesh | None:
         k = model.geom_dataid[g]
         first, count = model.mesh_vertadr[k], model.mesh_vertnum[k]
         face, faces = model.mesh_faceadr[k], model.mesh_facenum[k]
-        return trimesh.Trimesh(model.mesh_vert[first : first + count], model.mesh_face[face : face + faces], process=False)
+        return trimesh.Trimesh(
+            model.mesh_vert[first : first + count], model.mesh_face[face : face + faces], process=False
+        )
     return None

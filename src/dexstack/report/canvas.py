@@ -1,4 +1,5 @@
-"""What pages in the browser have in common: a server behind a gate, the bodies of a scene, and where they press on each other."""
+"""What pages in the browser have in common: a server behind a gate, the bodies of a scene, and
+where they press on each other."""
 
 from __future__ import annotations
 
@@ -9,8 +10,8 @@ import mujoco
 import numpy as np
 import trimesh
 
-from dexstack.engines.base import Patch
 from dexstack.errors import ConfigError
+from dexstack.plants.base import Patch
 from dexstack.report.bodies import body_meshes
 from dexstack.report.colours import pressure_colours
 from dexstack.report.gate import Gate
@@ -28,7 +29,8 @@ class Patches(NamedTuple):
 
 
 def coloured(patches: Sequence[Patch]) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Corners (3 n, 3) and colours (3 n, 3) of each patch's triangles. Pressures share one scale: the brightest is the greatest of all."""
+    """Corners (3 n, 3) and colours (3 n, 3) of each patch's triangles. Pressures share one scale:
+    the brightest is the greatest of all."""
     greatest = max((float(p.pressure.max()) for p in patches if len(p.pressure)), default=0.0)
     result = []
     for patch in patches:
@@ -55,7 +57,9 @@ class Canvas:
         try:
             import viser
         except ImportError:
-            raise ConfigError("the page needs the extra 'monitor': pip install -c constraints.txt -e '.[monitor]'") from None
+            raise ConfigError(
+                "the page needs the extra 'monitor': pip install -c constraints.txt -e '.[monitor]'"
+            ) from None
         try:
             with self.gate.in_front():
                 self.server = viser.ViserServer(host=host, port=port, label="dexstack", verbose=False)
@@ -110,8 +114,19 @@ class Canvas:
         self._patches = []
         if len(patches.corners_W):
             faces = np.arange(len(patches.corners_W)).reshape(-1, 3)
-            mesh = trimesh.Trimesh(patches.corners_W, faces, vertex_colors=(255 * patches.colours).astype(np.uint8), process=False)
-            self._patches.append(self.server.scene.add_mesh_trimesh("/patches/surfaces", mesh, cast_shadow=False, receive_shadow=False))
+            mesh = trimesh.Trimesh(
+                patches.corners_W,
+                faces,
+                vertex_colors=(255 * patches.colours).astype(np.uint8),
+                process=False,
+            )
+            self._patches.append(
+                self.server.scene.add_mesh_trimesh(
+                    "/patches/surfaces", mesh, cast_shadow=False, receive_shadow=False
+                )
+            )
         if len(patches.arrows_W):
             lines = patches.arrows_W.astype(np.float32)
-            self._patches.append(self.server.scene.add_line_segments("/patches/forces", lines, (255, 128, 0), thickness=0.0015))
+            self._patches.append(
+                self.server.scene.add_line_segments("/patches/forces", lines, (255, 128, 0), thickness=0.0015)
+            )

@@ -10,14 +10,17 @@ _NEAR_RGB, _MIDDLE_RGB, _FAR_RGB = np.array([(220, 30, 30), (240, 190, 30), (40,
 
 
 def distance_colours(phi: np.ndarray) -> np.ndarray:
-    """Colours (n, 3) uint8 of contacts by distance (n,) [m]: red at contact, yellow halfway, blue from :data:`FAR` on."""
+    """Colours (n, 3) uint8 of contacts by distance (n,) [m]: red at contact, yellow halfway, blue
+    from :data:`FAR` on."""
     x = np.clip(phi / FAR, 0.0, 1.0)[:, None]
     near = _NEAR_RGB + 2 * x * (_MIDDLE_RGB - _NEAR_RGB)
     far = _MIDDLE_RGB + (2 * x - 1) * (_FAR_RGB - _MIDDLE_RGB)
     return np.where(x < 0.5, near, far).astype(np.uint8)
 
 
-PRESSURES = np.array([[0.27, 0.0, 0.33], [0.23, 0.32, 0.55], [0.13, 0.57, 0.55], [0.37, 0.79, 0.38], [0.99, 0.91, 0.14]])
+PRESSURES = np.array(
+    [[0.27, 0.0, 0.33], [0.23, 0.32, 0.55], [0.13, 0.57, 0.55], [0.37, 0.79, 0.38], [0.99, 0.91, 0.14]]
+)
 """From no pressure to the greatest."""
 
 

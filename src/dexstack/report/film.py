@@ -69,7 +69,9 @@ class _Artist:
         self.renderer = Renderer(scene, camera)
         body = scene.body(OBJECT_BODY)
         geoms = range(body.geomadr[0], body.geomadr[0] + body.geomnum[0])
-        self.outlines = [_Outline.of_geom(scene, g) for g in geoms if int(scene.geom_type[g]) == mujoco.mjtGeom.mjGEOM_MESH]
+        self.outlines = [
+            _Outline.of_geom(scene, g) for g in geoms if int(scene.geom_type[g]) == mujoco.mjtGeom.mjGEOM_MESH
+        ]
         self.font = ImageFont.load_default(round(camera.height / 19))
         self.layout = JointLayout(scene)
 
@@ -98,13 +100,24 @@ class _Artist:
         size = self.font.size
         top = image.height - 1.5 * size
         draw.rectangle((0, top, image.width, image.height), fill=(*_PAPER, 190))
-        texts = (f"{t:.1f} s", f"yaw {np.degrees(yaw):+.0f}°", f"goal {np.degrees(goal):+.0f}°", f"3-D error {error:.2f} rad")
+        texts = (
+            f"{t:.1f} s",
+            f"yaw {np.degrees(yaw):+.0f}°",
+            f"goal {np.degrees(goal):+.0f}°",
+            f"3-D error {error:.2f} rad",
+        )
         for k, text in enumerate(texts):
-            draw.text((image.width * (0.03 + 0.20 * k), top + 0.1 * size), text, font=self.font, fill=GOAL if k == 2 else _INK)
+            draw.text(
+                (image.width * (0.03 + 0.20 * k), top + 0.1 * size),
+                text,
+                font=self.font,
+                fill=GOAL if k == 2 else _INK,
+            )
         self._dial(image, yaw, goal)
 
     def _dial(self, image: Image.Image, yaw: float, goal: float) -> None:
-        """Seen from above: the goal's heading and the object's, with the way still to go between them."""
+        """Seen from above: the goal's heading and the object's, with the way still to go between
+        them."""
         r = round(image.height / 10)
         side, c, fine = 2 * r + 2, r + 1, _FINE
         dial = Image.new("RGBA", (side * fine, side * fine))
@@ -122,13 +135,21 @@ class _Artist:
 
 
 def write_film(
-    path: Path, recording: Mapping[str, np.ndarray], scene: mujoco.MjModel, *, width: int = 400, height: int = 300, seconds: float = 15.0
+    path: Path,
+    recording: Mapping[str, np.ndarray],
+    scene: mujoco.MjModel,
+    *,
+    width: int = 400,
+    height: int = 300,
+    seconds: float = 15.0,
 ) -> Path:
-    """Write a GIF of a run, in its own time where it is no longer than ``seconds``, faster where it is.
+    """Write a GIF of a run, in its own time where it is no longer than ``seconds``, faster where it
+    is.
 
     Args:
         path: the file; its folder exists.
-        recording: ``t`` (K,), ``q`` (K, n), ``pose_WO`` (K, 7), ```goal_WO``, as :func:`dexstack.report.run.write_run` takes them.
+        recording: ``t`` (K,), ``q`` (K, n), ``pose_WO`` (K, 7), ```goal_WO``, as
+            :func:`dexstack.report.run.write_run` takes them.
         scene: compiled scene with the camera ``film`` whose state is ``q`` then ``pose_WO``.
     """
     t = np.asarray(recording["t"], float)
@@ -148,8 +169,13 @@ def write_gif(path: Path, frames: Iterator[Image.Image]) -> None:
     """One palette for all frames and no dither: what stands still then costs nothing."""
     first = next(frames)
     palette = _palette(first)
-    quantised = (frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in itertools.chain([first], frames))
-    next(quantised).save(path, save_all=True, append_images=quantised, duration=round(1000 / FPS), loop=0, optimize=False)
+    quantised = (
+        frame.quantize(palette=palette, dither=Image.Dither.NONE)
+        for frame in itertools.chain([first], frames)
+    )
+    next(quantised).save(
+        path, save_all=True, append_images=quantised, duration=round(1000 / FPS), loop=0, optimize=False
+    )
 
 
 def _palette(image: Image.Image) -> Image.Image:

@@ -1,6 +1,8 @@
-"""What the Foxglove application connects to: topics as bytes, frames, services, and goals that it publishes.
+"""What the Foxglove application connects to: topics as bytes, frames, services, and goals that it
+publishes.
 
-Foxglove's protocol asks nobody who they are; what a connected person may do is what the server is given.
+Foxglove's protocol asks nobody who they are; what a connected person may do is what the server is
+given.
 """
 
 from __future__ import annotations
@@ -28,33 +30,53 @@ class FoxgloveServer:
 
     Args:
         address: host and first port; the next free port is taken.
-        triggers: services without arguments, by name: each returns its response as CDR, or raises with the reason.
-        published: topics that those who are connected may publish on: each is given a message as CDR.
+        triggers: services without arguments, by name: each returns its response as CDR, or raises
+            with the reason.
+        published: topics that those who are connected may publish on: each is given a message as
+            CDR.
 
     Raises:
         ConfigError: no port is free, or the address is not this machine's.
     """
 
     def __init__(
-        self, address: tuple[str, int], triggers: Mapping[str, Callable[[], bytes]], published: Mapping[str, Callable[[bytes], None]]
+        self,
+        address: tuple[str, int],
+        triggers: Mapping[str, Callable[[], bytes]],
+        published: Mapping[str, Callable[[bytes], None]],
     ) -> None:
         self._context = foxglove.Context()
         self._channels: dict[str, foxglove.Channel] = {}
         self._frames: FrameTransformsChannel | None = None
         self._listener = _Listener(published)
-        services = [Service(name, schema=_TRIGGER, handler=lambda _, call=call: call()) for name, call in triggers.items()]
-        capabilities = [Capability.Services, Capability.Time, *([Capability.ClientPublish] if published else [])]
+        services = [
+            Service(name, schema=_TRIGGER, handler=lambda _, call=call: call())
+            for name, call in triggers.items()
+        ]
+        capabilities = [
+            Capability.Services,
+            Capability.Time,
+            *([Capability.ClientPublish] if published else []),
+        ]
         self._server = self._listen(address, capabilities, services)
         self.url = f"ws://{address[0]}:{self._server.port}"
 
     def offer(self, topic: str, type_name: str, definition: str) -> None:
-        """Let people see that there is a topic: ROS messages as CDR, and what tells of their type."""
+        """Let people see that there is a topic: ROS messages as CDR, and what tells of their
+        type."""
         schema = foxglove.Schema(name=type_name, encoding="ros2msg", data=definition.encode())
-        self._channels[topic] = foxglove.Channel(topic, schema=schema, message_encoding="cdr", context=self._context)
+        self._channels[topic] = foxglove.Channel(
+            topic, schema=schema, message_encoding="cdr", context=self._context
+        )
 
     def changes(self) -> dict[str, bool]:
-        """Offered topics that somebody began to look at, or all ceased to, since the last call: whether anybody does now."""
-        return {topic: looked_at for topic, looked_at in self._listener.changes().items() if topic in self._channels}
+        """Offered topics that somebody began to look at, or all ceased to, since the last call:
+        whether anybody does now."""
+        return {
+            topic: looked_at
+            for topic, looked_at in self._listener.changes().items()
+            if topic in self._channels
+        }
 
     def send(self, topic: str, data: bytes, time_ns: int) -> None:
         """One message of an offered topic."""
@@ -66,7 +88,8 @@ class FoxgloveServer:
 
     @property
     def wants_frames(self) -> bool:
-        """Whether anybody looks at frames; from the first time that this is asked on, they are offered."""
+        """Whether anybody looks at frames; from the first time that this is asked on, they are
+        offered."""
         if self._frames is None:
             self._frames = FrameTransformsChannel(FRAMES, context=self._context)
         return self._frames.has_sinks()
@@ -74,13 +97,18 @@ class FoxgloveServer:
     def send_frames(self, t: float, frames: Sequence[Frame]) -> None:
         """Poses of frames in their parents at time ``t`` [s], in Foxglove's own type."""
         if self.wants_frames and self._frames is not None:
-            self._frames.log(FrameTransforms(transforms=[_transform(t, frame) for frame in frames]), log_time=round(1e9 * t))
+            self._frames.log(
+                FrameTransforms(transforms=[_transform(t, frame) for frame in frames]),
+                log_time=round(1e9 * t),
+            )
 
     def close(self) -> None:
         """Serve nobody any more."""
         self._server.stop()
 
-    def _listen(self, address: tuple[str, int], capabilities: list[Capability], services: list[Service]) -> foxglove.WebSocketServer:
+    def _listen(
+        self, address: tuple[str, int], capabilities: list[Capability], services: list[Service]
+    ) -> foxglove.WebSocketServer:
         host, first = address
         for port in itertools.takewhile(lambda n: n < 65536, range(first, first + PORTS)):
             try:
@@ -149,7 +177,9 @@ def _transform(t: float, frame: Frame) -> FrameTransform:
 
 
 def _part(name: str, text: str) -> MessageSchema:
-    return MessageSchema(encoding="cdr", schema=foxglove.Schema(name=name, encoding="ros2msg", data=text.encode()))
+    return MessageSchema(
+        encoding="cdr", schema=foxglove.Schema(name=name, encoding="ros2msg", data=text.encode())
+    )
 
 
 _TRIGGER = ServiceSchema(

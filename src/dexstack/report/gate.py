@@ -1,7 +1,8 @@
 """Who may use a page that can move a hand: whoever was given its token, and no other page.
 
-A browser lets any page of any site open a WebSocket to this machine. So every request needs the token, in the address at first and in a
-cookie from then on, and a request that a page sent must come from this page's own address.
+A browser lets any page of any site open a WebSocket to this machine. So every request needs the
+token, in the address at first and in a cookie from then on, and a request that a page sent must
+come from this page's own address.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 Answer = Callable[[Any, Any], Any]
-"""What a websockets server asks before it upgrades a connection: (connection, request) to a response, or None to go on."""
+"""What a websockets server asks before it upgrades a connection: (connection, request) to a
+response, or None to go on."""
 
 
 class Gate:
@@ -58,14 +60,17 @@ class Gate:
                 return Response(http.HTTPStatus.FORBIDDEN, "FORBIDDEN", Headers(), (why + "\n").encode())
             response = inner(connection, request)
             if response is not None:
-                response.headers["Set-Cookie"] = f"{self._cookie(port)}={self.token}; HttpOnly; SameSite=Strict; Path=/"
+                response.headers["Set-Cookie"] = (
+                    f"{self._cookie(port)}={self.token}; HttpOnly; SameSite=Strict; Path=/"
+                )
             return response
 
         return answer
 
     @contextlib.contextmanager
     def in_front(self) -> Iterator[None]:
-        """What serves WebSockets and is started meanwhile, as viser's server is, stands behind the gate."""
+        """What serves WebSockets and is started meanwhile, as viser's server is, stands behind the
+        gate."""
         import websockets.asyncio.server as server
 
         serve = server.serve

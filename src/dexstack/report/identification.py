@@ -1,4 +1,5 @@
-"""A fitted world as a picture and as a page: measured against predicted, and what became of every unknown."""
+"""A fitted world as a picture and as a page: measured against predicted, and what became of every
+unknown."""
 
 from __future__ import annotations
 
@@ -78,18 +79,26 @@ class Compared(NamedTuple):
     fitted: np.ndarray
 
     def line(self, samples: np.ndarray) -> np.ndarray:
-        """(W (S + 2), N + 7) of samples (W, S, N + 7): from each window's start on, and a gap before it."""
+        """(W (S + 2), N + 7) of samples (W, S, N + 7): from each window's start on, and a gap
+        before it."""
         gap = np.full((len(self.t), 1, self.start.shape[1]), np.nan)
         return np.concatenate([gap, self.start[:, None], samples], axis=1).reshape(-1, self.start.shape[1])
 
 
 def write_identification_page(
-    path: Path, compared: Compared, joint_names: Sequence[str], rows: Sequence[Mapping[str, Any]], picture: Path, title: str
+    path: Path,
+    compared: Compared,
+    joint_names: Sequence[str],
+    rows: Sequence[Mapping[str, Any]],
+    picture: Path,
+    title: str,
 ) -> Path:
-    """One HTML file that needs nothing else: the table of unknowns, the picture, and measured against predicted of joints and object.
+    """One HTML file that needs nothing else: the table of unknowns, the picture, and measured
+    against predicted of joints and object.
 
     Args:
-        rows: of each unknown ``name``, ``says``, ``unit``, ``expected``, ``value``, ``low``, ``high``, ``told``.
+        rows: of each unknown ``name``, ``says``, ``unit``, ``expected``, ``value``, ``low``,
+            ``high``, ``told``.
         picture: what :func:`write_identification_plot` wrote.
 
     Raises:
@@ -97,11 +106,20 @@ def write_identification_page(
     """
     t = np.repeat(compared.t, compared.after.shape[1] + 2)
     t += np.concatenate([np.zeros((len(compared.t), 2)), compared.after], axis=1).ravel()
-    lines = {name: compared.line(x) for name, x in zip(NAMES, (compared.measured, compared.believed, compared.fitted), strict=True)}
+    lines = {
+        name: compared.line(x)
+        for name, x in zip(NAMES, (compared.measured, compared.believed, compared.fitted), strict=True)
+    }
     n = len(joint_names)
-    axes = {f"object's {axis} [mm]": {k: 1e3 * x[:, n + i] for k, x in lines.items()} for i, axis in enumerate("xyz")}
+    axes = {
+        f"object's {axis} [mm]": {k: 1e3 * x[:, n + i] for k, x in lines.items()}
+        for i, axis in enumerate("xyz")
+    }
     turned = {k: _turns(compared.start[0, n + 3 :], x[:, n + 3 :]) for k, x in lines.items()}
-    axes |= {f"object's turn since the first window, {axis} [rad]": {k: x[:, i] for k, x in turned.items()} for i, axis in enumerate("xyz")}
+    axes |= {
+        f"object's turn since the first window, {axis} [rad]": {k: x[:, i] for k, x in turned.items()}
+        for i, axis in enumerate("xyz")
+    }
     axes |= {f"{name} [rad]": {k: x[:, i] for k, x in lines.items()} for i, name in enumerate(joint_names)}
     charts = [chart(label, t, curves, dashed=NAMES[1:2]) for label, curves in axes.items()]
     with writing(path):
@@ -110,9 +128,13 @@ def write_identification_page(
 
 
 def _turns(first: np.ndarray, quats: np.ndarray) -> np.ndarray:
-    """Rotation vectors (K, 3) in world axes from one orientation (4,) to others (K, 4) [rad]; NaN of what is none."""
+    """Rotation vectors (K, 3) in world axes from one orientation (4,) to others (K, 4) [rad]; NaN
+    of what is none."""
     found, finite = np.full((len(quats), 3), np.nan), np.isfinite(quats).all(axis=1)
-    since = Rotation.from_quat(quats[finite], scalar_first=True) * Rotation.from_quat(first, scalar_first=True).inv()
+    since = (
+        Rotation.from_quat(quats[finite], scalar_first=True)
+        * Rotation.from_quat(first, scalar_first=True).inv()
+    )
     found[finite] = since.as_rotvec()
     return found
 
@@ -120,7 +142,15 @@ def _turns(first: np.ndarray, quats: np.ndarray) -> np.ndarray:
 def _head(rows: Sequence[Mapping[str, Any]], picture: Path) -> str:
     columns = "unknown", "expected", "found", "90 % interval", "unit", "told by the recording", ""
     cells = [
-        [r["name"], f"{r['expected']:.3g}", f"{r['value']:.4g}", f"{r['low']:.3g} to {r['high']:.3g}", r["unit"], str(r["told"]), r["says"]]
+        [
+            r["name"],
+            f"{r['expected']:.3g}",
+            f"{r['value']:.4g}",
+            f"{r['low']:.3g} to {r['high']:.3g}",
+            r["unit"],
+            str(r["told"]),
+            r["says"],
+        ]
         for r in rows
     ]
     body = "".join(f"<tr>{''.join(f'<td>{html.escape(c)}</td>' for c in row)}</tr>" for row in cells)

@@ -13,7 +13,8 @@ from dexstack.errors import writing
 
 
 def interval(values: np.ndarray, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-    """Mean (P,) of values (R, P) over R repetitions, and half the width (P,) of its Student-t interval; NaN for one repetition."""
+    """Mean (P,) of values (R, P) over R repetitions, and half the width (P,) of its Student-t
+    interval; NaN for one repetition."""
     R = len(values)
     mean = values.mean(axis=0)
     if R < 2:
@@ -22,7 +23,8 @@ def interval(values: np.ndarray, level: float = 0.95) -> tuple[np.ndarray, np.nd
 
 
 def write_learning_plot(path: Path, steps: np.ndarray, curves: Mapping[str, np.ndarray], title: str) -> Path:
-    """Draw each quantity against environment steps: every repetition thin, their mean with its 95 % interval, as a PNG.
+    """Draw each quantity against environment steps: every repetition thin, their mean with its 95 %
+    interval, as a PNG.
 
     Args:
         steps: (P,) environment steps.

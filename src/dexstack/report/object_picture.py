@@ -1,4 +1,5 @@
-"""Pictures of an object: in the hand, its convex parts, how it can lie; and of a hand in its poses."""
+"""Pictures of an object: in the hand, its convex parts, how it can lie; and of a hand in its
+poses."""
 
 from __future__ import annotations
 
@@ -11,10 +12,10 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from dexstack.errors import writing
-from dexstack.geometry.rest_poses import RestPose, resting_rotation
 from dexstack.model.hand import HandModel, load_hand
 from dexstack.model.objects import ObjectModel
 from dexstack.model.scene import OBJECT_BODY, JointLayout, build_scene, wxyz
+from dexstack.onboarding.rest_poses import RestPose, resting_rotation
 from dexstack.report.render import Camera, Renderer
 
 KINDS = 6
@@ -42,8 +43,16 @@ def draw_object(path: Path, obj: ObjectModel, rests: Sequence[RestPose]) -> Path
     for task, start in obj.starts.items():
         model = build_scene(hand, obj).compile()
         data = mujoco.MjData(model)
-        data.qpos[:-7], data.qpos[-7:] = JointLayout(model).coordinates(hand.pose(start.hand_pose)), start.pose_WO
-        panels.append((f"start '{task}'", _picture(model, data, Camera.of_model(model, "film", width=_WIDTH, height=_HEIGHT))))
+        data.qpos[:-7], data.qpos[-7:] = (
+            JointLayout(model).coordinates(hand.pose(start.hand_pose)),
+            start.pose_WO,
+        )
+        panels.append(
+            (
+                f"start '{task}'",
+                _picture(model, data, Camera.of_model(model, "film", width=_WIDTH, height=_HEIGHT)),
+            )
+        )
     panels.append((f"{len(obj.parts)} convex part{'s' * (len(obj.parts) > 1)}", _parts(obj)))
     return _mosaic(path, panels + _rest_panels(obj, rests))
 
@@ -72,14 +81,22 @@ def _rest_panels(obj: ObjectModel, rests: Sequence[RestPose]) -> list[tuple[str,
         alike = [rest for rest in rests if rest.kind == kind]
         R = resting_rotation(alike[0].down_B, obj.hull_vertices)
         count = f", {len(alike)} poses" if len(alike) > 1 else ""
-        panels.append((f"{100 * sum(rest.probability for rest in alike):.1f} %{count}", _on_floor(obj, R, alike[0].height)))
+        panels.append(
+            (
+                f"{100 * sum(rest.probability for rest in alike):.1f} %{count}",
+                _on_floor(obj, R, alike[0].height),
+            )
+        )
     return panels
 
 
 def _parts(obj: ObjectModel) -> np.ndarray:
     model = build_scene(None, obj, floor=0.0).compile()
     for g in np.flatnonzero(model.geom_bodyid == model.body(OBJECT_BODY).id):
-        model.geom_rgba[g] = (*colorsys.hsv_to_rgb(0.618 * g % 1.0, 0.55, 0.9), float(model.geom_contype[g] > 0))
+        model.geom_rgba[g] = (
+            *colorsys.hsv_to_rgb(0.618 * g % 1.0, 0.55, 0.9),
+            float(model.geom_contype[g] > 0),
+        )
     return _drawn(model, obj, np.eye(3), -float(obj.surface.vertices[:, 2].min()))
 
 

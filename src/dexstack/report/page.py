@@ -1,6 +1,8 @@
-"""The page of the browser monitor: the scene in 3-D, plots, the nodes' health, and controls; viser carries it to the browsers.
+"""The page of the browser monitor: the scene in 3-D, plots, the nodes' health, and controls; viser
+carries it to the browsers.
 
-Nothing here knows ROS: values are put in by :class:`dexstack.nodes.monitor.MonitorNode`, and what the user does comes out as calls.
+Nothing here knows ROS: values are put in by :class:`dexstack.nodes.monitor.MonitorNode`, and what
+the user does comes out as calls.
 """
 
 from __future__ import annotations
@@ -50,7 +52,9 @@ class Controls(NamedTuple):
 class Page(Canvas):
     """The page of a robot and an object; see :class:`~dexstack.report.canvas.Canvas`."""
 
-    def __init__(self, host: str, port: int, robot: Robot, obj: ObjectModel, controls: Controls, token: str = "") -> None:
+    def __init__(
+        self, host: str, port: int, robot: Robot, obj: ObjectModel, controls: Controls, token: str = ""
+    ) -> None:
         super().__init__(host, port, token, robot_scene(robot, obj).compile())
         self._busy, self._layout = threading.Lock(), JointLayout(self._model)
         self._build_scene(obj)
@@ -63,8 +67,15 @@ class Page(Canvas):
 
     def _build_scene(self, obj: ObjectModel) -> None:
         scene = self.server.scene
-        scene.add_grid("/floor", width=0.6, height=0.6, cell_size=0.05, section_size=0.1, position=(0.0, 0.0, -0.1))
-        self._hand_meshes = [mesh for body, parts in self._meshes.items() if self._model.body(body).name != OBJECT_BODY for mesh in parts]
+        scene.add_grid(
+            "/floor", width=0.6, height=0.6, cell_size=0.05, section_size=0.1, position=(0.0, 0.0, -0.1)
+        )
+        self._hand_meshes = [
+            mesh
+            for body, parts in self._meshes.items()
+            if self._model.body(body).name != OBJECT_BODY
+            for mesh in parts
+        ]
         self._goal = scene.add_mesh_simple(
             "/goal",
             np.asarray(obj.surface.vertices, np.float32),
@@ -75,7 +86,9 @@ class Page(Canvas):
             cast_shadow=False,
             receive_shadow=False,
         )
-        self._goal_axes = scene.add_frame("/goal/axes", axes_length=0.04, axes_radius=0.001, origin_radius=0.0)
+        self._goal_axes = scene.add_frame(
+            "/goal/axes", axes_length=0.04, axes_radius=0.001, origin_radius=0.0
+        )
         centre = self._data.xpos[1:].mean(axis=0)
         camera = self.server.initial_camera
         camera.position, camera.look_at = tuple(centre + np.array([0.15, -0.2, 0.22])), tuple(centre)
@@ -83,7 +96,8 @@ class Page(Canvas):
         self.show_prediction(np.zeros((0, 3)))
 
     def show_state(self, q: np.ndarray | None, pose_WO: np.ndarray | None) -> None:
-        """Hand at the joint angles ``q`` (N,) [rad], object at ``pose_WO`` (7,); None leaves it where it was."""
+        """Hand at the joint angles ``q`` (N,) [rad], object at ``pose_WO`` (7,); None leaves it
+        where it was."""
         if q is not None:
             self._data.qpos[:-7] = self._layout.coordinates(q)
         if pose_WO is not None:
@@ -91,7 +105,8 @@ class Page(Canvas):
         self.show_bodies()
 
     def show_goal(self, pose_WO: np.ndarray) -> None:
-        """The goal, as the object in transparent green; the ghost follows, unless somebody has hold of it."""
+        """The goal, as the object in transparent green; the ghost follows, unless somebody has hold
+        of it."""
         self._goal.position, self._goal.wxyz, self._goal.visible = pose_WO[:3], pose_WO[3:], True
         if not self._held and not np.array_equal(pose_WO, self._shown_goal):
             self._shown_goal = np.array(pose_WO)
@@ -100,13 +115,24 @@ class Page(Canvas):
     def show_contacts(self, p_W: np.ndarray, nhat_W: np.ndarray, phi: np.ndarray) -> None:
         """Contact points (n, 3) and normals (n, 3), coloured by distance (n,)."""
         if not len(phi):
-            p_W, nhat_W, phi = np.full((1, 3), -9.0), np.zeros((1, 3)), np.full(1, FAR)  # far away: an empty set cannot be drawn
+            p_W, nhat_W, phi = (
+                np.full((1, 3), -9.0),
+                np.zeros((1, 3)),
+                np.full(1, FAR),
+            )  # far away: an empty set cannot be drawn
         colours = distance_colours(phi)
         ends = np.stack([p_W, p_W + NORMAL * nhat_W], axis=1).astype(np.float32)
         self.server.scene.add_point_cloud(
-            "/contacts/points", p_W.astype(np.float32), colours, point_size=0.004, point_shape="circle", precision="float32"
+            "/contacts/points",
+            p_W.astype(np.float32),
+            colours,
+            point_size=0.004,
+            point_shape="circle",
+            precision="float32",
         )
-        self.server.scene.add_line_segments("/contacts/normals", ends, np.repeat(colours[:, None], 2, axis=1), thickness=0.0012)
+        self.server.scene.add_line_segments(
+            "/contacts/normals", ends, np.repeat(colours[:, None], 2, axis=1), thickness=0.0012
+        )
 
     def show_prediction(self, p_W: np.ndarray) -> None:
         """The way the object is predicted to go, (n, 3)."""
@@ -120,13 +146,23 @@ class Page(Canvas):
     def _build_controls(self, controls: Controls) -> None:
         gui = self.server.gui
         self._summary = gui.add_markdown("**waiting**")
-        self.stop_button = gui.add_button("Stop the hand", color="red", hint="servo off, until it is enabled again")
+        self.stop_button = gui.add_button(
+            "Stop the hand", color="red", hint="servo off, until it is enabled again"
+        )
         self.enable_button = gui.add_button("Enable the hand", hint="servo on; it follows the next command")
-        self.restart_button = gui.add_button("Start again", hint="hand and object back to the start, where there is a simulator")
+        self.restart_button = gui.add_button(
+            "Start again", hint="hand and object back to the start, where there is a simulator"
+        )
         self.goal_slider = gui.add_slider("turn [°]", min=-180.0, max=180.0, step=1.0, initial_value=90.0)
-        self.goal_button = gui.add_button("Set the goal", hint="turn of the object from its nominal start; a new rollout begins")
-        self.factor_slider = gui.add_slider("real-time factor", min=0.05, max=2.0, step=0.05, initial_value=1.0)
-        self.clear_box = gui.add_checkbox("transparent hand", initial_value=False, hint="contacts are between hand and object")
+        self.goal_button = gui.add_button(
+            "Set the goal", hint="turn of the object from its nominal start; a new rollout begins"
+        )
+        self.factor_slider = gui.add_slider(
+            "real-time factor", min=0.05, max=2.0, step=0.05, initial_value=1.0
+        )
+        self.clear_box = gui.add_checkbox(
+            "transparent hand", initial_value=False, hint="contacts are between hand and object"
+        )
         self._picture: Any = None
         self._on(self.stop_button.on_click, controls.stop)
         self._on(self.enable_button.on_click, controls.enable)
@@ -140,7 +176,8 @@ class Page(Canvas):
                 mesh.opacity = 0.3 if self.clear_box.value else None
 
     def _build_ghost(self, obj: ObjectModel, controls: Controls) -> None:
-        """A second, blue object with rings and arrows: where it is let go, there the goal is to be."""
+        """A second, blue object with rings and arrows: where it is let go, there the goal is to
+        be."""
         self._held = False
         self._shown_goal = np.zeros(7)
         self.ghost = self.server.scene.add_transform_controls(
@@ -156,7 +193,9 @@ class Page(Canvas):
             receive_shadow=False,
         )
         self.ghost_box = self.server.gui.add_checkbox(
-            "drag the goal", initial_value=False, hint="turn the blue object by its rings: where you let it go, there the goal is to be"
+            "drag the goal",
+            initial_value=False,
+            hint="turn the blue object by its rings: where you let it go, there the goal is to be",
         )
 
         @self.ghost_box.on_update
@@ -167,20 +206,26 @@ class Page(Canvas):
         def _(event: Any) -> None:
             self._held = event.phase != "end"
             if event.phase == "end":
-                self._answer.content = controls.ask_pose(np.array([*self.ghost.position, *self.ghost.wxyz], float))
+                self._answer.content = controls.ask_pose(
+                    np.array([*self.ghost.position, *self.ghost.wxyz], float)
+                )
 
     def _build_plant_control(self, controls: Controls) -> None:
         gui = self.server.gui
-        self.plant_menu = gui.add_dropdown("plant", controls.plants, hint="physics engine of the simulator; taken up by the button below")
+        self.plant_menu = gui.add_dropdown(
+            "plant", controls.plants, hint="physics engine of the simulator; taken up by the button below"
+        )
         self.plant_button = gui.add_button(
-            "Change the plant", hint="hand and object back to the start, in another engine; the first use of one compiles it"
+            "Change the plant",
+            hint="hand and object back to the start, in another engine; the first use of one compiles it",
         )
         self._plant_running = self.plant_menu.value
         self._answer = gui.add_markdown("")
         self._on(self.plant_button.on_click, lambda: controls.set_plant(self.plant_menu.value))
 
     def _on(self, register: Any, action: Action) -> None:
-        """``stop`` never waits for another action's answer: each runs in a thread of viser's pool."""
+        """``stop`` never waits for another action's answer: each runs in a thread of viser's
+        pool."""
 
         def run(event: Any) -> None:
             if event.client is not None:  # not the page's own changes
@@ -196,7 +241,8 @@ class Page(Canvas):
         self.goal_slider.value = degrees
 
     def offer_plant(self, name: str) -> None:
-        """The plant that runs; the menu follows it, unless somebody has chosen another one meanwhile."""
+        """The plant that runs; the menu follows it, unless somebody has chosen another one
+        meanwhile."""
         if name != self._plant_running:
             self._plant_running = self.plant_menu.value = name
 
@@ -211,13 +257,20 @@ class Page(Canvas):
         """What a glance should see, as markdown lines."""
         self._summary.content = "  \n".join(lines)
 
-    def show_nodes(self, rows: Sequence[tuple[str, str, str]], values: Mapping[str, Mapping[str, str]]) -> None:
+    def show_nodes(
+        self, rows: Sequence[tuple[str, str, str]], values: Mapping[str, Mapping[str, str]]
+    ) -> None:
         """(name, ok | warn | error | silent, message) of every node, and what each reports."""
         cells = []
         for name, level, message in rows:
-            details = "".join(f"<br><small>{html.escape(k)}: {html.escape(v)}</small>" for k, v in values.get(name, {}).items())
+            details = "".join(
+                f"<br><small>{html.escape(k)}: {html.escape(v)}</small>"
+                for k, v in values.get(name, {}).items()
+            )
             dot = f'<span style="color:{_LEVELS[level]}">●</span>'
-            cells.append(f"<details><summary>{dot} <b>{html.escape(name)}</b> {html.escape(message)}</summary>{details}</details>")
+            cells.append(
+                f"<details><summary>{dot} <b>{html.escape(name)}</b> {html.escape(message)}</summary>{details}</details>"
+            )
         self._nodes.content = f'<div style="font-size:0.8em;padding:0 1em">{"".join(cells)}</div>'
 
     # --- plots --------------------------------------------------------------------------------------------------------------------
@@ -239,7 +292,10 @@ class Page(Canvas):
         import viser.uplot as uplot
 
         colours = ("#c82020", "#2060c8", "#2a9d4a")
-        lines = tuple(uplot.Series(label=name, stroke=colour, width=2) for name, colour in zip(series, colours, strict=False))
+        lines = tuple(
+            uplot.Series(label=name, stroke=colour, width=2)
+            for name, colour in zip(series, colours, strict=False)
+        )
         empty = tuple(np.zeros(1) for _ in range(len(series) + 1))
         handle = self.server.gui.add_uplot(
             empty,
@@ -253,7 +309,8 @@ class Page(Canvas):
         self._plots[title] = handle, deque(maxlen=_PLOT_POINTS)
 
     def plot(self, title: str, t: float, *values: float) -> None:
-        """Append one point per curve; a time that goes back starts the plot anew. Shown by :meth:`draw_plots`."""
+        """Append one point per curve; a time that goes back starts the plot anew. Shown by
+        :meth:`draw_plots`."""
         points = self._plots[title][1]
         if points and t < points[-1][0]:
             points.clear()

@@ -1,8 +1,10 @@
-"""Pictures of a MuJoCo scene by ray casting on the processor: no OpenGL, no display, the same pixels on every machine.
+"""Pictures of a MuJoCo scene by ray casting on the processor: no OpenGL, no display, the same
+pixels on every machine.
 
-One ``mj_multiRay`` from the camera finds what each pixel sees, one from the light finds what is in shadow; shading is Lambert plus a
-small highlight, in linear colour. Pixels on an edge are cast again with more rays. What cannot change between two frames (the picture
-without the moving bodies, where none of them and none of their shadows can be) is cast once.
+One ``mj_multiRay`` from the camera finds what each pixel sees, one from the light finds what is in
+shadow; shading is Lambert plus a small highlight, in linear colour. Pixels on an edge are cast
+again with more rays. What cannot change between two frames (the picture without the moving bodies,
+where none of them and none of their shadows can be) is cast once.
 
 Frames: W world, C camera (x right, y down, z forward, as ROS optical frames). Lengths in metres.
 """
@@ -19,7 +21,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 _BACKGROUND = ((0.97, 0.98, 1.0), (0.74, 0.80, 0.88))  # sRGB, bottom and top of the picture
-_SUBPIXELS = np.array([[-0.375, -0.125], [0.125, -0.375], [0.25, 0.375]])  # with the centre: four samples of an edge pixel
+_SUBPIXELS = np.array(
+    [[-0.375, -0.125], [0.125, -0.375], [0.25, 0.375]]
+)  # with the centre: four samples of an edge pixel
 _TILE = 8  # px
 _FAR = 100.0
 _SRGB = np.round(255 * np.linspace(0.0, 1.0, 4096) ** (1 / 2.2)).astype(np.uint8)
@@ -41,7 +45,8 @@ def _unit(a: np.ndarray) -> np.ndarray:
 class Camera:
     """Pinhole camera.
 
-    ``R_WC`` (3, 3) and ``p_WC`` (3,) are the pose of the optical frame in the world; ``focal`` [px]; the principal point is the centre.
+    ``R_WC`` (3, 3) and ``p_WC`` (3,) are the pose of the optical frame in the world; ``focal``
+    [px]; the principal point is the centre.
     """
 
     R_WC: np.ndarray
@@ -57,11 +62,22 @@ class Camera:
         mujoco.mj_kinematics(model, data)
         mujoco.mj_camlight(model, data)
         camera = model.camera(name).id
-        R_WC = data.cam_xmat[camera].reshape(3, 3) * [1.0, -1.0, -1.0]  # MuJoCo's cameras look along −z with y up
-        return cls(R_WC, data.cam_xpos[camera].copy(), height / 2 / np.tan(np.radians(model.cam_fovy[camera]) / 2), width, height)
+        R_WC = data.cam_xmat[camera].reshape(3, 3) * [
+            1.0,
+            -1.0,
+            -1.0,
+        ]  # MuJoCo's cameras look along −z with y up
+        return cls(
+            R_WC,
+            data.cam_xpos[camera].copy(),
+            height / 2 / np.tan(np.radians(model.cam_fovy[camera]) / 2),
+            width,
+            height,
+        )
 
     def rays(self, uv: np.ndarray) -> np.ndarray:
-        """Unit directions (n, 3) in W of the pixel coordinates ``uv`` (n, 2); pixel centres are at +0.5."""
+        """Unit directions (n, 3) in W of the pixel coordinates ``uv`` (n, 2); pixel centres are at
+        +0.5."""
         d_C = np.ones((len(uv), 3))
         d_C[:, :2] = (uv - [self.width / 2, self.height / 2]) / self.focal
         return _unit(d_C) @ self.R_WC.T
@@ -95,7 +111,8 @@ class Renderer:
     """Draws one scene from one camera.
 
     Args:
-        model: the scene; geom colours come from its ``rgba`` or material, geoms with alpha 0 are not seen.
+        model: the scene; geom colours come from its ``rgba`` or material, geoms with alpha 0 are
+            not seen.
         camera: where from.
         light: position (3,) in W of the one point light.
     """
@@ -103,7 +120,11 @@ class Renderer:
     def __init__(self, model: mujoco.MjModel, camera: Camera, *, light: ArrayLike = (0.25, -0.45, 0.9)):
         self.model, self.camera = model, camera
         self._light = np.array(light, float)
-        rgba = np.where((model.geom_matid >= 0)[:, None], model.mat_rgba[model.geom_matid] if model.nmat else 0.0, model.geom_rgba)
+        rgba = np.where(
+            (model.geom_matid >= 0)[:, None],
+            model.mat_rgba[model.geom_matid] if model.nmat else 0.0,
+            model.geom_rgba,
+        )
         self._rgb = _linear(rgba[:, :3])
         self._is_plane = model.geom_type == mujoco.mjtGeom.mjGEOM_PLANE
         self._moving = np.flatnonzero(model.body_weldid[model.geom_bodyid] != 0)
@@ -123,7 +144,8 @@ class Renderer:
         self._still_from_light = _unit(self._still.p_W - self._light)
 
     def render(self, data: mujoco.MjData) -> np.ndarray:
-        """The picture (height, width, 3) uint8 of the scene at ``data``, whose kinematics must be up to date (``mj_forward``)."""
+        """The picture (height, width, 3) uint8 of the scene at ``data``, whose kinematics must be
+        up to date (``mj_forward``)."""
         changed = self._tiles_touched(data)
         picture = _Picture(*(x.copy() for x in self._still))
         colour = self._still_colour.copy()
@@ -140,7 +162,8 @@ class Renderer:
         return np.where(distance < 0, np.inf, distance * along).reshape(self.camera.height, self.camera.width)
 
     def _tiles_touched(self, data: mujoco.MjData) -> np.ndarray:
-        """Indices of the pixels in tiles that may see a moving geom or, on what stands still, its shadow."""
+        """Indices of the pixels in tiles that may see a moving geom or, on what stands still, its
+        shadow."""
         h, w = self.camera.height, self.camera.width
         p_W, radius = data.geom_xpos[self._moving], self.model.geom_rbound[self._moving]
         touched = np.zeros((h, w), bool)
@@ -148,7 +171,10 @@ class Renderer:
         pixel = (v * w + u).ravel()
         near = np.zeros(len(pixel), bool)
         slack = 0.75 * _TILE / self.camera.focal  # half a tile's diagonal, seen from the camera
-        for origin, rays in ((self.camera.p_WC, self._rays[pixel]), (self._light, self._still_from_light[pixel])):
+        for origin, rays in (
+            (self.camera.p_WC, self._rays[pixel]),
+            (self._light, self._still_from_light[pixel]),
+        ):
             to_geom = p_W - origin
             distance = np.sqrt(_dot(to_geom, to_geom))
             angle = np.arccos(np.clip(rays @ (to_geom / distance[:, None]).T, -1.0, 1.0))
@@ -158,13 +184,29 @@ class Renderer:
             touched[i * _TILE : (i + 1) * _TILE, j * _TILE : (j + 1) * _TILE] = True
         return np.flatnonzero(touched)
 
-    def _smooth(self, model: mujoco.MjModel, data: mujoco.MjData, picture: _Picture, colour: np.ndarray, among: np.ndarray) -> None:
-        """Cast the edge pixels ``among`` those given again and put the mean of all samples into ``colour``."""
+    def _smooth(
+        self,
+        model: mujoco.MjModel,
+        data: mujoco.MjData,
+        picture: _Picture,
+        colour: np.ndarray,
+        among: np.ndarray,
+    ) -> None:
+        """Cast the edge pixels ``among`` those given again and put the mean of all samples into
+        ``colour``."""
         h, w = self.camera.height, self.camera.width
         edge = np.zeros((h, w), bool)
-        geom, lit, nhat = picture.geom.reshape(h, w), picture.lit.reshape(h, w), picture.nhat_W.reshape(h, w, 3)
+        geom, lit, nhat = (
+            picture.geom.reshape(h, w),
+            picture.lit.reshape(h, w),
+            picture.nhat_W.reshape(h, w, 3),
+        )
         for a, b in ((np.s_[:, :-1], np.s_[:, 1:]), (np.s_[:-1], np.s_[1:])):
-            step = (geom[a] != geom[b]) | (lit[a] != lit[b]) | (np.einsum("ijk,ijk->ij", nhat[a], nhat[b]) < 0.8) & (geom[a] >= 0)
+            step = (
+                (geom[a] != geom[b])
+                | (lit[a] != lit[b])
+                | (np.einsum("ijk,ijk->ij", nhat[a], nhat[b]) < 0.8) & (geom[a] >= 0)
+            )
             edge[a] |= step
             edge[b] |= step
         again = among[edge.ravel()[among]]
@@ -173,13 +215,17 @@ class Renderer:
             fine = self._shade(model, data, uv, self.camera.rays(uv)).colour.reshape(len(again), -1, 3)
             colour[again] = (picture.colour[again] + fine.sum(axis=1)) / (1 + len(_SUBPIXELS))
 
-    def _cast(self, model: mujoco.MjModel, data: mujoco.MjData, origin: np.ndarray, rays: np.ndarray) -> tuple[np.ndarray, ...]:
+    def _cast(
+        self, model: mujoco.MjModel, data: mujoco.MjData, origin: np.ndarray, rays: np.ndarray
+    ) -> tuple[np.ndarray, ...]:
         n = len(rays)
         geom, distance, nhat = np.empty(n, np.int32), np.empty(n), np.zeros(3 * n)
         mujoco.mj_multiRay(model, data, origin, rays.ravel(), None, True, -1, geom, distance, nhat, n, _FAR)
         return geom, distance, nhat.reshape(n, 3).astype(np.float32)
 
-    def _shade(self, model: mujoco.MjModel, data: mujoco.MjData, uv: np.ndarray, rays: np.ndarray) -> _Picture:
+    def _shade(
+        self, model: mujoco.MjModel, data: mujoco.MjData, uv: np.ndarray, rays: np.ndarray
+    ) -> _Picture:
         geom, distance, nhat_W = self._cast(model, data, self.camera.p_WC, rays)
         bottom, top = _linear(_BACKGROUND)
         colour = bottom + (top - bottom) * (1.0 - uv[:, 1:] / self.camera.height).astype(np.float32)
@@ -201,8 +247,12 @@ class Renderer:
         for _ in range(5):
             shine *= shine
         ambient = 0.34 + 0.16 * n_W[:, 2] - 0.10 * _dot(d_W, n_W)  # sky above, and a little from the viewer
-        colour_hit = self._base_colour(g, p_W[hit]) * (ambient + 0.75 * diffuse)[:, None] + 0.12 * shine[:, None]
-        far = np.where(self._is_plane[g], 1.0 - np.exp(-((distance[hit] / 3.0) ** 3)), 0.0).astype(np.float32)[:, None]
+        colour_hit = (
+            self._base_colour(g, p_W[hit]) * (ambient + 0.75 * diffuse)[:, None] + 0.12 * shine[:, None]
+        )
+        far = np.where(self._is_plane[g], 1.0 - np.exp(-((distance[hit] / 3.0) ** 3)), 0.0).astype(
+            np.float32
+        )[:, None]
         colour[hit] += (colour_hit - colour[hit]) * (1.0 - far)
         return _Picture(colour, geom, nhat_W, lit, p_W)
 

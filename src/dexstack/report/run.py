@@ -17,17 +17,22 @@ from dexstack.report.run_page import write_page
 REQUIRED = ("t", "q", "pose_WO", "goal_WO")
 
 
-def write_run(results_dir: str | Path, recording: Mapping[str, np.ndarray], scene: mujoco.MjModel) -> dict[str, Path]:
-    """Write ``recording.npz``, ``run.png``, ``run.html`` and ``run.gif`` into ``results_dir``, which is made if it is missing.
+def write_run(
+    results_dir: str | Path, recording: Mapping[str, np.ndarray], scene: mujoco.MjModel
+) -> dict[str, Path]:
+    """Write ``recording.npz``, ``run.png``, ``run.html`` and ``run.gif`` into ``results_dir``,
+    which is made if it is missing.
 
     Args:
-        recording: arrays over K samples: ``t`` (K,) simulated time [s], ``q`` (K, n) joint angles [rad], ``pose_WO`` (K, 7) object pose,
-            ``goal_WO`` (7,) or (K, 7); where known also ``solve_s`` (M,) [s] with its times ``solve_t`` (M,) (left out: ``t``).
-            Further arrays are only stored.
+        recording: arrays over K samples: ``t`` (K,) simulated time [s], ``q`` (K, n) joint angles
+            [rad], ``pose_WO`` (K, 7) object pose, ``goal_WO`` (7,) or (K, 7); where known also
+            ``solve_s`` (M,) [s] with its times ``solve_t`` (M,) (left out: ``t``). Further arrays
+            are only stored.
         scene: compiled ``build_scene`` of the hand and the object.
 
     Returns:
-        The paths by kind: ``recording``, ``plot``, ``page``, ``film``; but the first are left out when fewer than two samples are finite.
+        The paths by kind: ``recording``, ``plot``, ``page``, ``film``; but the first are left out
+        when fewer than two samples are finite.
 
     Raises:
         ConfigError: an array is missing, or the folder cannot be written.
@@ -44,7 +49,11 @@ def write_run(results_dir: str | Path, recording: Mapping[str, np.ndarray], scen
 
 
 def draw_run(
-    recording: Mapping[str, np.ndarray], scene: mujoco.MjModel, plot: Path, film: Path | None, tolerance: float = TOLERANCE
+    recording: Mapping[str, np.ndarray],
+    scene: mujoco.MjModel,
+    plot: Path,
+    film: Path | None,
+    tolerance: float = TOLERANCE,
 ) -> dict[str, Path]:
     """Draw a recording as :func:`write_run` takes it, without keeping it.
 
@@ -54,13 +63,16 @@ def draw_run(
         tolerance: orientation error that counts as reached [rad].
 
     Returns:
-        The paths by kind: ``plot``, ``page``, ``film``; empty when fewer than two samples are finite.
+        The paths by kind: ``plot``, ``page``, ``film``; empty when fewer than two samples are
+        finite.
 
     Raises:
         ConfigError: an array is missing, or a file cannot be written.
     """
     _check(recording)
-    shown = _finite_samples(recording) if len(recording["t"]) else {"t": ()}  # none: stopped before anything was seen
+    shown = (
+        _finite_samples(recording) if len(recording["t"]) else {"t": ()}
+    )  # none: stopped before anything was seen
     if len(shown["t"]) < 2:
         return {}
     try:
@@ -84,8 +96,15 @@ def _check(recording: Mapping[str, np.ndarray]) -> None:
 
 def _finite_samples(recording: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The samples that can be drawn; a plant that diverged leaves others."""
-    per_sample = [*REQUIRED, *(name for name in ("q_command", "contacts") if len(recording.get(name, ())) == len(recording["t"]))]
-    arrays = {name: np.asarray(recording[name], float) for name in recording if name in (*per_sample, "solve_t", "solve_s")}
+    per_sample = [
+        *REQUIRED,
+        *(name for name in ("q_command", "contacts") if len(recording.get(name, ())) == len(recording["t"])),
+    ]
+    arrays = {
+        name: np.asarray(recording[name], float)
+        for name in recording
+        if name in (*per_sample, "solve_t", "solve_s")
+    }
     arrays["goal_WO"] = np.broadcast_to(arrays["goal_WO"], (len(arrays["t"]), 7))
     if "solve_s" in arrays:
         arrays.setdefault("solve_t", arrays["t"])

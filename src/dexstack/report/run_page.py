@@ -1,4 +1,5 @@
-"""The numbers of a run as one HTML file that needs nothing else: to zoom into, to read values off, to send to somebody."""
+"""The numbers of a run as one HTML file that needs nothing else: to zoom into, to read values off,
+to send to somebody."""
 
 from __future__ import annotations
 
@@ -73,7 +74,11 @@ addEventListener("resize",draw);draw();
 
 
 def write_page(
-    path: Path, recording: Mapping[str, np.ndarray], tolerance: float = TOLERANCE, joint_names: Sequence[str] = (), title: str = "run"
+    path: Path,
+    recording: Mapping[str, np.ndarray],
+    tolerance: float = TOLERANCE,
+    joint_names: Sequence[str] = (),
+    title: str = "run",
 ) -> Path:
     """Draw yaw, errors, joints with their commands, contacts and solve times against time.
 
@@ -87,7 +92,12 @@ def write_page(
     t, q = found["t"], np.asarray(recording["q"], float)
     command = np.asarray(recording.get("q_command", np.full_like(q, np.nan)), float)
     charts = [
-        chart("yaw [°]", t, {"object": np.degrees(found["yaw"]), "goal": np.degrees(found["goal_yaw"])}, dashed=("goal",)),
+        chart(
+            "yaw [°]",
+            t,
+            {"object": np.degrees(found["yaw"]), "goal": np.degrees(found["goal_yaw"])},
+            dashed=("goal",),
+        ),
         chart("3-D orientation error [rad]", t, {"error": found["error"]}, zero=True, band=tolerance),
         chart("distance from the goal position [mm]", t, {"distance": 1e3 * found["distance"]}, zero=True),
     ]
@@ -95,13 +105,27 @@ def write_page(
         charts.append(chart("contacts", t, {"candidates": recording["contacts"]}, zero=True))
     if len(recording.get("solve_s", ())):
         charts.append(
-            chart("MPC solve [ms]", recording["solve_t"], {"solve": 1e3 * np.asarray(recording["solve_s"])}, zero=True, dots=True)
+            chart(
+                "MPC solve [ms]",
+                recording["solve_t"],
+                {"solve": 1e3 * np.asarray(recording["solve_s"])},
+                zero=True,
+                dots=True,
+            )
         )
     names = list(joint_names) or [str(i) for i in range(q.shape[1])]
     for first in range(0, q.shape[1], 4):
         group = range(first, min(first + 4, q.shape[1]))
         lines = {names[i]: q[:, i] for i in group} | {f"{names[i]} commanded": command[:, i] for i in group}
-        charts.append(chart(f"{names[first]} … {names[group[-1]]} [rad]", t, lines, dashed=tuple(lines)[len(group) :], colours=len(group)))
+        charts.append(
+            chart(
+                f"{names[first]} … {names[group[-1]]} [rad]",
+                t,
+                lines,
+                dashed=tuple(lines)[len(group) :],
+                colours=len(group),
+            )
+        )
     return write_charts(path, charts, title)
 
 
@@ -113,14 +137,25 @@ def write_charts(path: Path, charts: Sequence[Mapping[str, Any]], title: str, he
 
 
 def chart(
-    title: str, t: np.ndarray, lines: Mapping[str, np.ndarray], *, dashed: Sequence[str] = (), colours: int = 8, **more: Any
+    title: str,
+    t: np.ndarray,
+    lines: Mapping[str, np.ndarray],
+    *,
+    dashed: Sequence[str] = (),
+    colours: int = 8,
+    **more: Any,
 ) -> dict[str, Any]:
     """One diagram over time; ``colours``: so many lines until the colours begin anew."""
     series = [
         {"name": name, "colour": _COLOURS[k % colours], "dash": name in dashed, "y": _numbers(y)}
         for k, (name, y) in enumerate(lines.items())
     ]
-    return {"title": title, "t": _numbers(t), "series": [s for s in series if any(y is not None for y in s["y"])], **more}
+    return {
+        "title": title,
+        "t": _numbers(t),
+        "series": [s for s in series if any(y is not None for y in s["y"])],
+        **more,
+    }
 
 
 def _numbers(values: np.ndarray) -> list[float | None]:

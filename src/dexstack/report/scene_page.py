@@ -1,4 +1,5 @@
-"""One scene in several engines as one HTML file: a film of each with its contact forces, and what can be compared as curves."""
+"""One scene in several engines as one HTML file: a film of each with its contact forces, and what
+can be compared as curves."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ import mujoco
 import numpy as np
 from PIL import Image, ImageDraw
 
-from dexstack.engines.common.scene import Contact, State
+from dexengines.scene import Contact, State
 from dexstack.report.film import write_gif
 from dexstack.report.render import Camera, Renderer
 from dexstack.report.run_page import chart, write_charts
@@ -36,12 +37,16 @@ def camera_of(model: mujoco.MjModel) -> Camera:
     """The model's first camera, where it stands at the start; else one that sees all of it."""
     if model.ncam:
         return Camera.of_model(model, model.camera(0).name, width=WIDTH, height=HEIGHT)
-    back = np.array([np.cos(_ELEVATION) * np.cos(_AZIMUTH), np.cos(_ELEVATION) * np.sin(_AZIMUTH), np.sin(_ELEVATION)])
+    back = np.array(
+        [np.cos(_ELEVATION) * np.cos(_AZIMUTH), np.cos(_ELEVATION) * np.sin(_AZIMUTH), np.sin(_ELEVATION)]
+    )
     right = np.cross([0.0, 0.0, 1.0], back)
     right /= np.linalg.norm(right)
     R_WC = np.column_stack([right, -np.cross(back, right), -back])
     distance = 0.6 * model.stat.extent / np.tan(_FIELD / 2.0)
-    return Camera(R_WC, model.stat.center + distance * back, HEIGHT / 2.0 / np.tan(_FIELD / 2.0), WIDTH, HEIGHT)
+    return Camera(
+        R_WC, model.stat.center + distance * back, HEIGHT / 2.0 / np.tan(_FIELD / 2.0), WIDTH, HEIGHT
+    )
 
 
 def write_scene_page(path: Path, model: mujoco.MjModel, runs: Mapping[str, Run], title: str) -> Path:
@@ -49,14 +54,25 @@ def write_scene_page(path: Path, model: mujoco.MjModel, runs: Mapping[str, Run],
     films = []
     for engine, run in runs.items():
         gif = base64.b64encode(_film(model, run)).decode()
-        films.append(f'<figure><figcaption>{html.escape(engine)}</figcaption><img src="data:image/gif;base64,{gif}" alt="film"></figure>')
+        films.append(
+            f'<figure><figcaption>{html.escape(engine)}</figcaption><img src="data:image/gif;base64,{gif}" alt="film"></figure>'
+        )
     t = next(iter(runs.values())).states.time
-    force = {engine: np.array([sum(np.linalg.norm(c.force_W) for c in frame) for frame in run.contacts]) for engine, run in runs.items()}
-    depth = {engine: np.array([max([0.0, *(-c.gap for c in frame)]) for frame in run.contacts]) for engine, run in runs.items()}
+    force = {
+        engine: np.array([sum(np.linalg.norm(c.force_W) for c in frame) for frame in run.contacts])
+        for engine, run in runs.items()
+    }
+    depth = {
+        engine: np.array([max([0.0, *(-c.gap for c in frame)]) for frame in run.contacts])
+        for engine, run in runs.items()
+    }
     charts = [
         chart("contact forces, sum of their sizes [N]", t, force, zero=True),
         chart("deepest overlap [mm]", t, {engine: 1e3 * d for engine, d in depth.items()}, zero=True),
-        *(chart(f"coordinate {k}", t, {engine: run.states.q[:, k] for engine, run in runs.items()}) for k in range(min(model.nq, 7))),
+        *(
+            chart(f"coordinate {k}", t, {engine: run.states.q[:, k] for engine, run in runs.items()})
+            for k in range(min(model.nq, 7))
+        ),
     ]
     return write_charts(path, charts, title, "".join(films))
 

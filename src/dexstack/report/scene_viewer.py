@@ -1,4 +1,5 @@
-"""The page of a scene that runs: its bodies, contact forces and pressures, and which engine it runs in."""
+"""The page of a scene that runs: its bodies, contact forces and pressures, and which engine it runs
+in."""
 
 from __future__ import annotations
 
@@ -8,8 +9,8 @@ from typing import Any, NamedTuple
 import mujoco
 import numpy as np
 
-from dexstack.engines.base import Patch
-from dexstack.engines.common.scene import Contact
+from dexengines.scene import Contact
+from dexstack.plants.base import Patch
 from dexstack.report.canvas import Canvas, Patches, coloured
 
 ARROW = 0.5
@@ -27,9 +28,12 @@ class SceneControls(NamedTuple):
 
 
 class SceneViewer(Canvas):
-    """A page that shows a model and asks for engines; see :class:`~dexstack.report.canvas.Canvas`."""
+    """A page that shows a model and asks for engines; see
+    :class:`~dexstack.report.canvas.Canvas`."""
 
-    def __init__(self, host: str, port: int, token: str, model: mujoco.MjModel, controls: SceneControls) -> None:
+    def __init__(
+        self, host: str, port: int, token: str, model: mujoco.MjModel, controls: SceneControls
+    ) -> None:
         super().__init__(host, port, token, model)
         gui = self.server.gui
         self._summary = gui.add_markdown("**waiting**")
@@ -76,12 +80,15 @@ class SceneViewer(Canvas):
         self.show_bodies()
         triangles, none = coloured(patches), np.empty((0, 3))
         scale = ARROW * self._model.stat.extent / self._weight
-        arrows = [(c.point_W, c.point_W + (-scale if c.body_b == "world" else scale) * c.force_W) for c in contacts]
+        arrows = [
+            (c.point_W, c.point_W + (-scale if c.body_b == "world" else scale) * c.force_W) for c in contacts
+        ]
         corners, colours = (np.concatenate([none, *(t[k] for t in triangles)]) for k in (0, 1))
         self.show_patches(Patches(corners, colours, np.reshape(arrows, (-1, 2, 3))))
 
     def tell(self, lines: Sequence[str], engine: str, said: str) -> None:
-        """Lines of markdown; the engine at which the menu is to stand, unless somebody has just chosen another one; what was said last."""
+        """Lines of markdown; the engine at which the menu is to stand, unless somebody has just
+        chosen another one; what was said last."""
         self._summary.content = "  \n".join(lines)
         if (engine, said) != self._told:
             self._told = engine, said

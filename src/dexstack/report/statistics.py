@@ -12,7 +12,8 @@ Z95 = 1.959963984540054
 
 
 def times(seconds: Iterable[float]) -> dict[str, float | int | None]:
-    """Durations [s] as ``{p50, p99, mean, n}``; non-finite samples are left out, null stands for "no sample"."""
+    """Durations [s] as ``{p50, p99, mean, n}``; non-finite samples are left out, null stands for
+    "no sample"."""
     x = _finite(seconds)
     if not x.size:
         return {"p50": None, "p99": None, "mean": None, "n": 0}
@@ -21,15 +22,23 @@ def times(seconds: Iterable[float]) -> dict[str, float | int | None]:
 
 
 def errors(values: Iterable[float]) -> dict[str, float | int | None]:
-    """Error magnitudes as ``{mean, std, median, max, n}``; non-finite samples are left out, null stands for "no sample"."""
+    """Error magnitudes as ``{mean, std, median, max, n}``; non-finite samples are left out, null
+    stands for "no sample"."""
     x = _finite(values)
     if not x.size:
         return {"mean": None, "std": None, "median": None, "max": None, "n": 0}
-    return {"mean": float(x.mean()), "std": float(x.std()), "median": float(np.median(x)), "max": float(x.max()), "n": x.size}
+    return {
+        "mean": float(x.mean()),
+        "std": float(x.std()),
+        "median": float(np.median(x)),
+        "max": float(x.max()),
+        "n": x.size,
+    }
 
 
 def wilson(successes: int, n: int) -> tuple[float, float]:
-    """Wilson's 95 % interval of a rate from ``successes`` of ``n`` independent trials; (0, 1) without trials."""
+    """Wilson's 95 % interval of a rate from ``successes`` of ``n`` independent trials; (0, 1)
+    without trials."""
     if n == 0:
         return 0.0, 1.0
     rate, z2 = successes / n, Z95**2

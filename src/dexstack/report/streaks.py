@@ -31,7 +31,14 @@ def write_survival(path: Path, counts: Sequence[int], title: str) -> Path:
     ax = figure.subplots()
     n = np.arange(max(counts, default=0) + 2)
     share = [np.mean(np.asarray(counts) >= k) for k in n]
-    ax.step(n, share, where="mid", color="#1f5fa8", lw=2.0, label=f"here, {len(counts)} trials: mean {np.mean(counts):.1f}")
+    ax.step(
+        n,
+        share,
+        where="mid",
+        color="#1f5fa8",
+        lw=2.0,
+        label=f"here, {len(counts)} trials: mean {np.mean(counts):.1f}",
+    )
     for (label, x), colour in zip(PUBLISHED.items(), ("#d61e82", "#3a9d5d", "#c77700"), strict=True):
         ax.axvline(x, color=colour, ls="--", lw=1.0, label=label)
     ax.set_title(title, fontsize="medium", loc="left")

@@ -14,14 +14,17 @@ COLOURS = ("#1f5fa8", "#d61e82", "#3a9d5d", "#c77700", "#6b4ea0", "#7a7a7a")
 
 
 def write_trials_plot(
-    path: Path, curves: Sequence[tuple[str, bool, np.ndarray, np.ndarray, np.ndarray]], tolerance: float, title: str
+    path: Path,
+    curves: Sequence[tuple[str, bool, np.ndarray, np.ndarray, np.ndarray]],
+    tolerance: float,
+    title: str,
 ) -> Path:
     """Draw orientation and position error of every trial against time, as a PNG.
 
     Args:
         path: the file; its folder is made if it is missing.
-        curves: per trial a label (trials of one label share a colour), whether it succeeded (dashed if not), times (K,) [s],
-            orientation errors (K,) [rad] and position errors (K,) [m].
+        curves: per trial a label (trials of one label share a colour), whether it succeeded (dashed
+            if not), times (K,) [s], orientation errors (K,) [rad] and position errors (K,) [m].
         tolerance: orientation error that counts as reached [rad].
         title: printed above.
 
@@ -49,7 +52,9 @@ def write_trials_plot(
     return _save(figure, path)
 
 
-def write_heat_map(path: Path, share: np.ndarray, rows: Sequence[str], columns: Sequence[str], title: str) -> Path:
+def write_heat_map(
+    path: Path, share: np.ndarray, rows: Sequence[str], columns: Sequence[str], title: str
+) -> Path:
     """Draw success rates (R, C) in [0, 1] as a PNG; not a number: nothing was tried there.
 
     Raises:
@@ -59,7 +64,14 @@ def write_heat_map(path: Path, share: np.ndarray, rows: Sequence[str], columns: 
     ax = figure.subplots()
     ax.imshow(share, cmap="RdYlGn", vmin=0.0, vmax=1.0, aspect="auto")
     for (i, j), value in np.ndenumerate(share):
-        ax.text(j, i, f"{100 * value:.0f}" if np.isfinite(value) else "", ha="center", va="center", fontsize="small")
+        ax.text(
+            j,
+            i,
+            f"{100 * value:.0f}" if np.isfinite(value) else "",
+            ha="center",
+            va="center",
+            fontsize="small",
+        )
     ax.set_xticks(range(len(columns)), columns)
     ax.set_yticks(range(len(rows)), rows)
     ax.set_title(f"{title} [%]", fontsize="medium", loc="left")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dexstack.config import param
-from dexstack.engines.base import Plant
+from dexstack.plants.base import Plant
 
 
 @dataclass(frozen=True)
@@ -18,11 +18,13 @@ class Pushes:
     push_speed: float = param(0.0, "what a push adds to the object's velocity; 0: no pushes [m/s]", 0.0, 10.0)
 
     def due(self, before: float, now: float) -> bool:
-        """Whether a push falls between two times of a trial [s]; a trial does not begin with one."""
+        """Whether a push falls between two times of a trial [s]; a trial does not begin with
+        one."""
         return self.push_speed > 0.0 and max(before, 0.0) // self.push_interval < now // self.push_interval
 
     def push(self, plant: Plant, rng: np.random.Generator) -> None:
-        """Push the object: the plant starts again from the same positions and the changed velocity."""
+        """Push the object: the plant starts again from the same positions and the changed
+        velocity."""
         angle, twist = rng.uniform(-np.pi, np.pi), plant.twist_WO
         twist[:2] += self.push_speed * np.array([np.cos(angle), np.sin(angle)])
         plant.reset(plant.joint_position, plant.pose_WO, np.concatenate([plant.joint_velocity, twist]))

@@ -9,38 +9,44 @@ from pathlib import Path
 import mujoco
 import numpy as np
 
-from dexstack.engines import load
-from dexstack.engines.base import Patch, PatchPlant
-from dexstack.engines.common.scene import Contact, Scene
+from dexengines import load
+from dexengines.scene import Contact, Scene
 from dexstack.errors import ConfigError
+from dexstack.plants.base import Patch, PatchPlant
 
 LONGEST = 0.05
-"""Most that one :meth:`LiveRun.advance` takes [s of wall time]; an engine that needs longer is slower than real time."""
+"""Most that one :meth:`LiveRun.advance` takes [s of wall time]; an engine that needs longer is
+slower than real time."""
 
 
 class LiveRun:
     """A model in one engine, and in another one whenever somebody asks, from where it is then.
 
-    One thread calls :meth:`advance` and :meth:`touching`; what others ask for happens there, between two steps.
+    One thread calls :meth:`advance` and :meth:`touching`; what others ask for happens there,
+    between two steps.
 
     Args:
         model: compiled.
         engine: to begin with.
-        keyframe: to start from, with its controls, which stay; else the model's initial state, without any.
-        materials: a YAML file; see :func:`dexstack.engines.load`.
+        keyframe: to start from, with its controls, which stay; else the model's initial state,
+            without any.
+        materials: a YAML file; see :func:`dexengines.load`.
 
     Raises:
-        ConfigError: see :func:`dexstack.engines.load`; there is no such keyframe.
+        ConfigError: see :func:`dexengines.load`; there is no such keyframe.
         FloatingPointError: the first step diverges.
     """
 
-    def __init__(self, model: mujoco.MjModel, engine: str, keyframe: str | None = None, materials: Path | None = None) -> None:
+    def __init__(
+        self, model: mujoco.MjModel, engine: str, keyframe: str | None = None, materials: Path | None = None
+    ) -> None:
         self._model, self._materials = model, materials
         self.start = self.state = load(model).reset(keyframe)
         self.control = np.zeros(model.nu) if keyframe is None else model.key(keyframe).ctrl.copy()
         self._run, self._look = self._made(engine)
         self.said = self._run.apart
-        """The last that there was to tell: an engine that refuses the scene, what does not collide, or what went wrong; one sentence."""
+        """The last that there was to tell: an engine that refuses the scene, what does not collide,
+        or what went wrong; one sentence."""
         self.stopped = False
         """Whether the motion ended, diverged; a restart or another engine goes on."""
         self._lock = threading.Lock()
@@ -58,11 +64,13 @@ class LiveRun:
 
     @property
     def trouble(self) -> str:
-        """What the engine reports of its own steps; see :class:`dexstack.engines.base.WatchedPlant`."""
+        """What the engine reports of its own steps; see
+        :class:`dexstack.plants.base.WatchedPlant`."""
         return self._run.trouble()
 
     def ask(self, engine: str) -> None:
-        """Go on in this engine, as soon as it is compiled; of several that are asked for meanwhile, in the last one."""
+        """Go on in this engine, as soon as it is compiled; of several that are asked for meanwhile,
+        in the last one."""
         with self._lock:
             self._wish, self.awaited, self.said = engine, engine, f"{engine} is being made ready"
             if not self._makes:
@@ -90,7 +98,8 @@ class LiveRun:
                 self.stopped, self.said = True, str(error)
 
     def touching(self) -> tuple[list[Contact], list[Patch]]:
-        """Contacts at the present state, and their surfaces where the engine has some; nothing of the run changes."""
+        """Contacts at the present state, and their surfaces where the engine has some; nothing of
+        the run changes."""
         try:
             contacts = self._look.contacts(self.state, self.control)
         except (ConfigError, FloatingPointError):
@@ -98,7 +107,8 @@ class LiveRun:
         return contacts, self._look.patches() if isinstance(self._look, PatchPlant) else []
 
     def _made(self, engine: str) -> tuple[Scene, Scene]:
-        """To run, and to look at: contacts are found from a scene that is put to a state, which a run would take as a new start."""
+        """To run, and to look at: contacts are found from a scene that is put to a state, which a
+        run would take as a new start."""
         run, look = (load(self._model, engine, materials=self._materials) for _ in range(2))
         run.step(self.state, self.control)  # compiles
         look.contacts(self.state, self.control)

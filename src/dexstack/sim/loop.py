@@ -7,7 +7,7 @@ from typing import Any
 
 from dexstack.control.factory import PlannerParams
 from dexstack.control.params import BlindParams
-from dexstack.engines import make_plant, plant_params
+from dexstack.plants import make_plant, plant_params
 from dexstack.sim.disturbance import Pushes
 from dexstack.sim.params import LoopParams
 from dexstack.sim.sensor import PoseSensor
@@ -23,10 +23,13 @@ class Loop:
         ConfigError: what controller or plant refuses.
     """
 
-    def __init__(self, task: Task, params: Mapping[type, Any], plant: str = "mujoco", world: World = AS_BELIEVED) -> None:
+    def __init__(
+        self, task: Task, params: Mapping[type, Any], plant: str = "mujoco", world: World = AS_BELIEVED
+    ) -> None:
         """
         Args:
-            params: one object of every parameter class, see :func:`dexstack.graph.settings.read_settings`.
+            params: one object of every parameter class, see
+                :func:`dexstack.graph.settings.read_settings`.
             plant: name of the physics engine.
             world: what the plant has of what the controller believes.
         """
@@ -42,7 +45,9 @@ class Loop:
         self.compile_s = self.controller.warm_up()
         """Time that the planner took to compile [s]."""
         parts = "detector", "predictor", "planner", "supervisor"
-        self.detector, self.predictor, self.planner, self.supervisor = (getattr(self.controller, name) for name in parts)
+        self.detector, self.predictor, self.planner, self.supervisor = (
+            getattr(self.controller, name) for name in parts
+        )
         self.blind: BlindParams = params[BlindParams]
         self.timing: LoopParams = params[LoopParams]
         self.sensor: PoseSensor = params[PoseSensor]

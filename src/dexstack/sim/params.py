@@ -11,5 +11,7 @@ from dexstack.config import param
 class LoopParams:
     """Timing of the loop."""
 
-    pose_period: float = param(0.02, "time between two object poses, each answered by one plan [s]", 0.002, 1.0)
+    pose_period: float = param(
+        0.02, "time between two object poses, each answered by one plan [s]", 0.002, 1.0
+    )
     latency: float = param(0.01, "time from a pose to the command that answers it [s]", 0.0, 1.0)

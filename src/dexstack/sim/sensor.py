@@ -1,4 +1,5 @@
-"""How a simulated sensor sees the object: late, noisy, by a clock of its own, and at times not at all."""
+"""How a simulated sensor sees the object: late, noisy, by a clock of its own, and at times not at
+all."""
 
 from __future__ import annotations
 
@@ -22,23 +23,38 @@ SET_AT = 1000.0
 class PoseSensor:
     """The object pose a controller gets, of the pose there was."""
 
-    pose_delay: float = param(0.0, "least age of object pose and joint angles when the controller gets them [s]", 0.0, 1.0)
-    pose_jitter: float = param(0.0, "standard deviation of the normal number whose absolute value is a further age [s]", 0.0, 0.1)
-    pose_drift: float = param(0.0, "how much too fast the clock runs that stamps the poses [ppm]", -1000.0, 1000.0)
+    pose_delay: float = param(
+        0.0, "least age of object pose and joint angles when the controller gets them [s]", 0.0, 1.0
+    )
+    pose_jitter: float = param(
+        0.0, "standard deviation of the normal number whose absolute value is a further age [s]", 0.0, 0.1
+    )
+    pose_drift: float = param(
+        0.0, "how much too fast the clock runs that stamps the poses [ppm]", -1000.0, 1000.0
+    )
     pose_outage: float = param(0.0, "how long poses stop at random; 0: never [s]", 0.0, 60.0)
-    pose_outage_interval: float = param(4.0, "mean time from the end of a stop, or the start, to the next one [s]", 0.01, 1e6)
-    pose_noise_position: float = param(0.0, "standard deviation of each coordinate of the object position [m]", 0.0, 0.1)
-    pose_noise_rotation: float = param(0.0, "standard deviation of each component of the object's rotation vector [rad]", 0.0, 1.0)
+    pose_outage_interval: float = param(
+        4.0, "mean time from the end of a stop, or the start, to the next one [s]", 0.01, 1e6
+    )
+    pose_noise_position: float = param(
+        0.0, "standard deviation of each coordinate of the object position [m]", 0.0, 0.1
+    )
+    pose_noise_rotation: float = param(
+        0.0, "standard deviation of each component of the object's rotation vector [rad]", 0.0, 1.0
+    )
 
     def measure(self, pose_WO: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """A noisy copy of pose (7,); exactly the pose, and no number drawn, where there is no noise."""
+        """A noisy copy of pose (7,); exactly the pose, and no number drawn, where there is no
+        noise."""
         measured = np.array(pose_WO)
         if self.pose_noise_position > 0.0:
             measured[:3] += rng.normal(0.0, self.pose_noise_position, 3)
         if self.pose_noise_rotation > 0.0:
             half = rng.normal(0.0, self.pose_noise_rotation, 3) / 2
             angle = np.linalg.norm(half)
-            measured[3:] = quaternion_product(measured[3:], np.concatenate([[np.cos(angle)], np.sinc(angle / np.pi) * half]))
+            measured[3:] = quaternion_product(
+                measured[3:], np.concatenate([[np.cos(angle)], np.sinc(angle / np.pi) * half])
+            )
         return measured
 
 
@@ -69,8 +85,9 @@ class Seen(NamedTuple):
 class Sight:
     """The sensor in one trial.
 
-    A picture is stamped by the camera's clock; what it was by ours is estimated as from a real camera, by its delay (see
-    :class:`~dexstack.perception.clock.DeviceClock`). Joint angles are measured here, on time and by our clock.
+    A picture is stamped by the camera's clock; what it was by ours is estimated as from a real
+    camera, by its delay (see :class:`~dexstack.perception.clock.DeviceClock`). Joint angles are
+    measured here, on time and by our clock.
     """
 
     def __init__(self, sensor: Sensor, period: float, dt: float, rng: np.random.Generator) -> None:
@@ -105,7 +122,9 @@ class Sight:
         """The picture that arrives now, if one does."""
         if self._now < self._arrival - 1e-9:
             return None
-        taken = int(np.ceil(self._pictures * self._period / self._dt - 1e-6)) - round(self._sensor.pose_delay / self._dt)
+        taken = int(np.ceil(self._pictures * self._period / self._dt - 1e-6)) - round(
+            self._sensor.pose_delay / self._dt
+        )
         self._pictures += 1
         self._arrival = max(self._arrival, self._next_arrival())
         t = taken * self._dt

@@ -1,4 +1,5 @@
-"""One trial of a task: plant, servo, contact detection and planner in simulated time, with the controller's latency modelled."""
+"""One trial of a task: plant, servo, contact detection and planner in simulated time, with the
+controller's latency modelled."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from dexstack.control.base import Observation
 from dexstack.control.params import BLIND_PERIOD
-from dexstack.engines.base import WatchedPlant
+from dexstack.plants.base import WatchedPlant
 from dexstack.sim.sensor import Seen, Sensor, Sight
 from dexstack.tasks.base import Goal, Outcome
 
@@ -20,15 +21,16 @@ if TYPE_CHECKING:
     from dexstack.control.params import BlindParams
     from dexstack.control.predictor import StatePredictor
     from dexstack.control.supervisors.base import Supervisor
-    from dexstack.engines.base import Plant
     from dexstack.model.objects import Start
+    from dexstack.plants.base import Plant
     from dexstack.sim.disturbance import Pushes
     from dexstack.tasks.base import Scene, Task
 
 
 @runtime_checkable
 class Servo(Protocol):
-    """The robot's own position control, between commands and forces; see :class:`dexstack.hand.servo.ServoLaw`."""
+    """The robot's own position control, between commands and forces; see
+    :class:`dexstack.hand.servo.ServoLaw`."""
 
     params: Any
     """Its ``period`` is the time between two feedbacks [s]."""
@@ -85,7 +87,8 @@ class Recording:
     q: list[np.ndarray] = field(default_factory=list)
     qd: list[np.ndarray] = field(default_factory=list)
     q_command: list[np.ndarray] = field(default_factory=list)
-    """Not a number once the servo has taken the torque away: then no target is in force, and nobody is to learn from what it does."""
+    """Not a number once the servo has taken the torque away: then no target is in force, and nobody
+    is to learn from what it does."""
     goal_WO: list[np.ndarray] = field(default_factory=list)
     error: list[float] = field(default_factory=list)
     """Orientation error [rad]."""
@@ -124,7 +127,8 @@ class Trial:
     stalls: int
     """How often the rollout got stuck and was freed."""
     trouble: str
-    """What the plant could not do as it should, see :class:`dexstack.engines.base.WatchedPlant`, or why the servo took the torque away."""
+    """What the plant could not do as it should, see :class:`dexstack.plants.base.WatchedPlant`, or
+    why the servo took the torque away."""
     wall_s: float
     recording: dict[str, np.ndarray]
 
@@ -180,7 +184,8 @@ class _Progress:
 
 
 class _Commands:
-    """What reaches the servo, and when; where nothing is seen any more, what was commanded last is commanded again."""
+    """What reaches the servo, and when; where nothing is seen any more, what was commanded last is
+    commanded again."""
 
     def __init__(self, rig: Rig) -> None:
         self._servo, self._blind = rig.servo, rig.blind
@@ -217,13 +222,15 @@ def run_trial(
 ) -> Trial:
     """Run a rig's task once, towards one goal after another.
 
-    Every ``pose_period`` [s] the controller sees the state, unless the sensor has it otherwise; its command reaches the servo ``latency``
-    [s] later, while the plant goes on. The servo runs at its own period on the plant's joint angles. The trial ends after ``seconds`` [s],
-    when the object is dropped, when the task says so, or with ``until_reached`` when the last goal was reached.
+    Every ``pose_period`` [s] the controller sees the state, unless the sensor has it otherwise; its
+    command reaches the servo ``latency`` [s] later, while the plant goes on. The servo runs at its
+    own period on the plant's joint angles. The trial ends after ``seconds`` [s], when the object is
+    dropped, when the task says so, or with ``until_reached`` when the last goal was reached.
 
     Args:
         seed: draws the start pose, the sensor's noise and the pushes: the trial is repeatable.
-        measured_latency: every command is as late as its own computation was on the wall clock, and the trial is not repeatable.
+        measured_latency: every command is as late as its own computation was on the wall clock, and
+            the trial is not repeatable.
     """
     begin, rng = time.perf_counter(), np.random.default_rng(seed)
     plant, servo, supervisor, task, start = rig.plant, rig.servo, rig.supervisor, rig.task, rig.scene.start
@@ -256,7 +263,11 @@ def run_trial(
         if t >= looks * rig.timing.pose_period - 1e-9:
             looks += 1
             progress.judge(t, actual)
-            if task.dropped(actual, start) or task.over(progress.reached_at, t) or (until_reached and progress.complete):
+            if (
+                task.dropped(actual, start)
+                or task.over(progress.reached_at, t)
+                or (until_reached and progress.complete)
+            ):
                 break
         commands.act(t)
         if t >= ticks * servo.params.period - 1e-9:
@@ -266,8 +277,11 @@ def run_trial(
     return _conclude(rig, progress, record, supervisor.stalls, time.perf_counter() - begin)
 
 
-def _plan(rig: Rig, t: float, seen: Seen, goal: Goal, record: Recording, measured_latency: bool) -> tuple[float, np.ndarray | None]:
-    """One plan of what the controller sees: how late its command comes [s], and the command; None if there is none."""
+def _plan(
+    rig: Rig, t: float, seen: Seen, goal: Goal, record: Recording, measured_latency: bool
+) -> tuple[float, np.ndarray | None]:
+    """One plan of what the controller sees: how late its command comes [s], and the command; None
+    if there is none."""
     begin, wall = time.process_time(), time.perf_counter()
     contacts = rig.detector.detect(seen.pose_WO, seen.q)
     detected = time.process_time() - begin

@@ -1,4 +1,5 @@
-"""Tasks: what a robot is to do with an object; one module and one YAML each, nothing imported before it is asked for."""
+"""Tasks: what a robot is to do with an object; one module and one YAML each, nothing imported
+before it is asked for."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ TASKS = Registry(
 
 
 def load_task(name: str | type[Task]) -> type[Task]:
-    """A task by its name, or a user's own by the path of a Python file whose ``TASK`` is a :class:`~dexstack.tasks.base.Task`.
+    """A task by its name, or a user's own by the path of a Python file whose ``TASK`` is a
+    :class:`~dexstack.tasks.base.Task`.
 
     Raises:
         ConfigError: an unknown name, a file that is missing, cannot be run or holds no task.
@@ -36,13 +38,17 @@ def load_task(name: str | type[Task]) -> type[Task]:
 
 
 def task_files(name: str | type[Task], planner: str = "") -> list[Path]:
-    """The parameter files of a task, the last wins: those of the tasks it derives from, then its own; a user's own need not have one.
+    """The parameter files of a task, the last wins: those of the tasks it derives from, then its
+    own; a user's own need not have one.
 
-    With a ``planner``, what they have otherwise with it comes after all of them: for palm_turn.yaml palm_turn.sampling.yaml.
+    With a ``planner``, what they have otherwise with it comes after all of them: for palm_turn.yaml
+    palm_turn.sampling.yaml.
     """
     task = load_task(name)
     folder = share_dir() / "config"
-    files = [folder / f"{cls.__dict__['name']}.yaml" for cls in reversed(task.__mro__) if "name" in cls.__dict__]
+    files = [
+        folder / f"{cls.__dict__['name']}.yaml" for cls in reversed(task.__mro__) if "name" in cls.__dict__
+    ]
     if is_own(name):
         files.append(Path(name).absolute().with_suffix(".yaml"))
     with_planner = [path.with_suffix(f".{Path(planner).stem}.yaml") for path in files] if planner else []

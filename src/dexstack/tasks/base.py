@@ -1,4 +1,5 @@
-"""A task: the optimal control problem that is solved at every plan, what is asked for, and how a trial is judged."""
+"""A task: the optimal control problem that is solved at every plan, what is asked for, and how a
+trial is judged."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ OFFSETS = "com_x", "com_y", "com_z"
 
 @dataclass(frozen=True)
 class World:
-    """What a plant has of what a task's scene says, and the controller does not know of: factors, but for what has a unit."""
+    """What a plant has of what a task's scene says, and the controller does not know of: factors,
+    but for what has a unit."""
 
     mass: float = 1.0
     friction: float = 1.0
@@ -47,7 +49,8 @@ class World:
     contact_stiffness: float = 1.0
     """Of all contacts of a plant whose contacts give way."""
     com_x: float = 0.0
-    """The object's centre of mass off the origin of its frame, along the axes of that [m]; its inertia about it stays."""
+    """The object's centre of mass off the origin of its frame, along the axes of that [m]; its
+    inertia about it stays."""
     com_y: float = 0.0
     com_z: float = 0.0
 
@@ -145,27 +148,35 @@ class Published(NamedTuple):
 
 @dataclass(frozen=True)
 class JudgeParams:
-    """When a goal counts as reached, when an object as lost; a task may have further parameters of its own."""
+    """When a goal counts as reached, when an object as lost; a task may have further parameters of
+    its own."""
 
     tolerance: float = param(0.1, "orientation error below which a goal counts as reached [rad]", 1e-3, 3.2)
-    position_tolerance: float = param(1e3, "position error below which it does; a huge value: any [m]", 1e-4, 1e6)
+    position_tolerance: float = param(
+        1e3, "position error below which it does; a huge value: any [m]", 1e-4, 1e6
+    )
     hold: float = param(0.3, "time for which both must last [s]", 0.0, 60.0)
-    drop_distance: float = param(0.08, "an object farther than this from its start has been dropped [m]", 1e-3, 10.0)
+    drop_distance: float = param(
+        0.08, "an object farther than this from its start has been dropped [m]", 1e-3, 10.0
+    )
 
 
 class Task(abc.ABC):
-    """At every plan the controller solves, from the object's pose x_0, the joints q_0 and the contact set C(x_0, q_0),
+    """At every plan the controller solves, from the object's pose x_0, the joints q_0 and the
+    contact set C(x_0, q_0),
 
-        min over u_0 … u_{T−1}   Σ_{t=1}^{T} ‖stage(x_t, q_t, g; w)‖² + ‖terminal(x_T, q_T, g; w)‖² + ω_u Σ_t ‖u_t‖²
-        s.t.                     (x_{t+1}, q_{t+1}) = F_θ(x_t, q_t, u_t; C),   |u_t| ≤ u_max,   q_min ≤ q_t ≤ q_max
+        min over u_0 … u_{T−1}   Σ_{t=1}^{T} ‖stage(x_t, q_t, g; w)‖² + ‖terminal(x_T, q_T, g; w)‖²
+        + ω_u Σ_t ‖u_t‖² s.t.                     (x_{t+1}, q_{t+1}) = F_θ(x_t, q_t, u_t; C),
+        |u_t| ≤ u_max,   q_min ≤ q_t ≤ q_max
 
-    towards the goal pose g of the moment. The task owns the scene (robot, object, where both start), the residuals ``stage`` and
-    ``terminal`` with their weights w, the stream of goals, and the judgement of a trial. F_θ, T and the bounds belong to the planner, what
-    happens where the plan gets stuck to the supervisor, of which the task only names the one it wants.
+    towards the goal pose g of the moment. The task owns the scene (robot, object, where both
+    start), the residuals ``stage`` and ``terminal`` with their weights w, the stream of goals, and
+    the judgement of a trial. F_θ, T and the bounds belong to the planner, what happens where the
+    plan gets stuck to the supervisor, of which the task only names the one it wants.
 
-    A task is one module with a class of this kind called ``TASK`` and a YAML of parameters beside it (``config/NAME.yaml`` for those of
-    dexstack, ``NAME.yaml`` next to a file of the user's own). JAX is imported where a cost is traced: nodes that only need goals and
-    judgement start without.
+    A task is one module with a class of this kind called ``TASK`` and a YAML of parameters beside
+    it (``config/NAME.yaml`` for those of dexstack, ``NAME.yaml`` next to a file of the user's own).
+    JAX is imported where a cost is traced: nodes that only need goals and judgement start without.
     """
 
     name: ClassVar[str]
@@ -176,9 +187,11 @@ class Task(abc.ABC):
     supervisor: ClassVar[str] = "gait"
     """The supervisor it wants, by its name in :data:`dexstack.control.supervisors.SUPERVISORS`."""
     opening_yaw: ClassVar[float | None] = None
-    """The turn that `dexstack up` asks for unless told otherwise [rad]; None: the task's own goals."""
+    """The turn that `dexstack up` asks for unless told otherwise [rad]; None: the task's own
+    goals."""
     servo_node: ClassVar[str] = "hand"
-    """The node that moves its robot: a hand's, or ``servo`` for a robot that exists in simulation only."""
+    """The node that moves its robot: a hand's, or ``servo`` for a robot that exists in simulation
+    only."""
     required_rate: ClassVar[float] = 1.0
     """Share of trials that must succeed for `dexstack eval` to end well."""
     trials: ClassVar[int] = 12
@@ -206,7 +219,8 @@ class Task(abc.ABC):
 
     @classmethod
     def planner_for(cls, obj: str, hand: str) -> str:
-        """The planner that the file of the object names for this task and hand, or else that of the hand; empty: the task's."""
+        """The planner that the file of the object names for this task and hand, or else that of the
+        hand; empty: the task's."""
         return ""
 
     def robot(self) -> Robot:
@@ -227,8 +241,9 @@ class Task(abc.ABC):
         from dexstack.hand.watch import UNWATCHED, WatchParams
         from dexstack.model.gravity import GravityCompensation
 
-        # A simulated hand is wired well; one that has shown nothing yet would be taken for miswired when the object is laid on it. Nor has
-        # it encoders that freeze: between rigid bodies a blocked joint says the same to the last bit.
+        # A simulated hand is wired well; one that has shown nothing yet would be taken for miswired
+        # when the object is laid on it. Nor has it encoders that freeze: between rigid bodies a
+        # blocked joint says the same to the last bit.
         watch = WatchParams(doubtful_runaway=WatchParams.runaway, frozen_ticks=UNWATCHED)
         return ServoLaw(robot, params, GravityCompensation(robot), watch)
 
@@ -241,7 +256,8 @@ class Task(abc.ABC):
 
     @property
     def depends_on(self) -> tuple[Any, ...]:
-        """What a compiled cost may depend on beside its class; what is kept under it between processes never mixes two tasks up."""
+        """What a compiled cost may depend on beside its class; what is kept under it between
+        processes never mixes two tasks up."""
         return type(self), self.params, self._names
 
     # --- cost ---------------------------------------------------------------------------------------------------------------------
@@ -262,7 +278,8 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def goals(self, k: int, seed: int) -> Iterator[Goal]:
-        """The goals of the k-th trial, at least one: each but the last is followed by the next when it is reached."""
+        """The goals of the k-th trial, at least one: each but the last is followed by the next when
+        it is reached."""
 
     def at_yaw(self, yaw: float) -> Goal:
         """The start pose turned by ``yaw`` [rad] about the vertical."""
@@ -271,15 +288,16 @@ class Task(abc.ABC):
         return Goal(pose_WO, f"{np.degrees(yaw):+.0f}°")
 
     def at_pose(self, pose_WO: np.ndarray) -> Goal:
-        """What somebody who points at a pose (7,) asks for; by default just that. A task that says itself where the object is to be takes
-        the orientation alone."""
+        """What somebody who points at a pose (7,) asks for; by default just that. A task that says
+        itself where the object is to be takes the orientation alone."""
         return Goal(np.array(pose_WO), self._label(pose_WO))
 
     def _label(self, pose_WO: np.ndarray) -> str:
         return f"{np.degrees(geodesic_angle(pose_WO[3:], self.start().pose_WO[3:])):.0f}° from the start"
 
     def start_pose(self, start: Start, rng: np.random.Generator) -> np.ndarray:
-        """Where a trial puts the object (7,): its start with noise in the plane and about the vertical."""
+        """Where a trial puts the object (7,): its start with noise in the plane and about the
+        vertical."""
         pose_WO = start.pose_WO.copy()
         pose_WO[:2] += rng.normal(0.0, start.noise_position, 2)
         turn = rng.uniform(-start.noise_yaw, start.noise_yaw)
@@ -300,7 +318,8 @@ class Task(abc.ABC):
         return load_symmetry(self._names[0])
 
     def nearest(self, pose_WO: np.ndarray, goal_WO: np.ndarray) -> np.ndarray:
-        """Of all poses that look like a goal (7,) the one that an object at ``pose_WO`` (7,) has least to turn to."""
+        """Of all poses that look like a goal (7,) the one that an object at ``pose_WO`` (7,) has
+        least to turn to."""
         return np.concatenate([goal_WO[:3], self.symmetry.nearest(pose_WO[3:], goal_WO[3:])])
 
     def orientation_error(self, pose_WO: np.ndarray, goal: Goal) -> float:
@@ -314,7 +333,10 @@ class Task(abc.ABC):
     def inside(self, pose_WO: np.ndarray, goal: Goal) -> bool:
         """Whether the object is where and turned as asked, for now."""
         p = self.params
-        return self.orientation_error(pose_WO, goal) < p.tolerance and self.position_error(pose_WO, goal) < p.position_tolerance
+        return (
+            self.orientation_error(pose_WO, goal) < p.tolerance
+            and self.position_error(pose_WO, goal) < p.position_tolerance
+        )
 
     def dropped(self, pose_WO: np.ndarray, start: Start) -> bool:
         """Whether the object has been lost."""
@@ -322,11 +344,13 @@ class Task(abc.ABC):
         return bool(not np.all(np.isfinite(pose_WO)) or away > self.params.drop_distance)
 
     def succeeded(self, outcome: Outcome) -> bool:
-        """Whether a trial that ends so has succeeded; by default the object ends where it was asked for."""
+        """Whether a trial that ends so has succeeded; by default the object ends where it was asked
+        for."""
         return not outcome.dropped and self.inside(outcome.pose_WO, outcome.goal)
 
     def over(self, reached_at: Sequence[float], t: float) -> bool:
-        """Whether a trial ends at time ``t`` [s], before its length is up, with goals reached at such times; by default never."""
+        """Whether a trial ends at time ``t`` [s], before its length is up, with goals reached at
+        such times; by default never."""
         return False
 
     def published(self) -> Sequence[Published]:
@@ -338,7 +362,8 @@ class Task(abc.ABC):
         return {}
 
     def picture(self, path: Path, outcomes: Sequence[Outcome], title: str) -> Path | None:
-        """Write a picture of its own of many trials; None: the common one is drawn, the errors of every trial.
+        """Write a picture of its own of many trials; None: the common one is drawn, the errors of
+        every trial.
 
         Raises:
             ConfigError: the file cannot be written.

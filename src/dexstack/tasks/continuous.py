@@ -1,4 +1,5 @@
-"""Turn an object on the palm on and on: each goal lies one turn further than the last, as on the hardware, where nobody resets."""
+"""Turn an object on the palm on and on: each goal lies one turn further than the last, as on the
+hardware, where nobody resets."""
 
 from __future__ import annotations
 
@@ -20,14 +21,18 @@ class ContinuousParams(PalmParams):
 
     turn: float = param(math.pi / 2, "from one goal to the next [rad]", -math.pi, math.pi)
     first_goals: int = param(3, "so many goals must be reached …", 1, 1000)
-    first_seconds: float = param(15.0, "… within this time: the paper's hardware took about as long [s]", 0.1, 1e5)
+    first_seconds: float = param(
+        15.0, "… within this time: the paper's hardware took about as long [s]", 0.1, 1e5
+    )
     standstill: float = param(60.0, "a goal that takes longer is a standstill [s]", 0.1, 1e5)
 
 
 class Continuous(PalmTurn):
-    """The cost of :class:`~dexstack.tasks.palm_turn.PalmTurn` towards a stream of goals without end; the hand lets go between two.
+    """The cost of :class:`~dexstack.tasks.palm_turn.PalmTurn` towards a stream of goals without
+    end; the hand lets go between two.
 
-    A trial succeeds if the first goals were reached in time, none took longer than a standstill, and the object stayed in the hand.
+    A trial succeeds if the first goals were reached in time, none took longer than a standstill,
+    and the object stayed in the hand.
     """
 
     name = "continuous"

@@ -1,4 +1,5 @@
-"""What acts in one run of a task: detector, predictor, planner and supervisor, from parameter blocks; the same for loop and node."""
+"""What acts in one run of a task: detector, predictor, planner and supervisor, from parameter
+blocks; the same for loop and node."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ def check(task: Task, scene: Scene, params: Params) -> None:
     """Refuse what :class:`Controller` would refuse, before anything is compiled.
 
     Raises:
-        ConfigError: an unknown planner, model, contact set or supervisor, or a θ that is for something else.
+        ConfigError: an unknown planner, model, contact set or supervisor, or a θ that is for
+            something else.
     """
     check_planner(params[PlannerParams])
     SUPERVISORS.load(supervisor_name(task, params))
@@ -52,9 +54,18 @@ class Controller:
         self.planner = make_planner(Problem(robot, obj, task, params[task.Weights], theta), params)
         model = make_model(params[PlannerParams], robot.chains)
         step, delay = params[MpcParams].step, params[PlannerParams].command_delay
-        self.predictor = StatePredictor(robot, model, lambda: self.planner.theta, step, self.detector.params.capacity, delay)
+        self.predictor = StatePredictor(
+            robot, model, lambda: self.planner.theta, step, self.detector.params.capacity, delay
+        )
         measure = lambda pose_WO, goal_WO: task.orientation_error(pose_WO, Goal(goal_WO, ""))  # noqa: E731
-        guarded = Guarded(self.planner, self.detector, GuardedScene(robot, obj, scene.rest), measure, task.nearest, task.released)
+        guarded = Guarded(
+            self.planner,
+            self.detector,
+            GuardedScene(robot, obj, scene.rest),
+            measure,
+            task.nearest,
+            task.released,
+        )
         supervisor, block = SUPERVISORS.load(supervisor_name(task, params))
         self.supervisor: Supervisor = supervisor(guarded, params.get(block) or block())
         self.step: float = step
@@ -63,6 +74,7 @@ class Controller:
     def warm_up(self) -> float:
         """Compile planner and detector; returns the seconds that the planner took."""
         seconds = self.planner.warm_up()
-        # After the planner, so that in a graph the node of the same detector has compiled it meanwhile.
+        # After the planner, so that in a graph the node of the same detector has compiled it
+        # meanwhile.
         self.detector.detect(self.scene.start.pose_WO, np.asarray(self.scene.robot.home))
         return seconds

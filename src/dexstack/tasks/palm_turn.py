@@ -1,4 +1,5 @@
-"""Turn an object on the palm of a hand by an angle about the vertical, the hardware task of contactsdf."""
+"""Turn an object on the palm of a hand by an angle about the vertical, the hardware task of
+contactsdf."""
 
 from __future__ import annotations
 
@@ -14,7 +15,17 @@ from dexstack.config import param
 from dexstack.geometry.rotations import reach_below
 from dexstack.model.objects import load_object, load_start, object_name
 from dexstack.model.strength import check_weight
-from dexstack.tasks.base import AS_BELIEVED, Goal, JudgeParams, Outcome, Published, Scene, Task, World, in_world
+from dexstack.tasks.base import (
+    AS_BELIEVED,
+    Goal,
+    JudgeParams,
+    Outcome,
+    Published,
+    Scene,
+    Task,
+    World,
+    in_world,
+)
 
 if TYPE_CHECKING:
     from jax import Array
@@ -33,16 +44,22 @@ class PalmWeights:
 
     position_weight: float = param(1e3, "ω_p, weight of the final position error [1/m²]", 0.0, 1e7)
     orientation_weight: float = param(100.0, "ω_q, weight of the final orientation error [-]", 0.0, 1e7)
-    position_length: float = param(0.04, "l, position error at which ω_p has doubled; a huge value turns this off [m]", 1e-3, 1e6)
+    position_length: float = param(
+        0.04, "l, position error at which ω_p has doubled; a huge value turns this off [m]", 1e-3, 1e6
+    )
     contact_weight: float = param(3.0, "ω_c, weight of fingertip–object distances [1/m²]", 0.0, 1e7)
-    running_weight: float = param(0.05, "ω_r, share of the final cost charged at every predicted step [-]", 0.0, 10.0)
+    running_weight: float = param(
+        0.05, "ω_r, share of the final cost charged at every predicted step [-]", 0.0, 10.0
+    )
 
 
 @dataclass(frozen=True)
 class PalmParams(JudgeParams):
     """Parameters of the task."""
 
-    success_error: float = param(0.2, "a trial that ends with a smaller orientation error has succeeded [rad]", 1e-3, 3.2)
+    success_error: float = param(
+        0.2, "a trial that ends with a smaller orientation error has succeeded [rad]", 1e-3, 3.2
+    )
 
 
 class Benchmark(NamedTuple):
@@ -63,18 +80,21 @@ BENCHMARKS = {
 }
 """By the object's name; contactsdf, on-palm table."""
 FOR_ANY_OBJECT = Benchmark((45, -45, 60, -60, 90, -90), 300, (float("nan"), float("nan")))
-"""An object without published trial: twice the cube's time, because its fingers may have to take hold a few times more."""
+"""An object without published trial: twice the cube's time, because its fingers may have to take
+hold a few times more."""
 
 
 class PalmTurn(Task):
     """Turn the object to the goal and keep it in place, with the fingertips near it:
 
         stage:     ω_c Σ_tips ‖p_tip − p_o‖² + ω_r terminal
-        terminal:  ω_p (1 + ‖p_o − p_goal‖²/l²) ‖p_o − p_goal‖² + ω_q (1 − (q_oᵀ q_goal)²)                                    [25, 26]
+        terminal:  ω_p (1 + ‖p_o − p_goal‖²/l²) ‖p_o − p_goal‖² + ω_q (1 − (q_oᵀ q_goal)²)
+            [25, 26]
 
-    ω_p grows with the error: a turn may shift the object a little, but not to the edge of the palm. 1 − (qᵀq_g)² is the squared length of
-    the vector part of q_g⁻¹ ⊗ q, which makes every term a square. A trial succeeds if the object ends in the hand and turned as asked,
-    wherever on the palm it lies.
+    ω_p grows with the error: a turn may shift the object a little, but not to the edge of the palm.
+    1 − (qᵀq_g)² is the squared length of the vector part of q_g⁻¹ ⊗ q, which makes every term a
+    square. A trial succeeds if the object ends in the hand and turned as asked, wherever on the
+    palm it lies.
     """
 
     name = "palm_turn"
@@ -88,7 +108,8 @@ class PalmTurn(Task):
         check_weight(hand, obj)
         if world != AS_BELIEVED:
             obj = in_world(obj, world)
-            # a contact takes the rougher of its two surfaces, so that the object's alone would change nothing
+            # a contact takes the rougher of its two surfaces, so that the object's alone would
+            # change nothing
             palm, fingers = (world.friction * x for x in (hand.friction_palm, hand.friction_fingers))
             hand = replace(
                 hand,
@@ -142,7 +163,8 @@ class PalmTurn(Task):
         return np.asarray(load_object(self._names[0]).hull_vertices, float)
 
     def at(self, quat: np.ndarray, label: str = "") -> Goal:
-        """The object at its place, turned to an orientation (4,), so high that it just touches what it lies on at the start."""
+        """The object at its place, turned to an orientation (4,), so high that it just touches what
+        it lies on at the start."""
         rise = reach_below(self._corners_O, quat) - reach_below(self._corners_O, self.start().pose_WO[3:])
         pose_WO = np.concatenate([self._place + np.array([0.0, 0.0, rise]), quat])
         return Goal(pose_WO, label or self._label(pose_WO))
@@ -157,7 +179,9 @@ class PalmTurn(Task):
         vector = a[0] * b[1:] - b[0] * a[1:] - jnp.cross(a[1:], b[1:])
         away = state.p_WO - goal_WO[:3]
         growth = jnp.sqrt(1 + jnp.sum(away**2) / w.position_length**2)
-        position = jnp.sqrt(w.position_weight) * growth * away  # a root apart: a weight of zero has a slope too
+        position = (
+            jnp.sqrt(w.position_weight) * growth * away
+        )  # a root apart: a weight of zero has a slope too
         return jnp.concatenate([position, jnp.sqrt(self._precision() * w.orientation_weight) * vector])
 
     def _precision(self) -> float:
@@ -168,7 +192,9 @@ class PalmTurn(Task):
         import jax.numpy as jnp
 
         reach = jnp.sqrt(weights.contact_weight) * (state.p_WTip - state.p_WO[None]).reshape(-1)
-        return jnp.concatenate([reach, jnp.sqrt(weights.running_weight) * self._goal(state, goal_WO, weights)])
+        return jnp.concatenate(
+            [reach, jnp.sqrt(weights.running_weight) * self._goal(state, goal_WO, weights)]
+        )
 
     def terminal(self, state: PlannedState, goal_WO: Array, weights: Any) -> Array:
         return self._goal(state, goal_WO, weights)
@@ -185,7 +211,10 @@ class PalmTurn(Task):
         return self._benchmark.steps * STEP
 
     def succeeded(self, outcome: Outcome) -> bool:
-        return not outcome.dropped and self.orientation_error(outcome.pose_WO, outcome.goal) < self.params.success_error
+        return (
+            not outcome.dropped
+            and self.orientation_error(outcome.pose_WO, outcome.goal) < self.params.success_error
+        )
 
     def published(self) -> Sequence[Published]:
         own = BENCHMARKS.get(object_name(self._names[0]))

@@ -25,12 +25,17 @@ WEIGHED_FOR = 0.1
 
 @dataclass(frozen=True)
 class ReorientParams(JudgeParams):
-    """Parameters of the task. Tolerance and hold are those of the field's measure: 0.4 rad, reached as soon as touched."""
+    """Parameters of the task. Tolerance and hold are those of the field's measure: 0.4 rad, reached
+    as soon as touched."""
 
     tolerance: float = param(0.4, "orientation error below which a goal counts as reached [rad]", 1e-3, 3.2)
     hold: float = param(0.0, "time for which it must last [s]", 0.0, 60.0)
-    drop_distance: float = param(0.1, "an object farther than this from its place has been dropped [m]", 1e-3, 10.0)
-    drop_below: float = param(-0.01, "an object whose centre is lower than this has been dropped, too [m]", -10.0, 10.0)
+    drop_distance: float = param(
+        0.1, "an object farther than this from its place has been dropped [m]", 1e-3, 10.0
+    )
+    drop_below: float = param(
+        -0.01, "an object whose centre is lower than this has been dropped, too [m]", -10.0, 10.0
+    )
     draw: str = param(
         RANDOM,
         "goals: 'random' in SO(3), 'rest' (the 24 turns of a cube), or a file of quaternions: trial k begins with its k-th line, w x y z",
@@ -39,21 +44,27 @@ class ReorientParams(JudgeParams):
     patience: float = param(80.0, "a trial ends after so long without another goal reached [s]", 0.1, 1e6)
     cap: int = param(200, "… and with so many goals reached", 1, 1000000)
     forward: float = param(
-        0.03, "from where the object starts, the goals lie at most so far towards the middle of the fingers' first links [m]", 0.0, 0.2
+        0.03,
+        "from where the object starts, the goals lie at most so far towards the middle of the fingers' first links [m]",
+        0.0,
+        0.2,
     )
 
 
 class Reorient(PalmTurn):
     """The cost of :class:`~dexstack.tasks.palm_turn.PalmTurn` towards goals in SO(3) without end.
 
-    Goals lie over the fingers, which turn what they reach around: from where the object starts at most ``forward`` towards the middle of
-    their first links. A large object starts there, and farther out it is soon dropped; one that is narrower than neighbouring
-    knuckles are apart stays at its start, since it sinks between fingers. A goal is as high as the object, so turned, just
-    touches what it lies on at the start. The stream goes on until the object is dropped or a goal is not reached in time; goals reached
-    before that are the measure. A trial succeeds if it reaches the cap.
+    Goals lie over the fingers, which turn what they reach around: from where the object starts at
+    most ``forward`` towards the middle of their first links. A large object starts there, and
+    farther out it is soon dropped; one that is narrower than neighbouring knuckles are apart stays
+    at its start, since it sinks between fingers. A goal is as high as the object, so turned, just
+    touches what it lies on at the start. The stream goes on until the object is dropped or a goal
+    is not reached in time; goals reached before that are the measure. A trial succeeds if it
+    reaches the cap.
 
-    What keeps the object in place and the fingertips around it costs as much as an orientation error of some tenths of a radian, which is
-    then left. So ω_q grows as the tolerance shrinks, by 0.1 rad / tolerance.
+    What keeps the object in place and the fingertips around it costs as much as an orientation
+    error of some tenths of a radian, which is then left. So ω_q grows as the tolerance shrinks, by
+    0.1 rad / tolerance.
     """
 
     name = "reorient"
@@ -95,7 +106,11 @@ class Reorient(PalmTurn):
                 yield drawn / np.linalg.norm(drawn)
         listed = cube_turns() if self.params.draw == REST else read_orientations(Path(self.params.draw))
         while True:
-            yield from listed[rng.permutation(len(listed))] if self.params.draw == REST else np.roll(listed, -k, axis=0)
+            yield from (
+                listed[rng.permutation(len(listed))]
+                if self.params.draw == REST
+                else np.roll(listed, -k, axis=0)
+            )
 
     def seconds(self) -> float:
         return self.params.cap * self.params.patience
@@ -105,7 +120,9 @@ class Reorient(PalmTurn):
         return len(reached_at) >= p.cap or t - (reached_at[-1] if reached_at else 0.0) >= p.patience
 
     def dropped(self, pose_WO: np.ndarray, start: Start) -> bool:
-        return super().dropped(pose_WO, replace(start, pose_WO=self._place)) or bool(pose_WO[2] < self.params.drop_below)
+        return super().dropped(pose_WO, replace(start, pose_WO=self._place)) or bool(
+            pose_WO[2] < self.params.drop_below
+        )
 
     def succeeded(self, outcome: Outcome) -> bool:
         return not outcome.dropped and len(outcome.reached_at) >= self.params.cap
@@ -131,9 +148,14 @@ class Reorient(PalmTurn):
                 "each": counts.tolist(),
             },
             "goals_per_minute": 60.0 * float(counts.sum()) / sum(o.seconds for o in outcomes),
-            "time_to_goal_s": errors(itertools.chain.from_iterable(np.diff([0.0, *o.reached_at]) for o in outcomes)),
+            "time_to_goal_s": errors(
+                itertools.chain.from_iterable(np.diff([0.0, *o.reached_at]) for o in outcomes)
+            ),
             "failures": {"drop": drops, "timeout": timeouts},
-            "failure_rate": {"of_goals": (drops + timeouts) / attempts, "interval": wilson(drops + timeouts, attempts)},
+            "failure_rate": {
+                "of_goals": (drops + timeouts) / attempts,
+                "interval": wilson(drops + timeouts, attempts),
+            },
         }
 
     def picture(self, path: Path, outcomes: Sequence[Outcome], title: str) -> Path:
@@ -146,7 +168,9 @@ def cube_turns() -> np.ndarray:
     """(24, 4) the rotations that take a cube to itself."""
     half = np.sqrt(0.5)
     axes = np.eye(4)
-    pairs = [half * (axes[i] + sign * axes[j]) for i in range(4) for j in range(i + 1, 4) for sign in (1.0, -1.0)]
+    pairs = [
+        half * (axes[i] + sign * axes[j]) for i in range(4) for j in range(i + 1, 4) for sign in (1.0, -1.0)
+    ]
     thirds = [0.5 * np.array([1.0, *signs]) for signs in itertools.product((1.0, -1.0), repeat=3)]
     return np.array([*axes, *pairs, *thirds])
 
@@ -161,7 +185,9 @@ def read_orientations(path: Path) -> np.ndarray:
         read = np.loadtxt(path, ndmin=2)
     except (OSError, ValueError) as error:
         raise ConfigError(f"the file of goals {path} cannot be read: {error}") from error
-    length = np.linalg.norm(read, axis=1) if read.ndim == 2 and read.shape[1] == 4 and len(read) else np.zeros(1)
+    length = (
+        np.linalg.norm(read, axis=1) if read.ndim == 2 and read.shape[1] == 4 and len(read) else np.zeros(1)
+    )
     if not (np.isfinite(length) & (length > 1e-6)).all():
         raise ConfigError(f"the file of goals {path} must hold one quaternion in each line: w x y z")
     return read / length[:, None]

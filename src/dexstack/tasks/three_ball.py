@@ -13,9 +13,9 @@ import numpy as np
 from dexstack.config import param
 from dexstack.errors import ConfigError
 from dexstack.geometry.rotations import rotate, yaw_quaternion
-from dexstack.hand.ball_servo import BallServo, BallServoParams
 from dexstack.model.balls import DENSITY, Ball, BallsModel
 from dexstack.model.objects import ObjectModel, Start, load_object
+from dexstack.tasks.ball_servo import BallServo, BallServoParams
 from dexstack.tasks.base import AS_BELIEVED, Goal, JudgeParams, Published, Scene, Task, World, in_world
 
 if TYPE_CHECKING:
@@ -31,7 +31,8 @@ YAWS = (0.0, np.pi / 4, -np.pi / 4, np.pi / 2, -np.pi / 2)
 FLIPS = (np.pi / 2, -np.pi / 2)
 """About y, for compact objects."""
 ROLLS = (3 * np.pi / 4, np.pi)
-"""About x, for objects that are long in x: the paper's table says y, its code turns the stick about its long axis."""
+"""About x, for objects that are long in x: the paper's table says y, its code turns the stick about
+its long axis."""
 LONG = 2.0
 """An object is long if it measures this many times more along x than along y."""
 TURNS_PER_BLOCK, FLIPS_PER_BLOCK = 5, 2
@@ -43,24 +44,32 @@ PAPER: dict[str, tuple[tuple[str, float, float, float, float, float], ...]] = {
     "foambrick": (("paper", 8.93, 2.31, 0.24, 0.02, 25.0), ("paper, QP-MPC", 8.59, 3.17, 0.19, 0.05, 51.6)),
     "stick": (("paper", 22.06, 5.90, 0.26, 0.19, 52.8), ("paper, QP-MPC", 30.54, 8.72, 0.37, 0.22, 91.9)),
 }
-"""By the object's name, 7 trials each: mean and standard deviation of the position error [mm] and of the orientation error [rad], mean
-solve time [ms] on an i9-13900K, without contact detection."""
+"""By the object's name, 7 trials each: mean and standard deviation of the position error [mm] and
+of the orientation error [rad], mean solve time [ms] on an i9-13900K, without contact detection."""
 
 
 @dataclass(frozen=True)
 class ThreeBallParams(JudgeParams):
     """Judgement and scene."""
 
-    tolerance: float = param(0.25, "orientation error below which a target counts as reached [rad]", 1e-3, 3.2)
+    tolerance: float = param(
+        0.25, "orientation error below which a target counts as reached [rad]", 1e-3, 3.2
+    )
     position_tolerance: float = param(0.02, "distance that does [m]", 1e-4, 1e6)
-    drop_distance: float = param(0.3, "an object farther than this from its start has been lost [m]", 1e-3, 10.0)
+    drop_distance: float = param(
+        0.3, "an object farther than this from its start has been lost [m]", 1e-3, 10.0
+    )
 
     object_mass: float = param(0.01, "mass of the object, whatever its own YAML says [kg]", 1e-4, 10.0)
     object_friction: float = param(0.5, "sliding friction of object, balls and floor [-]", 0.0, 2.0)
     ball_radius: float = param(0.01, "largest radius of a ball [m]", 0.001, 0.05)
-    ball_share: float = param(0.235, "largest radius of a ball as a share of the object's least extent [-]", 0.01, 1.0)
+    ball_share: float = param(
+        0.235, "largest radius of a ball as a share of the object's least extent [-]", 0.01, 1.0
+    )
     ball_gap: float = param(0.012, "distance of a ball from the object at the start [m]", 0.0, 0.1)
-    noise_position: float = param(0.003, "standard deviation of the object's start along x and along y [m]", 0.0, 0.01)
+    noise_position: float = param(
+        0.003, "standard deviation of the object's start along x and along y [m]", 0.0, 0.01
+    )
     noise_yaw: float = param(0.1, "largest turn of the object at the start, either way [rad]", 0.0, 0.3)
     ball_damping: float = param(1.0, "damping of a ball's position control [N s/m]", 0.0, 100.0)
 
@@ -73,19 +82,25 @@ class ThreeBallWeights:
     orientation_weight: float = param(100.0, "ω_q, weight of the final orientation error [-]", 0.0, 1e7)
     contact_weight: float = param(10.0, "ω_c, weight of ball–object distances [1/m²]", 0.0, 1e7)
     grasp_weight: float = param(0.1, "ω_g, weight of the sum of the balls' directions [-]", 0.0, 1e7)
-    running_weight: float = param(0.05, "ω_r, share of the final cost charged at every predicted step [-]", 0.0, 10.0)
+    running_weight: float = param(
+        0.05, "ω_r, share of the final cost charged at every predicted step [-]", 0.0, 10.0
+    )
 
 
 class ThreeBall(Task):
     """Bring the object to a target on the floor, with the balls around it:
 
-        stage:     ω_c Σ_i ‖p_i − p_o‖² + ω_g ‖Σ_i d_i‖² + ω_r terminal,      d_i = R_oᵀ (p_i − p_o) / ‖p_i − p_o‖            [26, 27]
-        terminal:  ω_p ‖p_o − p_goal‖² + ω_q (θ/2)²                                                                            [25]
+        stage:     ω_c Σ_i ‖p_i − p_o‖² + ω_g ‖Σ_i d_i‖² + ω_r terminal,      d_i = R_oᵀ (p_i − p_o)
+            / ‖p_i − p_o‖            [26, 27]
+        terminal:  ω_p ‖p_o − p_goal‖² + ω_q (θ/2)²
+            [25]
 
-    with p_i the centres of the balls and θ the angle between q_o and q_goal. The paper has sin²(θ/2) = 1 − (q_oᵀ q_goal)² instead of
-    (θ/2)²: equal for small angles, but without slope at half a turn, which is one of the targets.
+    with p_i the centres of the balls and θ the angle between q_o and q_goal. The paper has
+    sin²(θ/2) = 1 − (q_oᵀ q_goal)² instead of (θ/2)²: equal for small angles, but without slope at
+    half a turn, which is one of the targets.
 
-    Targets come in blocks of five turns and two flips, at the corners of a square. A trial succeeds within 20 mm and 0.25 rad.
+    Targets come in blocks of five turns and two flips, at the corners of a square. A trial succeeds
+    within 20 mm and 0.25 rad.
     """
 
     name = "three_ball"
@@ -102,7 +117,10 @@ class ThreeBall(Task):
         balls = scene_balls(believed, p)
         if world == AS_BELIEVED:
             return Scene(balls, believed, believed.start(START))
-        of_a_hand = {name: getattr(AS_BELIEVED, name) for name in ("torque", "joint_damping", "joint_friction", "joint_armature")}
+        of_a_hand = {
+            name: getattr(AS_BELIEVED, name)
+            for name in ("torque", "joint_damping", "joint_friction", "joint_armature")
+        }
         if replace(world, **of_a_hand) != world:
             raise ConfigError(f"{', '.join(of_a_hand)} of a world are a hand's; this task has balls")
         actual = in_world(believed, world)
@@ -165,7 +183,9 @@ class ThreeBall(Task):
 
     def published(self) -> Sequence[Published]:
         rows = PAPER.get(self._scene.obj.name, ())
-        return [Published(name, 7, (a, da), (1e-3 * p, 1e-3 * dp), 1e-3 * ms) for name, p, dp, a, da, ms in rows]
+        return [
+            Published(name, 7, (a, da), (1e-3 * p, 1e-3 * dp), 1e-3 * ms) for name, p, dp, a, da, ms in rows
+        ]
 
 
 TASK = ThreeBall
@@ -197,9 +217,18 @@ def scene_balls(obj: ObjectModel, params: ThreeBallParams) -> BallsModel:
     side = np.eye(3)[int(np.argmin(obj.size[:2]))]
     away = lambda axis: float(np.max(obj.surface.vertices @ axis)) + radius + params.ball_gap  # noqa: E731
     level = np.array([0.0, 0.0, max(height, radius)])
-    places = (level + away(side) * side, level + np.array([0.0, 0.0, away(np.eye(3)[2])]), level - away(-side) * side)
+    places = (
+        level + away(side) * side,
+        level + np.array([0.0, 0.0, away(np.eye(3)[2])]),
+        level - away(-side) * side,
+    )
     mass = DENSITY * 4 / 3 * np.pi * radius**3
-    return BallsModel(tuple(Ball(tuple(map(float, p)), radius, mass, params.object_friction, params.ball_damping) for p in places))
+    return BallsModel(
+        tuple(
+            Ball(tuple(map(float, p)), radius, mass, params.object_friction, params.ball_damping)
+            for p in places
+        )
+    )
 
 
 def flip_axis(obj: ObjectModel) -> tuple[np.ndarray, tuple[float, ...]]:
@@ -223,4 +252,6 @@ def targets(obj: ObjectModel, seed: int) -> Iterator[Goal]:
             else:
                 angle, name = float(rng.choice(angles)), "flip"
                 quat = np.concatenate([[np.cos(angle / 2)], np.sin(angle / 2) * axis])
-            yield Goal(np.concatenate([xy, [resting_height(obj, quat)], quat]), f"{name} {np.degrees(angle):+.0f}°")
+            yield Goal(
+                np.concatenate([xy, [resting_height(obj, quat)], quat]), f"{name} {np.degrees(angle):+.0f}°"
+            )

@@ -1,9 +1,10 @@
 """How far a planner's θ goes towards what the loss finds: trials on the plants that taught it say.
 
-A θ that foretells a plant better may turn its object worse: it makes up for what the model lacks, and the planner then counts on it. So
-three are tried, the models' own θ, the learned one and one half way, on the same trials with seeds of their own; a trial that does not
-reach its goal takes all the time there is. The models' θ stays unless another one surely saves time, by the 95 % interval of what it saves
-trial by trial; of several that do, the one that takes the least.
+A θ that foretells a plant better may turn its object worse: it makes up for what the model lacks,
+and the planner then counts on it. So three are tried, the models' own θ, the learned one and one
+half way, on the same trials with seeds of their own; a trial that does not reach its goal takes all
+the time there is. The models' θ stays unless another one surely saves time, by the 95 % interval of
+what it saves trial by trial; of several that do, the one that takes the least.
 """
 
 from __future__ import annotations
@@ -54,7 +55,9 @@ def candidates(taught_by: Mapping[str, Sequence[str]]) -> list[Candidate]:
         taught_by: the plants of every source that has some.
     """
     result = [
-        Candidate("", OWN, plant, k) for plant in dict.fromkeys(p for plants in taught_by.values() for p in plants) for k in range(TRIALS)
+        Candidate("", OWN, plant, k)
+        for plant in dict.fromkeys(p for plants in taught_by.values() for p in plants)
+        for k in range(TRIALS)
     ]
     for source, plants in taught_by.items():
         each = range(-(-TRIALS // len(plants)))
@@ -63,8 +66,11 @@ def candidates(taught_by: Mapping[str, Sequence[str]]) -> list[Candidate]:
     return sorted(result, key=lambda c: order.index(c.plant))
 
 
-def judged(taken: Mapping[Candidate, float], taught_by: Mapping[str, Sequence[str]]) -> dict[str, list[Judged]]:
-    """Every share of every source, the models' first, each over the same trials as the others of its source.
+def judged(
+    taken: Mapping[Candidate, float], taught_by: Mapping[str, Sequence[str]]
+) -> dict[str, list[Judged]]:
+    """Every share of every source, the models' first, each over the same trials as the others of
+    its source.
 
     Args:
         taken: time that each trial took [s].

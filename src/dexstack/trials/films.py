@@ -20,8 +20,9 @@ SECONDS = 15.0
 
 
 def worth_seeing(outcomes: Sequence[Outcome]) -> dict[str, Outcome]:
-    """The best trial, as ``best``, and the worst of every end: ``worst-succeeded``, ``worst-dropped``, ``worst-late``, ``worst-stopped``
-    (by the watch, or as the plant failed). Nearer to the goal is better, more goals reached even more so. No trial is in it twice.
+    """The best trial, as ``best``, and the worst of every end: ``worst-succeeded``,
+    ``worst-dropped``, ``worst-late``, ``worst-stopped`` (by the watch, or as the plant failed).
+    Nearer to the goal is better, more goals reached even more so. No trial is in it twice.
     """
     ranked = sorted(outcomes, key=_merit)
     chosen = {"best": ranked[-1]}
@@ -31,7 +32,8 @@ def worth_seeing(outcomes: Sequence[Outcome]) -> dict[str, Outcome]:
 
 
 def write_trial_films(folder: Path, outcomes: Sequence[Outcome], scene: mujoco.MjModel) -> dict[str, Path]:
-    """The films of :func:`worth_seeing` as GIF files in a folder, which is made if it is missing; one too short to show is left out.
+    """The films of :func:`worth_seeing` as GIF files in a folder, which is made if it is missing;
+    one too short to show is left out.
 
     Args:
         scene: compiled scene with the camera ``film``, of the trials' robot and object.
@@ -42,8 +44,13 @@ def write_trial_films(folder: Path, outcomes: Sequence[Outcome], scene: mujoco.M
     made = {}
     for name, outcome in worth_seeing(outcomes).items():
         t = np.asarray(outcome.recording["t"])
-        shown = {k: np.asarray(outcome.recording[k])[t >= t[-1:] - SECONDS] for k in ("t", "q", "pose_WO", "goal_WO")}
-        finite = np.isfinite(np.column_stack(list(shown.values()))).all(axis=1)  # a plant that diverged leaves others
+        shown = {
+            k: np.asarray(outcome.recording[k])[t >= t[-1:] - SECONDS]
+            for k in ("t", "q", "pose_WO", "goal_WO")
+        }
+        finite = np.isfinite(np.column_stack(list(shown.values()))).all(
+            axis=1
+        )  # a plant that diverged leaves others
         if finite.sum() < 2:
             continue
         path = folder / f"{name}.gif"
@@ -54,7 +61,11 @@ def write_trial_films(folder: Path, outcomes: Sequence[Outcome], scene: mujoco.M
 
 
 def _merit(o: Outcome) -> tuple[bool, int, float]:
-    return o.succeeded, len(o.reached_at), -(o.orientation_error if np.isfinite(o.orientation_error) else np.inf)
+    return (
+        o.succeeded,
+        len(o.reached_at),
+        -(o.orientation_error if np.isfinite(o.orientation_error) else np.inf),
+    )
 
 
 def _end(o: Outcome) -> str:

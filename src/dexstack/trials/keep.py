@@ -1,4 +1,5 @@
-"""Trials kept: as a run of the graph leaves them, to be drawn, replayed and learned from; and as results, so that what was cut goes on."""
+"""Trials kept: as a run of the graph leaves them, to be drawn, replayed and learned from; and as
+results, so that what was cut goes on."""
 
 from __future__ import annotations
 
@@ -71,7 +72,8 @@ def claim(folder: Path, plan: Mapping[str, Any], what: str) -> None:
 
 @contextlib.contextmanager
 def whole(path: Path) -> Iterator[BinaryIO]:
-    """Write a file inside: it is there whole or not at all, however this ends. Folders that are missing are made.
+    """Write a file inside: it is there whole or not at all, however this ends. Folders that are
+    missing are made.
 
     Raises:
         ConfigError: it cannot be written.
@@ -94,7 +96,9 @@ def save_outcome(path: Path, outcome: Outcome) -> None:
     recording, goal = values.pop("recording"), values.pop("goal")
     values |= {"goal": [goal.pose_WO.tolist(), goal.label]}
     with whole(path) as file:
-        np.savez_compressed(file, outcome=json.dumps(values, default=lambda number: number.item()), **recording)
+        np.savez_compressed(
+            file, outcome=json.dumps(values, default=lambda number: number.item()), **recording
+        )
 
 
 def load_outcome(path: Path) -> Outcome:

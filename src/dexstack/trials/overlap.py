@@ -1,4 +1,5 @@
-"""How far a plant lets bodies into each other: the same measure for every plant, by the collision detection of MuJoCo."""
+"""How far a plant lets bodies into each other: the same measure for every plant, by the collision
+detection of MuJoCo."""
 
 from __future__ import annotations
 
@@ -17,10 +18,11 @@ SETTLED = 0.5
 
 
 class Overlap:
-    """Of an object and its robot, with their true shapes, whatever a plant's contacts are made of; links in each other do not count."""
+    """Of an object and its robot, with their true shapes, whatever a plant's contacts are made of;
+    links in each other do not count."""
 
     def __init__(self, scene: Scene) -> None:
-        from dexstack.engines.mujoco import MujocoPlant
+        from dexengines.mujoco import MujocoPlant
         from dexstack.model.scene import OBJECT_BODY
 
         self._plant = MujocoPlant(scene.robot, scene.obj)
@@ -28,12 +30,14 @@ class Overlap:
         self._of_object = model.geom_bodyid == model.body(OBJECT_BODY).id
 
     def deepest_of(self, recording: Mapping[str, np.ndarray]) -> float:
-        """The deepest overlap of a trial [m], from :data:`SETTLED` on, or at its end where it is shorter."""
+        """The deepest overlap of a trial [m], from :data:`SETTLED` on, or at its end where it is
+        shorter."""
         after = min(int(np.searchsorted(recording["t"], SETTLED)), len(recording["t"]) - 1)
         return self.deepest(recording["q"][after:], recording["pose_WO"][after:])
 
     def deepest(self, q: np.ndarray, pose_WO: np.ndarray) -> float:
-        """The deepest overlap [m] among configurations: joints (n, N) [rad or m], object poses (n, 7) [m, wxyz]; 0 where nothing does."""
+        """The deepest overlap [m] among configurations: joints (n, N) [rad or m], object poses (n,
+        7) [m, wxyz]; 0 where nothing does."""
         deepest = 0.0
         for joints, pose in zip(q, pose_WO, strict=True):
             self._plant.reset(joints, pose)

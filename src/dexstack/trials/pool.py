@@ -1,4 +1,5 @@
-"""Trials in processes of their own, side by side if asked to, on this machine or on the machines of a Ray cluster."""
+"""Trials in processes of their own, side by side if asked to, on this machine or on the machines of
+a Ray cluster."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ T = TypeVar("T")
 
 
 def in_processes(function: Callable[..., T], jobs: int, *columns: Sequence[Any]) -> Iterator[T]:
-    """``function`` of each row of ``columns``, in order, in ``jobs`` fresh processes: what this one has loaded or set does not matter."""
+    """``function`` of each row of ``columns``, in order, in ``jobs`` fresh processes: what this one
+    has loaded or set does not matter."""
     prefer(XLA_ONE_THREAD)  # a trial is one thread of work; several run side by side
     pool = ProcessPoolExecutor(
         min(jobs, len(columns[0])),
@@ -37,7 +39,8 @@ def _begin() -> None:
 
 
 def on_ray(function: Callable[..., T], jobs: int, *columns: Sequence[Any]) -> Iterator[T]:
-    """The same on Ray: on the cluster that ``RAY_ADDRESS`` names, with one process per core there, otherwise in ``jobs`` processes here.
+    """The same on Ray: on the cluster that ``RAY_ADDRESS`` names, with one process per core there,
+    otherwise in ``jobs`` processes here.
 
     The machines of a cluster need this version of dexstack.
 
@@ -51,7 +54,9 @@ def on_ray(function: Callable[..., T], jobs: int, *columns: Sequence[Any]) -> It
         raise ConfigError("--ray needs ray: pip install 'dexstack[ray]'") from None
     here = {} if os.environ.get("RAY_ADDRESS") else {"num_cpus": jobs, "include_dashboard": False}
     try:
-        ray.init(runtime_env={"env_vars": dict(XLA_ONE_THREAD)}, log_to_driver=False, logging_level="error", **here)
+        ray.init(
+            runtime_env={"env_vars": dict(XLA_ONE_THREAD)}, log_to_driver=False, logging_level="error", **here
+        )
     except ConnectionError as error:
         raise ConfigError(f"no Ray cluster at RAY_ADDRESS={os.environ['RAY_ADDRESS']}: {error}") from None
     try:

@@ -1,4 +1,5 @@
-"""Many trials: of one closed loop, in worlds that differ, in processes side by side or over the machines of a cluster."""
+"""Many trials: of one closed loop, in worlds that differ, in processes side by side or over the
+machines of a cluster."""
 
 from __future__ import annotations
 
@@ -29,13 +30,16 @@ class Run:
     seconds: float
     measured_latency: bool = False
     yaws: tuple[float, ...] = ()
-    """Turns from the nominal start that are asked for one after another [rad]; empty: the task's own goals."""
+    """Turns from the nominal start that are asked for one after another [rad]; empty: the task's
+    own goals."""
     record: str = ""
     """Folder that keeps every trial, to be drawn and learned from; empty: none is kept."""
     keep: str = ""
-    """Folder that exists and keeps every outcome: one that is there is not run again; empty: none is kept."""
+    """Folder that exists and keeps every outcome: one that is there is not run again; empty: none
+    is kept."""
     until_reached: bool = False
-    """Whether a trial ends where its last goal is reached, instead of going on to see that it stays so."""
+    """Whether a trial ends where its last goal is reached, instead of going on to see that it stays
+    so."""
 
 
 @dataclass(frozen=True)
@@ -60,20 +64,33 @@ def vary(spec: Spec, settings: Sequence[str]) -> list[Cell]:
     """The world as believed, and one cell for each value of each setting.
 
     Args:
-        settings: ``NAME=V[,V…]``, one cell per value, or ``NAME=V+NAME=V…``, one cell of several changes. A name is that of a
-            :class:`~dexstack.tasks.base.World`, or any parameter.
+        settings: ``NAME=V[,V…]``, one cell per value, or ``NAME=V+NAME=V…``, one cell of several
+            changes. A name is that of a :class:`~dexstack.tasks.base.World`, or any parameter.
 
     Raises:
         ConfigError: a setting that cannot be read.
     """
     cells = [Cell("as believed" if spec.world == AS_BELIEVED else "the world given", spec)]
     for setting in settings:
-        changes = [_assignment(part) for part in setting.split("+")] if "+" in setting and "," not in setting else [_assignment(setting)]
-        for values in itertools.zip_longest(*(values for _, values in changes)) if len(changes) > 1 else ((v,) for v in changes[0][1]):
+        changes = (
+            [_assignment(part) for part in setting.split("+")]
+            if "+" in setting and "," not in setting
+            else [_assignment(setting)]
+        )
+        for values in (
+            itertools.zip_longest(*(values for _, values in changes))
+            if len(changes) > 1
+            else ((v,) for v in changes[0][1])
+        ):
             changed = spec
             for (name, _), value in zip(changes, values, strict=True):
                 changed = _change(changed, name, value)
-            cells.append(Cell(", ".join(f"{name} {value:g}" for (name, _), value in zip(changes, values, strict=True)), changed))
+            cells.append(
+                Cell(
+                    ", ".join(f"{name} {value:g}" for (name, _), value in zip(changes, values, strict=True)),
+                    changed,
+                )
+            )
     return cells
 
 
@@ -99,7 +116,8 @@ def loop_of(spec: Spec) -> Loop:
     """This process's loop, built for its first trial.
 
     Raises:
-        ConfigError: see :func:`dexstack.graph.settings.read_settings` and :class:`dexstack.sim.loop.Loop`.
+        ConfigError: see :func:`dexstack.graph.settings.read_settings` and
+            :class:`dexstack.sim.loop.Loop`.
     """
     from dexstack.graph.settings import make_task, read_settings
     from dexstack.process.compilation import use_compilation_cache
@@ -136,14 +154,27 @@ def _simulated(spec: Spec, run: Run, k: int, seed: int, cell: str) -> Outcome:
     goals = iter([loop.task.at_yaw(run.yaws[k % len(run.yaws)])]) if run.yaws else loop.task.goals(k, seed)
     first = next(goals)
     goals = itertools.chain([first], goals)
-    trial = loop.run(k, seed, run.seconds, goals=goals, measured_latency=run.measured_latency, until_reached=run.until_reached)
+    trial = loop.run(
+        k,
+        seed,
+        run.seconds,
+        goals=goals,
+        measured_latency=run.measured_latency,
+        until_reached=run.until_reached,
+    )
     return Outcome(**vars(trial), seed=seed + k, label=first.label, cell=cell)
 
 
-def run_trials(cells: Sequence[Cell], run: Run, trials: int, seed: int, *, jobs: int = 1, ray: bool = False) -> Iterator[Outcome]:
+def run_trials(
+    cells: Sequence[Cell], run: Run, trials: int, seed: int, *, jobs: int = 1, ray: bool = False
+) -> Iterator[Outcome]:
     """``trials`` trials of every cell, in order; a cell's loop is compiled once per process."""
     spread: Callable[..., Iterator[Outcome]] = on_ray if ray else in_processes
-    rows = [(cell.spec, run, k, seed, cell.name if len(cells) > 1 else "") for cell in cells for k in range(trials)]
+    rows = [
+        (cell.spec, run, k, seed, cell.name if len(cells) > 1 else "")
+        for cell in cells
+        for k in range(trials)
+    ]
     return spread(run_one, jobs, *(list(column) for column in zip(*rows, strict=True)))
 
 
@@ -153,7 +184,10 @@ def summary(outcomes: Sequence[Outcome]) -> dict[str, Any]:
 
     n, good = len(outcomes), sum(o.succeeded for o in outcomes)
     between = np.concatenate([np.diff([0.0, *o.reached_at]) for o in outcomes])
-    waited = [max([*np.diff([0.0, *o.reached_at]), o.seconds - (o.reached_at[-1] if o.reached_at else 0.0)]) for o in outcomes]
+    waited = [
+        max([*np.diff([0.0, *o.reached_at]), o.seconds - (o.reached_at[-1] if o.reached_at else 0.0)])
+        for o in outcomes
+    ]
     return {
         "trials": n,
         "success_rate": good / n,
@@ -174,7 +208,9 @@ def results_of(outcomes: Sequence[Outcome]) -> Mapping[str, Any]:
     """:func:`summary` with times, kinds of goals and every trial."""
     from dexstack.report.statistics import errors, times
 
-    solves, statuses, contacts = (np.concatenate([o.recording[name] for o in outcomes]) for name in ("solve_s", "status", "contacts"))
+    solves, statuses, contacts = (
+        np.concatenate([o.recording[name] for o in outcomes]) for name in ("solve_s", "status", "contacts")
+    )
     simulated = sum(o.seconds for o in outcomes)
     kinds: dict[str, list[Outcome]] = {}
     for o in outcomes:

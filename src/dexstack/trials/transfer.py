@@ -1,9 +1,11 @@
-"""Does what was learned on one plant hold on another? θ from rollouts on one plant or several, trials with each θ on every plant.
+"""Does what was learned on one plant hold on another? θ from rollouts on one plant or several,
+trials with each θ on every plant.
 
-Every source learns offline from rollouts of the same policy, the task's own, and from as many of them: a mixture takes an equal share of
-each of its plants. How much of what was learned stays, trials on those plants say (:mod:`dexstack.trials.choosing`). A trial ends where
-its goals are reached, so that a matrix costs what its turns take. Everything is kept in one folder as it is made, rollouts, θ and trials,
-so that a matrix that was cut goes on.
+Every source learns offline from rollouts of the same policy, the task's own, and from as many of
+them: a mixture takes an equal share of each of its plants. How much of what was learned stays,
+trials on those plants say (:mod:`dexstack.trials.choosing`). A trial ends where its goals are
+reached, so that a matrix costs what its turns take. Everything is kept in one folder as it is made,
+rollouts, θ and trials, so that a matrix that was cut goes on.
 """
 
 from __future__ import annotations
@@ -53,10 +55,15 @@ class Source:
 
 
 def sources(plants: Sequence[str]) -> list[Source]:
-    """Nothing learned, each plant alone, all, and all but one, which is tried on the one left out."""
+    """Nothing learned, each plant alone, all, and all but one, which is tried on the one left
+    out."""
     every = tuple(plants)
     several = [Source(ALL, every, every)] if len(every) > 1 else []
-    but_one = [Source(f"all but {p}", tuple(q for q in every if q != p), (p,)) for p in every] if len(every) > 2 else []
+    but_one = (
+        [Source(f"all but {p}", tuple(q for q in every if q != p), (p,)) for p in every]
+        if len(every) > 2
+        else []
+    )
     return [Source(DEFAULTS, (), every), *(Source(p, (p,), every) for p in every), *several, *but_one]
 
 
@@ -75,9 +82,11 @@ class Plan:
     seconds: float
     """That a trial has, at most."""
     randomised: bool = False
-    """Whether trial k runs as :func:`dexstack.trials.worlds.randomised` has it with seed + k, the same in every cell."""
+    """Whether trial k runs as :func:`dexstack.trials.worlds.randomised` has it with seed + k, the
+    same in every cell."""
     share: float | None = None
-    """How much of what is learned stays, in every θ: all of it, or half (:data:`~dexstack.trials.choosing.SHARES`); None: trials say."""
+    """How much of what is learned stays, in every θ: all of it, or half
+    (:data:`~dexstack.trials.choosing.SHARES`); None: trials say."""
 
 
 class Matrix:
@@ -93,7 +102,11 @@ class Matrix:
 
     def __init__(self, plan: Plan, folder: Path, code: str | None = None) -> None:
         self.plan, self.folder, self.sources = plan, folder, sources(plan.plants)
-        claim(folder, {name: value for name, value in asdict(plan).items() if name != "trials"} | {"commit": code}, "a matrix")
+        claim(
+            folder,
+            {name: value for name, value in asdict(plan).items() if name != "trials"} | {"commit": code},
+            "a matrix",
+        )
         with writing(folder):
             (folder / "trials").mkdir(exist_ok=True)
 
@@ -109,7 +122,8 @@ class Matrix:
         return replace(self.plan.spec, plant=plant, overrides=tuple(sorted(own + theta)))
 
     def share(self, source: Source) -> float:
-        """How much of what a source's rollouts taught stays in its θ; see :mod:`dexstack.trials.choosing`."""
+        """How much of what a source's rollouts taught stays in its θ; see
+        :mod:`dexstack.trials.choosing`."""
         if not source.plants:
             return OWN
         return choosing.stays(self._choice()[source.name]) if self.plan.share is None else self.plan.share
@@ -117,8 +131,13 @@ class Matrix:
     def run(self, jobs: int, *, ray: bool = False) -> Iterator[str]:
         """Do what is missing; yields a line for each thing that is done."""
         begin, started = time.monotonic(), datetime.now(UTC).isoformat()
-        for line in self._do(jobs, ray):  # what is spent is kept with every thing that is done: a kill asks nobody
-            _append(self._spent, {"started": started, "jobs": jobs, "ray": ray, "wall_s": time.monotonic() - begin})
+        for line in self._do(
+            jobs, ray
+        ):  # what is spent is kept with every thing that is done: a kill asks nobody
+            _append(
+                self._spent,
+                {"started": started, "jobs": jobs, "ray": ray, "wall_s": time.monotonic() - begin},
+            )
             yield line
 
     def _do(self, jobs: int, ray: bool) -> Iterator[str]:
@@ -126,28 +145,45 @@ class Matrix:
         p = self.plan
         missing = [plant for plant in p.plants if not self._rollouts(plant).is_file()]
         if missing:
-            rows = [(replace(p.spec, plant=plant), p.steps, p.seed + ROLLOUTS, str(self._rollouts(plant))) for plant in missing]
+            rows = [
+                (replace(p.spec, plant=plant), p.steps, p.seed + ROLLOUTS, str(self._rollouts(plant)))
+                for plant in missing
+            ]
             yield from spread(_collect, jobs, *_columns(rows))
         theirs = {plant: str(self._rollouts(plant)) for plant in p.plants}
         to_learn = [s for s in self.sources if not self._losses(s.name).is_file()]
         if to_learn:
-            files = [({share: str(self._theta(s.name, share)) for share in SHARES}, str(self._losses(s.name))) for s in to_learn]
+            files = [
+                ({share: str(self._theta(s.name, share)) for share in SHARES}, str(self._losses(s.name)))
+                for s in to_learn
+            ]
             yield from spread(
-                _learn, jobs, *_columns([(p.spec, s.plants, theirs, f, p.seed) for s, f in zip(to_learn, files, strict=True)])
+                _learn,
+                jobs,
+                *_columns(
+                    [(p.spec, s.plants, theirs, f, p.seed) for s, f in zip(to_learn, files, strict=True)]
+                ),
             )
         yield from self._choose(spread, jobs)
         done = {(row["source"], row["plant"], row["k"]) for row in self.rows()}
         tried = [(s, plant) for s, plant in self.cells() if self._tried_as(s) == s.name]
-        left = [(s, plant, k) for s, plant in tried for k in range(p.trials) if (s.name, plant, k) not in done]
+        left = [
+            (s, plant, k) for s, plant in tried for k in range(p.trials) if (s.name, plant, k) not in done
+        ]
         if not left:
             return
         where = Run(p.seconds, record=str((self.folder / "trials").absolute()), until_reached=True)
         specs = {(s.name, plant): self.spec(s, plant) for s, plant in tried}
-        rows = [(self._in_world(specs[s.name, plant], p.seed + k), where, k, p.seed, _cell(s.name, plant)) for s, plant, k in left]
+        rows = [
+            (self._in_world(specs[s.name, plant], p.seed + k), where, k, p.seed, _cell(s.name, plant))
+            for s, plant, k in left
+        ]
         for (s, plant, k), found in zip(left, spread(_try, jobs, *_columns(rows)), strict=True):
             row = {"source": s.name, "plant": plant, "k": k} | found
             _append(self._kept, row)
-            yield f"{s.name} on {plant}, trial {k + 1} of {p.trials}: " + ("reached" if row["succeeded"] else "not reached")
+            yield f"{s.name} on {plant}, trial {k + 1} of {p.trials}: " + (
+                "reached" if row["succeeded"] else "not reached"
+            )
 
     def _choose(self, spread: Any, jobs: int) -> Iterator[str]:
         """Try what was learned, and half of it, where it was learned."""
@@ -196,17 +232,22 @@ class Matrix:
         """The recording of a cell's trial that ended farthest from its goal."""
         source = self._tried_as(next(s for s in self.sources if s.name == source))
         own = [row for row in self.rows() if (row["source"], row["plant"]) == (source, plant)]
-        k = max(own, key=lambda row: (row["dropped"], not row["succeeded"], row["orientation_error_rad"]))["k"]
+        k = max(own, key=lambda row: (row["dropped"], not row["succeeded"], row["orientation_error_rad"]))[
+            "k"
+        ]
         return self.folder / "trials" / f"{_cell(source, plant)}-{k:03d}".replace(" ", "_") / "recording.npz"
 
     def _judged(self, cells: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Each plant's θ on the others against their own; the mixtures, one left out included, against the best single θ there."""
+        """Each plant's θ on the others against their own; the mixtures, one left out included,
+        against the best single θ there."""
         of = {(c["source"], c["plant"]): c for c in cells}
         rate = {cell: c["success_rate"] for cell, c in of.items()}
         plants = self.plan.plants
         crossed = [(a, b) for a in plants for b in plants if a != b]
         kept = sum(rate[a, b] >= KEEPS * rate[b, b] for a, b in crossed)
-        mixed = [(ALL, b) for b in plants if (ALL, b) in rate] + [(f"all but {b}", b) for b in plants if (f"all but {b}", b) in rate]
+        mixed = [(ALL, b) for b in plants if (ALL, b) in rate] + [
+            (f"all but {b}", b) for b in plants if (f"all but {b}", b) in rate
+        ]
         best = {b: max((of[a, b] for a in plants), key=lambda c: c["success_rate"]) for b in plants}
         as_good = sum(rate[name, b] >= best[b]["success_rate"] for name, b in mixed)
         worse = sum(of[name, b]["success_interval"][1] < best[b]["success_interval"][0] for name, b in mixed)
@@ -224,17 +265,22 @@ class Matrix:
 
     def _times(self) -> dict[Candidate, float]:
         """What the trials that choose took [s]."""
-        return {Candidate(*(row[name] for name in Candidate._fields)): row["seconds"] for row in _lines(self._choosing)}
+        return {
+            Candidate(*(row[name] for name in Candidate._fields)): row["seconds"]
+            for row in _lines(self._choosing)
+        }
 
     def _choice(self) -> dict[str, list[Judged]]:
         return choosing.judged(self._times(), self._taught_by)
 
     def _tried_as(self, source: Source) -> str:
-        """Whose trials count for a source: where nothing of what was learned stays, those of the models' θ, which are the same."""
+        """Whose trials count for a source: where nothing of what was learned stays, those of the
+        models' θ, which are the same."""
         return source.name if self.share(source) else DEFAULTS
 
     def _runs(self) -> list[dict[str, Any]]:
-        """How long each run over the folder went on, from its start to the last thing that it did [s]."""
+        """How long each run over the folder went on, from its start to the last thing that it did
+        [s]."""
         return list({run["started"]: run for run in _lines(self._spent)}.values())
 
     @property
@@ -319,20 +365,33 @@ def _collect(spec: Spec, steps: int, seed: int, path: str) -> str:
     return f"{data.count} steps on {spec.plant}"
 
 
-def _learn(spec: Spec, plants: Sequence[str], rollouts: Mapping[str, str], files: tuple[Mapping[float, str], str], seed: int) -> str:
-    """θ from some plants' rollouts, one for each share, and their losses on what of every plant's nobody learns from, into files."""
+def _learn(
+    spec: Spec,
+    plants: Sequence[str],
+    rollouts: Mapping[str, str],
+    files: tuple[Mapping[float, str], str],
+    seed: int,
+) -> str:
+    """θ from some plants' rollouts, one for each share, and their losses on what of every plant's
+    nobody learns from, into files."""
     from dexstack.learning.loss import between
     from dexstack.learning.on_policy import learn_from, learner_of
     from dexstack.learning.recordings import read_recording
 
     loop = loop_of(replace(spec, plant="mujoco"))  # for its planner and detector: no rollouts are made
-    read = {plant: read_recording(Path(path), loop.scene.robot.joint_names) for plant, path in rollouts.items()}
+    read = {
+        plant: read_recording(Path(path), loop.scene.robot.joint_names) for plant, path in rollouts.items()
+    }
     thetas = {OWN: loop.planner.theta}
     if plants:
         shares = {plant: _share(read[plant], len(plants)) for plant in plants}
         *_, (point, data, _) = learn_from(loop, thetas[OWN], shares, seed=seed, score_with=lambda _: [])
         thetas |= {share: between(thetas[OWN], point.theta, share) for share in SHARES}
-        about = {"transitions": data.count, "sha256": data.digest(), "source": f"rollouts on {', '.join(plants)}"}  # type: ignore[union-attr]
+        about = {
+            "transitions": data.count,
+            "sha256": data.digest(),
+            "source": f"rollouts on {', '.join(plants)}",
+        }  # type: ignore[union-attr]
         for share, path in files[0].items():
             _save(Path(path), loop, thetas[share], seed, about | {"share": share})
     held_out = {plant: _held_out(recording, loop) for plant, recording in read.items()}
@@ -357,7 +416,9 @@ def _held_out(recording: Mapping[str, np.ndarray], loop: Loop) -> Any:
     from dexstack.learning.on_policy import split
     from dexstack.learning.transitions import cut
 
-    return cut(split(recording)[1], loop.controller.step, np.asarray(loop.planner.theta.cover), loop.detector.detect)
+    return cut(
+        split(recording)[1], loop.controller.step, np.asarray(loop.planner.theta.cover), loop.detector.detect
+    )
 
 
 def _save(path: Path, loop: Loop, theta: Any, seed: int, data: Mapping[str, Any]) -> None:
@@ -365,4 +426,6 @@ def _save(path: Path, loop: Loop, theta: Any, seed: int, data: Mapping[str, Any]
 
     robot, obj, _ = loop.scene
     date = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    save_theta(path, ThetaFile(theta, obj.name, robot.name, loop.model, loop.controller.step, seed, date, data))
+    save_theta(
+        path, ThetaFile(theta, obj.name, robot.name, loop.model, loop.controller.step, seed, date, data)
+    )

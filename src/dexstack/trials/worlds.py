@@ -20,18 +20,25 @@ RANGES = {
 SHIFTS = dict.fromkeys(OFFSETS, (-0.005, 0.005))
 """Fields that are drawn evenly themselves [m]."""
 SETTINGS = {"latency": (0.0, 0.06), "pose_noise_position": (0.0, 0.001), "pose_noise_rotation": (0.0, 0.02)}
-"""Parameters beside the world, drawn evenly: how late commands are [s], how noisy poses [m, rad]."""
+"""Parameters beside the world, drawn evenly: how late commands are [s], how noisy poses [m,
+rad]."""
 
 
 def drawn(seed: int | np.random.Generator, *names: str) -> World:
     """The world of a seed; fields that are not named stay as believed. Without names all vary."""
     rng = np.random.default_rng(seed)  # a generator stays itself
     chosen = names or (*RANGES, *SHIFTS)
-    return World(**{n: float(np.exp(rng.uniform(*np.log(RANGES[n]))) if n in RANGES else rng.uniform(*SHIFTS[n])) for n in chosen})
+    return World(
+        **{
+            n: float(np.exp(rng.uniform(*np.log(RANGES[n]))) if n in RANGES else rng.uniform(*SHIFTS[n]))
+            for n in chosen
+        }
+    )
 
 
 def randomised(spec: Spec, seed: int) -> Spec:
-    """A scene in the world of a seed, with the delay and the noise of that seed where the spec sets none itself."""
+    """A scene in the world of a seed, with the delay and the noise of that seed where the spec sets
+    none itself."""
     rng = np.random.default_rng(seed)
     world = drawn(rng)
     found = {name: float(rng.uniform(*between)) for name, between in SETTINGS.items()}

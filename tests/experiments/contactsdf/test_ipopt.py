@@ -1,4 +1,5 @@
-"""IPOPT minimises the task's own cost: one function for both solvers' plans, near the goal and away from it."""
+"""IPOPT minimises the task's own cost: one function for both solvers' plans, near the goal and away
+from it."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -27,7 +28,10 @@ TASK = PalmTurn()
 @pytest.fixture(scope="module")
 def paper(resting):
     """MPC of two steps with the D-SDF, its θ, and the cost of plans under it."""
-    model, theta = make_model(PlannerParams(model="dsdf")), make_theta(resting.hand, resting.obj, PlannerParams(), PARAMS.step)
+    model, theta = (
+        make_model(PlannerParams(model="dsdf")),
+        make_theta(resting.hand, resting.obj, PlannerParams(), PARAMS.step),
+    )
     mpc = Mpc(resting.hand, model, TASK, theta, WEIGHTS, params=PARAMS, capacity=resting.contacts.phi.size)
     cost = PlanCost(resting.hand, TASK, WEIGHTS, PARAMS, model, theta)
     return mpc, theta, cost
@@ -41,7 +45,10 @@ def near(resting, contacts):
 def away(resting, contacts):
     """A goal 30 mm and 40° from the object: where the position's weight has grown by half."""
     shift, turn = AWAY
-    p, quat = resting.pose_WO[:3] + shift * np.array([0.6, 0.8, 0.0]), quaternion_product(yaw_quaternion(turn), resting.pose_WO[3:])
+    p, quat = (
+        resting.pose_WO[:3] + shift * np.array([0.6, 0.8, 0.0]),
+        quaternion_product(yaw_quaternion(turn), resting.pose_WO[3:]),
+    )
     return Planning(resting.pose_WO, resting.q, contacts, np.concatenate([p, quat]))
 
 
@@ -93,7 +100,10 @@ def test_the_relaxed_conditions_hold_the_object_up(paper, resting):
     """Over the plan, the object does not fall through the palm as it does without contacts."""
     _, theta, _ = paper
     p = near(resting, resting.contacts)
-    held_by, falling_by = baseline(resting, theta, p.contacts.phi.size, kkt=True), baseline(resting, theta, 3, kkt=True)
+    held_by, falling_by = (
+        baseline(resting, theta, p.contacts.phi.size, kkt=True),
+        baseline(resting, theta, 3, kkt=True),
+    )
     held, free = held_by.solve(p), falling_by.solve(near(resting, empty_contacts(3)))
     assert RELAXATION < 1e-3 and held.solved and free.solved
     fallen = lambda solver: -solver.predicted()[-1, 2]  # noqa: E731

@@ -1,4 +1,5 @@
-"""The predictor against closed forms: fall, lag of a free joint, a sliding block, rest; its contacts against finite differences."""
+"""The predictor against closed forms: fall, lag of a free joint, a sliding block, rest; its
+contacts against finite differences."""
 
 import jax
 import jax.numpy as jnp
@@ -8,7 +9,14 @@ import pytest
 from dexstack.learning.transitions import at_rest, rotation_between
 from dexstack.model.kinematics import KinematicTree
 from experiments.contactsdf.pairs import OBJECT, PairDetector, empty_pairs, object_pairs
-from experiments.contactsdf.predictor import GRAVITY, Predictor, PredictorParams, joint_inertia, predictor_theta, project
+from experiments.contactsdf.predictor import (
+    GRAVITY,
+    Predictor,
+    PredictorParams,
+    joint_inertia,
+    predictor_theta,
+    project,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -53,10 +61,16 @@ def test_a_free_joint_lags_its_command_as_the_servo_does(setting, start):
 def test_a_sliding_block_is_slowed_by_friction_and_not_lifted(setting, start):
     predict, theta = setting
     pairs = empty_pairs(8)
-    pairs.p_W[0], pairs.phi[0], pairs.from_link[0] = start.pose_WO[:3], 0.0, OBJECT  # at the centre, so that it does not tip
+    pairs.p_W[0], pairs.phi[0], pairs.from_link[0] = (
+        start.pose_WO[:3],
+        0.0,
+        OBJECT,
+    )  # at the centre, so that it does not tip
     pairs.nhat_W[0] = 0, 0, -1
     v, mu = 0.4, float(theta.friction_palm)
-    pose, _ = predict(theta, start._replace(contacts=pairs, twist_WO=np.array([v, 0, 0, 0, 0, 0], np.float32)))
+    pose, _ = predict(
+        theta, start._replace(contacts=pairs, twist_WO=np.array([v, 0, 0, 0, 0, 0], np.float32))
+    )
     assert pose[0] - start.pose_WO[0] == pytest.approx(v * H - mu * GRAVITY * H**2 / 2, rel=0.06)
     assert -1.5e-3 < pose[2] - start.pose_WO[2] < 1e-4
 
@@ -69,9 +83,10 @@ def test_a_resting_cube_rests(setting, resting, start):
 
 
 def test_a_cube_pushed_off_on_the_palm_goes_where_it_goes_in_mujoco(resting, start):
-    """Slides, turns, hits fingers: against the plant from the same state, with contacts found anew in every substep."""
-    from dexstack.engines import make_plant
+    """Slides, turns, hits fingers: against the plant from the same state, with contacts found anew
+    in every substep."""
     from dexstack.model.gravity import GravityCompensation
+    from dexstack.plants import make_plant
     from experiments.contactsdf.prediction_error import predict_in_parts, with_pairs
 
     K, rng = 12, np.random.default_rng(0)
@@ -95,13 +110,18 @@ def test_a_cube_pushed_off_on_the_palm_goes_where_it_goes_in_mujoco(resting, sta
         arrived.append(plant.pose_WO)
     arrived = np.array(arrived)
 
-    at = jax.tree.map(lambda leaf: np.repeat(np.asarray(leaf)[None], K, axis=0), start._replace(pose_WO=lying.astype(np.float32)))
+    at = jax.tree.map(
+        lambda leaf: np.repeat(np.asarray(leaf)[None], K, axis=0),
+        start._replace(pose_WO=lying.astype(np.float32)),
+    )
     pairs = PairDetector(resting.hand, resting.obj)
     at = with_pairs(at._replace(twist_WO=twist.astype(np.float32)), pairs)
     theta = predictor_theta(resting.hand, resting.obj, 1.0, 0.0)
     pose, _ = predict_in_parts(Predictor(resting.hand, resting.obj, H), theta, at, pairs, 30, chunk=K)
     away = lambda a, b: np.linalg.norm((a - b)[:, :3], axis=1).sum()  # noqa: E731
-    turned = lambda a, b: np.linalg.norm(rotation_between(a[:, 3:].astype(float), b[:, 3:].astype(float)), axis=1).sum()  # noqa: E731
+    turned = lambda a, b: np.linalg.norm(
+        rotation_between(a[:, 3:].astype(float), b[:, 3:].astype(float)), axis=1
+    ).sum()
     first = np.repeat(lying[None], K, axis=0)
     assert away(first, arrived) > 0.03 and turned(first, arrived) > 0.3
     assert away(pose, arrived) < 0.1 * away(first, arrived)
@@ -117,13 +137,17 @@ def test_projects_on_the_cone_in_the_norm_of_the_contact(D, creep):
     mu = rng.uniform(0.2, 1.5, 300)
     with jax.enable_x64(True):
         f_n, f_t, slope = (np.asarray(a) for a in project(*map(jnp.asarray, (y[:, 0], y[:, 1:], mu)), creep))
-        one = lambda y, mu: jnp.append(*(lambda f: (f[0], f[1]))(project(y[:1], y[None, 1:], mu[None], creep)[:2]))  # noqa: E731
+        one = lambda y, mu: jnp.append(
+            *(lambda f: (f[0], f[1]))(project(y[:1], y[None, 1:], mu[None], creep)[:2])
+        )
         expected = np.asarray(jax.vmap(jax.jacfwd(one))(jnp.asarray(y), jnp.asarray(mu)))
     np.testing.assert_allclose(slope, expected, atol=1e-9)
     assert np.all(np.linalg.norm(f_t, axis=1) <= mu * f_n + 1e-12)
     metric = np.array([1.0, *[creep] * D])  # R over R_n
     best = np.sum(metric * (np.c_[f_n, f_t] - y) ** 2, axis=1)
-    kinds = np.array([np.allclose(f, 0) + 2 * np.allclose(f, a) for f, a in zip(np.c_[f_n, f_t], y, strict=True)])
+    kinds = np.array(
+        [np.allclose(f, 0) + 2 * np.allclose(f, a) for f, a in zip(np.c_[f_n, f_t], y, strict=True)]
+    )
     assert set(kinds) == {0, 1, 2}
     for _ in range(200):
         n = np.abs(rng.normal(size=300)) * rng.choice([0.0, 0.1, 1.0, 3.0])
@@ -133,10 +157,12 @@ def test_projects_on_the_cone_in_the_norm_of_the_contact(D, creep):
 
 
 def test_distances_change_as_the_rows_say(resting):
-    """d(phi)/d(q) of the pairs MuJoCo finds, fingers among themselves included, against detecting again a little later.
+    """d(phi)/d(q) of the pairs MuJoCo finds, fingers among themselves included, against detecting
+    again a little later.
 
-    Errors are relative to the sum of all terms' sizes, as the terms may cancel. In a few pairs the distance changes otherwise however small
-    the step; supposedly MuJoCo's normal, found by iteration, is not exact there.
+    Errors are relative to the sum of all terms' sizes, as the terms may cancel. In a few pairs the
+    distance changes otherwise however small the step; supposedly MuJoCo's normal, found by
+    iteration, is not exact there.
     """
     rng = np.random.default_rng(0)
     detector = PairDetector(resting.hand, resting.obj, capacity=1, margin=0.01)
@@ -146,13 +172,19 @@ def test_distances_change_as_the_rows_say(resting):
     kinds, errors = set(), []
     for _ in range(60):
         q = np.clip(resting.q + rng.uniform(-0.4, 0.4, 16), resting.hand.lower, resting.hand.upper)
-        pose = resting.pose_WO + np.concatenate([rng.normal(0, 0.01, 2), [rng.uniform(0.002, 0.03)], np.zeros(4)])
+        pose = resting.pose_WO + np.concatenate(
+            [rng.normal(0, 0.01, 2), [rng.uniform(0.002, 0.03)], np.zeros(4)]
+        )
         found = detector.detect(pose, q)
         if found.phi[0] == 1.0:
             continue
         example = at_rest(pose, q, resting.contacts)
         state = predictor.start(jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), example))
-        row = np.asarray(predictor._rows(theta, tree.poses(jnp.asarray(q, jnp.float32)), state, jax.tree.map(jnp.asarray, found)).n)[0]
+        row = np.asarray(
+            predictor._rows(
+                theta, tree.poses(jnp.asarray(q, jnp.float32)), state, jax.tree.map(jnp.asarray, found)
+            ).n
+        )[0]
         moved = 1e-4 * rng.normal(size=16)
         shift = 1e-5 * rng.normal(size=3)
         after = detector.detect(pose + np.concatenate([shift, np.zeros(4)]), q + moved)
@@ -195,7 +227,10 @@ def test_contacts_yield_by_the_mobilities_that_mujoco_has(resting):
     from dexstack.model.scene import build_scene
 
     model = build_scene(resting.hand, resting.obj, camera=False).compile()
-    predictor, theta = Predictor(resting.hand, resting.obj, H), predictor_theta(resting.hand, resting.obj, 1.0, 0.0)
+    predictor, theta = (
+        Predictor(resting.hand, resting.obj, H),
+        predictor_theta(resting.hand, resting.obj, 1.0, 0.0),
+    )
     pairs = empty_pairs(len(resting.hand.bodies))
     pairs.from_link[:], pairs.to_link[:] = OBJECT, np.arange(len(resting.hand.bodies))
     bodies = [model.body(body.name).id for body in resting.hand.bodies]
@@ -206,22 +241,33 @@ def test_contacts_yield_by_the_mobilities_that_mujoco_has(resting):
 
 
 def test_a_thousand_at_once_in_float32_are_as_good_as_in_float64(resting, start):
-    """XLA fuses sums over coordinates otherwise for large batches; the learner and the benchmark predict in batches."""
+    """XLA fuses sums over coordinates otherwise for large batches; the learner and the benchmark
+    predict in batches."""
     K, rng = 1024, np.random.default_rng(0)
     predictor = Predictor(resting.hand, resting.obj, H, PredictorParams(substeps=2, iterations=20))
     theta = predictor_theta(resting.hand, resting.obj, 1.0, 0.1)
     found = PairDetector(resting.hand, resting.obj).detect(resting.pose_WO, resting.q)
-    many = jax.tree.map(lambda leaf: np.repeat(np.asarray(leaf)[None], K, axis=0), start._replace(contacts=found))
+    many = jax.tree.map(
+        lambda leaf: np.repeat(np.asarray(leaf)[None], K, axis=0), start._replace(contacts=found)
+    )
     noise = lambda a, size: (a + rng.normal(0, size, a.shape)).astype(np.float32)  # noqa: E731
-    many = many._replace(q=noise(many.q, 0.05), q_command=noise(many.q, 0.05), qd=noise(many.qd, 0.2), twist_WO=noise(many.twist_WO, 0.05))
+    many = many._replace(
+        q=noise(many.q, 0.05),
+        q_command=noise(many.q, 0.05),
+        qd=noise(many.qd, 0.2),
+        twist_WO=noise(many.twist_WO, 0.05),
+    )
     batched = lambda: jax.jit(jax.vmap(predictor, in_axes=(None, 0)))  # noqa: E731
     pose, q = batched()(theta, many)
     with jax.enable_x64(True):
-        wide = jax.tree.map(lambda a: np.asarray(a, np.float64) if np.asarray(a).dtype.kind == "f" else a, (theta, many))
+        wide = jax.tree.map(
+            lambda a: np.asarray(a, np.float64) if np.asarray(a).dtype.kind == "f" else a, (theta, many)
+        )
         exact_pose, exact_q = (np.asarray(a) for a in batched()(*wide))
     assert pose.dtype == np.float32 and exact_pose.dtype == np.float64
     assert np.linalg.norm(exact_pose[:, :3] - many.pose_WO[:, :3], axis=1).max() > 1e-4
-    # deep in each other, a few do not converge to the last digit in float32; what XLA got wrong was wrong in most
+    # deep in each other, a few do not converge to the last digit in float32; what XLA got wrong was
+    # wrong in most
     for ours, exact in ((pose, exact_pose), (q, exact_q)):
         error = np.abs(ours - exact).max(axis=1)
         assert np.quantile(error, 0.98) < 2e-5 and error.max() < 0.02

@@ -1,4 +1,5 @@
-"""Many scenes at once, few of them: everybody finds the same motion, and what was done is in the rows."""
+"""Many scenes at once, few of them: everybody finds the same motion, and what was done is in the
+rows."""
 
 import json
 import math
@@ -12,8 +13,14 @@ def test_two_counts_of_two_engines_beside_mujocos_own(tmp_path):
     assert main([*argv, "--json", str(file), "--picture", str(picture)]) == 0
     results = json.loads(file.read_text())["results"]
     rows = {(row["who"], row["n"]): row for row in results["rows"]}
-    assert set(rows) >= {(who, n) for who in ("mujoco", "hydroelastic", "MuJoCo's rollout") for n in (1, 4, 16)}
+    assert set(rows) >= {
+        (who, n) for who in ("mujoco", "hydroelastic", "MuJoCo's rollout") for n in (1, 4, 16)
+    }
     for row in rows.values():
         assert row["steps"] % PART == 0 and 0 < row["steps"] <= STEPS and row["off_m"] <= OFF
         assert math.isclose(row["steps_per_s"] * row["wall_s"], row["n"] * row["steps"])
-    assert rows["MuJoCo's rollout", 1]["off_m"] < 1e-9 and results["device"].startswith("cpu") and picture.stat().st_size
+    assert (
+        rows["MuJoCo's rollout", 1]["off_m"] < 1e-9
+        and results["device"].startswith("cpu")
+        and picture.stat().st_size
+    )

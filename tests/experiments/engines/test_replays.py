@@ -5,13 +5,15 @@ import json
 
 import pytest
 
-from dexstack.engines import ENGINES
+from dexengines import ENGINES
 from experiments.engines import replays
 
 COMPILED = ("lcp", "soft")
 
 
-@pytest.mark.parametrize("engine", [pytest.param(e, marks=[pytest.mark.slow] if e in COMPILED else []) for e in ENGINES])
+@pytest.mark.parametrize(
+    "engine", [pytest.param(e, marks=[pytest.mark.slow] if e in COMPILED else []) for e in ENGINES]
+)
 def test_a_replay_has_the_same_bits(engine):
     one, other = replays.hashes("grip", engine, 3, 0), replays.hashes("grip", engine, 2, 1)
     assert len(set(one + other)) == 1 and len(one) == 3
@@ -19,8 +21,26 @@ def test_a_replay_has_the_same_bits(engine):
 
 def test_a_replay_that_differs_counts(monkeypatch, tmp_path):
     names = itertools.cycle("aab")
-    monkeypatch.setattr(replays, "in_processes", lambda f, jobs, *columns: ([next(names)] * runs for runs in columns[2]))
+    monkeypatch.setattr(
+        replays, "in_processes", lambda f, jobs, *columns: ([next(names)] * runs for runs in columns[2])
+    )
     file = tmp_path / "out.json"
-    assert replays.main(["--runs", "6", "--processes", "3", "--engines", "mujoco", "--scenes", "grip", "--json", str(file)]) == 1
+    assert (
+        replays.main(
+            [
+                "--runs",
+                "6",
+                "--processes",
+                "3",
+                "--engines",
+                "mujoco",
+                "--scenes",
+                "grip",
+                "--json",
+                str(file),
+            ]
+        )
+        == 1
+    )
     (row,) = json.loads(file.read_text())["results"]["rows"]
     assert (row["same"], row["of"], row["kinds"]) == (4, 6, 2)

@@ -1,4 +1,5 @@
-"""The scene suite and the foreign models, short: one limit decides for every engine; what is not claimed is not passed."""
+"""The scene suite and the foreign models, short: one limit decides for every engine; what is not
+claimed is not passed."""
 
 import dataclasses
 import json
@@ -18,7 +19,11 @@ def test_one_limit_decides(tmp_path, monkeypatch):
     assert suite.main([*argv, "--picture", str(picture)]) == 0
     rest, fall, bounce = json.loads(file.read_text())["results"]["rows"]
     assert picture.stat().st_size > 1000
-    assert rest["reached"] and 1e-6 < rest["depth_mean_m"] < rest["depth_worst_m"] < 3e-3 and "energy_error_j" not in rest
+    assert (
+        rest["reached"]
+        and 1e-6 < rest["depth_mean_m"] < rest["depth_worst_m"] < 3e-3
+        and "energy_error_j" not in rest
+    )
     assert fall["reached"] and fall["energy_error_j"] == pytest.approx(
         0.5 * 9.81 * fall["figure"], rel=0.05
     )  # it lies lower, at the same speed
@@ -30,7 +35,9 @@ def test_one_limit_decides(tmp_path, monkeypatch):
 def test_a_foreign_model_runs_or_is_refused_by_name(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(foreign, "FILES", {"free": "free.xml", "ball": "ball.xml", "broken": "broken.xml"})
     (tmp_path / "free.xml").write_text(PENDULUM.format(joint=""))
-    (tmp_path / "ball.xml").write_text(PENDULUM.format(joint='name="j" type="ball" limited="true" range="0 1"'))
+    (tmp_path / "ball.xml").write_text(
+        PENDULUM.format(joint='name="j" type="ball" limited="true" range="0 1"')
+    )
     (tmp_path / "broken.xml").write_text("<mujoco><worldbody><body><joint/></body></worldbody></mujoco>")
     file = tmp_path / "out.json"
     argv = ["--folder", str(tmp_path), "--engines", "mujoco", "soft", "--seconds", "0.1", "--json", str(file)]

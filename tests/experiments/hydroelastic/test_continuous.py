@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from dexstack.engines.common.forces import contactless
-from dexstack.engines.hydroelastic.plant import HydroelasticScene
-from dexstack.engines.hydroelastic.system import HydroelasticSystem
+from dexengines.forces import contactless
+from dexengines.hydroelastic.plant import HydroelasticScene
+from dexengines.hydroelastic.system import HydroelasticSystem
 from dexstack.errors import ConfigError
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
@@ -35,7 +35,8 @@ def test_a_turning_body_turns_as_mujoco_turns_it():
 
 
 def test_the_force_on_a_tumbling_dumbbell_is_conservative():
-    """How the vertical force changes with a turn is how the moment changes with height: both are ∂²U/∂z∂θ."""
+    """How the vertical force changes with a turn is how the moment changes with height: both are
+    ∂²U/∂z∂θ."""
     motion = ContinuousSystem(systems.ball())
     rng = np.random.default_rng(1)
 
@@ -52,7 +53,9 @@ def test_the_force_on_a_tumbling_dumbbell_is_conservative():
         for axis in range(2):
             turn = np.zeros(3)
             turn[axis] = h
-            dF = (wrench(z, Rotation.from_rotvec(turn) * R)[2] - wrench(z, Rotation.from_rotvec(-turn) * R)[2]) / (2 * h)
+            dF = (
+                wrench(z, Rotation.from_rotvec(turn) * R)[2] - wrench(z, Rotation.from_rotvec(-turn) * R)[2]
+            ) / (2 * h)
             dM = (wrench(z + h, R)[3 + axis] - wrench(z - h, R)[3 + axis]) / (2 * h)
             assert dF == pytest.approx(dM, rel=1e-3, abs=1e-2)
 
@@ -83,7 +86,8 @@ def test_unknown_methods_and_joint_stops_are_refused():
 
 
 def test_a_joint_leaves_its_stop_as_fast_as_it_came_and_slower_where_that_dissipates():
-    """A slide on its own is a harmonic oscillator while it is past its stop: as deep as v T, and back after π T."""
+    """A slide on its own is a harmonic oscillator while it is past its stop: as deep as v T, and
+    back after π T."""
     xml = "<mujoco><option gravity='0 0 0'/><worldbody><body><joint type='slide' limited='true' range='-1 0.01'/>"
     model = mujoco.MjModel.from_xml_string(xml + "<geom size='0.1' mass='2'/></body></worldbody></mujoco>")
     ends = []

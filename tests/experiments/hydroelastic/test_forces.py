@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from dexstack.engines.hydroelastic import shapes
-from dexstack.engines.hydroelastic.fields import RigidMesh
-from dexstack.engines.hydroelastic.surface import Workspace, query
+from dexengines.hydroelastic import shapes
+from dexengines.hydroelastic.fields import RigidMesh
+from dexengines.hydroelastic.surface import Workspace, query
 from experiments.hydroelastic.energy import energy
 from experiments.hydroelastic.forces import ContactLaw, polygon_wrench, wrench
 
@@ -17,7 +17,8 @@ pytestmark = pytest.mark.slow
 
 I3, ZERO = np.eye(3), np.zeros(3)
 AREA, DEPTH, E, H = 0.01, 0.01, 1e5, 0.05
-"""The underside of a rigid cube of 0.1 m pressed 0.01 m into a layer: pressure 2e4 Pa, gradient E/H."""
+"""The underside of a rigid cube of 0.1 m pressed 0.01 m into a layer: pressure 2e4 Pa, gradient
+E/H."""
 
 
 def pressed():
@@ -37,7 +38,8 @@ def pressed():
     ],
 )
 def test_dissipation(law: ContactLaw, speed: float, pressure: float) -> None:
-    """Approach at ``speed``: A, the layer, moves up towards the cube, against the normal from B into A, which points down."""
+    """Approach at ``speed``: A, the layer, moves up towards the cube, against the normal from B
+    into A, which points down."""
     w = wrench(pressed(), law, ZERO, ZERO, np.array([0, 0, speed]))
     assert w[5] == pytest.approx(-pressure * AREA, rel=1e-9, abs=1e-9)
 
@@ -64,7 +66,9 @@ def test_fan_and_polygon_agree_on_the_force_and_to_second_order_on_the_moment() 
 
 
 @pytest.mark.parametrize(
-    "b", [shapes.box((0.2, 0.2, 0.1), 1e5), shapes.rigid(shapes.box((0.2, 0.2, 0.1), 1e5))], ids=["compliant", "rigid"]
+    "b",
+    [shapes.box((0.2, 0.2, 0.1), 1e5), shapes.rigid(shapes.box((0.2, 0.2, 0.1), 1e5))],
+    ids=["compliant", "rigid"],
 )
 def test_the_static_force_is_the_gradient_of_the_energy(b) -> None:
     ball, h = shapes.sphere(0.05, 2e5, size=0.04), 1e-6

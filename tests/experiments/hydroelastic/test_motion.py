@@ -4,10 +4,10 @@ import mujoco
 import numpy as np
 import pytest
 
-from dexstack.engines.common.forces import contactless
-from dexstack.engines.hydroelastic import shapes
-from dexstack.engines.hydroelastic.convex import LAGGED, SAP, TOLERANCE
-from dexstack.engines.hydroelastic.system import Geometry, HydroelasticSystem
+from dexengines.forces import contactless
+from dexengines.hydroelastic import shapes
+from dexengines.hydroelastic.convex import LAGGED, SAP, TOLERANCE
+from dexengines.hydroelastic.system import Geometry, HydroelasticSystem
 from experiments.hydroelastic import coin as demo
 from experiments.hydroelastic import systems
 from experiments.hydroelastic.grip import grip
@@ -37,19 +37,24 @@ def test_with_many_triangles_the_reference_is_still_of_one_ring_of_points():
 
 
 def test_an_even_disk_remembers_its_start_and_the_simulated_one_follows_the_integrated_curve():
-    """ε grows as (ωR) to the power of −1/4: from below it is still below when a hundredth of the speed is left."""
+    """ε grows as (ωR) to the power of −1/4: from below it is still below when a hundredth of the
+    speed is left."""
     points = demo.faces(60, 12)
     assert points[1].sum() == pytest.approx(1.0)
     low, high = (demo.integrated(ratio, points, [0.01])[0] for ratio in (0.1, 2.0))
     assert low < 0.8 * demo.COIN_THEORY and high > 1.005 * demo.COIN_THEORY
     np.testing.assert_allclose(demo.integrated(2.0, demo.even(), [0.01]), high, rtol=2 * demo.CURVE_LIMIT)
     followed = demo.follow(systems.coin(1e-3, LAGGED, segments=24, rings=4), 0.3, 1.0)
-    # so few faces have corners: what they resist depends on where these point, which the integrated curve does not know
-    np.testing.assert_allclose(followed, demo.integrated(0.3, demo.faces(24, 4), demo.LEFT), rtol=2 * demo.CURVE_LIMIT)
+    # so few faces have corners: what they resist depends on where these point, which the integrated
+    # curve does not know
+    np.testing.assert_allclose(
+        followed, demo.integrated(0.3, demo.faces(24, 4), demo.LEFT), rtol=2 * demo.CURVE_LIMIT
+    )
 
 
 def test_sap_loses_the_stiff_coin():
-    """Why the lagged scheme is the default; when this fails, SAP has become usable for stiff sliding contact."""
+    """Why the lagged scheme is the default; when this fails, SAP has become usable for stiff
+    sliding contact."""
     system = systems.coin(1e-3, SAP)
     end = demo.last_ratio(demo.slide_coin(system, 0.4, 1.0, max_steps=1000), 1e-3)
     assert end != pytest.approx(demo.COIN_PUBLISHED, rel=0.005)
@@ -82,7 +87,9 @@ def test_patches_show_the_surfaces_that_carry_the_wrench():
         area_W = np.array([0.5 * np.cross(f[1:-1] - f[0], f[2:] - f[0]).sum(axis=0) for f in faces])
         pushed += patch.pressure @ np.linalg.norm(area_W, axis=1)
         assert np.abs(patch.force_W[1]) == pytest.approx(10.0, rel=1e-3)
-    assert pushed == pytest.approx(system.contacts.pressure[: system.faces] @ system.contacts.area[: system.faces], rel=1e-9)
+    assert pushed == pytest.approx(
+        system.contacts.pressure[: system.faces] @ system.contacts.area[: system.faces], rel=1e-9
+    )
 
 
 def test_a_spatula_is_held_when_tight_turns_when_loose_and_stops():

@@ -12,14 +12,19 @@ from experiments.hydroelastic import convergence, fuzz, sinusoid, surfaces
 REFERENCE = str(Path(__file__).parent / "drake.json")
 
 
-def test_reference_without_drake_checks_the_answers_and_says_what_it_skipped(tmp_path, capsys, monkeypatch) -> None:
+def test_reference_without_drake_checks_the_answers_and_says_what_it_skipped(
+    tmp_path, capsys, monkeypatch
+) -> None:
     monkeypatch.setattr("experiments.hydroelastic.surfaces.drake_version", lambda: None)
     file = tmp_path / "out.json"
     assert surfaces.main(["--reference", REFERENCE, "--rounds", "1", "--json", str(file)]) == 0
     assert "skipped" in capsys.readouterr().out
     results = json.loads(file.read_text())["results"]
     assert results["checks"]["force"] == {**results["checks"]["force"], "checked": 5, "failed": 0}
-    assert (results["checked"], results["failed"]) == (sum(c["checked"] for c in results["checks"].values()), 0)
+    assert (results["checked"], results["failed"]) == (
+        sum(c["checked"] for c in results["checks"].values()),
+        0,
+    )
     assert results["worst"] == max(c["worst"] for c in results["checks"].values()) < 1e-9
     assert results["ratio"] is None and results["passed"]
 
@@ -36,7 +41,10 @@ def test_sinusoids_meet_their_closed_form_and_the_papers_figure_is_not_reproduce
     assert sinusoid.main(["--picture", str(picture), "--json", str(file)]) == 0
     results = json.loads(file.read_text())["results"]
     assert picture.stat().st_size > 1000 and results["flat_error"] < 1e-9
-    assert results["under_at_depth"] < 0.0 < results["published_under_at_depth"] and not results["figure_reproduced"]
+    assert (
+        results["under_at_depth"] < 0.0 < results["published_under_at_depth"]
+        and not results["figure_reproduced"]
+    )
     assert "not reproduced" in capsys.readouterr().out
 
 

@@ -1,4 +1,5 @@
-"""Hidden plants: rates are pooled and judged, what is kept is not done again, and one small plant goes through."""
+"""Hidden plants: rates are pooled and judged, what is kept is not done again, and one small plant
+goes through."""
 
 import json
 from types import SimpleNamespace
@@ -11,16 +12,24 @@ from experiments.identification import hidden, recover
 
 
 def plant(seed, trials, planner="gauss_newton", folder="", *, missed=0):
-    return {"seed": seed, "trials": trials, "succeeded": {hidden.BELIEVED: 1, hidden.IDENTIFIED: trials, hidden.LEARNED: trials - missed}}
+    return {
+        "seed": seed,
+        "trials": trials,
+        "succeeded": {hidden.BELIEVED: 1, hidden.IDENTIFIED: trials, hidden.LEARNED: trials - missed},
+    }
 
 
 @pytest.mark.parametrize(("missed", "code"), [(0, 0), (1, 1)])
 def test_both_rates_after_are_asked_for(missed, code, monkeypatch, tmp_path):
     monkeypatch.setattr(
-        hidden, "in_processes", lambda f, jobs, *columns: (plant(*row, missed=missed) for row in zip(*columns, strict=True))
+        hidden,
+        "in_processes",
+        lambda f, jobs, *columns: (plant(*row, missed=missed) for row in zip(*columns, strict=True)),
     )
     file = tmp_path / "out.json"
-    assert hidden.main(["--plants", "2", "--trials", "10", "--json", str(file)]) == 1, "two plants show nothing"
+    assert hidden.main(["--plants", "2", "--trials", "10", "--json", str(file)]) == 1, (
+        "two plants show nothing"
+    )
     monkeypatch.setattr(hidden, "PLANTS", 2)
     assert hidden.main(["--plants", "2", "--trials", "10", "--json", str(file)]) == code
     rates = json.loads(file.read_text())["results"]["rates"]
@@ -37,12 +46,16 @@ def test_a_plant_that_is_kept_is_not_done_again(monkeypatch, tmp_path):
 
 def test_what_is_found_of_a_plant_is_found_once_for_all_planners(monkeypatch, tmp_path):
     recording, calls = {"t": np.arange(3.0), "q": np.ones((3, 2))}, []
-    fit = SimpleNamespace(told_world=lambda: World(mass=2.0), delay=0.03, unknowns=[], told=[], before=9.0, after=1.0)
+    fit = SimpleNamespace(
+        told_world=lambda: World(mass=2.0), delay=0.03, unknowns=[], told=[], before=9.0, after=1.0
+    )
     monkeypatch.setattr(recover, "recorded", lambda *_: (recording, 4))
     monkeypatch.setattr(hidden, "identify", lambda *args, **_: calls.append(args) or fit)
     first, again = (hidden.fitted(7, str(tmp_path)) for _ in range(2))
     assert len(calls) == 1 and first[1] == again[1] and again[1]["found"]["mass"] == 2.0
-    assert set(again[0]) == {"t", "q"} and all((again[0][name] == recording[name]).all() for name in recording)
+    assert set(again[0]) == {"t", "q"} and all(
+        (again[0][name] == recording[name]).all() for name in recording
+    )
 
 
 @pytest.mark.slow
@@ -52,4 +65,7 @@ def test_one_plant_goes_through(planner, monkeypatch, tmp_path):
     monkeypatch.setattr(recover, "SECONDS", 3.0)
     monkeypatch.setattr("dexstack.tasks.palm_turn.PalmTurn.seconds", lambda task: 0.2)
     result = hidden.improved(300, 1, planner, str(tmp_path))
-    assert set(result["succeeded"]) == set(hidden.COLUMNS) and json.loads((tmp_path / f"plant-{planner}-300-1.json").read_text()) == result
+    assert (
+        set(result["succeeded"]) == set(hidden.COLUMNS)
+        and json.loads((tmp_path / f"plant-{planner}-300-1.json").read_text()) == result
+    )

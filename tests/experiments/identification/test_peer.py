@@ -1,4 +1,5 @@
-"""The peer finds what moved a hand, and says how sure it is; without it the experiment goes on alone."""
+"""The peer finds what moved a hand, and says how sure it is; without it the experiment goes on
+alone."""
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from dexstack.identification.rollouts import servo_of
 from dexstack.identification.unknowns import chosen
 from dexstack.tasks.base import World
 from experiments.identification import peer
-from tests.identification.test_fit import wave
+from tests.dexstack.identification.test_fit import wave
 
 
 @pytest.mark.slow
@@ -18,6 +19,8 @@ def test_it_finds_the_motors(monkeypatch):
     settings = read_settings(Spec())
     task = make_task(Spec(), settings)
     servo = servo_of(task, settings)
-    found = peer.found(task, servo, wave(task, servo, World(torque=0.75), 5.0, delay=0.008), chosen(("torque", "delay")))
+    found = peer.found(
+        task, servo, wave(task, servo, World(torque=0.75), 5.0, delay=0.008), chosen(("torque", "delay"))
+    )
     np.testing.assert_allclose(found.value, (0.75, 0.008), rtol=0.02, atol=0.002)
     assert (found.low < found.value).all() and (found.value < found.high).all() and found.seconds > 0.0

@@ -1,4 +1,5 @@
-"""Hidden worlds: drawn within their ranges, the same for the same seed; errors and intervals are counted, by plant."""
+"""Hidden worlds: drawn within their ranges, the same for the same seed; errors and intervals are
+counted, by plant."""
 
 import json
 
@@ -22,22 +23,48 @@ def test_worlds_are_drawn_within_their_ranges():
 
 def found(case: Case, folder: str, error: float) -> dict:
     rows = [
-        {"name": n, "error": 0.01 * error if limit < 0.01 else error, "covered": case.seed > 100} for n, limit in recover.LIMITS.items()
+        {"name": n, "error": 0.01 * error if limit < 0.01 else error, "covered": case.seed > 100}
+        for n, limit in recover.LIMITS.items()
     ]
     times = {"seconds": 50.0 if case.plant == "mujoco" else 60.0, "cpu_s": 40.0, "before": 2.0, "after": 0.1}
-    row = {"seed": case.seed, "plant": case.plant, "by": recover.rollouts_of(case.through), **times, "unknowns": rows}
+    row = {
+        "seed": case.seed,
+        "plant": case.plant,
+        "by": recover.rollouts_of(case.through),
+        **times,
+        "unknowns": rows,
+    }
     if case.peer:
-        row[PEER] = {"seconds": 99.0, "cpu_s": 80.0, "unknowns": [{**r, "error": 2.0, "covered": False} for r in rows]}
+        row[PEER] = {
+            "seconds": 99.0,
+            "cpu_s": 80.0,
+            "unknowns": [{**r, "error": 2.0, "covered": False} for r in rows],
+        }
     return row
 
 
 @pytest.mark.parametrize(("error", "code"), [(0.01, 0), (0.2, 1)])
 def test_errors_and_intervals_are_counted(error, code, monkeypatch, tmp_path):
     monkeypatch.setattr(
-        recover, "in_processes", lambda function, jobs, *columns: (found(*row, error) for row in zip(*columns, strict=True))
+        recover,
+        "in_processes",
+        lambda function, jobs, *columns: (found(*row, error) for row in zip(*columns, strict=True)),
     )
     file = tmp_path / "out.json"
-    argv = ["--cases", "10", "--plants", "mujoco", "lcp", "--through", "own", "mujoco", "--peers", "4", "--json", str(file)]
+    argv = [
+        "--cases",
+        "10",
+        "--plants",
+        "mujoco",
+        "lcp",
+        "--through",
+        "own",
+        "mujoco",
+        "--peers",
+        "4",
+        "--json",
+        str(file),
+    ]
     assert recover.main(argv) == 1, "ten cases show too little"
     monkeypatch.setattr(recover, "CASES", 10)
     assert recover.main(argv) == code
@@ -46,19 +73,35 @@ def test_errors_and_intervals_are_counted(error, code, monkeypatch, tmp_path):
     assert len(rows) == 4 * len(recover.LIMITS) and results["cpu_ratio"] == 2.0
     fits = {(f["plant"], f["by"]): (f["fits"], f["longest_s"]) for f in results["fits"]}
     ours, theirs = "rollouts of mujoco", "rollouts of lcp"
-    assert fits == {("mujoco", ours): (10, 50.0), ("mujoco", PEER): (4, 99.0), ("lcp", theirs): (10, 60.0), ("lcp", ours): (10, 60.0)}
+    assert fits == {
+        ("mujoco", ours): (10, 50.0),
+        ("mujoco", PEER): (4, 99.0),
+        ("lcp", theirs): (10, 60.0),
+        ("lcp", ours): (10, 60.0),
+    }
     mass, peers = rows["lcp", theirs, "mass"], rows["mujoco", PEER, "mass"]
     assert mass["within"] == (10 if code == 0 else 0) and mass["covered"] == 9 and mass["of"] == 10
-    assert peers["covered"] == 0 and peers["of"] == 4, "the peer takes part in four of MuJoCo's and in none of lcp's"
+    assert peers["covered"] == 0 and peers["of"] == 4, (
+        "the peer takes part in four of MuJoCo's and in none of lcp's"
+    )
 
 
 def test_a_plant_by_its_name_is_its_own(monkeypatch, tmp_path):
     monkeypatch.setattr(recover, "CASES", 1)
-    monkeypatch.setattr(recover, "in_processes", lambda function, jobs, *columns: (found(*row, 0.01) for row in zip(*columns, strict=True)))
-    argv, file = ["--cases", "1", "--seed", "101", "--peers", "0", "--json", str(tmp_path / "out.json")], tmp_path / "out.json"
+    monkeypatch.setattr(
+        recover,
+        "in_processes",
+        lambda function, jobs, *columns: (found(*row, 0.01) for row in zip(*columns, strict=True)),
+    )
+    argv, file = (
+        ["--cases", "1", "--seed", "101", "--peers", "0", "--json", str(tmp_path / "out.json")],
+        tmp_path / "out.json",
+    )
     assert recover.main([*argv, "--through", "own", "mujoco"]) == 0
     assert len(json.loads(file.read_text())["results"]["cases"]) == 1
-    assert recover.main([*argv, "--plants", "lcp", "--through", "mujoco"]) == 1, "nothing shows how well lcp's own rollouts fit"
+    assert recover.main([*argv, "--plants", "lcp", "--through", "mujoco"]) == 1, (
+        "nothing shows how well lcp's own rollouts fit"
+    )
 
 
 def test_a_case_that_is_kept_is_not_done_again(monkeypatch, tmp_path):

@@ -17,9 +17,9 @@ def test_a_body_is_turned_and_counted(tmp_path, monkeypatch):
     [row] = results["objects"]
     assert (row["trials"], results["trials"], row["refused"], row["tried"]) == (2, 2, None, 0)
     assert results["success_rate"] == row["succeeded"] / 2 and 0.0 <= row["error_rad"] <= 3.2
-    assert results["passed"] == (row["succeeded"] == 2 and row["dropped"] == 0 and row["error_rad"] <= turning.ERROR) and code == (
-        not results["passed"]
-    )
+    assert results["passed"] == (
+        row["succeeded"] == 2 and row["dropped"] == 0 and row["error_rad"] <= turning.ERROR
+    ) and code == (not results["passed"])
 
 
 def test_what_cannot_be_turned_stays_in_the_table(monkeypatch, tmp_path):
@@ -28,12 +28,22 @@ def test_what_cannot_be_turned_stays_in_the_table(monkeypatch, tmp_path):
     file = tmp_path / "turning.json"
     assert turning.main(["--only", "wedge", "gear", "--json", str(file)]) == 1
     results = json.loads(file.read_text())["results"]
-    assert results["success_rate"] == 0.0 and [row["refused"] for row in results["objects"]] == ["too large"] * 2
+    assert (
+        results["success_rate"] == 0.0 and [row["refused"] for row in results["objects"]] == ["too large"] * 2
+    )
 
 
 def test_a_round_body_that_stands_upright_is_not_in_the_sums(monkeypatch, tmp_path):
     def turned(name, args, folder):
-        row = {"name": name, "family": "part", "refused": None, "told_apart": name != "torus", "trials": 4, "dropped": 0, "error_rad": 0.05}
+        row = {
+            "name": name,
+            "family": "part",
+            "refused": None,
+            "told_apart": name != "torus",
+            "trials": 4,
+            "dropped": 0,
+            "error_rad": 0.05,
+        }
         return row | {"succeeded": 4 if name == "gear" else 0}
 
     monkeypatch.setattr(turning, "_turned", turned)
@@ -45,11 +55,24 @@ def test_a_round_body_that_stands_upright_is_not_in_the_sums(monkeypatch, tmp_pa
 
 def test_what_was_kept_is_not_turned_again_and_an_unknown_body_is_refused(monkeypatch, tmp_path, capsys):
     turned = []
-    row = {"family": "part", "refused": None, "told_apart": True, "trials": 4, "succeeded": 4, "dropped": 0, "error_rad": 0.05}
+    row = {
+        "family": "part",
+        "refused": None,
+        "told_apart": True,
+        "trials": 4,
+        "succeeded": 4,
+        "dropped": 0,
+        "error_rad": 0.05,
+    }
     row["size_mm"] = np.ones(3)
-    monkeypatch.setattr(turning, "_turned", lambda name, args, folder: turned.append(name) or {"name": name} | row)
+    monkeypatch.setattr(
+        turning, "_turned", lambda name, args, folder: turned.append(name) or {"name": name} | row
+    )
     asked = ["--trials", "4", "--keep", str(tmp_path / "kept")]
-    assert turning.main([*asked, "--only", "wedge"]) == 0 and turning.main([*asked, "--only", "wedge", "gear"]) == 0
+    assert (
+        turning.main([*asked, "--only", "wedge"]) == 0
+        and turning.main([*asked, "--only", "wedge", "gear"]) == 0
+    )
     assert turned == ["wedge", "gear"]
     assert turning.main(["--trials", "5", "--keep", str(tmp_path / "kept")]) == 2
     with pytest.raises(SystemExit):

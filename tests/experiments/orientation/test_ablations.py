@@ -1,4 +1,5 @@
-"""Ablations: every row's parameters exist and differ from the first row's, counts are pooled, and what is kept is not run again."""
+"""Ablations: every row's parameters exist and differ from the first row's, counts are pooled, and
+what is kept is not run again."""
 
 import json
 from types import SimpleNamespace
@@ -11,8 +12,14 @@ from experiments.orientation import ablations
 
 @pytest.mark.parametrize("row", ablations.ROWS)
 def test_every_row_differs_from_the_first_in_what_it_says(row):
-    as_it_is, changed = (read_settings(Spec("reorient", overrides=tuple(ablations.ROWS[r].items()))) for r in (ablations.AS_IT_IS, row))
-    values = [{k: v for block in settings.values() for k, v in vars(block).items()} for settings in (as_it_is, changed)]
+    as_it_is, changed = (
+        read_settings(Spec("reorient", overrides=tuple(ablations.ROWS[r].items())))
+        for r in (ablations.AS_IT_IS, row)
+    )
+    values = [
+        {k: v for block in settings.values() for k, v in vars(block).items()}
+        for settings in (as_it_is, changed)
+    ]
     differ = {k for k in values[0].keys() & values[1].keys() if values[0][k] != values[1][k]}
     assert differ >= set(ablations.ROWS[row])
 
@@ -23,25 +30,57 @@ def test_counts_are_pooled(tmp_path, monkeypatch):
             for k in range(trials):
                 goals = 12 if cell.name == ablations.AS_IT_IS else 30
                 dropped = cell.name == better and k == 5
-                yield SimpleNamespace(cell=cell.name, seed=seed + k, reached_at=(0.0,) * goals, seconds=60.0, dropped=dropped, stalls=1)
+                yield SimpleNamespace(
+                    cell=cell.name,
+                    seed=seed + k,
+                    reached_at=(0.0,) * goals,
+                    seconds=60.0,
+                    dropped=dropped,
+                    stalls=1,
+                )
 
     file, better = tmp_path / "out.json", list(ablations.ROWS)[1]
     monkeypatch.setattr(ablations, "run_trials", runs)
-    assert ablations.main(["--runs", "10", "--seed", "0", "--only", "1", "--json", str(file)]) == 0, "faster, but it drops more"
+    assert ablations.main(["--runs", "10", "--seed", "0", "--only", "1", "--json", str(file)]) == 0, (
+        "faster, but it drops more"
+    )
     first, second = json.loads(file.read_text())["results"]["rows"]
     assert first["goals"] == 120 and first["goals_per_minute"] == 12.0 and second["drops"] == 1
     low, high = first["goals_per_minute_interval"]
-    assert low == pytest.approx(9.95, abs=0.01) and high == pytest.approx(14.35, abs=0.01)  # 99.5 and 143.5 of a count of 120
+    assert low == pytest.approx(9.95, abs=0.01) and high == pytest.approx(
+        14.35, abs=0.01
+    )  # 99.5 and 143.5 of a count of 120
     better = ""
-    assert ablations.main(["--runs", "10", "--seed", "0", "--only", "1", "--json", str(file), "--picture", str(tmp_path / "a.png")]) == 1
+    assert (
+        ablations.main(
+            [
+                "--runs",
+                "10",
+                "--seed",
+                "0",
+                "--only",
+                "1",
+                "--json",
+                str(file),
+                "--picture",
+                str(tmp_path / "a.png"),
+            ]
+        )
+        == 1
+    )
     assert (tmp_path / "a.png").stat().st_size > 1000
 
 
 @pytest.mark.slow
 def test_one_run_goes_through(tmp_path):
-    file, asked = tmp_path / "out.json", ["--runs", "1", "--seconds", "0.5", "--only", "12", "--keep", str(tmp_path / "kept")]
+    file, asked = (
+        tmp_path / "out.json",
+        ["--runs", "1", "--seconds", "0.5", "--only", "12", "--keep", str(tmp_path / "kept")],
+    )
     ablations.main([*asked, "--json", str(file)])
     rows = json.loads(file.read_text())["results"]["rows"]
-    assert [row["runs"] for row in rows] == [1, 1] and rows[0]["minutes"] == pytest.approx(0.5 / 60, abs=0.02 / 60)
+    assert [row["runs"] for row in rows] == [1, 1] and rows[0]["minutes"] == pytest.approx(
+        0.5 / 60, abs=0.02 / 60
+    )
     assert len(list((tmp_path / "kept").glob("*.npz"))) == 2
     assert ablations.main([*asked, "--seed", "1"]) == 2

@@ -1,4 +1,5 @@
-"""A value fitted to logged trials: what it learns from, how hands are mirrored, and that it finds what times depend on."""
+"""A value fitted to logged trials: what it learns from, how hands are mirrored, and that it finds
+what times depend on."""
 
 import json
 
@@ -25,12 +26,26 @@ def _poses(rng, n):
 
 def _keep(folder, hand, states, dropped, rng, t):
     """A trial of one goal at times ``t`` of joints (S, 16)."""
-    pose, goal, q = _poses(rng, states), np.repeat(_poses(rng, 1), states, axis=0), rng.normal(size=(states, 16))
+    pose, goal, q = (
+        _poses(rng, states),
+        np.repeat(_poses(rng, 1), states, axis=0),
+        rng.normal(size=(states, 16)),
+    )
     recording = {"t": t(q), "pose_WO": pose, "q": q, "goal_WO": goal, "error": np.ones(states)}
     folder.mkdir(exist_ok=True)
     (folder / "plan.json").write_text(json.dumps({"cells": [{"spec": {"hand": hand, "object": "cube"}}]}))
-    values = dict(reached_at=(), orientation_error=1.0, position_error=0.0, dropped=dropped, succeeded=False, stalls=0, trouble="")
-    outcome = Outcome(goal=Goal(goal[0], ""), recording=recording, wall_s=0.0, seed=0, label="", cell="", **values)
+    values = dict(
+        reached_at=(),
+        orientation_error=1.0,
+        position_error=0.0,
+        dropped=dropped,
+        succeeded=False,
+        stalls=0,
+        trouble="",
+    )
+    outcome = Outcome(
+        goal=Goal(goal[0], ""), recording=recording, wall_s=0.0, seed=0, label="", cell="", **values
+    )
     save_outcome(folder / f"trial-{len(list(folder.glob('*.npz'))):03d}.npz", outcome)
     return recording
 
@@ -48,10 +63,17 @@ def test_a_left_hand_s_trials_are_a_right_one_s_in_a_mirror(tmp_path):
     kept = _keep(tmp_path, "left", 40, True, np.random.default_rng(0), lambda q: 0.02 * np.arange(len(q)))
     [log] = fit_value.read_logs(tmp_path, *CUBE)
     assert np.isinf(log.left_s).all()
-    left, right, mirror = load_hand("left").kinematics(), load_hand("right").kinematics(), np.array([1.0, -1.0, 1.0])
+    left, right, mirror = (
+        load_hand("left").kinematics(),
+        load_hand("right").kinematics(),
+        np.array([1.0, -1.0, 1.0]),
+    )
     kept = {name: a[:: fit_value.EVERY] for name, a in kept.items()}
     for q, seen in zip(kept["q"], log.q, strict=True):
-        tips = [np.asarray(hand.fingertips(hand.poses(jnp.asarray(x, jnp.float32)))) for hand, x in ((left, q), (right, seen))]
+        tips = [
+            np.asarray(hand.fingertips(hand.poses(jnp.asarray(x, jnp.float32))))
+            for hand, x in ((left, q), (right, seen))
+        ]
         np.testing.assert_allclose(tips[0] * mirror, tips[1], atol=1e-5)
     np.testing.assert_allclose(log.pose_WO[:, :3], kept["pose_WO"][:, :3] * mirror)
     angles = [

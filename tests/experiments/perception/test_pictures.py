@@ -16,17 +16,25 @@ def test_figures_and_exit_code_agree(tmp_path):
         and "film" not in results
     )
     small = results["static"]["640x480"]
-    assert small["one_face"]["position_error_m"]["n"] == 12 and 0 < small["two_faces"]["position_error_m"]["p50"] < 1e-3
+    assert (
+        small["one_face"]["position_error_m"]["n"] == 12
+        and 0 < small["two_faces"]["position_error_m"]["p50"] < 1e-3
+    )
     assert small["pose_s"]["n"] == 12 and small["pose_s"]["p50"] > 0
     assert results["passed"] == all(results["kept"].values()) and code == (0 if results["passed"] else 1)
-    assert results["kept"]["one face p95 (<= 3 deg)"], "and so do the other limits that do not compare two small samples"
+    assert results["kept"]["one face p95 (<= 3 deg)"], (
+        "and so do the other limits that do not compare two small samples"
+    )
 
 
 def test_limits_are_judged():
     """Errors beyond a limit fail it, and only it."""
 
     def entry(mm: float, deg: float) -> dict:
-        error = {"n": 5, "p50": mm * 1e-3, "p95": mm * 1e-3}, {"n": 5, "p50": deg * 0.01745, "p95": deg * 0.01745}
+        error = (
+            {"n": 5, "p50": mm * 1e-3, "p95": mm * 1e-3},
+            {"n": 5, "p50": deg * 0.01745, "p95": deg * 0.01745},
+        )
         summary = dict(zip(("position_error_m", "orientation_error_rad"), error, strict=True))
         return {"two_faces": summary, "one_face": summary}
 

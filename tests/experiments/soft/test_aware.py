@@ -1,4 +1,5 @@
-"""The acceleration-aware force law: rest at long implicit steps whatever the mass, momentum, derivatives, what it has not."""
+"""The acceleration-aware force law: rest at long implicit steps whatever the mass, momentum,
+derivatives, what it has not."""
 
 import jax
 import jax.numpy as jnp
@@ -6,9 +7,9 @@ import mujoco
 import numpy as np
 import pytest
 
-from dexstack.engines.soft import cloud
-from dexstack.engines.soft.scm import ContactParams
-from dexstack.engines.soft.system import Ground, Meeting, Surface
+from dexengines.soft import cloud
+from dexengines.soft.scm import ContactParams
+from dexengines.soft.system import Ground, Meeting, Surface
 from dexstack.errors import ConfigError
 from dexstack.process.compilation import jit
 from experiments.soft.aware import AwareSystem
@@ -23,7 +24,9 @@ def box_on_the_ground(**times):
         '<mujoco><worldbody><body name="box" pos="0 0 .05"><freejoint/><geom type="box" size=".05 .05 .05" mass="1"/></body>'
         "</worldbody></mujoco>"
     )
-    return AwareSystem(model, [], [Ground(Surface("box", "box", cloud.box((0.05, 0.05, 0.05), 0.02)), LAW)], **times)
+    return AwareSystem(
+        model, [], [Ground(Surface("box", "box", cloud.box((0.05, 0.05, 0.05), 0.02)), LAW)], **times
+    )
 
 
 def free_pair():
@@ -41,7 +44,9 @@ def test_a_box_comes_to_rest_at_steps_of_16_ms_and_sinks_alike_whatever_its_mass
     depths = []
     for scale in (1.0, 50.0):
         numbers = system.data.numbers
-        data = system.data._replace(numbers=numbers._replace(mass=scale * numbers.mass, inertia=scale * numbers.inertia))
+        data = system.data._replace(
+            numbers=numbers._replace(mass=scale * numbers.mass, inertia=scale * numbers.inertia)
+        )
         q, v = jnp.array([0.0, 0.0, 0.052, 1.0, 0.0, 0.0, 0.0]), jnp.zeros(6).at[0].set(0.3)
         for _ in range(120):
             q, v = step(data, q, v)
@@ -58,7 +63,9 @@ def test_forces_on_a_free_pair_sum_to_nothing_and_follow_finite_differences():
     v = jnp.asarray(0.2 * np.random.default_rng(0).normal(size=12)).at[6].set(-0.3)
 
     def wrenches(s):
-        _, _, force, contact = system._forces(system.data, q.at[7:10].add(s[:3]), v.at[6:9].add(s[3:]), jnp.zeros(12))
+        _, _, force, contact = system._forces(
+            system.data, q.at[7:10].add(s[:3]), v.at[6:9].add(s[3:]), jnp.zeros(12)
+        )
         return contact.wrench[0], force
 
     wrench, force = jit(wrenches)(jnp.zeros(6))

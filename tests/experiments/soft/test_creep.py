@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dexstack.engines.soft.plant import LAW, SoftPlantParams
+from dexengines.soft.plant import LAW, SoftPlantParams
 from experiments.soft import creep
 
 

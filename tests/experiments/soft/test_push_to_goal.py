@@ -1,4 +1,5 @@
-"""Pushing to a goal: errors and derivatives of both models, ways within the speed, and the sphere that goes around without touching."""
+"""Pushing to a goal: errors and derivatives of both models, ways within the speed, and the sphere
+that goes around without touching."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -23,7 +24,9 @@ def test_targets_go_through_the_way_points_and_stay():
     found = p.targets(np.array([[1.0, 2.0]]), ways, 0.004)[0]
     each = round(p.SECONDS / p.WAY_POINTS / 0.004)
     np.testing.assert_allclose(found[each - 1 :: each][: p.WAY_POINTS], [1.0, 2.0] + ways[0], atol=1e-6)
-    np.testing.assert_allclose(found[p.WAY_POINTS * each :], np.tile([1.0, 2.03], (round(p.REST / 0.004), 1)), atol=1e-6)
+    np.testing.assert_allclose(
+        found[p.WAY_POINTS * each :], np.tile([1.0, 2.03], (round(p.REST / 0.004), 1)), atol=1e-6
+    )
 
 
 def test_ways_keep_within_the_speed_and_short_ones_stay():
@@ -47,7 +50,10 @@ def test_what_a_push_is_predicted_to_do_it_does(here):
     place = int(np.argmin(predicted))
     before = p.error(here.data.qpos)
     here.push(place, ways[place])
-    assert p.error(here.data.qpos) == pytest.approx(predicted[place], abs=0.1 * before) and predicted[place] < before
+    assert (
+        p.error(here.data.qpos) == pytest.approx(predicted[place], abs=0.1 * before)
+        and predicted[place] < before
+    )
 
 
 @pytest.mark.slow
@@ -58,7 +64,8 @@ def test_gradients_of_the_engine_are_its_differences_and_bring_the_t_nearer(here
     way = rng.normal(size=ways.shape)
     near = [soft(here, starts, ways + h * way)[0] for h in (5e-4, -5e-4)]
     along, expected = np.sum(slope * way, axis=(1, 2)), (near[0] - near[1]) / 1e-3
-    # in the median: where the sphere slips round a corner within the difference, there is no one slope
+    # in the median: where the sphere slips round a corner within the difference, there is no one
+    # slope
     assert np.median(np.abs(along - expected) / np.abs(expected)) < 0.15
     place, best, steps = p.by_slope(soft)(here, rng)
     before = p.error(here.data.qpos)

@@ -84,5 +84,10 @@ def test_the_fastest_peer_is_timed_in_the_same_run(tmp_path):
     file = tmp_path / "out.json"
     assert speed.main(["--rounds", "1", "--json", str(file)]) in (0, 1)
     results = json.loads(file.read_text())["results"]
-    assert results["peers"]["mujoco"]["scan_s"]["p50"] > 0 and results["peers"]["mujoco"]["end_difference_m"] == 0
-    assert all(case["mujoco_ratio"] > 0 and case["end_difference_m"] < 0.01 for case in results["cases"].values())
+    assert (
+        results["peers"]["mujoco"]["scan_s"]["p50"] > 0
+        and results["peers"]["mujoco"]["end_difference_m"] == 0
+    )
+    assert all(
+        case["mujoco_ratio"] > 0 and case["end_difference_m"] < 0.01 for case in results["cases"].values()
+    )

@@ -22,9 +22,20 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "random commands and frames with faults switched at random. Exit code 0 only if all of that holds.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    p.add_argument("--only", metavar="TEXT", nargs="+", default=[], help="only the faults with one of these texts in their names")
+    p.add_argument(
+        "--only",
+        metavar="TEXT",
+        nargs="+",
+        default=[],
+        help="only the faults with one of these texts in their names",
+    )
     p.add_argument("--page", type=Path, metavar="FILE", help="write the results as a page of Markdown, too")
-    p.add_argument("--fuzz", type=positive_int, metavar="N", help="N random commands instead, and a tenth as many random frames")
+    p.add_argument(
+        "--fuzz",
+        type=positive_int,
+        metavar="N",
+        help="N random commands instead, and a tenth as many random frames",
+    )
     p.add_argument("--seed", type=natural, default=0, metavar="S", help="seed of the random ones")
     add_json_argument(p)
 
@@ -90,8 +101,13 @@ def _matrix(args: argparse.Namespace) -> int:
             args.page.write_text(page(results))
         except OSError as error:
             raise ConfigError(f"cannot write {args.page}: {error.strerror}") from None
-    cells = [(o.fault, o.ended_in, 1e3 * o.seconds, 1e3 * o.limit_s, "" if o.passed else "FAILED") for o in outcomes]
-    view = table("Fault matrix of the emulated hand", ("fault", "ended in", "after [ms]", "limit [ms]", ""), cells)
+    cells = [
+        (o.fault, o.ended_in, 1e3 * o.seconds, 1e3 * o.limit_s, "" if o.passed else "FAILED")
+        for o in outcomes
+    ]
+    view = table(
+        "Fault matrix of the emulated hand", ("fault", "ended in", "after [ms]", "limit [ms]", ""), cells
+    )
     line = f"{len(outcomes)} faults, {len(failed)} failed" + (f": {', '.join(failed)}" if failed else "")
     line += "" if moves else "; the graph stands still without a fault: the machine is too busy to judge it"
     line += f"; a tick of the servo takes {1e6 * tick['servo_s']:.0f} µs, {1e6 * tick['watch_s']:.0f} µs of it the watch over the joints"
@@ -155,7 +171,12 @@ def _fuzz(args: argparse.Namespace) -> int:
     note(f"{max(1, args.fuzz // 10)} frames")
     frames = fuzz_hand(hand, max(1, args.fuzz // 10), args.seed)
     failed = commands.failed + frames.over_limit + frames.without_consent
-    results = {"checked": commands.checked + frames.checked, "failed": failed, "commands": commands._asdict(), "frames": frames._asdict()}
+    results = {
+        "checked": commands.checked + frames.checked,
+        "failed": failed,
+        "commands": commands._asdict(),
+        "frames": frames._asdict(),
+    }
     publish(
         args,
         "bench faults",

@@ -38,7 +38,10 @@ def row(name: str, s: dict[str, Any]) -> list[Any]:
     p, o = s["position_error_m"], s["orientation_error_rad"]
     if not p["n"]:
         return [name, 0, *[None] * 6]
-    shift, turn = (f"{1e3 * p[k]:.3f}" for k in ("p50", "p95")), (f"{math.degrees(o[k]):.3f}" for k in ("p50", "p95"))
+    shift, turn = (
+        (f"{1e3 * p[k]:.3f}" for k in ("p50", "p95")),
+        (f"{math.degrees(o[k]):.3f}" for k in ("p50", "p95")),
+    )
     return [name, p["n"], *shift, *turn, f"{s['normalised_error']:.1f}", f"{100 * s['within_bound']:.1f} %"]
 
 

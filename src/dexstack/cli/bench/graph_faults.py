@@ -1,9 +1,10 @@
-"""Faults of a whole graph: nodes of ``dexstack up mock`` that die or hang, messages between them that are lost, a camera that is late,
-frozen or of another time, parameters that change while it drives.
+"""Faults of a whole graph: nodes of ``dexstack up mock`` that die or hang, messages between them
+that are lost, a camera that is late, frozen or of another time, parameters that change while it
+drives.
 
-One graph with simulated pictures, its messages through a relay (:mod:`.relay`), serves all rows. Before each, everything that was lost is
-there again, the hand is enabled and its target moves. What the motors do is heard on the bus, what the hand node wants on
-``hand/applied_command``.
+One graph with simulated pictures, its messages through a relay (:mod:`.relay`), serves all rows.
+Before each, everything that was lost is there again, the hand is enabled and its target moves. What
+the motors do is heard on the bus, what the hand node wants on ``hand/applied_command``.
 """
 
 from __future__ import annotations
@@ -27,17 +28,18 @@ from dexstack.bench.faults import AFTERWARDS, Outcome
 from dexstack.cli.bench.probe import Probe
 from dexstack.cli.bench.relay import RELAYED
 from dexstack.cli.supervisor import graph_environment
-from dexstack.hand import protocol
-from dexstack.hand.bus import CanBus
+from dexstack.hand.allegro import protocol
+from dexstack.hand.allegro.bus import CanBus
+from dexstack.hand.allegro.protocol import FINGERS, Command, split_id
 from dexstack.hand.params import BusParams
-from dexstack.hand.protocol import FINGERS, Command, split_id
 from dexstack.nodes.wire import seconds
 
 NODES = ("relay", "simulator", "camera", "pose_estimator", "contact_detector", "mpc", "hand", "task")
 START_TIMEOUT = 120.0
 BACK_TIMEOUT = 30.0
 STILL = 0.4
-"""A target that did not change for so long stands still; longer than any wait for the next command [s]."""
+"""A target that did not change for so long stands still; longer than any wait for the next command
+[s]."""
 MOVED = 1.0
 """For so long a target must move before a fault is made [s]."""
 LOOK = 0.02
@@ -104,7 +106,9 @@ class Graph:
         self.probe.states.clear()
         command = [sys.executable, "-m", "dexstack.cli.bench.relay", str(self._folder)]
         with (self._folder / "out.txt").open("ab") as out:
-            self._process = subprocess.Popen(command, env=self._environment, stdout=out, stderr=out, stdin=subprocess.DEVNULL)
+            self._process = subprocess.Popen(
+                command, env=self._environment, stdout=out, stderr=out, stdin=subprocess.DEVNULL
+            )
 
     def wait(self, condition: Callable[[], bool], timeout: float) -> float:
         """System time at which it became true; NaN if it did not."""
@@ -117,7 +121,8 @@ class Graph:
         return float("nan")
 
     def moving(self) -> bool:
-        """The hand follows a target that has not stood still of late: then whoever makes it stand is the fault."""
+        """The hand follows a target that has not stood still of late: then whoever makes it stand
+        is the fault."""
         since = time.time() - MOVED
         t, q = self.targets(since)
         whole = len(t) > 10 and t[0] - since < STILL and bool(np.isfinite(q).all())
@@ -127,8 +132,11 @@ class Graph:
         return self.probe.values("hand").get("state", "")
 
     def targets(self, since: float) -> tuple[np.ndarray, np.ndarray]:
-        """Stamps (n,) [s, system time] and targets (n, 16) [rad] after ``since`` [s]; NaN where the hand is limp."""
-        rows = [(t, m.position) for _, m in self.probe.applied[-2000:] if (t := seconds(m.header.stamp)) > since]
+        """Stamps (n,) [s, system time] and targets (n, 16) [rad] after ``since`` [s]; NaN where the
+        hand is limp."""
+        rows = [
+            (t, m.position) for _, m in self.probe.applied[-2000:] if (t := seconds(m.header.stamp)) > since
+        ]
         return np.array([t for t, _ in rows]), np.array([q for _, q in rows]).reshape(len(rows), 16)
 
     def stands_since(self, since: float) -> float:
@@ -143,7 +151,8 @@ class Graph:
         return float("nan")
 
     def moved_last(self, since: float) -> float:
-        """System time at which the target moved last after ``since`` [s]; a hand that goes limp has no target, and so none that moves."""
+        """System time at which the target moved last after ``since`` [s]; a hand that goes limp has
+        no target, and so none that moves."""
         t, q = self.targets(since)
         moved = np.flatnonzero(np.any(np.abs(np.diff(q, axis=0)) > 0.0, axis=1)) if len(t) else ()
         return float(t[moved[-1] + 1]) if len(moved) else since
@@ -165,7 +174,9 @@ class Graph:
         client = self.probe.node.create_client(SetParameters, f"{node}/set_parameters")
         try:
             client.wait_for_service(5.0)
-            future = client.call_async(SetParameters.Request(parameters=[Parameter(name, value=value).to_parameter_msg()]))
+            future = client.call_async(
+                SetParameters.Request(parameters=[Parameter(name, value=value).to_parameter_msg()])
+            )
             self.wait(future.done, 5.0)
             return future.done() and future.result().results[0].successful
         finally:
@@ -176,7 +187,8 @@ class Graph:
         return bool(self.state()) and all(now - self.probe.heard.get(name, -np.inf) < 2.5 for name in NODES)
 
     def ready(self) -> bool:
-        """Everything runs and the target moves; where it does not by itself, as a person would bring it about."""
+        """Everything runs and the target moves; where it does not by itself, as a person would
+        bring it about."""
         for _ in range(3):
             if self._process is None or self._process.poll() is not None:
                 self._start()
@@ -216,13 +228,15 @@ VICTIMS = {
     "camera": ("hold", 1.0),
     "hand": ("ready", 0.1),
 }
-"""How the loss of a node must end, and how soon [s]: the estimator coasts for a while without pictures, the planner without poses."""
+"""How the loss of a node must end, and how soon [s]: the estimator coasts for a while without
+pictures, the planner without poses."""
 SIGNALS = {"is killed": signal.SIGKILL, "hangs": signal.SIGSTOP}
 LOSSES = {f"{node} {how}, in a graph": (node, number) for node in VICTIMS for how, number in SIGNALS.items()}
 Change = tuple[str, str, bool | float | str, bool | float | str]
 """A node, a parameter of it, the value that makes the fault, the one that ends it."""
 CUTS: dict[str, Change] = {
-    f"{topic} is lost on its way to {' and '.join(readers)}": ("relay", "lost", topic, "") for topic, (*_, readers) in RELAYED.items()
+    f"{topic} is lost on its way to {' and '.join(readers)}": ("relay", "lost", topic, "")
+    for topic, (*_, readers) in RELAYED.items()
 }
 CUTS["every message of the planner and of its senses is lost"] = ("relay", "lost", " ".join(RELAYED), "")
 CAMERA: dict[str, Change] = {
@@ -259,7 +273,10 @@ def node_loss(g: Graph, name: str) -> Outcome:
         return Outcome(name, "not started", np.nan, limit)
     over, pid, start = g.tap.over_limit, g.probe.pid(node), time.time()
     os.kill(pid, number)
-    g.wait(lambda: not g.tap.servo or (wanted == "hold" and not np.isnan(g.stands_since(start))), max(2.0, 2.0 * limit + STILL))
+    g.wait(
+        lambda: not g.tap.servo or (wanted == "hold" and not np.isnan(g.stands_since(start))),
+        max(2.0, 2.0 * limit + STILL),
+    )
     off = not g.tap.servo
     if not off:
         ended, taken = ("hold" if wanted == "hold" else "enabled"), g.stands_since(start) - start
@@ -276,7 +293,8 @@ def node_loss(g: Graph, name: str) -> Outcome:
 
 
 def sense_loss(g: Graph, name: str) -> Outcome:
-    """One row of :data:`SENSES`, any other name: of nothing; the time is that of the last motion of the target while the fault lasts."""
+    """One row of :data:`SENSES`, any other name: of nothing; the time is that of the last motion of
+    the target while the fault lasts."""
     node, parameter, wrong, right = SENSES.get(name, NOTHING)
     if not g.ready():
         return Outcome(name, "not started", np.nan, SENSES_LIMIT)
@@ -288,7 +306,9 @@ def sense_loss(g: Graph, name: str) -> Outcome:
     ended = "fault" if not g.tap.servo else "hold" if taken <= SENSES_LIMIT else "enabled"
     g.set(node, parameter, right)
     g.wait(lambda: False, AFTERWARDS)
-    return Outcome(name, ended, taken, SENSES_LIMIT, g.tap.over_limit == over, ended != "fault" or not g.tap.servo)
+    return Outcome(
+        name, ended, taken, SENSES_LIMIT, g.tap.over_limit == over, ended != "fault" or not g.tap.servo
+    )
 
 
 def loosened(g: Graph, name: str) -> Outcome:
@@ -322,7 +342,8 @@ def tightened(g: Graph, name: str) -> Outcome:
 
 
 def moves_on(g: Graph) -> bool:
-    """Without a fault the target moves on, so that a row of :data:`SENSES` says something here and now."""
+    """Without a fault the target moves on, so that a row of :data:`SENSES` says something here and
+    now."""
     return sense_loss(g, "nothing").ended_in == "enabled"
 
 

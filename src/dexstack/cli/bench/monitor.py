@@ -1,4 +1,5 @@
-"""``dexstack bench monitor``: what a monitor with a browser on it and a recorder cost the planner of a running graph."""
+"""``dexstack bench monitor``: what a monitor with a browser on it and a recorder cost the planner
+of a running graph."""
 
 from __future__ import annotations
 
@@ -34,8 +35,12 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "and on the wall clock.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    p.add_argument("--pairs", type=arguments.positive_int, default=3, metavar="N", help="runs with and runs without")
-    p.add_argument("--seconds", type=arguments.positive, default=15.0, metavar="S", help="simulated time of a run")
+    p.add_argument(
+        "--pairs", type=arguments.positive_int, default=3, metavar="N", help="runs with and runs without"
+    )
+    p.add_argument(
+        "--seconds", type=arguments.positive, default=15.0, metavar="S", help="simulated time of a run"
+    )
     p.add_argument("--seed", type=arguments.natural, default=0, metavar="S")
     add_json_argument(p)
 
@@ -70,21 +75,43 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError("nobody could look at the page; try `dexstack monitor` beside `dexstack up sim`")
     passed = all(results[name]["p99_growth"] <= LIMIT for name in ("solve_s", "solve_wall_s"))
     verdict = f"p99 of the solve {'grows by at most' if passed else 'grows by more than'} {100 * LIMIT:.0f} % in processor and wall time"
-    publish(args, "bench monitor", results, table("solve times [ms]", ("time", "run", "p50", "p99", "n"), rows), verdict, seed=args.seed)
+    publish(
+        args,
+        "bench monitor",
+        results,
+        table("solve times [ms]", ("time", "run", "p50", "p99", "n"), rows),
+        verdict,
+        seed=args.seed,
+    )
     return 0 if passed else 1
 
 
 def _solves(folder: Path, watched: bool, seconds: float, seed: int) -> tuple[Any, int]:
-    """Processor and wall time of every solve of one run, (n, 2) [s], and the bytes that a visitor of the page received."""
+    """Processor and wall time of every solve of one run, (n, 2) [s], and the bytes that a visitor
+    of the page received."""
     import numpy as np
 
     from dexstack.cli.supervisor import graph_environment
 
     dexstack = [sys.executable, "-m", "dexstack.cli.main"]
     with graph_environment() as environment, contextlib.ExitStack() as stack:
-        options = {"env": {**os.environ, **environment}, "stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
+        options = {
+            "env": {**os.environ, **environment},
+            "stdin": subprocess.DEVNULL,
+            "stdout": subprocess.DEVNULL,
+        }
         options["stderr"] = stack.enter_context(tempfile.TemporaryFile())
-        arguments_ = ["--goal-yaw", "180", "--seconds", str(seconds), "--seed", str(seed), "--no-report", "--results", str(folder)]
+        arguments_ = [
+            "--goal-yaw",
+            "180",
+            "--seconds",
+            str(seconds),
+            "--seed",
+            str(seed),
+            "--no-report",
+            "--results",
+            str(folder),
+        ]
         graph = subprocess.Popen([*dexstack, "up", "sim", *arguments_], **options)
         stack.callback(_end, graph)
         visitor: _Visitor | None = None
@@ -103,7 +130,8 @@ def _solves(folder: Path, watched: bool, seconds: float, seed: int) -> tuple[Any
 
 
 class _Visitor(threading.Thread):
-    """Somebody who looks at the page, as long as the graph runs: takes every picture and throws it away."""
+    """Somebody who looks at the page, as long as the graph runs: takes every picture and throws it
+    away."""
 
     def __init__(self, url: str, graph: subprocess.Popen) -> None:
         super().__init__(daemon=True)
@@ -118,11 +146,18 @@ class _Visitor(threading.Thread):
         from websockets.exceptions import WebSocketException
         from websockets.sync.client import connect
 
-        look = {"wxyz": (1, 0, 0, 0), "position": (0.3, 0, 0.3), "look_at": (0, 0, 0), "up_direction": (0, 0, 1)}
+        look = {
+            "wxyz": (1, 0, 0, 0),
+            "position": (0.3, 0, 0.3),
+            "look_at": (0, 0, 0),
+            "up_direction": (0, 0, 1),
+        }
         lens = {"fov": 1.0, "near": 0.01, "far": 10.0, "image_height": 600, "image_width": 900}
         while self._graph.poll() is None:
             try:
-                with connect(self._url, subprotocols=[f"viser-v{viser.__version__}"], max_size=None) as socket:
+                with connect(
+                    self._url, subprotocols=[f"viser-v{viser.__version__}"], max_size=None
+                ) as socket:
                     socket.send(msgspec.msgpack.encode({"type": "ViewerCameraMessage", **look, **lens}))
                     while self._graph.poll() is None:
                         with contextlib.suppress(TimeoutError):

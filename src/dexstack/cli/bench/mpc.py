@@ -24,11 +24,23 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     arguments.add_scene_arguments(p)
     arguments.add_planner_arguments(p)
     p.add_argument("--solves", type=int, default=1000, metavar="N", help="solves that count")
-    p.add_argument("--min-contacts", type=int, default=8, metavar="N", help="a state counts from this many active contacts on")
+    p.add_argument(
+        "--min-contacts",
+        type=int,
+        default=8,
+        metavar="N",
+        help="a state counts from this many active contacts on",
+    )
     p.add_argument("--p50", type=float, default=2e-3, metavar="S", help="largest median for exit code 0")
-    p.add_argument("--p99", type=float, default=3e-3, metavar="S", help="largest 99th percentile for exit code 0")
-    p.add_argument("--core", type=int, metavar="K", help="core to run on (default: the last one this process may use)")
-    p.add_argument("--seed", type=int, default=0, metavar="S", help="seed of the trials that supply the states")
+    p.add_argument(
+        "--p99", type=float, default=3e-3, metavar="S", help="largest 99th percentile for exit code 0"
+    )
+    p.add_argument(
+        "--core", type=int, metavar="K", help="core to run on (default: the last one this process may use)"
+    )
+    p.add_argument(
+        "--seed", type=int, default=0, metavar="S", help="seed of the trials that supply the states"
+    )
     add_json_argument(p)
 
 

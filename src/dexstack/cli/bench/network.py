@@ -1,4 +1,5 @@
-"""``dexstack bench network``: the cube task with the hand on one machine and the planner on another, over a bad link."""
+"""``dexstack bench network``: the cube task with the hand on one machine and the planner on
+another, over a bad link."""
 
 from __future__ import annotations
 
@@ -32,10 +33,20 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     p.add_argument("--trials", type=arguments.positive_int, default=10, metavar="N")
     p.add_argument("--delay", type=float, default=0.02, metavar="S", help="of every packet, one way")
     p.add_argument("--jitter", type=float, default=0.005, metavar="S", help="largest deviation from it")
-    p.add_argument("--loss", type=arguments.rate, default=0.01, metavar="RATE", help="share of packets that get lost")
+    p.add_argument(
+        "--loss", type=arguments.rate, default=0.01, metavar="RATE", help="share of packets that get lost"
+    )
     p.add_argument("--goal-yaw", type=arguments.angle, default=90.0, metavar="DEG")
-    p.add_argument("--seconds", type=arguments.positive, default=15.0, metavar="S", help="simulated time of a trial")
-    p.add_argument("--require", type=arguments.rate, default=0.9, metavar="RATE", help="smallest success rate for exit code 0")
+    p.add_argument(
+        "--seconds", type=arguments.positive, default=15.0, metavar="S", help="simulated time of a trial"
+    )
+    p.add_argument(
+        "--require",
+        type=arguments.rate,
+        default=0.9,
+        metavar="RATE",
+        help="smallest success rate for exit code 0",
+    )
     p.add_argument("--seed", type=arguments.natural, default=0, metavar="S")
     add_json_argument(p)
 
@@ -50,10 +61,14 @@ def run(args: argparse.Namespace) -> int:
 
     summaries = []
     for k in range(args.trials):
-        with TwoMachines(delay=args.delay, jitter=args.jitter, loss=args.loss, seed=args.seed + k) as machines:
+        with TwoMachines(
+            delay=args.delay, jitter=args.jitter, loss=args.loss, seed=args.seed + k
+        ) as machines:
             summary = _trial(machines, args, args.seed + k)
         summaries.append(summary)
-        note(f"trial {k + 1} of {args.trials}: {summary.get('phase', 'nothing')} after {summary.get('seconds') or 0:.1f} s")
+        note(
+            f"trial {k + 1} of {args.trials}: {summary.get('phase', 'nothing')} after {summary.get('seconds') or 0:.1f} s"
+        )
     rate = sum(bool(s.get("reached")) for s in summaries) / len(summaries)
     results = {
         "success_rate": rate,
@@ -73,10 +88,26 @@ def _trial(machines: Any, args: argparse.Namespace, seed: int) -> dict[str, Any]
     up = [sys.executable, "-m", "dexstack.cli.main", "up", "sim", "--no-report", "--seed", str(seed)]
     with tempfile.TemporaryDirectory(prefix="dexstack-") as name:
         folder = Path(name)
-        options = {"env": own, "stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        robot = subprocess.Popen(machines.on(0, [*up, "--part", "robot", "--results", str(folder / "robot")]), **options)
-        goal = ["--goal-yaw", str(args.goal_yaw), "--seconds", str(args.seconds), "--json", str(folder / "summary.json")]
-        planner = subprocess.Popen(machines.on(1, [*up, "--part", "planner", "--results", str(folder / "planner"), *goal]), **options)
+        options = {
+            "env": own,
+            "stdin": subprocess.DEVNULL,
+            "stdout": subprocess.DEVNULL,
+            "stderr": subprocess.DEVNULL,
+        }
+        robot = subprocess.Popen(
+            machines.on(0, [*up, "--part", "robot", "--results", str(folder / "robot")]), **options
+        )
+        goal = [
+            "--goal-yaw",
+            str(args.goal_yaw),
+            "--seconds",
+            str(args.seconds),
+            "--json",
+            str(folder / "summary.json"),
+        ]
+        planner = subprocess.Popen(
+            machines.on(1, [*up, "--part", "planner", "--results", str(folder / "planner"), *goal]), **options
+        )
         try:
             planner.wait(PATIENCE)
         except subprocess.TimeoutExpired:

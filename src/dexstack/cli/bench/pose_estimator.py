@@ -1,4 +1,5 @@
-"""``dexstack bench pose-estimator``: the node itself, on one core, while the planner's nodes run on another."""
+"""``dexstack bench pose-estimator``: the node itself, on one core, while the planner's nodes run on
+another."""
 
 from __future__ import annotations
 
@@ -44,11 +45,30 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "just before it is handed to DDS to when its pose is. Exit code 0 only if all limits are kept.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    p.add_argument("--seconds", type=_seconds, default=60.0, metavar="S", help="length of the film, after two seconds that do not count")
-    p.add_argument("--hidden", type=positive, default=0.3, metavar="SHARE", help="share of the film in which the cube is hidden")
+    p.add_argument(
+        "--seconds",
+        type=_seconds,
+        default=60.0,
+        metavar="S",
+        help="length of the film, after two seconds that do not count",
+    )
+    p.add_argument(
+        "--hidden",
+        type=positive,
+        default=0.3,
+        metavar="SHARE",
+        help="share of the film in which the cube is hidden",
+    )
     p.add_argument("--noise", type=positive, default=2.0, metavar="SIGMA", help="pixel noise, of 255")
-    p.add_argument("--core", type=natural, metavar="K", help="the estimator's core (default: the last one this process may use)")
-    p.add_argument("--seed", type=natural, default=0, metavar="S", help="draws the start pose, noise and occlusions")
+    p.add_argument(
+        "--core",
+        type=natural,
+        metavar="K",
+        help="the estimator's core (default: the last one this process may use)",
+    )
+    p.add_argument(
+        "--seed", type=natural, default=0, metavar="S", help="draws the start pose, noise and occlusions"
+    )
     add_json_argument(p)
 
 
@@ -94,7 +114,11 @@ def run(args: argparse.Namespace) -> int:
         "planner answers": results["solve_s"]["n"] >= 0.9 * results["poses"],
     }
     results |= {"core": own, "planner_core": other, "kept": kept, "passed": all(kept.values())}
-    verdict = "every limit kept" if results["passed"] else "not kept: " + ", ".join(name for name, ok in kept.items() if not ok)
+    verdict = (
+        "every limit kept"
+        if results["passed"]
+        else "not kept: " + ", ".join(name for name, ok in kept.items() if not ok)
+    )
     publish(args, "bench pose-estimator", results, *_views(results), verdict, seed=args.seed)
     return 0 if results["passed"] else 1
 
@@ -106,7 +130,9 @@ def _cores(core: int | None) -> tuple[int, int]:
         raise ConfigError(f"--core {own} is not one of the cores this process may use: {mine}")
     others = [k for k in mine if k != own]
     if not others:
-        raise ConfigError("one core for the estimator and one for the planner are needed; this process may use one")
+        raise ConfigError(
+            "one core for the estimator and one for the planner are needed; this process may use one"
+        )
     return own, others[-1]
 
 
@@ -119,7 +145,14 @@ def _nodes(folder: Path, own: int, other: int) -> list[NodeDescription]:
     return [
         Pinned("mpc", {"supervisor": "none"}, files, environment=XLA_ONE_THREAD, respawn=False, core=other),
         Pinned("contact_detector", {}, files, environment=XLA_ONE_THREAD, respawn=False, core=other),
-        Pinned("pose_estimator", {"reliable": True}, files, environment=picture_environment(), respawn=False, core=own),
+        Pinned(
+            "pose_estimator",
+            {"reliable": True},
+            files,
+            environment=picture_environment(),
+            respawn=False,
+            core=own,
+        ),
         Pinned("film", shown, environment=picture_environment(), respawn=False, ends_run=True, core=other),
     ]
 

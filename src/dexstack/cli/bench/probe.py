@@ -19,11 +19,13 @@ from dexstack.nodes.console import read_state
 from dexstack.nodes.wire import LATCHED, REPORTS, BadMessage
 
 EVERY = QoSProfile(depth=5000, reliability=ReliabilityPolicy.BEST_EFFORT)
-"""After a pause of the machine the simulator makes up for it: seconds of samples come at once, and whoever counts them needs each."""
+"""After a pause of the machine the simulator makes up for it: seconds of samples come at once, and
+whoever counts them needs each."""
 
 
 class Probe:
-    """Listens to a graph: diagnostics, rollout state, and the hand's applied commands and torques with their time of arrival."""
+    """Listens to a graph: diagnostics, rollout state, and the hand's applied commands and torques
+    with their time of arrival."""
 
     def __init__(self, domain: int) -> None:
         self.context = rclpy.Context()
@@ -37,7 +39,9 @@ class Probe:
         self.node.create_subscription(DiagnosticArray, "/diagnostics", self._on_report, REPORTS)
         self.node.create_subscription(String, "rollout/state", self._on_state, LATCHED)
         for topic, kept in (("hand/applied_command", self.applied), ("hand/torque", self.torques)):
-            self.node.create_subscription(JointState, topic, lambda m, kept=kept: kept.append((time.monotonic(), m)), EVERY)
+            self.node.create_subscription(
+                JointState, topic, lambda m, kept=kept: kept.append((time.monotonic(), m)), EVERY
+            )
         self._executor = SingleThreadedExecutor(context=self.context)
         self._executor.add_node(self.node)
         self._thread = threading.Thread(target=self._spin)
@@ -49,7 +53,9 @@ class Probe:
                 self._executor.spin()
             except ExternalShutdownException:
                 return
-            except InvalidHandle:  # somebody destroyed a publisher or a client while the executor looked at it
+            except (
+                InvalidHandle
+            ):  # somebody destroyed a publisher or a client while the executor looked at it
                 continue
             return
 

@@ -1,7 +1,9 @@
-"""A graph whose messages pass a relay that can lose them: what a bad network does to a graph on one that is good.
+"""A graph whose messages pass a relay that can lose them: what a bad network does to a graph on one
+that is good.
 
-``python -m dexstack.cli.bench.relay FOLDER`` runs the nodes of ``dexstack up mock --perception camera`` and the relay, logs in FOLDER. Who
-reads a relayed topic is told another name of it, under which the relay publishes what it hears.
+``python -m dexstack.cli.bench.relay FOLDER`` runs the nodes of ``dexstack up mock --perception
+camera`` and the relay, logs in FOLDER. Who reads a relayed topic is told another name of it, under
+which the relay publishes what it hears.
 """
 
 from __future__ import annotations
@@ -87,8 +89,15 @@ def run_graph(folder: Path) -> int:
         0 when they were stopped, 1 when one of them failed.
     """
     prefer(XLA_ONE_THREAD)
-    nodes = MODES["mock"].describe({"perception": "camera", "goal_yaw": 175.0, "seconds": 900.0, "results": str(folder)})
-    told = [replace(n, remappings=tuple((t, AWAY + t) for t, (*_, readers) in RELAYED.items() if n.name in readers)) for n in nodes]
+    nodes = MODES["mock"].describe(
+        {"perception": "camera", "goal_yaw": 175.0, "seconds": 900.0, "results": str(folder)}
+    )
+    told = [
+        replace(
+            n, remappings=tuple((t, AWAY + t) for t, (*_, readers) in RELAYED.items() if n.name in readers)
+        )
+        for n in nodes
+    ]
     (folder / "log").mkdir(exist_ok=True)
     end = Supervisor([_Relay("relay"), *told], os.environ, folder / "log", view=sys.stderr, begin=fork).run()
     return 0 if end.stopped else 1

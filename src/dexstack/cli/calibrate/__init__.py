@@ -4,4 +4,9 @@ from __future__ import annotations
 
 from dexstack.cli.subcommands import group
 
-add_parser, run = group(__name__, "measure what differs from device to device", __doc__, ("hand", "camera", "hand-eye", "tags", "sheet"))
+add_parser, run = group(
+    __name__,
+    "measure what differs from device to device",
+    __doc__,
+    ("hand", "camera", "hand-eye", "tags", "sheet"),
+)

@@ -13,7 +13,8 @@ from dexstack.cli.output import add_json_argument, note, publish, table
 LARGEST_MISS = 0.5
 """Root mean square reprojection error [px] beyond which something is wrong."""
 FOCAL = 0.02
-"""The intrinsics are doubted when the focal length that fits is off by more than this share (and by more than three σ)."""
+"""The intrinsics are doubted when the focal length that fits is off by more than this share (and by
+more than three σ)."""
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -27,11 +28,21 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     add_source_arguments(p)
-    p.add_argument("--hand", default="right", choices=("right", "left"), help="side of the hand, for --source sim")
-    p.add_argument("--base", type=Path, help="tags of the hand's base in the palm frame (default: the plate of hardware/tags.md)")
+    p.add_argument(
+        "--hand", default="right", choices=("right", "left"), help="side of the hand, for --source sim"
+    )
+    p.add_argument(
+        "--base",
+        type=Path,
+        help="tags of the hand's base in the palm frame (default: the plate of hardware/tags.md)",
+    )
     p.add_argument("--pictures", type=positive_int, default=30, metavar="N", help="how many to take")
     p.add_argument(
-        "--output", type=Path, default=Path("camera_mount.yaml"), metavar="FILE", help="where the result goes; a picture beside it"
+        "--output",
+        type=Path,
+        default=Path("camera_mount.yaml"),
+        metavar="FILE",
+        help="where the result goes; a picture beside it",
     )
     p.add_argument("--seed", type=natural, default=0, metavar="S", help="seed of the noise, for --source sim")
     add_json_argument(p)
@@ -63,7 +74,9 @@ def run(args: argparse.Namespace) -> int:
     save_mount(args.output, c, recording.camera)
     picture = args.output.with_suffix(".png")
     with writing(picture):
-        Image.fromarray(reprojection_picture(recording.pictures[-1], found[-1], base, recording.camera, c.X_PC.inverse)).save(picture)
+        Image.fromarray(
+            reprojection_picture(recording.pictures[-1], found[-1], base, recording.camera, c.X_PC.inverse)
+        ).save(picture)
     off = abs(c.focal_ratio - 1.0)
     doubt = off > FOCAL and off > 3.0 * c.focal_sigma
     results: dict[str, Any] = {
@@ -84,17 +97,32 @@ def run(args: argparse.Namespace) -> int:
     rows = [
         ("position in the palm frame [m]", " ".join(f"{x:.4f}" for x in c.X_PC.p)),
         ("quaternion w x y z", " ".join(f"{x:.5f}" for x in c.X_PC.pose[3:])),
-        ("picture to picture [mm, deg]", f"{1e3 * np.linalg.norm(c.spread[:3]):.2f}, {np.degrees(np.linalg.norm(c.spread[3:])):.3f}"),
+        (
+            "picture to picture [mm, deg]",
+            f"{1e3 * np.linalg.norm(c.spread[:3]):.2f}, {np.degrees(np.linalg.norm(c.spread[3:])):.3f}",
+        ),
         ("corners miss by [px]", f"{c.reprojection:.3f}, at most {c.worst:.3f}"),
         ("focal length that fits / the camera's", f"{c.focal_ratio:.4f} ± {c.focal_sigma:.4f}"),
     ]
     results["passed"] = passed = c.reprojection <= LARGEST_MISS and not doubt and not c.outliers
     if c.outliers:
-        note(f"Not where {args.base or 'the plate of hardware/tags.md'} says: tags {', '.join(map(str, c.outliers))}; left out.")
+        note(
+            f"Not where {args.base or 'the plate of hardware/tags.md'} says: tags {', '.join(map(str, c.outliers))}; left out."
+        )
     if c.reprojection > LARGEST_MISS:
-        note("The corners do not fit: something moved while the pictures were taken, or the tags are not where they are said to be.")
+        note(
+            "The corners do not fit: something moved while the pictures were taken, or the tags are not where they are said to be."
+        )
     if doubt:
-        note("The intrinsics do not fit the tags: was the plate printed to scale, and is the camera calibrated?")
+        note(
+            "The intrinsics do not fit the tags: was the plate printed to scale, and is the camera calibrated?"
+        )
     title = f"Camera from {c.pictures} pictures of the tags {', '.join(map(str, c.tags))}"
-    publish(args, "calibrate camera", results, table(title, ("", "value"), rows), f"written to {args.output}; picture {picture}")
+    publish(
+        args,
+        "calibrate camera",
+        results,
+        table(title, ("", "value"), rows),
+        f"written to {args.output}; picture {picture}",
+    )
     return 0 if passed else 1

@@ -1,4 +1,5 @@
-"""``dexstack calibrate hand``: zero offsets of the joints from their stops, kept by serial number."""
+"""``dexstack calibrate hand``: zero offsets of the joints from their stops, kept by serial
+number."""
 
 from __future__ import annotations
 
@@ -25,7 +26,13 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     add_hand_arguments(p)
-    p.add_argument("--seconds", type=positive, default=180.0, metavar="S", help="how long you may take; it ends when all stops were seen")
+    p.add_argument(
+        "--seconds",
+        type=positive,
+        default=180.0,
+        metavar="S",
+        help="how long you may take; it ends when all stops were seen",
+    )
     p.add_argument("--dry-run", action="store_true", help="measure, but keep nothing")
     p.add_argument("--yes", action="store_true", help="do not ask whether you are ready")
     add_json_argument(p)
@@ -44,7 +51,9 @@ def run(args: argparse.Namespace) -> int:
     from dexstack.model.hand import load_hand
 
     hand = load_hand(args.hand)
-    if not agreed(args, "The servo is off. Will you move every joint gently from one of its stops to the other?"):
+    if not agreed(
+        args, "The servo is off. Will you move every joint gently from one of its stops to the other?"
+    ):
         note("nothing was measured")
         return 1
     try:
@@ -53,9 +62,20 @@ def run(args: argparse.Namespace) -> int:
         note(f"{fault}\nTo mend: {fault.mend}")
         return 1
     offsets, errors = sweep.offsets, np.degrees(sweep.errors)
-    results: dict[str, Any] = {"serial": serial, "zero_offsets": offsets, "held_out_deg": errors, "before": old, "file": None}
-    rows = [(name, *(float(f"{x:.4f}") for x in row)) for name, *row in zip(hand.joint_names, offsets, old, errors, strict=True)]
-    view = table(f"Zero offsets of {serial} [rad]", ("joint", "offset", "before", "upper stop off by [°]"), rows)
+    results: dict[str, Any] = {
+        "serial": serial,
+        "zero_offsets": offsets,
+        "held_out_deg": errors,
+        "before": old,
+        "file": None,
+    }
+    rows = [
+        (name, *(float(f"{x:.4f}") for x in row))
+        for name, *row in zip(hand.joint_names, offsets, old, errors, strict=True)
+    ]
+    view = table(
+        f"Zero offsets of {serial} [rad]", ("joint", "offset", "before", "upper stop off by [°]"), rows
+    )
     if not sweep.complete:
         worst = int(np.argmax(np.abs(errors)))
         last = (

@@ -1,4 +1,5 @@
-"""``dexstack calibrate hand-eye``: camera pose and joint zeros together, from tags on the fingertips that the servo moves about."""
+"""``dexstack calibrate hand-eye``: camera pose and joint zeros together, from tags on the
+fingertips that the servo moves about."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
     from dexstack.perception.hand_eye import HandEye, Look
 
 STILL, REST = 0.003, 0.5
-"""Joints that have moved by less than this [rad] for so long [s] are at rest: by then pictures from before have arrived, too."""
+"""Joints that have moved by less than this [rad] for so long [s] are at rest: by then pictures from
+before have arrived, too."""
 PATIENCE = 6.0
 """Longest way from one posture to the next, and longest wait for a picture [s]."""
 
@@ -40,10 +42,20 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     add_hand_arguments(p)
-    p.add_argument("--serial", default="", help="serial number of the RealSense (default: the first one found)")
-    p.add_argument("--postures", type=positive_int, default=60, metavar="N", help="how many pictures are taken")
+    p.add_argument(
+        "--serial", default="", help="serial number of the RealSense (default: the first one found)"
+    )
+    p.add_argument(
+        "--postures", type=positive_int, default=60, metavar="N", help="how many pictures are taken"
+    )
     p.add_argument("--seed", type=natural, default=0, metavar="S", help="draws the postures")
-    p.add_argument("--output", type=Path, default=Path("camera_mount.yaml"), metavar="FILE", help="where the camera's pose goes")
+    p.add_argument(
+        "--output",
+        type=Path,
+        default=Path("camera_mount.yaml"),
+        metavar="FILE",
+        help="where the camera's pose goes",
+    )
     p.add_argument("--dry-run", action="store_true", help="measure, but keep nothing")
     p.add_argument("--yes", action="store_true", help="do not ask before the hand moves")
     add_json_argument(p)
@@ -72,11 +84,16 @@ def run(args: argparse.Namespace) -> int:
     from dexstack.perception.se3 import difference
 
     hand = load_hand(args.hand)
-    if not agreed(args, "All fingers move, the camera watches. Is the hand free to move, the caps on, and nobody in reach?"):
+    if not agreed(
+        args,
+        "All fingers move, the camera watches. Is the hand free to move, the caps on, and nobody in reach?",
+    ):
         note("nothing was measured")
         return 1
     link = the_hand(args)
-    weight = None if args.interface == EMULATED else GravityCompensation(hand)  # nothing pulls at the emulated hand's links
+    weight = (
+        None if args.interface == EMULATED else GravityCompensation(hand)
+    )  # nothing pulls at the emulated hand's links
     driver = HandDriver(link, ServoLaw(hand, gravity=weight))
     take, X_PC, close = _camera(args, hand, link)
     try:
@@ -96,9 +113,18 @@ def run(args: argparse.Namespace) -> int:
     results = _results(c, link.serial, offsets)
     if X_PC is not None:
         way = difference(c.X_PC, X_PC)
-        results["true_error_mm"], results["true_error_deg"] = 1e3 * np.linalg.norm(way[:3]), np.degrees(np.linalg.norm(way[3:]))
+        results["true_error_mm"], results["true_error_deg"] = (
+            1e3 * np.linalg.norm(way[:3]),
+            np.degrees(np.linalg.norm(way[3:])),
+        )
     if c.trouble:
-        publish(args, "calibrate hand-eye", results, _view(c, hand.joint_names, link.offsets), f"Not kept: {c.trouble}.")
+        publish(
+            args,
+            "calibrate hand-eye",
+            results,
+            _view(c, hand.joint_names, link.offsets),
+            f"Not kept: {c.trouble}.",
+        )
         return 1
     last = "Not kept: dry run."
     if not args.dry_run:
@@ -132,7 +158,11 @@ def _camera(args: argparse.Namespace, hand: Any, link: Any) -> tuple[Camera, Any
 
     def take() -> tuple[np.ndarray, CameraModel] | None:
         frame = real.take(0.0)
-        return None if frame is None else (to_grey(frame.data, frame.width, frame.height, frame.encoding), frame.camera)
+        return (
+            None
+            if frame is None
+            else (to_grey(frame.data, frame.width, frame.height, frame.encoding), frame.camera)
+        )
 
     return take, None, real.stop
 
@@ -169,7 +199,9 @@ def _sweep(driver: HandDriver, targets: np.ndarray, take: Camera) -> tuple[list[
             trace.append(turn.feedback.q)
             if now() - moved_at > REST:
                 picture = take() if old is not None else None
-                old = old if old is not None else take()  # the newest until now may be of before it was at rest
+                old = (
+                    old if old is not None else take()
+                )  # the newest until now may be of before it was at rest
         looks.append(Look(np.mean(trace, axis=0), detector.detect(picture[0])))
     return looks, picture[1]
 
@@ -197,7 +229,10 @@ def _view(c: HandEye, names: tuple[str, ...], old: np.ndarray) -> Any:
         ("quaternion w x y z", " ".join(f"{x:.5f}" for x in c.X_PC.pose[3:])),
         ("corners miss by [px]", f"{c.reprojection:.3f}"),
         ("held out [mm, °]", f"{mm:.2f}, {degrees:.2f}"),
-        *((f"zero of {name}, before [rad]", f"{a + b:+.4f}, {a:+.4f}") for name, a, b in zip(names, old, c.zeros, strict=True)),
+        *(
+            (f"zero of {name}, before [rad]", f"{a + b:+.4f}, {a:+.4f}")
+            for name, a, b in zip(names, old, c.zeros, strict=True)
+        ),
     ]
     seen = ", ".join(f"{tag} in {n}" for tag, n in c.seen.items())
     return table(f"Camera and zeros from {c.pictures} pictures; tags: {seen}", ("", "value"), rows)

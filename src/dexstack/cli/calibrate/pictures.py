@@ -13,10 +13,20 @@ if TYPE_CHECKING:
 
 def add_source_arguments(p: argparse.ArgumentParser) -> None:
     """Add ``--source`` and what belongs to it."""
-    p.add_argument("--source", default="realsense", help="realsense, sim, or a folder with pictures and their camera.yaml")
-    p.add_argument("--serial", default="", help="serial number of the RealSense (default: the first one found)")
-    p.add_argument("--resolution", default="640x480", choices=("640x480", "1280x720"), help="of the RealSense")
-    p.add_argument("--wait", type=float, default=0.1, metavar="S", help="between two pictures of the RealSense")
+    p.add_argument(
+        "--source",
+        default="realsense",
+        help="realsense, sim, or a folder with pictures and their camera.yaml",
+    )
+    p.add_argument(
+        "--serial", default="", help="serial number of the RealSense (default: the first one found)"
+    )
+    p.add_argument(
+        "--resolution", default="640x480", choices=("640x480", "1280x720"), help="of the RealSense"
+    )
+    p.add_argument(
+        "--wait", type=float, default=0.1, metavar="S", help="between two pictures of the RealSense"
+    )
 
 
 def take(args: argparse.Namespace, simulate: Callable[[], Recording]) -> Recording:

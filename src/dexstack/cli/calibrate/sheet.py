@@ -17,9 +17,16 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "file is called .scad, what they are glued on: the base's plate, a fingertip's cap.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    p.add_argument("--object", default="cube", help="name of an object, the path of an object's YAML, base or fingertips")
+    p.add_argument(
+        "--object", default="cube", help="name of an object, the path of an object's YAML, base or fingertips"
+    )
     p.add_argument("--paper", default="a4", choices=("a4", "letter"), help="size of the paper")
-    p.add_argument("--output", type=Path, metavar="FILE", help="the PDF, or a drawing for OpenSCAD (default: tags-OBJECT.pdf)")
+    p.add_argument(
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="the PDF, or a drawing for OpenSCAD (default: tags-OBJECT.pdf)",
+    )
     add_json_argument(p)
 
 
@@ -35,14 +42,23 @@ def run(args: argparse.Namespace) -> int:
     from dexstack.perception.sheet import write_sheet
 
     hand = load_hand("right")
-    bundle = {"base": base_bundle, "fingertips": lambda: fingertip_bundle(hand)}.get(args.object, lambda: object_bundle(args.object))()
+    bundle = {"base": base_bundle, "fingertips": lambda: fingertip_bundle(hand)}.get(
+        args.object, lambda: object_bundle(args.object)
+    )()
     path = args.output or Path(f"tags-{bundle.name}.pdf")
     if path.suffix == ".scad":
         first = next(iter(bundle.tags.values()))
-        write_drawing(path, cap(first, hand.fingertip_radius) if args.object == "fingertips" else plate(bundle))
+        write_drawing(
+            path, cap(first, hand.fingertip_radius) if args.object == "fingertips" else plate(bundle)
+        )
         publish(args, "calibrate sheet", {"file": str(path)}, f"what the tags are glued on: {path}")
         return 0
     pages = write_sheet(path, bundle, args.paper)
     results = {"file": str(path), "pages": pages, "tags": {t: tag.edge for t, tag in bundle.tags.items()}}
-    publish(args, "calibrate sheet", results, f"{len(bundle.tags)} tags on {pages} page{'s' * (pages > 1)}: {path}; print at 100 %")
+    publish(
+        args,
+        "calibrate sheet",
+        results,
+        f"{len(bundle.tags)} tags on {pages} page{'s' * (pages > 1)}: {path}; print at 100 %",
+    )
     return 0

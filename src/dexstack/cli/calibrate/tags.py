@@ -26,12 +26,23 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
     add_source_arguments(p)
     p.add_argument(
-        "--object", default="cube", help="name of an object, or the path of an object's YAML; its tags.yaml says about where they are"
+        "--object",
+        default="cube",
+        help="name of an object, or the path of an object's YAML; its tags.yaml says about where they are",
     )
-    p.add_argument("--anchor", type=natural, metavar="TAG", help="tag that is exactly where tags.yaml says (default: the best fit of all)")
+    p.add_argument(
+        "--anchor",
+        type=natural,
+        metavar="TAG",
+        help="tag that is exactly where tags.yaml says (default: the best fit of all)",
+    )
     p.add_argument("--pictures", type=positive_int, default=60, metavar="N", help="how many to take")
-    p.add_argument("--output", type=Path, default=Path("tags.yaml"), metavar="FILE", help="where the result goes")
-    p.add_argument("--seed", type=natural, default=0, metavar="S", help="seed of poses and noise, for --source sim")
+    p.add_argument(
+        "--output", type=Path, default=Path("tags.yaml"), metavar="FILE", help="where the result goes"
+    )
+    p.add_argument(
+        "--seed", type=natural, default=0, metavar="S", help="seed of poses and noise, for --source sim"
+    )
     add_json_argument(p)
 
 
@@ -52,9 +63,13 @@ def run(args: argparse.Namespace) -> int:
     nominal = object_bundle(args.object)
     recording = take(args, lambda: simulated_object(args.object, args.pictures, args.seed))
     detector = TagDetector(decimate=1.0)
-    layout = learn_layout([detector.detect(picture) for picture in recording.pictures], nominal, recording.camera, args.anchor)
+    layout = learn_layout(
+        [detector.detect(picture) for picture in recording.pictures], nominal, recording.camera, args.anchor
+    )
     save_bundle(
-        args.output, layout.bundle, f"Tags of '{nominal.name}', learned from {layout.pictures} pictures by dexstack calibrate tags."
+        args.output,
+        layout.bundle,
+        f"Tags of '{nominal.name}', learned from {layout.pictures} pictures by dexstack calibrate tags.",
     )
     unseen = sorted(set(nominal.tags) - set(layout.bundle.tags))
     passed = layout.residual <= LARGEST_MISS
@@ -71,7 +86,11 @@ def run(args: argparse.Namespace) -> int:
         args,
         "calibrate tags",
         results,
-        table(f"Tags of {nominal.name}, from where they were said to be", ("tag", "moved [mm]", "turned [deg]"), rows),
+        table(
+            f"Tags of {nominal.name}, from where they were said to be",
+            ("tag", "moved [mm]", "turned [deg]"),
+            rows,
+        ),
         f"{layout.pictures} pictures, corners fit within {layout.residual:.3f} px; written to {args.output}"
         + (f"; never seen with another one: {', '.join(map(str, unseen))}" if unseen else ""),
         seed=args.seed,

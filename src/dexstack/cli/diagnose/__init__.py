@@ -1,7 +1,10 @@
-"""``dexstack diagnose``: walk through the layers under a device, stop at the first broken one, say what mends it."""
+"""``dexstack diagnose``: walk through the layers under a device, stop at the first broken one, say
+what mends it."""
 
 from __future__ import annotations
 
 from dexstack.cli.subcommands import group
 
-add_parser, run = group(__name__, "walk through the layers under a device and stop at the first broken one", __doc__, ("hand",))
+add_parser, run = group(
+    __name__, "walk through the layers under a device and stop at the first broken one", __doc__, ("hand",)
+)

@@ -1,4 +1,5 @@
-"""``dexstack diagnose hand``: interface → bus → identity → stream → motion of one joint, or of all: commissioning."""
+"""``dexstack diagnose hand``: interface → bus → identity → stream → motion of one joint, or of all:
+commissioning."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
     from dexstack.model.hand import HandModel
 
 JOINT = 15
-"""The joint that moves without ``--all``: the tip of the thumb, which touches nothing when the hand is open."""
+"""The joint that moves without ``--all``: the tip of the thumb, which touches nothing when the hand
+is open."""
 
 
 @dataclass(frozen=True)
@@ -65,11 +67,21 @@ def run(args: argparse.Namespace) -> int:
     """
     layers = _walk(args, the_hand(args))
     good = all(layer.good for layer in layers)
-    results = {"good": good, "layers": [asdict(layer) for layer in layers], "broken": None if good else layers[-1].name}
+    results = {
+        "good": good,
+        "layers": [asdict(layer) for layer in layers],
+        "broken": None if good else layers[-1].name,
+    }
     rows = [(layer.name, "good" if layer.good else "BROKEN", layer.detail) for layer in layers]
-    ready = "The hand is ready: dexstack up hardware" if args.all else "Before it is driven: dexstack diagnose hand --all"
+    ready = (
+        "The hand is ready: dexstack up hardware"
+        if args.all
+        else "Before it is driven: dexstack diagnose hand --all"
+    )
     last = ready if good else f"To mend '{layers[-1].name}': {layers[-1].mend}"
-    publish(args, "diagnose hand", results, table("dexstack diagnose hand", ("layer", "", "found"), rows), last)
+    publish(
+        args, "diagnose hand", results, table("dexstack diagnose hand", ("layer", "", "found"), rows), last
+    )
     return 0 if good else 1
 
 
@@ -143,7 +155,8 @@ def _stream(link: BusLink, hand: HandModel, seconds: float) -> str:
             break
     else:
         raise Broken(
-            f"{sets} complete sets of joint angles in {seconds:g} s, {expected:.0f} expected; {missed} incomplete", link.mend_stream
+            f"{sets} complete sets of joint angles in {seconds:g} s, {expected:.0f} expected; {missed} incomplete",
+            link.mend_stream,
         )
     if missed > 0.01 * expected:
         raise Broken(f"{missed} of {sets + missed} sets were incomplete", link.mend_stream)
@@ -153,28 +166,40 @@ def _stream(link: BusLink, hand: HandModel, seconds: float) -> str:
         names = ", ".join(f"{hand.joint_names[i]} at {q[i]:+.2f} rad" for i in outside)
         raise Broken(f"outside the joint limits: {names}", "dexstack calibrate hand")
     jitter = np.percentile(np.abs(np.diff(arrivals) - link.period), 99)
-    return f"{sets / seconds:.0f} sets per second, {missed} incomplete, p99 of the jitter {1e3 * jitter:.2f} ms"
+    return (
+        f"{sets / seconds:.0f} sets per second, {missed} incomplete, p99 of the jitter {1e3 * jitter:.2f} ms"
+    )
 
 
 def _motion(args: argparse.Namespace, link: BusLink, hand: HandModel) -> str:
+    from dexstack.hand.allegro.protocol import JOINTS
     from dexstack.hand.commissioning import check_at_rest, commission, save_commissioning
-    from dexstack.hand.protocol import JOINTS
 
     joints = range(JOINTS) if args.all else (JOINT,)
     which = "every joint, one after the other," if args.all else hand.joint_names[JOINT]
-    if not agreed(args, f"The servo goes on and {which} moves by 3°. Is the hand empty, open and free to move, and nobody in reach?"):
+    if not agreed(
+        args,
+        f"The servo goes on and {which} moves by 3°. Is the hand empty, open and free to move, and nobody in reach?",
+    ):
         raise Broken("not allowed to move", "say --yes, or --no-motion to leave it out")
     link.start()
     feedback = link.read(0.1)
     if feedback is None:
         raise Broken("no joint angles", "dexstack diagnose hand --no-motion")
     check_at_rest(feedback, hand, link.rad_per_count)
-    results = commission(link, hand, joints, lambda j: note(f"now {hand.joint_names[j]} moves, and nothing else; if not: Ctrl-C"))
+    results = commission(
+        link,
+        hand,
+        joints,
+        lambda j: note(f"now {hand.joint_names[j]} moves, and nothing else; if not: Ctrl-C"),
+    )
     link.servo_off()
     largest, others = max(r.largest_torque for r in results), max(r.others for r in results)
     found = f"{len(results)} of {JOINTS} joints moved as they should, at most {largest:.2f} N·m; others within {math.degrees(others):.1f}°"
     if not args.all:
         return found
     today = f"{datetime.now():%Y-%m-%d %H:%M}"
-    path = save_commissioning(args.calibration_dir, link.serial, results, measured=today, hardware=args.hardware)
+    path = save_commissioning(
+        args.calibration_dir, link.serial, results, measured=today, hardware=args.hardware
+    )
     return f"{found}; kept in {path}"

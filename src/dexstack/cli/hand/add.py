@@ -20,10 +20,18 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "finds a pose around a free space over the palm, and writes a folder whose YAML --hand takes.",
     )
     p.add_argument("file", type=Path, metavar="FILE", help="the URDF or MJCF")
-    p.add_argument("-o", "--to", type=Path, metavar="FOLDER", help="where NAME.yaml, NAME.urdf and a picture go (default: NAME)")
+    p.add_argument(
+        "-o",
+        "--to",
+        type=Path,
+        metavar="FOLDER",
+        help="where NAME.yaml, NAME.urdf and a picture go (default: NAME)",
+    )
     p.add_argument("--name", help="what it is called (default: the robot's name in the file)")
     p.add_argument(
-        "--palm", metavar="LINK", help="the link that is fixed in the world (default: the last one that all fingers have in common)"
+        "--palm",
+        metavar="LINK",
+        help="the link that is fixed in the world (default: the last one that all fingers have in common)",
     )
     p.add_argument(
         "--tips",
@@ -33,10 +41,20 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="the last link of each finger, the thumb's last (default: all links that move nothing further)",
     )
     p.add_argument(
-        "--up", type=_direction, metavar="X,Y,Z", help="out of the palm, in the palm's frame (default: where the fingertips reach)"
+        "--up",
+        type=_direction,
+        metavar="X,Y,Z",
+        help="out of the palm, in the palm's frame (default: where the fingertips reach)",
     )
-    p.add_argument("--forward", type=_direction, metavar="X,Y,Z", help="along the fingers, in its frame (default: told from them)")
-    p.add_argument("--effort", type=positive, metavar="NM", help="torque limit of the joints of which the file says none")
+    p.add_argument(
+        "--forward",
+        type=_direction,
+        metavar="X,Y,Z",
+        help="along the fingers, in its frame (default: told from them)",
+    )
+    p.add_argument(
+        "--effort", type=positive, metavar="NM", help="torque limit of the joints of which the file says none"
+    )
     p.add_argument("--yes", action="store_true", help="replace files that are there")
     add_json_argument(p)
 
@@ -57,7 +75,7 @@ def _direction(text: str) -> tuple[float, ...]:
 
 def run(args: argparse.Namespace) -> int:
     """Make it; 0."""
-    from dexstack.model.adding_hand import HandWishes, add_hand
+    from dexstack.onboarding.hands import HandWishes, add_hand
     from dexstack.report.object_picture import draw_hand
 
     wishes = HandWishes(args.name, args.palm, args.tips, args.up, args.forward, args.effort, args.yes)
@@ -73,18 +91,37 @@ def run(args: argparse.Namespace) -> int:
         "palm": hand.bodies[0].name,
         "tips": added.draft.tips,
         "tip_radius_m": hand.fingertip_radius,
-        "joints": {name: [low, high] for name, low, high in zip(hand.joint_names, hand.lower, hand.upper, strict=True)},
+        "joints": {
+            name: [low, high]
+            for name, low, high in zip(hand.joint_names, hand.lower, hand.upper, strict=True)
+        },
         "poses": hand.poses,
         "fits": fits,
         "notes": added.notes,
     }
     rows = []
     for tip, count, last in zip(added.draft.tips, hand.chains, np.cumsum(hand.chains), strict=True):
-        rows.append((tip, ", ".join(hand.joint_names[last - count : last]), " ".join(f"{q:.2f}" for q in hand.home[last - count : last])))
-    views = [table(f"{hand.name}, a {hand.side} hand on '{hand.bodies[0].name}'", ("fingertip", "joints", "home [rad]"), rows)]
+        rows.append(
+            (
+                tip,
+                ", ".join(hand.joint_names[last - count : last]),
+                " ".join(f"{q:.2f}" for q in hand.home[last - count : last]),
+            )
+        )
+    views = [
+        table(
+            f"{hand.name}, a {hand.side} hand on '{hand.bodies[0].name}'",
+            ("fingertip", "joints", "home [rad]"),
+            rows,
+        )
+    ]
     if fits:
         shown = [(f["link"], f["meshes"], f["kind"], 1e3 * f["error"]) for f in fits]
-        views.append(table("what stands for meshes", ("link", "meshes", "shape", "off their convex hull by [mm]"), shown))
+        views.append(
+            table(
+                "what stands for meshes", ("link", "meshes", "shape", "off their convex hull by [mm]"), shown
+            )
+        )
     tail = f"{added.yaml}: look at {picture}, then dexstack eval palm_turn --hand {added.yaml} --object cube"
     publish(args, "hand add", results, *views, *added.notes, tail)
     return 0

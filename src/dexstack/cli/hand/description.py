@@ -13,7 +13,8 @@ from dexstack.model.urdf import read_urdf
 
 PLUGIN = "joint_state_topic_hardware_interface/JointStateTopicSystem"
 CONTROLLER = "joint_trajectory"
-"""The controller bears the name of the trajectory node's topic, so that its action has the name of that node's."""
+"""The controller bears the name of the trajectory node's topic, so that its action has the name of
+that node's."""
 RATE = 100
 """Of the controller manager [Hz]."""
 FINGERS = {4: ("index", "middle", "ring", "thumb")}
@@ -39,7 +40,9 @@ def files(hand: HandModel, namespace: str = "") -> dict[str, str]:
 def fingers(hand: HandModel) -> dict[str, list[int]]:
     """The bodies that each finger moves, from the palm to the tip."""
     chains, count = {}, len(hand.fingertips)
-    for name, tip in zip(FINGERS.get(count) or [f"finger{k + 1}" for k in range(count)], hand.fingertips, strict=True):
+    for name, tip in zip(
+        FINGERS.get(count) or [f"finger{k + 1}" for k in range(count)], hand.fingertips, strict=True
+    ):
         chain = [tip.body]
         while (parent := hand.bodies[chain[0]].parent) > 0:
             chain.insert(0, parent)
@@ -48,9 +51,11 @@ def fingers(hand: HandModel) -> dict[str, list[int]]:
 
 
 def urdf(hand: HandModel, prefix: str = "") -> str:
-    """The hand's URDF with a system of ros2_control whose hardware are the topics of the node ``hand``.
+    """The hand's URDF with a system of ros2_control whose hardware are the topics of the node
+    ``hand``.
 
-    Every command is sent, also one that repeats the last: the hand takes silence for a planner that has died.
+    Every command is sent, also one that repeats the last: the hand takes silence for a planner that
+    has died.
     """
     root = ET.parse(hand.urdf_path).getroot()
     system = ET.SubElement(root, "ros2_control", name=hand.name, type="system")
@@ -77,9 +82,13 @@ def urdf(hand: HandModel, prefix: str = "") -> str:
 def controllers(hand: HandModel, prefix: str = "") -> dict[str, Any]:
     """Parameters of the controller manager and of the controller.
 
-    There is no joint_state_broadcaster: it would publish the hand's own ``joint_states`` a second time.
+    There is no joint_state_broadcaster: it would publish the hand's own ``joint_states`` a second
+    time.
     """
-    manager = {"update_rate": RATE, CONTROLLER: {"type": "joint_trajectory_controller/JointTrajectoryController"}}
+    manager = {
+        "update_rate": RATE,
+        CONTROLLER: {"type": "joint_trajectory_controller/JointTrajectoryController"},
+    }
     controller = {
         "joints": list(hand.joint_names),
         "command_interfaces": ["position"],
@@ -97,7 +106,12 @@ def srdf(hand: HandModel, frame_prefix: str = "") -> str:
     tips = {j.parent: j.child for j in joints if j.kind == "fixed"}
     for name, chain in fingers(hand).items():
         last = hand.bodies[chain[-1]].name
-        ET.SubElement(ET.SubElement(root, "group", name=name), "chain", base_link=hand.bodies[0].name, tip_link=tips.get(last, last))
+        ET.SubElement(
+            ET.SubElement(root, "group", name=name),
+            "chain",
+            base_link=hand.bodies[0].name,
+            tip_link=tips.get(last, last),
+        )
     everything = ET.SubElement(root, "group", name="hand")
     for name in fingers(hand):
         ET.SubElement(everything, "group", name=name)
@@ -105,7 +119,14 @@ def srdf(hand: HandModel, frame_prefix: str = "") -> str:
         state = ET.SubElement(root, "group_state", name=pose, group="hand")
         for name, angle in zip(hand.joint_names, q, strict=True):
             ET.SubElement(state, "joint", name=name, value=f"{angle:g}")
-    ET.SubElement(root, "virtual_joint", name="palm_mount", type="fixed", parent_frame=frame_prefix + PALM, child_link=hand.bodies[0].name)
+    ET.SubElement(
+        root,
+        "virtual_joint",
+        name="palm_mount",
+        type="fixed",
+        parent_frame=frame_prefix + PALM,
+        child_link=hand.bodies[0].name,
+    )
     for joint in joints:
         ET.SubElement(root, "disable_collisions", link1=joint.parent, link2=joint.child, reason="Adjacent")
     return _text(root)
@@ -129,7 +150,12 @@ def joint_limits(hand: HandModel) -> dict[str, dict[str, Any]]:
 def moveit_controllers(hand: HandModel, prefix: str = "") -> dict[str, Any]:
     """Where MoveIt sends what it has planned."""
     name = f"{prefix}/{CONTROLLER}".lstrip("/")
-    follow = {"type": "FollowJointTrajectory", "action_ns": "follow_joint_trajectory", "default": True, "joints": list(hand.joint_names)}
+    follow = {
+        "type": "FollowJointTrajectory",
+        "action_ns": "follow_joint_trajectory",
+        "default": True,
+        "joints": list(hand.joint_names),
+    }
     return {
         "moveit_controller_manager": "moveit_simple_controller_manager/MoveItSimpleControllerManager",
         "moveit_simple_controller_manager": {"controller_names": [name], name: follow},

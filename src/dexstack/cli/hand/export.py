@@ -16,8 +16,16 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         description="Writes, from the hand's own YAML and URDF: the URDF with a ros2_control system that speaks on the hand's topics, its "
         "controller, and MoveIt's SRDF, joint limits and controllers.",
     )
-    p.add_argument("hand", nargs="?", default="right", metavar="HAND", help="right, left, or the path of a hand's YAML (default: right)")
-    p.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="where (default: a folder of the hand's name)")
+    p.add_argument(
+        "hand",
+        nargs="?",
+        default="right",
+        metavar="HAND",
+        help="right, left, or the path of a hand's YAML (default: right)",
+    )
+    p.add_argument(
+        "-o", "--output", type=Path, metavar="FOLDER", help="where (default: a folder of the hand's name)"
+    )
     p.add_argument("--namespace", default="", help="namespace of the hand's graph")
     add_json_argument(p)
 
@@ -35,5 +43,10 @@ def run(args: argparse.Namespace) -> int:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():
             (folder / name).write_text(text)
-    publish(args, "hand export", {"hand": hand.name, "folder": str(folder), "files": list(texts)}, f"{', '.join(texts)} in {folder}")
+    publish(
+        args,
+        "hand export",
+        {"hand": hand.name, "folder": str(folder), "files": list(texts)},
+        f"{', '.join(texts)} in {folder}",
+    )
     return 0

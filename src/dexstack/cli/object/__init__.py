@@ -4,4 +4,9 @@ from __future__ import annotations
 
 from dexstack.cli.subcommands import group
 
-add_parser, run = group(__name__, "make an object of a mesh file, check, draw and place it", __doc__, ("add", "check", "show", "place"))
+add_parser, run = group(
+    __name__,
+    "make an object of a mesh file, check, draw and place it",
+    __doc__,
+    ("add", "check", "show", "place"),
+)

@@ -22,8 +22,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 def run(args: argparse.Namespace) -> int:
     """Check it; 0."""
     from dexstack.cli.object.facts import facts, views
-    from dexstack.model.adding import inspect
     from dexstack.model.objects import load_object
+    from dexstack.onboarding.objects import inspect
 
     obj = load_object(args.object)
     report = inspect(obj, note)

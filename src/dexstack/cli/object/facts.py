@@ -10,8 +10,8 @@ from dexstack.cli.output import table
 
 if TYPE_CHECKING:
     from dexstack.geometry.symmetry import Symmetry
-    from dexstack.model.adding import Report
     from dexstack.model.objects import ObjectModel
+    from dexstack.onboarding.objects import Report
 
 
 def facts(obj: ObjectModel, report: Report) -> dict[str, Any]:
@@ -24,7 +24,10 @@ def facts(obj: ObjectModel, report: Report) -> dict[str, Any]:
         "volume_m3": obj.mesh.volume,
         "inertia_kg_m2": obj.inertia,
         "parts": {"count": len(obj.parts), "limit": obj.max_parts, "hausdorff_m": report.part_error},
-        "rests": [{"probability": r.probability, "height_m": r.height, "down": r.down_B, "kind": r.kind} for r in report.rests],
+        "rests": [
+            {"probability": r.probability, "height_m": r.height, "down": r.down_B, "kind": r.kind}
+            for r in report.rests
+        ],
         "rest_kinds": kinds,
         "symmetry": {"of_shape": _axes(report.symmetry), "used": _axes(obj.symmetry)},
         "start": {t: {"pose_WO": s.pose_WO, "hand_pose": s.hand_pose} for t, s in obj.starts.items()},
@@ -39,17 +42,29 @@ def views(obj: ObjectModel, report: Report) -> list[Any]:
         ("size", f"{size} mm"),
         ("mass", f"{1e3 * obj.mass:.4g} g, {obj.mass / obj.mesh.volume:.4g} kg/m³"),
         ("moments of inertia", f"{moments} g m² · 10⁻³"),
-        ("convex parts", f"{len(obj.parts)}, whose union lies within {1e3 * report.part_error:.2f} mm of the mesh (Hausdorff)"),
+        (
+            "convex parts",
+            f"{len(obj.parts)}, whose union lies within {1e3 * report.part_error:.2f} mm of the mesh (Hausdorff)",
+        ),
     ]
     rows.append(("symmetry of its shape", "; ".join(map(str, report.symmetry.axes)) or "none"))
-    rows.append(("symmetry that goals use", "; ".join(map(str, obj.symmetry.axes)) or "none: every turn is told from every other"))
+    rows.append(
+        (
+            "symmetry that goals use",
+            "; ".join(map(str, obj.symmetry.axes)) or "none: every turn is told from every other",
+        )
+    )
     for task, start in obj.starts.items():
         place = ", ".join(f"{1e3 * x:.1f}" for x in start.pose_WO[:3])
         rows.append((f"start '{task}'", f"({place}) mm, hand pose '{start.hand_pose}'"))
     kinds = [(k["kind"], 100 * k["probability"], k["poses"], 1e3 * k["height_m"]) for k in _kinds(report)]
     return [
         table(obj.name, ("what", "value"), rows),
-        table("how it rests", ("kind", "probability [%]", "poses that look alike", "height of the centre of mass [mm]"), kinds),
+        table(
+            "how it rests",
+            ("kind", "probability [%]", "poses that look alike", "height of the centre of mass [mm]"),
+            kinds,
+        ),
     ]
 
 
@@ -60,7 +75,9 @@ def _axes(symmetry: Symmetry) -> list[dict[str, Any]]:
 def _kinds(report: Report) -> list[dict[str, Any]]:
     found: dict[int, dict[str, Any]] = {}
     for rest in report.rests:
-        kind = found.setdefault(rest.kind, {"kind": rest.kind, "probability": 0.0, "poses": 0, "height_m": rest.height})
+        kind = found.setdefault(
+            rest.kind, {"kind": rest.kind, "probability": 0.0, "poses": 0, "height_m": rest.height}
+        )
         kind["probability"] += rest.probability
         kind["poses"] += 1
     return list(found.values())

@@ -1,4 +1,5 @@
-"""``dexstack object place``: the place in the hand and the planner with which an object is turned best, by trying."""
+"""``dexstack object place``: the place in the hand and the planner with which an object is turned
+best, by trying."""
 
 from __future__ import annotations
 
@@ -19,16 +20,26 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "succeed, and writes the best into the file. A minute or two a place. Exit code 1 if no trial succeeds from any.",
     )
     p.add_argument("object", type=Path, metavar="YAML", help="the object's YAML, which is changed")
-    p.add_argument("--trials", type=positive_int, default=4, metavar="N", help="from every place, by each planner (default: 4)")
-    p.add_argument("--seed", type=natural, default=40000, metavar="S", help="of the start's noise (default: 40000)")
-    p.add_argument("--jobs", type=positive_int, default=1, metavar="N", help="trials side by side (default: 1)")
+    p.add_argument(
+        "--trials",
+        type=positive_int,
+        default=4,
+        metavar="N",
+        help="from every place, by each planner (default: 4)",
+    )
+    p.add_argument(
+        "--seed", type=natural, default=40000, metavar="S", help="of the start's noise (default: 40000)"
+    )
+    p.add_argument(
+        "--jobs", type=positive_int, default=1, metavar="N", help="trials side by side (default: 1)"
+    )
     p.add_argument("--dry", action="store_true", help="change nothing")
     add_json_argument(p)
 
 
 def run(args: argparse.Namespace) -> int:
     """Try; 0, or 1 if the object is turned from nowhere."""
-    from dexstack.trials.placing import best, move, place, try_places
+    from dexstack.onboarding.placing import best, move, place, try_places
 
     tried = try_places(args.object, args.trials, args.seed, jobs=args.jobs, progress=note)
     chosen = best(tried)
@@ -36,7 +47,10 @@ def run(args: argparse.Namespace) -> int:
     changes = number > 0 and chosen.succeeded > 0
     if changes and not args.dry:
         move(args.object, chosen.start)
-    rows = [(place(t.start), t.succeeded, args.trials, t.dropped, t.error, "←" if t is chosen else "") for t in tried]
+    rows = [
+        (place(t.start), t.succeeded, args.trials, t.dropped, t.error, "←" if t is chosen else "")
+        for t in tried
+    ]
     places = [
         {
             "pose_WO": t.start.pose_WO,

@@ -1,9 +1,12 @@
-"""Complementarity-free contact: one explicit update of the dual, as in the later paper of ContactSDF's group.
+"""Complementarity-free contact: one explicit update of the dual, as in the later paper of
+ContactSDF's group.
 
-    λ_ij = K_ij softplus_ε( −(J_ij Q⁻¹ b + φ_i) ),      dq = Q⁻¹ (b + Jᵀ λ),      K_ij = γ / (J Q⁻¹ Jᵀ)_ij,ij
+    λ_ij = K_ij softplus_ε( −(J_ij Q⁻¹ b + φ_i) ),      dq = Q⁻¹ (b + Jᵀ λ),      K_ij = γ / (J Q⁻¹
+    Jᵀ)_ij,ij
 
-with softplus_ε(x) = ε log(1 + exp(x/ε)). Every row answers the violation of the *free* motion by itself: exact for one active row at
-γ = 1, too much where rows share a load. γ = 1/n_d, a quarter, is exact for a frictionless contact, whose n_d rows are one and the same.
+with softplus_ε(x) = ε log(1 + exp(x/ε)). Every row answers the violation of the *free* motion by
+itself: exact for one active row at γ = 1, too much where rows share a load. γ = 1/n_d, a quarter,
+is exact for a frictionless contact, whose n_d rows are one and the same.
 """
 
 from __future__ import annotations
@@ -35,7 +38,9 @@ class ComplementarityFreeModel(StepModel):
 
     def prepare(self, problem: StepProblem, theta: ModelParams) -> _Context:
         compliance = jnp.sum(problem.J**2 / problem.Q[None], axis=1)
-        return _Context(problem, jnp.where(compliance > 1e-12, self.gain / jnp.maximum(compliance, 1e-12), 0.0))
+        return _Context(
+            problem, jnp.where(compliance > 1e-12, self.gain / jnp.maximum(compliance, 1e-12), 0.0)
+        )
 
     def initial_dual(self, problem: StepProblem) -> Array:
         return jnp.zeros(0, problem.J.dtype)

@@ -1,7 +1,8 @@
-"""D-SDF: the paper's closed-form time step, a gradient step of a smooth distance in force space, contactsdf [15]–[20].
+"""D-SDF: the paper's closed-form time step, a gradient step of a smooth distance in force space,
+contactsdf [15]–[20].
 
-Unrolled k times it alternates between the faces and nears a feasible point (40 steps do for most grasps), not the closest one, which is
-the exact step.
+Unrolled k times it alternates between the faces and nears a feasible point (40 steps do for most
+grasps), not the closest one, which is the exact step.
 """
 
 from __future__ import annotations
@@ -25,13 +26,16 @@ class _Context(NamedTuple):
     sigma: Float[Array, ""]
 
 
-def dsdf(z: Float[Array, " V"], normals: Float[Array, "M V"], offsets: Float[Array, " M"], sigma: Array) -> Float[Array, ""]:
+def dsdf(
+    z: Float[Array, " V"], normals: Float[Array, "M V"], offsets: Float[Array, " M"], sigma: Array
+) -> Float[Array, ""]:
     """D-SDF [19]: (1/σ) LSE(0, LSE_ij σ(n_ijᵀ z + b_ij)), 0 deep inside the feasible set."""
     return jax.nn.logsumexp(jnp.concatenate([jnp.zeros(1, z.dtype), sigma * (normals @ z + offsets)])) / sigma
 
 
 class DsdfModel(StepModel):
-    """z⁺ = z_q − D-SDF(z_q) ∇D-SDF(z_q) [20], k times: exact for one active face, an approximation for several at once."""
+    """z⁺ = z_q − D-SDF(z_q) ∇D-SDF(z_q) [20], k times: exact for one active face, an approximation
+    for several at once."""
 
     def __init__(self, steps: int = 1) -> None:
         """``steps`` is k; the paper's model has one."""
@@ -49,7 +53,8 @@ class DsdfModel(StepModel):
 
     def _step(self, c: _Context, b: Array, phi: Array) -> Array:
         z = c.inv_sqrt_Q * b
-        # A row of an inactive contact has no normal: push its plane far away instead of letting it count as touching.
+        # A row of an inactive contact has no normal: push its plane far away instead of letting it
+        # count as touching.
         offsets = jnp.where(c.inv_length > 0, -jnp.repeat(phi, FRICTION_DIRECTIONS) * c.inv_length, -1e3)
         for _ in range(self.steps):
             value, gradient = jax.value_and_grad(dsdf)(z, c.normals, offsets, c.sigma)

@@ -1,11 +1,14 @@
 """Accelerated dual: k steps of projected gradient on the dual of the step problem.
 
-With λ ≥ 0 the forces of the rows (unit-free after scaling each row by its compliance) the regularised dual of [5] is
+With λ ≥ 0 the forces of the rows (unit-free after scaling each row by its compliance) the
+regularised dual of [5] is
 
-    min_λ ½ λᵀ (J Q⁻¹ Jᵀ + ρ D) λ + λᵀ (J Q⁻¹ b + φ),      D = diag(J Q⁻¹ Jᵀ),      dq = Q⁻¹ (b + Jᵀ λ)
+    min_λ ½ λᵀ (J Q⁻¹ Jᵀ + ρ D) λ + λᵀ (J Q⁻¹ b + φ),      D = diag(J Q⁻¹ Jᵀ),      dq = Q⁻¹ (b + Jᵀ
+    λ)
 
-ρ makes every row slightly compliant, so that the solution is unique and its active set has an invertible Jacobian:
-with W the rows in contact, H = Q + Jᵀ W (ρD)⁻¹ J and ∂dq/∂b = H⁻¹, ∂dq/∂φ = −H⁻¹ Jᵀ W (ρD)⁻¹.
+ρ makes every row slightly compliant, so that the solution is unique and its active set has an
+invertible Jacobian: with W the rows in contact, H = Q + Jᵀ W (ρD)⁻¹ J and ∂dq/∂b = H⁻¹, ∂dq/∂φ =
+−H⁻¹ Jᵀ W (ρD)⁻¹.
 """
 
 from __future__ import annotations
@@ -35,7 +38,8 @@ class DualModel(StepModel):
     """Accelerated projected gradient on the dual, a fixed number of steps, warm-started."""
 
     def __init__(self, steps: int = 10, compliance: float = 0.01) -> None:
-        """``steps`` ≥ 1 gradient steps; ``compliance`` is ρ, relative to each row's own compliance."""
+        """``steps`` ≥ 1 gradient steps; ``compliance`` is ρ, relative to each row's own
+        compliance."""
         self.steps = steps
         self.compliance = compliance
         t = [1.0]
@@ -49,7 +53,9 @@ class DualModel(StepModel):
         rows = problem.J * scale[:, None]
         gram = (rows / problem.Q[None]) @ rows.T
         hessian = gram + self.compliance * jnp.eye(gram.shape[0], dtype=gram.dtype)
-        v = jnp.sum(hessian, axis=1)  # power iteration for the largest eigenvalue; the margin covers its shortfall
+        v = jnp.sum(
+            hessian, axis=1
+        )  # power iteration for the largest eigenvalue; the margin covers its shortfall
         for _ in range(20):
             v = hessian @ (v * jax.lax.rsqrt(jnp.maximum(jnp.sum(v * v), 1e-12)))
         largest = jnp.sqrt(jnp.maximum(jnp.sum(v * v), 1e-12))
@@ -78,10 +84,14 @@ class DualModel(StepModel):
         touching = jnp.where(dual > 0, 1.0 / self.compliance, 0.0)
         weighted = c.rows * touching[:, None]
         H = jnp.diag(c.problem.Q) + c.rows.T @ weighted
-        # Scaling to a unit diagonal keeps the float32 factorisation accurate across metres and radians.
+        # Scaling to a unit diagonal keeps the float32 factorisation accurate across metres and
+        # radians.
         d = jax.lax.rsqrt(jnp.diagonal(H))
         factor = jnp.linalg.cholesky(H * d[:, None] * d[None, :])
-        inverse_factor = jax.scipy.linalg.solve_triangular(factor, jnp.eye(H.shape[0], dtype=H.dtype), lower=True) * d[None, :]
+        inverse_factor = (
+            jax.scipy.linalg.solve_triangular(factor, jnp.eye(H.shape[0], dtype=H.dtype), lower=True)
+            * d[None, :]
+        )
         inverse = inverse_factor.T @ inverse_factor
         by_row = -inverse @ (weighted * c.scale[:, None]).T
         return Sensitivity(force=inverse, phi=by_row.reshape(H.shape[0], -1, FRICTION_DIRECTIONS).sum(axis=2))

@@ -1,15 +1,18 @@
-"""Implicit compliant contact: Newton steps on the step problem with its constraints replaced by smooth springs.
+"""Implicit compliant contact: Newton steps on the step problem with its constraints replaced by
+smooth springs.
 
-Each row J_ij of [5] becomes a spring of stiffness k whose force is a smooth ramp over a distance ε of the row's gap s = J_ij dq + φ_i:
+Each row J_ij of [5] becomes a spring of stiffness k whose force is a smooth ramp over a distance ε
+of the row's gap s = J_ij dq + φ_i:
 
     min_dq ½ dqᵀ Q dq − bᵀ dq + Σ_ij k ε² Ψ(−s_ij/ε),     Ψ′(x) = softplus(x)
 
-The minimum obeys Q dq = b + Jᵀ f with f = k ε softplus(−s/ε) ≥ 0: contact forces at the *end* of the step, so stiff contacts stay
-stable. Smoothing gives a contact that is about to close a force and a gradient, which a planner needs to find it. The problem is
-strongly convex and smooth: derivatives follow from the Hessian, ∂dq/∂b = H⁻¹ and ∂dq/∂φ = −H⁻¹ Jᵀ k σ(−s/ε).
+The minimum obeys Q dq = b + Jᵀ f with f = k ε softplus(−s/ε) ≥ 0: contact forces at the *end* of
+the step, so stiff contacts stay stable. Smoothing gives a contact that is about to close a force
+and a gradient, which a planner needs to find it. The problem is strongly convex and smooth:
+derivatives follow from the Hessian, ∂dq/∂b = H⁻¹ and ∂dq/∂φ = −H⁻¹ Jᵀ k σ(−s/ε).
 
-H = Q + Jᵀ diag(k σ) J couples fingers only through the object (a row touches one finger), so that it is inverted by small blocks:
-each finger by itself, then the Schur complement of the object.
+H = Q + Jᵀ diag(k σ) J couples fingers only through the object (a row touches one finger), so that
+it is inverted by small blocks: each finger by itself, then the Schur complement of the object.
 """
 
 from __future__ import annotations
@@ -27,17 +30,21 @@ from dexstack.control.problem import FRICTION_DIRECTIONS, OBJECT_DOF, ModelParam
 
 
 def _product(A: Array, B: Array) -> Array:
-    """A B of small matrices as a fused multiply and sum: a library call per product would cost more than the arithmetic."""
+    """A B of small matrices as a fused multiply and sum: a library call per product would cost more
+    than the arithmetic."""
     return jnp.sum(A[..., :, :, None] * B[..., None, :, :], axis=-2)
 
 
 def small_inverse(A: Float[Array, "*B m m"]) -> Float[Array, "*B m m"]:
-    """Inverse of small symmetric positive definite matrices by halves (Schur complement), closed form up to 3 × 3."""
+    """Inverse of small symmetric positive definite matrices by halves (Schur complement), closed
+    form up to 3 × 3."""
     m = A.shape[-1]
     if m == 1:
         return 1.0 / A
     if m == 2:
-        adjugate = jnp.stack([A[..., 1, 1], -A[..., 0, 1], -A[..., 1, 0], A[..., 0, 0]], axis=-1).reshape(A.shape)
+        adjugate = jnp.stack([A[..., 1, 1], -A[..., 0, 1], -A[..., 1, 0], A[..., 0, 0]], axis=-1).reshape(
+            A.shape
+        )
         return adjugate / (A[..., 0, 0] * A[..., 1, 1] - A[..., 0, 1] * A[..., 1, 0])[..., None, None]
     if m == 3:
         a, b, c = A[..., 0, :], A[..., 1, :], A[..., 2, :]
@@ -53,7 +60,8 @@ def small_inverse(A: Float[Array, "*B m m"]) -> Float[Array, "*B m m"]:
 
 
 class _Blocks(NamedTuple):
-    """Inverse of H in arrow form: object 6×6 (Schur complement's inverse), fingers m×m, and X_f = H_of H_ff⁻¹."""
+    """Inverse of H in arrow form: object 6×6 (Schur complement's inverse), fingers m×m, and X_f =
+    H_of H_ff⁻¹."""
 
     schur: Float[Array, "6 6"]
     finger: Float[Array, "F m m"]
@@ -68,11 +76,19 @@ class _Context(NamedTuple):
 class ImplicitModel(StepModel):
     """Newton's method on the smoothed step problem, a fixed number of steps from the last solution.
 
-    One step is enough inside the MPC: its iterations start each other, so the steps converge together with the plan.
+    One step is enough inside the MPC: its iterations start each other, so the steps converge
+    together with the plan.
     """
 
-    def __init__(self, steps: int = 1, stiffness: float = 1000.0, smoothing: float = 0.001, chains: tuple[int, ...] = (4, 4, 4, 4)) -> None:
-        """``steps`` Newton steps; ``stiffness`` k of a row [N/m]; ``smoothing`` ε [m]; ``chains`` of so many joints, in joint order."""
+    def __init__(
+        self,
+        steps: int = 1,
+        stiffness: float = 1000.0,
+        smoothing: float = 0.001,
+        chains: tuple[int, ...] = (4, 4, 4, 4),
+    ) -> None:
+        """``steps`` Newton steps; ``stiffness`` k of a row [N/m]; ``smoothing`` ε [m]; ``chains``
+        of so many joints, in joint order."""
         self.chains = chains
         self.steps = steps
         self.stiffness = stiffness
@@ -98,17 +114,25 @@ class ImplicitModel(StepModel):
         H = jnp.diag(c.problem.Q) + J.T @ (slope[:, None] * J)
         o, longest, ends = OBJECT_DOF, max(self.chains), np.cumsum(self.chains)
         own = [H[o + e - n : o + e, o + e - n : o + e] for n, e in zip(self.chains, ends, strict=True)]
-        H_ff = jnp.stack([jax.scipy.linalg.block_diag(block, jnp.eye(longest - len(block), dtype=H.dtype)) for block in own])
+        H_ff = jnp.stack(
+            [
+                jax.scipy.linalg.block_diag(block, jnp.eye(longest - len(block), dtype=H.dtype))
+                for block in own
+            ]
+        )
         H_of = self._by_chain(H[:o, o:])
         finger = small_inverse(H_ff)
         X = H_of @ finger
         return _Blocks(small_inverse(H[:o, :o] - jnp.einsum("fim,fjm->ij", X, H_of)), finger, X)
 
     def _by_chain(self, joints: Array) -> Array:
-        """Entries (..., N) of joints as (F, ..., m), a row for each chain; shorter ones end in zeros."""
+        """Entries (..., N) of joints as (F, ..., m), a row for each chain; shorter ones end in
+        zeros."""
         rows = jnp.split(joints, np.cumsum(self.chains)[:-1].tolist(), axis=-1)
         longest = max(self.chains)
-        return jnp.stack([jnp.pad(row, [(0, 0)] * (row.ndim - 1) + [(0, longest - row.shape[-1])]) for row in rows])
+        return jnp.stack(
+            [jnp.pad(row, [(0, 0)] * (row.ndim - 1) + [(0, longest - row.shape[-1])]) for row in rows]
+        )
 
     def _apply(self, blocks: _Blocks, g: Array) -> Array:
         """H⁻¹ g."""

@@ -1,11 +1,14 @@
-"""The step problem itself, by a primal–dual interior-point method: the yardstick of the other models.
+"""The step problem itself, by a primal–dual interior-point method: the yardstick of the other
+models.
 
-With z = Q^½ dq, z_q = Q^-½ b and unit rows n_i [15–17] the problem is a projection on half-spaces and its central path
+With z = Q^½ dq, z_q = Q^-½ b and unit rows n_i [15–17] the problem is a projection on half-spaces
+and its central path
 
     z − z_q + Nᵀ λ = 0,     N z + β + s = 0,     s_i λ_i = μ,     s, λ > 0
 
-followed from a point of its own to a small μ by a fixed number of Newton steps. On the path the solution is smooth in force and distances:
-with D = diag(λ/s), ∂z/∂z_q = (I + Nᵀ D N)⁻¹ and ∂z/∂β = −(I + Nᵀ D N)⁻¹ Nᵀ D.
+followed from a point of its own to a small μ by a fixed number of Newton steps. On the path the
+solution is smooth in force and distances: with D = diag(λ/s), ∂z/∂z_q = (I + Nᵀ D N)⁻¹ and ∂z/∂β =
+−(I + Nᵀ D N)⁻¹ Nᵀ D.
 """
 
 from __future__ import annotations
@@ -34,7 +37,8 @@ class _Context(NamedTuple):
 
 
 class QpModel(StepModel):
-    """Newton steps along the central path, a fixed number, always from the same start: interior points gain nothing from a warm one."""
+    """Newton steps along the central path, a fixed number, always from the same start: interior
+    points gain nothing from a warm one."""
 
     def __init__(self, steps: int = 16, barrier: float = 1e-6) -> None:
         """``steps`` Newton steps; ``barrier`` is the μ they end at [J]."""
@@ -56,7 +60,8 @@ class QpModel(StepModel):
         return jnp.where(c.inv_length > 0, -jnp.repeat(phi, FRICTION_DIRECTIONS) * c.inv_length, -1.0)
 
     def _factor(self, c: _Context, weight: Array) -> Array:
-        # heavier rows than the number format resolves beside the identity would only make the factorisation fail
+        # heavier rows than the number format resolves beside the identity would only make the
+        # factorisation fail
         weight = jnp.minimum(weight, 0.1 / jnp.finfo(weight.dtype).eps)
         H = jnp.eye(c.normals.shape[1], dtype=weight.dtype) + (c.normals.T * weight[None]) @ c.normals
         return jnp.linalg.cholesky(H)
@@ -64,7 +69,9 @@ class QpModel(StepModel):
     def _follow(self, c: _Context, b: Array, phi: Array) -> tuple[Array, Array, Array]:
         """z, s and λ at the end of the path."""
         z_q, beta, N = c.inv_sqrt_Q * b, self._offsets(c, phi), c.normals
-        size = jnp.maximum(jnp.max(jnp.where(c.inv_length > 0, N @ z_q + beta, 0.0)), 0.05)  # the deepest row's violation
+        size = jnp.maximum(
+            jnp.max(jnp.where(c.inv_length > 0, N @ z_q + beta, 0.0)), 0.05
+        )  # the deepest row's violation
         ones = jnp.ones_like(beta)
 
         def newton(carry: tuple[Array, Array, Array], _: None) -> tuple[tuple[Array, Array, Array], None]:
@@ -97,10 +104,13 @@ class QpModel(StepModel):
         inverse = jax.scipy.linalg.cho_solve((L, True), jnp.eye(b.shape[0], dtype=b.dtype))
         by_offset = -inverse @ (c.normals.T * dual[None])
         by_phi = (-by_offset * c.inv_length[None]).reshape(b.shape[0], -1, FRICTION_DIRECTIONS).sum(axis=2)
-        return Sensitivity(force=c.inv_sqrt_Q[:, None] * inverse * c.inv_sqrt_Q[None], phi=c.inv_sqrt_Q[:, None] * by_phi)
+        return Sensitivity(
+            force=c.inv_sqrt_Q[:, None] * inverse * c.inv_sqrt_Q[None], phi=c.inv_sqrt_Q[:, None] * by_phi
+        )
 
     def solved(self, context: _Context, b: Array, phi: Array, dual: Array) -> Array:
-        """One Newton step of z − z_q + Nᵀ(μ/s) = 0 at its solution, differentiated with everything but its start."""
+        """One Newton step of z − z_q + Nᵀ(μ/s) = 0 at its solution, differentiated with everything
+        but its start."""
         c = context
         z, s, lam = jax.lax.stop_gradient(self._follow(c, b, phi))
         slack = -(c.normals @ z + self._offsets(c, phi))

@@ -1,4 +1,5 @@
-"""Planners behind :class:`dexstack.control.base.LocalPlanner`; nothing imported before it is asked for."""
+"""Planners behind :class:`dexstack.control.base.LocalPlanner`; nothing imported before it is asked
+for."""
 
 from __future__ import annotations
 
@@ -11,4 +12,5 @@ PLANNERS = Registry(
         "sampling": ("dexstack.control.factory", "sampling", "SamplingParams"),
     },
 )
-"""Module, what makes it, and parameter class of every planner; the second takes the problem and all parameter blocks by their class."""
+"""Module, what makes it, and parameter class of every planner; the second takes the problem and all
+parameter blocks by their class."""

@@ -1,4 +1,5 @@
-"""ContactSDF-MPC [22]: box-constrained single shooting on a contact set, by a fixed number of projected Gauss–Newton iterations."""
+"""ContactSDF-MPC [22]: box-constrained single shooting on a contact set, by a fixed number of
+projected Gauss–Newton iterations."""
 
 from __future__ import annotations
 
@@ -52,16 +53,18 @@ class _Tunable(NamedTuple):
 
 
 DAMPINGS = (1.0, 30.0, 300.0, 3000.0)
-"""Levenberg dampings tried in parallel, as multiples of the parameter: near the box and at kinks a shorter Newton step is no substitute.
-The largest make a step that is short and nearly downhill: without them a plan can be stuck where it is no minimum."""
+"""Levenberg dampings tried in parallel, as multiples of the parameter: near the box and at kinks a
+shorter Newton step is no substitute. The largest make a step that is short and nearly downhill:
+without them a plan can be stuck where it is no minimum."""
 
 
 class Mpc:
-    """Finds u_0..u_{T−1} in a box that minimise a task's cost over a rollout predicted from the contact set of the current state.
+    """Finds u_0..u_{T−1} in a box that minimise a task's cost over a rollout predicted from the
+    contact set of the current state.
 
-    What becomes of that set along the rollout is its rule's. Joint limits are imposed on the target and on the prediction of every step.
-    All arrays have fixed shapes: the solver is compiled once per instance and shared by its forks. A
-    :class:`~dexstack.control.base.LocalPlanner`.
+    What becomes of that set along the rollout is its rule's. Joint limits are imposed on the target
+    and on the prediction of every step. All arrays have fixed shapes: the solver is compiled once
+    per instance and shared by its forks. A :class:`~dexstack.control.base.LocalPlanner`.
     """
 
     def __init__(
@@ -90,11 +93,21 @@ class Mpc:
         n = np.zeros(self._n, np.float32)
         pose = np.zeros(7, np.float32)
         self._capacity = capacity
-        self._inputs = Packing(_Inputs(pose, n, pose, np.zeros((self._T, self._n)), Pull(n, 0.0), empty_contacts(capacity)))
+        self._inputs = Packing(
+            _Inputs(pose, n, pose, np.zeros((self._T, self._n)), Pull(n, 0.0), empty_contacts(capacity))
+        )
         self._params, self._theta, self._weights = params, theta, weights
         self._tunables: Packing[_Tunable] = Packing(self._tunable())
         shapes = capacity, sorted(numbers(weights))
-        depends_on = robot, model, getattr(cost, "depends_on", cost), self._rule, self._shape, shapes, DAMPINGS
+        depends_on = (
+            robot,
+            model,
+            getattr(cost, "depends_on", cost),
+            self._rule,
+            self._shape,
+            shapes,
+            DAMPINGS,
+        )
         self._compiled = KeptFunction(self._solve_packed, *depends_on)
         self._compiled_cost = KeptFunction(self._goal_cost, *depends_on)
         self._pack_tunable()
@@ -152,7 +165,9 @@ class Mpc:
         start = time.perf_counter()
         pose = np.array([0, 0, 0.1, 1, 0, 0, 0], np.float32)
         side_by_side(
-            lambda: self.fork().plan(Observation(0.0, pose, self.robot.home, empty_contacts(self._capacity)), pose),
+            lambda: self.fork().plan(
+                Observation(0.0, pose, self.robot.home, empty_contacts(self._capacity)), pose
+            ),
             lambda: self.goal_cost(pose, self.robot.home, pose),
         )
         return time.perf_counter() - start
@@ -172,7 +187,13 @@ class Mpc:
                 self._plan, self._q_des = plan, q_des
         held = self._q_des if self._q_des is not None else self.robot.home
         return Plan(
-            status, np.array(held, float), self._plan, prediction, float(cost), time.process_time() - cpu, time.perf_counter() - wall
+            status,
+            np.array(held, float),
+            self._plan,
+            prediction,
+            float(cost),
+            time.process_time() - cpu,
+            time.perf_counter() - wall,
         )
 
     def plan_batch(self, observations: Observation, goals_WO: np.ndarray) -> Plans:
@@ -183,22 +204,34 @@ class Mpc:
             goals_WO: (B, 7)
 
         Returns:
-            The plans; a state that cannot be planned from has BAD_INPUT, NaN predictions and the robot's home as command.
+            The plans; a state that cannot be planned from has BAD_INPUT, NaN predictions and the
+            robot's home as command.
         """
         wall, cpu = time.perf_counter(), time.process_time()
         B = len(goals_WO)
-        rows = [self._pack(jax.tree.map(lambda a, k=k: np.asarray(a)[k], observations), goals_WO[k], self._cold, None) for k in range(B)]
+        rows = [
+            self._pack(
+                jax.tree.map(lambda a, k=k: np.asarray(a)[k], observations), goals_WO[k], self._cold, None
+            )
+            for k in range(B)
+        ]
         usable = np.array([row is not None for row in rows])
         blank = next((row for row in rows if row is not None), None)
         plan, q_des = np.zeros((B, self._T, self._n)), np.tile(self.robot.home, (B, 1))
         prediction, cost = np.full((B, self._T + 1, 7 + self._n), np.nan), np.full(B, np.nan)
         status = np.where(usable, SolveStatus.DIVERGED, SolveStatus.BAD_INPUT)
         if blank is not None:
-            out = np.asarray(self._compiled_batch(np.stack([blank if row is None else row for row in rows]), self._tunable_vector))
+            out = np.asarray(
+                self._compiled_batch(
+                    np.stack([blank if row is None else row for row in rows]), self._tunable_vector
+                )
+            )
             for k in np.flatnonzero(usable & np.isfinite(out).all(axis=1)):
                 plan[k], q_des[k], prediction[k], cost[k], improved = self._split(out[k])
                 status[k] = SolveStatus.OK if improved else SolveStatus.NO_DESCENT
-        return Plans(status, q_des, plan, prediction, cost, time.process_time() - cpu, time.perf_counter() - wall)
+        return Plans(
+            status, q_des, plan, prediction, cost, time.process_time() - cpu, time.perf_counter() - wall
+        )
 
     def goal_cost(self, pose_WO: np.ndarray, q: np.ndarray, goal_WO: np.ndarray) -> float:
         """See :meth:`~dexstack.control.base.LocalPlanner.goal_cost`."""
@@ -213,16 +246,30 @@ class Mpc:
     def _cold(self) -> np.ndarray:
         return np.zeros((self._T, self._n), np.float32)
 
-    def _pack(self, observation: Observation, goal_WO: np.ndarray, plan: np.ndarray, pull: Pull | None) -> np.ndarray | None:
+    def _pack(
+        self, observation: Observation, goal_WO: np.ndarray, plan: np.ndarray, pull: Pull | None
+    ) -> np.ndarray | None:
         """All inputs as one vector; None if one is unusable."""
         _, pose_WO, q, contacts = observation
         pull = pull or Pull(np.zeros(self._n), self._params.effort_weight)
         packed = self._inputs.pack(_Inputs(pose_WO, q, goal_WO, plan, pull, contacts))
-        return packed if packed is not None and np.all(np.isfinite(packed)) and np.dot(pose_WO[3:], pose_WO[3:]) > 1e-6 else None
+        return (
+            packed
+            if packed is not None and np.all(np.isfinite(packed)) and np.dot(pose_WO[3:], pose_WO[3:]) > 1e-6
+            else None
+        )
 
     def _split(self, out: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, float, bool]:
-        plan, q_des, predicted, (cost, improved) = np.split(out, np.cumsum([self._T * self._n, self._n, (self._T + 1) * (7 + self._n)]))
-        return plan.reshape(self._T, self._n), q_des, predicted.reshape(self._T + 1, -1), float(cost), bool(improved)
+        plan, q_des, predicted, (cost, improved) = np.split(
+            out, np.cumsum([self._T * self._n, self._n, (self._T + 1) * (7 + self._n)])
+        )
+        return (
+            plan.reshape(self._T, self._n),
+            q_des,
+            predicted.reshape(self._T + 1, -1),
+            float(cost),
+            bool(improved),
+        )
 
     def _tunable(self) -> _Tunable:
         p = self._params
@@ -251,12 +298,24 @@ class Mpc:
         pose_WO, q, goal_WO, plan, pull, contacts = inputs
         steps, h, iterations = self._shape
         weights = SimpleNamespace(**tunable.weights)
-        pose_WO = jnp.concatenate([pose_WO[:3], pose_WO[3:] * jax.lax.rsqrt(jnp.maximum(jnp.sum(pose_WO[3:] ** 2), 1e-12))])
+        pose_WO = jnp.concatenate(
+            [pose_WO[:3], pose_WO[3:] * jax.lax.rsqrt(jnp.maximum(jnp.sum(pose_WO[3:] ** 2), 1e-12))]
+        )
         poses = self._tree.poses(q)
         p_WTip = self._tree.fingertips(poses)
         J_tip = self._tree.point_jacobian(poses, p_WTip, jnp.asarray(self._tree.tip_body))
         present, limits = Present(pose_WO, q, contacts), (tunable.lower, tunable.upper)
-        horizon = Horizon(self._tree, self._model, self._rule, present, tunable.theta, limits, step=h, steps=steps, poses=poses)
+        horizon = Horizon(
+            self._tree,
+            self._model,
+            self._rule,
+            present,
+            tunable.theta,
+            limits,
+            step=h,
+            steps=steps,
+            poses=poses,
+        )
 
         def state(displacement: Array, quat: Array) -> PlannedState:
             dq = displacement[OBJECT_DOF:]
@@ -265,11 +324,17 @@ class Mpc:
         def residuals(trajectory: Trajectory) -> tuple[Array, Array]:
             displacement, quat = trajectory.displacement, trajectory.quat
             stage = jax.vmap(lambda d, r: self._cost.stage(state(d, r), goal_WO, weights))
-            return stage(displacement[1:], quat[1:]), self._cost.terminal(state(displacement[-1], quat[-1]), goal_WO, weights)
+            return stage(displacement[1:], quat[1:]), self._cost.terminal(
+                state(displacement[-1], quat[-1]), goal_WO, weights
+            )
 
         def total(U: Array, trajectory: Trajectory) -> Array:
             stage, terminal = residuals(trajectory)
-            return jnp.sum(stage**2) + jnp.sum(terminal**2) + pull.weight * jnp.sum((U - pull.reference[None]) ** 2)
+            return (
+                jnp.sum(stage**2)
+                + jnp.sum(terminal**2)
+                + pull.weight * jnp.sum((U - pull.reference[None]) ** 2)
+            )
 
         def gauss_newton(U: Array, trajectory: Trajectory) -> Array:
             S = horizon.linearise(trajectory)
@@ -277,7 +342,11 @@ class Mpc:
 
             def local(residual: Any, displacement: Array, quat: Array) -> tuple[Array, Array]:
                 def moved(delta: Array) -> Array:
-                    return residual(state(displacement + delta, integrate_quaternion(quat, delta[3:OBJECT_DOF])), goal_WO, weights)
+                    return residual(
+                        state(displacement + delta, integrate_quaternion(quat, delta[3:OBJECT_DOF])),
+                        goal_WO,
+                        weights,
+                    )
 
                 zero = jnp.zeros_like(displacement)
                 return moved(zero), jax.jacfwd(moved)(zero)
@@ -301,7 +370,9 @@ class Mpc:
 
             return jax.vmap(solve)(tunable.damping * jnp.asarray(DAMPINGS, u.dtype))
 
-        def iterate(_: Any, carry: tuple[Array, Trajectory, Array, Array]) -> tuple[Array, Trajectory, Array, Array]:
+        def iterate(
+            _: Any, carry: tuple[Array, Trajectory, Array, Array]
+        ) -> tuple[Array, Trajectory, Array, Array]:
             U, trajectory, cost, _improved = carry
             candidates = jnp.clip(U[None] + gauss_newton(U, trajectory), -tunable.u_max, tunable.u_max)
             rollouts = jax.vmap(horizon.rollout, in_axes=(0, None))(candidates, trajectory.dual)
@@ -309,7 +380,9 @@ class Mpc:
             costs = jnp.where(jnp.isfinite(costs), costs, jnp.inf)
             best = jnp.argmin(costs)
             improved = costs[best] < cost
-            chosen = jax.tree.map(lambda new, old: jnp.where(improved, new[best], old), (candidates, rollouts), (U, trajectory))
+            chosen = jax.tree.map(
+                lambda new, old: jnp.where(improved, new[best], old), (candidates, rollouts), (U, trajectory)
+            )
             return chosen[0], chosen[1], jnp.where(improved, costs[best], cost), improved
 
         U = jnp.clip(plan, -tunable.u_max, tunable.u_max)
@@ -318,5 +391,7 @@ class Mpc:
         U, trajectory, cost, improved = jax.lax.fori_loop(0, iterations, iterate, first)
         q_des = jnp.clip(q + U[0], tunable.lower, tunable.upper)
         displacement, quat = trajectory.displacement, trajectory.quat
-        prediction = jnp.concatenate([pose_WO[None, :3] + displacement[:, :3], quat, q[None] + displacement[:, OBJECT_DOF:]], axis=1)
+        prediction = jnp.concatenate(
+            [pose_WO[None, :3] + displacement[:, :3], quat, q[None] + displacement[:, OBJECT_DOF:]], axis=1
+        )
         return U, q_des, prediction, cost, improved

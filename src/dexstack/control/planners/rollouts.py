@@ -1,4 +1,5 @@
-"""A robot, its servo and an object in MuJoCo, as a planner believes them: where a scene is by now, and where joint targets would lead."""
+"""A robot, its servo and an object in MuJoCo, as a planner believes them: where a scene is by now,
+and where joint targets would lead."""
 
 from __future__ import annotations
 
@@ -21,23 +22,29 @@ if TYPE_CHECKING:
 
 FULL = mujoco.mjtState.mjSTATE_FULLPHYSICS
 FASTEST = 1.0 - 1e-7
-"""Largest share of a step's way that a joint covers: 1 in single precision says no more of its damping."""
+"""Largest share of a step's way that a joint covers: 1 in single precision says no more of its
+damping."""
 PARTING_STEPS = 8
-"""Steps in which bodies are parted that a noisy pose has pushed into each other. A millimetre of penetration would throw them apart at
-50 mm/s otherwise, by MuJoCo's 20 ms of solref, in every rollout."""
+"""Steps in which bodies are parted that a noisy pose has pushed into each other. A millimetre of
+penetration would throw them apart at 50 mm/s otherwise, by MuJoCo's 20 ms of solref, in every
+rollout."""
 
 
 class Rollouts:
     """MuJoCo with a position servo per joint.
 
-    The servo's force is limited to what a target ``u_max`` ahead of its joint asks for, because no command is farther ahead. Links do not
-    collide with each other, friction cones are pyramids, and parts that are boxes meet as such: all for speed.
+    The servo's force is limited to what a target ``u_max`` ahead of its joint asks for, because no
+    command is farther ahead. Links do not collide with each other, friction cones are pyramids, and
+    parts that are boxes meet as such: all for speed.
     """
 
-    def __init__(self, robot: Robot, obj: ObjectModel, servo: tuple[np.ndarray, float, float], dt: float, threads: int) -> None:
+    def __init__(
+        self, robot: Robot, obj: ObjectModel, servo: tuple[np.ndarray, float, float], dt: float, threads: int
+    ) -> None:
         """
         Args:
-            servo: stiffness (N,) [N·m/rad, N/m], derivative gain [N·m·s/rad], and u_max, the farthest target [rad, m].
+            servo: stiffness (N,) [N·m/rad, N/m], derivative gain [N·m·s/rad], and u_max, the
+                farthest target [rad, m].
             dt: physics step [s].
         """
         stiffness, kd, u_max = servo
@@ -72,9 +79,11 @@ class Rollouts:
     def believe(self, mass: float, friction: float, stiffness: np.ndarray, damping: np.ndarray) -> None:
         """Change what is known badly; nothing may be rolled out meanwhile.
 
-        Contacts feel the joints' damping. MuJoCo's implicit integrators solve (M + h D) Δv = h f with contact forces f found for M
-        alone. A finger's link is far lighter than h D, so that its contacts would be far too weak in a step, and what they let in be thrown
-        out in the next ones. An armature h D with the damping in f is the same step in free motion, and contacts know of it.
+        Contacts feel the joints' damping. MuJoCo's implicit integrators solve (M + h D) Δv = h f
+        with contact forces f found for M alone. A finger's link is far lighter than h D, so that
+        its contacts would be far too weak in a step, and what they let in be thrown out in the next
+        ones. An armature h D with the damping in f is the same step in free motion, and contacts
+        know of it.
 
         Args:
             mass: of the object, whose inertia grows with it [kg].
@@ -83,7 +92,10 @@ class Rollouts:
             damping: (N,) of a joint and its servo together [N·m·s/rad].
         """
         m, made, own, body = self.model, self._made, self.layout.own, self._object
-        m.body_mass[body], m.body_inertia[body] = mass, made.body_inertia[body] * (mass / made.body_mass[body])
+        m.body_mass[body], m.body_inertia[body] = (
+            mass,
+            made.body_inertia[body] * (mass / made.body_mass[body]),
+        )
         m.pair_friction[:, :2] = friction * made.pair_friction[:, :2]
         m.actuator_gainprm[:, 0], m.actuator_biasprm[:, 1] = stiffness, -stiffness
         m.dof_damping[own] = np.maximum(damping - self._kd, 0.0)
@@ -97,11 +109,14 @@ class Rollouts:
         Damping D is what a free joint's lag over a ``step`` h [s] says: cover = 1 − e^{−h K/D}.
 
         Args:
-            usual: friction of θ at which contacts have what the models of robot and object say; 0: whatever θ says.
+            usual: friction of θ at which contacts have what the models of robot and object say; 0:
+                whatever θ says.
         """
         stiffness, cover = np.asarray(theta.stiffness, float), np.asarray(theta.cover, float)
         friction = float(theta.friction) / usual if usual > 0.0 else 1.0
-        self.believe(float(theta.mass), friction, stiffness, -step * stiffness / np.log1p(-np.minimum(cover, FASTEST)))
+        self.believe(
+            float(theta.mass), friction, stiffness, -step * stiffness / np.log1p(-np.minimum(cover, FASTEST))
+        )
 
     def _make_room(self) -> None:
         self._data = mujoco.MjData(self.model)
@@ -121,7 +136,9 @@ class Rollouts:
     def _joined(self, q: np.ndarray, pose_WO: np.ndarray) -> np.ndarray:
         return np.concatenate([self.layout.coordinates(q), pose_WO])
 
-    def state(self, sights: Sequence[Observation], target: Callable[[float], np.ndarray], until: float) -> np.ndarray:
+    def state(
+        self, sights: Sequence[Observation], target: Callable[[float], np.ndarray], until: float
+    ) -> np.ndarray:
         """MuJoCo's full state at a time, by what was seen before and what is commanded until then.
 
         Args:
@@ -136,8 +153,11 @@ class Rollouts:
             mujoco.mj_step(m, d)
         return self._state()
 
-    def standing(self, q: np.ndarray, pose_WO: np.ndarray, qd: np.ndarray, twist_WO: np.ndarray) -> np.ndarray:
-        """MuJoCo's full state of joints (N,) and object (7,) that move so: (N,), and (6,), linear in world, angular in body axes."""
+    def standing(
+        self, q: np.ndarray, pose_WO: np.ndarray, qd: np.ndarray, twist_WO: np.ndarray
+    ) -> np.ndarray:
+        """MuJoCo's full state of joints (N,) and object (7,) that move so: (N,), and (6,), linear
+        in world, angular in body axes."""
         self._place(self._joined(q, pose_WO), np.concatenate([self.layout.rates(qd), twist_WO]))
         return self._state()
 
@@ -154,7 +174,8 @@ class Rollouts:
         return state
 
     def _part(self, d: mujoco.MjData) -> None:
-        """Push the object out of what it is in: steps without speed or weight in which the joints stay."""
+        """Push the object out of what it is in: steps without speed or weight in which the joints
+        stay."""
         joints = d.qpos[:-7].copy()
         d.ctrl[:] = joints[self.layout.own]
         d.xfrc_applied[self._object, :3] = -self.model.body_mass[self._object] * GRAVITY
@@ -165,7 +186,8 @@ class Rollouts:
         d.xfrc_applied[:] = 0.0
 
     def _velocity(self, sights: Sequence[Observation]) -> np.ndarray:
-        """(nv,) now: the object's by least squares over all sights, since its pose is noisy, the joints' from the last two."""
+        """(nv,) now: the object's by least squares over all sights, since its pose is noisy, the
+        joints' from the last two."""
         v = np.zeros(self.model.nv)
         if len(sights) < 2:
             return v
@@ -179,8 +201,8 @@ class Rollouts:
         return v
 
     def roll(self, state: np.ndarray, targets: np.ndarray, every: int) -> tuple[np.ndarray, np.ndarray]:
-        """Joints (B, T, N) and object poses (B, T, 7) after each ``every`` of the targets (B, T · every, N), one per physics step, from one
-        state or from one for each."""
+        """Joints (B, T, N) and object poses (B, T, 7) after each ``every`` of the targets (B, T ·
+        every, N), one per physics step, from one state or from one for each."""
         starts = np.array(np.broadcast_to(state, (len(targets), state.shape[-1])))
         states, _ = mujoco.rollout.rollout(self.model, self._room, starts, targets)
         ends = states[:, every - 1 :: every, 1 : 1 + self.model.nq]
@@ -188,7 +210,8 @@ class Rollouts:
 
 
 def _box_up(spec: mujoco.MjSpec, obj: ObjectModel) -> None:
-    """Make boxes of the object's parts that are some: two boxes are held against each other sooner than a mesh and a box."""
+    """Make boxes of the object's parts that are some: two boxes are held against each other sooner
+    than a mesh and a box."""
     for k, part in enumerate(obj.parts):
         low, high = part.vertices.min(axis=0), part.vertices.max(axis=0)
         middle, half = (low + high) / 2, (high - low) / 2
@@ -198,15 +221,22 @@ def _box_up(spec: mujoco.MjSpec, obj: ObjectModel) -> None:
 
 
 def _pair_up(spec: mujoco.MjSpec) -> None:
-    """List what may meet: the object, the robot and the world each other. For so few a list is sooner read than what is near is found."""
+    """List what may meet: the object, the robot and the world each other. For so few a list is
+    sooner read than what is near is found."""
     groups: dict[str, list[mujoco.MjsGeom]] = {}
     for k, geom in enumerate(spec.geoms):
         if geom.contype or geom.conaffinity:
             geom.name = geom.name or f"geom {k}"
             geom.contype = geom.conaffinity = 0
             body = geom.parent.name
-            groups.setdefault(body if body in (OBJECT_BODY, spec.worldbody.name) else "robot", []).append(geom)
+            groups.setdefault(body if body in (OBJECT_BODY, spec.worldbody.name) else "robot", []).append(
+                geom
+            )
     for ones, others in itertools.combinations(groups.values(), 2):
         for first, second in itertools.product(ones, others):
-            pair = spec.add_pair(geomname1=first.name, geomname2=second.name, condim=max(first.condim, second.condim))
-            pair.friction = np.maximum(first.friction, second.friction)[[0, 0, 1, 2, 2]]  # as MuJoCo mixes them
+            pair = spec.add_pair(
+                geomname1=first.name, geomname2=second.name, condim=max(first.condim, second.condim)
+            )
+            pair.friction = np.maximum(first.friction, second.friction)[
+                [0, 0, 1, 2, 2]
+            ]  # as MuJoCo mixes them

@@ -1,17 +1,22 @@
-"""Model-predictive path integrals: splines of joint targets, perturbed, are rolled out in MuJoCo on threads and weighed by their cost.
+"""Model-predictive path integrals: splines of joint targets, perturbed, are rolled out in MuJoCo on
+threads and weighed by their cost.
 
-A plan is a cubic spline of joint targets through a few knots over the horizon. Each search perturbs the knots of the plan at hand, the
-later ones more, in some of the robot's chains at a time, near the goal half of the plans finely, and weighs all by
+A plan is a cubic spline of joint targets through a few knots over the horizon. Each search perturbs
+the knots of the plan at hand, the later ones more, in some of the robot's chains at a time, near
+the goal half of the plans finely, and weighs all by
 
     w ∝ exp(−(cost − least)/λ),    λ = ``sampling_temperature`` (median − least),
 
-with the median in λ so that it is the same in any task. It plans with the same cost, bounds and joint targets as the Gauss–Newton planner
-and takes from θ what it knows of the world, but its physics from MuJoCo; see :mod:`dexstack.control.planners.rollouts`. What the end of a
-plan leads to may be learned (``sampling_value``): see :mod:`dexstack.control.value`.
+with the median in λ so that it is the same in any task. It plans with the same cost, bounds and
+joint targets as the Gauss–Newton planner and takes from θ what it knows of the world, but its
+physics from MuJoCo; see :mod:`dexstack.control.planners.rollouts`. What the end of a plan leads to
+may be learned (``sampling_value``): see :mod:`dexstack.control.value`.
 
-A search takes longer than the time between two plans. It may run beside them: then it starts from where the plan at hand will have led when
-its answer acts, ``sampling_delay`` later, and until then that plan goes on. Where time does not wait (``sampling_wait``), a search has as
-many plans as end by then on this machine, and where even few take longer, it counts on that; a plan that finds no answer yet goes on.
+A search takes longer than the time between two plans. It may run beside them: then it starts from
+where the plan at hand will have led when its answer acts, ``sampling_delay`` later, and until then
+that plan goes on. Where time does not wait (``sampling_wait``), a search has as many plans as end
+by then on this machine, and where even few take longer, it counts on that; a plan that finds no
+answer yet goes on.
 """
 
 from __future__ import annotations
@@ -45,7 +50,8 @@ if TYPE_CHECKING:
     from dexstack.model.robot import Robot
 
 LONGEST_GAP = 0.2
-"""Observations farther apart in time than this give no velocity, and what was planned before is forgotten [s]."""
+"""Observations farther apart in time than this give no velocity, and what was planned before is
+forgotten [s]."""
 TINY = 1e-12
 """Costs that differ by less are the same."""
 MEMORY = 0.2
@@ -89,8 +95,11 @@ class _Answer(NamedTuple):
     """Whether the best is better than the plan at hand."""
 
 
-def rollouts_of(robot: Robot, obj: ObjectModel, mpc: MpcParams, params: SamplingParams, usual: PlannerParams) -> tuple[Rollouts, int]:
-    """What a planner with such parameters rolls out in, and physics steps in a step of its plans."""
+def rollouts_of(
+    robot: Robot, obj: ObjectModel, mpc: MpcParams, params: SamplingParams, usual: PlannerParams
+) -> tuple[Rollouts, int]:
+    """What a planner with such parameters rolls out in, and physics steps in a step of its
+    plans."""
     substeps = max(1, round(mpc.step / params.sampling_timestep))
     servo = usual.kp * np.ones(len(robot.joint_names)), usual.kd, mpc.u_max
     return Rollouts(robot, obj, servo, mpc.step / substeps, params.sampling_threads), substeps
@@ -99,8 +108,11 @@ def rollouts_of(robot: Robot, obj: ObjectModel, mpc: MpcParams, params: Sampling
 class SamplingPlanner:
     """See the module's docstring; a :class:`~dexstack.control.base.LocalPlanner`."""
 
-    def __init__(self, problem: Problem, mpc: MpcParams, params: SamplingParams, usual: PlannerParams) -> None:
-        """``usual``: the joints' servo, and the friction at which contacts have what the models of robot and object say."""
+    def __init__(
+        self, problem: Problem, mpc: MpcParams, params: SamplingParams, usual: PlannerParams
+    ) -> None:
+        """``usual``: the joints' servo, and the friction at which contacts have what the models of
+        robot and object say."""
         self.robot, obj, self._cost, self.weights, self.theta = problem
         self._mpc, self._p, self._usual = mpc, params, usual
         self._tree, self._n = self.robot.kinematics(), len(self.robot.joint_names)
@@ -113,11 +125,16 @@ class SamplingPlanner:
         degree = min(3, params.sampling_knots - 1)
         self._basis = make_interp_spline(self._knots_at, np.eye(params.sampling_knots), k=degree)
         self._on_grid = self._basis(self._grid[:-1])
-        self._at_steps = self._basis(np.minimum(params.sampling_lead + mpc.step * np.arange(mpc.horizon), self._grid[-1]))
+        self._at_steps = self._basis(
+            np.minimum(params.sampling_lead + mpc.step * np.arange(mpc.horizon), self._grid[-1])
+        )
         self._chain_of = np.repeat(np.arange(len(self.robot.chains)), self.robot.chains)
         self._pool: ThreadPoolExecutor | None = None
         self._running: tuple[float, Future[_Answer]] | None = None
-        self._pace, self._plans = 0.0, params.sampling_plans  # seconds that a search takes for each of its plans, and how many it has
+        self._pace, self._plans = (
+            0.0,
+            params.sampling_plans,
+        )  # seconds that a search takes for each of its plans, and how many it has
         self._judge = jit(self._costs)
         self._terminal = jit(lambda *args: jnp.sum(self._terminal_residuals(*args) ** 2))
         self.reset()
@@ -167,15 +184,27 @@ class SamplingPlanner:
 
     def goal_cost(self, pose_WO: np.ndarray, q: np.ndarray, goal_WO: np.ndarray) -> float:
         """See :meth:`~dexstack.control.base.LocalPlanner.goal_cost`."""
-        return float(self._terminal(np.asarray(pose_WO, np.float32), np.asarray(q, np.float32), goal_WO, numbers(self.weights)))
+        return float(
+            self._terminal(
+                np.asarray(pose_WO, np.float32), np.asarray(q, np.float32), goal_WO, numbers(self.weights)
+            )
+        )
 
     def plan(self, observation: Observation, goal_WO: np.ndarray, pull: Pull | None = None) -> Plan:
         """See :meth:`~dexstack.control.base.LocalPlanner.plan`."""
         wall, cpu = time.perf_counter(), time.process_time()
-        status, cost, prediction = SolveStatus.BAD_INPUT, np.nan, np.full((self._mpc.horizon + 1, 7 + self._n), np.nan)
+        status, cost, prediction = (
+            SolveStatus.BAD_INPUT,
+            np.nan,
+            np.full((self._mpc.horizon + 1, 7 + self._n), np.nan),
+        )
         if self._usable(observation, goal_WO):
             status = SolveStatus.DIVERGED
-            answer = self._newest(observation, np.array(goal_WO, float), pull or Pull(np.zeros(self._n), self._mpc.effort_weight))
+            answer = self._newest(
+                observation,
+                np.array(goal_WO, float),
+                pull or Pull(np.zeros(self._n), self._mpc.effort_weight),
+            )
             if np.isfinite(answer.cost):
                 cost, prediction, self._found = answer.cost, answer.prediction, answer
                 status = SolveStatus.OK if answer.improved else SolveStatus.NO_DESCENT
@@ -191,30 +220,41 @@ class SamplingPlanner:
         except (TypeError, ValueError):
             return False
         sizes = pose.shape == (7,) and q.shape == (self._n,) and goal.shape == (7,)
-        return bool(sizes and all(np.isfinite(a).all() for a in (pose, q, goal)) and pose[3:] @ pose[3:] > 1e-6)
+        return bool(
+            sizes and all(np.isfinite(a).all() for a in (pose, q, goal)) and pose[3:] @ pose[3:] > 1e-6
+        )
 
     @property
     def _limits(self) -> tuple[np.ndarray, np.ndarray]:
         return self.robot.lower + self._mpc.limit_margin, self.robot.upper - self._mpc.limit_margin
 
     def _target(self, t: float) -> np.ndarray:
-        """(N,) of the plan at hand, which begins where the joints are and stays at its end [rad, m]."""
+        """(N,) of the plan at hand, which begins where the joints are and stays at its end [rad,
+        m]."""
         if self._found is None:
             return np.clip(self._sights[-1].q, *self._limits)
-        return np.clip(self._basis(np.clip(t - self._found.t, 0.0, self._grid[-1])) @ self._found.knots, *self._limits)
+        return np.clip(
+            self._basis(np.clip(t - self._found.t, 0.0, self._grid[-1])) @ self._found.knots, *self._limits
+        )
 
     def _displacements(self, observation: Observation) -> np.ndarray:
         """(T, N) of the plan at hand from where the joints are."""
         acts = observation.t + self._p.sampling_lead
-        targets = [observation.q, *(self._target(acts + k * self._mpc.step) for k in range(self._mpc.horizon))]
+        targets = [
+            observation.q,
+            *(self._target(acts + k * self._mpc.step) for k in range(self._mpc.horizon)),
+        ]
         return np.clip(np.diff(targets, axis=0), -self.u_max, self.u_max)
 
     def _command(self, q: np.ndarray) -> np.ndarray:
-        """(N,) joint targets of the plan's first step, no farther from the last ones than they may change at once [rad, m]."""
+        """(N,) joint targets of the plan's first step, no farther from the last ones than they may
+        change at once [rad, m]."""
         asked = q + self._plan[0]
         if self._q_des is not None:
             change = self._p.sampling_change * self.u_max
-            asked = np.clip(np.clip(asked, self._q_des - change, self._q_des + change), q - self.u_max, q + self.u_max)
+            asked = np.clip(
+                np.clip(asked, self._q_des - change, self._q_des + change), q - self.u_max, q + self.u_max
+            )
         return np.clip(asked, *self._limits)
 
     def _newest(self, observation: Observation, goal_WO: np.ndarray, pull: Pull) -> _Answer:
@@ -236,13 +276,18 @@ class SamplingPlanner:
         if delay > 0.0 and self._running is None:
             if np.isfinite(answer.cost):
                 self._found = answer
-            self._running = t + delay, self._worker().submit(self._search, self._question(t + delay, goal_WO, pull))
+            self._running = (
+                t + delay,
+                self._worker().submit(self._search, self._question(t + delay, goal_WO, pull)),
+            )
         return answer
 
     def _affordable(self, seconds: float) -> int:
         """Plans of a search of so many seconds, by what the last ones took."""
         most = self._p.sampling_plans
-        return most if most * self._pace <= seconds else max(min(most, LEAST_PLANS), int(seconds / self._pace))
+        return (
+            most if most * self._pace <= seconds else max(min(most, LEAST_PLANS), int(seconds / self._pace))
+        )
 
     def _lack(self) -> str:
         plans, most = self._plans, self._p.sampling_plans
@@ -251,7 +296,8 @@ class SamplingPlanner:
         return f"a search has {plans} of {most} plans: this machine is too slow for more, and goals take longer to be reached"
 
     def _due(self, acts: float, search: Future[_Answer]) -> bool:
-        """Whether an answer that is to act at a time [s] acts now: where time does not wait, at the observation nearest to it.
+        """Whether an answer that is to act at a time [s] acts now: where time does not wait, at the
+        observation nearest to it.
 
         Observations come some milliseconds before or after their time.
         """
@@ -276,7 +322,10 @@ class SamplingPlanner:
         begin = time.perf_counter()
         error = geodesic_angle(asked.observation.pose_WO[3:], asked.goal_WO[3:])
         knots = self._perturbed(asked.knots, asked.plans, error < self._p.sampling_near)
-        targets, starts = (np.clip(np.einsum("hk,bkn->bhn", b, knots), *self._limits) for b in (self._on_grid, self._at_steps))
+        targets, starts = (
+            np.clip(np.einsum("hk,bkn->bhn", b, knots), *self._limits)
+            for b in (self._on_grid, self._at_steps)
+        )
         q, pose_WO = self._rollouts.roll(asked.state, targets, self._substeps)
         plans = np.diff(starts, axis=1, prepend=np.broadcast_to(asked.observation.q, starts[:, :1].shape))
         rows = np.minimum(np.arange(self._p.sampling_plans), asked.plans - 1)  # one size is compiled
@@ -295,7 +344,8 @@ class SamplingPlanner:
         return _Answer(asked.t, knots, float(costs[best]), prediction, bool(costs[best] < costs[0]))
 
     def _perturbed(self, knots: np.ndarray, plans: int, near: bool) -> np.ndarray:
-        """(B, K, N) the knots (K, N), then perturbed: the k-th by k times the spread, in some chains of each; half finely if ``near``."""
+        """(B, K, N) the knots (K, N), then perturbed: the k-th by k times the spread, in some
+        chains of each; half finely if ``near``."""
         p, (K, N), chains = self._p, knots.shape, len(self.robot.chains)
         chosen = self._rng.random((plans, chains)) < p.sampling_share
         chosen[np.arange(plans), self._rng.integers(0, chains, plans)] |= ~chosen.any(axis=1)
@@ -320,18 +370,29 @@ class SamplingPlanner:
         return self._cost.terminal(self._planned(pose_WO, q), goal_WO, SimpleNamespace(**weights))
 
     def _costs(self, pose_WO: Any, q: Any, plans: Any, goal_WO: Any, pull: Pull, weights: Any) -> jax.Array:
-        stage = lambda x, joints: jnp.sum(self._cost.stage(self._planned(x, joints), goal_WO, SimpleNamespace(**weights)) ** 2)  # noqa: E731
+        stage = lambda x, joints: jnp.sum(
+            self._cost.stage(self._planned(x, joints), goal_WO, SimpleNamespace(**weights)) ** 2
+        )
         # one batch axis: XLA's simplifier fails on the products of two
-        running = jnp.sum(jax.vmap(stage)(pose_WO.reshape(-1, 7), q.reshape(-1, self._n)).reshape(len(plans), -1), axis=1)
-        last = jax.vmap(lambda x, joints: jnp.sum(self._terminal_residuals(x, joints, goal_WO, weights) ** 2))(pose_WO[:, -1], q[:, -1])
+        running = jnp.sum(
+            jax.vmap(stage)(pose_WO.reshape(-1, 7), q.reshape(-1, self._n)).reshape(len(plans), -1), axis=1
+        )
+        last = jax.vmap(
+            lambda x, joints: jnp.sum(self._terminal_residuals(x, joints, goal_WO, weights) ** 2)
+        )(pose_WO[:, -1], q[:, -1])
         if self._value is not None:
             ahead = jax.vmap(self._value, (0, 0, None))(pose_WO[:, -1], q[:, -1], goal_WO)
             far = features(pose_WO[0, 0], q[0, 0], goal_WO)[ERROR] > REACHED
             last += jnp.where(far, self._p.sampling_value_weight, 0.0) * ahead
-        return running + last + pull.weight * jnp.sum((plans - jnp.asarray(pull.reference)[None, None]) ** 2, axis=(1, 2))
+        return (
+            running
+            + last
+            + pull.weight * jnp.sum((plans - jnp.asarray(pull.reference)[None, None]) ** 2, axis=(1, 2))
+        )
 
 
 def _be_ordinary() -> None:
-    """Give this thread, and those it starts, ordinary priority: what plans fifty times a second may have a higher one."""
+    """Give this thread, and those it starts, ordinary priority: what plans fifty times a second may
+    have a higher one."""
     with suppress(OSError, AttributeError):
         os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))

@@ -1,4 +1,5 @@
-"""Supervisors: what watches a planner and takes over where it would get stuck; one file each, nothing imported before it is asked for."""
+"""Supervisors: what watches a planner and takes over where it would get stuck; one file each,
+nothing imported before it is asked for."""
 
 from __future__ import annotations
 
@@ -14,4 +15,5 @@ SUPERVISORS = Registry(
     },
     ("dexstack.control.supervisors.base", "Supervisor"),
 )
-"""Module, class and parameter class of every supervisor; the class takes what it guards and its parameters."""
+"""Module, class and parameter class of every supervisor; the class takes what it guards and its
+parameters."""

@@ -1,4 +1,5 @@
-"""A supervisor stands around a planner: it watches how a rollout goes and takes over where the planner alone would get stuck."""
+"""A supervisor stands around a planner: it watches how a rollout goes and takes over where the
+planner alone would get stuck."""
 
 from __future__ import annotations
 
@@ -34,13 +35,15 @@ class Guarded(NamedTuple):
     measure: Callable[[np.ndarray, np.ndarray], float]
     """How far an object pose (7,) is from a goal pose (7,): the task's orientation error [rad]."""
     nearest: Callable[[np.ndarray, np.ndarray], np.ndarray]
-    """Of all poses that look like a goal (7,), the one that an object at a pose (7,) has least to turn to: what the planner is shown."""
+    """Of all poses that look like a goal (7,), the one that an object at a pose (7,) has least to
+    turn to: what the planner is shown."""
     release: Callable[[Any], Any]
     """Makes, of a cost's weights, those with which nothing draws the robot to the object."""
 
 
 class Supervisor(abc.ABC):
-    """One rollout of a planner, from :meth:`reset` to the next; the interface that the loop and the node call."""
+    """One rollout of a planner, from :meth:`reset` to the next; the interface that the loop and the
+    node call."""
 
     params: Any = None
     """Its parameter block; may be replaced between two plans."""
@@ -57,8 +60,9 @@ class Supervisor(abc.ABC):
 
     @abc.abstractmethod
     def plan(self, observation: Observation, goal_WO: np.ndarray) -> Plan:
-        """A command for the state observed; a goal (7,) other than the last one asks for the next thing in the same rollout.
+        """A command for the state observed; a goal (7,) other than the last one asks for the next
+        thing in the same rollout.
 
-        The planner is asked what it does from here; its warm start and the command it holds are never used for hypothetical questions,
-        which go to a fork.
+        The planner is asked what it does from here; its warm start and the command it holds are
+        never used for hypothetical questions, which go to a fork.
         """

@@ -1,8 +1,10 @@
 """Detours: a rollout that gets no nearer to its goal is sent elsewhere for a moment.
 
-A planner that searches by chance gets out of most places by itself, but not out of all: near some goals the object leans where no plan that
-it draws is better. What stands in the way depends on how it got there, so that another way helps. While the detour lasts the planner is
-shown the object's own orientation turned about an axis drawn at random, and as high as the object then just touches its support.
+A planner that searches by chance gets out of most places by itself, but not out of all: near some
+goals the object leans where no plan that it draws is better. What stands in the way depends on how
+it got there, so that another way helps. While the detour lasts the planner is shown the object's
+own orientation turned about an axis drawn at random, and as high as the object then just touches
+its support.
 """
 
 from __future__ import annotations
@@ -50,7 +52,10 @@ class DetourSupervisor(Supervisor):
         elif self._detour_WO is None and error > p.detour_tolerance and t - self._since >= p.detour_after:
             self._detour_WO, self._until = self._drawn(pose_WO, goal_WO), t + p.detour_time
             self.stalls += 1
-        return self.planner.plan(observation, self._guarded.nearest(pose_WO, goal_WO) if self._detour_WO is None else self._detour_WO)
+        return self.planner.plan(
+            observation,
+            self._guarded.nearest(pose_WO, goal_WO) if self._detour_WO is None else self._detour_WO,
+        )
 
     def _begin(self, t: float) -> None:
         self._best, self._since = math.inf, t

@@ -1,14 +1,18 @@
-"""Stalls: a rollout that gets no nearer to its goal is noticed, and the robot lets go, takes hold elsewhere and turns on.
+"""Stalls: a rollout that gets no nearer to its goal is noticed, and the robot lets go, takes hold
+elsewhere and turns on.
 
-A planner that looks four steps ahead stops at fixed points: fingers at the end of their swing, or in each other's way, and nothing within
-its horizon is better. No other start of the same solve gets away from there; another grasp does. A rollout has stalled when its error
-has not fallen for a while, or, sooner, when neither object nor robot moves any more. The robot then lets go by plan: the same MPC lays
-the object down where it is while its commands are drawn to the rest pose and nothing draws the fingertips to the object. The joints that
-swing a finger from side to side are drawn to the other side of their rest pose, as far as they had gone to this one, so that the next
-grasp has the whole swing before it: a gait. Between two goals the robot lets go the same way, to the rest pose itself.
+A planner that looks four steps ahead stops at fixed points: fingers at the end of their swing, or
+in each other's way, and nothing within its horizon is better. No other start of the same solve gets
+away from there; another grasp does. A rollout has stalled when its error has not fallen for a
+while, or, sooner, when neither object nor robot moves any more. The robot then lets go by plan: the
+same MPC lays the object down where it is while its commands are drawn to the rest pose and nothing
+draws the fingertips to the object. The joints that swing a finger from side to side are drawn to
+the other side of their rest pose, as far as they had gone to this one, so that the next grasp has
+the whole swing before it: a gait. Between two goals the robot lets go the same way, to the rest
+pose itself.
 
-Where the object has wandered off, to where the fingers cannot turn it or to the edge of the palm, it is then brought back towards its
-place, turned as it is, before the goal counts again.
+Where the object has wandered off, to where the fingers cannot turn it or to the edge of the palm,
+it is then brought back towards its place, turned as it is, before the goal counts again.
 """
 
 from __future__ import annotations
@@ -28,7 +32,8 @@ STILL_JOINT, STILL_DISTANCE, STILL_ANGLE = 0.05, 0.002, 0.02
 
 
 class GaitSupervisor(Supervisor):
-    """The planner of one rollout, which lets go and takes hold again where the planner alone would stall."""
+    """The planner of one rollout, which lets go and takes hold again where the planner alone would
+    stall."""
 
     def __init__(self, guarded: Guarded, params: GaitParams) -> None:
         super().__init__(guarded.planner)
@@ -52,7 +57,8 @@ class GaitSupervisor(Supervisor):
         self._begin(math.inf, math.nan)
 
     def plan(self, observation: Observation, goal_WO: np.ndarray) -> Plan:
-        """See :meth:`Supervisor.plan`; between two goals, too, the robot lets go. A command that lets go has the status RETREAT."""
+        """See :meth:`Supervisor.plan`; between two goals, too, the robot lets go. A command that
+        lets go has the status RETREAT."""
         t, q = observation.t, observation.q
         if self._goal_WO is not None and not np.array_equal(goal_WO, self._goal_WO):
             self._kept = None
@@ -64,7 +70,10 @@ class GaitSupervisor(Supervisor):
             self._since = t
         self._watch(observation, error, goal_WO)
         if t < self._release_until:
-            still = self._seen is not None and t - max(self._seen[2], self._release_from) >= self.params.still_window
+            still = (
+                self._seen is not None
+                and t - max(self._seen[2], self._release_from) >= self.params.still_window
+            )
             if np.max(np.abs(self._to - q)) > self.params.release_reached and not still:
                 return self._let_go(observation, goal_WO)
             self._release_until = -math.inf  # it has let go as far as it can, and may take hold again at once
@@ -84,14 +93,22 @@ class GaitSupervisor(Supervisor):
         if not kept and self._kept is not None:
             self._kept = None
             self.planner.reset()  # the plan from before is of no use
-        if not kept and error < p.keep_error and t >= self._recentre_until and self._last is not None and self._last.status.usable:
+        if (
+            not kept
+            and error < p.keep_error
+            and t >= self._recentre_until
+            and self._last is not None
+            and self._last.status.usable
+        ):
             self._kept = self._last
         return self._kept is not None
 
     def _keep(self, observation: Observation) -> Plan:
         """The command that holds the object, again; nothing is solved."""
         assert self._kept is not None
-        states = np.tile(np.concatenate([observation.pose_WO, observation.q]), (len(self._kept.prediction), 1))
+        states = np.tile(
+            np.concatenate([observation.pose_WO, observation.q]), (len(self._kept.prediction), 1)
+        )
         still = np.zeros_like(self._kept.displacements)
         return replace(self._kept, displacements=still, prediction=states, cpu_s=0.0, wall_s=0.0)
 
@@ -147,16 +164,21 @@ class GaitSupervisor(Supervisor):
             self._held_WO = self._laid_down(observation.pose_WO, goal_WO)
             self._releasing = planner.fork()
             self._releasing.weights = self._guarded.release(planner.weights)
-        pull = Pull(np.clip(self._to - observation.q, -planner.u_max, planner.u_max), self.params.release_weight)
+        pull = Pull(
+            np.clip(self._to - observation.q, -planner.u_max, planner.u_max), self.params.release_weight
+        )
         plan = self._releasing.plan(observation, self._held_WO, pull)
         return replace(plan, status=SolveStatus.RETREAT) if plan.status.usable else plan
 
 
 def laid_down(pose_WO: np.ndarray, goal_WO: np.ndarray) -> np.ndarray:
-    """The pose (7,) of an object that lies as high and as level as in its goal, where it is and turned about the vertical as it is."""
+    """The pose (7,) of an object that lies as high and as level as in its goal, where it is and
+    turned about the vertical as it is."""
     pose_WO, goal_WO = np.asarray(pose_WO, float), np.asarray(goal_WO, float)
     from_goal = quaternion_product(pose_WO[3:], goal_WO[3:] * [1, -1, -1, -1])
-    turn = yaw_quaternion(2.0 * math.atan2(from_goal[3], from_goal[0]))  # of all turns about z the one nearest to from_goal
+    turn = yaw_quaternion(
+        2.0 * math.atan2(from_goal[3], from_goal[0])
+    )  # of all turns about z the one nearest to from_goal
     return np.concatenate([pose_WO[:2], goal_WO[2:3], quaternion_product(turn, goal_WO[3:])])
 
 

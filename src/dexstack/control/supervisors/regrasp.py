@@ -1,19 +1,24 @@
-"""When not to follow the plan: hold where the goal is reached, let go and grasp elsewhere where a local optimum holds the planner.
+"""When not to follow the plan: hold where the goal is reached, let go and grasp elsewhere where a
+local optimum holds the planner.
 
-A planner that looks half a second ahead has fixed points short of the goal (a flip whose balls press against each other), and near the
-goal it goes on touching an object that had better be left alone. Around the planner:
+A planner that looks half a second ahead has fixed points short of the goal (a flip whose balls
+press against each other), and near the goal it goes on touching an object that had better be left
+alone. Around the planner:
 
 * PLAN      the plan is followed.
-* HOLD      the object is within the settle tolerances of a goal where it can rest: the robot stays where it is. Ends when it is outside
-            twice the tolerances.
-* RETREAT   the terminal cost has not fallen by the share ``progress`` below its best for ``patience`` plans, or for ``patience_still``
-            plans in which the object did not even move: every ball moves away from the object. Balls on which it lies go first, while the
-            others stay and keep it from falling over. Meanwhile placements of all balls on the object's surface are drawn, and a
-            fork of the planner is asked from each of them, as if the balls were there, how near the goal it would come: the one with
-            the least predicted terminal cost wins. Near a goal where the object cannot rest nothing is let go.
+* HOLD      the object is within the settle tolerances of a goal where it can rest: the robot stays
+            where it is. Ends when it is outside twice the tolerances.
+* RETREAT   the terminal cost has not fallen by the share ``progress`` below its best for
+            ``patience`` plans, or for ``patience_still`` plans in which the object did not even
+            move: every ball moves away from the object. Balls on which it lies go first, while the
+            others stay and keep it from falling over. Meanwhile placements of all balls on the
+            object's surface are drawn, and a fork of the planner is asked from each of them, as if
+            the balls were there, how near the goal it would come: the one with the least predicted
+            terminal cost wins. Near a goal where the object cannot rest nothing is let go.
 * TRAVEL    the balls go there, over the object where it is in the way; then planning starts afresh.
 
-All draws are seeded. The planner is asked in every phase, so that its times are those of planning throughout.
+All draws are seeded. The planner is asked in every phase, so that its times are those of planning
+throughout.
 """
 
 from __future__ import annotations
@@ -40,7 +45,8 @@ SOLVES = 2
 NEAR = 0.005
 """A ball this near a waypoint has reached it [m]."""
 HELD = 5.0
-"""Within this many settle tolerances of a goal where it cannot rest, an object is held and not let go."""
+"""Within this many settle tolerances of a goal where it cannot rest, an object is held and not let
+go."""
 CLEARANCE = 0.006
 """Distance kept from the object while travelling [m]."""
 
@@ -65,7 +71,9 @@ class RegraspSupervisor(Supervisor):
         super().__init__(guarded.planner)
         robot, obj, _ = guarded.scene
         if not isinstance(robot, BallsModel):
-            raise ConfigError("the supervisor 'regrasp' places balls on an object's surface; a hand wants 'gait' or 'none'")
+            raise ConfigError(
+                "the supervisor 'regrasp' places balls on an object's surface; a hand wants 'gait' or 'none'"
+            )
         self.params, self._guarded, self._balls = params, guarded, robot
         self._radius = robot.balls[0].radius
         hull = obj.mesh.convex_hull
@@ -127,7 +135,8 @@ class RegraspSupervisor(Supervisor):
         return q + self.planner.u_max * away.ravel()
 
     def _weigh(self, pose_WO: np.ndarray, goal_WO: np.ndarray) -> None:
-        """Draw placements of the balls, and keep the one from which the planner comes nearest to the goal."""
+        """Draw placements of the balls, and keep the one from which the planner comes nearest to
+        the goal."""
         asked = self.planner.fork()
         for _ in range(self.params.placements):
             centres, normals = self._draw(pose_WO)
@@ -175,18 +184,25 @@ class RegraspSupervisor(Supervisor):
 
     def _beneath(self, contacts: Contacts) -> np.ndarray:
         """Balls (B,) on which the object lies."""
-        bears = np.asarray(contacts.active) & (np.asarray(contacts.link) > 0) & (contacts.phi < NEAR) & (contacts.nhat_W[:, 2] < -0.5)
+        bears = (
+            np.asarray(contacts.active)
+            & (np.asarray(contacts.link) > 0)
+            & (contacts.phi < NEAR)
+            & (contacts.nhat_W[:, 2] < -0.5)
+        )
         return np.isin(np.arange(1, len(self._balls.chains) + 1), np.asarray(contacts.link)[bears])
 
     def _rests(self, goal_WO: np.ndarray) -> bool:
-        """Whether the object stays in the goal pose by itself: what it stands on there reaches around its centre of mass."""
+        """Whether the object stays in the goal pose by itself: what it stands on there reaches
+        around its centre of mass."""
         corners = self._corners_B @ rotation_matrix(goal_WO[3:]).T
         standing = corners[corners[:, 2] < np.min(corners[:, 2]) + 0.001, :2]
         around = np.linspace(0, 2 * np.pi, 16, endpoint=False)
         return bool(np.min(np.max(standing @ np.stack([np.cos(around), np.sin(around)]), axis=0)) > 0.002)
 
     def _draw(self, pose_WO: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Centres (B, 3) of balls that touch the object above the floor and not each other, and its normals there (B, 3)."""
+        """Centres (B, 3) of balls that touch the object above the floor and not each other, and its
+        normals there (B, 3)."""
         R_WO, count = rotation_matrix(pose_WO[3:]), len(self._balls.chains)
         normals = self._nhat_B @ R_WO.T
         centres = pose_WO[:3] + self._p_B @ R_WO.T + (self._radius + 0.0005) * normals
@@ -199,7 +215,8 @@ class RegraspSupervisor(Supervisor):
         return centres[pick], normals[pick]
 
     def _assign(self, q: np.ndarray) -> None:
-        """Send every ball to a place of the chosen placement, the farthest place first to the ball nearest to it."""
+        """Send every ball to a place of the chosen placement, the farthest place first to the ball
+        nearest to it."""
         _, centres, normals = self._placement
         distance = np.linalg.norm(q[:, None] - centres[None], axis=2)
         order = np.full(len(q), -1)
@@ -208,7 +225,8 @@ class RegraspSupervisor(Supervisor):
             order[ball] = place
         self._places, self._outward = centres[order], normals[order]
         self._leg = np.zeros(len(q), int)
-        """Of each ball: 0 on the way to a point before its place, 1 from there to the place, 2 arrived."""
+        """Of each ball: 0 on the way to a point before its place, 1 from there to the place, 2
+        arrived."""
 
     def _travel(self, pose_WO: np.ndarray, q: np.ndarray) -> np.ndarray:
         """Target (N,) of the next step."""

@@ -1,0 +1,224 @@
+"""Broad phase: trees of axis-aligned boxes over triangles, built once per mesh; where the triangles
+of two bodies may cross.
+
+A node has up to eight children whose boxes are stored lane by lane, so that one pass of vector
+instructions tests them all.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from dexengines.hydroelastic.kernel import KERNEL
+from dexengines.kernels import inner
+
+LANES = 8
+"""Children of a node at most."""
+MARGIN = 1e-13
+"""Distance from a plane [m] below which a corner may be on it."""
+EMPTY = -1e30
+"""Half width of a child that is not there: no test passes."""
+
+
+def build_tree(lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Tree over n ≥ 1 boxes, parts of equal number along the longest axis.
+
+    Args:
+        lower: (n, 3) least corner of every box.
+        upper: (n, 3) greatest corner.
+
+    Returns:
+        box (N + n, 6): centre and half widths of the N nodes, the root first, then of the items in
+            the order of the tree;
+        lane (N, 6, 8): the same of every node's children; child (N, 8) int32: their rows in
+            ``box``; order (n,) int32: which item is where.
+    """
+    n = len(lower)
+    order = np.arange(n)
+    centre = 0.5 * (lower + upper)
+    nodes: list[tuple[int, int]] = []
+    children: list[list[tuple[int, int] | int]] = []
+
+    def split(first: int, last: int, parts: int) -> list[tuple[int, int]]:
+        if parts == 1:
+            return [(first, last)]
+        items = order[first:last]
+        axis = int(np.argmax(np.ptp(centre[items], axis=0)))
+        order[first:last] = items[np.argsort(centre[items, axis], kind="stable")]
+        left = parts // 2
+        middle = first + (last - first) * left // parts
+        return split(first, middle, left) + split(middle, last, parts - left)
+
+    def add(first: int, last: int) -> int:
+        count = last - first
+        index = len(nodes)
+        nodes.append((first, last))
+        children.append([])
+        # nodes above triangles are full: fewer of them are cheaper than fewer levels
+        leaves = math.ceil(count / LANES)
+        depth = max(1, math.ceil(math.log(leaves, LANES) - 1e-9))
+        parts = split(first, last, count if count <= LANES else math.ceil(leaves ** (1 / depth) - 1e-9))
+        children[index] = [(-1, low) if high - low == 1 else add(low, high) for low, high in parts]
+        return index
+
+    add(0, n)
+    low = np.array([lower[order[i:j]].min(axis=0) for i, j in nodes] + list(lower[order]))
+    high = np.array([upper[order[i:j]].max(axis=0) for i, j in nodes] + list(upper[order]))
+    # a box may be flat; the pad keeps touching boxes touching after rounding
+    pad = 1e-12 * (np.abs(low).max(axis=1) + np.abs(high).max(axis=1))
+    box = np.concatenate([0.5 * (low + high), 0.5 * (high - low) + pad[:, None]], axis=1)
+    child = np.zeros((len(nodes), LANES), np.int32)
+    lane = np.zeros((len(nodes), 6, LANES))
+    lane[:, 3:] = EMPTY
+    for i, members in enumerate(children):
+        for k, member in enumerate(members):
+            child[i, k] = len(nodes) + member[1] if isinstance(member, tuple) else member
+            lane[i, :, k] = box[child[i, k]]
+    return box, lane, child, order.astype(np.int32)
+
+
+@inner(forceinline=True, **(KERNEL | {"fastmath": {"contract", "nnan", "nsz"}}))
+def _hits(lane, n, box, k, m00, m01, m02, m10, m11, m12, m20, m21, m22, q0, q1, q2, corner, t):
+    """Which children of node n touch box k of the other body, bit by bit.
+
+    Tested along the six face normals and, where the box is that of triangle t ≥ 0 in ``corner``,
+    the triangle's own. The matrix m and the vector q take the other body's frame into the node's.
+    """
+    a00, a01, a02 = abs(m00), abs(m01), abs(m02)
+    a10, a11, a12 = abs(m10), abs(m11), abs(m12)
+    a20, a21, a22 = abs(m20), abs(m21), abs(m22)
+    b0, b1, b2, h0, h1, h2 = box[k, 0], box[k, 1], box[k, 2], box[k, 3], box[k, 4], box[k, 5]
+    c0, c1, c2 = (
+        m00 * b0 + m01 * b1 + m02 * b2 + q0,
+        m10 * b0 + m11 * b1 + m12 * b2 + q1,
+        m20 * b0 + m21 * b1 + m22 * b2 + q2,
+    )
+    e0, e1, e2 = (
+        a00 * h0 + a01 * h1 + a02 * h2,
+        a10 * h0 + a11 * h1 + a12 * h2,
+        a20 * h0 + a21 * h1 + a22 * h2,
+    )
+    n0 = n1 = n2 = o = 0.0
+    if t >= 0:
+        b0, b1, b2 = corner[t, 9], corner[t, 10], corner[t, 11]
+        n0, n1, n2 = (
+            m00 * b0 + m01 * b1 + m02 * b2,
+            m10 * b0 + m11 * b1 + m12 * b2,
+            m20 * b0 + m21 * b1 + m22 * b2,
+        )
+        o = corner[t, 12] - (n0 * q0 + n1 * q1 + n2 * q2)
+    # distances from the plane, measured from the box's centre
+    o += n0 * c0 + n1 * c1 + n2 * c2
+    s0, s1, s2 = abs(n0), abs(n1), abs(n2)
+    mask = 0
+    for i in range(8):
+        d0, d1, d2 = c0 - lane[n, 0, i], c1 - lane[n, 1, i], c2 - lane[n, 2, i]
+        g0, g1, g2 = lane[n, 3, i], lane[n, 4, i], lane[n, 5, i]
+        least = min(g0 + e0 - abs(d0), g1 + e1 - abs(d1))
+        least = min(least, g2 + e2 - abs(d2))
+        least = min(least, h0 + a00 * g0 + a10 * g1 + a20 * g2 - abs(m00 * d0 + m10 * d1 + m20 * d2))
+        least = min(least, h1 + a01 * g0 + a11 * g1 + a21 * g2 - abs(m01 * d0 + m11 * d1 + m21 * d2))
+        least = min(least, h2 + a02 * g0 + a12 * g1 + a22 * g2 - abs(m02 * d0 + m12 * d1 + m22 * d2))
+        least = min(least, MARGIN + s0 * g0 + s1 * g1 + s2 * g2 - abs(o - (n0 * d0 + n1 * d1 + n2 * d2)))
+        mask |= (1 << i) if least >= 0.0 else 0
+    return mask
+
+
+@inner(forceinline=True, **KERNEL)
+def descend(pa, pb, i, j, R, p, stack, top):
+    """Put on the stack the pairs of one body's node with those children of the other's that touch
+    it; the new height.
+
+    The larger node's children are taken; ``i`` and ``j`` are rows of the boxes and not both
+    triangles.
+    """
+    larger = pa.box[i, 3] + pa.box[i, 4] + pa.box[i, 5] > pb.box[j, 3] + pb.box[j, 4] + pb.box[j, 5]
+    of_a = i < len(pa.lane) and (larger or j >= len(pb.lane))
+    if of_a:
+        m00, m01, m02, m10, m11, m12, m20, m21, m22 = (
+            R[0, 0], R[0, 1], R[0, 2], R[1, 0], R[1, 1], R[1, 2], R[2, 0], R[2, 1], R[2, 2]
+        )  # fmt: skip
+        q0, q1, q2 = p[0], p[1], p[2]
+        lane, n, box, k, child, corner, t = pa.lane, i, pb.box, j, pa.child, pb.corner, j - len(pb.lane)
+    else:
+        m00, m01, m02, m10, m11, m12, m20, m21, m22 = (
+            R[0, 0], R[1, 0], R[2, 0], R[0, 1], R[1, 1], R[2, 1], R[0, 2], R[1, 2], R[2, 2]
+        )  # fmt: skip
+        q0 = -(m00 * p[0] + m01 * p[1] + m02 * p[2])
+        q1 = -(m10 * p[0] + m11 * p[1] + m12 * p[2])
+        q2 = -(m20 * p[0] + m21 * p[1] + m22 * p[2])
+        lane, n, box, k, child, corner, t = pb.lane, j, pa.box, i, pb.child, pa.corner, i - len(pa.lane)
+    mask = _hits(lane, n, box, k, m00, m01, m02, m10, m11, m12, m20, m21, m22, q0, q1, q2, corner, t)
+    c = 0
+    while mask:
+        if mask & 1:
+            if of_a:
+                stack[top, 0], stack[top, 1] = child[n, c], j
+            else:
+                stack[top, 0], stack[top, 1] = i, child[n, c]
+            top += 1
+        mask >>= 1
+        c += 1
+    return top
+
+
+@inner(forceinline=True, **KERNEL)
+def _reach(d0, d1, d2, c0, c1, c2):
+    """Where a triangle meets the other's plane: interval of coordinates c, given signed distances d
+    of its corners, not all of a sign."""
+    if (d0 > 0.0) == (d1 > 0.0):  # corner 2 is alone
+        d0, d2, c0, c2 = d2, d0, c2, c0
+    elif (d0 > 0.0) == (d2 > 0.0):  # corner 1 is alone
+        d0, d1, c0, c1 = d1, d0, c1, c0
+    s = c0 + (c1 - c0) * (d0 / (d0 - d1))
+    t = c0 + (c2 - c0) * (d0 / (d0 - d2))
+    return min(s, t), max(s, t)
+
+
+@inner(forceinline=True, **KERNEL)
+def triangles_apart(ca, u, cb, v, R, p):
+    """Whether triangle u of A and triangle v of B do not cross; false where they only might touch.
+
+    Each is tested against the other's plane, then the stretches in which they meet the line common
+    to both planes (Möller).
+    """
+    # B's corners above A's plane
+    n0, n1, n2 = ca[u, 9], ca[u, 10], ca[u, 11]
+    m0 = R[0, 0] * n0 + R[1, 0] * n1 + R[2, 0] * n2
+    m1 = R[0, 1] * n0 + R[1, 1] * n1 + R[2, 1] * n2
+    m2 = R[0, 2] * n0 + R[1, 2] * n1 + R[2, 2] * n2
+    o = n0 * p[0] + n1 * p[1] + n2 * p[2] + ca[u, 12]
+    b0 = m0 * cb[v, 0] + m1 * cb[v, 1] + m2 * cb[v, 2] + o
+    b1 = m0 * cb[v, 3] + m1 * cb[v, 4] + m2 * cb[v, 5] + o
+    b2 = m0 * cb[v, 6] + m1 * cb[v, 7] + m2 * cb[v, 8] + o
+    low, high = min(b0, b1, b2), max(b0, b1, b2)
+    if low > MARGIN or high < -MARGIN:
+        return True
+    # A's corners above B's plane
+    m0, m1, m2 = cb[v, 9], cb[v, 10], cb[v, 11]
+    k0 = R[0, 0] * m0 + R[0, 1] * m1 + R[0, 2] * m2
+    k1 = R[1, 0] * m0 + R[1, 1] * m1 + R[1, 2] * m2
+    k2 = R[2, 0] * m0 + R[2, 1] * m1 + R[2, 2] * m2
+    o = cb[v, 12] - (k0 * p[0] + k1 * p[1] + k2 * p[2])
+    a0 = k0 * ca[u, 0] + k1 * ca[u, 1] + k2 * ca[u, 2] + o
+    a1 = k0 * ca[u, 3] + k1 * ca[u, 4] + k2 * ca[u, 5] + o
+    a2 = k0 * ca[u, 6] + k1 * ca[u, 7] + k2 * ca[u, 8] + o
+    low_a, high_a = min(a0, a1, a2), max(a0, a1, a2)
+    if low_a > MARGIN or high_a < -MARGIN:
+        return True
+    if low > -MARGIN or high < MARGIN or low_a > -MARGIN or high_a < MARGIN:
+        return False  # a corner or more on the other's plane
+    l0, l1, l2 = abs(n1 * k2 - n2 * k1), abs(n2 * k0 - n0 * k2), abs(n0 * k1 - n1 * k0)
+    x = 0 if l0 >= l1 and l0 >= l2 else (1 if l1 >= l2 else 2)
+    if max(l0, l1, l2) < 1e-6:
+        return False
+    r0, r1, r2, o = R[x, 0], R[x, 1], R[x, 2], p[x]
+    s0 = r0 * cb[v, 0] + r1 * cb[v, 1] + r2 * cb[v, 2] + o
+    s1 = r0 * cb[v, 3] + r1 * cb[v, 4] + r2 * cb[v, 5] + o
+    s2 = r0 * cb[v, 6] + r1 * cb[v, 7] + r2 * cb[v, 8] + o
+    low_b, high_b = _reach(b0, b1, b2, s0, s1, s2)
+    low_a, high_a = _reach(a0, a1, a2, ca[u, x], ca[u, 3 + x], ca[u, 6 + x])
+    margin = 1e-9 * (high_a - low_a + high_b - low_b)
+    return low_a > high_b + margin or low_b > high_a + margin

@@ -1,0 +1,599 @@
+"""One step's contact problem as a convex minimisation over the new velocity, by Newton's method
+with an exact line search.
+
+    min_v  ½ ‖v − v*‖²_A + Σ_faces ℓ(v_c) + Σ_limits ℓ_n(v_j),    v_c = velocity of body B relative
+    to A at the face's centroid
+
+A (nv, nv) is the mass matrix plus what is implicit in the step, v* the velocity without contact. A
+face's impulse is −∂ℓ/∂v_c. With v_n = n̂·v_c (n̂ from A into B, v_n > 0 separates), v_t = v_c − v_n
+n̂,
+
+    y_n = (v̂_n − v_n)/R_n,   y_t = −v_t/R_t
+
+* :data:`SAP`: γ = P(y), the projection on the cone ‖γ_t‖ ≤ μ γ_n in the norm of R = diag(R_t, R_t,
+  R_n): stick, slide or separate in closed form. A face that slides is lifted by μ‖v_t‖ (δt + τ):
+  the price of a convex cone.
+* :data:`LAGGED`: γ_n = (y_n)₊, and γ_t = y_t cut to length μ n₀, with n₀ a normal impulse known
+  before the solve: nothing lifts. n₀ is first the elastic impulse of the old pose; while the
+  solution's own normal impulses differ, they take its place and the problem is solved again, so
+  that friction does not lag behind an impact. What remains is Coulomb's law itself.
+
+Each face's force is a function of one relative twist per body pair, so that faces only ever meet 3-
+and 6-vectors: the Hessian of a pair is 6×6 however many faces it has, and the linear system has the
+size of the velocity. Its Cholesky factor is kept inside the envelope of A and the pairs: bodies
+that do not touch cost nothing.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import NamedTuple
+
+import numpy as np
+
+from dexengines.hydroelastic.kernel import KERNEL
+from dexengines.kernels import inner
+
+SAP, LAGGED = 0, 1
+
+FACE_COLUMNS = 11
+_RX, _RY, _RZ, _NX, _NY, _NZ, _CN, _VHAT, _CT, _MU, _N0 = range(FACE_COLUMNS)
+"""Columns of ``faces``: centroid from the pair's reference point [m], normal from A into B, 1/R_n
+[kg], v̂_n [m/s], 1/R_t [kg], μ, n₀ [N s]."""
+
+TOLERANCE = 1e-8
+"""Largest relative optimality residual of a solve that counts as solved."""
+_TARGET = 1e-11
+LAG = 1e-3
+"""The lagged scheme is content when the n₀ differ by this from the normal impulses, relative to
+their sum."""
+WHOLE_ROUNDS, MAX_ROUNDS = 4, 24
+"""Solves after the first in which the n₀ may catch up: at first all of the way, then half."""
+_MAX_ITERATIONS = 200
+
+
+class SolveStatus(IntEnum):
+    """How a solve ended."""
+
+    SOLVED = 0
+    """The relative residual is at most :data:`TOLERANCE`."""
+    NOT_CONVERGED = 1
+    """Iterations ran out, or the cost could not be lowered any more, above the tolerance."""
+    NOT_FINITE = 2
+    """The problem holds NaN or infinity, or A is not positive definite."""
+
+
+_SOLVED, _NOT_CONVERGED, _NOT_FINITE = (int(status) for status in SolveStatus)
+
+
+class Problem(NamedTuple):
+    """Arrays of one step's problem, allocated once; the first ``counts`` entries of each are in
+    use."""
+
+    A: np.ndarray
+    """(nv, nv) symmetric, lower triangle is read."""
+    v_star: np.ndarray
+    """(nv,) velocity without contact."""
+    counts: np.ndarray
+    """(3,) pairs, faces, limits."""
+    pair_start: np.ndarray
+    """(P + 1,) first face of each pair."""
+    pair_J: np.ndarray
+    """(P, 6, nv) twist [linear at the reference point; angular] of B relative to A, world axes, per
+    listed velocity."""
+    pair_dof: np.ndarray
+    """(P, nv) ascending indices of those velocities."""
+    pair_ndof: np.ndarray
+    """(P,)"""
+    faces: np.ndarray
+    """(F, FACE_COLUMNS)"""
+    limit_dof: np.ndarray
+    """(K,) a velocity that a stop pushes in the direction"""
+    limit_sign: np.ndarray
+    """(K,) ±1, with the impulse"""
+    limit_row: np.ndarray
+    """(K, 2) 1/R_n and v̂_n, as a face's."""
+    first: np.ndarray
+    """(nv,) first column of each row of A that is not zero."""
+    impulse: np.ndarray
+    """(P, 6) result: impulse [N s] and its moment about the reference point [N m s] on B."""
+    limit_impulse: np.ndarray
+    """(K,) result"""
+
+
+class Workspace(NamedTuple):
+    """Scratch arrays of :func:`solve` and of what sets up its problem."""
+
+    V: np.ndarray
+    dV: np.ndarray
+    twist: np.ndarray
+    G: np.ndarray
+    GJ: np.ndarray
+    Y: np.ndarray
+    W: np.ndarray
+    H: np.ndarray
+    envelope: np.ndarray
+    gradient: np.ndarray
+    net: np.ndarray
+    dv: np.ndarray
+    trial: np.ndarray
+    info: np.ndarray
+    """(4,) result: Newton iterations, line search evaluations, relative residual, lag of n₀ (see
+    :data:`LAG`)."""
+    unsettled: np.ndarray
+    """(1,) int64: solves so far in which the n₀ did not catch up."""
+
+
+def make_problem(nv: int, pairs: int, faces: int, limits: int) -> Problem:
+    """An empty problem with room for so many of each."""
+    return Problem(
+        A=np.zeros((nv, nv)),
+        v_star=np.zeros(nv),
+        counts=np.zeros(3, np.int64),
+        pair_start=np.zeros(pairs + 1, np.int64),
+        pair_J=np.zeros((pairs, 6, nv)),
+        pair_dof=np.zeros((pairs, nv), np.int64),
+        pair_ndof=np.zeros(pairs, np.int64),
+        faces=np.zeros((faces, FACE_COLUMNS)),
+        limit_dof=np.zeros(limits, np.int64),
+        limit_sign=np.zeros(limits),
+        limit_row=np.zeros((limits, 2)),
+        first=np.zeros(nv, np.int64),
+        impulse=np.zeros((pairs, 6)),
+        limit_impulse=np.zeros(limits),
+    )
+
+
+def make_workspace(nv: int, pairs: int) -> Workspace:
+    """Scratch for problems of this size."""
+    return Workspace(
+        V=np.zeros((pairs, 6)),
+        dV=np.zeros((pairs, 6)),
+        twist=np.zeros(6),
+        G=np.zeros((pairs, 6, 6)),
+        GJ=np.zeros((6, nv)),
+        Y=np.zeros((6, nv)),
+        W=np.zeros((6, 6)),
+        H=np.zeros((nv, nv)),
+        envelope=np.zeros(nv, np.int64),
+        gradient=np.zeros(nv),
+        net=np.zeros(nv),
+        dv=np.zeros(nv),
+        trial=np.zeros(nv),
+        info=np.zeros(4),
+        unsettled=np.zeros(1, np.int64),
+    )
+
+
+@inner(**KERNEL)
+def _pair_twists(p: Problem, v: np.ndarray, V: np.ndarray) -> None:
+    for k in range(p.counts[0]):
+        for i in range(6):
+            s = 0.0
+            for j in range(p.pair_ndof[k]):
+                s += p.pair_J[k, i, j] * v[p.pair_dof[k, j]]
+            V[k, i] = s
+
+
+@inner(**KERNEL)
+def _face_velocity(face: np.ndarray, V: np.ndarray) -> tuple[float, float, float]:
+    rx, ry, rz = face[_RX], face[_RY], face[_RZ]
+    return V[0] + V[4] * rz - V[5] * ry, V[1] + V[5] * rx - V[3] * rz, V[2] + V[3] * ry - V[4] * rx
+
+
+@inner(**KERNEL)
+def _rank_one(
+    G: np.ndarray, a: float, mx: float, my: float, mz: float, rx: float, ry: float, rz: float
+) -> None:
+    """G (6, 6) += a m̃ m̃ᵀ, lower triangle, with m̃ = [m; r × m]."""
+    w = (mx, my, mz, ry * mz - rz * my, rz * mx - rx * mz, rx * my - ry * mx)
+    for i in range(6):
+        s = a * w[i]
+        for j in range(i + 1):
+            G[i, j] += s * w[j]
+
+
+@inner(**KERNEL)
+def _pair_gradient_hessian(p: Problem, scheme: int, V: np.ndarray, G: np.ndarray) -> None:
+    """Impulse (6,) of every pair at relative twists V, and −∂impulse/∂V (6, 6)."""
+    for k in range(p.counts[0]):
+        Gk, Vk, out = G[k], V[k], p.impulse[k]
+        Gk[:] = 0.0
+        sx = sy = sz = mx = my = mz = 0.0
+        # sums of b (I, [r]×, r²I − rrᵀ) over the faces whose stiffness has a part b I
+        b0 = b1 = b2 = b3 = qxx = qyy = qzz = qxy = qxz = qyz = 0.0
+        for f in range(p.pair_start[k], p.pair_start[k + 1]):
+            face = p.faces[f]
+            rx, ry, rz, nx, ny, nz = face[_RX], face[_RY], face[_RZ], face[_NX], face[_NY], face[_NZ]
+            vx, vy, vz = _face_velocity(face, Vk)
+            vn = nx * vx + ny * vy + nz * vz
+            tx, ty, tz = vx - vn * nx, vy - vn * ny, vz - vn * nz
+            slip = np.sqrt(tx * tx + ty * ty + tz * tz)
+            cn, ct, mu = face[_CN], face[_CT], face[_MU]
+            yn, yt = (face[_VHAT] - vn) * cn, slip * ct
+            if scheme == SAP:
+                if yt <= mu * yn:
+                    gn, b, sliding = yn, ct, False
+                else:
+                    # μ̃² = μ² R_t/R_n; the projection's normal part is zero or less when the face
+                    # separates
+                    gn = (yn + mu * slip * cn) / (1.0 + mu * mu * cn / ct)
+                    if gn <= 0.0:
+                        continue
+                    b, sliding = mu * gn / slip, True
+                bound = mu * gn
+            else:
+                gn = max(yn, 0.0)
+                bound = mu * face[_N0]
+                sliding = yt > bound
+                b = bound / slip if sliding else ct
+                if gn <= 0.0 and bound <= 0.0:
+                    continue
+            fx, fy, fz = gn * nx - b * tx, gn * ny - b * ty, gn * nz - b * tz  # γ_t = −b v_t in either case
+            sx += fx
+            sy += fy
+            sz += fz
+            mx += ry * fz - rz * fy
+            my += rz * fx - rx * fz
+            mz += rx * fy - ry * fx
+            if sliding:
+                ux, uy, uz = tx / slip, ty / slip, tz / slip
+                if scheme == SAP:
+                    a = cn / (1.0 + mu * mu * cn / ct)
+                    _rank_one(Gk, a, nx - mu * ux, ny - mu * uy, nz - mu * uz, rx, ry, rz)
+                elif yn > 0.0:
+                    _rank_one(Gk, cn, nx, ny, nz, rx, ry, rz)
+                _rank_one(Gk, b, ny * uz - nz * uy, nz * ux - nx * uz, nx * uy - ny * ux, rx, ry, rz)
+            else:
+                _rank_one(Gk, (cn if yn > 0.0 else 0.0) - b, nx, ny, nz, rx, ry, rz)
+                b0 += b
+                b1 += b * rx
+                b2 += b * ry
+                b3 += b * rz
+                qxx += b * rx * rx
+                qyy += b * ry * ry
+                qzz += b * rz * rz
+                qxy += b * rx * ry
+                qxz += b * rx * rz
+                qyz += b * ry * rz
+        out[0], out[1], out[2], out[3], out[4], out[5] = sx, sy, sz, mx, my, mz
+        Gk[0, 0] += b0
+        Gk[1, 1] += b0
+        Gk[2, 2] += b0
+        Gk[3, 1] -= b3
+        Gk[3, 2] += b2
+        Gk[4, 0] += b3
+        Gk[4, 2] -= b1
+        Gk[5, 0] -= b2
+        Gk[5, 1] += b1
+        Gk[3, 3] += qyy + qzz
+        Gk[4, 4] += qxx + qzz
+        Gk[5, 5] += qxx + qyy
+        Gk[4, 3] -= qxy
+        Gk[5, 3] -= qxz
+        Gk[5, 4] -= qyz
+        for i in range(6):
+            for j in range(i):
+                Gk[j, i] = Gk[i, j]
+
+
+@inner(**KERNEL)
+def _slope_along(
+    p: Problem, scheme: int, V: np.ndarray, dV: np.ndarray, alpha: float, U: np.ndarray
+) -> tuple[float, float]:
+    """First and second derivative with respect to alpha of the faces' cost at V + alpha dV; ``U``
+    (6,) is scratch."""
+    d1 = d2 = 0.0
+    for k in range(p.counts[0]):
+        for i in range(6):
+            U[i] = V[k, i] + alpha * dV[k, i]
+        for f in range(p.pair_start[k], p.pair_start[k + 1]):
+            face = p.faces[f]
+            nx, ny, nz = face[_NX], face[_NY], face[_NZ]
+            vx, vy, vz = _face_velocity(face, U)
+            wx, wy, wz = _face_velocity(face, dV[k])
+            vn = nx * vx + ny * vy + nz * vz
+            wn = nx * wx + ny * wy + nz * wz
+            tx, ty, tz = vx - vn * nx, vy - vn * ny, vz - vn * nz
+            slip = np.sqrt(tx * tx + ty * ty + tz * tz)
+            wt = tx * wx + ty * wy + tz * wz  # slip × its rate
+            w2 = wx * wx + wy * wy + wz * wz - wn * wn
+            cn, ct, mu = face[_CN], face[_CT], face[_MU]
+            yn, yt = (face[_VHAT] - vn) * cn, slip * ct
+            if scheme == SAP:
+                if yt <= mu * yn:
+                    d1 += ct * wt - yn * wn
+                    d2 += ct * w2 + cn * wn * wn
+                else:
+                    a = 1.0 / (1.0 + mu * mu * cn / ct)
+                    gn = (yn + mu * slip * cn) * a
+                    if gn > 0.0:
+                        rate = wn - mu * wt / slip
+                        d1 -= gn * rate
+                        d2 += cn * a * rate * rate + mu * gn / slip * max(w2 - (wt / slip) ** 2, 0.0)
+            else:
+                if yn > 0.0:
+                    d1 -= yn * wn
+                    d2 += cn * wn * wn
+                bound = mu * face[_N0]
+                if yt <= bound:
+                    d1 += ct * wt
+                    d2 += ct * w2
+                elif bound > 0.0:
+                    d1 += bound * wt / slip
+                    d2 += bound / slip * max(w2 - (wt / slip) ** 2, 0.0)
+    return d1, d2
+
+
+@inner(**KERNEL)
+def _limit_slope(p: Problem, v: np.ndarray, dv: np.ndarray, alpha: float) -> tuple[float, float]:
+    d1 = d2 = 0.0
+    for i in range(p.counts[2]):
+        w = p.limit_sign[i] * dv[p.limit_dof[i]]
+        y = (p.limit_row[i, 1] - p.limit_sign[i] * v[p.limit_dof[i]] - alpha * w) * p.limit_row[i, 0]
+        if y > 0.0:
+            d1 -= y * w
+            d2 += p.limit_row[i, 0] * w * w
+    return d1, d2
+
+
+@inner(**KERNEL)
+def _gradient(p: Problem, v: np.ndarray, gradient: np.ndarray, net: np.ndarray) -> tuple[float, float]:
+    """Gradient of the whole cost from the pairs' impulses; its norm and that of the net contact
+    impulse, each over √A_ii."""
+    nv = v.size
+    net[:] = 0.0
+    for k in range(p.counts[0]):
+        for j in range(p.pair_ndof[k]):
+            s = 0.0
+            for i in range(6):
+                s += p.pair_J[k, i, j] * p.impulse[k, i]
+            net[p.pair_dof[k, j]] += s
+    for i in range(p.counts[2]):
+        dof = p.limit_dof[i]
+        p.limit_impulse[i] = max((p.limit_row[i, 1] - p.limit_sign[i] * v[dof]) * p.limit_row[i, 0], 0.0)
+        net[dof] += p.limit_sign[i] * p.limit_impulse[i]
+    for i in range(nv):
+        di = v[i] - p.v_star[i]
+        gradient[i] = p.A[i, i] * di
+        for j in range(p.first[i], i):
+            gradient[i] += p.A[i, j] * (v[j] - p.v_star[j])
+            gradient[j] += p.A[i, j] * di
+    norm = contact = 0.0
+    for i in range(nv):
+        gradient[i] -= net[i]
+        norm += gradient[i] * gradient[i] / p.A[i, i]
+        contact += net[i] * net[i] / p.A[i, i]
+    return np.sqrt(norm), np.sqrt(contact)
+
+
+@inner(**KERNEL)
+def _momentum_norm(p: Problem, scratch: np.ndarray) -> float:
+    """‖A v*‖, over √A_ii."""
+    total = 0.0
+    for i in range(scratch.size):
+        scratch[i] = p.A[i, i] * p.v_star[i]
+        for j in range(p.first[i], i):
+            scratch[i] += p.A[i, j] * p.v_star[j]
+            scratch[j] += p.A[i, j] * p.v_star[i]
+    for i in range(scratch.size):
+        total += scratch[i] * scratch[i] / p.A[i, i]
+    return np.sqrt(total)
+
+
+@inner(**KERNEL)
+def _assemble(p: Problem, v: np.ndarray, w: Workspace) -> None:
+    """H = A + Σ Jᵀ G J + limits, lower triangle inside the envelope."""
+    nv = v.size
+    H = w.H
+    for i in range(nv):
+        for j in range(w.envelope[i], i + 1):
+            H[i, j] = p.A[i, j] if j >= p.first[i] else 0.0
+    GJ = w.GJ
+    for k in range(p.counts[0]):
+        n = p.pair_ndof[k]
+        J = p.pair_J[k]
+        for i in range(6):
+            for j in range(n):
+                s = 0.0
+                for m in range(6):
+                    s += w.G[k, i, m] * J[m, j]
+                GJ[i, j] = s
+        for a in range(n):
+            row = p.pair_dof[k, a]
+            for b in range(a + 1):
+                s = 0.0
+                for m in range(6):
+                    s += J[m, a] * GJ[m, b]
+                H[row, p.pair_dof[k, b]] += s
+    for i in range(p.counts[2]):
+        if p.limit_impulse[i] > 0.0:
+            H[p.limit_dof[i], p.limit_dof[i]] += p.limit_row[i, 0]
+
+
+@inner(**KERNEL)
+def _find_envelope(p: Problem, w: Workspace) -> None:
+    for i in range(p.first.size):
+        w.envelope[i] = p.first[i]
+    for k in range(p.counts[0]):
+        if p.pair_ndof[k] > 0:
+            lowest = p.pair_dof[k, 0]
+            for j in range(p.pair_ndof[k]):
+                i = p.pair_dof[k, j]
+                w.envelope[i] = min(w.envelope[i], lowest)
+
+
+@inner(**KERNEL)
+def factorise(H: np.ndarray, envelope: np.ndarray) -> bool:
+    """Cholesky factor of H over its lower triangle, inside the envelope; False if H is not positive
+    definite."""
+    for i in range(envelope.size):
+        ei = envelope[i]
+        for j in range(ei, i):
+            s = H[i, j]
+            for k in range(max(ei, envelope[j]), j):
+                s -= H[i, k] * H[j, k]
+            H[i, j] = s / H[j, j]
+        s = H[i, i]
+        for k in range(ei, i):
+            s -= H[i, k] * H[i, k]
+        if not s > 0.0:
+            return False
+        H[i, i] = np.sqrt(s)
+    return True
+
+
+@inner(**KERNEL)
+def back_substitute(L: np.ndarray, envelope: np.ndarray, x: np.ndarray) -> None:
+    """x ← (L Lᵀ)⁻¹ x."""
+    n = envelope.size
+    for i in range(n):
+        s = x[i]
+        for k in range(envelope[i], i):
+            s -= L[i, k] * x[k]
+        x[i] = s / L[i, i]
+    for i in range(n - 1, -1, -1):
+        x[i] /= L[i, i]
+        for k in range(envelope[i], i):
+            x[k] -= L[i, k] * x[i]
+
+
+@inner(**KERNEL)
+def _line_search(
+    p: Problem, scheme: int, v: np.ndarray, w: Workspace, start: float, end: float, quad0: float, quad1: float
+) -> float:
+    """The step where the cost's slope along dv is zero, between 0 and 1, by Newton's method kept
+    inside the bracket.
+
+    Args:
+        p, scheme, v, w: as in :func:`solve`; ``w.V`` and ``w.dV`` are the pairs' twists of v and
+            dv.
+        start, end: slope at 0 (negative) and at 1 (positive).
+        quad0, quad1: slope of the quadratic part at 0, and its rate.
+    """
+    low, high = 0.0, 1.0
+    alpha = -start / (end - start)
+    for _ in range(60):
+        d1, d2 = _slope_along(p, scheme, w.V, w.dV, alpha, w.twist)
+        l1, l2 = _limit_slope(p, v, w.dv, alpha)
+        w.info[1] += 1
+        d1 += quad0 + alpha * quad1 + l1
+        d2 += quad1 + l2
+        if abs(d1) <= 1e-3 * abs(start):
+            break
+        if d1 > 0.0:
+            high = alpha
+        else:
+            low = alpha
+        step = alpha - d1 / d2 if d2 > 0.0 else low
+        alpha = step if low < step < high else 0.5 * (low + high)
+        if high - low < 1e-14:
+            break
+    return alpha
+
+
+@inner(**KERNEL)
+def _newton(p: Problem, scheme: int, v: np.ndarray, w: Workspace, momentum: float) -> int:
+    """Minimise with n₀ as it is; ``w.V`` holds the pairs' twists of v on return."""
+    nv = v.size
+    _pair_twists(p, v, w.V)
+    _pair_gradient_hessian(p, scheme, w.V, w.G)
+    norm, contact = _gradient(p, v, w.gradient, w.net)
+    best, stalled = np.inf, 0
+    for _ in range(_MAX_ITERATIONS):
+        scale = max(momentum, contact)
+        residual = norm / scale if scale > 0.0 else norm
+        w.info[2] = residual
+        if not np.isfinite(residual):
+            return _NOT_FINITE
+        if residual <= _TARGET:
+            return _SOLVED
+        # rounding sets the floor: between target and tolerance, go on only while it still helps
+        stalled = 0 if residual < 0.5 * best else stalled + 1
+        best = min(best, residual)
+        if residual <= TOLERANCE and stalled >= 1:
+            return _SOLVED
+        _assemble(p, v, w)
+        if not factorise(w.H, w.envelope):
+            return _NOT_FINITE
+        w.info[0] += 1
+        for i in range(nv):
+            w.dv[i] = -w.gradient[i]
+        back_substitute(w.H, w.envelope, w.dv)
+        start = 0.0
+        for i in range(nv):
+            start += w.gradient[i] * w.dv[i]
+            w.trial[i] = v[i] + w.dv[i]
+        # the full step, which is nearly always the one
+        _pair_twists(p, w.trial, w.V)
+        _pair_gradient_hessian(p, scheme, w.V, w.G)
+        norm, contact = _gradient(p, w.trial, w.gradient, w.net)
+        end = 0.0
+        for i in range(nv):
+            end += w.gradient[i] * w.dv[i]
+        if end > -0.1 * start:
+            quad0 = quad1 = 0.0
+            for i in range(nv):
+                for j in range(p.first[i], i + 1):
+                    a = p.A[i, j]
+                    if i == j:
+                        quad0 += a * (v[i] - p.v_star[i]) * w.dv[i]
+                        quad1 += a * w.dv[i] * w.dv[i]
+                    else:
+                        quad0 += a * ((v[i] - p.v_star[i]) * w.dv[j] + (v[j] - p.v_star[j]) * w.dv[i])
+                        quad1 += 2.0 * a * w.dv[i] * w.dv[j]
+            _pair_twists(p, v, w.V)
+            _pair_twists(p, w.dv, w.dV)
+            alpha = _line_search(p, scheme, v, w, start, end, quad0, quad1)
+            for i in range(nv):
+                w.trial[i] = v[i] + alpha * w.dv[i]
+            _pair_twists(p, w.trial, w.V)
+            _pair_gradient_hessian(p, scheme, w.V, w.G)
+            norm, contact = _gradient(p, w.trial, w.gradient, w.net)
+        for i in range(nv):
+            v[i] = w.trial[i]
+    return _SOLVED if w.info[2] <= TOLERANCE else _NOT_CONVERGED
+
+
+@inner(**KERNEL)
+def _lag(p: Problem, V: np.ndarray, catch_up: float) -> float:
+    """How far the n₀ are from the normal impulses at twists V, relative to all of them; they go the
+    part ``catch_up`` of the way."""
+    total = off = 0.0
+    for k in range(p.counts[0]):
+        for f in range(p.pair_start[k], p.pair_start[k + 1]):
+            face = p.faces[f]
+            vx, vy, vz = _face_velocity(face, V[k])
+            vn = face[_NX] * vx + face[_NY] * vy + face[_NZ] * vz
+            gn = max((face[_VHAT] - vn) * face[_CN], 0.0)
+            total += face[_MU] * gn
+            off += face[_MU] * abs(gn - face[_N0])
+            face[_N0] += catch_up * (gn - face[_N0])
+    return off / total if total > 0.0 else 0.0
+
+
+@inner(**KERNEL)
+def solve(p: Problem, scheme: int, v: np.ndarray, w: Workspace) -> int:
+    """Minimise; v (nv,) holds the first guess and then the solution.
+
+    Returns:
+        a :class:`SolveStatus`; ``w.info`` has the counts and the residual ‖D g‖ / max(‖D A v*‖, ‖D
+        Jᵀγ‖), D = diag(A)^−½.
+    """
+    w.info[:] = 0.0
+    _find_envelope(p, w)
+    momentum = _momentum_norm(p, w.dv)
+    status = _newton(p, scheme, v, w, momentum)
+    if scheme == LAGGED:
+        for i in range(MAX_ROUNDS + 1):
+            if status != _SOLVED:
+                break
+            w.info[3] = _lag(p, w.V, 0.0)
+            if w.info[3] <= LAG:
+                break
+            if i == MAX_ROUNDS:
+                w.unsettled[0] += 1
+                break
+            _lag(p, w.V, 1.0 if i < WHOLE_ROUNDS else 0.5)  # where they oscillate, half of the way is better
+            status = _newton(p, scheme, v, w, momentum)
+    return status

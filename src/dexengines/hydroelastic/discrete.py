@@ -1,0 +1,454 @@
+"""One velocity-level step: contact surfaces, the convex problem they make, and its solution, in one
+compiled call.
+
+A polygon of area A with pressure p at its centroid acts as a point contact there (n̂ from A into
+B):
+
+    g_A = −∇p_A·n̂,  g_B = ∇p_B·n̂,  g = g_A g_B/(g_A + g_B)   (g = g_A against a rigid B),   k = g
+    A,   φ₀ = −p/g R_n = 1/(δt k (δt + τ)),   v̂_n = −φ₀/(δt + τ),   R_t = 10⁻³ w
+
+with τ the sum of the two bodies' relaxation times and w the mean diagonal of the polygon's Delassus
+block J A⁻¹ Jᵀ. Polygons with g_A ≤ 0 or g_B ≤ 0 lose pressure when pushed in and are left out. n₀
+of the lagged scheme starts as δt p A.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numba
+import numpy as np
+from numba import types
+
+from dexengines.hydroelastic.convex import (
+    Problem,
+    SolveStatus,
+    Workspace,
+    back_substitute,
+    factorise,
+    make_problem,
+    make_workspace,
+    solve,
+)
+from dexengines.hydroelastic.fields import COMPLIANT, RIGID
+from dexengines.hydroelastic.kernel import KERNEL, load, tuple_type
+from dexengines.hydroelastic.surface import Surface, surface_kernel, surface_kernel_rigid
+from dexengines.hydroelastic.workspace import DEEP_A, DEEP_B, SURFACE
+from dexengines.kernels import entry, inner
+
+STICTION = 1e-3
+"""R_t over the Delassus estimate: how softly friction sticks."""
+LIMIT_MARGIN = 0.05
+"""A joint this near its stop is watched [rad]."""
+LIMIT_STIFFNESS = 4e3
+"""1/R of a stop over the joint's own inertia."""
+LIMIT_SPEED = 1.0
+"""Largest speed at which a stop pushes a joint back that is beyond it [rad/s]."""
+
+NOT_FINITE = int(SolveStatus.NOT_FINITE)
+TOO_MANY_FACES, TOO_MANY_PAIRS = -1, -2
+"""Returned instead of a solve's status when an array is too small; nothing has moved."""
+
+
+class Static(NamedTuple):
+    """What does not change while the system moves. Geometry index g, body index b and velocity
+    index as in the MuJoCo model."""
+
+    geom_body: np.ndarray
+    """(G,)"""
+    geom_rigid: np.ndarray
+    """(G,) 0 compliant, 1 rigid"""
+    geom_mesh: np.ndarray
+    """(G,) address of the stored mesh"""
+    geom_box: np.ndarray
+    """(G, 7) centre and half lengths of the box around it, body frame, and radius of the ball
+    around that centre [m]"""
+    pairs: np.ndarray
+    """(K, 2) geometries that may touch; the first is compliant"""
+    pair_friction: np.ndarray
+    pair_relaxation: np.ndarray
+    """(K,) [s]"""
+    chain: np.ndarray
+    """(B, longest) velocities that move a body, ascending"""
+    chain_length: np.ndarray
+    body_root: np.ndarray
+    M_rownnz: np.ndarray
+    M_rowadr: np.ndarray
+    M_colind: np.ndarray
+    damping: np.ndarray
+    """(nv,) [N m s/rad], implicit in the step"""
+    inertance: np.ndarray
+    """(E,) of coupled joints [kg or kg m²], entries of the mass matrix in its lower triangle"""
+    inertance_at: np.ndarray
+    """(E, 2) their rows and columns"""
+    limit_dof: np.ndarray
+    limit_qpos: np.ndarray
+    limit_range: np.ndarray
+    """(L, 2) [rad]"""
+
+
+class State(NamedTuple):
+    """Views of MuJoCo's data at the start of a step; ``qvel`` is written."""
+
+    qpos: np.ndarray
+    qvel: np.ndarray
+    xpos: np.ndarray
+    xmat: np.ndarray
+    cdof: np.ndarray
+    subtree_com: np.ndarray
+    M: np.ndarray
+    bias: np.ndarray
+    passive: np.ndarray
+    applied: np.ndarray
+
+
+class Contacts(NamedTuple):
+    """Where bodies touched at the start of the step."""
+
+    centre_W: np.ndarray
+    """(G, 3) of the boxes around the geometries [m]"""
+
+    overrun: np.ndarray
+    """(G, 2) pressure peaks of the geometry that another overran in the last step (see
+    ``ContactSurface.overrun``), and steps with any"""
+    pair: np.ndarray
+    """(P,) row of ``Static.pairs``"""
+    point_W: np.ndarray
+    """(P, 3) reference point of the pair's wrench [m]"""
+    pressure: np.ndarray
+    """(F,) at the centroid [Pa]"""
+    area: np.ndarray
+    """(F,) [m²]"""
+    stiffness: np.ndarray
+    """(F, 3) k [N/m], φ₀ [m], τ [s]"""
+
+
+def make_contacts(overrun: np.ndarray, pairs: int, faces: int) -> Contacts:
+    """Room for so many; ``overrun`` is kept."""
+    centre_W = np.zeros((len(overrun), 3))
+    return Contacts(
+        centre_W,
+        overrun,
+        np.zeros(pairs, np.int64),
+        np.zeros((pairs, 3)),
+        np.zeros(faces),
+        np.zeros(faces),
+        np.zeros((faces, 3)),
+    )
+
+
+@inner(**KERNEL)
+def place_boxes(s: Static, state: State, contacts: Contacts) -> None:
+    """Centres of the geometries' boxes in world."""
+    for g in range(s.geom_body.size):
+        body, box = s.geom_body[g], s.geom_box[g]
+        R = state.xmat[body]
+        for i in range(3):
+            contacts.centre_W[g, i] = (
+                state.xpos[body, i] + R[3 * i] * box[0] + R[3 * i + 1] * box[1] + R[3 * i + 2] * box[2]
+            )
+
+
+@inner(**KERNEL)
+def _far_apart(s: Static, state: State, centre_W: np.ndarray, a: int, b: int) -> bool:
+    """Whether the balls around two geometries, or their boxes along a normal of either, do not
+    meet."""
+    dx, dy, dz = (
+        centre_W[b, 0] - centre_W[a, 0],
+        centre_W[b, 1] - centre_W[a, 1],
+        centre_W[b, 2] - centre_W[a, 2],
+    )
+    reach = s.geom_box[a, 6] + s.geom_box[b, 6]
+    if dx * dx + dy * dy + dz * dz > reach * reach:
+        return True
+    for _ in range(2):
+        Ra, Rb = state.xmat[s.geom_body[a]], state.xmat[s.geom_body[b]]
+        for i in range(3):
+            reach = s.geom_box[a, 3 + i]
+            for j in range(3):
+                reach += s.geom_box[b, 3 + j] * abs(
+                    Ra[i] * Rb[j] + Ra[3 + i] * Rb[3 + j] + Ra[6 + i] * Rb[6 + j]
+                )
+            if abs(Ra[i] * dx + Ra[3 + i] * dy + Ra[6 + i] * dz) > reach:
+                return True
+        a, b = b, a
+    return False
+
+
+@inner(**KERNEL)
+def _pair_jacobian(s: Static, state: State, a: int, b: int, c: np.ndarray, p: Problem, k: int) -> None:
+    """Twist of body b relative to body a at the world point c, per velocity on which it depends."""
+    i = j = n = 0
+    while i < s.chain_length[a] or j < s.chain_length[b]:
+        da = s.chain[a, i] if i < s.chain_length[a] else 1 << 30
+        db = s.chain[b, j] if j < s.chain_length[b] else 1 << 30
+        dof = min(da, db)
+        sign = 0.0
+        root = 0
+        if da == dof:
+            sign -= 1.0
+            root = s.body_root[a]
+            i += 1
+        if db == dof:
+            sign += 1.0
+            root = s.body_root[b]
+            j += 1
+        if sign == 0.0:
+            continue
+        x = c[0] - state.subtree_com[root, 0]
+        y = c[1] - state.subtree_com[root, 1]
+        z = c[2] - state.subtree_com[root, 2]
+        w0, w1, w2 = state.cdof[dof, 0], state.cdof[dof, 1], state.cdof[dof, 2]
+        p.pair_J[k, 0, n] = sign * (state.cdof[dof, 3] + w1 * z - w2 * y)
+        p.pair_J[k, 1, n] = sign * (state.cdof[dof, 4] + w2 * x - w0 * z)
+        p.pair_J[k, 2, n] = sign * (state.cdof[dof, 5] + w0 * y - w1 * x)
+        p.pair_J[k, 3, n] = sign * w0
+        p.pair_J[k, 4, n] = sign * w1
+        p.pair_J[k, 5, n] = sign * w2
+        p.pair_dof[k, n] = dof
+        n += 1
+    p.pair_ndof[k] = n
+
+
+@inner(**KERNEL)
+def _add_pair(
+    s: Static,
+    state: State,
+    k: int,
+    out: Surface,
+    n: int,
+    p: Problem,
+    contacts: Contacts,
+    pair: int,
+    first: int,
+) -> int:
+    """Write the n faces of a surface that carry contact as those of ``pair``, from ``first`` on;
+    the number of faces then."""
+    ga, gb = s.pairs[k, 0], s.pairs[k, 1]
+    rigid = s.geom_rigid[gb]
+    faces = first
+    x = y = z = weight = 0.0
+    for f in range(n):
+        pressure, area, g = out.pressure[f], out.area[f], out.grad_a[f]
+        if not rigid:
+            gb_n = -out.grad_b[f]
+            if gb_n <= 0.0:
+                continue
+            g = g * gb_n / (g + gb_n)
+        if g <= 0.0 or out.grad_a[f] <= 0.0 or pressure <= 0.0 or area <= 0.0:
+            continue
+        row = p.faces[faces]
+        for i in range(3):
+            row[i] = out.centroid_W[f, i]
+            row[3 + i] = -out.nhat_W[f, i]
+        x += area * row[0]
+        y += area * row[1]
+        z += area * row[2]
+        weight += area
+        contacts.pressure[faces] = pressure
+        contacts.area[faces] = area
+        contacts.stiffness[faces, 0] = g * area
+        contacts.stiffness[faces, 1] = -pressure / g
+        contacts.stiffness[faces, 2] = s.pair_relaxation[k]
+        row[9] = s.pair_friction[k]
+        faces += 1
+    if faces == first:
+        return first
+    point = contacts.point_W[pair]
+    point[0], point[1], point[2] = x / weight, y / weight, z / weight
+    for f in range(first, faces):
+        for i in range(3):
+            p.faces[f, i] -= point[i]
+    contacts.pair[pair] = k
+    _pair_jacobian(s, state, s.geom_body[ga], s.geom_body[gb], point, p, pair)
+    p.pair_start[pair] = first
+    return faces
+
+
+@inner(**KERNEL)
+def find_surface(s: Static, state: State, contacts: Contacts, k: int, out: Surface) -> int:
+    """Contact surface of pair k, after :func:`place_boxes`; the number of faces, or FULL."""
+    ga, gb = s.pairs[k, 0], s.pairs[k, 1]
+    if _far_apart(s, state, contacts.centre_W, ga, gb):
+        out.status[:] = 0
+        return 0
+    a, b = s.geom_body[ga], s.geom_body[gb]
+    Ra, Rb, pa, pb = state.xmat[a].reshape(3, 3), state.xmat[b].reshape(3, 3), state.xpos[a], state.xpos[b]
+    if s.geom_rigid[gb]:
+        return surface_kernel_rigid(
+            load(s.geom_mesh[ga], COMPLIANT), load(s.geom_mesh[gb], RIGID), Ra, pa, Rb, pb, out
+        )
+    return surface_kernel(
+        load(s.geom_mesh[ga], COMPLIANT), load(s.geom_mesh[gb], COMPLIANT), Ra, pa, Rb, pb, out
+    )
+
+
+@inner(**KERNEL)
+def find_contacts(s: Static, state: State, out: Surface, p: Problem, contacts: Contacts) -> int:
+    """Fill in pairs and faces (geometry, stiffness) of the problem.
+
+    Returns:
+        0, :data:`TOO_MANY_FACES` or :data:`TOO_MANY_PAIRS`.
+    """
+    place_boxes(s, state, contacts)
+    overrun = contacts.overrun
+    overrun[:, 0] = 0
+    pairs = faces = 0
+    for k in range(s.pairs.shape[0]):
+        n = find_surface(s, state, contacts, k, out)
+        if n < 0 or faces + n > p.faces.shape[0]:
+            return TOO_MANY_FACES
+        overrun[s.pairs[k, 0], 0] += out.status[DEEP_A]
+        overrun[s.pairs[k, 1], 0] += out.status[DEEP_B]
+        if n == 0:
+            continue
+        if pairs == p.pair_ndof.size:
+            return TOO_MANY_PAIRS
+        more = _add_pair(s, state, k, out, n, p, contacts, pairs, faces)
+        if more > faces:
+            pairs, faces = pairs + 1, more
+    for g in range(len(overrun)):
+        overrun[g, 1] += overrun[g, 0] > 0
+    p.pair_start[pairs] = faces
+    p.counts[0], p.counts[1] = pairs, faces
+    return 0
+
+
+@inner(**KERNEL)
+def _free_motion(s: Static, state: State, dt: float, p: Problem, w: Workspace) -> bool:
+    """A = M + δt D and v* of the problem; ``w.H`` keeps A's factor. False if the mass matrix is not
+    positive definite."""
+    nv = state.qvel.size
+    for i in range(nv):
+        adr, n = s.M_rowadr[i], s.M_rownnz[i]
+        p.first[i] = i
+        for j in range(i):
+            p.A[i, j] = 0.0
+        for e in range(adr, adr + n):
+            p.A[i, s.M_colind[e]] = state.M[e]
+            p.first[i] = min(p.first[i], s.M_colind[e])
+        for e in range(s.inertance.size):
+            if s.inertance_at[e, 0] == i:
+                p.A[i, s.inertance_at[e, 1]] += s.inertance[e]
+                p.first[i] = min(p.first[i], s.inertance_at[e, 1])
+        p.A[i, i] += dt * s.damping[i]
+        for j in range(p.first[i], i + 1):
+            w.H[i, j] = p.A[i, j]
+        w.dv[i] = dt * (state.passive[i] + state.applied[i] - state.bias[i])
+    if not factorise(w.H, p.first):
+        return False
+    back_substitute(w.H, p.first, w.dv)
+    for i in range(nv):
+        p.v_star[i] = state.qvel[i] + w.dv[i]
+    return True
+
+
+@inner(**KERNEL)
+def _regularise(state: State, dt: float, p: Problem, w: Workspace, contacts: Contacts) -> None:
+    """The columns of ``faces`` that depend on the time step and the masses; ``w.H`` holds A's
+    factor."""
+    nv = state.qvel.size
+    Y, W = w.Y, w.W
+    for k in range(p.counts[0]):
+        n = p.pair_ndof[k]
+        lowest = p.pair_dof[k, 0] if n > 0 else nv
+        for i in range(6):
+            for j in range(lowest, nv):
+                Y[i, j] = 0.0
+            for j in range(n):
+                dof = p.pair_dof[k, j]
+                Y[i, dof] = p.pair_J[k, i, j]
+            for r in range(lowest, nv):
+                x = Y[i, r]
+                for c in range(max(p.first[r], lowest), r):
+                    x -= w.H[r, c] * Y[i, c]
+                Y[i, r] = x / w.H[r, r]
+            for j in range(i + 1):
+                x = 0.0
+                for r in range(lowest, nv):
+                    x += Y[i, r] * Y[j, r]
+                W[i, j] = x
+        for f in range(p.pair_start[k], p.pair_start[k + 1]):
+            row = p.faces[f]
+            x, y, z = row[0], row[1], row[2]
+            stiffness, phi, tau = contacts.stiffness[f, 0], contacts.stiffness[f, 1], contacts.stiffness[f, 2]
+            # trace of S W Sᵀ with S = [1, −[r]×]
+            w3 = W[0, 0] + W[1, 1] + W[2, 2]
+            w3 += 2.0 * (x * (W[5, 1] - W[4, 2]) + y * (W[3, 2] - W[5, 0]) + z * (W[4, 0] - W[3, 1]))
+            w3 += (y * y + z * z) * W[3, 3] + (x * x + z * z) * W[4, 4] + (x * x + y * y) * W[5, 5]
+            w3 -= 2.0 * (x * y * W[4, 3] + x * z * W[5, 3] + y * z * W[5, 4])
+            row[6] = dt * stiffness * (dt + tau)
+            row[7] = -phi / (dt + tau)
+            row[8] = 3.0 / (STICTION * w3) if w3 > 0.0 else 0.0
+            row[10] = -dt * stiffness * phi
+
+
+@inner(**KERNEL)
+def _find_limits(s: Static, state: State, dt: float, p: Problem) -> None:
+    n = 0
+    for i in range(s.limit_dof.size):
+        dof, q = s.limit_dof[i], state.qpos[s.limit_qpos[i]]
+        for side in range(2):
+            gap = q - s.limit_range[i, 0] if side == 0 else s.limit_range[i, 1] - q
+            if gap < LIMIT_MARGIN:
+                p.limit_dof[n] = dof
+                p.limit_sign[n] = 1.0 if side == 0 else -1.0
+                p.limit_row[n, 0] = LIMIT_STIFFNESS * p.A[dof, dof]
+                p.limit_row[n, 1] = min(-gap / dt, LIMIT_SPEED)
+                n += 1
+    p.counts[2] = n
+
+
+class Bundle(NamedTuple):
+    """All of a system's arrays."""
+
+    static: Static
+    state: State
+    surface: Surface
+    problem: Problem
+    workspace: Workspace
+    contacts: Contacts
+
+
+STATIC = tuple_type(Static, "l1 l1 l1 f2 l2 f1 f1 l2 l1 l1 l1 l1 l1 f1 f1 l2 l1 l1 f2")
+STATE = tuple_type(State, "f1 f1 f2 f2 f2 f2 f1 f1 f1 f1")
+BUNDLE = types.NamedTuple(
+    [
+        STATIC,
+        STATE,
+        SURFACE,
+        *(
+            numba.typeof(x)
+            for x in (
+                make_problem(1, 1, 1, 1),
+                make_workspace(1, 1),
+                make_contacts(np.zeros((1, 2), np.int64), 1, 1),
+            )
+        ),
+    ],
+    Bundle,
+)
+
+
+@entry(**KERNEL, nogil=True)  # so that scenes step side by side
+def velocity_step(address: int, scheme: int, dt: float) -> int:
+    """Replace ``state.qvel`` by the velocity at the end of the step.
+
+    Args:
+        address: of a stored :class:`Bundle`.
+        scheme: of :mod:`~dexengines.hydroelastic.convex`.
+        dt: [s].
+
+    Returns:
+        a :class:`~dexengines.hydroelastic.convex.SolveStatus`, or a negative number when an array
+        is too small.
+    """
+    s, state, surface, p, w, contacts = load(address, BUNDLE)
+    status = find_contacts(s, state, surface, p, contacts)
+    if status < 0:
+        return status
+    if not _free_motion(s, state, dt, p, w):
+        return NOT_FINITE
+    _regularise(state, dt, p, w, contacts)
+    _find_limits(s, state, dt, p)
+    return solve(p, scheme, state.qvel, w)

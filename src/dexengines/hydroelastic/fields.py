@@ -1,0 +1,338 @@
+"""Meshes of the hydroelastic engine: a tetrahedral mesh with a pressure field, and a rigid surface
+of triangles.
+
+All quantities in SI and in the body's frame B. A mesh is checked once, when it is made; the kernels
+trust it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from dexengines.hydroelastic.bvh import build_tree
+from dexengines.hydroelastic.kernel import Stored, tuple_type
+from dexstack.errors import ConfigError
+
+FACES = np.array([[1, 2, 3], [0, 3, 2], [0, 1, 3], [0, 2, 1]], np.int32)
+"""Vertices of face k of a positively oriented tet, counter-clockwise from outside; face k is
+opposite vertex k."""
+
+
+class PackedCompliant(NamedTuple):
+    """What the kernels take of a :class:`CompliantMesh` with n vertices, m tets, k boundary
+    triangles."""
+
+    vertex: np.ndarray
+    """(n, 4) position and pressure"""
+    tet: np.ndarray
+    """(m, 20): barycentric planes b_k(x) = plane[k, :3]·x + plane[k, 3] as (4, 4), then ∇p and the
+    offset of p(x) = ∇p·x + offset"""
+    tet_int: np.ndarray
+    """(m, 8) int32: vertices, then the tet behind each face or −1"""
+    triangle: np.ndarray
+    """(k,) int32: tet behind every boundary triangle, in the order of the tree"""
+    corner: np.ndarray
+    """(k, 13): corners, unit outward normal n and offset o (n·x + o = 0) of every boundary
+    triangle, in the same order"""
+    box: np.ndarray
+    """(N + k, 6) centre and half widths of the tree's nodes and of the triangles"""
+    lane: np.ndarray
+    """(N, 6, 8) the same of every node's children"""
+    child: np.ndarray
+    """(N, 8) int32, see :func:`~dexengines.hydroelastic.bvh.build_tree`"""
+    peak: np.ndarray
+    """(q, 2) int32: vertices whose pressure no neighbour exceeds, and a tet each belongs to"""
+    scale: np.ndarray
+    """(2,) greatest pressure, greatest gradient times size"""
+
+
+class PackedRigid(NamedTuple):
+    """What the kernels take of a :class:`RigidMesh` with n vertices, k triangles."""
+
+    vertex: np.ndarray
+    """(n, 4) position, and zero"""
+    tri: np.ndarray
+    """(k, 20): functions u_e(x) = tri[4e : 4e + 3]·x + tri[4e + 3], zero on edge e from vertex e to
+    e + 1 and one at the vertex opposite, constant along the normal; at 12 the constant one; at 16
+    the unit outward normal n and the offset o of its plane n·x + o = 0"""
+    tri_int: np.ndarray
+    """(k, 6) int32: vertices, then the triangle behind the edge from vertex e to vertex e + 1, or
+    −1"""
+    triangle: np.ndarray
+    """(k,) int32: triangles in the order of the tree"""
+    corner: np.ndarray
+    """(k, 13): corners, normal and offset in the same order, as in :class:`PackedCompliant`"""
+    box: np.ndarray
+    lane: np.ndarray
+    child: np.ndarray
+    seed: np.ndarray
+    """(c,) int32: one triangle of every connected part"""
+
+
+COMPLIANT = tuple_type(PackedCompliant, "f2 f2 i2 i1 f2 f2 f3 i2 i2 f1")
+RIGID = tuple_type(PackedRigid, "f2 f2 i2 i1 f2 f2 f3 i2 i1")
+
+
+def _frozen(x: np.ndarray, dtype: type) -> np.ndarray:
+    x = np.array(x, dtype, order="C")
+    x.setflags(write=False)
+    return x
+
+
+@dataclass(frozen=True, eq=False)
+class CompliantMesh:
+    """A body that gives way: tets with a pressure at every vertex, zero on the boundary."""
+
+    name: str
+    vertices_B: np.ndarray
+    """(n, 3) [m]"""
+    tets: np.ndarray
+    """(m, 4) int32, positively oriented: (v1−v0)×(v2−v0)·(v3−v0) > 0"""
+    pressure: np.ndarray
+    """(n,) E·ε at the vertices [Pa]"""
+    modulus: float
+    """E [Pa]: pressure where the penetration extent ε is one"""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "vertices_B", _frozen(self.vertices_B, np.float64))
+        object.__setattr__(self, "tets", _frozen(self.tets, np.int32))
+        object.__setattr__(self, "pressure", _frozen(self.pressure, np.float64))
+        _check_indices(self.name, self.vertices_B, self.tets, 4)
+        if self.pressure.shape != (len(self.vertices_B),) or not np.isfinite(self.pressure).all():
+            raise ConfigError(
+                f"the mesh {self.name} needs one finite pressure for each of its {len(self.vertices_B)} vertices"
+            )
+        if not (np.isfinite(self.modulus) and self.modulus > 0):
+            raise ConfigError(f"the mesh {self.name} needs a positive modulus")
+        if len(self.tets) and self.volumes.min() <= 0.0:
+            raise ConfigError(
+                f"tet {int(self.volumes.argmin())} of the mesh {self.name} is flat or turned inside out"
+            )
+        if (self.neighbours == -2).any():
+            raise ConfigError(f"the mesh {self.name} has a face that more than two tets share")
+
+    @cached_property
+    def rank(self) -> tuple[float, bytes]:
+        """Orders bodies: the greater peak first, then by what they are made of."""
+        made_of = hashlib.sha256(self.vertices_B.tobytes() + self.tets.tobytes() + self.pressure.tobytes())
+        return -float(np.abs(self.pressure).max()), made_of.digest()
+
+    @cached_property
+    def volumes(self) -> np.ndarray:
+        """(m,) [m³]"""
+        v = self.vertices_B[self.tets]
+        return np.einsum("ij,ij->i", np.cross(v[:, 1] - v[:, 0], v[:, 2] - v[:, 0]), v[:, 3] - v[:, 0]) / 6
+
+    @cached_property
+    def planes(self) -> np.ndarray:
+        """(m, 4, 4): barycentric coordinate k at x is planes[:, k, :3]·x + planes[:, k, 3]."""
+        v = self.vertices_B[self.tets]
+        planes = np.empty((len(v), 4, 4))
+        for k, (a, b, c) in enumerate(FACES):  # b_k = 0 on face k and 1 at vertex k
+            inward = -np.cross(v[:, b] - v[:, a], v[:, c] - v[:, a])
+            inward /= np.einsum("ij,ij->i", inward, v[:, k] - v[:, a])[:, None]
+            planes[:, k, :3] = inward
+            planes[:, k, 3] = -np.einsum("ij,ij->i", inward, v[:, a])
+        return planes
+
+    @cached_property
+    def gradient_B(self) -> np.ndarray:
+        """(m, 3) ∇p of every tet [Pa/m]."""
+        p = self.pressure[self.tets]
+        # differences first: a constant pressure has no gradient, not one of 1e-16 E
+        return np.einsum("mk,mkj->mj", p[:, 1:] - p[:, :1], self.planes[:, 1:, :3])
+
+    @cached_property
+    def offset(self) -> np.ndarray:
+        """(m,) p(x) = gradient_B·x + offset [Pa]."""
+        return self.pressure[self.tets[:, 0]] - np.einsum(
+            "mj,mj->m", self.gradient_B, self.vertices_B[self.tets[:, 0]]
+        )
+
+    @cached_property
+    def neighbours(self) -> np.ndarray:
+        """(m, 4) int32: tet behind face k, −1 on the boundary, −2 where more than two tets meet."""
+        return _neighbours(self.tets, FACES)
+
+    @cached_property
+    def boundary(self) -> np.ndarray:
+        """(k, 2) int32: tet and local face of every boundary triangle."""
+        return np.argwhere(self.neighbours == -1).astype(np.int32)
+
+    @property
+    def boundary_triangles(self) -> np.ndarray:
+        """(k, 3) int32: vertices of the boundary triangles, outward."""
+        return self.tets[self.boundary[:, :1], FACES[self.boundary[:, 1]]]
+
+    @cached_property
+    def stored(self) -> Stored:
+        """:attr:`packed` for :func:`~dexengines.hydroelastic.kernel.load`, of type
+        :data:`COMPLIANT`."""
+        return Stored(self.packed, COMPLIANT)
+
+    @cached_property
+    def packed(self) -> PackedCompliant:
+        """Flat arrays for the kernels."""
+        corner = self.vertices_B[self.boundary_triangles]
+        box, lane, child, order = build_tree(corner.min(axis=1), corner.max(axis=1))
+        tet = np.concatenate([self.planes.reshape(-1, 16), self.gradient_B, self.offset[:, None]], axis=1)
+        return PackedCompliant(
+            np.ascontiguousarray(np.column_stack([self.vertices_B, self.pressure])),
+            np.ascontiguousarray(tet),
+            np.ascontiguousarray(np.concatenate([self.tets, self.neighbours], axis=1)),
+            np.ascontiguousarray(self.boundary[order, 0]),
+            _corners(corner[order]),
+            box,
+            lane,
+            child,
+            self._peaks(),
+            np.array(
+                [
+                    np.abs(self.pressure).max(),
+                    np.linalg.norm(self.gradient_B, axis=1).max() * np.ptp(self.vertices_B, axis=0).max(),
+                ]
+            ),
+        )
+
+    def _peaks(self) -> np.ndarray:
+        """(q, 2) vertices whose pressure no neighbour exceeds, each with one of its tets.
+
+        All of a plateau: another body's pressure may exceed it in the middle and leave its corners
+        as patches of their own.
+        """
+        p = self.pressure
+        pairs = np.concatenate([self.tets[:, [i, j]] for i in range(4) for j in range(i)])
+        tolerance = 1e-9 * max(p.max(initial=0.0), 0.0)
+        is_peak = p > tolerance
+        for i, j in (pairs.T, pairs.T[::-1]):
+            is_peak[i[p[j] > p[i] + tolerance]] = False
+        peak = np.flatnonzero(is_peak)
+        owner = np.zeros(len(p), np.int64)
+        for k in range(4):
+            owner[self.tets[:, k]] = np.arange(len(self.tets))
+        return np.column_stack([peak, owner[peak]]).astype(np.int32)
+
+
+@dataclass(frozen=True, eq=False)
+class RigidMesh:
+    """A body that does not give way: its surface."""
+
+    name: str
+    vertices_B: np.ndarray
+    """(n, 3) [m]"""
+    triangles: np.ndarray
+    """(k, 3) int32, counter-clockwise from outside"""
+    normals_B: np.ndarray = field(init=False)
+    """(k, 3) unit, outward"""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "vertices_B", _frozen(self.vertices_B, np.float64))
+        object.__setattr__(self, "triangles", _frozen(self.triangles, np.int32))
+        _check_indices(self.name, self.vertices_B, self.triangles, 3)
+        v = self.vertices_B[self.triangles]
+        normal = np.cross(v[:, 1] - v[:, 0], v[:, 2] - v[:, 0])
+        length = np.linalg.norm(normal, axis=1)
+        if len(length) and length.min() <= 0.0:
+            raise ConfigError(f"triangle {int(length.argmin())} of the mesh {self.name} has no area")
+        object.__setattr__(self, "normals_B", _frozen(normal / length[:, None], np.float64))
+        if (self.neighbours == -2).any():
+            raise ConfigError(f"the mesh {self.name} has an edge that more than two triangles share")
+
+    @cached_property
+    def neighbours(self) -> np.ndarray:
+        """(k, 3) int32: triangle behind the edge from vertex e to vertex e + 1, −1 if none."""
+        return _neighbours(self.triangles, np.array([[0, 1], [1, 2], [2, 0]]))
+
+    @cached_property
+    def stored(self) -> Stored:
+        """:attr:`packed` for :func:`~dexengines.hydroelastic.kernel.load`, of type
+        :data:`RIGID`."""
+        return Stored(self.packed, RIGID)
+
+    @cached_property
+    def packed(self) -> PackedRigid:
+        """Flat arrays for the kernels."""
+        corner = self.vertices_B[self.triangles]
+        box, lane, child, order = build_tree(corner.min(axis=1), corner.max(axis=1))
+        k = len(self.triangles)
+        inner = np.argwhere(self.neighbours >= 0)
+        part = _parts(k, np.column_stack([inner[:, 0], self.neighbours[inner[:, 0], inner[:, 1]]]))
+        return PackedRigid(
+            np.ascontiguousarray(np.column_stack([self.vertices_B, np.zeros(len(self.vertices_B))])),
+            self._functions(),
+            np.ascontiguousarray(np.concatenate([self.triangles, self.neighbours], axis=1)),
+            order,
+            _corners(corner[order]),
+            box,
+            lane,
+            child,
+            np.unique(part).astype(np.int32),
+        )
+
+    def _functions(self) -> np.ndarray:
+        """(k, 20) see :class:`PackedRigid`."""
+        v = self.vertices_B[self.triangles]
+        out = np.zeros((len(v), 20))
+        for e in range(3):
+            a, b, c = v[:, e], v[:, (e + 1) % 3], v[:, (e + 2) % 3]
+            inward = np.cross(self.normals_B, b - a)
+            inward /= np.einsum("ij,ij->i", inward, c - a)[:, None]
+            out[:, 4 * e : 4 * e + 3] = inward
+            out[:, 4 * e + 3] = -np.einsum("ij,ij->i", inward, a)
+        out[:, 15] = 1.0
+        out[:, 16:19] = self.normals_B
+        out[:, 19] = -np.einsum("ij,ij->i", self.normals_B, v[:, 0])
+        return out
+
+
+def _check_indices(name: str, vertices: np.ndarray, elements: np.ndarray, width: int) -> None:
+    if vertices.ndim != 2 or vertices.shape[1] != 3 or not np.isfinite(vertices).all():
+        raise ConfigError(f"the mesh {name} needs finite vertices of shape (n, 3), not {vertices.shape}")
+    if elements.ndim != 2 or elements.shape[1] != width or len(elements) == 0:
+        raise ConfigError(f"the mesh {name} needs elements of shape (m, {width}), not {elements.shape}")
+    if elements.min() < 0 or elements.max() >= len(vertices):
+        raise ConfigError(f"the mesh {name} names vertices that it does not have")
+
+
+def _corners(v: np.ndarray) -> np.ndarray:
+    """(k, 13) corners, unit normal and offset of triangles (k, 3, 3)."""
+    normal = np.cross(v[:, 1] - v[:, 0], v[:, 2] - v[:, 0])
+    normal /= np.linalg.norm(normal, axis=1)[:, None]
+    return np.concatenate(
+        [v.reshape(-1, 9), normal, -np.einsum("ij,ij->i", normal, v[:, 0])[:, None]], axis=1
+    )
+
+
+def _neighbours(elements: np.ndarray, faces: np.ndarray) -> np.ndarray:
+    """(m, f) int32: the element that shares face k, −1 if none, −2 if several."""
+    m, f = len(elements), len(faces)
+    key = np.sort(elements[:, faces].reshape(m * f, -1), axis=1)
+    _, group, count = np.unique(key, axis=0, return_inverse=True, return_counts=True)
+    group = group.ravel()
+    by_group = np.argsort(group, kind="stable")
+    first = np.concatenate([[0], np.cumsum(count)])
+    out = np.full(m * f, -1, np.int32)
+    two = np.flatnonzero(count == 2)
+    a, b = by_group[first[two]], by_group[first[two] + 1]
+    out[a], out[b] = b // f, a // f
+    out[np.isin(group, np.flatnonzero(count > 2))] = -2
+    return out.reshape(m, f)
+
+
+def _parts(n: int, pairs: np.ndarray) -> np.ndarray:
+    """(n,) least member of the connected part of every one of n items, given pairs that are
+    connected."""
+    from scipy.sparse import coo_matrix
+    from scipy.sparse.csgraph import connected_components
+
+    pairs = np.asarray(pairs).reshape(-1, 2)
+    graph = coo_matrix((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), (n, n))
+    _, label = connected_components(graph, directed=False)
+    least = np.full(label.max(initial=-1) + 1, n)
+    np.minimum.at(least, label, np.arange(n))
+    return least[label]

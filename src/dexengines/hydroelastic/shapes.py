@@ -1,0 +1,274 @@
+"""Pressure fields and rigid surfaces of simple shapes.
+
+Every convex shape is a surface of triangles and, for each surface vertex, a point of the core (the
+medial axis or what stands for it) where ε = 1. A triangle and the core points of its corners span a
+prism, split into at most three tets; where core points coincide the prism is a pyramid or one tet.
+ε is then linear from surface to core, and exactly the depth over the inscribed radius wherever the
+two are parallel.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from dexengines.hydroelastic.fields import CompliantMesh, RigidMesh
+from dexstack.errors import ConfigError
+
+HALF_SPACE_SIZE = 10.0
+"""Half the width of the triangle [m] that stands for a half-space."""
+
+
+def sphere(radius: float, modulus: float, *, size: float, name: str = "sphere") -> CompliantMesh:
+    """A sphere about the origin; ``size`` is the longest edge wanted on the surface [m]."""
+    return ellipsoid((radius, radius, radius), modulus, size=size, name=name)
+
+
+def ellipsoid(
+    semi_axes: tuple[float, float, float], modulus: float, *, size: float, name: str = "ellipsoid"
+) -> CompliantMesh:
+    """An ellipsoid about the origin; ε falls linearly from its centre."""
+    axes = _positive("semi-axes of an ellipsoid", *semi_axes)
+    points, triangles = _unit_sphere(_levels(math.sqrt(2) * axes.max(), size))
+    return _to_core(points * axes, triangles, np.zeros_like(points), modulus, name)
+
+
+def box(dims: tuple[float, float, float], modulus: float, *, name: str = "box") -> CompliantMesh:
+    """A box about the origin, full side lengths; ε is the distance to the surface over half the
+    shortest side."""
+    half = 0.5 * _positive("sides of a box", *dims)
+    points = np.array([[x, y, z] for x in (-1.0, 1.0) for y in (-1.0, 1.0) for z in (-1.0, 1.0)]) * half
+    # the diagonals of opposite faces meet in the core
+    triangles = np.array(
+        [
+            [0, 1, 3],
+            [0, 3, 2],
+            [4, 7, 5],
+            [4, 6, 7],
+            [0, 5, 1],
+            [0, 4, 5],
+            [2, 3, 7],
+            [2, 7, 6],
+            [0, 2, 6],
+            [0, 6, 4],
+            [1, 7, 3],
+            [1, 5, 7],
+        ]
+    )
+    return _to_core(points, triangles, np.sign(points) * (half - half.min()), modulus, name)
+
+
+def cylinder(
+    radius: float,
+    length: float,
+    modulus: float,
+    *,
+    size: float,
+    name: str = "cylinder",
+    segments: int | None = None,
+) -> CompliantMesh:
+    """A cylinder about the z axis through the origin; ``segments`` around it follow from ``size``
+    unless given."""
+    r, h = _positive("radius and half length of a cylinder", radius, 0.5 * length)
+    n = segments or _segments(r, size)
+    if n < 3:
+        raise ConfigError(f"a cylinder needs at least 3 segments, not {n}")
+    angle = 2 * math.pi * np.arange(n) / n
+    ring = np.column_stack([r * np.cos(angle), r * np.sin(angle)])
+    depth = min(r, h)
+    points, core = [], []
+    for z in (-h, h):
+        points += [np.column_stack([ring, np.full(n, z)]), [[0.0, 0.0, z]]]
+        centre = [0.0, 0.0, np.sign(z) * (h - depth)]
+        core += [np.column_stack([ring * (r - depth) / r, np.full(n, centre[2])]), [centre]]
+    i, j = np.arange(n), (np.arange(n) + 1) % n
+    top = n + 1
+    triangles = np.concatenate(
+        [
+            np.column_stack([np.full(n, n), j, i]),
+            np.column_stack([np.full(n, top + n), top + i, top + j]),
+            np.column_stack([i, j, top + j]),
+            np.column_stack([i, top + j, top + i]),
+        ]
+    )
+    return _to_core(np.concatenate(points), triangles, np.concatenate(core), modulus, name)
+
+
+def capsule(
+    radius: float, length: float, modulus: float, *, size: float, name: str = "capsule"
+) -> CompliantMesh:
+    """A capsule about the z axis; ``length`` is that of the cylinder between the two half
+    spheres."""
+    r, h = _positive("radius and half length of a capsule", radius, 0.5 * length)
+    n = 4 * math.ceil(_segments(r, size) / 4)
+    rows = n // 4
+    angle = 2 * math.pi * np.arange(n) / n
+    points, core = [np.array([[0.0, 0.0, -h - r]])], [np.array([[0.0, 0.0, -h]])]
+    for end, latitudes in ((-h, np.arange(rows - 1, -1, -1)), (h, np.arange(rows))):
+        for latitude in latitudes * (math.pi / 2 / rows):
+            z = end + math.copysign(r * math.sin(latitude), end)
+            width = r * math.cos(latitude)
+            points.append(np.column_stack([width * np.cos(angle), width * np.sin(angle), np.full(n, z)]))
+            core.append(np.tile([0.0, 0.0, end], (n, 1)))
+    points.append(np.array([[0.0, 0.0, h + r]]))
+    core.append(np.array([[0.0, 0.0, h]]))
+    i, j = np.arange(n), (np.arange(n) + 1) % n
+    triangles = [np.column_stack([np.zeros(n, int), 1 + j, 1 + i])]
+    for row in range(2 * rows - 1):
+        low, high = 1 + row * n, 1 + (row + 1) * n
+        triangles += [
+            np.column_stack([low + i, low + j, high + j]),
+            np.column_stack([low + i, high + j, high + i]),
+        ]
+    last = 1 + (2 * rows - 1) * n
+    triangles.append(np.column_stack([np.full(n, last + n), last + i, last + j]))
+    return _to_core(np.concatenate(points), np.concatenate(triangles), np.concatenate(core), modulus, name)
+
+
+def convex(points: np.ndarray, modulus: float, *, name: str = "convex") -> CompliantMesh:
+    """The convex hull of (n, 3) points; ε falls linearly from the centre of the largest ball
+    inside."""
+    points = np.asarray(points, float)
+    if points.ndim != 2 or points.shape[1] != 3 or len(points) < 4 or not np.isfinite(points).all():
+        raise ConfigError(
+            f"the convex mesh {name} needs at least four finite points, not an array of shape {points.shape}"
+        )
+    triangles = _hull(points)
+    used, triangles = np.unique(triangles, return_inverse=True)
+    points, triangles = points[used], triangles.reshape(-1, 3)
+    v = points[triangles]
+    normal = np.cross(v[:, 1] - v[:, 0], v[:, 2] - v[:, 0])
+    normal /= np.linalg.norm(normal, axis=1)[:, None]
+    # largest r with normal·(c − v0) + r ≤ 0 for every face
+    from scipy.optimize import linprog
+
+    a = np.column_stack([normal, np.ones(len(normal))])
+    bounds = [(None, None)] * 3 + [(0, None)]
+    result = linprog([0, 0, 0, -1], a, np.einsum("ij,ij->i", normal, v[:, 0]), bounds=bounds)
+    if not result.success or result.x[3] <= 0:
+        raise ConfigError(f"the convex mesh {name} encloses no volume")
+    return _to_core(points, triangles, np.tile(result.x[:3], (len(points), 1)), modulus, name)
+
+
+def half_space(modulus: float, *, depth: float, name: str = "half_space") -> CompliantMesh:
+    """Everything below z = 0: one tet of pressure E·(−z)/depth, which goes on beyond ``depth``, so
+    that nothing falls through."""
+    (depth,) = _positive("depth of a half-space", depth)
+    s = HALF_SPACE_SIZE
+    points = np.array(
+        [[-math.sqrt(3) * s, -s, 0.0], [math.sqrt(3) * s, -s, 0.0], [0.0, 2 * s, 0.0], [0.0, 0.0, -s]]
+    )
+    return CompliantMesh(
+        name, points, np.array([[0, 2, 1, 3]]), np.array([0.0, 0.0, 0.0, modulus * s / depth]), modulus
+    )
+
+
+def rigid_half_space(name: str = "ground") -> RigidMesh:
+    """The plane z = 0 as one large triangle, outward up."""
+    s = HALF_SPACE_SIZE
+    return RigidMesh(
+        name,
+        np.array([[-math.sqrt(3) * s, -s, 0.0], [math.sqrt(3) * s, -s, 0.0], [0.0, 2 * s, 0.0]]),
+        np.array([[0, 1, 2]]),
+    )
+
+
+def rigid(mesh: CompliantMesh, name: str | None = None) -> RigidMesh:
+    """The surface of a compliant mesh as a rigid body."""
+    used, triangles = np.unique(mesh.boundary_triangles, return_inverse=True)
+    return RigidMesh(name or mesh.name, mesh.vertices_B[used], triangles.reshape(-1, 3))
+
+
+def _positive(what: str, *values: float) -> np.ndarray:
+    values = np.array(values, float)
+    if not (np.isfinite(values).all() and values.min() > 0):
+        raise ConfigError(f"the {what} must be positive, not {values.tolist()}")
+    return values
+
+
+def _levels(edge: float, size: float) -> int:
+    """Halvings that bring an edge below ``size``."""
+    (size,) = _positive("mesh size", size)
+    return max(0, math.ceil(math.log2(edge / size) - 1e-9))
+
+
+def _segments(radius: float, size: float) -> int:
+    (size,) = _positive("mesh size", size)
+    return max(6, math.ceil(2 * math.pi * radius / size - 1e-9))
+
+
+def _unit_sphere(levels: int) -> tuple[np.ndarray, np.ndarray]:
+    """Octahedron, every triangle halved ``levels`` times and pushed out to the unit sphere: points
+    (n, 3), triangles (8·4^levels, 3)."""
+    points = np.array([[1.0, 0, 0], [0, 1, 0], [-1, 0, 0], [0, -1, 0], [0, 0, 1], [0, 0, -1]])
+    triangles = np.array(
+        [[0, 1, 4], [1, 2, 4], [2, 3, 4], [3, 0, 4], [1, 0, 5], [2, 1, 5], [3, 2, 5], [0, 3, 5]]
+    )
+    for _ in range(levels):
+        edges, which = np.unique(
+            np.sort(triangles[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), axis=1),
+            axis=0,
+            return_inverse=True,
+        )
+        middle = points[edges].sum(axis=1)
+        m = len(points) + which.reshape(-1, 3)
+        points = np.concatenate([points, middle / np.linalg.norm(middle, axis=1)[:, None]])
+        a, b, c = triangles.T
+        ab, bc, ca = m.T
+        triangles = np.concatenate(
+            [np.column_stack(t) for t in ((a, ab, ca), (ab, b, bc), (ca, bc, c), (ab, bc, ca))]
+        )
+    return points, triangles
+
+
+def _hull(points: np.ndarray) -> np.ndarray:
+    """Outward triangles (k, 3) of the convex hull."""
+    from scipy.spatial import ConvexHull, QhullError
+
+    try:
+        hull = ConvexHull(points)
+    except QhullError:
+        raise ConfigError("the points of a convex mesh lie in one plane") from None
+    triangles = hull.simplices.copy()
+    v = points[triangles]
+    inward = np.einsum("ij,ij->i", np.cross(v[:, 1] - v[:, 0], v[:, 2] - v[:, 0]), hull.equations[:, :3]) < 0
+    triangles[inward] = triangles[inward][:, ::-1]
+    return triangles
+
+
+def _to_core(
+    points: np.ndarray, triangles: np.ndarray, core: np.ndarray, modulus: float, name: str
+) -> CompliantMesh:
+    """Tets between the surface (ε = 0) and the core points (ε = 1) of its vertices; coinciding core
+    points are one vertex."""
+    scale = np.abs(points).max()
+    _, first, which = np.unique(
+        np.round(core / (1e-9 * scale)) + 0.0, axis=0, return_index=True, return_inverse=True
+    )
+    n = len(points)
+    # Every prism is split along its lowest numbers, so that neighbours agree on the diagonals.
+    # Vertices with the same core point are numbered one after the other: a third vertex is then
+    # before or after all of them, and no split leaves a flat tet.
+    order = np.argsort(which.ravel(), kind="stable")
+    rank = np.empty(n, int)
+    rank[order] = np.arange(n)
+    vertices = np.concatenate([points[order], core[first]])
+    inner = n + which.ravel()[order]
+    tets: list[list[int]] = []
+    for triangle in rank[triangles]:
+        turn = int(np.argmin(triangle))
+        a, b, c = (int(triangle[(turn + i) % 3]) for i in range(3))
+        d, e, f = int(inner[a]), int(inner[b]), int(inner[c])
+        split = (
+            [[a, d, e, f], [a, b, c, f], [a, b, f, e]]
+            if b < c
+            else [[a, d, e, f], [a, b, c, e], [a, c, f, e]]
+        )
+        tets += [t for t in split if len(set(t)) == 4]
+    tets = np.array(tets)
+    v = vertices[tets]
+    volume = np.einsum("ij,ij->i", np.cross(v[:, 1] - v[:, 0], v[:, 2] - v[:, 0]), v[:, 3] - v[:, 0])
+    tets[volume < 0] = tets[volume < 0][:, [0, 2, 1, 3]]
+    pressure = np.concatenate([np.zeros(n), np.full(len(first), float(modulus))])
+    return CompliantMesh(name, vertices, tets, pressure, modulus)

@@ -1,0 +1,319 @@
+"""Bodies with pressure fields: a MuJoCo model for joints, masses and gravity, meshes for contact,
+and the arrays the kernels read.
+
+MuJoCo's own contacts and constraints are switched off; of its step only poses, mass matrix and bias
+forces are used.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import mujoco
+import numpy as np
+
+from dexengines.collision import Pair, body_name, touching_bodies
+from dexengines.couplings import entries
+from dexengines.features import refuse
+from dexengines.hydroelastic.convex import LAGGED, SolveStatus, make_problem, make_workspace
+from dexengines.hydroelastic.discrete import (
+    BUNDLE,
+    TOO_MANY_PAIRS,
+    Bundle,
+    State,
+    Static,
+    make_contacts,
+    velocity_step,
+)
+from dexengines.hydroelastic.fields import CompliantMesh, RigidMesh
+from dexengines.hydroelastic.kernel import Stored
+from dexengines.hydroelastic.surface import query
+from dexengines.hydroelastic.workspace import DROP_ANGLE, workspace
+from dexengines.hydroelastic.workspace import Workspace as SurfaceArrays
+from dexstack.errors import ConfigError
+from dexstack.plants.base import Patch
+
+JOINTS = ("ball joint with a stop", "equality constraint", "tendon with a stop", "dry tendon friction")
+LACKS = (*JOINTS, "joint coupling", "dry joint friction")
+"""Of :data:`dexengines.features.FEATURES`."""
+_STATUS = tuple(SolveStatus)
+_NOT_FINITE = int(SolveStatus.NOT_FINITE)
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """One mesh on one body."""
+
+    name: str
+    body: str
+    """Name of a body of the MuJoCo model; ``"world"`` is the ground."""
+    mesh: CompliantMesh | RigidMesh
+    """Vertices in the body's frame."""
+    friction: float
+    """Between two surfaces the larger counts."""
+    relaxation_time: float = 0.0
+    """τ of the velocity-level dissipation [s]; between two bodies the sum counts."""
+
+
+class Wrench(NamedTuple):
+    """What one geometry does to another."""
+
+    a: str
+    b: str
+    point_W: np.ndarray
+    """(3,) [m]"""
+    force_W: np.ndarray
+    """(3,) on b [N]"""
+    moment_W: np.ndarray
+    """(3,) on b, about ``point_W`` [N m]"""
+
+
+def moved(mesh: CompliantMesh | RigidMesh, R_BG: np.ndarray, p_BG: np.ndarray) -> CompliantMesh | RigidMesh:
+    """A mesh given in frame G, in frame B."""
+    vertices_B = mesh.vertices_B @ np.asarray(R_BG).T + p_BG
+    return dataclasses.replace(mesh, vertices_B=vertices_B)
+
+
+class HydroelasticSystem:
+    """A scene that advances in velocity-level steps of ``model.opt.timestep``.
+
+    Args:
+        model: from :func:`dexengines.forces.contactless`.
+        geometries: shapes on its bodies.
+        scheme: :data:`~dexengines.hydroelastic.convex.LAGGED` or ``SAP``.
+        pairs: what may touch, by places in ``geometries``; None: any two whose bodies may by
+            MuJoCo's rules. Two rigid ones never do.
+        inertance: (nv, nv) to add to the mass matrix; see :mod:`dexengines.couplings`.
+
+    Raises:
+        ConfigError: an unknown body, a feature among :data:`LACKS`.
+    """
+
+    def __init__(
+        self,
+        model: mujoco.MjModel,
+        geometries: Sequence[Geometry],
+        scheme: int = LAGGED,
+        pairs: Sequence[Pair] | None = None,
+        inertance: np.ndarray | None = None,
+    ) -> None:
+        refuse("hydroelastic", model, LACKS)
+        self.model = model
+        self.data = mujoco.MjData(model)
+        self.geometries = tuple(geometries)
+        self.scheme = scheme
+        self.status = SolveStatus.SOLVED
+        """How the last step's solve ended."""
+        self.unsolved = 0
+        """Steps since the last :meth:`forget` whose solve did not reach the tolerance."""
+        self.worst_residual = 0.0
+        """Largest relative optimality residual since the last :meth:`forget`."""
+        self.static = _static(model, self.geometries, pairs, inertance)
+        self._option = model.opt
+        d = self.data
+        self._state = State(
+            d.qpos, d.qvel, d.xpos, d.xmat, d.cdof, d.subtree_com, d.M, d.qfrc_bias, d.qfrc_passive, d.qfrc_applied
+        )  # fmt: skip
+        self._drop_angle = DROP_ANGLE
+        self._overrun = np.zeros((len(self.geometries), 2), np.int64)
+        self._unsettled = np.zeros(1, np.int64)
+        self._room(16, 512)
+        mujoco.mj_kinematics(model, d)
+
+    @property
+    def time(self) -> float:
+        """Simulated time [s]."""
+        return self.data.time
+
+    @property
+    def faces(self) -> int:
+        """Polygons that carried contact in the last step."""
+        return int(self.problem.counts[1])
+
+    @property
+    def overrun(self) -> dict[str, int]:
+        """In how many steps since the last :meth:`forget` a geometry was pressed past its medial
+        axis, by its name; see the README."""
+        return {g.name: int(n) for g, n in zip(self.geometries, self._overrun[:, 1], strict=True) if n}
+
+    @property
+    def unsettled(self) -> int:
+        """Steps since the last :meth:`forget` whose friction is not that of their own normal
+        impulses to within ``convex.LAG``."""
+        return int(self._unsettled[0])
+
+    @property
+    def iterations(self) -> int:
+        """Newton iterations of the last step's solve."""
+        return int(self.workspace.info[0])
+
+    def damp(self, damping: np.ndarray) -> None:
+        """Take this joint damping (nv,) from now on."""
+        self.model.dof_damping[:] = np.reshape(damping, self.model.dof_damping.shape)
+        self.static.damping[:] = damping
+
+    def forget(self) -> None:
+        """Start the counts of solves again."""
+        self.unsolved, self.worst_residual, self.status = 0, 0.0, SolveStatus.SOLVED
+        self._overrun[:] = 0
+        self._unsettled[0] = 0
+
+    def step(self) -> SolveStatus:
+        """Advance by one time step under gravity and ``data.qfrc_applied``.
+
+        With :data:`~dexengines.hydroelastic.convex.SolveStatus.NOT_FINITE` nothing has moved.
+        """
+        model, data = self.model, self.data
+        mujoco.mj_fwdPosition(model, data)
+        mujoco.mj_fwdVelocity(model, data)
+        dt = self._option.timestep
+        while True:
+            status = velocity_step(self.stored.address, self.scheme, dt)
+            if status >= 0:
+                break
+            self.enlarge(pairs=status == TOO_MANY_PAIRS)
+        self.status = _STATUS[status]
+        self.worst_residual = max(self.worst_residual, self.workspace.info[2])
+        if status:
+            self.unsolved += 1
+        if status != _NOT_FINITE:
+            mujoco.mj_integratePos(model, self._state.qpos, self._state.qvel, dt)
+            data.time += dt
+        return self.status
+
+    def wrenches(self) -> list[Wrench]:
+        """Mean contact wrenches over the last step, at the poses it began with."""
+        result = []
+        for k in range(self.problem.counts[0]):
+            a, b = self.static.pairs[self.contacts.pair[k]]
+            force, moment = (self.problem.impulse[k] / self.model.opt.timestep).reshape(2, 3).copy()
+            result.append(
+                Wrench(
+                    self.geometries[a].name,
+                    self.geometries[b].name,
+                    self.contacts.point_W[k].copy(),
+                    force,
+                    moment,
+                )
+            )
+        return result
+
+    def patches(self) -> list[Patch]:
+        """Contact surfaces of the last step and their mean wrenches, at the poses it began with;
+        found anew, for pictures."""
+        result, out = [], SurfaceArrays(drop_angle=self._drop_angle)
+        for k, w in enumerate(self.wrenches()):
+            pair = self.static.pairs[self.contacts.pair[k]]
+            pose = [
+                x
+                for i in self.static.geom_body[pair]
+                for x in (self.data.xmat[i].reshape(3, 3), self.data.xpos[i])
+            ]
+            surface = query(*(self.geometries[i].mesh for i in pair), *pose, out)
+            result.append(
+                Patch(
+                    w.a, w.b, surface.vertex_W.copy(), surface.start.copy(), surface.pressure.copy(), *w[2:]
+                )
+            )
+        return result
+
+    def enlarge(self, *, pairs: bool = False) -> None:
+        """Twice the room for faces, or for pairs that touch."""
+        p, f = self.problem.pair_ndof.size, len(self.problem.faces)
+        self._room(2 * p if pairs else p, f if pairs else 2 * f)
+
+    def drop_angle(self, angle: float) -> None:
+        """Leave out faces whose normal turns further than this from a pressure gradient [rad]; π:
+        none."""
+        self._drop_angle = angle
+        self._room(self.problem.pair_ndof.size, len(self.problem.faces))
+
+    def _room(self, pairs: int, faces: int) -> None:
+        """Arrays for so many pairs and faces."""
+        nv, limits = self.model.nv, 2 * self.static.limit_dof.size
+        self.problem = make_problem(nv, pairs, faces, limits)
+        self.workspace = make_workspace(nv, pairs)._replace(unsettled=self._unsettled)
+        self.contacts = make_contacts(self._overrun, pairs, faces)
+        self.surface = workspace(faces, self._drop_angle)
+        self.stored = Stored(
+            Bundle(self.static, self._state, self.surface, self.problem, self.workspace, self.contacts),
+            BUNDLE,
+        )
+
+
+def _static(
+    model: mujoco.MjModel,
+    geometries: Sequence[Geometry],
+    given: Sequence[Pair] | None,
+    inertance: np.ndarray | None,
+) -> Static:
+    names = {body_name(model, b): b for b in range(model.nbody)}
+    for g in geometries:
+        if g.body not in names:
+            raise ConfigError(f"geometry '{g.name}' sits on body '{g.body}', which the model does not have")
+        if not (
+            np.isfinite(g.friction)
+            and g.friction >= 0.0
+            and np.isfinite(g.relaxation_time)
+            and g.relaxation_time >= 0.0
+        ):
+            raise ConfigError(
+                f"friction and relaxation time of geometry '{g.name}' must be finite and not negative"
+            )
+    body = np.array([names[g.body] for g in geometries], np.int64).reshape(-1)
+    rigid = np.array([isinstance(g.mesh, RigidMesh) for g in geometries], np.int64).reshape(-1)
+    if given is None:
+        given = [
+            Pair(i, j, max(geometries[i].friction, geometries[j].friction))
+            for i, j in touching_bodies(model, body.tolist())
+        ]
+    given = [pair for pair in given if not (rigid[pair.a] and rigid[pair.b])]
+    pairs = [(b, a) if rigid[a] else (a, b) for a, b, _ in given]
+    chains = [_chain(model, b) for b in range(model.nbody)]
+    chain = np.zeros((model.nbody, max(map(len, chains), default=0)), np.int64)
+    for b, dofs in enumerate(chains):
+        chain[b, : len(dofs)] = dofs
+    limited = np.flatnonzero(model.jnt_limited)
+    coupled, at = entries(np.zeros((model.nv, model.nv)) if inertance is None else inertance)
+    return Static(
+        geom_body=body,
+        geom_rigid=rigid,
+        geom_mesh=np.array([g.mesh.stored.address for g in geometries], np.int64),
+        geom_box=np.array([_box(g.mesh.vertices_B) for g in geometries]).reshape(-1, 7),
+        pairs=np.array(pairs, np.int64).reshape(-1, 2),
+        pair_friction=np.array([pair.friction for pair in given]),
+        pair_relaxation=np.array(
+            [geometries[i].relaxation_time + geometries[j].relaxation_time for i, j in pairs]
+        ),
+        chain=chain,
+        chain_length=np.array([len(c) for c in chains], np.int64),
+        body_root=model.body_rootid.astype(np.int64),
+        M_rownnz=model.M_rownnz.astype(np.int64),
+        M_rowadr=model.M_rowadr.astype(np.int64),
+        M_colind=model.M_colind.astype(np.int64),
+        damping=np.array(model.dof_damping).reshape(-1),
+        inertance=coupled,
+        inertance_at=at,
+        limit_dof=model.jnt_dofadr[limited].astype(np.int64),
+        limit_qpos=model.jnt_qposadr[limited].astype(np.int64),
+        limit_range=np.array(model.jnt_range[limited]).reshape(-1, 2),
+    )
+
+
+def _box(vertices: np.ndarray) -> np.ndarray:
+    low, high = vertices.min(axis=0), vertices.max(axis=0)
+    centre = 0.5 * (low + high)
+    return np.concatenate([centre, 0.5 * (high - low), [np.linalg.norm(vertices - centre, axis=1).max()]])
+
+
+def _chain(model: mujoco.MjModel, body: int) -> list[int]:
+    """Velocities that move a body, ascending."""
+    dofs: list[int] = []
+    while body:
+        first = model.body_dofadr[body]
+        dofs += range(first, first + model.body_dofnum[body])
+        body = model.body_parentid[body]
+    return sorted(int(d) for d in dofs)

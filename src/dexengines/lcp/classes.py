@@ -1,0 +1,219 @@
+"""The frictional LCP by its classes: residual, and the solution that belongs to an assignment of
+classes.
+
+    w = A f + b;   normal rows: f ≥ 0, w ≥ 0, f w = 0;   friction rows of normal n: |f| ≤ μ f_n, and
+    w ≠ 0 only against a force at its bound
+
+A row of ``owner`` −1 is a normal row (contact, joint stop), any other a friction row of the normal
+row it names, which comes before it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dexengines.kernels import inner
+from dexengines.lcp.vectors import fill
+
+SEPARATE, CLAMP, STICK, HIGH, LOW = 0, 1, 2, 3, 4
+"""Classes: N and C of normal rows; F, H (f = +μ f_n) and L (f = −μ f_n) of friction rows."""
+EVEN = 1e-8
+"""How much contacts give, as a share of A's diagonal, where forces are to be spread evenly over
+redundant ones."""
+ROUNDS = 3
+"""Rounds of refinement that take its effect on velocities away."""
+
+
+@inner
+def residual(A, b, owner, mu, f):
+    """Largest entry of f − proj(f − w) over the rows, which is zero exactly at solutions; infinite
+    for a force that is not finite."""
+    n = b.size
+    worst = 0.0
+    for i in range(n):
+        w = b[i]
+        for j in range(n):
+            w += A[i, j] * f[j]
+        g = f[i] - w
+        if owner[i] < 0:
+            g = max(g, 0.0)
+        else:
+            limit = mu[i] * max(f[owner[i]], 0.0)
+            g = min(max(g, -limit), limit)
+        error = abs(f[i] - g)
+        if not error <= worst:
+            worst = error if np.isfinite(error) else np.inf
+    return worst
+
+
+@inner
+def relative(A, b, owner, mu, f):
+    """:func:`residual` relative to 1 + |f|."""
+    largest = 0.0
+    for i in range(f.size):
+        largest = max(largest, abs(f[i]))
+    return residual(A, b, owner, mu, f) / (1.0 + largest)
+
+
+@inner
+def factor(G, order, floor):
+    """LU factors of G in place, rows exchanged as ``order`` (n,) says; a column without a pivot
+    above ``floor`` gets none. Its rank."""
+    n = order.size
+    rank = n
+    for k in range(n):
+        p = k
+        for i in range(k + 1, n):
+            if abs(G[i, k]) > abs(G[p, k]):
+                p = i
+        order[k] = p
+        if abs(G[p, k]) <= floor:
+            rank -= 1
+            for i in range(k, n):
+                G[i, k] = 0.0
+            continue
+        if p != k:
+            for j in range(n):
+                G[k, j], G[p, j] = G[p, j], G[k, j]
+        for i in range(k + 1, n):
+            G[i, k] /= G[k, k]
+            share = G[i, k]
+            if share != 0.0:
+                for j in range(k + 1, n):
+                    G[i, j] -= share * G[k, j]
+    return rank
+
+
+@inner
+def solve_factored(G, order, x):
+    """x ← G⁻¹ x with the factors of :func:`factor`; zero where a column had no pivot."""
+    n = order.size
+    for k in range(n):
+        if order[k] != k:
+            x[k], x[order[k]] = x[order[k]], x[k]
+    for k in range(n):
+        for j in range(k):
+            x[k] -= G[k, j] * x[j]
+    for k in range(n - 1, -1, -1):
+        if G[k, k] == 0.0:
+            x[k] = 0.0
+            continue
+        for j in range(k + 1, n):
+            x[k] -= G[k, j] * x[j]
+        x[k] /= G[k, k]
+
+
+@inner
+def active_rows(cls, owner, index):
+    """Rows whose force is unknown and whose w is zero (C, and F of a clamped contact), into
+    ``index``; how many."""
+    count = 0
+    for i in range(cls.size):
+        if cls[i] == CLAMP or (cls[i] == STICK and cls[owner[i]] == CLAMP):
+            index[count] = i
+            count += 1
+    return count
+
+
+@inner
+def class_matrix(A, owner, mu, cls, index, count, G):
+    """The equations of the classes [15]: w of the active rows as a function of their forces;
+    sliding friction follows its normal force."""
+    for c in range(count):
+        j = index[c]
+        for r in range(count):
+            G[r, c] = A[index[r], j]
+    for k in range(cls.size):
+        if (cls[k] == HIGH or cls[k] == LOW) and cls[owner[k]] == CLAMP:
+            sign = mu[k] if cls[k] == HIGH else -mu[k]
+            c = np.searchsorted(index[:count], owner[k])
+            for r in range(count):
+                G[r, c] += sign * A[index[r], k]
+
+
+@inner
+def spread(owner, mu, cls, index, x, count, f):
+    """All forces from those of the active rows."""
+    fill(f, 0.0)
+    for c in range(count):
+        f[index[c]] = x[c]
+    for k in range(cls.size):
+        if cls[k] == HIGH and cls[owner[k]] == CLAMP:
+            f[k] = mu[k] * f[owner[k]]
+        elif cls[k] == LOW and cls[owner[k]] == CLAMP:
+            f[k] = -mu[k] * f[owner[k]]
+
+
+@inner
+def forces_of_classes(A, b, owner, mu, cls, f, rounds, even):
+    """Forces under given classes by elimination, then ``rounds`` of iterative refinement. Returns
+    the rank that is missing.
+
+    Where contacts are redundant the classes leave forces open. With ``even`` > 0, a share of A's
+    diagonal that is added for the factors only, they are spread as bodies that give a little would
+    spread them; refinement takes the error away, and leaves the spread.
+    """
+    n = b.size
+    index = np.empty(n, np.int64)
+    count = active_rows(cls, owner, index)
+    if count == 0:
+        fill(f, 0.0)
+        return 0
+    G = np.empty((count, count), A.dtype)
+    class_matrix(A, owner, mu, cls, index, count, G)
+    top = 0.0
+    for i in range(count):
+        top = max(top, abs(A[index[i], index[i]]))
+    x, e = np.empty(count, A.dtype), np.empty(count, A.dtype)
+    order = np.empty(count, np.int64)
+    H = G.copy()
+    for i in range(count):
+        x[i] = -b[index[i]]
+        H[i, i] += even * A[index[i], index[i]]
+    rank = factor(H, order, 0.0 if even > 0.0 else 1e-13 * top)
+    solve_factored(H, order, x)
+    for _ in range(rounds):
+        for i in range(count):
+            e[i] = -b[index[i]]
+            for j in range(count):
+                e[i] -= G[i, j] * x[j]
+        solve_factored(H, order, e)
+        x += e
+    spread(owner, mu, cls, index, x, count, f)
+    return count - rank
+
+
+@inner
+def clip_classes(owner, mu, f, cls):
+    """Give rows whose force lies beyond a bound that bound's class, where :func:`clip_forces` moves
+    it: derivatives go by classes."""
+    for i in range(f.size):
+        k = owner[i]
+        if k < 0:
+            if f[i] <= 0.0:
+                cls[i] = SEPARATE
+        elif cls[i] == STICK and (cls[k] == SEPARATE or abs(f[i]) > mu[i] * f[k]):
+            cls[i] = HIGH if f[i] > 0.0 else LOW
+
+
+@inner
+def clip_forces(owner, mu, f):
+    """Move forces onto their bounds where rounding left them outside."""
+    for i in range(f.size):
+        if owner[i] < 0:
+            f[i] = max(f[i], 0.0)
+    for i in range(f.size):
+        if owner[i] >= 0:
+            limit = mu[i] * f[owner[i]]
+            f[i] = min(max(f[i], -limit), limit)
+
+
+@inner
+def read_classes(A, b, owner, mu, f, cls):
+    """The classes a solution lies in."""
+    for i in range(f.size):
+        if owner[i] < 0:
+            cls[i] = CLAMP if f[i] > 0.0 else SEPARATE
+        else:
+            limit = mu[i] * f[owner[i]]
+            cls[i] = HIGH if f[i] >= limit else LOW if f[i] <= -limit else STICK

@@ -1,0 +1,94 @@
+"""What Python calls: simulations, distances and energies, their arguments turned into references
+once."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dexengines.kernels import entry
+from dexengines.lcp.distance import separation
+from dexengines.lcp.dynamics import Motion, inertia_and_bias, kinematics
+from dexengines.lcp.record import FITS, Memory, Parameters, Tape, World
+from dexengines.lcp.reference import by_reference
+from dexengines.lcp.step import advance
+
+
+class Simulation(NamedTuple):
+    """All that a simulation reads and writes besides its state."""
+
+    world: World
+    parameters: Parameters
+    tape: Tape
+    memory: Memory
+    motion: Motion
+    complex_motion: Motion
+    """Room for derivatives."""
+
+
+@entry
+def refer(simulation):
+    """A reference to a simulation, which must outlive it: passing it costs little, however many
+    arrays there are."""
+    return by_reference(simulation)
+
+
+@entry(nogil=True)  # so that scenes roll side by side
+def roll(simulation, q, v, tau, dt, counts, extremes, qs, vs):
+    """Advance by as many steps as tau (T, V) has rows.
+
+    Args:
+        simulation: as :func:`refer` returns it.
+        qs: (T + 1, Q), vs: (T + 1, V) states after every step, written from row 1 on.
+
+    Returns:
+        ``FITS``; or what kept a step from finishing.
+    """
+    world, par, tape, memory, m = (
+        simulation.world,
+        simulation.parameters,
+        simulation.tape,
+        simulation.memory,
+        simulation.motion,
+    )
+    for k in range(tau.shape[0]):
+        status = advance(world, par, q, v, tau[k], dt, tape, memory, m, counts, extremes, k)
+        if status != FITS:
+            return status
+        qs[k + 1] = q
+        vs[k + 1] = v
+    return FITS
+
+
+@entry
+def gaps_at(simulation, q, out):
+    """Lower bounds of the distances of all pairs at q, into ``out`` (P,); less than zero where they
+    overlap, by how deep."""
+    world, m = simulation.world, simulation.motion
+    kinematics(world.tree, q, m)
+    shapes = world.shapes
+    for k in range(out.size):
+        a, b = shapes.pairs[k]
+        ba, bb = shapes.body[a], shapes.body[b]
+        out[k] = separation(shapes, a, b, m.R[ba], m.p[ba], m.R[bb], m.p[bb], np.zeros(3), np.inf)
+
+
+@entry
+def energy_at(simulation, q, v):
+    """Kinetic and potential energy [J]."""
+    tree, mass, m = simulation.world.tree, simulation.parameters.mass, simulation.motion
+    kinematics(tree, q, m)
+    inertia_and_bias(tree, mass, v, m)
+    kinetic, potential = 0.0, 0.0
+    for i in range(v.size):
+        kinetic += 0.5 * m.M[i, i] * v[i] * v[i]
+        for j in range(i):
+            kinetic += m.M[i, j] * v[i] * v[j]
+    for b in range(1, tree.parent.size):
+        for i in range(3):
+            height = m.p[b, i]
+            for j in range(3):
+                height += m.R[b, i, j] * tree.com_B[b, j]
+            potential -= mass[b] * tree.gravity[i] * height
+    return kinetic, potential

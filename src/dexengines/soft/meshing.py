@@ -1,0 +1,144 @@
+"""Oriented points of any closed mesh: its surface remeshed in quads (instant field-aligned meshes),
+one point per quad."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import trimesh
+from scipy.spatial import cKDTree
+
+from dexengines.soft import cloud
+from dexengines.soft.cloud import Cloud
+from dexstack.errors import ConfigError
+
+CREASE = 30.0
+"""Edges sharper than this [degrees] stay where they are."""
+
+
+def check_mesh(mesh: trimesh.Trimesh, name: str) -> None:
+    """Refuse a surface without an inside.
+
+    Raises:
+        ConfigError: vertices that are not finite, open edges, faces without area, inconsistent or
+            inward normals.
+    """
+    if len(mesh.faces) == 0 or not np.isfinite(mesh.vertices).all():
+        raise ConfigError(f"the mesh {name} has no faces, or vertices that are not finite")
+    flat = int((mesh.area_faces <= 1e-12 * max(mesh.extents.max(), 1e-9) ** 2).sum())
+    if flat:
+        raise ConfigError(f"the mesh {name} has {flat} faces without area")
+    if not mesh.is_watertight:
+        raise ConfigError(f"the mesh {name} is open, so it has no inside")
+    if not mesh.is_winding_consistent:
+        raise ConfigError(f"some normals of the mesh {name} point inwards and some outwards")
+    if mesh.volume <= 0.0:
+        raise ConfigError(f"the normals of the mesh {name} point inwards")
+
+
+def remesh(mesh: trimesh.Trimesh, spacing: float, name: str = "mesh") -> Cloud:
+    """The centres of quads of about ``spacing`` [m] on a closed mesh with outward normals, moved
+    onto the mesh.
+
+    Raises:
+        ConfigError: see :func:`check_mesh` and :func:`quads`.
+    """
+    check_mesh(mesh, name)
+    return quads(mesh, spacing, name)
+
+
+def quads(mesh: trimesh.Trimesh, spacing: float, name: str) -> Cloud:
+    """As :func:`remesh`, of a surface that is known to have an inside. Where its quads leave holes,
+    points of the mesh fill them.
+
+    Raises:
+        ConfigError: the mesher is not installed.
+    """
+    if not spacing > 0.0:
+        raise ConfigError(f"the spacing of oriented points must be positive, got {spacing:g} m")
+    try:
+        import pynanoinstantmeshes
+    except ModuleNotFoundError:
+        raise ConfigError(
+            f"oriented points of the mesh {name} need pynanoinstantmeshes: pip install 'dexstack[soft]'"
+        ) from None
+    scale = float(mesh.extents.max())
+    # the mesher's fields live on the vertices it is given
+    fine_vertices, fine_faces = trimesh.remesh.subdivide_to_size(
+        mesh.vertices, mesh.faces, max(spacing, scale / 200.0)
+    )
+    with _quiet():
+        vertices, faces = pynanoinstantmeshes.remesh(
+            np.asarray(fine_vertices / scale, np.float32),
+            np.asarray(fine_faces, np.uint32),
+            vertex_count=-1,
+            face_count=max(
+                6, round(mesh.area / spacing**2 / 4.0)
+            ),  # every face is then cut into quads, four for a quad
+            creaseAngle=CREASE,
+            smooth_iter=2,
+            deterministic=True,
+        )
+    vertices, faces = np.asarray(vertices, float) * scale, np.asarray(faces, int)
+    corners = vertices[faces]
+    area = (
+        np.linalg.norm(np.cross(corners[:, 2] - corners[:, 0], corners[:, 3] - corners[:, 1]), axis=1) / 2.0
+    )
+    points, normals = onto(mesh, corners[area > 1e-3 * spacing**2].mean(axis=1))
+    return cloud.check(_filled(mesh, Cloud(points, normals), spacing), name)
+
+
+def _filled(mesh: trimesh.Trimesh, found: Cloud, spacing: float) -> Cloud:
+    """The cloud with points of the mesh, the farthest ones first, until none of its surface is
+    farther than ``spacing`` from one.
+
+    One in which no hole is wider than three spacings stays as it is.
+    """
+    samples, which = trimesh.sample.sample_surface(
+        mesh, 20 * max(len(found.points), math.ceil(mesh.area / spacing**2)), seed=0
+    )
+    far, more = cKDTree(found.points).query(samples)[0], []
+    limit = 3.0 * spacing
+    while far.max() > limit:
+        limit = spacing
+        more.append(int(far.argmax()))
+        far = np.minimum(far, np.linalg.norm(samples - samples[more[-1]], axis=1))
+    return cloud.joined(found, Cloud(samples[more], mesh.face_normals[which[more]]))
+
+
+def onto(mesh: trimesh.Trimesh, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Nearest points (I, 3) on the mesh, and the unit normals of its faces there."""
+    triangles = mesh.triangles
+    centres = triangles.mean(axis=1)
+    reach = np.linalg.norm(triangles - centres[:, None], axis=2).max(axis=1)
+    tree = cKDTree(centres)
+    best, where, which = np.full(len(points), np.inf), np.zeros_like(points), np.zeros(len(points), int)
+    first = tree.query(points)[1]
+    bound = np.linalg.norm(points - trimesh.triangles.closest_point(triangles[first], points), axis=1)
+    near = tree.query_ball_point(points, bound + reach.max() + 1e-9)  # all triangles that could be nearer
+    for i, candidates in enumerate(near):
+        c = np.asarray(candidates)
+        at = trimesh.triangles.closest_point(triangles[c], np.tile(points[i], (len(c), 1)))
+        d = np.linalg.norm(at - points[i], axis=1)
+        k = int(d.argmin())
+        best[i], where[i], which[i] = d[k], at[k], c[k]
+    return where, mesh.face_normals[which]
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep what a C++ library prints to standard output out of the program's."""
+    sys.stdout.flush()
+    kept, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 1)
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+        os.close(nowhere)

@@ -1,7 +1,0 @@
-"""Pressure field contact ("hydroelastic"): meshes with a pressure field, their contact surface, and what acts on it."""
-
-from __future__ import annotations
-
-from dexstack.engines.kernels import keep_kernels
-
-keep_kernels(__name__)

@@ -1,0 +1,1 @@
+"""The Allegro hand: its CAN protocol, bus, driver and bus guard."""

@@ -1,0 +1,1 @@
+"""Emulated hands that speak the protocols of the real ones."""

@@ -1,0 +1,127 @@
+"""A computer in simulated time with an emulated hand on its CAN bus: no process, no thread, no
+waiting.
+
+Time goes on only while somebody waits for a frame or sleeps, and everything in between takes no
+time at all. What happens is the same to the last bit in every run, however busy the machine is, and
+comes faster than in real time.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from dexstack.hand.allegro.bus import BusError, CanBus, Computer, Trouble
+from dexstack.hand.allegro.protocol import Frame
+from dexstack.hand.emulated.allegro import EmulatedHand, EmulatorLoop
+from dexstack.hand.params import BusParams
+
+BOOTED, EPOCH = 1e3, 1.7e9
+"""What the monotonic and the system's clock say at the beginning [s]."""
+
+
+class LockstepComputer(Computer):
+    """See the module's docstring.
+
+    Args:
+        hand: the firmware of the hand on the bus.
+        plant: what is behind it; see :class:`dexstack.hand.emulated.plant.StandingPlant`.
+    """
+
+    def __init__(self, hand: EmulatedHand, plant: Any) -> None:
+        self.hand, self.plant = hand, plant
+        self.t = BOOTED
+        self.system_offset = EPOCH - BOOTED
+        """The system's clock against the monotonic one [s]."""
+        self.trouble: BusError | None = None
+        """What every use of a bus raises."""
+        self.heard: list[Frame] | None = None
+        """What was said on the bus in both directions, once this is a list."""
+        self.buses: list[LockstepBus] = []
+        self._steps = 0
+        self._loop = EmulatorLoop(hand, LockstepBus(self))
+
+    def monotonic(self) -> float:
+        return self.t
+
+    def system(self) -> float:
+        return self.t + self.system_offset
+
+    def sleep(self, seconds: float) -> None:
+        end = self.t + seconds
+        while self.t < end:
+            self.advance(end)
+
+    def open_bus(self, params: BusParams) -> CanBus:
+        if self.trouble is not None:
+            raise self.trouble
+        self.buses.append(LockstepBus(self))
+        return self.buses[-1]
+
+    def set(self, **changes: Any) -> dict[str, Any]:
+        """Change faults of the hand; its state."""
+        self._loop.change(changes, self.t)
+        return {**self.hand.state(), "time": self.t}
+
+    def say(self, frame: Frame) -> None:
+        """A frame on the bus from somebody else than the hand; the hand does not hear it."""
+        self._note(frame)
+        for bus in self.buses:
+            bus.inbox.append((frame, self.system()))
+
+    def advance(self, until: float) -> None:
+        """Go on to ``until`` [s], or to the next event before that."""
+        step = BOOTED + (self._steps + 1) * self.plant.dt
+        self.t = max(self.t, min(until, step, self.hand.next_due(self.t)))
+        if self.t >= step:
+            self._steps += 1
+            self.plant.step(self.hand.torque)
+        for frame in self.hand.due(self.t, self.plant.joint_position):
+            self.say(frame)
+
+    def hear(self, frame: Frame) -> None:
+        """A frame to the hand."""
+        self._note(frame)
+        self.hand.receive(frame, self.t)
+
+    def _note(self, frame: Frame) -> None:
+        if self.heard is not None:
+            self.heard.append(frame)
+
+
+class LockstepBus(CanBus):
+    """A handle of the computer's bus."""
+
+    def __init__(self, computer: LockstepComputer) -> None:
+        self.params = BusParams("virtual")
+        self._computer = computer
+        self.inbox: deque[tuple[Frame, float] | BusError] = deque()
+
+    def send(self, frame: Frame) -> None:
+        if self._computer.trouble is not None:
+            raise self._computer.trouble
+        self._computer.hear(frame)
+
+    def receive(self, timeout: float) -> tuple[Frame, float] | None:
+        computer, end = self._computer, self._computer.t + timeout
+        while not self.inbox and computer.trouble is None and computer.t < end:
+            computer.advance(end)
+        if computer.trouble is not None:
+            raise computer.trouble
+        if not self.inbox:
+            return None
+        received = self.inbox.popleft()
+        if isinstance(received, BusError):
+            raise received
+        return received
+
+    def announce_bus_off(self) -> None:
+        for bus in self._computer.buses:
+            bus.inbox.append(BusError(Trouble.BUS_OFF, "the CAN controller went off the bus", "enable again"))
+
+    def pending(self) -> bool:
+        return bool(self.inbox)
+
+    def close(self) -> None:
+        if self in self._computer.buses:
+            self._computer.buses.remove(self)

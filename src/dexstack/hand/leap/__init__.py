@@ -1,0 +1,1 @@
+"""The LEAP hand: its Dynamixel protocol, serial line and driver."""

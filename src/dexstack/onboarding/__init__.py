@@ -1,0 +1,1 @@
+"""Import of objects and hands from mesh, URDF and MJCF files."""

@@ -1,0 +1,356 @@
+"""From whatever a mesh file holds to one closed body: read, scaled, repaired, and how far the
+repair moved the surface.
+
+What does which step, each a library that is kept for it:
+
+- trimesh reads the file, and says what is closed and which way its faces look;
+- pymeshfix (MeshFix) closes holes and cuts away self-intersections of one body;
+- manifold3d unites bodies exactly, and takes faces away without ever opening the surface.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dexstack.errors import ConfigError
+from dexstack.geometry.hausdorff import surface_distance
+from dexstack.onboarding.rest_poses import solid_angles
+
+if TYPE_CHECKING:
+    import trimesh
+
+FORMATS = (".stl", ".obj", ".ply", ".glb", ".off")
+UNITS = {"m": 1.0, "cm": 0.01, "mm": 0.001, "in": 0.0254}
+"""[m]"""
+HELD = (0.02, 0.25)
+"""Longest side of what a hand can turn [m]: the unit that makes a mesh so large is its unit."""
+MOST_FACES, ENOUGH_FACES = 2_000_000, 10_000
+"""More are refused; more than enough are taken away."""
+WELD = 1e-6
+"""Corners nearer to each other are one [m]."""
+THIN = 1e-4
+"""What is thinner is a sheet [m]."""
+CRUMB = 0.01
+"""Loose pieces with less than this share of the largest one's area, or volume, are dropped."""
+COARSER = 0.01
+"""Faces are taken away until the surface has moved by this share of the size."""
+
+
+@dataclass(frozen=True)
+class Repaired:
+    """One closed body."""
+
+    mesh: trimesh.Trimesh
+    """[m], in the file's frame."""
+    steps: tuple[str, ...]
+    """What was done, in words; empty where nothing was."""
+    added: float
+    """The new surface lies within this distance of the file's [m]: the depth of holes that were
+    closed."""
+    lost: float
+    """What of the file's surface does not lie inside the new body lies within this distance of it
+    [m]."""
+    removed: float
+    """All of the file's surface lies within this distance of the new one [m]. The larger of it and
+    ``added`` is the Hausdorff distance."""
+    faces_before: int
+
+
+def read_mesh(path: str | Path) -> trimesh.Trimesh:
+    """The triangles of a file (STL, OBJ, PLY, GLB, OFF) as they are, in its unit.
+
+    Raises:
+        ConfigError: the file is missing or no mesh, or holds no triangles, or numbers that are
+            none.
+    """
+    import trimesh
+
+    path = Path(path)
+    if not path.is_file():
+        raise ConfigError(f"there is no mesh file {path}")
+    if path.suffix.lower() not in FORMATS:
+        raise ConfigError(f"cannot read '{path.name}': a mesh file ends in {', '.join(FORMATS)}")
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            mesh = trimesh.load(path, force="mesh", process=False)
+            empty = not isinstance(mesh, trimesh.Trimesh) or len(mesh.faces) == 0
+            vertices, faces = (
+                (None, None) if empty else (np.array(mesh.vertices, float), np.array(mesh.faces, np.int64))
+            )
+    except Exception as error:  # trimesh raises whatever its parsers raise
+        said = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise ConfigError(f"cannot read the mesh {path}: {said}") from None
+    if empty:
+        raise ConfigError(f"the mesh {path} holds no triangles")
+    if len(faces) > MOST_FACES:
+        raise ConfigError(f"the mesh {path} has {len(faces)} faces; more than {MOST_FACES} are not taken")
+    if faces.min() < 0 or faces.max() >= len(vertices):
+        k = int(np.flatnonzero(((faces < 0) | (faces >= len(vertices))).any(axis=1))[0])
+        raise ConfigError(f"the mesh {path} is broken: face {k} names a vertex that is not there")
+    used = np.unique(faces)
+    bad = used[~np.isfinite(vertices[used]).all(axis=1)]
+    if len(bad):
+        raise ConfigError(
+            f"the mesh {path} is broken: vertex {bad[0]} lies at {vertices[bad[0]].tolist()} ({len(bad)} such vertices)"
+        )
+    if np.abs(vertices[used]).max() > 1e9:
+        k = int(used[np.argmax(np.abs(vertices[used]).max(axis=1))])
+        raise ConfigError(f"the mesh {path} is broken: vertex {k} lies at {vertices[k].tolist()}")
+    return trimesh.Trimesh(vertices, faces, process=False)
+
+
+def plausible_units(longest: float) -> list[str]:
+    """The units in which a mesh whose longest side is ``longest`` would fit into a hand."""
+    return [unit for unit, scale in UNITS.items() if HELD[0] <= scale * longest <= HELD[1]]
+
+
+def repair(mesh: trimesh.Trimesh) -> Repaired:
+    """One closed body from the triangles ``mesh`` [m], in this process.
+
+    Raises:
+        ConfigError: it is no body: flat, without volume, or several that do not touch; or a library
+            is missing.
+    """
+    import trimesh
+
+    _require_libraries()
+    steps: list[str] = []
+    before = len(mesh.faces)
+    soup = trimesh.Trimesh(mesh.vertices, mesh.faces, process=False)
+    soup.merge_vertices(digits_vertex=int(-np.log10(WELD)))
+    keep = soup.nondegenerate_faces() & soup.unique_faces()
+    soup.update_faces(keep)
+    soup.remove_unreferenced_vertices()
+    _check_thick(soup)
+    if not keep.all():
+        steps.append(f"dropped {int((~keep).sum())} faces that are double or without area")
+    body = soup
+    if not _is_sound(soup):
+        body = _united(_closed_pieces(soup, steps), steps)
+    if len(body.faces) > ENOUGH_FACES:
+        body = _coarser(body, steps)
+    if not (body.is_watertight and body.is_winding_consistent and body.volume > 0.0):
+        raise ConfigError("the mesh cannot be repaired: what is left of it is not closed")
+    if 2.0 * body.volume / body.area < THIN:
+        raise ConfigError(
+            f"the mesh encloses no volume: {1e9 * body.volume:.3g} mm³ under a surface of {1e6 * body.area:.3g} mm²"
+        )
+    return Repaired(body, tuple(steps), *(_moved(soup, body) if steps else (0.0, 0.0, 0.0)), before)
+
+
+def repaired_arrays(given: Mapping[str, np.ndarray]) -> Iterator[dict[str, Any]]:
+    """:func:`repair` for :func:`dexstack.process.bounded.bounded`: ``vertices`` and ``faces`` in,
+    the fields of the result out."""
+    import trimesh
+
+    found = repair(trimesh.Trimesh(given["vertices"], given["faces"], process=False))
+    yield {
+        "vertices": np.asarray(found.mesh.vertices),
+        "faces": np.asarray(found.mesh.faces),
+        "steps": np.array(found.steps, str),
+        "moved": np.array([found.added, found.lost, found.removed]),
+    }
+
+
+def repair_within(mesh: trimesh.Trimesh, seconds: float) -> Repaired:
+    """:func:`repair` in a process of its own, where it may hang or crash.
+
+    Raises:
+        ConfigError: see :func:`repair`; or it does not end in ``seconds`` [s].
+    """
+    import trimesh
+
+    from dexstack.process.bounded import bounded
+
+    given = {"vertices": np.asarray(mesh.vertices), "faces": np.asarray(mesh.faces)}
+    ended = bounded(f"{__name__}:repaired_arrays", given, seconds)
+    if not ended.results:
+        why = f"it takes more than {seconds:g} s" if ended.late else ended.fault
+        raise ConfigError(f"the mesh of {len(mesh.faces)} faces cannot be repaired: {why}")
+    found = ended.results[0]
+    body = trimesh.Trimesh(found["vertices"], found["faces"], process=False)
+    return Repaired(body, tuple(map(str, found["steps"])), *map(float, found["moved"]), len(mesh.faces))
+
+
+def _moved(soup: trimesh.Trimesh, body: trimesh.Trimesh) -> tuple[float, float, float]:
+    """What :class:`Repaired` says of distances."""
+    old, added = surface_distance(soup, body)
+    far = old[np.argsort(-old[:, 3])]
+    triangles = np.asarray(body.triangles)
+    for x, y, z, distance in far[far[:, 3] > THIN]:
+        if (
+            solid_angles(triangles - [x, y, z]).sum() < 2.0 * np.pi
+        ):  # outside: the whole sphere is seen from inside only
+            return added, float(distance), float(far[0, 3])
+    return added, min(THIN, float(far[0, 3])), float(far[0, 3])
+
+
+def _require_libraries() -> None:
+    missing = []
+    for name in ("manifold3d", "pymeshfix"):
+        try:
+            __import__(name)
+        except ModuleNotFoundError:
+            missing.append(name)
+    if missing:
+        raise ConfigError(
+            f"to add an object {' and '.join(missing)} must be installed: pip install 'dexstack[decompose]'"
+        )
+
+
+def _check_thick(mesh: trimesh.Trimesh) -> None:
+    """Refuse what has no extent in some direction."""
+    if len(mesh.faces) == 0:
+        raise ConfigError("the mesh holds no triangle with an area")
+    points = np.asarray(mesh.vertices) - mesh.vertices.mean(axis=0)
+    _, _, axes = np.linalg.svd(points, full_matrices=False)
+    thickness = np.ptp(points @ axes.T, axis=0)
+    if thickness[-1] < THIN:
+        normal, where = np.round(axes[-1], 2) + 0.0, np.round(1e3 * mesh.vertices.mean(axis=0), 1) + 0.0
+        raise ConfigError(
+            f"the mesh is a flat sheet through {where.tolist()} mm, square to {normal.tolist()}: it encloses no volume"
+        )
+
+
+def _is_sound(mesh: trimesh.Trimesh) -> bool:
+    return bool(mesh.is_watertight and mesh.is_winding_consistent and mesh.volume > 0.0) and _is_one(mesh)
+
+
+def _is_one(mesh: trimesh.Trimesh) -> bool:
+    """Whether its triangles do not cut each other, and it is one body: with hollows, but without
+    loose pieces."""
+    return not _crossings(mesh) and sum(piece.volume > 0.0 for piece in _pieces(mesh)) == 1
+
+
+def _crossings(mesh: trimesh.Trimesh) -> int:
+    """Triangles that cut others."""
+    import pymeshfix
+
+    found = pymeshfix.PyTMesh()
+    found.set_quiet(True)
+    found.load_array(np.array(mesh.vertices, float), np.array(mesh.faces, np.int32))
+    return len(found.select_intersecting_triangles())
+
+
+def _pieces(mesh: trimesh.Trimesh) -> list[trimesh.Trimesh]:
+    """Parts that hang together by edges, largest area first."""
+    import trimesh
+
+    groups = trimesh.graph.connected_components(
+        mesh.face_adjacency, nodes=np.arange(len(mesh.faces)), min_len=1
+    )
+    found = []
+    for group in groups:
+        piece = trimesh.Trimesh(mesh.vertices, mesh.faces[group], process=False)
+        piece.remove_unreferenced_vertices()
+        found.append(piece)
+    return sorted(found, key=lambda piece: -piece.area)
+
+
+def _closed_pieces(soup: trimesh.Trimesh, steps: list[str]) -> list[trimesh.Trimesh]:
+    """Every piece closed, its faces looking outward; crumbs are left out."""
+    pieces = _pieces(soup)
+    large = [piece for piece in pieces if piece.area >= CRUMB * pieces[0].area]
+    if len(large) < len(pieces):
+        steps.append(
+            f"dropped {len(pieces) - len(large)} loose pieces with less than {100 * CRUMB:g} % of the largest one's surface"
+        )
+    closed, mended, turned = [], 0, 0
+    for piece in large:
+        sound = piece.is_watertight and piece.is_winding_consistent and not _crossings(piece)
+        mended += not sound
+        for found in [piece] if sound else _pieces(_meshfix(piece)):
+            if not found.is_watertight or abs(found.volume) < THIN * found.area / 2.0:
+                continue
+            if found.volume < 0.0:
+                found.invert()
+                turned += 1
+            closed.append(found)
+    if not closed:
+        raise ConfigError("the mesh encloses no volume, and closing its holes gives it none")
+    if mended:
+        steps.append(f"closed holes, or cut away self-intersections, in {mended} of {len(large)} pieces")
+    if turned:
+        steps.append(f"turned {turned} pieces that were inside out")
+    return closed
+
+
+def _meshfix(mesh: trimesh.Trimesh) -> trimesh.Trimesh:
+    import pymeshfix
+    import trimesh
+
+    fix = pymeshfix.MeshFix(np.array(mesh.vertices, float), np.array(mesh.faces, np.int32), verbose=False)
+    try:
+        fix.repair(joincomp=False, remove_smallest_components=False)
+    except Exception as error:  # whatever its binding raises where nothing is left
+        raise ConfigError(
+            f"the mesh cannot be repaired: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
+        ) from None
+    return trimesh.Trimesh(np.array(fix.points), np.array(fix.faces), process=False)
+
+
+def _united(pieces: list[trimesh.Trimesh], steps: list[str]) -> trimesh.Trimesh:
+    """The union, which must be one body."""
+    import manifold3d
+
+    whole = manifold3d.Manifold.batch_boolean(
+        [_to_manifold(piece) for piece in pieces], manifold3d.OpType.Add
+    ).simplify(WELD)
+    bodies = sorted(whole.decompose(), key=lambda body: -body.volume())
+    if not bodies:
+        raise ConfigError("the mesh encloses no volume")
+    large = [body for body in bodies if body.volume() >= CRUMB * bodies[0].volume()]
+    if len(large) > 1:
+        places = [
+            np.round(1e3 * np.reshape(body.bounding_box(), (2, 3)).mean(axis=0), 1).tolist()
+            for body in large[:2]
+        ]
+        raise ConfigError(
+            f"the mesh is {len(large)} bodies that do not touch: around {places[0]} and {places[1]} mm, …"
+        )
+    if len(pieces) > 1:
+        steps.append(f"united {len(pieces)} pieces")
+    if len(bodies) > 1:
+        steps.append(
+            f"dropped {len(bodies) - 1} bodies with less than {100 * CRUMB:g} % of the largest one's volume"
+        )
+    return _to_mesh(large[0])
+
+
+def _to_manifold(mesh: trimesh.Trimesh) -> Any:
+    import manifold3d
+
+    made = manifold3d.Manifold(
+        manifold3d.Mesh64(np.array(mesh.vertices, float), np.array(mesh.faces, np.uint64))
+    )
+    if made.status() != manifold3d.Error.NoError:
+        raise ConfigError(
+            f"the mesh cannot be repaired: what is left of it is not closed ({made.status().name})"
+        )
+    return made
+
+
+def _to_mesh(body: Any) -> trimesh.Trimesh:
+    import trimesh
+
+    found = body.to_mesh64()
+    return trimesh.Trimesh(
+        np.array(found.vert_properties[:, :3]), np.array(found.tri_verts, np.int64), process=False
+    )
+
+
+def _coarser(mesh: trimesh.Trimesh, steps: list[str]) -> trimesh.Trimesh:
+    """With fewer faces: twice the tolerance until they are few enough."""
+    whole, size = _to_manifold(mesh), float(np.ptp(mesh.vertices, axis=0).max())
+    tolerance, found = 1e-4 * size, whole
+    while found.num_tri() > ENOUGH_FACES and tolerance <= COARSER * size:
+        found, tolerance = whole.simplify(tolerance), 2.0 * tolerance
+    steps.append(f"took {len(mesh.faces) - found.num_tri()} of {len(mesh.faces)} faces away")
+    return _to_mesh(found)

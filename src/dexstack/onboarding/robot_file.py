@@ -1,0 +1,196 @@
+"""Robot files of others, URDF and MJCF, compiled by MuJoCo: how they are found, made readable and
+refused."""
+
+from __future__ import annotations
+
+import warnings
+import xml.etree.ElementTree as ET
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import mujoco
+import numpy as np
+
+from dexstack.errors import ConfigError
+from dexstack.geometry.primitives import convex_hull
+from dexstack.model.urdf import Mimic, read_mimic
+from dexstack.onboarding.repair import read_mesh
+
+
+@dataclass(frozen=True)
+class RobotFile:
+    """A robot as MuJoCo compiled it, no two bodies merged, and what MuJoCo does not keep."""
+
+    path: Path
+    model: mujoco.MjModel
+    speeds: dict[str, float] = field(default_factory=dict)
+    """Speed limits of joints by name, as far as the file has them [rad/s]."""
+    followers: dict[str, Mimic | str] = field(default_factory=dict)
+    """Joints that follow another one, and how; or by what they are coupled, where that is nothing
+    so simple."""
+    balanced: bool = False
+    """Whether inertias that no rigid body has became spheres' of the same mean."""
+
+    @property
+    def where(self) -> str:
+        return self.path.name
+
+
+def read_robot(path: str | Path) -> RobotFile:
+    """Read a URDF, whose meshes may be in any format that ``object add`` reads, or an MJCF with its
+    includes.
+
+    Raises:
+        ConfigError: the file or one of its meshes is missing or malformed, or MuJoCo refuses it.
+    """
+    path = Path(path)
+    try:
+        root = ET.fromstring(path.read_bytes())
+    except OSError as error:
+        raise ConfigError(f"cannot read the robot file {path}: {error.strerror}") from None
+    except (ET.ParseError, ValueError, LookupError) as error:  # the last two: an encoding that nobody knows
+        raise ConfigError(f"{path} is not valid XML: {error}") from None
+    if root.tag not in ("robot", "mujoco"):
+        raise ConfigError(
+            f"{path} is neither URDF nor MJCF: its root element is <{root.tag}>, not <robot> or <mujoco>"
+        )
+    try:
+        if root.tag == "mujoco":
+            spec = mujoco.MjSpec.from_file(str(path))
+            model = _compiled(spec)
+            return RobotFile(
+                path, model, followers=_followers(model), balanced=bool(spec.compiler.balanceinertia)
+            )
+        speeds, mimics = _speeds(path, root), _mimics(path, root)
+        assets = _made_readable(path, root)
+        spec = mujoco.MjSpec.from_string(ET.tostring(root, encoding="unicode"), assets=assets)
+        for body in spec.bodies:
+            if (
+                not body.joints and not body.explicitinertial
+            ):  # a URDF means no mass, MuJoCo would weigh the shapes
+                for geom in body.geoms:
+                    geom.mass = 0.0
+        model = _compiled(spec)
+    except (ValueError, UserWarning, mujoco.FatalError) as error:
+        if isinstance(error, ConfigError):
+            raise
+        raise ConfigError(f"MuJoCo cannot read {path}: {' '.join(str(error).split())}") from None
+    return RobotFile(path, model, speeds, mimics, bool(spec.compiler.balanceinertia))
+
+
+def _compiled(spec: mujoco.MjSpec) -> mujoco.MjModel:
+    spec.compiler.fusestatic = False  # fixed links keep their names, which may be those of fingertips
+    spec.compiler.discardvisual = True
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.filterwarnings("error", "Inertia matrix")  # a body next to nothing, which no simulator moves
+        try:
+            return spec.compile()
+        except ValueError as error:
+            if "balanceinertia" not in str(error):
+                raise
+            spec.compiler.balanceinertia = True
+            return spec.compile()
+
+
+def _made_readable(path: Path, urdf: ET.Element) -> dict[str, bytes]:
+    """Take visuals, and couplings, which are read apart, out of a URDF; give MuJoCo the convex
+    hulls of its meshes, by name, not files."""
+    if any("xacro" in str(element.tag) for element in urdf.iter()):
+        raise ConfigError(f"{path} is xacro, not yet URDF: run xacro {path.name} > robot.urdf first")
+    assets: dict[str, bytes] = {}
+    hulls: dict[Path, str] = {}
+    links = {link.get("name", "") for link in urdf.findall("link")}
+    for joint in urdf.findall("joint"):
+        for end in (*joint.findall("parent"), *joint.findall("child")):
+            if end.get("link") not in links:
+                raise ConfigError(
+                    f"joint '{joint.get('name')}' of {path} refers to the link '{end.get('link')}', which does not exist"
+                )
+        for mimic in joint.findall("mimic"):
+            joint.remove(mimic)
+    for link in urdf.findall("link"):
+        for visual in link.findall("visual"):
+            link.remove(visual)
+        for mesh in link.iterfind("collision/geometry/mesh"):
+            file = _mesh_file(path, link.get("name", ""), mesh.get("filename", ""))
+            if file not in hulls:
+                hulls[file] = f"mesh{len(hulls)}.stl"
+                hull = convex_hull(read_mesh(file).vertices, f"the mesh {file}")
+                assets[hulls[file]] = hull.export(file_type="stl")
+            mesh.set("filename", hulls[file])
+    for own in urdf.findall("mujoco"):
+        urdf.remove(own)
+    ET.SubElement(
+        ET.SubElement(urdf, "mujoco"), "compiler", fusestatic="false", discardvisual="true", strippath="false"
+    )
+    return assets
+
+
+def _mesh_file(path: Path, link: str, name: str) -> Path:
+    """Where a mesh lies: as the URDF says, or for package:// under the file's folder or one above
+    it."""
+    plain = name.split("://", 1)[-1]
+    below = Path(plain.split("/", 1)[-1]) if name.startswith(("package://", "model://")) else Path(plain)
+    folders = [path.parent, *path.resolve().parents] if "://" in name else [path.parent]
+    found = next(
+        (
+            folder / file
+            for folder in folders[:4]
+            for file in (below, Path(plain))
+            if (folder / file).is_file()
+        ),
+        None,
+    )
+    if found is None:
+        raise ConfigError(f"the mesh '{name}' of the link '{link}' is missing: it is not in {path.parent}")
+    return found
+
+
+def _speeds(path: Path, urdf: ET.Element) -> dict[str, float]:
+    found = {}
+    for joint in urdf.findall("joint"):
+        limit = joint.find("limit")
+        text = None if limit is None else limit.get("velocity")
+        try:
+            speed = float(text) if text else 0.0
+        except ValueError:
+            raise ConfigError(
+                f"joint '{joint.get('name')}' of {path}: 'velocity' must be a number, got '{text}'"
+            ) from None
+        if np.isfinite(speed) and speed > 0.0:
+            found[joint.get("name", "")] = speed
+    return found
+
+
+def _mimics(path: Path, urdf: ET.Element) -> dict[str, Mimic]:
+    return {
+        joint.get("name", ""): found
+        for joint in urdf.findall("joint")
+        if (found := read_mimic(f"the <mimic> of joint '{joint.get('name')}' of {path}", joint.find("mimic")))
+        is not None
+    }
+
+
+def _followers(model: mujoco.MjModel) -> dict[str, Mimic | str]:
+    """Joints under an equality of degree one, and by what others are coupled: an equality of
+    another kind, a tendon over several joints."""
+    found: dict[str, Mimic | str] = {}
+    for e in np.flatnonzero(model.eq_type == mujoco.mjtEq.mjEQ_JOINT):
+        j, other = model.eq_obj1id[e], model.eq_obj2id[e]
+        (offset, ratio), bent = model.eq_data[e, :2], model.eq_data[e, 2:5].any()
+        name = model.joint(j).name
+        if other < 0 or ratio == 0.0:
+            found[name] = "a constant"
+        elif bent:
+            found[name] = f"a polynomial of '{model.joint(other).name}'"
+        else:  # MuJoCo counts both from where they are in the file
+            found[name] = Mimic(
+                model.joint(other).name, ratio, offset + model.qpos0[j] - ratio * model.qpos0[other]
+            )
+    for t in range(model.ntendon):
+        wrapped = slice(model.tendon_adr[t], model.tendon_adr[t] + model.tendon_num[t])
+        of_joints = model.wrap_type[wrapped] == mujoco.mjtWrap.mjWRAP_JOINT
+        names = [model.joint(j).name for j in model.wrap_objid[wrapped][of_joints]]
+        found |= {name: f"the tendon '{model.tendon(t).name}'" for name in names if len(names) > 1}
+    return found

@@ -1,0 +1,92 @@
+"""Plants (physics engines) of a robot and an object: the registry and :func:`make_plant`; each is
+imported on demand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dexengines import EXTRAS, check_engine, missing_library
+from dexstack.errors import ConfigError, unknown_name
+from dexstack.lazy import Registry, is_own
+
+if TYPE_CHECKING:
+    from dexstack.model.hand import HandModel
+    from dexstack.model.objects import ObjectModel
+    from dexstack.plants.base import Plant
+    from dexstack.plants.scene_plant import ScenePlant
+
+PLANTS = Registry(
+    "plant",
+    {
+        "mujoco": ("dexengines.mujoco", "MujocoPlant", "MujocoPlantParams"),
+        "hydroelastic": ("dexengines.hydroelastic.plant", "HydroelasticPlant", "HydroelasticPlantParams"),
+        "lcp": ("dexengines.lcp.plant", "LcpPlant", "LcpPlantParams"),
+        "soft": ("dexengines.soft.plant", "SoftPlant", "SoftPlantParams"),
+    },
+)
+"""Module, class and parameter class of every plant; the class takes a hand, an object and its
+parameters."""
+
+
+def check_plant(name: str) -> None:
+    """Whether there is such a plant here; nothing of it is imported, but for a user's own file.
+
+    Raises:
+        ConfigError: an unknown plant, or one whose libraries are not installed.
+    """
+    if name not in PLANTS:
+        raise unknown_name("plant", name, PLANTS)
+    if is_own(name):
+        PLANTS.load(name)
+    check_engine(name)
+
+
+def plant_params(name: str) -> type:
+    """The parameter class of a plant.
+
+    Raises:
+        ConfigError: an unknown plant, or one whose libraries are not installed.
+    """
+    return _load(name)[1]
+
+
+def make_plant(name: str, hand: HandModel, obj: ObjectModel, params: Any = None) -> Plant:
+    """A plant of a hand and an object.
+
+    Raises:
+        ConfigError: see :func:`plant_params`; or the plant refuses hand, object or parameters, or
+            is none.
+    """
+    from dexstack.plants.base import Plant
+
+    plant = _load(name)[0](hand, obj, params)
+    if not isinstance(plant, Plant):
+        raise ConfigError(f"the plant '{name}' lacks what dexstack.plants.base.Plant asks for")
+    return plant
+
+
+def scene_plant(name: str) -> type[ScenePlant]:
+    """The class of a plant, whose ``make_scene`` makes its scene of any spec of a robot and an
+    object.
+
+    Raises:
+        ConfigError: see :func:`plant_params`; or it is a user's own without a scene.
+    """
+    from dexstack.plants.scene_plant import ScenePlant
+
+    plant = _load(name)[0]
+    if not issubclass(plant, ScenePlant):
+        raise ConfigError(
+            f"the plant '{name}' makes no scene of a model: it does not derive from dexstack.plants.scene_plant.ScenePlant"
+        )
+    return plant
+
+
+def _load(name: str, registry: Registry = PLANTS) -> tuple[Any, ...]:
+    check_plant(name)
+    try:
+        return registry.load(name)
+    except ModuleNotFoundError as error:
+        if name not in EXTRAS or (error.name or "").startswith(("dexstack", "dexengines")):
+            raise
+        raise missing_library(name, error.name) from None

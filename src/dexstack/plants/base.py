@@ -1,0 +1,83 @@
+"""What every plant (physics engine) offers to the closed loop and to the simulator node."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+
+
+@runtime_checkable
+class Plant(Protocol):
+    """A robot of N joints (a hand: 16) and one free object, advanced in fixed steps by joint
+    torques (or forces).
+
+    Passive joint damping belongs to the plant; gravity compensation, PD and torque limits belong to
+    the servo law. Arrays returned by the getters are copies. Twist order: linear velocity in world,
+    angular velocity in body axes.
+    """
+
+    dt: float
+    """Length of one step [s]."""
+
+    @property
+    def time(self) -> float:
+        """Simulated time since the last reset [s]."""
+
+    @property
+    def joint_position(self) -> np.ndarray:
+        """(N,) [rad or m]"""
+
+    @property
+    def joint_velocity(self) -> np.ndarray:
+        """(N,) [rad/s or m/s]"""
+
+    @property
+    def pose_WO(self) -> np.ndarray:
+        """(7,) object position [m] and quaternion wxyz."""
+
+    @property
+    def twist_WO(self) -> np.ndarray:
+        """(6,) object velocity: linear [m/s] in world, angular [rad/s] in body axes."""
+
+    def reset(self, q_hand: np.ndarray, pose_WO: np.ndarray, v: np.ndarray | None = None) -> None:
+        """Start again at time zero: joint positions (N,), object pose (7,) and, unless at rest,
+        velocity (N + 6,), joints before twist."""
+
+    def step(self, tau: np.ndarray) -> None:
+        """Advance by ``dt`` under the joint torques ``tau`` (N,) [N m or N]."""
+
+
+class Patch(NamedTuple):
+    """The surface on which two bodies touch, in world, and what passes through it."""
+
+    a: str
+    b: str
+    vertex_W: np.ndarray
+    """(P, 3) corners of all polygons [m]"""
+    start: np.ndarray
+    """(F + 1,) corners of polygon i are start[i] … start[i + 1] − 1"""
+    pressure: np.ndarray
+    """(F,) at the polygon's centroid [Pa]"""
+    point_W: np.ndarray
+    """(3,) [m]"""
+    force_W: np.ndarray
+    """(3,) on b [N]"""
+    moment_W: np.ndarray
+    """(3,) on b, about ``point_W`` [N m]"""
+
+
+@runtime_checkable
+class PatchPlant(Protocol):
+    """A plant whose bodies touch on surfaces that can be shown."""
+
+    def patches(self) -> list[Patch]:
+        """Where bodies touched in the last step, at the poses it began with."""
+
+
+@runtime_checkable
+class WatchedPlant(Protocol):
+    """A plant that knows when its answers are not to be trusted."""
+
+    def trouble(self) -> str:
+        """What went wrong in the steps since the last reset, one sentence; empty if nothing did."""

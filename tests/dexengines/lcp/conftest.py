@@ -1,0 +1,108 @@
+"""What several tests of the lcp engine share."""
+
+import numpy as np
+import pytest
+
+from dexengines.lcp import gradient, record
+
+
+def _state(system):
+    return system.q.copy(), system.v.copy(), system.parameters
+
+
+def _run(system, start, forces, **changed):
+    q, v, par = start
+    system.forget()
+    system.q[:], system.v[:] = changed.get("q", q), changed.get("v", v)
+    system.parameters = record.Parameters(
+        *(changed.get(k, x) for k, x in zip(("mass", "friction", "restitution"), par, strict=True))
+    )
+    return gradient.rollout(system, changed.get("tau", forces))
+
+
+def _decisions(system):
+    """All that the last rollout decided: the active set."""
+    tape = system.tape
+    ops, contacts, classes, limits = tape.size
+    parts = (
+        tape.op[:ops],
+        tape.feature[:contacts],
+        tape.mode[:contacts],
+        tape.cls[:classes],
+        tape.limit[:limits],
+    )
+    return b"".join(x.tobytes() for x in parts)
+
+
+def _derivatives(system, run, directions):
+    """Derivatives of the end along directions, from the replay; the sweep back has the same."""
+    ours = gradient.directional(system, run, {k: d[None] for k, d in directions.items()})[0]
+    cotangent = np.random.default_rng(0).normal(size=ours.size)
+    swept, product = gradient.vjp(system, run, cotangent, tuple(directions)), cotangent * ours
+    size = max(1.0, np.abs(product).max(), *(np.abs(swept[k] * d).max() for k, d in directions.items()))
+    assert sum(np.sum(swept[k] * d) for k, d in directions.items()) == pytest.approx(
+        product.sum(), rel=1e-9, abs=1e-9 * size
+    )
+    return ours
+
+
+WORTH = 1e-7
+"""By how much differences of three lengths may differ, as a share of the largest, to count as the
+derivative: of two do by chance."""
+
+
+def _compare(system, tau, directions, lengths=(1e-4, 5e-5, 2e-5, 1e-5, 5e-6, 2e-6, 1e-6)):
+    """Directional derivatives of a rollout against differences of fourth order.
+
+    Returns:
+        The derivatives; differences of the first length that agree with those of the next two, the
+        active set being the same all over, or None; whether the active set was the same at the last
+        three lengths.
+    """
+    start = _state(system)
+    values = {"q": start[0], "v": start[1], "tau": tau, **start[2]._asdict()}
+    run = _run(system, start, tau)
+    here = _decisions(system)
+    ours = _derivatives(system, run, directions)
+    found, kept = None, []
+    for h in lengths:
+        total, same = np.zeros(ours.size), True
+        for c, weight in ((2.0, -1.0), (1.0, 8.0), (-1.0, -8.0), (-2.0, 1.0)):
+            end = _run(system, start, tau, **{k: values[k] + c * h * d for k, d in directions.items()})
+            total += weight * np.concatenate([end.q[-1], end.v[-1]])
+            same = same and _decisions(system) == here
+        kept = [*kept, total / (12.0 * h)][-3:] if same else []
+        if len(kept) == 3 and np.ptp(kept, axis=0).max() <= WORTH * max(1.0, np.abs(kept[0]).max()):
+            found = kept[0]
+            break
+    system.q[:], system.v[:], system.parameters = start
+    return ours, found, len(kept) == 3
+
+
+def _check(system, tau, directions, rtol=1e-6, h=1e-6):
+    """Directional derivatives equal central differences."""
+    start = _state(system)
+    values = {"q": start[0], "v": start[1], "tau": tau, **start[2]._asdict()}
+    run = _run(system, start, tau)
+    ours = _derivatives(system, run, directions)
+    ends = []
+    for sign in (1.0, -1.0):
+        end = _run(system, start, tau, **{k: values[k] + sign * h * d for k, d in directions.items()})
+        ends.append(np.concatenate([end.q[-1], end.v[-1]]))
+    theirs = (ends[0] - ends[1]) / (2 * h)
+    np.testing.assert_allclose(ours, theirs, rtol=rtol, atol=rtol * max(1.0, np.abs(theirs).max()))
+    return ours
+
+
+@pytest.fixture
+def check_derivatives():
+    """A function ``(system, tau, directions, rtol, h)`` that compares directional derivatives of a
+    rollout with central differences."""
+    return _check
+
+
+@pytest.fixture
+def compare_derivatives():
+    """A function ``(system, tau, directions)`` that returns derivatives, differences or None,
+    whether the active set was the same."""
+    return _compare

@@ -1,0 +1,448 @@
+"""Whole systems: the near set against the dense formulation, momentum, stability, derivatives of
+rollouts, batches of different bodies."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import mujoco
+import numpy as np
+import pytest
+
+from dexengines.soft import cloud
+from dexengines.soft.near import Room
+from dexengines.soft.scm import ContactParams, paper_dissipation, smooth_dissipation
+from dexengines.soft.system import Meeting, SoftSystem, Surface
+from dexstack.errors import ConfigError
+from dexstack.process.compilation import jit
+from experiments.soft import systems
+from experiments.soft.batch import stack
+
+pytestmark = pytest.mark.usefixtures("x64")
+
+PAIR = """<mujoco><option gravity="0 0 0"/><worldbody>
+  <body name="a"><freejoint/><geom type="box" size="0.03 0.02 0.04" mass="0.3"/></body>
+  <body name="b"><freejoint/><geom type="sphere" size="0.03" mass="0.2"/></body></worldbody></mujoco>"""
+LAW = ContactParams(stiffness=5e3, eps1=4e-6, eps2=4e-4, eps3=2e-4)
+
+
+def free_pair(
+    tolerance=1e-6, spacing=0.005, half=(0.03, 0.02, 0.04), dissipation=smooth_dissipation, room=None
+):
+    surfaces = Surface("a", "a", cloud.box(half, spacing)), Surface("b", "b", cloud.sphere(0.03, spacing))
+    model = mujoco.MjModel.from_xml_string(PAIR)
+    meeting = Meeting([surfaces[0]], [surfaces[1]], tolerance, LAW, room=room)
+    return SoftSystem(model, [meeting], dissipation=dissipation)
+
+
+def touching(seed, gap=-5e-4):
+    """q, v of the free pair, the ball at the middle of a face of the turned box."""
+    rng = np.random.default_rng(seed)
+    quat = rng.normal(size=4)
+    quat /= np.linalg.norm(quat)
+    R = np.zeros(9)
+    mujoco.mju_quat2Mat(R, quat)
+    where = rng.uniform(-0.6, 0.6, 3) * [0.03, 0.02, 0.04]
+    where[0] = 0.03 + 0.03 + gap
+    q = np.concatenate([np.zeros(3), quat, R.reshape(3, 3) @ where, [1.0, 0, 0, 0]])
+    return jnp.asarray(q), jnp.asarray(0.2 * rng.normal(size=12))
+
+
+def wrenches(system):
+    return jit(lambda q, v: system.contact(system.data, system.tree.motion(system.data.numbers, q, v)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tolerance", [1e-3, 1e-6, 1e-9])
+def test_the_near_set_gives_the_dense_contact_to_its_tolerance(tolerance):
+    """Wrench, stiffness, damping and distance; points 5 mm apart, √ε1 = 2 mm, ε2 = 0.4 mm."""
+    dense, near = wrenches(free_pair(None)), wrenches(free_pair(tolerance))
+    for seed in range(8):
+        exact, ours = dense(*touching(seed)), near(*touching(seed))
+        for name in ("wrench", "stiffness", "damping", "distance"):
+            x, y = (np.asarray(getattr(found, name)[0]) for found in (exact, ours))
+            assert np.abs(x - y).max() <= tolerance * np.abs(x).max(), name
+
+
+@pytest.mark.slow
+def test_where_there_is_no_room_derivatives_are_no_numbers_and_what_is_needed_is_said():
+    q, v = touching(0)
+    system = free_pair()
+    (need,) = (np.asarray(x) for x in jit(system.needs)(system.data, q))
+    assert need[0] == 1 and (need[1:] > 1).all() and (need <= np.array(system.room[0])).all()
+
+    def derivative(s):
+        """Of the stiffness; that of the wrench needs room for pairs only."""
+        return jit(jax.jacfwd(lambda q: s.contact(s.data, s.tree.motion(s.data.numbers, q, v)).stiffness))(q)
+
+    for which in (1, 2):
+        tight = need.copy()
+        tight[which] -= 1
+        without = system.with_room([Room(*tight.tolist())])
+        assert np.isnan(derivative(without)).any()
+        np.testing.assert_array_equal(wrenches(without)(q, v).wrench, wrenches(system)(q, v).wrench)
+    fits = system.with_room([Room(*tight.tolist()).for_all(need)])
+    np.testing.assert_allclose(
+        derivative(fits), derivative(system), rtol=1e-9, atol=1e-9 * np.abs(derivative(system)).max()
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("real", "within"), [(jnp.float64, 1e-11), (jnp.float32, 2e-4)])
+@pytest.mark.parametrize("dissipation", [paper_dissipation, smooth_dissipation])
+def test_one_pass_gives_what_the_law_in_jax_gives(dissipation, real, within):
+    """Everything of the contact; in float32 the law in JAX has its own rounding."""
+    system = free_pair(dissipation=dissipation)
+    data = jax.tree.map(lambda x: x.astype(real) if x.dtype.kind == "f" else x, system.data)
+
+    def both(q, v):
+        m = system.tree.motion(data.numbers, q, v)
+        return system._meet(0, data.meetings[0], m), system._law(0, data.meetings[0], m, system._pairs[0])
+
+    for seed in range(4):
+        found, law = jit(both)(*(x.astype(real) for x in touching(seed)))
+        for name in ("wrench", "stiffness", "damping", "distance"):
+            x, y = (np.asarray(getattr(c, name)) for c in (found, law))
+            np.testing.assert_allclose(x, y, atol=within * np.abs(y).max(), rtol=0, err_msg=name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dissipation", [paper_dissipation, smooth_dissipation])
+def test_jacobians_of_one_pass_are_the_derivatives_of_the_law(dissipation):
+    """By q, v, friction and stiffness, forward and backward, and the second derivatives, which are
+    those of the law."""
+    system = free_pair(dissipation=dissipation)
+    x = (*touching(2), jnp.array([0.6, LAW.stiffness]))
+
+    def felt(law):
+        def pull(q, v, c):
+            m, d = system.tree.motion(system.data.numbers, q, v), system.data.meetings[0]
+            changed = d.params._replace(
+                friction=d.params.friction * c[0], stiffness=c[1] * jnp.ones_like(d.params.stiffness)
+            )
+            args = (0, d._replace(params=changed), m)
+            return (system._law(*args, system._pairs[0]) if law else system._meet(*args)).wrench[0]
+
+        every = range(3)
+        forward, backward = jax.jacfwd(pull, every), jax.jacrev(pull, every)
+        second = jax.jacfwd(jax.grad(lambda *x: jnp.sum(pull(*x) ** 2), every), every)
+        return jit(lambda: [*forward(*x), *backward(*x), *jax.tree.leaves(second(*x))])()
+
+    for found, law in zip(felt(False), felt(True), strict=True):
+        np.testing.assert_allclose(found, law, rtol=0, atol=1e-7 * np.abs(law).max())
+
+
+@pytest.mark.slow
+def test_gradients_of_a_batch_are_those_one_by_one_with_room_for_much_more():
+    """A batch computes what a single one passes over: chunks in which nothing is."""
+    system = free_pair()
+    wide = system.with_room([system.room[0]._replace(blocks=system.room[0].blocks + 40)])
+    states = [touching(seed) for seed in range(3)]
+
+    def pull(s):
+        return lambda q, v: jnp.sum(s.contact(s.data, s.tree.motion(s.data.numbers, q, v)).wrench[0] ** 2)
+
+    together = jit(jax.vmap(jax.grad(pull(wide), (0, 1))))(*(jnp.stack(x) for x in zip(*states, strict=True)))
+    one = jit(jax.grad(pull(system), (0, 1)))
+    for k, state in enumerate(states):
+        for x, y in zip(together, one(*state), strict=True):
+            np.testing.assert_allclose(x[k], y, rtol=1e-9, atol=1e-9 * np.abs(y).max())
+
+
+@pytest.mark.slow
+def test_derivatives_by_the_points_themselves_are_those_of_the_dense_formulation():
+    """How the wrench changes where one body is a little larger."""
+    q, v = touching(1)
+
+    def grown(system):
+        m, data = system.tree.motion(system.data.numbers, q, v), system.data
+
+        def wrench(scale):
+            meeting = data.meetings[0]
+            rows = jnp.asarray(meeting.b.rows).at[..., :3].multiply(scale)
+            changed = data._replace(meetings=(meeting._replace(b=meeting.b._replace(rows=rows)),))
+            return system.contact(changed, m).wrench[0]
+
+        return np.asarray(jit(jax.jacfwd(wrench))(1.0))
+
+    exact = grown(free_pair(None))
+    np.testing.assert_allclose(grown(free_pair(1e-9)), exact, rtol=1e-6, atol=1e-6 * np.abs(exact).max())
+
+
+SLAB = (0.05, 0.05, 0.015)
+HALF, SMALL = 0.0325, 0.012
+
+
+def on_slab(half, other, tolerance, room=None):
+    """Force and torque on the second of two free bodies, and their soft distance, as a function of
+    its height and quaternion."""
+    bodies = "".join(f'<body name="{n}"><freejoint/><geom size="0.03" mass="0.2"/></body>' for n in "ab")
+    model = mujoco.MjModel.from_xml_string(f"<mujoco><worldbody>{bodies}</worldbody></mujoco>")
+    surfaces = Surface("a", "a", cloud.box(half, 0.007)), Surface("b", "b", other)
+    law = LAW._replace(eps1=0.0014**2, eps2=5e-4)
+    system = SoftSystem(model, [Meeting([surfaces[0]], [surfaces[1]], tolerance, law, room=room)])
+
+    def contact(place, quat):
+        q = jnp.concatenate([jnp.array([0.0, 0, 0, 1, 0, 0, 0]), place, quat])
+        found = system.contact(system.data, system.tree.motion(system.data.numbers, q, jnp.zeros(12)))
+        return found.wrench[0], found.distance[0]
+
+    return jit(contact)
+
+
+@pytest.mark.slow
+def test_a_tilted_cube_touches_at_its_lowest_corner():
+    """Its lowest corner is half a millimetre deep, far from the middle of the face, which is the
+    nearest to the slab's middle."""
+    cube = cloud.box((HALF,) * 3, 0.007)
+    dense, near = (on_slab(SLAB, cube, tolerance) for tolerance in (None, 1e-6))
+    for degrees in (5, 10, 20, 45):
+        quat, R = np.zeros(4), np.zeros(9)
+        mujoco.mju_axisAngle2Quat(quat, np.array([1.0, 1.0, 0.0]) / np.sqrt(2), np.radians(degrees))
+        mujoco.mju_quat2Mat(R, quat)
+        height = SLAB[2] - (R.reshape(3, 3) @ cube.points.T)[2].min() - 5e-4
+        exact, ours = (
+            np.asarray(f(jnp.array([0.0, 0, height]), jnp.asarray(quat))[0]) for f in (dense, near)
+        )
+        assert exact[2] > 0.5 and np.abs(exact[3:]).max() > 0.02
+        np.testing.assert_allclose(ours, exact, atol=1e-6 * exact[2])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("degrees", [0.01, 1.0])
+def test_a_tilted_face_of_a_thousand_points_feels_the_dense_force(degrees):
+    """One side of it is half a millimetre deep, so that its points feel forces of all sizes."""
+    plate = cloud.box((0.04, 0.04, 0.01), 0.0025)
+    assert (plate.normals[:, 2] < -0.5).sum() == 1024
+    dense, near = on_slab(SLAB, plate, None), on_slab(SLAB, plate, 1e-6, Room(1, 192, 96))
+    angle = np.radians(degrees)
+    height = SLAB[2] + 0.01 * np.cos(angle) + 0.04 * np.sin(angle) - 5e-4
+    quat = jnp.array([np.cos(angle / 2), 0.0, np.sin(angle / 2), 0.0])
+    exact, ours = (np.asarray(f(jnp.array([0.0, 0.0, height]), quat)[0]) for f in (dense, near))
+    assert exact[2] > 0.5
+    np.testing.assert_allclose(ours, exact, atol=1e-6 * exact[2])
+
+
+@pytest.mark.slow
+def test_a_corner_reaches_farther_than_its_points():
+    """A ball touches the corner of a box from outside, farther from all of the box's points than
+    what carries force."""
+    ball = cloud.sphere(SMALL, 0.003)
+    dense, near = (on_slab((HALF,) * 3, ball, tolerance) for tolerance in (None, 1e-6))
+    place = jnp.full(3, HALF + SMALL / np.sqrt(3)) + jnp.array([-4e-4, -5e-4, 1e-4])
+    exact, ours = (np.asarray(f(place, jnp.array([1.0, 0, 0, 0]))[0]) for f in (dense, near))
+    assert np.linalg.norm(exact[:3]) > 0.1
+    np.testing.assert_allclose(ours, exact, atol=1e-6 * np.linalg.norm(exact[:3]))
+
+
+@pytest.mark.slow
+def test_a_ball_wholly_inside_a_box_is_pushed_out_as_in_the_dense_formulation():
+    """From a millimetre above the surface to 12 mm below it with all of itself; the nearest face
+    decides."""
+    ball = cloud.sphere(SMALL, 0.003)
+    dense, near = on_slab((HALF,) * 3, ball, None), on_slab((HALF,) * 3, ball, 1e-6, Room(1, 64, 256))
+    for height in (0.0450, 0.040, 0.035, 0.030, 0.025, 0.020):
+        place, quat = jnp.array([1e-3, 2e-3, height]), jnp.array([1.0, 0, 0, 0])
+        (exact, depth), (ours, our_depth) = dense(place, quat), near(place, quat)
+        assert exact[2] > 0.0 and float(depth) == pytest.approx(height - HALF - SMALL, abs=7e-4)
+        np.testing.assert_allclose(our_depth, depth, atol=1e-9)
+        np.testing.assert_allclose(ours[:3], exact[:3], atol=1e-6 * float(exact[2]))
+
+
+@pytest.mark.slow
+def test_both_sides_of_an_inner_corner_are_near():
+    """A ball between a floor and a wall of one body, nearer to either of them or to both alike."""
+    wall = cloud.moved(cloud.box((0.015, 0.05, 0.03), 0.007), np.eye(3), np.array([-0.035, 0.0, 0.045]))
+    floor = cloud.box(SLAB, 0.007)
+    inside = (floor.points[:, 0] < -0.02) & (floor.normals[:, 2] > 0.5)
+    corner = cloud.joined(
+        cloud.Cloud(*(x[~inside] for x in floor)), cloud.Cloud(*(x[wall.normals[:, 2] > -0.5] for x in wall))
+    )
+    ball, found = cloud.sphere(0.02, 0.004), []
+    for tolerance in (None, 1e-6):
+        bodies = "".join(f'<body name="{n}"><freejoint/><geom size="0.03" mass="0.2"/></body>' for n in "ab")
+        model = mujoco.MjModel.from_xml_string(f"<mujoco><worldbody>{bodies}</worldbody></mujoco>")
+        law = LAW._replace(eps1=0.0014**2, eps2=2e-4)
+        room = None if tolerance is None else Room(1, 48, 24)
+        meeting = Meeting([Surface("a", "a", corner)], [Surface("b", "b", ball)], tolerance, law, room=room)
+        system = SoftSystem(model, [meeting])
+        f = jit(
+            lambda q, s=system: s.contact(s.data, s.tree.motion(s.data.numbers, q, jnp.zeros(12))).wrench[0]
+        )
+        places = [(-3e-4, -3e-4), (-6e-4, -2e-4), (-2e-4, -6e-4)]
+        found.append(
+            [f(jnp.array([0, 0, 0, 1.0, 0, 0, 0, x, 0.002, 0.035 + z, 1, 0, 0, 0])) for x, z in places]
+        )
+    for dense, near in zip(*found, strict=True):
+        assert jnp.abs(dense[0]) > 0.02 and jnp.abs(dense[2]) > 0.02  # both sides push
+        np.testing.assert_allclose(near, dense, atol=1e-6 * float(jnp.abs(dense).max()))
+
+
+@pytest.mark.slow
+def test_a_free_pair_keeps_its_momentum():
+    """Linear and angular, through a bounce, to 1e-10 of what was exchanged."""
+    system = free_pair()
+    step = jit(lambda q, v: system.euler(system.data, q, v, jnp.zeros(12), 1e-4))
+    m, inertia = system.data.numbers.mass, system.data.numbers.inertia
+
+    def momentum(q, v):
+        total = np.zeros(6)
+        for f in range(2):
+            R = np.zeros(9)
+            mujoco.mju_quat2Mat(R, np.array(q[7 * f + 3 : 7 * f + 7]))
+            p = m[f] * v[6 * f : 6 * f + 3]
+            total += np.concatenate(
+                [
+                    p,
+                    np.cross(q[7 * f : 7 * f + 3], p)
+                    + R.reshape(3, 3) @ (inertia[f] @ v[6 * f + 3 : 6 * f + 6]),
+                ]
+            )
+        return total
+
+    def rate(q, v):
+        """Of the momentum, by the contact forces alone."""
+        contact = system.contact(system.data, system.tree.motion(system.data.numbers, q, v))
+        return system.tree.generalized(
+            system.tree.motion(system.data.numbers, q, v), system._on_links(contact)
+        )
+
+    rate = jit(rate)
+    q, v = touching(3, gap=1e-4)
+    v = v.at[:].set(0.0).at[6:9].set(-0.3 * (q[7:10] / jnp.linalg.norm(q[7:10]))).at[9:].set(3.0)
+    before, speed = momentum(np.asarray(q), np.asarray(v)), np.asarray(v)
+    for k in range(150):
+        if k == 20:  # the generalised forces as such: sums of forces and of moments about the origin vanish
+            g, R = np.asarray(rate(q, v)), [np.zeros(9), np.zeros(9)]
+            for f in range(2):
+                mujoco.mju_quat2Mat(R[f], np.array(q[7 * f + 3 : 7 * f + 7]))
+            forces, arms = [g[0:3], g[6:9]], [np.asarray(q[0:3]), np.asarray(q[7:10])]
+            moment = sum(
+                np.cross(a, f) + r.reshape(3, 3) @ g[6 * i + 3 : 6 * i + 6]
+                for i, (a, f, r) in enumerate(zip(arms, forces, R, strict=True))
+            )
+            assert np.abs(forces[0]).max() > 1.0
+            np.testing.assert_allclose(forces[0] + forces[1], 0.0, atol=1e-10)
+            np.testing.assert_allclose(moment, 0.0, atol=1e-10)
+        q, v = step(q, v)
+    after = momentum(np.asarray(q), np.asarray(v))
+    assert np.abs(np.asarray(v) - speed).max() > 0.1
+    np.testing.assert_allclose(after[:3], before[:3], atol=1e-10)
+
+
+@pytest.mark.slow
+def test_inverse_dynamics_undoes_forward_dynamics():
+    system = systems.pusher_system(26)
+    q, v = (jnp.asarray(x) for x in systems.pusher_start())
+    q = q.at[1].add(0.03)
+    tau = jnp.asarray(np.random.default_rng(0).normal(size=8))
+    a = jit(system.forward)(system.data, q, v, tau)
+    np.testing.assert_allclose(jit(system.inverse)(system.data, q, v, a), tau, atol=1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stiffness", [1e4, 1e5])
+def test_the_implicit_step_is_stable_at_4_ms_under_a_squeeze_of_20_n(stiffness):
+    """A ball of 200 g between two fingers on slides that press with 20 N each."""
+    spec = mujoco.MjSpec()
+    for name, side in (("left", -1.0), ("right", 1.0)):
+        finger = spec.worldbody.add_body(name=name, pos=(side * 0.0395, 0, 0))
+        finger.add_joint(type=mujoco.mjtJoint.mjJNT_SLIDE, axis=(-side, 0, 0))
+        finger.add_geom(type=mujoco.mjtGeom.mjGEOM_BOX, size=(0.01, 0.02, 0.02), mass=0.05)
+    ball = spec.worldbody.add_body(name="ball")
+    ball.add_freejoint()
+    ball.add_geom(type=mujoco.mjtGeom.mjGEOM_SPHERE, size=(0.03, 0, 0), mass=0.2)
+    model = spec.compile()
+    fingers = [Surface(n, n, cloud.box((0.01, 0.02, 0.02), 0.004), 0.8) for n in ("left", "right")]
+    law = LAW._replace(stiffness=stiffness, v_s=1e-3)
+    system = SoftSystem(
+        model, [Meeting(fingers, [Surface("ball", "ball", cloud.sphere(0.03, 0.004), 0.8)], params=law)]
+    )
+    tau = jnp.zeros(8).at[:2].set(20.0)
+    step = jit(lambda q, v: system.implicit(system.data, q, v, tau, 4e-3))
+    q, v = jnp.asarray(model.qpos0), jnp.zeros(8)
+    for _ in range(250):
+        q, v = step(q, v)
+    assert bool(jnp.isfinite(v).all()) and float(jnp.abs(v[:5]).max()) < 0.01
+    assert abs(float(q[4])) < 0.01  # held by friction for a second, against 2 N of weight
+
+
+@pytest.mark.slow
+def test_value_and_gradient_of_a_rollout_equal_finite_differences():
+    """50 steps of the pushed T, with respect to where the pusher is sent."""
+    system = systems.pusher_system(26, params=systems.pusher_params(26)._replace(eps2=2e-3))
+    system.dissipation = smooth_dissipation
+    q0, v0 = (jnp.asarray(x) for x in systems.pusher_start())
+
+    def end(target):
+        def step(state, _):
+            return system.euler(system.data, *state, systems.pusher_force(*state, target), 2e-3), None
+
+        (q, _), _ = jax.lax.scan(jax.checkpoint(step), (q0.at[1].set(-0.165), v0), None, length=50)
+        return 10.0 * q[3] + q[2] + q[8]
+
+    target = jnp.array([0.004, -0.11])
+    gradient = jit(jax.grad(end))(target)
+    end = jit(end)
+    assert float(jnp.abs(gradient).max()) > 1e-2
+    for k in range(2):
+        e = 1e-5 * jnp.eye(2)[k]
+        slope = (
+            8 * (end(target + e) - end(target - e)) - (end(target + 2 * e) - end(target - 2 * e))
+        ) / 12e-5
+        assert float(gradient[k]) == pytest.approx(float(slope), rel=1e-6, abs=1e-8)
+
+
+@pytest.mark.slow
+def test_a_batch_of_systems_of_different_geometry():
+    """Boxes of three sizes, one compiled function, the same answers as one by one."""
+    systems = [free_pair(half=(0.03 + 0.0002 * k, 0.02 + 0.004 * k, 0.04 - 0.006 * k)) for k in range(3)]
+    stacked = jax.tree.map(jnp.asarray, stack([s.data for s in systems]))
+    q, v = touching(1)
+    together = jit(jax.vmap(systems[0].forward, (0, None, None, None)))(stacked, q, v, jnp.zeros(12))
+    assert not np.allclose(together[0], together[2], rtol=1e-3)
+    one = jit(systems[0].forward)
+    for system, a in zip(systems, together, strict=True):
+        np.testing.assert_allclose(a, one(system.data, q, v, jnp.zeros(12)), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.slow
+def test_pairs_that_are_apart_take_no_room():
+    """Three of the pair, of which two balls are a metre away."""
+    balls = "".join(
+        f'<body name="b{k}" pos="{k} 0 0"><freejoint/><geom size="0.03" mass="0.2"/></body>' for k in range(3)
+    )
+    text = PAIR.replace(
+        '<body name="b"><freejoint/><geom type="sphere" size="0.03" mass="0.2"/></body>', balls
+    )
+    surfaces = [Surface(f"b{k}", f"b{k}", cloud.sphere(0.03, 0.005)) for k in range(3)]
+    alone, q, v = free_pair(), *touching(2)
+    meeting = Meeting(
+        [Surface("a", "a", cloud.box((0.03, 0.02, 0.04), 0.005))], surfaces, params=LAW, room=alone.room[0]
+    )
+    three = SoftSystem(mujoco.MjModel.from_xml_string(text), [meeting], dissipation=smooth_dissipation)
+    many = jnp.concatenate(
+        [q, q[7:] + jnp.array([1.0, 0, 0, 0, 0, 0, 0]), q[7:] + jnp.array([2.0, 0, 0, 0, 0, 0, 0])]
+    )
+    a = jit(alone.forward)(alone.data, q, v, jnp.zeros(12))
+    b = jit(three.forward)(three.data, many, jnp.concatenate([v, v[6:], v[6:]]), jnp.zeros(24))
+    np.testing.assert_allclose(a, b[:12], rtol=1e-9, atol=1e-9)
+
+
+def test_bad_surfaces_are_named():
+    model = mujoco.MjModel.from_xml_string(PAIR)
+    ball = Surface("ball", "b", cloud.sphere(0.03, 0.01))
+    with pytest.raises(ConfigError, match="unknown body 'c'"):
+        SoftSystem(model, [Meeting([dataclasses.replace(ball, body="c")], [ball])])
+    with pytest.raises(ConfigError, match="on one body"):
+        SoftSystem(model, [Meeting([ball], [ball])])
+    with pytest.raises(ConfigError, match="between 0 and 1, got 0"):
+        SoftSystem(model, [Meeting([ball], [dataclasses.replace(ball, body="a")], 0.0)])
+    with pytest.raises(ConfigError, match="normal_weight 2 needs a meeting with tolerance None"):
+        SoftSystem(
+            model,
+            [Meeting([ball], [dataclasses.replace(ball, body="a")], params=LAW._replace(normal_weight=2.0))],
+        )
+    inward = cloud.Cloud(ball.cloud.points, -ball.cloud.normals)
+    with pytest.raises(ConfigError, match="point inwards"):
+        SoftSystem(model, [Meeting([ball], [Surface("inward", "a", inward)])])

@@ -1,0 +1,200 @@
+"""Bags: what is written is read back bit by bit, and a file that was cut opens up to there."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from mcap.reader import make_reader
+from mcap_ros2.decoder import DecoderFactory
+
+from dexstack.bags.definitions import full_definition
+from dexstack.bags.file import BagReader, BagWriter, Topic
+from dexstack.bags.samples import read_samples
+from dexstack.errors import ConfigError
+
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("rclpy") is None, reason="message definitions come with ROS 2 or the extra 'ros'"
+)
+QOS = "- history: keep_last\n  depth: 1\n  reliability: best_effort\n  durability: volatile"
+JOINTS = ("a", "b")
+
+
+def write(path: Path, rows) -> list[tuple[str, int, bytes]]:
+    """A bag of (topic, time [s], message)."""
+    from rclpy.serialization import serialize_message
+
+    bag, known, written = BagWriter(path), set(), []
+    for name, t, message in rows:
+        type_name = f"{type(message).__module__.split('.')[0]}/msg/{type(message).__name__}"
+        if name not in known:
+            known.add(name)
+            bag.add_topic(Topic(name, type_name, QOS, full_definition(type_name)))
+        data = serialize_message(message)
+        bag.add(name, round(1e9 * t) + 5, round(1e9 * t), data)
+        written.append((name, round(1e9 * t) + 5, data))
+    bag.close()
+    return written
+
+
+def pose(t: float, x: float = 0.0):
+    from geometry_msgs.msg import PoseWithCovarianceStamped
+
+    message = PoseWithCovarianceStamped()
+    message.header.frame_id = "world"
+    message.header.stamp.sec, message.header.stamp.nanosec = int(t), round(1e9 * (t % 1))
+    message.pose.pose.position.x, message.pose.pose.orientation.w = x, 1.0
+    return message
+
+
+def joints(t: float, *position: float, name=JOINTS):
+    from sensor_msgs.msg import JointState
+
+    message = JointState(name=list(name), position=list(position))
+    message.header.stamp.sec, message.header.stamp.nanosec = int(t), round(1e9 * (t % 1))
+    return message
+
+
+def state(t: float, phase: str, attempt: int = 1):
+    from std_msgs.msg import String
+
+    return String(data=json.dumps({"phase": phase, "attempt": attempt, "t": t}))
+
+
+def test_messages_come_back_bit_by_bit(tmp_path):
+    written = write(
+        tmp_path / "a.mcap", [(f"/topic{k % 3}", 0.01 * k, joints(k, np.pi * k, -k)) for k in range(1000)]
+    )
+    bag = BagReader(tmp_path / "a.mcap")
+    assert [(e.topic.name, e.t, e.data) for e in bag] == written and not bag.cut
+    assert all(e.published == e.t - 5 and e.topic.qos == QOS for e in bag)
+
+
+def test_the_types_are_in_the_file(tmp_path):
+    """A reader that knows no types but those a bag describes, as Foxglove does, understands it."""
+    write(
+        tmp_path / "a.mcap",
+        [("/object_pose", 0.5, pose(0.5, 7.0)), ("/joint_states", 0.6, joints(0.6, 1.0, 2.0))],
+    )
+    with (tmp_path / "a.mcap").open("rb") as file:
+        reader = make_reader(file, decoder_factories=[DecoderFactory()])
+        assert reader.get_header().profile == "ros2" and reader.get_summary().statistics.message_count == 2
+        found = {channel.topic: message for _, channel, _, message in reader.iter_decoded_messages()}
+    assert (
+        found["/object_pose"].pose.pose.position.x == 7.0 and found["/object_pose"].header.frame_id == "world"
+    )
+    assert list(found["/joint_states"].position) == [1.0, 2.0] and list(found["/joint_states"].name) == list(
+        JOINTS
+    )
+
+
+@pytest.mark.parametrize("share", [0.03, 0.3, 0.7, 0.999])
+def test_a_cut_bag_opens_up_to_the_cut(tmp_path, share):
+    path = tmp_path / "a.mcap"
+    rng = np.random.default_rng(0)  # noise, which does not compress: many chunks
+    written = write(path, [("/joint_states", 0.01 * k, joints(k, *rng.random(2))) for k in range(6000)])
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(share * len(whole))])
+    bag = BagReader(path)
+    read = [(e.topic.name, e.t, e.data) for e in bag]
+    assert bag.cut and read == written[: len(read)]
+    assert len(read) >= share * len(written) - 1000, "no more than a chunk is lost"
+
+
+def test_damage_ends_a_bag_and_invents_nothing(tmp_path):
+    path = tmp_path / "a.mcap"
+    written = write(path, [("/joint_states", 0.01 * k, joints(k, 1.0, 2.0)) for k in range(5000)])
+    whole = bytearray(path.read_bytes())
+    whole[len(whole) // 2] ^= 0xFF
+    path.write_bytes(whole)
+    read = [(e.topic.name, e.t, e.data) for e in BagReader(path)]
+    assert read == written[: len(read)] and len(read) < len(written)
+
+
+def test_what_is_no_bag_is_refused(tmp_path):
+    (tmp_path / "text.mcap").write_text("hello, I am not a bag")
+    for name, message in (("text.mcap", "is not an MCAP file"), ("none.mcap", "cannot read the bag")):
+        with pytest.raises(ConfigError, match=message):
+            BagReader(tmp_path / name)
+    with pytest.raises(ConfigError, match="cannot write"):
+        BagWriter(tmp_path / "no folder" / "a.mcap")
+
+
+def test_samples_are_those_of_running_rollouts(tmp_path):
+    rows = [
+        ("/n/rollout/state", 0.0, state(0.0, "waiting")),
+        ("/n/joint_states", 0.0, joints(0.0, 2.0, 1.0, name=("b", "a"))),
+    ]
+    rows += [("/n/object_pose", 0.01, pose(0.01)), ("/n/joint_command", 0.02, joints(0.02, 3.0, 4.0))]
+    rows += [("/n/object_pose", 0.03, pose(0.03)), ("/n/rollout/state", 0.03, state(0.03, "running"))]
+    rows += [
+        ("/n/object_pose", 0.04, pose(0.04, 5.0)),
+        ("/n/object_pose", 0.12, pose(0.12)),
+    ]  # no joint angles near the second
+    rows += [
+        ("/n/rollout/state", 0.2, state(0.2, "running", 2)),
+        ("/n/joint_states", 0.2, joints(0.2, 7.0, 8.0)),
+    ]
+    rows += [
+        ("/n/object_pose", 0.21, pose(0.21)),
+        ("/n/rollout/state", 0.22, state(0.22, "reached", 2)),
+        ("/n/object_pose", 0.23, pose(0.23)),
+    ]
+    write(tmp_path / "a.mcap", rows)
+    samples = read_samples(tmp_path / "a.mcap", JOINTS)
+    np.testing.assert_allclose(samples["t"], [0.04, 0.21])
+    np.testing.assert_allclose(
+        samples["q"], [[2.2, 3.2], [7.0, 8.0]], err_msg="between those of before and after the pose"
+    )
+    np.testing.assert_allclose(samples["q_command"], [[3.0, 4.0]] * 2)
+    np.testing.assert_allclose(samples["t_command"], [0.02, 0.02])
+    np.testing.assert_allclose(samples["pose_WO"][0], [5, 0, 0, 1, 0, 0, 0])
+    assert samples["rollout"][0] != samples["rollout"][1]
+
+
+def test_joint_angles_are_those_of_the_poses_time(tmp_path):
+    """Poses come 10 ms late; simulated time goes back once."""
+    rows = [("/joint_command", 0.0, joints(0.0, 0.0, 0.0))]
+    for k in range(300):
+        t = 0.003 * (k % 200)
+        rows.append(("/joint_states", 0.003 * k, joints(t, np.sin(t), np.cos(t))))
+        if k % 7 == 6 and k % 200 > 5:
+            rows.append(("/object_pose", 0.003 * k, pose(t - 0.01)))
+    write(tmp_path / "a.mcap", rows)
+    samples = read_samples(tmp_path / "a.mcap", JOINTS)
+    assert len(samples["t"]) > 35
+    np.testing.assert_allclose(
+        samples["q"], np.column_stack([np.sin(samples["t"]), np.cos(samples["t"])]), atol=2e-6
+    )
+
+
+def test_a_hand_without_torque_follows_no_command(tmp_path):
+    rows = [
+        ("/n/rollout/state", 0.0, state(0.0, "running")),
+        ("/n/joint_command", 0.0, joints(0.0, 3.0, 4.0)),
+    ]
+    for k, effort in enumerate(([], [0.0, 0.1], [0.0, 0.0], [-0.1, 0.1])):
+        t = 0.1 * (1 + k)
+        measured = joints(t, 1.0, 2.0)
+        measured.effort = effort
+        rows += [("/n/joint_states", t, measured), ("/n/object_pose", t, pose(t))]
+    write(tmp_path / "a.mcap", rows)
+    samples = read_samples(tmp_path / "a.mcap", JOINTS)
+    np.testing.assert_array_equal(np.isfinite(samples["q_command"]).all(axis=1), [True, True, False, True])
+
+
+def test_bags_without_what_learning_needs_are_refused(tmp_path):
+    write(tmp_path / "a.mcap", [("/object_pose", 0.0, pose(0.0))])
+    with pytest.raises(ConfigError, match="has 0 topics named joint_states"):
+        read_samples(tmp_path / "a.mcap", JOINTS)
+    rows = [
+        ("/object_pose", 0.0, pose(0.0)),
+        ("/joint_command", 0.0, joints(0.0, 1.0)),
+        ("/joint_states", 0.0, joints(0.0, 1.0, name=("x",))),
+    ]
+    write(tmp_path / "b.mcap", rows)
+    with pytest.raises(ConfigError, match="not this hand's"):
+        read_samples(tmp_path / "b.mcap", JOINTS)

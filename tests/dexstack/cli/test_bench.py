@@ -1,0 +1,62 @@
+"""``dexstack bench mpc``: what is counted, the limits, the core."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from dexstack.bench.mpc import MpcTiming
+from dexstack.cli.cores import one_core
+from dexstack.cli.main import main
+from dexstack.errors import ConfigError
+
+
+@pytest.mark.slow
+def test_solves_are_timed():
+    """In a process of its own, as a user runs it: it pins the core before JAX starts."""
+    argv = ["bench", "mpc", "--solves", "5", "--p50", "10", "--p99", "10", "--json", "-"]
+    done = subprocess.run([sys.executable, "-m", "dexstack.cli.main", *argv], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    r = json.loads(done.stdout)["results"]
+    for key in ("solve_s", "solve_wall_s", "detect_s", "detect_and_solve_s"):
+        assert r[key]["n"] == 5 and 0 < r[key]["p50"] <= r[key]["p99"]
+    assert r["detect_and_solve_s"]["mean"] == pytest.approx(r["detect_s"]["mean"] + r["solve_s"]["mean"])
+    assert r["variables"] == 16 * r["horizon"] and r["rows"] == 48
+    assert r["contacts"]["counted"] == sum(r["statuses"].values()) == 5 and r["contacts"]["n"] >= 5
+    assert r["compile_s"] > 0 and r["core"] in os.sched_getaffinity(0)
+
+
+@pytest.mark.parametrize(
+    ("p50", "p99", "status"), [("0.002", "0.003", 0), ("0.001", "0.003", 1), ("0.002", "0.0024", 1)]
+)
+def test_both_limits_decide(p50, p99, status, monkeypatch, capsys):
+    """Solves of 1.5 ms, a tenth of them of 2.5 ms."""
+    solve = np.full(100, 1.5e-3)
+    solve[::10] = 2.5e-3
+    timing = MpcTiming(solve / 2, solve, solve, 2 * solve, np.full(120, 9), {"OK": 100}, 1.0, 4, 64, 48)
+    monkeypatch.setattr("dexstack.bench.mpc.time_mpc", lambda spec, **kw: timing)
+    assert main(["bench", "mpc", "--p50", p50, "--p99", p99, "--json"]) == status
+    r = json.loads(capsys.readouterr().out)["results"]
+    assert r["passed"] is (status == 0) and r["solve_s"]["p50"] == 1.5e-3 and r["solve_wall_s"]["p50"] == 3e-3
+    assert r["contacts"]["n"] == 120 and r["contacts"]["counted"] == 100
+
+
+def test_one_core_is_kept_and_given_back():
+    before = os.sched_getaffinity(0)
+    with one_core(None) as core:
+        assert os.sched_getaffinity(0) == {core} == {max(before)}
+    assert os.sched_getaffinity(0) == before
+    with pytest.raises(ConfigError, match="--core 4096"), one_core(4096):
+        pass
+    assert os.sched_getaffinity(0) == before
+
+
+@pytest.mark.parametrize(
+    "argv", [["--solves", "0"], ["--seed", "-1"], ["--core", "4096"], ["--params", "nowhere.yaml"]]
+)
+def test_unusable_arguments_exit_2(argv, capsys):
+    assert main(["bench", "mpc", *argv]) == 2
+    assert argv[0] in (err := capsys.readouterr().err) or "nowhere.yaml" in err

@@ -1,0 +1,100 @@
+"""``dexstack replay`` of what trials and the graph keep: drawn again from the file alone; bags are
+in tests/dexstack/nodes/test_bags.py."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from dexstack.cli.main import main
+from dexstack.tasks import load_task
+
+SAMPLES = 12
+
+
+def keep(folder: Path, task: str = "palm_turn", **changes) -> Path:
+    """A recording of an object that moves up while nothing else does."""
+    robot, _, start = load_task(task)().scene()
+    pose = np.tile(start.pose_WO, (SAMPLES, 1))
+    pose[:, 2] += np.linspace(0.0, 0.03, SAMPLES)
+    arrays = {
+        "t": 0.1 * np.arange(SAMPLES),
+        "q": np.tile(robot.home, (SAMPLES, 1)),
+        "pose_WO": pose,
+        "goal_WO": np.tile(start.pose_WO, (SAMPLES, 1)),
+        "solve_t": np.zeros(0),
+        "solve_s": np.zeros(0),
+        "summary": json.dumps({"task": task, "object": "cube", "hand": "right", "phase": "timeout"}),
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "recording.npz"
+    np.savez(path, **{name: value for name, value in (arrays | changes).items() if value is not None})
+    return path
+
+
+@pytest.mark.parametrize("task", ["palm_turn", "three_ball"])
+@pytest.mark.parametrize("whole_folder", [True, False])
+def test_a_recording_is_drawn_again(task, whole_folder, tmp_path, capsys):
+    path, film = keep(tmp_path / "trial", task), tmp_path / "again.gif"
+    assert (
+        main(["replay", str(path.parent if whole_folder else path), "--film", str(film), "--json", "-"]) == 0
+    )
+    results = json.loads(capsys.readouterr().out)["results"]
+    assert results["samples"] == SAMPLES and results["summary"]["task"] == task
+    assert results["plot"] == str(path.parent / "run.png") and results["film"] == str(film)
+    with Image.open(results["plot"]) as plot, Image.open(film) as frames:
+        assert plot.width > 400 and frames.n_frames > 5
+        first = np.asarray(frames.convert("RGB"), int)
+        frames.seek(frames.n_frames - 1)
+        assert np.mean(np.abs(np.asarray(frames.convert("RGB"), int) - first).max(axis=2) > 40) > 1e-3, (
+            "the object moves"
+        )
+
+
+def test_without_film_there_is_none(tmp_path, capsys):
+    assert main(["replay", str(keep(tmp_path))]) == 0
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["recording.npz", "run.html", "run.png"]
+    assert "palm_turn with cube: timeout, 12 samples" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"summary": None}, "is no recording of a run or a trial"),
+        ({"summary": json.dumps({"object": "cube", "hand": "right"})}, "does not say of which task it is"),
+        (
+            {"summary": json.dumps({"task": "juggling", "object": "cube", "hand": "right"})},
+            "unknown task 'juggling'",
+        ),
+        ({"q": np.zeros((SAMPLES, 9))}, "9 joints, the robot of its task has 16"),
+        ({"goal_WO": None}, "no 'goal_WO'"),
+    ],
+)
+def test_what_cannot_be_drawn_is_one_sentence(changes, sentence, tmp_path, capsys):
+    assert main(["replay", str(keep(tmp_path, **changes))]) == 2
+    said = capsys.readouterr().err
+    assert sentence in said and said.count("\n") == 1
+
+
+def test_a_wrong_file_is_one_sentence(tmp_path, capsys):
+    keep(tmp_path / "trials" / "trial-000")
+    (tmp_path / "noise.npz").write_bytes(b"nothing")
+    for argument, sentence in (
+        ("trials", "trials are in"),
+        ("nowhere.npz", "there is no"),
+        ("noise.npz", "noise.npz"),
+    ):
+        assert main(["replay", str(tmp_path / argument)]) == 2
+        assert sentence in capsys.readouterr().err
+    assert main(["replay", str(tmp_path / "run.mcap"), "--film", "a.gif"]) == 2
+    assert "--film is for recordings" in capsys.readouterr().err
+
+
+def test_too_few_samples_are_nothing_to_draw(tmp_path, capsys):
+    empty = {name: np.zeros((0, n)) for name, n in (("q", 16), ("pose_WO", 7), ("goal_WO", 7))}
+    assert main(["replay", str(keep(tmp_path, t=np.zeros(0), **empty))]) == 1
+    assert "too few to draw" in capsys.readouterr().out

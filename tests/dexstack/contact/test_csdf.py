@@ -1,0 +1,193 @@
+"""C-SDF against coal's distances outside, the exact half-space distance inside, and finite
+differences; in float64."""
+
+import coal
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dexstack.contact.csdf import distance_and_normal
+from dexstack.contact.detector import DetectorParams
+from dexstack.geometry.support_planes import REACH, normal_cones
+from dexstack.model.objects import load_object, object_names
+from tests.dexstack.geometry.planes import SupportPlanes, support_planes
+
+pytestmark = pytest.mark.usefixtures("x64")
+
+SIGMA = DetectorParams.sigma
+SMOOTHING = np.log(DetectorParams.num_planes) / SIGMA
+"""What the smooth maximum of K values exceeds the largest by, at most [m]."""
+
+
+@pytest.fixture(scope="module", params=object_names())
+def case(request):
+    obj = load_object(request.param)
+    return obj.mesh, support_planes(obj.mesh, DetectorParams.num_planes)
+
+
+def arrays(planes: SupportPlanes, sigma: float = SIGMA):
+    return jnp.asarray(planes.nhat_B), jnp.asarray(planes.offset), sigma
+
+
+def plane_distance(*at):
+    return distance_and_normal(*at)[0]
+
+
+def coal_distance(mesh, points: np.ndarray) -> np.ndarray:
+    """Distance of points outside the hull, by coal's GJK."""
+    hull = mesh.convex_hull
+    vertices, triangles = coal.StdVec_Vec3s(), coal.StdVec_Triangle()
+    for v in np.asarray(hull.vertices):
+        vertices.append(v)
+    for f in hull.faces:
+        triangles.append(coal.Triangle(*map(int, f)))
+    convex, dot, radius = coal.Convex(vertices, triangles), coal.Sphere(1e-6), 1e-6
+
+    def one(p: np.ndarray) -> float:
+        return coal.distance(
+            convex,
+            coal.Transform3s(),
+            dot,
+            coal.Transform3s(np.eye(3), p),
+            coal.DistanceRequest(),
+            coal.DistanceResult(),
+        )
+
+    return np.array([one(p) for p in points]) + radius
+
+
+def outside(mesh, count: int) -> np.ndarray:
+    """Points off faces, edges and corners, up to REACH away."""
+    rng = np.random.default_rng(5)
+    surface, nhat = normal_cones(mesh.convex_hull)
+    k = np.unique(
+        np.concatenate(
+            [
+                rng.choice(len(surface), count // 2),
+                np.arange(0, len(surface), max(1, 2 * len(surface) // count)),
+            ]
+        )
+    )
+    return surface[k] + rng.uniform(1e-4, REACH, (len(k), 1)) * nhat[k]
+
+
+def inside(mesh, count: int) -> np.ndarray:
+    rng = np.random.default_rng(6)
+    return np.asarray(mesh.convex_hull.vertices)[
+        rng.integers(len(mesh.convex_hull.vertices), size=count)
+    ] * rng.uniform(0, 0.98, (count, 1))
+
+
+def test_outside_it_is_coals_distance(case):
+    """Never more than the smoothing above it, never more than the stated error below it."""
+    mesh, planes = case
+    points = outside(mesh, 1500)
+    excess = np.asarray(plane_distance(jnp.asarray(points), *arrays(planes))) - coal_distance(mesh, points)
+    print(
+        f"C-SDF − coal: {1e3 * excess.min():.2f} … {1e3 * excess.max():.2f} mm, median {1e3 * np.median(excess):.3f} mm"
+    )
+    assert excess.max() <= SMOOTHING + 1e-6
+    assert excess.min() >= -1.1 * planes.distance_error
+    assert np.median(np.abs(excess)) < 5e-4
+
+
+def test_touching_distances_are_finer(case):
+    """Up to 2 mm away the stated contact error holds."""
+    mesh, planes = case
+    surface, nhat = normal_cones(mesh.convex_hull)
+    points = (surface + np.random.default_rng(1).uniform(1e-4, 2e-3, (len(surface), 1)) * nhat)[
+        :: max(1, len(surface) // 1500)
+    ]
+    excess = np.asarray(plane_distance(jnp.asarray(points), *arrays(planes))) - coal_distance(mesh, points)
+    assert excess.min() >= -1.1 * planes.contact_error
+    assert excess.max() <= SMOOTHING + 1e-6
+
+
+def test_inside_it_is_the_exact_half_space_distance(case):
+    """The depth below the nearest face of the hull, within smoothing and the planes' hull error."""
+    mesh, planes = case
+    hull = mesh.convex_hull
+    points = inside(mesh, 2000)
+    normals = np.asarray(hull.face_normals)
+    exact = np.max(points @ normals.T - np.einsum("fi,fi->f", normals, hull.triangles[:, 0]), axis=1)
+    assert exact.max() < 0
+    excess = np.asarray(plane_distance(jnp.asarray(points), *arrays(planes))) - exact
+    assert excess.max() <= SMOOTHING + 1e-9
+    assert excess.min() >= -planes.hull_error - 1e-9
+
+
+def test_the_smoothing_bound_is_tight():
+    """log(K)/σ where K planes tie: at the centre of a cube its six faces do."""
+    planes = support_planes(load_object("cube").mesh, DetectorParams.num_planes)
+    faces = SupportPlanes(planes.nhat_B[:6], planes.offset[:6], 0, 0, 0, 0)
+    value = float(plane_distance(jnp.zeros(3), *arrays(faces)))
+    assert value == pytest.approx(-0.028 + np.log(6) / SIGMA, abs=1e-12)
+
+
+@pytest.mark.parametrize("sigma", [SIGMA, 500.0])
+def test_gradients_equal_finite_differences(case, sigma):
+    mesh, planes = case
+    points = np.concatenate([outside(mesh, 60), inside(mesh, 60)])
+    gradient = jax.vmap(jax.grad(lambda x: plane_distance(x, *arrays(planes, sigma))))(jnp.asarray(points))
+    step = 1e-3 / sigma
+    moved = [points + s * step * e for e in np.eye(3) for s in (1, -1)]
+    values = np.asarray(plane_distance(jnp.asarray(np.stack(moved)), *arrays(planes, sigma)))
+    slope = (values[0::2] - values[1::2]).T / (2 * step)
+    np.testing.assert_allclose(gradient, slope, atol=2e-6)
+
+
+def test_the_normal_is_the_gradients_direction(case):
+    """One pass gives the distance, and its gradient's direction as a unit outward normal."""
+    mesh, planes = case
+    points = jnp.asarray(np.concatenate([outside(mesh, 400), inside(mesh, 400)]))
+    _, nhat = distance_and_normal(points, *arrays(planes))
+    np.testing.assert_allclose(np.linalg.norm(nhat, axis=1), 1.0, atol=1e-9)
+    gradient = jax.vmap(jax.grad(lambda x: plane_distance(x, *arrays(planes))))(points)
+    np.testing.assert_allclose(nhat, gradient / jnp.linalg.norm(gradient, axis=1, keepdims=True), atol=1e-9)
+
+
+def test_the_closest_point_lies_on_the_surface(case):
+    """[13]: x − d n, from 5 mm away, is near the true closest point (whose normal the samples
+    carry)."""
+    mesh, planes = case
+    surface, outward = normal_cones(mesh.convex_hull)
+    k = np.random.default_rng(2).choice(len(surface), 500)
+    points = surface[k] + 5e-3 * outward[k]
+    distance, nhat = distance_and_normal(jnp.asarray(points), *arrays(planes))
+    closest = points - np.asarray(distance)[:, None] * np.asarray(nhat)
+    np.testing.assert_allclose(np.linalg.norm(closest - surface[k], axis=1), 0.0, atol=2e-3)
+
+
+def test_no_nan_where_every_plane_ties():
+    """The centre of a cube has no direction: the normal is zero, the distance finite, in float32 as
+    in float64."""
+    planes = support_planes(load_object("cube").mesh, DetectorParams.num_planes)
+    for dtype in (jnp.float32, jnp.float64):
+        cube = (jnp.asarray(planes.nhat_B[:6], dtype), jnp.asarray(planes.offset[:6], dtype), SIGMA)
+        for x in ([0.0, 0.0, 0.0], [1e3, 0.0, 0.0], [-1e3, 1e3, 1e-30]):
+            distance, nhat = distance_and_normal(jnp.asarray(x, dtype), *cube)
+            assert np.isfinite(distance) and np.all(np.isfinite(nhat))
+
+
+@pytest.mark.parametrize("count", [999, 1000, 4096])
+def test_many_points_at_once_in_float32_are_as_good_as_each_alone(case, count):
+    """Distance, normal and gradient over whole batches: XLA fuses sums over coordinates with a
+    softmax otherwise from a thousand on."""
+    mesh, planes = case
+    x = np.random.default_rng(count).uniform(-1, 1, (count, 3)).astype(np.float32) * np.abs(mesh.bounds).max(
+        axis=0
+    ).astype(np.float32)
+    level = x.astype(float) @ planes.nhat_B.T + planes.offset
+    peak = level.max(axis=1)
+    weight = np.exp(SIGMA * (level - peak[:, None]))
+    slope = weight @ planes.nhat_B / weight.sum(axis=1, keepdims=True)
+    nhat = slope / np.linalg.norm(slope, axis=1, keepdims=True)
+    there = tuple(jnp.asarray(a, jnp.float32) for a in (planes.nhat_B, planes.offset))
+    distance, normal = jax.jit(distance_and_normal, static_argnums=3)(x, *there, SIGMA)
+    gradient = jax.jit(jax.vmap(jax.grad(lambda p: plane_distance(p, *there, SIGMA))))(x)
+    assert distance.dtype == normal.dtype == gradient.dtype == jnp.float32
+    np.testing.assert_allclose(distance, peak + np.log(weight.sum(axis=1)) / SIGMA, atol=1e-7)
+    # the softmax multiplies the rounding of a distance by σ: 1e-8 m are 2e-4 of a weight
+    np.testing.assert_allclose(normal, nhat, atol=1e-3)
+    np.testing.assert_allclose(gradient, slope, atol=1e-3)

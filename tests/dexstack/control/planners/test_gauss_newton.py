@@ -1,0 +1,451 @@
+"""The Gauss–Newton MPC: it improves, keeps box and limits, survives bad numbers, compiles once,
+repeats itself, plans in batches."""
+
+from dataclasses import FrozenInstanceError, replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from scipy.spatial.transform import Rotation
+
+from dexstack.contact.contact import Contacts, empty_contacts
+from dexstack.control.base import Observation, SolveStatus
+from dexstack.control.factory import MODELS, RULES, PlannerParams, make_model
+from dexstack.control.problem import OBJECT_DOF, ModelParams, force, integrate_quaternion, step_problem
+from dexstack.errors import ConfigError
+from dexstack.geometry.rotations import yaw_of
+from dexstack.model.kinematics import KinematicTree
+from dexstack.tasks.palm_turn import PalmWeights
+from tests.dexstack.control import planning
+from tests.dexstack.control.planning import GOAL, TASK, make, seen
+
+GOOD = (SolveStatus.OK, SolveStatus.NO_DESCENT)
+HELD = (SolveStatus.BAD_INPUT, SolveStatus.DIVERGED)
+MANY = settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    derandomize=True,
+)
+
+
+@pytest.fixture(scope="module")
+def shared(resting):
+    """One compiled planner for the tests of this file."""
+    planner = make(resting)
+    planner.warm_up()
+    return planner
+
+
+@pytest.fixture
+def planner(shared):
+    """A fork, with θ and weights of its own: what a test replaces is not the next one's."""
+    return shared.fork()
+
+
+@pytest.fixture(scope="module")
+def states(resting):
+    """Object poses, joint angles and contacts: at rest, disturbed, with joints at and beyond their
+    limits, dropped."""
+    rng = np.random.default_rng(0)
+    hand, out = resting.hand, [seen(resting)]
+    for k in range(15):
+        turn = Rotation.from_rotvec(rng.normal(0, 0.3, 3)) if k < 12 else Rotation.random(rng=rng)
+        pose = np.concatenate(
+            [resting.pose_WO[:3] + rng.normal(0, (0.01, 0.01, 0.003)), turn.as_quat(scalar_first=True)]
+        )
+        q = rng.uniform(hand.lower, hand.upper) if k % 2 else resting.q + rng.normal(0, 0.1, 16)
+        if k % 3 == 0:
+            q = np.where(rng.random(16) < 0.5, hand.lower, hand.upper)
+        if k % 5 == 0:
+            q = q + rng.uniform(-0.05, 0.05, 16)  # a measured joint may be beyond its limit
+        out.append(Observation(0.0, pose, q, resting.detector.detect(pose, q)))
+    return out
+
+
+def test_it_plans_to_turn_the_cube_towards_the_goal(planner, resting):
+    result = planner.plan(seen(resting), GOAL)
+    assert result.status in GOOD
+    np.testing.assert_allclose(result.prediction[0], np.concatenate([resting.pose_WO, resting.q]), atol=1e-6)
+    yaw = [yaw_of(pose[3:7]) for pose in result.prediction]
+    assert yaw[-1] > 0.02 and np.all(np.diff(yaw) > -1e-3)
+    opposite = TASK.at_yaw(-np.pi / 2).pose_WO
+    planner.reset()
+    assert yaw_of(planner.plan(seen(resting), opposite).prediction[-1, 3:7]) < -0.02
+
+
+def test_results_have_the_promised_shapes(planner, resting):
+    result = planner.plan(seen(resting), GOAL)
+    T = planner.params.horizon
+    assert (
+        result.q_des.shape == (16,)
+        and result.displacements.shape == (T, 16)
+        and result.prediction.shape == (T + 1, 23)
+    )
+    assert np.isfinite(result.cost) and result.cpu_s > 0 and result.wall_s > 0
+    np.testing.assert_allclose(np.linalg.norm(result.prediction[:, 3:7], axis=1), 1.0, atol=1e-5)
+    limits = (
+        resting.hand.lower + planner.params.limit_margin,
+        resting.hand.upper - planner.params.limit_margin,
+    )
+    np.testing.assert_allclose(result.q_des, np.clip(resting.q + result.displacements[0], *limits), atol=1e-6)
+
+
+def check_limits(planner, hand, q, result):
+    planning.check_limits(planner, hand, q, result)
+    p, joints = planner.params, result.prediction[:, 7:]
+    lower, upper = hand.lower + p.limit_margin, hand.upper - p.limit_margin
+    # a joint that starts outside may come in, never go farther out
+    assert np.all(joints >= np.minimum(lower, q) - 1e-5) and np.all(joints <= np.maximum(upper, q) + 1e-5)
+
+
+def test_box_and_joint_limits_hold_at_every_predicted_step(planner, resting, states):
+    for state in states:
+        for _ in range(3):  # warm-started too
+            result = planner.plan(state, GOAL)
+            assert result.status in GOOD
+            check_limits(planner, resting.hand, state.q, result)
+
+
+@MANY
+@given(data=st.data())
+def test_limits_hold_at_any_corner_of_the_joint_range(data, shared, resting):
+    """Every joint at, just inside or just outside one of its limits."""
+    side = np.array(data.draw(st.lists(st.sampled_from([0.0, 1.0]), min_size=16, max_size=16)))
+    off = np.array(data.draw(st.lists(st.floats(-0.04, 0.04), min_size=16, max_size=16)))
+    q = resting.hand.lower + side * (resting.hand.upper - resting.hand.lower) + off
+    result = shared.plan(seen(resting, q=q), GOAL)
+    assert result.status in GOOD
+    check_limits(shared, resting.hand, q, result)
+
+
+# --- bad input ------------------------------------------------------------------------------------------------------------------------
+
+INPUTS = ("pose_WO", "q", "goal_WO", "p_W", "nhat_W", "phi")
+
+
+def inputs(resting):
+    c = resting.contacts
+    values = dict(zip(INPUTS, (resting.pose_WO, resting.q, GOAL, c.p_W, c.nhat_W, c.phi), strict=True))
+    return {name: np.array(value, float) for name, value in values.items()}
+
+
+def plan_with(planner, resting, values):
+    c = resting.contacts
+    contacts = Contacts._make((values["p_W"], values["nhat_W"], values["phi"], c.link, c.active))
+    return planner.plan(Observation(0.0, values["pose_WO"], values["q"], contacts), values["goal_WO"])
+
+
+def check_held(result, before):
+    assert result.status == SolveStatus.BAD_INPUT
+    np.testing.assert_array_equal(result.q_des, before.q_des)
+    np.testing.assert_array_equal(result.displacements, before.displacements)
+    assert result.cpu_s >= 0 and result.wall_s >= 0
+
+
+@MANY
+@given(data=st.data())
+def test_one_number_that_is_not_finite_holds_the_previous_command(data, shared, resting):
+    shared.reset()
+    values = inputs(resting)
+    before = plan_with(shared, resting, values)
+    name = data.draw(st.sampled_from(INPUTS))
+    values[name].flat[data.draw(st.integers(0, values[name].size - 1))] = data.draw(
+        st.sampled_from([np.nan, np.inf, -np.inf, 1e39])
+    )
+    with np.errstate(over="ignore"):
+        check_held(plan_with(shared, resting, values), before)
+    assert plan_with(shared, resting, inputs(resting)).status in GOOD  # and it recovers
+
+
+@MANY
+@given(data=st.data())
+def test_a_wrong_size_holds_the_previous_command(data, shared, resting):
+    shared.reset()
+    values = inputs(resting)
+    before = plan_with(shared, resting, values)
+    name = data.draw(st.sampled_from(INPUTS))
+    spoil = data.draw(
+        st.sampled_from(
+            [
+                lambda a: a[:-1],
+                lambda a: np.concatenate([a, a[:1]]),
+                lambda a: a[None],
+                lambda a: a[:0],
+                lambda a: a[:1],
+            ]
+        )
+    )
+    values[name] = spoil(values[name])
+    check_held(plan_with(shared, resting, values), before)
+
+
+@pytest.mark.parametrize("value", [None, "fist", [[1.0], [1.0, 2.0]], {}, [None] * 7])
+@pytest.mark.parametrize("name", [name for name in INPUTS if name != "goal_WO"])
+def test_what_is_no_array_holds_the_previous_command(name, value, planner, resting):
+    before = plan_with(planner, resting, inputs(resting))
+    check_held(plan_with(planner, resting, inputs(resting) | {name: value}), before)
+
+
+@MANY
+@given(
+    pose=st.lists(st.floats(width=32, allow_nan=True, allow_infinity=True), min_size=7, max_size=7),
+    q=st.lists(st.floats(-1e6, 1e6), min_size=16, max_size=16),
+    phi=st.lists(st.floats(-1e6, 1e6), min_size=12, max_size=12),
+)
+def test_no_numbers_make_it_raise_or_command_nonsense(pose, q, phi, shared, resting):
+    contacts = resting.contacts._replace(phi=np.array(phi))
+    with np.errstate(over="ignore"):
+        result = shared.plan(Observation(0.0, np.array(pose), np.array(q), contacts), GOAL)
+    hand = resting.hand
+    assert result.status in SolveStatus
+    assert np.all(np.isfinite(result.q_des)) and np.all(np.isfinite(result.displacements))
+    assert np.all(result.q_des >= hand.lower - 1e-6) and np.all(result.q_des <= hand.upper + 1e-6)
+
+
+@pytest.mark.parametrize("field", ModelParams._fields)
+def test_broken_parameters_diverge_and_hold_the_previous_command(field, planner, resting):
+    """θ may come from a learner."""
+    before = planner.plan(seen(resting), GOAL)
+    broken = planner.theta._replace(**{field: jnp.full_like(getattr(planner.theta, field), jnp.nan)})
+    whole, planner.theta = planner.theta, broken
+    result = planner.plan(seen(resting), GOAL)
+    if result.status in HELD:
+        np.testing.assert_array_equal(result.q_des, before.q_des)
+    else:
+        assert field == "sigma"  # the only number a model may have no use for
+    assert np.all(np.isfinite(result.q_des))
+    planner.theta = whole
+    assert planner.plan(seen(resting), GOAL).status in GOOD
+
+
+def test_no_contact_is_no_problem(planner, resting):
+    result = planner.plan(seen(resting, contacts=empty_contacts(resting.contacts.phi.size)), GOAL)
+    assert result.status in GOOD and np.all(np.isfinite(result.prediction))
+
+
+# --- the solver -----------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_warm_start_continues_where_the_last_solve_ended(planner, resting):
+    costs = [planner.plan(seen(resting), GOAL).cost for _ in range(5)]
+    planner.reset()
+    assert planner.plan(seen(resting), GOAL).cost == costs[0]
+    assert np.all(np.diff(costs) <= 0.01 * costs[0])  # a model's own iterations start anew with each solve
+
+
+def test_it_compiles_once_whatever_changes_between_plans(planner, states, compilations):
+    """States, types of the arrays, goals, weights, θ."""
+    rng = np.random.default_rng(0)
+    planner.plan(states[0], GOAL)
+    before = len(compilations)
+    for _, pose, q, contacts in states:
+        planner.weights = PalmWeights(
+            orientation_weight=rng.uniform(50, 200), contact_weight=rng.uniform(1, 6)
+        )
+        planner.theta = planner.theta._replace(friction=np.float32(rng.uniform(0.2, 1.5)))
+        goal = np.concatenate([pose[:3], Rotation.random(rng=rng).as_quat(scalar_first=True)])
+        state = Observation(
+            0.0,
+            pose.astype(np.float32),
+            q.astype(np.float32),
+            contacts._replace(phi=np.float64(contacts.phi)),
+        )
+        assert planner.plan(state, goal).status in GOOD
+    assert len(compilations) == before
+
+
+def test_weights_cannot_be_edited_and_replaced_ones_count_from_the_next_plan_on(
+    planner, resting, compilations
+):
+    with pytest.raises(FrozenInstanceError):
+        planner.weights.contact_weight = 1e3
+    planner.plan(seen(resting), GOAL)
+    planner.reset()
+    planner.weights = replace(
+        planner.weights, orientation_weight=0.0, position_weight=0.0, contact_weight=1e3
+    )
+    before = len(compilations)
+    result = planner.plan(seen(resting), GOAL)
+    assert len(compilations) == before
+    tree = KinematicTree(resting.hand)
+
+    def spread(row):  # the cost that is left: how far the tips are from the object
+        tips = np.asarray(tree.fingertips(tree.poses(jnp.asarray(row[7:], jnp.float32))))
+        return np.sum((tips - row[:3]) ** 2)
+
+    assert spread(result.prediction[-1]) < 0.9 * spread(result.prediction[0])
+
+
+@pytest.mark.slow
+def test_more_iterations_never_cost_more(resting, states):
+    planners = [make(resting, iterations=n, horizon=2) for n in (1, 3, 8)]
+    for state in states:
+        costs = []
+        for planner in planners:
+            planner.reset()
+            costs.append(planner.plan(state, GOAL).cost)
+        assert costs[1] <= costs[0] * (1 + 1e-5) and costs[2] <= costs[1] * (1 + 1e-5)
+    assert costs[2] < costs[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MODELS)
+def test_every_model_plans(name, resting, states):
+    """Within box and limits, better than doing nothing, for every model of the factory."""
+    planner = make(resting, model=name, horizon=2)
+    for k, state in enumerate(states):
+        planner.reset()
+        result = planner.plan(state, GOAL)
+        assert result.status in GOOD and np.all(np.isfinite(result.prediction))
+        check_limits(planner, resting.hand, state.q, result)
+        if k == 0:
+            assert np.abs(result.displacements).max() > 1e-3
+            planner.reset()
+            again = planner.plan(state, GOAL)
+            np.testing.assert_array_equal(again.displacements, result.displacements)
+
+
+def float64(contacts):
+    return Contacts(
+        *(jnp.asarray(a, jnp.float64) if a.dtype.kind == "f" else jnp.asarray(a) for a in contacts)
+    )
+
+
+def model_step(planner, resting):
+    """Compiled in float64, with the D-SDF, whose step has no memory: the problem of a state and its
+    contacts; its solution."""
+    tree, model = KinematicTree(resting.hand), make_model(PlannerParams(model="dsdf"))
+    theta = jax.tree.map(lambda a: jnp.asarray(a, jnp.float64), planner.theta)
+    problem = lambda pose, q, contacts: step_problem(
+        tree, tree.poses(q), pose, contacts, theta, planner.params.step
+    )
+    solved = lambda problem, u, phi: model.step(
+        model.prepare(problem, theta), force(theta, u), phi, model.initial_dual(problem)
+    )[0]
+    return jax.jit(problem), jax.jit(solved)
+
+
+def rollout_of(planner, resting, state, plan, rule, problem_of, solved):
+    """States (T + 1, 23) that a plan leads to under a contact rule, step by step."""
+    _, pose, q, contacts = state
+    p = planner.params
+    lower, upper = resting.hand.lower + p.limit_margin, resting.hand.upper - p.limit_margin
+    problem = problem_of(jnp.asarray(pose), jnp.asarray(q), float64(contacts))
+    moved, quat, out = np.zeros(OBJECT_DOF + 16), jnp.asarray(pose[3:]), [np.concatenate([pose, q])]
+    for t, u in enumerate(plan):
+        now = q + moved[OBJECT_DOF:]
+        if rule == "detected" and t:
+            with jax.enable_x64(False):
+                found = resting.detector.detect(out[-1][:7], now)
+            problem = problem_of(jnp.asarray(out[-1][:7]), jnp.asarray(now), float64(found))
+        phi = np.asarray(problem.phi) + (np.asarray(problem.Jn) @ moved if rule == "propagated" else 0.0)
+        dq = np.asarray(solved(problem, jnp.asarray(np.clip(u, lower - now, upper - now)), jnp.asarray(phi)))
+        quat = integrate_quaternion(quat, jnp.asarray(dq[3:6]))
+        joints = np.clip(now + dq[OBJECT_DOF:], np.minimum(lower, now), np.maximum(upper, now))
+        moved = np.concatenate([moved[:OBJECT_DOF] + dq[:OBJECT_DOF], joints - q])
+        out.append(np.concatenate([pose[:3] + moved[:3], quat, joints]))
+    return np.array(out)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rule", RULES)
+def test_the_prediction_is_the_models_rollout(rule, resting, states):
+    """The model's own step, contacts of the rule, limits on targets and joints, rotations on SO(3);
+    and of no other rule."""
+    planner = make(resting, model="dsdf", contact_set=rule, horizon=3)
+    others = dict.fromkeys(RULES, 0.0)
+    with jax.enable_x64(True):
+        step = model_step(planner, resting)
+    for state in states[:3]:
+        planner.reset()
+        result = planner.plan(state, GOAL)
+        with jax.enable_x64(True):
+            for name in RULES:
+                error = np.abs(
+                    rollout_of(planner, resting, state, result.displacements, name, *step) - result.prediction
+                ).max()
+                others[name] = max(others[name], error)
+    assert others.pop(rule) < 2e-3 < min(others.values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rule", ["frozen", "detected"])
+def test_other_contact_rules_plan_too(rule, resting, states):
+    """Within box and limits; more iterations go on improving, so that the slopes point downhill."""
+    planners = [make(resting, contact_set=rule, iterations=n, horizon=2) for n in (1, 6)]
+    fell = 0
+    for state in states:
+        costs = []
+        for planner in planners:
+            planner.reset()
+            result = planner.plan(state, GOAL)
+            assert result.status in GOOD
+            check_limits(planner, resting.hand, state.q, result)
+            costs.append(result.cost)
+        assert costs[1] <= costs[0] * (1 + 1e-5)
+        fell += costs[1] < 0.999 * costs[0]
+    print(f"{rule}: {fell} of {len(states)} plans went on improving")
+    assert fell >= 3
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "complaint"),
+    [
+        ("planner", "gaus_newton", "unknown planner 'gaus_newton'; did you mean 'gauss_newton'?"),
+        ("model", "implict", "unknown model 'implict'; did you mean 'implicit'?"),
+        ("contact_set", "thawed", r"unknown contact set 'thawed' \(known: detected, frozen, propagated\)"),
+    ],
+)
+def test_an_unknown_name_is_refused_with_the_nearest(name, value, complaint, resting):
+    with pytest.raises(ConfigError, match=complaint):
+        make(resting, **{name: value})
+
+
+def test_another_theta_is_planned_with_at_once_and_compiles_nothing(planner, resting, compilations):
+    first = planner.plan(seen(resting), GOAL)
+    theta = jax.tree.map(lambda a: np.asarray(a, np.float32), planner.theta)
+    before = len(compilations)
+    planner.reset()
+    planner.theta = theta._replace(stiffness=theta.stiffness * np.float32(0.3), friction=np.float32(0.2))
+    second = planner.plan(seen(resting), GOAL)
+    assert len(compilations) == before
+    assert second.status in GOOD and np.abs(second.q_des - first.q_des).max() > 1e-3
+
+
+def test_theta_or_weights_of_another_structure_are_refused(planner):
+    with pytest.raises(ValueError, match="another structure"):
+        planner.theta = planner.theta._replace(stiffness=np.ones(9, np.float32))
+
+
+@pytest.mark.slow
+def test_a_batch_is_single_cold_plans(planner, resting, states):
+    """Each as if it had been asked alone after a reset, a spoilt one among them; and the planner's
+    own warm start stays."""
+    some = [*states[:4], states[0]._replace(q=np.full(16, np.nan))]
+    goals = np.array([TASK.at_yaw(yaw).pose_WO for yaw in (1.0, -1.0, 0.3, 2.0, 1.0)])
+    planner.plan(seen(resting), GOAL)
+    undisturbed = planner.fork()
+    undisturbed.plan(seen(resting), GOAL)
+    batch = planner.plan_batch(jax.tree.map(lambda *leaves: np.stack(leaves), *some), goals)
+    np.testing.assert_array_equal(
+        planner.plan(seen(resting), GOAL).q_des, undisturbed.plan(seen(resting), GOAL).q_des
+    )
+    assert list(batch.status[:4]) == [SolveStatus.OK] * 4 and batch.status[4] == SolveStatus.BAD_INPUT
+    for k, (state, goal) in enumerate(zip(some, goals, strict=True)):
+        planner.reset()
+        alone = planner.plan(state, goal)
+        for name in ("q_des", "displacements", "prediction", "cost"):
+            np.testing.assert_allclose(
+                getattr(batch, name)[k], getattr(alone, name), atol=2e-4, rtol=1e-3, err_msg=name
+            )
+
+
+def test_a_batch_of_nothing_usable_holds_every_robot_at_home(planner, resting):
+    spoilt = seen(resting, q=np.full(16, np.inf))
+    batch = planner.plan_batch(jax.tree.map(lambda a: np.stack([a, a]), spoilt), np.stack([GOAL, GOAL]))
+    assert list(batch.status) == [SolveStatus.BAD_INPUT] * 2 and np.isnan(batch.cost).all()
+    np.testing.assert_array_equal(batch.q_des, np.tile(resting.hand.home, (2, 1)))

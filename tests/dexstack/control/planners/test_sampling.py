@@ -1,0 +1,308 @@
+"""The sampling planner's rollouts: damping that contacts feel, penetration that throws nothing, and
+searches beside the plans."""
+
+import threading
+from dataclasses import replace
+
+import mujoco
+import numpy as np
+import pytest
+from scipy.spatial.transform import Rotation
+
+from dexstack.control.factory import PlannerParams
+from dexstack.control.planners.rollouts import Rollouts, _box_up
+from dexstack.identification.theta import theta_of_world
+from dexstack.model.objects import load_object
+from dexstack.model.scene import robot_scene
+from dexstack.tasks.base import World
+from tests.dexstack.control.planning import GOAL, SAMPLING, TASK, make, seen, settings
+
+DT = 0.01
+
+
+@pytest.fixture(scope="module")
+def rollouts(resting):
+    return Rollouts(resting.hand, resting.obj, (np.ones(16), 0.02, 0.3), DT, 1)
+
+
+def simulated(rollouts, start, targets, dt, integrator):
+    """(qpos, qvel) after targets of DT each, in MuJoCo as it comes, with steps dt."""
+    m = rollouts.model.__copy__()
+    m.dof_armature[:16] -= DT * (m.dof_damping[:16] + 0.02)
+    m.opt.timestep, m.opt.integrator = dt, integrator
+    m.opt.disableflags &= ~int(mujoco.mjtDisableBit.mjDSBL_EULERDAMP)
+    d = mujoco.MjData(m)
+    d.qpos[:], d.qvel[:] = start
+    for target in targets:
+        d.ctrl[:] = target
+        for _ in range(round(DT / dt)):
+            mujoco.mj_step(m, d)
+    return d.qpos.copy(), d.qvel.copy()
+
+
+def rolled(rollouts, start, targets):
+    d = mujoco.MjData(rollouts.model)
+    d.qpos[:], d.qvel[:] = start
+    for target in targets:
+        d.ctrl[:] = target
+        mujoco.mj_step(rollouts.model, d)
+    return d.qpos.copy(), d.qvel.copy()
+
+
+def test_without_contact_a_step_is_the_implicit_one(rollouts, resting):
+    """(M + hD) Δv = h f, in the mass matrix or in the integrator."""
+    rng = np.random.default_rng(0)
+    start = rollouts.coordinates(seen(resting)), np.concatenate([rng.normal(size=16), np.zeros(6)])
+    start[0][16:19] = 1.0
+    targets = resting.q + 0.2 * rng.normal(size=(1, 16))
+    (q, v), (q_implicit, v_implicit) = (
+        rolled(rollouts, start, targets),
+        simulated(rollouts, start, targets, DT, mujoco.mjtIntegrator.mjINT_IMPLICITFAST),
+    )
+    np.testing.assert_allclose(v[:16], v_implicit[:16], atol=1e-3)
+    np.testing.assert_allclose(q[:16], q_implicit[:16], atol=1e-5)
+
+
+def test_fingers_that_strike_the_cube_move_it_as_fine_steps_do(rollouts, resting):
+    """Against steps of a fiftieth, and nearer to them than steps as long whose contacts do not know
+    of the damping."""
+    rng = np.random.default_rng(1)
+    off = []
+    for _ in range(20):
+        start = rollouts.coordinates(seen(resting)), np.zeros(22)
+        targets = np.cumsum(0.15 * rng.normal(size=(10, 16)), axis=0) + resting.q
+        fine = simulated(rollouts, start, targets, DT / 50, mujoco.mjtIntegrator.mjINT_IMPLICITFAST)[0]
+        ours = rolled(rollouts, start, targets)[0]
+        coarse = simulated(rollouts, start, targets, DT, mujoco.mjtIntegrator.mjINT_IMPLICITFAST)[0]
+        off.append([np.linalg.norm(x[16:19] - fine[16:19]) for x in (ours, coarse)])
+    ours, coarse = np.sqrt(np.mean(np.square(off), axis=0))
+    assert ours < 0.002 and ours < 0.5 * coarse, (ours, coarse)
+
+
+def test_a_cube_seen_inside_the_palm_is_not_thrown(rollouts, resting):
+    """3 mm deep: as it is, it would leave at more than 0.1 m/s."""
+    deep = seen(resting, pose_WO=resting.pose_WO - np.array([0, 0, 0.003, 0, 0, 0, 0]))
+    state = rollouts.state([deep], lambda t: resting.q, 0.0)
+    q, pose = rollouts.roll(state, np.tile(resting.q, (1, 20, 1)), 1)
+    assert np.ptp(pose[0, :, 2]) < 1e-3 and pose[0, 0, 2] > deep.pose_WO[2] + 0.002
+    np.testing.assert_allclose(q[0, 0], resting.q, atol=0.02)
+
+
+def test_velocities_come_from_what_was_seen(rollouts, resting):
+    """The object's by least squares, the joints' from the last two."""
+    v, w, qd = np.array([0.1, -0.2, 0.05]), np.array([0.5, 1.0, -0.7]), np.linspace(-1, 1, 16)
+    sights = []
+    for k in range(4):
+        t = 0.02 * k
+        quat = Rotation.from_rotvec(w * t).as_quat(scalar_first=True)
+        sights.append(
+            seen(resting, t=t, pose_WO=np.concatenate([[0, 0, 0.3] + v * t, quat]), q=resting.q + qd * t)
+        )
+    np.testing.assert_allclose(rollouts._velocity(sights), np.concatenate([qd, v, w]), atol=1e-6)
+    assert not rollouts._velocity(sights[:1]).any()
+
+
+def test_an_answer_acts_when_it_is_due_and_the_old_plan_goes_on_until_then(resting):
+    planner = make(resting, planner="sampling", horizon=2, sampling_delay=0.04, **SAMPLING)
+    times = []
+    for k in range(7):
+        planner.plan(seen(resting, t=0.02 * k), GOAL)
+        times.append(planner._found.t)
+    np.testing.assert_allclose(times, [0.0, 0.0, 0.04, 0.04, 0.08, 0.08, 0.12], atol=1e-9)
+
+
+def test_what_was_planned_is_forgotten_where_nothing_was_seen_for_long(resting):
+    planner = make(resting, planner="sampling", horizon=2, sampling_delay=0.04, **SAMPLING)
+    planner.plan(seen(resting, t=0.0), GOAL)
+    planner.plan(seen(resting, t=5.0), GOAL)
+    assert planner._found.t == 5.0 and len(planner._sights) == 1
+
+
+def test_searches_beside_the_plans_repeat_themselves(resting):
+    rows = []
+    for _ in range(2):
+        planner = make(resting, planner="sampling", horizon=2, sampling_delay=0.04, **SAMPLING)
+        rows.append([planner.plan(seen(resting, t=0.02 * k), GOAL).q_des for k in range(6)])
+    np.testing.assert_array_equal(*rows)
+
+
+def test_where_time_does_not_wait_a_plan_goes_on_until_a_late_search_is_done(resting, monkeypatch):
+    planner = make(
+        resting, planner="sampling", horizon=2, sampling_delay=0.04, sampling_wait=False, **SAMPLING
+    )
+    planner.warm_up()
+    planner.plan(seen(resting, t=0.0), GOAL)
+    search, may_end = planner._search, threading.Event()
+    planner._running[1].result()
+    monkeypatch.setattr(planner, "_search", lambda asked: (may_end.wait(10.0), search(asked))[1])
+    planner.plan(seen(resting, t=0.04), GOAL)
+    for k in range(3, 9):
+        plan = planner.plan(seen(resting, t=0.02 * k), GOAL)
+        assert plan.status.usable and planner._found.t == pytest.approx(0.04, abs=0.02)
+    may_end.set()
+    planner._running[1].result()
+    for k in range(2, 100):  # however long searches take on this machine
+        planner.plan(seen(resting, t=0.1 * k), GOAL)
+    assert planner._found.t > 0.07
+
+
+def test_where_time_does_not_wait_an_answer_acts_at_the_nearest_observation(resting, monkeypatch):
+    """Poses come a little before or after their time: one that is 2 ms early still finds the
+    answer, one that is 20 ms early does not."""
+    planner = make(
+        resting, planner="sampling", horizon=2, sampling_delay=0.04, sampling_wait=False, **SAMPLING
+    )
+    planner.warm_up()
+    acting = []
+    for t in (0.0, 0.02, 0.038, 0.06, 0.078):
+        planner._pace = 0.0  # however long searches take on this machine
+        planner.plan(seen(resting, t=t), GOAL)
+        planner._running[1].result()
+        acting.append(planner._found.t)
+    np.testing.assert_allclose(acting, [0.0, 0.0, 0.04, 0.04, 0.078], atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("pace", "plans", "acts"),
+    [(0.0, 32, 0.06), (1e-3, 32, 0.06), (2e-3, 18, 0.06), (0.01, 8, 0.1), (1.0, 8, 8.02)],
+)
+def test_where_time_does_not_wait_a_search_has_as_many_plans_as_end_in_time(resting, pace, plans, acts):
+    """All on a machine that is quick enough; the fewest, and later, on one that is too slow even
+    for them."""
+    params = {**SAMPLING, "sampling_plans": 32}
+    planner = make(resting, planner="sampling", horizon=2, sampling_delay=0.04, sampling_wait=False, **params)
+    planner.plan(seen(resting, t=0.0), GOAL)
+    planner._running[1].result()
+    planner._running, planner._pace = None, pace
+    rolled, roll = [], planner._rollouts.roll
+    planner._rollouts.roll = lambda state, targets, every: (
+        rolled.append(len(targets)),
+        roll(state, targets, every),
+    )[1]
+    plan = planner.plan(seen(resting, t=0.02), GOAL)
+    assert planner._running[0] == pytest.approx(acts)
+    assert (f"{plans} of 32 plans" in plan.lack) == (plans < 16)
+    answer = planner._running[1].result()
+    assert rolled == [plans] and np.isfinite(answer.cost)
+
+
+def test_what_is_a_box_rolls_as_one(resting, rollouts):
+    """As large as the mesh that it is in the scene, and where that is; what is none stays as it
+    is."""
+    geom, scene = rollouts.model.geom("object"), robot_scene(resting.hand, resting.obj).compile()
+    assert geom.type == mujoco.mjtGeom.mjGEOM_BOX and scene.geom("object").type == mujoco.mjtGeom.mjGEOM_MESH
+    np.testing.assert_allclose(geom.size, scene.geom("object").size, atol=1e-6)
+    np.testing.assert_allclose(
+        rollouts.model.geom_pos[geom.id], scene.geom_pos[scene.geom("object").id], atol=1e-6
+    )
+    np.testing.assert_allclose(rollouts.model.body("object").inertia, scene.body("object").inertia, rtol=1e-6)
+    stick = Rollouts(resting.hand, load_object("stick"), (np.ones(16), 0.02, 0.3), DT, 1).model
+    assert stick.geom("object").type == mujoco.mjtGeom.mjGEOM_MESH
+
+
+def test_a_list_of_what_may_meet_says_what_a_search_would_find(resting, rollouts):
+    """The same contacts, to the last bit of the velocities, as in a scene whose links do not
+    collide with each other."""
+    listed, scene = rollouts.model, robot_scene(resting.hand, resting.obj)
+    _box_up(scene, resting.obj)
+    scene.option.timestep, scene.option.cone, scene.option.impratio = DT, mujoco.mjtCone.mjCONE_PYRAMIDAL, 1.0
+    searched = scene.compile()
+    searched.geom_contype[searched.geom_bodyid != searched.body("object").id] = 0
+    rng, met = np.random.default_rng(2), 0
+    for _ in range(30):
+        pose = np.concatenate(
+            [
+                resting.pose_WO[:3] + rng.normal(0, 0.01, 3),
+                Rotation.random(rng=rng).as_quat(scalar_first=True),
+            ]
+        )
+        q = rollouts.coordinates(seen(resting, pose_WO=pose, q=resting.q + 0.3 * rng.normal(size=16)))
+        found = []
+        for m in (listed, searched):
+            d = mujoco.MjData(m)
+            d.qpos[:] = q
+            mujoco.mj_forward(m, d)
+            order = np.lexsort(np.column_stack([d.contact.geom, d.contact.dist]).T)
+            found.append(
+                [x[order] for x in (d.contact.geom, d.contact.dist, d.contact.friction, d.contact.dim)]
+            )
+        for ours, theirs in zip(*found, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+        met += len(found[0][0])
+    assert met > 30
+
+
+def test_a_smaller_largest_command_is_a_weaker_servo(resting):
+    planner = make(resting, planner="sampling", horizon=2, **SAMPLING)
+    planner.params = replace(planner.params, u_max=0.05)
+    np.testing.assert_allclose(planner._rollouts.model.actuator_forcerange, np.tile([-0.05, 0.05], (16, 1)))
+
+
+def test_rollouts_believe_theta_from_the_next_search_on(resting):
+    """A world with other mass, friction and motors, as θ has it, against a model that is made
+    so."""
+    planner = make(resting, planner="sampling", horizon=2, **SAMPLING)
+    world = World(mass=2.0, friction=0.5, torque=0.6, joint_damping=1.3)
+    params = settings(planner="sampling", horizon=2, **SAMPLING)
+    planner.plan(seen(resting, t=0.0), GOAL)
+    planner.theta = theta_of_world(TASK, params, world)
+    planner.plan(seen(resting, t=0.02), GOAL)
+    hand, obj, _ = TASK.scene(world)
+    usual = PlannerParams()
+    other = Rollouts(hand, obj, (np.full(16, 0.6 * usual.kp), 0.6 * usual.kd, planner.u_max), DT, 1).model
+    found = planner._rollouts.model
+    for name in (
+        "body_mass",
+        "body_inertia",
+        "actuator_gainprm",
+        "actuator_forcerange",
+        "dof_armature",
+        "dof_invweight0",
+    ):
+        np.testing.assert_allclose(getattr(found, name), getattr(other, name), rtol=1e-5, err_msg=name)
+    np.testing.assert_allclose(found.pair_friction, other.pair_friction, rtol=1e-6)
+    np.testing.assert_allclose(
+        found.dof_damping[:16] + usual.kd, other.dof_damping[:16] + 0.6 * usual.kd, rtol=1e-5
+    )
+
+
+def test_a_fork_believes_what_it_believes(resting):
+    planner = make(resting, planner="sampling", horizon=2, **SAMPLING)
+    other = planner.fork()
+    other.theta = planner.theta._replace(mass=np.float32(1.0))
+    other.plan(seen(resting), GOAL)
+    assert other._rollouts.model.body("object").mass == 1.0
+    assert planner._rollouts.model.body("object").mass == pytest.approx(resting.obj.mass)
+
+
+@pytest.mark.parametrize(("error", "fine"), [(0.3, True), (0.5, False)])
+def test_only_near_the_goal_half_of_the_plans_are_perturbed_finely(resting, monkeypatch, error, fine):
+    planner = make(
+        resting, planner="sampling", horizon=2, sampling_plans=400, sampling_share=1.0, sampling_fine=0.01
+    )
+    rolled_out, roll = [], planner._rollouts.roll
+    monkeypatch.setattr(
+        planner._rollouts,
+        "roll",
+        lambda state, targets, every: (rolled_out.append(targets), roll(state, targets, every))[1],
+    )
+    turn = Rotation.from_euler("z", error) * Rotation.from_quat(resting.pose_WO[3:], scalar_first=True)
+    planner.plan(seen(resting), np.concatenate([resting.pose_WO[:3], turn.as_quat(scalar_first=True)]))
+    (targets,) = rolled_out
+    away = np.abs(targets[1:, -1] - targets[0, -1]).max(axis=1)
+    small = np.mean(away < 0.1 * np.median(away[away > np.quantile(away, 0.75)]))
+    assert 0.4 < small < 0.6 if fine else small == 0.0
+
+
+def test_a_command_changes_no_faster_than_it_may(resting, monkeypatch):
+    planner = make(resting, planner="sampling", horizon=2, sampling_change=2 / 3, **SAMPLING)
+    u, asked = planner.u_max, []
+    planner.plan(seen(resting, t=0.0), GOAL)
+    for k, way in enumerate((1, 1, 1, -1, -1, -1)):
+        monkeypatch.setattr(planner, "_displacements", lambda observation, way=way: np.full((2, 16), way * u))
+        asked.append(planner.plan(seen(resting, t=0.02 * (k + 1)), GOAL).q_des - resting.q)
+    room = u + planner.params.limit_margin
+    inside = (resting.q > resting.hand.lower + room) & (resting.q < resting.hand.upper - room)
+    found = np.array(asked)[:, inside] / u
+    np.testing.assert_allclose(np.diff(found[2:], axis=0), -2 / 3, atol=1e-6)
+    np.testing.assert_allclose(found[-1], -1.0, atol=1e-6)

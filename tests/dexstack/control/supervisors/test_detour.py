@@ -1,0 +1,95 @@
+"""Detours: when a rollout is sent elsewhere, where to, and when it comes back."""
+
+import numpy as np
+import pytest
+from scipy.spatial.transform import Rotation
+
+from dexstack.contact.contact import empty_contacts
+from dexstack.contact.detector import ContactDetector
+from dexstack.control.base import Observation
+from dexstack.control.params import DetourParams
+from dexstack.control.supervisors.base import Guarded, GuardedScene
+from dexstack.control.supervisors.detour import DetourSupervisor
+from dexstack.geometry.rotations import geodesic_angle, reach_below
+from dexstack.tasks.base import Goal
+from dexstack.tasks.reorient import Reorient
+from tests.dexstack.control.planning import SAMPLING, make
+
+TASK = Reorient()
+
+
+@pytest.fixture(scope="module")
+def planner(resting):
+    return make(resting, planner="sampling", horizon=1, **SAMPLING)
+
+
+@pytest.fixture
+def supervisor(planner, monkeypatch):
+    """Around a planner that keeps what it is shown, under ``shown``."""
+    scene, plan, shown = TASK.scene(), planner.plan, []
+    monkeypatch.setattr(
+        planner, "plan", lambda observation, goal_WO: (shown.append(goal_WO), plan(observation, goal_WO))[1]
+    )
+    monkeypatch.setattr(planner, "shown", shown, raising=False)
+    measure = lambda pose_WO, goal_WO: TASK.orientation_error(pose_WO, Goal(goal_WO, ""))  # noqa: E731
+    detector = ContactDetector(scene.robot, scene.obj)
+    guarded = Guarded(
+        planner,
+        detector,
+        GuardedScene(scene.robot, scene.obj, scene.rest),
+        measure,
+        TASK.nearest,
+        TASK.released,
+    )
+    return DetourSupervisor(guarded, DetourParams(detour_after=2.0, detour_time=1.0))
+
+
+def turned(angle, axis=0):
+    return TASK.at(Rotation.from_rotvec(angle * np.eye(3)[axis]).as_quat(scalar_first=True)).pose_WO
+
+
+def run(supervisor, times, pose_WO, goal_WO):
+    """(n, 7) what the planner is shown at each time."""
+    supervisor.planner.shown.clear()
+    for t in times:
+        supervisor.plan(Observation(t, pose_WO, TASK.scene().rest, empty_contacts(0)), goal_WO)
+    return np.array(supervisor.planner.shown)
+
+
+def test_without_progress_it_is_sent_elsewhere_and_back(supervisor):
+    pose, goal = turned(0.0), turned(2.0)
+    times = np.arange(0.0, 4.99, 0.02)
+    shown = run(supervisor, times, pose, goal)
+    away = np.array([not np.allclose(s, goal) for s in shown])
+    np.testing.assert_allclose(times[away][[0, -1]], [2.0, 2.98], atol=0.021)
+    assert supervisor.stalls == 1 and np.diff(np.flatnonzero(away)).max() == 1
+    there = shown[np.flatnonzero(away)[0]]
+    assert geodesic_angle(there[3:], pose[3:]) == pytest.approx(supervisor.params.detour_turn)
+    corners = np.asarray(TASK.scene().obj.hull_vertices)
+    assert there[2] - reach_below(corners, there[3:]) == pytest.approx(
+        goal[2] - reach_below(corners, goal[3:])
+    )
+
+
+def test_progress_another_goal_and_an_object_that_is_there_need_no_detour(supervisor):
+    for k, t in enumerate(np.arange(0.0, 6.0, 0.5)):
+        assert np.allclose(run(supervisor, [t], turned(0.1 * k), turned(2.0))[0], turned(2.0))
+    for t in np.arange(6.0, 20.0, 0.5):
+        goal = turned(1.0 + 0.001 * t, axis=1)
+        assert np.allclose(run(supervisor, [t], turned(0.0), goal)[0], goal)
+    supervisor.reset()
+    assert np.allclose(run(supervisor, np.arange(0.0, 9.0, 0.1), turned(1.05), turned(1.0)), turned(1.0))
+    assert supervisor.stalls == 0
+    run(supervisor, np.arange(0.0, 2.5, 0.1), turned(0.0), turned(2.0))
+    assert supervisor.stalls == 1
+    assert np.allclose(run(supervisor, [2.6], turned(0.0), turned(-2.0))[0], turned(-2.0)), (
+        "another goal ends it"
+    )
+
+
+def test_a_reset_draws_the_same_again(supervisor):
+    rows = []
+    for _ in range(2):
+        supervisor.reset()
+        rows.append(run(supervisor, np.arange(0.0, 9.0, 0.1), turned(0.0), turned(2.0)))
+    np.testing.assert_array_equal(*rows)

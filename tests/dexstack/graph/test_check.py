@@ -1,0 +1,86 @@
+"""What a user has wrong is said before any node starts."""
+
+import subprocess
+import sys
+
+import pytest
+
+from dexstack.errors import ConfigError, unknown_name
+from dexstack.graph.check import check_run
+from dexstack.graph.modes import MODES
+from dexstack.graph.settings import Spec
+from dexstack.plants import check_plant
+
+TETRAHEDRON = "v 0 0 0\nv 0.05 0 0\nv 0 0.05 0\nv 0 0 0.05\nf 1 3 2\nf 1 2 4\nf 2 3 4\n"
+FACE_LEFT_OUT = "f 3 1 4\n"
+OBJECT = (
+    "name: shard\nmesh: shard.obj\nmass: 0.1\nfriction: {{sliding: 0.5, torsional: 0.005, rolling: 0.0001}}\n"
+    "start:\n  allegro: {{position: [0.0, 0.0, 0.03], yaw: 0.0, noise_position: 0.0, noise_yaw: 0.0{more}}}\n"
+)
+
+
+def shard(folder, closed=True, more=""):
+    (folder / "shard.obj").write_text(TETRAHEDRON + (FACE_LEFT_OUT if closed else ""))
+    (folder / "shard.yaml").write_text(OBJECT.format(more=more))
+    return str(folder / "shard.yaml")
+
+
+def test_a_run_that_can_be_made_is_not_refused_and_needs_no_jax(tmp_path):
+    check_run(Spec(object=shard(tmp_path)))
+    check = f"from dexstack.graph.modes import MODES; MODES['sim'].check({{'object': {shard(tmp_path)!r}}})"
+    code = f"import sys; {check}; print('jax' in sys.modules)"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "False"
+    )
+
+
+@pytest.mark.parametrize(
+    ("wrong", "complaint"),
+    [
+        ({"closed": False}, "not watertight"),
+        ({"more": ", hand_pose: fist"}, "no pose 'fist'"),
+    ],
+)
+def test_an_object_is_refused_before_anything_starts(tmp_path, wrong, complaint):
+    with pytest.raises(ConfigError, match=complaint):
+        MODES["sim"].check({"object": shard(tmp_path, **wrong)})
+
+
+@pytest.mark.parametrize(
+    ("values", "complaint"),
+    [
+        ({"hand": "middle"}, "unknown hand"),
+        ({"theta": "none_of_that_name"}, "no θ"),
+        ({"params": "missing.yaml"}, "cannot read the parameter file"),
+    ],
+)
+def test_names_of_a_run_are_looked_up(values, complaint):
+    with pytest.raises(ConfigError, match=complaint):
+        MODES["sim"].check(values)
+
+
+def test_a_plant_without_its_library_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "numba", None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match=r"needs numba: pip install 'dexstack\[hydroelastic\]'"):
+        check_plant("hydroelastic")
+
+
+def test_the_nearest_name_is_offered():
+    assert "did you mean 'mujoco'?" in str(unknown_name("plant", "mujoko", ["lcp", "mujoco"]))
+    assert "did you mean" not in str(unknown_name("plant", "bullet", ["lcp", "mujoco"]))
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("mpc:\n  ros__parameters: {horizon: 300}\n", r"'horizon' must lie in \[1, 20\]"),
+        ("mpc:\n  ros__parameters: {orientaton_weight: 5.0}\n", "did you mean 'orientation_weight'"),
+        ("mpk:\n  ros__parameters: {horizon: 3}\n", "did you mean 'mpc'"),
+        ("mpc:\n  ros__parameters: {model: implict}\n", "did you mean 'implicit'"),
+    ],
+)
+def test_a_parameter_that_nothing_has_or_takes_is_refused(tmp_path, text, complaint):
+    (tmp_path / "p.yaml").write_text(text)
+    with pytest.raises(ConfigError, match=complaint):
+        MODES["sim"].check({"params": str(tmp_path / "p.yaml")})

@@ -1,0 +1,183 @@
+"""Parameters of a run: the last file wins, overrides win over files, and a name that nothing has is
+refused with the nearest one."""
+
+from dataclasses import replace
+
+import pytest
+
+from dexstack.control.factory import check_planner
+from dexstack.control.params import PlannerParams
+from dexstack.control.planners.gauss_newton import MpcParams
+from dexstack.errors import ConfigError
+from dexstack.graph.settings import Spec, chosen_planner, make_task, parameter_files, read_settings
+from dexstack.hand.servo import ServoParams
+from dexstack.learning.loss import LearnerParams
+from dexstack.model.description import data_dir
+from dexstack.model.objects import load_object, load_start
+from dexstack.onboarding.object_file import with_start
+from dexstack.plants import PLANTS, plant_params
+from dexstack.sim.disturbance import Pushes
+from dexstack.sim.loop import LoopParams
+from dexstack.tasks import TASKS
+from dexstack.tasks.controller import check
+from dexstack.tasks.palm_turn import PalmWeights
+
+
+def test_the_last_file_wins_and_overrides_win_over_files(tmp_path):
+    first, second = tmp_path / "a.yaml", tmp_path / "b.yaml"
+    first.write_text("/**: {ros__parameters: {kp: 0.7, horizon: 3}}\nhand: {ros__parameters: {kp: 0.8}}\n")
+    second.write_text(
+        "mpc: {ros__parameters: {horizon: 5, kd: 0.01}}\nsimulator: {ros__parameters: {pose_period: 0.03}}\n"
+    )
+    blocks = read_settings(Spec(files=(str(first), str(second)), overrides=(("latency", 0.004),)))
+    assert blocks[ServoParams].kp == 0.8 and blocks[ServoParams].kd == ServoParams.kd
+    assert blocks[MpcParams].horizon == 5
+    assert blocks[LoopParams] == LoopParams(pose_period=0.03, latency=0.004)
+
+
+@pytest.mark.parametrize("plant", PLANTS)
+@pytest.mark.parametrize("task", TASKS)
+def test_every_task_reads_its_own_files_with_every_plant(task, plant):
+    assert plant_params(plant) in read_settings(Spec(task, plant=plant))
+
+
+def test_the_learner_reads_its_parameters_from_the_tasks_file():
+    palm, balls = (read_settings(Spec(task))[LearnerParams] for task in ("palm_turn", "three_ball"))
+    assert palm.joint_loss == LearnerParams.joint_loss and balls.joint_loss == 4e4
+    assert balls.mass_prior == 0.2
+
+
+def test_continuous_rotation_reads_what_it_derives_from_first():
+    palm, continuous = (read_settings(Spec(task))[PalmWeights] for task in ("palm_turn", "continuous"))
+    assert (
+        continuous.position_weight == 3 * palm.position_weight
+        and continuous.contact_weight == palm.contact_weight
+    )
+
+
+def test_a_planner_brings_its_own_files_after_the_tasks():
+    plain, sampled = (read_settings(Spec(overrides=o))[MpcParams] for o in ((), (("planner", "sampling"),)))
+    assert (plain.horizon, sampled.horizon) == (4, 10)
+    assert read_settings(Spec("reorient"))[MpcParams] == sampled
+    asked = Spec("continuous", overrides=(("planner", "sampling"),))
+    assert read_settings(asked)[PlannerParams].supervisor == "detour"
+    assert (
+        read_settings(asked)[PalmWeights].position_weight
+        == read_settings(Spec("reorient"))[PalmWeights].position_weight
+    )
+    assert [path.name for path in parameter_files(asked)] == [
+        "palm_turn.yaml",
+        "continuous.yaml",
+        "palm_turn.sampling.yaml",
+        "continuous.sampling.yaml",
+    ]
+
+
+def test_who_names_the_planner(tmp_path):
+    own, asks = tmp_path / "own.yaml", tmp_path / "box.yaml"
+    own.write_text("mpc: {ros__parameters: {planner: gauss_newton, horizon: 7}}")
+    cube = (data_dir() / "objects" / "cube" / "cube.yaml").read_text()
+    asks.write_text(with_start(cube, replace(load_object("cube").start("allegro"), planner="sampling")))
+    assert load_start(asks, "allegro").planner == "sampling" and load_start("cube", "allegro").planner == ""
+    of_object = Spec(object=str(asks))
+    assert chosen_planner(Spec()) == "gauss_newton" and chosen_planner(Spec("reorient")) == "sampling"
+    assert chosen_planner(of_object) == read_settings(of_object)[PlannerParams].planner == "sampling"
+    assert chosen_planner(replace(of_object, task="three_ball")) == "gauss_newton"
+    files = replace(of_object, files=(str(own),))
+    assert chosen_planner(files) == "gauss_newton" and read_settings(files)[MpcParams].horizon == 7
+    override = replace(files, overrides=(("planner", "sampling"),))
+    assert chosen_planner(override) == "sampling" and read_settings(override)[MpcParams].horizon == 7
+
+
+def test_a_hand_names_the_planner_of_objects_without_a_start_for_it(tmp_path):
+    hand = tmp_path / "hand.yaml"
+    right = (
+        (data_dir() / "hands" / "allegro_v4_right.yaml")
+        .read_text()
+        .replace("family: allegro", "family: other\nplanner: sampling")
+    )
+    hand.write_text(right.replace("urdf: ", f"urdf: {data_dir() / 'hands'}/"))
+    asks = Spec(hand=str(hand))
+    assert (
+        chosen_planner(asks) == "sampling"
+        and chosen_planner(replace(asks, task="three_ball")) == "gauss_newton"
+    )
+    hand.write_text(hand.read_text().replace("family: other", "family: allegro"))
+    assert (
+        chosen_planner(asks) == "gauss_newton"
+    )  # the cube's file has a start for that family, which names none
+    assert chosen_planner(Spec(hand="leap_right")) == "gauss_newton"
+
+
+def test_an_unknown_planner_of_an_object_is_refused(tmp_path):
+    asks = tmp_path / "box.yaml"
+    cube = (data_dir() / "objects" / "cube" / "cube.yaml").read_text()
+    asks.write_text(with_start(cube, replace(load_object("cube").start("allegro"), planner="samplin")))
+    with pytest.raises(ConfigError, match="unknown planner 'samplin'; did you mean 'sampling'"):
+        check_planner(read_settings(Spec(object=str(asks)))[PlannerParams])
+
+
+def test_pushes_are_turned_on_by_an_override():
+    assert read_settings(Spec())[Pushes].push_speed == 0.0
+    assert read_settings(Spec(overrides=(("push_speed", 0.1),)))[Pushes].push_speed == 0.1
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        (
+            "mpc: {ros__parameters: {orientaton_weight: 5.0}}",
+            "'orientaton_weight'; did you mean 'orientation_weight'",
+        ),
+        ("/**: {ros__parameters: {latencey: 0.1}}", "'latencey'; did you mean 'latency'"),
+        ("/**/hand: {ros__parameters: {kpp: 0.1}}", "'kpp'; did you mean 'kp'"),
+        ("/learner: {ros__parameters: {learning_rat: 0.1}}", "'learning_rat'; did you mean 'learning_rate'"),
+        (
+            "simulator: {ros__parameters: {orientation_weight: 5.0}}",
+            "of section 'simulator'.*'orientation_weight'",
+        ),
+        ("mcp: {ros__parameters: {horizon: 3}}", "unknown node of a section of .*'mcp'; did you mean 'mpc'"),
+        ("mpc: {ros__parameters: {horizon: 0}}", "'horizon' must lie in"),
+        ("mpc: {horizon: 3}", "has no 'ros__parameters'"),
+        ("- 1", "holds no parameters"),
+    ],
+)
+def test_a_file_with_what_nothing_takes_is_refused(tmp_path, text, complaint):
+    path = tmp_path / "p.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=complaint):
+        read_settings(Spec(files=(str(path),)))
+
+
+@pytest.mark.parametrize(
+    ("spec", "complaint"),
+    [
+        (Spec(object="duck"), "unknown object 'duck'"),
+        (Spec(hand="third"), "unknown hand 'third'"),
+        (Spec(files=("nowhere.yaml",)), "cannot read the parameter file nowhere.yaml"),
+        (
+            Spec(overrides=(("orientaton_weight", 5.0),)),
+            "unknown parameter 'orientaton_weight'; did you mean 'orientation_weight'",
+        ),
+        (Spec(overrides=(("horizon", 0),)), "'horizon' must lie in"),
+        (Spec(overrides=(("model", "magic"),)), "unknown model 'magic'"),
+        (Spec(overrides=(("contact_set", "thawed"),)), "unknown contact set 'thawed'"),
+        (Spec(overrides=(("planner", "sampler"),)), "unknown planner 'sampler'; did you mean 'sampling'"),
+        (Spec(overrides=(("supervisor", "gate"),)), "unknown supervisor 'gate'; did you mean 'gait'"),
+        (Spec(overrides=(("theta", "nobody"),)), "no θ 'nobody'"),
+        (Spec("juggle"), "unknown task 'juggle'"),
+    ],
+)
+def test_what_cannot_be_built_is_said_before_anything_is_compiled(spec, complaint):
+    with pytest.raises(ConfigError, match=complaint):
+        settings = read_settings(spec)
+        task = make_task(spec, settings)
+        check(task, task.scene(), settings)
+
+
+def test_the_loop_and_the_nodes_agree_where_each_has_a_default():
+    """The evaluation stands for the graph: poses as often."""
+    from dexstack.graph.parameters import SimulatorParams
+
+    assert SimulatorParams.pose_period == LoopParams.pose_period
+    assert SimulatorParams.feedback_period == ServoParams.period

@@ -1,0 +1,73 @@
+"""Fixtures of the hand tests: a bus, emulated hands and drivers on it."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))  # for what the tests share
+from emulated import HAND, PATIENT, SERVO, Emulator, Tap, Watch
+
+from dexstack.hand.allegro.can_hand import CanHand
+from dexstack.hand.params import BusParams, CanHandParams
+from dexstack.hand.servo import ServoLaw
+from dexstack.hand.watch import WatchParams
+from dexstack.process.realtime import make_ordinary
+
+_channels = itertools.count()
+
+
+@pytest.fixture(autouse=True)
+def ordinary_scheduling() -> Iterator[None]:
+    """A driver puts its process under real-time scheduling where it may; the other tests of this
+    process need not know."""
+    yield
+    make_ordinary()
+
+
+@pytest.fixture
+def bus() -> BusParams:
+    """A bus nobody else on this machine is on."""
+    return BusParams(
+        "udp_multicast", f"239.{74 + os.getpid() % 100}.{os.getpid() // 100 % 250}.{1 + next(_channels)}:6300"
+    )
+
+
+@pytest.fixture
+def emulator(bus: BusParams) -> Iterator[Callable[..., Emulator]]:
+    """Starts emulated hands on the test's bus; every torque frame they saw was within its limit."""
+    started: list[Emulator] = []
+
+    def make(*arguments: str) -> Emulator:
+        started.append(Emulator(bus, *arguments))
+        return started[-1]
+
+    yield make
+    for one in started:
+        one.close()
+
+
+@pytest.fixture
+def driver(bus: BusParams) -> Callable[..., Watch]:
+    """Makes drivers on the test's bus; use them in a with statement."""
+
+    def make(**params: Any) -> Watch:
+        link = CanHand(
+            "right", bus, CanHandParams(**{"calibration_dir": "/nonexistent", **PATIENT, **params})
+        )
+        return Watch(link, ServoLaw(HAND, SERVO, watch=WatchParams(frozen_ticks=1_000_000)))
+
+    return make
+
+
+@pytest.fixture
+def tap(bus: BusParams) -> Iterator[Tap]:
+    tap = Tap(bus)
+    yield tap
+    tap.close()

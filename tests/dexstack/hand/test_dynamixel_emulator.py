@@ -1,0 +1,215 @@
+"""The emulated motors: their firmware, on a pseudo-terminal with dynamixel-sdk at the other end,
+and when the host dies."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from leap_process import Process
+from motors import LEAP, line
+
+from dexstack.errors import ConfigError
+from dexstack.hand.emulated.leap import EmulatedMotors, PtyLoop, from_arguments
+from dexstack.hand.leap import protocol as dynamixel
+from dexstack.hand.leap.protocol import Decoder, Instruction, Packet, Table, encode
+
+PATIENT = {"feedback_timeout": 1.0, "realtime_priority": 0, "calibration_dir": "/nonexistent"}
+MOTORS = {"motor_timeout": 0.5, "bus_watchdog": 1.0}
+"""Limits that no busy machine reaches."""
+
+
+def tell(
+    hand: EmulatedMotors, motor: int, instruction: int, body: bytes = b"", t: float = 0.0
+) -> list[Packet]:
+    """What the motors answer."""
+    hand.receive(encode(Packet(motor, instruction, body)), t)
+    return Decoder().feed(hand.due(t + 0.01))
+
+
+def write(hand: EmulatedMotors, motor: int, register: dynamixel.Register, value: int, t: float = 0.0) -> int:
+    """The error of the answer."""
+    body = register.address.to_bytes(2, "little") + value.to_bytes(register.size, "little", signed=value < 0)
+    return tell(hand, motor, Instruction.WRITE, body, t)[0].body[0]
+
+
+def read(hand: EmulatedMotors, motor: int, register: dynamixel.Register) -> int:
+    body = register.address.to_bytes(2, "little") + register.size.to_bytes(2, "little")
+    answer = tell(hand, motor, Instruction.READ, body)[0].body
+    assert answer[0] & ~dynamixel.ALERT == 0
+    return int.from_bytes(answer[1:], "little", signed=register.size > 1)
+
+
+def test_ping_finds_every_motor_once():
+    hand = EmulatedMotors()
+    answers = tell(hand, dynamixel.BROADCAST, Instruction.PING)
+    assert sorted(a.id for a in answers) == list(range(16)) and {a.body for a in answers} == {
+        b"\0\xd8\x04\x34"
+    }
+    assert tell(hand, 16, Instruction.PING) == []
+
+
+def test_registers_and_their_errors():
+    hand = EmulatedMotors()
+    assert write(hand, 3, Table.OPERATING_MODE, 5) == 0 and read(hand, 3, Table.OPERATING_MODE) == 5
+    assert read(hand, 2, Table.OPERATING_MODE) == 3 and read(hand, 3, Table.GOAL_CURRENT) == 2352
+    assert write(hand, 3, Table.TORQUE_ENABLE, 1) == 0
+    assert write(hand, 3, Table.OPERATING_MODE, 0) == 7, "settings that last are locked under torque"
+    assert write(hand, 3, Table.HARDWARE_ERROR, 0) == 7 and write(hand, 3, dynamixel.Register(300, 1), 0) == 7
+    assert tell(hand, 3, 0x77)[0].body == b"\x02"
+    assert tell(hand, 3, Instruction.REBOOT)[0].body == b"\0"
+    assert read(hand, 3, Table.TORQUE_ENABLE) == 0 and read(hand, 3, Table.OPERATING_MODE) == 5
+
+
+def test_the_bus_watchdog_locks_the_goals_until_it_is_cleared():
+    hand = EmulatedMotors()
+    for register, value in ((Table.OPERATING_MODE, 5), (Table.TORQUE_ENABLE, 1), (Table.BUS_WATCHDOG, 2)):
+        assert write(hand, 0, register, value) == 0
+    assert write(hand, 0, Table.GOAL_CURRENT, 100, t=0.03) == 0 and hand.state()["limp_since"] is None
+    hand.due(0.08)
+    assert (
+        hand.state()["limp_since"] == pytest.approx(0.08)
+        and hand.state()["watchdog"][1] == dynamixel.WATCHDOG_FIRED
+    )
+    assert write(hand, 0, Table.GOAL_CURRENT, 200, t=0.09) == 4, "data range error"
+    assert (
+        write(hand, 0, Table.BUS_WATCHDOG, 0, t=0.1) == 0
+        and write(hand, 0, Table.GOAL_CURRENT, 200, t=0.11) == 0
+    )
+
+
+def test_a_motor_with_an_error_says_so_in_every_answer_and_takes_no_torque():
+    hand = EmulatedMotors()
+    hand.change({"failing_motor": 2, "motor_error": 0x20}, 0.0)
+    assert tell(hand, 2, Instruction.PING)[0].body[0] == dynamixel.ALERT
+    assert write(hand, 2, Table.TORQUE_ENABLE, 1) == dynamixel.ALERT | 1
+    hand.change({"failing_motor": -1}, 0.0)
+    assert read(hand, 2, Table.HARDWARE_ERROR) == 0x20, "it lasts"
+    tell(hand, 2, Instruction.REBOOT)
+    assert tell(hand, 2, Instruction.PING)[0].body[0] == 0
+
+
+def test_the_torque_is_what_the_goals_say():
+    on = line()
+    hand = on.hand
+    hand.q = np.zeros(16)
+    for register, value in (
+        (Table.OPERATING_MODE, 5),
+        (Table.TORQUE_ENABLE, 1),
+        (Table.GOAL_CURRENT, 300),
+        (Table.GOAL_POSITION, 3000),
+    ):
+        assert write(hand, 6, register, value) == 0
+    constant = hand.motor.torque_constant
+    np.testing.assert_allclose(hand.torque, np.where(np.arange(16) == 6, 0.3 * constant, 0.0))
+    write(hand, 6, Table.GOAL_POSITION, 2048 + 12)
+    assert hand.torque[6] == pytest.approx(12 * 1100 / 128 * 1e-3 * constant)
+    hand.change({"motor_gain": (-1.0,) * 16}, 0.0)
+    assert hand.torque[6] < 0.0
+
+
+def test_arguments_and_changes_that_make_no_sense():
+    with pytest.raises(ConfigError, match="this emulator is of hands of the family 'leap'"):
+        from_arguments(["--hand", "right", "--plant", "standing"])
+    with pytest.raises(ConfigError):
+        EmulatedMotors().change({"gremlins": 1}, 0.0)
+    with pytest.raises(ConfigError, match="cannot make the terminal /nonexistent/leap"):
+        PtyLoop(EmulatedMotors(), "/nonexistent/leap")
+
+
+@pytest.fixture
+def process(tmp_path) -> Iterator[Process]:
+    one = Process(str(tmp_path / "leap"))
+    yield one
+    one.close()
+
+
+def test_the_sdk_talks_to_it_through_its_own_port(process):
+    sdk = pytest.importorskip("dynamixel_sdk")
+    port, packets = sdk.PortHandler(process.path), sdk.PacketHandler(2.0)
+    assert port.openPort() and port.setBaudRate(4_000_000)
+    asked = [packets.ping(port, i) for i in range(16)]
+    if not all(
+        result == sdk.COMM_SUCCESS for _, result, _ in asked
+    ):  # its timeouts are those of a quiet machine
+        pytest.skip("this machine is too busy for the SDK's own port")
+    assert {model for model, _, _ in asked} == {1240}
+    group = sdk.GroupSyncRead(port, packets, 132, 4)
+    assert all(group.addParam(i) for i in range(16)) and group.txRxPacket() == sdk.COMM_SUCCESS
+    counts = [group.getData(i, 132, 4) for i in dynamixel.MOTOR_IDS]
+    np.testing.assert_array_equal(counts, dynamixel.angle_to_counts(LEAP.home))
+    assert packets.write2ByteTxRx(port, 5, 102, 77) == (sdk.COMM_SUCCESS, 0)
+    assert packets.read2ByteTxRx(port, 5, 102) == (77, sdk.COMM_SUCCESS, 0)
+    port.closePort()
+
+
+def test_a_driver_drives_it_in_real_time(process):
+    from dexstack.hand.driver import HandDriver
+    from dexstack.hand.leap.dynamixel_hand import LeapHand
+    from dexstack.hand.params import BusParams, CanHandParams, MotorParams
+    from dexstack.hand.servo import ServoLaw, ServoParams
+
+    link = LeapHand(LEAP, BusParams("pty", process.path), CanHandParams(**PATIENT), MotorParams(**MOTORS))
+    target = LEAP.home.copy()
+    target[3] -= 0.3
+    with HandDriver(
+        link, ServoLaw(LEAP, ServoParams(command_timeout=5.0, feedback_velocity=1000.0))
+    ) as driver:
+        end = time.monotonic() + 20.0
+        while time.monotonic() < end and abs(process.set()["q"][3] - target[3]) > 0.02:
+            driver.command(target)
+            time.sleep(0.02)
+        assert abs(process.set()["q"][3] - target[3]) <= 0.02 and driver.fault is None
+    state = process.wait(lambda s: not s["servo"])
+    assert state["over_limit"] == 0 and link.off_confirmed
+
+
+VICTIM = """
+import sys, time
+import numpy as np
+from dexstack.hand.leap.dynamixel_hand import LeapHand
+from dexstack.hand.params import BusParams, CanHandParams, MotorParams
+from dexstack.model.hand import load_hand
+params = CanHandParams(realtime_priority=0, calibration_dir="/nonexistent", feedback_timeout=1.0)
+link = LeapHand(load_hand("leap_right"), BusParams("pty", sys.argv[1]), params, MotorParams(motor_timeout=0.5, bus_watchdog=1.0))
+link.start()
+print("on", flush=True)
+while True:
+    if link.read(0.1) is not None:
+        link.write(np.full(16, 0.1))
+"""
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGSTOP])
+def test_the_motors_stop_when_the_host_dies_or_hangs(process, end):
+    victim = subprocess.Popen([sys.executable, "-c", VICTIM, process.path], stdout=subprocess.PIPE, text=True)
+    try:
+        assert victim.stdout.readline() == "on\n"
+        process.wait(lambda s: min(s["counts"]) > 100)
+        os.kill(victim.pid, end)
+        state = process.wait(lambda s: s["limp"])
+        assert state["watchdog"] == [dynamixel.WATCHDOG_FIRED] * 16
+        stopped = np.array(state["q"])
+        time.sleep(0.3)
+        np.testing.assert_allclose(process.set()["q"], stopped, atol=0.01)
+    finally:
+        victim.kill()
+        victim.wait()
+        victim.stdout.close()
+
+
+def test_two_drivers_do_not_share_a_line(process):
+    from dexstack.hand.leap.line import LineError, SerialLine
+    from dexstack.hand.params import BusParams, MotorParams
+
+    first = SerialLine(BusParams("pty", process.path), MotorParams(), 0.1)
+    with pytest.raises(LineError, match=r"used by another program|cannot be opened"):
+        SerialLine(BusParams("pty", process.path), MotorParams(), 0.1)
+    first.close()
+    SerialLine(BusParams("pty", process.path), MotorParams(), 0.1).close()

@@ -1,0 +1,171 @@
+"""The frames of the fact sheet, and every number through bytes and back."""
+
+import functools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from dexstack.errors import ConfigError
+from dexstack.hand.allegro import protocol as p
+from dexstack.hand.allegro.protocol import HARDWARE, Command, Frame, HandInfo
+
+int16 = st.integers(-32768, 32767)
+four = st.tuples(int16, int16, int16, int16)
+finger, device = st.integers(0, 3), st.integers(0, 3)
+
+
+@pytest.mark.parametrize(
+    ("frame", "identifier", "data", "remote"),
+    [
+        (p.servo_on(), 0x100, "", False),
+        (p.servo_off(), 0x104, "", False),
+        (p.set_torque(0, (1, -1, 256, -256)), 0x180, "0100 ffff 0001 00ff", False),
+        (p.set_torque(3, (525, 405, 270, -270)), 0x18C, "0d02 9501 0e01 f2fe", False),
+        (p.set_pose(1, (0, 1, 2, 3)), 0x384, "0000 0100 0200 0300", False),
+        (p.set_period(3), 0x204, "0300 0000 0000", False),
+        (p.set_period(3, 10, 1000), 0x204, "0300 0a00 e803", False),
+        (p.set_device_id(2), 0x1A0, "82 00000000 00", False),
+        (p.set_rs485_baud_rate(115200), 0x1A0, "00 00c20180 00", False),
+        (p.request(Command.INFO), 0x200, "", True),
+        (p.request(Command.SERIAL), 0x220, "", True),
+        (p.request(Command.POSITION + 3), 0x8C, "", True),
+        (p.request(Command.IMU), 0xC0, "", True),
+        (p.request(Command.TEMPERATURE + 3), 0xEC, "", True),
+        (p.servo_on(device=3), 0x103, "", False),
+    ],
+)
+def test_frames_of_the_fact_sheet(frame, identifier, data, remote):
+    assert frame == Frame(identifier, bytes.fromhex(data), remote)
+
+
+def test_information_of_a_hand_in_the_field():
+    """A right V4, hardware 0x0402, firmware 0x0405, 54 °C, with a status bit that nobody knows."""
+    info = p.read_info(bytes.fromhex("0204 0504 00 36 08"))
+    assert info == HandInfo(0x0402, 0x0405, False, 54, False, False, False) and info.generation == 4
+    assert p.read_info(bytes.fromhex("0204 0504 01 36 07")) == HandInfo(
+        0x0402, 0x0405, True, 54, True, True, True
+    )
+    assert HandInfo(3, 0, False, 0, False, False, False).generation == 3
+
+
+def test_angles_of_the_fact_sheet():
+    v4 = HARDWARE["V4"]
+    assert v4.counts_to_angle([32768])[0] == pytest.approx(math.radians(333.3 / 2))
+    assert v4.counts_to_angle([-1])[0] == pytest.approx(-math.radians(333.3 / 65536))
+    assert HARDWARE["V5"].counts_to_angle([1000])[0] == pytest.approx(math.radians(88.0))
+    assert p.read_four(bytes.fromhex("ff7f 0080 0100 ffff")) == (32767, -32768, 1, -1)
+
+
+@pytest.mark.parametrize(("name", "scale"), [("V3", 800.0), ("V4", 1200.0)])
+def test_torques_and_limits_of_the_fact_sheet(name, scale):
+    hw = HARDWARE[name]
+    np.testing.assert_array_equal(hw.torque_to_counts(np.full(16, 0.1)), np.full(16, scale * 0.1))
+    limits = [375, 675, 450, 285] * 3 + [525, 405, 270, 270]
+    np.testing.assert_array_equal(hw.torque_to_counts(np.full(16, 9.0)), limits)
+    np.testing.assert_array_equal(hw.torque_to_counts(np.full(16, -9.0)), [-x for x in limits])
+    assert max(limits) <= hw.counts_per_Nm[0]
+
+
+def test_currents_of_a_v5():
+    hw = HARDWARE["V5"]
+    counts = hw.torque_to_counts(np.full(16, 0.1))
+    assert counts[0] == 143 and counts[1] == counts[5] == counts[9] == 71 and counts[13] == 143
+    assert np.abs(hw.torque_to_counts(np.full(16, -5.0))).max() == 240
+
+
+@given(finger, four, device)
+def test_torque_pose_and_position_survive(f, counts, d):
+    for write, command in (
+        (p.set_torque, Command.TORQUE),
+        (p.set_pose, Command.POSE),
+        (p.position, Command.POSITION),
+    ):
+        frame = write(f, counts, d)
+        assert frame.id < 0x800 and p.split_id(frame.id) == (command + f, d)
+        assert p.read_four(frame.data) == counts
+
+
+u16, u8 = st.integers(0, 65535), st.integers(0, 255)
+
+
+@given(st.builds(HandInfo, u16, u16, st.booleans(), u8, st.booleans(), st.booleans(), st.booleans()))
+def test_information_survives(info):
+    assert p.read_info(p.info(info).data) == info
+
+
+@given(
+    u16,
+    u16,
+    u16,
+    st.integers(-(2**31), 2**31 - 1),
+    int16,
+    int16,
+    int16,
+    st.integers(0, 127),
+    st.integers(0, 2**31 - 1),
+)
+def test_the_rest_survives(a, b, c, celsius, roll, pitch, yaw, number, baud):
+    assert p.read_period(p.set_period(a, b, c).data) == (a, b, c)
+    assert HARDWARE["V4"].read_temperatures(2, HARDWARE["V4"].temperature(2, celsius).data) == [(2, celsius)]
+    assert HARDWARE["V5"].read_temperatures(2, HARDWARE["V5"].temperature(2, celsius & 0xFF).data)[3] == (
+        11,
+        celsius & 0xFF,
+    )
+    assert p.read_imu(p.imu(roll, pitch, yaw).data) == (roll, pitch, yaw)
+    assert p.read_config(p.set_device_id(number).data) == (number, None)
+    assert p.read_config(p.set_rs485_baud_rate(baud).data) == (None, baud)
+
+
+@given(st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=8))
+def test_serial_numbers_survive(text):
+    assert p.read_serial(p.serial(text).data) == text
+
+
+TEMPERATURES = [functools.partial(HARDWARE[name].read_temperatures, 0) for name in ("V4", "V5")]
+
+
+@given(st.binary(max_size=8))
+def test_any_bytes_are_read_or_refused(data):
+    for read in (
+        p.read_four,
+        p.read_info,
+        p.read_serial,
+        p.read_period,
+        p.read_imu,
+        p.read_config,
+        p.read_motor_error,
+        *TEMPERATURES,
+    ):
+        try:
+            read(data)
+        except p.ProtocolError as error:
+            assert str(error)
+
+
+wild = arrays(np.float64, 16, elements=st.floats(allow_nan=True, allow_infinity=True))
+
+
+@given(st.sampled_from(sorted(HARDWARE)), wild)
+def test_no_torque_whatever_exceeds_a_limit(name, tau):
+    hw = HARDWARE[name]
+    counts = hw.torque_to_counts(tau)
+    assert counts.dtype == np.int16 and np.all(np.abs(counts) <= hw.limit)
+    assert np.all(counts[np.isnan(tau)] == 0)
+    assert np.all(np.abs(hw.counts_to_torque(counts)) <= np.nan_to_num(np.abs(tau), nan=0.0) + 1e-12), (
+        "rounding never adds torque"
+    )
+
+
+@given(st.sampled_from(sorted(HARDWARE)), arrays(np.float64, 16, elements=st.floats(-2.7, 2.7)))
+def test_angles_survive_to_half_a_count(name, q):
+    hw = HARDWARE[name]
+    assert np.abs(hw.counts_to_angle(hw.angle_to_counts(q)) - q).max() <= 0.5000001 * hw.rad_per_count
+
+
+def test_unknown_hardware_is_refused():
+    with pytest.raises(ConfigError, match="unknown hardware 'V9'"):
+        p.hardware("V9")

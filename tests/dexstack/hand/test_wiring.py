@@ -1,0 +1,182 @@
+"""Every way in which a hand can be wired wrongly ends with the servo off before a joint has gone 5
+degrees where nobody sent it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from emulated import HAND
+from wired import Driven, computer
+
+from dexstack.hand.link import FaultKind
+from dexstack.hand.servo import ServoParams
+from dexstack.hand.watch import WatchParams
+
+FIVE_DEGREES = np.radians(5.0)
+SEEDS = (0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 6)))
+SECONDS = 4.0
+"""How long the joints wander, unless there is a fault before."""
+
+
+def driven(on, gravity=None) -> Driven:
+    """A driver at default parameters."""
+    return Driven(on, ServoParams(), gravity=gravity)
+
+
+def gains(joint: int, gain: float) -> tuple[float, ...]:
+    return tuple(gain if j == joint else 1.0 for j in range(16))
+
+
+def swapped(a: int, b: int) -> tuple[int, ...]:
+    order = list(range(4))
+    order[a], order[b] = b, a
+    return tuple(order)
+
+
+def wander(seed: int):
+    """Targets that move every joint: sums of sines around where the hand stands."""
+    rng = np.random.default_rng(seed)
+    middle = np.clip(HAND.home, HAND.lower + 0.25, HAND.upper - 0.25)
+    size, rate, phase = rng.uniform(0.1, 0.25, 16), rng.uniform(0.3, 1.2, 16), rng.uniform(0.0, 6.28, 16)
+    return lambda t: middle + size * np.sin(2 * np.pi * rate * t + phase)
+
+
+MISWIRED = {
+    "motor inverted": lambda rng: dict(motor_gain=gains(rng.integers(16), -1.0)),
+    "encoder inverted": lambda rng: dict(encoder_gain=gains(rng.integers(16), -1.0)),
+    "all motors inverted": lambda rng: dict(motor_gain=(-1.0,) * 16),
+    "motors of two fingers swapped": lambda rng: dict(motor_order=swapped(*rng.choice(4, 2, replace=False))),
+    "angles of two fingers swapped": lambda rng: dict(
+        encoder_order=swapped(*rng.choice(4, 2, replace=False))
+    ),
+    "fingers in the wrong order": lambda rng: dict(encoder_order=(1, 2, 3, 0)),
+    "bytes of angles swapped": lambda rng: dict(swapped_angle_bytes=True),
+    "bytes of torques swapped": lambda rng: dict(swapped_torque_bytes=True),
+    "encoder dead": lambda rng: dict(frozen_joint=int(rng.integers(16))),
+    "motor dead": lambda rng: dict(motor_gain=gains(rng.integers(16), 0.0)),
+    "motor of double strength": lambda rng: dict(motor_gain=gains(rng.integers(16), 2.0)),
+    "weak supply": lambda rng: dict(motor_gain=(0.2,) * 16),
+}
+GO_NOWHERE = {"motor dead", "motor of double strength", "weak supply"}
+"""These go nowhere that nobody sent them: commissioning finds them, and a target that stays out of
+reach. An encoder of double scale cannot be told from a good one by what its torque does to it, as
+long as nobody knows the friction: only commissioning finds it."""
+
+
+@pytest.mark.parametrize("name", MISWIRED)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_miswired_hand_is_stopped_before_it_goes_5_degrees(name, seed):
+    on = computer(**MISWIRED[name](np.random.default_rng(seed)))
+    with driven(on) as hand:
+        found = hand.follow(wander(seed), SECONDS)
+        assert hand.excursion < FIVE_DEGREES, f"{np.degrees(hand.excursion):.1f} degrees, {hand.fault}"
+        if name not in GO_NOWHERE:
+            assert found, "nobody noticed"
+        if found:
+            assert not on.hand.servo and not on.hand.torque.any()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("noise", [0.0, 3e-4])
+def test_a_good_hand_is_left_alone(seed, noise):
+    with driven(computer(encoder_noise=noise)) as hand:
+        assert not hand.follow(wander(seed), SECONDS), hand.fault
+
+
+def test_wires_are_judged_until_a_joint_has_shown_that_it_obeys():
+    """And anew after every enable. Whoever pushes a joint back that is known to obey may do so just
+    as a wrong wire would."""
+    on = computer()
+    with driven(on) as hand:
+        assert not hand.follow(wander(0), 1.0)
+        on.set(motor_gain=(-1.0,) * 16)
+        assert hand.follow(wander(0), 2.0) and hand.excursion > FIVE_DEGREES
+        on.plant.joint_position = HAND.home.copy()
+        hand.enable()
+        hand.low = hand.high = HAND.home
+        hand.travelled.clear()
+        assert (
+            hand.follow(wander(0), 1.0)
+            and hand.fault.kind is FaultKind.RUNAWAY
+            and hand.excursion < FIVE_DEGREES
+        )
+
+
+@pytest.mark.parametrize("leap", [0.12, 0.5, -0.5])
+@pytest.mark.parametrize("joint", [0, 6, 15])
+def test_a_leap_of_an_encoder_is_final_at_default_parameters(joint, leap):
+    on = computer()
+    with driven(on) as hand:
+        assert not hand.follow(wander(0), 1.0)
+        before = on.plant.joint_position.copy()
+        on.set(leap_joint=joint, encoder_leap=leap)
+        assert hand.follow(wander(0), 0.05) and hand.fault.kind is FaultKind.ENCODER
+        for _ in range(30):
+            hand.push(0.02, HAND.home)
+            assert not on.hand.torque.any(), "a leap that lasts is not a new truth"
+        assert np.abs(on.plant.joint_position - before).max() < FIVE_DEGREES
+
+
+def test_a_leap_of_an_encoder_does_not_hide_behind_a_lost_set():
+    on = computer()
+    with driven(on) as hand:
+        assert not hand.follow(wander(0), 0.5)
+        on.set(silent=True)
+        hand.run(0.003)
+        on.set(silent=False, leap_joint=14, encoder_leap=0.12)
+        assert hand.follow(wander(0), 0.05) and hand.fault.kind is FaultKind.ENCODER
+
+
+def test_a_stuck_joint_is_found_when_its_target_stays_out_of_reach():
+    with driven(computer(motor_gain=gains(1, 0.0), encoder_noise=1e-4)) as hand:
+        assert hand.follow(lambda t: np.where(np.arange(16) == 1, 0.7, HAND.home), 2.0)
+        assert hand.fault.kind is FaultKind.FOLLOWING_ERROR and "joint 1" in str(hand.fault)
+
+
+@pytest.mark.parametrize("joint", [0, 5, 10, 12, 15])
+@pytest.mark.parametrize("dt", [0.0015, 0.002, pytest.param(0.0025, marks=pytest.mark.slow)])
+def test_an_inverted_motor_with_inertia_and_gravity(joint, dt):
+    """On the simulated hand, the object out of the way. Where its step does not divide the servo's
+    period, what is sampled between two steps moves by fits and starts, as on a hand that measures
+    on a clock of its own."""
+    from dexengines.mujoco import MujocoPlant, MujocoPlantParams
+    from dexstack.model.gravity import GravityCompensation
+    from dexstack.model.objects import load_object
+
+    plant = MujocoPlant(HAND, load_object("cube"), MujocoPlantParams(dt=dt))
+    for faults, wrong in (({}, False), ({"motor_gain": gains(joint, -1.0)}, True)):
+        with driven(computer(plant=plant, **faults), GravityCompensation(HAND)) as hand:
+            plant.reset(
+                HAND.home, np.array([0.0, 0.0, -1.0, 1.0, 0.0, 0.0, 0.0])
+            )  # without torque the fingers have sunk meanwhile
+            hand.low = hand.high = HAND.home
+            assert hand.follow(wander(1), 1.5) == wrong, hand.fault
+            assert hand.excursion < FIVE_DEGREES
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dt", [0.002, 0.0015])
+def test_a_hand_that_turns_an_object_is_left_alone(dt):
+    """The object pushes its joints against their torques again and again, also where angles come
+    evenly and a steady push looks like a wrong wire."""
+    from dexstack.graph.settings import Spec
+    from dexstack.sim.loop import Loop
+    from dexstack.trials.sweep import loop_of
+
+    loop: Loop = loop_of(Spec("palm_turn", "cube", "right", (), (("dt", dt),), "mujoco"))
+    loop.servo.watch.params = WatchParams()  # a trial's own doubts no wire
+    against = []
+    look = loop.servo.watch.look
+
+    def watched(*arguments):
+        trip = look(*arguments)
+        against.append(loop.servo.watch._against.went.max())
+        return trip
+
+    loop.servo.watch.look = watched
+    for k, yaw in enumerate((np.pi, -np.pi / 2)):
+        loop.run(k, 700, 8.0, goals=iter([loop.task.at_yaw(yaw)] * 100))
+        assert loop.servo.trip is None, str(loop.servo.trip)
+    assert max(against) > loop.servo.watch.params.doubtful_runaway, (
+        "nothing pushed a joint far enough to be looked at"
+    )

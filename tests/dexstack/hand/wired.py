@@ -1,0 +1,128 @@
+"""A driver in front of an emulated hand in simulated time: no process, no bus, no clock, the same
+numbers every time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from emulated import BACK, HAND, PUSH, SERVO
+
+from dexstack.hand.allegro.can_hand import CanHand
+from dexstack.hand.driver import HandDriver, Turn
+from dexstack.hand.emulated.allegro import EmulatedHand
+from dexstack.hand.emulated.lockstep import LockstepComputer
+from dexstack.hand.emulated.plant import StandingPlant
+from dexstack.hand.link import FaultKind
+from dexstack.hand.params import BusParams, CanHandParams, EmulatedHandParams, FaultParams
+from dexstack.hand.servo import ServoLaw, ServoMode, ServoParams
+from dexstack.hand.watch import WatchParams
+from dexstack.model.hand import load_hand
+
+PERIOD = 0.003
+WITHIN = 0.1
+"""How soon a hand with a fault must be limp [s]."""
+COMMAND_PERIOD = 0.02
+
+
+def computer(
+    side: str = "right", plant: Any = None, emulated: dict[str, Any] | None = None, **faults: Any
+) -> LockstepComputer:
+    """A computer with an emulated hand of which ``faults`` are wrong."""
+    hand, model = EmulatedHand(side, EmulatedHandParams(**(emulated or {}))), load_hand(side)
+    hand.faults = FaultParams(**faults)
+    return LockstepComputer(hand, plant or StandingPlant(model.home, model.lower, model.upper))
+
+
+class Driven(HandDriver):
+    """A driver that is its own thread; it remembers its turns and where the joints were."""
+
+    def __init__(
+        self,
+        on: LockstepComputer,
+        servo: ServoParams = SERVO,
+        watch: WatchParams | None = None,
+        gravity: Any = None,
+        **params: Any,
+    ) -> None:
+        side = "left" if on.hand.left else "right"
+        settings = CanHandParams(**{"realtime_priority": 0, "calibration_dir": "/nonexistent", **params})
+        link = CanHand(side, BusParams("virtual", "wired"), settings, on)
+        super().__init__(link, ServoLaw(load_hand(side), servo, gravity, watch))
+        self.on = on
+        self.turns: list[Turn] = []
+        self.travelled: list[np.ndarray] = []
+        self.low = self.high = on.plant.joint_position.copy()
+
+    def __enter__(self) -> Driven:
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+        assert self.on.hand.over_limit == 0, "a torque above a limit was on the bus"
+
+    def run(self, seconds: float, until: Callable[[], Any] = lambda: False) -> bool:
+        """Turn for a while, or until something is true; whether it was."""
+        end = self.on.t + seconds
+        while self.on.t < end - 1e-9 and not until():
+            turn = self.turn(PERIOD)
+            if turn is not None:
+                self.turns.append(turn)
+            self.travelled.append(self.on.plant.joint_position.copy())
+        return bool(until())
+
+    def push(self, seconds: float, q: Any = PUSH, stamp: Callable[[], float | None] = lambda: None) -> None:
+        """The same with 50 commands per second."""
+        end = self.on.t + seconds
+        while self.on.t < end - 1e-9:
+            self.command(q, stamp())
+            self.run(min(COMMAND_PERIOD, end - self.on.t))
+
+    def follow(self, targets: Callable[[float], np.ndarray], seconds: float) -> bool:
+        """Command ``targets(t)`` (16,) [rad] at every turn; True as soon as there is a fault."""
+        end = self.on.t + seconds
+        while self.on.t < end - 1e-9 and self.fault is None:
+            target = np.clip(targets(self.on.t), HAND.lower, HAND.upper)
+            self.low, self.high = np.minimum(self.low, target), np.maximum(self.high, target)
+            self.command(target)
+            self.run(PERIOD)
+        return self.fault is not None
+
+    @property
+    def excursion(self) -> float:
+        """How far any joint left the span of its start and its targets [rad]."""
+        q = np.array(self.travelled)
+        return float(max((self.low - q.min(axis=0)).max(), (q.max(axis=0) - self.high).max()))
+
+    def limp_within(self, start: float, seconds: float = WITHIN) -> None:
+        """The motors must lose their torque at most ``seconds`` after ``start``."""
+        self.run(start + 2.0 - self.on.t, lambda: self.on.set()["limp"])
+        state = self.on.set()
+        assert state["limp"] and state["limp_since"] - start <= seconds, (
+            f"limp after {state['limp_since'] or np.inf - start:.3f} s"
+        )
+
+    def wait_fault(self, kind: FaultKind) -> None:
+        assert self.run(2.0, lambda: self.fault), "no fault"
+        assert self.fault.kind is kind and str(self.fault) and self.fault.mend
+
+    def recover(self) -> None:
+        """On request, and with a new command only."""
+        self.enable()
+        state = self.on.set()
+        assert self.fault is None and state["servo"] and state["limp"], "enabled, but nobody commanded"
+        self.push(0.15, BACK)
+        assert not self.on.set()["limp"] and self.servo.mode is ServoMode.TRACK
+
+
+@pytest.fixture
+def hand() -> LockstepComputer:
+    """A good one."""
+    return computer()

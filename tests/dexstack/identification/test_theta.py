@@ -1,0 +1,77 @@
+"""A world as the planner's θ: nothing changes that no factor is of, and what a factor is of changes
+by it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dexstack.control.params import MpcParams, PlannerParams
+from dexstack.control.theta_file import ThetaFile, load_theta, make_theta, new_theta_path, save_theta
+from dexstack.errors import ConfigError
+from dexstack.graph.settings import Spec, make_task, read_settings
+from dexstack.identification.theta import theta_of_world
+from dexstack.tasks.base import World
+
+
+@pytest.fixture(scope="module")
+def believed():
+    settings = read_settings(Spec())
+    return make_task(Spec(), settings), settings
+
+
+def same(a, b, *but):
+    for name in set(a._fields) - set(but):
+        np.testing.assert_array_equal(getattr(a, name), getattr(b, name), err_msg=name)
+
+
+def test_of_the_world_as_believed_it_is_the_planners_own(believed):
+    task, settings = believed
+    scene = task.scene()
+    own = make_theta(scene.robot, scene.obj, settings[PlannerParams], settings[MpcParams].step)
+    same(theta_of_world(*believed, World()), own)
+    same(theta_of_world(*believed, World(joint_friction=0.02)), own)
+    learned = {**settings, PlannerParams: replace(settings[PlannerParams], theta="none of this name")}
+    same(theta_of_world(task, learned, World()), own)
+
+
+def test_every_factor_changes_its_numbers_alone(believed):
+    own = theta_of_world(*believed, World())
+    heavy = theta_of_world(*believed, World(mass=2.0))
+    same(heavy, own, "mass", "inertia")
+    assert heavy.mass == 2.0 * own.mass
+    np.testing.assert_allclose(heavy.inertia, 2.0 * own.inertia, rtol=1e-6)
+    slippery = theta_of_world(*believed, World(friction=0.5))
+    same(slippery, own, "friction")
+    assert slippery.friction == pytest.approx(0.5 * own.friction)
+    weak = theta_of_world(*believed, World(torque=0.5))
+    same(weak, own, "stiffness", "cover")
+    np.testing.assert_allclose(weak.stiffness, 0.5 * own.stiffness, rtol=1e-6)
+    np.testing.assert_allclose(1.0 - weak.cover, np.sqrt(1.0 - own.cover), rtol=1e-5)
+    damped = theta_of_world(*believed, World(joint_damping=2.0))
+    same(damped, own, "cover")
+    np.testing.assert_allclose(damped.cover, weak.cover, rtol=1e-6)
+    large = theta_of_world(*believed, World(size=1.1))
+    same(large, own, "inertia")
+    np.testing.assert_allclose(large.inertia / own.inertia, [1.0] * 3 + [1.21] * 3, rtol=1e-6)
+
+
+def test_it_comes_back_from_its_file(believed, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    task, settings = believed
+    scene, step = task.scene(), settings[MpcParams].step
+    theta = theta_of_world(task, settings, World(mass=0.3, friction=0.25, torque=0.5, joint_damping=0.5))
+    save_theta(
+        new_theta_path("mine"),
+        ThetaFile(theta, scene.obj.name, scene.robot.name, "implicit", step, 0, "2026-01-02T03:04:05Z"),
+    )
+    back = make_theta(scene.robot, scene.obj, replace(settings[PlannerParams], theta="mine"), step)
+    for name in theta._fields:
+        np.testing.assert_allclose(getattr(back, name), getattr(theta, name), rtol=1e-6)
+    assert load_theta("mine", 16).model == "implicit"
+
+
+def test_balls_have_no_motors():
+    settings = read_settings(Spec(task="three_ball"))
+    with pytest.raises(ConfigError, match="this task has balls"):
+        theta_of_world(make_task(Spec(task="three_ball"), settings), settings, World(torque=0.5))

@@ -1,0 +1,114 @@
+"""What learning rolls out is the policy that is evaluated; what judges it is held out; its
+parameters come from the files."""
+
+import math
+
+import numpy as np
+import pytest
+
+from dexstack.control.base import SolveStatus
+from dexstack.errors import ConfigError
+from dexstack.graph.settings import Spec, make_task, read_settings
+from dexstack.learning.loss import LearnerParams
+from dexstack.learning.on_policy import (
+    collect,
+    evaluate,
+    learn_from,
+    learner_of,
+    split,
+    stack_recordings,
+    uninformed_theta,
+)
+from dexstack.learning.transitions import check_recording
+from dexstack.sim.loop import Loop
+
+QUICK = (("model", "dsdf"), ("horizon", 2), ("iterations", 1), ("startup_time", 0.0))
+
+
+@pytest.fixture(scope="module")
+def loop():
+    spec = Spec(overrides=(*QUICK, ("epochs", 1), ("learning_rate", 0.03), ("stall_window", 0.4)))
+    settings = read_settings(spec)
+    return Loop(make_task(spec, settings), settings)
+
+
+@pytest.fixture(scope="module")
+def rollout(loop):
+    """One rollout that teaches: transitions, recordings, trials."""
+    return collect(loop, 1, 7, first_goal=2)
+
+
+def test_what_is_rolled_out_is_the_trial_that_is_evaluated(loop, rollout):
+    """The same states at the same times as the trial of that goal and seed: planner, supervisor,
+    latency and sensor."""
+    _, recordings, trials = rollout
+    trial = loop.run(2, 5, trials[0].seconds + 0.5 * loop.timing.pose_period)
+    n = len(trial.recording["t"])
+    for name in ("t", "pose_WO", "q", "q_command", "status"):
+        np.testing.assert_array_equal(trials[0].recording[name][:n], trial.recording[name])
+    assert trials[0].goal.label == next(loop.task.goals(2, 0)).label
+    assert (trials[0].recording["status"] == SolveStatus.RETREAT).any() and trials[
+        0
+    ].stalls > 0  # the supervisor is there
+    np.testing.assert_array_equal(trials[0].recording["latency"], loop.timing.latency)
+    check_recording(recordings[0], 16, "a rollout")
+
+
+def test_transitions_are_one_model_step_apart(loop, rollout):
+    data, recordings, _ = rollout
+    assert data.count > 50
+    some = recordings[0]
+    k = int(np.argmin(np.abs(some["pose_WO"] - data.pose_WO[3]).sum(axis=1)))
+    later = int(np.argmin(np.abs(some["t"] - some["t"][k] - loop.controller.step)))
+    np.testing.assert_allclose(data.next_q[3], some["q"][later], atol=1e-6)
+
+
+def test_trials_with_a_theta_leave_the_planners_own_behind(loop):
+    before, theta = loop.planner.theta, uninformed_theta(loop)
+    trials = evaluate(loop, theta, 1, 0, 0.1)
+    assert len(trials) == 1 and loop.planner.theta is before
+
+
+def test_a_recordings_end_is_held_out_and_the_rest_is_learned_from():
+    recording = {"t": 0.1 * np.arange(10), "q": np.arange(20.0).reshape(10, 2), "summary": np.array("x")}
+    kept, end = split(recording)
+    np.testing.assert_allclose(np.concatenate([kept["t"], end["t"]]), recording["t"])
+    assert len(kept["t"]) == 8 and end["q"].shape == (2, 2) and "summary" not in kept
+
+
+@pytest.mark.slow
+def test_learning_from_a_recording_is_judged_by_its_end(loop, rollout):
+    """The first point is the first guess; its loss over the end is the learner's over exactly those
+    transitions."""
+    _, recordings, _ = rollout
+    first = uninformed_theta(loop)
+    points = [
+        point
+        for point, _, _ in learn_from(
+            loop, first, {"one": recordings[0]}, seed=0, score_with=lambda theta: []
+        )
+    ]
+    assert len(points) == 2 and points[0].theta is first and points[0].update is None
+    assert points[1].update.gradients > 0 and points[1].held_out != points[0].held_out
+    assert points[1].held_out < points[0].held_out and math.isnan(points[0].success_rate)
+
+
+def test_too_little_is_refused(loop):
+    short = {
+        "t": np.array([0.0]),
+        "pose_WO": np.zeros((1, 7)),
+        "q": np.zeros((1, 16)),
+        "q_command": np.zeros((1, 16)),
+    }
+    with pytest.raises(ConfigError, match=r"too few samples of mine are 0\.1 s apart"):
+        list(learn_from(loop, loop.planner.theta, {"mine": short}, seed=0, score_with=lambda theta: []))
+
+
+def test_the_learners_parameters_are_those_of_the_files(loop):
+    assert learner_of(loop, loop.planner.theta).params == loop.params[LearnerParams]
+    assert (loop.params[LearnerParams].epochs, loop.params[LearnerParams].learning_rate) == (1, 0.03)
+
+
+def test_recordings_are_stacked_with_their_number():
+    stacked = stack_recordings([{"t": np.arange(3.0)}, {"t": np.arange(2.0)}])
+    assert stacked["t"].tolist() == [0, 1, 2, 0, 1] and stacked["rollout"].tolist() == [0, 0, 0, 1, 1]

@@ -1,0 +1,287 @@
+"""Hands whose joints follow one another: read, refused in one sentence, and the same in kinematics,
+statics, plant and loop."""
+
+import jax
+import jax.numpy as jnp
+import mujoco
+import numpy as np
+import pytest
+import trimesh
+
+from dexengines.mujoco import MujocoPlant
+from dexstack.control.params import MpcParams
+from dexstack.errors import ConfigError
+from dexstack.graph.settings import Spec, make_task, read_settings
+from dexstack.identification.rollouts import Predictor, Targets, Windows, servo_of
+from dexstack.model.frames import FrameTree
+from dexstack.model.gravity import GravityCompensation
+from dexstack.model.hand import load_hand
+from dexstack.model.objects import load_object
+from dexstack.model.scene import JointLayout, build_scene
+from dexstack.model.strength import finger_forces
+from dexstack.onboarding.hands import HandWishes, add_hand
+from dexstack.onboarding.reaching import Finger
+from dexstack.sim.loop import Loop
+from dexstack.tasks.base import World
+from tests.dexstack.model.generated_hand import LENGTH, write_hand
+from tests.dexstack.model.test_any_hand import CUBE
+
+RATIO, OFFSET = 0.8, 0.1
+
+
+def mimic(text, joint, leader, ratio=RATIO, offset=OFFSET):
+    """A hand's URDF in which a joint follows another."""
+    head, tail = text.split(f'<joint name="{joint}"')
+    follows = f'<mimic joint="{leader}" multiplier="{ratio}" offset="{offset}"/></joint>'
+    return f'{head}<joint name="{joint}"{tail.replace("</joint>", follows, 1)}'
+
+
+def coupled(folder, fingers=(3, 3, 2)):
+    """The last joint of the first two fingers follows the one before it."""
+    file = write_hand(folder, fingers)
+    urdf = folder / "hand.urdf"
+    text = mimic(urdf.read_text(), "joint_f0_2", "joint_f0_1")
+    urdf.write_text(mimic(text, "joint_f1_2", "joint_f1_1", -0.5, 0.0))
+    rows = [[-0.5, 0.3], [-0.5, 0.3], [-0.5, 0.3]]
+    file.write_text(file.read_text().replace("[[-0.5, 0.3, 0.3], [-0.5, 0.3, 0.3], [-0.5, 0.3]]", str(rows)))
+    return file
+
+
+@pytest.fixture
+def hand(tmp_path):
+    return load_hand(coupled(tmp_path))
+
+
+def random_angles(hand, count, seed=0):
+    return np.random.default_rng(seed).uniform(hand.lower, hand.upper, (count, len(hand.lower)))
+
+
+def test_joints_and_hinges_are_told_apart(hand):
+    assert hand.joint_names == (
+        "joint_f0_0",
+        "joint_f0_1",
+        "joint_f1_0",
+        "joint_f1_1",
+        "joint_f2_0",
+        "joint_f2_1",
+    )
+    assert hand.chains == (2, 2, 2) and len(hand.bodies) == 9 and not hand.alike
+    q = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
+    expected = [0.1, 0.2, RATIO * 0.2 + OFFSET, 0.3, 0.4, -0.2, 0.5, 0.6]
+    np.testing.assert_allclose(hand.hinge_angles(q), expected)
+    layout = JointLayout(build_scene(hand, load_object("cube")).compile())
+    assert not layout.plain and list(layout.own) == [0, 1, 3, 4, 6, 7]
+    np.testing.assert_allclose(layout.coordinates(q), expected)
+    np.testing.assert_allclose(layout.rates(q), [0.1, 0.2, RATIO * 0.2, 0.3, 0.4, -0.2, 0.5, 0.6])
+    assert JointLayout(build_scene(load_hand("right"), load_object("cube")).compile()).plain
+
+
+def test_a_joint_stays_where_its_followers_can_follow(hand):
+    """Limits of all are ±1.2: 0.8 q + 0.1 is within them up to 1.375, and no sooner; −0.5 q always
+    is."""
+    assert (hand.lower == -1.2).all() and (hand.upper == 1.2).all()
+
+
+def test_narrow_followers_narrow_their_leader(tmp_path):
+    file = coupled(tmp_path)
+    urdf = tmp_path / "hand.urdf"
+    urdf.write_text(
+        mimic(write_hand(tmp_path, (3, 3, 2)) and urdf.read_text(), "joint_f0_2", "joint_f0_1", -2.0, 0.2)
+    )
+    file.write_text(file.read_text().replace("[[-0.5, 0.3, 0.3], [-0.5", "[[-0.5, 0.3], [-0.5"))
+    hand = load_hand(file)
+    k = hand.joint_names.index("joint_f0_1")
+    assert (hand.lower[k], hand.upper[k]) == pytest.approx((-0.5, 0.7))
+
+
+def test_bodies_and_jacobians_equal_mujocos(hand, x64):
+    tree, model = hand.kinematics(), build_scene(hand, None).compile()
+    layout, data, tips = (
+        JointLayout(model),
+        mujoco.MjData(model),
+        jax.jit(lambda q: tree.fingertips(tree.poses(q))),
+    )
+    links = jnp.asarray(tree.tip_body)
+    for q in random_angles(hand, 10):
+        data.qpos[:] = layout.coordinates(q)
+        mujoco.mj_kinematics(model, data)
+        poses = tree.poses(jnp.asarray(q))
+        np.testing.assert_allclose(poses.p_WB, [data.body(b.name).xpos for b in hand.bodies], atol=1e-12)
+        ours = np.asarray(tree.point_jacobian(poses, tips(jnp.asarray(q)), links))
+        assert ours.shape == (3, 3, 6)
+        np.testing.assert_allclose(ours, jax.jacfwd(tips)(jnp.asarray(q)), atol=1e-12)
+
+
+def test_frames_and_fingers_of_the_placing_rule_follow_too(hand, x64):
+    tree = hand.kinematics()
+    fingers, frames = [Finger(hand, f) for f in range(3)], FrameTree(hand)
+    for q in random_angles(hand, 5):
+        tips = np.asarray(tree.fingertips(tree.poses(jnp.asarray(q))))
+        for f, finger in enumerate(fingers):
+            np.testing.assert_allclose(finger.at(q[None, finger.joints])[0][0], tips[f], atol=1e-9)
+        turns = {
+            frame.name: 2.0 * np.arctan2(np.linalg.norm(frame.quat[1:]), frame.quat[0])
+            for frame in frames.moving(q)
+        }
+        assert turns["f0_2"] == pytest.approx(abs(RATIO * q[1] + OFFSET)) and turns["f1_2"] == pytest.approx(
+            abs(0.5 * q[3])
+        )
+
+
+def test_gravity_torques_are_the_slope_of_the_potential_energy(hand):
+    gravity, model = GravityCompensation(hand), build_scene(hand, None, camera=False).compile()
+    layout, data = JointLayout(model), mujoco.MjData(model)
+
+    def energy(q):
+        data.qpos[:] = layout.coordinates(q)
+        mujoco.mj_kinematics(model, data)
+        return 9.81 * float(model.body_mass @ data.xipos[:, 2])
+
+    h = 1e-6 * np.eye(6)
+    for q in random_angles(hand, 5):
+        np.testing.assert_allclose(gravity(q), [(energy(q + d) - energy(q - d)) / 2e-6 for d in h], atol=1e-8)
+
+
+def test_levers_of_one_joint_add_up(hand):
+    """A force F at the tip asks τ₁ = F (l + 0.8 · l) of the middle joint, τ₀ = F · 3 l of the
+    first."""
+    tau = hand.effort[0]
+    np.testing.assert_allclose(finger_forces(hand)[0], tau / (3 * LENGTH), rtol=1e-9)
+    np.testing.assert_allclose(finger_forces(hand)[2], tau / (2 * LENGTH), rtol=1e-9)
+
+
+def test_followers_follow_in_the_plant(hand):
+    """Within 0.05 rad while all torque there is throws the fingers about, within a milliradian at
+    rest."""
+    plant = MujocoPlant(hand, load_object("cube"))
+    layout = JointLayout(plant.model)
+    plant.reset(hand.home, np.array([1.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0]))  # where the object touches nothing
+    np.testing.assert_allclose(plant.joint_position, hand.home)
+    off, target = [], np.array([0.5, -0.6, 0.4, 0.7, -0.5, 0.5])
+    for _ in range(500):
+        plant.step(np.clip(2.0 * (target - plant.joint_position), -0.6, 0.6))
+        hinges = plant.scene.values()[0][: len(hand.bodies) - 1]
+        off.append(float(np.abs(hinges - layout.coordinates(plant.joint_position)).max()))
+    assert max(off) < 0.05 and off[-1] < 1e-3
+    np.testing.assert_allclose(plant.joint_position, target, atol=0.02)  # sagging under its weight
+    assert plant.joint_velocity.shape == (6,) and plant.pose_WO.shape == (7,) and plant.twist_WO.shape == (6,)
+
+
+@pytest.mark.parametrize(
+    ("joint", "leader", "ratio", "said"),
+    [
+        ("joint_f0_2", "joint_f1_1", 1.0, "'joint_f0_2' follows 'joint_f1_1' of another finger"),
+        (
+            "joint_f0_2",
+            "joint_f0_9",
+            1.0,
+            "'joint_f0_2' of .* follows 'joint_f0_9', which is no other revolute joint",
+        ),
+        (
+            "joint_f0_2",
+            "joint_f0_2",
+            1.0,
+            "'joint_f0_2' of .* follows 'joint_f0_2', which is no other revolute joint",
+        ),
+        ("joint_f0_2", "joint_f0_1", 0.0, "a multiplier of zero follows nothing"),
+        ("joint_f0_2", "joint_f0_1", "much", "'multiplier' must be numbers, got 'much'"),
+    ],
+)
+def test_a_coupling_that_is_none_is_refused_in_one_sentence(joint, leader, ratio, said, tmp_path):
+    file = write_hand(tmp_path, (3, 3, 2))
+    urdf = tmp_path / "hand.urdf"
+    urdf.write_text(mimic(urdf.read_text(), joint, leader, ratio, 0.0))
+    with pytest.raises(ConfigError, match=said) as caught:
+        load_hand(file)
+    assert "\n" not in str(caught.value)
+
+
+def test_joints_that_follow_each_other_or_never_meet_are_refused(tmp_path):
+    file = write_hand(tmp_path, (3, 3, 2))
+    urdf = tmp_path / "hand.urdf"
+    plain = urdf.read_text()
+    urdf.write_text(mimic(mimic(plain, "joint_f0_2", "joint_f0_1"), "joint_f0_1", "joint_f0_2"))
+    with pytest.raises(ConfigError, match="follows itself"):
+        load_hand(file)
+    urdf.write_text(mimic(plain, "joint_f0_2", "joint_f0_1", 1.0, 9.0))
+    with pytest.raises(
+        ConfigError, match="'joint_f0_1' and what follows it are never within their limits together"
+    ):
+        load_hand(file)
+
+
+def test_a_coupled_robot_file_becomes_a_hand(tmp_path):
+    """From a URDF with <mimic>, and from an MJCF with the same as joint equalities."""
+    write_hand(tmp_path, (3, 3, 3))
+    urdf = tmp_path / "hand.urdf"
+    plain = urdf.read_text()
+    urdf.write_text(mimic(plain, "joint_f0_2", "joint_f0_1"))
+    of_urdf = add_hand(urdf, tmp_path / "a", HandWishes(effort=0.6))
+    assert of_urdf.hand.chains == (2, 3, 3) and any(
+        "1 joints are led by others: joint_f0_2 by joint_f0_1" in n for n in of_urdf.notes
+    )
+    body = next(b for b in of_urdf.hand.bodies if b.hinge == "joint_f0_2")
+    assert (body.ratio, body.offset) == (RATIO, OFFSET)
+    spec = mujoco.MjSpec.from_string(
+        plain.replace("</robot>", '<mujoco><compiler fusestatic="false"/></mujoco></robot>')
+    )
+    coupling = spec.add_equality(type=mujoco.mjtEq.mjEQ_JOINT, objtype=mujoco.mjtObj.mjOBJ_JOINT)
+    coupling.name1, coupling.name2, coupling.data[:2] = "joint_f0_2", "joint_f0_1", (OFFSET, RATIO)
+    (tmp_path / "hand.xml").write_text((spec.compile(), spec.to_xml())[1])
+    of_mjcf = add_hand(tmp_path / "hand.xml", tmp_path / "b", HandWishes("h", effort=0.6))
+    for one, other in zip(of_mjcf.hand.bodies, of_urdf.hand.bodies, strict=True):
+        assert (one.hinge, one.ratio, one.offset) == (
+            other.hinge,
+            pytest.approx(other.ratio),
+            pytest.approx(other.offset),
+        )
+
+
+def test_a_coupling_by_a_polynomial_or_to_another_finger_is_refused(tmp_path):
+    write_hand(tmp_path, (3, 3, 3))
+    urdf = tmp_path / "hand.urdf"
+    spec = mujoco.MjSpec.from_string(
+        urdf.read_text().replace("</robot>", '<mujoco><compiler fusestatic="false"/></mujoco></robot>')
+    )
+    coupling = spec.add_equality(type=mujoco.mjtEq.mjEQ_JOINT, objtype=mujoco.mjtObj.mjOBJ_JOINT)
+    coupling.name1, coupling.name2, coupling.data[:3] = "joint_f0_2", "joint_f0_1", (0.0, 1.0, 0.5)
+    (tmp_path / "hand.xml").write_text((spec.compile(), spec.to_xml())[1])
+    with pytest.raises(
+        ConfigError, match=r"'joint_f0_2' of hand\.xml is coupled to a polynomial of 'joint_f0_1'"
+    ):
+        add_hand(tmp_path / "hand.xml", tmp_path / "a", HandWishes(effort=0.6))
+
+
+def test_rollouts_of_identify_are_of_the_hands_own_joints(tmp_path):
+    """Over 20 ms from rest a hand that is asked to stay does."""
+    trimesh.creation.box(3 * [0.05]).export(tmp_path / "cube.obj")
+    (tmp_path / "cube.yaml").write_text(CUBE)
+    spec = Spec("palm_turn", str(tmp_path / "cube.yaml"), str(coupled(tmp_path)))
+    settings = read_settings(spec)
+    task = make_task(spec, settings)
+    state = np.concatenate([task.scene().rest, [1.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0]])
+    after = np.array([[0.01, 0.02]])
+    windows = Windows(state[None], np.zeros((1, 12)), np.zeros(1), after, np.tile(state, (1, 2, 1)))
+    asked = Targets(np.array([-1.0, 1.0]), np.tile(state[:6], (2, 1)))
+    (predicted,) = Predictor(task, servo_of(task, settings)).predict([(World(), 0.0)], windows, asked)
+    assert predicted.shape == (1, 2, 13)
+    np.testing.assert_allclose(predicted[0, :, :6], windows.measured[0, :, :6], atol=0.01)
+    np.testing.assert_allclose(predicted[0, :, 8], 1.0 - 0.5 * 9.81 * after[0] ** 2, atol=5e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("planner", ["gauss_newton", "sampling"])
+def test_the_loop_runs_with_a_coupled_hand(planner, tmp_path):
+    """A second towards a goal: every plan is usable, and the error has not grown."""
+    trimesh.creation.box(3 * [0.05]).export(tmp_path / "cube.obj")
+    (tmp_path / "cube.yaml").write_text(CUBE)
+    spec = Spec(
+        "palm_turn", str(tmp_path / "cube.yaml"), str(coupled(tmp_path)), overrides=(("planner", planner),)
+    )
+    settings = read_settings(spec)
+    assert settings[MpcParams].horizon
+    task = make_task(spec, settings)
+    trial = Loop(task, settings).run(0, 0, 1.0, goals=iter([task.at_yaw(0.5)]))
+    assert not trial.dropped and trial.recording["q"].shape[1] == 6
+    assert np.isfinite(trial.recording["q_command"]).all()
+    assert trial.recording["error"][-1] < trial.recording["error"][0] + 0.05

@@ -1,0 +1,105 @@
+"""The hand's JAX kinematics against MuJoCo's, in float64."""
+
+import jax
+import jax.numpy as jnp
+import mujoco
+import numpy as np
+import pytest
+from scipy.spatial.transform import Rotation
+
+from dexstack.contact.contact import GROUND
+from dexstack.geometry.rotations import rotation_matrix
+from dexstack.model import HANDS
+from dexstack.model.hand import load_hand
+from dexstack.model.kinematics import KinematicTree, quaternion_matrix
+from dexstack.model.scene import build_scene
+
+
+@pytest.fixture(params=HANDS)
+def peers(request, x64):
+    """The tree and MuJoCo's model of the same hand."""
+    hand = load_hand(request.param)
+    model = build_scene(hand, None).compile()
+    return hand, KinematicTree(hand), model, mujoco.MjData(model)
+
+
+def angles(hand, count):
+    return np.random.default_rng(0).uniform(hand.lower, hand.upper, (count, 16))
+
+
+def test_body_poses_equal_mujocos(peers):
+    hand, tree, model, data = peers
+    poses = jax.jit(tree.poses)
+    for q in angles(hand, 20):
+        data.qpos[:16] = q
+        mujoco.mj_kinematics(model, data)
+        ours = poses(jnp.asarray(q))
+        assert ours.p_WB.dtype == jnp.float64
+        for b, body in enumerate(hand.bodies):
+            theirs = data.body(body.name)
+            np.testing.assert_allclose(ours.p_WB[b], theirs.xpos, atol=1e-12)
+            np.testing.assert_allclose(ours.R_WB[b], theirs.xmat.reshape(3, 3), atol=1e-12)
+        np.testing.assert_allclose(ours.axis_W, data.xaxis[:16], atol=1e-12)
+
+
+def test_point_jacobians_equal_mujocos(peers):
+    """Of points anywhere on any link; zero for the palm and the ground."""
+    hand, tree, model, data = peers
+    rng = np.random.default_rng(1)
+    links = jnp.arange(GROUND, 17)
+    jacobian = jax.jit(lambda q, p: tree.point_jacobian(tree.poses(q), p, links))
+    for q in angles(hand, 5):
+        data.qpos[:16] = q
+        mujoco.mj_kinematics(model, data)
+        mujoco.mj_comPos(model, data)
+        points = rng.uniform(-0.2, 0.2, (len(links), 3))
+        ours = np.asarray(jacobian(jnp.asarray(q), jnp.asarray(points)))
+        assert ours.shape == (18, 3, 16)
+        assert not ours[:2].any()
+        for link, p_W, J in zip(np.asarray(links)[1:], points[1:], ours[1:], strict=True):
+            theirs = np.zeros((3, model.nv))
+            mujoco.mj_jac(model, data, theirs, None, p_W, model.body(hand.bodies[link].name).id)
+            np.testing.assert_allclose(J, theirs[:, :16], atol=1e-12)
+
+
+def test_fingertips_move_as_their_jacobian_says(peers):
+    """Tips sit at MuJoCo's place of the tip, and finite differences of them are the Jacobian."""
+    hand, tree, model, data = peers
+    tips = jax.jit(lambda q: tree.fingertips(tree.poses(q)))
+    for q in angles(hand, 3):
+        data.qpos[:16] = q
+        mujoco.mj_kinematics(model, data)
+        p_WTip = np.asarray(tips(jnp.asarray(q)))
+        for tip, p in zip(hand.fingertips, p_WTip, strict=True):
+            body = data.body(hand.bodies[tip.body].name)
+            np.testing.assert_allclose(p, body.xpos + body.xmat.reshape(3, 3) @ tip.p_BT, atol=1e-12)
+        J = np.asarray(
+            tree.point_jacobian(tree.poses(jnp.asarray(q)), jnp.asarray(p_WTip), jnp.asarray(tree.tip_body))
+        )
+        for j in range(16):
+            step = 1e-6 * np.eye(16)[j]
+            slope = (np.asarray(tips(jnp.asarray(q + step))) - np.asarray(tips(jnp.asarray(q - step)))) / 2e-6
+            np.testing.assert_allclose(J[:, :, j], slope, atol=1e-9)
+
+
+def test_single_precision_is_good_to_a_micrometre():
+    """The controller runs in float32: the same tree, a relative error of its arithmetic only."""
+    hand = load_hand("right")
+    tree = KinematicTree(hand)
+    model = build_scene(hand, None).compile()
+    data = mujoco.MjData(model)
+    for q in angles(hand, 10):
+        data.qpos[:16] = q
+        mujoco.mj_kinematics(model, data)
+        ours = tree.poses(jnp.asarray(q, jnp.float32))
+        assert ours.p_WB.dtype == jnp.float32
+        theirs = np.array([data.body(body.name).xpos for body in hand.bodies])
+        np.testing.assert_allclose(ours.p_WB, theirs, atol=1e-6)
+
+
+def test_rotations_of_quaternions_of_any_length_are_scipys():
+    rng = np.random.default_rng(0)
+    for quat in rng.normal(size=(20, 4)):
+        theirs = Rotation.from_quat(quat, scalar_first=True).as_matrix()
+        np.testing.assert_allclose(rotation_matrix(3 * quat), theirs, atol=1e-14)
+        np.testing.assert_allclose(quaternion_matrix(jnp.asarray(0.1 * quat)), theirs, atol=1e-6)

@@ -1,0 +1,54 @@
+"""What is too heavy is refused before anything starts; the limit is that of levers and friction."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dexstack.cli.main import main
+from dexstack.config import share_dir
+from dexstack.errors import ConfigError
+from dexstack.model.hand import load_hand
+from dexstack.model.objects import load_object
+from dexstack.model.strength import check_weight, finger_forces, heaviest
+
+HAND, CUBE = load_hand("right"), load_object("cube")
+
+
+def test_a_finger_pushes_with_its_weakest_joint():
+    """Index of the Allegro: the first joint's torque over the stretched finger, by hand: 54, 38.4
+    and 26.7 mm and the base's 16.4 mm."""
+    lever = sum(np.linalg.norm(HAND.bodies[k].p_PB) for k in (2, 3, 4)) + np.linalg.norm(
+        HAND.fingertips[0].p_BT
+    )
+    assert finger_forces(HAND)[0] == pytest.approx(HAND.effort[0] / lever)
+    stronger = replace(HAND, effort=2.0 * HAND.effort)
+    np.testing.assert_allclose(finger_forces(stronger), 2.0 * finger_forces(HAND))
+
+
+def test_a_rough_palm_makes_things_heavier():
+    rough = replace(HAND, friction_palm=2.0 * max(HAND.friction_palm, CUBE.friction[0]))
+    assert heaviest(rough, CUBE) == pytest.approx(
+        0.5 * heaviest(replace(HAND, friction_palm=0.01), CUBE), rel=1e-6
+    )
+
+
+def test_what_comes_with_the_package_is_not_too_heavy():
+    for hand in ("right", "left", "leap_right", "leap_left"):
+        for name in ("cube", "foambrick", "stick"):
+            check_weight(load_hand(hand), load_object(name))
+    with pytest.raises(
+        ConfigError,
+        match=r"'cube' is too heavy for the hand .*: 5 kg, and its fingers turn 0\.\d+ kg at most",
+    ):
+        check_weight(HAND, replace(CUBE, mass=5.0))
+
+
+def test_the_command_says_so_before_it_tries(tmp_path, capsys):
+    folder = next(share_dir().rglob("objects/cube"))
+    text = (folder / "cube.yaml").read_text().replace("mass: 0.2 ", "mass: 5.0 ")
+    for file in folder.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    (tmp_path / "cube.yaml").write_text(text)
+    assert main(["eval", "palm_turn", "--object", str(tmp_path / "cube.yaml"), "--trials", "1"]) == 2
+    assert "is too heavy for the hand" in capsys.readouterr().err

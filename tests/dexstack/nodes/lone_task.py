@@ -1,0 +1,56 @@
+"""A task node alone, on simulated time: the object is where it is put, and a controller speaks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import rclpy
+from geometry_msgs.msg import PoseWithCovarianceStamped
+from harness import wait_until
+from sensor_msgs.msg import JointState
+
+from dexstack.cli.bench.probe import Probe
+from dexstack.nodes.task import TaskNode
+from dexstack.nodes.wire import COMMAND, SENSOR, fill_pose, set_stamp
+
+
+class LoneTask:
+    """What the node hears."""
+
+    def __init__(self, node: TaskNode, probe: Probe) -> None:
+        self.node, self.t, self.pose = node, 0.0, node._object_start.pose_WO.copy()
+        self._to_pose = probe.node.create_publisher(PoseWithCovarianceStamped, "object_pose", SENSOR)
+        self._to_command = probe.node.create_publisher(JointState, "joint_command", COMMAND)
+        names = node._task.robot().joint_names
+        self._command = JointState(name=list(names), position=[0.0] * len(names))
+
+    def tick(self, *, others: bool = True) -> None:
+        self.t += 0.02
+        message = PoseWithCovarianceStamped()
+        message.header.frame_id = "world"
+        set_stamp(message.header.stamp, self.t)
+        fill_pose(message.pose.pose, self.pose)
+        self._to_pose.publish(message)
+        if others:
+            self._to_command.publish(self._command)
+
+
+@contextmanager
+def lone_task(domain: int, probe: Probe) -> Iterator[LoneTask]:
+    """In a rollout that runs, with a thousand seconds to go."""
+    rclpy.init(domain_id=domain)
+    node = TaskNode()
+    node.set_parameters(
+        [
+            rclpy.parameter.Parameter("reset_service", value=""),
+            rclpy.parameter.Parameter("seconds", value=1000.0),
+        ]
+    )
+    assert node.autostart()
+    made = LoneTask(node, probe)
+    wait_until(lambda: made.tick() or node._phase == "running", 30, "the rollout")
+    yield made
+    node.stop_worker()
+    node.destroy_node()
+    rclpy.shutdown()

@@ -1,0 +1,386 @@
+"""The graph description: its arguments, its agreement with the nodes, and the launch file that
+reads it."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib
+import importlib.util
+import math
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import rclpy
+import yaml
+from harness import node_class
+from rclpy.lifecycle import TransitionCallbackReturn
+
+from dexstack.config import read_parameter_file, read_sections, share_dir
+from dexstack.control.planners import PLANNERS
+from dexstack.errors import ConfigError
+from dexstack.graph.modes import MODES, Argument, NodeDescription
+from dexstack.graph.parameters import NODE_BLOCKS
+from dexstack.graph.settings import blocks_of, check_files
+from dexstack.graph.standard import LAUNCH_ARGUMENTS
+from dexstack.model.hand import load_hand
+from dexstack.nodes.common import StackNode
+from dexstack.nodes.robot_state import RobotStateNode
+from dexstack.nodes.tf import frame_prefix, transforms
+from dexstack.tasks import TASKS, load_task, task_files
+
+SIM = MODES["sim"]
+
+
+@contextlib.contextmanager
+def made(node: NodeDescription, domain: int, folder: Path) -> Iterator[StackNode]:
+    """The node with its parameters and parameter files, as they reach a process of its own."""
+    own = folder / "own.yaml"
+    own.write_text(yaml.safe_dump({"/**": {"ros__parameters": dict(node.parameters)}}))
+    files = [item for path in (*node.parameter_files, own) for item in ("--params-file", str(path))]
+    rules = [item for a, b in node.remappings for item in ("-r", f"{a}:={b}")] + (
+        ["-r", f"__ns:={node.namespace}"] if node.namespace else []
+    )
+    rclpy.init(args=["--ros-args", "-r", f"__node:={node.name}", *rules, *files], domain_id=domain)
+    instance = None
+    try:
+        instance = node_class(node.module)()
+        yield instance
+    finally:
+        if instance is not None:
+            instance.destroy_node()
+        rclpy.try_shutdown()
+
+
+def test_every_argument_is_described_and_has_a_valid_default():
+    for mode in MODES.values():
+        for argument in mode.arguments:
+            assert argument.doc and argument.parse(argument.default) == argument.default
+            assert argument.parse(str(argument.default)) == argument.default
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"goal_yaw": "ninety"}, "'goal_yaw' must be a number"),
+        ({"goal_yaw": "nan"}, "'goal_yaw' must be finite"),
+        ({"goal_yaw": 200}, "'goal_yaw' must lie in"),
+        ({"seed": "1.5"}, "'seed' must be a whole number"),
+        ({"plant": "bullet"}, "'plant' must be one of mujoco"),
+        ({"colour": "red"}, "unknown argument 'colour'"),
+        ({"params": "nowhere.yaml"}, "no parameter file"),
+        ({"seconds": "soon"}, "'seconds' must be a number"),
+        ({"seconds": "-1"}, "'seconds' must lie in"),
+        ({"task": "three_bal"}, "unknown task 'three_bal'; did you mean 'three_ball'"),
+        ({"task": "nowhere.py"}, "no task file .*nowhere.py"),
+        (
+            {"task": "three_ball", "perception": "camera"},
+            "perception by camera needs a hand, and the robot of the task 'three_ball'",
+        ),
+    ],
+)
+def test_wrong_arguments_are_one_clear_error(values, message):
+    with pytest.raises(ConfigError, match=message):
+        SIM.describe(values)
+
+
+@pytest.mark.parametrize(("mode", "what"), [("mock", "an emulated hand on a bus"), ("hardware", "this mode")])
+def test_a_task_without_a_hand_runs_in_simulation_only(mode, what):
+    with pytest.raises(
+        ConfigError,
+        match=f"^{what} needs a hand, and the robot of the task 'three_ball' exists in simulation only$",
+    ):
+        MODES[mode].describe({"task": "three_ball"})
+
+
+def test_goal_and_time_are_the_tasks_unless_somebody_says_otherwise():
+    def task(**values):
+        return next(n.parameters for n in SIM.describe(values) if n.name == "task")
+
+    palm, on_and_on, balls = (task(task=name) for name in ("palm_turn", "continuous", "three_ball"))
+    assert (palm["own_goals"], palm["goal_yaw"], palm["seconds"]) == (False, pytest.approx(math.pi / 2), 15.0)
+    assert on_and_on["own_goals"] and on_and_on["seconds"] == 60.0
+    assert balls["own_goals"] and balls["seconds"] == 20.0
+    assert task(object="stick")["seconds"] == 20.0
+    asked = task(task="continuous", goal_yaw="-45", seconds="7")
+    assert (asked["own_goals"], asked["goal_yaw"], asked["seconds"]) == (
+        False,
+        pytest.approx(-math.pi / 4),
+        7.0,
+    )
+    assert task(goal_yaw="0")["goal_yaw"] == 0.0 and not task(goal_yaw="0")["own_goals"]
+
+
+def test_balls_are_moved_by_a_servo_and_have_no_hand():
+    names = {n.name for n in SIM.describe({"task": "three_ball", "robot_state": "yes"})}
+    assert "servo" in names and not {"hand", "robot_state"} & names
+    assert {n.name for n in SIM.describe({"task": "three_ball", "part": "robot"})} == {"simulator", "servo"}
+
+
+def test_a_task_of_ones_own_is_known_to_every_node_by_its_path(tmp_path):
+    (tmp_path / "my_task.py").write_text(
+        "from dexstack.tasks.palm_turn import PalmTurn\nclass TASK(PalmTurn):\n    name = 'mine'\n    opening_yaw = 0.5\n"
+    )
+    (tmp_path / "my_task.yaml").write_text("mpc: {ros__parameters: {horizon: 3}}")
+    nodes = {n.name: n for n in SIM.describe({"task": str(tmp_path / "my_task.py")})}
+    assert {nodes[name].parameters["task"] for name in ("mpc", "simulator", "task", "contact_detector")} == {
+        str(tmp_path / "my_task.py")
+    }
+    assert (
+        nodes["task"].parameters["goal_yaw"] == 0.5
+        and tmp_path / "my_task.yaml" in nodes["mpc"].parameter_files
+    )
+
+
+def test_values_reach_the_nodes_they_concern():
+    nodes = {
+        n.name: n
+        for n in SIM.describe({"goal_yaw": "180", "object": "stick", "namespace": "left_hand", "seed": "3"})
+    }
+    assert nodes["task"].parameters["goal_yaw"] == pytest.approx(3.14159265)
+    assert all(
+        nodes[name].parameters["object"] == "stick"
+        for name in ("simulator", "contact_detector", "mpc", "task")
+    )
+    assert nodes["simulator"].parameters["seed"] == 3
+    assert {n.namespace for n in nodes.values()} == {"/left_hand"}
+
+
+SHARED = {"/diagnostics", "/rosout", "/parameter_events", "/tf", "/tf_static"}
+"""What ROS users expect under one name, whatever the namespace: every report and every frame says
+whose it is."""
+
+
+def test_graphs_in_two_namespaces_share_neither_topics_nor_frames(domain, tmp_path):
+    heavy = (
+        "mpc",
+        "contact_detector",
+        "learner",
+    )  # they import JAX; their names are relative like the others'
+    topics, frames = {}, {}
+    for side in ("left", "right"):
+        values = {
+            "namespace": f"{side}_hand",
+            "hand": side,
+            "robot_state": "yes",
+            "trajectories": "yes",
+            "use_sim_time": "true",
+        }
+        topics[side] = set()
+        for description in (n for n in SIM.describe(values) if n.name not in heavy):
+            with made(description, domain, tmp_path) as node:
+                assert node.trigger_configure() == TransitionCallbackReturn.SUCCESS, node.get_name()
+                topics[side] |= {x.topic_name for x in (*node.publishers, *node.subscriptions)}
+                topics[side] |= {x.service_name for x in node.services}
+                if isinstance(node, RobotStateNode):
+                    tree = [*node._tree.fixed, *node._tree.moving(load_hand(side).home)]
+                    told = transforms(0.0, tree, frame_prefix(node))
+                    frames[side] = {m.child_frame_id for m in told}
+                    assert {m.header.frame_id for m in told} <= frames[side] | {"world"}, (
+                        "one tree, and the world is everybody's"
+                    )
+    assert topics["left"] & topics["right"] <= SHARED
+    assert {t.removeprefix("/left_hand") for t in topics["left"] - SHARED} == {
+        t.removeprefix("/right_hand") for t in topics["right"] - SHARED
+    }
+    assert "/left_hand/clock" in topics["left"] and "/left_hand/joint_command" in topics["left"]
+    assert "left_hand/palm" in frames["left"] and not frames["left"] & frames["right"]
+    assert len(frames["left"]) == len(frames["right"])
+
+
+def test_an_external_camera_is_heard_where_its_driver_speaks(domain, tmp_path):
+    values = {"perception": "camera", "camera": "external", "calibration": "tf"}
+    own = {"image": "/eye/picture", "camera_info": "/eye/lens", "namespace": "left"}
+    for more, image, info in (
+        ({}, "/camera/camera/color/image_raw", "/camera/camera/color/camera_info"),
+        (own, "/eye/picture", "/eye/lens"),
+    ):
+        eyes = next(n for n in MODES["hardware"].describe(values | more) if n.name == "pose_estimator")
+        assert eyes.parameters["source"] == "topic" and eyes.parameters["calibration"] == "tf"
+        file = replace(
+            eyes, parameters={**eyes.parameters, "calibration": ""}
+        )  # tf2_msgs may be missing here
+        with made(file, domain, tmp_path) as node:
+            assert node.trigger_configure() == TransitionCallbackReturn.SUCCESS
+            assert {image, info} <= {s.topic_name for s in node.subscriptions}
+    with pytest.raises(ConfigError, match="or be tf"):
+        MODES["hardware"].describe({"perception": "camera", "camera": "external"})
+
+
+RUNS = [
+    *((mode, {}) for mode in MODES),
+    ("sim", {"task": "continuous", "learn": "yes", "monitor": "yes", "robot_state": "yes"}),
+    ("sim", {"planner": "sampling"}),
+    ("sim", {"task": "three_ball", "learn": "yes", "monitor": "yes", "robot_state": "yes"}),
+]
+
+
+@pytest.mark.parametrize(
+    ("mode", "values"), RUNS, ids=lambda x: x if isinstance(x, str) else x.get("task", "plain")
+)
+def test_nodes_exist_and_declare_what_the_graph_and_the_files_of_the_task_set(mode, values, domain, tmp_path):
+    nodes = MODES[mode].describe(values)
+    assert len({n.name for n in nodes}) == len(nodes) and sum(n.ends_run for n in nodes) == 1
+    for node in nodes:
+        sections = [read_sections(path) for path in node.parameter_files]
+        own = {name for section in sections for name in section.get(node.name, ())}
+        # a learner predicts as the planner does, so it is given the planner's parameters and takes
+        # those that it knows
+        lent = (
+            {name for section in sections for names in section.values() for name in names}
+            if node.name == "learner"
+            else set()
+        )
+        with made(node, domain, tmp_path) as instance:
+            for name in set(node.parameters) - lent:
+                assert instance.has_parameter(name), f"{node.name} does not declare {name}"
+            assert {name for name in own if not instance.has_parameter(name)} == set(), (
+                f"the files give {node.name} what it does not take"
+            )
+
+
+def test_the_parameters_of_the_task_reach_its_nodes(domain, tmp_path):
+    """Values of config/three_ball.yaml that are not the defaults of the code."""
+    wanted = {
+        "mpc": ("iterations", 3),
+        "contact_detector": ("capacity", 8),
+        "simulator": ("pose_period", 0.1),
+        "servo": ("kp", 50.0),
+    }
+    nodes = {n.name: n for n in SIM.describe({"task": "three_ball"})}
+    for name, (parameter, value) in wanted.items():
+        with made(nodes[name], domain, tmp_path) as instance:
+            assert instance.get_parameter(parameter).value == value
+            assert instance.task_type.name == "three_ball"
+
+
+def test_a_planner_comes_with_its_files():
+    nodes = {n.name: n for n in SIM.describe({"planner": "sampling"})}
+    assert nodes["mpc"].parameters["planner"] == "sampling"
+    assert all(n.parameter_files[-1].name == "palm_turn.sampling.yaml" for n in nodes.values())
+    with pytest.raises(ConfigError, match="unknown planner 'samplin'"):
+        SIM.check({"planner": "samplin"})
+
+
+@pytest.mark.parametrize("planner", ("", *PLANNERS))
+@pytest.mark.parametrize("task", TASKS)
+def test_files_of_tasks_hold_only_parameters_that_there_are(task, planner):
+    check_files(task_files(task, planner), blocks_of(load_task(task), "mujoco"))
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_parameter_files_have_the_types_ros_insists_on(task):
+    """A whole number for a decimal parameter is fine for Python and refused by ROS."""
+    blocks = {*blocks_of(load_task(task), "mujoco"), *(block for block, _ in NODE_BLOCKS)}
+    defaults = {f.name: f.default for block in blocks for f in dataclasses.fields(block)}
+    for path in {path for planner in PLANNERS for path in task_files(task, planner)}:
+        for node in read_sections(path):
+            for name, value in read_parameter_file(path, node).items():
+                assert type(value) is (list if isinstance(defaults[name], tuple) else type(defaults[name])), (
+                    path.name,
+                    name,
+                )
+
+
+def test_nodes_that_need_no_jax_do_not_import_it():
+    code = "import sys, importlib; importlib.import_module(sys.argv[1]); sys.exit('jax' in sys.modules)"
+    for name in ("simulator", "hand", "servo", "task", "console"):
+        assert (
+            subprocess.run([sys.executable, "-c", code, f"dexstack.nodes.{name}"], check=False).returncode
+            == 0
+        ), name
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_launch_file_repeats_nothing(mode):
+    """The launch file names a mode; every name in the description stays out of it."""
+    text = (share_dir() / "launch" / f"{mode}.launch.py").read_text().partition('"""\n')[2]
+    names = [a.name for a in MODES[mode].arguments if a.name != mode] + [
+        n.name for n in MODES[mode].describe({})
+    ]
+    assert f'launch_description("{mode}")' in text
+    assert not [name for name in names if f'"{name}"' in text or f"'{name}'" in text]
+
+
+def test_every_mode_takes_the_same_arguments():
+    names = {mode: [a.name for a in MODES[mode].arguments] for mode in MODES}
+    assert names["sim"] == names["mock"] == names["hardware"] and len(set(names["sim"])) == len(names["sim"])
+    assert {"namespace", "use_sim_time", "respawn"} <= set(names["sim"])
+    for mode in MODES.values():
+        assert all(("no effect" in a.doc) == (a.name in mode.without_effect) for a in mode.arguments)
+
+
+def test_an_argument_without_effect_is_noticed():
+    assert SIM.ignored({"interface": "pcan", "seed": "3"}) == ["interface"] and not SIM.ignored(
+        {"interface": "auto"}
+    )
+    assert MODES["hardware"].ignored({"seed": "3", "plant": "mujoco"}) == ["seed"]
+
+
+def test_respawn_and_simulated_time_reach_every_node():
+    nodes = SIM.describe({"respawn": "no", "use_sim_time": "true"})
+    assert not any(n.respawn for n in nodes) and all(n.parameters["use_sim_time"] is True for n in nodes)
+    assert all(n.respawn and "use_sim_time" not in n.parameters for n in SIM.describe({}))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_parts_make_the_whole(mode):
+    names = lambda part: [n.name for n in MODES[mode].describe({"part": part})]  # noqa: E731
+    assert set(names("robot")) == {"hand"} | ({"simulator"} if mode != "hardware" else set())
+    assert sorted(names("robot") + names("planner")) == sorted(names("all"))
+
+
+def test_the_frames_stay_up_with_the_robot():
+    assert "robot_state" in {n.name for n in SIM.describe({"part": "robot", "robot_state": "yes"})}
+
+
+def test_monitor_and_recorder_run_beside_the_graph():
+    nodes = {n.name: n for n in SIM.describe({"monitor": "yes", "record": "a.mcap", "object": "stick"})}
+    assert nodes["monitor"].parameters["object"] == "stick" and nodes["console"].parameters["stay"]
+    assert Path(nodes["recorder"].parameters["file"]).is_absolute()
+    assert not {"monitor", "recorder"} & {n.name for n in SIM.describe({})}
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("launch_ros") is None,
+    reason="launch and launch_ros come with a ROS 2 installation only",
+)
+@pytest.mark.parametrize("mode", MODES)
+def test_launch_description_matches_the_graph(mode):
+    from launch import LaunchContext
+    from launch.actions import DeclareLaunchArgument, OpaqueFunction
+
+    from dexstack.graph.launching import launch_description
+
+    description = launch_description(mode)
+    context = LaunchContext()
+    arguments = [e for e in description.entities if isinstance(e, DeclareLaunchArgument)]
+    for found, expected in zip(
+        arguments, (*MODES[mode].arguments, *LAUNCH_ARGUMENTS), strict=True
+    ):  # launch adds the choices to the description
+        assert found.name == expected.name and found.description.startswith(expected.doc)
+    for argument in arguments:
+        argument.visit(context)
+    context.launch_configurations["standard"] = "no"
+    (build,) = [e for e in description.entities if isinstance(e, OpaqueFunction)]
+    launched = build.visit(context)
+    for node, expected in zip(launched, MODES[mode].describe({}), strict=True):
+        node._perform_substitutions(context)
+        assert node.node_name == f"/{expected.name}"
+        command = [piece[0].perform(context) for piece in node.cmd[:3]]
+        assert command == [sys.executable, "-m", expected.module]
+
+
+def test_argument_ranges_are_inclusive():
+    argument = Argument("x", 1.0, "a number", lo=0.0, hi=2.0)
+    assert argument.parse("0") == 0.0 and argument.parse("2") == 2.0
+    with pytest.raises(ConfigError):
+        argument.parse("2.001")
+
+
+def test_scripts_of_a_package_share_its_folder():
+    assert (Path(share_dir()) / "launch" / "sim.launch.py").is_file()

@@ -1,0 +1,149 @@
+"""Weights and bounds change while the planner runs: nothing is compiled, no cycle is missed, and
+the plan is another."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+
+import numpy as np
+import pytest
+import rclpy
+from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped
+from harness import wait_until
+from rcl_interfaces.srv import SetParameters
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.parameter import Parameter
+from sensor_msgs.msg import JointState, PointCloud2
+
+from dexstack.contact.detector import ContactDetector, DetectorParams
+from dexstack.nodes.mpc import MpcNode
+from dexstack.nodes.wire import COMMAND, LATCHED, SENSOR, contacts_message, fill_pose, set_stamp
+from dexstack.tasks.palm_turn import PalmTurn
+
+pytestmark = pytest.mark.slow
+CHANGES = {
+    "orientation_weight": 300.0,
+    "u_max": 0.02,
+    "effort_weight": 0.5,
+    "limit_margin": 0.05,
+    "stall_window": 5.0,
+    "damping": 0.05,
+}
+
+
+@pytest.fixture
+def mpc(domain):
+    rclpy.init(domain_id=domain)
+    node = MpcNode()
+    executor = SingleThreadedExecutor()
+    executor.add_node(node)
+    thread = threading.Thread(target=executor.spin)
+    thread.start()
+    assert node.autostart()
+    yield node
+    node.stop_worker()
+    executor.shutdown()
+    thread.join()
+    node.destroy_node()
+    rclpy.shutdown()
+
+
+def test_parameters_change_without_a_compilation_or_a_missed_cycle(mpc, probe, compilations):
+    task = PalmTurn()
+    hand, obj, start = task.scene()
+    pose, goal = PoseWithCovarianceStamped(), PoseStamped()
+    fill_pose(pose.pose.pose, start.pose_WO)
+    fill_pose(goal.pose, task.at_yaw(1.0).pose_WO)
+    joints = JointState(name=list(hand.joint_names), position=list(hand.home))
+    found = ContactDetector(hand, obj, DetectorParams()).detect(start.pose_WO, hand.home)
+    on = np.asarray(found.active)
+    to_pose, to_joints, to_contacts = (
+        probe.node.create_publisher(kind, topic, SENSOR)
+        for kind, topic in (
+            (PoseWithCovarianceStamped, "object_pose"),
+            (JointState, "joint_states"),
+            (PointCloud2, "contacts"),
+        )
+    )
+    commands: list[JointState] = []
+    probe.node.create_subscription(JointState, "joint_command", commands.append, COMMAND)
+    probe.node.create_publisher(PoseStamped, "task/goal", LATCHED).publish(goal)
+    client = probe.node.create_client(SetParameters, "mpc/set_parameters")
+
+    def cycle(k: int) -> None:
+        """One contact set, and its command before the next one."""
+        t = 0.02 * k
+        for message in (pose, joints):
+            set_stamp(message.header.stamp, t)
+        to_pose.publish(pose)
+        to_joints.publish(joints)
+        time.sleep(0.005)
+        to_contacts.publish(
+            contacts_message(t, found.p_W[on], found.nhat_W[on], found.phi[on], found.link[on])
+        )
+        count = len(commands)
+        wait_until(lambda: len(commands) > count, 5, f"the command of cycle {k}")
+
+    wait_until(lambda: to_contacts.get_subscription_count() and client.service_is_ready(), 20, "the node")
+    time.sleep(0.5)  # the other topics and the goal
+    for k in range(1, 20):
+        cycle(k)
+    before = np.array(commands[-1].position) - hand.home
+    compiled = len(compilations)
+    futures = []
+    for k in range(
+        20, 60
+    ):  # a change of everything every other cycle, there and back, while the loop goes on
+        values = CHANGES if (k // 2) % 2 == 0 else {name: mpc.get_parameter(name).value for name in CHANGES}
+        request = SetParameters.Request(
+            parameters=[Parameter(n, value=v).to_parameter_msg() for n, v in values.items()]
+        )
+        futures.append(client.call_async(request))
+        cycle(k)
+    request = SetParameters.Request(
+        parameters=[Parameter(n, value=v).to_parameter_msg() for n, v in CHANGES.items()]
+    )
+    futures.append(client.call_async(request))
+    wait_until(lambda: all(f.done() for f in futures), 10, "the answers")
+    assert all(result.successful for f in futures for result in f.result().results)
+    for k in range(60, 70):
+        cycle(k)
+    assert len(compilations) == compiled, "nothing is compiled again"
+    stamps = [c.header.stamp.sec + 1e-9 * c.header.stamp.nanosec for c in commands]
+    np.testing.assert_allclose(
+        stamps, 0.02 * np.arange(1, 70), atol=1e-9, err_msg="every contact set has its command"
+    )
+    after = np.array(commands[-1].position) - hand.home
+    inside = (hand.home > hand.lower + 0.05) & (
+        hand.home < hand.upper - 0.05
+    )  # the others are drawn away from their limit as well
+    assert np.abs(before[inside]).max() > 0.05 and np.abs(after[inside]).max() < 0.02 + 1e-6, (
+        "the new bound is kept"
+    )
+    assert mpc._planner.params.u_max == 0.02 and mpc._planner.weights.orientation_weight == 300.0
+    assert mpc._supervisor.params.stall_window == 5.0
+
+
+@pytest.mark.skipif(not hasattr(os, "SCHED_FIFO"), reason="no real-time scheduling here")
+def test_plans_under_realtime_scheduling_where_permitted(mpc):
+    def policies() -> set[int]:
+        return {os.sched_getscheduler(int(thread)) for thread in os.listdir("/proc/self/task")}
+
+    granted = mpc.status()[2]["realtime"]
+    assert policies() == {os.SCHED_FIFO if granted else os.SCHED_OTHER}
+    if os.geteuid() == 0:
+        assert granted or _refused()
+    mpc.stop_worker()
+    assert policies() == {os.SCHED_OTHER}
+
+
+def _refused() -> bool:
+    """Whether this system refuses it even to the administrator, as some containers do."""
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+    except PermissionError:
+        return True
+    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+    return False

@@ -1,0 +1,83 @@
+"""The page of a whole graph, and of a bag of it, in a real browser; it makes the picture of
+docs/monitor.md.
+
+``DEXSTACK_PICTURES=docs python -m pytest -m slow tests/dexstack/nodes/test_page_of_a_run.py``
+writes ``docs/monitor.png``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import browser
+import pytest
+from harness import NODES, wait_until
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.flaky(
+        reruns=2
+    ),  # in real time: another process may take the core for longer than a node waits
+    pytest.mark.skipif(browser.PROGRAM is None, reason="no Chromium here (Debian: apt-get install chromium)"),
+]
+COMMAND = (sys.executable, "-m", "dexstack.cli.main")
+ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+/\?token=\S+?(?=[;\s])")
+
+
+def address(said) -> str:
+    return wait_until(lambda: ADDRESS.search(said() + " "), 60, "the page's address")[0]
+
+
+def keep(picture: bytes) -> None:
+    if folder := os.environ.get("DEXSTACK_PICTURES"):
+        Path(folder, "monitor.png").write_bytes(picture)
+
+
+def test_a_run_is_watched_stopped_and_given_another_plant_and_its_bag_is_shown_again(
+    start, probe, domain, tmp_path
+):
+    bag, profiles = tmp_path / "run.mcap", [tmp_path / "first", tmp_path / "second"]
+    for profile in profiles:
+        profile.mkdir()
+    run = start("--monitor", "--goal-yaw", "90", "--seconds", "600", "--record", str(bag))
+    window = browser.Browser(address(lambda: run.err), profiles[0])
+    try:
+        window.wait_for("document.body.innerText.includes('Stop the hand')", 120)
+        wait_until(lambda: set(probe.reports) >= set(NODES) and probe.phase() == "reached", 180, "the goal")
+        window.dismiss_notes()
+        window.check("transparent hand")
+        window.wait_for("document.body.innerText.includes('reached')", 30)
+        wait_until(lambda: window.colourful() > 200, 60, "the object to be drawn")
+        keep(window.screenshot())
+        window.click("Stop the hand")
+        wait_until(lambda: probe.values("hand").get("enabled") == "False", 30, "the hand to stop")
+        window.choose("mujoco", "hydroelastic")
+        window.click("Change the plant")
+        wait_until(lambda: probe.values("simulator").get("plant") == "hydroelastic", 300, "the other engine")
+        window.click("Enable the hand")
+        wait_until(lambda: probe.values("hand").get("enabled") == "True", 30, "the hand to be enabled")
+    finally:
+        window.close()
+    assert run.interrupt() == 0, run.err
+
+    replay = subprocess.Popen(
+        [*COMMAND, "replay", str(bag), "--loop"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    log = tmp_path / "monitor.txt"
+    with log.open("w") as out:
+        monitor = subprocess.Popen([*COMMAND, "monitor", "--no-open"], stdout=out, stderr=out)
+    window = None
+    try:
+        window = browser.Browser(address(log.read_text), profiles[1])
+        window.wait_for("/(running|reached), [1-9]/.test(document.body.innerText)", 120)
+    finally:
+        if window is not None:
+            window.close()
+        for process in (monitor, replay):
+            process.send_signal(signal.SIGINT)
+            process.wait(30)

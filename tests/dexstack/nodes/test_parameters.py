@@ -1,0 +1,79 @@
+"""Every node's parameters are described, typed and bounded, and refuse what is out of range,
+without any other node running."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import rclpy
+from harness import NODES, node_class
+from rclpy.parameter import Parameter
+
+from dexstack.nodes.common import StackNode
+
+
+@pytest.fixture(
+    params=(
+        *NODES,
+        "servo",
+        "learner",
+        "recorder",
+        "player",
+        "monitor",
+        "foxglove",
+        "robot_state",
+        "camera",
+        "pose_estimator",
+    )
+)
+def node(request, domain):
+    rclpy.init(domain_id=domain)
+    made = node_class(f"dexstack.nodes.{request.param}")()
+    yield made
+    made.destroy_node()
+    rclpy.shutdown()
+
+
+def fields(node: StackNode):
+    return [f for block in node._blocks for f in dataclasses.fields(block)]
+
+
+def test_every_parameter_is_described(node):
+    names = [f.name for f in fields(node)]
+    assert "autostart" in names and len(set(names)) == len(names)
+    for described in node.describe_parameters(names):
+        assert len(described.description) > 10, described.name
+
+
+def test_values_outside_the_range_are_refused_and_change_nothing(node):
+    tried = 0
+    for field in fields(node):
+        before = node.get_parameter(field.name).value
+        for bound, beyond in (("lo", -1), ("hi", 1)):
+            limit = field.metadata[bound]
+            if limit is None or isinstance(field.default, tuple | str):
+                continue
+            tried += 1
+            wrong = type(field.default)(limit + beyond)
+            (result,) = node.set_parameters([Parameter(field.name, value=wrong)])
+            assert not result.successful and result.reason, field.name
+            assert node.get_parameter(field.name).value == before
+    assert tried >= 1
+
+
+def test_wrong_types_and_non_finite_values_are_refused(node):
+    for field in fields(node):
+        if isinstance(field.default, float):
+            for wrong in ("many", float("nan")):
+                (result,) = node.set_parameters([Parameter(field.name, value=wrong)])
+                assert not result.successful, (field.name, wrong)
+
+
+def test_a_good_value_reaches_the_node(node):
+    field = next(f for f in fields(node) if isinstance(f.default, float) and f.metadata["hi"] is not None)
+    value = 0.5 * (field.default + field.metadata["hi"])
+    (result,) = node.set_parameters([Parameter(field.name, value=value)])
+    assert result.successful
+    block = next(b for b in node._blocks if field.name in b.__dataclass_fields__)
+    assert getattr(node.params(block), field.name) == value

@@ -1,0 +1,145 @@
+"""Quality of service: who publishes or listens with the defaults of `ros2 topic` is heard and
+served."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+import rclpy
+from geometry_msgs.msg import PoseStamped
+from harness import wait_until
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.node import Node
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from sensor_msgs.msg import JointState
+
+from dexstack.nodes import servo, wire
+from dexstack.nodes.wire import LATCHED, RECENT, SENSOR, Newest, PoseSample, WaitSet, read_pose, set_stamp
+
+DEFAULT = QoSProfile(depth=10)
+"""What `ros2 topic pub` and `ros2 topic echo` take unless told otherwise."""
+
+
+@pytest.fixture
+def pair(domain) -> Iterator[tuple[Node, Node]]:
+    """A reader's node and a writer's."""
+    rclpy.init(domain_id=domain)
+    nodes = rclpy.create_node("reader"), rclpy.create_node("writer")
+    yield nodes
+    for node in nodes:
+        node.destroy_node()
+    rclpy.shutdown()
+
+
+def goal(x: float, t: float = 0.0) -> PoseStamped:
+    message = PoseStamped()
+    message.pose.position.x = x
+    set_stamp(message.header.stamp, t)
+    return message
+
+
+def reader_of_goals(node: Node) -> Newest[PoseSample]:
+    return Newest(
+        node, PoseStamped, "goal_pose", LATCHED, read_pose, lambda topic, reason: pytest.fail(reason)
+    )
+
+
+def next_x(goals: Newest[PoseSample]) -> float:
+    return wait_until(goals.take, 10, "a goal").pose[0]
+
+
+@pytest.mark.parametrize("durability", [DurabilityPolicy.VOLATILE, DurabilityPolicy.TRANSIENT_LOCAL])
+def test_a_goal_arrives_whether_or_not_its_publisher_keeps_it(pair, durability):
+    reader, writer = pair
+    goals = reader_of_goals(reader)
+    to_goal = writer.create_publisher(PoseStamped, "goal_pose", QoSProfile(depth=10, durability=durability))
+    both = 1 if durability == DurabilityPolicy.VOLATILE else 2
+    wait_until(lambda: to_goal.get_subscription_count() == both, 10, "the subscriptions to be matched")
+    for x in (1.0, 2.0, 3.0):
+        to_goal.publish(goal(x))
+        assert next_x(goals) == x
+    time.sleep(0.3)
+    assert goals.take() is None, "what comes over two subscriptions counts once"
+
+
+def test_a_goal_from_before_is_there_and_a_later_one_of_somebody_else_replaces_it(pair):
+    reader, writer = pair
+    task = writer.create_publisher(PoseStamped, "goal_pose", LATCHED)
+    task.publish(goal(1.0))
+    goals = reader_of_goals(reader)
+    assert next_x(goals) == 1.0
+    person = writer.create_publisher(PoseStamped, "goal_pose", DEFAULT)
+    wait_until(person.get_subscription_count, 10, "the reader")
+    person.publish(goal(2.0))
+    assert next_x(goals) == 2.0
+    task.publish(goal(3.0))
+    assert next_x(goals) == 3.0
+    time.sleep(0.3)
+    assert goals.take() is None, "the task's goals are not taken again over the other subscription"
+
+
+def test_every_sample_of_the_last_moment_can_be_had(pair):
+    reader, writer = pair
+    poses = Newest(reader, PoseStamped, "pose", RECENT, read_pose, lambda topic, reason: None)
+    to_pose = writer.create_publisher(PoseStamped, "pose", QoSProfile(depth=50))
+    wait_until(to_pose.get_subscription_count, 10, "the reader")
+    for k in range(20):
+        to_pose.publish(goal(float(k), t=0.02 * k))
+    seen: list[float] = []
+    wait_until(
+        lambda: seen.extend(sample.pose[0] for sample in poses.take_all()) or seen[-1:] == [19.0],
+        10,
+        "the last one",
+    )
+    assert seen == list(map(float, range(20)))
+
+
+def test_joint_states_reach_who_listens_with_the_defaults(pair):
+    reader, writer = pair
+    heard: dict[str, list[JointState]] = {"default": [], "sensor": []}
+    reader.create_subscription(JointState, "joint_states", heard["default"].append, DEFAULT)
+    reader.create_subscription(JointState, "joint_states", heard["sensor"].append, SENSOR)
+    to_state = writer.create_publisher(JointState, "joint_states", wire.STATE)
+    wait_until(lambda: to_state.get_subscription_count() == 2, 10, "both readers")
+    executor = SingleThreadedExecutor()
+    executor.add_node(reader)
+    to_state.publish(JointState(name=["a"], position=[1.0]))
+    wait_until(lambda: executor.spin_once(0.05) or all(heard.values()), 10, "the state to be heard by both")
+    executor.shutdown()
+
+
+def test_every_node_that_has_joints_offers_them_reliably():
+    from docs.write_reference import _nodes
+
+    offers = {
+        node.name: use.qos
+        for node in _nodes()
+        for use in node.uses
+        if use.name == "joint_states" and use.how == "writes"
+    }
+    assert (
+        offers == {"hand": "STATE", "servo": "STATE", "film": "STATE"}
+        and servo.STATE.reliability == ReliabilityPolicy.RELIABLE
+    )
+
+
+def test_messages_that_wait_for_their_owner_leave_the_executor_asleep(pair):
+    reader, writer = pair
+    goals = reader_of_goals(reader)
+    executor = SingleThreadedExecutor()
+    executor.add_node(reader)
+    to_goal = writer.create_publisher(PoseStamped, "goal_pose", DEFAULT)
+    wait_until(to_goal.get_subscription_count, 10, "the reader")
+    to_goal.publish(goal(1.0))
+    assert WaitSet(reader, goals).wait(10.0), "the goal is there"
+    turns, ended = 0, threading.Event()
+    timer = threading.Timer(1.0, ended.set)
+    timer.start()
+    while not ended.is_set():
+        executor.spin_once(0.2)
+        turns += 1
+    assert turns < 50, "it woke for what it may not take"
+    executor.shutdown()

@@ -1,0 +1,305 @@
+"""What rviz draws: the tree of frames is complete and agrees with the stack's kinematics, and the
+description is there for late comers."""
+
+from __future__ import annotations
+
+import json
+import re
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from types import SimpleNamespace
+
+import mujoco
+import numpy as np
+import pytest
+import rclpy
+import yaml
+from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped
+from harness import wait_until
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.qos import DurabilityPolicy, ReliabilityPolicy
+from sensor_msgs.msg import JointState
+from std_msgs.msg import String
+from visualization_msgs.msg import MarkerArray
+
+from dexstack import nodes
+from dexstack.config import share_dir
+from dexstack.model.frames import FrameTree
+from dexstack.model.hand import load_hand
+from dexstack.model.objects import load_object
+from dexstack.model.scene import build_scene
+from dexstack.nodes import robot_state, wire
+from dexstack.nodes.robot_state import RobotStateNode
+from dexstack.nodes.tf import transforms
+from dexstack.nodes.wire import LATCHED, SENSOR
+from docs.write_reference import _nodes as reference_nodes
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_the_tree_is_complete_and_agrees_with_the_scene(side):
+    hand = load_hand(side)
+    tree = FrameTree(hand)
+    q = np.random.default_rng(0).uniform(hand.lower, hand.upper)
+    messages = transforms(1.5, [*tree.fixed, *tree.moving(q)])
+    parents = {m.child_frame_id: m for m in messages}
+    links = {link.get("name") for link in ElementTree.parse(hand.urdf_path).getroot().findall("link")}
+    assert set(parents) == links | {"palm"} and len(messages) == len(parents), "every frame has one parent"
+
+    def in_world(name: str) -> np.ndarray:
+        if name == "world":
+            return np.eye(4)
+        transform = parents[name].transform
+        X, R = np.eye(4), np.empty(9)
+        mujoco.mju_quat2Mat(R, np.array([getattr(transform.rotation, a) for a in "wxyz"]))
+        X[:3, :3], X[:3, 3] = R.reshape(3, 3), [getattr(transform.translation, a) for a in "xyz"]
+        return in_world(parents[name].header.frame_id) @ X
+
+    model = build_scene(hand, load_object("cube")).compile()
+    data = mujoco.MjData(model)
+    data.qpos[:16] = q
+    mujoco.mj_kinematics(model, data)
+    for body in hand.bodies:
+        X = in_world(body.name)
+        np.testing.assert_allclose(X[:3, 3], data.body(body.name).xpos, atol=1e-9)
+        np.testing.assert_allclose(X[:3, :3], data.body(body.name).xmat.reshape(3, 3), atol=1e-9)
+    for tip in hand.fingertips:
+        X = in_world(hand.bodies[tip.body].name)
+        named = in_world(hand.bodies[tip.body].name + "_tip")
+        np.testing.assert_allclose(named[:3, 3], X[:3, 3] + X[:3, :3] @ tip.p_BT, atol=1e-9)
+
+
+def test_every_link_with_a_body_can_be_seen():
+    for side in ("right", "left"):
+        links = ElementTree.parse(load_hand(side).urdf_path).getroot().findall("link")
+        assert sum(len(link.findall("visual")) for link in links) >= 17
+        assert all(len(link.findall("visual")) >= len(link.findall("collision")) for link in links)
+
+
+def test_the_description_waits_for_late_comers_and_there_is_no_tf_without_tf2(domain, probe):
+    rclpy.init(domain_id=domain)
+    node = RobotStateNode()
+    executor = SingleThreadedExecutor()
+    executor.add_node(node)
+    try:
+        assert node.autostart()
+        seen: list[String] = []
+        probe.node.create_subscription(String, "robot_description", seen.append, LATCHED)
+        wait_until(lambda: executor.spin_once(0.05) or seen, 10, "the description")
+        assert seen[0].data == load_hand("right").urdf_path.read_text()
+        import importlib.util
+
+        has_tf = importlib.util.find_spec("tf2_msgs") is not None
+        assert ("/tf" in dict(node.get_topic_names_and_types())) == has_tf
+    finally:
+        node.stop_worker()
+        executor.shutdown()
+        node.destroy_node()
+        rclpy.shutdown()
+
+
+def test_the_goal_and_the_object_are_drawn_for_who_looks(domain, probe):
+    rclpy.init(domain_id=domain)
+    node = RobotStateNode()
+    executor = SingleThreadedExecutor()
+    executor.add_node(node)
+    try:
+        assert node.autostart()
+        seen: list[MarkerArray] = []
+        probe.node.create_subscription(MarkerArray, "object_markers", seen.append, 1)
+        to_pose = probe.node.create_publisher(PoseWithCovarianceStamped, "object_pose", SENSOR)
+        to_goal = probe.node.create_publisher(PoseStamped, "task/goal", LATCHED)
+        to_joints = probe.node.create_publisher(JointState, "joint_states", SENSOR)
+        pose, goal = PoseWithCovarianceStamped(), PoseStamped()
+        pose.pose.pose.position.x, pose.pose.pose.orientation.w = 0.25, 1.0
+        goal.pose.position.x, goal.pose.orientation.w = 0.5, 1.0
+        to_goal.publish(goal)
+        hand = load_hand("right")
+        for k in range(1, 500):
+            joints = JointState(name=list(hand.joint_names), position=list(hand.home))
+            joints.header.stamp.sec = k
+            to_pose.publish(pose)
+            to_joints.publish(joints)
+            executor.spin_once(0.02)
+            if seen and len(seen[-1].markers) == 2:
+                break
+        object_, target = seen[-1].markers
+        assert (
+            object_.pose.position.x == 0.25
+            and target.pose.position.x == 0.5
+            and object_.color.a > target.color.a
+        )
+        corners = np.array([(p.x, p.y, p.z) for p in object_.points])
+        np.testing.assert_allclose(np.ptp(corners, axis=0), load_object("cube").size, atol=1e-6)
+    finally:
+        node.stop_worker()
+        executor.shutdown()
+        node.destroy_node()
+        rclpy.shutdown()
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_links_that_robot_state_publisher_has_are_left_to_it(domain, probe, monkeypatch, links):
+    told: dict[str, list] = {"/tf": [], "/tf_static": []}
+    monkeypatch.setattr(
+        robot_state, "tf_message", lambda: SimpleNamespace
+    )  # stands in for TFMessage, which is not on PyPI
+    publisher = RobotStateNode.create_publisher
+
+    def create(node, kind, name, qos):
+        return (
+            SimpleNamespace(publish=lambda m: told[name].extend(m.transforms))
+            if kind is SimpleNamespace
+            else publisher(node, kind, name, qos)
+        )
+
+    monkeypatch.setattr(RobotStateNode, "create_publisher", create)
+    rclpy.init(args=["--ros-args", "-p", f"links:={str(links).lower()}"], domain_id=domain)
+    node = RobotStateNode()
+    executor = SingleThreadedExecutor()
+    executor.add_node(node)
+    try:
+        assert node.autostart()
+        assert ("/robot_description" in {p.topic_name for p in node.publishers}) == links
+        to_pose = probe.node.create_publisher(PoseWithCovarianceStamped, "object_pose", SENSOR)
+        to_joints = probe.node.create_publisher(JointState, "joint_states", SENSOR)
+        pose, hand = PoseWithCovarianceStamped(), load_hand("right")
+        pose.pose.pose.orientation.w = 1.0
+        joints = JointState(name=list(hand.joint_names), position=list(hand.home))
+        seconds = iter(range(1, 10_000))
+
+        def object_told() -> bool:
+            joints.header.stamp.sec = next(seconds)
+            to_pose.publish(pose)
+            to_joints.publish(joints)
+            executor.spin_once(0.02)
+            return "object" in {m.child_frame_id for m in told["/tf"]}
+
+        wait_until(object_told, 10, "the object's frame")
+    finally:
+        node.stop_worker()
+        executor.shutdown()
+        node.destroy_node()
+        rclpy.shutdown()
+    urdf = ElementTree.parse(hand.urdf_path).getroot()
+    theirs = {
+        joint.find("child").get("link") for joint in urdf.findall("joint")
+    }  # robot_state_publisher has a frame for every joint
+    (root,) = {link.get("name") for link in urdf.findall("link")} - theirs
+    ours = {m.child_frame_id for messages in told.values() for m in messages}
+    assert ours == {"palm", root, "object"} | (theirs if links else set())
+
+
+def topics_in(path: str) -> set[str]:
+    text = (share_dir() / "config" / path).read_text()
+    return (
+        set(re.findall(r"Value: (\S+)", text))
+        if path.endswith("rviz")
+        else set(re.findall(r"/([\w/]+)/data", text))
+    )
+
+
+def displays(part) -> list[dict]:
+    """Every display of an rviz configuration that subscribes to a topic."""
+    inside = part.values() if isinstance(part, dict) else part if isinstance(part, list) else []
+    mine = [part] if isinstance(part, dict) and isinstance(part.get("Topic"), dict) else []
+    return mine + [display for x in inside for display in displays(x)]
+
+
+def test_rviz_asks_for_no_more_than_publishers_offer():
+    """A reliable reader hears no best-effort writer, one that wants old messages no volatile
+    one."""
+    offers = {
+        use.name: getattr(wire, use.qos)
+        for node in reference_nodes()
+        for use in node.uses
+        if use.how == "writes" and use.qos
+    }
+    manager = yaml.safe_load((share_dir() / "config" / "dexstack.rviz").read_text())["Visualization Manager"]
+    shown = displays(manager["Displays"])
+    assert len(shown) >= 6
+    for display in shown:
+        topic, offer = display["Topic"], offers[display["Topic"]["Value"]]
+        if topic["Reliability Policy"] == "Reliable":
+            assert offer.reliability == ReliabilityPolicy.RELIABLE, display["Name"]
+        if topic["Durability Policy"] == "Transient Local":
+            assert offer.durability == DurabilityPolicy.TRANSIENT_LOCAL, display["Name"]
+
+
+def test_the_goal_that_is_set_in_rviz_reaches_its_reader():
+    (tool,) = displays(
+        yaml.safe_load((share_dir() / "config" / "dexstack.rviz").read_text())["Visualization Manager"][
+            "Tools"
+        ]
+    )
+    reads = [
+        getattr(wire, use.qos)
+        for node in reference_nodes()
+        for use in node.uses
+        if use.how == "reads" and use.name == "goal_pose"
+    ]
+    assert (
+        tool["Topic"]["Value"] == "goal_pose" and tool["Topic"]["Reliability Policy"] == "Reliable" and reads
+    )
+    assert all(one.durability == DurabilityPolicy.VOLATILE for one in reads), "the tool keeps nothing"
+
+
+def test_the_tree_of_diagnostics_has_every_node_once():
+    analyzers = yaml.safe_load((share_dir() / "config" / "diagnostics.yaml").read_text())["analyzers"][
+        "ros__parameters"
+    ]
+    named = [name for group in analyzers.values() if isinstance(group, dict) for name in group["contains"]]
+    assert sorted(named) == sorted(f"/{node.name}" for node in reference_nodes())
+
+
+def test_foxglove_looks_at_topics_that_there_are_and_calls_services_that_there_are():
+    layout = json.loads((share_dir() / "config" / "dexstack.foxglove.json").read_text())
+    nodes = list(reference_nodes())
+    panels, uses = layout["configById"], [use for node in nodes for use in node.uses]
+    (scene,) = (panel for name, panel in panels.items() if name.startswith("3D!"))
+    looked = {*scene["topics"], *(layer["topic"] for layer in scene["layers"].values() if "topic" in layer)}
+    looked |= {
+        path["value"].partition(".")[0]
+        for name, panel in panels.items()
+        if name.startswith("Plot!")
+        for path in panel["paths"]
+    }
+    looked |= {
+        panel["imageMode"]["imageTopic"] for name, panel in panels.items() if name.startswith("Image!")
+    }
+    assert {"/robot_description", "/contact_patch", "/rollout/error"} <= looked and scene[
+        "followTf"
+    ] == "world"
+    assert looked <= {f"/{use.name}" for use in uses if use.how == "writes"}
+    assert scene["publish"]["poseTopic"] in {f"/{use.name}" for use in uses if use.how == "reads"}
+    called = {panel["serviceName"] for name, panel in panels.items() if name.startswith("CallService!")}
+    assert called <= {
+        f"/{use.name.replace('~', node.name)}" for node in nodes for use in node.uses if use.how == "offers"
+    }
+    assert len(called) == 3
+
+    def placed(part) -> list[str]:
+        return [part] if isinstance(part, str) else placed(part["first"]) + placed(part["second"])
+
+    assert sorted(placed(layout["layout"])) == sorted(panels)
+
+
+def test_rviz_and_rqt_look_at_topics_that_there_are():
+    code = "".join(path.read_text() for path in Path(nodes.__path__[0]).glob("*.py"))
+    wanted = topics_in("dexstack.rviz") | topics_in("dexstack.perspective")
+    assert {
+        "robot_description",
+        "object_pose",
+        "contacts",
+        "contact_markers",
+        "mpc/prediction",
+        "object_markers",
+        "rollout/error",
+        "contact_patch",
+    } <= wanted
+    assert [topic for topic in wanted if f'"{topic}"' not in code] == []
+    rviz = yaml.safe_load((share_dir() / "config" / "dexstack.rviz").read_text())
+    assert rviz["Visualization Manager"]["Global Options"]["Fixed Frame"] == "world"
+    perspective = json.loads((share_dir() / "config" / "dexstack.perspective").read_text())
+    assert (
+        "rqt_reconfigure/Param" in perspective["groups"]["pluginmanager"]["keys"]["running-plugins"]["repr"]
+    )

@@ -1,0 +1,177 @@
+"""The supervisor with small stand-in processes: restarts, giving up, and no orphan whatever happens
+to it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from harness import alive, wait_until
+
+from dexstack.cli import supervisor
+from dexstack.cli.supervisor import Supervisor, graph_environment
+from dexstack.graph.modes import MODES, NodeDescription, discovery_range
+
+HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Stand(NodeDescription):
+    """A node whose process is a line of Python, with ``pids`` to append its own process id to."""
+
+    code: str = ""
+    pids: str = ""
+
+    @property
+    def command(self) -> list[str]:
+        return [
+            sys.executable,
+            "-S",
+            "-c",
+            f"import os; print(os.getpid(), file=open({self.pids!r}, 'a'))\n{self.code}",
+        ]
+
+
+SLEEP = "import time\ntime.sleep(600)"
+DEAF = "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\ntime.sleep(600)"
+
+
+def pids(path: Path) -> list[int]:
+    return [int(line) for line in path.read_text().split()] if path.is_file() else []
+
+
+def supervise(tmp_path: Path, *stands: Stand):
+    return Supervisor(stands, dict(os.environ), tmp_path, view=sys.stderr).run()
+
+
+def test_a_run_ends_with_the_node_that_ends_it(tmp_path):
+    other = tmp_path / "other"
+    end = supervise(
+        tmp_path,
+        Stand("last", code="", pids=str(tmp_path / "last"), ends_run=True),
+        Stand("x", code=SLEEP, pids=str(other)),
+    )
+    assert not end.stopped and not end.failure and not end.restarts
+    assert not any(alive(pid) for pid in pids(other))
+
+
+def test_a_node_that_crashes_is_restarted(tmp_path):
+    lives, end_of_run = tmp_path / "x", tmp_path / "l"
+    once = f"import os\nif len(open({str(lives)!r}).readlines()) == 1: os.kill(os.getpid(), 9)\n{SLEEP}"
+    second = f"import time\nopen({str(lives)!r}, 'a')\nwhile len(open({str(lives)!r}).readlines()) < 2: time.sleep(.01)"
+    end = supervise(
+        tmp_path,
+        Stand("x", code=once, pids=str(lives)),
+        Stand("last", code=second, pids=str(end_of_run), ends_run=True),
+    )
+    assert end.restarts == {"x": 1} and not end.failure
+
+
+def test_a_node_that_cannot_start_ends_the_run_with_its_last_words(tmp_path):
+    end = supervise(
+        tmp_path,
+        Stand(
+            "x",
+            code="raise SystemExit('the magic smoke is out')",
+            pids=str(tmp_path / "x"),
+            respawn_delay=0.01,
+        ),
+    )
+    assert "'x' ended with exit code 1" in end.failure and "the magic smoke is out" in end.failure
+    assert len(pids(tmp_path / "x")) == supervisor.ATTEMPTS
+
+
+def test_a_wrong_configuration_is_not_tried_again(tmp_path):
+    end = supervise(
+        tmp_path,
+        Stand(
+            "x",
+            code="import sys\nprint('no such hand', file=sys.stderr)\nsys.exit(2)",
+            pids=str(tmp_path / "x"),
+        ),
+    )
+    assert "no such hand" in end.failure and len(pids(tmp_path / "x")) == 1
+
+
+def test_a_node_deaf_to_interrupts_is_killed(tmp_path, monkeypatch):
+    monkeypatch.setattr(supervisor, "PATIENCE", 0.3)
+    ready = tmp_path / "deaf"
+    wait = f"import time\nwhile not os.path.exists({str(ready)!r}): time.sleep(.01)\ntime.sleep(0.2)"
+    supervise(
+        tmp_path,
+        Stand("deaf", code=DEAF, pids=str(ready)),
+        Stand("last", code=wait, pids=str(tmp_path / "l"), ends_run=True),
+    )
+    assert not any(alive(pid) for pid in pids(ready))
+
+
+SUPERVISE_TWO = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+from test_supervisor import SLEEP, Stand, supervise
+folder = Path(sys.argv[2])
+end = supervise(folder, *(Stand(name, code=SLEEP, pids=str(folder / name)) for name in ("a", "b")))
+sys.exit(0 if end.stopped else 1)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_no_orphan_is_left(tmp_path, number):
+    process = subprocess.Popen(
+        [sys.executable, "-c", SUPERVISE_TWO, str(HERE), str(tmp_path)], stdin=subprocess.DEVNULL
+    )
+    try:
+        both = lambda: pids(tmp_path / "a") + pids(tmp_path / "b")  # noqa: E731
+        wait_until(lambda: len(both()) == 2, 20, "two processes")
+        started = both()
+        assert all(alive(pid) for pid in started)
+        process.send_signal(number)
+        assert process.wait(10) == (0 if number != signal.SIGKILL else -signal.SIGKILL)
+        wait_until(lambda: not any(alive(pid) for pid in started), 5, "the nodes to end")
+    finally:
+        process.kill()
+
+
+def test_two_graphs_get_two_domains(monkeypatch):
+    monkeypatch.delenv("ROS_DOMAIN_ID", raising=False)
+    monkeypatch.delenv("ROS_AUTOMATIC_DISCOVERY_RANGE", raising=False)
+    with graph_environment() as first, graph_environment() as second:
+        assert first["ROS_DOMAIN_ID"] != second["ROS_DOMAIN_ID"]
+        assert first["ROS_AUTOMATIC_DISCOVERY_RANGE"] == "LOCALHOST"
+
+
+@pytest.mark.parametrize(
+    ("discovery", "part", "inherited", "expected"),
+    [
+        ("auto", "all", None, "LOCALHOST"),
+        ("auto", "robot", None, "SUBNET"),
+        ("auto", "all", "SUBNET", "SUBNET"),
+        ("subnet", "all", "LOCALHOST", "SUBNET"),
+        ("localhost", "planner", None, "LOCALHOST"),
+    ],
+)
+def test_nothing_of_a_whole_graph_leaves_the_machine_unless_somebody_says_so(
+    monkeypatch, discovery, part, inherited, expected
+):
+    """For `dexstack up` and for the launch files alike."""
+    monkeypatch.delenv("ROS_AUTOMATIC_DISCOVERY_RANGE", raising=False)
+    if inherited:
+        monkeypatch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", inherited)
+    assert discovery_range(discovery, part) == expected
+    assert all(
+        any(a.name == "discovery" and a.default == "auto" for a in mode.arguments) for mode in MODES.values()
+    )
+
+
+def test_what_the_user_has_set_stays(monkeypatch):
+    monkeypatch.setenv("ROS_DOMAIN_ID", "77")
+    monkeypatch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "SUBNET")
+    with graph_environment() as one, graph_environment() as two:
+        assert one["ROS_DOMAIN_ID"] == two["ROS_DOMAIN_ID"] == "77"
+        assert one["ROS_AUTOMATIC_DISCOVERY_RANGE"] == "SUBNET"

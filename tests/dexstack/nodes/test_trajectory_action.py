@@ -1,0 +1,185 @@
+"""FollowJointTrajectory with stand-ins for the action's types, which are not on PyPI, and for its
+server; node and topics are real."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import rclpy
+from action_handle import Handle, turn_of
+from builtin_interfaces.msg import Duration
+from harness import wait_until
+from rclpy.action import CancelResponse
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.qos import QoSProfile
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Header
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+from dexstack.hand.trajectory import FollowParams
+from dexstack.model.hand import load_hand
+from dexstack.nodes.trajectory import TrajectoryNode
+from dexstack.nodes.trajectory_action import FollowAction, tolerances
+from dexstack.nodes.wire import set_stamp
+
+HAND = load_hand("right")
+INWARDS = np.sign((HAND.lower + HAND.upper) / 2 - HAND.home)
+THERE = HAND.home + 0.1 * INWARDS
+
+
+class Result(SimpleNamespace):
+    """The codes are control_msgs'."""
+
+    (
+        SUCCESSFUL,
+        INVALID_GOAL,
+        INVALID_JOINTS,
+        OLD_HEADER_TIMESTAMP,
+        PATH_TOLERANCE_VIOLATED,
+        GOAL_TOLERANCE_VIOLATED,
+    ) = 0, -1, -2, -3, -4, -5
+
+
+class Feedback(SimpleNamespace):
+    def __init__(self, **fields) -> None:
+        super().__init__(header=Header(), **fields)
+
+
+def goal(*points: tuple[float, np.ndarray], path=(), at_goal=(), wait: float = 0.0) -> SimpleNamespace:
+    trajectory = JointTrajectory(joint_names=list(HAND.joint_names))
+    for t, q in points:
+        trajectory.points.append(JointTrajectoryPoint(positions=list(map(float, q))))
+        set_stamp(trajectory.points[-1].time_from_start, t)
+    said = [[SimpleNamespace(name="joint_0.0", position=x) for x in values] for values in (path, at_goal)]
+    time = Duration()
+    set_stamp(time, wait)
+    return SimpleNamespace(
+        trajectory=trajectory, path_tolerance=said[0], goal_tolerance=said[1], goal_time_tolerance=time
+    )
+
+
+class Hand:
+    """A hand that is where it is told to be, on simulated time: 20 ms from one joint state to the
+    next."""
+
+    def __init__(self, node: TrajectoryNode) -> None:
+        self.node, self.q, self.t, self.follows = node, HAND.home.copy(), 0.0, True
+        self._peer = rclpy.create_node("peer")
+        self._to_joints = self._peer.create_publisher(JointState, "joint_states", 10)
+        self._peer.create_subscription(JointState, "joint_command", self._command, QoSProfile(depth=10))
+        self._executor = SingleThreadedExecutor()
+        self._executor.add_node(self._peer)
+        self.action = FollowAction(node, node.ask, SimpleNamespace(Result=Result, Feedback=Feedback))
+
+    def _command(self, message: JointState) -> None:
+        if self.follows:
+            self.q = np.array(message.position)
+
+    def tick(self) -> None:
+        self.t += 0.02
+        state = JointState(name=list(HAND.joint_names), position=self.q.tolist())
+        set_stamp(state.header.stamp, self.t)
+        self._to_joints.publish(state)
+        self._executor.spin_once(0.01)
+
+    def begin(self, handle: Handle) -> Callable[[], tuple[Result] | None]:
+        return turn_of(self.action.execute(handle), self.tick)
+
+    def underway(self, handle: Handle) -> Callable[[], tuple[Result] | None]:
+        turn = self.begin(handle)
+        wait_until(lambda: turn() or handle.feedback, 60, "feedback")
+        assert handle.feedback and not handle.status
+        return turn
+
+    def run(self, handle: Handle) -> Result:
+        return wait_until(self.begin(handle), 60, "the end of the goal")[0]
+
+    def close(self) -> None:
+        self._executor.shutdown()
+        self._peer.destroy_node()
+
+
+@pytest.fixture
+def hand(domain):
+    rclpy.init(domain_id=domain)
+    node = TrajectoryNode()
+    assert node.autostart()
+    made = Hand(node)
+    wait_until(lambda: made.tick() or node._seen is not None, 30, "the joints")
+    yield made
+    node.stop_worker()
+    made.close()
+    node.destroy_node()
+    rclpy.shutdown()
+
+
+def test_a_goal_is_followed_with_feedback(hand):
+    handle = Handle(goal((0.5, THERE)))
+    result = hand.run(handle)
+    assert handle.status == "succeeded" and result.error_code == Result.SUCCESSFUL
+    np.testing.assert_allclose(hand.q, THERE, atol=0.05)
+    message = handle.feedback[-1]
+    assert len(handle.feedback) > 3 and list(message.joint_names) == list(HAND.joint_names)
+    np.testing.assert_allclose(
+        np.subtract(message.desired.positions, message.actual.positions), message.error.positions
+    )
+
+
+def test_a_cancelled_goal_stops_and_another_takes_over(hand):
+    first = Handle(goal((8.0, THERE)))
+    turn = hand.underway(first)
+    assert hand.action.cancel(first) == CancelResponse.ACCEPT
+    first.is_cancel_requested = True
+    assert wait_until(turn, 60, "the end")[0].error_string == "cancelled" and first.status == "canceled"
+    assert np.abs(hand.q - HAND.home).max() < 0.05
+
+    old, new = Handle(goal((8.0, THERE))), Handle(goal((0.2, THERE)))
+    turn = hand.underway(old)
+    assert hand.run(new).error_code == Result.SUCCESSFUL
+    assert (
+        wait_until(turn, 60, "the end")[0].error_string == "another trajectory took over"
+        and old.status == "aborted"
+    )
+
+
+def test_what_fails_says_which_tolerance_and_what_is_refused_says_why(hand):
+    for request, why in (
+        (goal(), "without points"),
+        (goal((0.5, THERE + 9.0)), "beyond its limits"),
+        (goal((0.5, THERE), (0.4, THERE)), "must begin at 0 or later and grow"),
+    ):
+        handle = Handle(request)
+        result = hand.run(handle)
+        assert (
+            handle.status == "aborted"
+            and result.error_code == Result.INVALID_GOAL
+            and why in result.error_string
+        )
+    hand.follows = False
+    handle = Handle(goal((0.5, THERE), path=(0.05,)))
+    result = hand.run(handle)
+    assert (
+        handle.status == "aborted"
+        and result.error_code == Result.PATH_TOLERANCE_VIOLATED
+        and "should be" in result.error_string
+    )
+    handle = Handle(goal((0.2, THERE + 0.1 * INWARDS), path=(-1.0,), wait=0.2))
+    result = hand.run(handle)
+    assert (
+        handle.status == "aborted"
+        and result.error_code == Result.GOAL_TOLERANCE_VIOLATED
+        and "ends" in result.error_string
+    )
+    hand.node.stop_worker()
+    handle = Handle(goal((0.5, THERE)))
+    assert hand.run(handle).error_string == "the trajectory node is not active"
+
+
+def test_tolerances_of_a_goal_are_the_tightest_that_are_said():
+    own = FollowParams()
+    assert tolerances(goal(), own) == own
+    said = tolerances(goal(path=(0.2, 0.1, 0.0), at_goal=(-1.0,), wait=2.5), own)
+    assert (said.path_tolerance, said.goal_tolerance, said.goal_time) == (0.1, 1e3, 2.5)

@@ -1,0 +1,155 @@
+"""Messages to numpy and back, and everything that must be refused on the way."""
+
+from __future__ import annotations
+
+from array import array
+
+import numpy as np
+import pytest
+from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped
+from sensor_msgs.msg import JointState
+
+from dexstack.nodes import wire
+
+NAMES = [f"joint_{i}.0" for i in range(16)]
+
+
+def joint_state(names=NAMES, **fields) -> JointState:
+    message = JointState(name=list(names))
+    message.header.stamp.sec, message.header.stamp.nanosec = 3, 500_000_000
+    for field, values in fields.items():
+        setattr(message, field, array("d", values))
+    return message
+
+
+def test_joints_are_read_by_name():
+    order = np.random.default_rng(0).permutation(16)
+    read = wire.JointReader(NAMES, "position")
+    for names, values in (
+        (NAMES, np.arange(16.0)),
+        ([NAMES[i] for i in order], order.astype(float)),
+        (NAMES, np.arange(16.0)),
+    ):
+        sample = read(joint_state(names, position=values))
+        assert sample.t == 3.5
+        np.testing.assert_array_equal(sample.values, np.arange(16.0))
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        (joint_state(position=range(15)), "15 entries"),
+        (joint_state(effort=range(16)), "0 entries in 'position'"),
+        (joint_state([*NAMES[:15], "elbow"], position=range(16)), "unknown joint 'elbow'"),
+        (joint_state(NAMES[:15], position=range(15)), "15 joint names"),
+        (joint_state([*NAMES[:15], NAMES[0]], position=range(16)), "16 joint names"),
+        (joint_state([*NAMES, NAMES[0]], position=range(17)), "17 joint names"),
+        (joint_state([], position=range(16)), "0 joint names"),
+        (joint_state(position=[*range(15), np.nan]), "non-finite"),
+        (joint_state(position=[*range(15), np.inf]), "non-finite"),
+    ],
+)
+def test_bad_joint_states_are_refused_and_do_not_spoil_the_next(message, reason):
+    read = wire.JointReader(NAMES, "position")
+    with pytest.raises(wire.BadMessage, match=reason):
+        read(message)
+    np.testing.assert_array_equal(read(joint_state(position=range(16))).values, np.arange(16.0))
+
+
+def test_joint_writer_shares_the_messages_memory():
+    writer = wire.JointWriter(NAMES, "position", "effort")
+    writer.position[:] = np.arange(16)
+    writer.effort[3] = 0.5
+    message = writer.at(1.25)
+    assert (
+        list(message.position) == list(range(16)) and message.effort[3] == 0.5 and list(message.name) == NAMES
+    )
+    assert (message.header.stamp.sec, message.header.stamp.nanosec) == (1, 250_000_000)
+    np.testing.assert_array_equal(wire.JointReader(NAMES, "effort")(message).values, writer.effort)
+
+
+def pose(values=(1, 2, 3, 0.5, 0.5, 0.5, 0.5), frame="world", kind=PoseWithCovarianceStamped):
+    message = kind()
+    message.header.frame_id = frame
+    wire.fill_pose(message.pose.pose if kind is PoseWithCovarianceStamped else message.pose, values)
+    return message
+
+
+@pytest.mark.parametrize("kind", [PoseStamped, PoseWithCovarianceStamped])
+def test_pose_is_read_and_normalised(kind):
+    sample = wire.read_pose(pose((1, 2, 3, 0.51, 0.5, 0.5, 0.5), kind=kind))
+    np.testing.assert_allclose(sample.pose[:3], [1, 2, 3])
+    assert abs(np.linalg.norm(sample.pose[3:]) - 1) < 1e-12 and sample.pose[3] > sample.pose[4]
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        (pose((np.nan, 0, 0, 1, 0, 0, 0)), "non-finite"),
+        (pose((0, 0, 0, np.inf, 0, 0, 0)), "non-finite"),
+        (pose((0, 0, 0, 0, 0, 0, 0)), "quaternion of length 0"),
+        (pose((0, 0, 0, 2, 0, 0, 0)), "quaternion of length 2"),
+        (pose(frame="camera_color_optical_frame"), "frame 'camera"),
+    ],
+)
+def test_bad_poses_are_refused(message, reason):
+    with pytest.raises(wire.BadMessage, match=reason):
+        wire.read_pose(message)
+
+
+def contacts(n=3):
+    rng = np.random.default_rng(1)
+    return rng.normal(size=(n, 3)), rng.normal(size=(n, 3)), rng.normal(size=n), rng.integers(-1, 17, n)
+
+
+@pytest.mark.parametrize("n", [0, 1, 12])
+def test_contacts_survive_the_wire(n):
+    sent = contacts(n)
+    message = wire.contacts_message(2.0, *sent)
+    assert [f.name for f in message.fields] == [
+        "x",
+        "y",
+        "z",
+        "nx",
+        "ny",
+        "nz",
+        "distance",
+        "link",
+    ] and message.width == n
+    got = wire.read_contacts(message)
+    assert got.t == 2.0
+    for a, b in zip(sent, got[1:], strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6)
+
+
+def _without(name):
+    message = wire.contacts_message(0.0, *contacts())
+    message.fields = [f for f in message.fields if f.name != name]
+    return message
+
+
+def _with(change):
+    message = wire.contacts_message(0.0, *contacts())
+    change(message)
+    return message
+
+
+def _nan(message):
+    message.data[0:4] = array("B", np.float32(np.nan).tobytes())
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        (_without("nx"), "no field 'nx'"),
+        (_without("link"), "no field 'link' of type INT32"),
+        (_with(lambda m: setattr(m, "data", m.data[:-1])), "bytes for 3 points"),
+        (_with(lambda m: setattr(m, "width", 4)), "bytes for 4 points"),
+        (_with(lambda m: setattr(m, "point_step", 16)), "points of 16 bytes"),
+        (_with(_nan), "non-finite"),
+        (_with(lambda m: setattr(m.header, "frame_id", "palm")), "frame 'palm'"),
+    ],
+)
+def test_bad_contacts_are_refused(message, reason):
+    with pytest.raises(wire.BadMessage, match=reason):
+        wire.read_contacts(message)

@@ -1,0 +1,164 @@
+"""Detection and joint pose against the truth of the renderer."""
+
+import cv2
+import numpy as np
+import pytest
+from studio import FRONTAL, TILTED, Studio, any_pose
+
+from dexstack.bench.tracking import CHI2_95
+from dexstack.errors import ConfigError
+from dexstack.geometry.rotations import rotation_matrix
+from dexstack.perception.bundle import Tag, TagBundle
+from dexstack.perception.camera import CameraModel
+from dexstack.perception.params import SimulatedCameraParams
+from dexstack.perception.pose import solve_bundle
+from dexstack.perception.se3 import Transform, difference, exp, log, to_quaternion
+from dexstack.perception.tags import Detection, TagDetector, bitmap
+from experiments.perception.pictures import measure_static
+
+
+def ideal(bundle: TagBundle, camera: CameraModel, X_CO: Transform, tags: tuple[int, ...]) -> list[Detection]:
+    """Detections without any error."""
+    return [
+        Detection(t, camera.project(X_CO.apply(bundle.tags[t].corners)), 99.0, np.ones(4, bool)) for t in tags
+    ]
+
+
+def test_rotations_go_there_and_back():
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        v = rng.normal(size=3)
+        v *= rng.uniform(0, 3.1) / np.linalg.norm(v)
+        assert np.allclose(log(exp(v)), v, atol=1e-9)
+        assert np.allclose(rotation_matrix(to_quaternion(exp(v))), exp(v), atol=1e-12)
+        assert np.allclose(exp(v), cv2.Rodrigues(v)[0], atol=1e-12)
+
+
+def test_the_bitmap_is_the_printed_tag():
+    """Upright in the picture: its corners come in the order upper left, upper right, lower right,
+    lower left."""
+    for tag in (0, 5, 41, 586):
+        picture = np.pad(np.kron(bitmap(tag), np.ones((9, 9), np.uint8)), 30, constant_values=255)
+        (found,) = TagDetector(decimate=1.0).detect(cv2.GaussianBlur(picture, (0, 0), 0.7))
+        low, high = 30 + 9 - 0.5, 30 + 81 - 0.5
+        assert found.tag == tag and found.clear.all()
+        assert (
+            np.abs(found.corners - [[low, low], [high, low], [high, high], [low, high]]).max() < 0.3
+        )  # edges along the pixels are the worst case
+    with pytest.raises(ConfigError, match="not 587"):
+        bitmap(587)
+
+
+def test_without_error_the_pose_is_exact():
+    studio = Studio(pixel_noise=0.0)
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        X = any_pose(rng)
+        tags = tuple(
+            t
+            for t, tag in studio.bundle.tags.items()
+            if (X.R @ tag.normal) @ X.apply(tag.corners).mean(axis=0) < -0.1
+        )
+        if not tags:
+            continue
+        seen = solve_bundle(ideal(studio.bundle, studio.camera, X, tags), studio.bundle, studio.camera)
+        assert seen.tags == tags and seen.residual < 1e-4
+        assert np.abs(difference(seen.X_CO, X)).max() < 1e-6
+
+
+def test_lens_distortion_is_undone():
+    flat = Studio().bundle
+    camera = CameraModel(
+        640,
+        480,
+        np.array([[615.0, 0, 322], [0, 612.0, 241], [0, 0, 1]]),
+        np.array([0.12, -0.25, 0.001, -0.002, 0.05]),
+    )
+    seen = solve_bundle(ideal(flat, camera, TILTED, (0, 2, 4)), flat, camera) or solve_bundle(
+        ideal(flat, camera, TILTED, (0, 3, 5)), flat, camera
+    )
+    assert np.abs(difference(seen.X_CO, TILTED)).max() < 1e-4
+
+
+def test_a_tag_that_is_not_where_the_bundle_says_is_left_out(studio):
+    found = TagDetector(decimate=1.0).detect(studio.grey(TILTED))
+    assert len(found) == 3
+    wrong = dict(studio.bundle.tags)
+    t = found[1].tag
+    wrong[t] = Tag(
+        t, wrong[t].edge, Transform(wrong[t].X_OT.R, wrong[t].X_OT.p + wrong[t].X_OT.R @ [0.006, 0.0, 0.0])
+    )
+    seen = solve_bundle(found, TagBundle("askew", wrong), studio.camera)
+    assert seen.outliers == (t,)
+    assert np.linalg.norm(difference(seen.X_CO, TILTED)[:3]) < 1e-3
+
+
+def test_a_covered_edge_is_noticed():
+    """A finger over one edge moves the corners there; they must not count, and half the corners say
+    half as well how far the tag is."""
+    studio = Studio()
+    ratios = []
+    for _ in range(10):
+        grey = studio.grey(FRONTAL)
+        whole = next(d for d in TagDetector(decimate=1.0).detect(grey) if d.tag == 0)
+        assert whole.clear.all()
+        x, y = whole.corners[2:].mean(axis=0)
+        covered = cv2.circle(grey.copy(), (round(x), round(y) + 10), 14, 120, -1, cv2.LINE_AA)
+        touched = next(d for d in TagDetector(decimate=1.0).detect(covered) if d.tag == 0)
+        assert not touched.clear[2:].any() and touched.clear[:2].all()
+        seen, free = (solve_bundle([d], studio.bundle, studio.camera) for d in (touched, whole))
+        assert seen.covered and not free.covered
+        ratios.append(np.sqrt(seen.covariance[2, 2] / free.covariance[2, 2]))
+    assert min(ratios) > 1.5 and np.median(ratios) > 1.8
+
+
+def test_two_poses_of_one_face_are_told_apart_by_what_is_expected():
+    """Far away a square looks the same in two poses: the image alone says so, and an expectation
+    decides either way."""
+    studio = Studio()
+    X = Transform(exp(np.array([0.45, 0.0, 0.0])) @ np.diag([1.0, -1.0, -1.0]), np.array([0.0, 0.0, 1.6]))
+    (d,) = ideal(studio.bundle, studio.camera, X, (0,))
+    d = d._replace(corners=d.corners + np.random.default_rng(0).normal(0, 0.05, (4, 2)))
+    alone = solve_bundle([d], studio.bundle, studio.camera)
+    assert alone.other is not None
+    for guess in (alone.X_CO, alone.other):
+        chosen = solve_bundle([d], studio.bundle, studio.camera, guess)
+        assert chosen.other is None and np.linalg.norm(difference(chosen.X_CO, guess)[3:]) < 0.05
+
+
+def test_nothing_seen_is_no_pose(studio):
+    assert solve_bundle([], studio.bundle, studio.camera) is None
+    assert (
+        solve_bundle(ideal(studio.bundle, studio.camera, TILTED, (0,)), TagBundle("other", {}), studio.camera)
+        is None
+    )
+    assert TagDetector().detect(np.full((480, 640), 90, np.uint8)) == []
+
+
+def test_accuracy_and_honesty_on_pictures():
+    """The limits of `experiments.perception.pictures`, on fewer pictures."""
+    r = measure_static(SimulatedCameraParams(), 60, 0.4, seed=3)
+    assert r.unseen == 0 and len(r.two_faces.shift) > 30
+    for k, (metres, degrees) in {50: (0.3e-3, 0.3), 95: (1e-3, 1.0)}.items():
+        assert np.percentile(r.two_faces.shift, k) < metres
+        assert np.degrees(np.percentile(r.two_faces.turn, k)) < degrees
+    assert np.degrees(np.percentile(r.one_face.turn, 95)) < 3.0
+    for errors in (r.two_faces, r.one_face):
+        assert 2.0 < errors.nees.mean() < 12.0, "6 where the covariance is right"
+        assert (errors.nees < CHI2_95).mean() > 0.85
+
+
+@pytest.mark.parametrize(
+    ("k", "d", "model", "message"),
+    [
+        (np.zeros(9), [], "plumb_bob", "all zero: the camera is not calibrated"),
+        ([np.nan, 0, 320, 0, 600, 240, 0, 0, 1], [], "plumb_bob", "finite"),
+        ([600, 0, 320, 0, -600, 240, 0, 0, 1], [], "plumb_bob", "must be positive"),
+        ([600, 0, 9000, 0, 600, 240, 0, 0, 1], [], "plumb_bob", "far outside"),
+        ([600, 0, 320, 0, 600, 240, 0, 0, 1], [0.1, 0.2], "plumb_bob", "2 distortion coefficients"),
+        ([600, 0, 320, 0, 600, 240, 0, 0, 1], [0.1] * 4, "equidistant", "'equidistant' is not known"),
+    ],
+)
+def test_intrinsics_that_are_none(k, d, model, message):
+    with pytest.raises(ConfigError, match=message):
+        CameraModel.of_info(640, 480, model, d, k)

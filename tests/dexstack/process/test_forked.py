@@ -1,0 +1,81 @@
+"""Programs started by a fork, in a process of its own: this one has threads of every library."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+STARTER = """
+import json, os, signal, subprocess, sys, time
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from dexstack.process.forked import Forked
+out = Path(sys.argv[1]) / "out.txt"
+signal.signal(signal.SIGTERM, lambda *_: None)
+with out.open("a") as log:
+    program = Forked("program", ["a", "b c"], {"COLOUR": "blue"}, log, log)
+if len(sys.argv) > 2:
+    if sys.argv[2] == "TIMEOUT":
+        try:
+            program.wait(0.1)
+        except subprocess.TimeoutExpired:
+            print(json.dumps({"running": program.poll() is None}))
+        os.kill(program.pid, signal.SIGKILL)
+    else:
+        while "ready" not in out.read_text():
+            time.sleep(0.01)
+        os.kill(program.pid, signal.SIGTERM)
+print(json.dumps({"code": program.wait(20), "again": program.poll(), "pid": program.pid, "me": os.getpid()}))
+"""
+
+
+def start(tmp_path, code: str, *how: str) -> tuple[list[dict], str]:
+    (tmp_path / "program.py").write_text(
+        "import os, sys, time\n\n\ndef main():\n" + "".join(f"    {line}\n" for line in code.splitlines())
+    )
+    command = [sys.executable, "-c", STARTER, str(tmp_path), *how]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    return [json.loads(line) for line in said.stdout.splitlines()], (tmp_path / "out.txt").read_text()
+
+
+def test_it_has_its_own_arguments_environment_session_and_name(tmp_path):
+    code = "print(sys.argv, dict(os.environ), os.getsid(0) == os.getpid(), open('/proc/self/comm').read().strip(), sys.stdin.read() == '')"
+    [end], said = start(tmp_path, code)
+    assert end["code"] == end["again"] == 0
+    assert said == "['program', 'a', 'b c'] {'COLOUR': 'blue'} True program True\n"
+
+
+def test_it_holds_nothing_that_its_starter_had_open(tmp_path):
+    [end], said = start(
+        tmp_path, "print([f for f in os.listdir('/proc/self/fd') if int(f) > 3])"
+    )  # 3: the listing's own
+    assert end["code"] == 0 and said == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "expected", "words"),
+    [
+        ("return 3", 3, ""),
+        ("sys.exit(2)", 2, ""),
+        ("sys.exit('no such hand')", 1, "no such hand"),
+        ("raise ValueError('smoke')", 1, "ValueError: smoke"),
+        ("import no_such_module", 1, "No module named 'no_such_module'"),
+        ("import atexit\natexit.register(print, 'last words')", 0, "last words"),
+    ],
+)
+def test_its_exit_is_that_of_a_program(tmp_path, code, expected, words):
+    [end], said = start(tmp_path, code)
+    assert end["code"] == expected and words in said
+
+
+def test_signals_end_it_whatever_its_starter_does_with_them(tmp_path):
+    [end], _ = start(tmp_path, "print('ready')\ntime.sleep(60)", "TERM")
+    assert end["code"] == -15
+
+
+def test_waiting_gives_up_in_time(tmp_path):
+    [running, end], _ = start(tmp_path, "time.sleep(60)", "TIMEOUT")
+    assert running == {"running": True} and end["code"] == -9

@@ -1,0 +1,101 @@
+"""Shared memory of Fast DDS: a node that ends takes its own with it, a killed one's is removed, a
+living one's is not."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dexstack.process.shared_memory import FOLDER, clear_abandoned
+
+NODE = """
+import os, sys
+from pathlib import Path
+before = set(os.listdir("/dev/shm"))
+import rclpy
+from dexstack.nodes.common import StackNode
+rclpy.init()
+node = StackNode("somebody")
+print(*(n for n in sorted(set(os.listdir("/dev/shm")) - before) if n.endswith("_el") and "port" not in n), flush=True)
+sys.stdin.read()
+node.destroy_node()
+rclpy.shutdown()
+os._exit(0)  # nothing is collected, as at the end of a node that runs
+"""
+
+
+@pytest.fixture
+def node():
+    """A process with a node, and the locks that appeared when it began."""
+    pytest.importorskip("rclpy")
+    if not FOLDER.is_dir():
+        pytest.skip("no shared memory here")
+    environment = os.environ | {
+        "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST",
+        "FASTDDS_BUILTIN_TRANSPORTS": "UDPv4",
+        "ROS_DOMAIN_ID": "97",
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-c", NODE],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+    try:
+        locks = [FOLDER / name for name in process.stdout.readline().split()]
+        assert locks, "Fast DDS uses no shared memory here: the test says nothing"
+        yield process, locks
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def held(process: subprocess.Popen, locks: list[Path]) -> list[Path]:
+    """Which of the locks are this process's; others may begin at the same time."""
+    mapped = Path(f"/proc/{process.pid}/maps").read_text()
+    return [lock for lock in locks if str(lock).removesuffix("_el") in mapped]
+
+
+def test_a_living_nodes_memory_stays_and_it_takes_it_with_it(node):
+    process, locks = node
+    mine = held(process, locks)
+    assert mine
+    clear_abandoned(age=0.0)
+    assert all(lock.exists() and Path(str(lock).removesuffix("_el")).exists() for lock in mine)
+    process.communicate("")
+    assert process.returncode == 0 and not any(
+        lock.exists() or Path(str(lock).removesuffix("_el")).exists() for lock in mine
+    )
+
+
+def test_a_killed_nodes_memory_is_removed(node):
+    process, locks = node
+    mine = held(process, locks)
+    process.kill()
+    process.wait()
+    assert mine and all(lock.exists() for lock in mine), "it would be gone anyway: the test says nothing"
+    clear_abandoned(age=0.0)
+    assert not any(lock.exists() or Path(str(lock).removesuffix("_el")).exists() for lock in mine)
+
+
+def test_what_is_young_or_no_segment_stays(tmp_path):
+    for name in (
+        "fastdds_0123456789abcdef",
+        "fastdds_0123456789abcdef_el",
+        "fastdds_port7000_el",
+        "fastdds_port7000",
+        "mine_el",
+    ):
+        (tmp_path / name).touch()
+    assert clear_abandoned(tmp_path) == 0 and len(list(tmp_path.iterdir())) == 5
+    assert clear_abandoned(tmp_path, age=0.0) == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "fastdds_port7000",
+        "fastdds_port7000_el",
+        "mine_el",
+    ]

@@ -1,0 +1,347 @@
+"""The closed loop in one process: repeatable, with latency that is there, on a plant and a planner
+of straw and on the real ones."""
+
+from dataclasses import fields, replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from dexstack.contact.contact import empty_contacts
+from dexstack.control.base import Plan, SolveStatus
+from dexstack.control.params import BlindParams
+from dexstack.geometry.rotations import yaw_of
+from dexstack.graph.settings import Spec, make_task, read_settings
+from dexstack.hand.servo import ServoLaw, ServoMode, ServoParams
+from dexstack.model.hand import load_hand
+from dexstack.model.objects import load_object
+from dexstack.sim.disturbance import NONE
+from dexstack.sim.loop import Loop, LoopParams
+from dexstack.sim.sensor import PoseSensor
+from dexstack.sim.trial import Recording, run_trial
+from dexstack.tasks.base import Scene
+from dexstack.tasks.palm_turn import PalmTurn
+from dexstack.trials.keep import keep_trial
+
+TASK = PalmTurn()
+
+
+class StrawPlant:
+    """The hand stays where it is; the object turns at a steady rate about the vertical."""
+
+    dt = 0.002
+
+    def __init__(self, rate=0.0, fall=0.0):
+        self.rate, self.fall, self.steps, self.taus = rate, fall, 0, []
+
+    def reset(self, q_hand, pose_WO, v=None):
+        self.q, self.start, self.steps, self.taus = np.array(q_hand), np.array(pose_WO), 0, []
+
+    def step(self, tau):
+        self.steps += 1
+        self.taus.append(np.array(tau))
+
+    @property
+    def time(self):
+        return self.steps * self.dt
+
+    @property
+    def joint_position(self):
+        return self.q.copy()
+
+    @property
+    def joint_velocity(self):
+        return np.zeros_like(self.q)
+
+    @property
+    def twist_WO(self):
+        return np.array([0, 0, -self.fall, 0, 0, self.rate], float)
+
+    @property
+    def pose_WO(self):
+        turn = self.rate * self.time / 2
+        w, _, _, z = self.start[3:]
+        quat = [w * np.cos(turn) - z * np.sin(turn), 0, 0, w * np.sin(turn) + z * np.cos(turn)]
+        return np.concatenate([self.start[:3] - [0, 0, self.fall * self.time], quat])
+
+
+class StrawSupervisor:
+    """Commands one step of every joint from the second plan on; the n-th plan fails if asked to."""
+
+    stalls = 0
+
+    def __init__(self, hand, fail=(), step=0.1):
+        self.robot, self.fail, self.step, self.observations = hand, fail, step, []
+
+    def reset(self):
+        self.observations = []
+
+    def plan(self, observation, goal_WO):
+        self.observations.append(observation)
+        n = len(self.observations)
+        status = SolveStatus.BAD_INPUT if n in self.fail else SolveStatus.OK
+        q_des = self.robot.home + (self.step if n > 1 else 0.0)
+        return Plan(status, q_des, np.zeros((1, 16)), np.zeros((2, 23)), 0.0, 0.0, 0.0)
+
+
+DETECTOR = SimpleNamespace(detect=lambda pose, q: empty_contacts(12))
+SENT: list[float] = []
+PREDICTOR = SimpleNamespace(predict=lambda seen, q_then, t: seen, sent=lambda t, target: SENT.append(t))
+
+
+@pytest.fixture(scope="module")
+def hand():
+    return load_hand("right")
+
+
+class StrawLoop(Loop):
+    """A loop whose parts are given."""
+
+    def __init__(self, hand, plant, supervisor, timing, sensor):
+        start = TASK.start()
+        self.task, self.plant, self.supervisor, self.timing, self.sensor = (
+            TASK,
+            plant,
+            supervisor,
+            timing,
+            sensor,
+        )
+        self.scene, self.plant_start = Scene(hand, load_object("cube"), start), start
+        self.servo, self.detector, self.pushes = ServoLaw(hand, ServoParams(kp=1.0)), DETECTOR, NONE
+        self.predictor, self.blind = PREDICTOR, BlindParams()
+
+
+def straw(
+    hand,
+    *,
+    plant=None,
+    supervisor=None,
+    yaws=(0.5,),
+    seconds=0.4,
+    period=0.1,
+    latency=0.03,
+    sensor=PoseSensor(),
+    **kw,
+):
+    timing = LoopParams(pose_period=period, latency=latency)
+    loop = StrawLoop(hand, plant or StrawPlant(), supervisor or StrawSupervisor(hand), timing, sensor)
+    trial = run_trial(loop, map(TASK.at_yaw, yaws), 0, seconds, **kw)
+    return trial, loop.plant, loop.servo
+
+
+def first_torque(plant):
+    return next(k for k, tau in enumerate(plant.taus) if np.any(tau != 0)) * plant.dt
+
+
+@pytest.mark.parametrize("latency", [0.0, 0.03, 0.08, 0.13])
+def test_a_command_acts_one_latency_after_the_pose_it_answers(hand, latency):
+    """The straw planner's second command, answering the pose at 0.1 s, is the first that pulls."""
+    _, plant, _ = straw(hand, latency=latency)
+    assert first_torque(plant) == pytest.approx(0.1 + latency, abs=plant.dt + ServoParams.period + 1e-9)
+
+
+def test_poses_are_answered_at_the_period(hand):
+    trial, plant, _ = straw(hand, period=0.05)
+    np.testing.assert_allclose(trial.recording["t"], np.arange(0, 0.4, 0.05), atol=1e-9)
+    assert len(plant.taus) == 200
+    assert {len(v) for v in trial.recording.values()} == {8}
+    np.testing.assert_array_equal(trial.recording["latency"], 0.03)
+
+
+def test_a_failed_solve_commands_nothing(hand):
+    SENT.clear()
+    _, plant, _ = straw(hand, supervisor=StrawSupervisor(hand, fail=(2,)))
+    np.testing.assert_allclose(
+        SENT, [0.0, 0.2, 0.3], atol=1e-9, err_msg="what the predictor knows to be under way"
+    )
+    assert first_torque(plant) == pytest.approx(0.2 + 0.03, abs=0.006)
+
+
+@pytest.mark.parametrize(("after", "mode"), [(-0.1, ServoMode.HOLD), (0.1, ServoMode.LIMP)])
+def test_without_commands_the_servo_holds_and_then_lets_go(hand, after, mode):
+    """Solves that fail for long: the hand holds, then is limp; nothing in the loop keeps it
+    alive."""
+    p, last = ServoParams(), 0.1 + 0.03
+    push = StrawSupervisor(
+        hand, fail=range(3, 999), step=0.02
+    )  # too little to be missed: a hand of straw does not follow
+    _, plant, servo = straw(hand, supervisor=push, seconds=last + p.command_timeout + p.hold_timeout + after)
+    assert (servo.mode, servo.trip) == (mode, None)
+    assert np.any(plant.taus[-1]) == (mode is ServoMode.HOLD)
+
+
+class Pushed(StrawPlant):
+    """The hand moves against its torque, as a miswired one does, and as one on which something is
+    laid may for a moment."""
+
+    def step(self, tau):
+        super().step(tau)
+        self.q = self.q - self.dt * np.clip(tau / load_hand("right").damping, -1.0, 1.0)
+
+
+def test_why_the_servo_gave_up_is_told(hand):
+    trial, _, servo = straw(hand, plant=Pushed())
+    assert servo.trip is not None and trial.trouble == f"the servo is off: {servo.trip}"
+    followed = np.isfinite(trial.recording["q_command"]).all(axis=1)
+    assert followed[0] and not followed[-1], "no target is in force any more"
+
+
+def test_a_trials_servo_takes_no_push_for_a_wrong_wire(hand):
+    loop = StrawLoop(
+        hand, Pushed(), StrawSupervisor(hand), LoopParams(pose_period=0.1, latency=0.03), PoseSensor()
+    )
+    loop.servo = TASK.servo(hand, ServoParams(kp=1.0))
+    trial = run_trial(loop, iter([TASK.at_yaw(0.5)]), 0, 0.25)
+    assert trial.trouble == "" and np.abs(loop.plant.q - hand.home).max() > 0.08
+
+
+@pytest.mark.parametrize(
+    ("seconds", "mode"), [(3.0, ServoMode.TRACK), (BlindParams().blind_hold + 2.0, ServoMode.LIMP)]
+)
+def test_without_sight_the_servo_holds_on_to_its_last_target_for_a_while(hand, seconds, mode):
+    out = PoseSensor(pose_delay=0.06, pose_outage=60.0, pose_outage_interval=0.3)
+    still = StrawSupervisor(
+        hand, step=0.0
+    )  # a hand of straw does not move, and the watch over its joints would notice
+    trial, _, servo = straw(hand, supervisor=still, period=0.0334, latency=0.01, sensor=out, seconds=seconds)
+    assert trial.recording["t"][-1] < 0.5, "nothing was seen from here on"
+    assert servo.mode == mode
+
+
+def test_reached_means_inside_the_tolerance_for_the_hold_time(hand):
+    """Turning at 1 rad/s towards 0.5 rad from within ±10°: inside from 0.4 rad on, out again at
+    0.6; held 0.3 s only if that fits."""
+    trial, plant, _ = straw(hand, plant=StrawPlant(rate=0.5), seconds=3.0, period=0.02, until_reached=True)
+    start_yaw = yaw_of(trial.recording["pose_WO"][0, 3:])
+    assert trial.reached and trial.reached_s == pytest.approx((0.4 - start_yaw) / 0.5 + 0.3, abs=0.05)
+    assert plant.time == pytest.approx(trial.reached_s)  # it stops there
+    fast, _, _ = straw(hand, plant=StrawPlant(rate=1.0), seconds=3.0, period=0.02)
+    assert not fast.reached and np.isnan(fast.reached_s)
+
+
+def test_the_error_is_that_of_the_last_moment(hand):
+    trial, plant, _ = straw(hand, plant=StrawPlant(rate=0.5), seconds=3.0, period=0.02)
+    assert trial.reached and plant.time == pytest.approx(3.0)
+    assert trial.orientation_error == pytest.approx(TASK.orientation_error(plant.pose_WO, TASK.at_yaw(0.5)))
+    assert trial.orientation_error > 0.5
+
+
+def test_a_dropped_object_ends_the_trial(hand):
+    trial, plant, _ = straw(hand, plant=StrawPlant(fall=0.5), seconds=3.0, period=0.02)
+    assert trial.dropped and not trial.reached
+    assert plant.time == pytest.approx(0.16, abs=0.02)
+
+
+def test_the_controller_sees_the_pose_late_and_the_score_sees_it_now(hand):
+    supervisor = StrawSupervisor(hand)
+    trial, _, _ = straw(
+        hand,
+        plant=StrawPlant(rate=1.0),
+        supervisor=supervisor,
+        period=0.05,
+        sensor=PoseSensor(pose_delay=0.03),
+    )
+    actual = [yaw_of(pose[3:]) for pose in trial.recording["pose_WO"]]
+    seen = [yaw_of(observation.pose_WO[3:]) for observation in supervisor.observations]
+    np.testing.assert_allclose(np.subtract(actual, seen)[1:], 0.03, atol=1e-9)
+    np.testing.assert_allclose(
+        [observation.t for observation in supervisor.observations], trial.recording["t"]
+    )
+
+
+def test_a_reached_goal_is_followed_by_the_next(hand):
+    trial, _, _ = straw(
+        hand, plant=StrawPlant(rate=0.2), yaws=(0.4, 0.8, 1.2, 1.6), seconds=7.0, period=0.02, latency=0.0
+    )
+    first = yaw_of(trial.recording["pose_WO"][0, 3:])
+    np.testing.assert_allclose(
+        trial.reached_at, [(goal - 0.1 - first) / 0.2 + 0.3 for goal in (0.4, 0.8, 1.2)], atol=0.05
+    )
+    assert trial.goal.label == TASK.at_yaw(1.6).label
+
+
+def test_every_sample_has_every_name_of_the_graphs_recordings(hand):
+    from dexstack.learning.transitions import RECORDED
+
+    trial, _, _ = straw(hand)
+    assert set(trial.recording) == {f.name for f in fields(Recording)} and set(RECORDED) < set(
+        trial.recording
+    )
+    assert trial.recording["twist_WO"].shape == (4, 6) and trial.recording["goal_WO"].shape == (4, 7)
+
+
+# --- the real ones --------------------------------------------------------------------------------------------------------------------
+
+
+SPEC = Spec(overrides=(("horizon", 2), ("iterations", 1)))
+
+
+@pytest.fixture(scope="module")
+def loop():
+    settings = read_settings(SPEC)
+    return Loop(make_task(SPEC, settings), settings)
+
+
+SAME = ("t", "pose_WO", "q", "q_command", "status", "contacts")
+
+
+def test_the_same_seed_gives_the_same_recording_whatever_ran_before(loop):
+    first = loop.run(0, 3, 0.2).recording
+    other = loop.run(1, 3, 0.3).recording
+    again = loop.run(0, 3, 0.2).recording
+    for name in SAME:
+        np.testing.assert_array_equal(first[name], again[name])
+    assert np.abs(first["pose_WO"][0] - other["pose_WO"][0]).max() > 1e-4
+    assert not np.isin(first["status"], (SolveStatus.BAD_INPUT, SolveStatus.DIVERGED)).any()
+    np.testing.assert_allclose(np.diff(first["t"]), loop.timing.pose_period, atol=2e-3 + 1e-9)
+
+
+def test_measured_latency_is_each_computations_own(loop):
+    latency = loop.run(0, 0, 0.1, measured_latency=True).recording["latency"]
+    assert np.all(latency > 0) and len(set(latency)) > 1
+    np.testing.assert_array_equal(loop.run(0, 0, 0.1).recording["latency"], loop.timing.latency)
+
+
+def test_a_trial_kept_can_be_read_drawn_and_learned_from(loop, tmp_path):
+    from dexstack.learning.transitions import check_recording, cut
+    from dexstack.report.plot import write_plot
+
+    trial = loop.run(0, 0, 0.3)
+    path = keep_trial(tmp_path / "kept", SPEC, trial, 0)
+    with np.load(path) as archive:
+        recording = {name: archive[name] for name in archive.files if name != "summary"}
+        assert "summary" in archive.files
+    check_recording(recording, 16, str(path))
+    np.testing.assert_array_equal(recording["q_command"], trial.recording["q_command"])
+    part = cut(recording, loop.controller.step, np.asarray(loop.planner.theta.cover), loop.detector.detect)
+    assert part is not None and part.count == 10
+    assert write_plot(tmp_path / "run.png", recording).read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("change", [{"mass": 2.0}, {"friction": 0.5}, {"size": 1.05}])
+def test_another_world_reaches_the_plant_and_not_the_controller(change, monkeypatch):
+    monkeypatch.setattr("dexstack.control.planners.gauss_newton.Mpc.warm_up", lambda *_: 0.0)
+    settings = read_settings(SPEC)
+    task = make_task(SPEC, settings)
+    believed, other = Loop(task, settings), Loop(task, settings, world=replace(SPEC.world, **change))
+    told, actual = believed.plant.model, other.plant.model
+    assert actual.body("object").mass[0] == pytest.approx(
+        change.get("mass", 1.0) * told.body("object").mass[0]
+    )
+    touching = told.geom_contype > 0
+    np.testing.assert_allclose(
+        actual.geom_friction[touching, 0], change.get("friction", 1.0) * told.geom_friction[touching, 0]
+    )
+    assert (other.plant_start.pose_WO[2] > believed.plant_start.pose_WO[2]) == ("size" in change)
+    for a, b in zip(other.planner.theta, believed.planner.theta, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert other.scene.obj.mass == believed.scene.obj.mass
+    np.testing.assert_array_equal(other.detector.planes.offset, believed.detector.planes.offset)
+
+
+@pytest.mark.slow
+def test_the_cube_turns(loop):
+    """Two seconds towards 90°: on the way and in the hand."""
+    trial = loop.run(0, 0, 2.0, goals=iter([loop.task.at_yaw(np.pi / 2)]))
+    pose = trial.recording["pose_WO"]
+    assert not trial.dropped and yaw_of(pose[-1, 3:]) - yaw_of(pose[0, 3:]) > 0.3

@@ -1,0 +1,101 @@
+"""Worlds that differ: how they are written; and trials in processes: in order, and none outlives
+its command."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from dexstack.errors import ConfigError
+from dexstack.graph.settings import Spec
+from dexstack.tasks.base import AS_BELIEVED, World
+from dexstack.trials.pool import in_processes, on_ray
+from dexstack.trials.sweep import vary
+
+
+def test_worlds_and_parameters_vary_alone_or_together():
+    spec = Spec(overrides=(("horizon", 2),))
+    cells = vary(spec, ["mass=0.5,2", "friction=0.5+size=1.1", "latency=0.03"])
+    assert [c.name for c in cells] == [
+        "as believed",
+        "mass 0.5",
+        "mass 2",
+        "friction 0.5, size 1.1",
+        "latency 0.03",
+    ]
+    assert [c.spec.world for c in cells] == [
+        AS_BELIEVED,
+        World(0.5),
+        World(2.0),
+        World(friction=0.5, size=1.1),
+        AS_BELIEVED,
+    ]
+    assert cells[0].spec == spec
+    assert cells[4].spec.overrides == (("horizon", 2), ("latency", 0.03))
+
+
+@pytest.mark.parametrize("text", ["mass", "mass=", "=2", "mass=heavy", "mass=2+friction"])
+def test_what_is_no_setting_is_refused(text):
+    with pytest.raises(ConfigError, match="--vary takes NAME=VALUE"):
+        vary(Spec(), [text])
+
+
+@pytest.mark.parametrize("spread", [in_processes, on_ray])
+def test_trials_come_back_in_order(spread):
+    if spread is on_ray:
+        pytest.importorskip("ray", reason="comes with the extra [ray] only")
+    assert list(spread(divmod, 2, [7, 8, 9], [2, 3, 4])) == [(3, 1), (2, 2), (2, 1)]
+
+
+def last(k: int, folder: str) -> int:
+    """The first row ends when all the others have."""
+    if k:
+        Path(folder, str(k)).touch()
+    elif not wait_for(lambda: len(os.listdir(folder)) == 5, 60.0):
+        raise TimeoutError("nobody took the other rows")
+    return k
+
+
+@pytest.mark.parametrize("spread", [in_processes, on_ray])
+def test_nobody_waits_for_a_row_that_takes_long(spread, tmp_path):
+    if spread is on_ray:
+        pytest.importorskip("ray", reason="comes with the extra [ray] only")
+    assert list(spread(last, 2, range(6), [str(tmp_path)] * 6)) == list(range(6))
+
+
+FOREVER = """
+import os, pathlib, time
+def f(k):
+    pathlib.Path(__file__).with_name(f"pid{k}").write_text(str(os.getpid()))
+    time.sleep(600)
+"""
+COMMAND = """
+from dexstack.trials.pool import in_processes
+from forever import f
+if __name__ == "__main__":
+    list(in_processes(f, 2, [0, 1]))
+"""
+
+
+def test_no_process_of_a_killed_command_goes_on(tmp_path):
+    """SIGKILL, after which nothing of the command can clean up."""
+    (tmp_path / "forever.py").write_text(FOREVER)
+    (tmp_path / "command.py").write_text(COMMAND)
+    command = subprocess.Popen([sys.executable, tmp_path / "command.py"], cwd=tmp_path)
+    files = [tmp_path / f"pid{k}" for k in range(2)]
+    try:
+        assert wait_for(lambda: all(f.exists() and f.read_text() for f in files))
+    finally:
+        command.kill()
+        command.wait()
+    assert wait_for(lambda: not any(Path("/proc", f.read_text()).exists() for f in files))
+
+
+def wait_for(condition, seconds=60.0):
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.05)
+    return condition()
