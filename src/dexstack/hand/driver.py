@@ -231,7 +231,7 @@ class HandDriver:
         self._enter(HandState.READY if fault.kind is FaultKind.STOPPED else state, str(fault))
         self.fault_counts[fault.kind.value] = self.fault_counts.get(fault.kind.value, 0) + 1
 
-    # --- in a thread of its own ------------------------------------------------------------------------------------------------------
+    # --- in a thread of its own
 
     def in_thread(self, action: Callable[[], None]) -> None:
         """Let the driver's thread call ``action`` (:meth:`enable`, :meth:`stop`) between two turns,

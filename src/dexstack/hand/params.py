@@ -111,6 +111,16 @@ class CanHandParams:
     temperature_limit: int = param(
         70, "servo off when a sensor of the hand is hotter than this [°C]", 20, 100
     )
+    temperature_period: int = param(
+        200, "time between two messages of the hand about its temperatures [ms]; 0: none", 0, 10_000
+    )
+    status_faults: int = param(
+        0x0A,
+        "servo off when one of these status bits is set. Sources disagree about bits 2 to 4: 2 is a temperature throttle or a communication fault and is set on hands in order, 3 a communication fault, 4 over-temperature of the palm",
+        0,
+        254,
+    )
+    status_warnings: int = param(0x14, "the same for a warning in the diagnostics", 0, 254)
     guard: bool = param(
         True, "never switch the servo on without a guard process that switches it off when this one dies"
     )
@@ -218,4 +228,10 @@ class FaultParams:
     encoder_leap: float = param(0.5, "by how much [rad]", -3.2, 3.2)
     swapped_angle_bytes: bool = param(False, "the bytes of its angles come in the wrong order")
     swapped_torque_bytes: bool = param(False, "it reads the bytes of torques in the wrong order")
-    celsius: tuple[int, ...] = param((40, 41, 42, 43), "what its temperature sensors say [°C]", -128, 127)
+    celsius: tuple[int, ...] = param(
+        (40, 41, 42, 43), "temperature that the sensors of each finger report [°C]", -128, 127
+    )
+    further_status: int = param(0, "further bits that are set in its status byte", 0, 254)
+    silent_while_off: bool = param(
+        False, "it sends joint angles by itself only while its servo is on; otherwise on request"
+    )

@@ -277,6 +277,8 @@ class HandNode(StackNode):
                 f"{driver.why}; limp in {max(0.0, self._hold_until - time.monotonic()):.0f} s",
                 values,
             )
+        if values.get("warning"):
+            return WARN, f"{self._mode.name.lower()}; {values['warning']}", values
         return (OK if self._mode is ServoMode.TRACK else WARN), self._mode.name.lower(), values
 
     def idle_status(self) -> tuple[bytes, str, dict[str, Any]]:
@@ -285,7 +287,7 @@ class HandNode(StackNode):
     def hardware_id(self) -> str:
         return "" if self._driver is None else str(self._driver.link.status().get("serial", ""))
 
-    # --- inside -------------------------------------------------------------------------------------------------------------------
+    # --- inside
 
     def _servo(self, params: ServoParams, watch: WatchParams) -> ServoLaw:
         # a simulated hand has no encoders that could freeze, and a joint of it that is blocked may

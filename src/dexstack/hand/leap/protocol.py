@@ -181,7 +181,7 @@ def describe_errors(errors: int) -> str:
     return ", ".join(TROUBLES.get(bit, f"error bit {bit}") for bit in range(8) if errors >> bit & 1)
 
 
-# --- packets ----------------------------------------------------------------------------------------------------------------------------
+# --- packets
 
 
 class Instruction:
