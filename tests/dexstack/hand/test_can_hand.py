@@ -19,8 +19,8 @@ from dexstack.hand.allegro import protocol
 from dexstack.hand.allegro.bus import CanBus
 from dexstack.hand.allegro.can_hand import CanHand
 from dexstack.hand.allegro.protocol import Command, Frame, split_id
-from dexstack.hand.emulated.allegro_frames import POSITION
 from dexstack.hand.calibration import load_offsets, save_offsets
+from dexstack.hand.emulated.allegro_frames import POSITION
 from dexstack.hand.link import FaultKind, HandFault
 from dexstack.hand.params import BusParams, CanHandParams
 from dexstack.hand.servo import ServoMode
