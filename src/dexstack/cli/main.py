@@ -18,6 +18,7 @@ from dexstack.errors import ConfigError
 from dexstack.process.threads import ONE_THREAD, prefer
 
 COMMANDS = {
+    "demo": "turn a cube in simulation and show the film",
     "up": "start the whole graph of nodes: simulation, mock or hardware",
     "eval": "closed-loop trials in one process, without ROS",
     "object": "make an object from a mesh file, check it, draw it",
@@ -25,7 +26,6 @@ COMMANDS = {
     "view": "run any scene file in the engines and draw it with its contact forces",
     "bench": "measure whether this machine is fast enough",
     "learn": "learn the planner's model from rollouts or recordings",
-    "transfer": "learn on one plant, run on another: a matrix",
     "identify": "fit mass, friction, motors and delay of a plant to a recording",
     "monitor": "show a running graph in a browser",
     "record": "record a running graph into a bag",

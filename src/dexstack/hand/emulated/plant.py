@@ -67,7 +67,7 @@ def emulated_plant(name: str, hand: HandModel, obj: str) -> Any:
     """Return the plant of that name behind a hand; raises ConfigError for an unknown object."""
     if name in PLANTS:
         return PLANTS[name](hand.home, hand.lower, hand.upper)
-    from dexengines.mujoco import MujocoPlant
+    from dexstack.plants.mujoco import MujocoPlant
     from dexstack.model.objects import load_object
 
     return MujocoPlant(hand, load_object(obj))
