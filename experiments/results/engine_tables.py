@@ -109,12 +109,6 @@ HYDROELASTIC = (
         ),
     ),
     Section(
-        "hydroelastic_fuzz",
-        "What must hold in any pose",
-        (Listing("results.checks", _CHECKS), Figures((("poses", "results.poses"),))),
-    ),
-    Section("hydroelastic_grip", "A spatula pinched beside its centre of mass"),
-    Section(
         "hydroelastic_thin",
         "A ball through a soft sheet's mid-plane",
         (
@@ -123,37 +117,6 @@ HYDROELASTIC = (
                     ("reported from a depth of [mm]", "results.overrun_from_m*1e3:.3f"),
                     ("expected from [mm]", "results.expected_from_m*1e3:.3f"),
                 )
-            ),
-        ),
-    ),
-    Section("hydroelastic_scaling", "Time against the number of faces"),
-    Section(
-        "hydroelastic_drop",
-        "Energy over bounces, error-controlled",
-        (
-            Figures(
-                (
-                    ("ball: worst drift of the energy", "results.ball.worst_drift:.1e"),
-                    ("dumbbell: worst drift of the energy", "results.dumbbell.worst_drift:.1e"),
-                    ("bounces each", "results.bounces"),
-                )
-            ),
-        ),
-    ),
-    Section(
-        "hydroelastic_solver",
-        "Residual of the convex solver on every step",
-        (
-            Listing(
-                "results.scenes",
-                (
-                    ("scene", "scene"),
-                    ("scheme", "scheme"),
-                    ("steps", "steps"),
-                    ("worst residual", "worst_residual:.0e"),
-                    ("unsolved", "unsolved"),
-                    ("unsettled", "unsettled"),
-                ),
             ),
         ),
     ),

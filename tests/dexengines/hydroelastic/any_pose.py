@@ -1,28 +1,27 @@
-"""What must hold of a contact surface in any pose: finite, balanced, complete, continuous; in
-random overlapping poses."""
+"""Properties of contact surfaces in random overlapping poses: finite, balanced, complete,
+continuous."""
 
 from __future__ import annotations
 
-import argparse
 import math
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
-from matplotlib.figure import Figure
 from scipy.spatial.transform import Rotation
 
 from dexengines.hydroelastic import shapes
 from dexengines.hydroelastic.fields import COMPLIANT, RIGID, CompliantMesh, RigidMesh
-from dexengines.hydroelastic.kernel import KERNEL, load
-from dexengines.hydroelastic.surface import ContactSurface, Workspace, _kernel, _kernel_rigid, query
+from dexengines.hydroelastic.surface import (
+    ContactSurface,
+    Workspace,
+    query,
+    trace_surface,
+    trace_surface_rigid,
+)
 from dexengines.hydroelastic.workspace import SURFACE
-from dexengines.kernels import entry
-from dexstack.cli import arguments
-from dexstack.cli.output import note
-from experiments.harness import BLUE, GREEN, PINK, Outcome, run
+from dexengines.kernels import KERNEL, entry, load
 from experiments.hydroelastic.forces import ContactLaw, wrench
-from experiments.hydroelastic.surfaces import Check, Pose, checks_table
+from experiments.hydroelastic.surfaces import Check, Pose
 
 SIZE = 0.1
 """Size of the bodies [m]."""
@@ -114,7 +113,7 @@ def random_pose(kind: str, a: CompliantMesh, b: CompliantMesh | RigidMesh, rng: 
     return np.ascontiguousarray(R_A), p_A, np.ascontiguousarray(R_B), p_B
 
 
-def check_poses(n: int, seed: int, progress: Callable[[int], None] = lambda done: None) -> dict[str, Check]:
+def check_poses(n: int, seed: int) -> dict[str, Check]:
     """Try n poses, cycling through kinds and pairs of bodies.
 
     Returns:
@@ -160,7 +159,6 @@ def check_poses(n: int, seed: int, progress: Callable[[int], None] = lambda done
         if i % EXHAUSTIVE_EVERY == 0:
             checks["complete"].add(_difference_to_all_pairs(a, b, pose, out))
         checks["continuous"].add(jump(a, b, pose, rng, whole))
-        progress(i + 1)
     return checks
 
 
@@ -185,16 +183,20 @@ def _scale(surface: ContactSurface) -> float:
     return float((np.abs(surface.pressure) * surface.area).sum())
 
 
-@entry(**KERNEL)
+@entry(cache=False, **KERNEL)
 def _all_pairs(a, b, R_WA, p_WA, R_WB, p_WB, out):
     """The surface of two compliant bodies stored at addresses, by trying every pair of tets."""
-    return _kernel(load(a, COMPLIANT), load(b, COMPLIANT), R_WA, p_WA, R_WB, p_WB, load(out, SURFACE), True)
+    return trace_surface(
+        load(a, COMPLIANT), load(b, COMPLIANT), R_WA, p_WA, R_WB, p_WB, load(out, SURFACE), True
+    )
 
 
-@entry(**KERNEL)
+@entry(cache=False, **KERNEL)
 def _all_pairs_rigid(a, b, R_WA, p_WA, R_WB, p_WB, out):
     """The same with a rigid B, by trying every tet with every triangle."""
-    return _kernel_rigid(load(a, COMPLIANT), load(b, RIGID), R_WA, p_WA, R_WB, p_WB, load(out, SURFACE), True)
+    return trace_surface_rigid(
+        load(a, COMPLIANT), load(b, RIGID), R_WA, p_WA, R_WB, p_WB, load(out, SURFACE), True
+    )
 
 
 def _difference_to_all_pairs(
@@ -254,69 +256,3 @@ def jump(
         else:
             low, w_low = middle, w
     return float(np.abs(w_high - w_low).max() / largest)
-
-
-DRAWN = (("sphere", "box"), ("cylinder", "capsule"), ("two parts", "rigid box"), ("ellipsoid", "sliver"))
-"""Bodies of the paths that are drawn."""
-
-
-def draw_paths(seed: int, samples: int = 600) -> Figure:
-    """Force and number of faces along four random paths of one body through another: faces come and
-    go, no force jumps."""
-    rng, out = np.random.default_rng(seed), Workspace(drop_angle=math.pi)
-    named = {m.name: m for m in bodies()}
-    s = np.linspace(0.0, 1.0, samples)
-    figure = Figure(figsize=(10.0, 6.0), layout="constrained")
-    for ax, (name_a, name_b) in zip(figure.subplots(2, 2).flat, DRAWN, strict=True):
-        a, b = named[name_a], named[name_b]
-        assert isinstance(a, CompliantMesh)
-        faces = np.zeros(samples, int)
-        while len(set(faces)) < 10:  # a path that leads through the other body
-            along = random_path(random_pose("random", a, b, rng), rng)
-            force = np.empty((samples, 3))
-            for i, x in enumerate(s):
-                surface = query(a, b, *along(x), out)
-                faces[i], force[i] = surface.n, wrench(surface, STATIC, np.zeros(3))[3:]
-        for axis, colour in zip(range(3), (BLUE, PINK, GREEN), strict=True):
-            ax.plot(s, force[:, axis], color=colour, lw=1.2, label=f"force {'xyz'[axis]}")
-        count = ax.twinx()
-        count.step(s, faces, color="0.6", lw=0.7, where="mid")
-        count.set_ylabel("faces (grey)")
-        ax.set(title=f"{name_a} against {name_b}", xlabel="part of the path", ylabel="[N]")
-    figure.axes[0].legend(fontsize="small")
-    return figure
-
-
-def fuzz(args: argparse.Namespace) -> Outcome:
-    """Try as many poses as asked for."""
-    step = max(1, args.poses // 20)
-    checks = check_poses(
-        args.poses,
-        args.seed,
-        lambda done: note(f"{done} of {args.poses} poses") if done % step == 0 else None,
-    )
-    listed = {name: check.as_dict() for name, check in checks.items()}
-    results = {
-        "poses": args.poses,
-        "checks": listed,
-        "passed": not any(check.failed for check in checks.values()),
-    }
-    return Outcome(
-        results, draw_paths(args.seed) if args.picture else None, [checks_table(checks)], args.seed
-    )
-
-
-def _arguments(p: argparse.ArgumentParser) -> None:
-    p.add_argument(
-        "--poses", type=arguments.positive_int, default=2000, metavar="N", help="random overlapping poses"
-    )
-    p.add_argument("--seed", type=arguments.natural, default=0, metavar="S", help="draws the poses")
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; its exit code."""
-    return run(__spec__.name, __doc__, fuzz, argv, arguments=_arguments)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -10,8 +10,8 @@ import pytest
 from dexengines.hydroelastic import shapes
 from dexengines.hydroelastic.fields import RigidMesh
 from dexengines.hydroelastic.surface import Workspace, query
-from experiments.hydroelastic.energy import energy
 from experiments.hydroelastic.forces import ContactLaw, polygon_wrench, wrench
+from tests.dexengines.hydroelastic.overlap_energy import energy
 
 pytestmark = pytest.mark.slow
 

@@ -16,7 +16,7 @@ from dexengines.kernels import entry
 DEPTH = 512
 
 
-@njit(cache=True)
+@njit
 def _volume(t):
     a0, a1, a2 = t[1, 0] - t[0, 0], t[1, 1] - t[0, 1], t[1, 2] - t[0, 2]
     b0, b1, b2 = t[2, 0] - t[0, 0], t[2, 1] - t[0, 1], t[2, 2] - t[0, 2]
@@ -24,13 +24,13 @@ def _volume(t):
     return abs(a0 * (b1 * c2 - b2 * c1) + a1 * (b2 * c0 - b0 * c2) + a2 * (b0 * c1 - b1 * c0)) / 6.0
 
 
-@njit(cache=True)
+@njit
 def _put(stack, at, a, b, c, d):
     for i in range(3):
         stack[at, 0, i], stack[at, 1, i], stack[at, 2, i], stack[at, 3, i] = a[i], b[i], c[i], d[i]
 
 
-@njit(cache=True)
+@njit
 def _integrate(stack, top, plane, planes, p, q, cap):
     """∫ of the lesser of two linear functions over the tets on the stack, where planes[:planes] are
     all ≥ 0.
@@ -112,7 +112,7 @@ def _integrate(stack, top, plane, planes, p, q, cap):
     return total
 
 
-@entry
+@entry(cache=False)
 def _energy(pa, tets_b, planes_b, field_b, sign_b, cap):
     """Sum over all pairs of A's tets and the tets (k, 4, 3) of B in A's frame."""
     stack, plane = np.empty((DEPTH, 4, 3)), np.zeros(DEPTH, np.int64)
