@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dexengines.lcp.solver import METHODS, Status, Way, solve
+from experiments.lcp.solvers import METHODS, Status, Way, solve
 from dexstack.errors import ConfigError
 from experiments.lcp.random_problems import KINDS, independent_error, problem
 
