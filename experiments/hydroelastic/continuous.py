@@ -22,9 +22,8 @@ import numpy as np
 from scipy import integrate
 
 from dexengines.hydroelastic.discrete import BUNDLE, _pair_jacobian, find_surface, place_boxes
-from dexengines.hydroelastic.kernel import load
 from dexengines.hydroelastic.system import HydroelasticSystem
-from dexengines.kernels import entry
+from dexengines.kernels import entry, load
 from dexstack.errors import ConfigError
 from experiments.hydroelastic.forces import ContactLaw, wrench_kernel
 

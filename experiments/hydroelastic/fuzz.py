@@ -14,10 +14,9 @@ from scipy.spatial.transform import Rotation
 
 from dexengines.hydroelastic import shapes
 from dexengines.hydroelastic.fields import COMPLIANT, RIGID, CompliantMesh, RigidMesh
-from dexengines.hydroelastic.kernel import KERNEL, load
 from dexengines.hydroelastic.surface import ContactSurface, Workspace, _kernel, _kernel_rigid, query
 from dexengines.hydroelastic.workspace import SURFACE
-from dexengines.kernels import entry
+from dexengines.kernels import KERNEL, entry, load
 from dexstack.cli import arguments
 from dexstack.cli.output import note
 from experiments.harness import BLUE, GREEN, PINK, Outcome, run

@@ -12,11 +12,10 @@ from matplotlib.figure import Figure
 
 from dexengines.hydroelastic.convex import TOLERANCE, Problem, Workspace, make_problem, make_workspace, solve
 from dexengines.hydroelastic.discrete import BUNDLE, find_contacts
-from dexengines.hydroelastic.kernel import KERNEL, load
 from dexengines.hydroelastic.surface import query
 from dexengines.hydroelastic.system import HydroelasticSystem
 from dexengines.hydroelastic.workspace import Workspace as Surfaces
-from dexengines.kernels import entry
+from dexengines.kernels import KERNEL, entry, load
 from experiments.harness import BLUE, GREEN, GREY, PINK, Outcome, run
 from experiments.hydroelastic import systems
 from experiments.hydroelastic.systems import SCHEMES

@@ -11,7 +11,7 @@ import numpy as np
 from dexengines.kernels import entry
 from dexengines.lcp.classes import CLAMP, HIGH, LOW, SEPARATE, STICK, relative
 from dexengines.lcp.solver import FAILED, FIRST, RETRY, TOLERANCE, WARM_START, accept, solve_lcp
-from dexstack.errors import ConfigError
+from dexengines.errors import EngineError
 from experiments.lcp.dantzig import dantzig
 
 METHODS = ("lemke", "dantzig", "pgs")
@@ -95,13 +95,13 @@ def _pgs(A, b, owner, mu, cls, f, tolerance):
 def _check(A: np.ndarray, b: np.ndarray, owner: np.ndarray, mu: np.ndarray) -> None:
     n = b.size
     if A.shape != (n, n) or owner.shape != (n,) or mu.shape != (n,):
-        raise ConfigError(
+        raise EngineError(
             f"an LCP of {n} rows needs A ({n}, {n}) and owner and mu ({n},), got {A.shape}, {owner.shape}, {mu.shape}"
         )
     if not (np.isfinite(A).all() and np.isfinite(b).all() and np.isfinite(mu).all() and (mu >= 0.0).all()):
-        raise ConfigError("an LCP needs finite A, b and mu, and mu not negative")
+        raise EngineError("an LCP needs finite A, b and mu, and mu not negative")
     if (owner >= np.arange(n)).any() or (owner[owner[owner >= 0]] >= 0).any():
-        raise ConfigError("a friction row must name a normal row before it")
+        raise EngineError("a friction row must name a normal row before it")
 
 
 def solve(
@@ -126,12 +126,12 @@ def solve(
         tolerance: residual that counts as solved, relative to 1 + |f|.
 
     Raises:
-        ConfigError: an unknown method, sizes that do not match, numbers that are not finite.
+        EngineError: an unknown method, sizes that do not match, numbers that are not finite.
     """
     A, b, mu = (np.ascontiguousarray(x, float) for x in (A, b, mu))
     owner = np.ascontiguousarray(owner, np.int64)
     if method not in METHODS:
-        raise ConfigError(f"unknown LCP solver '{method}'; known: {', '.join(METHODS)}")
+        raise EngineError(f"unknown LCP solver '{method}'; known: {', '.join(METHODS)}")
     _check(A, b, owner, mu)
     f, cls, way = np.zeros(b.size), np.where(owner >= 0, HIGH, SEPARATE).astype(np.int64), Way.FIRST
     if method == "lemke":

@@ -30,7 +30,6 @@ from dexengines.hydroelastic.faces import (
 from dexengines.hydroelastic.fields import COMPLIANT, RIGID, CompliantMesh, RigidMesh
 from dexengines.hydroelastic.flood import find_rims, forget, visit, visit_neighbours
 from dexengines.hydroelastic.interior import in_box, inside_surface, locate, peak_pair
-from dexengines.hydroelastic.kernel import KERNEL, load
 from dexengines.hydroelastic.workspace import (
     DEEP_A,
     DEEP_B,
@@ -43,7 +42,7 @@ from dexengines.hydroelastic.workspace import (
     Workspace,
     workspace,
 )
-from dexengines.kernels import entry, inner
+from dexengines.kernels import KERNEL, entry, inner, load
 
 __all__ = [
     "ContactSurface",

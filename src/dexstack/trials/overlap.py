@@ -22,8 +22,8 @@ class Overlap:
     links in each other do not count."""
 
     def __init__(self, scene: Scene) -> None:
-        from dexengines.mujoco import MujocoPlant
         from dexstack.model.scene import OBJECT_BODY
+        from dexstack.plants.mujoco import MujocoPlant
 
         self._plant = MujocoPlant(scene.robot, scene.obj)
         model = self._plant.model
