@@ -1,7 +1,7 @@
-"""Dantzig's method row by row, as Baraff carried it over to friction, with the paper's two repairs.
+"""Dantzig's method row by row, as Baraff extended it to friction, with the paper's two corrections.
 
-The step length sees that a bound moves with its normal force; where the pivots go round in circles
-the classes are searched systematically.
+The step length takes into account that a bound moves with its normal force, s = (μ f_n − f)/(Δf − μ Δf_n);
+where the pivots cycle, the classes are searched in order of how many rows change.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ DONE, STUCK = 0, 1
 
 @inner
 def _direction(A, owner, mu, cls, driver, m, sign, df, dw):
-    """How forces and w of rows 0..m−1 follow a unit change of the driver's force, classes kept.
-    ``cls[driver]`` is F or N: not active."""
+    """Write the changes df and dw of rows 0 … m−1 by a unit change of the driver's force at constant
+    classes. The driver is not an active row."""
     index = np.empty(m, np.int64)
     count = active_rows(cls[:m], owner, index)
     G = np.empty((count, count))
@@ -67,60 +67,77 @@ def _direction(A, owner, mu, cls, driver, m, sign, df, dw):
 
 
 @inner
+def _done(owner, mu, cls, f, w, driver):
+    """Return the sign in which the driver's force must change, 0 if its condition holds; write its
+    class."""
+    if owner[driver] < 0:
+        cls[driver] = CLAMP if w[driver] >= -1e-13 and f[driver] > 0.0 else SEPARATE
+        return 0.0 if w[driver] >= -1e-13 else 1.0
+    if abs(w[driver]) <= 1e-13:
+        cls[driver] = STICK
+        return 0.0
+    sign = -1.0 if w[driver] > 0.0 else 1.0
+    if sign * f[driver] >= mu[driver] * f[owner[driver]] - 1e-14:
+        cls[driver] = HIGH if sign > 0.0 else LOW
+        return 0.0
+    cls[driver] = SEPARATE
+    return sign
+
+
+@inner
+def _own_step(owner, mu, f, w, df, dw, driver, sign):
+    """Return the step to the driver's own condition or bound, the driver (−1 if there is none), and its
+    class there."""
+    best, who, into, k = np.inf, -1, -1, owner[driver]
+    if -dw[driver] * (1.0 if w[driver] > 0.0 else -1.0) > 1e-14:
+        best, who, into = abs(w[driver] / dw[driver]), driver, CLAMP if k < 0 else STICK
+    if k >= 0:
+        rate = sign * df[driver] - mu[driver] * df[k]
+        if rate > 1e-14:
+            s = (mu[driver] * f[k] - sign * f[driver]) / rate
+            if s < best:
+                best, who, into = s, driver, HIGH if sign > 0.0 else LOW
+    return best, who, into
+
+
+@inner
+def _step_to_change(owner, mu, cls, f, w, df, dw, i):
+    """Return the step at which row i changes its class, infinite if it does not, and the new class."""
+    s, to, k = np.inf, -1, owner[i]
+    if k < 0:
+        if cls[i] == CLAMP and df[i] < -1e-14:
+            s, to = f[i] / -df[i], SEPARATE
+        elif cls[i] == SEPARATE and dw[i] < -1e-14:
+            s, to = max(w[i], 0.0) / -dw[i], CLAMP
+    elif cls[k] == CLAMP:
+        if cls[i] == STICK:
+            for turn in (1.0, -1.0):
+                rate = turn * df[i] - mu[i] * df[k]
+                if rate > 1e-14:
+                    t = max(mu[i] * f[k] - turn * f[i], 0.0) / rate
+                    if t < s:
+                        s, to = t, HIGH if turn > 0.0 else LOW
+        elif cls[i] == HIGH and dw[i] > 1e-14:
+            s, to = max(-w[i], 0.0) / dw[i], STICK
+        elif cls[i] == LOW and dw[i] < -1e-14:
+            s, to = max(w[i], 0.0) / -dw[i], STICK
+    return s, to
+
+
+@inner
 def _drive(A, b, owner, mu, cls, f, w, driver, limit):
-    """Change the driver's force until its own condition holds, rows before it kept valid. False:
-    the pivots did not end."""
+    """Change the driver's force until its own condition holds, with the rows before it kept valid.
+    Return False if the pivots did not end."""
     m = driver + 1
     df, dw = np.zeros(m), np.zeros(m)
-    normal = owner[driver] < 0
     for _ in range(limit):
-        if normal:
-            if w[driver] >= -1e-13:
-                cls[driver] = CLAMP if f[driver] > 0.0 else SEPARATE
-                return True
-            sign = 1.0
-            cls[driver] = SEPARATE
-        else:
-            bound = mu[driver] * f[owner[driver]]
-            if abs(w[driver]) <= 1e-13:
-                cls[driver] = STICK
-                return True
-            sign = -1.0 if w[driver] > 0.0 else 1.0
-            if sign * f[driver] >= bound - 1e-14:
-                cls[driver] = HIGH if sign > 0.0 else LOW
-                return True
-            cls[driver] = SEPARATE
+        sign = _done(owner, mu, cls, f, w, driver)
+        if sign == 0.0:
+            return True
         _direction(A, owner, mu, cls, driver, m, sign, df, dw)
-        best, who, into = np.inf, -1, -1
-        if -dw[driver] * (1.0 if w[driver] > 0.0 else -1.0) > 1e-14:
-            best, who, into = abs(w[driver] / dw[driver]), driver, CLAMP if normal else STICK
-        if not normal:
-            k = owner[driver]
-            rate = sign * df[driver] - mu[driver] * df[k]
-            if rate > 1e-14:
-                s = (mu[driver] * f[k] - sign * f[driver]) / rate
-                if s < best:
-                    best, who, into = s, driver, HIGH if sign > 0.0 else LOW
+        best, who, into = _own_step(owner, mu, f, w, df, dw, driver, sign)
         for i in range(driver):
-            s, to = np.inf, -1
-            if owner[i] < 0:
-                if cls[i] == CLAMP and df[i] < -1e-14:
-                    s, to = f[i] / -df[i], SEPARATE
-                elif cls[i] == SEPARATE and dw[i] < -1e-14:
-                    s, to = max(w[i], 0.0) / -dw[i], CLAMP
-            elif cls[owner[i]] == CLAMP:
-                k = owner[i]
-                if cls[i] == STICK:
-                    for turn in (1.0, -1.0):  # s = (μ f_n − f)/(Δf − μ Δf_n)
-                        rate = turn * df[i] - mu[i] * df[k]
-                        if rate > 1e-14:
-                            t = max(mu[i] * f[k] - turn * f[i], 0.0) / rate
-                            if t < s:
-                                s, to = t, HIGH if turn > 0.0 else LOW
-                elif cls[i] == HIGH and dw[i] > 1e-14:
-                    s, to = max(-w[i], 0.0) / dw[i], STICK
-                elif cls[i] == LOW and dw[i] < -1e-14:
-                    s, to = max(w[i], 0.0) / -dw[i], STICK
+            s, to = _step_to_change(owner, mu, cls, f, w, df, dw, i)
             if s < best:
                 best, who, into = s, i, to
         if who < 0:
@@ -157,15 +174,14 @@ def _valid(A, b, owner, mu, cls, m, f, tolerance):
 
 @inner
 def _search(A, b, owner, mu, cls, m, f, solves, tolerance):
-    """Assignments in order of how many rows differ from where the pivots stood, until one is valid.
+    """Try assignments in order of how many rows differ from the present one until one is valid.
 
     Returns:
-        The number of assignments tried; negative where none was valid.
+        The number of assignments tried, negative if none was valid.
     """
     start = cls[:m].copy()
     tried = 0
-    change = np.empty(m, np.int64)  # rows that differ
-    choice = np.empty(m, np.int64)  # and which of the other classes each has
+    change, choice = np.empty(m, np.int64), np.empty(m, np.int64)  # rows that differ, and how
     for depth in range(m + 1):
         for k in range(depth):
             change[k], choice[k] = k, 0
@@ -212,10 +228,10 @@ def dantzig(A, b, owner, mu, cls, f, pivots, solves, tolerance):
         cls, f: (n,) written: classes and forces.
         pivots: most pivots per row before its classes are searched.
         solves: most assignments tried in a search.
-        tolerance: residual at which a searched assignment counts, relative to 1 + |f|.
+        tolerance: residual at which a searched assignment is accepted, relative to 1 + |f|.
 
     Returns:
-        ``DONE`` or ``STUCK``; rows where the pivots looped; assignments searched.
+        ``DONE`` or ``STUCK``; rows where the pivots cycled; assignments searched.
     """
     n = b.size
     w = b.copy()
