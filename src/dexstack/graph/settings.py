@@ -158,7 +158,7 @@ def check_files(files: Iterable[Path], blocks: Blocks) -> None:
     """
     known = {node: {f.name for cls in own for f in fields(cls)} for node, own in NODE_BLOCKS.items()}
     for cls, node in blocks.items():
-        known[node] |= {f.name for f in fields(cls)}
+        known.setdefault(node, set()).update(f.name for f in fields(cls))
     every = set().union(*known.values())
     for path in files:
         for section in read_sections(path):
