@@ -31,6 +31,7 @@ COMMANDS = {
     "record": "record a running graph into a bag",
     "replay": "publish a bag again, or draw a kept trial again",
     "diagnose": "walk through the layers under a device and stop at the first broken one",
+    "capture": "record what a device's bus says, for bug reports and tests",
     "calibrate": "measure what differs from device to device",
     "doctor": "what is installed and usable here, and the command that mends what is not",
 }

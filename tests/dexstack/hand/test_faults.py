@@ -206,8 +206,7 @@ def test_fuzzed_commands_never_exceed_a_limit():
     [
         ({"latency": 0.04}, FaultKind.LATE, 0.6, "answers after"),
         ({"loss": 0.25}, FaultKind.FRAMES_LOST, 1.5, "incomplete"),
-        ({"celsius": [40, 41, -40, 43]}, FaultKind.TEMPERATURE, 0.6, "sensor 2 of the hand says -40"),
-        ({"celsius": [40, 41, 42, 90]}, FaultKind.OVER_TEMPERATURE, 0.6, "sensor 3 of the hand is at 90"),
+        ({"celsius": [40, 41, 42, 90]}, FaultKind.OVER_TEMPERATURE, 0.6, "sensor of joint 12 is at 90"),
         ({"refuses_servo": True}, FaultKind.SERVO_OFF, 0.6, "went off by itself"),
         ({"leap_joint": 3}, FaultKind.ENCODER, 0.3, "encoder of joint 3"),
     ],
