@@ -21,11 +21,11 @@ from std_srvs.srv import Trigger
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
-from dexstack.cli.bench.probe import Probe
 from dexstack.errors import ConfigError
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 from dexstack.nodes.wire import COMMAND, LATCHED, SENSOR, fill_pose
+from tests.acceptance.probe import Probe
 
 pytest.importorskip("foxglove", reason="the live stream needs the extra 'foxglove'")
 pytestmark = pytest.mark.flaky(
