@@ -6,6 +6,7 @@ They are written in chunks of 64 KiB; a truncated file can be read up to its las
 from __future__ import annotations
 
 import struct
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -142,3 +143,9 @@ class BagReader:
     def topics(self) -> dict[str, Topic]:
         """Return the topics with messages, by name."""
         return {entry.topic.name: entry.topic for entry in self}
+
+
+def count_messages(path: Path) -> tuple[dict[str, int], bool]:
+    """Return the number of messages by topic, and whether the bag is truncated or damaged."""
+    bag = BagReader(path)
+    return dict(Counter(entry.topic.name for entry in bag)), bag.cut
