@@ -25,7 +25,6 @@ from sensor_msgs.msg import JointState
 from visualization_msgs.msg import MarkerArray
 
 from dexstack.cli import main as cli
-from dexstack.cli.bench.probe import Probe
 from dexstack.cli.monitor import page_parameters
 from dexstack.errors import ConfigError
 from dexstack.geometry.rotations import yaw_of
@@ -40,6 +39,7 @@ from dexstack.plants.base import Patch
 from dexstack.report.bodies import body_meshes
 from dexstack.report.colours import FAR, distance_colours
 from dexstack.tasks.palm_turn import PalmTurn
+from tests.acceptance.probe import Probe
 from tests.visitor import Visitor
 
 pytestmark = pytest.mark.flaky(

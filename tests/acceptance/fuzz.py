@@ -1,13 +1,20 @@
-"""Fuzzed commands, frames and faults: no torque that comes out may exceed a limit, and nothing but
-consent may switch a hand on."""
+"""Fuzzed commands, frames and faults, in simulated time.
+
+No torque may pass a limit, and nothing but consent may switch the hand on.
+"""
 
 from __future__ import annotations
 
+import argparse
+import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from dexstack.cli.arguments import natural, positive_int
+from dexstack.cli.output import note
 from dexstack.hand.allegro import protocol
 from dexstack.hand.allegro.can_hand import CanHand
 from dexstack.hand.allegro.protocol import Frame
@@ -20,32 +27,32 @@ from dexstack.hand.params import BusParams, CanHandParams, FaultParams
 from dexstack.hand.servo import ServoLaw, ServoParams
 from dexstack.hand.states import HandState
 from dexstack.model.gravity import GravityCompensation
-from dexstack.model.hand import HandModel
+from dexstack.model.hand import HandModel, load_hand
+from experiments.harness import Outcome, run
 
 PERIOD = 0.003
-"""Simulated time of a turn [s]."""
+"""Simulated time of one turn [s]."""
 _WILD = np.array([np.nan, np.inf, -np.inf, 1e300, -1e300, 1e-300, 0.0, 3.0, -3.0])
 
 
 class FuzzResult(NamedTuple):
-    """What came out."""
+    """Result of :func:`fuzz_commands`."""
 
     checked: int
-    """Messages; each is answered by one set of torque frames, all of which are checked."""
+    """Commands, each answered by one checked set of torque frames."""
     failed: int
-    """Sets with a torque beyond a limit of the hardware or of the hand model, or with one that is
-    not a number."""
+    """Sets with a NaN, or a torque beyond a limit of the hardware or of the hand model."""
     worst: float
-    """Largest share of its limit that any torque took."""
+    """Largest torque, as a share of its limit."""
     taken: int
     refused: int
 
 
 def fuzz_commands(hand: HandModel, messages: int, seed: int, hardware: str = "V4") -> FuzzResult:
-    """Send random commands (not a number, infinite, huge, of the wrong size, stale, from the
-    future, far and near) while the joints wander.
+    """Send random commands (NaN, infinite, huge, of the wrong size, stale, from the future, far and
+    near) while the joints wander.
 
-    Gains and gravity torque are random too, far beyond what their parameters allow to set sensibly.
+    Gains and gravity torque are random too, far beyond sensible values.
     """
     rng = np.random.default_rng(seed)
     hw = protocol.hardware(hardware)
@@ -86,7 +93,7 @@ def fuzz_commands(hand: HandModel, messages: int, seed: int, hardware: str = "V4
             values = hw.torque_to_counts(servo.step(q[i], t).tau).tolist()
             frames = (protocol.set_torque(f, values[4 * f : 4 * f + 4]) for f in range(protocol.FINGERS))
             if servo.trip is not None:
-                servo.enable()  # the joints wander where they like, which no hand may; the next message is to be taken again
+                servo.enable()  # the random walk of the joints trips the watch; take the next command again
             counts[i] = [value for frame in frames for value in protocol.read_four(frame.data)]
         share = np.abs(counts.astype(float)) / limit
         failed += int((share.max(axis=1) > 1.0).sum())
@@ -95,29 +102,30 @@ def fuzz_commands(hand: HandModel, messages: int, seed: int, hardware: str = "V4
 
 
 class HandFuzzResult(NamedTuple):
-    """What came out of a driver in front of an emulated hand under random frames, commands and
-    faults."""
+    """Result of :func:`fuzz_hand`."""
 
     checked: int
-    """Random frames that were put on the bus."""
+    """Random frames put on the bus."""
     over_limit: int
     """Torque frames beyond a limit of the hardware or of the hand model."""
     without_consent: int
-    """Turns after which the driver was ENABLED, or in which the hand's servo went on, though nobody
-    had enabled it since the last stop or fault. A servo that could not be told to go off, because
-    all frames were lost, did not go on."""
+    """Turns after which the driver was ENABLED, or in which the hand's servo switched on, without
+    an enable since the last stop or fault. A servo that stayed on because all frames were lost is
+    not counted."""
     trips: int
     """Faults that the driver found."""
     enabled: int
-    """How often the hand was enabled."""
+    """Times the hand was enabled."""
     faults: int
-    """How often what is wrong with the hand was changed."""
+    """Changes of the hand's faults."""
 
 
 def fuzz_hand(hand: HandModel, frames: int, seed: int) -> HandFuzzResult:
-    """Random frames (of any identifier, length and content, beside the hand's own) and random
-    commands, while the hand's faults are switched and somebody enables and stops it at random. In
-    simulated time; see :mod:`dexstack.hand.emulated.lockstep`."""
+    """Put random frames (any identifier, length and content) among the hand's, and send random
+    commands, while faults, enabling and stops switch at random.
+
+    In simulated time; see :mod:`dexstack.hand.emulated.lockstep`.
+    """
     rng = np.random.default_rng(seed)
     firmware = EmulatedHand(hand.side, seed=seed)
     on = LockstepComputer(firmware, StandingPlant(hand.home, hand.lower, hand.upper))
@@ -169,7 +177,7 @@ def fuzz_hand(hand: HandModel, frames: int, seed: int) -> HandFuzzResult:
 
 
 def _strange_frame(rng: np.random.Generator) -> Frame:
-    """Anything but what switches the servo on: whoever may put that on the bus needs no driver."""
+    """Return a random frame, except one that switches the servo on."""
     identifier = int(rng.integers(0, 1 << 11))
     if identifier >> 2 == protocol.Command.SERVO_ON:
         identifier ^= 1 << 9
@@ -177,7 +185,7 @@ def _strange_frame(rng: np.random.Generator) -> Frame:
 
 
 def random_faults(rng: np.random.Generator) -> FaultParams:
-    """Nothing wrong, or one thing, or two."""
+    """Draw no fault, one or two."""
     choices: list[dict[str, Any]] = [
         {},
         {"silent": True},
@@ -202,3 +210,49 @@ def random_faults(rng: np.random.Generator) -> FaultParams:
     ]
     first, second = rng.integers(len(choices), size=2)
     return FaultParams(**{**choices[first], **(choices[second] if rng.random() < 0.3 else {})})
+
+
+def fuzz(args: argparse.Namespace) -> Outcome:
+    """Fuzz the servo law, then a driver with an emulated hand."""
+    hand = load_hand("right")
+    note(f"{args.commands} commands")
+    commands = fuzz_commands(hand, args.commands, args.seed)
+    note(f"{max(1, args.commands // 10)} frames")
+    frames = fuzz_hand(hand, max(1, args.commands // 10), args.seed)
+    failed = commands.failed + frames.over_limit + frames.without_consent
+    results = {
+        "checked": commands.checked + frames.checked,
+        "failed": failed,
+        "commands": commands._asdict(),
+        "frames": frames._asdict(),
+        "passed": failed == 0,
+    }
+    lines = [
+        f"{commands.checked} commands, {commands.taken} taken: {commands.failed} beyond a limit; "
+        f"largest torque {commands.worst:.3f} of its limit",
+        f"{frames.checked} frames, {frames.faults} changes of faults, {frames.trips} faults found, "
+        f"{frames.enabled} times enabled: {frames.over_limit} torques beyond a limit, "
+        f"{frames.without_consent} times enabled without consent",
+    ]
+    return Outcome(results, lines=lines, seed=args.seed)
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of this rig."""
+    parser.add_argument(
+        "--commands",
+        type=positive_int,
+        default=1_000_000,
+        metavar="N",
+        help="random commands; a tenth as many random frames follow",
+    )
+    parser.add_argument("--seed", type=natural, default=0, metavar="S", help="seed of the random numbers")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the rig; return the exit code."""
+    return run("tests.acceptance.fuzz", __doc__, fuzz, argv, arguments=arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,12 +1,10 @@
-"""A week's use in one bring-up: rollout after rollout, a node killed in every tenth; memory, what
-is left behind, success.
+"""A week of use in one bring-up: 500 rollouts, a node killed in every tenth.
 
-Asked for: no process grows by more than 5 % once it has lived for 50 rollouts, no process and no
-shared memory outlives the graph, every killed node comes back, the last rollout without a kill
-reaches the goal, and of those in the second half no fewer reach it than in the first, less a tenth.
-Shared memory are the segments of Fast DDS; its files of ports, which a killed node leaves for the
-next one in the same domain to use again, are counted beside them. ``--kept`` continues, with a new
-bring-up, after the rollouts that a run which was ended left in a file.
+Passes if no process grows by more than 5 % after its first 50 rollouts, no process and no shared
+memory outlives the graph, every killed node comes back, the last rollout without a kill reaches the
+goal, and the success rate of the second half is at most 0.1 below that of the first. Shared memory
+means the segments of Fast DDS; its port files, which a killed node leaves for the next one in the
+domain, are counted separately. With ``--kept`` an interrupted run continues, in a new bring-up.
 """
 
 from __future__ import annotations
@@ -26,47 +24,37 @@ from pathlib import Path
 from typing import Any
 
 from dexstack.cli.output import note
-from dexstack.cli.supervisor import graph_environment
 from dexstack.errors import ConfigError
 from experiments.harness import Outcome, run
 
 EVERY = 10
-"""In each so manieth rollout a node is killed."""
+"""A node is killed in every n-th rollout."""
 VICTIMS = ("mpc", "contact_detector", "hand", "simulator", "task")
-"""Which, in turns."""
+"""Nodes that are killed, in turns."""
 GROWTH = 0.05
 """Largest growth of a process once it has settled."""
 WORSE = 0.1
-"""So much of the share that reaches the goal may be lost from the first half to the second."""
+"""Largest drop of the success rate from the first half to the second."""
 INTO = 0.5
 """Time from a rollout's start to the kill [s]."""
 START_TIMEOUT, ROLLOUT_TIMEOUT, BACK_TIMEOUT = 180.0, 180.0, 60.0
 """[s]"""
 LOOK = 0.05
+"""Time between two looks at a condition [s]."""
 ENDED = ("reached", "timeout", "dropped", "lost")
 
 
 class BringUp:
-    """One graph that stays up, in a ROS domain of its own."""
+    """One graph that stays up, in the ROS domain ``domain``."""
 
     def __init__(self, folder: Path, yaw: float, domain: int) -> None:
         from std_srvs.srv import Trigger
 
-        from dexstack.cli.bench.probe import Probe
+        from tests.acceptance.probe import Probe
 
-        command = [
-            sys.executable,
-            "-m",
-            "dexstack.cli.main",
-            "up",
-            "sim",
-            "--stay",
-            "--no-report",
-            "--robot-state",
-            "yes",
-        ]
+        command = [sys.executable, "-m", "dexstack.cli.main", "up", "sim", "--stay", "--no-report"]
+        command += ["--robot-state", "yes", "--goal-yaw", f"{yaw:g}", "--results", str(folder / "up")]
         with (folder / "up.txt").open("w") as out:
-            command += ["--goal-yaw", f"{yaw:g}", "--results", str(folder / "up")]
             self.process = subprocess.Popen(command, stdout=out, stderr=out, stdin=subprocess.DEVNULL)
         self.probe = Probe(domain)
         self._restart = self.probe.node.create_client(Trigger, "task/restart")
@@ -76,10 +64,10 @@ class BringUp:
         self._first = True
 
     def rollout(self, victim: str) -> dict[str, Any]:
-        """One rollout from the start pose to its end, and what every process holds then.
+        """Run one rollout; return its end and the memory of every process.
 
         Args:
-            victim: node that is killed in it; empty: none.
+            victim: node to kill in it; empty: none.
         """
         states = self.probe.states
         del states[:-1]
@@ -97,9 +85,7 @@ class BringUp:
             return self._row("not started", victim, None)
         back = True
         if victim:
-            self._until(
-                lambda: self.probe.phase() in ENDED or states[-1]["elapsed"] > INTO, START_TIMEOUT
-            )  # some are there sooner
+            self._until(lambda: self.probe.phase() in ENDED or states[-1]["elapsed"] > INTO, START_TIMEOUT)
             pid = self.probe.pid(victim)
             os.kill(pid, signal.SIGKILL)
             back = self._until(lambda: self.probe.pid(victim) not in (0, pid), BACK_TIMEOUT)
@@ -107,7 +93,7 @@ class BringUp:
         return self._row(self.probe.phase() if ended else "no end", victim, back)
 
     def close(self) -> dict[str, Any]:
-        """End the graph; what it left."""
+        """End the graph; return what it left behind."""
         self.process.send_signal(signal.SIGINT)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(60.0)
@@ -143,12 +129,12 @@ class BringUp:
         return self._until(answer.done, 5.0) and answer.result().success
 
     def _until(self, condition: Callable[[], Any], timeout: float) -> bool:
-        """Whether it comes true in time, while the graph is up; time is counted in looks."""
+        """Wait for a condition while the graph is up, with time counted in looks."""
         for _ in range(round(timeout / LOOK)):
             if condition():
                 return True
             if self.process.poll() is not None:
-                raise ConfigError(f"the graph ended by itself, with exit code {self.process.returncode}")
+                raise ConfigError(f"the graph ended with exit code {self.process.returncode}")
             time.sleep(LOOK)
         return False
 
@@ -161,7 +147,7 @@ def _alive(pid: int) -> bool:
 
 
 def _resident(pid: int) -> int:
-    """[KiB]; 0 where the process is gone."""
+    """Return the resident memory of a process [KiB]; 0 if it has ended."""
     with contextlib.suppress(OSError):
         for line in Path(f"/proc/{pid}/status").read_text().splitlines():
             if line.startswith("VmRSS:"):
@@ -171,10 +157,10 @@ def _resident(pid: int) -> int:
 
 @contextlib.contextmanager
 def bring_up(yaw: float) -> Iterator[BringUp]:
-    """A graph, and an end of it whatever happens."""
-    before = dict(os.environ)
-    with tempfile.TemporaryDirectory() as folder, graph_environment() as environment:
-        os.environ.update(environment)
+    """Run a graph in a domain of its own, and end it in any case."""
+    from tests.acceptance.probe import own_domain
+
+    with tempfile.TemporaryDirectory() as folder, own_domain() as environment:
         graph = BringUp(Path(folder), yaw, int(environment["ROS_DOMAIN_ID"]))
         try:
             yield graph
@@ -182,17 +168,11 @@ def bring_up(yaw: float) -> Iterator[BringUp]:
             if graph.process.poll() is None:
                 graph.process.kill()  # its nodes end with it
                 graph.process.wait()
-            os.environ.clear()
-            os.environ.update(before)
 
 
 def growth(rows: Sequence[dict[str, Any]], settled: int) -> list[dict[str, Any]]:
-    """Of every process that lived on for so many rollouts after it had settled: by what share it
-    has grown since, and for how many.
-
-    Args:
-        settled: rollouts after which a process has what it needs.
-    """
+    """Return the relative growth of every process that lived beyond ``settled`` rollouts, since
+    then."""
     lives: dict[tuple[int, str, int], list[int]] = {}
     for row in rows:
         for node, (pid, held) in row["memory_kib"].items():
@@ -210,7 +190,7 @@ def growth(rows: Sequence[dict[str, Any]], settled: int) -> list[dict[str, Any]]
 
 
 def judged(rows: Sequence[dict[str, Any]], left: Sequence[dict[str, Any]], settled: int) -> dict[str, Any]:
-    """What the rollouts show; ``passed`` as the module's docstring asks."""
+    """Return the results; ``passed`` as the module's docstring says."""
     plain = [row["phase"] == "reached" for row in rows if not row["killed"]]
     killed = [row for row in rows if row["killed"]]
     half = len(plain) // 2
@@ -249,7 +229,7 @@ def judged(rows: Sequence[dict[str, Any]], left: Sequence[dict[str, Any]], settl
 
 
 def week(args: argparse.Namespace) -> Outcome:
-    """Do what is left of the rollouts."""
+    """Run the remaining rollouts."""
     rows: list[dict[str, Any]] = []
     ends: list[dict[str, Any]] = []
     if args.kept is not None and args.kept.exists():
@@ -264,51 +244,39 @@ def week(args: argparse.Namespace) -> Outcome:
 
     if len(rows) < args.rollouts:
         with bring_up(args.goal_yaw) as graph:
-            while len(rows) < args.rollouts:
-                k = len(rows) + 1
-                row = graph.rollout(VICTIMS[(k // EVERY - 1) % len(VICTIMS)] if k % EVERY == 0 else "") | {
-                    "bring_up": number
-                }
+            while (k := len(rows) + 1) <= args.rollouts:
+                victim = VICTIMS[(k // EVERY - 1) % len(VICTIMS)] if k % EVERY == 0 else ""
+                row = graph.rollout(victim) | {"bring_up": number}
                 rows.append(row)
                 keep(row)
-                said = f", {row['killed']} was killed" if row["killed"] else ""
-                note(
-                    f"{k} of {args.rollouts}: {row['phase']}{said}; {sum(kib for _, kib in row['memory_kib'].values()) / 1024:.0f} MiB"
-                )
+                memory = sum(kib for _, kib in row["memory_kib"].values()) / 1024
+                kill = f", {victim} killed" if victim else ""
+                note(f"{k} of {args.rollouts}: {row['phase']}{kill}; {memory:.0f} MiB")
             end = graph.close()
         ends.append(end)
         keep(end)
     results = judged(rows, ends, args.settled)
-    line = "{reached} of {undisturbed} undisturbed rollouts reached the goal, {killed_reached} of {killed} with a killed node"
     worst = "not measured" if results["worst_growth"] is None else f"{100 * results['worst_growth']:+.1f} %"
-    return Outcome(
-        results,
-        lines=[line.format(**results), f"largest growth of a process after {args.settled} rollouts: {worst}"],
-    )
+    lines = [
+        "{reached} of {undisturbed} undisturbed rollouts reached the goal, "
+        "{killed_reached} of {killed} with a killed node".format(**results),
+        f"largest growth of a process after {args.settled} rollouts: {worst}",
+    ]
+    return Outcome(results, lines=lines)
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What this experiment takes."""
-    parser.add_argument("--rollouts", type=int, default=500, metavar="N", help="how many")
-    parser.add_argument(
-        "--settled",
-        type=int,
-        default=50,
-        metavar="N",
-        help="rollouts after which a process must not grow any more",
-    )
-    parser.add_argument("--goal-yaw", type=float, default=90.0, metavar="DEG", help="turn that each asks for")
-    parser.add_argument(
-        "--kept",
-        type=Path,
-        metavar="FILE",
-        help="rollouts as they end, one JSON a line; those that are there count",
-    )
+    """Add the arguments of this rig."""
+    add = parser.add_argument
+    add("--rollouts", type=int, default=500, metavar="N", help="number of rollouts")
+    add("--settled", type=int, default=50, metavar="N", help="rollouts after which no process may grow")
+    add("--goal-yaw", type=float, default=90.0, metavar="DEG", help="yaw that each rollout turns to")
+    add("--kept", type=Path, metavar="FILE", help="file of finished rollouts, JSON lines, to continue from")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the experiment; its exit code."""
-    return run(__spec__.name, __doc__, week, argv, arguments=arguments)
+    """Run the rig; return the exit code."""
+    return run("tests.acceptance.week", __doc__, week, argv, arguments=arguments)
 
 
 if __name__ == "__main__":

@@ -1,15 +1,15 @@
-"""What a week's rollouts are judged by, that it goes on where it was ended, and two real ones."""
+"""Judgement and continuation of the week's rollouts, and two real ones."""
 
 import contextlib
 import json
 
 import pytest
 
-from experiments.graph import week
+from tests.acceptance import week
 
 
 def rows(memory, **changes):
-    """One rollout for each figure of a process's memory."""
+    """Make one rollout for each memory figure of a process [KiB]."""
     one = {"phase": "reached", "killed": "", "came_back": True, "seconds": 2.0, "bring_up": 1}
     made = [one | {"memory_kib": {"mpc": [1, kib]}} for kib in memory]
     for k, change in changes.items():
@@ -20,7 +20,7 @@ def rows(memory, **changes):
 CLEAN = [{"exit_code": 0, "orphans": 0, "shared_memory_left": 0, "ports_left": 3}]
 
 
-def test_growth_counts_from_when_a_process_has_settled_and_for_each_life():
+def test_growth_is_measured_per_process_after_it_has_settled():
     (grown,) = week.growth(rows([500, 900, 1000, 1010, 1040]), 2)
     assert grown == {
         "node": "mpc",
@@ -37,7 +37,7 @@ def test_growth_counts_from_when_a_process_has_settled_and_for_each_life():
     assert week.growth(rows([1, 2]), 2) == []
 
 
-def test_what_fails_is_not_passed():
+def test_each_failure_fails_the_week():
     good = rows([1000] * 20)
     assert week.judged(good, CLEAN, 5)["passed"]
     bad = {
@@ -52,7 +52,7 @@ def test_what_fails_is_not_passed():
     assert [what for what, (these, left) in bad.items() if week.judged(these, left, 5)["passed"]] == []
 
 
-def test_it_goes_on_where_it_was_ended(tmp_path, monkeypatch):
+def test_an_interrupted_run_continues(tmp_path, monkeypatch):
     asked = []
 
     class Graph:
@@ -70,16 +70,8 @@ def test_it_goes_on_where_it_was_ended(tmp_path, monkeypatch):
         yield Graph()
 
     monkeypatch.setattr(week, "bring_up", bring_up)
-    arguments = [
-        "--rollouts",
-        "12",
-        "--settled",
-        "2",
-        "--kept",
-        str(tmp_path / "kept"),
-        "--json",
-        str(tmp_path / "out.json"),
-    ]
+    arguments = ["--rollouts", "12", "--settled", "2"]
+    arguments += ["--kept", str(tmp_path / "kept"), "--json", str(tmp_path / "out.json")]
     assert week.main(arguments) == 130 and len((tmp_path / "kept").read_text().splitlines()) == 4
     assert week.main(arguments) == 0
     results = json.loads((tmp_path / "out.json").read_text())["results"]
@@ -93,28 +85,11 @@ def test_it_goes_on_where_it_was_ended(tmp_path, monkeypatch):
 def test_two_rollouts_one_with_a_kill(tmp_path, monkeypatch):
     pytest.importorskip("rclpy")
     monkeypatch.setattr(week, "EVERY", 2)
-    week.main(
-        [
-            "--rollouts",
-            "2",
-            "--settled",
-            "0",
-            "--kept",
-            str(tmp_path / "kept"),
-            "--json",
-            str(tmp_path / "out.json"),
-        ]
-    )
+    week.main(["--rollouts", "2", "--settled", "0", "--kept", str(tmp_path / "kept")])
     first, second, end = (json.loads(line) for line in (tmp_path / "kept").read_text().splitlines())
-    assert (
-        first["killed"] == ""
-        and second["killed"] == "mpc"
-        and second["came_back"]
-        and first["phase"] in week.ENDED
-    )
-    assert {"mpc", "hand", "simulator", "task", "console", "up"} <= set(first["memory_kib"])
-    assert (
-        first["memory_kib"]["mpc"][0] != second["memory_kib"]["mpc"][0]
-        and first["memory_kib"]["hand"][0] == second["memory_kib"]["hand"][0]
-    )
+    assert first["killed"] == "" and first["phase"] in week.ENDED
+    assert second["killed"] == "mpc" and second["came_back"]
+    before, after = first["memory_kib"], second["memory_kib"]
+    assert {"mpc", "hand", "simulator", "task", "console", "up"} <= set(before)
+    assert before["mpc"][0] != after["mpc"][0] and before["hand"][0] == after["hand"][0]
     assert end["orphans"] == end["shared_memory_left"] == 0

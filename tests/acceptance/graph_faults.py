@@ -1,10 +1,10 @@
-"""Faults of a whole graph: nodes of ``dexstack up mock`` that die or hang, messages between them
-that are lost, a camera that is late, frozen or of another time, parameters that change while it
-drives.
+"""Faults of the fault matrix in a graph: nodes that die or hang, dropped messages, a camera that is
+late, frozen or has a wrong clock, parameters that change while the hand moves.
 
-One graph with simulated pictures, its messages through a relay (:mod:`.relay`), serves all rows.
-Before each, everything that was lost is there again, the hand is enabled and its target moves. What
-the motors do is heard on the bus, what the hand node wants on ``hand/applied_command``.
+One ``dexstack up mock`` with simulated pictures, its messages passing a relay
+(:mod:`tests.acceptance.relay`), serves all rows. Before each row every node runs, the hand is
+enabled and its target moves. Torques are read from the bus, the target from
+``hand/applied_command``.
 """
 
 from __future__ import annotations
@@ -24,29 +24,28 @@ from rcl_interfaces.srv import SetParameters
 from rclpy.parameter import Parameter
 from std_srvs.srv import Trigger
 
-from dexstack.bench.faults import AFTERWARDS, Outcome
-from dexstack.cli.bench.probe import Probe
-from dexstack.cli.bench.relay import RELAYED
-from dexstack.cli.supervisor import graph_environment
 from dexstack.hand.allegro import protocol
 from dexstack.hand.allegro.bus import CanBus
 from dexstack.hand.allegro.protocol import FINGERS, Command, split_id
 from dexstack.hand.params import BusParams
 from dexstack.nodes.wire import seconds
+from tests.acceptance.hand_rig import AFTERWARDS, Outcome
+from tests.acceptance.probe import Probe, own_domain
+from tests.acceptance.relay import RELAYED
 
 NODES = ("relay", "simulator", "camera", "pose_estimator", "contact_detector", "mpc", "hand", "task")
 START_TIMEOUT = 120.0
 BACK_TIMEOUT = 30.0
 STILL = 0.4
-"""A target that did not change for so long stands still; longer than any wait for the next command
-[s]."""
+"""A target unchanged for this time stands still; longer than any wait for the next command [s]."""
 MOVED = 1.0
-"""For so long a target must move before a fault is made [s]."""
+"""Time that the target must move before a fault [s]."""
 LOOK = 0.02
+"""Time between two looks at a condition [s]."""
 
 
 class Tap:
-    """What is said on the hand's bus."""
+    """Follows servo and torques on the hand's bus."""
 
     def __init__(self, bus: BusParams) -> None:
         self._bus = CanBus(bus)
@@ -54,10 +53,11 @@ class Tap:
         self._pushing = [False] * FINGERS
         self.servo = False
         self.limp_since = 0.0
-        """System time at which the motors were last told to let go [s]; NaN while they push."""
+        """System time at which the torques last became zero [s]; NaN while they are not."""
         self.over_limit = 0
 
     def listen(self) -> None:
+        """Read the frames that have arrived."""
         while (received := self._bus.receive(0.0)) is not None:
             frame, arrival = received
             command = split_id(frame.id)[0]
@@ -75,11 +75,11 @@ class Tap:
 
 
 class Graph:
-    """One ``dexstack up mock`` with simulated pictures, started anew where it has ended.
+    """One ``dexstack up mock`` with simulated pictures, restarted when it has ended.
 
     Args:
-        environment: of its processes; its domain is that of this process's probe, too.
-        folder: for its results.
+        environment: environment of its processes, with the ROS domain.
+        folder: folder for its results.
     """
 
     def __init__(self, environment: dict[str, str], folder: Path) -> None:
@@ -104,14 +104,14 @@ class Graph:
         self._end()
         self.probe.reports.clear()
         self.probe.states.clear()
-        command = [sys.executable, "-m", "dexstack.cli.bench.relay", str(self._folder)]
+        command = [sys.executable, "-m", "tests.acceptance.relay", str(self._folder)]
         with (self._folder / "out.txt").open("ab") as out:
             self._process = subprocess.Popen(
                 command, env=self._environment, stdout=out, stderr=out, stdin=subprocess.DEVNULL
             )
 
     def wait(self, condition: Callable[[], bool], timeout: float) -> float:
-        """System time at which it became true; NaN if it did not."""
+        """Return the system time at which ``condition`` became true; NaN if it did not."""
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
             self.tap.listen()
@@ -121,8 +121,7 @@ class Graph:
         return float("nan")
 
     def moving(self) -> bool:
-        """The hand follows a target that has not stood still of late: then whoever makes it stand
-        is the fault."""
+        """Return whether the hand follows a target that has not stood still lately."""
         since = time.time() - MOVED
         t, q = self.targets(since)
         whole = len(t) > 10 and t[0] - since < STILL and bool(np.isfinite(q).all())
@@ -132,15 +131,16 @@ class Graph:
         return self.probe.values("hand").get("state", "")
 
     def targets(self, since: float) -> tuple[np.ndarray, np.ndarray]:
-        """Stamps (n,) [s, system time] and targets (n, 16) [rad] after ``since`` [s]; NaN where the
-        hand is limp."""
+        """Return stamps (n,) [s, system time] and targets (n, 16) [rad] after ``since`` [s]; a
+        target is NaN while the hand is limp."""
         rows = [
             (t, m.position) for _, m in self.probe.applied[-2000:] if (t := seconds(m.header.stamp)) > since
         ]
         return np.array([t for t, _ in rows]), np.array([q for _, q in rows]).reshape(len(rows), 16)
 
     def stands_since(self, since: float) -> float:
-        """System time from which on the target stood still for STILL; NaN: it has not."""
+        """Return the system time [s] from which the target stood still for STILL; NaN if it did
+        not."""
         t, q = self.targets(since)
         k = 0
         for i in range(1, len(t)):
@@ -151,14 +151,14 @@ class Graph:
         return float("nan")
 
     def moved_last(self, since: float) -> float:
-        """System time at which the target moved last after ``since`` [s]; a hand that goes limp has
-        no target, and so none that moves."""
+        """Return the system time [s] of the target's last motion after ``since``; a limp hand has
+        no target that moves."""
         t, q = self.targets(since)
         moved = np.flatnonzero(np.any(np.abs(np.diff(q, axis=0)) > 0.0, axis=1)) if len(t) else ()
         return float(t[moved[-1] + 1]) if len(moved) else since
 
     def call(self, service: str) -> bool:
-        """Ask a node to do something, and wait."""
+        """Call a Trigger service; return its success."""
         client = self.probe.node.create_client(Trigger, service)
         try:
             if not client.wait_for_service(5.0):
@@ -170,7 +170,7 @@ class Graph:
             self.probe.node.destroy_client(client)
 
     def set(self, node: str, name: str, value: bool | float | str) -> bool:
-        """Change a parameter; whether it was taken."""
+        """Change a parameter; return whether it was accepted."""
         client = self.probe.node.create_client(SetParameters, f"{node}/set_parameters")
         try:
             client.wait_for_service(5.0)
@@ -187,8 +187,7 @@ class Graph:
         return bool(self.state()) and all(now - self.probe.heard.get(name, -np.inf) < 2.5 for name in NODES)
 
     def ready(self) -> bool:
-        """Everything runs and the target moves; where it does not by itself, as a person would
-        bring it about."""
+        """Bring everything up until the target moves, as a person would; return whether it does."""
         for _ in range(3):
             if self._process is None or self._process.poll() is not None:
                 self._start()
@@ -207,18 +206,13 @@ class Graph:
 
 @contextlib.contextmanager
 def graph() -> Iterator[Graph]:
-    """A graph in a domain of its own."""
-    before = dict(os.environ)
-    os.environ.pop("ROS_DOMAIN_ID", None)
-    with graph_environment() as environment, tempfile.TemporaryDirectory(prefix="dexstack-") as folder:
-        os.environ.update(environment)
+    """Run a graph in a ROS domain of its own."""
+    with own_domain() as environment, tempfile.TemporaryDirectory(prefix="dexstack-") as folder:
         one = Graph(environment, Path(folder))
         try:
             yield one
         finally:
             one.close()
-            os.environ.clear()
-            os.environ.update(before)
 
 
 VICTIMS = {
@@ -228,12 +222,12 @@ VICTIMS = {
     "camera": ("hold", 1.0),
     "hand": ("ready", 0.1),
 }
-"""How the loss of a node must end, and how soon [s]: the estimator coasts for a while without
-pictures, the planner without poses."""
+"""State in which the loss of a node must end, and its time limit [s]; the estimator coasts for a
+while without pictures, the planner without poses."""
 SIGNALS = {"is killed": signal.SIGKILL, "hangs": signal.SIGSTOP}
 LOSSES = {f"{node} {how}, in a graph": (node, number) for node in VICTIMS for how, number in SIGNALS.items()}
 Change = tuple[str, str, bool | float | str, bool | float | str]
-"""A node, a parameter of it, the value that makes the fault, the one that ends it."""
+"""Node, parameter, value that makes the fault, value that ends it."""
 CUTS: dict[str, Change] = {
     f"{topic} is lost on its way to {' and '.join(readers)}": ("relay", "lost", topic, "")
     for topic, (*_, readers) in RELAYED.items()
@@ -250,9 +244,9 @@ CAMERA: dict[str, Change] = {
 SENSES = {f"{name}, in a graph": change for name, change in {**CUTS, **CAMERA}.items()}
 NOTHING: Change = ("camera", "further_delay", 0.0, 0.0)
 SENSES_LIMIT = 1.0
-"""As for the loss of the nodes that see [s]."""
+"""As for the loss of camera or estimator [s]."""
 ON = 1.0
-"""Time after that limit in which the hand must go on holding [s]."""
+"""Time after SENSES_LIMIT in which the hand must keep holding [s]."""
 LOOSER = {
     f"{what} over DDS while it drives": (name, value)
     for what, name, value in (
@@ -266,7 +260,7 @@ TIGHTER = {"kp is lowered over DDS while it drives": ("kp", 0.5)}
 
 
 def node_loss(g: Graph, name: str) -> Outcome:
-    """One row of :data:`LOSSES`."""
+    """Run a row of :data:`LOSSES`."""
     node, number = LOSSES[name]
     wanted, limit = VICTIMS[node]
     if not g.ready():
@@ -280,7 +274,7 @@ def node_loss(g: Graph, name: str) -> Outcome:
     off = not g.tap.servo
     if not off:
         ended, taken = ("hold" if wanted == "hold" else "enabled"), g.stands_since(start) - start
-    else:  # by its own driver or by the guard
+    else:  # switched off by its driver or by the guard
         g.wait(lambda: not np.isnan(g.tap.limp_since), 1.0)
         ended, taken = ("ready" if node == "hand" else "fault"), g.tap.limp_since - start
     if number == signal.SIGSTOP:
@@ -293,8 +287,8 @@ def node_loss(g: Graph, name: str) -> Outcome:
 
 
 def sense_loss(g: Graph, name: str) -> Outcome:
-    """One row of :data:`SENSES`, any other name: of nothing; the time is that of the last motion of
-    the target while the fault lasts."""
+    """Run a row of :data:`SENSES`, for any other name without a fault; the time is that of the
+    target's last motion while the fault lasts."""
     node, parameter, wrong, right = SENSES.get(name, NOTHING)
     if not g.ready():
         return Outcome(name, "not started", np.nan, SENSES_LIMIT)
@@ -311,8 +305,8 @@ def sense_loss(g: Graph, name: str) -> Outcome:
     )
 
 
-def loosened(g: Graph, name: str) -> Outcome:
-    """One row of :data:`LOOSER`: it is refused, and a stop still stops."""
+def looser(g: Graph, name: str) -> Outcome:
+    """Run a row of :data:`LOOSER`: the change is refused, and a stop still stops."""
     parameter, value = LOOSER[name]
     if not g.ready():
         return Outcome(name, "not started", np.nan, 0.1)
@@ -326,8 +320,8 @@ def loosened(g: Graph, name: str) -> Outcome:
     return Outcome(name, g.state(), g.tap.limp_since - start, 0.1, g.tap.over_limit == over, not g.tap.servo)
 
 
-def tightened(g: Graph, name: str) -> Outcome:
-    """One row of :data:`TIGHTER`: it is taken at once; a stop ends the row."""
+def tighter(g: Graph, name: str) -> Outcome:
+    """Run a row of :data:`TIGHTER`: the change is applied at once; a stop ends the row."""
     parameter, value = TIGHTER[name]
     if not g.ready():
         return Outcome(name, "not started", np.nan, 0.1)
@@ -342,12 +336,11 @@ def tightened(g: Graph, name: str) -> Outcome:
 
 
 def moves_on(g: Graph) -> bool:
-    """Without a fault the target moves on, so that a row of :data:`SENSES` says something here and
-    now."""
+    """Return whether the target keeps moving without a fault; else no row can be judged here."""
     return sense_loss(g, "nothing").ended_in == "enabled"
 
 
 def graph_rows() -> dict[str, Callable[[Graph, str], Outcome]]:
-    """Every fault of a graph, and what makes it happen."""
-    makers = ((LOSSES, node_loss), (SENSES, sense_loss), (LOOSER, loosened), (TIGHTER, tightened))
+    """Return the function that runs each fault, by name."""
+    makers = ((LOSSES, node_loss), (SENSES, sense_loss), (LOOSER, looser), (TIGHTER, tighter))
     return {name: make for rows, make in makers for name in rows}

@@ -1,10 +1,9 @@
-"""The film node: shows a film in place of camera and hand, at the film's rate, and keeps when each
-picture's pose came and what it was.
+"""The film node: plays a film in place of camera and hand, and records the estimated poses.
 
-Used by ``dexstack bench pose-estimator``. Pictures go out as a RealSense's driver sends them (rgb8,
-reliable), with camera_info, the joint angles and a goal, so that estimator, contact detector and
-planner do their whole work. A picture's time counts from just before it is handed to DDS to when
-the estimator handed its pose to DDS (the source time stamp).
+Used by ``python -m tests.acceptance.pose_estimator``. Pictures are sent as by a RealSense's driver
+(rgb8, reliable), with camera_info, joint angles and a goal, so that estimator, contact detector and
+planner do their full work. The time of a picture runs from just before it is handed to DDS until
+the estimator hands its pose to DDS (source time stamp).
 """
 
 from __future__ import annotations
@@ -42,31 +41,28 @@ from dexstack.nodes.wire import (
     stamp_nanoseconds,
 )
 from dexstack.perception.camera import CameraModel
-from dexstack.perception.film import read_film
 from dexstack.process.memory import keep_memory_of_pictures
+from tests.acceptance.film import read_film
 
 AFTERGLOW = 2.0
-"""The last poses and the estimator's next report are waited for so long after the last picture
-[s]."""
+"""Time to wait for the last poses and the estimator's next report [s]."""
 LISTENERS = {"camera/color/image_raw": 1, "joint_states": 2, "task/goal": 1}
-"""Readers to wait for: estimator, contact detector and planner."""
+"""Number of subscribers to wait for: estimator, contact detector and planner."""
 
 
 @dataclass(frozen=True)
 class FilmParams:
     """Parameters of the film node."""
 
-    folder: str = param(".", "where the film lies")
-    result: str = param("film-result.npz", "file for what was measured")
+    folder: str = param(".", "folder of the film")
+    result: str = param("film-result.npz", "file for the measurements")
     hand: str = param("right", f"which hand: {HAND_NAMES}")
-    goal: tuple[float, ...] = param(
-        (0.0, 0.0, 0.06, 1.0, 0.0, 0.0, 0.0), "pose that the planner is asked for"
-    )
+    goal: tuple[float, ...] = param((0.0, 0.0, 0.06, 1.0, 0.0, 0.0, 0.0), "goal pose for the planner")
     frame_rate: float = param(30.0, "pictures per second", 1.0, 120.0)
 
 
 class FilmNode(StackNode):
-    """See the module's docstring."""
+    """The film node; see the module's docstring."""
 
     def __init__(self) -> None:
         super().__init__("film", FilmParams)
@@ -112,7 +108,7 @@ class FilmNode(StackNode):
             if self._k < len(self._film)
             else self._start + len(self._film) / p.frame_rate + AFTERGLOW
         )
-        message = self._make(self._k) if self._k < len(self._film) else None  # before it is due
+        message = self._make(self._k) if self._k < len(self._film) else None  # converted before it is due
         while (left := due - time.monotonic()) > 0.0 and not self.stopping:
             if self._wait.wait(min(left, PATIENCE)):
                 self._note_answers()
@@ -126,8 +122,6 @@ class FilmNode(StackNode):
 
     def status(self) -> tuple[bytes, str, dict[str, Any]]:
         return OK, f"picture {self._k} of {len(self._film)}", {"poses": len(self._stamps)}
-
-    # --- parts ------------------------------------------------------------------------------------------------------------------------
 
     def _show_goal(self, pose: tuple[float, ...]) -> None:
         goal = PoseStamped()

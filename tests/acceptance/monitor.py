@@ -1,5 +1,9 @@
-"""``dexstack bench monitor``: what a monitor with a browser on it and a recorder cost the planner
-of a running graph."""
+"""Cost of a monitor with a browser and of a recorder for the planner of a running graph.
+
+Runs `dexstack up sim` repeatedly, every other time with `dexstack record` and a viewed `dexstack
+monitor`, and compares the planner's solve times. Passes if p99 grows by at most 10 %, in processor
+time and in wall time.
+"""
 
 from __future__ import annotations
 
@@ -12,47 +16,26 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from dexstack.cli import arguments
+import numpy as np
+
+from dexstack.cli.arguments import natural, positive, positive_int
 from dexstack.cli.monitor import HOST, PORT, page_parameters, page_url
-from dexstack.cli.output import add_json_argument, note, publish, table
+from dexstack.cli.output import note, table
+from dexstack.cli.supervisor import graph_environment
 from dexstack.errors import ConfigError
 from dexstack.report.statistics import times
+from experiments.harness import Outcome, run
 
 LIMIT = 0.1
-"""By this share p99 may grow."""
+"""Largest growth of p99."""
 
 
-def add_parser(subparsers: argparse._SubParsersAction) -> None:
-    """Add ``monitor``."""
-    p = subparsers.add_parser(
-        "monitor",
-        help="what monitor and recorder cost the planner",
-        description="Run `dexstack up sim` again and again, every other time with `dexstack record` and a `dexstack monitor` "
-        "that somebody looks at, and compare the planner's solve times. Exit code 0 only if p99 grows by at most 10 %, in processor time "
-        "and on the wall clock.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
-    p.add_argument(
-        "--pairs", type=arguments.positive_int, default=3, metavar="N", help="runs with and runs without"
-    )
-    p.add_argument(
-        "--seconds", type=arguments.positive, default=15.0, metavar="S", help="simulated time of a run"
-    )
-    p.add_argument("--seed", type=arguments.natural, default=0, metavar="S")
-    add_json_argument(p)
-
-
-def run(args: argparse.Namespace) -> int:
-    """Measure.
-
-    Returns:
-        0 when p99 grew by at most :data:`LIMIT`, otherwise 1.
-    """
-    import numpy as np
-
+def monitor(args: argparse.Namespace) -> Outcome:
+    """Run the pairs and compare."""
     found: dict[bool, list[Any]] = {False: [], True: []}
     received = 0
     with tempfile.TemporaryDirectory(prefix="dexstack-") as folder:
@@ -62,37 +45,27 @@ def run(args: argparse.Namespace) -> int:
             solves, count = _solves(Path(folder) / str(k), watched, args.seconds, args.seed + k // 2)
             found[watched].append(solves)
             received += count
-    alone, watched_ = (np.concatenate(found[key]) for key in (False, True))
+    if not received:
+        raise ConfigError("the page sent no data; try `dexstack monitor` during `dexstack up sim`")
     results: dict[str, Any] = {"limit": LIMIT, "page_bytes": received}
     rows = []
     for name, column in (("solve_s", 0), ("solve_wall_s", 1)):
-        pair = {"alone": times(alone[:, column]), "watched": times(watched_[:, column])}
+        pair = {
+            key: times(np.concatenate(found[watched])[:, column])
+            for key, watched in (("alone", False), ("watched", True))
+        }
         growth = pair["watched"]["p99"] / pair["alone"]["p99"] - 1.0
         results[name] = {**pair, "p99_growth": growth}
         rows += [(name, key, 1e3 * t["p50"], 1e3 * t["p99"], t["n"]) for key, t in pair.items()]
         rows.append((name, "growth [%]", None, 100 * growth, None))
-    if not received:
-        raise ConfigError("nobody could look at the page; try `dexstack monitor` beside `dexstack up sim`")
-    passed = all(results[name]["p99_growth"] <= LIMIT for name in ("solve_s", "solve_wall_s"))
-    verdict = f"p99 of the solve {'grows by at most' if passed else 'grows by more than'} {100 * LIMIT:.0f} % in processor and wall time"
-    publish(
-        args,
-        "bench monitor",
-        results,
-        table("solve times [ms]", ("time", "run", "p50", "p99", "n"), rows),
-        verdict,
-        seed=args.seed,
-    )
-    return 0 if passed else 1
+    results["passed"] = all(results[name]["p99_growth"] <= LIMIT for name in ("solve_s", "solve_wall_s"))
+    lines = [table("solve times [ms]", ("time", "run", "p50", "p99", "n"), rows)]
+    return Outcome(results, lines=lines, seed=args.seed)
 
 
 def _solves(folder: Path, watched: bool, seconds: float, seed: int) -> tuple[Any, int]:
-    """Processor and wall time of every solve of one run, (n, 2) [s], and the bytes that a visitor
-    of the page received."""
-    import numpy as np
-
-    from dexstack.cli.supervisor import graph_environment
-
+    """Return processor and wall time of every solve of one run, (n, 2) [s], and the number of bytes
+    that the page sent."""
     dexstack = [sys.executable, "-m", "dexstack.cli.main"]
     with graph_environment() as environment, contextlib.ExitStack() as stack:
         options = {
@@ -101,18 +74,9 @@ def _solves(folder: Path, watched: bool, seconds: float, seed: int) -> tuple[Any
             "stdout": subprocess.DEVNULL,
         }
         options["stderr"] = stack.enter_context(tempfile.TemporaryFile())
-        arguments_ = [
-            "--goal-yaw",
-            "180",
-            "--seconds",
-            str(seconds),
-            "--seed",
-            str(seed),
-            "--no-report",
-            "--results",
-            str(folder),
-        ]
-        graph = subprocess.Popen([*dexstack, "up", "sim", *arguments_], **options)
+        run_ = ["--goal-yaw", "180", "--seconds", str(seconds), "--seed", str(seed)]
+        command = [*dexstack, "up", "sim", *run_, "--no-report", "--results", str(folder)]
+        graph = subprocess.Popen(command, **options)
         stack.callback(_end, graph)
         visitor: _Visitor | None = None
         if watched:
@@ -130,14 +94,13 @@ def _solves(folder: Path, watched: bool, seconds: float, seed: int) -> tuple[Any
 
 
 class _Visitor(threading.Thread):
-    """Somebody who looks at the page, as long as the graph runs: takes every picture and throws it
-    away."""
+    """A browser on the page that receives and discards everything while the graph runs."""
 
     def __init__(self, url: str, graph: subprocess.Popen) -> None:
         super().__init__(daemon=True)
         self._url, self._graph = url, graph
         self.received = 0
-        """Bytes."""
+        """Number of bytes."""
         self.start()
 
     def run(self) -> None:
@@ -163,10 +126,27 @@ class _Visitor(threading.Thread):
                         with contextlib.suppress(TimeoutError):
                             self.received += len(socket.recv(timeout=0.5))
             except (OSError, EOFError, WebSocketException):
-                time.sleep(0.5)  # the page is not there yet, or not any more
+                time.sleep(0.5)  # the page is not up yet, or has gone
 
 
 def _end(process: subprocess.Popen) -> None:
     if process.poll() is None:
         process.send_signal(signal.SIGINT)
         process.wait()
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of this rig."""
+    add = parser.add_argument
+    add("--pairs", type=positive_int, default=3, metavar="N", help="number of runs of each kind")
+    add("--seconds", type=positive, default=15.0, metavar="S", help="simulated time of a run")
+    add("--seed", type=natural, default=0, metavar="S", help="seed of the first pair")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the rig; return the exit code."""
+    return run("tests.acceptance.monitor", __doc__, monitor, argv, arguments=arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

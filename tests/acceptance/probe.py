@@ -1,10 +1,12 @@
-"""A node that listens to a running graph: for benchmarks and tests."""
+"""A node that listens to a running graph, for rigs and tests."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import rclpy
@@ -15,17 +17,17 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
+from dexstack.cli.supervisor import graph_environment
 from dexstack.nodes.console import read_state
 from dexstack.nodes.wire import LATCHED, REPORTS, BadMessage
 
 EVERY = QoSProfile(depth=5000, reliability=ReliabilityPolicy.BEST_EFFORT)
-"""After a pause of the machine the simulator makes up for it: seconds of samples come at once, and
-whoever counts them needs each."""
+"""After a pause of the machine the simulator catches up and sends seconds of samples at once."""
 
 
 class Probe:
-    """Listens to a graph: diagnostics, rollout state, and the hand's applied commands and torques
-    with their time of arrival."""
+    """Records diagnostics, rollout state, and the hand's applied commands and torques with their time
+    of arrival (monotonic clock [s])."""
 
     def __init__(self, domain: int) -> None:
         self.context = rclpy.Context()
@@ -53,9 +55,7 @@ class Probe:
                 self._executor.spin()
             except ExternalShutdownException:
                 return
-            except (
-                InvalidHandle
-            ):  # somebody destroyed a publisher or a client while the executor looked at it
+            except InvalidHandle:  # a publisher or client was destroyed while the executor used it
                 continue
             return
 
@@ -66,10 +66,11 @@ class Probe:
             self.heard[name] = time.monotonic()
 
     def _on_state(self, message: String) -> None:
-        with contextlib.suppress(BadMessage):  # a test may publish such
+        with contextlib.suppress(BadMessage):  # tests publish malformed ones
             self.states.append(read_state(message))
 
     def values(self, node: str) -> dict[str, str]:
+        """Return the key-value pairs of a node's newest diagnostics."""
         return {kv.key: kv.value for kv in self.reports[node].values} if node in self.reports else {}
 
     def pid(self, node: str) -> int:
@@ -81,5 +82,19 @@ class Probe:
     def close(self) -> None:
         self._executor.shutdown()
         self._thread.join()
-        self.node.destroy_node()  # else it stays in the domain until it is collected
+        self.node.destroy_node()  # otherwise it stays in the domain until it is collected
         self.context.try_shutdown()
+
+
+@contextlib.contextmanager
+def own_domain() -> Iterator[dict[str, str]]:
+    """Put this process and its children into a free ROS domain; yield the graph's environment."""
+    before = dict(os.environ)
+    os.environ.pop("ROS_DOMAIN_ID", None)
+    with graph_environment() as environment:
+        os.environ.update(environment)
+        try:
+            yield dict(environment)
+        finally:
+            os.environ.clear()
+            os.environ.update(before)

@@ -1,10 +1,8 @@
-"""Two machines on one: two network namespaces of Linux, joined by a wire that delays, loses, or is
-cut.
+"""Two emulated machines: two network namespaces joined by a wire that delays, drops, or is cut.
 
-The wire is a process (``python -m dexstack.bench.link A B``) that holds a virtual Ethernet card
-(TAP) in each namespace and carries the frames from one to the other: each after ``delay`` ±
-``jitter`` (uniform), or, with the probability ``loss``, not at all. Frames keep their order, as on
-a real wire. It needs root, `ip` and /dev/net/tun, but no traffic control in the kernel.
+The wire is a process (``python -m tests.acceptance.link A B``) with a TAP device in each namespace.
+It carries each frame after ``delay`` ± ``jitter`` (uniform), or drops it with probability ``loss``;
+frames keep their order. It needs root, `ip` and /dev/net/tun, but no traffic control in the kernel.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ _FRAME = 2048
 
 
 def missing() -> str:
-    """Why two namespaces cannot be had here; empty when they can."""
+    """Return why two namespaces cannot be made here; empty if they can."""
     if os.geteuid() != 0 or not shutil.which("ip"):
         return "two network namespaces need root and `ip`"
     if not Path("/dev/net/tun").exists():
@@ -47,12 +45,13 @@ def missing() -> str:
 
 
 class TwoMachines:
-    """Two namespaces and the wire between them, for the time of a ``with``.
+    """Two namespaces and the wire between them; a context manager.
 
     Args:
-        delay, jitter: of each frame, one way [s].
-        loss: share of frames that do not arrive.
-        seed: of jitter and loss.
+        delay: one-way delay of each frame [s].
+        jitter: largest deviation from it [s].
+        loss: share of frames that are dropped.
+        seed: seed of jitter and loss.
 
     Raises:
         ConfigError: namespaces are not permitted here.
@@ -69,7 +68,7 @@ class TwoMachines:
             for name in self.names:
                 _ip("netns", "add", name)
                 stack.callback(_ip, "netns", "del", name)
-            command = [sys.executable, "-m", "dexstack.bench.link", *self.names, *self._arguments]
+            command = [sys.executable, "-m", "tests.acceptance.link", *self.names, *self._arguments]
             self._wire = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
             stack.callback(self._end_wire)
             if self._wire.stdout.readline() != "ready\n":
@@ -86,18 +85,18 @@ class TwoMachines:
         self._stack.close()
 
     def on(self, machine: int, command: list[str]) -> list[str]:
-        """The command, to be run on machine 0 or 1."""
+        """Return the command that runs ``command`` on machine 0 or 1."""
         return ["ip", "netns", "exec", self.names[machine], *command]
 
     def cut(self) -> None:
-        """From now on nothing passes."""
-        self._tell("cut")
+        """Drop every frame until :meth:`join`."""
+        self._say("cut")
 
     def join(self) -> None:
-        """The wire is whole again."""
-        self._tell("join")
+        """Carry frames again."""
+        self._say("join")
 
-    def _tell(self, word: str) -> None:
+    def _say(self, word: str) -> None:
         self._wire.stdin.write(word + "\n")
         self._wire.stdin.flush()
         self._wire.stdout.readline()
@@ -114,7 +113,7 @@ def _ip(*arguments: str) -> None:
 
 
 def _card(namespace: str) -> int:
-    """A TAP card in a namespace, as a file."""
+    """Open a TAP device in a namespace; return its file descriptor."""
     here = os.open("/proc/self/ns/net", os.O_RDONLY)
     there = os.open(f"/run/netns/{namespace}", os.O_RDONLY)
     libc = ctypes.CDLL(None, use_errno=True)
@@ -131,7 +130,7 @@ def _card(namespace: str) -> int:
 
 
 def carry(cards: tuple[int, int], delay: float, jitter: float, loss: float, seed: int) -> None:
-    """Carry frames until standard input ends; ``cut`` and ``join`` come from there."""
+    """Carry frames until standard input ends, which also says ``cut`` and ``join``."""
     rng = random.Random(seed)
     on_the_way: tuple[deque[tuple[float, bytes]], ...] = (deque(), deque())  # to each card, in order
     other = {cards[0]: 1, cards[1]: 0}
@@ -140,7 +139,7 @@ def carry(cards: tuple[int, int], delay: float, jitter: float, loss: float, seed
         now = time.monotonic()
         for frames, card in zip(on_the_way, cards, strict=True):
             while frames and frames[0][0] <= now:
-                with contextlib.suppress(OSError):  # the card is not up, or its queue is full: a lost frame
+                with contextlib.suppress(OSError):  # device down or queue full: drop the frame
                     os.write(card, frames.popleft()[1])
         due = min((frames[0][0] for frames in on_the_way if frames), default=now + 1.0)
         readable, _, _ = select.select([*cards, sys.stdin], [], [], max(0.0, due - now))

@@ -1,9 +1,8 @@
-"""A graph whose messages pass a relay that can lose them: what a bad network does to a graph on one
-that is good.
+"""A graph whose messages pass a relay that can drop them, to emulate a bad network on a good one.
 
-``python -m dexstack.cli.bench.relay FOLDER`` runs the nodes of ``dexstack up mock --perception
-camera`` and the relay, logs in FOLDER. Who reads a relayed topic is told another name of it, under
-which the relay publishes what it hears.
+``python -m tests.acceptance.relay FOLDER`` runs the nodes of ``dexstack up mock --perception
+camera`` and the relay, with logs in FOLDER. Subscribers of a relayed topic are remapped to another
+name, under which the relay publishes it again.
 """
 
 from __future__ import annotations
@@ -32,19 +31,19 @@ RELAYED = {
     "object_pose": (PoseWithCovarianceStamped, SENSOR, ("contact_detector", "mpc")),
     "contacts": (PointCloud2, SENSOR, ("mpc",)),
 }
-"""Type, quality of service and readers of each topic that passes the relay."""
+"""Type, quality of service and subscribers of each relayed topic."""
 AWAY = "relayed/"
 
 
 @dataclass(frozen=True)
 class RelayParams:
-    """What is wrong with the network."""
+    """Parameters of the relay."""
 
-    lost: str = param("", "topics whose messages are lost, with blanks between them")
+    lost: str = param("", "topics whose messages are dropped, separated by spaces")
 
 
 class RelayNode(StackNode):
-    """See the module's docstring."""
+    """The relay; see the module's docstring."""
 
     LIVE = frozenset({"lost"})
 
@@ -79,32 +78,29 @@ class RelayNode(StackNode):
 
 
 class _Relay(NodeDescription):
-    module = "dexstack.cli.bench.relay"  # type: ignore[assignment]
+    module = "tests.acceptance.relay"  # type: ignore[assignment]
 
 
 def run_graph(folder: Path) -> int:
-    """The nodes of the mode, told of the relay, and the relay, until a signal ends them.
+    """Run the nodes and the relay until a signal stops them.
 
     Returns:
-        0 when they were stopped, 1 when one of them failed.
+        0 if they were stopped, 1 if one failed.
     """
     prefer(XLA_ONE_THREAD)
     nodes = MODES["mock"].describe(
         {"perception": "camera", "goal_yaw": 175.0, "seconds": 900.0, "results": str(folder)}
     )
-    told = [
-        replace(
-            n, remappings=tuple((t, AWAY + t) for t, (*_, readers) in RELAYED.items() if n.name in readers)
-        )
-        for n in nodes
-    ]
+    for k, node in enumerate(nodes):
+        topics = [t for t, (*_, readers) in RELAYED.items() if node.name in readers]
+        nodes[k] = replace(node, remappings=tuple((t, AWAY + t) for t in topics))
     (folder / "log").mkdir(exist_ok=True)
-    end = Supervisor([_Relay("relay"), *told], os.environ, folder / "log", view=sys.stderr, begin=fork).run()
+    end = Supervisor([_Relay("relay"), *nodes], os.environ, folder / "log", view=sys.stderr, begin=fork).run()
     return 0 if end.stopped else 1
 
 
 def main() -> int:
-    """The relay alone, as a node of that graph."""
+    """Run the relay alone, as a node of the graph."""
     return run_node(RelayNode)
 
 
