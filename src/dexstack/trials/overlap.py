@@ -10,7 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from dexstack.tasks.base import Scene
+    from dexstack.tasks.base import Setup
 
 
 SETTLED = 0.5
@@ -21,7 +21,7 @@ class Overlap:
     """Of an object and its robot, with their true shapes, whatever a plant's contacts are made of;
     links in each other do not count."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: Setup) -> None:
         from dexengines.mujoco import MujocoPlant
         from dexstack.model.scene import OBJECT_BODY
 
