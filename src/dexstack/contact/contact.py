@@ -42,3 +42,15 @@ def empty_contacts(capacity: int) -> Contacts:
         link=np.full(capacity, GROUND, np.int32),
         active=np.zeros(capacity, bool),
     )
+
+
+def nearest_contacts(
+    capacity: int, p_W: np.ndarray, nhat_W: np.ndarray, phi: np.ndarray, link: np.ndarray
+) -> Contacts:
+    """Return a contact set of the ``capacity`` nearest of any number of contacts, nearest first."""
+    contacts, keep = empty_contacts(capacity), np.argsort(phi, kind="stable")[:capacity]
+    n = len(keep)
+    for slots, values in zip(contacts[:4], (p_W, nhat_W, phi, link), strict=True):
+        slots[:n] = values[keep]
+    contacts.active[:n] = True
+    return contacts

@@ -18,8 +18,6 @@ from dexstack.control.supervisors.base import Supervisor
 class Measurement(NamedTuple):
     """Input of a controller: an object pose and the newest joint positions, which may be newer."""
 
-    t: float
-    """Time of the pose [s]."""
     pose_WO: np.ndarray
     """(7,) object pose."""
     q: np.ndarray
@@ -100,13 +98,13 @@ class Controller:
 
     def answer(self, seen: Measurement, goal_WO: np.ndarray) -> Answer:
         """Plan from a measurement towards the goal pose (7,)."""
-        if seen.t < self._observed_at:
+        if seen.now < self._observed_at:
             self.reset()
-        self._observed_at = seen.t
+        self._observed_at = seen.now
         begin = time.process_time()
         contacts = self.detector.detect(seen.pose_WO, seen.q) if seen.contacts is None else seen.contacts
         detected = time.process_time() - begin
-        observation = Observation(seen.t, seen.pose_WO, seen.q, contacts)
+        observation = Observation(seen.now, seen.pose_WO, seen.q, contacts)
         observation = self.predictor.predict(observation, seen.q_now, seen.now)
         prepared = time.process_time() - begin
         plan = self.supervisor.plan(observation, goal_WO)
@@ -133,8 +131,7 @@ class Controller:
     def hold(self, now: float) -> np.ndarray | None:
         """Return the last target (N,) if it is due again at time ``now`` [s]; None: send nothing.
 
-        It is due every BLIND_PERIOD while the last measured pose is older than BLIND_AFTER and
-        younger than ``blind_hold``.
+        It is due every BLIND_PERIOD from BLIND_AFTER to ``blind_hold`` after the last measurement.
         """
         due = now >= self._sent_at + BLIND_PERIOD and self.blind.hold(now - self._observed_at)
         if self._target is None or not due:

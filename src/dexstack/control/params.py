@@ -13,8 +13,8 @@ from dexstack.hand.servo import ServoParams
 from dexstack.lazy import is_own
 
 BLIND_AFTER, BLIND_PERIOD = 0.1, 0.03
-"""Age of the last measured pose from which the last target is held, and time between two such
-commands [s]."""
+"""Time without measurements after which the last target is held, and time between two such commands
+[s]."""
 
 
 @dataclass(frozen=True)

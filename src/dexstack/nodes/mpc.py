@@ -31,7 +31,7 @@ from sensor_msgs.msg import JointState, PointCloud2
 from std_msgs.msg import Float64MultiArray, MultiArrayDimension, String
 from visualization_msgs.msg import Marker, MarkerArray
 
-from dexstack.contact.contact import Contacts, empty_contacts
+from dexstack.contact.contact import nearest_contacts
 from dexstack.contact.params import DetectorParams
 from dexstack.control.controller import Measurement
 from dexstack.control.params import (
@@ -241,8 +241,9 @@ class MpcNode(SceneNode):
         pose = min(self._recent, key=lambda sample: abs(contacts.t - sample.t), default=None)
         if joints is None or pose is None or abs(contacts.t - pose.t) > timeout:
             return None
-        newest, found = self._angles.samples[-1], _padded(contacts, self.params(DetectorParams).capacity)
-        return Measurement(contacts.t, pose.pose, joints.values, newest.t, newest.values, found, pose.spread)
+        newest, capacity = self._angles.samples[-1], self.params(DetectorParams).capacity
+        found = nearest_contacts(capacity, *contacts[1:])
+        return Measurement(pose.pose, joints.values, newest.t, newest.values, found, pose.spread)
 
     def _hold(self) -> None:
         """Repeat the last target while the controller demands it."""
@@ -284,16 +285,6 @@ class MpcNode(SceneNode):
             )
         missing = self.silent(self._joints, self._contacts, self._poses, self._goals)
         return missing or "contacts, pose, joint states and goal are of different times"
-
-
-def _padded(sample: ContactSample, capacity: int) -> Contacts:
-    """Return the nearest contacts in a contact set of the given capacity."""
-    contacts = empty_contacts(capacity)
-    keep = np.argsort(sample.phi, kind="stable")[:capacity]
-    n = len(keep)
-    contacts.p_W[:n], contacts.nhat_W[:n] = sample.p_W[keep], sample.nhat_W[keep]
-    contacts.phi[:n], contacts.link[:n], contacts.active[:n] = sample.phi[keep], sample.link[keep], True
-    return contacts
 
 
 def _table(rows: np.ndarray) -> Float64MultiArray:

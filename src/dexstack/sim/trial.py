@@ -191,7 +191,7 @@ def _plan(
     """Plan from one sample of the sensor; return the latency of its command [s], and the command or
     None."""
     wall = time.perf_counter()
-    seen = Measurement(t, sample.pose_WO, sample.q, t, sample.q_now)
+    seen = Measurement(sample.pose_WO, sample.q, t, sample.q_now)
     answer = loop.controller.answer(seen, goal.pose_WO)
     plan = answer.plan
     late = time.perf_counter() - wall if measured_latency else loop.timing.latency

@@ -38,7 +38,7 @@ class ReorientParams(JudgeParams):
     )
     draw: str = param(
         RANDOM,
-        "goals: 'random' in SO(3), 'rest' (the 24 turns of a cube), or a file with a quaternion w x y z per line: trial k begins with line k",
+        "goals: 'random' in SO(3), 'rest' (24 turns of a cube), or a file of quaternions w x y z, one a line",
     )
     least_turn: float = param(np.pi / 2, "smallest turn from one random goal to the next [rad]", 0.0, 3.0)
     patience: float = param(80.0, "a trial ends after this time without another goal reached [s]", 0.1, 1e6)
