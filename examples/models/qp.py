@@ -1,18 +1,18 @@
-"""The step problem itself, by a primal–dual interior-point method: the yardstick of the other
-models.
+"""Exact model: `--set model=examples/models/qp.py`.
 
-With z = Q^½ dq, z_q = Q^-½ b and unit rows n_i [15–17] the problem is a projection on half-spaces
+The step problem by a primal–dual interior-point method, the reference for the other models. With z = Q^½ dq, z_q = Q^-½ b and unit rows n_i [15–17] the problem is a projection on half-spaces
 and its central path
 
     z − z_q + Nᵀ λ = 0,     N z + β + s = 0,     s_i λ_i = μ,     s, λ > 0
 
-followed from a point of its own to a small μ by a fixed number of Newton steps. On the path the
-solution is smooth in force and distances: with D = diag(λ/s), ∂z/∂z_q = (I + Nᵀ D N)⁻¹ and ∂z/∂β =
+followed to a small μ by a fixed number of Newton steps. On the path the solution is smooth in force
+and distances: with D = diag(λ/s), ∂z/∂z_q = (I + Nᵀ D N)⁻¹ and ∂z/∂β =
 −(I + Nᵀ D N)⁻¹ Nᵀ D.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import jax
@@ -20,13 +20,22 @@ import jax.numpy as jnp
 from jax import Array
 from jaxtyping import Float
 
+from dexstack.config import param
 from dexstack.control.models.base import Sensitivity, StepModel
 from dexstack.control.problem import FRICTION_DIRECTIONS, ModelParams, StepProblem
 
 CENTRING = 0.1
-"""Share of the present complementarity that the next step aims at."""
+"""Target complementarity of a Newton step, as a share of the present one."""
 TO_THE_BOUNDARY = 0.95
-"""A step goes at most this far towards s = 0 or λ = 0."""
+"""Largest share of the way to s = 0 or λ = 0 that a step takes."""
+
+
+@dataclass(frozen=True)
+class Params:
+    """Parameters of the model."""
+
+    qp_steps: int = param(16, "Newton steps", 1, 200)
+    qp_barrier: float = param(1e-6, "μ, complementarity of a row at the end [J]", 1e-14, 1e-2)
 
 
 class _Context(NamedTuple):
@@ -37,13 +46,13 @@ class _Context(NamedTuple):
 
 
 class QpModel(StepModel):
-    """Newton steps along the central path, a fixed number, always from the same start: interior
-    points gain nothing from a warm one."""
+    """A fixed number of Newton steps along the central path, always from a cold start, since a warm
+    start does not help an interior-point method."""
 
-    def __init__(self, steps: int = 16, barrier: float = 1e-6) -> None:
-        """``steps`` Newton steps; ``barrier`` is the μ they end at [J]."""
-        self.steps = steps
-        self.barrier = barrier
+    Params = Params
+
+    def __init__(self, params: Params, chains: tuple[int, ...]) -> None:
+        self.steps, self.barrier = params.qp_steps, params.qp_barrier
 
     def prepare(self, problem: StepProblem, theta: ModelParams) -> _Context:
         inv_sqrt_Q = jax.lax.rsqrt(problem.Q)
@@ -56,18 +65,17 @@ class QpModel(StepModel):
         return jnp.zeros(problem.J.shape[0], problem.J.dtype)
 
     def _offsets(self, c: _Context, phi: Array) -> Array:
-        # a row of an inactive contact has no normal: a plane that is never reached
+        # the row of an inactive contact has no normal: its plane is never reached
         return jnp.where(c.inv_length > 0, -jnp.repeat(phi, FRICTION_DIRECTIONS) * c.inv_length, -1.0)
 
     def _factor(self, c: _Context, weight: Array) -> Array:
-        # heavier rows than the number format resolves beside the identity would only make the
-        # factorisation fail
+        # rows too heavy for the number format to resolve the identity would make the factorisation fail
         weight = jnp.minimum(weight, 0.1 / jnp.finfo(weight.dtype).eps)
         H = jnp.eye(c.normals.shape[1], dtype=weight.dtype) + (c.normals.T * weight[None]) @ c.normals
         return jnp.linalg.cholesky(H)
 
     def _follow(self, c: _Context, b: Array, phi: Array) -> tuple[Array, Array, Array]:
-        """z, s and λ at the end of the path."""
+        """Return z, s and λ at the end of the path."""
         z_q, beta, N = c.inv_sqrt_Q * b, self._offsets(c, phi), c.normals
         size = jnp.maximum(
             jnp.max(jnp.where(c.inv_length > 0, N @ z_q + beta, 0.0)), 0.05
@@ -94,7 +102,7 @@ class QpModel(StepModel):
         return jax.lax.scan(newton, start, None, length=self.steps)[0]
 
     def step(self, context: _Context, b: Array, phi: Array, dual: Array) -> tuple[Array, Array]:
-        """The displacement, and λ/s of every row in place of a dual."""
+        """Return the displacement and, as dual, λ/s of every row."""
         z, s, lam = self._follow(context, b, phi)
         return context.inv_sqrt_Q * z, lam / s
 
@@ -109,8 +117,8 @@ class QpModel(StepModel):
         )
 
     def solved(self, context: _Context, b: Array, phi: Array, dual: Array) -> Array:
-        """One Newton step of z − z_q + Nᵀ(μ/s) = 0 at its solution, differentiated with everything
-        but its start."""
+        """Take one Newton step of z − z_q + Nᵀ(μ/s) = 0 from its solution, which is held fixed under
+        differentiation."""
         c = context
         z, s, lam = jax.lax.stop_gradient(self._follow(c, b, phi))
         slack = -(c.normals @ z + self._offsets(c, phi))
@@ -118,3 +126,6 @@ class QpModel(StepModel):
         L = jax.lax.stop_gradient(self._factor(c, lam / s))
         moved = z - jax.scipy.linalg.cho_solve((L, True), residual)
         return c.inv_sqrt_Q * moved
+
+
+MODEL = QpModel
