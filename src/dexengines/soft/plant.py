@@ -26,7 +26,7 @@ from dexengines.soft.scm import ContactParams, paper_dissipation, smooth_dissipa
 from dexengines.soft.system import JOINTS, Ground, Meeting, SoftSystem, Surface, SystemData
 from dexstack.config import param
 from dexstack.errors import ConfigError
-from dexstack.geometry.primitives import convex_hull
+from dexstack.onboarding.primitives import convex_hull
 from dexstack.model.objects import ObjectModel
 from dexstack.model.robot import Robot
 from dexstack.model.scene import OBJECT_BODY

@@ -15,7 +15,7 @@ from dexstack.errors import ConfigError
 from dexstack.model.objects import load_object
 from dexstack.perception.bundle import object_bundle
 from dexstack.perception.film import Film, read_film, write_film
-from dexstack.perception.params import SimulatedCameraParams
+from dexstack.perception.camera_params import SimulatedCameraParams
 from dexstack.perception.se3 import Transform
 from dexstack.process.compilation import use_compilation_cache
 

@@ -12,7 +12,7 @@ import mujoco
 import numpy as np
 
 from dexstack.errors import ConfigError
-from dexstack.geometry.primitives import convex_hull
+from dexstack.onboarding.primitives import convex_hull
 from dexstack.model.urdf import Mimic, read_mimic
 from dexstack.onboarding.repair import read_mesh
 

@@ -10,8 +10,8 @@ from dexstack.errors import ConfigError
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object, mirrored
 from dexstack.model.placing import place_on_palm
-from dexstack.onboarding.objects import DENSITY, Wishes, add_object, inspect, tell_unit
-from tests.dexstack.geometry import broken
+from dexstack.onboarding.add_object import DENSITY, Wishes, add_object, inspect, tell_unit
+from tests.dexstack.onboarding import broken
 
 
 @pytest.fixture(autouse=True)

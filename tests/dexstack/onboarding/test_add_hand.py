@@ -15,9 +15,9 @@ from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 from dexstack.model.placing import place_on_palm
 from dexstack.model.scene import build_scene
-from dexstack.onboarding.hands import HandWishes, add_hand
+from dexstack.onboarding.add_hand import HandWishes, add_hand
 from dexstack.sim.loop import Loop
-from tests.dexstack.model import broken_robot
+from tests.dexstack.onboarding import broken_robot
 from tests.dexstack.model.generated_hand import LENGTH, RADIUS, SPACING, TIP, write_hand
 
 ALLEGRO_TIPS = tuple(f"link_{k}.0_tip" for k in (3, 7, 11, 15))

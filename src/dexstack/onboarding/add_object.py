@@ -16,7 +16,7 @@ import numpy as np
 from dexstack.errors import ConfigError, writing
 from dexstack.geometry.decomposition import PARTS
 from dexstack.geometry.hausdorff import union_error
-from dexstack.geometry.symmetry import NONE, Axis, Symmetry, find_symmetry
+from dexstack.geometry.symmetry import NONE, Axis, Symmetry
 from dexstack.model.objects import UNTUNED, ObjectModel, Start, load_object
 from dexstack.onboarding.object_file import Facts, write_object
 from dexstack.onboarding.repair import HELD, UNITS, Repaired, plausible_units, read_mesh, repair_within

@@ -8,7 +8,7 @@ import trimesh
 
 from dexstack.errors import ConfigError
 from dexstack.onboarding.repair import ENOUGH_FACES, plausible_units, read_mesh, repair
-from tests.dexstack.geometry import broken
+from tests.dexstack.onboarding import broken
 
 CUBE = 0.05
 

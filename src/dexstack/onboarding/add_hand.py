@@ -16,7 +16,7 @@ from dexstack.model.hand import HandModel, load_hand
 from dexstack.model.urdf import lead
 from dexstack.onboarding.hand_draft import Draft, draft_hand
 from dexstack.onboarding.hand_file import Rest, write_hand
-from dexstack.onboarding.objects import plain_name
+from dexstack.onboarding.add_object import plain_name
 from dexstack.onboarding.resting import rest
 from dexstack.onboarding.robot_file import read_robot
 

@@ -5,7 +5,7 @@ import pytest
 import trimesh
 
 from dexstack.errors import ConfigError
-from dexstack.geometry.primitives import ROUND, depth, nearest_primitive
+from dexstack.onboarding.primitives import ROUND, depth, nearest_primitive
 
 
 def turned(mesh):
