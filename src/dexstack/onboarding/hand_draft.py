@@ -11,9 +11,9 @@ import mujoco
 import numpy as np
 
 from dexstack.errors import ConfigError
-from dexstack.onboarding.primitives import ALL, ROUND, Primitive, depth, nearest_primitive
 from dexstack.model.urdf import Joint, Link, Mimic, Shape, join_capsules
 from dexstack.onboarding.hand_tree import HandTree
+from dexstack.onboarding.primitives import ALL, ROUND, Primitive, depth, nearest_primitive
 from dexstack.onboarding.reaching import half_extents
 from dexstack.onboarding.robot_file import RobotFile
 
@@ -27,8 +27,9 @@ ONE = 0.001
 ANYWHERE = 6.3
 """Limit in both directions of a joint that follows another one and has no limits in the file, where
 its leader's count; and largest plausible limit [rad]."""
-LINK, REACH = (1e-4, 0.5), (0.02, 1.0)
-"""Plausible sizes: of a collision shape, and of a finger from the palm's frame to its tip [m]."""
+LINK, REACH = (1e-4, 1.0), (0.02, 1.0)
+"""Plausible lengths: least of a collision shape and largest from its joint, and of a finger from the
+palm's frame to its tip [m]."""
 GYRATION, MASS = 0.5, 20.0
 """Largest plausible radius of gyration [m] and mass [kg] of a moving link."""
 _GEOMS = {
@@ -148,11 +149,13 @@ class _Drafting:
         where, reach = self.tree.robot.where, {self.tree.name(self.palm): 0.0}
         for link in links:
             for shape in link.shapes:
-                size = 2.0 * float(half_extents(shape).max())
-                if not LINK[0] <= size <= LINK[1]:
+                half = float(half_extents(shape).max())
+                reach_of_shape = half + float(np.linalg.norm(shape.p))
+                if 2.0 * half < LINK[0] or reach_of_shape > LINK[1]:
                     raise ConfigError(
-                        f"the link '{link.name}' of {where} has a collision shape of {size:.3g} m, {LINK[0]:g} to {LINK[1]:g} m "
-                        'are plausible; a mesh in millimetres needs scale="0.001 0.001 0.001"'
+                        f"the link '{link.name}' of {where} has a collision shape of {2.0 * half:.3g} m that reaches "
+                        f"{reach_of_shape:.3g} m from its joint, {LINK[0]:g} to {LINK[1]:g} m are plausible; a mesh in "
+                        'millimetres needs scale="0.001 0.001 0.001"'
                     )
         for link, joint in zip(links[1:], joints, strict=True):
             lower, upper = joint.lower, joint.upper

@@ -136,11 +136,11 @@ def _write_tags(folder: Path, obj: ObjectModel) -> tuple[dict[int, float], str]:
 def _ask_unit(file: Path, silent: bool) -> str | None:
     """The unit as a person at the terminal says, where the size does not tell it; None where it
     does."""
-    from dexstack.onboarding.add_object import tell_unit
+    from dexstack.onboarding.add_object import infer_unit
     from dexstack.onboarding.repair import UNITS, read_mesh
 
     try:
-        return tell_unit(read_mesh(file), f"the mesh {file}")
+        return infer_unit(read_mesh(file), f"the mesh {file}")
     except ConfigError as error:
         if silent or not sys.stdin.isatty() or "--unit" not in str(error):
             raise
