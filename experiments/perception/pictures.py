@@ -26,7 +26,7 @@ from dexstack.model.objects import load_object
 from dexstack.perception import require_camera
 from dexstack.perception.bundle import base_bundle, object_bundle
 from dexstack.perception.estimator import PoseEstimator, Sight
-from dexstack.perception.params import MOUNT, EstimatorParams, SimulatedCameraParams
+from dexstack.perception.camera_params import MOUNT, EstimatorParams, SimulatedCameraParams
 from dexstack.perception.pose import solve_bundle
 from dexstack.perception.se3 import Transform, difference, exp
 from dexstack.perception.simulated import SimulatedCamera

@@ -14,7 +14,7 @@ from dexstack.graph.settings import Spec
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import ObjectModel
 from dexstack.perception.bundle import TagBundle
-from dexstack.perception.params import MOUNT, SimulatedCameraParams
+from dexstack.perception.camera_params import MOUNT, SimulatedCameraParams
 from dexstack.perception.se3 import Transform, between, difference
 from dexstack.perception.simulated import SimulatedCamera
 from dexstack.report.statistics import times

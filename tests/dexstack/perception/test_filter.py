@@ -7,7 +7,7 @@ from studio import FRONTAL, TILTED
 
 from dexstack.perception.estimator import PoseEstimator, Sight
 from dexstack.perception.filter import AGREE, PoseFilter
-from dexstack.perception.params import EstimatorParams, SimulatedCameraParams
+from dexstack.perception.camera_params import EstimatorParams, SimulatedCameraParams
 from dexstack.perception.se3 import Transform, difference, exp
 from experiments.perception.pictures import measure_tracking
 from tests.acceptance.tracking import CHI2_95, Motion, occlusions

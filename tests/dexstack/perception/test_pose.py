@@ -9,7 +9,7 @@ from dexstack.errors import ConfigError
 from dexstack.geometry.rotations import rotation_matrix
 from dexstack.perception.bundle import Tag, TagBundle
 from dexstack.perception.camera import CameraModel
-from dexstack.perception.params import SimulatedCameraParams
+from dexstack.perception.camera_params import SimulatedCameraParams
 from dexstack.perception.pose import solve_bundle
 from dexstack.perception.se3 import Transform, difference, exp, log, to_quaternion
 from dexstack.perception.tags import Detection, TagDetector, bitmap

@@ -41,7 +41,7 @@ def take(args: argparse.Namespace, simulate: Callable[[], Recording]) -> Recordi
     import cv2
 
     from dexstack.errors import ConfigError
-    from dexstack.perception.params import RealSenseParams
+    from dexstack.perception.camera_params import RealSenseParams
     from dexstack.perception.sources import read_folder, take_realsense
 
     cv2.setNumThreads(1)

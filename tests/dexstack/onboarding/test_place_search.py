@@ -1,4 +1,4 @@
-"""Places that are tried: where they are, which is the best, and what becomes of the object's
+"""The search for a place: alternatives of a start, the best one, and the change of the object's
 file."""
 
 from dataclasses import replace
@@ -9,13 +9,13 @@ import pytest
 import trimesh
 
 from dexstack.errors import ConfigError
-from dexstack.model import placing as by_rule
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
-from dexstack.onboarding import placing
+from dexstack.model.placing import PlacingScene, place_on_palm
+from dexstack.onboarding import place_search
 from dexstack.onboarding.object_file import with_start
-from dexstack.onboarding.placing import Tried, best, move, try_places
-from dexstack.trials.sweep import Outcome
+from dexstack.onboarding.place_search import Tried, best, move, other_places, try_places
+from dexstack.trials.keep import Outcome
 
 BOX = """\
 name: box   # a thing
@@ -44,19 +44,18 @@ def outcome(succeeded, dropped=False, error=0.1):
     return made
 
 
-def test_other_places_are_free_near_the_poses_own_and_each_is_another(box):
+def test_other_places_are_distinct_and_the_object_lies_on_the_hand_there(box):
     hand, obj = load_hand("right"), load_object(box)
-    first = by_rule.place_on_palm(hand, obj)
-    places = by_rule.other_places(hand, obj, first)
+    first = place_on_palm(hand, obj)
+    places = other_places(hand, obj, first)
     assert {place.hand_pose for place in places} == {"home", "flat"}
     keys = {(p.hand_pose, *np.round(p.pose_WO, 4)) for p in (first, *places)}
     assert len(keys) == len(places) + 1
-    scene = by_rule._Scene(hand, obj)
+    scene = PlacingScene(hand, obj)
     for place in places:
-        scene._take(place.hand_pose)
-        scene._yaw = 2.0 * np.arctan2(place.pose_WO[6], place.pose_WO[3])
-        assert not scene._touches(*place.pose_WO[:3])
-        assert scene._touches(*(place.pose_WO[:3] - [0, 0, 3e-4]))
+        yaw = 2.0 * np.arctan2(place.pose_WO[6], place.pose_WO[3])
+        assert not scene.touches(place.hand_pose, place.pose_WO[:3], yaw)
+        assert scene.touches(place.hand_pose, place.pose_WO[:3] - [0, 0, 3e-4], yaw)
 
 
 def test_the_best_succeeds_most_then_drops_least_then_errs_least():
@@ -71,7 +70,7 @@ def test_the_best_succeeds_most_then_drops_least_then_errs_least():
     assert best(tried[:2]) is tried[0]
 
 
-def test_a_start_is_changed_and_nothing_else(box):
+def test_only_the_start_on_a_palm_is_changed(box):
     place = load_object("stick").start("allegro")
     move(box, place)
     changed = load_object(box)
@@ -96,7 +95,7 @@ def test_a_file_without_a_start_on_a_palm_is_refused():
         with_start("name: box\n", load_object("cube").start("allegro"))
 
 
-def test_it_ends_with_the_first_place_from_which_all_succeed(box, monkeypatch):
+def test_the_search_ends_at_the_first_place_from_which_all_trials_succeed(box, monkeypatch):
     asked = []
 
     def trials(cells, run, count, seed, *, jobs):
@@ -107,7 +106,7 @@ def test_it_ends_with_the_first_place_from_which_all_succeed(box, monkeypatch):
             for k in range(count):
                 yield outcome(len(asked) == 3 or k == 0)
 
-    monkeypatch.setattr(placing, "run_trials", trials)
+    monkeypatch.setattr(place_search, "run_trials", trials)
     said = []
     tried = try_places(box, 2, 0, progress=said.append)
     assert [t.succeeded for t in tried] == [1, 1, 2] and len(said) == 3

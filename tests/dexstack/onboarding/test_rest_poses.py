@@ -1,5 +1,5 @@
-"""How bodies lie: closed forms of a cuboid, bodies that topple, round ones, and the frame in which
-an object is written."""
+"""Resting poses: closed forms of a cuboid, bodies that topple, round ones, and the frame of an added
+object."""
 
 import numpy as np
 import pytest
@@ -36,9 +36,8 @@ def test_a_cube_has_one_kind():
     np.testing.assert_allclose([rest.probability for rest in found], 1 / 6)
 
 
-def test_what_cannot_stand_topples():
-    """A slanted prism whose centre of mass lies beyond its foot never rests on an end; all
-    probability goes to its sides."""
+def test_a_slanted_prism_topples():
+    """Its centre of mass lies beyond its foot, so that it never rests on an end."""
     square = np.array([[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0]], float)
     slanted = trimesh.convex.convex_hull(np.concatenate([square, square + np.array([1.5, 0.0, 1.0])]) * 0.04)
     found = of(slanted)
@@ -58,7 +57,7 @@ def test_a_can_lies_or_stands():
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_frame_lies_on_its_face_and_long_in_x(seed):
+def test_a_box_is_laid_on_its_largest_face_with_the_longer_side_along_x(seed):
     rng = np.random.default_rng(seed)
     turn = trimesh.transformations.random_rotation_matrix(rng.random(3))
     box = trimesh.creation.box((0.04, 0.07, 0.03)).apply_transform(turn)

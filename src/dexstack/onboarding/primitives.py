@@ -1,5 +1,5 @@
-"""The box, capsule or sphere that lies nearest to a cloud of points' convex hull, which is what
-simulators take a mesh for."""
+"""The box, capsule or sphere nearest to the convex hull of points, which is what simulators use of a
+mesh."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from dexstack.errors import ConfigError
+from dexstack.geometry.hausdorff import largest_plane_distance
 
 if TYPE_CHECKING:
     import trimesh
@@ -17,13 +18,13 @@ if TYPE_CHECKING:
 ALL = ("box", "capsule", "sphere")
 ROUND = ("capsule", "sphere")
 ALIGNED = 1.1
-"""A box along the given axes is preferred to the smallest one unless it is larger than this many
-times [-]."""
+"""Largest volume of a box along the given axes, relative to the smallest box, at which it is
+preferred."""
 _SAMPLES = 2000
 
 
 class Primitive(NamedTuple):
-    """A shape and how far its surface lies from the hull's."""
+    """A shape and the distance of its surface from the hull's."""
 
     kind: str
     size: np.ndarray
@@ -34,37 +35,37 @@ class Primitive(NamedTuple):
     R: np.ndarray
     """(3, 3) axes."""
     error: float
-    """Hausdorff distance from the hull's surface, from samples, never too small [m]."""
+    """Upper bound of the Hausdorff distance from the hull's surface, from samples [m]."""
 
 
 def convex_hull(points: np.ndarray, what: str) -> trimesh.Trimesh:
-    """The hull of points (n, 3).
+    """Return the hull of points (n, 3), called ``what`` in errors.
 
     Raises:
-        ConfigError: they are not finite, or span no volume.
+        ConfigError: the points are not finite, or span no volume.
     """
     import trimesh
 
     points = np.unique(np.asarray(points, float), axis=0)
     if not np.isfinite(points).all():
-        raise ConfigError(f"{what} has corners that are no finite numbers")
+        raise ConfigError(f"{what} has corners that are not finite numbers")
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             hull = trimesh.Trimesh(points, process=False).convex_hull
-    except Exception:  # Qhull's complaint of points in a plane, many lines long
+    except Exception:  # Qhull's error for points in a plane has many lines
         hull = None
     if hull is None or not hull.volume > 1e-15:
-        raise ConfigError(f"{what} is flat or a point: no shape has its surface")
+        raise ConfigError(f"{what} is flat or a point: it spans no volume")
     return hull
 
 
 def nearest_primitive(points: np.ndarray, kinds: Sequence[str] = ALL, what: str = "the mesh") -> Primitive:
-    """The best of a box that bounds the hull of ``points`` (n, 3), capsules along this box's axes,
-    and a sphere.
+    """Return the nearest of a box around the hull of ``points`` (n, 3), capsules along the box's
+    axes, and a sphere.
 
-    A capsule's and the sphere's radius are means of the box's half extents: half of what they leave
-    out sticks out.
+    The radii of capsules and sphere are means, so that their surfaces lie partly inside the hull
+    and partly outside.
 
     Raises:
         ConfigError: the points are not finite, or span no volume.
@@ -91,13 +92,11 @@ def nearest_primitive(points: np.ndarray, kinds: Sequence[str] = ALL, what: str 
 
 
 def depth(kind: str, size: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """Signed distance (n,) of points (n, 3) in a primitive's own frame from its surface, positive
-    inside [m]."""
-    if kind == "box":
-        q = np.abs(points) - size
-        return -(np.linalg.norm(np.maximum(q, 0.0), axis=1) + np.minimum(q.max(axis=1), 0.0))
-    if kind == "cylinder":
-        q = np.column_stack([np.hypot(points[:, 0], points[:, 1]), np.abs(points[:, 2])]) - size
+    """Return the signed distance (n,) of points (n, 3), in a primitive's frame, from its surface,
+    positive inside [m]."""
+    if kind in ("box", "cylinder"):
+        radial = np.column_stack([np.hypot(points[:, 0], points[:, 1]), np.abs(points[:, 2])])
+        q = (np.abs(points) if kind == "box" else radial) - size
         return -(np.linalg.norm(np.maximum(q, 0.0), axis=1) + np.minimum(q.max(axis=1), 0.0))
     length = size[1] if kind == "capsule" else 0.0
     along = np.clip(points[:, 2], -length, length)
@@ -105,7 +104,7 @@ def depth(kind: str, size: np.ndarray, points: np.ndarray) -> np.ndarray:
 
 
 def _box(hull: trimesh.Trimesh) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Centre, axes and half extents of a box around a hull."""
+    """Return centre, axes and half extents of a box around a hull."""
     import trimesh
 
     low, high = hull.bounds
@@ -123,15 +122,16 @@ def _error(
 
     of_hull = np.abs(depth(kind, size, (on_hull - p) @ R)).max()
     points = _surface(kind, size) @ R.T + p
-    normals, corners = hull.face_normals, hull.triangles[:, 0]
-    inside = np.einsum("fi,fi->f", normals, corners)[None] - points @ normals.T  # (n, faces) below each face
-    to_hull = np.where(inside.min(axis=1) > 0.0, inside.min(axis=1), cKDTree(on_hull).query(points)[0])
+    normals, corners = np.asarray(hull.face_normals), hull.triangles[:, 0]
+    planes = np.column_stack([normals, -np.einsum("fi,fi->f", normals, corners)])
+    inside = -largest_plane_distance(points, planes)
+    to_hull = np.where(inside > 0.0, inside, cKDTree(on_hull).query(points)[0])
     return float(max(of_hull, to_hull.max()))
 
 
 def _surface(kind: str, size: np.ndarray) -> np.ndarray:
-    """Points on a primitive: the corners of a box, which lie farthest out, many of what is
-    round."""
+    """Return points on a primitive: the corners of a box, which lie farthest out, or 400 points of
+    a round shape."""
     if kind == "box":
         return size * np.array([(x, y, z) for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], float)
     k = np.arange(400)

@@ -9,7 +9,8 @@ from scipy.spatial.transform import Rotation
 
 from dexstack.errors import ConfigError
 from dexstack.geometry.rotations import geodesic_angle, quaternion_product
-from dexstack.geometry.symmetry import ANY, NONE, Axis, Symmetry, about, find_symmetry
+from dexstack.geometry.symmetry import ANY, NONE, Axis, Symmetry, about
+from dexstack.onboarding.symmetry_search import find_symmetry
 
 X, Y, Z = np.eye(3)
 
@@ -49,8 +50,8 @@ def test_the_groups_of_known_bodies_are_found_however_they_lie(name):
     for quat in (None, random_quaternions(1, seed=7)[0]):
         body = centred(mesh, quat)
         found = find_symmetry(body, np.asarray(body.moment_inertia))
-        assert (len(found._turns), found._free is not None) == (turns, free)
-        assert not found._ball
+        assert (len(found.turns), found.free is not None) == (turns, free)
+        assert not found.is_ball
 
 
 def test_a_ball_looks_alike_in_every_orientation():

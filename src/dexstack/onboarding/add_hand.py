@@ -1,5 +1,5 @@
-"""A robot file becomes a hand: its chains found, its meshes fitted, mounted palm up, at rest around
-a free space, written as a folder."""
+"""Import of a hand from a robot file: fingers found, meshes replaced by shapes, mounted palm up, at
+rest around a free space, written as a folder."""
 
 from __future__ import annotations
 
@@ -16,70 +16,66 @@ from dexstack.model.hand import HandModel, load_hand
 from dexstack.model.urdf import lead
 from dexstack.onboarding.hand_draft import Draft, draft_hand
 from dexstack.onboarding.hand_file import Rest, write_hand
-from dexstack.onboarding.objects import plain_name
+from dexstack.onboarding.object_file import plain_name
 from dexstack.onboarding.resting import rest
 from dexstack.onboarding.robot_file import read_robot
 
 
 @dataclass(frozen=True)
 class HandWishes:
-    """What the file does not say, or what is not to be told from it."""
+    """Values that are not in the file, or that override it."""
 
     name: str | None = None
-    """None: the robot's own."""
+    """None: the robot's name."""
     palm: str | None = None
-    """The link that is fixed in the world; None: the last one that all fingers have in common."""
+    """The link that is fixed in the world; None: the last common ancestor of all fingers."""
     tips: tuple[str, ...] = ()
-    """The last link of each finger, the thumb's last; empty: all links that move nothing
-    further."""
+    """The last link of each finger, the thumb's last; empty: all links that carry no further
+    joint."""
     up: tuple[float, ...] | None = None
-    """(3,) direction in the palm frame out of the palm; None: told from where the fingertips
-    reach."""
+    """(3,) direction out of the palm in the palm frame; None: found from the fingertips' reach."""
     forward: tuple[float, ...] | None = None
-    """(3,) direction in the palm frame in which the fingers point."""
+    """(3,) direction of the fingers in the palm frame; None: found from them."""
     effort: float | None = None
-    """Torque limit of joints of which the file says none [N m]."""
+    """Torque limit of joints without one in the file [N m]."""
     replace: bool = False
-    """Whether a hand of that name in the folder is replaced."""
+    """True to replace a hand of that name in the folder."""
 
 
 @dataclass(frozen=True)
 class AddedHand:
-    """What :func:`add_hand` made."""
+    """Result of :func:`add_hand`."""
 
     yaml: Path
     hand: HandModel
     draft: Draft
     notes: tuple[str, ...]
-    """What was assumed, found or left out, a sentence each."""
-
-
-AS_IT_IS = HandWishes()
+    """Assumptions, findings and omissions, one sentence each."""
 
 
 def add_hand(
     file: str | Path,
     folder: str | Path | None = None,
-    wishes: HandWishes = AS_IT_IS,
+    wishes: HandWishes = HandWishes(),
     progress: Callable[[str], None] = lambda message: None,
 ) -> AddedHand:
-    """Write ``folder`` with NAME.yaml and NAME.urdf, which ``--hand`` and
-    :func:`~dexstack.model.hand.load_hand` take.
+    """Write a folder with NAME.yaml and NAME.urdf, for ``--hand`` and
+    :func:`~dexstack.model.hand.load_hand`.
 
     Args:
         file: a URDF, or an MJCF.
-        folder: None: one of the hand's name.
-        progress: called with a line now and then.
+        folder: None: a folder of the hand's name.
+        progress: called with lines of progress.
 
     Raises:
-        ConfigError: the file is no robot, or no hand as
-            :func:`~dexstack.onboarding.hand_draft.draft_hand` asks for; a direction is none; the
-            folder cannot be written, or holds a hand of that name already.
+        ConfigError: the file is not a robot or, see
+            :func:`~dexstack.onboarding.hand_draft.draft_hand`, not a hand; a direction is invalid;
+            the folder cannot be written, or contains a hand of that name already.
     """
     up, forward = (_direction(key, getattr(wishes, key)) for key in ("up", "forward"))
     if up is not None and forward is not None and np.linalg.norm(np.cross(up, forward)) < 1e-3:
         raise ConfigError(
-            "the directions 'up' and 'forward' are the same: one goes out of the palm, the other along the fingers"
+            "the directions 'up' and 'forward' are parallel; 'up' is out of the palm, 'forward' along the fingers"
         )
     draft = draft_hand(read_robot(file), wishes.palm, wishes.tips, wishes.effort)
     name = plain_name(wishes.name or draft.name, "a hand")
@@ -90,7 +86,7 @@ def add_hand(
     chains = np.diff([0, *(k for k, joint in enumerate(draft.joints, 1) if joint.kind == "fixed")]) - 1
     progress(f"{Path(file).name}: fingers of {', '.join(map(str, chains))} joints on '{draft.links[0].name}'")
     with tempfile.TemporaryDirectory(prefix="dexstack-") as workshop:
-        hand = load_hand(write_hand(Path(workshop), name, draft, _anyhow(draft), Path(file).name))
+        hand = load_hand(write_hand(Path(workshop), name, draft, _provisional(draft), Path(file).name))
         progress("looking for a pose around a free space over the palm")
         mounted = rest(hand, up, forward)
         hand = mounted.hand
@@ -116,8 +112,8 @@ def _direction(key: str, value: tuple[float, ...] | None) -> np.ndarray | None:
     return direction / np.linalg.norm(direction)
 
 
-def _anyhow(draft: Draft) -> Rest:
-    """A mount and a pose to load the hand with, until they are found."""
+def _provisional(draft: Draft) -> Rest:
+    """Return a mount and a pose to load the hand with before they are found."""
     own, _ = lead(draft.name, [joint for joint in draft.joints if joint.kind == "revolute"])
     home = np.array([np.clip(0.0, joint.lower, joint.upper) for joint in own])
     return Rest("right", np.array([1.0, 0.0, 0.0, 0.0]), np.zeros(3), {"home": home})

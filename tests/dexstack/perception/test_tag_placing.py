@@ -5,7 +5,7 @@ import pytest
 import trimesh
 
 from dexstack.perception.bundle import load_bundle, save_bundle
-from dexstack.perception.placing import BORDER, FIRST, LARGEST, place_tags
+from dexstack.perception.tag_placing import BORDER, FIRST, LARGEST, place_tags
 
 
 def test_a_box_gets_one_on_each_side(tmp_path):

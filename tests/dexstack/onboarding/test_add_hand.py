@@ -1,5 +1,5 @@
-"""A robot file becomes a hand: our own files come back as they are, others are read as MuJoCo reads
-them, what is no hand is refused."""
+"""Import of hands: the packaged hands are reproduced, other files are read like by MuJoCo, files without
+a plausible hand are rejected."""
 
 import json
 
@@ -15,17 +15,17 @@ from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 from dexstack.model.placing import place_on_palm
 from dexstack.model.scene import build_scene
-from dexstack.onboarding.hands import HandWishes, add_hand
+from dexstack.onboarding.add_hand import HandWishes, add_hand
 from dexstack.sim.loop import Loop
-from tests.dexstack.model import broken_robot
 from tests.dexstack.model.generated_hand import LENGTH, RADIUS, SPACING, TIP, write_hand
+from tests.dexstack.onboarding import broken_robot
 
 ALLEGRO_TIPS = tuple(f"link_{k}.0_tip" for k in (3, 7, 11, 15))
 
 
 @pytest.fixture(scope="module")
 def allegro(tmp_path_factory):
-    """Our own, added without a word about palm or tips."""
+    """The packaged hand's URDF, imported without arguments for palm or tips."""
     return add_hand(load_hand("right").urdf_path, tmp_path_factory.mktemp("allegro"))
 
 
@@ -62,9 +62,8 @@ def assert_same_robot(hand, own):
     np.testing.assert_allclose(hand.quat_WP, own.quat_WP, atol=1e-9)
 
 
-def test_our_allegro_comes_back(allegro):
-    """All of it but the mount's position, by rule 11 mm lower, and the poses, whose fingertips
-    stand within 22 mm of ours."""
+def test_the_packaged_allegro_is_reproduced(allegro):
+    """The mount is 11 mm lower by rule, and the fingertips at home are within 22 mm of ours."""
     hand, own = allegro.hand, load_hand("right")
     assert_same_robot(hand, own)
     assert allegro.draft.tips == ALLEGRO_TIPS and allegro.draft.fits == () and hand.ignored_contacts == ()
@@ -79,13 +78,11 @@ def test_our_allegro_comes_back(allegro):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["left", "leap_right", "leap_left"])
-def test_our_other_hands_come_back(name, tmp_path):
+def test_the_other_packaged_hands_are_reproduced(name, tmp_path):
     assert_same_robot(add_hand(load_hand(name).urdf_path, tmp_path).hand, load_hand(name))
 
 
-def test_what_is_written_is_what_hand_takes(allegro):
-    """At home and stretched it touches nothing, a cube finds a place in it, and the folder holds
-    two files."""
+def test_the_written_hand_touches_nothing_and_has_a_place_for_a_cube(allegro):
     hand = load_hand(allegro.yaml)
     model = build_scene(hand, None).compile()
     data = mujoco.MjData(model)
@@ -104,7 +101,7 @@ def test_what_is_written_is_what_hand_takes(allegro):
 
 
 def test_a_claw_of_unequal_fingers(tmp_path):
-    """Its palm is up as written; tips and radius in closed form."""
+    """Its palm is up in the file; tips and radius in closed form."""
     hand = add_hand(generated(tmp_path, (3, 2, 4)), tmp_path / "made").hand
     assert hand.chains == (3, 2, 4) and hand.side == "right" and set(hand.poses) == {"home"}
     assert hand.fingertip_radius == pytest.approx(TIP)
@@ -117,24 +114,23 @@ def test_a_claw_of_unequal_fingers(tmp_path):
 
 
 def test_mjcf_and_urdf_give_the_same_hand(tmp_path):
-    """The model that MuJoCo writes of a URDF, with its joints off the bodies' origins and their
-    zeros shifted."""
+    """The model is the one that MuJoCo writes of the URDF, with joints off the bodies' origins and
+    shifted zeros."""
     file = generated(tmp_path, (3, 3, 3))
     spec = mujoco.MjSpec.from_string(file.read_text())
     spec.compiler.fusestatic = False
     for joint in spec.joints:
         joint.actfrclimited, joint.actfrcrange = mujoco.mjtLimited.mjLIMITED_FALSE, (0, 0)
-        spec.add_actuator(
+        actuator = spec.add_actuator(
             name=f"{joint.name}_motor", target=joint.name, trntype=mujoco.mjtTrn.mjTRN_JOINT
-        ).set_to_motor()
-        actuator = spec.actuators[-1]
+        )
+        actuator.set_to_motor()
         actuator.forcelimited, actuator.forcerange = mujoco.mjtLimited.mjLIMITED_TRUE, (-0.6, 0.6)
     spec.compile()
     (tmp_path / "robot.xml").write_text(spec.to_xml())
-    of_urdf = add_hand(file, tmp_path / "a", HandWishes("h", "palm", ("f0_tip", "f1_tip", "f2_tip"))).hand
-    of_mjcf = add_hand(
-        tmp_path / "robot.xml", tmp_path / "b", HandWishes("h", "palm", ("f0_tip", "f1_tip", "f2_tip"))
-    ).hand
+    wishes = HandWishes("h", "palm", ("f0_tip", "f1_tip", "f2_tip"))
+    of_urdf = add_hand(file, tmp_path / "a", wishes).hand
+    of_mjcf = add_hand(tmp_path / "robot.xml", tmp_path / "b", wishes).hand
     np.testing.assert_allclose(of_mjcf.effort, 0.6)
     assert of_mjcf.joint_names == of_urdf.joint_names
     for key in ("lower", "upper", "home", "p_WP", "quat_WP"):
@@ -144,7 +140,7 @@ def test_mjcf_and_urdf_give_the_same_hand(tmp_path):
         np.testing.assert_allclose(one.inertia, other.inertia, rtol=1e-4, atol=1e-12)
 
 
-def test_an_inertia_of_no_rigid_body_is_balanced(tmp_path):
+def test_an_impossible_inertia_is_balanced(tmp_path):
     added = add_hand(
         generated(tmp_path, edit=lambda text: text.replace(f'izz="{0.03 * 2e-4}"', 'izz="1e-4"', 1)),
         tmp_path / "made",
@@ -152,18 +148,14 @@ def test_an_inertia_of_no_rigid_body_is_balanced(tmp_path):
     mean = (2 * 0.03 * 2e-4 + 1e-4) / 3
     np.testing.assert_allclose(added.hand.bodies[1].inertia, mean * np.eye(3), rtol=1e-6, atol=1e-12)
     np.testing.assert_allclose(added.hand.bodies[2].inertia, 0.03 * 2e-4 * np.eye(3), rtol=1e-6, atol=1e-12)
-    assert any("no rigid body" in note for note in added.notes)
+    assert any("impossible" in note for note in added.notes)
 
 
-def test_a_finger_that_nobody_names_is_held_still(tmp_path):
-    added = add_hand(
-        generated(tmp_path, (3, 3, 3, 2)),
-        tmp_path / "made",
-        HandWishes(palm="palm", tips=("f0_tip", "f1_tip", "f2_tip")),
-    )
-    assert added.hand.chains == (3, 3, 3) and any(
-        "held still" in note and "joint_f3_0" in note for note in added.notes
-    )
+def test_a_finger_without_a_named_tip_is_fixed(tmp_path):
+    wishes = HandWishes(palm="palm", tips=("f0_tip", "f1_tip", "f2_tip"))
+    added = add_hand(generated(tmp_path, (3, 3, 3, 2)), tmp_path / "made", wishes)
+    assert added.hand.chains == (3, 3, 3)
+    assert any("fixed" in note and "joint_f3_0" in note for note in added.notes)
     assert added.hand.bodies[0].mass == pytest.approx(0.4 + 2 * 0.03)
 
 
@@ -180,13 +172,38 @@ def test_a_finger_that_nobody_names_is_held_still(tmp_path):
             'name="joint_f0_1" type="continuous"',
             "the joint 'joint_f0_1' of robot.urdf has no limits",
         ),
-        ('name="joint_f0_1" type="revolute"', 'name="joint_f0_1" type="prismatic"', "slides or is a ball"),
+        ('name="joint_f0_1" type="revolute"', 'name="joint_f0_1" type="prismatic"', "is not a hinge"),
         (
             '<axis xyz="0 -1 0"/>',
             '<axis xyz="0 -1 0"/><mimic joint="joint_f1_0"/>',
-            "'joint_f0_0' of robot.urdf follows 'joint_f1_0', which is no joint of its finger",
+            "'joint_f0_0' of robot.urdf follows 'joint_f1_0' of another finger",
         ),
-        ('effort="0.6"', 'effort="0"', "no torque limit of the joint 'joint_f0_0'; say it with --effort"),
+        (
+            'effort="0.6"',
+            'effort="0"',
+            "'joint_f0_0' of robot.urdf has no torque limit; give it with --effort",
+        ),
+        (
+            'lower="-1.2" upper="1.2"',
+            'lower="-11" upper="90"',
+            r"limits of the joint 'joint_f0_0' of robot.urdf are -11 to 90 rad.*degrees\? Write them in radians",
+        ),
+        (
+            '<box size="0.12 0.12 0.02"/>',
+            '<box size="120 120 20"/>',
+            "'palm' of robot.urdf has a collision shape of 120 m.*millimetres",
+        ),
+        (f'xyz="0 0 {LENGTH}"', 'xyz="0 0 30"', "'f0_0' of robot.urdf has a collision shape .* reaches 30 m"),
+        (
+            f'xyz="0 0 {LENGTH}"/></joint>',
+            'xyz="0 0 30"/></joint>',
+            "finger to 'f0_tip' of robot.urdf is 30.* m long",
+        ),
+        (
+            f'ixx="{0.03 * 2e-4}" iyy="{0.03 * 2e-4}" izz="{0.03 * 2e-4}"',
+            'ixx="6" iyy="6" izz="6"',
+            "'f0_0' of robot.urdf has a mass of 0.03 kg and a radius of gyration of 14.1 m",
+        ),
         (
             'velocity="6"',
             'velocity="fast"',
@@ -206,11 +223,11 @@ def test_a_finger_that_nobody_names_is_held_still(tmp_path):
         (
             '"generated">',
             '"generated"><xacro:macro xmlns:xacro="http://www.ros.org/wiki/xacro"/>',
-            "is xacro, not yet URDF",
+            "is a xacro file; convert it first: xacro robot.urdf > robot_expanded.urdf",
         ),
     ],
 )
-def test_a_robot_that_is_no_hand_is_refused_in_one_sentence(old, new, said, tmp_path):
+def test_a_robot_without_a_plausible_hand_is_rejected_in_one_sentence(old, new, said, tmp_path):
     file = generated(tmp_path, (3, 3, 3), lambda text: text.replace(old, new, 1))
     assert new in file.read_text()
     with pytest.raises(ConfigError, match=said) as caught:
@@ -223,40 +240,28 @@ def test_a_robot_that_is_no_hand_is_refused_in_one_sentence(old, new, said, tmp_
     [
         (HandWishes(palm="plam"), "unknown link in robot.urdf 'plam'; did you mean 'palm'"),
         (HandWishes(tips=("f0_tip", "nail")), "unknown link in robot.urdf 'nail'"),
-        (HandWishes(palm="palm", tips=("palm",)), "'palm' of robot.urdf does not move against the palm"),
+        (HandWishes(palm="palm", tips=("palm",)), "'palm' of robot.urdf does not move relative to the palm"),
         (
             HandWishes(palm="f0_1", tips=("f1_tip",)),
-            "'f1_tip' of robot.urdf does not hang on the palm 'f0_1'",
+            "'f1_tip' of robot.urdf is not connected to the palm 'f0_1'",
         ),
         (
             HandWishes(palm="palm", tips=("f0_tip", "f0_1")),
             "'f0_tip' and 'f0_1' of robot.urdf share the joint 'joint_f0_0'",
         ),
         (HandWishes(up=(0.0, 0.0, 0.0)), "the direction 'up' must be three finite numbers"),
-        (HandWishes(up=(0.0, 0.0, 1.0), forward=(0.0, 0.0, 2.0)), "'up' and 'forward' are the same"),
-        (HandWishes(name=" "), "no name for a hand"),
+        (HandWishes(up=(0.0, 0.0, 1.0), forward=(0.0, 0.0, 2.0)), "'up' and 'forward' are parallel"),
+        (HandWishes(name=" "), "not a name for a hand"),
     ],
 )
-def test_wishes_that_do_not_fit_are_refused(wishes, said, tmp_path):
+def test_wishes_that_do_not_fit_the_file_are_rejected(wishes, said, tmp_path):
     with pytest.raises(ConfigError, match=said):
         add_hand(generated(tmp_path), tmp_path / "made", wishes)
 
 
-def test_the_command(tmp_path, capsys):
-    file = generated(tmp_path)
-    argv = [
-        "hand",
-        "add",
-        str(file),
-        "-o",
-        str(tmp_path / "made"),
-        "--tips",
-        "f0_tip,f1_tip,f2_tip",
-        "--palm",
-        "palm",
-        "--up",
-        "0,0,1",
-    ]
+def test_the_command_writes_a_hand_and_replaces_it_only_with_consent(tmp_path, capsys):
+    options = ["--tips", "f0_tip,f1_tip,f2_tip", "--palm", "palm", "--up", "0,0,1"]
+    argv = ["hand", "add", str(generated(tmp_path)), "-o", str(tmp_path / "made"), *options]
     assert main([*argv, "--json", "-"]) == 0
     results = json.loads(capsys.readouterr().out)["results"]
     assert results["tips"] == ["f0_tip", "f1_tip", "f2_tip"] and len(results["joints"]) == 9
@@ -289,8 +294,7 @@ def test_a_broken_file_ends_in_a_hand_or_a_sentence(seed, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("plant", ["mujoco", "lcp"])
 def test_the_loop_runs_with_an_added_hand(allegro, plant):
-    """Two seconds towards a goal: the cube is on the palm where the rule puts it, its error has not
-    grown."""
+    """After two seconds towards a goal the cube is on the palm, and its error is smaller."""
     spec = Spec("palm_turn", "cube", str(allegro.yaml), plant=plant)
     settings = read_settings(spec)
     task = make_task(spec, settings)

@@ -1,4 +1,4 @@
-"""A finger's kinematics are the hand's, and the least squares are scipy's."""
+"""One finger: its kinematics agree with the hand's, and its least squares with scipy's."""
 
 import jax.numpy as jnp
 import numpy as np

@@ -1,5 +1,5 @@
-"""A mesh file becomes an object: closed forms of what is written, the rule of its place, refusals,
-and two hundred broken files."""
+"""Import of objects: closed forms of what is written, the rule for its place, rejections, and two
+hundred broken files."""
 
 import numpy as np
 import pytest
@@ -10,8 +10,8 @@ from dexstack.errors import ConfigError
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object, mirrored
 from dexstack.model.placing import place_on_palm
-from dexstack.onboarding.objects import DENSITY, Wishes, add_object, inspect, tell_unit
-from tests.dexstack.geometry import broken
+from dexstack.onboarding.add_object import DENSITY, Wishes, add_object, infer_unit, inspect
+from tests.dexstack.onboarding import broken
 
 
 @pytest.fixture(autouse=True)
@@ -24,9 +24,7 @@ def put(folder, mesh, name="thing.stl"):
     return folder / name
 
 
-def test_a_box_in_millimetres(tmp_path):
-    """Its mass, inertia and rest poses in closed form; it lies flat, its longer side along x, its
-    centre of mass in the origin."""
+def test_a_box_in_millimetres_has_its_closed_forms_and_lies_flat(tmp_path):
     a, b, c = 62.0, 48.0, 40.0
     turn = trimesh.transformations.random_rotation_matrix(np.random.default_rng(3).random(3))
     turn[:3, 3] = (100.0, -30.0, 7.0)
@@ -36,9 +34,8 @@ def test_a_box_in_millimetres(tmp_path):
         Wishes(density=700.0),
     )
     obj = load_object(tmp_path / "made" / "thing.yaml")
-    assert (
-        added.unit == "mm" and added.repaired.steps == () and added.yaml == tmp_path / "made" / "thing.yaml"
-    )
+    assert (added.unit, added.repaired.steps) == ("mm", ())
+    assert added.yaml == tmp_path / "made" / "thing.yaml"
     np.testing.assert_allclose(obj.size, np.array([a, b, c]) / 1e3, atol=1e-7)
     assert obj.mass == pytest.approx(700.0 * a * b * c * 1e-9, rel=1e-5)
     expected = obj.mass / 12 * np.diag([b * b + c * c, a * a + c * c, a * a + b * b]) / 1e6
@@ -65,7 +62,7 @@ def test_a_detector_finds_the_added_object_on_the_palm(tmp_path):
 
 
 @pytest.mark.slow
-def test_an_l_profile_becomes_two_parts_or_a_few(tmp_path):
+def test_an_l_profile_is_decomposed_into_few_parts(tmp_path):
     legs = [
         trimesh.creation.box((20, 20, 60)),
         trimesh.creation.box((40, 20, 20)).apply_translation((29, 0, -20)),
@@ -78,13 +75,13 @@ def test_an_l_profile_becomes_two_parts_or_a_few(tmp_path):
     assert added.obj.mass == pytest.approx(DENSITY * (20 * 20 * 60 + 39 * 20 * 20) * 1e-9, rel=1e-5)
     assert 2 <= len(added.obj.parts) <= 4 and added.obj.max_parts == 4 and added.report.part_error < 0.001
     assert any("convex parts" in line for line in said)
-    again = inspect(load_object(added.yaml), lambda line: pytest.fail("taken apart again"))
+    again = inspect(load_object(added.yaml), lambda line: pytest.fail("decomposed again"))
     assert again.part_error == pytest.approx(added.report.part_error, abs=1e-6)
 
 
-def test_the_objects_of_the_package_lie_where_the_rule_says():
-    """Their starts were found by hand: the rule puts them within a centimetre, at the same height,
-    in the same pose of the hand."""
+def test_the_rule_reproduces_the_starts_of_packaged_objects():
+    """Their starts were found by hand: the rule's are within a centimetre, at the same height, in
+    the same hand pose."""
     hand = load_hand("right")
     for name in ("cube", "stick"):
         obj = load_object(name)
@@ -94,7 +91,7 @@ def test_the_objects_of_the_package_lie_where_the_rule_says():
         assert by_rule.pose_WO[2] == pytest.approx(by_hand.pose_WO[2], abs=0.0003)
 
 
-def test_the_symmetry_of_a_shape_counts_where_a_person_says_so(tmp_path):
+def test_goals_use_a_symmetry_of_the_shape_only_on_request(tmp_path):
     can = put(tmp_path, trimesh.creation.cylinder(20, 60, sections=48), "can.stl")
     plain = add_object(can, tmp_path / "plain", Wishes(unit="mm", mass=0.1))
     assert sorted(axis.order for axis in plain.report.symmetry.axes) == [0, 2] and not plain.obj.symmetry
@@ -114,23 +111,33 @@ def test_a_left_hand_has_the_mirrored_place():
     np.testing.assert_allclose(left.pose_WO, mirrored(right.pose_WO), atol=1e-6)
 
 
-def test_a_unit_in_doubt_names_the_argument(tmp_path):
-    with pytest.raises(
-        ConfigError, match=r"may be in cm or in \(cm: 50 mm, in: 127 mm\); say which with --unit"
-    ):
-        tell_unit(trimesh.creation.box((5, 5, 5)), "the mesh")
+def test_an_ambiguous_unit_names_the_argument(tmp_path):
+    with pytest.raises(ConfigError, match=r"may be in cm or in \(cm: 50 mm, in: 127 mm\);.*--unit"):
+        infer_unit(trimesh.creation.box((5, 5, 5)), "the mesh")
     with pytest.raises(ConfigError, match=r"in no unit between 20 and 250 mm long .*--unit"):
-        tell_unit(trimesh.creation.box((900, 5, 5)), "the mesh")
+        infer_unit(trimesh.creation.box((900, 5, 5)), "the mesh")
     box = put(tmp_path, trimesh.creation.box((2, 2, 2.2)))
     assert add_object(box, tmp_path, Wishes(unit="in")).obj.size[0] == pytest.approx(2.2 * 0.0254)
 
 
-def test_refusals(tmp_path):
+def test_a_vertex_that_no_face_uses_does_not_change_the_unit(tmp_path):
+    corners = [(x, y, z) for x in (-25, 25) for y in (-25, 25) for z in (-25, 25)]
+    faces = ((1, 2, 4, 3), (1, 5, 6, 2), (3, 4, 8, 7), (1, 3, 7, 5), (2, 6, 8, 4), (5, 7, 8, 6))
+    lines = [f"v {x} {y} {z}" for x, y, z in [*corners, (0, 0, 9000)]] + [
+        f"f {a} {b} {c} {d}" for a, b, c, d in faces
+    ]
+    (tmp_path / "stray.obj").write_text("\n".join(lines) + "\n")
+    added = add_object(tmp_path / "stray.obj", tmp_path / "made")
+    assert added.unit == "mm"
+    np.testing.assert_allclose(added.obj.size, 0.05)
+
+
+def test_unusable_wishes_and_meshes_are_rejected(tmp_path):
     box = put(tmp_path, trimesh.creation.box((50, 50, 50)))
     for wishes, said in (
         (Wishes(mass=1.0, density=1.0), "not both"),
         (Wishes(unit="mile"), "unknown unit"),
-        (Wishes("  "), "no name"),
+        (Wishes("  "), "not a name"),
     ):
         with pytest.raises(ConfigError, match=said):
             add_object(box, tmp_path, wishes)
@@ -141,7 +148,7 @@ def test_refusals(tmp_path):
     add_object(box, tmp_path, Wishes(consent=True))
     half = trimesh.creation.box((50, 50, 50))
     half.update_faces(~(half.face_normals[:, 2] > 0.5))
-    with pytest.raises(ConfigError, match=r"moves its surface by .* --yes takes it so"):
+    with pytest.raises(ConfigError, match=r"moves its surface by .* --yes accepts it"):
         add_object(put(tmp_path, half, "half.stl"), tmp_path)
     assert add_object(tmp_path / "half.stl", tmp_path, Wishes(consent=True)).obj.mesh.volume == pytest.approx(
         0.05**3

@@ -6,8 +6,8 @@ import mujoco
 import numpy as np
 import trimesh
 
-from tests.dexstack.geometry.broken import spoil
 from tests.dexstack.model.generated_hand import write_hand
+from tests.dexstack.onboarding.broken import spoil
 
 NUMBERS = ("nan", "inf", "-1", "0", "1e30", "1e-30", "", "many", "0 0", "0.1 0.2 0.3 0.4")
 NAMES = ("", "palm", "f0_0", "f1_tip", "world", "nothing", "a b <c>")
