@@ -14,9 +14,8 @@ from dexstack.errors import ConfigError
 from experiments.results.values import cell, table
 
 EXPERIMENTS = Path(__file__).parents[1]
-_BLOCK = re.compile(
-    r"(<!-- begin generated: (\w+) -->\n)((?:(?!<!-- begin).)*?)(<!-- end generated -->)", re.S
-)
+_BEGIN = re.compile(r"^<!-- begin generated: (\w+) -->$", re.M)
+_BLOCK = re.compile(rf"({_BEGIN.pattern})((?:(?!^<!-- ).)*)(^<!-- end generated -->)", re.S | re.M)
 
 
 def claims_table(documents: Mapping[str, Any], folder: str, count: int | None = None) -> str:
@@ -77,6 +76,6 @@ def fill(text: str, documents: Mapping[str, Any], name: str) -> str:
         ),
     }
     found = [match[2] for match in _BLOCK.finditer(text)]
-    if len(found) != text.count("<!-- begin generated") or not set(found) <= set(blocks):
+    if found != _BEGIN.findall(text) or not set(found) <= set(blocks):
         raise ConfigError(f"{name}: a generated block is unknown or has no end; known: {', '.join(blocks)}")
-    return _BLOCK.sub(lambda match: f"{match[1]}\n{blocks[match[2]]()}\n{match[4]}", text)
+    return _BLOCK.sub(lambda match: f"{match[1]}\n\n{blocks[match[2]]()}\n{match[4]}", text)

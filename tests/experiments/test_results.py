@@ -118,9 +118,9 @@ def test_a_section_without_its_result_or_rows_is_rejected(section):
 
 
 def test_only_generated_blocks_are_replaced():
-    page = "before <!-- begin generated: experiments -->\nstale text\n<!-- end generated --> after"
+    page = "before\n<!-- begin generated: experiments -->\nstale text\n<!-- end generated -->\nafter"
     once = fill(page, {}, "page")
-    assert once.startswith("before <!-- begin generated: experiments -->\n") and once.endswith(" after")
+    assert once.startswith("before\n<!-- begin generated: experiments -->\n") and once.endswith("\nafter")
     assert "stale text" not in once and "| `python -m experiments.hydroelastic.surfaces` |" in once
     assert fill(once, {}, "page") == once
 
