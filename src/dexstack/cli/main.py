@@ -18,6 +18,7 @@ from dexstack.errors import ConfigError
 from dexstack.process.threads import ONE_THREAD, prefer
 
 COMMANDS = {
+    "demo": "turn a cube in simulation and show the film",
     "up": "start the whole graph of nodes: simulation, mock or hardware",
     "eval": "closed-loop trials in one process, without ROS",
     "object": "make an object from a mesh file, check it, draw it",
