@@ -12,10 +12,10 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from dexengines.hydroelastic.convex import LAG, TOLERANCE
-from dexengines.hydroelastic.plant import OBJECT_KINDS, HydroelasticPlant, HydroelasticPlantParams
 from dexengines.hydroelastic.system import HydroelasticSystem
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object, object_names
+from dexstack.plants.hydroelastic import OBJECT_KINDS, HydroelasticPlant, HydroelasticPlantParams
 from experiments.harness import BLUE, GREY, PINK, Outcome, run
 from experiments.hydroelastic import systems
 from experiments.hydroelastic.grip import wave

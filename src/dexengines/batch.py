@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dexengines.errors import EngineError
 from dexengines.scene import Scene, State
-from dexstack.errors import ConfigError
 
 
 def rollout(
@@ -35,19 +35,19 @@ def rollout(
         States (N, T + 1, …), the first ones among them.
 
     Raises:
-        ConfigError: sizes that do not fit each other, or numbers that are not finite.
+        EngineError: sizes that do not fit each other, or numbers that are not finite.
         FloatingPointError: a simulation diverged.
     """
     controls, n = np.asarray(controls, float), len(scenes)
     if not n or (threads is not None and threads < 1):
-        raise ConfigError("rollout: there must be at least one scene and one thread")
+        raise EngineError("rollout: there must be at least one scene and one thread")
     for name in ("nq", "nv", "na", "nu"):
         if len(found := {getattr(scene.model, name) for scene in scenes}) > 1:
-            raise ConfigError(
+            raise EngineError(
                 f"rollout: scenes whose states are to be stacked need one size, their {name} are {sorted(found)}"
             )
     if (given := {len(column) for column in states}) != {n}:
-        raise ConfigError(f"rollout: {n} scenes need {n} states, got {sorted(given)}")
+        raise EngineError(f"rollout: {n} scenes need {n} states, got {sorted(given)}")
     m = scenes[0].model
     if (
         controls.shape[-1:] != (m.nu,)
@@ -55,20 +55,20 @@ def rollout(
         or controls.shape[:-2] not in ((), (n,))
         or not np.isfinite(controls).all()
     ):
-        raise ConfigError(
+        raise EngineError(
             f"rollout: controls must be finite and (T, {m.nu}) or ({n}, T, {m.nu}), got {controls.shape}"
         )
     controls = np.broadcast_to(controls, (n, *controls.shape[-2:]))
     rows, T = [State(*row) for row in zip(*states, strict=True)], controls.shape[1]
     groups: dict[object, list[int]] = {}
     for k, scene in enumerate(scenes):
-        groups.setdefault((type(scene), scene.kin), []).append(k)
+        groups.setdefault((type(scene), scene.batch_key), []).append(k)
     result = State(*(np.empty((n, T + 1, *column.shape[1:])) for column in states))
     for group in groups.values():
         parts = [scenes[k] for k in group], [rows[k] for k in group], controls[group]
         for whole, part in zip(
             result,
-            type(scenes[group[0]]).side_by_side(*parts, threads or len(os.sched_getaffinity(0))),
+            type(scenes[group[0]]).rollout_many(*parts, threads or len(os.sched_getaffinity(0))),
             strict=True,
         ):
             whole[group] = part

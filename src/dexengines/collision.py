@@ -4,6 +4,7 @@ and the pairs that may touch."""
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,10 +12,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 import mujoco
 import numpy as np
+import yaml
 
-from dexstack.errors import ConfigError, unknown_name
-from dexstack.geometry.rotations import rotation_matrix
-from dexstack.model.description import read_yaml_file
+from dexengines.errors import EngineError, unknown_name
+from dexengines.rotations import rotation_matrix
 
 KINDS = {
     mujoco.mjtGeom.mjGEOM_PLANE: "plane",
@@ -85,7 +86,7 @@ class Geom:
     """That carries it: 0, the world, for all that is fixed to it."""
     kind: str
     size: np.ndarray
-    """As of :class:`dexstack.model.urdf.Shape`; an ellipsoid's three semi-axes."""
+    """Sphere: radius; capsule and cylinder: radius, half length; box: half extents; ellipsoid: semi-axes [m]."""
     p: np.ndarray
     """(3,) [m]"""
     R: np.ndarray
@@ -204,7 +205,7 @@ def read_collision(model: mujoco.MjModel, materials: Materials = None) -> Collis
         materials: they count before ``<custom>``.
 
     Raises:
-        ConfigError: a material for a geom that is not there, an unknown field, a number out of
+        EngineError: a material for a geom that is not there, an unknown field, a number out of
             range.
     """
     found, nested = _pairs(model)
@@ -280,21 +281,37 @@ def _materials(model: mujoco.MjModel, given: Materials) -> dict[str, dict[str, A
         if model.numeric(k).name.startswith(_PREFIX):
             result.setdefault(geom or DEFAULT, {})[field] = float(model.numeric(k).data[0])
     if isinstance(given, str | Path):
-        where, given = str(given), read_yaml_file(Path(given))
+        where, given = str(given), _read_yaml(Path(given))
     for geom, fields in (given or {}).items():
         if not isinstance(fields, Mapping):
-            raise ConfigError(f"{where}: '{geom}' must map fields to numbers, got {fields!r}")
+            raise EngineError(f"{where}: '{geom}' must map fields to numbers, got {fields!r}")
         result[geom] = result.get(geom, {}) | dict(fields)
     names = {geom_name(model, g) for g in range(model.ngeom)} | {DEFAULT}
     for geom, fields in result.items():
         if geom not in names:
             raise unknown_name("geom", geom, names)
-        for field, value in fields.items():
+        for field, value in list(fields.items()):
             if field not in _FIELDS:
                 raise unknown_name("field of a material", field, _FIELDS)
             lowest = 0.0 if field in ("relaxation_time", "restitution") else 1e-12
-            if not isinstance(value, int | float) or not value >= lowest:
-                raise ConfigError(
+            try:
+                fields[field] = float(value)  # YAML reads 1e7 as a string
+            except (TypeError, ValueError):
+                fields[field] = math.nan
+            if not fields[field] >= lowest:
+                raise EngineError(
                     f"{where}: '{field}' of '{geom}' must be a number of at least {lowest:g}, got {value!r}"
                 )
     return result
+
+
+def _read_yaml(path: Path) -> Mapping[str, Any]:
+    if not path.is_file():
+        raise EngineError(f"there is no file {path}")
+    try:
+        found = yaml.safe_load(path.read_text())
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise EngineError(f"{path} is not valid YAML: {error}") from None
+    if not isinstance(found, Mapping | None):
+        raise EngineError(f"{path} must map geoms to fields")
+    return found or {}

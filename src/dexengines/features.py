@@ -10,7 +10,7 @@ import numpy as np
 
 from dexengines.collision import Collision, body_name
 from dexengines.couplings import changes_with_the_pose, proportional
-from dexstack.errors import ConfigError
+from dexengines.errors import EngineError
 
 NONE = Collision((), ())
 
@@ -78,10 +78,10 @@ def refuse(engine: str, model: mujoco.MjModel, lacks: Sequence[str], collision: 
     """Refuse a model by the first feature that an engine lacks.
 
     Raises:
-        ConfigError: the model has such a feature.
+        EngineError: the model has such a feature.
     """
     for feature, names in missing(model, lacks, collision).items():
         shown = ", ".join(f"'{name}'" for name in names[:3]) + (
             f" and {len(names) - 3} more" if len(names) > 3 else ""
         )
-        raise ConfigError(f"the {engine} engine does not take the feature '{feature}': {shown}")
+        raise EngineError(f"the {engine} engine does not take the feature '{feature}': {shown}")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import mujoco
 
-from dexstack.errors import ConfigError
+from dexengines.errors import EngineError
 
 PACKAGE = "package://"
 
@@ -17,7 +17,7 @@ def read_model(scene: str | Path | mujoco.MjSpec | mujoco.MjModel, dt: float | N
     """A compiled model; ``dt`` [s] takes the place of its time step.
 
     Raises:
-        ConfigError: no such file, or one that MuJoCo cannot read or compile.
+        EngineError: no such file, or one that MuJoCo cannot read or compile.
     """
     if isinstance(scene, mujoco.MjModel):
         model = copy.copy(scene)
@@ -33,10 +33,10 @@ def read_model(scene: str | Path | mujoco.MjSpec | mujoco.MjModel, dt: float | N
                 else mujoco.MjSpec.from_file(where)
             ).compile()
         except ValueError as error:
-            raise ConfigError(f"{where}: MuJoCo says: {' '.join(str(error).split())}") from None
+            raise EngineError(f"{where}: MuJoCo says: {' '.join(str(error).split())}") from None
     if dt is not None:
         if not dt > 0.0:
-            raise ConfigError(f"the time step must be positive, got {dt!r} s")
+            raise EngineError(f"the time step must be positive, got {dt!r} s")
         model.opt.timestep = dt
     return model
 
@@ -44,11 +44,11 @@ def read_model(scene: str | Path | mujoco.MjSpec | mujoco.MjModel, dt: float | N
 def _text(path: Path) -> str:
     """Of a URDF, with its meshes found; empty for an MJCF."""
     if not path.is_file():
-        raise ConfigError(f"there is no model file {path}")
+        raise EngineError(f"there is no model file {path}")
     try:
         root = ET.parse(path).getroot()
     except ET.ParseError as error:
-        raise ConfigError(f"{path} is not valid XML: {error}") from None
+        raise EngineError(f"{path} is not valid XML: {error}") from None
     if root.tag != "robot":
         return ""
     for mesh in root.iter("mesh"):

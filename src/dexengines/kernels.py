@@ -13,6 +13,12 @@ into it comes from another file.
 
 from __future__ import annotations
 
+import atexit
+import contextlib
+import hashlib
+import os
+import shutil
+import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -24,7 +30,7 @@ from numba.core import caching, cgutils
 from numba.core.codegen import CPUCodeLibrary, JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 
-from dexstack.process.kept import cache_folder, digest, forget_unused, sources
+from dexengines.cache import cache_folder, evict_unused, sources
 
 
 class _Part(JITCodeLibrary):
@@ -98,12 +104,11 @@ _OPTIONS = {"error_model": "numpy", "no_cfunc_wrapper": True}
 
 
 def entry(function: Callable | None = None, *, cache: bool = True, **options: Any) -> Any:
-    """Decorates a kernel that Python calls.
+    """Decorate a kernel that Python calls.
 
     Args:
-        cache: keep it on disk; not for one outside a package of
-            :func:`~dexengines.kernels.keep_kernels`, where nobody sees that a part of it has
-            changed.
+        cache: cache it on disk; only for kernels in a package of :func:`keep_kernels`, whose digest
+            covers all that is compiled into them.
         options: of ``numba.njit``.
     """
     if function is None:
@@ -124,19 +129,18 @@ def inner(function: Callable | None = None, **options: Any) -> Any:
 
 
 def keep_kernels(package: str, *called: str) -> None:
-    """Keep the kernels of the functions with ``cache=True`` in a package; called before its modules
-    are imported.
+    """Cache the kernels of a package that have ``cache=True``; call it before its modules are
+    imported.
 
-    A folder named in ``NUMBA_CACHE_DIR`` takes the place of the user's. Kernels of other sources,
-    that nobody has compiled for a month, go when a kernel is compiled.
+    ``NUMBA_CACHE_DIR`` replaces the user's cache folder. Writing a kernel evicts unused ones.
 
     Args:
-        called: other packages whose kernels are compiled into its own.
+        called: other packages whose kernels are compiled into those of ``package``.
     """
-    version = digest(*map(sources, (package, *called)), Path(__file__).read_text())
-    folder = (
-        Path(config.CACHE_DIR) if config.CACHE_DIR else cache_folder("kernels")
-    ) / f"{package}-{version[:16]}"
+    text = "".join([*map(sources, (package, *called)), Path(__file__).read_text()])
+    version = hashlib.sha256(text.encode()).hexdigest()
+    parent = Path(config.CACHE_DIR) if config.CACHE_DIR else cache_folder("dexengines", "kernels")
+    folder = _writable(parent / f"{package}-{version[:16]}")
 
     class Locator(caching._CacheLocator):
         def __init__(self, py_file: str, line: int) -> None:
@@ -153,12 +157,25 @@ def keep_kernels(package: str, *called: str) -> None:
 
         def ensure_cache_path(self) -> None:  # before every kernel that is written
             if not folder.is_dir():
-                forget_unused(folder.parent)  # empty folders too, and so before this one is made
+                evict_unused(folder.parent)  # deletes empty folders, so before this one is made
                 folder.mkdir(parents=True, exist_ok=True)
 
         @classmethod
-        def from_function(cls, py_func, py_file):
+        def from_function(cls, py_func: Callable, py_file: str) -> Locator | None:
             inside = py_func.__module__.startswith(f"{package}.")
             return cls(py_file, py_func.__code__.co_firstlineno) if inside else None
 
     caching.CacheImpl._locator_classes.insert(0, Locator)
+
+
+def _writable(folder: Path) -> Path:
+    """Return a folder, or a copy of it that is deleted at exit if it cannot be written."""
+    with contextlib.suppress(OSError):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        if os.access(folder if folder.is_dir() else folder.parent, os.W_OK):
+            return folder
+    copy = Path(tempfile.mkdtemp(prefix="dexengines-")) / folder.name
+    atexit.register(shutil.rmtree, copy.parent, ignore_errors=True)
+    if folder.is_dir():
+        shutil.copytree(folder, copy)
+    return copy

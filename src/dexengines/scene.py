@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dexengines.collision import Geom, Materials, body_name, read_collision
+from dexengines.errors import EngineError
 from dexengines.features import refuse
 from dexengines.forces import Forces
-from dexstack.errors import ConfigError
-from dexstack.model.description import number_list
+from dexengines.report import Contact
 
 NEAR = 0.05
 """Geoms farther apart are not looked at [m]."""
@@ -39,27 +39,6 @@ def stack(states: Iterable[State]) -> State:
     return State(*(np.array(column) for column in zip(*states, strict=True)))
 
 
-class Contact(NamedTuple):
-    """What one geom does to another."""
-
-    body_a: str
-    body_b: str
-    geom_a: str
-    geom_b: str
-    point_W: np.ndarray
-    """(3,) [m]"""
-    normal_W: np.ndarray
-    """(3,) unit vector from a to b."""
-    gap: float
-    """Distance of the two geoms; negative: how deep they overlap [m]."""
-    force_W: np.ndarray
-    """(3,) on b [N]"""
-    area: float
-    """Of the contact surface [m²]; NaN for engines that touch in points."""
-    pressure: float
-    """Mean over that surface [Pa], or NaN."""
-
-
 class Scene(abc.ABC):
     """A MuJoCo model that one engine advances in steps of ``model.opt.timestep``.
 
@@ -68,14 +47,14 @@ class Scene(abc.ABC):
         materials: see :func:`dexengines.collision.read_collision`.
 
     Raises:
-        ConfigError: a feature that the engine lacks, by name; a shape it does not take.
+        EngineError: a feature that the engine lacks, by name; a shape it does not take.
     """
 
     engine: ClassVar[str]
     lacks: ClassVar[tuple[str, ...]] = ()
     """Names in :data:`dexengines.features.FEATURES`."""
-    kin: Hashable = ""
-    """The same for scenes of one class that :meth:`side_by_side` takes together."""
+    batch_key: Hashable = ""
+    """The same for scenes of one class that :meth:`rollout_many` takes together."""
 
     def __init__(self, model: mujoco.MjModel, materials: Materials = None) -> None:
         self.model = model
@@ -132,7 +111,7 @@ class Scene(abc.ABC):
         """At the present state under a control; may advance the engine."""
 
     def trouble(self) -> str:
-        """See :class:`dexstack.plants.base.WatchedPlant`."""
+        """Return a sentence on what went wrong since the last reset; empty if nothing did."""
         return ""
 
     # --- what users call --------------------------------------------------------------------------------------------------------------
@@ -141,15 +120,15 @@ class Scene(abc.ABC):
         """The model's initial state, or that of a keyframe.
 
         Raises:
-            ConfigError: there is no such keyframe.
+            EngineError: there is no such keyframe.
         """
         data = mujoco.MjData(self.model)
         if keyframe is not None:
             key = mujoco.mj_name2id(self.model, mujoco.mjtObj.mjOBJ_KEY, keyframe)
             if key < 0:
-                raise ConfigError(f"the model has no keyframe '{keyframe}'")
+                raise EngineError(f"the model has no keyframe '{keyframe}'")
             mujoco.mj_resetDataKeyframe(self.model, data, key)
-        self._be(State(0.0, data.qpos, data.qvel, data.act))
+        self._set_state(State(0.0, data.qpos, data.qvel, data.act))
         return self._now()
 
     def step(self, state: State, control: ArrayLike | None = None) -> State:
@@ -157,12 +136,12 @@ class Scene(abc.ABC):
         the last one's result is the fastest.
 
         Raises:
-            ConfigError: sizes that are not the model's, or numbers that are not finite.
+            EngineError: sizes that are not the model's, or numbers that are not finite.
             FloatingPointError: the simulation diverged.
         """
         control = self._control(control)
         if state is not self._last:
-            self._be(state)
+            self._set_state(state)
         if not self._drive(control):
             raise self.diverged(self.time)
         return self._now()
@@ -175,7 +154,7 @@ class Scene(abc.ABC):
                 [self._control(control) for control in controls]
             )  # says which number is wrong
         if state is not self._last:
-            self._be(state)
+            self._set_state(state)
         self._last = None
         passed = State(*(np.empty((len(controls) + 1, *np.shape(first))) for first in state))
         for column, first in zip(passed, state, strict=True):
@@ -189,7 +168,7 @@ class Scene(abc.ABC):
         return passed
 
     @classmethod
-    def side_by_side(
+    def rollout_many(
         cls, scenes: Sequence[Scene], states: Sequence[State], controls: np.ndarray, threads: int
     ) -> State:
         """Rollouts (N, T + 1, …), each from its state under its controls (N, T, nu); see
@@ -210,7 +189,7 @@ class Scene(abc.ABC):
         """Who touches whom at a state, with the forces there or, of engines that know impulses
         only, their mean over the next step."""
         control = self._control(control)
-        self._be(state)
+        self._set_state(state)
         self._last = None
         return self._contacts(control)
 
@@ -222,13 +201,13 @@ class Scene(abc.ABC):
         return (
             np.zeros(self.model.nu)
             if control is None
-            else number_list("control of the scene", "control", control, self.model.nu)
+            else _finite("control of the scene", "control", control, self.model.nu)
         )
 
-    def _be(self, state: State) -> None:
+    def _set_state(self, state: State) -> None:
         m, where = self.model, f"state of the {self.engine} scene"
         q, v, act = (
-            number_list(where, n, x, k)
+            _finite(where, n, x, k)
             for n, x, k in (
                 ("q", state.q, m.nq),
                 ("v", state.v, m.nv),
@@ -286,3 +265,15 @@ class Scene(abc.ABC):
         bodies = (body_name(self.model, int(self.model.geom_bodyid[g.id])) for g in (a, b))
         pressure = float(force_W @ normal_W / area) if area > 0.0 else np.nan
         return Contact(*bodies, a.name, b.name, point_W, normal_W, float(gap), force_W, area, pressure)
+
+
+def _finite(where: str, name: str, value: ArrayLike, count: int) -> np.ndarray:
+    try:
+        array = np.array(value, float)
+    except (TypeError, ValueError):
+        array = np.zeros(0)
+    if array.shape != (count,) or not np.isfinite(array).all():
+        raise EngineError(
+            f"{where}: '{name}' must be {count} finite number{'s' if count != 1 else ''}, got {value!r}"
+        )
+    return array

@@ -111,19 +111,35 @@ def make_params(cls: type[P], values: Mapping[str, Any], *, ignore_unknown: bool
     return cls(**{k: coerce(k, v, fields[k], hints[k]) for k, v in values.items() if k in fields})
 
 
-def read_parameter_file(path: str | Path, node: str) -> dict[str, Any]:
-    """The parameters a ROS 2 YAML file gives to ``node``: those of all nodes, then of the node in
-    any namespace, then its own.
+class Section(typing.NamedTuple):
+    """One section of a ROS 2 parameter file."""
+
+    key: str
+    """Key as written in the file."""
+    namespace: str
+    """Namespace that the section is restricted to, without leading slash; empty: any."""
+    node: str
+    """Node name; ``**``: all nodes."""
+    values: Mapping[str, Any]
+
+    def matches(self, node: str, namespace: str) -> bool:
+        """Return whether the section applies to ``node`` in ``namespace``."""
+        return self.node in ("**", node) and self.namespace in ("", namespace.strip("/"))
+
+
+def read_parameter_file(path: str | Path, node: str, namespace: str = "") -> dict[str, Any]:
+    """Return the parameters that a ROS 2 YAML file gives to ``node`` in ``namespace``.
+
+    A key without a namespace (``mpc``, ``/mpc``, ``/**/mpc``) matches the node in any namespace.
+    The more specific section wins: all nodes, then the node in any namespace, then the node in its
+    namespace.
 
     Raises:
         ConfigError: the file is missing or is not a ROS 2 parameter file.
     """
-    path = Path(path)
-    document = _read_document(path)
-    values: dict[str, Any] = {}
-    for key in ("/**", f"/**/{node}", f"/{node}", node):
-        values.update(_section(path, document, key))
-    return values
+    matching = [section for section in read_sections(path) if section.matches(node, namespace)]
+    matching.sort(key=lambda s: (s.node != "**", s.namespace != "", -s.key.count("/")))
+    return {name: value for section in matching for name, value in section.values.items()}
 
 
 def parse_yaml(text: str) -> Any:
@@ -149,27 +165,20 @@ def read_yaml_file(path: Path, what: str = "") -> Any:
         raise ConfigError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
 
 
-def _read_document(path: Path) -> dict[str, Any]:
-    document = read_yaml_file(path, "the parameter file ")
-    if not isinstance(document, dict):
-        raise ConfigError(f"{path} holds no parameters (expected '/**:' or node names at the top)")
-    return document
-
-
-def _section(path: Path, document: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    section = document.get(key) or {}
-    if not isinstance(section, dict) or (section and "ros__parameters" not in section):
-        raise ConfigError(f"section '{key}' of {path} has no 'ros__parameters'")
-    return section.get("ros__parameters") or {}
-
-
-def read_sections(path: str | Path) -> dict[str, set[str]]:
-    """Names of the parameters in each section of a ROS 2 parameter file, by node; those of all
-    nodes under ``**``.
+def read_sections(path: str | Path) -> list[Section]:
+    """Return all sections of a ROS 2 parameter file.
 
     Raises:
-        ConfigError: see :func:`read_parameter_file`.
+        ConfigError: the file is missing or is not a ROS 2 parameter file.
     """
-    document = _read_document(Path(path))
-    nodes = {key: key.strip("/").removeprefix("**/").rpartition("/")[2] or "**" for key in document}
-    return {node: set(_section(Path(path), document, key)) for key, node in nodes.items()}
+    document = read_yaml_file(Path(path), "the parameter file ")
+    if not isinstance(document, dict):
+        raise ConfigError(f"{path} holds no parameters (expected '/**:' or node names at the top)")
+    return [_section(path, str(key), content or {}) for key, content in document.items()]
+
+
+def _section(path: str | Path, key: str, content: Any) -> Section:
+    if not isinstance(content, dict) or (content and "ros__parameters" not in content):
+        raise ConfigError(f"section '{key}' of {path} has no 'ros__parameters'")
+    namespace, _, node = key.strip("/").rpartition("/")
+    return Section(key, "" if namespace == "**" else namespace, node, content.get("ros__parameters") or {})

@@ -8,6 +8,7 @@ from enum import IntEnum
 
 import numpy as np
 
+from dexengines.errors import EngineError
 from dexengines.kernels import entry, inner
 from dexengines.lcp.classes import (
     EVEN,
@@ -25,7 +26,6 @@ from dexengines.lcp.dantzig import dantzig
 from dexengines.lcp.lemke import DONE, lemke
 from dexengines.lcp.pgs import pgs
 from dexengines.lcp.vectors import fill, put
-from dexstack.errors import ConfigError
 
 TOLERANCE = 1e-9
 """Largest residual of a solution, relative to 1 + |f|."""
@@ -219,21 +219,21 @@ def solve(
         tolerance: residual that counts as solved, relative to 1 + |f|.
 
     Raises:
-        ConfigError: an unknown method, sizes that do not match, numbers that are not finite.
+        EngineError: an unknown method, sizes that do not match, numbers that are not finite.
     """
     A, b, mu = (np.ascontiguousarray(x, float) for x in (A, b, mu))
     owner = np.ascontiguousarray(owner, np.int64)
     n = b.size
     if method not in METHODS:
-        raise ConfigError(f"unknown LCP solver '{method}'; known: {', '.join(METHODS)}")
+        raise EngineError(f"unknown LCP solver '{method}'; known: {', '.join(METHODS)}")
     if A.shape != (n, n) or owner.shape != (n,) or mu.shape != (n,):
-        raise ConfigError(
+        raise EngineError(
             f"an LCP of {n} rows needs A ({n}, {n}) and owner and mu ({n},), got {A.shape}, {owner.shape}, {mu.shape}"
         )
     if not (np.isfinite(A).all() and np.isfinite(b).all() and np.isfinite(mu).all() and (mu >= 0.0).all()):
-        raise ConfigError("an LCP needs finite A, b and mu, and mu not negative")
+        raise EngineError("an LCP needs finite A, b and mu, and mu not negative")
     if (owner >= np.arange(n)).any() or (owner[owner[owner >= 0]] >= 0).any():
-        raise ConfigError("a friction row must name a normal row before it")
+        raise EngineError("a friction row must name a normal row before it")
     f, cls = np.zeros(n), np.full(n, SEPARATE, np.int64)
     cls[owner >= 0] = HIGH
     if method == "lemke":

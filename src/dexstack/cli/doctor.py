@@ -414,7 +414,6 @@ EXTRAS = {
     "learn": ("learning", ("optax",)),
     "bags": ("bags", ("mcap", "mcap_ros2")),
     "monitor": ("the browser page", ("viser",)),
-    "foxglove": ("the live stream for Foxglove", ("foxglove",)),
     "leap": ("a LEAP hand", ("dynamixel_sdk", "serial")),
     "ray": ("trials over a cluster", ("ray",)),
 }

@@ -26,7 +26,6 @@ COMMANDS = {
     "view": "run any scene file in the engines and draw it with its contact forces",
     "bench": "measure whether this machine is fast enough",
     "learn": "learn the planner's model from rollouts or recordings",
-    "transfer": "learn on one plant, run on another: a matrix",
     "identify": "fit mass, friction, motors and delay of a plant to a recording",
     "monitor": "show a running graph in a browser",
     "record": "record a running graph into a bag",

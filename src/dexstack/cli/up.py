@@ -23,7 +23,6 @@ from dexstack.process.threads import XLA_ONE_THREAD, prefer
 from dexstack.report.statistics import times
 
 USAGE_ERROR = 2
-FOXGLOVE_PORT = 8765
 NOT_ARGUMENTS = ("results",)
 """Arguments of the graph that this command sets itself."""
 
@@ -69,6 +68,8 @@ def run(args: argparse.Namespace) -> int:
     }
     nodes = mode.describe(values)
     mode.check(values)
+    for sentence in mode.unmatched_sections(values):
+        note(sentence)
     for name in mode.ignored(values):
         note(f"--{name.replace('_', '-')} changes nothing in the mode '{args.mode}'")
     try:
@@ -85,13 +86,6 @@ def run(args: argparse.Namespace) -> int:
         page = page_parameters(HOST, PORT)
         nodes = [replace(n, parameters={**n.parameters, **page}) if n.name == "monitor" else n for n in nodes]
         note(f"the monitor will be at {page_url(page)}; the run goes on until Ctrl-C")
-    if values.get("foxglove") == "yes":
-        port = page_parameters(HOST, FOXGLOVE_PORT)["port"]
-        nodes = [
-            replace(n, parameters={**n.parameters, "port": port}) if n.name == "foxglove" else n
-            for n in nodes
-        ]
-        note(f"Foxglove will find the graph at ws://{HOST}:{port}; the run goes on until Ctrl-C")
     with graph_environment(whole=args.part == "all") as environment:
         environment["ROS_AUTOMATIC_DISCOVERY_RANGE"] = discovery_range(args.discovery, args.part)
         note(

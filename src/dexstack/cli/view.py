@@ -10,11 +10,11 @@ import webbrowser
 from pathlib import Path
 from typing import Any
 
-from dexengines import ENGINES
 from dexstack.cli import arguments
 from dexstack.cli.monitor import HOST, PORT, page_parameters
 from dexstack.cli.output import add_json_argument, note, publish, table
 from dexstack.errors import ConfigError, writing
+from dexstack.plants import PLANTS, engine_errors
 
 PERIOD = 0.05
 """Between two pictures of the live page [s]."""
@@ -34,7 +34,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     p.add_argument(
         "--engine",
         nargs="+",
-        choices=list(ENGINES),
+        choices=list(PLANTS),
         default=["mujoco"],
         help="which engines; live, the first to begin with",
     )
@@ -69,11 +69,12 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         ConfigError: the scene cannot be read, an engine refuses it, or its simulation diverged.
     """
-    from dexengines.files import read_model
+    from dexstack.plants.engines import read_model
 
-    model = read_model(args.scene, args.dt)
     try:
-        (_live if args.out is None else _films)(model, args)
+        with engine_errors():
+            model = read_model(args.scene, args.dt)
+            (_live if args.out is None else _films)(model, args)
     except FloatingPointError as error:
         raise ConfigError(str(error)) from None
     return 0
@@ -91,7 +92,7 @@ def _live(model: Any, args: argparse.Namespace) -> None:
         page["port"],
         page["token"],
         model,
-        SceneControls(tuple(ENGINES), live.ask, live.restart),
+        SceneControls(tuple(PLANTS), live.ask, live.restart),
     )
     note(f"{args.scene.name} at {viewer.url}")
     if page["open"] and not args.no_open:
@@ -158,8 +159,7 @@ def _run(model: Any, engine: str, args: argparse.Namespace) -> tuple[Any, dict[s
     """One engine: what its film shows, and its figures."""
     import numpy as np
 
-    from dexengines import load
-    from dexengines.scene import State
+    from dexstack.plants.engines import State, load
     from dexstack.report.film import FPS
     from dexstack.report.scene_page import Run
 

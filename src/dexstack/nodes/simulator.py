@@ -75,7 +75,7 @@ class SimulatorNode(SceneNode):
             MotorFaultParams,
         )
         self._plant_params = plant_params(self.params(SimulatorParams).plant)
-        self._declare(self._plant_params)
+        self.declare_block(self._plant_params)
 
     def configure(self) -> None:
         p = self.params(SimulatorParams)
@@ -158,12 +158,12 @@ class SimulatorNode(SceneNode):
         of the last one's."""
         old, new = self._plant_params, plant_params(name)
         if new is not old:
-            self._exchange(old, new)
+            self.exchange_block(old, new)
         try:
             plant = make_plant(name, self._actual.robot, self._actual.obj, self.params(new))
         except ConfigError:
             if new is not old:
-                self._exchange(new, old)
+                self.exchange_block(new, old)
             raise
         self._plant_params = new
         plant.reset(self._scene.rest, self._actual.start.pose_WO)

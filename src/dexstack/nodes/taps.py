@@ -1,8 +1,7 @@
-"""Topics of any type, and their messages as the bytes they came in: for nodes that pass everything
-on and look at nothing.
+"""Subscriptions to topics of any type that yield serialised messages.
 
-Messages wait in the middleware until the owner takes them, so that nothing is deserialised and no
-executor wakes for a message. A subscription asks for what all of the topic's publishers offer.
+Messages wait in the middleware until the owner takes them: nothing is deserialised and no executor
+wakes. A subscription requests the quality of service that all publishers of the topic offer.
 """
 
 from __future__ import annotations
@@ -15,40 +14,40 @@ from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 
 from dexstack.bags.definitions import full_definition
-from dexstack.nodes.wire import TakenByOwner, unreachable
+from dexstack.nodes.wire import owned_subscription, take
 
 DEPTH = 1000
-"""Messages of one topic that may wait for a visit."""
+"""Largest number of waiting messages of one topic."""
 
 
 class Raw(NamedTuple):
-    """One message."""
+    """One serialised message."""
 
     received: int
-    """When it arrived here [ns since the epoch]."""
+    """Time of arrival [ns since the epoch]."""
     sent: int
-    """When it was sent, on the sender's clock [ns since the epoch]."""
+    """Time of sending on the sender's clock [ns since the epoch]."""
     data: bytes
     """CDR."""
 
 
 class Offer(NamedTuple):
-    """A topic that somebody publishes."""
+    """A published topic."""
 
     name: str
     type_name: str
     """``package/msg/Type``"""
     qos: list[QoSProfile]
-    """Of each publisher."""
+    """Quality of service of each publisher."""
 
 
 def offers(node: Node) -> Iterator[Offer]:
-    """Every topic with a publisher and one type; hidden ones (``_…``) are left out."""
+    """Yield every topic with a publisher and a single type, except hidden ones (``_…``)."""
     for name, types in node.get_topic_names_and_types():
         if "/_" in name or len(types) != 1:
             continue
         qos = [info.qos_profile for info in node.get_publishers_info_by_topic(name)]
-        if qos:  # else somebody listens only
+        if qos:
             yield Offer(name, types[0], qos)
 
 
@@ -56,8 +55,7 @@ class Tap:
     """A subscription to one topic.
 
     Raises:
-        ImportError, AttributeError: the package of its type is not installed, or does not know the
-            type.
+        ImportError, AttributeError: the package of the type is not installed or lacks the type.
         ConfigError: there is no definition of the type.
     """
 
@@ -65,28 +63,23 @@ class Tap:
         package, _, kind = offer.type_name.split("/")
         message = getattr(importlib.import_module(f"{package}.msg"), kind)
         self.definition = full_definition(offer.type_name)
-        """What tells a reader of the bytes what they mean."""
+        """Full message definition, as a bag stores it."""
         reliable = all(one.reliability == ReliabilityPolicy.RELIABLE for one in offer.qos)
-        self.latched = all(one.durability == DurabilityPolicy.TRANSIENT_LOCAL for one in offer.qos)
-        """Whether who comes later hears the last message."""
+        latched = all(one.durability == DurabilityPolicy.TRANSIENT_LOCAL for one in offer.qos)
         qos = QoSProfile(
             depth=DEPTH,
             reliability=ReliabilityPolicy.RELIABLE if reliable else ReliabilityPolicy.BEST_EFFORT,
-            durability=DurabilityPolicy.TRANSIENT_LOCAL if self.latched else DurabilityPolicy.VOLATILE,
+            durability=DurabilityPolicy.TRANSIENT_LOCAL if latched else DurabilityPolicy.VOLATILE,
         )
-        group = TakenByOwner()
         self._node = node
-        self._subscription = node.create_subscription(
-            message, offer.name, unreachable, qos, callback_group=group, raw=True
-        )
+        self._subscription = owned_subscription(node, message, offer.name, qos, raw=True)
 
     def take(self) -> Iterator[Raw]:
-        """Whatever waits."""
-        subscription = self._subscription
-        while (taken := subscription.handle.take_message(subscription.msg_type, True)) is not None:
+        """Yield all waiting messages."""
+        while (taken := take(self._subscription)) is not None:
             data, info = taken
             yield Raw(info["received_timestamp"], info["source_timestamp"], data)
 
     def close(self) -> None:
-        """Listen no more."""
+        """Destroy the subscription."""
         self._node.destroy_subscription(self._subscription)

@@ -4,44 +4,25 @@ the first start is slow."""
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import pickle
 import platform
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
-from weakref import WeakValueDictionary
 
 import jax
-import numpy as np
 import scipy.linalg  # noqa: F401  JAX takes LAPACK from there when an executable is read: a node that is a copy of another finds it loaded
 from jax.experimental import serialize_executable
 from jax.experimental.compilation_cache import compilation_cache
 
+from dexengines.compilation import OPTIONS
+from dexengines.compilation import compiler_options as compiler_options
+from dexengines.compilation import jit as jit
 from dexstack.process.kept import cache_folder, digest, read_kept, sources, write_kept
-
-OPTIONS = {"xla_cpu_use_fusion_emitters": False}
-"""XLA's older way of writing fused loops: programs of hundreds of small operations compile in two
-thirds of the time, and where they look things up in tables they run twice as fast."""
-
-
-@functools.cache
-def compiler_options() -> dict[str, bool]:
-    """OPTIONS, as far as this version of XLA has them."""
-    with contextlib.suppress(jax.errors.JaxRuntimeError):
-        jax.jit(lambda: 0, compiler_options=OPTIONS).lower().compile()
-        return OPTIONS
-    return {}
-
-
-def jit(function: Callable[..., Any]) -> Callable[..., Any]:
-    """``jax.jit`` with :func:`compiler_options`; not for functions that are called from others
-    under ``jit``."""
-    return jax.jit(function, compiler_options=compiler_options())
 
 
 def side_by_side(*functions: Callable[[], Any]) -> None:
@@ -69,59 +50,6 @@ def use_compilation_cache() -> Path:
     )  # the sum of many small ones is what a start waits for
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
     return folder
-
-
-class Program:
-    """A function of numbers and arrays that is compiled once for all who have the same one,
-    whatever their numbers."""
-
-    def __init__(self, function: Callable[..., Any], lowered: Any, numbers: Any) -> None:
-        self._function, self._ranks = function, jax.tree.map(np.ndim, numbers)
-        self._mapped: dict[tuple[bool, ...], Callable[..., Any]] = {}
-        self.one: Callable[..., Any] = lowered.compile()
-        """The function, for arguments of one shape."""
-
-    def many(self, numbers: Any, *args: Any) -> Any:
-        """The function at N places: of arrays with a leading axis (N, …), and of numbers that have
-        one where they differ."""
-        own = tuple(
-            np.ndim(x) > rank for x, rank in zip(*map(jax.tree.leaves, (numbers, self._ranks)), strict=True)
-        )
-        if own not in self._mapped:
-            axes = jax.tree.unflatten(
-                jax.tree.structure(numbers), [0 if different else None for different in own]
-            )
-            self._mapped[own] = jit(jax.vmap(self._function, in_axes=(axes, *(0 for _ in args))))
-        return self._mapped[own](numbers, *args)
-
-
-def joined(numbers: Sequence[Any]) -> Any:
-    """Trees of arrays as one for :meth:`Program.many`: what all share is there once, the rest has a
-    leading axis (N, …)."""
-
-    def join(*rows: Any) -> Any:
-        kinds = {id(x): x for x in rows}
-        first, *others = kinds.values()
-        if all(np.array_equal(x, first) for x in others):
-            return first
-        at = {key: k for k, key in enumerate(kinds)}
-        # NumPy's: XLA takes minutes to compile a stack of thousands
-        return jax.numpy.asarray(np.stack(list(kinds.values()))[[at[id(x)] for x in rows]])
-
-    return jax.tree.map(join, *numbers)
-
-
-_programs: WeakValueDictionary[str, Program] = WeakValueDictionary()
-_making = threading.Lock()
-
-
-def program(function: Callable[..., Any], numbers: Any, *args: Any) -> Program:
-    """The program of a function of ``numbers``, a tree of arrays, and further arrays; an earlier
-    one that says the same, if in use."""
-    with _making:
-        lowered = jit(function).lower(numbers, *args)
-        text = lowered.as_text()
-        return _programs.get(text) or _programs.setdefault(text, Program(function, lowered, numbers))
 
 
 class KeptFunction:

@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import hashlib
-import importlib
 import os
 import tempfile
 import time
@@ -23,25 +21,18 @@ from typing import Any
 
 import numpy as np
 
-KEPT = 30 * 24 * 3600.0
-"""How long a file is kept that nobody reads [s]."""
+from dexengines import cache
+from dexengines.cache import KEPT as KEPT
+from dexengines.cache import evict_unused
+from dexengines.cache import sources as sources
+
 _NOTED = 24 * 3600.0
 """A file's last use is noted once in this time [s]."""
 
 
 def cache_folder(kind: str) -> Path:
     """Where results of one kind are kept; it need not exist."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dexstack" / kind
-
-
-@functools.cache
-def sources(package: str) -> str:
-    """Digest of all Python files of a package, subpackages included."""
-    [folder] = importlib.import_module(package).__path__
-    found = hashlib.sha256()
-    for path in sorted(Path(folder).rglob("*.py")):
-        found.update(f"{path.relative_to(folder)}\0".encode() + path.read_bytes() + b"\0")
-    return found.hexdigest()
+    return cache.cache_folder("dexstack", kind)
 
 
 def digest(*things: Any) -> str:
@@ -111,21 +102,7 @@ def write_kept(file: Path, content: bytes) -> None:
         with os.fdopen(handle, "wb") as stream:
             stream.write(content)
         os.replace(partial, file)  # whole or not at all, whoever else writes it
-        forget_unused(file.parent)
-
-
-def forget_unused(folder: Path) -> None:
-    """Delete the files and emptied folders under a folder whose last use is longer ago than
-    :data:`KEPT`."""
-    oldest = time.time() - KEPT
-    unused = []
-    for path in folder.rglob("*"):
-        with contextlib.suppress(OSError):
-            if path.stat().st_mtime < oldest:
-                unused.append(path)
-    for path in sorted(unused, reverse=True):  # what is in a folder before the folder
-        with contextlib.suppress(OSError):  # another process was faster, or something newer is in the folder
-            path.rmdir() if path.is_dir() else path.unlink()
+        evict_unused(file.parent)
 
 
 def kept_arrays(

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import mujoco
 import numpy as np
 
-from dexengines.scene import Contact
-from dexstack.plants.base import Patch
+from dexstack.plants.base import Contact, Patch
 from dexstack.report.canvas import Canvas, Patches, coloured
 
 ARROW = 0.5

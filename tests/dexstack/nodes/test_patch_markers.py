@@ -9,12 +9,12 @@ from harness import wait_until
 from rclpy.executors import SingleThreadedExecutor
 from visualization_msgs.msg import Marker, MarkerArray
 
-from dexengines.mujoco import MujocoPlant
 from dexstack.nodes.monitor import read_patches
 from dexstack.nodes.patch_markers import patch_markers
 from dexstack.nodes.simulator import SimulatorNode
 from dexstack.nodes.wire import COMMAND, WORLD, BadMessage
 from dexstack.plants.base import Patch
+from dexstack.plants.mujoco import MujocoPlant
 
 SQUARE = np.array([[0.0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0]])
 PATCH = Patch(

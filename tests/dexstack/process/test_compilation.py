@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import pytest
 
-from dexstack.process.compilation import joined
+from dexengines.compilation import joined
 
 PROGRAM = """
 import jax, jax.numpy as jnp, numpy as np

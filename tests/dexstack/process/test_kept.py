@@ -7,12 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from dexengines.cache import KEPT, evict_unused
 from dexstack.hand.servo import ServoParams
 from dexstack.process.kept import (
-    KEPT,
     cache_folder,
     digest,
-    forget_unused,
     kept_arrays,
     read_kept,
     write_kept,
@@ -87,5 +86,5 @@ def test_what_nobody_reads_goes_when_something_is_written(cache):
     assert read_kept(cache / "read") == b"2"
     write_kept(cache / "new", b"3")
     assert sorted(path.name for path in cache.iterdir()) == ["new", "read"]
-    forget_unused(cache)
+    evict_unused(cache)
     assert read_kept(cache / "old") is None

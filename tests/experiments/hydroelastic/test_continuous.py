@@ -6,7 +6,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from dexengines.forces import contactless
-from dexengines.hydroelastic.plant import HydroelasticScene
+from dexengines.hydroelastic.scene import HydroelasticScene
 from dexengines.hydroelastic.system import HydroelasticSystem
 from dexstack.errors import ConfigError
 from dexstack.model.hand import load_hand

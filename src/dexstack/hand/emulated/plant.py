@@ -93,8 +93,8 @@ def emulated_plant(name: str, hand_name: str, obj: str, family: str) -> tuple[An
         )
     if name in PLANTS:
         return PLANTS[name](hand.home, hand.lower, hand.upper), hand.side
-    from dexengines.mujoco import MujocoPlant
     from dexstack.model.objects import load_object
+    from dexstack.plants.mujoco import MujocoPlant
 
     return MujocoPlant(hand, load_object(obj)), hand.side
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from dexengines.mujoco import MujocoPlant, MujocoPlantParams
 from dexstack.errors import ConfigError
 from dexstack.model import HANDS
 from dexstack.model.gravity import GravityCompensation
 from dexstack.model.hand import HandModel, load_hand
 from dexstack.model.objects import load_object, object_names
 from dexstack.plants.base import Plant
+from dexstack.plants.mujoco import MujocoPlant, MujocoPlantParams
 from dexstack.tasks.palm_turn import PalmTurn
 
 FAR = np.array([0.0, 0.0, 0.6, 1.0, 0.0, 0.0, 0.0])

@@ -1,26 +1,20 @@
-"""A model in rigid contact that never intersects; and the plant."""
+"""A model in rigid contact that never intersects."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import mujoco
 import numpy as np
 
 from dexengines.collision import Geom, Materials, body_name
 from dexengines.couplings import reflected
+from dexengines.errors import EngineError
 from dexengines.explained import explained
 from dexengines.forces import bare
 from dexengines.lcp import record
 from dexengines.lcp.shapes import Geometry, box, capsule, cylinder, hull, plane, sphere
 from dexengines.lcp.system import JOINTS, SETTLED, LcpSystem
-from dexengines.scene import Contact, Scene
-from dexstack.config import param
-from dexstack.errors import ConfigError
-from dexstack.model.objects import ObjectModel
-from dexstack.model.robot import Robot
-from dexstack.model.scene import OBJECT_BODY
-from dexstack.plants.scene_plant import ScenePlant
+from dexengines.report import Contact
+from dexengines.scene import Scene
 
 DEEPEST = 0.02
 """Depth up to which shapes may overlap where a scene starts [m]: the engine pushes them apart."""
@@ -34,7 +28,7 @@ class LcpScene(Scene):
         directions: friction directions per contact; the friction polygon has twice as many corners.
 
     Raises:
-        ConfigError: see :class:`~dexengines.scene.Scene`.
+        EngineError: see :class:`~dexengines.scene.Scene`.
     """
 
     engine = "lcp"
@@ -64,7 +58,7 @@ class LcpScene(Scene):
         """What overlaps is pushed apart during the first steps.
 
         Raises:
-            ConfigError: shapes overlap by more than ``DEEPEST``.
+            EngineError: shapes overlap by more than ``DEEPEST``.
         """
         system = self.system
         system.q[:], system.v[:], system.time = q, v, time
@@ -72,7 +66,7 @@ class LcpScene(Scene):
         self.activation = np.zeros(self.model.na) if activation is None else activation
         system.forget()
         for (first, second), depth in system.overlapping(DEEPEST).items():
-            raise ConfigError(
+            raise EngineError(
                 f"start of the lcp scene: '{first}' and '{second}' overlap by {1e3 * depth:.0f} mm, more than {1e3 * DEEPEST:.0f} mm"
             )
 
@@ -118,40 +112,3 @@ def geometry(geom: Geom, body: str) -> Geometry:
     if geom.kind == "cylinder":
         return cylinder(geom.name, body, s[0], s[1], *where, **more)
     return hull(geom.name, body, geom.vertices @ geom.R.T + geom.p, **more)
-
-
-@dataclass(frozen=True)
-class LcpPlantParams:
-    """Parameters of the lcp plant."""
-
-    dt: float = param(0.002, "length of one physics step [s]", 1e-4, 0.01)
-    directions: int = param(
-        2, "friction directions per contact; the friction polygon has twice as many corners", 2, 16
-    )
-    restitution: float = param(0.0, "restitution between hand and object", 0.0, 1.0)
-
-    def stiffened(self, factor: float) -> LcpPlantParams:
-        """The same: contacts are rigid."""
-        return self
-
-
-class LcpPlant(ScenePlant):
-    """Robot and object in rigid contact; see :class:`dexstack.plants.base.Plant`.
-
-    Raises:
-        ConfigError: a shape this engine does not take.
-    """
-
-    def __init__(self, robot: Robot, obj: ObjectModel, params: LcpPlantParams | None = None) -> None:
-        super().__init__(robot, obj, params or LcpPlantParams())
-        self.system = self.scene.system
-
-    @classmethod
-    def make_scene(cls, spec: mujoco.MjSpec, robot: Robot, params: LcpPlantParams) -> LcpScene:
-        spec.option.timestep = params.dt
-        materials = {
-            geom.name: {"restitution": params.restitution}
-            for geom in spec.geoms
-            if geom.parent.name == OBJECT_BODY
-        }
-        return LcpScene(spec.compile(), materials, directions=params.directions)

@@ -1,12 +1,11 @@
-"""A model with soft contact: what collides as oriented points, stepped linearly implicitly in
-double precision; and the plant."""
+"""A model with soft contact: geoms are oriented points, stepped linearly implicitly in double
+precision."""
 
 from __future__ import annotations
 
 import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -16,22 +15,17 @@ import trimesh
 from scipy.spatial import ConvexHull
 
 from dexengines.collision import Geom, Materials, body_name
+from dexengines.compilation import jit, joined, program
 from dexengines.couplings import reflected
+from dexengines.errors import EngineError
 from dexengines.forces import bare
-from dexengines.scene import Contact, Scene, State, stack
+from dexengines.report import Contact
+from dexengines.scene import Scene, State, stack
 from dexengines.soft import cloud
 from dexengines.soft.cloud import Cloud
-from dexengines.soft.meshing import quads
+from dexengines.soft.meshing import convex_hull, quads
 from dexengines.soft.scm import ContactParams, paper_dissipation, smooth_dissipation
 from dexengines.soft.system import JOINTS, Ground, Meeting, SoftSystem, Surface, SystemData
-from dexstack.config import param
-from dexstack.errors import ConfigError
-from dexstack.geometry.primitives import convex_hull
-from dexstack.model.objects import ObjectModel
-from dexstack.model.robot import Robot
-from dexstack.model.scene import OBJECT_BODY
-from dexstack.plants.scene_plant import ScenePlant
-from dexstack.process.compilation import jit, joined, program
 
 DISSIPATIONS = {"paper": paper_dissipation, "smooth": smooth_dissipation}
 LAW = ContactParams(v_d=0.1, v_s=2e-5)
@@ -54,7 +48,7 @@ class SoftScene(Scene):
         tolerance: share of the load that what is too far away to count may carry together.
 
     Raises:
-        ConfigError: see :class:`~dexengines.scene.Scene`; a mesh without what makes points of it.
+        EngineError: see :class:`~dexengines.scene.Scene`; a mesh without what makes points of it.
     """
 
     engine = "soft"
@@ -76,8 +70,8 @@ class SoftScene(Scene):
     ) -> None:
         super().__init__(model, materials)
         if dissipation not in DISSIPATIONS:
-            raise ConfigError(
-                f"parameter 'dissipation' of the soft plant must be {' or '.join(DISSIPATIONS)}, got '{dissipation}'"
+            raise EngineError(
+                f"parameter 'dissipation' of the soft engine must be {' or '.join(DISSIPATIONS)}, got '{dissipation}'"
             )
         self._law, self._roundness, self._tolerance = law, roundness, tolerance
         self._clouds: dict[tuple[int, float], Cloud] = {}
@@ -106,7 +100,7 @@ class SoftScene(Scene):
                 advance, self._data, *map(np.zeros, (self.model.nq, self.model.nv, self.model.nv))
             )
             self._needs = jit(system.needs)
-        self.kin = id(self.program)
+        self.batch_key = id(self.program)
 
     def _make_room(self, q: np.ndarray) -> bool:
         """Whether more is near at q than there was room for; there is from now on."""
@@ -195,12 +189,12 @@ class SoftScene(Scene):
         return bool(np.isfinite(self._v).all())
 
     @classmethod
-    def side_by_side(
+    def rollout_many(
         cls, scenes: Sequence[SoftScene], states: Sequence[State], controls: np.ndarray, threads: int
     ) -> State:
         """One program steps all; its threads are XLA's own."""
         for scene, state in zip(scenes, states, strict=True):
-            scene._be(state)  # refuses what no scene takes
+            scene._set_state(state)  # refuses what no scene takes
         start, tau, steps = stack(states), np.zeros((len(scenes), scenes[0].model.nv)), controls.shape[1]
         dry, driven = (any(getattr(s._forces, name) for s in scenes) for name in ("dry", "any"))
         passed = [(start.q, start.v, start.activation)]
@@ -246,7 +240,11 @@ class SoftScene(Scene):
                 made = True
                 for other in scenes:
                     other.system = other.system.with_room(scene.system.room)
-                    other.program, other.kin, other._needs = scene.program, scene.kin, scene._needs
+                    other.program, other.batch_key, other._needs = (
+                        scene.program,
+                        scene.batch_key,
+                        scene._needs,
+                    )
         return made
 
     def damp(self, damping: np.ndarray) -> None:
@@ -317,7 +315,7 @@ def shape_cloud(shape: Geom, spacing: float) -> Cloud:
 
 def hull_cloud(vertices: np.ndarray, spacing: float, name: str) -> Cloud:
     """The convex hull of points (V, 3): a box exactly, anything else remeshed in quads."""
-    hull = convex_hull(vertices, f"the mesh {name}")
+    hull = convex_hull(vertices, name)
     for R, p, half in _boxes(hull):
         if hull.volume > (1.0 - 1e-5) * np.prod(2.0 * half):
             return cloud.moved(cloud.box(half, spacing), R, p)
@@ -347,64 +345,3 @@ def inside(shape: Geom, points: np.ndarray) -> np.ndarray:
     half = s[1] if shape.kind == "capsule" else 0.0
     along = p - np.clip(p[:, 2:], -half, half) * [0.0, 0.0, 1.0]
     return np.linalg.norm(along, axis=1) < s[0]
-
-
-@dataclass(frozen=True)
-class SoftPlantParams:
-    """Parameters of the soft plant."""
-
-    dt: float = param(0.002, "length of one physics step [s]", 1e-4, 0.01)
-    stiffness: float = param(1e4, "contact stiffness of a pair of bodies, k [N/m]", 1.0, 1e6)
-    dissipation_speed: float = param(0.1, "separation speed scale of dissipation, v_d [m/s]", 1e-3, 10.0)
-    stiction_speed: float = param(2e-5, "speed below which friction is viscous, v_s [m/s]", 1e-6, 0.1)
-    onset: float = param(2e-4, "smoothing of the onset of force, ε3 [m]", 1e-6, 0.01)
-    spread: float = param(5e-4, "smoothing among the points that touch, ε2 [m]", 1e-6, 0.01)
-    roundness: float = param(0.2, "smoothing among planes, √ε1, in spacings of the points", 0.05, 5.0)
-    dissipation: str = param(
-        "paper", f"dissipation d(r): {' or '.join(DISSIPATIONS)} (paper: once, smooth: twice differentiable)"
-    )
-    palm_spacing: float = param(
-        0.007, "spacing of the points on palm and object where they meet [m]", 1e-3, 0.05
-    )
-    finger_spacing: float = param(
-        0.004, "spacing of the points on fingers and object where they meet [m]", 1e-3, 0.05
-    )
-    tolerance: float = param(
-        1e-6, "share of the load that points and planes too far away to count may carry together", 1e-9, 1e-2
-    )
-
-    def stiffened(self, factor: float) -> SoftPlantParams:
-        """With contacts so many times as stiff."""
-        return replace(self, stiffness=factor * self.stiffness)
-
-
-class SoftPlant(ScenePlant):
-    """Robot and object with soft contact; see :class:`dexstack.plants.base.Plant`.
-
-    The object meets the base and the links; the links do not meet each other.
-
-    Raises:
-        ConfigError: a parameter, or a shape this engine has no points for.
-    """
-
-    def __init__(self, robot: Robot, obj: ObjectModel, params: SoftPlantParams | None = None) -> None:
-        super().__init__(robot, obj, params or SoftPlantParams())
-
-    @classmethod
-    def make_scene(cls, spec: mujoco.MjSpec, robot: Robot, params: SoftPlantParams) -> SoftScene:
-        p, materials = params, {}
-        spec.option.timestep = p.dt
-        for geom in spec.geoms:
-            body = geom.parent.name
-            if geom.contype and body != OBJECT_BODY:
-                geom.contype, geom.conaffinity = 1, 2
-            elif geom.contype:
-                geom.contype, geom.conaffinity = 2, 1
-            base = body in ("world", robot.bodies[0].name)
-            materials[geom.name] = {
-                "stiffness": p.stiffness,
-                "resolution": p.finger_spacing if body != OBJECT_BODY and not base else p.palm_spacing,
-            }
-        law = ContactParams(eps2=p.spread, eps3=p.onset, v_d=p.dissipation_speed, v_s=p.stiction_speed)
-        how = {"roundness": p.roundness, "dissipation": p.dissipation, "tolerance": p.tolerance}
-        return SoftScene(spec.compile(), materials, law=law, **how)
