@@ -114,8 +114,8 @@ def _arguments() -> str:
             defaults = dict.fromkeys(defaults, "yes with tf2_msgs")
         rows.append((f"`{argument.name}`", *defaults.values(), values, argument.doc))
     head = (
-        "## Arguments of a graph\n\nFor `dexstack up MODE --goal-yaw 45` and `ros2 launch dexstack MODE.launch.py "
-        "goal_yaw:=45` alike; – has no effect in that mode.\n\n"
+        "## Arguments of a graph\n\nFor `dexstack up MODE --goal-yaw 45` and "
+        "`ros2 launch dexstack MODE.launch.py goal_yaw:=45` alike; – has no effect in that mode.\n\n"
     )
     return head + _table(("argument", *MODES, "values", "meaning"), rows)
 
@@ -153,7 +153,7 @@ def _nodes() -> Iterable[_Node]:
             continue
         (kind,) = (x for x in vars(module).values() if _is_node(x) and x.__module__ == module.__name__)
         uses = [use for source in (module, *_helpers(module)) for use in _uses(source)]
-        yield _Node(name, inspect.getdoc(module) or "", _blocks(module, kind), kind.LIVE, uses)
+        yield _Node(name, _summary(module), _blocks(module, kind), kind.LIVE, uses)
 
 
 def _is_node(thing: Any) -> bool:
@@ -217,10 +217,11 @@ def _topics(nodes: list[_Node]) -> str:
         cells = [", ".join(sorted(topic[key])) for key in ("types", "qos", "writes", "reads")]
         rows.append((f"`{name}`", *cells))
     text = (
-        "## Topics\n\nNames without a leading slash are in the graph's namespace. Quality of service: *sensor* best effort, "
-        "depth 1; *servo* best effort, depth 4; *recent* best effort, depth 200; *state* reliable, depth 10; *command* "
-        "reliable, depth 1; *latched* reliable, transient local, depth 1 (readers also accept volatile publishers such as "
-        "`ros2 topic pub`); *reports* reliable, depth 50. Recorder and player use all topics.\n\n"
+        "## Topics\n\nNames without a leading slash are in the graph's namespace. Quality of "
+        "service: *sensor* best effort, depth 1; *servo* best effort, depth 4; *recent* best effort, "
+        "depth 200; *state* reliable, depth 10; *command* reliable, depth 1; *latched* reliable, "
+        "transient local, depth 1 (readers also accept volatile publishers such as `ros2 topic pub`); "
+        "*reports* reliable, depth 50. Recorder and player use all topics.\n\n"
     )
     return text + _table(("topic", "type", "quality", "written by", "read by"), rows)
 
@@ -231,7 +232,7 @@ def _services(nodes: list[_Node]) -> str:
         for use in node.uses:
             if use.how == "offers":
                 rows.append((f"`{use.name.replace('~', node.name)}`", use.kind, node.name))
-    text = "## Services\n\nIn addition to those of every ROS 2 lifecycle node (`ros2 lifecycle`, `ros2 param`).\n\n"
+    text = "## Services\n\nIn addition to those of every lifecycle node (`ros2 lifecycle`, `ros2 param`).\n\n"
     return text + _table(("service", "type", "offered by"), sorted(rows))
 
 
@@ -239,9 +240,8 @@ _COLUMNS = ("parameter", "default", "range", "live", "meaning")
 
 
 def _parameters(node: _Node) -> str:
-    summary = node.doc.split("\n\n")[0].replace("\n", " ")
     rows = [row for block in node.blocks for row in _rows(block, node.live)]
-    return f"## Node `{node.name}`\n\n{summary}\n\n" + _table(_COLUMNS, rows)
+    return f"## Node `{node.name}`\n\n{node.doc}\n\n" + _table(_COLUMNS, rows)
 
 
 def _of(block: type, live: bool = False) -> str:
@@ -254,8 +254,9 @@ def _tasks() -> Iterable[str]:
     from dexstack.tasks import TASKS, load_task
 
     yield (
-        "## Tasks\n\nFor `dexstack eval TASK`, `dexstack up MODE --task TASK` and `dexstack learn TASK`; TASK may be the path of "
-        "a Python file. A task's parameters belong to every node that knows the scene, its weights to the node `mpc`."
+        "## Tasks\n\nFor `dexstack eval TASK`, `dexstack up MODE --task TASK` and `dexstack learn "
+        "TASK`; TASK may be the path of a Python file. A task's parameters belong to every node that "
+        "knows the scene, its weights to the node `mpc`."
     )
     for name in TASKS:
         task = load_task(name)
@@ -265,7 +266,7 @@ def _tasks() -> Iterable[str]:
             else f"a turn by {math.degrees(task.opening_yaw):g}°"
         )
         about = (
-            f"{(inspect.getdoc(sys.modules[task.__module__]) or '').splitlines()[0]} `dexstack up` starts with {at_start}. "
+            f"{_summary(sys.modules[task.__module__])} `dexstack up` starts with {at_start}. "
             f"Supervisor: `{task.supervisor}`; servo: node `{task.servo_node}`."
         )
         servo = (
@@ -273,7 +274,8 @@ def _tasks() -> Iterable[str]:
             if task.servo_node == "hand"
             else f"\n\nParameters of the node `{task.servo_node}`:\n\n{_of(task.servo_params())}"
         )
-        yield f"### {name}\n\n{about}\n\n{_of(task.Params)}\n\nWeights:\n\n{_of(task.Weights, live=True)}{servo}"
+        weights = _of(task.Weights, live=True)
+        yield f"### {name}\n\n{about}\n\n{_of(task.Params)}\n\nWeights:\n\n{weights}{servo}"
 
 
 def _supervisors() -> str:
@@ -282,8 +284,7 @@ def _supervisors() -> str:
     parts = ["## Parameters of the supervisors\n\nThey belong to the node `mpc`."]
     for name in SUPERVISORS:
         kind, block = SUPERVISORS.load(name)
-        summary = (inspect.getdoc(kind) or "").split("\n\n")[0].replace("\n", " ")
-        parts.append(f"### {name}\n\n{summary}\n\n{_of(block, live=True)}")
+        parts.append(f"### {name}\n\n{_summary(kind)}\n\n{_of(block, live=True)}")
     return "\n\n".join(parts)
 
 
@@ -293,6 +294,11 @@ def _plants() -> str:
     parts = ["## Parameters of the plants\n\nThey belong to the node `simulator`."]
     parts += [f"### {plant}\n\n{_of(plant_params(plant))}" for plant in PLANTS]
     return "\n\n".join(parts)
+
+
+def _summary(thing: Any) -> str:
+    """Return the first paragraph of a docstring."""
+    return " ".join((inspect.getdoc(thing) or "").split("\n\n")[0].split())
 
 
 def _rows(block: type, live: frozenset[str]) -> Iterable[tuple[str, ...]]:
