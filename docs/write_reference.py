@@ -11,7 +11,7 @@ import math
 import pkgutil
 import sys
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -29,7 +29,7 @@ _CALLS = {
 }
 
 
-def main() -> int:
+def main(argv: Sequence[str] | None = None, file: Path = FILE) -> int:
     """Write the file, or compare it with ``--check``.
 
     Returns:
@@ -39,20 +39,20 @@ def main() -> int:
     parser.add_argument(
         "--check", action="store_true", help="write nothing; exit code 1 if the file is not current"
     )
-    check = parser.parse_args().check
+    check = parser.parse_args(argv).check
     try:
         text = reference()
     except ConfigError as error:
         print(error, file=sys.stderr)
         return 2
-    current = FILE.is_file() and FILE.read_text() == text
-    if not check and not current:
-        FILE.write_text(text)
+    current = file.is_file() and file.read_text() == text
     if check and not current:
-        print(f"{FILE} is not current: run `python -m docs.write_reference`")
-    else:
-        print(f"{FILE} {'is current' if current else 'was written'}")
-    return int(check and not current)
+        print(f"{file} is not current: run `python -m docs.write_reference`")
+        return 1
+    if not current:
+        file.write_text(text)
+    print(f"{file} {'is current' if current else 'was written'}")
+    return 0
 
 
 def reference() -> str:
