@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import importlib.util
 import os
 import re
@@ -133,6 +134,15 @@ def test_the_guide_is_short_and_has_no_expressions_in_comments():
     ]
     assert sum(len(text.split()) for text in texts) < LONGEST_GUIDE
     assert not [page for page, text in zip(written, texts, strict=True) if re.search(r"^<!--", text, re.M)]
+
+
+def test_every_name_of_the_python_page_exists():
+    entries = re.findall(
+        r"^::: (\S+)\n.*\n.*\n +members: \[(.*)\]", (ROOT / "docs" / "api.md").read_text(), re.M
+    )
+    names = [(module, name) for module, members in entries for name in members.split(", ")]
+    assert len(names) > 30
+    assert not [name for name in names if not hasattr(importlib.import_module(name[0]), name[1])]
 
 
 def test_the_task_of_first_steps_is_valid(tmp_path):
