@@ -12,7 +12,7 @@ import numpy as np
 from dexstack.errors import ConfigError
 from dexstack.model.objects import load_object
 from dexstack.perception.bundle import object_bundle
-from dexstack.perception.params import SimulatedCameraParams
+from dexstack.perception.camera_params import SimulatedCameraParams
 from dexstack.process.compilation import use_compilation_cache
 
 _TRUTH, _PICTURES = "truth.npz", "pictures.npy"

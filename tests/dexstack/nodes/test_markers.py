@@ -10,7 +10,7 @@ from rclpy.executors import SingleThreadedExecutor
 from visualization_msgs.msg import Marker, MarkerArray
 
 from dexstack.nodes.monitor import read_patches
-from dexstack.nodes.patch_markers import patch_markers
+from dexstack.nodes.markers import patch_markers
 from dexstack.nodes.simulator import SimulatorNode
 from dexstack.nodes.wire import COMMAND, WORLD, BadMessage
 from dexstack.plants.base import Patch

@@ -32,7 +32,7 @@ from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 from dexstack.nodes.hand import HandNode
 from dexstack.nodes.monitor import MonitorNode
-from dexstack.nodes.patch_markers import patch_markers
+from dexstack.nodes.markers import patch_markers
 from dexstack.nodes.task import TaskNode
 from dexstack.nodes.wire import COMMAND, LATCHED, SENSOR, contacts_message, fill_pose, read_pose
 from dexstack.plants.base import Patch
