@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import mujoco
 
     from dexengines.batch import rollout as rollout
-    from dexengines.collision import Materials
+    from dexengines.materials import Materials
     from dexengines.scene import Scene
 
 ENGINES = {

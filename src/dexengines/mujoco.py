@@ -1,4 +1,4 @@
-"""The reference: MuJoCo."""
+"""MuJoCo as an engine, the reference of the others."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ import mujoco
 import numpy as np
 from mujoco.rollout import rollout
 
-from dexengines.collision import Materials
+from dexengines.materials import Materials
 from dexengines.report import Contact
 from dexengines.scene import Scene, State
 
 
 class MujocoScene(Scene):
-    """A model in MuJoCo, which takes all that MuJoCo takes; of the materials it uses friction
-    alone."""
+    """A model in MuJoCo; supports every feature, and ignores materials."""
 
     engine = "mujoco"
     apart = ""
@@ -59,7 +58,7 @@ class MujocoScene(Scene):
 
     @functools.cached_property
     def batch_key(self) -> Hashable:
-        """Sizes: MuJoCo's rollout takes models whose data they share."""
+        """Sizes of the model: MuJoCo's rollout takes models of equal sizes."""
         sizes = (getattr(self.model, name) for name in dir(self.model) if name.startswith("n"))
         return tuple(size for size in sizes if isinstance(size, int))
 
@@ -67,13 +66,13 @@ class MujocoScene(Scene):
     def rollout_many(
         cls, scenes: Sequence[MujocoScene], states: Sequence[State], controls: np.ndarray, threads: int
     ) -> State:
-        """In MuJoCo's own threads."""
+        """Roll out in MuJoCo's threads."""
         m, full, (N, T, _) = scenes[0].model, mujoco.mjtState.mjSTATE_FULLPHYSICS, controls.shape
         passed, guesses = np.empty((N, T + 1, mujoco.mj_stateSize(m, full))), np.empty((N, m.nv))
         for scene, state, rows, guess in zip(scenes, states, passed, guesses, strict=True):
             scene._set_state(state)
             mujoco.mj_getState(scene.model, scene.data, rows[0], full)
-            guess[:] = scene.data.qacc_warmstart  # of the solver
+            guess[:] = scene.data.qacc_warmstart
         if T:
             room = [mujoco.MjData(m) for _ in range(min(threads, N))]
             passed[:, 1:] = rollout(
@@ -92,13 +91,6 @@ class MujocoScene(Scene):
                 continue
             mujoco.mj_contactForce(self.model, self.data, k, wrench)
             R_CW = c.frame.reshape(3, 3)
-            result.append(
-                self._report(
-                    *(geoms[int(g)] for g in c.geom),
-                    c.pos.copy(),
-                    R_CW[0].copy(),
-                    c.dist,
-                    R_CW.T @ wrench[:3],
-                )
-            )
+            a, b = (geoms[int(g)] for g in c.geom)
+            result.append(self._report(a, b, c.pos.copy(), R_CW[0].copy(), c.dist, R_CW.T @ wrench[:3]))
         return result

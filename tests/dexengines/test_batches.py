@@ -70,7 +70,7 @@ def test_bad_input_is_refused(tmp_path, monkeypatch):
     states, controls = starts([one]), np.zeros((2, 1))
     for scenes, first, given, message in (
         ([], states, controls, "at least one scene"),
-        ([one, other], states, controls, r"their nq are \[0, 2\]"),
+        ([one, other], states, controls, r"must have one nq, got \[0, 2\]"),
         ([one, one], states, controls, r"2 scenes need 2 states, got \[1\]"),
         (
             [one],

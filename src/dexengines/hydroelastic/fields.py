@@ -16,7 +16,7 @@ import numpy as np
 
 from dexengines.errors import EngineError
 from dexengines.hydroelastic.bvh import build_tree
-from dexengines.hydroelastic.kernel import Stored, tuple_type
+from dexengines.kernels import Stored, tuple_type
 
 FACES = np.array([[1, 2, 3], [0, 3, 2], [0, 1, 3], [0, 2, 1]], np.int32)
 """Vertices of face k of a positively oriented tet, counter-clockwise from outside; face k is
@@ -171,7 +171,7 @@ class CompliantMesh:
 
     @cached_property
     def stored(self) -> Stored:
-        """:attr:`packed` for :func:`~dexengines.hydroelastic.kernel.load`, of type
+        """:attr:`packed` for :func:`~dexengines.kernels.load`, of type
         :data:`COMPLIANT`."""
         return Stored(self.packed, COMPLIANT)
 
@@ -250,7 +250,7 @@ class RigidMesh:
 
     @cached_property
     def stored(self) -> Stored:
-        """:attr:`packed` for :func:`~dexengines.hydroelastic.kernel.load`, of type
+        """:attr:`packed` for :func:`~dexengines.kernels.load`, of type
         :data:`RIGID`."""
         return Stored(self.packed, RIGID)
 

@@ -6,7 +6,7 @@ import mujoco
 import numpy as np
 import trimesh
 
-from dexengines.collision import Geom, Materials, body_name
+from dexengines.collision import Geom, body_name
 from dexengines.errors import EngineError
 from dexengines.forces import bare, contactless
 from dexengines.hydroelastic import shapes
@@ -14,6 +14,7 @@ from dexengines.hydroelastic.convex import LAGGED, SAP, SolveStatus
 from dexengines.hydroelastic.fields import CompliantMesh, RigidMesh
 from dexengines.hydroelastic.meshing import compliant_mesh
 from dexengines.hydroelastic.system import JOINTS, Geometry, HydroelasticSystem, moved
+from dexengines.materials import Materials
 from dexengines.report import Contact, Patch
 from dexengines.scene import Scene
 

@@ -30,10 +30,10 @@ from dexengines.hydroelastic.discrete import (
     velocity_step,
 )
 from dexengines.hydroelastic.fields import CompliantMesh, RigidMesh
-from dexengines.hydroelastic.kernel import Stored
 from dexengines.hydroelastic.surface import query
 from dexengines.hydroelastic.workspace import DROP_ANGLE, workspace
 from dexengines.hydroelastic.workspace import Workspace as SurfaceArrays
+from dexengines.kernels import Stored
 from dexengines.report import Patch
 
 JOINTS = ("ball joint with a stop", "equality constraint", "tendon with a stop", "dry tendon friction")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 
-from dexengines.collision import Geom, Materials, body_name
+from dexengines.collision import Geom, body_name
 from dexengines.couplings import reflected
 from dexengines.errors import EngineError
 from dexengines.explained import explained
@@ -13,6 +13,7 @@ from dexengines.forces import bare
 from dexengines.lcp import record
 from dexengines.lcp.shapes import Geometry, box, capsule, cylinder, hull, plane, sphere
 from dexengines.lcp.system import JOINTS, SETTLED, LcpSystem
+from dexengines.materials import Materials
 from dexengines.report import Contact
 from dexengines.scene import Scene
 

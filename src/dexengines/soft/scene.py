@@ -14,11 +14,12 @@ import numpy as np
 import trimesh
 from scipy.spatial import ConvexHull
 
-from dexengines.collision import Geom, Materials, body_name
+from dexengines.collision import Geom, body_name
 from dexengines.compilation import jit, joined, program
 from dexengines.couplings import reflected
 from dexengines.errors import EngineError
 from dexengines.forces import bare
+from dexengines.materials import Materials
 from dexengines.report import Contact
 from dexengines.scene import Scene, State, stack
 from dexengines.soft import cloud

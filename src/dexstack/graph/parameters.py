@@ -18,7 +18,7 @@ from dexstack.hand.params import (
 from dexstack.hand.servo import ServoParams
 from dexstack.hand.watch import WatchParams
 from dexstack.model import HAND_NAMES
-from dexstack.perception.params import (
+from dexstack.perception.camera_params import (
     CameraFaultParams,
     EstimatorParams,
     MountParams,
@@ -140,7 +140,7 @@ class PoseEstimatorParams:
         "cube",
         "name of an object, or the path to its YAML file; its tags are in tags.yaml in the same folder",
     )
-    source: str = param("topic", "source of pictures: topic or realsense")
+    source: str = param("topic", "source of pictures: topic or realsense", choices=("topic", "realsense"))
     reliable: bool = param(
         False,
         "subscribe to pictures reliably: no losses, but no connection to a best-effort driver",
