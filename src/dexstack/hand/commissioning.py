@@ -139,7 +139,7 @@ def commission(
     link.write(np.zeros(hand.lower.size))
     results = [run.results[joint] for joint in sorted(run.results)]
     if len(results) == JOINTS:
-        _compare(results)
+        _compare(link, results)
     return results
 
 
@@ -355,12 +355,13 @@ def _size(joint: int, factor: float) -> str:
     return f"{moved}: the supply is weak, or the scale is wrong"
 
 
-def _compare(results: list[JointResult]) -> None:
+def _compare(link: Link, results: list[JointResult]) -> None:
     """Compare the mobilities with the median of the hand."""
     mobility = np.array([r.mobility for r in results])
     factor = mobility / np.median(mobility)
     worst = int(np.argmax(factor))
     if factor[worst] > UNLIKE_OTHERS:
+        link.servo_off()
         raise Miswired(f"{_named(worst)} moved {factor[worst]:.1f} times as far as the other joints", worst)
 
 
