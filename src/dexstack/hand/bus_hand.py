@@ -112,8 +112,8 @@ class BusHand(ABC):
         """Wait until the hand confirms that its servo is off, and repeat the command until
         then. Raises TransportError."""
 
-    def _before_close(self) -> None:
-        """Send the last commands of :meth:`close`. Raises TransportError."""
+    def _before_close(self) -> None:  # noqa: B027
+        """Send the last commands of :meth:`close`, if there are any. Raises TransportError."""
 
     @property
     @abstractmethod

@@ -92,7 +92,7 @@ def test_it_ends_in_the_tick_in_which_another_joint_moves(other):
 
 def test_an_encoder_that_leapt_is_refused_before_anything_moves():
     link, on = started(leap_joint=4, encoder_leap=2.5)
-    with pytest.raises(Miswired, match="joint 4 reads .* far outside"):
+    with pytest.raises(Miswired, match=r"joint 4 reads .* far outside"):
         check_at_rest(link.read(0.1), HAND, link.rad_per_count)
     assert not on.hand.counts.any()
 

@@ -55,7 +55,8 @@ from dexstack.hand.params import BusParams, CanHandParams
 from dexstack.hand.servo import ServoLaw, ServoParams
 from dexstack.model.hand import load_hand
 hand = load_hand("right")
-with HandDriver(CanHand("right", BusParams("udp_multicast", sys.argv[1]), CanHandParams()), ServoLaw(hand, ServoParams())) as d:
+link = CanHand("right", BusParams("udp_multicast", sys.argv[1]), CanHandParams())
+with HandDriver(link, ServoLaw(hand, ServoParams())) as d:
     print(d.link.status()["guard_pid"], flush=True)
     while True:
         d.command(hand.home + 0.3 * (hand.home < hand.upper - 0.31))

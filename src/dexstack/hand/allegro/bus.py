@@ -291,7 +291,10 @@ def _explain(p: BusParams, error: Exception) -> BusError:
     if number == 100:  # ENETDOWN
         return BusError(Trouble.DOWN, f"the CAN interface {p.where} is down", up)
     if number == 105:  # ENOBUFS: frames are not acknowledged, the queue is full
-        text = f"no device on {p.where} acknowledges frames: the hand is off, the wiring or the bit rate is wrong"
+        text = (
+            f"no device on {p.where} acknowledges frames: the hand is off, the wiring or the bit "
+            "rate is wrong"
+        )
         return BusError(
             Trouble.BROKEN, text, f"switch the hand on; ip -details -statistics link show {p.where}"
         )
