@@ -3,7 +3,7 @@
 The hand is limp at first and comes to rest under its weight. Then each joint, from the tip of a
 finger to its base, is pushed away from its nearer limit by a torque that grows from zero until the
 joint has moved by :data:`SWING`, and is pushed back; where it does not move, the other direction is
-tried. The torque is at most :data:`LARGEST_TORQUE` beyond what the model says that gravity takes.
+tried. The torque is at most :data:`LARGEST_TORQUE` beyond the weight according to the model.
 Joints that passed are held weakly, which keeps the links beyond the pushed joint from swinging; all
 others have no torque. Required: the right joint moves in the right direction, with a plausible
 slope, and all others stand still. Everything else ends in zero torque at once, with a diagnosis. A
@@ -57,7 +57,7 @@ COAST = 0.03
 SILENCE = 0.05
 """Longest gap between two measurements [s]."""
 HOLD_GAIN, HOLD_TORQUE = 1.0, 0.03
-"""Of the joints that passed [N·m/rad, N·m]."""
+"""Gain [N·m/rad] and largest torque [N·m] with which joints that passed are held."""
 UNLIKE_MODEL, UNLIKE_OTHERS = 3.0, 1.6
 """Largest factors between the mobility of a joint and that of the model and of the hand's
 median."""

@@ -50,10 +50,10 @@ class Emulation:
 
 @dataclass(frozen=True)
 class Wiring:
-    """How the hands of one family are connected."""
+    """Connections of the hands of one family."""
 
     interfaces: tuple[str, ...]
-    """Of :class:`BusParams`; the first is the usual one of a real hand."""
+    """Interfaces of :class:`BusParams`; the first is the usual one of a real hand."""
     emulated: str
     """The interface of an emulated hand in real time."""
     link: Callable[[HandModel, BusParams, Settings], BusHand]

@@ -23,7 +23,7 @@ RESET_GAP = 0.5
 TOO_LATE = 20
 """Skipped physics steps after which the plant counts as too slow for an emulated hand."""
 STOP_TIMEOUT = 0.3
-"""How long a reset waits until the servo is off [s]."""
+"""Time limit of a reset for the servo to go off [s]."""
 
 
 @runtime_checkable

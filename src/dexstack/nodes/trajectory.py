@@ -42,7 +42,7 @@ from dexstack.process.history import JointSample
 PERIOD = 0.01
 """Time between two commands [s]."""
 EARLY = 1.0
-"""How long a trajectory waits for the first joint angles [s]."""
+"""Longest wait of a trajectory for the first joint angles [s]."""
 UNHEARD = 10.0
 """Longest wait of a file's motion for a subscriber once the hand has torque [s]."""
 TAKEN_OVER = "another trajectory took over"

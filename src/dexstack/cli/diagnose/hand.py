@@ -47,8 +47,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "hand",
         help="interface, bus, identity, stream, motion; --all: commission it",
         description="Check interface, bus, identity, stream and a motion of the thumb's tip by 3 degrees, "
-        "stop at the first broken layer and print its remedy. With --all every joint moves alone, 3 degrees out "
-        "and back with at most 0.12 N·m beyond its weight; a hand that passes may be driven by "
+        "stop at the first broken layer and print its remedy. With --all every joint moves alone, "
+        "3 degrees out and back with at most 0.12 N·m beyond its weight; a hand that passes may be driven by "
         "`dexstack up hardware`. Exit code 0 only if every layer is good.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )

@@ -124,14 +124,18 @@ class LoopbackBus(UdpMulticastBus):
 class CanBus:
     """An open bus.
 
+    Args:
+        params: the bus.
+        raw: an open bus of python-can; None: opened here.
+
     Raises:
         BusError: it cannot be opened.
     """
 
-    def __init__(self, params: BusParams) -> None:
+    def __init__(self, params: BusParams, raw: Any = None) -> None:
         self.params = params
         try:
-            self._bus = _open(params)
+            self._bus = raw or _open(params)
         except ConfigError:
             raise
         except (can.CanError, OSError, ImportError, ValueError, NotImplementedError) as error:

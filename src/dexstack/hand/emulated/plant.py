@@ -41,7 +41,7 @@ ROTOR = 2e-4
 
 @dataclass(frozen=True)
 class HandPlantParams:
-    """What distinguishes one hand from its model; arrays are per joint (N,) or one value for all."""
+    """Differences of a hand from its model; arrays are per joint (N,) or one value for all."""
 
     gravity: bool = True
     stops: bool = True
