@@ -85,7 +85,7 @@ class JointResult:
     """[rad/(N·m·s)]"""
     others: float
     """Largest motion of another joint [rad]."""
-    breakaway: tuple[float, float]
+    breakaway: tuple[float, float] = (0.0, 0.0)
     """Torques at which the joint begins to move out and back, in the direction out [N·m]."""
 
 
