@@ -34,7 +34,7 @@ def test_links_in_each_other_do_not_count_and_neither_does_what_a_start_overlaps
     overlap, start = Overlap(scene), scene.start.pose_WO
     far, bent = start + np.array([0, 0, 0.5, 0, 0, 0, 0]), scene.robot.upper
     overlap._plant.reset(bent, far)
-    assert np.min(overlap._plant.data.contact.dist) < -1e-3, "bent fingers reach into each other"
+    assert np.min(overlap._plant.scene.data.contact.dist) < -1e-3, "bent fingers reach into each other"
     assert overlap.deepest(bent[None], far[None]) == 0.0
     t, q = np.array([0.0, 0.4, 0.6]), np.tile(scene.rest, (3, 1))
 
