@@ -46,8 +46,9 @@ class HydroelasticScene(Scene):
     def __init__(self, model: mujoco.MjModel, materials: Materials = None, *, scheme: str = "lagged") -> None:
         super().__init__(model, materials)
         if scheme not in SCHEMES:
+            known = " or ".join(SCHEMES)
             raise EngineError(
-                f"parameter 'scheme' of the hydroelastic engine must be {' or '.join(SCHEMES)}, got {scheme!r}"
+                f"parameter 'scheme' of the hydroelastic engine must be {known}, got {scheme!r}"
             )
         geometries = [
             Geometry(

@@ -50,10 +50,10 @@ class HydroelasticPlant(ScenePlant):
     def make_scene(
         cls, spec: mujoco.MjSpec, robot: Robot, params: HydroelasticPlantParams
     ) -> HydroelasticScene:
-        if params.object_kind not in OBJECT_KINDS:
-            known = " or ".join(OBJECT_KINDS)
+        kind, known = params.object_kind, " or ".join(OBJECT_KINDS)
+        if kind not in OBJECT_KINDS:
             raise ConfigError(
-                f"parameter 'object_kind' of the hydroelastic plant must be {known}, got {params.object_kind!r}"
+                f"parameter 'object_kind' of the hydroelastic plant must be {known}, got {kind!r}"
             )
         spec.option.timestep = params.dt
         model = spec.compile()
