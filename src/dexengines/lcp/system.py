@@ -105,7 +105,7 @@ class LcpSystem:
         """Start counts and warm starts again."""
         P, L = len(self.world.shapes.pairs), self.world.limit_q.size
         self.counts = np.zeros(10, np.int64)
-        """See :mod:`.record`."""
+        """(10,) entries of :mod:`.record`."""
         self.extremes = np.array([0.0, np.inf])
         if self.memory is None:
             self.memory = s.Memory(

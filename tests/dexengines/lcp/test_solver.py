@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from experiments.lcp.solvers import METHODS, Status, Way, solve
 from dexengines.errors import EngineError
-from dexengines.lcp.solver import METHODS, Status, Way, solve
 from experiments.lcp.random_problems import KINDS, independent_error, problem
 
 NORMAL = np.array([-1])
