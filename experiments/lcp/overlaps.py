@@ -41,6 +41,7 @@ from dexengines.lcp.roll import gaps_at
 from dexengines.lcp.shapes import Geometry, box, cylinder, plane
 from dexengines.lcp.system import LcpSystem
 from dexstack.cli.output import note
+from dexengines.errors import EngineError
 from dexstack.errors import ConfigError
 from dexstack.geometry.decomposition import convex_parts
 from dexstack.model.hand import load_hand
@@ -242,7 +243,7 @@ def part(system: LcpSystem, seconds: float) -> End:
             return End.PARTED
     try:
         system.settle(0.0)
-    except ConfigError:
+    except EngineError:
         return End.REFUSED
     return End.PARTED
 
