@@ -199,26 +199,6 @@ LCP = (
         ),
     ),
     Section(
-        "lcp_identify",
-        "Friction and restitution from a recorded flight",
-        (
-            Listing(
-                "results.runs",
-                (
-                    ("noise [mm]", "noise_m*1e3:g"),
-                    ("recordings", "recordings"),
-                    ("friction, median error", "friction.median:.1e"),
-                    ("largest", "friction.worst:.1e"),
-                    ("restitution, median error", "restitution.median:.1e"),
-                    ("largest", "restitution.worst:.1e"),
-                    ("rollouts, median", "rollouts:.0f"),
-                    ("Nelder–Mead, largest error", "zeroth_order_error:.1e"),
-                    ("rollouts, median", "zeroth_order_rollouts:.0f"),
-                ),
-            ),
-        ),
-    ),
-    Section(
         "lcp_impacts",
         "Many impacts at one instant",
         (
@@ -234,11 +214,6 @@ LCP = (
                 ),
             ),
         ),
-    ),
-    Section(
-        "lcp_prisms",
-        "Prisms slide to rest",
-        (Figures((("worst error of a step [m/s]", "results.worst_error_m_s:.1e"), *_DISTANCES)),),
     ),
     Section(
         "lcp_cubes",
@@ -381,60 +356,6 @@ LCP = (
                     ("by τ", "compared_tau"),
                     ("of", "tried"),
                 ),
-            ),
-        ),
-    ),
-    Section(
-        "lcp_tumble",
-        "Boxes that tumble",
-        (
-            Listing(
-                "results.runs",
-                (
-                    ("step", "name"),
-                    ("steps", "steps"),
-                    ("sub-steps", "substeps"),
-                    ("most in one step", "most_substeps"),
-                    ("smallest distance [m]", "intersections.worst:.1e"),
-                ),
-            ),
-        ),
-    ),
-    Section(
-        "lcp_cylinder",
-        "Exact cylinders",
-        (
-            Listing(
-                "results.stands",
-                (("stands, step", "name"), ("drift [m]", "drift_m:.1e"), ("reached", "passed")),
-            ),
-            Listing(
-                "results.slope",
-                (
-                    ("on a slope", "name"),
-                    ("closed form [m/s²]", "closed_form_m_s2:.4f"),
-                    ("worst error [m/s²]", "worst_error_m_s2:.1e"),
-                    ("reached", "passed"),
-                ),
-            ),
-            Listing(
-                "results.tumbles",
-                (("tumble, step", "name"), ("most sub-steps", "most_substeps"), ("reached", "passed")),
-            ),
-        ),
-    ),
-    Section(
-        "lcp_ccd",
-        "Times of impact against ipctk and coal",
-        (
-            Figures(
-                (
-                    ("impacts", "results.pairs"),
-                    ("distance left, largest [m]", "results.distance_left_m.max:.1e"),
-                    ("ipctk's bound earlier, largest [share of a step]", "results.library_early.max:.1e"),
-                    ("ours, a whole step [ms]", "results.step_s*1e3:.2f"),
-                    ("ipctk, all queries of a pair [ms]", "results.library_s*1e3:.0f"),
-                )
             ),
         ),
     ),

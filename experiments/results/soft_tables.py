@@ -147,7 +147,6 @@ SOFT = (
             ),
         ),
     ),
-    Section("soft_memory", "Memory of what is near and of the dense formulation"),
     Section(
         "soft_gradient",
         "Value and gradient of 50 steps beside MuJoCo's derivatives",
@@ -209,18 +208,5 @@ SOFT = (
         ),
     ),
     Section("soft_flatness", "Time from one to eight active contacts"),
-    Section(
-        "soft_derivatives",
-        "Derivatives against finite differences",
-        (
-            Figures(
-                (
-                    ("states", "results.checked"),
-                    ("failed", "results.failed"),
-                    ("worst, relative", "results.worst:.1e"),
-                )
-            ),
-        ),
-    ),
     Section("soft_growth", "Growth with points and bodies"),
 )
