@@ -35,7 +35,7 @@ from dexstack.graph.parameters import SimulatorParams
 from dexstack.hand.links import Emulation
 from dexstack.hand.params import BusParams, EmulatedHandParams, FaultParams, MotorFaultParams, MotorParams
 from dexstack.nodes.common import OK, WARN, run_node
-from dexstack.nodes.patch_markers import patch_markers
+from dexstack.nodes.markers import patch_markers
 from dexstack.nodes.scene import SceneNode
 from dexstack.nodes.simulated_hand import BusHand, SimulatedHand, TopicHand
 from dexstack.nodes.wire import COMMAND, SENSOR, WORLD, fill_pose, set_stamp

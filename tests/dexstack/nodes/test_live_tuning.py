@@ -4,16 +4,13 @@ the plan is another."""
 from __future__ import annotations
 
 import os
-import threading
 import time
 
 import numpy as np
 import pytest
-import rclpy
 from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped
-from harness import wait_until
+from harness import spinning, wait_until
 from rcl_interfaces.srv import SetParameters
-from rclpy.executors import SingleThreadedExecutor
 from rclpy.parameter import Parameter
 from sensor_msgs.msg import JointState, PointCloud2
 
@@ -35,19 +32,9 @@ CHANGES = {
 
 @pytest.fixture
 def mpc(domain):
-    rclpy.init(domain_id=domain)
-    node = MpcNode()
-    executor = SingleThreadedExecutor()
-    executor.add_node(node)
-    thread = threading.Thread(target=executor.spin)
-    thread.start()
-    assert node.autostart()
-    yield node
-    node.stop_worker()
-    executor.shutdown()
-    thread.join()
-    node.destroy_node()
-    rclpy.shutdown()
+    with spinning(domain, MpcNode) as (node,):
+        assert node.autostart()
+        yield node
 
 
 def test_parameters_change_without_a_compilation_or_a_missed_cycle(mpc, probe, compilations):
