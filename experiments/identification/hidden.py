@@ -32,7 +32,7 @@ from dexstack.tasks.base import World
 from dexstack.trials.keep import claim, whole
 from dexstack.trials.pool import in_processes
 from dexstack.trials.sweep import loop_of
-from dexstack.trials.worlds import drawn
+from experiments.identification.worlds import drawn
 from experiments.harness import Outcome, run
 from experiments.identification import recover
 
@@ -139,7 +139,7 @@ def _beliefs(
 def _succeeded(loop: Loop, theta: ModelParams, delay: float, trials: int, seed: int) -> int:
     from dexstack.learning.on_policy import evaluate
 
-    loop.predictor.delay = delay
+    loop.controller.predictor.delay = delay
     return sum(trial.succeeded for trial in evaluate(loop, theta, trials, seed, loop.task.seconds()))
 
 

@@ -1,9 +1,8 @@
-"""Tunable parameters: declared once, as a dataclass, for the library, the YAML files and the ROS
-nodes alike.
+"""Tunable parameters, declared once for the library, the YAML files and the ROS nodes.
 
-A parameter block is a frozen dataclass whose fields are made with :func:`param`, which carries the
-description and the valid range. It is filled from a ROS 2 parameter file (``/**: ros__parameters:
-{...}``), so that an evaluation without ROS and a node on the robot read the same file.
+A parameter block is a frozen dataclass whose fields are made with :func:`param`, which carries
+description and valid range. It is filled from a ROS 2 parameter file (``/**: ros__parameters:
+{...}``), so that an evaluation without ROS and a node read the same file.
 """
 
 from __future__ import annotations
@@ -26,12 +25,10 @@ P = TypeVar("P")
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """Ten times as fast where PyYAML was built with libyaml; a start reads a parameter file once
-    for every block."""
+    """The safe loader, ten times as fast with libyaml; every block reads its file again."""
 
 
-# PyYAML asks for a dot and a sign, as in 20.0e-6 and 1.0e+3, and takes 20e-6 for a word; ROS 2
-# takes it for a number
+# PyYAML reads 20e-6 (without a dot) as a string, ROS 2 as a number
 _Loader.add_implicit_resolver(
     "tag:yaml.org,2002:float", re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789")
 )
@@ -40,29 +37,31 @@ _Loader.add_implicit_resolver(
 def param(
     default: Any, doc: str, lo: float | None = None, hi: float | None = None, choices: Collection[str] = ()
 ) -> Any:
-    """A dataclass field with a description and an inclusive range, or all names there are; lists
-    are tuples and checked per entry."""
+    """Make a dataclass field with a description, and an inclusive range or all valid names.
+
+    Lists are tuples, checked per entry.
+    """
     return dataclasses.field(default=default, metadata={"doc": doc, "lo": lo, "hi": hi, "choices": choices})
 
 
 def numbers(block: Any) -> dict[str, Any]:
-    """The numbers of a parameter block as float32 scalars, for a compiled function."""
+    """Return the numbers of a parameter block as float32 scalars, for a compiled function."""
     return {f.name: np.float32(getattr(block, f.name)) for f in dataclasses.fields(block)}
 
 
 def share_dir() -> Path:
-    """The folder that holds ``config/`` and ``launch/``: the checkout, or ``share/dexstack`` of the
-    installation."""
-    here = Path(__file__).resolve()
-    for root in (
-        here.parents[2],
-        Path(sys.prefix) / "share" / "dexstack",
-        *(p / "share" / "dexstack" for p in here.parents),
-    ):
+    """Return the folder of ``config/`` and ``launch/``: the checkout, or ``share/dexstack`` of the
+    installation.
+
+    Raises:
+        ConfigError: there is no such folder.
+    """
+    here, share = Path(__file__).resolve(), Path("share", "dexstack")
+    for root in (here.parents[2], Path(sys.prefix) / share, *(folder / share for folder in here.parents)):
         if (root / "config").is_dir():
             return root
     raise ConfigError(
-        f"no config folder was found beside {here.parent} or under {sys.prefix}/share/dexstack; reinstall dexstack"
+        f"found no config folder near {here.parent} or in {Path(sys.prefix) / share}; reinstall dexstack"
     )
 
 
@@ -135,7 +134,7 @@ def read_parameter_file(path: str | Path, node: str, namespace: str = "") -> dic
     namespace.
 
     Raises:
-        ConfigError: the file is missing or is not a ROS 2 parameter file.
+        ConfigError: the file cannot be read or is not a ROS 2 parameter file.
     """
     matching = [section for section in read_sections(path) if section.matches(node, namespace)]
     matching.sort(key=lambda s: (s.node != "**", s.namespace != "", -s.key.count("/")))
@@ -143,19 +142,19 @@ def read_parameter_file(path: str | Path, node: str, namespace: str = "") -> dic
 
 
 def parse_yaml(text: str) -> Any:
-    """What YAML says, numbers as ROS 2 reads them: 20e-6 is one.
+    """Parse YAML, with numbers as ROS 2 reads them (20e-6).
 
     Raises:
-        yaml.YAMLError: it is not valid YAML.
+        yaml.YAMLError: the text is not valid YAML.
     """
     return yaml.load(text, _Loader)
 
 
 def read_yaml_file(path: Path, what: str = "") -> Any:
-    """What a YAML file holds; ``what`` says in a refusal what it should be.
+    """Read a YAML file; ``what`` precedes its path in an error.
 
     Raises:
-        ConfigError: the file is missing, or is not valid YAML.
+        ConfigError: the file cannot be read or is not valid YAML.
     """
     try:
         return parse_yaml(path.read_text())

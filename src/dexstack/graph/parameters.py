@@ -18,7 +18,7 @@ from dexstack.hand.params import (
 from dexstack.hand.servo import ServoParams
 from dexstack.hand.watch import WatchParams
 from dexstack.model import HAND_NAMES
-from dexstack.perception.params import (
+from dexstack.perception.camera_params import (
     CameraFaultParams,
     EstimatorParams,
     MountParams,

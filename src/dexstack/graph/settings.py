@@ -27,7 +27,7 @@ from dexstack.control.params import (
 )
 from dexstack.errors import unknown_name
 from dexstack.graph.parameters import NODE_BLOCKS
-from dexstack.learning.params import LearnerParams
+from dexstack.learning.learner_params import LearnerParams
 from dexstack.plants import plant_params
 from dexstack.sim.disturbance import Pushes
 from dexstack.sim.params import LoopParams

@@ -18,7 +18,7 @@ import numpy as np
 from dexstack.control.factory import make_model
 from dexstack.control.params import MpcParams, PlannerParams, SamplingParams
 from dexstack.learning.loss import Learner, Predict, make_learner, model_prediction
-from dexstack.learning.params import LearnerParams
+from dexstack.learning.learner_params import LearnerParams
 
 if TYPE_CHECKING:
     from jax import Array
@@ -65,7 +65,7 @@ def rollout_prediction(rollouts: Rollouts, substeps: int, step: float, usual: fl
     Stiffness and lag are differentiated along common factors of all joints, as they are learned.
 
     Args:
-        usual: see :meth:`~dexstack.control.planners.rollouts.Rollouts.believe_theta`.
+        usual: see :meth:`~dexstack.control.planners.rollouts.Rollouts.set_theta`.
     """
     host = _Host(rollouts, substeps, step, usual)
     ends, slopes_too = (
@@ -135,7 +135,7 @@ class _Host:
         return one, states, np.repeat(command[:, None], self._substeps, axis=1)
 
     def _after(self, theta: ModelParams, states: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        self._rollouts.believe_theta(theta, self._step, self._usual)
+        self._rollouts.set_theta(theta, self._step, self._usual)
         q, pose_WO = self._rollouts.roll(states, targets, self._substeps)
         return np.concatenate([pose_WO[:, 0], q[:, 0]], axis=1)
 

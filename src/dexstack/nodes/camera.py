@@ -29,7 +29,7 @@ from dexstack.nodes.images import OPTICAL_FRAME, camera_message, image_message
 from dexstack.nodes.tf import frame_prefix
 from dexstack.nodes.wire import COMMAND, RECENT, JointReader, PoseSample, WaitSet, read_pose, set_stamp
 from dexstack.perception.bundle import base_bundle, object_bundle
-from dexstack.perception.params import CameraFaultParams, MountParams, SimulatedCameraParams
+from dexstack.perception.camera_params import CameraFaultParams, MountParams, SimulatedCameraParams
 from dexstack.perception.se3 import Transform, between
 from dexstack.perception.simulated import SimulatedCamera
 from dexstack.process.history import History, JointHistory

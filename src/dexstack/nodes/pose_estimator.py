@@ -47,7 +47,7 @@ from dexstack.perception.calibration import load_mount
 from dexstack.perception.camera import CameraModel
 from dexstack.perception.estimator import Outcome, PoseEstimator, Sight
 from dexstack.perception.images import to_grey
-from dexstack.perception.params import EstimatorParams, MountParams, RealSenseParams
+from dexstack.perception.camera_params import EstimatorParams, MountParams, RealSenseParams
 from dexstack.perception.realsense import RealSenseCamera
 from dexstack.perception.se3 import Transform
 from dexstack.process.memory import keep_memory_of_pictures

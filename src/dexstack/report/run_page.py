@@ -85,6 +85,7 @@ def write_page(
     tolerance: float = TOLERANCE,
     joint_names: Sequence[str] = (),
     title: str = "run",
+    head: str = "",
 ) -> Path:
     """Draw yaw, errors, joints with their commands, contacts and solve times against time.
 
@@ -93,6 +94,7 @@ def write_page(
         recording: as for :func:`~dexstack.report.run.write_run`, with one goal per sample.
         tolerance: orientation error that counts as reached [rad].
         joint_names: names of the columns of ``q``; empty: their indices.
+        head: HTML above the curves.
     """
     found = curves(recording)
     t, q = found["t"], np.asarray(recording["q"], float)
@@ -132,7 +134,7 @@ def write_page(
                 colours=len(group),
             )
         )
-    return write_charts(path, charts, title)
+    return write_charts(path, charts, title, head)
 
 
 def write_charts(path: Path, charts: Sequence[Mapping[str, Any]], title: str, head: str = "") -> Path:

@@ -13,7 +13,8 @@ import mujoco
 import numpy as np
 from PIL import Image, ImageDraw
 
-from dexengines.scene import Contact, State
+from dexstack.plants.base import Contact
+from dexstack.plants.engines import State
 from dexstack.report.film import write_gif
 from dexstack.report.render import Camera, Renderer
 from dexstack.report.run_page import chart, write_charts

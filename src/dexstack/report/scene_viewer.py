@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import mujoco
 import numpy as np
 
-from dexengines.scene import Contact
-from dexstack.plants.base import Patch
+from dexstack.plants.base import Contact, Patch
 from dexstack.report.canvas import Canvas
 from dexstack.report.colours import Patches, patch_triangles
 

@@ -8,11 +8,11 @@ import rclpy
 from harness import spinning, wait_until
 from visualization_msgs.msg import Marker, MarkerArray
 
-from dexengines.mujoco import MujocoPlant
 from dexstack.nodes.markers import patch_markers, read_patches
 from dexstack.nodes.simulator import SimulatorNode
 from dexstack.nodes.wire import COMMAND, WORLD, BadMessage
 from dexstack.plants.base import Patch
+from dexstack.plants.mujoco import MujocoPlant
 
 SQUARE = np.array([[0.0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0]])
 PATCH = Patch(

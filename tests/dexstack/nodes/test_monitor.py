@@ -24,7 +24,6 @@ from sensor_msgs.msg import JointState
 from visualization_msgs.msg import MarkerArray
 
 from dexstack.cli import main as cli
-from dexstack.cli.bench.probe import Probe
 from dexstack.cli.monitor import page_parameters
 from dexstack.errors import ConfigError
 from dexstack.geometry.rotations import yaw_of
@@ -37,6 +36,7 @@ from dexstack.nodes.task import TaskNode
 from dexstack.nodes.wire import COMMAND, LATCHED, SENSOR, contacts_message, fill_pose, read_pose
 from dexstack.plants.base import Patch
 from dexstack.tasks.palm_turn import PalmTurn
+from tests.acceptance.probe import Probe
 from tests.visitor import Visitor
 
 pytestmark = pytest.mark.flaky(reruns=3)  # in real time: a node may wait too short on a busy machine
