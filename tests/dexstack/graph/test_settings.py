@@ -162,7 +162,7 @@ def test_a_file_with_unknown_names_is_rejected(tmp_path, text, complaint):
         (Spec(overrides=(("contact_set", "thawed"),)), "unknown contact set 'thawed'"),
         (Spec(overrides=(("planner", "sampler"),)), "unknown planner 'sampler'; did you mean 'sampling'"),
         (Spec(overrides=(("supervisor", "gate"),)), "unknown supervisor 'gate'; did you mean 'gait'"),
-        (Spec(overrides=(("theta", "nobody"),)), "no θ 'nobody'"),
+        (Spec(overrides=(("theta", "unknown"),)), "no θ 'unknown'"),
         (Spec("juggle"), "unknown task 'juggle'"),
     ],
 )

@@ -171,6 +171,6 @@ def test_the_planner_uses_a_learned_theta_during_the_run(tmp_path):
 @pytest.mark.parametrize("planner", ["sampling", "gauss_newton"])
 def test_the_learner_gets_the_parameters_of_the_planner(planner):
     nodes = {n.name: n for n in MODES["sim"].describe({"planner": planner, "learn": "yes"})}
-    told = nodes["learner"].parameters
-    assert told["planner"] == nodes["mpc"].parameters["planner"] == planner
-    assert (told.get("sampling_spread") is not None) == (planner == "sampling")
+    given = nodes["learner"].parameters
+    assert given["planner"] == nodes["mpc"].parameters["planner"] == planner
+    assert (given.get("sampling_spread") is not None) == (planner == "sampling")

@@ -109,8 +109,6 @@ def test_parameters_change_without_a_compilation_or_a_missed_cycle(mpc, probe, c
     assert np.abs(before[inside]).max() > 0.05 and np.abs(after[inside]).max() < 0.02 + 1e-6, (
         "the new bound is kept"
     )
-    assert mpc._planner.params.u_max == 0.02 and mpc._planner.weights.orientation_weight == 300.0
-    assert mpc._supervisor.params.stall_window == 5.0
 
 
 @pytest.mark.skipif(not hasattr(os, "SCHED_FIFO"), reason="no real-time scheduling here")

@@ -62,19 +62,19 @@ def test_nodes_topics_and_services_are_listed(running):
 
 
 @pytest.fixture
-def stranger(running, domain):
+def outsider(running, domain):
     """A node that is not part of the graph."""
     rclpy.init(domain_id=domain)
-    node = rclpy.create_node("stranger")
+    node = rclpy.create_node("outsider")
     yield node
     node.destroy_node()
     rclpy.shutdown()
 
 
-def test_every_parameter_of_every_node_is_listed_described_and_set_under_load(stranger):
+def test_every_parameter_of_every_node_is_listed_described_and_set_under_load(outsider):
     count = 0
     for name in NODES:
-        who = {"node": stranger, "node_name": f"/{name}"}
+        who = {"node": outsider, "node_name": f"/{name}"}
         names = sorted(ros2param.call_list_parameters(**who).result().result.names)
         described = ros2param.call_describe_parameters(**who, parameter_names=names).descriptors
         values = ros2param.call_get_parameters(**who, parameter_names=names).values
