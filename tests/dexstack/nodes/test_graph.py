@@ -238,7 +238,7 @@ def test_sections_of_parameter_files_reach_the_node_in_its_namespace(namespace, 
         assert node.get_parameter("horizon").value == 10
         assert node.get_parameter("u_max").value == (0.07 if matches else 0.2)
     SIM.check(values)
-    said = SIM.unmatched_sections(values)
+    said = SIM.notes(values)
     assert len(said) == (not matches) and all(f"section '{key}'" in sentence for sentence in said)
 
 
@@ -292,9 +292,9 @@ def test_every_mode_takes_the_same_arguments():
 
 
 def test_an_argument_without_effect_is_reported():
-    assert SIM.ignored({"interface": "pcan", "seed": "3"}) == ["interface"]
-    assert not SIM.ignored({"interface": "auto"})
-    assert MODES["hardware"].ignored({"seed": "3", "plant": "mujoco"}) == ["seed"]
+    assert SIM.notes({"interface": "pcan", "seed": "3"}) == ["'interface' has no effect in this mode"]
+    assert not SIM.notes({"interface": "auto"})
+    assert MODES["hardware"].notes({"seed": "3", "plant": "mujoco"}) == ["'seed' has no effect in this mode"]
 
 
 def test_respawn_and_simulated_time_reach_every_node():
