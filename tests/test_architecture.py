@@ -49,3 +49,14 @@ def test_no_packages_import_each_other_in_a_circle():
 
 def test_nothing_stands_on_the_nodes_or_the_commands():
     assert {part for part, others in needs().items() if others & LAST} <= LAST
+
+
+def test_only_plants_and_process_import_the_engines():
+    importers = set()
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if any(name.partition(".")[0] == "dexengines" for name in names):
+                importers.add(path.relative_to(PACKAGE).parts[0])
+    assert importers <= {"plants", "process"}

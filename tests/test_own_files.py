@@ -77,7 +77,7 @@ SUPERVISOR = Counter
 PLANT = (
     HEAD
     + """
-from dexengines.mujoco import MujocoPlant, MujocoPlantParams
+from dexstack.plants.mujoco import MujocoPlant, MujocoPlantParams
 
 @dataclass(frozen=True)
 class Params(MujocoPlantParams):

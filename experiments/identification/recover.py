@@ -35,7 +35,7 @@ from dexstack.tasks.base import OFFSETS, World
 from dexstack.trials.keep import claim, whole
 from dexstack.trials.pool import in_processes
 from dexstack.trials.sweep import loop_of
-from dexstack.trials.worlds import drawn
+from experiments.identification.worlds import drawn
 from experiments.harness import Outcome, run
 from experiments.identification import peer
 

@@ -36,7 +36,6 @@ import mujoco
 import numpy as np
 import trimesh
 
-from dexengines.lcp.plant import LcpPlant
 from dexengines.lcp.record import BEGIN, MOVE
 from dexengines.lcp.roll import gaps_at
 from dexengines.lcp.shapes import Geometry, box, cylinder, plane
@@ -47,6 +46,7 @@ from dexstack.geometry.decomposition import convex_parts
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import Start, load_object
 from dexstack.model.scene import OBJECT_BODY
+from dexstack.plants.lcp import LcpPlant
 from experiments.harness import Outcome, run
 from experiments.lcp import systems as scenes
 

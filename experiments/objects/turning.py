@@ -29,7 +29,7 @@ from dexstack.cli.output import commit, table
 from dexstack.errors import ConfigError, writing
 from dexstack.geometry.rotations import rotate
 from dexstack.model.objects import load_object
-from dexstack.onboarding.placing import best, move, try_places
+from dexstack.onboarding.place_search import best, move, try_places
 from dexstack.report.statistics import wilson
 from dexstack.trials.keep import claim
 from experiments.harness import Outcome, run

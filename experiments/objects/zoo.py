@@ -24,7 +24,7 @@ from dexstack.cli.output import note, table
 from dexstack.errors import ConfigError
 from dexstack.geometry.decomposition import PARTS
 from dexstack.geometry.symmetry import ANY
-from dexstack.onboarding.objects import Added, Wishes, add_object
+from dexstack.onboarding.add_object import Added, Wishes, add_object
 from experiments.harness import Outcome, run
 
 LIMIT = 75.0

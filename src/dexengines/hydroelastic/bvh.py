@@ -11,8 +11,7 @@ import math
 
 import numpy as np
 
-from dexengines.hydroelastic.kernel import KERNEL
-from dexengines.kernels import inner
+from dexengines.kernels import KERNEL, inner
 
 LANES = 8
 """Children of a node at most."""

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dexengines.hydroelastic.kernel import KERNEL
-from dexengines.kernels import inner
+from dexengines.kernels import KERNEL, inner
 
 ROWS = 16
 """Rows of a scratch array; a polygon has at most eight vertices."""

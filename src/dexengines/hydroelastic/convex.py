@@ -31,8 +31,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dexengines.hydroelastic.kernel import KERNEL
-from dexengines.kernels import inner
+from dexengines.kernels import KERNEL, inner
 
 SAP, LAGGED = 0, 1
 

@@ -31,10 +31,9 @@ from dexengines.hydroelastic.convex import (
     solve,
 )
 from dexengines.hydroelastic.fields import COMPLIANT, RIGID
-from dexengines.hydroelastic.kernel import KERNEL, load, tuple_type
 from dexengines.hydroelastic.surface import Surface, surface_kernel, surface_kernel_rigid
 from dexengines.hydroelastic.workspace import DEEP_A, DEEP_B, SURFACE
-from dexengines.kernels import entry, inner
+from dexengines.kernels import KERNEL, entry, inner, load, tuple_type
 
 STICTION = 1e-3
 """R_t over the Delassus estimate: how softly friction sticks."""

@@ -7,9 +7,8 @@ import math
 
 import numpy as np
 
-from dexengines.hydroelastic.kernel import KERNEL
 from dexengines.hydroelastic.workspace import DROP_ANGLE, FULL
-from dexengines.kernels import inner
+from dexengines.kernels import KERNEL, inner
 
 COS_RISES = -math.cos(DROP_ANGLE)
 """Angle between normal and pressure gradient up to which a face has not turned away."""

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dexengines.errors import EngineError
 from dexengines.hydroelastic.bvh import build_tree
-from dexengines.hydroelastic.kernel import Stored, tuple_type
-from dexstack.errors import ConfigError
+from dexengines.kernels import Stored, tuple_type
 
 FACES = np.array([[1, 2, 3], [0, 3, 2], [0, 1, 3], [0, 2, 1]], np.int32)
 """Vertices of face k of a positively oriented tet, counter-clockwise from outside; face k is
@@ -104,17 +104,17 @@ class CompliantMesh:
         object.__setattr__(self, "pressure", _frozen(self.pressure, np.float64))
         _check_indices(self.name, self.vertices_B, self.tets, 4)
         if self.pressure.shape != (len(self.vertices_B),) or not np.isfinite(self.pressure).all():
-            raise ConfigError(
+            raise EngineError(
                 f"the mesh {self.name} needs one finite pressure for each of its {len(self.vertices_B)} vertices"
             )
         if not (np.isfinite(self.modulus) and self.modulus > 0):
-            raise ConfigError(f"the mesh {self.name} needs a positive modulus")
+            raise EngineError(f"the mesh {self.name} needs a positive modulus")
         if len(self.tets) and self.volumes.min() <= 0.0:
-            raise ConfigError(
+            raise EngineError(
                 f"tet {int(self.volumes.argmin())} of the mesh {self.name} is flat or turned inside out"
             )
         if (self.neighbours == -2).any():
-            raise ConfigError(f"the mesh {self.name} has a face that more than two tets share")
+            raise EngineError(f"the mesh {self.name} has a face that more than two tets share")
 
     @cached_property
     def rank(self) -> tuple[float, bytes]:
@@ -171,7 +171,7 @@ class CompliantMesh:
 
     @cached_property
     def stored(self) -> Stored:
-        """:attr:`packed` for :func:`~dexengines.hydroelastic.kernel.load`, of type
+        """:attr:`packed` for :func:`~dexengines.kernels.load`, of type
         :data:`COMPLIANT`."""
         return Stored(self.packed, COMPLIANT)
 
@@ -238,10 +238,10 @@ class RigidMesh:
         normal = np.cross(v[:, 1] - v[:, 0], v[:, 2] - v[:, 0])
         length = np.linalg.norm(normal, axis=1)
         if len(length) and length.min() <= 0.0:
-            raise ConfigError(f"triangle {int(length.argmin())} of the mesh {self.name} has no area")
+            raise EngineError(f"triangle {int(length.argmin())} of the mesh {self.name} has no area")
         object.__setattr__(self, "normals_B", _frozen(normal / length[:, None], np.float64))
         if (self.neighbours == -2).any():
-            raise ConfigError(f"the mesh {self.name} has an edge that more than two triangles share")
+            raise EngineError(f"the mesh {self.name} has an edge that more than two triangles share")
 
     @cached_property
     def neighbours(self) -> np.ndarray:
@@ -250,7 +250,7 @@ class RigidMesh:
 
     @cached_property
     def stored(self) -> Stored:
-        """:attr:`packed` for :func:`~dexengines.hydroelastic.kernel.load`, of type
+        """:attr:`packed` for :func:`~dexengines.kernels.load`, of type
         :data:`RIGID`."""
         return Stored(self.packed, RIGID)
 
@@ -292,11 +292,11 @@ class RigidMesh:
 
 def _check_indices(name: str, vertices: np.ndarray, elements: np.ndarray, width: int) -> None:
     if vertices.ndim != 2 or vertices.shape[1] != 3 or not np.isfinite(vertices).all():
-        raise ConfigError(f"the mesh {name} needs finite vertices of shape (n, 3), not {vertices.shape}")
+        raise EngineError(f"the mesh {name} needs finite vertices of shape (n, 3), not {vertices.shape}")
     if elements.ndim != 2 or elements.shape[1] != width or len(elements) == 0:
-        raise ConfigError(f"the mesh {name} needs elements of shape (m, {width}), not {elements.shape}")
+        raise EngineError(f"the mesh {name} needs elements of shape (m, {width}), not {elements.shape}")
     if elements.min() < 0 or elements.max() >= len(vertices):
-        raise ConfigError(f"the mesh {name} names vertices that it does not have")
+        raise EngineError(f"the mesh {name} names vertices that it does not have")
 
 
 def _corners(v: np.ndarray) -> np.ndarray:

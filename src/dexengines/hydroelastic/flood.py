@@ -6,9 +6,8 @@ from __future__ import annotations
 import numpy as np
 
 from dexengines.hydroelastic.bvh import LANES, descend, triangles_apart
-from dexengines.hydroelastic.kernel import KERNEL
 from dexengines.hydroelastic.workspace import FULL
-from dexengines.kernels import inner
+from dexengines.kernels import KERNEL, inner
 
 
 @inner(forceinline=True, **KERNEL)

@@ -6,9 +6,8 @@ from __future__ import annotations
 import math
 
 from dexengines.hydroelastic.clip import barycentric
-from dexengines.hydroelastic.kernel import KERNEL
 from dexengines.hydroelastic.workspace import DEEP_A, DEEP_B, PEAKS
-from dexengines.kernels import inner
+from dexengines.kernels import KERNEL, inner
 
 
 @inner(**KERNEL)

@@ -18,8 +18,8 @@ import tempfile
 import numpy as np
 import trimesh
 
+from dexengines.errors import EngineError
 from dexengines.hydroelastic.fields import CompliantMesh
-from dexstack.errors import ConfigError
 
 
 def compliant_mesh(
@@ -31,17 +31,17 @@ def compliant_mesh(
     differ from call to call.
 
     Args:
-        surface: closed, in metres, e.g. from :func:`~dexstack.geometry.mesh.load_mesh`.
+        surface: closed, in metres.
         modulus: E [Pa].
         size: edge length wanted [m].
 
     Raises:
-        ConfigError: the surface is open, or no tets come of it.
+        EngineError: the surface is open, or no tets come of it.
     """
     if not surface.is_watertight:
-        raise ConfigError(f"the mesh {name} is not watertight, so it has no inside to put a pressure in")
+        raise EngineError(f"the mesh {name} is not watertight, so it has no inside to put a pressure in")
     if not (np.isfinite(size) and size > 0):
-        raise ConfigError(f"the mesh size of {name} must be positive, not {size}")
+        raise EngineError(f"the mesh size of {name} must be positive, not {size}")
     import pytetwild
 
     ratio = float(np.clip(size / np.linalg.norm(surface.extents), 1e-3, 0.5))
@@ -58,10 +58,10 @@ def compliant_mesh(
                 quiet=True,
             )
     except RuntimeError as error:
-        raise ConfigError(f"the mesh {name} cannot be filled with tets: {error}") from None
+        raise EngineError(f"the mesh {name} cannot be filled with tets: {error}") from None
     vertices, tets = np.asarray(vertices, float)[:, :3], np.asarray(tets)[:, :4]
     if not len(tets):
-        raise ConfigError(f"the mesh {name} cannot be filled with tets")
+        raise EngineError(f"the mesh {name} cannot be filled with tets")
     v = vertices[tets]
     volume = np.einsum("ij,ij->i", np.cross(v[:, 1] - v[:, 0], v[:, 2] - v[:, 0]), v[:, 3] - v[:, 0])
     tets[volume < 0] = tets[volume < 0][:, [0, 2, 1, 3]]
@@ -95,14 +95,14 @@ def extent(vertices: np.ndarray, tets: np.ndarray, name: str = "mesh") -> np.nda
     depth.
 
     Raises:
-        ConfigError: all vertices lie on the surface.
+        EngineError: all vertices lie on the surface.
     """
     from trimesh.triangles import closest_point
 
     triangles = CompliantMesh(name, vertices, tets, np.zeros(len(vertices)), 1.0).boundary_triangles
     inner = np.setdiff1d(np.arange(len(vertices)), triangles)
     if not len(inner):
-        raise ConfigError(f"the mesh {name} has no vertex inside: make it finer")
+        raise EngineError(f"the mesh {name} has no vertex inside: make it finer")
     corners = vertices[triangles]
     middle = corners.mean(axis=1)
     radius = np.linalg.norm(corners - middle[:, None], axis=2).max(axis=1)

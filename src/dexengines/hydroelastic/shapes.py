@@ -13,8 +13,8 @@ import math
 
 import numpy as np
 
+from dexengines.errors import EngineError
 from dexengines.hydroelastic.fields import CompliantMesh, RigidMesh
-from dexstack.errors import ConfigError
 
 HALF_SPACE_SIZE = 10.0
 """Half the width of the triangle [m] that stands for a half-space."""
@@ -73,7 +73,7 @@ def cylinder(
     r, h = _positive("radius and half length of a cylinder", radius, 0.5 * length)
     n = segments or _segments(r, size)
     if n < 3:
-        raise ConfigError(f"a cylinder needs at least 3 segments, not {n}")
+        raise EngineError(f"a cylinder needs at least 3 segments, not {n}")
     angle = 2 * math.pi * np.arange(n) / n
     ring = np.column_stack([r * np.cos(angle), r * np.sin(angle)])
     depth = min(r, h)
@@ -131,7 +131,7 @@ def convex(points: np.ndarray, modulus: float, *, name: str = "convex") -> Compl
     inside."""
     points = np.asarray(points, float)
     if points.ndim != 2 or points.shape[1] != 3 or len(points) < 4 or not np.isfinite(points).all():
-        raise ConfigError(
+        raise EngineError(
             f"the convex mesh {name} needs at least four finite points, not an array of shape {points.shape}"
         )
     triangles = _hull(points)
@@ -147,7 +147,7 @@ def convex(points: np.ndarray, modulus: float, *, name: str = "convex") -> Compl
     bounds = [(None, None)] * 3 + [(0, None)]
     result = linprog([0, 0, 0, -1], a, np.einsum("ij,ij->i", normal, v[:, 0]), bounds=bounds)
     if not result.success or result.x[3] <= 0:
-        raise ConfigError(f"the convex mesh {name} encloses no volume")
+        raise EngineError(f"the convex mesh {name} encloses no volume")
     return _to_core(points, triangles, np.tile(result.x[:3], (len(points), 1)), modulus, name)
 
 
@@ -183,7 +183,7 @@ def rigid(mesh: CompliantMesh, name: str | None = None) -> RigidMesh:
 def _positive(what: str, *values: float) -> np.ndarray:
     values = np.array(values, float)
     if not (np.isfinite(values).all() and values.min() > 0):
-        raise ConfigError(f"the {what} must be positive, not {values.tolist()}")
+        raise EngineError(f"the {what} must be positive, not {values.tolist()}")
     return values
 
 
@@ -229,7 +229,7 @@ def _hull(points: np.ndarray) -> np.ndarray:
     try:
         hull = ConvexHull(points)
     except QhullError:
-        raise ConfigError("the points of a convex mesh lie in one plane") from None
+        raise EngineError("the points of a convex mesh lie in one plane") from None
     triangles = hull.simplices.copy()
     v = points[triangles]
     inward = np.einsum("ij,ij->i", np.cross(v[:, 1] - v[:, 0], v[:, 2] - v[:, 0]), hull.equations[:, :3]) < 0

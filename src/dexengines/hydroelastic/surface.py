@@ -30,7 +30,6 @@ from dexengines.hydroelastic.faces import (
 from dexengines.hydroelastic.fields import COMPLIANT, RIGID, CompliantMesh, RigidMesh
 from dexengines.hydroelastic.flood import find_rims, forget, visit, visit_neighbours
 from dexengines.hydroelastic.interior import in_box, inside_surface, locate, peak_pair
-from dexengines.hydroelastic.kernel import KERNEL, load
 from dexengines.hydroelastic.workspace import (
     DEEP_A,
     DEEP_B,
@@ -43,7 +42,7 @@ from dexengines.hydroelastic.workspace import (
     Workspace,
     workspace,
 )
-from dexengines.kernels import entry, inner
+from dexengines.kernels import KERNEL, entry, inner, load
 
 __all__ = [
     "ContactSurface",
@@ -244,11 +243,11 @@ def surface_kernel(pa, pb, R_WA, p_WA, R_WB, p_WB, out):
     Returns:
         number of faces, or FULL.
     """
-    return _kernel(pa, pb, R_WA, p_WA, R_WB, p_WB, out, False)
+    return trace_surface(pa, pb, R_WA, p_WA, R_WB, p_WB, out, False)
 
 
 @inner(forceinline=True, **KERNEL)
-def _kernel(pa, pb, R_WA, p_WA, R_WB, p_WB, out, exhaustive):
+def trace_surface(pa, pb, R_WA, p_WA, R_WB, p_WB, out, exhaustive):
     """:func:`surface_kernel`, by flood fill or, ``exhaustive``, by trying every pair of tets."""
     R, p = _relative(R_WA, p_WA, R_WB, p_WB, out.frame)
     status = out.status
@@ -351,7 +350,7 @@ def surface_kernel_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out):
     Returns:
         number of faces, or FULL.
     """
-    return _kernel_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out, False)
+    return trace_surface_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out, False)
 
 
 @inner(forceinline=True, **KERNEL)
@@ -374,7 +373,7 @@ def _count_peaks_inside(pa, pb, R, p, status):
 
 
 @inner(forceinline=True, **KERNEL)
-def _kernel_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out, exhaustive):
+def trace_surface_rigid(pa, pb, R_WA, p_WA, R_WB, p_WB, out, exhaustive):
     """:func:`surface_kernel_rigid`, by flood fill or, ``exhaustive``, by trying every tet with
     every triangle."""
     R, p = _relative(R_WA, p_WA, R_WB, p_WB, out.frame)

@@ -17,6 +17,7 @@ import numpy as np
 
 from dexengines.collision import Pair, body_name, touching_bodies
 from dexengines.couplings import entries
+from dexengines.errors import EngineError
 from dexengines.features import refuse
 from dexengines.hydroelastic.convex import LAGGED, SolveStatus, make_problem, make_workspace
 from dexengines.hydroelastic.discrete import (
@@ -29,12 +30,11 @@ from dexengines.hydroelastic.discrete import (
     velocity_step,
 )
 from dexengines.hydroelastic.fields import CompliantMesh, RigidMesh
-from dexengines.hydroelastic.kernel import Stored
 from dexengines.hydroelastic.surface import query
 from dexengines.hydroelastic.workspace import DROP_ANGLE, workspace
 from dexengines.hydroelastic.workspace import Workspace as SurfaceArrays
-from dexstack.errors import ConfigError
-from dexstack.plants.base import Patch
+from dexengines.kernels import Stored
+from dexengines.report import Patch
 
 JOINTS = ("ball joint with a stop", "equality constraint", "tendon with a stop", "dry tendon friction")
 LACKS = (*JOINTS, "joint coupling", "dry joint friction")
@@ -89,7 +89,7 @@ class HydroelasticSystem:
         inertance: (nv, nv) to add to the mass matrix; see :mod:`dexengines.couplings`.
 
     Raises:
-        ConfigError: an unknown body, a feature among :data:`LACKS`.
+        EngineError: an unknown body, a feature among :data:`LACKS`.
     """
 
     def __init__(
@@ -253,14 +253,14 @@ def _static(
     names = {body_name(model, b): b for b in range(model.nbody)}
     for g in geometries:
         if g.body not in names:
-            raise ConfigError(f"geometry '{g.name}' sits on body '{g.body}', which the model does not have")
+            raise EngineError(f"geometry '{g.name}' sits on body '{g.body}', which the model does not have")
         if not (
             np.isfinite(g.friction)
             and g.friction >= 0.0
             and np.isfinite(g.relaxation_time)
             and g.relaxation_time >= 0.0
         ):
-            raise ConfigError(
+            raise EngineError(
                 f"friction and relaxation time of geometry '{g.name}' must be finite and not negative"
             )
     body = np.array([names[g.body] for g in geometries], np.int64).reshape(-1)

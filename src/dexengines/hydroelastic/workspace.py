@@ -9,7 +9,7 @@ import numba
 import numpy as np
 
 from dexengines.hydroelastic.clip import COLUMNS, ROWS
-from dexengines.hydroelastic.kernel import Stored
+from dexengines.kernels import Stored
 
 DROP_ANGLE = 5 * math.pi / 8
 """A face whose normal turns further than this from a pressure gradient is dropped: there the

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from dexengines.errors import EngineError
 from dexengines.lcp import record as s
 from dexengines.lcp.adjoint import pull_back
 from dexengines.lcp.dynamics_adjoint import make_cotangents
 from dexengines.lcp.replay import differentiate
 from dexengines.lcp.roll import refer, roll
 from dexengines.lcp.system import LcpSystem
-from dexstack.errors import ConfigError
 
 if TYPE_CHECKING:
     import jax
@@ -52,12 +52,12 @@ def rollout(system: LcpSystem, tau: np.ndarray) -> Rollout:
     was decided.
 
     Raises:
-        ConfigError: tau has the wrong size or is not finite.
+        EngineError: tau has the wrong size or is not finite.
         FloatingPointError: as :meth:`.system.LcpSystem.step`; the system keeps its state.
     """
     tau = np.array(tau, float, order="C")  # a copy: the kernels are compiled for arrays that may be written
     if tau.ndim != 2 or tau.shape[1] != system.model.nv or not np.isfinite(tau).all():
-        raise ConfigError(f"a rollout needs finite forces (steps, {system.model.nv}), got {tau.shape}")
+        raise EngineError(f"a rollout needs finite forces (steps, {system.model.nv}), got {tau.shape}")
     steps = len(tau)
     qs, vs = np.empty((steps + 1, system.q.size)), np.empty((steps + 1, system.v.size))
     qs[0], vs[0] = system.q, system.v
@@ -90,7 +90,7 @@ def vjp(
         An array of the shape of each input by name.
 
     Raises:
-        ConfigError: the system has other parameters, or another tape, than the rollout had.
+        EngineError: the system has other parameters, or another tape, than the rollout had.
     """
     _check(system, run)
     state = np.array(cotangent, float)
@@ -110,7 +110,7 @@ def vjp(
 
 def _check(system: LcpSystem, run: Rollout) -> None:
     if run.tape is not system.tape or run.parameters is not system.parameters:
-        raise ConfigError("derivatives are to be taken before the system's tape or parameters are replaced")
+        raise EngineError("derivatives are to be taken before the system's tape or parameters are replaced")
 
 
 def directional(system: LcpSystem, run: Rollout, directions: dict[str, np.ndarray]) -> np.ndarray:
@@ -124,7 +124,7 @@ def directional(system: LcpSystem, run: Rollout, directions: dict[str, np.ndarra
         (n, Q + V)
 
     Raises:
-        ConfigError: the system has other parameters, or another tape, than the rollout had.
+        EngineError: the system has other parameters, or another tape, than the rollout had.
     """
     n = len(next(iter(directions.values())))
     shapes = (run.q[0], run.v[0], run.tau, *run.parameters)

@@ -10,13 +10,13 @@ import mujoco
 import numpy as np
 
 from dexengines.collision import Pair, body_name, touching_bodies
+from dexengines.errors import EngineError
 from dexengines.features import FORCES, refuse
 from dexengines.lcp import record as s
 from dexengines.lcp.dynamics import make_motion, make_tree
 from dexengines.lcp.reference import Reference
 from dexengines.lcp.roll import Simulation, energy_at, gaps_at, refer, roll
 from dexengines.lcp.shapes import Geometry, pack
-from dexstack.errors import ConfigError
 
 JOINTS = ("ball joint", "equality constraint", "tendon with a stop", "dry tendon friction")
 LACKS = (*JOINTS, *FORCES)
@@ -38,7 +38,7 @@ class LcpSystem:
         inertance: (nv, nv) to add to the mass matrix; see :mod:`dexengines.couplings`.
 
     Raises:
-        ConfigError: a model or geometry this engine does not take.
+        EngineError: a model or geometry this engine does not take.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class LcpSystem:
         inertance: np.ndarray | None = None,
     ) -> None:
         if directions < 2:
-            raise ConfigError(
+            raise EngineError(
                 f"friction needs at least 2 directions per contact (a pyramid of 4 sides), got {directions}"
             )
         self.model, self.geometries = model, tuple(geometries)
@@ -105,7 +105,7 @@ class LcpSystem:
         """Start counts and warm starts again."""
         P, L = len(self.world.shapes.pairs), self.world.limit_q.size
         self.counts = np.zeros(10, np.int64)
-        """See :mod:`.record`."""
+        """(10,) entries of :mod:`.record`."""
         self.extremes = np.array([0.0, np.inf])
         if self.memory is None:
             self.memory = s.Memory(
@@ -212,7 +212,7 @@ class LcpSystem:
         """Advance until nothing overlaps, at most for so long.
 
         Raises:
-            ConfigError: some still do, by name.
+            EngineError: some still do, by name.
             FloatingPointError: as :meth:`step`.
         """
         end = self.time + seconds
@@ -220,7 +220,7 @@ class LcpSystem:
             self.step()
         stuck = [f"'{a}' and '{b}' (by {1e3 * depth:.2g} mm)" for (a, b), depth in self.overlapping().items()]
         if stuck:
-            raise ConfigError(f"{', '.join(stuck)} overlap and cannot be parted within {seconds:g} s")
+            raise EngineError(f"{', '.join(stuck)} overlap and cannot be parted within {seconds:g} s")
 
     def energy(self) -> float:
         """Kinetic and potential energy [J]."""

@@ -24,6 +24,7 @@ import numpy as np
 from jax import Array
 
 from dexengines.collision import body_name
+from dexengines.errors import EngineError
 from dexengines.features import FORCES, refuse
 from dexengines.soft import forces, near, tables
 from dexengines.soft.cloud import Cloud, check
@@ -51,7 +52,6 @@ from dexengines.soft.scm import (
     wrench_transform,
 )
 from dexengines.soft.tree import Motion, Numbers, Tree
-from dexstack.errors import ConfigError
 
 JOINTS = ("ball joint with a stop", "equality constraint", "tendon with a stop", "dry tendon friction")
 LACKS = (*JOINTS, *FORCES)
@@ -177,7 +177,7 @@ class SoftSystem:
     ``inertance`` as of :class:`Tree`.
 
     Raises:
-        ConfigError: a feature among :data:`LACKS`, what :func:`~dexengines.soft.cloud.check`
+        EngineError: a feature among :data:`LACKS`, what :func:`~dexengines.soft.cloud.check`
             refuses, an unknown body, surfaces of one body that meet.
     """
 
@@ -241,7 +241,7 @@ class SoftSystem:
             met = [(x, y, max(a.friction, b.friction)) for x, a in enumerate(m.a) for y, b in enumerate(m.b)]
         for x, y, _ in met:
             if m.a[x].body == m.b[y].body:
-                raise ConfigError(
+                raise EngineError(
                     f"the surfaces '{m.a[x].name}' and '{m.b[y].name}' are on one body and cannot meet"
                 )
         pairs = np.array(
@@ -249,9 +249,9 @@ class SoftSystem:
         )
         params = pair_params(m.params, np.array([mu for _, _, mu in met]))
         if m.tolerance is not None and not 0.0 < m.tolerance < 1.0:
-            raise ConfigError(f"the tolerance of a meeting must lie between 0 and 1, got {m.tolerance:g}")
+            raise EngineError(f"the tolerance of a meeting must lie between 0 and 1, got {m.tolerance:g}")
         if m.tolerance is not None and m.params.normal_weight != 1.0:
-            raise ConfigError(
+            raise EngineError(
                 f"normal_weight {m.params.normal_weight:g} needs a meeting with tolerance None: only then all planes are weighed"
             )
         if m.tolerance is None or jax.default_backend() != "cpu":
@@ -604,5 +604,5 @@ def _own(rows: Array) -> tuple[Array, Array]:
 def _body(model: mujoco.MjModel, surface: Surface) -> int:
     names = [body_name(model, b) for b in range(model.nbody)]
     if surface.body not in names:
-        raise ConfigError(f"the surface '{surface.name}' is on an unknown body '{surface.body}'")
+        raise EngineError(f"the surface '{surface.name}' is on an unknown body '{surface.body}'")
     return names.index(surface.body)

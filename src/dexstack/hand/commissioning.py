@@ -277,7 +277,7 @@ def _compare(results: list[JointResult]) -> None:
             )
 
 
-# --- what is kept ----------------------------------------------------------------------------------------------------------------------
+# --- what is kept
 
 
 def commissioning_file(folder: str | Path, serial: str) -> Path:

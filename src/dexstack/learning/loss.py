@@ -32,7 +32,7 @@ from dexstack.control.models.base import StepModel
 from dexstack.control.problem import OBJECT_DOF, ModelParams, force, integrate_quaternion, step_problem
 from dexstack.control.theta import RANGES
 from dexstack.errors import ConfigError
-from dexstack.learning.params import LearnerParams
+from dexstack.learning.learner_params import LearnerParams
 from dexstack.learning.transitions import Transitions, take
 from dexstack.process.compilation import jit
 

@@ -1,14 +1,12 @@
-"""The learner node: learns θ of the planner's model from the running rollout and hands it to the
-planner.
+"""Learner: learns θ of the planner's model during rollouts and publishes it for the planner.
 
-For every object pose while a rollout is running it keeps a sample (pose, joint angles, joint
-command); what lies between two rollouts (the reset of hand and object) is never kept. Every
-``update_every`` samples a thread of its own cuts transitions out of them, adds these to the ring
-buffer, takes some gradient steps and publishes θ on ``learner/theta`` (latched), from where the
-``mpc`` node takes it between two solves. With ``results`` every θ is also written there as
-``theta.yaml``.
+For every object pose during a rollout it keeps a sample (pose, joint angles, joint command); samples
+between rollouts (the reset of hand and object) are discarded. Every ``update_every`` samples a
+separate thread cuts them into transitions, adds these to the ring buffer, takes gradient steps and
+publishes θ on ``learner/theta`` (latched); the ``mpc`` node takes it between two solves. With
+``results`` every θ is also written to ``theta.yaml`` in that folder.
 
-The process lowers its own priority: the planner and the servo come first.
+The process lowers its priority in favour of planner and servo.
 """
 
 from __future__ import annotations
@@ -17,6 +15,7 @@ import math
 import queue
 import sys
 import threading
+import traceback
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -45,8 +44,6 @@ from dexstack.process.history import JointHistory, JointSample
 
 
 class LearnerNode(SceneNode):
-    """See the module's docstring."""
-
     LIVE = frozenset({"update_every", "input_timeout"})
 
     def __init__(self) -> None:
@@ -118,14 +115,11 @@ class LearnerNode(SceneNode):
         }
         if not self._updates:
             return OK, "no update yet", values
-        return (
-            (OK if math.isfinite(self._loss) else WARN),
-            f"update {self._updates}, loss {self._loss:.3g}",
-            values,
-        )
+        level = OK if math.isfinite(self._loss) else WARN
+        return level, f"update {self._updates}, loss {self._loss:.3g}", values
 
     def _take_state(self, state: dict[str, Any]) -> None:
-        """A rollout that begins starts a new stretch of samples; one that ends closes it."""
+        """Start a new sequence of samples when a rollout begins; close it when it ends."""
         rollout = (state["phase"], state["attempt"])
         if rollout == self._rollout:
             return
@@ -134,36 +128,34 @@ class LearnerNode(SceneNode):
         self._rollout = rollout
 
     def _take_pose(self, pose: PoseSample) -> None:
-        """Keep a sample, during a rollout and with joint angles of the time of the pose and a
-        command."""
+        """Keep a sample if a rollout is running and joint angles and a command are known."""
         p = self.params(LearnerNodeParams)
         self.time = pose.t
-        if (
-            not pose.t >= self._start
-            or self._command is None
-            or (self._samples and pose.t <= self._samples[-1][0])
-        ):  # NaN: no rollout
+        running = pose.t >= self._start  # the start is NaN without a rollout
+        if not running or self._command is None or (self._samples and pose.t <= self._samples[-1][0]):
             return
         joints = self._angles.at(pose.t, p.input_timeout)
         if joints is None:
             return
         command = self._command.values
-        self._samples.append(
-            (pose.t, pose.pose, joints.values, np.full_like(command, np.nan) if joints.limp else command)
-        )
+        command = np.full_like(command, np.nan) if joints.limp else command
+        self._samples.append((pose.t, pose.pose, joints.values, command))
         self._fresh += 1
         if self._fresh >= p.update_every:
             self._hand_over(keep=True)
 
     def _hand_over(self, *, keep: bool) -> None:
-        """Give the samples to the learning thread; those less than a step old start the next
-        stretch if the rollout goes on."""
+        """Give the samples to the learning thread.
+
+        Args:
+            keep: whether samples less than a step old start the next sequence.
+        """
         if self._fresh:
             t, pose, q, command = (np.array(column) for column in zip(*self._samples, strict=True))
             self._chunks.put({"t": t, "pose_WO": pose, "q": q, "q_command": command})
         last = self._samples[-1][0] if self._samples else 0.0
-        # One transition starts at each sample that has a later one a step away; the sample before
-        # the first gives it its velocity.
+        # A transition starts at each sample that has a later one a step away; the sample before the
+        # first gives the velocity.
         started = [
             i for i, sample in enumerate(self._samples) if sample[0] <= last - (1 - MATCH) * self._step
         ]
@@ -171,7 +163,7 @@ class LearnerNode(SceneNode):
         self._fresh = 0
 
     def _learn(self) -> None:
-        """The learning thread."""
+        """Run the learning thread."""
         rng = np.random.default_rng(self.params(LearnerNodeParams).seed)
         try:
             while (chunk := self._chunks.get()) is not None:
@@ -186,8 +178,6 @@ class LearnerNode(SceneNode):
                 self._updates += 1
                 self._publish()
         except Exception:
-            import traceback
-
             self.get_logger().fatal(traceback.format_exc())
             self.end(EXIT_FAILED)
 

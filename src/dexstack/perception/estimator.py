@@ -10,7 +10,7 @@ import numpy as np
 from dexstack.perception.bundle import TagBundle
 from dexstack.perception.camera import CameraModel
 from dexstack.perception.filter import PoseFilter, agree
-from dexstack.perception.params import EstimatorParams
+from dexstack.perception.camera_params import EstimatorParams
 from dexstack.perception.pose import BundlePose, solve_bundle
 from dexstack.perception.se3 import Transform
 from dexstack.perception.tags import Detection, TagDetector

@@ -17,7 +17,7 @@ import numpy as np
 from dexstack.errors import ConfigError
 from dexstack.perception.camera import CameraModel
 from dexstack.perception.clock import DeviceClock
-from dexstack.perception.params import RealSenseParams
+from dexstack.perception.camera_params import RealSenseParams
 
 RETRY = 1.0
 """Wait before the camera is looked for again [s]."""

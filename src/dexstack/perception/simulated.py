@@ -10,7 +10,7 @@ from dexstack.model.hand import HandModel
 from dexstack.model.objects import ObjectModel
 from dexstack.model.scene import JointLayout, build_scene
 from dexstack.perception.bundle import Tag, TagBundle
-from dexstack.perception.params import SimulatedCameraParams
+from dexstack.perception.camera_params import SimulatedCameraParams
 from dexstack.perception.render import TagPainter
 from dexstack.perception.se3 import Transform, between, difference
 

@@ -17,7 +17,7 @@ from dexstack.perception.bundle import base_bundle, object_bundle
 from dexstack.perception.camera import CameraModel
 from dexstack.perception.hand_eye import fingertip_bundle
 from dexstack.perception.images import to_grey
-from dexstack.perception.params import RealSenseParams, SimulatedCameraParams, usual_mount
+from dexstack.perception.camera_params import RealSenseParams, SimulatedCameraParams, usual_mount
 from dexstack.perception.realsense import RealSenseCamera
 from dexstack.perception.se3 import Transform, exp
 from dexstack.perception.simulated import SimulatedCamera

@@ -3,9 +3,12 @@ imported on demand."""
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from dexengines import EXTRAS, check_engine, missing_library
+import dexengines
+from dexengines.errors import EngineError
 from dexstack.errors import ConfigError, unknown_name
 from dexstack.lazy import Registry, is_own
 
@@ -18,10 +21,10 @@ if TYPE_CHECKING:
 PLANTS = Registry(
     "plant",
     {
-        "mujoco": ("dexengines.mujoco", "MujocoPlant", "MujocoPlantParams"),
-        "hydroelastic": ("dexengines.hydroelastic.plant", "HydroelasticPlant", "HydroelasticPlantParams"),
-        "lcp": ("dexengines.lcp.plant", "LcpPlant", "LcpPlantParams"),
-        "soft": ("dexengines.soft.plant", "SoftPlant", "SoftPlantParams"),
+        "mujoco": ("dexstack.plants.mujoco", "MujocoPlant", "MujocoPlantParams"),
+        "hydroelastic": ("dexstack.plants.hydroelastic", "HydroelasticPlant", "HydroelasticPlantParams"),
+        "lcp": ("dexstack.plants.lcp", "LcpPlant", "LcpPlantParams"),
+        "soft": ("dexstack.plants.soft", "SoftPlant", "SoftPlantParams"),
     },
 )
 """Module, class and parameter class of every plant; the class takes a hand, an object and its
@@ -38,7 +41,9 @@ def check_plant(name: str) -> None:
         raise unknown_name("plant", name, PLANTS)
     if is_own(name):
         PLANTS.load(name)
-    check_engine(name)
+    else:
+        with engine_errors():
+            dexengines.check_engine(name)
 
 
 def plant_params(name: str) -> type:
@@ -82,11 +87,18 @@ def scene_plant(name: str) -> type[ScenePlant]:
     return plant
 
 
-def _load(name: str, registry: Registry = PLANTS) -> tuple[Any, ...]:
+def _load(name: str) -> tuple[Any, ...]:
     check_plant(name)
+    if not is_own(name):
+        with engine_errors():
+            dexengines.scene_class(name)
+    return PLANTS.load(name)
+
+
+@contextlib.contextmanager
+def engine_errors() -> Iterator[None]:
+    """Turn the engines' errors into :class:`~dexstack.errors.ConfigError`; also a decorator."""
     try:
-        return registry.load(name)
-    except ModuleNotFoundError as error:
-        if name not in EXTRAS or (error.name or "").startswith(("dexstack", "dexengines")):
-            raise
-        raise missing_library(name, error.name) from None
+        yield
+    except EngineError as error:
+        raise ConfigError(str(error)) from None

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
+
+from dexengines.report import Contact as Contact
+from dexengines.report import Patch as Patch
 
 
 @runtime_checkable
@@ -46,25 +49,6 @@ class Plant(Protocol):
 
     def step(self, tau: np.ndarray) -> None:
         """Advance by ``dt`` under the joint torques ``tau`` (N,) [N m or N]."""
-
-
-class Patch(NamedTuple):
-    """The surface on which two bodies touch, in world, and what passes through it."""
-
-    a: str
-    b: str
-    vertex_W: np.ndarray
-    """(P, 3) corners of all polygons [m]"""
-    start: np.ndarray
-    """(F + 1,) corners of polygon i are start[i] … start[i + 1] − 1"""
-    pressure: np.ndarray
-    """(F,) at the polygon's centroid [Pa]"""
-    point_W: np.ndarray
-    """(3,) [m]"""
-    force_W: np.ndarray
-    """(3,) on b [N]"""
-    moment_W: np.ndarray
-    """(3,) on b, about ``point_W`` [N m]"""
 
 
 @runtime_checkable

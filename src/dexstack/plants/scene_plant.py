@@ -15,6 +15,7 @@ from dexstack.model.description import number_list, quaternion
 from dexstack.model.objects import ObjectModel
 from dexstack.model.robot import Robot
 from dexstack.model.scene import JointLayout, robot_scene
+from dexstack.plants import engine_errors
 
 
 def stiffened(params: Any, obj: ObjectModel) -> Any:
@@ -40,6 +41,7 @@ class ScenePlant(abc.ABC):
     The constructor puts everything to the object's first start.
     """
 
+    @engine_errors()
     def __init__(self, robot: Robot, obj: ObjectModel, params: Any) -> None:
         self.scene = scene = self.make_scene(robot_scene(robot, obj), robot, stiffened(params, obj))
         self.dt, self.model = scene.dt, scene.model
@@ -83,6 +85,7 @@ class ScenePlant(abc.ABC):
     def twist_WO(self) -> np.ndarray:
         return self.scene.values()[1][-6:].copy()
 
+    @engine_errors()
     def reset(self, q_hand: np.ndarray, pose_WO: np.ndarray, v: np.ndarray | None = None) -> None:
         """Start again at time zero; see :meth:`Plant.reset`.
 

@@ -1,5 +1,4 @@
-"""Pictures of an object: in the hand, its convex parts, how it can lie; and of a hand in its
-poses."""
+"""Pictures of an object (in the hand, its convex parts, its rest poses) and of a hand in its poses."""
 
 from __future__ import annotations
 
@@ -11,21 +10,21 @@ import mujoco
 import numpy as np
 from matplotlib.figure import Figure
 
-from dexstack.errors import writing
 from dexstack.model.hand import HandModel, load_hand
 from dexstack.model.objects import ObjectModel
 from dexstack.model.scene import OBJECT_BODY, JointLayout, build_scene, wxyz
 from dexstack.onboarding.rest_poses import RestPose, resting_rotation
+from dexstack.report.figure import save_figure
 from dexstack.report.render import Camera, Renderer
 
 KINDS = 6
-"""Kinds of rest poses that are drawn, the likeliest."""
+"""Number of kinds of rest poses that are drawn, the most probable first."""
 _WIDTH, _HEIGHT = 360, 270
 _FROM = np.array([0.62, -0.62, 0.48])
 
 
 def draw_rests(path: Path, obj: ObjectModel, rests: Sequence[RestPose]) -> Path:
-    """One picture of each kind of rest pose with its probability, as a PNG.
+    """Draw each kind of rest pose with its probability as a PNG.
 
     Raises:
         ConfigError: the file cannot be written.
@@ -34,7 +33,7 @@ def draw_rests(path: Path, obj: ObjectModel, rests: Sequence[RestPose]) -> Path:
 
 
 def draw_object(path: Path, obj: ObjectModel, rests: Sequence[RestPose]) -> Path:
-    """The object at each of its starts on a palm, its convex parts, then its rest poses, as a PNG.
+    """Draw the object at each start on a palm, its convex parts and its rest poses as a PNG.
 
     Raises:
         ConfigError: the file cannot be written.
@@ -43,22 +42,16 @@ def draw_object(path: Path, obj: ObjectModel, rests: Sequence[RestPose]) -> Path
     for task, start in obj.starts.items():
         model = build_scene(hand, obj).compile()
         data = mujoco.MjData(model)
-        data.qpos[:-7], data.qpos[-7:] = (
-            JointLayout(model).coordinates(hand.pose(start.hand_pose)),
-            start.pose_WO,
-        )
-        panels.append(
-            (
-                f"start '{task}'",
-                _picture(model, data, Camera.of_model(model, "film", width=_WIDTH, height=_HEIGHT)),
-            )
-        )
+        data.qpos[:-7] = JointLayout(model).coordinates(hand.pose(start.hand_pose))
+        data.qpos[-7:] = start.pose_WO
+        camera = Camera.of_model(model, "film", width=_WIDTH, height=_HEIGHT)
+        panels.append((f"start '{task}'", _picture(model, data, camera)))
     panels.append((f"{len(obj.parts)} convex part{'s' * (len(obj.parts) > 1)}", _parts(obj)))
     return _mosaic(path, panels + _rest_panels(obj, rests))
 
 
 def draw_hand(path: Path, hand: HandModel) -> Path:
-    """The hand in each of its poses, aslant and from above, as a PNG.
+    """Draw the hand in each of its poses, from an angle and from above, as a PNG.
 
     Raises:
         ConfigError: the file cannot be written.
@@ -70,7 +63,7 @@ def draw_hand(path: Path, hand: HandModel) -> Path:
         mujoco.mj_forward(model, data)
         middle = np.mean(data.geom_xpos, axis=0)
         radius = float(np.linalg.norm(data.geom_xpos - middle, axis=1).max()) + 0.02
-        for where, back in (("aslant", _FROM), ("from above", np.array([-1e-3, 0.0, 1.0]))):
+        for where, back in (("at an angle", _FROM), ("from above", np.array([-1e-3, 0.0, 1.0]))):
             panels.append((f"pose '{name}', {where}", _picture(model, data, _looking(middle, back, radius))))
     return _mosaic(path, panels)
 
@@ -81,22 +74,16 @@ def _rest_panels(obj: ObjectModel, rests: Sequence[RestPose]) -> list[tuple[str,
         alike = [rest for rest in rests if rest.kind == kind]
         R = resting_rotation(alike[0].down_B, obj.hull_vertices)
         count = f", {len(alike)} poses" if len(alike) > 1 else ""
-        panels.append(
-            (
-                f"{100 * sum(rest.probability for rest in alike):.1f} %{count}",
-                _on_floor(obj, R, alike[0].height),
-            )
-        )
+        probability = 100 * sum(rest.probability for rest in alike)
+        panels.append((f"{probability:.1f} %{count}", _on_floor(obj, R, alike[0].height)))
     return panels
 
 
 def _parts(obj: ObjectModel) -> np.ndarray:
     model = build_scene(None, obj, floor=0.0).compile()
     for g in np.flatnonzero(model.geom_bodyid == model.body(OBJECT_BODY).id):
-        model.geom_rgba[g] = (
-            *colorsys.hsv_to_rgb(0.618 * g % 1.0, 0.55, 0.9),
-            float(model.geom_contype[g] > 0),
-        )
+        rgb = colorsys.hsv_to_rgb(0.618 * g % 1.0, 0.55, 0.9)
+        model.geom_rgba[g] = (*rgb, float(model.geom_contype[g] > 0))
     return _drawn(model, obj, np.eye(3), -float(obj.surface.vertices[:, 2].min()))
 
 
@@ -114,13 +101,9 @@ def _drawn(model: mujoco.MjModel, obj: ObjectModel, R_WO: np.ndarray, height: fl
 
 
 def _looking(at: np.ndarray, back: np.ndarray, radius: float) -> Camera:
-    """A camera in the direction ``back`` (3,) of ``at`` (3,) that sees so much around it."""
-    back = back / np.linalg.norm(back)
-    right = np.cross([0.0, 0.0, 1.0], back)
-    right /= np.linalg.norm(right)
+    """Return a camera in the direction ``back`` (3,) of ``at`` (3,) that sees a ball of ``radius``."""
     focal = 1.8 * _HEIGHT
-    R_WC = np.column_stack([right, -np.cross(back, right), -back])
-    return Camera(R_WC, at + back * radius * 2.2 * focal / _HEIGHT, focal, _WIDTH, _HEIGHT)
+    return Camera.looking_at(at, back, 2.2 * radius * focal / _HEIGHT, focal, (_WIDTH, _HEIGHT))
 
 
 def _picture(model: mujoco.MjModel, data: mujoco.MjData, camera: Camera) -> np.ndarray:
@@ -137,6 +120,4 @@ def _mosaic(path: Path, panels: Sequence[tuple[str, np.ndarray]]) -> Path:
         axes.imshow(image)
         axes.set_title(title, fontsize="small")
         axes.axis("off")
-    with writing(path):
-        figure.savefig(path, dpi=120)
-    return path
+    return save_figure(figure, path, dpi=120)

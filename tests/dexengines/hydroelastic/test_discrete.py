@@ -8,15 +8,15 @@ import mujoco
 import numpy as np
 import pytest
 
+from dexengines.errors import EngineError
 from dexengines.forces import contactless
 from dexengines.hydroelastic import shapes
 from dexengines.hydroelastic.convex import LAGGED, SAP, TOLERANCE, SolveStatus
-from dexengines.hydroelastic.plant import HydroelasticPlant
 from dexengines.hydroelastic.system import Geometry, HydroelasticSystem
-from dexstack.errors import ConfigError
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 from dexstack.plants.base import WatchedPlant
+from dexstack.plants.hydroelastic import HydroelasticPlant
 from experiments.hydroelastic import systems
 
 SCHEMES = (SAP, LAGGED)
@@ -106,18 +106,18 @@ def test_a_state_that_is_not_finite_is_reported_and_nothing_moves():
 
 def test_what_cannot_be_simulated_is_refused():
     spec = systems.gripper_spec(1e-3)
-    with pytest.raises(ConfigError, match="sits on body 'nobody'"):
+    with pytest.raises(EngineError, match="sits on body 'nobody'"):
         HydroelasticSystem(
             contactless(spec.compile()), [Geometry("g", "nobody", shapes.half_space(1e6, depth=0.1), 0.5)]
         )
-    with pytest.raises(ConfigError, match="friction and relaxation time of geometry 'g'"):
+    with pytest.raises(EngineError, match="friction and relaxation time of geometry 'g'"):
         HydroelasticSystem(
             contactless(spec.compile()), [Geometry("g", "bar", shapes.half_space(1e6, depth=0.1), -0.5)]
         )
     spec.add_equality(
         type=mujoco.mjtEq.mjEQ_CONNECT, objtype=mujoco.mjtObj.mjOBJ_BODY, name1="left", name2="right"
     )
-    with pytest.raises(ConfigError, match="equality constraint"):
+    with pytest.raises(EngineError, match="equality constraint"):
         HydroelasticSystem(contactless(spec.compile()), [])
 
 

@@ -4,11 +4,11 @@ included."""
 import numpy as np
 import pytest
 
+from dexengines.errors import EngineError
 from dexengines.lcp import gradient, record
-from dexengines.lcp.plant import LcpPlant
-from dexstack.errors import ConfigError
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
+from dexstack.plants.lcp import LcpPlant
 from experiments.lcp import systems as scenes
 
 
@@ -169,5 +169,5 @@ def test_the_sweep_back_over_a_hand_that_holds_a_cube_equals_the_replay():
 
 
 def test_rollouts_refuse_bad_forces():
-    with pytest.raises(ConfigError, match="finite forces"):
+    with pytest.raises(EngineError, match="finite forces"):
         gradient.rollout(scenes.two_balls(), np.zeros((3, 5)))

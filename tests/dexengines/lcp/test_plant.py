@@ -7,16 +7,17 @@ import pytest
 import trimesh
 
 from dexengines.collision import read_collision
+from dexengines.errors import EngineError
 from dexengines.lcp import record
-from dexengines.lcp.plant import LcpPlant, geometry
+from dexengines.lcp.scene import geometry
 from dexengines.lcp.shapes import Geometry, box, plane, sphere
 from dexengines.lcp.system import SETTLED, LcpSystem
-from dexstack.errors import ConfigError
 from dexstack.geometry.decomposition import Surface
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import ObjectModel, load_object
 from dexstack.model.scene import build_scene
 from dexstack.plants.base import WatchedPlant
+from dexstack.plants.lcp import LcpPlant
 from dexstack.tasks.palm_turn import PalmTurn
 from experiments.lcp import systems as scenes
 
@@ -67,7 +68,7 @@ def test_an_object_that_starts_inside_a_finger_comes_out_of_it():
     for _ in range(round(SETTLED / plant.dt)):
         plant.step(2.0 * (held - plant.joint_position) - 0.05 * plant.joint_velocity)
     assert min(system.gaps().values()) > 0.0 and plant.trouble() == ""
-    with pytest.raises(ConfigError, match=r"'object' overlap by [0-9]+ mm, more than 20 mm"):
+    with pytest.raises(EngineError, match=r"'object' overlap by [0-9]+ mm, more than 20 mm"):
         plant.reset(hand.pose(start.hand_pose), np.array([0.0, 0.0, -0.02, 1.0, 0.0, 0.0, 0.0]))
 
 
@@ -102,6 +103,6 @@ def test_corners_inside_the_hull_are_refused():
     model = scenes.free_bodies({"dented": (0.1, (1e-4,) * 3)}, dt=0.01)
     corners = np.vstack([box("dented", "dented", (0.05, 0.05, 0.05)).points_B, [0.0, 0.0, 0.02]])
     with pytest.raises(
-        ConfigError, match="'dented' is not convex: 1 of its 9 corners lie up to 30 mm inside"
+        EngineError, match="'dented' is not convex: 1 of its 9 corners lie up to 30 mm inside"
     ):
         LcpSystem(model, [Geometry("dented", "dented", corners)])

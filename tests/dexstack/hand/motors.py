@@ -10,7 +10,8 @@ import pytest
 pytest.importorskip("dynamixel_sdk")
 
 from dexstack.hand.driver import HandDriver
-from dexstack.hand.emulated.leap import EmulatedMotors, SimulatedLine
+from dexstack.hand.emulated.dynamixel import EmulatedMotors
+from dexstack.hand.emulated.leap import SimulatedLine
 from dexstack.hand.emulated.plant import StandingPlant
 from dexstack.hand.leap.dynamixel_hand import LeapHand
 from dexstack.hand.link import FaultKind

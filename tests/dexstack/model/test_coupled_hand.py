@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import trimesh
 
-from dexengines.mujoco import MujocoPlant
 from dexstack.control.params import MpcParams
 from dexstack.errors import ConfigError
 from dexstack.graph.settings import Spec, make_task, read_settings
@@ -19,8 +18,9 @@ from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 from dexstack.model.scene import JointLayout, build_scene
 from dexstack.model.strength import finger_forces
-from dexstack.onboarding.hands import HandWishes, add_hand
+from dexstack.onboarding.add_hand import HandWishes, add_hand
 from dexstack.onboarding.reaching import Finger
+from dexstack.plants.mujoco import MujocoPlant
 from dexstack.sim.loop import Loop
 from dexstack.tasks.base import World
 from tests.dexstack.model.generated_hand import LENGTH, write_hand
@@ -175,15 +175,15 @@ def test_followers_follow_in_the_plant(hand):
             "joint_f0_2",
             "joint_f0_9",
             1.0,
-            "'joint_f0_2' of .* follows 'joint_f0_9', which is no other revolute joint",
+            "'joint_f0_2' of .* follows 'joint_f0_9', which is not another revolute joint",
         ),
         (
             "joint_f0_2",
             "joint_f0_2",
             1.0,
-            "'joint_f0_2' of .* follows 'joint_f0_2', which is no other revolute joint",
+            "'joint_f0_2' of .* follows 'joint_f0_2', which is not another revolute joint",
         ),
-        ("joint_f0_2", "joint_f0_1", 0.0, "a multiplier of zero follows nothing"),
+        ("joint_f0_2", "joint_f0_1", 0.0, "the multiplier must not be zero"),
         ("joint_f0_2", "joint_f0_1", "much", "'multiplier' must be numbers, got 'much'"),
     ],
 )
@@ -205,7 +205,7 @@ def test_joints_that_follow_each_other_or_never_meet_are_refused(tmp_path):
         load_hand(file)
     urdf.write_text(mimic(plain, "joint_f0_2", "joint_f0_1", 1.0, 9.0))
     with pytest.raises(
-        ConfigError, match="'joint_f0_1' and what follows it are never within their limits together"
+        ConfigError, match="limits of the joint 'joint_f0_1' and of the joints that follow it exclude each other"
     ):
         load_hand(file)
 

@@ -18,7 +18,7 @@ if importlib.util.find_spec("rclpy") is None:
 else:
     from harness import Run
 
-    from dexstack.cli.bench.probe import Probe
+    from tests.acceptance.probe import Probe
 
 
 @pytest.fixture(scope="module")

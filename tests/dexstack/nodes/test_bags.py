@@ -20,7 +20,7 @@ from dexstack.bags.definitions import full_definition
 from dexstack.bags.file import BagReader, BagWriter, Topic
 from dexstack.cli.supervisor import attached_environment, graph_environment
 from dexstack.errors import ConfigError
-from dexstack.nodes.recorder import _qos_yaml
+from dexstack.nodes.recorder import qos_yaml
 from dexstack.nodes.wire import LATCHED, SENSOR
 
 COMMAND = [sys.executable, "-m", "dexstack.cli.main"]
@@ -41,7 +41,7 @@ def bag_of(path: Path) -> dict[str, list[bytes]]:
         ("/hand/feedback", "sensor_msgs/msg/JointState", SENSOR),
         ("/goal", "std_msgs/msg/String", LATCHED),
     ):
-        bag.add_topic(Topic(name, kind, _qos_yaml([qos]), full_definition(kind)))
+        bag.add_topic(Topic(name, kind, qos_yaml([qos]), full_definition(kind)))
     for k in range(COUNT):
         data = on_the_wire(JointState(name=["a"], position=[0.1 * k], effort=[float("nan")]))
         bag.add("/hand/feedback", 3_000_000 * k, 3_000_000 * k, data)

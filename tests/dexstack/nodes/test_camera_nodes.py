@@ -31,7 +31,7 @@ from dexstack.nodes.images import camera_message, image_message, read_camera, re
 from dexstack.nodes.pose_estimator import PoseEstimatorNode
 from dexstack.nodes.wire import COMMAND, RECENT, SENSOR, WORLD, fill_pose, seconds, set_stamp
 from dexstack.perception.bundle import base_bundle, object_bundle
-from dexstack.perception.params import MOUNT, SimulatedCameraParams
+from dexstack.perception.camera_params import MOUNT, SimulatedCameraParams
 from dexstack.perception.se3 import Transform, difference
 from dexstack.perception.simulated import SimulatedCamera
 

@@ -28,7 +28,7 @@ from dexstack.nodes.pose_estimator import PoseEstimatorNode
 from dexstack.nodes.tf import StaticFrames, tf_message, transforms
 from dexstack.nodes.wire import LATCHED, RECENT, set_stamp
 from dexstack.perception.bundle import base_bundle, object_bundle
-from dexstack.perception.params import MOUNT, SimulatedCameraParams
+from dexstack.perception.camera_params import MOUNT, SimulatedCameraParams
 from dexstack.perception.se3 import Transform, difference
 from dexstack.perception.simulated import SimulatedCamera
 

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from harness import NODES, alive, wait_until
 
-from dexstack.cli.bench.probe import Probe
 from dexstack.config import make_params, read_parameter_file
 from dexstack.hand.servo import ServoParams
 from dexstack.nodes.wire import seconds
 from dexstack.tasks import task_files
+from tests.acceptance.probe import Probe
 
 pytestmark = [pytest.mark.slow, pytest.mark.flaky(reruns=2)]  # another process may take the core
 

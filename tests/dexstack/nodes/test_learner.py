@@ -15,7 +15,6 @@ import yaml
 from harness import Run, wait_until
 from std_msgs.msg import String
 
-from dexstack.cli.bench.probe import Probe
 from dexstack.contact.contact import empty_contacts
 from dexstack.control.factory import PlannerParams
 from dexstack.control.theta_file import load_theta, make_theta
@@ -27,6 +26,7 @@ from dexstack.nodes.learner import LearnerNode
 from dexstack.nodes.theta import ThetaReader, theta_message
 from dexstack.nodes.wire import BadMessage, PoseSample
 from dexstack.process.history import JointSample
+from tests.acceptance.probe import Probe
 
 ABOUT = {"object": "cube", "hand": "allegro", "model": "implicit", "step": 0.1}
 

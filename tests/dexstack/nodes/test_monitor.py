@@ -25,7 +25,6 @@ from sensor_msgs.msg import JointState
 from visualization_msgs.msg import MarkerArray
 
 from dexstack.cli import main as cli
-from dexstack.cli.bench.probe import Probe
 from dexstack.cli.monitor import page_parameters
 from dexstack.errors import ConfigError
 from dexstack.geometry.rotations import yaw_of
@@ -33,13 +32,14 @@ from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 from dexstack.nodes.hand import HandNode
 from dexstack.nodes.monitor import MonitorNode
-from dexstack.nodes.patch_markers import patch_markers
+from dexstack.nodes.markers import patch_markers
 from dexstack.nodes.task import TaskNode
 from dexstack.nodes.wire import COMMAND, LATCHED, SENSOR, contacts_message, fill_pose, read_pose
 from dexstack.plants.base import Patch
 from dexstack.report.bodies import body_meshes
 from dexstack.report.colours import FAR, distance_colours
 from dexstack.tasks.palm_turn import PalmTurn
+from tests.acceptance.probe import Probe
 from tests.visitor import Visitor
 
 pytestmark = pytest.mark.flaky(

@@ -21,7 +21,6 @@ from dexstack.nodes.common import StackNode
         "recorder",
         "player",
         "monitor",
-        "foxglove",
         "robot_state",
         "camera",
         "pose_estimator",
@@ -36,7 +35,7 @@ def node(request, domain):
 
 
 def fields(node: StackNode):
-    return [f for block in node._blocks for f in dataclasses.fields(block)]
+    return [f for block in node.blocks() for f in dataclasses.fields(block)]
 
 
 def test_every_parameter_is_described(node):
@@ -75,5 +74,5 @@ def test_a_good_value_reaches_the_node(node):
     value = 0.5 * (field.default + field.metadata["hi"])
     (result,) = node.set_parameters([Parameter(field.name, value=value)])
     assert result.successful
-    block = next(b for b in node._blocks if field.name in b.__dataclass_fields__)
+    block = next(b for b in node.blocks() if field.name in b.__dataclass_fields__)
     assert getattr(node.params(block), field.name) == value

@@ -13,9 +13,9 @@ from harness import NODES, Run, wait_until
 from rcl_interfaces.msg import Parameter
 from ros2_command import listed, program, ros2
 
-from dexstack.cli.bench.probe import Probe
 from dexstack.config import share_dir
 from dexstack.nodes.wire import LATCHED
+from tests.acceptance.probe import Probe
 
 WHY = "ros2cli comes with a ROS 2 installation only; .ci/genuine-ros.sh runs these tests without one"
 ros2param = pytest.importorskip("ros2param.api", reason=WHY)

@@ -20,10 +20,10 @@ from std_srvs.srv import Trigger
 
 from dexstack.bags.file import BagReader
 from dexstack.bags.samples import read_samples
-from dexstack.cli.bench.probe import Probe
 from dexstack.cli.main import main
 from dexstack.model.hand import load_hand
 from dexstack.nodes.wire import fill_pose
+from tests.acceptance.probe import Probe
 
 # in real time: another process may take the core for longer than a hand's guard waits
 pytestmark = [pytest.mark.slow, pytest.mark.flaky(reruns=3)]

@@ -15,8 +15,8 @@ import pytest
 from harness import LOOK, wait_until
 
 from dexstack.bags.file import BagReader
-from dexstack.bench.link import TwoMachines, missing
-from dexstack.cli import main as cli
+from tests.acceptance import network
+from tests.acceptance.link import TwoMachines, missing
 
 REASON = missing()
 pytestmark = [
@@ -158,11 +158,9 @@ def decoded(bag, topic: str, field: str = "position") -> list[tuple[int, float, 
     return rows
 
 
-def test_the_task_succeeds_over_a_bad_link(capsys):
-    assert cli.main(["bench", "network", "--trials", "1", "--goal-yaw", "30", "--json", "-"]) == 0
-    results = json.loads(capsys.readouterr().out)["results"]
-    assert (
-        results["success_rate"] == 1.0
-        and results["trials"][0]["reached"]
-        and results["link"]["delay_s"] == 0.02
-    )
+def test_the_task_succeeds_over_a_bad_link(tmp_path):
+    out = tmp_path / "out.json"
+    assert network.main(["--trials", "1", "--goal-yaw", "30", "--json", str(out)]) == 0
+    results = json.loads(out.read_text())["results"]
+    assert results["success_rate"] == 1.0 and results["link"]["delay_s"] == 0.02
+    assert results["trials"][0]["reached"]

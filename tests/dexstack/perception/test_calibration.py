@@ -19,7 +19,7 @@ from dexstack.perception.bundle import Tag, TagBundle, base_bundle, load_bundle,
 from dexstack.perception.calibration import calibrate_camera, load_mount
 from dexstack.perception.camera import CameraModel
 from dexstack.perception.layout import learn_layout
-from dexstack.perception.params import MOUNT, MountParams, usual_mount
+from dexstack.perception.camera_params import MOUNT, MountParams, usual_mount
 from dexstack.perception.se3 import Transform, difference, exp
 from dexstack.perception.sheet import place, rectangles, whole, write_sheet
 from dexstack.perception.sources import read_folder, simulated_hand

@@ -10,7 +10,7 @@ from studio import FRONTAL, TILTED
 
 from dexstack.perception import estimator as module
 from dexstack.perception.estimator import PoseEstimator, Sight
-from dexstack.perception.params import EstimatorParams
+from dexstack.perception.camera_params import EstimatorParams
 from dexstack.perception.se3 import Transform, difference, exp
 
 STILL = Transform(np.eye(3), np.zeros(3))

@@ -13,7 +13,7 @@ from dexstack.hand.calibration import load_offsets
 from dexstack.model.hand import load_hand
 from dexstack.perception.calibration import load_mount
 from dexstack.perception.hand_eye import FIRST_TAG, Look, calibrate_hand_eye, fingertip_bundle, postures
-from dexstack.perception.params import usual_mount
+from dexstack.perception.camera_params import usual_mount
 from dexstack.perception.se3 import Transform, difference, exp
 from dexstack.perception.sources import FINE
 from dexstack.perception.tags import Detection

@@ -15,7 +15,7 @@ from studio import TILTED, Studio
 from dexstack.errors import ConfigError
 from dexstack.perception.estimator import PoseEstimator, Sight
 from dexstack.perception.images import to_grey
-from dexstack.perception.params import EstimatorParams, RealSenseParams
+from dexstack.perception.camera_params import EstimatorParams, RealSenseParams
 from dexstack.perception.realsense import RealSenseCamera, camera_of, import_realsense
 from dexstack.perception.se3 import Transform, difference
 from dexstack.perception.sources import take_realsense

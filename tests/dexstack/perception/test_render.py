@@ -9,7 +9,7 @@ from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object, object_names
 from dexstack.model.scene import OBJECT_BODY, build_scene
 from dexstack.perception.bundle import base_bundle, object_bundle
-from dexstack.perception.params import MOUNT, SimulatedCameraParams
+from dexstack.perception.camera_params import MOUNT, SimulatedCameraParams
 from dexstack.perception.pose import solve_bundle
 from dexstack.perception.se3 import Transform, difference
 from dexstack.perception.simulated import SimulatedCamera

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from dexstack.tasks.base import OFFSETS
-from dexstack.trials.worlds import RANGES
+from experiments.identification.worlds import RANGES
 from experiments.identification import recover
 from experiments.identification.recover import PEER, Case
 

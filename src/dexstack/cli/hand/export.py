@@ -32,7 +32,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write them; 0."""
-    from dexstack.cli.hand.description import files
+    from dexstack.cli.hand.ros_files import files
     from dexstack.errors import writing
     from dexstack.model.hand import load_hand
 

@@ -61,7 +61,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 def run(args: argparse.Namespace) -> int:
     """Make it; 0."""
     from dexstack.cli.object.facts import facts, views
-    from dexstack.onboarding.objects import Wishes, add_object
+    from dexstack.onboarding.add_object import Wishes, add_object
     from dexstack.report.object_picture import draw_rests
 
     name = args.name or args.file.stem
@@ -114,7 +114,7 @@ def _write_tags(folder: Path, obj: ObjectModel) -> tuple[dict[int, float], str]:
     except ConfigError as error:
         return {}, f"tags: none, {error}"
     from dexstack.perception.bundle import save_bundle
-    from dexstack.perception.placing import LEAST, place_tags
+    from dexstack.perception.tag_placing import LEAST, place_tags
 
     bundle = place_tags(obj.name, obj.mesh)
     if bundle is None:
@@ -136,11 +136,11 @@ def _write_tags(folder: Path, obj: ObjectModel) -> tuple[dict[int, float], str]:
 def _ask_unit(file: Path, silent: bool) -> str | None:
     """The unit as a person at the terminal says, where the size does not tell it; None where it
     does."""
-    from dexstack.onboarding.objects import tell_unit
+    from dexstack.onboarding.add_object import infer_unit
     from dexstack.onboarding.repair import UNITS, read_mesh
 
     try:
-        return tell_unit(read_mesh(file), f"the mesh {file}")
+        return infer_unit(read_mesh(file), f"the mesh {file}")
     except ConfigError as error:
         if silent or not sys.stdin.isatty() or "--unit" not in str(error):
             raise

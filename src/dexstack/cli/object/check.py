@@ -23,7 +23,7 @@ def run(args: argparse.Namespace) -> int:
     """Check it; 0."""
     from dexstack.cli.object.facts import facts, views
     from dexstack.model.objects import load_object
-    from dexstack.onboarding.objects import inspect
+    from dexstack.onboarding.add_object import inspect
 
     obj = load_object(args.object)
     report = inspect(obj, note)

@@ -11,7 +11,7 @@ from dexstack.cli.output import table
 if TYPE_CHECKING:
     from dexstack.geometry.symmetry import Symmetry
     from dexstack.model.objects import ObjectModel
-    from dexstack.onboarding.objects import Report
+    from dexstack.onboarding.add_object import Report
 
 
 def facts(obj: ObjectModel, report: Report) -> dict[str, Any]:

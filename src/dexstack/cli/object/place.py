@@ -39,7 +39,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Try; 0, or 1 if the object is turned from nowhere."""
-    from dexstack.onboarding.placing import best, move, place, try_places
+    from dexstack.onboarding.place_search import best, describe, move, try_places
 
     tried = try_places(args.object, args.trials, args.seed, jobs=args.jobs, progress=note)
     chosen = best(tried)
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     if changes and not args.dry:
         move(args.object, chosen.start)
     rows = [
-        (place(t.start), t.succeeded, args.trials, t.dropped, t.error, "←" if t is chosen else "")
+        (describe(t.start), t.succeeded, args.trials, t.dropped, t.error, "←" if t is chosen else "")
         for t in tried
     ]
     places = [
@@ -63,9 +63,9 @@ def run(args: argparse.Namespace) -> int:
         for t in tried
     ]
     if not chosen.succeeded:
-        said = f"the hand turns {args.object.stem} from none of {len(tried)} places: it is too large, too heavy or too round for it"
+        said = f"the hand turns {args.object.stem} from no place of {len(tried)}: it is too large, too heavy or too round"
     else:
-        said = f"{args.object} is {'changed' if changes and not args.dry else 'as it was'}: {place(chosen.start)}"
+        said = f"{args.object} is {'changed' if changes and not args.dry else 'unchanged'}: {describe(chosen.start)}"
     results = {"trials": args.trials, "chosen": number, "changed": changes and not args.dry, "places": places}
     view = table(args.object.stem, ("place", "succeeded", "of", "dropped", "error [rad]", "best"), rows)
     publish(args, "object place", results, view, said)

@@ -23,7 +23,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 def run(args: argparse.Namespace) -> int:
     """Draw them; 0."""
     from dexstack.model.objects import load_object
-    from dexstack.onboarding.objects import inspect
+    from dexstack.onboarding.add_object import inspect
     from dexstack.report.object_picture import draw_object
 
     obj = load_object(args.object)

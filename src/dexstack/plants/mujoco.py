@@ -1,0 +1,45 @@
+"""MuJoCo as a plant."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import mujoco
+
+from dexengines.mujoco import MujocoScene
+from dexstack.config import param
+from dexstack.model.objects import ObjectModel
+from dexstack.model.robot import Robot
+from dexstack.model.scene import TIMESTEP
+from dexstack.plants.scene_plant import ScenePlant
+
+
+@dataclass(frozen=True)
+class MujocoPlantParams:
+    """Parameters of the MuJoCo plant."""
+
+    dt: float = param(TIMESTEP, "length of one physics step [s]", 1e-4, 0.01)
+    contact_time: float = param(
+        0.02, "time constant of contacts, critically damped; two steps at least (solref) [s]", 1e-4, 1.0
+    )
+
+    def stiffened(self, factor: float) -> MujocoPlantParams:
+        """With contacts so many times as stiff: stiffness goes with 1/``contact_time``²."""
+        return replace(self, contact_time=self.contact_time / math.sqrt(factor))
+
+
+class MujocoPlant(ScenePlant):
+    """Hand (or balls) and object in MuJoCo, with force-driven, passively damped joints; see
+    :class:`dexstack.plants.base.Plant`."""
+
+    def __init__(self, robot: Robot, obj: ObjectModel, params: MujocoPlantParams | None = None) -> None:
+        super().__init__(robot, obj, params or MujocoPlantParams())
+        self.data = self.scene.data
+
+    @classmethod
+    def make_scene(cls, spec: mujoco.MjSpec, robot: Robot, params: MujocoPlantParams) -> MujocoScene:
+        spec.option.timestep = params.dt
+        for geom in spec.geoms:
+            geom.solref[0] = params.contact_time
+        return MujocoScene(spec.compile())
