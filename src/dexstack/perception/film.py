@@ -1,4 +1,4 @@
-"""A film with its truth, in a folder: what a camera saw of hand and object, and where both were."""
+"""A film with ground truth in a folder: pictures of hand and object, and the states of both."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ _TRUTH, _PICTURES = "truth.npz", "pictures.npy"
 
 @dataclass(frozen=True)
 class Film:
-    """``n`` pictures at one rate."""
+    """``n`` pictures at a constant rate."""
 
     t: np.ndarray
     """(n,) [s]"""
     q: np.ndarray
     """(n, 16) joint angles [rad]."""
     pose_WO: np.ndarray
-    """(n, 7) where the object truly was."""
+    """(n, 7) true poses of the object."""
     hidden: np.ndarray
-    """(n,) bool: something else fills the view."""
+    """(n,) bool: the view is blocked."""
     K: np.ndarray
     """(3, 3) intrinsics of a camera without distortion [px]."""
     pictures: np.ndarray
-    """(n, height, width) uint8 grey; in the file, not in memory."""
+    """(n, height, width) uint8 grey, memory-mapped."""
 
     def __len__(self) -> int:
         return len(self.t)
@@ -42,11 +42,11 @@ def write_film(
     K: np.ndarray,
     size: tuple[int, int],
 ) -> None:
-    """Keep what ``shots`` yields, (time, grey picture, true pose) of each of the ``len(hidden)``
-    pictures of ``size`` (height, width).
+    """Write the ``len(hidden)`` pictures of ``size`` (height, width) that ``shots`` yields as (time,
+    grey picture, true pose).
 
     Raises:
-        ConfigError: there is no room for it.
+        ConfigError: the folder cannot be written.
     """
     n = len(hidden)
     t, pose_WO = np.empty(n), np.empty((n, 7))
@@ -66,7 +66,7 @@ def read_film(folder: Path) -> Film:
     """Open a film.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: the folder contains no film.
     """
     try:
         pictures = np.load(folder / _PICTURES, mmap_mode="r")

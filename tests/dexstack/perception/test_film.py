@@ -1,5 +1,5 @@
-"""Films on disk, and what `dexstack bench pose-estimator` makes of what came back; the nodes
-themselves need ROS."""
+"""Films on disk, and the evaluation of `dexstack bench pose-estimator`; the nodes themselves need
+ROS."""
 
 import numpy as np
 import pytest
