@@ -13,9 +13,8 @@ from dexengines.hydroelastic import shapes
 from dexengines.hydroelastic.surface import Workspace, query
 from dexstack.cli.output import table
 from experiments.harness import BLUE, GREY, Outcome, run
-from experiments.hydroelastic.forces import ContactLaw, wrench
+from experiments.hydroelastic.forces import wrench
 
-STATIC = ContactLaw(modulus=1.0)
 RADIUS, PENETRATION, MODULUS = 0.05, 0.01, 1e5
 """Of the sphere [m, m, Pa]."""
 SIZES = [0.02, 0.01, 0.005, 0.0025]
@@ -41,7 +40,7 @@ def errors(sizes: list[float]) -> tuple[list[float], list[float]]:
     for size in sizes:
         ball = shapes.sphere(RADIUS, MODULUS, size=size)
         surface = query(ball, ground, R, np.array([0.0, 0.0, RADIUS - PENETRATION]), R, np.zeros(3), out)
-        errors.append(abs(wrench(surface, STATIC, np.zeros(3))[5] - exact) / exact)
+        errors.append(abs(wrench(surface, np.zeros(3))[5] - exact) / exact)
     orders = [
         math.log(errors[i] / errors[i + 1]) / math.log(sizes[i] / sizes[i + 1]) for i in range(len(sizes) - 1)
     ]

@@ -22,9 +22,8 @@ from dexengines.hydroelastic.surface import Workspace, query
 from dexstack.cli.output import note, table
 from experiments.harness import BLUE, GREEN, PINK, Outcome, run
 from experiments.hydroelastic.fem import forces
-from experiments.hydroelastic.forces import ContactLaw, wrench
+from experiments.hydroelastic.forces import wrench
 
-STATIC = ContactLaw(modulus=1.0)
 WAVELENGTH = 2 * math.pi / 3
 DEPTH = 0.4
 AMPLITUDES = (0.0, 0.166, 0.333)
@@ -67,7 +66,7 @@ def sinusoid_force(amplitude: float, depth: float = DEPTH, segments: int = 96) -
         np.array([0.0, 0.0, -depth]),
         Workspace(),
     )
-    force = -wrench(surface, STATIC, np.zeros(3))[5] / (WAVELENGTH * DEPTH)
+    force = -wrench(surface, np.zeros(3))[5] / (WAVELENGTH * DEPTH)
     if depth >= 2 * amplitude:
         exact = depth - amplitude
     else:

@@ -14,7 +14,7 @@ from dexengines.hydroelastic import shapes
 from dexengines.hydroelastic.fields import CompliantMesh, RigidMesh
 from dexengines.hydroelastic.surface import Workspace, query
 from experiments.harness import BLUE, GREEN, GREY, PINK, Outcome, run
-from experiments.hydroelastic.forces import ContactLaw, wrench
+from experiments.hydroelastic.forces import wrench
 
 THICKNESS, WIDTH, SHEET_MODULUS = 1e-3, 0.06, 1e4
 BALL_RADIUS, BALL_MODULUS = 0.02, 1e6
@@ -37,7 +37,7 @@ def press(sheet: CompliantMesh | RigidMesh, depths: np.ndarray) -> tuple[np.ndar
         surface = query(
             ball, sheet, R, np.array([1e-4, 2e-4, 0.5 * THICKNESS + BALL_RADIUS - depth]), R, np.zeros(3), out
         )
-        forces.append(wrench(surface, ContactLaw(modulus=1.0), np.zeros(3))[5])
+        forces.append(wrench(surface, np.zeros(3))[5])
         overrun.append(surface.overrun[1])
     return np.array(forces), np.array(overrun)
 
