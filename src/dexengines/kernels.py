@@ -140,13 +140,17 @@ def inner(function: Callable | None = None, **options: Any) -> Any:
     return kernel
 
 
-def keep_kernels(package: str) -> None:
+def keep_kernels(package: str, *called: str) -> None:
     """Cache the kernels of a package that have ``cache=True``; call it before its modules are
     imported.
 
     ``NUMBA_CACHE_DIR`` replaces the user's cache folder. Writing a kernel evicts unused ones.
+
+    Args:
+        called: other packages whose kernels are compiled into those of ``package``.
     """
-    version = hashlib.sha256((sources(package) + Path(__file__).read_text()).encode()).hexdigest()
+    text = "".join([*map(sources, (package, *called)), Path(__file__).read_text()])
+    version = hashlib.sha256(text.encode()).hexdigest()
     parent = Path(config.CACHE_DIR) if config.CACHE_DIR else cache_folder("dexengines", "kernels")
     folder = _writable(parent / f"{package}-{version[:16]}")
 
