@@ -274,9 +274,11 @@ def coin(
     lines = [
         f"ε* = {np.nanmin(ends):.4f} … {np.nanmax(ends):.4f} from ε₀ = {min(ratios):g} … {max(ratios):g}: "
         f"within {100 * off:.2f} % of the error-controlled {reference:.4f} (published: {COIN_PUBLISHED})",
-        f"{len(followed)} curves over {-np.log10(LEFT[-1]):.0f} decades of speed: at most {100 * curve_off:.2f} % from the mesh's, those "
+        f"{len(followed)} curves over {-np.log10(LEFT[-1]):.0f} decades of speed: at most "
+        f"{100 * curve_off:.2f} % from the mesh's, those "
         f"of the finest mesh at most {100 * disk_off:.2f} % from the disk's (limit {100 * CURVE_LIMIT:g} %)",
-        f"order {step_order:.2f} in δt, {size_order:.2f} in the mesh; worst residual {residual:.1e}, {unsolved} steps unsolved",
+        f"order {step_order:.2f} in δt, {size_order:.2f} in the mesh; worst residual {residual:.1e}, "
+        f"{unsolved} steps unsolved",
     ]
     return Outcome(results, figure, lines)
 

@@ -112,7 +112,8 @@ def sinusoid() -> Outcome:
             "force over that of the flat punch at depth 0.4", columns, [list(c.values()) for c in cases[1::2]]
         ),
         f"closed forms met within {max(off.values()):.0e}, that of the flat punch within {off[0.0]:.0e}",
-        f"amplitude {AMPLITUDES[-1]:g} at depth {DEPTH:g}: {abs(under):.1%} {'under' if under > 0 else 'over'} our finite elements (plane "
+        f"amplitude {AMPLITUDES[-1]:g} at depth {DEPTH:g}: {abs(under):.1%} "
+        f"{'under' if under > 0 else 'over'} our finite elements (plane "
         f"strain, ν = 0.3), where the paper's field is {PUBLISHED_UNDER:.0%} under its own: "
         + ("reproduced" if results["figure_reproduced"] else "not reproduced"),
     ]

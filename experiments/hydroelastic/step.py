@@ -264,7 +264,8 @@ def step(args: argparse.Namespace) -> Outcome:
     """Run all levels and judge them."""
     chosen = [(size, args.force) for size in args.sizes] if args.sizes else LEVELS
     note(
-        f"core {args.core}: {len(chosen)} levels, {args.steps} steps each; the first step compiles or loads the kernels"
+        f"core {args.core}: {len(chosen)} levels, {args.steps} steps each; the first step compiles or loads "
+        f"the kernels"
     )
     levels = time_steps(chosen, args)
     rows: list[list[Any]] = []

@@ -91,8 +91,8 @@ def thin(samples: int = 56) -> Outcome:
     lines = [
         f"soft sheet: reported from {1e3 * first:.3f} mm on (expected from {1e3 * expected:.3f} mm); "
         f"force at most {soft.max():.2f} N, at the end {soft[-1]:.2f} N",
-        f"{STIFFER:g} times as stiff: {curves['stiff'][0][-1]:.2f} N, rigid: {curves['rigid'][0][-1]:.2f} N at the end, "
-        + ("neither reported" if silent else "reported too"),
+        f"{STIFFER:g} times as stiff: {curves['stiff'][0][-1]:.2f} N, rigid: {curves['rigid'][0][-1]:.2f} N "
+        f"at the end, " + ("neither reported" if silent else "reported too"),
     ]
     return Outcome(results, figure, lines)
 
