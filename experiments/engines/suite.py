@@ -123,7 +123,8 @@ def suite(args: argparse.Namespace) -> Outcome:
         if not r["claimed"]
         else [
             r["scene"], r["engine"], "yes" if r["reached"] else "no", r["figure"], r["limit"],
-            *(1e6 * r[key] for key in ("step_s", "depth_worst_m", "depth_mean_m")), r.get("energy_error_j", ""),
+            *(1e6 * r[key] for key in ("step_s", "depth_worst_m", "depth_mean_m")),
+            r.get("energy_error_j", ""),
         ]
         for r in rows
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Error of the force of a sphere on a plane against its mesh size: order two."""
+"""Error of the force of a sphere on a plane against its mesh size, of order two."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from experiments.harness import BLUE, GREY, Outcome, run
 from experiments.hydroelastic.forces import wrench
 
 RADIUS, PENETRATION, MODULUS = 0.05, 0.01, 1e5
-"""Of the sphere [m, m, Pa]."""
+"""Radius, penetration and modulus of the sphere [m, m, Pa]."""
 SIZES = [0.02, 0.01, 0.005, 0.0025]
-"""Of its mesh [m]."""
+"""Mesh sizes [m]."""
 ORDER = 1.8
-"""Least order between two sizes."""
+"""Lowest order between two sizes that passes."""
 
 
 def sphere_force(radius: float, penetration: float, modulus: float) -> float:
-    """Force [N] of a compliant sphere, p = E (1 − r/R), on a rigid plane: 2πE [a²/2 − (R³ −
-    h³)/(3R)], h = R − δ, a² = R² − h²."""
+    """Return the force [N] of a compliant sphere, p = E (1 − r/R), on a rigid plane: 2πE [a²/2 −
+    (R³ − h³)/(3R)], h = R − δ, a² = R² − h²."""
     h = radius - penetration
     return 2 * math.pi * modulus * ((radius**2 - h**2) / 2 - (radius**3 - h**3) / (3 * radius))
 
 
 def errors(sizes: list[float]) -> tuple[list[float], list[float]]:
-    """Relative error of the force of a sphere on a rigid plane for every mesh size, and the order
-    between successive sizes."""
+    """Return the relative error of the force of a sphere on a rigid plane for each mesh size, and
+    the orders between successive sizes."""
     exact = sphere_force(RADIUS, PENETRATION, MODULUS)
     out, ground = Workspace(), shapes.rigid_half_space()
     R = np.eye(3)
