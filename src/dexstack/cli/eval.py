@@ -40,43 +40,30 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="physics engine: name, or path to your own Python file",
     )
     arguments.add_planner_arguments(p)
-    p.add_argument(
-        "--trials",
-        "--runs",
-        type=arguments.positive_int,
-        metavar="N",
-        help="number of trials in each world (default: the task's)",
-    )
-    p.add_argument(
-        "--seed", type=arguments.natural, default=0, metavar="S", help="trial k is drawn with seed S + k"
-    )
-    p.add_argument(
-        "--goal-yaw",
-        type=arguments.angle,
-        nargs="+",
-        metavar="DEG",
-        help="yaw goals relative to the start, used in turn (default: the task's goals)",
-    )
-    p.add_argument(
-        "--tolerance",
-        type=arguments.positive,
-        metavar="RAD",
-        help="error below which a goal is reached (default: from the parameter files)",
-    )
-    p.add_argument(
-        "--seconds",
-        type=arguments.positive,
-        metavar="S",
-        help="simulated time of a trial (default: the task's)",
-    )
-    p.add_argument(
+    _add_trial_arguments(p)
+    _add_output_arguments(p)
+    add_json_argument(p)
+
+
+def _add_trial_arguments(p: argparse.ArgumentParser) -> None:
+    add = p.add_argument
+    count = "number of trials in each world (default: the task's)"
+    add("--trials", "--runs", type=arguments.positive_int, metavar="N", help=count)
+    add("--seed", type=arguments.natural, default=0, metavar="S", help="trial k is drawn with seed S + k")
+    yaw = "yaw goals relative to the start, used in turn (default: the task's goals)"
+    add("--goal-yaw", type=arguments.angle, nargs="+", metavar="DEG", help=yaw)
+    tolerance = "error below which a goal is reached (default: from the parameter files)"
+    add("--tolerance", type=arguments.positive, metavar="RAD", help=tolerance)
+    seconds = "simulated time of a trial (default: the task's)"
+    add("--seconds", type=arguments.positive, metavar="S", help=seconds)
+    add(
         "--latency",
         type=arguments.latency,
         metavar="S|measured",
         help="time from pose to command (default: from the parameter files); 'measured': the wall time of "
         "each computation, which no seed reproduces",
     )
-    p.add_argument(
+    add(
         "--vary",
         nargs="+",
         default=[],
@@ -85,43 +72,22 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "torque, joint_damping, contact_stiffness; joint_friction [N m]; joint_armature [kg m²]; com_x, "
         "com_y, com_z [m]; or any parameter; NAME=V+NAME=V changes several together",
     )
-    p.add_argument(
-        "--world",
-        type=Path,
-        metavar="FILE",
-        help="world of the plant, as written by `dexstack identify --out`; --vary changes it",
-    )
-    p.add_argument(
-        "--require",
-        type=arguments.rate,
-        metavar="RATE",
-        help="smallest success rate for exit code 0 (default: the task's)",
-    )
-    p.add_argument(
-        "--jobs", type=arguments.positive_int, default=1, metavar="N", help="number of parallel processes"
-    )
-    p.add_argument(
-        "--ray",
-        action="store_true",
-        help="distribute the trials over a Ray cluster, or this machine (extra [ray])",
-    )
-    p.add_argument(
-        "--keep",
-        type=Path,
-        metavar="DIR",
-        help="save the result of every trial; the same command resumes an interrupted run",
-    )
-    p.add_argument(
-        "--record",
-        type=Path,
-        metavar="DIR",
-        help="save a recording of every trial, for `dexstack replay` and `dexstack learn --from`",
-    )
-    p.add_argument(
-        "--films", action="store_true", help="make films of the best and worst trial of each outcome"
-    )
-    p.add_argument("--results", type=Path, help="folder for plot and films (default: new folder in results/)")
-    add_json_argument(p)
+    world = "world of the plant, as written by `dexstack identify --out`; --vary changes it"
+    add("--world", type=Path, metavar="FILE", help=world)
+    required = "smallest success rate for exit code 0 (default: the task's)"
+    add("--require", type=arguments.rate, metavar="RATE", help=required)
+    add("--jobs", type=arguments.positive_int, default=1, metavar="N", help="number of parallel processes")
+    add("--ray", action="store_true", help="distribute over a Ray cluster, or this machine (extra [ray])")
+
+
+def _add_output_arguments(p: argparse.ArgumentParser) -> None:
+    add = p.add_argument
+    kept = "save the result of every trial; the same command resumes an interrupted run"
+    add("--keep", type=Path, metavar="DIR", help=kept)
+    recorded = "save a recording of every trial, for `dexstack replay` and `dexstack learn --from`"
+    add("--record", type=Path, metavar="DIR", help=recorded)
+    add("--films", action="store_true", help="make films of the best and worst trial of each outcome")
+    add("--results", type=Path, help="folder for plot and films (default: new folder in results/)")
 
 
 def run(args: argparse.Namespace) -> int:
