@@ -50,7 +50,7 @@ def planner_learner(
     usual, mpc, how = params[PlannerParams], params[MpcParams], params[LearnerParams]
     if usual.planner != "sampling":
         return make_learner(
-            model_prediction(robot, make_model(usual, robot.chains), mpc.step, how.solver_calls), first, how
+            model_prediction(robot, make_model(usual, robot.chains, params), mpc.step, how.solver_calls), first, how
         )
     from dexstack.control.planners.sampling import rollouts_of
 

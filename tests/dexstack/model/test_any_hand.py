@@ -7,6 +7,7 @@ import pytest
 import trimesh
 
 from dexstack.control.models.implicit import ImplicitModel, _Context
+from dexstack.control.params import PlannerParams
 from dexstack.control.problem import FRICTION_DIRECTIONS, StepProblem
 from dexstack.errors import ConfigError
 from dexstack.graph.settings import Spec, make_task, read_settings
