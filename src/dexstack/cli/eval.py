@@ -29,7 +29,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="run closed-loop trials without ROS",
         description="Run closed-loop trials of a task, without ROS. Exit code 0 only if the success rate of "
         "--require is reached, with --vary in every world.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     p.add_argument("task", metavar="TASK", help=f"{', '.join(TASKS)}, or path to your own Python file")
     arguments.add_scene_arguments(p)

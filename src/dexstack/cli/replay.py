@@ -26,7 +26,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         description="Publish the messages of an MCAP bag with the same bytes, topics and timing, in a "
         "separate ROS domain unless ROS_DOMAIN_ID is set; a truncated bag is played up to its end. Or draw a "
         "recording (.npz) of `dexstack up` or `dexstack eval --record`, into the folder of the recording.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     p.add_argument(
         "file",

@@ -37,9 +37,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
     modes = parser.add_subparsers(dest="mode", metavar="MODE", required=True)
     for name, mode in MODES.items():
-        p = modes.add_parser(
-            name, help=mode.doc, description=mode.doc, formatter_class=argparse.ArgumentDefaultsHelpFormatter
-        )
+        p = modes.add_parser(name, help=mode.doc, description=mode.doc)
         for a in mode.arguments:
             if a.name not in NOT_ARGUMENTS:
                 flag, metavar = "--" + a.name.replace("_", "-"), a.name.rpartition("_")[2].upper()

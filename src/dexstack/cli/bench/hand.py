@@ -20,7 +20,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         description="Measure period and latency of the servo loop against an emulated hand in another "
         "process, with the driver on one core and the other cores busy. Exit code 0 only if every limit "
         "is kept.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     p.add_argument("--seconds", type=positive, default=60.0, metavar="S", help="duration of the measurement")
     p.add_argument("--hand", default="right", choices=("right", "left"), help="side of the hand")

@@ -24,7 +24,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         description="Measure the camera's pose in the palm frame from pictures of the tags on the hand's "
         "base, check the intrinsics, draw the reprojected corners, and write the file that pose_estimator "
         f"reads. Exit code 0 only if all corners fit within {LARGEST_MISS:g} px and the intrinsics fit.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     add_source_arguments(p)
     p.add_argument(
