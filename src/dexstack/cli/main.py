@@ -80,6 +80,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     argv = list(sys.argv[1:] if argv is None else argv)
     command = argv[0] if argv and argv[0] in COMMANDS else None
+    os.environ["MUJOCO_GL"] = "off"  # nothing draws with it, and another choice may fail to load
     prefer(ONE_THREAD)
     try:
         args = build_parser(command).parse_args(argv)

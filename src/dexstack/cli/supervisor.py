@@ -41,6 +41,7 @@ LONGEST_DELAY = 5.0
 EXIT_CONFIG = 2
 DOMAINS = range(1, 102)
 """ROS domains whose ports are below Linux' ephemeral range."""
+LAST_DOMAIN = 232
 CLAIM = "dexstack-ros-domain-"
 """Prefix of the abstract socket by which a graph claims a free domain."""
 RUNNING = "dexstack-graph-"
@@ -84,6 +85,9 @@ def attached_environment() -> dict[str, str]:
 
 
 def _environment() -> dict[str, str]:
+    domain = os.environ.get("ROS_DOMAIN_ID", "0")
+    if not (domain.isdecimal() and int(domain) <= LAST_DOMAIN):
+        raise ConfigError(f"ROS_DOMAIN_ID must be a number from 0 to {LAST_DOMAIN}, got '{domain}'")
     # sockets instead of shared memory: as cheap at these message sizes, and valid between machines
     return {"FASTDDS_BUILTIN_TRANSPORTS": "UDPv4", **os.environ, "PYTHONUNBUFFERED": "1"}
 
