@@ -40,21 +40,40 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
     arguments.add_planner_arguments(p)
     _add_trial_arguments(p)
+    _add_world_arguments(p)
     _add_output_arguments(p)
     add_json_argument(p)
 
 
 def _add_trial_arguments(p: argparse.ArgumentParser) -> None:
     add = p.add_argument
-    count = "number of trials in each world (default: the task's)"
-    add("--trials", "--runs", type=arguments.positive_int, metavar="N", help=count)
+    add(
+        "--trials",
+        "--runs",
+        type=arguments.positive_int,
+        metavar="N",
+        help="number of trials in each world (default: the task's)",
+    )
     add("--seed", type=arguments.natural, default=0, metavar="S", help="trial k is drawn with seed S + k")
-    yaw = "yaw goals relative to the start, used in turn (default: the task's goals)"
-    add("--goal-yaw", type=arguments.angle, nargs="+", metavar="DEG", help=yaw)
-    tolerance = "error below which a goal is reached (default: from the parameter files)"
-    add("--tolerance", type=arguments.positive, metavar="RAD", help=tolerance)
-    seconds = "simulated time of a trial (default: the task's)"
-    add("--seconds", type=arguments.positive, metavar="S", help=seconds)
+    add(
+        "--goal-yaw",
+        type=arguments.angle,
+        nargs="+",
+        metavar="DEG",
+        help="yaw goals relative to the start, used in turn (default: the task's goals)",
+    )
+    add(
+        "--tolerance",
+        type=arguments.positive,
+        metavar="RAD",
+        help="error below which a goal is reached (default: from the parameter files)",
+    )
+    add(
+        "--seconds",
+        type=arguments.positive,
+        metavar="S",
+        help="simulated time of a trial (default: the task's)",
+    )
     add(
         "--latency",
         type=arguments.latency,
@@ -63,6 +82,17 @@ def _add_trial_arguments(p: argparse.ArgumentParser) -> None:
         "each computation, which no seed reproduces",
     )
     add(
+        "--require",
+        type=arguments.rate,
+        metavar="RATE",
+        help="smallest success rate for exit code 0 (default: the task's)",
+    )
+    add("--jobs", type=arguments.positive_int, default=1, metavar="N", help="number of parallel processes")
+    add("--ray", action="store_true", help="distribute over a Ray cluster, or this machine (extra [ray])")
+
+
+def _add_world_arguments(p: argparse.ArgumentParser) -> None:
+    p.add_argument(
         "--vary",
         nargs="+",
         default=[],
@@ -71,20 +101,28 @@ def _add_trial_arguments(p: argparse.ArgumentParser) -> None:
         "torque, joint_damping, contact_stiffness; joint_friction [N m]; joint_armature [kg m²]; com_x, "
         "com_y, com_z [m]; or any parameter; NAME=V+NAME=V changes several together",
     )
-    world = "world of the plant, as written by `dexstack identify --out`; --vary changes it"
-    add("--world", type=Path, metavar="FILE", help=world)
-    required = "smallest success rate for exit code 0 (default: the task's)"
-    add("--require", type=arguments.rate, metavar="RATE", help=required)
-    add("--jobs", type=arguments.positive_int, default=1, metavar="N", help="number of parallel processes")
-    add("--ray", action="store_true", help="distribute over a Ray cluster, or this machine (extra [ray])")
+    p.add_argument(
+        "--world",
+        type=Path,
+        metavar="FILE",
+        help="world of the plant, as written by `dexstack identify --out`; --vary changes it",
+    )
 
 
 def _add_output_arguments(p: argparse.ArgumentParser) -> None:
     add = p.add_argument
-    kept = "save the result of every trial; the same command resumes an interrupted run"
-    add("--keep", type=Path, metavar="DIR", help=kept)
-    recorded = "save a recording of every trial, for `dexstack replay` and `dexstack learn --from`"
-    add("--record", type=Path, metavar="DIR", help=recorded)
+    add(
+        "--keep",
+        type=Path,
+        metavar="DIR",
+        help="save the result of every trial; the same command resumes an interrupted run",
+    )
+    add(
+        "--record",
+        type=Path,
+        metavar="DIR",
+        help="save a recording of every trial, for `dexstack replay` and `dexstack learn --from`",
+    )
     add("--films", action="store_true", help="make films of the best and worst trial of each outcome")
     add("--results", type=Path, help="folder for plot and films (default: new folder in results/)")
 
@@ -227,13 +265,14 @@ def _plot(
 
     if len(cells) > 1:
         labels = list(dict.fromkeys(o.label for o in outcomes))
-        share = np.full((len(cells), len(labels)), np.nan)
-        for i, cell in enumerate(cells):
-            for j, label in enumerate(labels):
-                if some := [o.succeeded for o in outcomes if (o.cell, o.label) == (cell.name, label)]:
-                    share[i, j] = np.mean(some)
+        reached = {(c.name, label): [] for c in cells for label in labels}
+        for o in outcomes:
+            reached[o.cell, o.label].append(o.succeeded)
+        share = [[np.mean(reached[c.name, x] or math.nan) for x in labels] for c in cells]
         names = [c.name for c in cells]
-        return write_heat_map(folder / "worlds.png", share, names, labels, f"{args.object}: success")
+        return write_heat_map(
+            folder / "worlds.png", np.array(share), names, labels, f"{args.object}: success"
+        )
     file, title = folder / "trials.png", f"{task.name}, {args.object}"
     own = task.picture(file, [o.judged for o in outcomes], f"{title}, seed {args.seed}")
     if own is not None:
