@@ -46,7 +46,7 @@ class World:
     joint_armature: float = 0.0
     """Reflected motor inertia of every joint, added to that of the links [kg m²]."""
     contact_stiffness: float = 1.0
-    """Of all contacts, in plants with compliant contacts."""
+    """In plants with compliant contacts."""
     com_x: float = 0.0
     """Offset of the object's centre of mass from the origin of its frame, along its axes [m]; the
     inertia about the centre of mass is unchanged."""

@@ -76,7 +76,7 @@ class _Question(NamedTuple):
     pull: Pull
     weights: dict[str, float]
     t: float
-    """When the answer acts [s]."""
+    """Time at which the answer acts [s]."""
     plans: int
     """Number of samples."""
 
@@ -87,7 +87,7 @@ class _Answer(NamedTuple):
     t: float
     knots: np.ndarray
     cost: float
-    """Of the best rollout; not finite if all diverged."""
+    """Cost of the best rollout; not finite if all diverged."""
     prediction: np.ndarray
     """(T + 1, 7 + N), the first row observed."""
     improved: bool
