@@ -152,9 +152,7 @@ def _pull_response(world, par, tape, op, q, v, m, unit, out, q_bar, v_bar):
         w2[k] = -w2[k]
         end[k] = u[k] - v[k]
     pull_inverse_dynamics(tree, par.mass, m, w2, zero, end, 0.0, out, np.empty(nv))
-    pull_contact_rows(
-        world, par.friction, m, tape, rows, v, J_bar, b_bar * 0.0, mu_bar, out, v_bar
-    )
+    pull_contact_rows(world, par.friction, m, tape, rows, v, J_bar, b_bar * 0.0, mu_bar, out, v_bar)
     pull_kinematics(tree, m, out, q_bar)
 
 

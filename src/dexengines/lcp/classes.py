@@ -205,4 +205,3 @@ def clip_forces(owner, mu, f):
         if owner[i] >= 0:
             limit = mu[i] * f[owner[i]]
             f[i] = min(max(f[i], -limit), limit)
-

@@ -9,7 +9,9 @@ import numpy as np
 
 from dexengines.lcp.features import DATA
 
-SUBSTEPS, IMPACTS, UNSOLVED, PLASTIC_ENDS, WARM, RETRIED, EVALUATIONS, SOLVES, OVERLAPS, INEXACT_TIMES = range(10)
+SUBSTEPS, IMPACTS, UNSOLVED, PLASTIC_ENDS, WARM, RETRIED, EVALUATIONS, SOLVES, OVERLAPS, INEXACT_TIMES = (
+    range(10)
+)
 """Entries of the counts: substeps; impact responses; LCPs without valid solution; impacts ended by a
 plastic pass over all contacts; LCPs solved by the last classes; by Lemke's second or later try; distance
 evaluations; LCPs; pairs found overlapping; impacts whose time is safe, but not that of the target gap."""

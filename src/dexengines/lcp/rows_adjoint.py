@@ -162,7 +162,12 @@ def _pull_place(tree, S, ba, bb, c, d, row_bar, axis, bar, x):
 @inner
 def _pull_friction(world, m, feature, mode, slip, J_bar, n, c, bar, out, slip_bar):
     """Pull back the friction rows of one contact, whose cotangents are the rows of J_bar."""
-    tree, directions, ba, bb = world.tree, world.directions, world.shapes.body[feature[0]], world.shapes.body[feature[1]]
+    tree, directions, ba, bb = (
+        world.tree,
+        world.directions,
+        world.shapes.body[feature[0]],
+        world.shapes.body[feature[1]],
+    )
     t, s, y, d, x = np.empty(3), np.empty(3), np.empty(3), np.empty(3), np.empty(3)
     t_bar, s_bar, twist, twist_bar = np.zeros(3), np.zeros(3), np.empty(6), np.empty(6)
     _relative_twist(tree, m.S, ba, bb, slip, twist)

@@ -356,9 +356,7 @@ def advance(simulation, q, v, tau, dt, counts, extremes, control):
         counts[SUBSTEPS] += 1
         kinematics(tree, q, m)
         known = control > 0 or done > 1
-        free_velocity(
-            tree, simulation.parameters.mass, v, tau, rest, m, work.halves, known, work.motion.u
-        )
+        free_velocity(tree, simulation.parameters.mass, v, tau, rest, m, work.halves, known, work.motion.u)
         if done == 1:
             for i in range(v.size):
                 work.gain[i] = work.motion.u[i] - v[i]

@@ -24,7 +24,7 @@ from jax import Array
 from scipy.sparse.csgraph import connected_components
 
 from dexengines.rotations import rotation_matrix
-from dexengines.soft.scm import cross, kept, turn
+from dexengines.soft.vectors import cross, kept, turn
 
 SEVERAL = (int(mujoco.mjtJoint.mjJNT_FREE), int(mujoco.mjtJoint.mjJNT_BALL))
 """Kinds of joints with several coordinates."""

@@ -32,7 +32,7 @@ COMMANDS = {
     "diagnose": "check the layers under a device, one after the other",
     "capture": "record what a device's bus says, for bug reports and tests",
     "calibrate": "calibrate hand, camera and tags",
-    "doctor": "check what is installed and usable, and how to fix the rest",
+    "doctor": "check the installation, and how to fix it",
 }
 """Summary of every command; the module of the same name defines the rest."""
 

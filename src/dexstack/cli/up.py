@@ -70,10 +70,8 @@ def run(args: argparse.Namespace) -> int:
     }
     nodes = mode.describe(values)
     mode.check(values)
-    for sentence in mode.unmatched_sections(values):
+    for sentence in mode.notes(values):
         note(sentence)
-    for name in mode.ignored(values):
-        note(f"--{name.replace('_', '-')} has no effect in mode '{args.mode}'")
     try:
         (results / "log").mkdir(parents=True, exist_ok=True)
     except OSError as error:

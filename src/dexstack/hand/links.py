@@ -102,7 +102,7 @@ def _can_simulated(hand: HandModel, bus: BusParams, settings: Settings, argument
     from dexstack.hand.emulated.allegro import from_arguments
     from dexstack.hand.emulated.lockstep import LockstepComputer
 
-    firmware, plant, _ = from_arguments(["--plant", "standing", "--device", str(bus.device), *arguments])
+    firmware, plant, _ = from_arguments(["--plant", "hand", "--device", str(bus.device), *arguments])
     return CanHand(
         hand.side, BusParams("virtual", EMULATED, bus.device), settings.can, LockstepComputer(firmware, plant)
     )
@@ -130,7 +130,7 @@ def _leap_simulated(hand: HandModel, bus: BusParams, settings: Settings, argumen
     from dexstack.hand.emulated.leap import SimulatedLine, from_arguments
     from dexstack.hand.leap.dynamixel_hand import LeapHand
 
-    firmware, plant, _ = from_arguments(["--plant", "standing", "--hand", hand.name, *arguments])
+    firmware, plant, _ = from_arguments(["--plant", "hand", "--hand", hand.name, *arguments])
     return LeapHand(
         hand, BusParams("pty", EMULATED), settings.can, settings.motors, SimulatedLine(firmware, plant).open
     )

@@ -35,8 +35,8 @@ class Canvas:
             raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror}") from None
         self.url = f"http://{host}:{self.server.get_port()}/?token={self.gate.token}"
         self._model, self._data = model, mujoco.MjData(model)
-        self._patches: list[Any] = []
-        self._bodies: dict[int, Any] = {}
+        self.patches: list[Any] = []
+        self.bodies: dict[int, Any] = {}
         self._meshes: dict[int, list[Any]] = {}
         """Meshes of each body."""
         scene = self.server.scene
@@ -44,7 +44,7 @@ class Canvas:
         self.server.gui.configure_theme(show_logo=False, show_share_button=False)
         self.server.gui.main_panel.dock_right()
         for body, parts in body_meshes(model).items():
-            self._bodies[body] = scene.add_frame(f"/scene/{body}", show_axes=False)
+            self.bodies[body] = scene.add_frame(f"/scene/{body}", show_axes=False)
             self._meshes[body] = [
                 scene.add_mesh_simple(
                     f"/scene/{body}/{k}",
@@ -72,14 +72,14 @@ class Canvas:
         """Show the bodies at their poses in the data."""
         mujoco.mj_kinematics(self._model, self._data)
         with self.server.atomic():
-            for body, handle in self._bodies.items():
+            for body, handle in self.bodies.items():
                 handle.position, handle.wxyz = self._data.xpos[body], self._data.xquat[body]
 
     def show_patches(self, patches: Patches) -> None:
         """Show surfaces coloured by pressure and forces as lines, in place of those shown before."""
-        for handle in self._patches:
+        for handle in self.patches:
             handle.remove()
-        self._patches = []
+        self.patches = []
         if len(patches.corners_W):
             faces = np.arange(len(patches.corners_W)).reshape(-1, 3)
             mesh = trimesh.Trimesh(
@@ -88,13 +88,13 @@ class Canvas:
                 vertex_colors=(255 * patches.colours).astype(np.uint8),
                 process=False,
             )
-            self._patches.append(
+            self.patches.append(
                 self.server.scene.add_mesh_trimesh(
                     "/patches/surfaces", mesh, cast_shadow=False, receive_shadow=False
                 )
             )
         if len(patches.arrows_W):
             lines = patches.arrows_W.astype(np.float32)
-            self._patches.append(
+            self.patches.append(
                 self.server.scene.add_line_segments("/patches/forces", lines, (255, 128, 0), thickness=0.0015)
             )

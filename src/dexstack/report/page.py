@@ -139,7 +139,7 @@ class Page(Canvas):
 
     def _build_controls(self, controls: Controls) -> None:
         gui = self.server.gui
-        self._summary = gui.add_markdown("**waiting**")
+        self.summary = gui.add_markdown("**waiting**")
         self.stop_button = gui.add_button(
             "Stop the hand", color="red", hint="servo off, until it is enabled again"
         )
@@ -157,7 +157,7 @@ class Page(Canvas):
         self.clear_box = gui.add_checkbox(
             "transparent hand", initial_value=False, hint="contacts are between hand and object"
         )
-        self._picture: Any = None
+        self.picture: Any = None
         self._on(self.stop_button.on_click, controls.stop)
         self._on(self.enable_button.on_click, controls.enable)
         self._on(self.restart_button.on_click, controls.restart)
@@ -199,7 +199,7 @@ class Page(Canvas):
         def _(event: Any) -> None:
             self._held = event.phase != "end"
             if event.phase == "end":
-                self._answer.content = controls.ask_pose(
+                self.answer.content = controls.ask_pose(
                     np.array([*self.ghost.position, *self.ghost.wxyz], float)
                 )
 
@@ -213,7 +213,7 @@ class Page(Canvas):
             hint="restart in another engine; its first use compiles it",
         )
         self._plant_running = self.plant_menu.value
-        self._answer = gui.add_markdown("")
+        self.answer = gui.add_markdown("")
         self._on(self.plant_button.on_click, lambda: controls.set_plant(self.plant_menu.value))
 
     def _on(self, register: Any, action: Action) -> None:
@@ -222,10 +222,10 @@ class Page(Canvas):
 
         def run(event: Any) -> None:
             if event.client is not None:  # None: changed by the page itself
-                self._answer.content = "…"
+                self.answer.content = "…"
                 answer = action()
                 with self._busy:
-                    self._answer.content = answer
+                    self.answer.content = answer
 
         register(run)
 
@@ -240,14 +240,14 @@ class Page(Canvas):
 
     def show_picture(self, rgb: np.ndarray) -> None:
         """Show the camera's picture (height, width, 3) uint8."""
-        if self._picture is None:
-            self._picture = self.server.gui.add_image(rgb, label="camera", format="jpeg")
+        if self.picture is None:
+            self.picture = self.server.gui.add_image(rgb, label="camera", format="jpeg")
         else:
-            self._picture.image = rgb
+            self.picture.image = rgb
 
     def show_summary(self, lines: Sequence[str]) -> None:
         """Show the summary, as markdown lines."""
-        self._summary.content = "  \n".join(lines)
+        self.summary.content = "  \n".join(lines)
 
     def show_nodes(
         self, rows: Sequence[tuple[str, str, str]], values: Mapping[str, Mapping[str, str]]

@@ -66,7 +66,7 @@ def test_a_miswired_hand_is_not_called_good(tmp_path, wiring, name):
         (
             ("--interface", "udp_multicast", "--channel", "239.74.200.1:6302"),
             "bus",
-            "nobody on udp_multicast",
+            "no hand on udp_multicast",
             "switch the hand on",
         ),
         (("--interface", "pcan"), "interface", "pcan", "hardware/README.md"),

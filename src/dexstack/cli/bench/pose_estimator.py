@@ -82,7 +82,7 @@ def _measure(count: int, noise: float, seed: int) -> tuple[list[float], int]:
     from dexstack.model.objects import load_object
     from dexstack.perception.bundle import object_bundle
     from dexstack.perception.estimator import PoseEstimator
-    from dexstack.perception.params import MOUNT, EstimatorParams, SimulatedCameraParams
+    from dexstack.perception.camera_params import MOUNT, EstimatorParams, SimulatedCameraParams
     from dexstack.perception.simulated import SimulatedCamera
 
     cv2.setNumThreads(1)

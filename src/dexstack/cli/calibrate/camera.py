@@ -23,7 +23,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="pose of the camera",
         description="Measure the camera's pose in the palm frame from pictures of the tags on the hand's "
         "base, check the intrinsics, draw the reprojected corners, and write the file that pose_estimator "
-        f"reads. Exit code 0 only if all corners fit within {LARGEST_MISS:g} px and the intrinsics are right.",
+        f"reads. Exit code 0 only if all corners fit within {LARGEST_MISS:g} px and the intrinsics fit.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     add_source_arguments(p)

@@ -131,8 +131,8 @@ def _camera(args: argparse.Namespace, hand: Any, link: Any) -> tuple[Camera, Any
     import cv2
     import numpy as np
 
-    from dexstack.perception.images import to_grey
     from dexstack.perception.camera_params import RealSenseParams
+    from dexstack.perception.images import to_grey
     from dexstack.perception.realsense import RealSenseCamera
     from dexstack.perception.sources import fingertip_camera
 
