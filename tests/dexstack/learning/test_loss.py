@@ -217,15 +217,15 @@ def test_a_first_guess_outside_its_range_is_refused(resting):
 def test_the_prediction_is_the_planners(resting):
     """Learner and planner give θ one meaning: the MPC's first predicted step is the learner's
     prediction of its own command."""
+    from dexstack.control.base import Problem
     from dexstack.control.planners.gauss_newton import Mpc, MpcParams
     from tests.dexstack.control.planning import GOAL, TASK, seen
 
     params = replace(PlannerParams(), implicit_steps=4)
     model, theta = make_model(params), make_theta(resting.hand, resting.obj, params, H)
     theta = scaled(theta, inertia=0.5, stiffness=1.7, friction=0.5)
-    mpc = Mpc(
-        resting.hand, model, TASK, theta, TASK.Weights(), params=MpcParams(step=H, horizon=1, iterations=4)
-    )
+    problem = Problem(resting.hand, resting.obj, TASK, TASK.Weights(), theta)
+    mpc = Mpc(problem, model, params=MpcParams(step=H, horizon=1, iterations=4))
     plan = mpc.plan(seen(resting), GOAL)
     zeros = np.zeros(16, np.float32), np.zeros(6, np.float32)
     f32 = lambda a: np.asarray(a, np.float32)  # noqa: E731
