@@ -27,7 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--excite",
         choices=tuple(MODES),
-        help="make the recording first: start the hand as `dexstack up MODE`, swing its joints about the task's start, and record. "
+        help="make the recording first: start the hand as `dexstack up MODE`, swing its joints about the "
+        "task's start, and record. "
         "The motion is first rehearsed in simulation; a real hand waits for /hand/enable",
     )
     parser.add_argument(

@@ -27,8 +27,10 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     p = subparsers.add_parser(
         "identify",
         help="fit a plant to a recording",
-        description="Fit a world (mass, friction, motors, joints, delay) to a recording of a hand and an object, real or simulated, by "
-        "Gauss–Newton through short rollouts of a plant. Unknowns that the recording does not determine are listed. Exit code 0 only if "
+        description="Fit a world (mass, friction, motors, joints, delay) to a recording of a hand and an "
+        "object, real or simulated, by "
+        "Gauss–Newton through short rollouts of a plant. Unknowns that the recording does not determine are "
+        "listed. Exit code 0 only if "
         "held-out windows are predicted better than nominally.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
@@ -218,7 +220,8 @@ def _views(args: argparse.Namespace, fit: Fit, results: dict[str, Any]) -> list[
     if untold:
         lines.append(f"The recording does not determine: {', '.join(untold)}.")
     lines += [
-        f"Commands act {1e3 * u['value']:.3g} ms late. Let the planner compensate with `--set command_delay={u['value']:.3g}`; "
+        f"Commands act {1e3 * u['value']:.3g} ms late. Let the planner compensate with `--set "
+        f"command_delay={u['value']:.3g}`; "
         f"simulate it in trials with `--set latency={u['value']:.3g}`."
         for u in results["unknowns"]
         if u["name"] == DELAY and u["told"] and u["value"] > 0.0
@@ -228,6 +231,7 @@ def _views(args: argparse.Namespace, fit: Fit, results: dict[str, Any]) -> list[
             f"θ is in {results['theta_file']}; use it with `dexstack eval {args.task} --theta {args.save}`."
         )
     lines.append(
-        f"Residual of held-out windows: {fit.before:.3g} nominal, {fit.after:.3g} fitted. Page: {results['page']}"
+        f"Residual of held-out windows: {fit.before:.3g} nominal, {fit.after:.3g} fitted. Page: "
+        f"{results['page']}"
     )
     return lines

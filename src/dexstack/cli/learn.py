@@ -33,8 +33,10 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     p = subparsers.add_parser(
         "learn",
         help="learn the planner's model",
-        description="Learn the parameters θ of the planner's model by gradient through it: on policy (rollouts of 100 steps with the "
-        "current θ and updates in turn), or from recordings. Exit code 0 only if the loss on held-out transitions decreased and the "
+        description="Learn the parameters θ of the planner's model by gradient through it: on policy "
+        "(rollouts of 100 steps with the "
+        "current θ and updates in turn), or from recordings. Exit code 0 only if the loss on held-out "
+        "transitions decreased and the "
         "success rate is at least --require.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
@@ -284,7 +286,10 @@ def _plot(args: argparse.Namespace, curves: list[list[Point]], seconds: float) -
     quantities = {
         name: np.array([[of(p) for p in points] for points in curves], float) for name, of in of_point.items()
     }
-    title = f"{args.task}, {args.object}: the planner with the current θ, {args.evaluate} trials of {seconds:g} s per point"
+    title = (
+        f"{args.task}, {args.object}: the planner with the current θ, {args.evaluate} trials of {seconds:g} "
+        "s per point"
+    )
     steps = np.array([p.steps for p in curves[0]])
     return write_learning_plot(folder / "learning.png", steps, quantities, title)
 

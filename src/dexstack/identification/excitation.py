@@ -138,5 +138,6 @@ def excitation(
         if not against:
             return motion
     raise ConfigError(
-        f"no swing of the joints about the start of '{scene.obj.name}' is safe: with {SWINGS[-1]:g} rad {against}"
+        f"no swing of the joints about the start of '{scene.obj.name}' is safe: with {SWINGS[-1]:g} rad "
+        f"{against}"
     )

@@ -91,7 +91,8 @@ def cut_windows(recording: Mapping[str, np.ndarray], samples: int, most: int, wh
             rows.append((state[k], np.concatenate([qd[k - first], twist[k - first]]), arrays["t"][k], k))
     if len(rows) < 8:
         raise ConfigError(
-            f"{where} contains {len(rows)} stretches of {samples} samples without interruption; 8 or more are needed"
+            f"{where} contains {len(rows)} stretches of {samples} samples without interruption; 8 or more "
+            "are needed"
         )
     q, v, t, at = (np.array(column) for column in zip(*rows, strict=True))
     index = at[:, None] + 1 + np.arange(samples)

@@ -199,7 +199,8 @@ def learn_from(
                 where.append(transitions)
     if not kept or not ends:
         raise ConfigError(
-            f"too few samples of {', '.join(recordings)} are {h:g} s apart without an interruption between them"
+            f"too few samples of {', '.join(recordings)} are {h:g} s apart without an interruption between "
+            "them"
         )
     data, held_out = concatenate(kept), concatenate(ends)
     learner = learner_of(loop, first)

@@ -16,8 +16,8 @@ import numpy as np
 
 from dexstack.control.factory import make_model
 from dexstack.control.params import MpcParams, PlannerParams, SamplingParams
-from dexstack.learning.loss import Learner, Predict, make_learner, model_prediction
 from dexstack.learning.learner_params import LearnerParams
+from dexstack.learning.loss import Learner, Predict, make_learner, model_prediction
 
 if TYPE_CHECKING:
     from jax import Array

@@ -187,7 +187,8 @@ def test_short_and_broken_recordings_are_refused(palm):
 def test_a_plant_without_a_scene_is_refused(palm, tmp_path):
     file = tmp_path / "mine.py"
     file.write_text(
-        "from dataclasses import dataclass\n\n\n@dataclass\nclass Params:\n    pass\n\n\nclass PLANT:\n    Params = Params\n"
+        "from dataclasses import dataclass\n\n\n@dataclass\nclass Params:\n    pass\n\n\nclass PLANT:\n    "
+        "Params = Params\n"
     )
     with pytest.raises(ConfigError, match="makes no scene of a model"):
         Predictor(*palm, Simulated(str(file)))

@@ -205,7 +205,8 @@ def test_joints_that_follow_each_other_or_never_meet_are_refused(tmp_path):
         load_hand(file)
     urdf.write_text(mimic(plain, "joint_f0_2", "joint_f0_1", 1.0, 9.0))
     with pytest.raises(
-        ConfigError, match="limits of the joint 'joint_f0_1' and of the joints that follow it exclude each other"
+        ConfigError,
+        match="limits of the joint 'joint_f0_1' and of the joints that follow it exclude each other",
     ):
         load_hand(file)
 

@@ -84,7 +84,7 @@ def test_limits_and_masses_equal_the_vendors(side, pinocchio):
     np.testing.assert_array_equal(hand.lower, model.lowerPositionLimit[index])
     np.testing.assert_array_equal(hand.upper, model.upperPositionLimit[index])
     np.testing.assert_array_equal(hand.velocity, model.velocityLimit[index])
-    masses = {}  # pinocchio refuses nothing, so it reads the vendor's file although its inertias are not physical
+    masses = {}  # pinocchio reads the vendor's file although its inertias are not physical
     for i, name in enumerate(hand.joint_names):
         masses[f"link_{i}.0"] = model.inertias[model.getJointId(name)].mass
     for body in hand.bodies[1:]:

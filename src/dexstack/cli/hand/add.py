@@ -16,7 +16,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     p = subparsers.add_parser(
         "add",
         help="make a hand from a robot file",
-        description="Read a URDF or MJCF, find palm and fingers, fit boxes, capsules and spheres to its meshes, mount it palm up, find a "
+        description="Read a URDF or MJCF, find palm and fingers, fit boxes, capsules and spheres to its "
+        "meshes, mount it palm up, find a "
         "pose around a free space over the palm, and write a folder with a YAML for --hand.",
     )
     p.add_argument("file", type=Path, metavar="FILE", help="the URDF or MJCF")

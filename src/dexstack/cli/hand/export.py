@@ -13,7 +13,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     p = subparsers.add_parser(
         "export",
         help="a hand's files for ros2_control and MoveIt",
-        description="Write, from the hand's YAML and URDF: the URDF with a ros2_control system on the hand's topics, its controller, and "
+        description="Write, from the hand's YAML and URDF: the URDF with a ros2_control system on the "
+        "hand's topics, its controller, and "
         "MoveIt's SRDF, joint limits and controllers.",
     )
     p.add_argument(

@@ -24,7 +24,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     p = subparsers.add_parser(
         "add",
         help="make an object from a mesh file",
-        description="Read a mesh (STL, OBJ, PLY, GLB, OFF), repair and weigh it, decompose it into convex parts, find its resting poses "
+        description="Read a mesh (STL, OBJ, PLY, GLB, OFF), repair and weigh it, decompose it into convex "
+        "parts, find its resting poses "
         "and its place in the hand, put tags on its flat faces, and write a folder with a YAML for --object.",
     )
     p.add_argument("file", type=Path, metavar="FILE", help="the mesh")
@@ -53,7 +54,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "--symmetry",
         choices=tuple(ALIKE),
         default="none",
-        help="rotations of the shape that goals ignore: by any angle about an axis (round), or also by parts of a turn (all); tags or "
+        help="rotations of the shape that goals ignore: by any angle about an axis (round), or also by "
+        "parts of a turn (all); tags or "
         "print make them visible (default: none)",
     )
     p.add_argument(
@@ -92,7 +94,8 @@ def run(args: argparse.Namespace) -> int:
         f"mesh: {steps if repaired.steps else 'nothing to repair'}",
         f"picture: {picture}",
         tagged,
-        f"{added.yaml}: find its best place with dexstack object place, turn it with dexstack eval palm_turn --object {added.yaml}",
+        f"{added.yaml}: find its best place with dexstack object place, turn it with dexstack eval "
+        f"palm_turn --object {added.yaml}",
     )
     publish(args, "object add", results, *views(added.obj, added.report), *lines)
     return 0

@@ -12,7 +12,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     p = subparsers.add_parser(
         "check",
         help="check an object and show its properties",
-        description="Load an object as every task does, and show its size, mass, inertia, convex parts with their error, and resting "
+        description="Load an object as every task does, and show its size, mass, inertia, convex parts with "
+        "their error, and resting "
         "poses. Exit code 2 if it cannot be used.",
     )
     p.add_argument("object", metavar="NAME|YAML", help="name of an object, or the path of an object's YAML")

@@ -14,9 +14,12 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     p = subparsers.add_parser(
         "place",
         help="find the best place in the hand and planner for an object by trials",
-        description="Turn an object by 90° in both directions in simulation, first from its file's start, then from others: the hand's "
-        "other pose, back, forth, and turned by a quarter; from each with both planners. Stop at the first with which all trials "
-        "succeed, and write the best into the file. A place takes one or two minutes. Exit code 1 if no trial succeeds.",
+        description="Turn an object by 90° in both directions in simulation, first from its file's start, "
+        "then from others: the hand's "
+        "other pose, back, forth, and turned by a quarter; from each with both planners. Stop at the first "
+        "with which all trials "
+        "succeed, and write the best into the file. A place takes one or two minutes. Exit code 1 if no "
+        "trial succeeds.",
     )
     p.add_argument("object", type=Path, metavar="YAML", help="the object's YAML, which is changed")
     p.add_argument(
@@ -62,9 +65,15 @@ def run(args: argparse.Namespace) -> int:
         for t in tried
     ]
     if not chosen.succeeded:
-        said = f"the hand turns {args.object.stem} from no place of {len(tried)}: it is too large, too heavy or too round"
+        said = (
+            f"the hand turns {args.object.stem} from no place of {len(tried)}: it is too large, too heavy "
+            "or too round"
+        )
     else:
-        said = f"{args.object} is {'changed' if changes and not args.dry else 'unchanged'}: {describe(chosen.start)}"
+        said = (
+            f"{args.object} is {'changed' if changes and not args.dry else 'unchanged'}: "
+            f"{describe(chosen.start)}"
+        )
     results = {"trials": args.trials, "chosen": number, "changed": changes and not args.dry, "places": places}
     view = table(args.object.stem, ("place", "succeeded", "of", "dropped", "error [rad]", "best"), rows)
     publish(args, "object place", results, view, said)

@@ -13,7 +13,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     p = subparsers.add_parser(
         "show",
         help="draw an object",
-        description="Draw an object at its start in the hand, its convex parts in colours, and its resting poses.",
+        description="Draw an object at its start in the hand, its convex parts in colours, and its resting "
+        "poses.",
     )
     p.add_argument("object", metavar="NAME|YAML", help="name of an object, or the path of an object's YAML")
     p.add_argument("-o", "--output", type=Path, metavar="FILE", help="the PNG (default: NAME.png)")
