@@ -49,3 +49,8 @@ def test_no_packages_import_each_other_in_a_circle():
 
 def test_nothing_stands_on_the_nodes_or_the_commands():
     assert {part for part, others in needs().items() if others & LAST} <= LAST
+
+
+def test_only_commands_and_reports_import_onboarding():
+    """What runs, as the nodes, does not need what imports objects and hands."""
+    assert {part for part, others in needs().items() if "onboarding" in others} <= {"cli", "report"}

@@ -183,10 +183,11 @@ class Learner:
 
         self.params = params
         self._map = numbers
-        self._predict = predict
+        self.predict = predict
         self._optimiser = optax.adam(params.learning_rate)
-        self._free = numbers.start
-        self._state = self._optimiser.init(self._free)
+        self.free = numbers.start
+        """Current free numbers of θ, by name."""
+        self._state = self._optimiser.init(self.free)
         self._advance = jit(self._step)
         self._prior_of = jit(self._prior)
         self._data_loss_of = jit(self._data_loss)
@@ -195,26 +196,26 @@ class Learner:
     def warm_up(self, example: Transitions) -> None:
         """Compile for transitions of these shapes, without learning."""
         batch, weight = next(self._batches(example, np.arange(example.count)))
-        self._advance(self._free, self._state, batch, weight)
-        self._prior_of(self._free)
-        self._data_loss_of(self._free, batch, weight)
-        self._theta_of(self._free)
+        self._advance(self.free, self._state, batch, weight)
+        self._prior_of(self.free)
+        self._data_loss_of(self.free, batch, weight)
+        self._theta_of(self.free)
 
     @property
     def theta(self) -> Any:
         """The current θ, as float32 numpy arrays."""
-        return jax.tree.map(lambda a: np.asarray(a, np.float32), self._theta_of(self._free))
+        return jax.tree.map(lambda a: np.asarray(a, np.float32), self._theta_of(self.free))
 
     def loss(self, data: Transitions) -> float:
         """Return the mean loss of the current θ over transitions, with the prior."""
-        return self.data_loss(data) + float(self._prior_of(self._free))
+        return self.data_loss(data) + float(self._prior_of(self.free))
 
     def data_loss(self, data: Transitions) -> float:
         """Return the mean loss of the current θ over transitions without the prior, to compare θ on
         held-out data."""
         total = 0.0
         for batch, weight in self._batches(data, np.arange(data.count)):
-            total += float(self._data_loss_of(self._free, batch, weight)) * float(weight.sum())
+            total += float(self._data_loss_of(self.free, batch, weight)) * float(weight.sum())
         return total / data.count
 
     def update(
@@ -226,14 +227,14 @@ class Learner:
         Gradient steps with a non-finite number are skipped.
         """
         before, gradients, refused = self.loss(data), 0, 0
-        best = (before, self._free)
+        best = (before, self.free)
         for _ in range(self.params.epochs):
             for batch, weight in self._batches(data, rng.permutation(data.count)):
                 if should_stop():
                     break
-                free, state, good = self._advance(self._free, self._state, batch, weight)
+                free, state, good = self._advance(self.free, self._state, batch, weight)
                 if bool(good):
-                    self._free, self._state = free, state
+                    self.free, self._state = free, state
                     gradients += 1
                 else:
                     refused += 1
@@ -241,8 +242,8 @@ class Learner:
                 break
             loss = self.loss(data)
             if loss < best[0]:
-                best = (loss, self._free)
-        self._free = best[1]
+                best = (loss, self.free)
+        self.free = best[1]
         return Update(before, best[0], gradients, refused)
 
     def _batches(self, data: Transitions, order: np.ndarray) -> Iterator[tuple[Transitions, np.ndarray]]:
@@ -257,7 +258,8 @@ class Learner:
 
     # --- traced ---
 
-    def _loss(self, free: dict[str, Array], batch: Transitions, weight: Array) -> Array:
+    def batch_loss(self, free: dict[str, Array], batch: Transitions, weight: Array) -> Array:
+        """Return the loss of a weighted batch with the prior."""
         return self._data_loss(free, batch, weight) + self._prior(free)
 
     def _prior(self, free: dict[str, Array]) -> Array:
@@ -272,7 +274,7 @@ class Learner:
         p, theta = self.params, self._map.theta(free)
 
         def one(at: Transitions) -> Array:
-            position, orientation, joints = squared_errors(*self._predict(theta, at), at)
+            position, orientation, joints = squared_errors(*self.predict(theta, at), at)
             error = p.position_loss * position + p.orientation_loss * orientation + p.joint_loss * joints
             # Huber on the norm, so that one slip does not outweigh a hundred quiet steps
             linear = 2 * p.robust * jnp.sqrt(jnp.maximum(error, p.robust**2)) - p.robust**2
@@ -285,7 +287,7 @@ class Learner:
     ) -> tuple[dict[str, Array], Any, Array]:
         import optax
 
-        loss, gradient = jax.value_and_grad(self._loss)(free, batch, weight)
+        loss, gradient = jax.value_and_grad(self.batch_loss)(free, batch, weight)
         change, state = self._optimiser.update(gradient, state, free)
         free = optax.apply_updates(free, change)
         finite = [jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves((free, gradient))]
