@@ -25,7 +25,7 @@ packages=(
     ros2/ros2cli:ros2action ros2/ros2cli:ros2interface ros2/ros2cli:ros2lifecycle ros2/ros2cli:ros2pkg ros2/ros2cli:ros2run
 )
 python3 -m venv "$folder/venv"
-"$folder/venv/bin/pip" install -q -c constraints.txt -e '.[ros,hardware,camera,test]'
+"$folder/venv/bin/pip" install -q -c constraints.txt -e '.[ros,dev]'
 "$folder/venv/bin/pip" install -q setuptools wheel osrf-pycommon catkin-pkg argcomplete
 sources=()
 for package in "${packages[@]}"; do

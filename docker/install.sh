@@ -3,7 +3,7 @@
 #
 #   docker/install.sh [--system] [--browser] [--site-packages] [--venv DIR] EXTRAS
 #
-#   EXTRAS           comma-separated, e.g. ros,hardware or ros,hardware,test
+#   EXTRAS           comma-separated, e.g. ros,hardware or ros,dev
 #   --venv DIR       where (default: .venv in the checkout)
 #   --system         first install what Debian or Ubuntu must bring, with apt (as root)
 #   --browser        also a Chromium, with apt (as root): tests look at the pages with it

@@ -10,7 +10,7 @@ RUN apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --
     && rm -rf /var/lib/apt/lists/*
 COPY . /ws/src/dexstack
 # rclpy and the messages are the distribution's; what rosdep does not know comes from PyPI, into an environment that sees both
-RUN /ws/src/dexstack/docker/install.sh --system --site-packages --venv /opt/dexstack/venv hardware,camera,realsense
+RUN /ws/src/dexstack/docker/install.sh --system --site-packages --venv /opt/dexstack/venv hardware,camera
 RUN . /opt/ros/${ROS_DISTRO}/setup.sh && cd /ws && colcon build --packages-select dexstack
 COPY docker/entrypoint.sh /entrypoint.sh
 WORKDIR /ws

@@ -3,7 +3,7 @@
 #   docker run --rm -it -v "$PWD/results:/results" dexstack-sim up sim
 FROM debian:12-slim
 COPY . /opt/dexstack/src
-RUN /opt/dexstack/src/docker/install.sh --system --venv /opt/dexstack/venv ros,hardware,camera,realsense
+RUN /opt/dexstack/src/docker/install.sh --system --venv /opt/dexstack/venv ros,hardware,camera
 ENV PATH=/opt/dexstack/venv/bin:$PATH
 VOLUME /results
 WORKDIR /

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dexengines.errors import EngineError
 from dexstack.cli.cores import one_core
 from dexstack.cli.output import add_json_argument, publish
 from dexstack.errors import ConfigError
@@ -90,7 +91,7 @@ def run(
                 args.core = core
             outcome = make(args)
         _keep(args, outcome)
-    except ConfigError as error:
+    except (ConfigError, EngineError) as error:
         print(f"{module}: {error}", file=sys.stderr)
         return USAGE_ERROR
     except KeyboardInterrupt:

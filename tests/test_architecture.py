@@ -51,6 +51,16 @@ def test_nothing_stands_on_the_nodes_or_the_commands():
     assert {part for part, others in needs().items() if others & LAST} <= LAST
 
 
-def test_only_commands_and_reports_import_onboarding():
-    """What runs, as the nodes, does not need what imports objects and hands."""
-    assert {part for part, others in needs().items() if "onboarding" in others} <= {"cli", "report"}
+def test_only_commands_import_onboarding():
+    assert {part for part, others in needs().items() if "onboarding" in others} <= {"cli"}
+
+
+def test_only_plants_and_process_import_the_engines():
+    importers = set()
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if any(name.partition(".")[0] == "dexengines" for name in names):
+                importers.add(path.relative_to(PACKAGE).parts[0])
+    assert importers <= {"plants", "process"}

@@ -31,7 +31,7 @@ _READ_AS = FrozenDict(
 _beartype = beartype(conf=BeartypeConf(hint_overrides=_READ_AS))
 """NumPy's scalars are numbers, its arrays good where JAX's are asked for, an int is a float;
 NumPy's ArrayLike itself cannot be checked."""
-_KERNELS = re.compile("njit|dexengines.kernels import (entry|inner)")
+_KERNELS = re.compile("njit|dexengines.kernels import")
 """What the text of a module with kernels holds."""
 CALLS = 20
 """Of one function in one test that are checked: a loop over a thousand ticks need not tell a

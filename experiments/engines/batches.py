@@ -28,10 +28,10 @@ from matplotlib.figure import Figure
 from mujoco.rollout import rollout as mujoco_rollout
 
 from dexengines import ENGINES, load, rollout
+from dexengines.compilation import joined
 from dexengines.scene import Scene, State
 from dexstack.cli import arguments
 from dexstack.cli.output import note, table
-from dexstack.process.compilation import joined
 from experiments.harness import BLUE, GREEN, GREY, PINK, Outcome, run
 
 COUNTS = tuple(4**k for k in range(7))

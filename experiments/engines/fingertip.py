@@ -69,7 +69,7 @@ def of_hydroelastic(depth: float) -> float:
 
 def of_soft(depth: float) -> float:
     """F [N]."""
-    from dexengines.soft.plant import LAW
+    from dexengines.soft.scene import LAW
 
     eps2, eps3 = float(LAW.eps2), float(LAW.eps3)
     felt = lambda u: np.exp(-u / eps2) / eps2 * STIFFNESS * eps3 * np.logaddexp(0.0, (depth - u) / eps3)  # noqa: E731

@@ -31,6 +31,7 @@ import mujoco
 import numpy as np
 
 from dexengines import ENGINES, load
+from dexengines.errors import EngineError
 from dexengines.files import read_model
 from dexstack.cli import arguments
 from dexstack.cli.output import note, table
@@ -132,7 +133,7 @@ def _judge(path: Path, engine: str, seconds: float, limit: int, out: Connection)
             real_time_factor=seconds / max(TICK, time.process_time() - begin),
             said="; ".join(x for x in (whole.trouble(), whole.apart) if x),
         )
-    except (ConfigError, FloatingPointError) as error:
+    except (EngineError, FloatingPointError) as error:
         known(said=str(error))
 
 
@@ -168,7 +169,7 @@ def foreign(args: argparse.Namespace) -> Outcome:
             raise ConfigError(f"{args.folder} holds no {end}; see --help")
         try:
             model = read_model(path)
-        except ConfigError as error:
+        except (ConfigError, EngineError) as error:
             rows += [
                 {
                     "model": what,

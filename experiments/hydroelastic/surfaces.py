@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from dexengines.hydroelastic.fields import CompliantMesh, RigidMesh
 from dexengines.hydroelastic.surface import ContactSurface, Workspace, query
@@ -29,7 +28,6 @@ from dexstack.cli.output import note, table
 from dexstack.errors import ConfigError
 from dexstack.report.statistics import times
 from experiments.harness import Outcome, run
-from experiments.hydroelastic.contact_patch import draw_contact
 from experiments.hydroelastic.forces import polygon_wrench
 
 REFERENCE = Path(__file__).with_name("reference.json")
@@ -395,13 +393,7 @@ def surfaces(args: argparse.Namespace) -> Outcome:
         *(f"{case.name}: not compared, {case.peer_note}" for case in cases if case.peer_note),
         verdict,
     ]
-    return Outcome(results, _draw(cases[-1], out) if args.picture else None, lines)
-
-
-def _draw(case: Case, out: Workspace) -> Figure:
-    """Field and contact surface of a case's last pose."""
-    surface, sign = ask(case, case.poses[-1], out)
-    return draw_contact(case.a if sign > 0 else case.b, surface)
+    return Outcome(results, None, lines)
 
 
 def _arguments(p: argparse.ArgumentParser) -> None:

@@ -13,7 +13,7 @@ from dexengines.forces import contactless
 from dexengines.hydroelastic import shapes
 from dexengines.hydroelastic.convex import LAGGED, SAP
 from dexengines.hydroelastic.fields import RigidMesh
-from dexengines.hydroelastic.system import Geometry, HydroelasticSystem, moved
+from dexengines.hydroelastic.system import Geometry, HydroelasticSystem
 
 SCHEMES = {"lagged": LAGGED, "sap": SAP}
 """How friction is made convex, by the names of the command line."""
@@ -159,129 +159,9 @@ def gripper(dt: float, scheme: int = LAGGED, *, size: float) -> HydroelasticSyst
     )
 
 
-HANDLE_RADIUS, HANDLE_LENGTH = 0.008, 0.22
-NECK, BLADE = (0.08, 0.012, 0.004), (0.09, 0.075, 0.002)
-GRIPPED_AT = 0.175
-"""A spatula [m]: a round handle, a flat neck and a blade, one behind the other along x, and where
-on the handle the fingers are."""
-WOOD, NYLON = 700.0, 1150.0
-"""[kg/m³]"""
-
-
-def spatula_spec(dt: float) -> mujoco.MjSpec:
-    """The fingers with a spatula between them, its handle of wood, the rest of nylon. Its body's
-    origin is where they grip it.
-
-    MuJoCo's geoms give it its mass, and are what touches in a run with MuJoCo's own contact: one
-    point per finger.
-    """
-    spec = _spec(dt)
-    spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
-    spec.option.impratio = 100.0
-    _fingers(spec, HANDLE_RADIUS)
-    body = spec.worldbody.add_body(name="spatula")
-    body.add_freejoint()
-    touch = {"friction": (GRIP_FRICTION, 0.0, 0.0), "condim": 3}
-    handle, neck, blade = _spatula_centres()
-    size = (HANDLE_RADIUS, 0.5 * HANDLE_LENGTH, 0.0)
-    body.add_geom(
-        type=mujoco.mjtGeom.mjGEOM_CYLINDER, size=size, pos=handle, quat=ALONG_X, density=WOOD, **touch
-    )
-    for dims, centre in ((NECK, neck), (BLADE, blade)):
-        body.add_geom(
-            type=mujoco.mjtGeom.mjGEOM_BOX, size=[0.5 * x for x in dims], pos=centre, density=NYLON, **touch
-        )
-    return spec
-
-
-def _spatula_centres() -> np.ndarray:
-    """(3, 3) of handle, neck and blade in the spatula's frame [m]."""
-    ends = np.cumsum([HANDLE_LENGTH, NECK[0], BLADE[0]])
-    centres = np.zeros((3, 3))
-    centres[:, 0] = ends - 0.5 * np.array([HANDLE_LENGTH, NECK[0], BLADE[0]]) - GRIPPED_AT
-    return centres
-
-
-def spatula(dt: float, scheme: int = LAGGED, *, size: float) -> HydroelasticSystem:
-    """Soft fingers that pinch a rigid spatula by its handle, not under its centre of mass;
-    arguments as of :func:`gripper`."""
-    R = np.array([[0.0, 0.0, 1.0], [0.0, 1.0, 0.0], [-1.0, 0.0, 0.0]])
-    handle, neck, blade = _spatula_centres()
-    parts = {
-        "handle": moved(
-            shapes.rigid(shapes.cylinder(HANDLE_RADIUS, HANDLE_LENGTH, 1.0, size=0.004)), R, handle
-        ),
-        "neck": moved(shapes.rigid(shapes.box(NECK, 1.0)), np.eye(3), neck),
-        "blade": moved(shapes.rigid(shapes.box(BLADE, 1.0)), np.eye(3), blade),
-    }
-    return HydroelasticSystem(
-        contactless(spatula_spec(dt).compile()),
-        [*_gripping(size), *(Geometry(name, "spatula", mesh, GRIP_FRICTION) for name, mesh in parts.items())],
-        scheme,
-    )
-
-
 def press(system: HydroelasticSystem, force: float) -> None:
     """Let both fingers of :func:`gripper` or :func:`spatula` press with ``force`` [N]."""
     system.data.qfrc_applied[:2] = force
-
-
-def ball(dt: float = 1e-3, *, height: float = 0.05) -> HydroelasticSystem:
-    """An undamped, frictionless compliant ball with its lowest point ``height`` [m] above rigid
-    ground."""
-    spec = _spec(dt)
-    body = spec.worldbody.add_body(name="ball", pos=(0.0, 0.0, BALL_RADIUS + height))
-    body.add_freejoint()
-    _inertial(body, BALL_MASS, (0.4 * BALL_MASS * BALL_RADIUS**2,) * 3)
-    return HydroelasticSystem(
-        contactless(spec.compile()),
-        [
-            Geometry("ball", "ball", shapes.sphere(BALL_RADIUS, BALL_MODULUS, size=0.02), 0.0),
-            Geometry("ground", "world", shapes.rigid_half_space(), 0.0),
-        ],
-    )
-
-
-BALL_RADIUS, BALL_MASS, BALL_MODULUS = 0.05, 0.5, 1e6
-"""[m, kg, Pa]"""
-
-
-def dumbbell(
-    dt: float = 1e-3, scheme: int = LAGGED, *, height: float = 0.05, friction: float = 0.0
-) -> HydroelasticSystem:
-    """Two balls joined off the centre of mass, tilted, over a bowl of two compliant slabs: not
-    convex, and never hit through its centre."""
-    spec = _spec(dt)
-    body = spec.worldbody.add_body(
-        name="dumbbell", pos=(0.01, 0.02, 0.09 + height), quat=(0.9, 0.3, 0.2, 0.2449489742783178)
-    )
-    body.add_freejoint()
-    _inertial(body, BALL_MASS, (2e-3, 2e-3, 8e-4))
-    lower = moved(shapes.sphere(0.03, BALL_MODULUS, size=0.02), np.eye(3), np.array([0.0, 0.0, -0.05]))
-    upper = moved(shapes.sphere(0.04, BALL_MODULUS, size=0.02), np.eye(3), np.array([0.01, 0.0, 0.04]))
-    slab = shapes.box((0.6, 0.6, 0.2), 2 * BALL_MODULUS)
-    bowl = []
-    for name, angle in (("left slab", 0.4), ("right slab", -0.4)):
-        R = np.array(
-            [[math.cos(angle), 0, math.sin(angle)], [0, 1, 0], [-math.sin(angle), 0, math.cos(angle)]]
-        )
-        bowl.append(
-            Geometry(
-                name, "world", moved(slab, R, R @ np.array([-math.copysign(0.3, angle), 0.0, -0.1])), friction
-            )
-        )
-    return HydroelasticSystem(
-        contactless(spec.compile()),
-        [Geometry("lower", "dumbbell", lower, 0.0), Geometry("upper", "dumbbell", upper, 0.0), *bowl],
-        scheme,
-    )
-
-
-def pitch(quat: np.ndarray) -> float:
-    """By how much the x axis of a body that turns about y points down [rad], from its quaternion
-    wxyz."""
-    w, x, y, z = quat
-    return math.atan2(2 * (w * y - x * z), 1 - 2 * (y * y + z * z))
 
 
 def add_scheme(parser: argparse.ArgumentParser) -> None:

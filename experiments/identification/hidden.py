@@ -138,7 +138,7 @@ def _beliefs(
 def _succeeded(loop: Loop, theta: ModelParams, delay: float, trials: int, seed: int) -> int:
     from dexstack.learning.on_policy import evaluate
 
-    loop.predictor.delay = delay
+    loop.controller.predictor.delay = delay
     return sum(trial.succeeded for trial in evaluate(loop, theta, trials, seed, loop.task.seconds()))
 
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from dexengines.mujoco import MujocoPlant
+from dexstack.plants.mujoco import MujocoPlant
 from dexstack.model.scene import OBJECT_BODY
-from dexstack.tasks.base import Scene
+from dexstack.tasks.base import Setup
 
 SETTLED = 0.5
 """Overlaps count from this time on [s]: at the start the object may be inside a fingertip, out of
@@ -20,7 +20,7 @@ class Overlap:
     """Overlap of an object with its robot, from their own collision shapes whatever a plant's
     contacts are made of; links inside each other do not count."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: Setup) -> None:
         self.plant = MujocoPlant(scene.robot, scene.obj)
         model = self.plant.model
         self._of_object = model.geom_bodyid == model.body(OBJECT_BODY).id
@@ -41,7 +41,7 @@ class Overlap:
         deepest = 0.0
         for joints, pose in zip(q, pose_WO, strict=True):
             self.plant.reset(joints, pose)
-            contact = self.plant.data.contact
+            contact = self.plant.scene.data.contact
             of_object = self._of_object[contact.geom].any(axis=1)
             deepest = max(deepest, -float(np.min(contact.dist[of_object], initial=0.0)))
         return deepest

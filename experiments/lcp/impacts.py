@@ -106,7 +106,7 @@ def changes(system: LcpSystem, steps: int = 1) -> dict[str, float]:
         "momentum": moved,
         "energy_gain": gain,
         "impacts": impacts,
-        "ended_by_count": int(system.counts[record.DROPPED]),
+        "ended_by_count": int(system.counts[record.PLASTIC_ENDS]),
     }
 
 

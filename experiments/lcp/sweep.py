@@ -26,10 +26,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dexengines.lcp import gradient
-from dexengines.lcp.plant import LcpPlant
 from dexengines.lcp.system import LcpSystem
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
+from dexstack.plants.lcp import LcpPlant
 from experiments.harness import Outcome, run
 from experiments.lcp import systems
 
@@ -150,7 +150,7 @@ def _box(steps: int) -> tuple[Case, Case]:
 
 
 def _palm(steps: int) -> tuple[Case, Case]:
-    system = LcpPlant(load_hand(), load_object("cube")).system
+    system = LcpPlant(load_hand(), load_object("cube")).scene.system
     tau, joints, held = (
         np.zeros((SETTLING + steps, system.v.size)),
         slice(0, system.v.size - 6),

@@ -19,18 +19,7 @@ from typing import Any, NamedTuple
 import cv2
 import numpy as np
 
-from dexstack.bench.tracking import (
-    Errors,
-    Motion,
-    TrackingResult,
-    errors_of,
-    film,
-    judge,
-    manipulation,
-    occlusions,
-)
 from dexstack.cli.arguments import natural, positive, positive_int
-from dexstack.cli.bench.film import COLUMNS, film_results, film_table, row, summary
 from dexstack.cli.output import note, table
 from dexstack.graph.settings import Spec
 from dexstack.model.objects import load_object
@@ -49,6 +38,21 @@ from dexstack.sim.loop import Loop
 from dexstack.sim.sensor import PoseSensor
 from dexstack.trials.sweep import loop_of
 from experiments.harness import Outcome, run
+from tests.acceptance.tracking import (
+    COLUMNS,
+    Errors,
+    Motion,
+    TrackingResult,
+    errors_of,
+    film,
+    film_results,
+    film_table,
+    judge,
+    manipulation,
+    occlusions,
+    row,
+    summary,
+)
 
 RESOLUTIONS = {"640x480": (640, 480, 615.0), "1280x720": (1280, 720, 922.0)}
 """Columns, rows and focal length [px] of a D435i's colour camera."""

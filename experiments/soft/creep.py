@@ -22,10 +22,10 @@ import mujoco
 import numpy as np
 
 from dexengines.soft import cloud
-from dexengines.soft.plant import SoftPlantParams
 from dexengines.soft.scm import ContactParams
 from dexengines.soft.system import Ground, SoftSystem, Surface
 from dexstack.cli.output import table
+from dexstack.plants.soft import SoftPlantParams
 from dexstack.process.compilation import jit
 from experiments.harness import Outcome, run
 

@@ -1,14 +1,15 @@
-"""Contact engines behind one interface: :func:`load` for a scene, :func:`rollout` for many; each is
-imported on demand."""
+"""Contact engines behind one interface: :func:`load` for a scene, :func:`rollout` for many; engines
+are imported on demand."""
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import inspect
 from typing import TYPE_CHECKING, Any
 
-from dexstack.errors import ConfigError, unknown_name
-from dexstack.lazy import Registry, is_own
+from dexengines.errors import EngineError as EngineError
+from dexengines.errors import unknown_name
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,37 +17,53 @@ if TYPE_CHECKING:
     import mujoco
 
     from dexengines.batch import rollout as rollout
-    from dexengines.collision import Materials
+    from dexengines.materials import Materials
     from dexengines.scene import Scene
+    from dexengines.scene import State as State
+    from dexengines.scene import stack as stack
 
-ENGINES = Registry(
-    "engine",
-    {
-        "mujoco": ("dexengines.mujoco", "MujocoScene"),
-        "hydroelastic": ("dexengines.hydroelastic.plant", "HydroelasticScene"),
-        "lcp": ("dexengines.lcp.plant", "LcpScene"),
-        "soft": ("dexengines.soft.plant", "SoftScene"),
-    },
-)
-"""Module and :class:`~dexengines.scene.Scene` of every engine."""
+ENGINES = {
+    "mujoco": ("dexengines.mujoco", "MujocoScene"),
+    "hydroelastic": ("dexengines.hydroelastic.scene", "HydroelasticScene"),
+    "lcp": ("dexengines.lcp.scene", "LcpScene"),
+    "soft": ("dexengines.soft.scene", "SoftScene"),
+}
+"""Module and :class:`~dexengines.scene.Scene` of each engine."""
 
-EXTRAS = {name: (name, "numba") for name in ("hydroelastic", "lcp", "soft")}
-"""The extra that an engine needs, where it needs one, and the module by which to know it."""
+COMPILED = ("hydroelastic", "lcp", "soft")
+"""Engines whose kernels numba compiles; each has an extra of its name."""
 
 
 def check_engine(name: str) -> None:
-    """Reject an engine whose libraries are not installed; nothing of it is imported.
+    """Reject an engine that is unknown or whose libraries are not installed; imports nothing of it.
 
     Raises:
-        ConfigError: the libraries of the engine are not installed.
+        EngineError: no such engine, or the name of the extra to install.
     """
-    if name in EXTRAS and importlib.util.find_spec(EXTRAS[name][1]) is None:
-        raise missing_library(name, EXTRAS[name][1])
+    if name not in ENGINES:
+        raise unknown_name("engine", name, ENGINES)
+    if name in COMPILED and importlib.util.find_spec("numba") is None:
+        raise _missing(name, "numba")
 
 
-def missing_library(name: str, module: str | None) -> ConfigError:
-    """Return the error that names the extra of an engine."""
-    return ConfigError(f"the engine '{name}' needs {module}: pip install 'dexstack[{EXTRAS[name][0]}]'")
+def scene_class(name: str) -> type[Scene]:
+    """Return the class of an engine.
+
+    Raises:
+        EngineError: see :func:`check_engine`.
+    """
+    check_engine(name)
+    module, cls = ENGINES[name]
+    try:
+        return getattr(importlib.import_module(module), cls)
+    except ModuleNotFoundError as error:
+        if name not in COMPILED or (error.name or "").startswith("dexengines"):
+            raise
+        raise _missing(name, error.name) from None
+
+
+def _missing(name: str, module: str | None) -> EngineError:
+    return EngineError(f"the engine '{name}' needs {module}: pip install 'dexstack[{name}]'")
 
 
 def load(
@@ -57,40 +74,34 @@ def load(
     dt: float | None = None,
     **options: Any,
 ) -> Scene:
-    """Any scene in any engine.
+    """Load any scene in any engine.
 
     Args:
         scene: an MJCF or URDF file, a spec, or a compiled model.
         engine: a name in :data:`ENGINES`.
-        materials: what MuJoCo's fields do not say; see :func:`dexengines.collision.read_collision`.
-        dt: length of a step [s]; the model's own if None.
+        materials: surface properties that MuJoCo's fields lack; see
+            :func:`dexengines.materials.read_materials`.
+        dt: length of a step [s]; the model's if None.
         options: of the engine's class: ``scheme`` of hydroelastic, ``directions`` of lcp, …
 
     Raises:
-        ConfigError: an unknown engine, or one whose libraries are not installed; a file that MuJoCo
+        EngineError: an unknown engine, or one whose libraries are not installed; a file that MuJoCo
             cannot read; a feature, shape or option that the engine does not take.
     """
     from dexengines.files import read_model
 
-    if engine not in ENGINES or is_own(engine):
-        raise unknown_name("engine", engine, ENGINES)
-    check_engine(engine)
-    try:
-        (made,) = ENGINES.load(engine)
-    except ModuleNotFoundError as error:
-        if engine not in EXTRAS or (error.name or "").startswith(("dexstack", "dexengines")):
-            raise
-        raise missing_library(engine, error.name) from None
-    known = [name for name, p in inspect.signature(made).parameters.items() if p.kind is p.KEYWORD_ONLY]
+    cls = scene_class(engine)
+    known = [name for name, p in inspect.signature(cls).parameters.items() if p.kind is p.KEYWORD_ONLY]
     for name in options:
         if name not in known:
             raise unknown_name(f"option of the {engine} engine", name, known)
-    return made(read_model(scene, dt), materials, **options)
+    return cls(read_model(scene, dt), materials, **options)
+
+
+_LAZY = {"rollout": "dexengines.batch", "stack": "dexengines.scene", "State": "dexengines.scene"}
 
 
 def __getattr__(name: str) -> Any:
-    if name != "rollout":
-        raise AttributeError(name)
-    from dexengines.batch import rollout
-
-    return rollout
+    if name not in _LAZY:
+        raise AttributeError(f"module 'dexengines' has no attribute '{name}'")
+    return getattr(importlib.import_module(_LAZY[name]), name)

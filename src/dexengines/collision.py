@@ -1,20 +1,17 @@
-"""The collision geometry of a MuJoCo model, read once for all engines: geoms with their materials,
-and the pairs that may touch."""
+"""Collision geometry of a MuJoCo model, read once for all engines: geoms with their materials, and
+the pairs that may touch."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import mujoco
 import numpy as np
 
-from dexstack.errors import ConfigError, unknown_name
-from dexstack.geometry.rotations import rotation_matrix
-from dexstack.model.description import read_yaml_file
+from dexengines.materials import DEFAULT, Material, Materials, read_materials
+from dexengines.rotations import rotation_matrix
 
 KINDS = {
     mujoco.mjtGeom.mjGEOM_PLANE: "plane",
@@ -28,64 +25,32 @@ KINDS = {
     mujoco.mjtGeom.mjGEOM_SDF: "signed distance field",
 }
 SIZES = {"sphere": 1, "capsule": 2, "cylinder": 2, "box": 3, "ellipsoid": 3}
-"""How many of MuJoCo's three sizes describe a kind."""
-DEFAULT = "default"
-Materials: TypeAlias = Mapping[str, Mapping[str, float]] | str | Path | None
-"""By geom, or "default" for all, fields of :class:`Material`; or a YAML file of that."""
-
-
-@dataclass(frozen=True)
-class Material:
-    """What MuJoCo's own fields do not say of a surface; each engine reads what it needs.
-
-    A model sets it in ``<custom>``, for all geoms or one: ``<numeric name="contact_modulus"
-    data="1e6"/>``, ``contact_modulus:GEOM``.
-    """
-
-    modulus: float | None = None
-    """Pressure in the core, for hydroelastic contact [Pa]; infinite: rigid. None: rigid where fixed
-    to the world, else :data:`MODULUS`."""
-    relaxation_time: float = 0.01
-    """In which hydroelastic contact dissipates, per body [s]."""
-    stiffness: float = 1e4
-    """Of soft contact; of two surfaces the smaller counts [N/m]."""
-    restitution: float = 0.0
-    """Of lcp; between two surfaces the larger counts."""
-    resolution: float | None = None
-    """Longest edge of hydroelastic meshes, spacing of soft contact's points [m]. None: half of the
-    geom's smallest half extent."""
-
-    tets: float | None = None
-    """Longest edge of tets that fill a mesh as it is, hollows and all, for hydroelastic contact
-    [m]. None: its convex hull."""
-
-
+"""Number of MuJoCo's three sizes that a kind uses."""
 MODULUS = 1e7
-_FIELDS = tuple(field.name for field in dataclasses.fields(Material))
-_PREFIX = "contact_"
+"""Default modulus of moving geoms [Pa]."""
 _MEASURED = {
     int(kind) for kind, name in KINDS.items() if name not in ("height field", "signed distance field")
 }
-"""Of whose distances MuJoCo knows."""
+"""Kinds whose distances MuJoCo computes."""
 _TOUCH = 1e-6
-"""Depth that is none [m]."""
+"""Penetration tolerance of :func:`overlap_as_built` [m]."""
 _SMALLEST = 1e-3
-"""Resolution that no default goes below [m]."""
+"""Smallest default resolution [m]."""
 
 
 @dataclass(frozen=True)
 class Geom:
-    """One geom that may touch another, in the frame of the body that carries it: the world's for
-    what is fixed to the world."""
+    """A geom that may touch another, in the frame of the body that carries it."""
 
     id: int
     """In the model."""
     name: str
     body: int
-    """That carries it: 0, the world, for all that is fixed to it."""
+    """Body that carries it: 0, the world, for all that is fixed to it."""
     kind: str
     size: np.ndarray
-    """As of :class:`dexstack.model.urdf.Shape`; an ellipsoid's three semi-axes."""
+    """Sphere: radius; capsule, cylinder: radius, half length; box: half extents; ellipsoid:
+    semi-axes [m]."""
     p: np.ndarray
     """(3,) [m]"""
     R: np.ndarray
@@ -93,55 +58,48 @@ class Geom:
     friction: float
     material: Material
     vertices: np.ndarray
-    """(V, 3) of a mesh, in its own frame; its convex hull is what collides, as in MuJoCo. (0, 3)
-    for other kinds."""
+    """(V, 3) of a mesh, in its own frame, (0, 3) for other kinds. The convex hull collides, as in
+    MuJoCo."""
     triangles: np.ndarray
-    """(F, 3) corners of the mesh as it is, outward."""
+    """(F, 3) vertices of the mesh's triangles, outward."""
 
     @property
     def resolution(self) -> float:
-        """The material's, or its default [m]."""
+        """The material's resolution, or its default [m]."""
         if self.material.resolution is not None:
             return self.material.resolution
-        half = (
-            np.ptp(self.vertices, axis=0) / 2.0
-            if self.kind == "mesh"
-            else self.size[:1]
-            if self.kind != "box"
-            else self.size
-        )
+        half = self.half if self.kind in ("mesh", "box") else self.size[:1]
         return max(_SMALLEST, 0.5 * float(np.min(half))) if half.size else 1.0
 
     @property
     def half(self) -> np.ndarray:
-        """(3,) half extents of the geom's box in its own frame, of all but planes [m]."""
+        """(3,) half extents of the geom's bounding box in its own frame [m]; not for planes."""
         s = self.size
         if self.kind == "mesh":
             return np.ptp(self.vertices, axis=0) / 2.0
-        return {
-            1: np.repeat(s, 3),
-            2: np.array([s[0], s[0], s[-1] + (s[0] if self.kind == "capsule" else 0.0)]),
-        }.get(len(s), s)
+        if len(s) == 3:
+            return s
+        return np.array([s[0], s[0], s[-1] + (s[0] if self.kind == "capsule" else 0.0)])
 
     @property
     def modulus(self) -> float:
-        """The material's, or its default [Pa]."""
-        return (
-            self.material.modulus if self.material.modulus is not None else MODULUS if self.body else np.inf
-        )
+        """The material's modulus, or its default [Pa]."""
+        if self.material.modulus is not None:
+            return self.material.modulus
+        return MODULUS if self.body else np.inf
 
 
 class Pair(NamedTuple):
-    """Two geoms that may touch, by their places in :attr:`Collision.geoms`."""
+    """Two geoms that may touch, as indices into :attr:`Collision.geoms`."""
 
     a: int
     b: int
     friction: float
-    """Of sliding; zero for a contact without friction."""
+    """Sliding friction; zero for a contact without friction."""
 
 
 class Collision(NamedTuple):
-    """What of a model collides."""
+    """Collision geometry of a model."""
 
     geoms: tuple[Geom, ...]
     pairs: tuple[Pair, ...]
@@ -150,18 +108,18 @@ class Collision(NamedTuple):
 
 
 def body_name(model: mujoco.MjModel, body: int) -> str:
-    """A body's name; "world", or one made of its number where it has none."""
+    """Return a body's name, "world", or one made of its number."""
     return "world" if body == 0 else model.body(body).name or f"body {body}"
 
 
 def geom_name(model: mujoco.MjModel, geom: int) -> str:
-    """A geom's name, or one made of its body's and its number."""
+    """Return a geom's name, or one made of its body's name and its number."""
     return model.geom(geom).name or f"{body_name(model, int(model.geom_bodyid[geom]))}/geom {geom}"
 
 
 def may_touch(model: mujoco.MjModel, a: int, b: int) -> bool:
-    """MuJoCo's rules of which bodies collide: not with what they are welded to, their parent unless
-    it is fixed, or by exclusion."""
+    """Return whether two bodies may collide by MuJoCo's rules: not if welded together, if one is
+    the moving parent of the other, or if excluded."""
     a, b = min(a, b), max(a, b)
     wa, wb = model.body_weldid[a], model.body_weldid[b]
     parents = model.body_weldid[model.body_parentid[wa]], model.body_weldid[model.body_parentid[wb]]
@@ -174,21 +132,18 @@ def may_touch(model: mujoco.MjModel, a: int, b: int) -> bool:
 
 
 def touching_bodies(model: mujoco.MjModel, bodies: Sequence[int]) -> list[tuple[int, int]]:
-    """Pairs i < j of entries of ``bodies`` that may touch."""
+    """Return the pairs i < j of indices into ``bodies`` that may touch."""
     allowed = {(a, b): may_touch(model, a, b) for a in set(bodies) for b in set(bodies)}
     return [(i, j) for j in range(len(bodies)) for i in range(j) if allowed[bodies[i], bodies[j]]]
 
 
 def overlap_as_built(model: mujoco.MjModel, a: int, b: int, data: mujoco.MjData) -> bool:
-    """Whether two geoms overlap by more than rounding where every joint is at its reference, and
-    the body of one carries that of the other.
+    """Return whether two geoms of one chain of bodies overlap in the reference configuration.
 
-    So do the hulls of links around a joint, where parent and child are not the only ones. What is
-    only moved together may touch: two fingers that a hand carries, the world and a robot that
-    stands on it.
+    Hulls of links around a joint do, not only those of parent and child. Bodies of different chains
+    may touch: two fingers of a hand, the world and a robot that stands on it.
     """
-    bodies = int(model.geom_bodyid[a]), int(model.geom_bodyid[b])
-    low, high = sorted(bodies)
+    low, high = sorted((int(model.geom_bodyid[a]), int(model.geom_bodyid[b])))
     while high > low:
         high = int(model.body_parentid[high])
     if low == 0 or high != low or not {int(model.geom_type[a]), int(model.geom_type[b])} <= _MEASURED:
@@ -197,39 +152,35 @@ def overlap_as_built(model: mujoco.MjModel, a: int, b: int, data: mujoco.MjData)
 
 
 def read_collision(model: mujoco.MjModel, materials: Materials = None) -> Collision:
-    """Geoms and pairs after contype and conaffinity, excludes, explicit pairs, the parents' rule
-    and :func:`overlap_as_built`.
-
-    Args:
-        materials: they count before ``<custom>``.
+    """Return the geoms and pairs of a model after contype and conaffinity, excludes, explicit
+    pairs, the parents' rule and :func:`overlap_as_built`.
 
     Raises:
-        ConfigError: a material for a geom that is not there, an unknown field, a number out of
-            range.
+        EngineError: see :func:`~dexengines.materials.read_materials`.
     """
     found, nested = _pairs(model)
     ids = sorted({g for pair in found for g in pair[:2]})
-    read = _materials(model, materials)
-    place = {g: k for k, g in enumerate(ids)}
-    geoms = tuple(_geom(model, g, read) for g in ids)
-    pairs = tuple(Pair(place[a], place[b], friction) for a, b, friction in found)
-    return Collision(geoms, pairs, tuple((body_name(model, a), body_name(model, b)) for a, b in nested))
+    read = read_materials(model, materials, {geom_name(model, g) for g in range(model.ngeom)})
+    index = {g: k for k, g in enumerate(ids)}
+    return Collision(
+        tuple(_geom(model, g, read) for g in ids),
+        tuple(Pair(index[a], index[b], friction) for a, b, friction in found),
+        tuple((body_name(model, a), body_name(model, b)) for a, b in nested),
+    )
 
 
 def _pairs(model: mujoco.MjModel) -> tuple[list[tuple[int, int, float]], list[tuple[int, int]]]:
-    """Geoms a < b and their friction; the bodies that overlap as built."""
+    """Return geoms a < b with their friction, and the bodies that overlap as built."""
     if model.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_CONTACT:
         return [], []
     result, nested, data = {}, set(), mujoco.MjData(model)
     mujoco.mj_kinematics(model, data)
-    solid = [g for g in range(model.ngeom) if model.geom_contype[g] or model.geom_conaffinity[g]]
+    contype, conaffinity = model.geom_contype, model.geom_conaffinity
+    solid = [g for g in range(model.ngeom) if contype[g] or conaffinity[g]]
     for i, j in touching_bodies(model, [int(model.geom_bodyid[g]) for g in solid]):
         a, b = solid[i], solid[j]
         planes = model.geom_type[a] == model.geom_type[b] == mujoco.mjtGeom.mjGEOM_PLANE
-        if planes or not (
-            model.geom_contype[a] & model.geom_conaffinity[b]
-            or model.geom_contype[b] & model.geom_conaffinity[a]
-        ):
+        if planes or not (contype[a] & conaffinity[b] or contype[b] & conaffinity[a]):
             continue
         rank = int(model.geom_priority[a] - model.geom_priority[b])
         leading = [a, b] if rank == 0 else [a] if rank > 0 else [b]
@@ -238,19 +189,18 @@ def _pairs(model: mujoco.MjModel) -> tuple[list[tuple[int, int, float]], list[tu
         if overlap_as_built(model, a, b, data):
             nested.add((int(model.geom_bodyid[a]), int(model.geom_bodyid[b])))
     result = {
-        pair: mu
-        for pair, mu in result.items()
-        if tuple(int(model.geom_bodyid[g]) for g in pair) not in nested
+        (a, b): mu
+        for (a, b), mu in result.items()
+        if (int(model.geom_bodyid[a]), int(model.geom_bodyid[b])) not in nested
     }
     for k in range(model.npair):
         a, b = sorted((int(model.pair_geom1[k]), int(model.pair_geom2[k])))
         result[a, b] = float(model.pair_friction[k, 0]) if model.pair_dim[k] > 1 else 0.0
-    return [
-        (a, b, friction) for (a, b), friction in sorted(result.items(), key=lambda item: item[0][::-1])
-    ], sorted(nested)
+    ordered = sorted(result.items(), key=lambda item: item[0][::-1])
+    return [(a, b, friction) for (a, b), friction in ordered], sorted(nested)
 
 
-def _geom(model: mujoco.MjModel, g: int, materials: dict[str, dict[str, Any]]) -> Geom:
+def _geom(model: mujoco.MjModel, g: int, materials: dict[str, dict[str, float]]) -> Geom:
     body, kind, name = (
         int(model.geom_bodyid[g]),
         KINDS[mujoco.mjtGeom(model.geom_type[g])],
@@ -266,35 +216,16 @@ def _geom(model: mujoco.MjModel, g: int, materials: dict[str, dict[str, Any]]) -
         start, first = model.mesh_vertadr[mesh], model.mesh_faceadr[mesh]
         vertices = np.array(model.mesh_vert[start : start + model.mesh_vertnum[mesh]], float)
         triangles = np.array(model.mesh_face[first : first + model.mesh_facenum[mesh]], int)
-    material = Material(**(materials.get(DEFAULT, {}) | materials.get(name, {})))
-    size = np.array(model.geom_size[g][: SIZES.get(kind, 0)])
     return Geom(
-        g, name, body, kind, size, p, R, float(model.geom_friction[g, 0]), material, vertices, triangles
+        id=g,
+        name=name,
+        body=body,
+        kind=kind,
+        size=np.array(model.geom_size[g][: SIZES.get(kind, 0)]),
+        p=p,
+        R=R,
+        friction=float(model.geom_friction[g, 0]),
+        material=Material(**(materials.get(DEFAULT, {}) | materials.get(name, {}))),
+        vertices=vertices,
+        triangles=triangles,
     )
-
-
-def _materials(model: mujoco.MjModel, given: Materials) -> dict[str, dict[str, Any]]:
-    where, result = "materials", {}
-    for k in range(model.nnumeric):
-        field, _, geom = model.numeric(k).name.removeprefix(_PREFIX).partition(":")
-        if model.numeric(k).name.startswith(_PREFIX):
-            result.setdefault(geom or DEFAULT, {})[field] = float(model.numeric(k).data[0])
-    if isinstance(given, str | Path):
-        where, given = str(given), read_yaml_file(Path(given))
-    for geom, fields in (given or {}).items():
-        if not isinstance(fields, Mapping):
-            raise ConfigError(f"{where}: '{geom}' must map fields to numbers, got {fields!r}")
-        result[geom] = result.get(geom, {}) | dict(fields)
-    names = {geom_name(model, g) for g in range(model.ngeom)} | {DEFAULT}
-    for geom, fields in result.items():
-        if geom not in names:
-            raise unknown_name("geom", geom, names)
-        for field, value in fields.items():
-            if field not in _FIELDS:
-                raise unknown_name("field of a material", field, _FIELDS)
-            lowest = 0.0 if field in ("relaxation_time", "restitution") else 1e-12
-            if not isinstance(value, int | float) or not value >= lowest:
-                raise ConfigError(
-                    f"{where}: '{field}' of '{geom}' must be a number of at least {lowest:g}, got {value!r}"
-                )
-    return result

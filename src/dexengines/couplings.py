@@ -1,10 +1,10 @@
-"""Joints that follow others, q_f − q_f0 = a₀ + a₁ (q_l − q_l0): MuJoCo's ``equality/joint``, for
-engines without constraints.
+"""Coupled joints, q_f − q_f0 = a₀ + a₁ (q_l − q_l0): MuJoCo's ``equality/joint``, for engines
+without constraints.
 
-MuJoCo's soft constraint [Computation, eq. 6 and 11] at the impedance d of no error asks for the
-force f = (−b ṙ − k r − r̈)/R on the error r of a coupling, with R = (1 − d)/d Â and Â its inverse
-inertia at qpos0. Its part −r̈/R is an inertance 1/R between the two joints, which belongs to the
-mass matrix; the rest is a spring and a damper.
+MuJoCo's soft constraint [Computation, eq. 6 and 11] at the impedance d of zero error applies the
+force f = (−b ṙ − k r − r̈)/R to the error r of a coupling, with R = (1 − d)/d Â and Â its inverse
+inertia at qpos0. The part −r̈/R is an inertance 1/R between the two joints and belongs to the mass
+matrix; the rest is a spring and a damper.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import numpy as np
 
 
 class Couplings(NamedTuple):
-    """(K,) of each."""
+    """Parameters of K couplings, (K,) each."""
 
     follower: np.ndarray
     leader: np.ndarray
-    """Joints; −1: the follower is held where it is asked to be."""
+    """Joint, or −1 if the follower is held at a₀."""
     ratio: np.ndarray
     """a₁"""
     error: np.ndarray
@@ -35,14 +35,14 @@ class Couplings(NamedTuple):
 
 
 def proportional(model: mujoco.MjModel) -> np.ndarray:
-    """Which equality constraints (neq,) are on and make one joint follow another in proportion."""
+    """Return which equality constraints (neq,) are active and linear couplings of joints."""
     joint = np.asarray(model.eq_type) == mujoco.mjtEq.mjEQ_JOINT
     straight = ~np.any(np.reshape(model.eq_data, (model.neq, mujoco.mjNEQDATA))[:, 2:5], axis=1)
     return joint & straight & (np.asarray(model.eq_active0) > 0)
 
 
 def read_couplings(model: mujoco.MjModel) -> Couplings:
-    """Those of :func:`proportional`."""
+    """Return the couplings among :func:`proportional` constraints."""
     rows = []
     for e in np.flatnonzero(proportional(model)):
         follower, leader = int(model.eq_obj1id[e]), int(model.eq_obj2id[e])
@@ -63,8 +63,8 @@ def read_couplings(model: mujoco.MjModel) -> Couplings:
 
 
 def _reference(solref: np.ndarray, most: float, dt: float) -> tuple[float, float]:
-    """Stiffness [1/s²] and damping [1/s] of MuJoCo's reference acceleration, its time constant two
-    steps at least."""
+    """Return stiffness [1/s²] and damping [1/s] of MuJoCo's reference acceleration, with a time
+    constant of at least two steps."""
     if solref[0] <= 0.0:
         return -solref[0] / most**2, -solref[1] / most
     constant, ratio = max(solref[0], 2.0 * dt), max(solref[1], 1e-6)
@@ -72,7 +72,7 @@ def _reference(solref: np.ndarray, most: float, dt: float) -> tuple[float, float
 
 
 def directions(model: mujoco.MjModel, c: Couplings) -> np.ndarray:
-    """(K, nv) rates of the errors per velocity."""
+    """Return the rates (K, nv) of the errors per velocity."""
     rows = np.zeros((len(c.ratio), model.nv))
     for row, follower, leader, ratio in zip(rows, c.follower, c.leader, c.ratio, strict=True):
         row[model.jnt_dofadr[follower]] = 1.0
@@ -82,15 +82,15 @@ def directions(model: mujoco.MjModel, c: Couplings) -> np.ndarray:
 
 
 def inertance(model: mujoco.MjModel) -> np.ndarray:
-    """(nv, nv) what the model's couplings add to its mass matrix."""
+    """Return the part (nv, nv) of the mass matrix that the model's couplings add."""
     c = read_couplings(model)
     a = directions(model, c)
     return a.T @ (c.inertance[:, None] * a)
 
 
 def reflected(model: mujoco.MjModel) -> np.ndarray:
-    """(nv, nv) what the inertia of tendons and actuators adds to MuJoCo's mass matrix; it must not
-    depend on the pose."""
+    """Return the part (nv, nv) of MuJoCo's mass matrix that the inertia of tendons and actuators
+    adds; it must not depend on the pose."""
     without = copy.copy(model)
     without.tendon_armature[:] = without.actuator_armature[:] = 0.0
     masses = np.zeros((2, model.nv, model.nv))
@@ -102,7 +102,7 @@ def reflected(model: mujoco.MjModel) -> np.ndarray:
 
 
 def changes_with_the_pose(model: mujoco.MjModel) -> list[str]:
-    """Tendons and actuators whose inertia :func:`reflected` cannot tell."""
+    """Return the names of tendons and actuators whose reflected inertia depends on the pose."""
     bent = [
         t
         for t in np.flatnonzero(model.tendon_armature)
@@ -116,13 +116,13 @@ def changes_with_the_pose(model: mujoco.MjModel) -> list[str]:
 
 
 def entries(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(E,) the entries of a symmetric matrix's lower triangle that are not zero, and (E, 2) their
-    rows and columns."""
+    """Return the nonzero entries (E,) of a symmetric matrix's lower triangle, and their rows and
+    columns (E, 2)."""
     at = np.ascontiguousarray(np.argwhere(np.tril(matrix)))
     return matrix[at[:, 0], at[:, 1]], at
 
 
 def errors(model: mujoco.MjModel, c: Couplings, q: np.ndarray) -> np.ndarray:
-    """(K,) r [m or rad] at positions (nq,)."""
+    """Return the errors r (K,) [m or rad] at positions (nq,)."""
     led = np.where(c.leader >= 0, c.ratio * q[model.jnt_qposadr[c.leader]], 0.0)
     return q[model.jnt_qposadr[c.follower]] - led + c.error

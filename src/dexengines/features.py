@@ -1,5 +1,4 @@
-"""What a model may hold that not every engine simulates, by name: an engine says what it lacks, and
-refuses before the first step."""
+"""Features of models that not every engine supports; engines refuse models with them."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from dexengines.collision import Collision, body_name
 from dexengines.couplings import changes_with_the_pose, proportional
-from dexstack.errors import ConfigError
+from dexengines.errors import EngineError
 
 NONE = Collision((), ())
 
@@ -63,25 +62,25 @@ FEATURES: dict[str, Callable[[mujoco.MjModel, Collision], list[str]]] = {
     "moving plane": lambda m, c: [g.name for g in c.geoms if g.kind == "plane" and g.body],
     "tilted plane": lambda m, c: [g.name for g in c.geoms if g.kind == "plane" and g.R[2, 2] < 1.0 - 1e-9],
 }
-"""Finder of the names of what has a feature, by the feature's name, in the singular."""
+"""Function that names the elements of a model with a feature, by the feature's name."""
 
 FORCES = ("joint spring", "tendon force", "gravity compensation", "joint coupling", "dry joint friction")
-"""What scenes give to engines that lack it as forces: see :class:`dexengines.forces.Forces`."""
+"""Features that scenes apply as forces in engines without them: see
+:class:`dexengines.forces.Forces`."""
 
 
 def missing(model: mujoco.MjModel, lacks: Sequence[str], collision: Collision = NONE) -> dict[str, list[str]]:
-    """Features among ``lacks`` that the model has, and what has them."""
+    """Return the features among ``lacks`` that the model has, with the names of the elements."""
     return {feature: names for feature in lacks if (names := FEATURES[feature](model, collision))}
 
 
 def refuse(engine: str, model: mujoco.MjModel, lacks: Sequence[str], collision: Collision = NONE) -> None:
-    """Refuse a model by the first feature that an engine lacks.
+    """Reject a model that has a feature among ``lacks``.
 
     Raises:
-        ConfigError: the model has such a feature.
+        EngineError: names the first such feature and up to three elements.
     """
     for feature, names in missing(model, lacks, collision).items():
-        shown = ", ".join(f"'{name}'" for name in names[:3]) + (
-            f" and {len(names) - 3} more" if len(names) > 3 else ""
-        )
-        raise ConfigError(f"the {engine} engine does not take the feature '{feature}': {shown}")
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        shown = ", ".join(f"'{name}'" for name in names[:3]) + more
+        raise EngineError(f"the {engine} engine does not take the feature '{feature}': {shown}")

@@ -1,4 +1,4 @@
-"""Model files, as people have them: MJCF, and URDF whose meshes are named by package."""
+"""Model files: MJCF, and URDF whose meshes are named by package."""
 
 from __future__ import annotations
 
@@ -8,68 +8,57 @@ from pathlib import Path
 
 import mujoco
 
-from dexstack.errors import ConfigError
+from dexengines.errors import EngineError
 
 PACKAGE = "package://"
 
 
 def read_model(scene: str | Path | mujoco.MjSpec | mujoco.MjModel, dt: float | None = None) -> mujoco.MjModel:
-    """A compiled model; ``dt`` [s] takes the place of its time step.
+    """Return a compiled model; ``dt`` [s] replaces its time step.
 
     Raises:
-        ConfigError: no such file, or one that MuJoCo cannot read or compile.
+        EngineError: the file does not exist, or MuJoCo cannot read or compile it.
     """
     if isinstance(scene, mujoco.MjModel):
         model = copy.copy(scene)
     else:
         where = "the spec" if isinstance(scene, mujoco.MjSpec) else str(scene)
-        text = None if isinstance(scene, mujoco.MjSpec) else _text(Path(scene))
         try:
-            model = (
-                scene
-                if text is None
-                else mujoco.MjSpec.from_string(text)
-                if text
-                else mujoco.MjSpec.from_file(where)
-            ).compile()
+            model = (scene if isinstance(scene, mujoco.MjSpec) else _spec(Path(scene))).compile()
+        except EngineError:
+            raise
         except ValueError as error:
-            raise ConfigError(f"{where}: MuJoCo says: {' '.join(str(error).split())}") from None
+            raise EngineError(f"{where}: MuJoCo says: {' '.join(str(error).split())}") from None
     if dt is not None:
         if not dt > 0.0:
-            raise ConfigError(f"the time step must be positive, got {dt!r} s")
+            raise EngineError(f"the time step must be positive, got {dt!r} s")
         model.opt.timestep = dt
     return model
 
 
-def _text(path: Path) -> str:
-    """Of a URDF, with its meshes found; empty for an MJCF."""
+def _spec(path: Path) -> mujoco.MjSpec:
+    """Read an MJCF, or a URDF after its meshes are found."""
     if not path.is_file():
-        raise ConfigError(f"there is no model file {path}")
+        raise EngineError(f"there is no model file {path}")
     try:
         root = ET.parse(path).getroot()
     except ET.ParseError as error:
-        raise ConfigError(f"{path} is not valid XML: {error}") from None
+        raise EngineError(f"{path} is not valid XML: {error}") from None
     if root.tag != "robot":
-        return ""
+        return mujoco.MjSpec.from_file(str(path))
     for mesh in root.iter("mesh"):
-        mesh.set("filename", str(_found(path, mesh.get("filename", ""))))
+        mesh.set("filename", str(_mesh_path(path, mesh.get("filename", ""))))
     if root.find("mujoco") is None:
-        ET.SubElement(
-            ET.SubElement(root, "mujoco"),
-            "compiler",
-            strippath="false",
-            discardvisual="true",
-            fusestatic="false",
-        )
-    return ET.tostring(root, encoding="unicode")
+        options = {"strippath": "false", "discardvisual": "true", "fusestatic": "false"}
+        ET.SubElement(ET.SubElement(root, "mujoco"), "compiler", options)
+    return mujoco.MjSpec.from_string(ET.tostring(root, encoding="unicode"))
 
 
-def _found(urdf: Path, name: str) -> Path:
-    """A mesh named relative to the URDF, or to a package: one of the folders above the URDF, or one
-    that lies in such a folder."""
-    rest = name.removeprefix("file://")
+def _mesh_path(urdf: Path, name: str) -> Path:
+    """Return the path of a mesh that is named relative to the URDF, or to a package: a folder above
+    the URDF, or one inside such a folder."""
     if not name.startswith(PACKAGE):
-        return (urdf.parent / rest).resolve()
+        return (urdf.parent / name.removeprefix("file://")).resolve()
     package, _, inside = name.removeprefix(PACKAGE).partition("/")
     for folder in urdf.resolve().parents:
         for base in (folder if folder.name == package else None, folder / package):

@@ -1,5 +1,5 @@
-"""Generalised forces given to engines: actuators, springs, tendons, coupled joints, dry friction,
-gravity compensation, drag."""
+"""Generalised forces that MuJoCo computes for other engines: actuators, springs, tendons, coupled
+joints, dry friction, gravity compensation, drag."""
 
 from __future__ import annotations
 
@@ -11,19 +11,17 @@ import numpy as np
 from dexengines.couplings import directions, errors, inertance, proportional, read_couplings
 
 CREEP = 1e-3
-"""Speed below which dry friction in a joint is viscous [m/s or rad/s]: a joint that it holds creeps
-by less."""
+"""Speed below which dry joint friction is viscous [m/s or rad/s]: a held joint creeps slower."""
 
 
 class Forces:
-    """What drives a model's joints apart from contact, stops, gravity and linear joint damping,
-    which engines compute themselves.
+    """Forces on a model's joints other than contact, stops, gravity and linear joint damping, which
+    engines compute.
 
-    Springs and position servos are taken linearly implicitly: τ − (δt k + d)(v⁺ − v) with their
-    stiffness k and damping d at the joint, so that stiff ones stay stable and lose no energy.
-    :func:`bare` adds δt k + d to the joints' own damping, :meth:`at` gives it back at v. Dry
-    friction F is a damping F/|v| of each step's end velocity: it stops a joint and never turns it
-    back.
+    Springs and position servos are linearly implicit: τ − (δt k + d)(v⁺ − v) with their stiffness k
+    and damping d at the joint, so that stiff ones stay stable and lose no energy. :func:`bare` adds
+    δt k + d to the joints' damping, :meth:`at` compensates for it at v. Dry friction F is a damping
+    F/|v| on each step's end velocity: it stops a joint and never reverses it.
     """
 
     def __init__(self, model: mujoco.MjModel) -> None:
@@ -32,18 +30,18 @@ class Forces:
         self._damping = np.reshape(model.dof_damping, -1) + slopes(model)
         self._loss = np.reshape(model.dof_frictionloss, -1).copy()
         self.dry = bool(self._loss.any())
-        """Whether :meth:`damping` changes with the velocities."""
+        """True if :meth:`damping` depends on the velocities."""
         self._couplings = read_couplings(model)
         self._pull = directions(model, self._couplings)
         self.inertance = inertance(model)
-        """(nv, nv) part of the mass matrix that couples joints."""
+        """(nv, nv) part of the mass matrix of coupled joints."""
         passive = any(np.any(numbers) for numbers in (*_springs(model), model.dof_dampingpoly))
         self.any = bool(model.nu or passive or len(self._pull) or model.opt.density or model.opt.viscosity)
 
     def at(
         self, q: np.ndarray, v: np.ndarray, control: np.ndarray, activation: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Forces (nv,) [N or N m] and rates (na,) of the actuators' activations."""
+        """Return the forces (nv,) [N or N m] and the rates (na,) of the actuators' activations."""
         if not self.any:
             return np.zeros(self._model.nv), np.zeros(0)
         model, data = self._model, self._data
@@ -58,13 +56,13 @@ class Forces:
         return tau, data.act_dot.copy()
 
     def damping(self, v: np.ndarray) -> np.ndarray:
-        """(nv,) of a step that begins at these velocities [N s/m or N m s/rad]; acts on those at
-        its end."""
+        """Return the damping (nv,) [N s/m or N m s/rad] on the end velocities of a step that begins
+        at ``v`` (nv,)."""
         return self._damping + self._loss / np.maximum(np.abs(v), CREEP)
 
 
 def slopes(model: mujoco.MjModel) -> np.ndarray:
-    """(nv,) δt k + d of springs and of servos that act on one joint each [N s/m or N m s/rad]."""
+    """Return δt k + d (nv,) of springs and of servos that act on one joint [N s/m or N m s/rad]."""
     dt, result = model.opt.timestep, np.zeros(model.nv)
     single = [int(mujoco.mjtJoint.mjJNT_HINGE), int(mujoco.mjtJoint.mjJNT_SLIDE)]
     for j in np.flatnonzero(np.isin(model.jnt_type, single)):
@@ -86,20 +84,17 @@ def slopes(model: mujoco.MjModel) -> np.ndarray:
 
 
 def contactless(model: mujoco.MjModel) -> mujoco.MjModel:
-    """A copy without MuJoCo's contacts and constraints."""
+    """Return a copy without MuJoCo's contacts and constraints."""
     model = copy.copy(model)
     model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONTACT | mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
     return model
 
 
 def bare(model: mujoco.MjModel) -> mujoco.MjModel:
-    """A copy without the forces of :class:`Forces`, for engines that are given those as numbers;
-    their implicit part damps the joints."""
-    model, extra, coupled = (
-        copy.copy(model),
-        slopes(model) + np.reshape(model.dof_frictionloss, -1) / CREEP,
-        proportional(model),
-    )
+    """Return a copy without the forces of :class:`Forces`, with their implicit part as joint
+    damping."""
+    extra, coupled = slopes(model) + np.reshape(model.dof_frictionloss, -1) / CREEP, proportional(model)
+    model = copy.copy(model)
     model.dof_damping[:] += np.reshape(extra, model.dof_damping.shape)
     for numbers in (*_springs(model), model.dof_dampingpoly, model.dof_frictionloss):
         numbers[:] = 0.0
@@ -108,12 +103,6 @@ def bare(model: mujoco.MjModel) -> mujoco.MjModel:
 
 
 def _springs(model: mujoco.MjModel) -> tuple[np.ndarray, ...]:
-    joints = model.jnt_stiffness, model.jnt_stiffnesspoly
-    return (
-        *joints,
-        model.tendon_stiffness,
-        model.tendon_stiffnesspoly,
-        model.tendon_damping,
-        model.tendon_dampingpoly,
-        model.body_gravcomp,
-    )
+    m = model
+    tendons = m.tendon_stiffness, m.tendon_stiffnesspoly, m.tendon_damping, m.tendon_dampingpoly
+    return m.jnt_stiffness, m.jnt_stiffnesspoly, *tendons, m.body_gravcomp

@@ -1,37 +1,56 @@
-"""Kernels of the engines: how numba compiles them, and where it keeps what it has compiled.
+"""Kernels: how numba compiles them, caches them, and takes structures of arrays.
 
-Entries are what Python calls, parts what only kernels call. Numba optimises every function together
-with all that it calls, and emits machine code for it: what lies five calls deep is optimised and
-emitted six times, and which of the copies runs depends on whether a kernel was compiled or loaded.
-Here a part is neither optimised with others nor emitted; entries are, once, with all of their
-parts. A division by zero gives an infinity, as in NumPy, instead of a branch at every division.
+**Compilation.** :func:`entry` decorates kernels that Python calls, :func:`inner` those that only
+kernels call. Numba optimises each function together with all that it calls, and emits machine code
+for it: a function five calls deep is optimised and emitted six times, and which copy runs depends
+on whether a kernel was compiled or loaded. Here an inner kernel is lowered only; each entry is
+optimised once, together with all of its inner kernels. A division by zero gives an infinity, as in
+NumPy, instead of a branch at every division.
 
-Entries are kept in the user's cache folder, under a digest of all of the engine's sources. Numba
-itself keeps a kernel as long as the kernel's own file is unchanged, even when a function compiled
-into it comes from another file.
+**Cache.** Entries are cached in the user's cache folder under a digest of all sources of their
+package (:func:`keep_kernels`). Numba's own rule, the modification time of the kernel's file, misses
+changes of functions in other files that are compiled into it.
+
+**Structures.** A kernel takes its arrays as a (nested) NamedTuple. Numba would unbox such a tuple
+array by array at every call (0.2 µs each). Instead, Python writes pointers and shapes down once
+(:class:`Stored`) and passes one integer, the address; the entry rebuilds the tuple with
+:func:`load`, of which only the fields that are read cost anything. Addresses can be array elements,
+so that kernels choose among structures. Mark such kernels with :data:`KERNEL`. Numba passes tuples
+between kernels by value; where a tuple is large and the callee is not inlined, pass a reference to
+it (:mod:`dexengines.lcp.reference`).
 """
 
 from __future__ import annotations
 
+import atexit
+import contextlib
+import hashlib
+import os
+import shutil
+import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numba
+import numpy as np
 from llvmlite import binding
 from numba import config, njit, types
 from numba.core import caching, cgutils
 from numba.core.codegen import CPUCodeLibrary, JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.extending import intrinsic
+from numba.np import arrayobj
 
-from dexstack.process.kept import cache_folder, digest, forget_unused, sources
+from dexengines.cache import cache_folder, evict_unused, sources
 
 
 class _Part(JITCodeLibrary):
-    """Code as it was lowered."""
+    """Code of an inner kernel, lowered but not optimised."""
 
     environment: tuple[str, Any]
-    """Name and value of what numba keeps beside the code."""
+    """Name and value of numba's environment of the code."""
 
     def add_ir_module(self, ir_module: Any) -> None:
         module = binding.parse_assembly(cgutils.normalize_ir_text(str(ir_module)))
@@ -57,7 +76,7 @@ class _Part(JITCodeLibrary):
 
 
 class _Whole(JITCodeLibrary):
-    """Code of an entry and of its parts."""
+    """Code of an entry and of its inner kernels."""
 
     def finalize(self) -> None:
         self._linking_libraries = _gather(self, [])
@@ -69,7 +88,7 @@ class _Whole(JITCodeLibrary):
 
 
 def _gather(library: CPUCodeLibrary, found: list[CPUCodeLibrary]) -> list[CPUCodeLibrary]:
-    """What a library calls, and what parts among that call, each once."""
+    """Return the libraries that a library calls, directly or through inner kernels, each once."""
     for part in library._linking_libraries:
         if part not in found:
             found.append(part)
@@ -79,7 +98,7 @@ def _gather(library: CPUCodeLibrary, found: list[CPUCodeLibrary]) -> list[CPUCod
 
 
 class EntryCompiler(CompilerBase):
-    """Compiles a kernel that Python calls."""
+    """Compiler of entries."""
 
     library: type[CPUCodeLibrary] = _Whole
 
@@ -98,12 +117,11 @@ _OPTIONS = {"error_model": "numpy", "no_cfunc_wrapper": True}
 
 
 def entry(function: Callable | None = None, *, cache: bool = True, **options: Any) -> Any:
-    """Decorates a kernel that Python calls.
+    """Decorate a kernel that Python calls.
 
     Args:
-        cache: keep it on disk; not for one outside a package of
-            :func:`~dexengines.kernels.keep_kernels`, where nobody sees that a part of it has
-            changed.
+        cache: cache it on disk; only for kernels in a package of :func:`keep_kernels`, whose digest
+            covers all that is compiled into them.
         options: of ``numba.njit``.
     """
     if function is None:
@@ -112,31 +130,29 @@ def entry(function: Callable | None = None, *, cache: bool = True, **options: An
 
 
 def inner(function: Callable | None = None, **options: Any) -> Any:
-    """Decorates a kernel that only kernels call: entries, or other parts. Python must not, there is
-    nothing to call."""
+    """Decorate a kernel that only kernels call; Python cannot call it."""
     if function is None:
         return partial(inner, **options)
     kernel = njit(pipeline_class=_PartCompiler, no_cpython_wrapper=True, **_OPTIONS, **options)(function)
     template = kernel.get_call_template
-    # numba would compile it anew for every literal among its arguments
+    # otherwise numba compiles it again for every literal among its arguments
     kernel.get_call_template = lambda args, kws: template([types.unliteral(x) for x in args], kws)
     return kernel
 
 
 def keep_kernels(package: str, *called: str) -> None:
-    """Keep the kernels of the functions with ``cache=True`` in a package; called before its modules
-    are imported.
+    """Cache the kernels of a package that have ``cache=True``; call it before its modules are
+    imported.
 
-    A folder named in ``NUMBA_CACHE_DIR`` takes the place of the user's. Kernels of other sources,
-    that nobody has compiled for a month, go when a kernel is compiled.
+    ``NUMBA_CACHE_DIR`` replaces the user's cache folder. Writing a kernel evicts unused ones.
 
     Args:
-        called: other packages whose kernels are compiled into its own.
+        called: other packages whose kernels are compiled into those of ``package``.
     """
-    version = digest(*map(sources, (package, *called)), Path(__file__).read_text())
-    folder = (
-        Path(config.CACHE_DIR) if config.CACHE_DIR else cache_folder("kernels")
-    ) / f"{package}-{version[:16]}"
+    text = "".join([*map(sources, (package, *called)), Path(__file__).read_text()])
+    version = hashlib.sha256(text.encode()).hexdigest()
+    parent = Path(config.CACHE_DIR) if config.CACHE_DIR else cache_folder("dexengines", "kernels")
+    folder = _writable(parent / f"{package}-{version[:16]}")
 
     class Locator(caching._CacheLocator):
         def __init__(self, py_file: str, line: int) -> None:
@@ -153,12 +169,109 @@ def keep_kernels(package: str, *called: str) -> None:
 
         def ensure_cache_path(self) -> None:  # before every kernel that is written
             if not folder.is_dir():
-                forget_unused(folder.parent)  # empty folders too, and so before this one is made
+                evict_unused(folder.parent)  # deletes empty folders, so before this one is made
                 folder.mkdir(parents=True, exist_ok=True)
 
         @classmethod
-        def from_function(cls, py_func, py_file):
+        def from_function(cls, py_func: Callable, py_file: str) -> Locator | None:
             inside = py_func.__module__.startswith(f"{package}.")
             return cls(py_file, py_func.__code__.co_firstlineno) if inside else None
 
     caching.CacheImpl._locator_classes.insert(0, Locator)
+
+
+def _writable(folder: Path) -> Path:
+    """Return a folder, or a copy of it that is deleted at exit if it cannot be written."""
+    with contextlib.suppress(OSError):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        if os.access(folder if folder.is_dir() else folder.parent, os.W_OK):
+            return folder
+    copy = Path(tempfile.mkdtemp(prefix="dexengines-")) / folder.name
+    atexit.register(shutil.rmtree, copy.parent, ignore_errors=True)
+    if folder.is_dir():
+        shutil.copytree(folder, copy)
+    return copy
+
+
+KERNEL: dict[str, Any] = {"_nrt": False, "fastmath": {"contract"}}
+"""Options of a kernel that neither makes nor keeps an array and may fuse a product with a sum.
+Without ``_nrt=False`` numba counts references to every array of every tuple at every branch, which
+took half the time of a contact surface."""
+
+_DTYPES = {"f": types.float64, "i": types.int32, "l": types.int64}
+
+
+def tuple_type(cls: type, arrays: str) -> types.NamedTuple:
+    """Return numba's type of a NamedTuple of C-contiguous arrays.
+
+    Args:
+        cls: the NamedTuple.
+        arrays: per field the dtype (f float64, i int32, l int64) and the number of dimensions, such
+            as ``"f2 i1"``.
+    """
+    return types.NamedTuple(
+        [types.Array(_DTYPES[code[0]], int(code[1]), "C") for code in arrays.split()], cls
+    )
+
+
+class Stored:
+    """Pointers and shapes of the arrays of a (nested) tuple, for :func:`load`; keeps them alive.
+
+    Args:
+        value: the tuple.
+        kind: its numba type, for which the kernel that loads it is compiled.
+
+    Raises:
+        TypeError: ``value`` is of another type.
+    """
+
+    __slots__ = ("_numbers", "_value", "address")
+
+    def __init__(self, value: tuple, kind: types.BaseTuple) -> None:
+        found = numba.typeof(value)
+        if found != kind:
+            raise TypeError(f"a kernel made for {kind} cannot read {found}")
+        self._value = value
+        self._numbers = np.array(_numbers(value), np.int64)
+        self.address = int(self._numbers.ctypes.data)
+
+
+def _numbers(value: Any) -> list[int]:
+    if isinstance(value, np.ndarray):
+        return [value.ctypes.data, *value.shape]
+    return [number for part in value for number in _numbers(part)]
+
+
+@intrinsic
+def load(typing_context, address, kind):
+    """Return the tuple of type ``kind`` that is :class:`Stored` at an address."""
+    whole = kind.instance_type
+
+    def generate(context, builder, signature, arguments):
+        start = builder.inttoptr(arguments[0], cgutils.intp_t.as_pointer())
+        read = 0
+
+        def number():
+            nonlocal read
+            read += 1
+            return builder.load(cgutils.gep(builder, start, read - 1))
+
+        def make(kind):
+            if not isinstance(kind, types.Array):
+                return context.make_tuple(builder, kind, [make(part) for part in kind.types])
+            item = context.get_data_type(kind.dtype)
+            size = context.get_constant(types.intp, context.get_abi_sizeof(item))
+            data = builder.inttoptr(number(), item.as_pointer())
+            shape = [number() for _ in range(kind.ndim)]
+            strides = [size]
+            for length in shape[:0:-1]:
+                strides.insert(0, builder.mul(strides[0], length))
+            array = arrayobj.make_array(kind)(context, builder)
+            arrayobj.populate_array(
+                array, data=data, shape=shape, strides=strides, itemsize=size, meminfo=None
+            )
+            return array._getvalue()
+
+        return make(whole)
+
+    return whole(address, kind), generate

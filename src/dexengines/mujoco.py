@@ -1,28 +1,21 @@
-"""The reference: MuJoCo."""
+"""MuJoCo as an engine, the reference of the others."""
 
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
 
 import mujoco
 import numpy as np
 from mujoco.rollout import rollout
 
-from dexengines.collision import Materials
-from dexengines.scene import Contact, Scene, State
-from dexstack.config import param
-from dexstack.model.objects import ObjectModel
-from dexstack.model.robot import Robot
-from dexstack.model.scene import TIMESTEP
-from dexstack.plants.scene_plant import ScenePlant
+from dexengines.materials import Materials
+from dexengines.report import Contact
+from dexengines.scene import Scene, State
 
 
 class MujocoScene(Scene):
-    """A model in MuJoCo, which takes all that MuJoCo takes; of the materials it uses friction
-    alone."""
+    """A model in MuJoCo; supports every feature, and ignores materials."""
 
     engine = "mujoco"
     apart = ""
@@ -64,22 +57,22 @@ class MujocoScene(Scene):
         return self.advance(np.zeros(self.model.nv))
 
     @functools.cached_property
-    def kin(self) -> Hashable:
-        """Sizes: MuJoCo's rollout takes models whose data they share."""
+    def batch_key(self) -> Hashable:
+        """Sizes of the model: MuJoCo's rollout takes models of equal sizes."""
         sizes = (getattr(self.model, name) for name in dir(self.model) if name.startswith("n"))
         return tuple(size for size in sizes if isinstance(size, int))
 
     @classmethod
-    def side_by_side(
+    def rollout_many(
         cls, scenes: Sequence[MujocoScene], states: Sequence[State], controls: np.ndarray, threads: int
     ) -> State:
-        """In MuJoCo's own threads."""
+        """Roll out in MuJoCo's threads."""
         m, full, (N, T, _) = scenes[0].model, mujoco.mjtState.mjSTATE_FULLPHYSICS, controls.shape
         passed, guesses = np.empty((N, T + 1, mujoco.mj_stateSize(m, full))), np.empty((N, m.nv))
         for scene, state, rows, guess in zip(scenes, states, passed, guesses, strict=True):
-            scene._be(state)
+            scene._set_state(state)
             mujoco.mj_getState(scene.model, scene.data, rows[0], full)
-            guess[:] = scene.data.qacc_warmstart  # of the solver
+            guess[:] = scene.data.qacc_warmstart
         if T:
             room = [mujoco.MjData(m) for _ in range(min(threads, N))]
             passed[:, 1:] = rollout(
@@ -98,43 +91,6 @@ class MujocoScene(Scene):
                 continue
             mujoco.mj_contactForce(self.model, self.data, k, wrench)
             R_CW = c.frame.reshape(3, 3)
-            result.append(
-                self._report(
-                    *(geoms[int(g)] for g in c.geom),
-                    c.pos.copy(),
-                    R_CW[0].copy(),
-                    c.dist,
-                    R_CW.T @ wrench[:3],
-                )
-            )
+            a, b = (geoms[int(g)] for g in c.geom)
+            result.append(self._report(a, b, c.pos.copy(), R_CW[0].copy(), c.dist, R_CW.T @ wrench[:3]))
         return result
-
-
-@dataclass(frozen=True)
-class MujocoPlantParams:
-    """Parameters of the MuJoCo plant."""
-
-    dt: float = param(TIMESTEP, "length of one physics step [s]", 1e-4, 0.01)
-    contact_time: float = param(
-        0.02, "time constant of contacts, critically damped; two steps at least (solref) [s]", 1e-4, 1.0
-    )
-
-    def stiffened(self, factor: float) -> MujocoPlantParams:
-        """With contacts so many times as stiff: stiffness goes with 1/``contact_time``²."""
-        return replace(self, contact_time=self.contact_time / math.sqrt(factor))
-
-
-class MujocoPlant(ScenePlant):
-    """Hand (or balls) and object in MuJoCo, with force-driven, passively damped joints; see
-    :class:`dexstack.plants.base.Plant`."""
-
-    def __init__(self, robot: Robot, obj: ObjectModel, params: MujocoPlantParams | None = None) -> None:
-        super().__init__(robot, obj, params or MujocoPlantParams())
-        self.data = self.scene.data
-
-    @classmethod
-    def make_scene(cls, spec: mujoco.MjSpec, robot: Robot, params: MujocoPlantParams) -> MujocoScene:
-        spec.option.timestep = params.dt
-        for geom in spec.geoms:
-            geom.solref[0] = params.contact_time
-        return MujocoScene(spec.compile())

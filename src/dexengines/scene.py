@@ -1,4 +1,4 @@
-"""A model in an engine: what users drive, whatever the engine."""
+"""The interface of all engines: a model that is advanced in steps."""
 
 from __future__ import annotations
 
@@ -11,71 +11,51 @@ import mujoco
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dexengines.collision import Geom, Materials, body_name, read_collision
+from dexengines.collision import Geom, body_name, read_collision
+from dexengines.errors import EngineError
 from dexengines.features import refuse
 from dexengines.forces import Forces
-from dexstack.errors import ConfigError
-from dexstack.model.description import number_list
+from dexengines.materials import Materials
+from dexengines.report import Contact
 
 NEAR = 0.05
-"""Geoms farther apart are not looked at [m]."""
+"""Largest distance at which geoms are compared [m]."""
 
 
 class State(NamedTuple):
-    """Where everything is, arrays that cannot be written; of a rollout, with one row per state."""
+    """State of a scene, read-only arrays; of a rollout, with one row per state."""
 
     time: float | np.ndarray
     """[s]"""
     q: np.ndarray
-    """(nq,) laid out as MuJoCo's ``qpos``."""
+    """(nq,) as MuJoCo's ``qpos``."""
     v: np.ndarray
     """(nv,) as ``qvel``."""
     activation: np.ndarray
-    """(na,) of actuators that have a state."""
+    """(na,) of actuators with a state."""
 
 
 def stack(states: Iterable[State]) -> State:
-    """States as rows of one."""
+    """Stack states as rows of one."""
     return State(*(np.array(column) for column in zip(*states, strict=True)))
-
-
-class Contact(NamedTuple):
-    """What one geom does to another."""
-
-    body_a: str
-    body_b: str
-    geom_a: str
-    geom_b: str
-    point_W: np.ndarray
-    """(3,) [m]"""
-    normal_W: np.ndarray
-    """(3,) unit vector from a to b."""
-    gap: float
-    """Distance of the two geoms; negative: how deep they overlap [m]."""
-    force_W: np.ndarray
-    """(3,) on b [N]"""
-    area: float
-    """Of the contact surface [m²]; NaN for engines that touch in points."""
-    pressure: float
-    """Mean over that surface [Pa], or NaN."""
 
 
 class Scene(abc.ABC):
     """A MuJoCo model that one engine advances in steps of ``model.opt.timestep``.
 
     Args:
-        model: compiled; the scene keeps it as it is.
-        materials: see :func:`dexengines.collision.read_collision`.
+        model: compiled; not changed.
+        materials: see :func:`dexengines.materials.read_materials`.
 
     Raises:
-        ConfigError: a feature that the engine lacks, by name; a shape it does not take.
+        EngineError: the model has a feature or a shape that the engine does not support.
     """
 
     engine: ClassVar[str]
     lacks: ClassVar[tuple[str, ...]] = ()
-    """Names in :data:`dexengines.features.FEATURES`."""
-    kin: Hashable = ""
-    """The same for scenes of one class that :meth:`side_by_side` takes together."""
+    """Features that the engine does not support, of :data:`dexengines.features.FEATURES`."""
+    batch_key: Hashable = ""
+    """Equal for scenes of one class that :meth:`rollout_many` can take together."""
 
     def __init__(self, model: mujoco.MjModel, materials: Materials = None) -> None:
         self.model = model
@@ -91,91 +71,92 @@ class Scene(abc.ABC):
 
     @property
     def apart(self) -> str:
-        """Which bodies do not collide because they overlap as built, one sentence; empty if none
-        do."""
+        """Sentence that names the bodies that do not collide because they overlap as built, or
+        empty."""
         names = ", ".join(f"'{a}' and '{b}'" for a, b in self.collision.nested)
         return f"these overlap as built and do not collide: {names}" if names else ""
 
-    # --- what an engine does ----------------------------------------------------------------------------------------------------------
+    # --- implemented by engines ---
 
     @property
     @abc.abstractmethod
     def time(self) -> float:
-        """Since the start [s]."""
+        """Simulated time [s]."""
 
     @abc.abstractmethod
     def values(self) -> tuple[np.ndarray, np.ndarray]:
-        """The engine's own positions (nq,) and velocities (nv,), not copies."""
+        """Return the engine's positions (nq,) and velocities (nv,), not copied."""
 
     @abc.abstractmethod
     def place(
         self, q: np.ndarray, v: np.ndarray, time: float = 0.0, activation: np.ndarray | None = None
     ) -> None:
-        """Be at positions (nq,), velocities (nv,) and activations (na,), or zeros; what was learned
-        from earlier steps is forgotten."""
+        """Set positions (nq,), velocities (nv,) and activations (na,), zero if None, and discard
+        guesses and counts of earlier steps."""
 
     @abc.abstractmethod
     def advance(self, tau: np.ndarray) -> bool:
-        """One step under generalised forces (nv,) besides those of the actuators; whether the state
-        is finite after it.
+        """Advance by one step under generalised forces ``tau`` (nv,).
+
+        Returns:
+            True if the state is finite.
 
         Raises:
-            FloatingPointError: the engine knows more of what went wrong.
+            FloatingPointError: the step failed, with the reason.
         """
 
     def damp(self, damping: np.ndarray) -> None:
-        """Take this joint damping (nv,) [N s/m or N m s/rad], implicitly, from the next step on."""
+        """Set the implicit joint damping (nv,) [N s/m or N m s/rad] of the following steps."""
         raise NotImplementedError
 
     @abc.abstractmethod
     def _contacts(self, control: np.ndarray) -> list[Contact]:
-        """At the present state under a control; may advance the engine."""
+        """Return the contacts at the current state under a control; may advance the engine."""
 
     def trouble(self) -> str:
-        """See :class:`dexstack.plants.base.WatchedPlant`."""
+        """Return a sentence on steps since the last reset that cannot be trusted, or empty."""
         return ""
 
-    # --- what users call --------------------------------------------------------------------------------------------------------------
+    # --- called by users ---
 
     def reset(self, keyframe: str | None = None) -> State:
-        """The model's initial state, or that of a keyframe.
+        """Set and return the model's initial state, or that of a keyframe.
 
         Raises:
-            ConfigError: there is no such keyframe.
+            EngineError: the model has no such keyframe.
         """
         data = mujoco.MjData(self.model)
         if keyframe is not None:
             key = mujoco.mj_name2id(self.model, mujoco.mjtObj.mjOBJ_KEY, keyframe)
             if key < 0:
-                raise ConfigError(f"the model has no keyframe '{keyframe}'")
+                raise EngineError(f"the model has no keyframe '{keyframe}'")
             mujoco.mj_resetDataKeyframe(self.model, data, key)
-        self._be(State(0.0, data.qpos, data.qvel, data.act))
+        self._set_state(State(0.0, data.qpos, data.qvel, data.act))
         return self._now()
 
     def step(self, state: State, control: ArrayLike | None = None) -> State:
-        """The state one step later, under the actuators' controls (nu,); zeros if None. A step from
-        the last one's result is the fastest.
+        """Return the state one step later under controls (nu,), zero if None.
+
+        Fastest from the state that the last call returned.
 
         Raises:
-            ConfigError: sizes that are not the model's, or numbers that are not finite.
+            EngineError: wrong sizes, or numbers that are not finite.
             FloatingPointError: the simulation diverged.
         """
         control = self._control(control)
         if state is not self._last:
-            self._be(state)
+            self._set_state(state)
         if not self._drive(control):
             raise self.diverged(self.time)
         return self._now()
 
     def rollout(self, state: State, controls: ArrayLike) -> State:
-        """States (T + 1, …), the first among them, under controls (T, nu)."""
+        """Return the states (T + 1, …) under controls (T, nu), the initial state first."""
         controls = np.asarray(controls, float)
         if controls.shape[1:] != (self.model.nu,) or not np.isfinite(controls).all():
-            controls = np.array(
-                [self._control(control) for control in controls]
-            )  # says which number is wrong
+            controls = np.array([self._control(control) for control in controls])  # reports the wrong one
         if state is not self._last:
-            self._be(state)
+            self._set_state(state)
         self._last = None
         passed = State(*(np.empty((len(controls) + 1, *np.shape(first))) for first in state))
         for column, first in zip(passed, state, strict=True):
@@ -189,14 +170,14 @@ class Scene(abc.ABC):
         return passed
 
     @classmethod
-    def side_by_side(
+    def rollout_many(
         cls, scenes: Sequence[Scene], states: Sequence[State], controls: np.ndarray, threads: int
     ) -> State:
-        """Rollouts (N, T + 1, …), each from its state under its controls (N, T, nu); see
+        """Return rollouts (N, T + 1, …) from N states under controls (N, T, nu); see
         :func:`dexengines.batch.rollout`."""
         turns: dict[int, list[int]] = {}
         for k, scene in enumerate(scenes):
-            turns.setdefault(id(scene), []).append(k)  # a scene does one thing at a time
+            turns.setdefault(id(scene), []).append(k)  # one thread per scene
         with ThreadPoolExecutor(threads) as pool:
             found = pool.map(
                 lambda turn: [(k, scenes[k].rollout(states[k], controls[k])) for k in turn], turns.values()
@@ -207,28 +188,28 @@ class Scene(abc.ABC):
             )
 
     def contacts(self, state: State, control: ArrayLike | None = None) -> list[Contact]:
-        """Who touches whom at a state, with the forces there or, of engines that know impulses
-        only, their mean over the next step."""
+        """Return the contacts at a state, with their forces there or, for engines that compute
+        impulses, the mean forces over the next step."""
         control = self._control(control)
-        self._be(state)
+        self._set_state(state)
         self._last = None
         return self._contacts(control)
 
     def diverged(self, time: float) -> FloatingPointError:
-        """What to raise where states are not finite, at a time [s]."""
+        """Return the error for states that are not finite at a time [s]."""
         return FloatingPointError(f"the simulation diverged at {time:.3f} s ({self.engine})")
 
     def _control(self, control: ArrayLike | None) -> np.ndarray:
         return (
             np.zeros(self.model.nu)
             if control is None
-            else number_list("control of the scene", "control", control, self.model.nu)
+            else _finite("control of the scene", "control", control, self.model.nu)
         )
 
-    def _be(self, state: State) -> None:
+    def _set_state(self, state: State) -> None:
         m, where = self.model, f"state of the {self.engine} scene"
         q, v, act = (
-            number_list(where, n, x, k)
+            _finite(where, n, x, k)
             for n, x, k in (
                 ("q", state.q, m.nq),
                 ("v", state.v, m.nv),
@@ -240,30 +221,28 @@ class Scene(abc.ABC):
     def _now(self) -> State:
         q, v, activation = (x.copy() for x in (*self.values(), self.activation))
         for x in (q, v, activation):
-            x.flags.writeable = (
-                False  # so that the last state, known again by its identity, is still what it was
-            )
+            x.flags.writeable = False  # the last state is recognised by its identity
         self._last = State(self.time, q, v, activation)
         return self._last
 
     def _drive(self, control: np.ndarray) -> bool:
-        """One step with actuators; MuJoCo computes their forces."""
+        """Advance by one step with actuators, whose forces MuJoCo computes."""
         tau, rate = self._forces.at(*self.values(), control, self.activation)
         if self.model.na:
             self.activation += self.dt * rate
         return self.push(tau)
 
     def push(self, tau: np.ndarray) -> bool:
-        """One step under generalised forces (nv,) that include those of :class:`Forces`; as
-        :meth:`advance`."""
+        """:meth:`advance` under generalised forces (nv,) that include those of :class:`Forces`."""
         if self._forces.dry:
             self.damp(self._forces.damping(self.values()[1]))
         return self.advance(tau)
 
-    # --- for reports ------------------------------------------------------------------------------------------------------------------
+    # --- contact reports ---
 
     def _contact(self, a: Geom, b: Geom, data: mujoco.MjData, force_W: np.ndarray | None = None) -> Contact:
-        """Where two geoms are nearest by MuJoCo's distances, at the poses in ``data``."""
+        """Return the contact of two geoms at their nearest points by MuJoCo's distances, at the
+        poses in ``data``."""
         ends = np.zeros(6)
         gap = mujoco.mj_geomDistance(self.model, data, a.id, b.id, NEAR, ends)
         normal = ends[3:] - ends[:3]
@@ -286,3 +265,15 @@ class Scene(abc.ABC):
         bodies = (body_name(self.model, int(self.model.geom_bodyid[g.id])) for g in (a, b))
         pressure = float(force_W @ normal_W / area) if area > 0.0 else np.nan
         return Contact(*bodies, a.name, b.name, point_W, normal_W, float(gap), force_W, area, pressure)
+
+
+def _finite(where: str, name: str, value: ArrayLike, count: int) -> np.ndarray:
+    try:
+        array = np.array(value, float)
+    except (TypeError, ValueError):
+        array = np.zeros(0)
+    if array.shape != (count,) or not np.isfinite(array).all():
+        raise EngineError(
+            f"{where}: '{name}' must be {count} finite number{'s' if count != 1 else ''}, got {value!r}"
+        )
+    return array

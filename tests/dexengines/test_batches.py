@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from dexengines import ENGINES, load, rollout
+from dexengines.errors import EngineError
 from dexengines.scene import State, stack
-from dexstack.errors import ConfigError
 
 COMPILED = ("lcp", "soft")
 engines = pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_bad_input_is_refused(tmp_path, monkeypatch):
     states, controls = starts([one]), np.zeros((2, 1))
     for scenes, first, given, message in (
         ([], states, controls, "at least one scene"),
-        ([one, other], states, controls, r"their nq are \[0, 2\]"),
+        ([one, other], states, controls, r"must have one nq, got \[0, 2\]"),
         ([one, one], states, controls, r"2 scenes need 2 states, got \[1\]"),
         (
             [one],
@@ -81,9 +81,9 @@ def test_bad_input_is_refused(tmp_path, monkeypatch):
         ([one], states, np.full((2, 1), np.nan), "must be finite"),
         ([one], states._replace(q=np.full((1, 2), np.inf)), controls, "'q' must"),
     ):
-        with pytest.raises(ConfigError, match=message):
+        with pytest.raises(EngineError, match=message):
             rollout(scenes, first, given)
-    with pytest.raises(ConfigError, match="and one thread"):
+    with pytest.raises(EngineError, match="and one thread"):
         rollout([one], states, controls, threads=0)
     with pytest.raises(FloatingPointError, match=r"diverged at .* s \(mujoco\)"):
         rollout([one], states, np.full((2, 1), 1e300))

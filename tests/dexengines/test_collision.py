@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dexengines.collision import read_collision
-from dexstack.errors import ConfigError
+from dexengines.errors import EngineError
 
 KINDS = {
     "sphere": "0.1",
@@ -115,8 +115,8 @@ def test_materials_come_from_the_model_then_from_the_caller(tmp_path):
         ({"ball": {"hardness": 1.0}}, "unknown field of a material 'hardness'"),
         ({"ball": {"modulus": -1.0}}, "'modulus' of 'ball' must be a number"),
     ):
-        with pytest.raises(ConfigError, match=message):
+        with pytest.raises(EngineError, match=message):
             read_collision(m, wrong)
     file.write_text("ball: 3.0\n")
-    with pytest.raises(ConfigError, match=r"materials.yaml: 'ball' must map fields to numbers"):
+    with pytest.raises(EngineError, match=r"materials.yaml: 'ball' must map fields to numbers"):
         read_collision(m, file)

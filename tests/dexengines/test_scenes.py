@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dexengines import ENGINES, load
-from dexstack.errors import ConfigError
+from dexengines.errors import EngineError
 from experiments.engines.scenes import SCENES
 from experiments.engines.suite import first_state, rollout
 
@@ -144,29 +144,29 @@ def test_a_state_kept_is_a_state_to_go_on_from(engine):
     ],
 )
 def test_what_an_engine_lacks_is_refused_by_name(engine, xml, message):
-    with pytest.raises(ConfigError, match=message):
+    with pytest.raises(EngineError, match=message):
         load(mujoco.MjModel.from_xml_string(f"<mujoco><worldbody>{xml}</worldbody></mujoco>"), engine)
 
 
 def test_bad_input_is_refused_before_anything_starts(tmp_path):
-    with pytest.raises(ConfigError, match=r"unknown engine 'bullet'.*known: hydroelastic, lcp, mujoco, soft"):
+    with pytest.raises(EngineError, match=r"unknown engine 'bullet'.*known: hydroelastic, lcp, mujoco, soft"):
         load(tmp_path / "scene.xml", "bullet")
-    with pytest.raises(ConfigError, match="there is no model file"):
+    with pytest.raises(EngineError, match="there is no model file"):
         load(tmp_path / "scene.xml")
     (tmp_path / "scene.xml").write_text("<mujoco><worldbody><body><joint/></body></worldbody></mujoco>")
-    with pytest.raises(ConfigError, match=r"scene.xml: MuJoCo says: .*mass"):
+    with pytest.raises(EngineError, match=r"scene.xml: MuJoCo says: .*mass"):
         load(tmp_path / "scene.xml")
     model = mujoco.MjModel.from_xml_string(RAIL)
-    with pytest.raises(ConfigError, match="time step must be positive"):
+    with pytest.raises(EngineError, match="time step must be positive"):
         load(model, dt=0.0)
-    with pytest.raises(ConfigError, match="unknown option of the mujoco engine 'scheme'"):
+    with pytest.raises(EngineError, match="unknown option of the mujoco engine 'scheme'"):
         load(model, scheme="sap")
     made = load(model)
-    with pytest.raises(ConfigError, match="'q' must be"):
+    with pytest.raises(EngineError, match="'q' must be"):
         made.step(made.reset()._replace(q=np.zeros(2)))
-    with pytest.raises(ConfigError, match="'control' must be 0"):
+    with pytest.raises(EngineError, match="'control' must be 0"):
         made.step(made.reset(), [1.0])
-    with pytest.raises(ConfigError, match="no keyframe 'home'"):
+    with pytest.raises(EngineError, match="no keyframe 'home'"):
         made.reset("home")
 
 

@@ -1,15 +1,15 @@
-"""A recorded rollout backwards: every operation of the tape is repeated from its start, and the
-cotangent of its end carried to it.
+"""Reverse sweep over a recorded rollout: every operation of the tape is repeated from its start, and
+the cotangent of its end carried to it.
 
-In real numbers and by hand, after the paper's derivatives of moves [4], responses [5] and times of
-impact [10]. With the velocity free of contact v*, the forces f = E x that active rows c span under
-the recorded classes, A_c E x + b_c = 0, and u = v* + M⁻¹ Jᵀ f, it is
+In real numbers and by hand, after the paper's derivatives of moves [4], responses [5] and times of impact
+[10]. With the velocity free of contact v*, the forces f = E x that active rows c span under the recorded
+classes, A_c E x + b_c = 0, and u = v* + M⁻¹ Jᵀ f:
 
-    (A_c E)ᵀ Z = Eᵀ J M⁻¹ ū,    b̄ = −Z,    w = M⁻¹ (ū − Jᵀ Z),    J̄ = f wᵀ − Z uᵀ,    M̄ = −w (u −
-    v*)ᵀ,    v̄* = ū − Jᵀ Z
+    (A_c E)ᵀ Z = Eᵀ J M⁻¹ ū,    b̄ = −Z,    w = M⁻¹ (ū − Jᵀ Z),    J̄ = f wᵀ − Z uᵀ,
+    M̄ = −w (u − v*)ᵀ,           v̄* = ū − Jᵀ Z
 
-and the iterations of the free motion are followed back one by one. One sweep gives the derivatives
-by all inputs.
+The iterations of the free motion are pulled back one by one. One sweep gives the derivatives by all
+inputs. A name with ``_bar`` is a cotangent.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from __future__ import annotations
 import numpy as np
 
 from dexengines.kernels import entry, inner
-from dexengines.lcp.dynamics import factorise, inertias, integrate, kinematics, mass_matrix, solve_mass
+from dexengines.lcp.correction import FULL_PUSH, LAST_PUSH, PARTS, repeat_corrections
+from dexengines.lcp.dynamics import inertias, integrate, kinematics, solve_mass
 from dexengines.lcp.dynamics_adjoint import (
     coordinates_to_tangent,
     pull_integrate,
@@ -25,42 +26,33 @@ from dexengines.lcp.dynamics_adjoint import (
     pull_kinematics,
     tangent_to_coordinates,
 )
-from dexengines.lcp.impact import add_impulse, groups, restitutions
+from dexengines.lcp.impact import linked_groups, restitutions
 from dexengines.lcp.record import BEGIN, IMPACT, MOVE, NONE, STOPPED
-from dexengines.lcp.replay import recorded_forces
-from dexengines.lcp.rows import (
-    FULL_PUSH,
-    LAST_PUSH,
-    PARTS,
-    TARGET,
-    count_rows,
-    follow_bends,
-    impact_right_hand_side,
-    move_right_hand_side,
-    problem,
-)
+from dexengines.lcp.replay import recorded_forces, response_rows
+from dexengines.lcp.rows import TARGET, add_impulse, make_rows, move_right_hand_side
 from dexengines.lcp.rows_adjoint import pull_contact_rows, pull_forces
 from dexengines.lcp.step import HALFWAY_ROUNDS, free_velocity
 from dexengines.lcp.touchdown import normal_speed
 from dexengines.lcp.vectors import fill, put
 
 SMALLEST = 1e-15
-"""Share of the first from which on further iterations of the free motion are left out."""
+"""Share of the first iteration of the free motion below which further ones are left out."""
 
 
 @inner
-def _pull_lcp(above, L, J, A, Y, owner, mu, cls, f, u, u_bar, f_bar, plain, w, Z, J_bar, mu_bar):
-    """Back from u = v* + Yᵀ f(A, b) to J, μ and the velocities that b is taken at.
+def _pull_lcp(above, L, rows, cls, f, u, u_bar, f_bar, unregularised, w, Z, J_bar, mu_bar):
+    """Pull back u = v* + Yᵀ f(A, b) to J, μ and the velocities that b is taken at.
 
     Args:
-        f: the forces, f_bar: (n,) their cotangent; u: (V,) the velocity at which A f + b vanishes
-            on active rows.
-        u_bar: (V,) cotangent of the velocity after; Jᵀ Z is taken off it.
+        f: the forces, f_bar: (n,) their cotangent; u: (V,) the velocity at which A f + b vanishes on
+            active rows.
+        u_bar: (V,) cotangent of the velocity after; Jᵀ Z is subtracted.
         w: (V,) written: −w (u − v*)ᵀ is the cotangent of M. Z: (n,) written: minus that of b.
         J_bar, mu_bar: added to.
     """
+    J = rows.J
     n, nv = J.shape
-    pull_forces(A, owner, mu, cls, f, f_bar, plain, Z, mu_bar)
+    pull_forces(rows, cls, f, f_bar, unregularised, Z, mu_bar)
     for i in range(n):
         if Z[i] != 0.0:
             for k in range(nv):
@@ -75,7 +67,7 @@ def _pull_lcp(above, L, J, A, Y, owner, mu, cls, f, u, u_bar, f_bar, plain, w, Z
 
 @inner
 def _times(J, x, out):
-    """J x (n,) into ``out``."""
+    """Write J x (n,) to ``out``."""
     for i in range(J.shape[0]):
         total = 0.0
         for k in range(x.size):
@@ -84,12 +76,12 @@ def _times(J, x, out):
 
 
 @inner
-def _give_back(A, b, owner, e, f, f_bar, b_bar, e_bar):
-    """The share that :func:`.impact.give_back` multiplies each force by, and back from it: f_bar
-    goes from after it to before it."""
-    n = f.size
+def _pull_restitution(rows, e, f_bar, b_bar, e_bar):
+    """Pull back :func:`.impact.apply_restitution`: f_bar goes from after it to before it. Return the
+    factors (n,) of the forces."""
+    b, f, owner, n = rows.b, rows.f, rows.owner, rows.f.size
     group, factor = np.empty(n, np.int64), np.ones(n)
-    groups(A, owner, group)
+    linked_groups(rows.A, owner, group)
     for g in range(n):
         if group[g] != g:
             continue
@@ -116,32 +108,33 @@ def _give_back(A, b, owner, e, f, f_bar, b_bar, e_bar):
 
 
 @inner
+def _pull_given(par, shapes, tape, rows, f_bar, b_bar, out):
+    """Pull back the restitution of a response to its forces and b, and add to the cotangent of the
+    coefficients; return the factors (n,) of the forces."""
+    e, e_bar = np.empty(rows.f.size), np.zeros(rows.f.size)
+    restitutions(par, shapes, tape, rows, e)
+    given, k = _pull_restitution(rows, e, f_bar, b_bar, e_bar), rows.first - 1
+    for r in range(e.size):
+        if rows.owner[r] < 0:
+            k += 1
+            out.restitution[shapes.restitution_of[tape.feature[k, 4]]] += e_bar[r]
+    return given
+
+
+@inner
 def _pull_response(world, par, tape, op, q, v, m, unit, out, q_bar, v_bar):
-    """Back from a response: v_bar goes from after it to before it, q_bar is added to."""
-    tree, shapes, first, last, nv = world.tree, world.shapes, op[1], op[2], v.size
-    n = count_rows(par.friction, shapes.friction_of, tape.feature, first, last, world.directions, 0)
-    kinematics(tree, q, m)
-    inertias(tree, par.mass, m)
-    mass_matrix(tree, m)
-    factorise(tree.above, m.M)
-    J, A, Y, b, f, _, mu, owner, _ = problem(world, par, tape, m, q, v, first, last, tape.limit[:0], n, False)
-    impact_right_hand_side(J, v, b)
-    cls, plain = tape.cls[op[3] : op[3] + n], op[9] & 1
-    recorded_forces(A, b, owner, mu, cls, f, plain)
+    """Pull back a response: v_bar goes from after it to before it, q_bar is added to."""
+    tree, nv = world.tree, v.size
+    rows = response_rows(world, par, tape, op, q, v, m)
+    J, Y, f, n = rows.J, rows.Y, rows.f, rows.f.size
+    cls, unregularised = tape.cls[op[3] : op[3] + n], op[9] & 1
     w, f_bar, J_bar, mu_bar, b_bar = v_bar.copy(), np.empty(n), np.zeros((n, nv)), np.zeros(n), np.zeros(n)
     solve_mass(tree.above, m.M, w)
     _times(J, w, f_bar)
     given, zero, u = np.ones(n), np.zeros(nv), v.copy()
-    add_impulse(Y, f, u)
+    add_impulse(rows, u)
     if op[8] == 1:
-        e, e_bar = np.empty(n), np.zeros(n)
-        restitutions(par, shapes, tape, first, owner, e)
-        given = _give_back(A, b, owner, e, f, f_bar, b_bar, e_bar)
-        k = first - 1
-        for r in range(n):
-            if owner[r] < 0:
-                k += 1
-                out.restitution[shapes.restitution_of[tape.feature[k, 4]]] += e_bar[r]
+        given = _pull_given(par, world.shapes, tape, rows, f_bar, b_bar, out)
     inertias(tree, unit, m)
     end, off, Z, w2 = np.zeros(nv), np.zeros(nv), np.empty(n), np.empty(nv)
     for r in range(n):
@@ -153,39 +146,23 @@ def _pull_response(world, par, tape, op, q, v, m, unit, out, q_bar, v_bar):
         w[k] = -w[k]
     pull_inverse_dynamics(tree, par.mass, m, w, zero, end, 0.0, out, np.empty(nv))
     total = np.zeros(nv)
-    _pull_lcp(tree.above, m.M, J, A, Y, owner, mu, cls, f, u, total, f_bar, plain, w2, Z, J_bar, mu_bar)
+    _pull_lcp(tree.above, m.M, rows, cls, f, u, total, f_bar, unregularised, w2, Z, J_bar, mu_bar)
     for k in range(nv):
         v_bar[k] += off[k] + total[k]
         w2[k] = -w2[k]
         end[k] = u[k] - v[k]
     pull_inverse_dynamics(tree, par.mass, m, w2, zero, end, 0.0, out, np.empty(nv))
-    pull_contact_rows(
-        tree,
-        shapes,
-        par.friction,
-        m,
-        tape,
-        first,
-        last,
-        world.directions,
-        v,
-        J_bar,
-        b_bar * 0.0,
-        mu_bar,
-        out,
-        v_bar,
-    )
+    pull_contact_rows(world, par.friction, m, tape, rows, v, J_bar, b_bar * 0.0, mu_bar, out, v_bar)
     pull_kinematics(tree, m, out, q_bar)
 
 
 @inner
 def _pull_free(tree, par, v, halves, rounds, star, h, m, out, star_bar, v_bar, tau_bar):
-    """Back from :func:`.step.free_velocity` and its ``rounds`` iterations. Returns the cotangent of
-    h.
+    """Pull back the ``rounds`` iterations of :func:`.step.free_velocity`; return the cotangent of h.
 
     Args:
-        star: (V,) the velocity after, star_bar: its cotangent, both overwritten. v_bar, tau_bar:
-            (V,) added to.
+        star: (V,) the velocity after, star_bar: its cotangent, both overwritten. v_bar, tau_bar: (V,)
+            added to.
         m: factors of M + h D, inertias of bodies of 1 kg.
     """
     nv, h_bar, first = v.size, 0.0, 0.0
@@ -215,12 +192,10 @@ def _pull_free(tree, par, v, halves, rounds, star, h, m, out, star_bar, v_bar, t
 
 
 @inner
-def _pull_bends(
-    world, m, tape, first, last, owner, gap, J, q, u, h, at, part, lift_bar, J_bar, gap_bar, q_bar, u_bar
-):
-    """Back from :func:`.rows.follow_bends`: ``lift_bar`` is set to zero where ``part`` says what
-    lifted a row. Cotangent of h."""
-    tree, shapes, nv, h_bar = world.tree, world.shapes, u.size, 0.0
+def _pull_corrections(world, m, tape, rows, q, u, h, at, part, lift_bar, J_bar, gap_bar, q_bar, u_bar):
+    """Pull back :func:`.correction.repeat_corrections`: ``lift_bar`` is set to zero where ``part`` says
+    that a row was corrected. Return the cotangent of h."""
+    tree, shapes, gap, nv, h_bar = world.tree, world.shapes, rows.gap, u.size, 0.0
     row, end_bar = np.empty(nv), np.empty(nv)
     for r in range(part.size):
         if part[r] == LAST_PUSH:
@@ -233,7 +208,7 @@ def _pull_bends(
         kinematics(tree, at, m)
         t, r = PARTS[i] * h, 0
         fill(end_bar, 0.0)
-        for k in range(first, last):
+        for k in range(rows.first, rows.last):
             if part[r] == i:
                 end, _ = normal_speed(tree, shapes, m, tape.feature[k], tape.data[k], u, row)
                 x = lift_bar[r]
@@ -243,22 +218,22 @@ def _pull_bends(
                 for j in range(nv):
                     end_bar[j] += x / t * row[j]
                     J_bar[r, j] -= x * u[j]
-                    u_bar[j] -= x * J[r, j]
+                    u_bar[j] -= x * rows.J[r, j]
             r += 1
-            while r < owner.size and owner[r] >= 0:
+            while r < rows.owner.size and rows.owner[r] >= 0:
                 r += 1
         h_bar += PARTS[i] * pull_integrate(tree, u, t, end_bar, q_bar, u_bar)
     return h_bar
 
 
 @inner
-def _pull_gaps(gap, owner, contacts, h, Z, gap_bar):
-    """Back from :func:`.rows.move_right_hand_side` to the gaps, b having the cotangent −Z.
-    Cotangent of h."""
-    h_bar = 0.0
+def _pull_gaps(rows, h, Z, gap_bar):
+    """Pull back :func:`.rows.move_right_hand_side` to the gaps, with −Z the cotangent of b; return the
+    cotangent of h."""
+    h_bar, gap = 0.0, rows.gap
     for r in range(gap.size):
-        target = TARGET if r < contacts else 0.0
-        if owner[r] < 0 and gap[r] > target:
+        target = TARGET if r < rows.contacts else 0.0
+        if rows.owner[r] < 0 and gap[r] > target:
             gap_bar[r] -= Z[r] / h
             h_bar += Z[r] * (gap[r] - target) / (h * h)
     return h_bar
@@ -266,8 +241,7 @@ def _pull_gaps(gap, owner, contacts, h, Z, gap_bar):
 
 @inner
 def _pull_contacts(world, par, tape, op, q, star, us, fs, rows, h, m, out, q_bar, u_bar, after_bar, star_bar):
-    """Back from all that contacts and stops do in a move, rows ``rows`` = (J, A, Y, gap, mu, owner,
-    contacts).
+    """Pull back the effect of contacts and limits on a move.
 
     Args:
         us: (1 + rounds, V), fs: (1 + rounds, n) velocities and forces of its LCPs.
@@ -278,45 +252,20 @@ def _pull_contacts(world, par, tape, op, q, star, us, fs, rows, h, m, out, q_bar
     Returns:
         The cotangent of h.
     """
-    J, A, Y, gap, mu, owner, contacts = rows
-    tree, n, nv, first, last, h_bar = world.tree, J.shape[0], star.size, op[1], op[2], 0.0
+    tree, n, nv, h_bar = world.tree, rows.f.size, star.size, 0.0
     J_bar, gap_bar, mu_bar, lift_bar = np.zeros((n, nv)), np.zeros(n), np.zeros(n), np.zeros(n)
-    f_bar, Z, w, zero, y, at = (
-        np.empty(n),
-        np.empty(n),
-        np.empty(nv),
-        np.zeros(nv),
-        np.empty(nv),
-        np.empty(q.size),
-    )
+    f_bar, Z, w, zero = np.empty(n), np.empty(n), np.empty(nv), np.zeros(nv)
+    y, at = np.empty(nv), np.empty(q.size)
     for i in range(op[10], -1, -1):
         if i == op[10] - op[8]:
             for k in range(nv):
                 u_bar[k] += after_bar[k]
         put(w, u_bar)
         solve_mass(tree.above, m.M, w)
-        _times(J, w, f_bar)
-        part = op[3] + 2 * i * n
-        cls, f = tape.cls[part : part + n], fs[i]
-        _pull_lcp(
-            tree.above,
-            m.M,
-            J,
-            A,
-            Y,
-            owner,
-            mu,
-            cls,
-            f,
-            us[i],
-            u_bar,
-            f_bar,
-            (op[9] >> i) & 1,
-            w,
-            Z,
-            J_bar,
-            mu_bar,
-        )
+        _times(rows.J, w, f_bar)
+        r, bit = op[3] + 2 * i * n, (op[9] >> i) & 1
+        cls = tape.cls[r : r + n]
+        _pull_lcp(tree.above, m.M, rows, cls, fs[i], us[i], u_bar, f_bar, bit, w, Z, J_bar, mu_bar)
         for k in range(nv):
             y[k] = us[i, k] - star[k]
             star_bar[k] += u_bar[k]
@@ -324,59 +273,26 @@ def _pull_contacts(world, par, tape, op, q, star, us, fs, rows, h, m, out, q_bar
             h_bar -= w[k] * tree.damping[k] * y[k]
             w[k] = -w[k]
         pull_inverse_dynamics(tree, par.mass, m, w, zero, y, 0.0, out, np.empty(nv))
-        h_bar += _pull_gaps(gap, owner, contacts, h, Z, gap_bar)
+        h_bar += _pull_gaps(rows, h, Z, gap_bar)
         if i > 0:
-            for r in range(n):
-                lift_bar[r] -= Z[r]
-            part = tape.cls[op[3] + (2 * i - 1) * n : op[3] + 2 * i * n]
-            h_bar += _pull_bends(
-                world,
-                m,
-                tape,
-                first,
-                last,
-                owner,
-                gap,
-                J,
-                q,
-                us[i - 1],
-                h,
-                at,
-                part,
-                lift_bar,
-                J_bar,
-                gap_bar,
-                q_bar,
-                u_bar,
+            for j in range(n):
+                lift_bar[j] -= Z[j]
+            part = tape.cls[r - n : r]
+            h_bar += _pull_corrections(
+                world, m, tape, rows, q, us[i - 1], h, at, part, lift_bar, J_bar, gap_bar, q_bar, u_bar
             )
             kinematics(tree, q, m)
-    slip, slip_bar, shapes = star, star_bar, world.shapes
-    pull_contact_rows(
-        tree,
-        shapes,
-        par.friction,
-        m,
-        tape,
-        first,
-        last,
-        world.directions,
-        slip,
-        J_bar,
-        gap_bar,
-        mu_bar,
-        out,
-        slip_bar,
-    )
+    pull_contact_rows(world, par.friction, m, tape, rows, star, J_bar, gap_bar, mu_bar, out, star_bar)
     for k in range(op[5] - op[4]):
-        stop = tape.limit[op[4] + k]
-        q_bar[world.limit_v[stop // 2]] += -gap_bar[contacts + k] if stop % 2 else gap_bar[contacts + k]
+        limit, x = tape.limit[op[4] + k], gap_bar[rows.contacts + k]
+        q_bar[world.limit_v[limit // 2]] += -x if limit % 2 else x
     return h_bar
 
 
 @inner
 def _pull_end(world, tape, i, q, v, u, after, h, m, at, q_bar, v_bar, u_bar, after_bar, rest_bar):
-    """Back from where a move ends: q_bar and v_bar go from its end to what they are without u.
-    Cotangent of h."""
+    """Pull back the end of a move: q_bar and v_bar go from its end to their part that does not depend
+    on u. Return the cotangent of h."""
     tree, shapes, nv = world.tree, world.shapes, v.size
     end_bar, met = q_bar.copy(), tape.op[i, 6]
     fill(q_bar, 0.0)
@@ -386,11 +302,11 @@ def _pull_end(world, tape, i, q, v, u, after, h, m, at, q_bar, v_bar, u_bar, aft
         return pull_integrate(tree, u, h, end_bar, q_bar, u_bar)
     s, h_bar = tape.length[i], rest_bar
     if met != STOPPED:
-        row, room = np.empty(nv), np.zeros(nv)
+        row, scratch = np.empty(nv), np.zeros(nv)
         integrate(tree, q, u, s, at)
         kinematics(tree, at, m)
         _, rate = normal_speed(tree, shapes, m, tape.feature[met], tape.data[met], u, row)
-        s_bar = pull_integrate(tree, u, s, end_bar, room, room) - rest_bar
+        s_bar = pull_integrate(tree, u, s, end_bar, scratch, scratch) - rest_bar
         for k in range(nv):
             s_bar += v_bar[k] * (after[k] - v[k]) / h
         if rate < 0.0:
@@ -405,66 +321,55 @@ def _pull_end(world, tape, i, q, v, u, after, h, m, at, q_bar, v_bar, u_bar, aft
 
 
 @inner
+def _repeat_lcps(world, tape, op, rows, q, star, h, m, at, us, fs):
+    """Repeat the LCPs of a move: velocities us (1 + rounds, V) and forces fs (1 + rounds, n)."""
+    n, lift = rows.f.size, np.zeros(rows.f.size)
+    for k in range(1 + op[10]):
+        r = op[3] + 2 * k * n
+        if k > 0:
+            repeat_corrections(world, m, tape, rows, q, us[k - 1], h, at, tape.cls[r - n : r], lift)
+            kinematics(world.tree, q, m)
+        recorded_forces(rows, rows.b + lift, tape.cls[r : r + n], rows.f, (op[9] >> k) & 1)
+        put(fs[k], rows.f)
+        put(us[k], star)
+        add_impulse(rows, us[k])
+
+
+@inner
 def _pull_move(world, par, tape, i, q, v, h, tau, m, unit, out, tau_bar, q_bar, v_bar, rest_bar):
-    """Back over a move: q_bar and v_bar go from its end to its beginning. Returns the cotangent of
-    the time left before it."""
-    tree, shapes, op, nv = world.tree, world.shapes, tape.op[i], v.size
+    """Pull back a move: q_bar and v_bar go from its end to its beginning. Return the cotangent of the
+    time left before it."""
+    tree, op, nv = world.tree, tape.op[i], v.size
     star, halves, at = np.empty(nv), np.empty((HALFWAY_ROUNDS, nv)), np.empty(q.size)
     kinematics(tree, q, m)
-    halfway = free_velocity(tree, par.mass, v, tau, h, m, halves, False, star)
-    first, last, limit = op[1], op[2], tape.limit[op[4] : op[5]]
-    n = count_rows(par.friction, shapes.friction_of, tape.feature, first, last, world.directions, limit.size)
-    J, A, Y, b, _, gap, mu, owner, contacts = problem(
-        world, par, tape, m, q, star, first, last, limit, n, False
-    )
-    move_right_hand_side(J, star, gap, owner, contacts, h, b)
-    us, fs, lift = np.empty((1 + op[10], nv)), np.empty((1 + op[10], n)), np.zeros(n)
-    for k in range(1 + op[10]):
-        if k > 0:
-            part = op[3] + (2 * k - 1) * n
-            follow_bends(
-                world,
-                m,
-                tape,
-                first,
-                last,
-                owner,
-                gap,
-                J,
-                q,
-                us[k - 1],
-                h,
-                at,
-                tape.cls[part : part + n],
-                lift,
-            )
-            kinematics(tree, q, m)
-        part = op[3] + 2 * k * n
-        recorded_forces(A, b + lift, owner, mu, tape.cls[part : part + n], fs[k], (op[9] >> k) & 1)
-        put(us[k], star)
-        add_impulse(Y, fs[k], us[k])
+    rounds = free_velocity(tree, par.mass, v, tau, h, m, halves, False, star)
+    limit = tape.limit[op[4] : op[5]]
+    rows = make_rows(world, par, tape, m, q, star, (op[1], op[2]), limit, False)
+    n = rows.f.size
+    move_right_hand_side(rows, star, h)
+    us, fs = np.empty((1 + op[10], nv)), np.empty((1 + op[10], n))
+    _repeat_lcps(world, tape, op, rows, q, star, h, m, at, us, fs)
     u, after = us[op[10]], us[op[10] - op[8]]
     u_bar, after_bar, star_bar = np.zeros(nv), np.empty(nv), np.zeros(nv)
     h_bar = _pull_end(world, tape, i, q, v, u, after, h, m, at, q_bar, v_bar, u_bar, after_bar, rest_bar)
-    if tape.op[i, 6] >= 0:
+    if op[6] >= 0:
         kinematics(tree, q, m)
     inertias(tree, unit, m)
     if n > 0:
-        rows = (J, A, Y, gap, mu, owner, contacts)
         h_bar += _pull_contacts(
             world, par, tape, op, q, star, us, fs, rows, h, m, out, q_bar, u_bar, after_bar, star_bar
         )
     else:
         for k in range(nv):
             star_bar[k] = u_bar[k] + after_bar[k]
-    h_bar += _pull_free(tree, par, v, halves, halfway, star, h, m, out, star_bar, v_bar, tau_bar)
+    h_bar += _pull_free(tree, par, v, halves, rounds, star, h, m, out, star_bar, v_bar, tau_bar)
     pull_kinematics(tree, m, out, q_bar)
     return h_bar
 
 
 @inner
 def _times_left(tape):
-    """(n,) what was left of the time step before each operation [s]."""
+    """Return (n,) the time that was left of the step before each operation [s]."""
     left, rest = np.empty(tape.size[0]), 0.0
     for i in range(left.size):
         left[i] = rest
@@ -475,17 +380,16 @@ def _times_left(tape):
     return left
 
 
-@entry(nogil=True)  # so that scenes are swept side by side
+@entry(nogil=True)  # so that scenes can be swept concurrently
 def pull_back(simulation, tau, state, out):
-    """Transposed derivative of a recorded rollout: from its end back to its beginning, one
-    operation after the other.
+    """Apply the transposed derivative of a recorded rollout.
 
     Args:
-        simulation: as :func:`.roll.refer` returns it; its parameters are those of the rollout. tau:
+        simulation: result of :func:`.roll.refer`; its parameters are those of the rollout. tau:
             (T, V).
         state: (Q + V,) cotangents of q and v at the end, overwritten by those at the beginning.
-        out: reference to :class:`.dynamics_adjoint.Cotangents`, zeros, to which those of the other
-            inputs are added.
+        out: reference to :class:`.dynamics_adjoint.Cotangents`, zeros; those of the other inputs are
+            added.
     """
     world, par, tape, m = simulation.world, simulation.parameters, simulation.tape, simulation.motion
     tree, nq, nv, ops = world.tree, tape.q.shape[1], tau.shape[1], tape.size[0]
@@ -502,22 +406,7 @@ def pull_back(simulation, tau, state, out):
         if tape.op[i, 0] == IMPACT:
             _pull_response(world, par, tape, tape.op[i], q, v, m, unit, out, q_bar, v_bar)
         else:
-            tau_bar = out.tau[control]
             rest_bar = _pull_move(
-                world,
-                par,
-                tape,
-                i,
-                q,
-                v,
-                left[i],
-                tau[control],
-                m,
-                unit,
-                out,
-                tau_bar,
-                q_bar,
-                v_bar,
-                rest_bar,
-            )
+                world, par, tape, i, q, v, left[i], tau[control], m, unit, out, out.tau[control], q_bar, v_bar, rest_bar
+            )  # fmt: skip
     tangent_to_coordinates(tree, tape.q[0], q_bar, state[:nq])

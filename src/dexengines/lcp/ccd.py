@@ -13,20 +13,21 @@ import numpy as np
 from dexengines.kernels import inner
 from dexengines.lcp.distance import level, separation
 from dexengines.lcp.dynamics import integrate, kinematics, twists
+from dexengines.lcp.record import EVALUATIONS
 from dexengines.lcp.vectors import cross, crossed, dot, fill, minus, plus, put, rotated, times
 
 ROUNDING = 2e-15
-"""What the bound may err by [m]."""
+"""Rounding error of the bound [m]."""
 END = 1.05
-"""The search for an impact ends at this multiple of the pair's floor."""
+"""Multiple of the pair's floor at which the search for an impact ends."""
 MOST_EVALUATIONS = 2000
-"""Evaluations of one pair before its last safe time counts as an impact."""
+"""Evaluations of one pair after which its last safe time counts as an impact."""
 
 
 @inner
 def acceleration_bound(tree, shapes, m, g, u, h):
-    """Largest acceleration of any corner of geometry g while the velocities u stay constant for a
-    time h, from the poses m."""
+    """Return a bound of the acceleration of any corner of geometry g [m/s²] while the velocities u
+    stay constant for a time h, from the poses m."""
     b = shapes.body[g]
     R, p, c, S = m.R[b], m.p[b], shapes.centre[g], m.S
     x = p[0] + R[0, 0] * c[0] + R[0, 1] * c[1] + R[0, 2] * c[2]
@@ -57,7 +58,7 @@ def acceleration_bound(tree, shapes, m, g, u, h):
 
 @inner
 def closing_bound(shapes, m, g, u, h, K):
-    """How far the geometry's centre can go within h."""
+    """Return a bound of how far the geometry's centre goes within h [m]."""
     b, c = shapes.body[g], shapes.centre[g]
     V = m.V[b]
     x, y, z = m.p[b, 0], m.p[b, 1], m.p[b, 2]
@@ -71,8 +72,8 @@ def closing_bound(shapes, m, g, u, h, K):
 
 @inner
 def _extreme(shapes, m, g, V, n, sign, t):
-    """Farthest point of g's core along ``sign`` times n after t at twist V, linearised: value less
-    t times slope, and slope in t."""
+    """Return the linearised height along ``sign`` times n of the point of g's core that is farthest
+    after t at twist V: its value at 0 and its slope in t."""
     b = shapes.body[g]
     R, p, vertex = m.R[b], m.p[b], shapes.vertex
     n0, n1, n2 = sign * n[0], sign * n[1], sign * n[2]
@@ -103,7 +104,7 @@ def _extreme(shapes, m, g, V, n, sign, t):
 
 @inner
 def _bound(shapes, m, a, b, Va, Vb, n, K, t):
-    """Lower bound of the separation along n after t, and its slope."""
+    """Return a lower bound of the separation along n after t, and its slope."""
     vb, sb = _extreme(shapes, m, b, Vb, n, -1.0, t)
     if shapes.is_plane[a]:
         point = shapes.vertex[shapes.vertex_start[a]]
@@ -116,12 +117,12 @@ def _bound(shapes, m, a, b, Va, Vb, n, K, t):
 
 @inner
 def safe_time(shapes, m, a, b, Va, Vb, n, K, target, rest):
-    """A time within which the separation along n stays above ``target``, at most ``rest``; near the
-    largest such time.
+    """Return a time, near the largest, within which the separation along n stays above ``target``; at
+    most ``rest``.
 
     Args:
-        Va, Vb: (6,) twists of a and b seen from where n stands still. K: bound of what their points
-            accelerate by there, added up.
+        Va, Vb: (6,) twists of a and b in a frame in which n is fixed.
+        K: sum of the bounds of their points' accelerations in that frame.
     """
     high, slope = _bound(shapes, m, a, b, Va, Vb, n, K, rest)
     if high >= target:
@@ -132,8 +133,8 @@ def safe_time(shapes, m, a, b, Va, Vb, n, K, target, rest):
     left, right = 0.0, rest
     low, high = low - target, high - target
     for _ in range(16):
-        # the parabola of the corners that are lowest at `right` lies above all others' least: its
-        # root is not left of theirs
+        # the parabola of the corners lowest at `right` lies above the minimum over all: its root is
+        # not left of theirs
         linear = slope + K * right
         value = high - right * (linear - 0.5 * K * right)
         root = np.sqrt(linear * linear + 2.0 * K * max(value, 0.0))
@@ -159,8 +160,8 @@ def safe_time(shapes, m, a, b, Va, Vb, n, K, target, rest):
 
 @inner
 def _turn(shapes, m, a, b, n, depth, turn):
-    """Angular velocity ``turn``, across n, at which n stays normal to the face or the edges that
-    are nearest each other."""
+    """Write the angular velocity, across n, at which n stays normal to the nearest face or edges;
+    return False if there are none."""
     wa, wb = m.V[shapes.body[a], :3], m.V[shapes.body[b], :3]
     e, f, rate = np.zeros(3), np.zeros(3), np.zeros(3)
     on_a = level(shapes, a, m.R[shapes.body[a]], n, 1.0, depth, e)
@@ -188,12 +189,12 @@ def _turn(shapes, m, a, b, n, depth, turn):
 
 @inner
 def turning_time(shapes, m, a, b, n, Ka, Kb, target, rest):
-    """As :func:`safe_time`, but with a direction that turns along with what is nearest: otherwise
-    corners of a face leave it.
+    """As :func:`safe_time`, with a direction that turns with the nearest face or edges; corners of a
+    face leave a fixed one.
 
-    In a frame that moves with w and turns with Ω about o, points of a body have the velocities ẋ −
-    w − Ω × (x − o), and their accelerations are greater by at most 2 |Ω| |ẋ − w| + |Ω|² |x − o − w
-    t|.
+    In a frame that moves with w and turns with Ω about o, points of a body have the velocities
+    ẋ − w − Ω × (x − o), and their accelerations are greater by at most
+    2 |Ω| |ẋ − w| + |Ω|² |x − o − w t|.
     """
     turn, o, w, x = np.empty(3), np.empty(3), np.empty(3), np.empty(3)
     low, _ = _bound(shapes, m, a, b, m.V[shapes.body[a]], m.V[shapes.body[b]], n, 0.0, 0.0)
@@ -220,28 +221,25 @@ def turning_time(shapes, m, a, b, n, Ka, Kb, target, rest):
 
 
 @inner
-def time_of_impact(tree, shapes, near, floor, gaps, axis, q, u, h, m, at, K, until, count):
-    """First time at which a pair of ``near`` comes down to its ``floor``.
+def time_of_impact(tree, shapes, near, pairs, axis, q, u, h, m, at, counts):
+    """Find the first time at which one of the first ``pairs`` pairs of ``near`` comes down to its
+    floor, which is negative for pairs that overlap.
 
     Args:
-        near: (n,) pairs; floor: (n,) their separations that count as touching, negative for pairs
-            that overlap; gaps: (n,) those at the start [m].
         axis: (P, 3) directions of separation, first guesses, kept up to date.
-        q: (Q,); u: (V,) velocities that stay constant. m: the motion at q, overwritten. at: (Q,)
-            room.
-        K: (G,) of :func:`acceleration_bound`. until: (n,) room. count: (1,) evaluations are added.
+        q: (Q,); u: (V,) velocities that stay constant. m: the motion at q, overwritten.
+        at: (Q,) written: the end of the path; m has its poses where a pair touches.
+        counts: evaluations are added.
 
     Returns:
-        The time and the entry of ``near`` that touches; h and −1 where none does. ``at`` holds the
-        end of the path, m its poses where a pair touches.
+        The time and the entry of ``near`` that touches; h and −1 if none does.
     """
+    until, tried, now = near.until, np.zeros(pairs, np.int64), 0.0
     fill(until, 0.0)
-    tried = np.zeros(near.size, np.int64)
-    now = 0.0
     twists(tree, u, m)
     while True:
         first, s = -1, h
-        for i in range(near.size):
+        for i in range(pairs):
             if until[i] < s:
                 first, s = i, until[i]
         if first < 0:
@@ -252,23 +250,20 @@ def time_of_impact(tree, shapes, near, floor, gaps, axis, q, u, h, m, at, K, unt
             kinematics(tree, at, m)
             twists(tree, u, m)
             now = s
-        pair = near[first]
-        a, b = shapes.pairs[pair]
-        n = axis[pair]
-        gap = gaps[first]
+        a, b = shapes.pairs[near.pair[first]]
+        n, gap, floor = axis[near.pair[first]], near.gap[first], near.floor[first]
         if tried[first] > 0:
             ba, bb = shapes.body[a], shapes.body[b]
             gap = separation(shapes, a, b, m.R[ba], m.p[ba], m.R[bb], m.p[bb], n, np.inf)
-            count[0] += 1
+            counts[EVALUATIONS] += 1
         tried[first] += 1
-        if (s > 0.0 and gap <= floor[first] + (END - 1.0) * abs(floor[first])) or tried[
-            first
-        ] > MOST_EVALUATIONS:
+        if (s > 0.0 and gap <= floor + (END - 1.0) * abs(floor)) or tried[first] > MOST_EVALUATIONS:
             return s, first
         Va, Vb = m.V[shapes.body[a]], m.V[shapes.body[b]]
-        step = safe_time(shapes, m, a, b, Va, Vb, n, K[a] + K[b], floor[first], h - s)
+        Ka, Kb = near.acceleration[a], near.acceleration[b]
+        step = safe_time(shapes, m, a, b, Va, Vb, n, Ka + Kb, floor, h - s)
         if tried[first] > 2 and step < 0.5 * (h - s) and not shapes.is_plane[a]:
-            step = max(step, turning_time(shapes, m, a, b, n, K[a], K[b], floor[first], h - s))
+            step = max(step, turning_time(shapes, m, a, b, n, Ka, Kb, floor, h - s))
         if step >= h - s:
             until[first] = h
         elif step <= 1e-15 * h:

@@ -1,8 +1,8 @@
-"""The frictional LCP by its classes: residual, and the solution that belongs to an assignment of
-classes.
+"""The frictional LCP by its classes: residual, and the solution of an assignment of classes.
 
-    w = A f + b;   normal rows: f ≥ 0, w ≥ 0, f w = 0;   friction rows of normal n: |f| ≤ μ f_n, and
-    w ≠ 0 only against a force at its bound
+    w = A f + b
+    normal rows:               f ≥ 0, w ≥ 0, f w = 0
+    friction rows of normal n: |f| ≤ μ f_n, and w ≠ 0 only against a force at its bound
 
 A row of ``owner`` −1 is a normal row (contact, joint stop), any other a friction row of the normal
 row it names, which comes before it.
@@ -17,17 +17,16 @@ from dexengines.lcp.vectors import fill
 
 SEPARATE, CLAMP, STICK, HIGH, LOW = 0, 1, 2, 3, 4
 """Classes: N and C of normal rows; F, H (f = +μ f_n) and L (f = −μ f_n) of friction rows."""
-EVEN = 1e-8
-"""How much contacts give, as a share of A's diagonal, where forces are to be spread evenly over
-redundant ones."""
-ROUNDS = 3
-"""Rounds of refinement that take its effect on velocities away."""
+REGULARISATION = 1e-8
+"""Compliance of contacts as a share of A's diagonal, which distributes forces over redundant ones."""
+REFINEMENTS = 3
+"""Rounds of iterative refinement that remove its effect on velocities."""
 
 
 @inner
 def residual(A, b, owner, mu, f):
-    """Largest entry of f − proj(f − w) over the rows, which is zero exactly at solutions; infinite
-    for a force that is not finite."""
+    """Return the largest entry of f − proj(f − w) over the rows, zero exactly at solutions; infinite
+    for forces that are not finite."""
     n = b.size
     worst = 0.0
     for i in range(n):
@@ -48,7 +47,7 @@ def residual(A, b, owner, mu, f):
 
 @inner
 def relative(A, b, owner, mu, f):
-    """:func:`residual` relative to 1 + |f|."""
+    """Return :func:`residual` relative to 1 + |f|."""
     largest = 0.0
     for i in range(f.size):
         largest = max(largest, abs(f[i]))
@@ -57,8 +56,8 @@ def relative(A, b, owner, mu, f):
 
 @inner
 def factor(G, order, floor):
-    """LU factors of G in place, rows exchanged as ``order`` (n,) says; a column without a pivot
-    above ``floor`` gets none. Its rank."""
+    """Replace G by its LU factors, rows exchanged by ``order`` (n,); a column without a pivot above
+    ``floor`` gets none. Return the rank."""
     n = order.size
     rank = n
     for k in range(n):
@@ -105,8 +104,8 @@ def solve_factored(G, order, x):
 
 @inner
 def active_rows(cls, owner, index):
-    """Rows whose force is unknown and whose w is zero (C, and F of a clamped contact), into
-    ``index``; how many."""
+    """Write to ``index`` the rows whose force is unknown and whose w is zero (C, and F of a clamped
+    contact); return their number."""
     count = 0
     for i in range(cls.size):
         if cls[i] == CLAMP or (cls[i] == STICK and cls[owner[i]] == CLAMP):
@@ -117,8 +116,8 @@ def active_rows(cls, owner, index):
 
 @inner
 def class_matrix(A, owner, mu, cls, index, count, G):
-    """The equations of the classes [15]: w of the active rows as a function of their forces;
-    sliding friction follows its normal force."""
+    """Write the matrix of the classes' equations [15], w of the active rows as a function of their
+    forces; sliding friction follows its normal force."""
     for c in range(count):
         j = index[c]
         for r in range(count):
@@ -132,8 +131,8 @@ def class_matrix(A, owner, mu, cls, index, count, G):
 
 
 @inner
-def spread(owner, mu, cls, index, x, count, f):
-    """All forces from those of the active rows."""
+def _all_forces(owner, mu, cls, index, x, count, f):
+    """Write all forces from those of the active rows."""
     fill(f, 0.0)
     for c in range(count):
         f[index[c]] = x[c]
@@ -145,13 +144,13 @@ def spread(owner, mu, cls, index, x, count, f):
 
 
 @inner
-def forces_of_classes(A, b, owner, mu, cls, f, rounds, even):
-    """Forces under given classes by elimination, then ``rounds`` of iterative refinement. Returns
-    the rank that is missing.
+def forces_of_classes(A, b, owner, mu, cls, f, rounds, compliance):
+    """Write the forces of given classes by elimination and ``rounds`` of iterative refinement; return
+    the missing rank.
 
-    Where contacts are redundant the classes leave forces open. With ``even`` > 0, a share of A's
-    diagonal that is added for the factors only, they are spread as bodies that give a little would
-    spread them; refinement takes the error away, and leaves the spread.
+    Where contacts are redundant the classes leave forces undetermined. With ``compliance`` > 0, a
+    share of A's diagonal added for the factors only, they are distributed as between slightly
+    compliant bodies; refinement removes the error and keeps the distribution.
     """
     n = b.size
     index = np.empty(n, np.int64)
@@ -169,8 +168,8 @@ def forces_of_classes(A, b, owner, mu, cls, f, rounds, even):
     H = G.copy()
     for i in range(count):
         x[i] = -b[index[i]]
-        H[i, i] += even * A[index[i], index[i]]
-    rank = factor(H, order, 0.0 if even > 0.0 else 1e-13 * top)
+        H[i, i] += compliance * A[index[i], index[i]]
+    rank = factor(H, order, 0.0 if compliance > 0.0 else 1e-13 * top)
     solve_factored(H, order, x)
     for _ in range(rounds):
         for i in range(count):
@@ -179,14 +178,14 @@ def forces_of_classes(A, b, owner, mu, cls, f, rounds, even):
                 e[i] -= G[i, j] * x[j]
         solve_factored(H, order, e)
         x += e
-    spread(owner, mu, cls, index, x, count, f)
+    _all_forces(owner, mu, cls, index, x, count, f)
     return count - rank
 
 
 @inner
 def clip_classes(owner, mu, f, cls):
-    """Give rows whose force lies beyond a bound that bound's class, where :func:`clip_forces` moves
-    it: derivatives go by classes."""
+    """Assign to rows whose force lies beyond a bound that bound's class, as :func:`clip_forces` moves
+    them there: derivatives follow the classes."""
     for i in range(f.size):
         k = owner[i]
         if k < 0:
@@ -198,7 +197,7 @@ def clip_classes(owner, mu, f, cls):
 
 @inner
 def clip_forces(owner, mu, f):
-    """Move forces onto their bounds where rounding left them outside."""
+    """Move forces beyond their bounds onto them."""
     for i in range(f.size):
         if owner[i] < 0:
             f[i] = max(f[i], 0.0)
@@ -206,14 +205,3 @@ def clip_forces(owner, mu, f):
         if owner[i] >= 0:
             limit = mu[i] * f[owner[i]]
             f[i] = min(max(f[i], -limit), limit)
-
-
-@inner
-def read_classes(A, b, owner, mu, f, cls):
-    """The classes a solution lies in."""
-    for i in range(f.size):
-        if owner[i] < 0:
-            cls[i] = CLAMP if f[i] > 0.0 else SEPARATE
-        else:
-            limit = mu[i] * f[owner[i]]
-            cls[i] = HIGH if f[i] >= limit else LOW if f[i] <= -limit else STICK

@@ -1,5 +1,5 @@
-"""Velocity of a sub-step under contacts and joint stops: an LCP, anew where contacts bend towards
-each other, and to push them apart."""
+"""Velocity of a substep under contacts and joint limits: one LCP, more for the curvature of gaps, and
+one to push contacts open."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ import numpy as np
 
 from dexengines.kernels import inner
 from dexengines.lcp.classes import HIGH, SEPARATE
+from dexengines.lcp.correction import PARTS, find_curvature, find_pushes
 from dexengines.lcp.dynamics import bias_forces, kinematics, kinetic_energy
-from dexengines.lcp.impact import add_impulse, solve_and_count
+from dexengines.lcp.impact import solve_and_count
 from dexengines.lcp.record import UNSOLVED
-from dexengines.lcp.rows import PARTS, find_bends, find_pushes, move_right_hand_side, problem
+from dexengines.lcp.rows import add_impulse, make_rows, move_right_hand_side, report_impulses
+from dexengines.lcp.solver import FAILED, RETRY
 from dexengines.lcp.vectors import fill, put
 
-FOLLOW_ROUNDS = 4
-"""Most LCPs for how contacts bend towards each other while bodies turn: it depends on how bodies
-move."""
-MOST_CLASSES = 3 + 2 * FOLLOW_ROUNDS
-"""Most entries of a tape's classes for each row of a sub-step: those of the first LCP; of every
+CURVATURE_ROUNDS = 4
+"""Most LCPs for the curvature of gaps, which depends on how bodies move."""
+MOST_CLASSES = 3 + 2 * CURVATURE_ROUNDS
+"""Most entries of a tape's classes for each row of a substep: those of the first LCP; of every
 other one, its parts and its classes."""
 
 
 class Motion(NamedTuple):
-    """State of a step, and velocities that its sub-steps work with; (V,) where not said."""
+    """State of a step, and velocities that its substeps work with; (V,) where not given."""
 
     q: np.ndarray
     """(Q,)"""
@@ -32,62 +33,39 @@ class Motion(NamedTuple):
     tau: np.ndarray
     """Generalised forces."""
     u: np.ndarray
-    """At which bodies move within the sub-step."""
+    """At which bodies move within the substep."""
     free: np.ndarray
     """Without contacts."""
     after: np.ndarray
-    """At the end of the sub-step: u without what pushes geometries apart."""
-    around: np.ndarray
-    """Room."""
+    """At the end of the substep: u without the push."""
+    trial: np.ndarray
+    """Scratch."""
     at: np.ndarray
-    """(Q,) room."""
+    """(Q,) scratch."""
     row: np.ndarray
-    """Room."""
-
-
-class _Lcp(NamedTuple):
-    """The rows of a sub-step, see :func:`.rows.problem`."""
-
-    J: np.ndarray
-    A: np.ndarray
-    Y: np.ndarray
-    b: np.ndarray
-    f: np.ndarray
-    gap: np.ndarray
-    mu: np.ndarray
-    owner: np.ndarray
-    contacts: int
-    lift: np.ndarray
-    """(n,) what b is lowered by."""
-    cls: np.ndarray
-    """(n,) classes of the LCP with ``lift``."""
+    """Scratch."""
 
 
 @inner
-def _solve(lcp, b, cls, warm, counts, extremes):
-    return solve_and_count(lcp.A, b, lcp.owner, lcp.mu, cls, lcp.f, warm, counts, extremes)
-
-
-@inner
-def _rows_of(lcp, r):
-    """How many rows the contact has whose normal row is r."""
+def _rows_of(rows, r):
+    """Return the number of rows of the contact whose normal row is r."""
     w = 1
-    while r + w < lcp.contacts and lcp.owner[r + w] == r:
+    while r + w < rows.contacts and rows.owner[r + w] == r:
         w += 1
     return w
 
 
 @inner
-def _remembered(memory, feature, k, w, out):
-    """Classes of the same contact in the last move; False if it is new."""
+def _remembered(memory, feature, w, out):
+    """Write the classes that the same contact had in the last move; return False if it is new."""
     for j in range(memory.size[0]):
         f = memory.feature[j]
         if (
-            f[4] == feature[k, 4]
-            and f[2] == feature[k, 2]
-            and f[5] == feature[k, 5]
-            and f[6] == feature[k, 6]
-            and f[0] == feature[k, 0]
+            f[4] == feature[4]
+            and f[2] == feature[2]
+            and f[5] == feature[5]
+            and f[6] == feature[6]
+            and f[0] == feature[0]
         ):
             put(out[:w], memory.cls[j, :w])
             return True
@@ -95,13 +73,13 @@ def _remembered(memory, feature, k, w, out):
 
 
 @inner
-def _recall(memory, tape, first, last, lcp, limit, cls):
-    """Classes to start from: those of the last move, of what is new "separate". Whether there are
-    any of the last move."""
+def _recall(memory, tape, rows, limit, cls):
+    """Write the classes to start from: those of the last move, "separate" for new contacts. Return
+    whether there was a last move."""
     known, r = memory.size[0] > 0, 0
-    for k in range(first, last):
-        w = _rows_of(lcp, r)
-        if not _remembered(memory, tape.feature, k, w, cls[r:]):
+    for k in range(rows.first, rows.last):
+        w = _rows_of(rows, r)
+        if not _remembered(memory, tape.feature[k], w, cls[r:]):
             cls[r] = SEPARATE
             fill(cls[r + 1 : r + w], HIGH)
         r += w
@@ -112,12 +90,12 @@ def _recall(memory, tape, first, last, lcp, limit, cls):
 
 
 @inner
-def _remember(memory, tape, first, last, lcp, limit, cls):
+def _remember(memory, tape, rows, limit, cls):
     fill(memory.limit_cls, SEPARATE)
     r = 0
-    for k in range(first, last):
-        w = _rows_of(lcp, r)
-        j = k - first
+    for k in range(rows.first, rows.last):
+        w = _rows_of(rows, r)
+        j = k - rows.first
         if j < memory.feature.shape[0]:
             put(memory.feature[j], tape.feature[k])
             put(memory.cls[j], cls[r : r + w])
@@ -127,8 +105,8 @@ def _remember(memory, tape, first, last, lcp, limit, cls):
 
 
 @inner
-def _most_energy(tree, kinetic, tau, weight, v, u, rest):
-    """Kinetic energy that forces may give within the rest of the step; contacts do no work."""
+def _energy_bound(tree, kinetic, tau, weight, v, u, rest):
+    """Return the kinetic energy that forces allow within the rest of the step; contacts do no work."""
     most = kinetic
     for i in range(v.size):
         most += rest * (u[i] * (tau[i] - weight[i]) - 0.5 * tree.damping[i] * (v[i] ** 2 + u[i] ** 2))
@@ -136,117 +114,100 @@ def _most_energy(tree, kinetic, tau, weight, v, u, rest):
 
 
 @inner
-def _follow_bends(world, tape, m, motion, lcp, first, last, rest, solved, counts, extremes):
-    """Solve again while contacts bend towards each other; u is what it is without that if its
-    energy says no.
+def _correct_curvature(world, tape, m, motion, rows, lift, cls, rest, solved, counts, extremes):
+    """Solve again while bodies would meet because they turn; a correction that exceeds the energy bound
+    is tried for a shorter part of the time.
 
     Args:
+        lift: (n,) correction of b; cls: (n,) classes; ``rows.f`` and both are written.
         solved: whether the LCP without it is.
 
     Returns:
-        How many LCPs were solved for it; a bit for each of them, from the second on, that took any
-        solution; whether the last is solved.
+        The number of LCPs recorded; a bit for each of them, from the second on, whose forces are not
+        regularised; whether the last is solved.
     """
-    tree, n, q, v, u = world.tree, lcp.b.size, motion.q, motion.v, motion.u
-    first_cls = tape.cls[tape.size[2] : tape.size[2] + n]
+    tree, n, q, v, u, after = world.tree, cls.size, motion.q, motion.v, motion.u, motion.after
+    first_cls, first_f = tape.cls[tape.size[2] : tape.size[2] + n], rows.f.copy()
     bias_forces(tree, np.zeros(m.bias.size), m)
     weight = m.bias.copy()
     kinetic = kinetic_energy(tree.above, m.M, v)
-    rounds, plain, longest = 0, 0, 0
-    while rounds < FOLLOW_ROUNDS and longest < len(PARTS):
+    rounds, bits, longest = 0, 0, 0
+    while rounds < CURVATURE_ROUNDS and longest < len(PARTS):
         r = tape.size[2] + (1 + 2 * rounds) * n
         part = tape.cls[r : r + n]
-        if not find_bends(
-            world,
-            m,
-            tape,
-            first,
-            last,
-            lcp.owner,
-            lcp.gap,
-            lcp.J,
-            q,
-            u,
-            rest,
-            motion.at,
-            longest,
-            part,
-            lcp.lift,
-        ):
+        if not find_curvature(world, m, tape, rows, q, u, rest, motion.at, longest, part, lift):
             break
-        way = _solve(lcp, lcp.b + lcp.lift, lcp.cls, solved, counts, extremes)
-        solved = way >= 0
-        put(motion.around, motion.free)
-        add_impulse(lcp.Y, lcp.f, motion.around)
-        most = _most_energy(tree, kinetic, motion.tau, weight, v, motion.around, rest)
-        if way < 0 or kinetic_energy(tree.above, m.M, motion.around) > most:  # again, for less of the time
-            longest, rounds, plain = longest + 1, 0, 0
-            put(u, motion.after)
-            put(lcp.cls, first_cls)
-            fill(lcp.lift, 0.0)
+        way = solve_and_count(rows, rows.b + lift, cls, solved, counts, extremes)
+        solved = way != FAILED
+        put(motion.trial, motion.free)
+        add_impulse(rows, motion.trial)
+        most = _energy_bound(tree, kinetic, motion.tau, weight, v, motion.trial, rest)
+        if not solved or kinetic_energy(tree.above, m.M, motion.trial) > most:
+            longest, rounds, bits = longest + 1, 0, 0
+            put(u, after)
+            put(cls, first_cls)
+            put(rows.f, first_f)
+            fill(lift, 0.0)
             continue
         rounds += 1
-        plain += 1 << rounds if way >= 2 else 0
-        put(u, motion.around)
-        put(tape.cls[r + n : r + 2 * n], lcp.cls)
-    put(motion.after, u)
+        bits += 1 << rounds if way >= RETRY else 0
+        put(u, motion.trial)
+        put(tape.cls[r + n : r + 2 * n], cls)
+    put(after, u)
     kinematics(tree, q, m)
-    return rounds, plain, solved
+    return rounds, bits, solved
 
 
 @inner
-def contact_velocity(
-    world, par, tape, memory, m, motion, first, last, limit, n, rest, follow, counts, extremes
-):
-    """Velocities of bodies in contact.
+def contact_velocity(world, par, tape, memory, m, motion, span, limit, rest, curved, counts, extremes):
+    """Compute the velocities of bodies in contact.
 
     Args:
         m: poses at q, factors of the mass matrix.
         motion: u is the free velocity; u, free and after are written.
-        first, last: the tape's contacts. limit: joint stops. n: rows of both.
-        rest: what is left of the step [s].
-        follow: whether contacts are looked at that bend towards each other.
+        span: the tape's contacts. limit: joint limits.
+        rest: time that is left of the step [s].
+        curved: whether to correct for the curvature of gaps.
 
     Returns:
-        LCPs after the first whose classes lie on the tape; a bit for each one that took any
-        solution; whether the last one is a push.
+        Number of LCPs after the first whose classes are on the tape; a bit for each one whose forces
+        are not regularised; True if the last one is a push.
     """
     u, free, after = motion.u, motion.free, motion.after
     put(free, u)
     put(after, u)
-    memory_size = min(last - first, memory.feature.shape[0])
+    rows = make_rows(world, par, tape, m, motion.q, u, span, limit, True)
+    n, rounds, pushed = rows.f.size, 0, False
     if n == 0:
-        memory.size[0] = memory_size
-        return 0, 0, False
-    J, A, Y, b, f, gap, mu, owner, contacts = problem(
-        world, par, tape, m, motion.q, u, first, last, limit, n, True
-    )
-    lcp = _Lcp(J, A, Y, b, f, gap, mu, owner, contacts, np.zeros(n), np.empty(n, np.int64))
-    move_right_hand_side(J, u, gap, owner, contacts, rest, b)
-    cls = tape.cls[tape.size[2] : tape.size[2] + n]
-    known = _recall(memory, tape, first, last, lcp, limit, lcp.cls)
-    way = _solve(lcp, b, lcp.cls, known, counts, extremes)
-    solved, rounds, pushed = way >= 0, 0, False
-    plain = 1 if way < 0 or way >= 2 else 0
+        memory.size[0] = 0
+        return rounds, 0, pushed
+    lift, classes = np.zeros(n), np.empty(n, np.int64)
+    move_right_hand_side(rows, u, rest)
+    known = _recall(memory, tape, rows, limit, classes)
+    way = solve_and_count(rows, rows.b, classes, known, counts, extremes)
+    solved = way != FAILED
+    bits = 0 if solved and way < RETRY else 1
     if not solved:
         counts[UNSOLVED] += 1
-    add_impulse(Y, f, u)
-    put(cls, lcp.cls)
+    add_impulse(rows, u)
+    cls = tape.cls[tape.size[2] : tape.size[2] + n]
+    put(cls, classes)
     put(after, u)
-    if follow:
-        rounds, bits, solved = _follow_bends(
-            world, tape, m, motion, lcp, first, last, rest, solved, counts, extremes
+    if curved:
+        rounds, more, solved = _correct_curvature(
+            world, tape, m, motion, rows, lift, classes, rest, solved, counts, extremes
         )
-        plain += bits
+        bits += more
+    report_impulses(tape, rows, rows.f)
     r = tape.size[2] + (1 + 2 * rounds) * n
-    if find_pushes(J, u, gap, contacts, owner, rest, tape.cls[r : r + n], lcp.lift):
-        way = _solve(lcp, b + lcp.lift, lcp.cls, solved, counts, extremes)
-        if way >= 0:  # it moves bodies; their velocities, and with them energy, stay those without it
+    if find_pushes(rows, u, rest, tape.cls[r : r + n], lift):
+        way = solve_and_count(rows, rows.b + lift, classes, solved, counts, extremes)
+        if way != FAILED:  # it moves bodies; their velocities, and with them energy, stay those without it
             put(u, free)
-            add_impulse(Y, f, u)
+            add_impulse(rows, u)
             rounds, pushed = rounds + 1, True
-            plain += 1 << rounds if way >= 2 else 0
-            put(tape.cls[r + n : r + 2 * n], lcp.cls)
-    _remember(memory, tape, first, last, lcp, limit, cls)
-    memory.size[0] = memory_size
-    return rounds, plain, pushed
+            bits += 1 << rounds if way >= RETRY else 0
+            put(tape.cls[r + n : r + 2 * n], classes)
+    _remember(memory, tape, rows, limit, cls)
+    memory.size[0] = min(span[1] - span[0], memory.feature.shape[0])
+    return rounds, bits, pushed

@@ -1,10 +1,10 @@
 """Response to impacts: passes over the contacts that approach, each a plastic impulse of which a
-share is given once more.
+share is applied once more.
 
 A pass solves the frictional LCP without restitution, b = J v on the rows that approach, and
-multiplies the impulse of every group of contacts that push on each other by 1 + s. With fᵀ(A f + b)
-≤ 0, which the LCP gives, the energy changes by (1 + s) fᵀb + ½ (1 + s)² fᵀA f ≤ ½ (1 − s²) fᵀb ≤ 0
-for 0 ≤ s ≤ 1: nothing has to be bounded.
+multiplies the impulse of every group of contacts that push on each other by 1 + s. With
+fᵀ(A f + b) ≤ 0, which the LCP gives, the energy changes by
+(1 + s) fᵀb + ½ (1 + s)² fᵀA f ≤ ½ (1 − s²) fᵀb ≤ 0 for 0 ≤ s ≤ 1: no bound is needed.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from dexengines.kernels import inner
 from dexengines.lcp.dynamics import factorise, inertias, kinematics, mass_matrix
 from dexengines.lcp.features import DATA
 from dexengines.lcp.record import (
-    DROPPED,
     FITS,
     IMPACT,
     IMPACTS,
     NONE,
+    PLASTIC_ENDS,
     RESIDUAL,
     RETRIED,
     SOLVES,
@@ -27,8 +27,8 @@ from dexengines.lcp.record import (
     UNSOLVED,
     WARM,
 )
-from dexengines.lcp.rows import count_rows, impact_right_hand_side, problem
-from dexengines.lcp.solver import TOLERANCE, solve_lcp
+from dexengines.lcp.rows import add_impulse, count_rows, impact_right_hand_side, make_rows, report_impulses
+from dexengines.lcp.solver import FAILED, RETRY, TOLERANCE, WARM_START, solve_lcp
 from dexengines.lcp.touchdown import normal_speed
 from dexengines.lcp.vectors import put
 
@@ -44,13 +44,13 @@ SLOWEST = 1e-6
 LINKED = 1e-12
 """Contacts push on each other where |A_ij| exceeds this share of √(A_ii A_jj)."""
 MOST_PASSES = 256
-"""After so many passes at one instant one more, plastic, over all contacts ends them: it gives no
-energy, and is counted."""
+"""Passes at one instant after which a plastic one over all contacts ends them; it adds no energy and
+is counted."""
 
 
 @inner
 def impact_floor(shapes, a, b):
-    """Gap at which geometries a and b bounce."""
+    """Return the gap at which geometries a and b bounce."""
     exact = shapes.is_plane[a] or (
         shapes.radius[a] + shapes.radius[b] > 0.0 and shapes.disc[a] + shapes.disc[b] == 0.0
     )
@@ -58,31 +58,24 @@ def impact_floor(shapes, a, b):
 
 
 @inner
-def add_impulse(Y, f, v):
-    """v ← v + M⁻¹ Jᵀ f with Y = J M⁻¹."""
-    for i in range(f.size):
-        if f[i] != 0.0:
-            for k in range(v.size):
-                v[k] += f[i] * Y[i, k]
-
-
-@inner
-def solve_and_count(A, b, owner, mu, cls, f, warm, counts, extremes):
-    way, error, _ = solve_lcp(A, b, owner, mu, cls, f, warm, TOLERANCE)
+def solve_and_count(rows, b, cls, warm, counts, extremes):
+    """Solve w = A f + b for ``rows.f`` and classes; return the way it was found, see
+    :func:`.solver.solve_lcp`."""
+    way, error, _ = solve_lcp(rows.A, b, rows.owner, rows.mu, cls, rows.f, warm, TOLERANCE)
     counts[SOLVES] += 1
-    if way == 0:
+    if way == WARM_START:
         counts[WARM] += 1
-    elif way >= 2:
+    elif way >= RETRY:
         counts[RETRIED] += 1
-    if way >= 0:
+    if way != FAILED:
         extremes[RESIDUAL] = max(extremes[RESIDUAL], error)
     return way
 
 
 @inner
-def groups(A, owner, group):
-    """Least row of the contacts that each row is linked with, directly or through others, into
-    ``group`` (n,)."""
+def linked_groups(A, owner, group):
+    """Write to ``group`` (n,) the least row of the contacts that each row is linked with, directly or
+    through others."""
     for i in range(owner.size):
         group[i] = i
         for j in range(i):
@@ -97,16 +90,16 @@ def groups(A, owner, group):
 
 
 @inner
-def give_back(A, b, owner, e, f):
-    """f ← (1 + s) f with one s per linked group: the restitution of its contacts, weighted by the
-    work −f b of their normal impulses.
+def apply_restitution(rows, e):
+    """f ← (1 + s) f with one s per linked group: the restitution of its contacts, weighted by the work
+    −f b of their normal impulses.
 
     Args:
-        A, b, owner: of the plastic LCP that f (n,) solves. e: (n,) restitution of the normal rows.
+        rows: of a solved plastic LCP. e: (n,) restitution of the normal rows.
     """
-    n = f.size
+    b, f, owner, n = rows.b, rows.f, rows.owner, rows.f.size
     group = np.empty(n, np.int64)
-    groups(A, owner, group)
+    linked_groups(rows.A, owner, group)
     for g in range(n):
         if group[g] != g:
             continue
@@ -124,7 +117,7 @@ def give_back(A, b, owner, e, f):
 
 @inner
 def _swap(tape, i, j):
-    """Contacts i and j of the tape change places."""
+    """Exchange contacts i and j of the tape."""
     for c in range(7):
         tape.feature[i, c], tape.feature[j, c] = tape.feature[j, c], tape.feature[i, c]
     for c in range(DATA):
@@ -132,23 +125,23 @@ def _swap(tape, i, j):
 
 
 @inner
-def _gather(world, par, v, m, tape, first, last, resting, plastic):
-    """Bring forward the contacts that take part in a pass: those that approach, in a plastic one
+def _gather(world, par, v, m, tape, span, threshold, plastic):
+    """Move to the front the contacts that take part in a pass: those that approach, in a plastic one
     all that touch.
 
     Returns:
-        Where they end, and how many of them bounce.
+        One past the last of them, and how many of them bounce.
     """
-    shapes, row = world.shapes, np.empty(v.size)
+    shapes, row, (first, last) = world.shapes, np.empty(v.size), span
     touching, bouncing = first, 0
     for k in range(first, last):
         gap, speed = normal_speed(world.tree, shapes, m, tape.feature[k], tape.data[k], v, row)
-        approaches = speed < -resting
+        approaches = speed < -threshold
         if gap > TOUCH or not (approaches or plastic):
             continue
         bounces = approaches and par.restitution[shapes.restitution_of[tape.feature[k, 4]]] > 0.0
         if bounces and gap > 3.0 * impact_floor(shapes, tape.feature[k, 0], tape.feature[k, 1]):
-            continue  # it will meet at its own time
+            continue  # it meets at its own time
         bouncing += bounces
         _swap(tape, k, touching)
         touching += 1
@@ -156,94 +149,97 @@ def _gather(world, par, v, m, tape, first, last, resting, plastic):
 
 
 @inner
-def restitutions(par, shapes, tape, first, owner, e):
-    """Restitution of the normal rows of the contacts from ``first`` on, into e (n,); that of
-    friction rows is 0."""
-    k = first - 1
-    for r in range(owner.size):
+def restitutions(par, shapes, tape, rows, e):
+    """Write to e (n,) the restitution of the normal rows, zero on friction rows."""
+    k = rows.first - 1
+    for r in range(rows.owner.size):
         e[r] = 0.0
-        if owner[r] < 0:
+        if rows.owner[r] < 0:
             k += 1
             e[r] = par.restitution[shapes.restitution_of[tape.feature[k, 4]]]
 
 
 @inner
-def resting_speed(world, m, tape, first, last, gain, row):
-    """Speed of approach below which contacts ``first`` … ``last`` − 1 do not bounce [m/s].
+def bounce_threshold(world, m, tape, span, gain, row):
+    """Return the speed of approach below which contacts do not bounce [m/s].
 
     Twice what the forces give the one they press hardest within a step: what would leave slower
     comes back within four steps. Each bounce above it takes at least ½ (1 − e²) m w² from bodies of
     effective mass m, so that with e < 1 there are finitely many.
 
     Args:
-        gain: (V,) Δt M⁻¹(τ − c) of a whole step. row: (V,) room.
+        gain: (V,) Δt M⁻¹(τ − c) of a whole step. row: (V,) scratch.
     """
     fastest = 0.0
-    for k in range(first, last):
+    for k in range(span[0], span[1]):
         _, closing = normal_speed(world.tree, world.shapes, m, tape.feature[k], tape.data[k], gain, row)
         fastest = max(fastest, -closing)
     return SLOWEST + 2.0 * fastest
 
 
 @inner
-def respond(world, par, q, v, m, tape, first, last, resting, counts, extremes):
-    """Responses to all collisions at the present configuration; contacts are reordered: those that
-    take part come first.
+def _record(tape, rows, q, v, cls, plastic, unregularised):
+    """Append a response to the tape."""
+    o, n = tape.op[tape.size[0]], cls.size
+    o[0], o[1], o[2], o[3], o[4], o[5], o[6] = IMPACT, rows.first, rows.last, tape.size[2], 0, 0, NONE
+    o[8], o[9], o[10] = not plastic, unregularised, 0
+    put(tape.cls[tape.size[2] : tape.size[2] + n], cls)
+    put(tape.q[tape.size[0]], q)
+    put(tape.v[tape.size[0]], v)
+    tape.size[0] += 1
+    tape.size[2] += n
 
-    Passes repeat until no contact that bounces approaches faster than ``resting`` [m/s].
+
+@inner
+def _pass(world, par, q, v, m, tape, span, plastic, counts, extremes):
+    """Apply one pass over the contacts ``span`` to v and record it."""
+    kinematics(world.tree, q, m)
+    inertias(world.tree, par.mass, m)
+    mass_matrix(world.tree, m)
+    factorise(world.tree.above, m.M)
+    rows = make_rows(world, par, tape, m, q, v, span, tape.limit[:0], True)
+    impact_right_hand_side(rows, v)
+    cls, e = np.empty(rows.f.size, np.int64), np.empty(rows.f.size)
+    way = solve_and_count(rows, rows.b, cls, False, counts, extremes)
+    if way == FAILED:
+        counts[UNSOLVED] += 1
+    if plastic:
+        counts[PLASTIC_ENDS] += 1
+    else:
+        restitutions(par, world.shapes, tape, rows, e)
+        apply_restitution(rows, e)
+    add_impulse(rows, v)
+    report_impulses(tape, rows, rows.f)
+    counts[IMPACTS] += 1
+    _record(tape, rows, q, v, cls, plastic, way == FAILED or way >= RETRY)
+
+
+@inner
+def respond(world, par, q, v, m, tape, span, threshold, counts, extremes):
+    """Apply the responses to all collisions at the present configuration to v.
+
+    Passes repeat until no contact that bounces approaches faster than ``threshold`` [m/s]. Each
+    records its contacts, reordered, and the next works on a copy of them.
+
+    Returns:
+        One past the last contact; ``FITS`` or ``TAPE_FULL``; True if there was an impact.
     """
-    tree, shapes = world.tree, world.shapes
-    any_impact = False
+    any_impact, (first, last) = False, span
     for i in range(MOST_PASSES + 1):
         plastic = i == MOST_PASSES
-        touching, bouncing = _gather(world, par, v, m, tape, first, last, resting, plastic)
+        touching, bouncing = _gather(world, par, v, m, tape, (first, last), threshold, plastic)
         if bouncing == 0:
             break
         any_impact = True
-        if tape.size[0] >= tape.op.shape[0] or last + (last - first) > tape.feature.shape[0]:
-            return last, TAPE_FULL, True
-        n = count_rows(par.friction, shapes.friction_of, tape.feature, first, touching, world.directions, 0)
-        if tape.size[2] + n > tape.cls.size:
-            return last, TAPE_FULL, True
-        kinematics(tree, q, m)
-        inertias(tree, par.mass, m)
-        mass_matrix(tree, m)
-        factorise(tree.above, m.M)
-        J, A, Y, b, f, _, mu, owner, _ = problem(
-            world, par, tape, m, q, v, first, touching, tape.limit[:0], n, True
+        n = count_rows(
+            par.friction, world.shapes.friction_of, tape.feature, first, touching, world.directions, 0
         )
-        impact_right_hand_side(J, v, b)
-        cls, e = np.empty(n, np.int64), np.empty(n)
-        way = solve_and_count(A, b, owner, mu, cls, f, False, counts, extremes)
-        if way < 0:
-            counts[UNSOLVED] += 1
-        if plastic:
-            counts[DROPPED] += 1
-        else:
-            restitutions(par, shapes, tape, first, owner, e)
-            give_back(A, b, owner, e, f)
-        add_impulse(Y, f, v)
-        put(tape.cls[tape.size[2] : tape.size[2] + n], cls)
-        counts[IMPACTS] += 1
-        o = tape.op[tape.size[0]]
-        o[0], o[1], o[2], o[3], o[4], o[5], o[6], o[8] = (
-            IMPACT,
-            first,
-            touching,
-            tape.size[2],
-            0,
-            0,
-            NONE,
-            0 if plastic else 1,
-        )
-        o[9], o[10] = 1 if way < 0 or way >= 2 else 0, 0
-        put(tape.q[tape.size[0]], q)
-        put(tape.v[tape.size[0]], v)
-        tape.size[0] += 1
-        tape.size[2] += n
-        shift = last  # what follows reorders its contacts: it gets a copy
+        room = tape.size[0] < tape.op.shape[0] and last + (last - first) <= tape.feature.shape[0]
+        if not room or tape.size[2] + n > tape.cls.size:
+            return last, TAPE_FULL, True
+        _pass(world, par, q, v, m, tape, (first, touching), plastic, counts, extremes)
         for k in range(first, last):
-            put(tape.feature[shift + k - first], tape.feature[k])
-            put(tape.data[shift + k - first], tape.data[k])
-        first, last = shift, shift + last - first
+            put(tape.feature[last + k - first], tape.feature[k])
+            put(tape.data[last + k - first], tape.data[k])
+        first, last = last, last + last - first
     return last, FITS, any_impact

@@ -95,23 +95,9 @@ def corners_over_faces(
                 point = shapes.vertex[shapes.loop[shapes.loop_start[f]]]
                 ra, rb = shapes.radius[a], shapes.radius[b]
                 count = add(
-                    feature,
-                    data,
-                    count,
-                    a,
-                    b,
-                    FACE_POINT,
-                    1,
-                    pair,
-                    f,
-                    sb + k,
-                    point,
-                    n[:3],
-                    shapes.vertex[sb + k],
-                    zero,
-                    ra,
-                    rb,
-                )
+                    feature, data, count, a, b, FACE_POINT, 1, pair, f, sb + k, point, n[:3],
+                    shapes.vertex[sb + k], zero, ra, rb,
+                )  # fmt: skip
     return count
 
 
@@ -233,21 +219,7 @@ def points(shapes, a, b, Xa, Xb, near_a, near_b, margin, pair, feature, data, co
                 va, vb = shapes.vertex[sa + i], shapes.vertex[sb + k]
                 ra, rb = shapes.radius[a], shapes.radius[b]
                 count = add(
-                    feature,
-                    data,
-                    count,
-                    a,
-                    b,
-                    POINT_POINT,
-                    1,
-                    pair,
-                    sa + i,
-                    sb + k,
-                    va,
-                    zero,
-                    vb,
-                    zero,
-                    ra,
-                    rb,
-                )
+                    feature, data, count, a, b, POINT_POINT, 1, pair, sa + i, sb + k, va, zero, vb, zero,
+                    ra, rb,
+                )  # fmt: skip
     return count

@@ -63,23 +63,9 @@ def _across(shapes, pair, a, b, Ra, pa, Rb, pb, n, feature, data, count):
         shapes.radius[b],
     )
     return add(
-        feature,
-        data,
-        count,
-        a,
-        b,
-        FACE_POINT,
-        1,
-        pair,
-        NO_FEATURE,
-        NO_FEATURE,
-        x_B,
-        n_B,
-        y_B,
-        np.zeros(3),
-        ra,
-        rb,
-    )
+        feature, data, count, a, b, FACE_POINT, 1, pair, NO_FEATURE, NO_FEATURE, x_B, n_B, y_B,
+        np.zeros(3), ra, rb,
+    )  # fmt: skip
 
 
 @inner
@@ -145,23 +131,9 @@ def contacts_of_pair(shapes, pair, a, b, R, p, n, gap, margin, feature, data, co
             if height <= margin:
                 normal, v, rb = shapes.normal[a], shapes.vertex[sb + k], shapes.radius[b]
                 count = add(
-                    feature,
-                    data,
-                    count,
-                    a,
-                    b,
-                    FACE_POINT,
-                    1,
-                    pair,
-                    0,
-                    sb + k,
-                    point,
-                    normal,
-                    v,
-                    zero,
-                    0.0,
-                    rb,
-                )
+                    feature, data, count, a, b, FACE_POINT, 1, pair, 0, sb + k, point, normal, v, zero,
+                    0.0, rb,
+                )  # fmt: skip
         return count
     Xa = np.empty((shapes.vertex_start[a + 1] - shapes.vertex_start[a], 3))
     corners(shapes, a, Ra, pa, Xa)
@@ -222,17 +194,7 @@ def contacts_of_overlap(shapes, pair, a, b, R, p, n, gap, margin, feature, data,
             count += 1
     if count == first:
         return _across(
-            shapes,
-            pair,
-            a,
-            b,
-            R[shapes.body[a]],
-            p[shapes.body[a]],
-            R[body],
-            p[body],
-            n,
-            feature,
-            data,
+            shapes, pair, a, b, R[shapes.body[a]], p[shapes.body[a]], R[body], p[body], n, feature, data,
             count,
-        )
+        )  # fmt: skip
     return count

@@ -1,5 +1,5 @@
-"""What a simulation is made of, and what it records: world, parameters, tape of decisions, memory;
-the entries of counts and extremes."""
+"""Data of a simulation: world, parameters, tape of decisions, memory, and the entries of counts and
+extremes."""
 
 from __future__ import annotations
 
@@ -9,25 +9,26 @@ import numpy as np
 
 from dexengines.lcp.features import DATA
 
-SUBSTEPS, IMPACTS, UNSOLVED, DROPPED, WARM, RETRIED, EVALUATIONS, SOLVES, OVERLAPS, BLUNT = range(10)
-"""Entries of the counts: sub-steps; impact responses; LCPs without valid solution; impacts that a
-plastic pass over all contacts ended; LCPs solved by the last classes; by Lemke's second or later
-try; distance evaluations; LCPs; pairs found overlapping; impacts whose time is a safe one, but not
-that of a certain gap."""
+SUBSTEPS, IMPACTS, UNSOLVED, PLASTIC_ENDS, WARM, RETRIED, EVALUATIONS, SOLVES, OVERLAPS, INEXACT_TIMES = (
+    range(10)
+)
+"""Entries of the counts: substeps; impact responses; LCPs without valid solution; impacts ended by a
+plastic pass over all contacts; LCPs solved by the last classes; by Lemke's second or later try; distance
+evaluations; LCPs; pairs found overlapping; impacts whose time is safe, but not that of the target gap."""
 RESIDUAL, SMALLEST_GAP = range(2)
 """Entries of the extremes."""
 MOVE, IMPACT, BEGIN = 0, 1, 2
 """Kinds of operations on the tape."""
 NONE, STOPPED = -1, -2
-"""In place of the contact that ended a move: none did; a pair that overlaps went deeper, at a time
-without derivative."""
+"""In place of the contact that ended a move: none; a pair that overlaps went deeper, at a time without
+derivative."""
 FITS, CONTACTS_FULL, TAPE_FULL, NOT_FINITE, STALLED = 0, 1, 2, 3, 4
-"""How a step ends; a stalled one had a thousand sub-steps that advanced it by less than a
+"""Status of a step; a stalled one had a thousand substeps that advanced it by less than a
 thousandth."""
 
 
 class World(NamedTuple):
-    """What does not change during a simulation."""
+    """Constants of a simulation."""
 
     tree: object
     shapes: object
@@ -40,43 +41,49 @@ class World(NamedTuple):
 
 
 class Parameters(NamedTuple):
-    """What derivatives are taken with respect to, besides state and control."""
+    """Parameters with derivatives."""
 
     mass: np.ndarray
     """(B,) [kg]; moments of inertia scale with it."""
     friction: np.ndarray
-    """(G,) of the geometries, then of pairs with their own."""
+    """(G,) of the geometries, then of pairs that have their own."""
     restitution: np.ndarray
     """(G,)"""
 
 
 class Tape(NamedTuple):
-    """What was decided. ``size``: numbers of operations, contacts, classes, limits."""
+    """Decisions of a step or rollout, and the impulses of its contacts."""
 
     size: np.ndarray
+    """(4,) numbers of operations, contacts, classes, limits."""
     op: np.ndarray
-    """(n, 12): kind, first and last contact, first class, first and last limit, contact of the
-    impact that ended it, index of the controls, whether an impact gives anything back or a move's
-    velocities leave a push out, in which of the LCPs forces are not spread (bit i for the i-th),
-    how many more LCPs followed the first, for contacts that bend and for the push, binary exponent
-    of the floor of the impact."""
+    """(n, 12): kind; first and last contact; first class; first and last limit; contact of the
+    impact that ended it; index of the controls; whether an impact has restitution, or a move's
+    velocities leave out a push; LCPs whose forces are not regularised (bit i for the i-th); number
+    of LCPs after the first, for the curvature of gaps and the push; binary exponent of the floor of
+    the impact."""
     length: np.ndarray
-    """(n,) duration of a move [s]."""
+    """(n,) duration of a move, of a step where it begins [s]."""
     q: np.ndarray
     """(n, Q) configuration at its end."""
     v: np.ndarray
     """(n, V) velocities at its end."""
     feature: np.ndarray
+    """(contacts, 7) geometries a and b, kind, side, pair, indices of the two features."""
     data: np.ndarray
+    """(contacts, DATA), see :data:`.features.DATA`."""
     mode: np.ndarray
+    """(contacts,) see :func:`.rows.make_rows`."""
+    report: np.ndarray
+    """(contacts, 10) of contacts with rows: gap [m], normal from a to b, point, impulse on b [N s]."""
     cls: np.ndarray
-    """Classes of the rows; for every further LCP which part of the move each row was looked at
-    after, then classes."""
+    """Classes of the rows; for every further LCP the part of the move after which each row was
+    corrected, then classes."""
     limit: np.ndarray
 
 
 class Memory(NamedTuple):
-    """What one step leaves for the next: guesses that change its time, never its result beyond
+    """Guesses that one step leaves for the next; they change its time, never its result beyond
     rounding."""
 
     axis: np.ndarray
@@ -91,7 +98,7 @@ class Memory(NamedTuple):
 
 
 def make_tape(nq: int, nv: int, ops: int, contacts: int, directions: int, limits: int) -> Tape:
-    """Room for so many operations and contacts."""
+    """Allocate a tape for a number of operations and contacts."""
     return Tape(
         np.zeros(4, np.int64),
         np.zeros((ops, 12), np.int64),
@@ -101,6 +108,7 @@ def make_tape(nq: int, nv: int, ops: int, contacts: int, directions: int, limits
         np.zeros((contacts, 7), np.int64),
         np.zeros((contacts, DATA)),
         np.zeros(contacts, np.int64),
+        np.zeros((contacts, 10)),
         np.zeros(contacts * (1 + directions) + ops * 2 * limits, np.int64),
         np.zeros(ops * 2 * limits, np.int64),
     )

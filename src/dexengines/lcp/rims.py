@@ -74,23 +74,9 @@ def rims_over_faces(shapes, o, c, Ro, po, Rc, pc, towards, margin, pair, feature
                 if shapes.is_plane[o] or over_face(shapes, o, k, unrotated(Ro, minus(y, po))):
                     ra, rb = shapes.radius[o], shapes.radius[c]
                     count = add(
-                        feature,
-                        data,
-                        count,
-                        o,
-                        c,
-                        FACE_RIM,
-                        1,
-                        pair,
-                        k,
-                        i,
-                        x_B,
-                        normal_B,
-                        v_B,
-                        times(rho, shapes.axis[c]),
-                        ra,
-                        rb,
-                    )
+                        feature, data, count, o, c, FACE_RIM, 1, pair, k, i, x_B, normal_B, v_B,
+                        times(rho, shapes.axis[c]), ra, rb,
+                    )  # fmt: skip
             if gap + 2.0 * slope > margin or (along < 0.0) != (i == 1):
                 continue
             for j in range(AROUND):
@@ -102,23 +88,9 @@ def rims_over_faces(shapes, o, c, Ro, po, Rc, pc, towards, margin, pair, feature
                 if shapes.is_plane[o] or over_face(shapes, o, k, unrotated(Ro, minus(y, po))):
                     ra, rb, which = shapes.radius[o], shapes.radius[c], 2 + AROUND * i + j
                     count = add(
-                        feature,
-                        data,
-                        count,
-                        o,
-                        c,
-                        FACE_POINT,
-                        1,
-                        pair,
-                        k,
-                        which,
-                        x_B,
-                        normal_B,
-                        y_B,
-                        np.zeros(3),
-                        ra,
-                        rb,
-                    )
+                        feature, data, count, o, c, FACE_POINT, 1, pair, k, which, x_B, normal_B, y_B,
+                        np.zeros(3), ra, rb,
+                    )  # fmt: skip
     return count
 
 
@@ -215,28 +187,9 @@ def _rim_and_edges(shapes, c, o, Rc, pc, Ro, po, Xo, near_o, n, i, e, f, margin,
             x = plus(times(np.cos(s), e), times(np.sin(s), f))
             t = min(max(dot(g, minus(x, u)) / dot(g, g), 0.0), 1.0)
             count = _try_rim(
-                shapes,
-                RIM_EDGE,
-                c,
-                o,
-                Rc,
-                pc,
-                Ro,
-                po,
-                i,
-                k,
-                v_B,
-                g_B,
-                thick,
-                s,
-                t,
-                slack,
-                margin,
-                pair,
-                feature,
-                data,
-                count,
-            )
+                shapes, RIM_EDGE, c, o, Rc, pc, Ro, po, i, k, v_B, g_B, thick, s, t, slack, margin, pair,
+                feature, data, count,
+            )  # fmt: skip
         ua, ga = across(u, a), across(g, a)
         A, B, C = dot(ga, ga), dot(ga, ua), dot(ua, ua) - rho * rho
         D = B * B - A * C
@@ -250,28 +203,9 @@ def _rim_and_edges(shapes, c, o, Rc, pc, Ro, po, Xo, near_o, n, i, e, f, margin,
                 continue
             s = _angle(plus(ua, times(t, ga)), e, f)
             count = _try_rim(
-                shapes,
-                RIM_EDGE,
-                c,
-                o,
-                Rc,
-                pc,
-                Ro,
-                po,
-                i,
-                k,
-                v_B,
-                g_B,
-                thick,
-                s,
-                t,
-                slack,
-                margin,
-                pair,
-                feature,
-                data,
-                count,
-            )
+                shapes, RIM_EDGE, c, o, Rc, pc, Ro, po, i, k, v_B, g_B, thick, s, t, slack, margin, pair,
+                feature, data, count,
+            )  # fmt: skip
     return count
 
 
@@ -294,28 +228,9 @@ def _rim_and_rims(shapes, c, o, Rc, pc, Ro, po, n, i, e, f, margin, pair, featur
         if dot(flat, flat) > 1e-12 and dot(other, other) > 1e-12:
             s, t = _angle(flat, e, f), _angle(other, g, h)
             count = _try_rim(
-                shapes,
-                RIM_RIM,
-                c,
-                o,
-                Rc,
-                pc,
-                Ro,
-                po,
-                i,
-                k,
-                v_B,
-                w,
-                thick,
-                s,
-                t,
-                ON_HULL,
-                margin,
-                pair,
-                feature,
-                data,
-                count,
-            )
+                shapes, RIM_RIM, c, o, Rc, pc, Ro, po, i, k, v_B, w, thick, s, t, ON_HULL, margin, pair,
+                feature, data, count,
+            )  # fmt: skip
         flat_d = across(d, a)
         D = np.sqrt(dot(flat_d, flat_d))
         if abs(dot(a, b)) < 0.99 or not abs(ra - rb) < D < ra + rb:
@@ -325,28 +240,9 @@ def _rim_and_rims(shapes, c, o, Rc, pc, Ro, po, n, i, e, f, margin, pair, featur
             s = middle + sign * turn
             t = _angle(minus(plus(times(np.cos(s), e), times(np.sin(s), f)), d), g, h)
             count = _try_rim(
-                shapes,
-                RIM_RIM,
-                c,
-                o,
-                Rc,
-                pc,
-                Ro,
-                po,
-                i,
-                k,
-                v_B,
-                w,
-                thick,
-                s,
-                t,
-                ON_HULL,
-                margin,
-                pair,
-                feature,
-                data,
-                count,
-            )
+                shapes, RIM_RIM, c, o, Rc, pc, Ro, po, i, k, v_B, w, thick, s, t, ON_HULL, margin, pair,
+                feature, data, count,
+            )  # fmt: skip
     return count
 
 
@@ -398,26 +294,7 @@ def contacts_of_cylinder(shapes, c, o, Rc, pc, Ro, po, n, gap, margin, both, pai
                 if near_o[k]:
                     s = _angle(minus(Xo[k], Xc[i]), e, f)
                     count = _try_rim(
-                        shapes,
-                        RIM_POINT,
-                        c,
-                        o,
-                        Rc,
-                        pc,
-                        Ro,
-                        po,
-                        i,
-                        k,
-                        shapes.vertex[so + k],
-                        np.zeros(3),
-                        shapes.radius[o],
-                        s,
-                        0.0,
-                        1e-9,
-                        margin,
-                        pair,
-                        feature,
-                        data,
-                        count,
-                    )
+                        shapes, RIM_POINT, c, o, Rc, pc, Ro, po, i, k, shapes.vertex[so + k], np.zeros(3),
+                        shapes.radius[o], s, 0.0, 1e-9, margin, pair, feature, data, count,
+                    )  # fmt: skip
     return count

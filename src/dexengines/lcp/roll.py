@@ -1,5 +1,4 @@
-"""What Python calls: simulations, distances and energies, their arguments turned into references
-once."""
+"""Entry points from Python: simulation, distances, energies."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ from dexengines.lcp.step import advance
 
 
 class Simulation(NamedTuple):
-    """All that a simulation reads and writes besides its state."""
+    """Data that a simulation reads and writes besides its state."""
 
     world: World
     parameters: Parameters
@@ -24,36 +23,28 @@ class Simulation(NamedTuple):
     memory: Memory
     motion: Motion
     complex_motion: Motion
-    """Room for derivatives."""
+    """Scratch of derivatives."""
 
 
 @entry
 def refer(simulation):
-    """A reference to a simulation, which must outlive it: passing it costs little, however many
-    arrays there are."""
+    """Return a reference to a simulation, which must outlive it; see :mod:`.reference`."""
     return by_reference(simulation)
 
 
-@entry(nogil=True)  # so that scenes roll side by side
+@entry(nogil=True)  # so that scenes can roll concurrently
 def roll(simulation, q, v, tau, dt, counts, extremes, qs, vs):
     """Advance by as many steps as tau (T, V) has rows.
 
     Args:
-        simulation: as :func:`refer` returns it.
+        simulation: result of :func:`refer`.
         qs: (T + 1, Q), vs: (T + 1, V) states after every step, written from row 1 on.
 
     Returns:
-        ``FITS``; or what kept a step from finishing.
+        ``FITS``; or the reason why a step did not finish.
     """
-    world, par, tape, memory, m = (
-        simulation.world,
-        simulation.parameters,
-        simulation.tape,
-        simulation.memory,
-        simulation.motion,
-    )
     for k in range(tau.shape[0]):
-        status = advance(world, par, q, v, tau[k], dt, tape, memory, m, counts, extremes, k)
+        status = advance(simulation, q, v, tau[k], dt, counts, extremes, k)
         if status != FITS:
             return status
         qs[k + 1] = q
@@ -63,8 +54,8 @@ def roll(simulation, q, v, tau, dt, counts, extremes, qs, vs):
 
 @entry
 def gaps_at(simulation, q, out):
-    """Lower bounds of the distances of all pairs at q, into ``out`` (P,); less than zero where they
-    overlap, by how deep."""
+    """Write lower bounds of the distances of all pairs at q to ``out`` (P,); where they overlap, the
+    negative depth."""
     world, m = simulation.world, simulation.motion
     kinematics(world.tree, q, m)
     shapes = world.shapes
@@ -76,7 +67,7 @@ def gaps_at(simulation, q, out):
 
 @entry
 def energy_at(simulation, q, v):
-    """Kinetic and potential energy [J]."""
+    """Return kinetic and potential energy [J]."""
     tree, mass, m = simulation.world.tree, simulation.parameters.mass, simulation.motion
     kinematics(tree, q, m)
     inertia_and_bias(tree, mass, v, m)

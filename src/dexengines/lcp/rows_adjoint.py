@@ -1,8 +1,8 @@
 """Transposed derivatives of contact rows and of the forces of given classes, in real numbers.
 
-Where a row points is followed back by hand; how gap, normal and point of two features move with one
-of the bodies is found in complex numbers, six at a time: with both bodies nothing but the frame
-moves, which gives the other's.
+Directions of rows are differentiated by hand; gap, normal and point of two features by the pose of one
+of the bodies in complex numbers, six at a time. Where both bodies move alike only the frame moves, which
+gives the derivative by the other's pose.
 """
 
 from __future__ import annotations
@@ -10,19 +10,28 @@ from __future__ import annotations
 import numpy as np
 
 from dexengines.kernels import inner
-from dexengines.lcp.classes import CLAMP, EVEN, HIGH, LOW, ROUNDS, active_rows, class_matrix, factor
+from dexengines.lcp.classes import (
+    CLAMP,
+    HIGH,
+    LOW,
+    REFINEMENTS,
+    REGULARISATION,
+    active_rows,
+    class_matrix,
+    factor,
+)
 from dexengines.lcp.dynamics_adjoint import dot6
 from dexengines.lcp.features import gap_of_features
 from dexengines.lcp.vectors import cross, dot, fill, put
 
 SMALL = 1e-30
-"""Size of the imaginary perturbation; its square vanishes beside 1."""
+"""Size of the imaginary perturbation; its square vanishes relative to 1."""
 
 
 @inner
 def _pull_feature(kind, side, data, Ra, pa, Rb, pb, n, c, bar, pose_a, pose_b):
-    """From the cotangents ``bar`` (7,) of gap, normal and point, at n and c (3,), to those of the
-    two bodies' poses, which are added."""
+    """Add to the cotangents of the two bodies' poses those that ``bar`` (7,) of gap, normal and point,
+    at n and c (3,), has by them."""
     Rac, pac, Rbc, pbc = Ra + 0j, pa + 0j, np.empty((3, 3), np.complex128), np.empty(3, np.complex128)
     nc, cc = np.empty(3, np.complex128), np.empty(3, np.complex128)
     step = 1j * SMALL
@@ -58,8 +67,8 @@ def _pull_feature(kind, side, data, Ra, pa, Rb, pb, n, c, bar, pose_a, pose_b):
 
 @inner
 def _pull_row(tree, S, body, wrench, sign, row_bar, axis, bar):
-    """Back from :func:`.rows.point_row`: cotangents of the axes, and of the wrench (c × d, d),
-    which are added."""
+    """Pull back :func:`.rows.point_row`: add to the cotangents of the axes, and of the wrench
+    (c × d, d)."""
     k = tree.last_dof[body]
     while k >= 0:
         x = sign * row_bar[k]
@@ -83,7 +92,7 @@ def _relative_twist(tree, S, ba, bb, v, out):
 
 @inner
 def _pull_slip(tree, S, ba, bb, slip, twist_bar, axis, slip_bar):
-    """Back from :func:`_relative_twist`."""
+    """Pull back :func:`_relative_twist`."""
     for body, sign in ((ba, -1.0), (bb, 1.0)):
         k = tree.last_dof[body]
         while k >= 0:
@@ -95,8 +104,8 @@ def _pull_slip(tree, S, ba, bb, slip, twist_bar, axis, slip_bar):
 
 @inner
 def _direction(mode, n, twist, c, y):
-    """The first friction direction before it gets unit length, into y (3,), and the vector whose
-    part along n it leaves out."""
+    """Write to y (3,) the first friction direction before normalisation; return the vector that it is
+    the projection of, across n."""
     p = np.zeros(3)
     if mode > 0:
         p[mode - 1] = 1.0
@@ -112,8 +121,8 @@ def _direction(mode, n, twist, c, y):
 
 @inner
 def _pull_direction(mode, n, c, p, twist, y, t_bar, bar, twist_bar):
-    """Back from :func:`_direction` and the division by its length: ``bar`` (7,) of normal and point
-    is added to, ``twist_bar`` written."""
+    """Pull back :func:`_direction` and its normalisation: ``bar`` (7,) of normal and point is added
+    to, ``twist_bar`` written."""
     y_bar, x = np.empty(3), np.empty(3)
     length = np.sqrt(dot(y, y))
     along = dot(y, t_bar) / (length * length)
@@ -134,100 +143,95 @@ def _pull_direction(mode, n, c, p, twist, y, t_bar, bar, twist_bar):
 
 
 @inner
-def pull_contact_rows(
-    tree, shapes, friction, m, tape, first, last, directions, slip, J_bar, gap_bar, mu_bar, out, slip_bar
-):
-    """Back from :func:`.rows.contact_rows`.
+def _pull_place(tree, S, ba, bb, c, d, row_bar, axis, bar, x):
+    """Pull back the row of one contact direction d at point c: add to the cotangents of the axes, and
+    of the point in ``bar`` (7,); write that of d to x (3,)."""
+    wrench, wrench_bar = np.empty(6), np.zeros(6)
+    cross(c, d, wrench[:3])
+    put(wrench[3:], d)
+    _pull_row(tree, S, bb, wrench, 1.0, row_bar, axis, wrench_bar)
+    _pull_row(tree, S, ba, wrench, -1.0, row_bar, axis, wrench_bar)
+    cross(d, wrench_bar[:3], x)
+    for i in range(3):
+        bar[4 + i] += x[i]
+    cross(wrench_bar[:3], c, x)
+    for i in range(3):
+        x[i] += wrench_bar[3 + i]
+
+
+@inner
+def _pull_friction(world, m, feature, mode, slip, J_bar, n, c, bar, out, slip_bar):
+    """Pull back the friction rows of one contact, whose cotangents are the rows of J_bar."""
+    tree, directions, ba, bb = (
+        world.tree,
+        world.directions,
+        world.shapes.body[feature[0]],
+        world.shapes.body[feature[1]],
+    )
+    t, s, y, d, x = np.empty(3), np.empty(3), np.empty(3), np.empty(3), np.empty(3)
+    t_bar, s_bar, twist, twist_bar = np.zeros(3), np.zeros(3), np.empty(6), np.empty(6)
+    _relative_twist(tree, m.S, ba, bb, slip, twist)
+    p = _direction(mode, n, twist, c, y)
+    length = np.sqrt(dot(y, y))
+    for i in range(3):
+        t[i] = y[i] / length
+    cross(n, t, s)
+    for j in range(directions):
+        along, across = np.cos(np.pi * j / directions), np.sin(np.pi * j / directions)
+        if 2 * j == directions:
+            along = 0.0
+        for i in range(3):
+            d[i] = along * t[i] + across * s[i]
+        _pull_place(tree, m.S, ba, bb, c, d, J_bar[j], out.axis, bar, x)
+        for i in range(3):
+            t_bar[i] += along * x[i]
+            s_bar[i] += across * x[i]
+    cross(t, s_bar, x)
+    for i in range(3):
+        bar[1 + i] += x[i]
+    cross(s_bar, n, x)
+    for i in range(3):
+        t_bar[i] += x[i]
+    _pull_direction(mode, n, c, p, twist, y, t_bar, bar, twist_bar)
+    if mode == 0:
+        _pull_slip(tree, m.S, ba, bb, slip, twist_bar, out.axis, slip_bar)
+
+
+@inner
+def pull_contact_rows(world, friction, m, tape, rows, slip, J_bar, gap_bar, mu_bar, out, slip_bar):
+    """Pull back the contact rows of :func:`.rows.make_rows`.
 
     Args:
         J_bar: (n, V), gap_bar, mu_bar: (n,) cotangents of the rows.
-        out: :class:`.dynamics_adjoint.Cotangents`, to which those of axes, poses and friction are
-            added.
-        slip_bar: (V,) to which that of ``slip`` is added.
+        out: :class:`.dynamics_adjoint.Cotangents`; those of axes, poses and friction are added to.
+        slip_bar: (V,) cotangent of ``slip``, added to.
     """
-    n, c, t, s, y, d = np.empty(3), np.empty(3), np.empty(3), np.empty(3), np.empty(3), np.empty(3)
-    wrench, wrench_bar, bar, twist, twist_bar = (
-        np.empty(6),
-        np.empty(6),
-        np.empty(7),
-        np.empty(6),
-        np.empty(6),
-    )
-    t_bar, s_bar, x = np.empty(3), np.empty(3), np.empty(3)
-    total, r = 0.0, 0
+    shapes, directions, bar, x, total, r = world.shapes, world.directions, np.empty(7), np.empty(3), 0.0, 0
     for j in range(directions):
         total += abs(np.cos(np.pi * j / directions))
-    for k in range(first, last):
-        feature, data = tape.feature[k], tape.data[k]
-        ba, bb, mode = shapes.body[feature[0]], shapes.body[feature[1]], tape.mode[k]
-        gap_of_features(feature[2], feature[3], data, m.R[ba], m.p[ba], m.R[bb], m.p[bb], n, c)
-        rough = friction[shapes.friction_of[feature[4]]] != 0.0
+    for k in range(rows.first, rows.last):
+        feature = tape.feature[k]
+        ba, bb, n, c = shapes.body[feature[0]], shapes.body[feature[1]], rows.place[r, :3], rows.place[r, 3:]
         fill(bar, 0.0)
-        fill(t_bar, 0.0)
-        fill(s_bar, 0.0)
         bar[0] = gap_bar[r]
-        if rough:
-            _relative_twist(tree, m.S, ba, bb, slip, twist)
-            p = _direction(mode, n, twist, c, y)
-            length = np.sqrt(dot(y, y))
-            for i in range(3):
-                t[i] = y[i] / length
-            cross(n, t, s)
-        for j in range(-1, directions if rough else 0):
-            along, across = np.cos(np.pi * j / directions), np.sin(np.pi * j / directions)
-            if 2 * j == directions:
-                along = 0.0
-            for i in range(3):
-                d[i] = n[i] if j < 0 else along * t[i] + across * s[i]
-            cross(c, d, wrench[:3])
-            put(wrench[3:], d)
-            fill(wrench_bar, 0.0)
-            _pull_row(tree, m.S, bb, wrench, 1.0, J_bar[r], out.axis, wrench_bar)
-            _pull_row(tree, m.S, ba, wrench, -1.0, J_bar[r], out.axis, wrench_bar)
-            cross(d, wrench_bar[:3], x)
-            for i in range(3):
-                bar[4 + i] += x[i]
-            cross(wrench_bar[:3], c, x)
-            for i in range(3):
-                x[i] += wrench_bar[3 + i]
-                if j < 0:
-                    bar[1 + i] += x[i]
-                else:
-                    t_bar[i] += along * x[i]
-                    s_bar[i] += across * x[i]
-            if j >= 0:
+        _pull_place(world.tree, m.S, ba, bb, c, n, J_bar[r], out.axis, bar, x)
+        for i in range(3):
+            bar[1 + i] += x[i]
+        r += 1
+        if friction[shapes.friction_of[feature[4]]] != 0.0:
+            J_own = J_bar[r : r + directions]
+            _pull_friction(world, m, feature, tape.mode[k], slip, J_own, n, c, bar, out, slip_bar)
+            for _ in range(directions):
                 out.friction[shapes.friction_of[feature[4]]] += mu_bar[r] / total
-            r += 1
-        if rough:
-            cross(t, s_bar, x)
-            for i in range(3):
-                bar[1 + i] += x[i]
-            cross(s_bar, n, x)
-            for i in range(3):
-                t_bar[i] += x[i]
-            _pull_direction(mode, n, c, p, twist, y, t_bar, bar, twist_bar)
-            if mode == 0:
-                _pull_slip(tree, m.S, ba, bb, slip, twist_bar, out.axis, slip_bar)
+                r += 1
         _pull_feature(
-            feature[2],
-            feature[3],
-            data,
-            m.R[ba],
-            m.p[ba],
-            m.R[bb],
-            m.p[bb],
-            n,
-            c,
-            bar,
-            out.pose[ba],
-            out.pose[bb],
-        )
+            feature[2], feature[3], tape.data[k], m.R[ba], m.p[ba], m.R[bb], m.p[bb], n, c, bar, out.pose[ba], out.pose[bb]
+        )  # fmt: skip
 
 
 @inner
 def _solve_transposed(G, order, x):
-    """x ← G⁻ᵀ x with the factors of :func:`.classes.factor`; a row that found no pivot gets
-    zero."""
+    """x ← G⁻ᵀ x with the factors of :func:`.classes.factor`; zero where a row had no pivot."""
     n = order.size
     for k in range(n):
         x[k] = x[k] / G[k, k] if G[k, k] != 0.0 else 0.0
@@ -242,16 +246,18 @@ def _solve_transposed(G, order, x):
 
 
 @inner
-def pull_forces(A, owner, mu, cls, f, f_bar, plain, Z, mu_bar):
-    """Back from :func:`.classes.forces_of_classes`: the transposed equations of the classes.
+def pull_forces(rows, cls, f, f_bar, unregularised, Z, mu_bar):
+    """Pull back :func:`.classes.forces_of_classes`: solve the transposed equations of the classes.
 
     Args:
-        f, f_bar: (n,) the forces and their cotangent. plain: whether they were not spread.
+        f, f_bar: (n,) the forces and their cotangent.
+        unregularised: whether the forces were not regularised.
         Z: (n,) written: the cotangent of b is −Z, that of A is −Z fᵀ.
-        mu_bar: (n,) to which that of the coefficients is added.
+        mu_bar: (n,) cotangent of the coefficients, added to.
     """
-    n = f.size
-    index, rounds, even = np.empty(n, np.int64), 0 if plain else ROUNDS, 0.0 if plain else EVEN
+    A, owner, mu, n = rows.A, rows.owner, rows.mu, f.size
+    index, rounds = np.empty(n, np.int64), 0 if unregularised else REFINEMENTS
+    compliance = 0.0 if unregularised else REGULARISATION
     count = active_rows(cls, owner, index)
     fill(Z, 0.0)
     if count == 0:
@@ -267,8 +273,8 @@ def pull_forces(A, owner, mu, cls, f, f_bar, plain, Z, mu_bar):
             x[np.searchsorted(index[:count], owner[k])] += (mu[k] if cls[k] == HIGH else -mu[k]) * f_bar[k]
     H, z = G.copy(), x.copy()
     for i in range(count):
-        H[i, i] += even * A[index[i], index[i]]
-    factor(H, order, 0.0 if even > 0.0 else 1e-13 * top)
+        H[i, i] += compliance * A[index[i], index[i]]
+    factor(H, order, 0.0 if compliance > 0.0 else 1e-13 * top)
     _solve_transposed(H, order, z)
     for _ in range(rounds):
         for i in range(count):

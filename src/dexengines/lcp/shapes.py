@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial import ConvexHull, QhullError
 
-from dexstack.errors import ConfigError
+from dexengines.errors import EngineError
 
 INSIDE = 1e-4
 """Share of a hull's size by which a corner may lie inside it, as by rounding."""
@@ -90,7 +90,7 @@ def hull(name: str, body: str, points: np.ndarray, **more) -> Geometry:
     try:
         return Geometry(name, body, points[np.sort(ConvexHull(points).vertices)], **more)
     except QhullError:
-        raise ConfigError(f"geometry '{name}' needs corners that span a volume") from None
+        raise EngineError(f"geometry '{name}' needs corners that span a volume") from None
 
 
 def plane(name: str, point: ArrayLike = (0, 0, 0), normal: ArrayLike = (0, 0, 1), **more) -> Geometry:
@@ -181,7 +181,7 @@ def _hull(g: Geometry) -> _Hull:
     coplanar."""
     points = np.asarray(g.points_B, float)
     if points.ndim != 2 or points.shape[1] != 3 or not len(points) or not np.isfinite(points).all():
-        raise ConfigError(f"geometry '{g.name}' needs finite corners (n, 3), got {points.shape}")
+        raise EngineError(f"geometry '{g.name}' needs finite corners (n, 3), got {points.shape}")
     if g.disc > 0.0:
         axis = points[1] - points[0]
         axis /= np.linalg.norm(axis)
@@ -193,7 +193,7 @@ def _hull(g: Geometry) -> _Hull:
     try:
         hull = ConvexHull(points)
     except QhullError:
-        raise ConfigError(f"geometry '{g.name}' needs corners that span a volume") from None
+        raise EngineError(f"geometry '{g.name}' needs corners that span a volume") from None
     keep = np.sort(hull.vertices)
     renumber = np.full(len(points), -1)
     renumber[keep] = np.arange(len(keep))
@@ -201,9 +201,9 @@ def _hull(g: Geometry) -> _Hull:
     size = np.ptp(vertices, axis=0).max()
     within = -np.max(points @ hull.equations[:, :3].T + hull.equations[:, 3], axis=1)
     if within.max() > INSIDE * size:
-        raise ConfigError(
+        raise EngineError(
             f"geometry '{g.name}' is not convex: {int((within > INSIDE * size).sum())} of its {len(points)} corners lie up to "
-            f"{1e3 * within.max():.2g} mm inside their convex hull; 'dexstack.geometry.decomposition.convex_parts' takes a mesh apart"
+            f"{1e3 * within.max():.2g} mm inside their convex hull; split the mesh into convex parts"
         )
     groups = np.empty((0, 4))
     for equation in hull.equations:
@@ -228,23 +228,23 @@ def pack(
     """Geometries for the kernels; ``friction_of`` (P,) goes into :attr:`Shapes.friction_of`.
 
     Raises:
-        ConfigError: an unknown body, a geometry without volume, numbers out of range, a plane on a
+        EngineError: an unknown body, a geometry without volume, numbers out of range, a plane on a
             body that moves.
     """
     for g in geometries:
         if g.body not in bodies:
-            raise ConfigError(f"geometry '{g.name}' sits on body '{g.body}', which the model does not have")
+            raise EngineError(f"geometry '{g.name}' sits on body '{g.body}', which the model does not have")
         numbers = [g.friction, g.radius, g.disc]
         if not (np.isfinite(numbers).all() and min(numbers) >= 0.0 and 0.0 <= g.restitution <= 1.0):
-            raise ConfigError(
+            raise EngineError(
                 f"geometry '{g.name}' needs friction and radius not negative and a restitution of 0 to 1"
             )
         if g.disc > 0.0 and (len(g.points_B) != 2 or not np.linalg.norm(np.subtract(*g.points_B)) > 0.0):
-            raise ConfigError(f"the cylinder '{g.name}' needs two different ends")
+            raise EngineError(f"the cylinder '{g.name}' needs two different ends")
         if g.plane is not None and bodies[g.body] != 0:
-            raise ConfigError(f"the half-space '{g.name}' must belong to the world")
+            raise EngineError(f"the half-space '{g.name}' must belong to the world")
         if len(g.points_B) <= 2 and g.radius == g.disc == 0.0 and g.plane is None:
-            raise ConfigError(f"geometry '{g.name}' has neither volume nor radius")
+            raise EngineError(f"geometry '{g.name}' has neither volume nor radius")
     hulls = [_hull(g) for g in geometries]
     vertex_start = np.concatenate([[0], np.cumsum([len(h.vertices) for h in hulls])]).astype(np.int64)
     face_start = np.concatenate([[0], np.cumsum([len(h.faces) for h in hulls])]).astype(np.int64)

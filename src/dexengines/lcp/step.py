@@ -1,13 +1,14 @@
-"""One step in generalised coordinates: velocity from an LCP, motion up to the first impact,
-response, and again until the step is over.
+"""One step in generalised coordinates: velocity from an LCP, motion up to the first impact, response,
+and again until the step is over.
 
-What is decided on the way (which features touch, classes, where friction directions point, which
-pair collides) goes onto a tape, from which :mod:`.replay` repeats the step in complex numbers.
+Decisions (which features touch, classes, friction directions, which pair collides) are recorded on a
+tape, from which :mod:`.replay` repeats the step in complex numbers.
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,14 +24,13 @@ from dexengines.lcp.dynamics import (
     solve_mass,
     twists,
 )
-from dexengines.lcp.impact import impact_floor, respond, resting_speed
-from dexengines.lcp.near import FLOOR, add_pairs, balls_of_motion, detect
+from dexengines.lcp.impact import bounce_threshold, impact_floor, respond
+from dexengines.lcp.near import FLOOR, Near, add_pairs, bound_motion, detect, make_near
 from dexengines.lcp.record import (
     BEGIN,
-    BLUNT,
     CONTACTS_FULL,
-    EVALUATIONS,
     FITS,
+    INEXACT_TIMES,
     MOVE,
     NONE,
     NOT_FINITE,
@@ -47,15 +47,24 @@ from dexengines.lcp.vectors import put
 MARGIN = 1e-3
 """Gap up to which contacts have rows before they touch [m]."""
 LIMIT_MARGIN = 0.05
-"""The same for joint stops [rad or m]."""
+"""The same for joint limits [rad or m]."""
 HALFWAY_ROUNDS = 12
 """Most iterations for the velocity halfway."""
 DEEPER = 1.1
-"""Depth, as a multiple of that at its start, at which a sub-step ends [of pairs that overlap]; it
-is solved anew from there."""
+"""Depth of an overlapping pair, as a multiple of that at the start, at which a substep ends."""
 STALL_AFTER, PROGRESS = 1000, 1e-3
-"""A step that so many sub-steps in a row advance by less than this share of it is refused: no time
-is ever left out."""
+"""Substeps after which a step that they advanced by less than this share of it is refused."""
+
+
+class Work(NamedTuple):
+    """Scratch of a step."""
+
+    motion: Motion
+    near: Near
+    halves: np.ndarray
+    """(HALFWAY_ROUNDS, V)"""
+    gain: np.ndarray
+    """(V,) change of velocity without contacts over the whole step."""
 
 
 @inner
@@ -63,18 +72,17 @@ def free_velocity(tree, mass, v, tau, h, m, halves, known, out):
     """v* = v + h M⁻¹(τ − c) with c, Coriolis and gravity, at the velocity halfway to v*, and joint
     damping at its end.
 
-    With c at the start, as printed, a spinning body gains energy without bound; halfway it keeps
-    it.
+    With c at the start, as printed, a spinning body gains energy without bound; halfway it keeps it.
 
     Args:
         m: poses; written: the factors of M + h D, bias forces.
-        halves: (HALFWAY_ROUNDS, V) written: velocities at which c was taken, one an iteration.
-        known: whether m holds the factors and forces of an earlier call, which a steady tree's
-            still are.
+        halves: (HALFWAY_ROUNDS, V) written: velocities at which c was taken, one per iteration.
+        known: whether m holds the factors and forces of an earlier call, which remain valid for a
+            steady tree.
         out: (V,) written.
 
     Returns:
-        How many iterations it took.
+        The number of iterations.
     """
     nv = v.size
     known = known and tree.steady
@@ -107,7 +115,7 @@ def free_velocity(tree, mass, v, tau, h, m, halves, known, out):
 
 @inner
 def _bounces(par, shapes, tape, first, last):
-    """Whether any of the contacts has a coefficient of restitution."""
+    """Return whether any of the contacts has a coefficient of restitution."""
     bouncing = False
     for k in range(first, last):
         bouncing = bouncing or par.restitution[shapes.restitution_of[tape.feature[k, 4]]] > 0.0
@@ -115,12 +123,9 @@ def _bounces(par, shapes, tape, first, last):
 
 
 @inner
-def _drop_bouncing(world, par, m, tape, first, last, motion, rest, resting):
-    """Take the rows of what is about to bounce: it is left to its time of impact.
-
-    Returns:
-        One past the last contact that stays.
-    """
+def _drop_bouncing(world, par, m, tape, first, last, motion, rest, threshold):
+    """Remove contacts that are about to bounce, which happens at their time of impact; return one past
+    the last contact that stays."""
     tree, shapes, v, u, row = world.tree, world.shapes, motion.v, motion.u, motion.row
     kept = first
     for k in range(first, last):
@@ -128,12 +133,11 @@ def _drop_bouncing(world, par, m, tape, first, last, motion, rest, resting):
         if (
             gap > 0.0
             and par.restitution[shapes.restitution_of[tape.feature[k, 4]]] > 0.0
-            and speed < -resting
+            and speed < -threshold
         ):
-            now = np.dot(
-                row, v
-            )  # it arrives with what it has now, and its part of what it gains within the step
-            if now + min(max(gap, 0.0) / (-speed * rest), 1.0) * (speed - now) < -resting:
+            # it arrives with its present speed and a share of what it gains within the step
+            now = np.dot(row, v)
+            if now + min(max(gap, 0.0) / (-speed * rest), 1.0) * (speed - now) < -threshold:
                 continue
         if kept != k:
             put(tape.feature[kept], tape.feature[k])
@@ -143,13 +147,13 @@ def _drop_bouncing(world, par, m, tape, first, last, motion, rest, resting):
 
 
 @inner
-def _near_stops(world, q, u, rest, tape):
-    """Write the joint stops that are near, or come near within ``rest``, onto the tape; how many,
-    or −1 if it is full."""
-    stops, limits = world.limit_q.size, 0
-    if tape.size[3] + 2 * stops > tape.limit.size and stops > 0:
+def _near_limits(world, q, u, rest, tape):
+    """Write the joint limits that are near, or come near within ``rest``, to the tape; return their
+    number, or −1 if it is full."""
+    joints, limits = world.limit_q.size, 0
+    if tape.size[3] + 2 * joints > tape.limit.size and joints > 0:
         return -1
-    for i in range(stops):
+    for i in range(joints):
         angle, speed = q[world.limit_q[i]], u[world.limit_v[i]]
         for upper in range(2):
             gap = world.limit_range[i, 1] - angle if upper else angle - world.limit_range[i, 0]
@@ -160,16 +164,17 @@ def _near_stops(world, q, u, rest, tape):
 
 
 @inner
-def _floors(par, shapes, near, gaps, pairs, floor):
-    """Gaps down to which pairs may come before the sub-step ends."""
+def _floors(par, shapes, near, pairs):
+    """Write the separations at which the substep ends."""
     for i in range(pairs):
-        floor[i] = DEEPER * gaps[i] - FLOOR
-        if gaps[i] <= 0.0:
+        gap, pair = near.gap[i], near.pair[i]
+        near.floor[i] = DEEPER * gap - FLOOR
+        if gap <= 0.0:
             continue
-        floor[i] = FLOOR
-        if par.restitution[shapes.restitution_of[near[i]]] > 0.0:
-            floor[i] = impact_floor(shapes, shapes.pairs[near[i], 0], shapes.pairs[near[i], 1])
-        floor[i] = floor_below(floor[i], gaps[i])
+        near.floor[i] = FLOOR
+        if par.restitution[shapes.restitution_of[pair]] > 0.0:
+            near.floor[i] = impact_floor(shapes, shapes.pairs[pair, 0], shapes.pairs[pair, 1])
+        near.floor[i] = floor_below(near.floor[i], gap)
 
 
 @inner
@@ -183,25 +188,165 @@ def _begin(tape, q, v, dt, control):
 
 
 @inner
-def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, control):
-    """Advance q and v by one step of dt under the generalised forces tau; world, par, tape, memory
-    and m are references.
+def _collide(world, par, tape, memory, m, work, rest, counts, extremes):
+    """Detect contacts at velocities u, respond to impacts, and leave out contacts about to bounce.
 
     Returns:
-        ``FITS``; or what kept it from finishing, q and v then being somewhere within the step.
+        Status; number of near pairs; first and one past the last contact; True if an impact changed v.
     """
-    tree, shapes = world.tree, world.shapes
-    nv, P, G = v.size, shapes.pairs.shape[0], shapes.body.size
-    near, gaps, until, floor = np.empty(P, np.int64), np.empty(P), np.empty(P), np.empty(P)
-    K, x, room, travel = np.empty(G), np.empty((G, 3)), np.empty(G), np.empty(G)
-    halves, gain = np.empty((HALFWAY_ROUNDS, nv)), np.empty(nv)
-    u, at, row = np.empty(nv), np.empty(q.size), np.empty(nv)
-    motion = Motion(q, v, tau, u, np.empty(nv), np.empty(nv), np.empty(nv), at, row)
+    tree, shapes, motion, first, hit = world.tree, world.shapes, work.motion, tape.size[1], False
+    twists(tree, motion.u, m)
+    bound_motion(tree, shapes, m, motion.u, rest, work.near)
+    pairs, last = detect(world, m, MARGIN, memory, work.near, tape, first, counts)
+    if last > tape.feature.shape[0]:
+        return CONTACTS_FULL, pairs, first, last, hit
+    for i in range(pairs):
+        extremes[SMALLEST_GAP] = min(extremes[SMALLEST_GAP], work.near.gap[i])
+    if _bounces(par, shapes, tape, first, last):
+        before, span = last - first, (first, last)
+        threshold = bounce_threshold(world, m, tape, span, work.gain, motion.row)
+        last, status, hit = respond(
+            world, par, motion.q, motion.v, m, tape, span, threshold, counts, extremes
+        )
+        if status != FITS:
+            return status, pairs, first, last, hit
+        first = last - before
+        if hit:
+            free_velocity(tree, par.mass, motion.v, motion.tau, rest, m, work.halves, True, motion.u)
+        last = _drop_bouncing(world, par, m, tape, first, last, motion, rest, threshold)
+    return FITS, pairs, first, last, hit
+
+
+@inner
+def _move(world, tape, memory, m, work, pairs, last, rest, counts):
+    """Move up to the first time at which a pair comes down to its floor, or to the end of the step.
+
+    Returns:
+        Its duration; the contact that ended it, ``STOPPED`` or ``NONE``; one past the last contact;
+        the near pair, −1 if none.
+    """
+    tree, shapes, motion, near = world.tree, world.shapes, work.motion, work.near
+    s, hit = time_of_impact(
+        tree, shapes, near, pairs, memory.axis, motion.q, motion.u, rest, m, motion.at, counts
+    )
+    if hit < 0:
+        return s, NONE, last, hit
+    if near.gap[hit] <= 0.0:
+        return s, STOPPED, last, hit
+    pair = near.pair[hit]
+    s, met, end, exact = touchdown(
+        tree, shapes, pair, near.floor[hit], motion.q, motion.u, s, memory.axis[pair], m, motion.at, tape, last,
+        motion.row,
+    )  # fmt: skip
+    counts[INEXACT_TIMES] += not exact
+    return s, met, end, hit
+
+
+@inner
+def _record_move(tape, span, limits, n, flags, motion, s, rest, met, end, floor):
+    """Append a move to the tape and set q and v to its end; return what is left of the step [s]."""
+    (first, last), (rounds, bits, pushed), i = span, flags, tape.size[0]
+    o, q, v, after = tape.op[i], motion.q, motion.v, motion.after
+    o[0], o[1], o[2], o[3], o[4], o[5] = MOVE, first, last, tape.size[2], tape.size[3], tape.size[3] + limits
+    o[6], o[8], o[9], o[10] = met, pushed, bits, rounds
+    o[11] = math.frexp(floor)[1] if met >= 0 else 0
+    tape.length[i] = s
+    if met == NONE:
+        put(v, after)
+        left = 0.0
+    else:
+        for k in range(v.size):
+            v[k] += s / rest * (after[k] - v[k])
+        for k in range(first, last):
+            for j in range(7, 10):
+                tape.report[k, j] *= s / rest
+        left = rest - s
+    put(q, motion.at)
+    put(tape.q[i], q)
+    put(tape.v[i], v)
+    tape.size[0] += 1
+    tape.size[1] = end
+    tape.size[2] += (1 + 2 * rounds) * n
+    tape.size[3] += limits
+    return left
+
+
+@inner
+def _make_work(world, q, v, tau):
+    nv = v.size
+    motion = Motion(
+        q, v, tau, np.empty(nv), np.empty(nv), np.empty(nv), np.empty(nv), np.empty(q.size), np.empty(nv)
+    )
+    near = make_near(world.shapes.pairs.shape[0], world.shapes.body.size)
+    return Work(motion, near, np.empty((HALFWAY_ROUNDS, nv)), np.empty(nv))
+
+
+@inner
+def _substep(simulation, work, rest, curved, counts, extremes):
+    """Advance by one substep from ``work.motion``, whose u is the free velocity.
+
+    Args:
+        rest: time that is left of the step [s].
+        curved: whether to correct for the curvature of gaps.
+
+    Returns:
+        Status; what is left of the step [s]; ``curved`` for the substeps that follow.
+    """
+    world, par, tape, memory, m = (
+        simulation.world, simulation.parameters, simulation.tape, simulation.memory, simulation.motion,
+    )  # fmt: skip
+    tree, shapes, motion, near, u = world.tree, world.shapes, work.motion, work.near, work.motion.u
+    status, pairs, first, last, hit = _collide(world, par, tape, memory, m, work, rest, counts, extremes)
+    if status != FITS:
+        return status, rest, curved
+    limits = _near_limits(world, motion.q, u, rest, tape)
+    if limits < 0:
+        return TAPE_FULL, rest, curved
+    n = count_rows(par.friction, shapes.friction_of, tape.feature, first, last, world.directions, limits)
+    if tape.size[0] + 2 > tape.op.shape[0] or tape.size[2] + MOST_CLASSES * n > tape.cls.size:
+        return TAPE_FULL, rest, curved
+    limit = tape.limit[tape.size[3] : tape.size[3] + limits]
+    flags = contact_velocity(
+        world, par, tape, memory, m, motion, (first, last), limit, rest, curved, counts, extremes
+    )
+    if n > 0 or hit:  # otherwise u is unchanged
+        twists(tree, u, m)
+        bound_motion(tree, shapes, m, u, rest, near)
+        pairs = add_pairs(shapes, m, memory, near, pairs, counts)
+    _floors(par, shapes, near, pairs)
+    for i in range(u.size):
+        if not np.isfinite(u[i]):
+            return NOT_FINITE, rest, curved
+    s, met, end, pair = _move(world, tape, memory, m, work, pairs, last, rest, counts)
+    if end > tape.feature.shape[0]:
+        return CONTACTS_FULL, rest, curved
+    if met >= 0:  # rows, linear in time, did not keep such a pair apart
+        for k in range(first, last):
+            curved = curved or tape.feature[k, 4] == near.pair[pair]
+    left = _record_move(
+        tape, (first, last), limits, n, flags, motion, s, rest, met, end, near.floor[pair] if pair >= 0 else 0.0
+    )  # fmt: skip
+    return FITS, left, curved
+
+
+@inner
+def advance(simulation, q, v, tau, dt, counts, extremes, control):
+    """Advance q and v by one step of dt under the generalised forces tau.
+
+    Args:
+        simulation: reference to a :class:`.roll.Simulation`.
+        control: index of tau among the controls of a rollout.
+
+    Returns:
+        ``FITS``; or the reason why it did not finish, q and v then being somewhere within the step.
+    """
+    tree, tape, m = simulation.world.tree, simulation.tape, simulation.motion
     if tape.size[0] + 2 > tape.op.shape[0]:
         return TAPE_FULL
+    work = _make_work(simulation.world, q, v, tau)
     _begin(tape, q, v, dt, control)
     rest = mark = dt
-    done, follow = 0, False
+    done, curved = 0, False
     while rest > 0.0:
         done += 1
         if done % STALL_AFTER == 0:
@@ -210,100 +355,12 @@ def advance(world, par, q, v, tau, dt, tape, memory, m, counts, extremes, contro
             mark = rest
         counts[SUBSTEPS] += 1
         kinematics(tree, q, m)
-        free_velocity(tree, par.mass, v, tau, rest, m, halves, control > 0 or done > 1, u)
+        known = control > 0 or done > 1
+        free_velocity(tree, simulation.parameters.mass, v, tau, rest, m, work.halves, known, work.motion.u)
         if done == 1:
-            for i in range(nv):
-                gain[i] = u[i] - v[i]
-        first = tape.size[1]
-        twists(tree, u, m)
-        balls_of_motion(tree, shapes, m, u, rest, K, x, room, travel)
-        pairs, last = detect(world, m, MARGIN, memory, x, room, travel, gaps, near, tape, first, counts)
-        if last > tape.feature.shape[0]:
-            return CONTACTS_FULL
-        for i in range(pairs):
-            extremes[SMALLEST_GAP] = min(extremes[SMALLEST_GAP], gaps[i])
-        hit = False
-        if _bounces(par, shapes, tape, first, last):
-            before, resting = last - first, resting_speed(world, m, tape, first, last, gain, row)
-            last, status, hit = respond(world, par, q, v, m, tape, first, last, resting, counts, extremes)
-            if status != FITS:
-                return status
-            first = last - before
-            if hit:
-                free_velocity(tree, par.mass, v, tau, rest, m, halves, True, u)
-            last = _drop_bouncing(world, par, m, tape, first, last, motion, rest, resting)
-        limits = _near_stops(world, q, u, rest, tape)
-        if limits < 0:
-            return TAPE_FULL
-        limit = tape.limit[tape.size[3] : tape.size[3] + limits]
-        n = count_rows(par.friction, shapes.friction_of, tape.feature, first, last, world.directions, limits)
-        if tape.size[0] + 2 > tape.op.shape[0] or tape.size[2] + MOST_CLASSES * n > tape.cls.size:
-            return TAPE_FULL
-        rounds, plain, pushed = contact_velocity(
-            world, par, tape, memory, m, motion, first, last, limit, n, rest, follow, counts, extremes
-        )
-        if n > 0 or hit:  # otherwise u is what it was
-            twists(tree, u, m)
-            balls_of_motion(tree, shapes, m, u, rest, K, x, room, travel)
-            pairs = add_pairs(shapes, m, memory, x, room, travel, gaps, near, pairs, counts)
-        _floors(par, shapes, near, gaps, pairs, floor)
-        for i in range(nv):
-            if not np.isfinite(u[i]):
-                return NOT_FINITE
-        s, hit_pair = time_of_impact(
-            tree,
-            shapes,
-            near[:pairs],
-            floor[:pairs],
-            gaps[:pairs],
-            memory.axis,
-            q,
-            u,
-            rest,
-            m,
-            at,
-            K,
-            until,
-            counts[EVALUATIONS:],
-        )
-        end, met = last, NONE
-        if hit_pair >= 0 and gaps[hit_pair] <= 0.0:
-            met = STOPPED
-        elif hit_pair >= 0:
-            axis = memory.axis[near[hit_pair]]
-            s, met, end, sharp = touchdown(
-                tree, shapes, near[hit_pair], floor[hit_pair], q, u, s, axis, m, at, tape, last, row
-            )
-            if end > tape.feature.shape[0]:
-                return CONTACTS_FULL
-            counts[BLUNT] += not sharp
-            for k in range(first, last):  # it had rows, linear in time: they do not say how it goes
-                follow = follow or tape.feature[k, 4] == near[hit_pair]
-        o = tape.op[tape.size[0]]
-        o[0], o[1], o[2], o[3], o[4], o[5], o[6] = (
-            MOVE,
-            first,
-            last,
-            tape.size[2],
-            tape.size[3],
-            tape.size[3] + limits,
-            met,
-        )
-        o[8], o[9], o[10] = pushed, plain, rounds
-        o[11] = math.frexp(floor[hit_pair])[1] if met >= 0 else 0
-        tape.length[tape.size[0]] = s
-        if hit_pair >= 0:
-            for i in range(nv):
-                v[i] += s / rest * (motion.after[i] - v[i])
-            rest -= s
-        else:
-            put(v, motion.after)
-            rest = 0.0
-        put(q, at)
-        put(tape.q[tape.size[0]], q)
-        put(tape.v[tape.size[0]], v)
-        tape.size[0] += 1
-        tape.size[1] = end
-        tape.size[2] += (1 + 2 * rounds) * n
-        tape.size[3] += limits
+            for i in range(v.size):
+                work.gain[i] = work.motion.u[i] - v[i]
+        status, rest, curved = _substep(simulation, work, rest, curved, counts, extremes)
+        if status != FITS:
+            return status
     return FITS

@@ -1,10 +1,9 @@
-"""What meets at a time of impact, and when exactly.
+"""Features that meet at a time of impact, and the exact time.
 
-Conservative advancement ends somewhere between a floor and a little above it: safe, but as a
-function of the state it jumps with every change of its steps. Which two features meet is known by
-then, and their gap is a smooth function of time: the impact is put where it equals a target just
-above the end of the search. That lies back in time, where no pair meets: it need not be searched
-again.
+Conservative advancement ends somewhere between a floor and a little above it: safe, but as a function
+of the state it jumps with every change of its steps. The two features that meet are known by then, and
+their gap is a smooth function of time: the impact is put where it equals a target just above the end of
+the search. That lies back in time, where no pair meets, and need not be searched again.
 """
 
 from __future__ import annotations
@@ -19,23 +18,23 @@ from dexengines.lcp.dynamics import integrate, kinematics
 from dexengines.lcp.features import gap_of_features
 from dexengines.lcp.pairs import NO_FEATURE, contacts_of_pair
 from dexengines.lcp.record import NONE
-from dexengines.lcp.rows import point_row
+from dexengines.lcp.rows import pair_row
 from dexengines.lcp.vectors import fill
 
 TARGET = 1.1
 """Gap of the two features at an impact, as a multiple of the pair's floor; more than the search
 leaves (:data:`.ccd.END`)."""
 LEAST = 2.0**-42
-"""Least separation at which a pair touches [m], above what rounding makes of distances."""
+"""Least separation at which a pair touches [m], above the rounding errors of distances."""
 ROUNDS = 10
-"""Most of Newton's steps towards it."""
+"""Most Newton steps towards the target."""
 ROUNDING = 1e-14
-"""By how much the gap may miss the target where they no longer help [m]."""
+"""Error of the gap that is accepted where further steps do not reduce it [m]."""
 
 
 @inner
 def floor_below(floor, gap):
-    """The separation at which a pair touches: ``floor``, or a power of two of at most half its
+    """Return the separation at which a pair touches: ``floor``, or a power of two of at most half its
     present gap where that is less.
 
     A step function of the gap, so that an impact's gap has no derivative.
@@ -47,29 +46,30 @@ def floor_below(floor, gap):
 
 @inner
 def normal_speed(tree, shapes, m, feature, data, v, row):
-    """Gap of one contact, and its rate at velocities v."""
-    n, c = np.empty(3), np.empty(3)
-    ba, bb = shapes.body[feature[0]], shapes.body[feature[1]]
-    gap = gap_of_features(feature[2], feature[3], data, m.R[ba], m.p[ba], m.R[bb], m.p[bb], n, c)
+    """Return the gap of one contact and its rate at velocities v; ``row`` (V,) receives its normal
+    row."""
+    place, ba, bb = np.empty(6), shapes.body[feature[0]], shapes.body[feature[1]]
+    gap = gap_of_features(
+        feature[2], feature[3], data, m.R[ba], m.p[ba], m.R[bb], m.p[bb], place[:3], place[3:]
+    )
     fill(row, 0.0)
-    point_row(tree, m.S, bb, c, n, 1.0, row)
-    point_row(tree, m.S, ba, c, n, -1.0, row)
+    pair_row(tree, m.S, ba, bb, place, row)
     return gap, np.dot(row, v)
 
 
 @inner
 def touchdown(tree, shapes, k, floor, q, u, s, axis, m, at, tape, first, row):
-    """Features of pair k that meet, and the time at which their gap equals the target.
+    """Find the features of pair k that meet, and the time at which their gap equals the target.
 
     Args:
-        floor: at which the pair touches [m]; s: end of the search for it [s].
+        floor: separation at which the pair touches [m]; s: end of the search for it [s].
         q, u: start, and velocities that stay constant. axis: (3,) direction of separation.
-        m: poses at s; at: (Q,) configuration there; both go to the time found.
-        tape: contacts are written from ``first`` on. row: (V,) room.
+        m: poses at s; at: (Q,) configuration there; both are moved to the time found.
+        tape: contacts are written from ``first`` on. row: (V,) scratch.
 
     Returns:
-        The time; which contact met; one past the last contact, more than there is room for where
-        the room was too small; whether the time is that of the target.
+        The time; the contact that met; one past the last contact, more than there is room for where
+        the tape is full; True if the time is that of the target.
     """
     a, b = shapes.pairs[k]
     ba, bb = shapes.body[a], shapes.body[b]

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dexstack.errors import ConfigError
+from dexengines.errors import EngineError
 
 
 class Cloud(NamedTuple):
@@ -98,20 +98,20 @@ def check(cloud: Cloud, name: str, *, closed: bool = True) -> Cloud:
     """The cloud itself; one that is ``closed`` goes all around its body.
 
     Raises:
-        ConfigError: wrong shapes, not finite, normals that are not of unit length or that point
+        EngineError: wrong shapes, not finite, normals that are not of unit length or that point
             inwards as a whole.
     """
     p, n = np.asarray(cloud.points, float), np.asarray(cloud.normals, float)
     if p.ndim != 2 or p.shape[1] != 3 or p.shape != n.shape or len(p) == 0:
-        raise ConfigError(
+        raise EngineError(
             f"the oriented points of {name} must be two arrays (I, 3), got {p.shape} and {n.shape}"
         )
     if not (np.isfinite(p).all() and np.isfinite(n).all()):
-        raise ConfigError(f"the oriented points of {name} are not finite")
+        raise EngineError(f"the oriented points of {name} are not finite")
     if np.abs(np.linalg.norm(n, axis=1) - 1.0).max() > 1e-3:
-        raise ConfigError(f"the normals of {name} are not of unit length")
+        raise EngineError(f"the normals of {name} are not of unit length")
     if closed and len(p) > 3 and np.einsum("ij,ij->i", p - p.mean(0), n).mean() < 0.0:
-        raise ConfigError(f"the normals of {name} point inwards")
+        raise EngineError(f"the normals of {name} point inwards")
     return Cloud(p, n)
 
 
@@ -138,12 +138,12 @@ def _centres(n: int) -> np.ndarray:
 
 def _count(length: float, spacing: float) -> int:
     if not (math.isfinite(spacing) and spacing > 0.0):
-        raise ConfigError(f"the spacing of oriented points must be positive, got {spacing:g} m")
+        raise EngineError(f"the spacing of oriented points must be positive, got {spacing:g} m")
     return max(1, math.ceil(length / spacing - 1e-9))
 
 
 def _positive(what: str, *values: object) -> np.ndarray:
     x = np.concatenate([np.atleast_1d(np.asarray(v, float)) for v in values])
     if not (np.isfinite(x).all() and x.min() > 0.0):
-        raise ConfigError(f"the {what} must be positive, got {x.tolist()}")
+        raise EngineError(f"the {what} must be positive, got {x.tolist()}")
     return x

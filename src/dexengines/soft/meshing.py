@@ -11,11 +11,11 @@ from contextlib import contextmanager
 
 import numpy as np
 import trimesh
-from scipy.spatial import cKDTree
+from scipy.spatial import QhullError, cKDTree
 
+from dexengines.errors import EngineError
 from dexengines.soft import cloud
 from dexengines.soft.cloud import Cloud
-from dexstack.errors import ConfigError
 
 CREASE = 30.0
 """Edges sharper than this [degrees] stay where they are."""
@@ -25,20 +25,35 @@ def check_mesh(mesh: trimesh.Trimesh, name: str) -> None:
     """Refuse a surface without an inside.
 
     Raises:
-        ConfigError: vertices that are not finite, open edges, faces without area, inconsistent or
+        EngineError: vertices that are not finite, open edges, faces without area, inconsistent or
             inward normals.
     """
     if len(mesh.faces) == 0 or not np.isfinite(mesh.vertices).all():
-        raise ConfigError(f"the mesh {name} has no faces, or vertices that are not finite")
+        raise EngineError(f"the mesh {name} has no faces, or vertices that are not finite")
     flat = int((mesh.area_faces <= 1e-12 * max(mesh.extents.max(), 1e-9) ** 2).sum())
     if flat:
-        raise ConfigError(f"the mesh {name} has {flat} faces without area")
+        raise EngineError(f"the mesh {name} has {flat} faces without area")
     if not mesh.is_watertight:
-        raise ConfigError(f"the mesh {name} is open, so it has no inside")
+        raise EngineError(f"the mesh {name} is open, so it has no inside")
     if not mesh.is_winding_consistent:
-        raise ConfigError(f"some normals of the mesh {name} point inwards and some outwards")
+        raise EngineError(f"some normals of the mesh {name} point inwards and some outwards")
     if mesh.volume <= 0.0:
-        raise ConfigError(f"the normals of the mesh {name} point inwards")
+        raise EngineError(f"the normals of the mesh {name} point inwards")
+
+
+def convex_hull(points: np.ndarray, name: str) -> trimesh.Trimesh:
+    """Return the convex hull of a mesh's vertices (V, 3).
+
+    Raises:
+        EngineError: the vertices span no volume.
+    """
+    try:
+        hull = trimesh.Trimesh(np.unique(np.asarray(points, float), axis=0), process=False).convex_hull
+    except QhullError:
+        hull = None
+    if hull is None or not hull.volume > 1e-15:
+        raise EngineError(f"the mesh {name} is flat or a point: no shape has its surface")
+    return hull
 
 
 def remesh(mesh: trimesh.Trimesh, spacing: float, name: str = "mesh") -> Cloud:
@@ -46,7 +61,7 @@ def remesh(mesh: trimesh.Trimesh, spacing: float, name: str = "mesh") -> Cloud:
     onto the mesh.
 
     Raises:
-        ConfigError: see :func:`check_mesh` and :func:`quads`.
+        EngineError: see :func:`check_mesh` and :func:`quads`.
     """
     check_mesh(mesh, name)
     return quads(mesh, spacing, name)
@@ -57,14 +72,14 @@ def quads(mesh: trimesh.Trimesh, spacing: float, name: str) -> Cloud:
     points of the mesh fill them.
 
     Raises:
-        ConfigError: the mesher is not installed.
+        EngineError: the mesher is not installed.
     """
     if not spacing > 0.0:
-        raise ConfigError(f"the spacing of oriented points must be positive, got {spacing:g} m")
+        raise EngineError(f"the spacing of oriented points must be positive, got {spacing:g} m")
     try:
         import pynanoinstantmeshes
     except ModuleNotFoundError:
-        raise ConfigError(
+        raise EngineError(
             f"oriented points of the mesh {name} need pynanoinstantmeshes: pip install 'dexstack[soft]'"
         ) from None
     scale = float(mesh.extents.max())

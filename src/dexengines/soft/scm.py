@@ -25,6 +25,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from dexengines.soft.vectors import about, cross, dot, kept, outer, skew, turn
+
 
 class ContactParams(NamedTuple):
     """Numbers of the contact law; scalars, or one per pair with matching trailing axes."""
@@ -218,13 +220,13 @@ def respond(p: Array, v: Array, planes: Planes, c: ContactParams, law: Law = PAP
         ContactParams(*(x[None] if jnp.ndim(x) else x for x in c)),
     )  # of points, and of points and planes
     weight, phi = _weights(p, planes, each, law.cuts)
-    v_n = _outer(v, planes.normals)
+    v_n = outer(v, planes.normals)
     depth = phi * (-1.0 / each.eps3)
     r = v_n * (1.0 / each.v_d)
     onset, brake = softplus(depth), law.dissipation(r)
     onset = kept(onset if law.cuts is None else onset * left(-depth, law.cuts.onset))
     load = weight * onset * brake
-    drag = load * jax.lax.rsqrt(jnp.maximum(_dot(v, v)[None] - v_n * v_n, 0.0) + each.v_s**2)
+    drag = load * jax.lax.rsqrt(jnp.maximum(dot(v, v)[None] - v_n * v_n, 0.0) + each.v_s**2)
     push = load + each.friction * drag * v_n
     slope = weight * onset * jnp.where(r <= 0.0, 1.0, jnp.clip(1.0 - 0.5 * r, 0.0, 1.0))
     spring = weight * jax.nn.sigmoid(depth) * brake
@@ -253,8 +255,8 @@ def _weights(p: Array, planes: Planes, c: ContactParams, cuts: Cuts | None) -> t
     1)."""
     # ‖p‖² is the same for all planes, and so is the largest logit: both cancel in the softmax
     p_o = kept(p - planes.origin)
-    logits = _outer(p_o * (2.0 / c.eps1), planes.points) - planes.square * (1.0 / c.eps1)
-    phi = _outer(p_o, planes.normals) - planes.offset
+    logits = outer(p_o * (2.0 / c.eps1), planes.points) - planes.square * (1.0 / c.eps1)
+    phi = outer(p_o, planes.normals) - planes.offset
     logits = logits - phi * phi * ((c.normal_weight - 1.0) / c.eps1)
     many = logits.size > FEW
     logits = kept(logits) if many else logits
@@ -386,12 +388,6 @@ def _sums(chunk: tuple[Array, Array, Response, Array, Array]) -> tuple[Array, Ar
     return wrench, mean, _outers(g, weight * (felt.stiffness + shift)), damping
 
 
-def wrench_transform(R: Array, p: Array) -> Array:
-    """(6, 6) that takes a wrench in a frame of the pose (R (3, 3), p (3,)), about its origin, to
-    the outer frame, about its own."""
-    return jnp.block([[R, jnp.zeros_like(R)], [cross(jnp.broadcast_to(p[:, None], R.shape), R), R]])
-
-
 def _moments(p: Array, f: Array, weight: Array) -> Array:
     """(6, B) weighted sums of forces f (3, B, N) at p (3, B, N) and of their moments about the
     origin."""
@@ -416,123 +412,13 @@ def _point_damping(p: Array, beta: Array) -> Array:
     )
 
 
-def kept(x: Any) -> Any:
-    """The same arrays, which XLA then computes once; else it would repeat what makes them in every
-    kernel that reads them."""
-    return jax.lax.optimization_barrier(x)
-
-
-@jax.custom_jvp
-def cross(a: Array, b: Array) -> Array:
-    """(3, …) of vectors whose components come first."""
-    return jnp.stack([a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]])
-
-
-def _cross_rule(primals: tuple[Array, Array], tangents: tuple[Any, Any]) -> tuple[Array, Any]:
-    """Here and below: tangents as sums that a backward pass turns into one loop each, instead of
-    one for every component."""
-    (a, b), (da, db) = primals, tangents
-    by_a = None if _nothing(da) else -jnp.sum(skew(b) * da[None], axis=1)
-    return cross(a, b), _sum_of(by_a, None if _nothing(db) else jnp.sum(skew(a) * db[None], axis=1), like=a)
-
-
-cross.defjvp(_cross_rule, symbolic_zeros=True)
-
-
-def turn(R: Array, x: Array, shift: Array | None = None) -> Array:
-    """(3, …) R x + shift of R (3, 3), x (3, …), shift (3,), written out."""
-    x = jnp.asarray(x)
-    return _turn(R, x) if shift is None else _turn(R, x) + _wide(shift, x)
-
-
-@jax.custom_jvp
-def _turn(R: Array, x: Array) -> Array:
-    return jnp.stack([_dot(row, x) for row in R])
-
-
-def _turn_rule(primals: tuple[Array, Array], tangents: tuple[Any, Any]) -> tuple[Array, Any]:
-    (R, x), (dR, dx) = primals, tangents
-    return _turn(R, x), _sum_of(_row_sums(dR, x), _row_sums(R, dx), like=x)
-
-
-_turn.defjvp(_turn_rule, symbolic_zeros=True)
-
-
-def _row_sums(R: Any, x: Any) -> Array | None:
-    """R x again, (3, 3) and (3, …); None where one of the two is a zero by construction."""
-    if _nothing(R) or _nothing(x):
-        return None
-    return jnp.sum(_wide(R, x[None]) * x[None], axis=1)
-
-
-def _sum_of(*parts: Array | None, like: Any) -> Any:
-    there = [x for x in parts if x is not None]
-    return functools.reduce(operator.add, there) if there else jnp.zeros_like(like)
-
-
-def _nothing(x: Any) -> bool:
-    return isinstance(x, jax.custom_derivatives.SymbolicZero)
-
-
-def _wide(a: Array, x: Array) -> Array:
-    """``a`` with as many axes at its end as x has more."""
-    return a.reshape(a.shape + (1,) * (x.ndim - a.ndim))
-
-
-@jax.custom_jvp
-def _dot(a: Array, b: Array) -> Array:
-    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
-
-
-def _dot_rule(primals: tuple[Array, Array], tangents: tuple[Any, Any]) -> tuple[Array, Any]:
-    (a, b), (da, db) = primals, tangents
-    parts = [jnp.sum(x * y, axis=0) for x, y in ((da, b), (a, db)) if not (_nothing(x) or _nothing(y))]
-    value = _dot(a, b)
-    return value, _sum_of(*parts, like=value)
-
-
-_dot.defjvp(_dot_rule, symbolic_zeros=True)
-
-
-def _outer(a: Array, b: Array) -> Array:
-    """(I, B, N) aᵀb of a (3, B, N), b (3, I, B, 1 or N)."""
-    return _dot(a[:, None], b)
-
-
-@jax.custom_jvp
-def about(twist: Array, p: Array) -> Array:
-    """(3, …) velocity at the points p (3, …) of a body with the twist (6,) about the origin."""
-    x, y, z, u, v, w = twist
-    return jnp.stack([x + v * p[2] - w * p[1], y + w * p[0] - u * p[2], z + u * p[1] - v * p[0]])
-
-
-def _about_rule(primals: tuple[Array, Array], tangents: tuple[Any, Any]) -> tuple[Array, Any]:
-    (twist, p), (d_twist, dp) = primals, tangents
-    by_twist = (
-        None
-        if _nothing(d_twist)
-        else _wide(d_twist[:3], p) - jnp.sum(skew(p) * _wide(d_twist[3:], p)[None], axis=1)
-    )
-    return about(twist, p), _sum_of(by_twist, _row_sums(skew(twist[3:]), dp), like=p)
-
-
-about.defjvp(_about_rule, symbolic_zeros=True)
-
-
-def skew(a: Array) -> Array:
-    """(3, 3, …) [a]× of vectors (3, …)."""
-    x, y, z = a
-    o = jnp.zeros_like(x)
-    return jnp.stack([o, -z, y, z, o, -x, -y, x, o]).reshape(3, 3, *x.shape)
-
-
 def all_planes(rows: Array) -> Planes:
     """Those of whole clouds, rows (I, 8, B) of point, normal, plane bias, point bias."""
     rows = jnp.moveaxis(rows, 1, 0)
     o = rows[:3, :1]
     x = rows[:3] - o
     # one array: XLA would repeat what makes several ones for every query point
-    packed = jnp.stack([*x, *rows[3:6], _dot(x, x) + rows[6], _dot(x, rows[3:6])])
+    packed = jnp.stack([*x, *rows[3:6], dot(x, x) + rows[6], dot(x, rows[3:6])])
     o, packed = kept((o[:, 0, :, None], packed[..., None]))
     return Planes(o, packed[:3], packed[3:6], packed[6], packed[7])
 

@@ -23,12 +23,23 @@ import numpy as np
 from jax import Array
 from scipy.sparse.csgraph import connected_components
 
-from dexengines.soft.scm import cross, kept, turn
-from dexstack.geometry.rotations import rotation_matrix
-from dexstack.model.kinematics import quaternion_matrix
+from dexengines.rotations import rotation_matrix
+from dexengines.soft.vectors import cross, kept, turn
 
 SEVERAL = (int(mujoco.mjtJoint.mjJNT_FREE), int(mujoco.mjtJoint.mjJNT_BALL))
 """Kinds of joints with several coordinates."""
+
+
+def quaternion_matrix(quat: Array) -> Array:
+    """Return the rotation matrix (3, 3) of a quaternion wxyz of any length; NaN only for NaN."""
+    w, x, y, z = quat / jnp.sqrt(jnp.maximum(jnp.sum(quat * quat), 1e-20))
+    return jnp.array(
+        [
+            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+        ]
+    )
 
 
 class Numbers(NamedTuple):

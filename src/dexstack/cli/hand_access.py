@@ -11,7 +11,7 @@ from dexstack.cli.output import note
 from dexstack.model import HAND_NAMES
 
 if TYPE_CHECKING:
-    from dexstack.hand.link import BusLink
+    from dexstack.hand.bus_hand import BusHand
 
 EMULATED = "emulated"
 
@@ -50,7 +50,7 @@ def add_hand_arguments(p: argparse.ArgumentParser) -> None:
     )
 
 
-def the_hand(args: argparse.Namespace, *, guard: bool = True) -> BusLink:
+def the_hand(args: argparse.Namespace, *, guard: bool = True) -> BusHand:
     """The hand that the arguments name; an emulated one is in simulated time, which goes on only
     while somebody waits for it.
 

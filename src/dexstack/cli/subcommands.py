@@ -1,4 +1,4 @@
-"""Commands with subcommands, one module each: a new subcommand is one file and one name."""
+"""Commands with subcommands, one module each."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from types import ModuleType
 def group(
     package: str, summary: str, description: str | None, names: Sequence[str]
 ) -> tuple[Callable[[argparse._SubParsersAction], None], Callable[[argparse.Namespace], int]]:
-    """``add_parser`` and ``run`` of a command whose subcommands are the modules of ``package`` of
-    those names, with ``_`` for ``-``.
+    """Return ``add_parser`` and ``run`` of a command whose subcommands are modules of ``package``.
 
-    The modules load nothing heavy before they run.
+    The modules are named after them, with ``_`` for ``-``; their imports must be light.
     """
 
     def module(name: str) -> ModuleType:

@@ -1,8 +1,8 @@
-"""Runs a set of node processes: starts them, restarts those that crash, and leaves none behind.
+"""Supervision of a set of node processes: start, restart after a crash, stop.
 
-Each node is the leader of its own session, so that a Ctrl-C in the terminal reaches the supervisor
-alone, which then stops the nodes in an orderly way (SIGINT, and SIGKILL for what does not listen).
-Should the supervisor itself be killed, the kernel sends its nodes SIGTERM.
+Each node leads its own session, so that a Ctrl-C in the terminal reaches only the supervisor, which
+then stops the nodes (SIGINT, and SIGKILL for nodes that do not end). If the supervisor is killed,
+the kernel sends its nodes SIGTERM.
 """
 
 from __future__ import annotations
@@ -29,37 +29,37 @@ from dexstack.process.orphans import die_with_parent
 from dexstack.process.shared_memory import clear_abandoned
 
 POLL = 0.05
-"""Time between two looks at the processes [s]."""
+"""Time between two polls of the processes [s]."""
 PATIENCE = 8.0
-"""How long a node may take to stop after SIGINT [s]."""
+"""Time that a node has to stop after SIGINT [s]."""
 YOUNG = 15.0
-"""A node that lived shorter than this counts as having failed to start [s]."""
+"""A node that ends before this age has failed to start [s]."""
 ATTEMPTS = 3
-"""How often in a row a node may fail to start."""
+"""Number of failed starts in a row after which the supervisor gives up."""
 LONGEST_DELAY = 5.0
+"""Longest delay before a restart [s]."""
 EXIT_CONFIG = 2
 DOMAINS = range(1, 102)
-"""Domains whose ports lie below Linux' ephemeral range."""
+"""ROS domains whose ports are below Linux' ephemeral range."""
 CLAIM = "dexstack-ros-domain-"
-"""Name in the kernel under which a graph holds its domain."""
+"""Prefix of the abstract socket by which a graph claims a free domain."""
+RUNNING = "dexstack-graph-"
+"""Prefix of the abstract socket by which `dexstack up` marks a running graph."""
 
 
 @contextlib.contextmanager
 def graph_environment(*, whole: bool = True) -> Iterator[dict[str, str]]:
-    """The environment of one graph; what the user has set stays.
+    """Yield the environment of one graph; variables that the user has set are kept.
 
-    A part of a graph (not ``whole``) finds the other parts on other machines in the local network,
-    in ROS 2's default domain.
-
-    Of a whole graph nothing leaves the machine, and it has a ROS domain to itself: that is claimed
-    by a name in the kernel (an abstract socket), which vanishes with the process whatever ends it.
+    A whole graph stays on this machine and gets a free ROS domain, claimed by an abstract socket,
+    which the kernel removes with the process. A part of a graph finds the other parts in the local
+    network, in ROS 2's default domain.
     """
     environment = dict(os.environ)
     environment.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST" if whole else "SUBNET")
     if not whole:
         environment.setdefault("ROS_DOMAIN_ID", "0")
-    # Between machines, sockets instead of shared memory: as cheap at these message sizes. On one
-    # machine rmw chooses both by itself.
+    # sockets instead of shared memory: as cheap at these message sizes, and valid between machines
     environment.setdefault("FASTDDS_BUILTIN_TRANSPORTS", "UDPv4")
     environment["PYTHONUNBUFFERED"] = "1"
     if "ROS_DOMAIN_ID" in environment:
@@ -71,8 +71,10 @@ def graph_environment(*, whole: bool = True) -> Iterator[dict[str, str]]:
 
 
 def attached_environment() -> dict[str, str]:
-    """The environment of a command that joins a graph: the domain that the user has set, else that
-    of the graph which `dexstack up` started on this machine, else ROS 2's own choice.
+    """Return the environment of a command that joins a graph.
+
+    The ROS domain is the user's, otherwise that of the graph started on this machine by `dexstack
+    up`, otherwise ROS 2's default.
 
     Raises:
         ConfigError: several such graphs are running.
@@ -82,9 +84,7 @@ def attached_environment() -> dict[str, str]:
     environment["PYTHONUNBUFFERED"] = "1"
     if "ROS_DOMAIN_ID" not in environment and (running := _running_domains()):
         if len(running) > 1:
-            raise ConfigError(
-                f"graphs are running in the ROS domains {', '.join(running)}; say which one with ROS_DOMAIN_ID=…"
-            )
+            raise ConfigError(f"graphs run in ROS domains {', '.join(running)}; choose with ROS_DOMAIN_ID=…")
         environment["ROS_DOMAIN_ID"] = running[0]
         environment.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
     return environment
@@ -100,20 +100,36 @@ def _running_domains() -> list[str]:
 
 def _claim_domain(stack: contextlib.ExitStack) -> int:
     for domain in DOMAINS:
-        claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        with contextlib.ExitStack() as attempt:
+            claim = attempt.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
+            try:
+                claim.bind(f"\0{CLAIM}{domain}")
+                for participant in range(120):  # a port in use belongs to another node of this domain
+                    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as port:
+                        port.bind(("", 7410 + 250 * domain + 2 * participant))
+            except OSError:
+                continue
+            stack.push(attempt.pop_all())
+            return domain
+    raise ConfigError("all ROS domains of this machine are in use; set ROS_DOMAIN_ID")
+
+
+@contextlib.contextmanager
+def only_graph(domain: str, part: str, namespace: str) -> Iterator[None]:
+    """Mark a part of a graph as running in a ROS domain.
+
+    Raises:
+        ConfigError: the same part already runs there, in the same namespace.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as mark:
         try:
-            claim.bind(f"\0{CLAIM}{domain}")
-            for participant in range(120):
-                with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as port:
-                    port.bind(
-                        ("", 7410 + 250 * domain + 2 * participant)
-                    )  # taken: somebody else's node runs in this domain
+            mark.bind(f"\0{RUNNING}{domain}-{part}-{namespace}"[:100])
         except OSError:
-            claim.close()  # what is not used is not held: who looks for running graphs goes by these names
-            continue
-        stack.enter_context(claim)
-        return domain
-    raise ConfigError("all ROS domains of this machine are taken; set ROS_DOMAIN_ID")
+            raise ConfigError(
+                f"a graph of `dexstack up` already runs in ROS domain {domain}; stop it, "
+                "or choose another domain with ROS_DOMAIN_ID or another --namespace"
+            ) from None
+        yield
 
 
 Process = subprocess.Popen | Forked
@@ -122,17 +138,18 @@ Begin = Callable[[NodeDescription, Sequence[str], Mapping[str, str], TextIO, Tex
 
 @dataclass
 class End:
-    """How a run ended."""
+    """Outcome of a run."""
 
     stopped: bool = False
-    """By the user."""
+    """True if the user stopped it."""
     failure: str = ""
-    """Why the supervisor gave up; empty when it did not."""
+    """Why the supervisor gave up; empty if it did not."""
     exit_code: int = 0
-    """Of the node that ended the run."""
+    """Exit code of the node that ended the run."""
     unusable: bool = False
-    """It gave up because a node refused its parameters."""
+    """True if it gave up because a node rejected its parameters."""
     restarts: dict[str, int] = field(default_factory=dict)
+    """Number of restarts by node."""
 
 
 @dataclass
@@ -142,9 +159,9 @@ class _Child:
     process: Process | None = None
     started: float = 0.0
     due: float = 0.0
-    """When to start it (again)."""
+    """Time of the next start [s]."""
     failures: int = 0
-    """Short lives in a row."""
+    """Failed starts in a row."""
 
 
 def execute(
@@ -154,7 +171,7 @@ def execute(
     stdout: TextIO,
     stderr: TextIO,
 ) -> Process:
-    """Start a node's program anew."""
+    """Start a node in a new interpreter."""
     return subprocess.Popen(
         [*node.command, *arguments],
         env=environment,
@@ -173,8 +190,7 @@ def fork(
     stdout: TextIO,
     stderr: TextIO,
 ) -> Process:
-    """Start a node as a copy of this process, with what is imported already; see
-    :class:`~dexstack.process.forked.Forked`."""
+    """Start a node as a fork; see :class:`~dexstack.process.forked.Forked`."""
     return Forked(node.module, arguments, environment, stdout, stderr)
 
 
@@ -182,11 +198,11 @@ class Supervisor:
     """One run of a set of nodes.
 
     Args:
-        nodes: what to run.
-        environment: of all nodes.
+        nodes: nodes to run.
+        environment: environment of all nodes.
         logs: folder for one log and one parameter file per node.
-        view: where the node that ends the run prints.
-        begin: how a node is started.
+        view: output of the node that ends the run.
+        begin: starts a node.
     """
 
     def __init__(
@@ -204,7 +220,7 @@ class Supervisor:
         self._signalled = False
 
     def run(self) -> End:
-        """Start all, and return when the run has ended and every process is gone."""
+        """Run all nodes; return when every process has ended."""
         before = {
             number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)
         }
@@ -224,7 +240,7 @@ class Supervisor:
         self._signalled = True
 
     def _turn(self) -> bool:
-        """Look at every process once; True when the run has ended."""
+        """Poll every process; return whether the run has ended."""
         if self._signalled:
             self._end.stopped = True
             return True
@@ -274,7 +290,7 @@ class Supervisor:
         self._end.restarts[child.node.name] = self._end.restarts.get(child.node.name, 0) + 1
         clear_abandoned()
         if not self._view.isatty():
-            note(f"{child.node.name} {_how(code)}; starting it again")
+            note(f"{child.node.name} {_how(code)}; restarting it")
         return True
 
     def _stop_all(self) -> None:
@@ -300,7 +316,7 @@ def _how(code: int) -> str:
 
 
 def _explain(child: _Child, code: int) -> str:
-    """Why a node is not running, in its own words."""
+    """Return why a node has ended, with the end of its log."""
     lines = child.log.read_text(errors="replace").splitlines() if child.log.is_file() else []
-    tail = "\n".join(f"    {line}" for line in lines[-12:]) or "    (nothing)"
-    return f"the node '{child.node.name}' {_how(code)}; its last words, from {child.log}:\n{tail}"
+    tail = "\n".join(f"    {line}" for line in lines[-12:]) or "    (empty)"
+    return f"the node '{child.node.name}' {_how(code)}; the end of {child.log}:\n{tail}"

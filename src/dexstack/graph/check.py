@@ -1,5 +1,4 @@
-"""What a run is made of, read before anything starts: what is wrong is said in one sentence, not by
-six nodes that have started."""
+"""Checks of everything that a run is made of, before any node starts."""
 
 from __future__ import annotations
 
@@ -11,15 +10,16 @@ from dexstack.plants import check_plant
 
 
 def check_run(spec: Spec, *, simulated: bool = True) -> None:
-    """Task, object, hand, plant, parameters and θ of a run; JAX is not imported unless a learned θ
-    is named.
+    """Read task, object, hand, plant, parameters and θ of a run.
+
+    JAX is imported only if a learned θ is named.
 
     Args:
-        simulated: whether the plant is used.
+        simulated: whether the run uses the plant.
 
     Raises:
-        ConfigError: a file, mesh, pose, name or parameter that cannot be used, or a library that is
-            not installed.
+        ConfigError: a file, mesh, pose, name or parameter cannot be used, or a library is not
+            installed.
     """
     if simulated:
         check_plant(spec.plant)
@@ -29,7 +29,7 @@ def check_run(spec: Spec, *, simulated: bool = True) -> None:
         raise unknown_name("planner", planner.planner, PLANNERS)
     robot, obj, start = make_task(spec, settings).scene(spec.world)
     robot.pose(start.hand_pose)
-    _ = obj.parts  # of a mesh that is not convex: what takes it apart may be missing
+    _ = obj.parts  # a mesh that is not convex may need a library that is not installed
     if planner.theta:
         from dexstack.control.theta_file import theta_for
 

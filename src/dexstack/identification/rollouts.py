@@ -11,13 +11,12 @@ from typing import Any, NamedTuple
 import mujoco
 import numpy as np
 
-from dexengines.batch import rollout
-from dexengines.scene import Scene, State
 from dexstack.errors import ConfigError
 from dexstack.hand.servo import ServoParams
 from dexstack.learning.transitions import RECORDED, rotation_between, segments, velocities
 from dexstack.model.scene import JointLayout, robot_scene
-from dexstack.plants import plant_params, scene_plant
+from dexstack.plants import engine_errors, plant_params, scene_plant
+from dexstack.plants.engines import Scene, State, rollout
 from dexstack.plants.scene_plant import stiffened
 from dexstack.tasks.base import Task, World
 
@@ -169,6 +168,7 @@ class Predictor:
         self._task, self._servo, self._make_scene = task, servo, scene_plant(plant.name).make_scene
         self._params = plant.params or plant_params(plant.name)()
 
+    @engine_errors()
     def scene(self, world: World) -> Scene:
         """Return the scene in a world, with the servo as actuators.
 

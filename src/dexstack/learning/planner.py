@@ -48,7 +48,7 @@ def planner_learner(
     """
     planner, mpc, learner = params[PlannerParams], params[MpcParams], params[LearnerParams]
     if planner.planner != "sampling":
-        model = make_model(planner, robot.chains)
+        model = make_model(planner, robot.chains, params)
         return make_learner(model_prediction(robot, model, mpc.step, learner.solver_calls), first, learner)
     from dexstack.control.planners.sampling import rollouts_of
 
@@ -65,7 +65,7 @@ def rollout_prediction(rollouts: Rollouts, substeps: int, step: float, usual: fl
     Args:
         substeps: number of physics steps per step.
         step: h [s].
-        usual: see :meth:`~dexstack.control.planners.rollouts.Rollouts.believe_theta`.
+        usual: see :meth:`~dexstack.control.planners.rollouts.Rollouts.set_theta`.
     """
     host = _Host(rollouts, substeps, step, usual)
     ends, slopes_too = (
@@ -135,7 +135,7 @@ class _Host:
         return one, states, np.repeat(command[:, None], self._substeps, axis=1)
 
     def _after(self, theta: ModelParams, states: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        self._rollouts.believe_theta(theta, self._step, self._usual)
+        self._rollouts.set_theta(theta, self._step, self._usual)
         q, pose_WO = self._rollouts.roll(states, targets, self._substeps)
         return np.concatenate([pose_WO[:, 0], q[:, 0]], axis=1)
 

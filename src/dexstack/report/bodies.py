@@ -1,4 +1,4 @@
-"""The bodies of a scene as coloured triangle meshes, for viewers that do not know MuJoCo."""
+"""Bodies of a MuJoCo model as coloured triangle meshes."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from dexstack.geometry.rotations import rotation_matrix
 
 _GEOM = mujoco.mjtGeom
 _ROUND = 24
-"""Sides of a circle."""
+"""Number of sides of a circle."""
 
 
 def body_meshes(model: mujoco.MjModel) -> dict[int, list[tuple[tuple[int, int, int], trimesh.Trimesh]]]:
-    """What is drawn of each body, by body number: (sRGB colour, mesh in the body's frame [m]);
-    floors and what is not seen are left out."""
+    """Return the visible meshes of each body, by body id, except planes.
+
+    Returns:
+        Pairs of sRGB colour and mesh in the body's frame [m].
+    """
     parts: dict[int, dict[tuple[int, int, int], list[trimesh.Trimesh]]] = {}
     for g in range(model.ngeom):
         mesh = _mesh(model, g) if model.geom_rgba[g, 3] > 0.0 else None
@@ -33,7 +36,7 @@ def body_meshes(model: mujoco.MjModel) -> dict[int, list[tuple[tuple[int, int, i
 
 
 def _mesh(model: mujoco.MjModel, g: int) -> trimesh.Trimesh | None:
-    """One geom in its own frame; None for kinds that are not drawn here."""
+    """Return one geom in its own frame; None for planes and other kinds."""
     kind, size = model.geom_type[g], model.geom_size[g]
     if kind == _GEOM.mjGEOM_BOX:
         return trimesh.creation.box(extents=2 * size)

@@ -1,4 +1,4 @@
-"""How many goals were reached in a row, as a picture."""
+"""Plot of the number of goals reached in a row."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from dexstack.errors import writing
+from dexstack.report.figure import save_figure
 
 PUBLISHED = {
     "Shadow hand, OpenAI: median 42, capped at 50": 42.0,
     "Allegro, DeXtreme: median 14": 14.0,
     "LEAP, DROP: mean 21 to 34": 27.5,
 }
-"""What others report on hardware, cube, 0.4 rad."""
+"""Published results on hardware: cube, tolerance 0.4 rad."""
 
 
 def write_survival(path: Path, counts: Sequence[int], title: str) -> Path:
-    """Draw, against n, the share of trials that reached n goals or more, as a PNG.
+    """Draw the share of trials that reached at least n goals, against n, as a PNG.
 
     Args:
-        counts: goals reached in a row, one of each trial.
+        counts: number of goals reached in a row in each trial.
 
     Raises:
         ConfigError: the file cannot be written.
@@ -43,11 +43,8 @@ def write_survival(path: Path, counts: Sequence[int], title: str) -> Path:
         ax.axvline(x, color=colour, ls="--", lw=1.0, label=label)
     ax.set_title(title, fontsize="medium", loc="left")
     ax.set_xlabel("goals in a row")
-    ax.set_ylabel("share of trials with so many or more")
+    ax.set_ylabel("share of trials with at least as many")
     ax.set_ylim(0.0, 1.05)
     ax.grid(alpha=0.3)
     ax.legend(loc="upper right", fontsize="small")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with writing(path):
-        figure.savefig(path, dpi=110)
-    return path
+    return save_figure(figure, path)

@@ -9,10 +9,9 @@ from pathlib import Path
 import mujoco
 import numpy as np
 
-from dexengines import load
-from dexengines.scene import Contact, Scene
-from dexstack.errors import ConfigError
-from dexstack.plants.base import Patch, PatchPlant
+from dexstack.plants import engine_errors
+from dexstack.plants.base import Contact, Patch, PatchPlant
+from dexstack.plants.engines import EngineError, Scene, load
 
 LONGEST = 0.05
 """Most that one :meth:`LiveRun.advance` takes [s of wall time]; an engine that needs longer is
@@ -37,6 +36,7 @@ class LiveRun:
         FloatingPointError: the first step diverges.
     """
 
+    @engine_errors()
     def __init__(
         self, model: mujoco.MjModel, engine: str, keyframe: str | None = None, materials: Path | None = None
     ) -> None:
@@ -94,7 +94,7 @@ class LiveRun:
         while not self.stopped and self.state.time < until and time.perf_counter() < end:
             try:
                 self.state = self._run.step(self.state, self.control)
-            except (ConfigError, FloatingPointError) as error:
+            except (EngineError, FloatingPointError) as error:
                 self.stopped, self.said = True, str(error)
 
     def touching(self) -> tuple[list[Contact], list[Patch]]:
@@ -102,7 +102,7 @@ class LiveRun:
         the run changes."""
         try:
             contacts = self._look.contacts(self.state, self.control)
-        except (ConfigError, FloatingPointError):
+        except (EngineError, FloatingPointError):
             return [], []
         return contacts, self._look.patches() if isinstance(self._look, PatchPlant) else []
 
@@ -123,7 +123,7 @@ class LiveRun:
                     return
             try:
                 ready = self._made(wish)
-            except (ConfigError, FloatingPointError) as error:
+            except (EngineError, FloatingPointError) as error:
                 ready, said = None, str(error)
             with self._lock:
                 if self._wish is None:
@@ -134,7 +134,7 @@ class LiveRun:
         """The new engine takes its first step from where the old one is, or the old one stays."""
         try:
             self.state = ready[0].step(self.state, self.control)
-        except (ConfigError, FloatingPointError) as error:
+        except (EngineError, FloatingPointError) as error:
             self.said = str(error)
         else:
             (self._run, self._look), self.stopped, self.said = ready, False, ready[0].apart

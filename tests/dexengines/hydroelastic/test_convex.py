@@ -6,8 +6,7 @@ import pytest
 
 from dexengines.hydroelastic import convex
 from dexengines.hydroelastic.convex import LAGGED, SAP, Problem, SolveStatus, make_problem, make_workspace
-from dexengines.hydroelastic.kernel import KERNEL
-from dexengines.kernels import entry
+from dexengines.kernels import KERNEL, entry
 
 SCHEMES = (SAP, LAGGED)
 

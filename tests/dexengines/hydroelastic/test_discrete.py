@@ -8,15 +8,15 @@ import mujoco
 import numpy as np
 import pytest
 
+from dexengines.errors import EngineError
 from dexengines.forces import contactless
 from dexengines.hydroelastic import shapes
 from dexengines.hydroelastic.convex import LAGGED, SAP, TOLERANCE, SolveStatus
-from dexengines.hydroelastic.plant import HydroelasticPlant
 from dexengines.hydroelastic.system import Geometry, HydroelasticSystem
-from dexstack.errors import ConfigError
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 from dexstack.plants.base import WatchedPlant
+from dexstack.plants.hydroelastic import HydroelasticPlant
 from experiments.hydroelastic import systems
 
 SCHEMES = (SAP, LAGGED)
@@ -87,7 +87,7 @@ def test_a_stop_holds_a_joint():
 
 def test_arrays_grow_when_faces_do_not_fit():
     system, other = (systems.gripper(1e-3, size=0.02) for _ in range(2))
-    other._room(1, 8)
+    other._allocate(1, 8)
     for _ in range(30):
         for s in (system, other):
             systems.press(s, 10.0)
@@ -106,18 +106,18 @@ def test_a_state_that_is_not_finite_is_reported_and_nothing_moves():
 
 def test_what_cannot_be_simulated_is_refused():
     spec = systems.gripper_spec(1e-3)
-    with pytest.raises(ConfigError, match="sits on body 'nobody'"):
+    with pytest.raises(EngineError, match="sits on body 'nobody'"):
         HydroelasticSystem(
             contactless(spec.compile()), [Geometry("g", "nobody", shapes.half_space(1e6, depth=0.1), 0.5)]
         )
-    with pytest.raises(ConfigError, match="friction and relaxation time of geometry 'g'"):
+    with pytest.raises(EngineError, match="friction and relaxation time of geometry 'g'"):
         HydroelasticSystem(
             contactless(spec.compile()), [Geometry("g", "bar", shapes.half_space(1e6, depth=0.1), -0.5)]
         )
     spec.add_equality(
         type=mujoco.mjtEq.mjEQ_CONNECT, objtype=mujoco.mjtObj.mjOBJ_BODY, name1="left", name2="right"
     )
-    with pytest.raises(ConfigError, match="equality constraint"):
+    with pytest.raises(EngineError, match="equality constraint"):
         HydroelasticSystem(contactless(spec.compile()), [])
 
 
@@ -128,13 +128,13 @@ def test_the_plant_says_what_went_wrong_until_it_is_reset():
     for _ in range(5):
         plant.step(np.zeros(16))
     assert isinstance(plant, WatchedPlant) and plant.trouble() == ""
-    plant.system.unsolved = 2
-    plant.system.workspace.unsettled[0] = 5
-    plant.system.contacts.overrun[0, 1] = 3
+    plant.scene.system.unsolved = 2
+    plant.scene.system.workspace.unsettled[0] = 5
+    plant.scene.system.contacts.overrun[0, 1] = 3
     assert (
         "2 steps" in plant.trouble()
         and "in 5 steps friction" in plant.trouble()
-        and f"{plant.system.geometries[0].name} (3 steps)" in plant.trouble()
+        and f"{plant.scene.system.geometries[0].name} (3 steps)" in plant.trouble()
     )
     plant.reset(hand.pose(start.hand_pose), start.pose_WO)
     assert plant.trouble() == ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 
@@ -13,14 +12,13 @@ from scipy.spatial.transform import Rotation
 from dexengines.hydroelastic import shapes
 from dexengines.hydroelastic.fields import CompliantMesh
 from dexengines.hydroelastic.surface import FULL, Workspace, query, stored_surface
-from dexstack.errors import ConfigError
 from experiments.hydroelastic.convergence import errors
 from experiments.hydroelastic.forces import ContactLaw, wrench
-from experiments.hydroelastic.fuzz import check_poses
 from experiments.hydroelastic.sinusoid import sinusoid_force
 from experiments.hydroelastic.surfaces import check_answers, read_reference
+from tests.dexengines.hydroelastic.any_pose import check_poses
 
-REFERENCE = Path(__file__).parents[3] / "experiments" / "hydroelastic" / "drake.json"
+REFERENCE = Path(__file__).parents[2] / "experiments" / "hydroelastic" / "drake.json"
 I3 = np.eye(3)
 STATIC = ContactLaw(modulus=1.0)
 
@@ -34,21 +32,6 @@ def test_force_torque_and_polygon_count_are_drakes() -> None:
     checks = check_answers(read_reference(REFERENCE), Workspace())
     assert checks["polygons"].checked == 6 and checks["force"].checked == 5
     assert not any(check.failed for check in checks.values())
-
-
-def test_a_wrong_answer_fails_the_check(tmp_path) -> None:
-    data = json.loads(REFERENCE.read_text())
-    data["cases"] = data["cases"][1:]
-    data["cases"][0]["poses"][1]["polygon"]["force_on_A_W"][2] *= 1 + 1e-8
-    file = tmp_path / "wrong.json"
-    file.write_text(json.dumps(data))
-    checks = check_answers(read_reference(file), Workspace())
-    assert checks["force"].failed == 1 and checks["torque"].failed == 0
-    file.write_text("{}")
-    with pytest.raises(ConfigError, match="cases"):
-        read_reference(file)
-    with pytest.raises(ConfigError, match="there is no"):
-        read_reference(tmp_path / "none.json")
 
 
 @pytest.mark.slow

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from numba import njit
 
+from dexengines.errors import EngineError
 from dexengines.kernels import EntryCompiler
 from dexengines.lcp import distance, dynamics, features, pairs, shapes
 from dexengines.lcp.dynamics import make_motion, make_tree
 from dexengines.lcp.features import DATA
 from dexengines.lcp.roll import refer
-from dexstack.errors import ConfigError
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 from dexstack.model.scene import build_scene
@@ -143,5 +143,5 @@ def test_distances_are_coals(first, second):
     ],
 )
 def test_bad_geometries_are_refused(geometry, words):
-    with pytest.raises(ConfigError, match=words):
+    with pytest.raises(EngineError, match=words):
         shapes.pack([geometry], {"world": 0, "b": 1}, np.zeros((0, 2), int), np.zeros(0, int))

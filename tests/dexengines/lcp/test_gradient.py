@@ -4,11 +4,11 @@ included."""
 import numpy as np
 import pytest
 
+from dexengines.errors import EngineError
 from dexengines.lcp import gradient, record
-from dexengines.lcp.plant import LcpPlant
-from dexstack.errors import ConfigError
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
+from dexstack.plants.lcp import LcpPlant
 from experiments.lcp import systems as scenes
 
 
@@ -152,7 +152,7 @@ def test_the_sweep_back_equals_the_replay(make):
 
 
 def test_the_sweep_back_over_a_hand_that_holds_a_cube_equals_the_replay():
-    system, rng = LcpPlant(load_hand(), load_object("cube")).system, np.random.default_rng(3)
+    system, rng = LcpPlant(load_hand(), load_object("cube")).scene.system, np.random.default_rng(3)
     run = gradient.rollout(system, 0.01 * rng.normal(size=(10, system.v.size)))
     cotangent, sizes = (
         rng.normal(size=system.q.size + system.v.size),
@@ -169,5 +169,5 @@ def test_the_sweep_back_over_a_hand_that_holds_a_cube_equals_the_replay():
 
 
 def test_rollouts_refuse_bad_forces():
-    with pytest.raises(ConfigError, match="finite forces"):
+    with pytest.raises(EngineError, match="finite forces"):
         gradient.rollout(scenes.two_balls(), np.zeros((3, 5)))

@@ -24,7 +24,7 @@ def test_as_many_balls_leave_a_cradle_as_come_in(moving):
     system.v[:moving] = 1.0
     _, before, after, energy = _at_once(system)
     np.testing.assert_allclose(after, [0.0] * (5 - moving) + [1.0] * moving, atol=1e-12)
-    assert energy == pytest.approx(before, rel=1e-12) and system.counts[record.DROPPED] == 0
+    assert energy == pytest.approx(before, rel=1e-12) and system.counts[record.PLASTIC_ENDS] == 0
 
 
 def test_two_balls_that_hit_one_from_both_sides_go_back():
@@ -45,7 +45,7 @@ def test_rows_of_unequal_balls_keep_momentum_and_gain_no_energy(restitution):
         assert energy <= before * (1.0 + 1e-12) and (
             restitution < 1.0 or energy == pytest.approx(before, rel=1e-12)
         )
-        assert np.all(np.diff(after) > -2e-6) and system.counts[record.DROPPED] == 0
+        assert np.all(np.diff(after) > -2e-6) and system.counts[record.PLASTIC_ENDS] == 0
 
 
 def test_a_ball_between_walls_keeps_momentum_and_energy():
@@ -189,7 +189,7 @@ def test_balls_that_collapse_upon_each_other_without_forces_come_to_rest():
     system.v[:] = 1.0, 0.0, -1.0
     for _ in range(20):
         system.step()
-    assert abs(system.v.sum()) < 1e-12 and np.ptp(system.v) < 1e-4 and system.counts[record.DROPPED] == 0
+    assert abs(system.v.sum()) < 1e-12 and np.ptp(system.v) < 1e-4 and system.counts[record.PLASTIC_ENDS] == 0
     assert np.all(np.diff(system.q) > 0.1)
 
 

@@ -4,8 +4,8 @@ it."""
 import numpy as np
 import pytest
 
+from dexengines.errors import EngineError
 from dexengines.lcp import gradient
-from dexstack.errors import ConfigError
 from experiments.lcp import systems as scenes
 from experiments.lcp.overlaps import KINDS, End, draw, part
 
@@ -78,7 +78,7 @@ def test_contacts_that_bend_and_open_have_the_derivative_of_both():
 def test_what_cannot_be_parted_is_refused_by_name():
     system = draw("jammed", np.random.default_rng(0))
     with pytest.raises(
-        ConfigError,
+        EngineError,
         match=r"^'box0' and 'wall[01]' \(by [0-9.]+ mm\), 'box0' and 'wall[01]' .* overlap and cannot be parted within 0.1 s",
     ):
         system.settle(0.1)

@@ -7,16 +7,17 @@ import pytest
 import trimesh
 
 from dexengines.collision import read_collision
+from dexengines.errors import EngineError
 from dexengines.lcp import record
-from dexengines.lcp.plant import LcpPlant, geometry
+from dexengines.lcp.scene import geometry
 from dexengines.lcp.shapes import Geometry, box, plane, sphere
 from dexengines.lcp.system import SETTLED, LcpSystem
-from dexstack.errors import ConfigError
 from dexstack.geometry.decomposition import Surface
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import ObjectModel, load_object
 from dexstack.model.scene import build_scene
 from dexstack.plants.base import WatchedPlant
+from dexstack.plants.lcp import LcpPlant
 from dexstack.tasks.palm_turn import PalmTurn
 from experiments.lcp import systems as scenes
 
@@ -50,7 +51,7 @@ def test_the_plant_says_what_went_wrong():
     plant = LcpPlant(load_hand(), load_object("cube"))
     plant.step(np.zeros(16))
     assert isinstance(plant, WatchedPlant) and plant.trouble() == ""
-    plant.system.counts[record.UNSOLVED] = 2
+    plant.scene.system.counts[record.UNSOLVED] = 2
     assert plant.trouble() == "the lcp engine counted 2 contact problems without a valid solution"
     plant.reset(plant.joint_position, plant.pose_WO)
     assert plant.trouble() == ""
@@ -60,14 +61,14 @@ def test_an_object_that_starts_inside_a_finger_comes_out_of_it():
     hand, obj = load_hand(), load_object("cube")
     plant, start = LcpPlant(hand, obj), obj.start("allegro")
     pose = PalmTurn().start_pose(start, np.random.default_rng(6))
-    system = plant.system
+    system = plant.scene.system
     held = hand.pose(start.hand_pose)
     plant.reset(held, pose)
     assert min(system.gaps().values()) < -1e-4, "as drawn, it is inside a finger"
     for _ in range(round(SETTLED / plant.dt)):
         plant.step(2.0 * (held - plant.joint_position) - 0.05 * plant.joint_velocity)
     assert min(system.gaps().values()) > 0.0 and plant.trouble() == ""
-    with pytest.raises(ConfigError, match=r"'object' overlap by [0-9]+ mm, more than 20 mm"):
+    with pytest.raises(EngineError, match=r"'object' overlap by [0-9]+ mm, more than 20 mm"):
         plant.reset(hand.pose(start.hand_pose), np.array([0.0, 0.0, -0.02, 1.0, 0.0, 0.0, 0.0]))
 
 
@@ -102,6 +103,6 @@ def test_corners_inside_the_hull_are_refused():
     model = scenes.free_bodies({"dented": (0.1, (1e-4,) * 3)}, dt=0.01)
     corners = np.vstack([box("dented", "dented", (0.05, 0.05, 0.05)).points_B, [0.0, 0.0, 0.02]])
     with pytest.raises(
-        ConfigError, match="'dented' is not convex: 1 of its 9 corners lie up to 30 mm inside"
+        EngineError, match="'dented' is not convex: 1 of its 9 corners lie up to 30 mm inside"
     ):
         LcpSystem(model, [Geometry("dented", "dented", corners)])

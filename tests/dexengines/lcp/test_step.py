@@ -4,10 +4,10 @@ import mujoco
 import numpy as np
 import pytest
 
+from dexengines.errors import EngineError
 from dexengines.lcp import record
 from dexengines.lcp.shapes import box, plane, sphere
 from dexengines.lcp.system import LcpSystem
-from dexstack.errors import ConfigError
 from experiments.lcp import systems as scenes
 from experiments.lcp.check import SubstepCheck
 
@@ -176,5 +176,5 @@ def test_joint_stops_are_exact():
 
 
 def test_two_directions_are_the_least():
-    with pytest.raises(ConfigError, match="at least 2 directions"):
+    with pytest.raises(EngineError, match="at least 2 directions"):
         scenes.boxes(1, directions=1)

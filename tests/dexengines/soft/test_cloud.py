@@ -5,9 +5,9 @@ import pytest
 import trimesh
 from scipy.spatial import cKDTree
 
+from dexengines.errors import EngineError
 from dexengines.soft import cloud
 from dexengines.soft.meshing import _filled, check_mesh, onto, remesh
-from dexstack.errors import ConfigError
 from dexstack.model.objects import load_object
 from experiments.soft import systems
 
@@ -86,24 +86,24 @@ def test_bad_meshes_are_named():
         (flat, "without area"),
         (broken, "finite"),
     ):
-        with pytest.raises(ConfigError, match=words):
+        with pytest.raises(EngineError, match=words):
             check_mesh(mesh, "thing")
 
 
 def test_bad_clouds_are_named():
     c = cloud.sphere(0.03, 0.01)
-    with pytest.raises(ConfigError, match="point inwards"):
+    with pytest.raises(EngineError, match="point inwards"):
         cloud.check(cloud.Cloud(c.points, -c.normals), "ball")
-    with pytest.raises(ConfigError, match="unit length"):
+    with pytest.raises(EngineError, match="unit length"):
         cloud.check(cloud.Cloud(c.points, 2 * c.normals), "ball")
-    with pytest.raises(ConfigError, match="not finite"):
+    with pytest.raises(EngineError, match="not finite"):
         cloud.check(cloud.Cloud(c.points * np.nan, c.normals), "ball")
     for wrong in (
         lambda: cloud.box((0.1, 0.0, 0.1), 0.01),
         lambda: cloud.sphere(0.1, 0.0),
         lambda: cloud.sphere(-1.0, 0.1),
     ):
-        with pytest.raises(ConfigError, match="must be positive"):
+        with pytest.raises(EngineError, match="must be positive"):
             wrong()
 
 

@@ -9,11 +9,11 @@ import mujoco
 import numpy as np
 import pytest
 
+from dexengines.errors import EngineError
 from dexengines.soft import cloud
 from dexengines.soft.near import Room
 from dexengines.soft.scm import ContactParams, paper_dissipation, smooth_dissipation
 from dexengines.soft.system import Meeting, SoftSystem, Surface
-from dexstack.errors import ConfigError
 from dexstack.process.compilation import jit
 from experiments.soft import systems
 from experiments.soft.batch import stack
@@ -432,17 +432,17 @@ def test_pairs_that_are_apart_take_no_room():
 def test_bad_surfaces_are_named():
     model = mujoco.MjModel.from_xml_string(PAIR)
     ball = Surface("ball", "b", cloud.sphere(0.03, 0.01))
-    with pytest.raises(ConfigError, match="unknown body 'c'"):
+    with pytest.raises(EngineError, match="unknown body 'c'"):
         SoftSystem(model, [Meeting([dataclasses.replace(ball, body="c")], [ball])])
-    with pytest.raises(ConfigError, match="on one body"):
+    with pytest.raises(EngineError, match="on one body"):
         SoftSystem(model, [Meeting([ball], [ball])])
-    with pytest.raises(ConfigError, match="between 0 and 1, got 0"):
+    with pytest.raises(EngineError, match="between 0 and 1, got 0"):
         SoftSystem(model, [Meeting([ball], [dataclasses.replace(ball, body="a")], 0.0)])
-    with pytest.raises(ConfigError, match="normal_weight 2 needs a meeting with tolerance None"):
+    with pytest.raises(EngineError, match="normal_weight 2 needs a meeting with tolerance None"):
         SoftSystem(
             model,
             [Meeting([ball], [dataclasses.replace(ball, body="a")], params=LAW._replace(normal_weight=2.0))],
         )
     inward = cloud.Cloud(ball.cloud.points, -ball.cloud.normals)
-    with pytest.raises(ConfigError, match="point inwards"):
+    with pytest.raises(EngineError, match="point inwards"):
         SoftSystem(model, [Meeting([ball], [Surface("inward", "a", inward)])])

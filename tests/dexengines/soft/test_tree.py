@@ -6,9 +6,9 @@ import mujoco
 import numpy as np
 import pytest
 
+from dexengines.errors import EngineError
 from dexengines.soft.system import SoftSystem
 from dexengines.soft.tree import Tree, solve_spd, turned
-from dexstack.errors import ConfigError
 from dexstack.model.balls import Ball
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
@@ -152,5 +152,5 @@ def test_a_ball_with_a_stop_is_refused():
     model = mujoco.MjModel.from_xml_string(
         '<mujoco><worldbody><body><joint type="ball" range="0 1" limited="true"/><geom size="0.1"/></body></worldbody></mujoco>'
     )
-    with pytest.raises(ConfigError, match="ball joint with a stop"):
+    with pytest.raises(EngineError, match="ball joint with a stop"):
         SoftSystem(model, [])

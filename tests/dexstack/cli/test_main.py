@@ -13,7 +13,7 @@ from dexstack.errors import ConfigError
 
 @pytest.fixture
 def command(monkeypatch):
-    """Make ``eval`` a stand-in whose ``run`` the test chooses; records what it was called with."""
+    """Replace the command ``eval`` by a fake with a given ``run`` that records its arguments."""
     module = types.ModuleType("dexstack.cli.eval")
     module.add_parser = lambda subparsers: subparsers.add_parser("eval").add_argument("--trials", type=int)
     module.seen = []
@@ -31,7 +31,7 @@ def fail(error):
 
 
 @pytest.mark.parametrize("status", [0, 1])
-def test_the_exit_code_is_the_commands(command, status):
+def test_the_exit_code_is_that_of_the_command(command, status):
     module = command(lambda: status)
     assert cli.main(["eval", "--trials", "3"]) == status
     assert module.seen == [3]
@@ -73,12 +73,16 @@ def test_version(capsys):
 
 
 def test_help_names_every_command_and_imports_none_of_them():
-    code = (
-        "import sys; from dexstack.cli.main import main\n"
-        "try: main(['--help'])\n"
-        "except SystemExit: pass\n"
-        "heavy = {'numpy', 'jax', 'mujoco', 'rclpy', 'rich', 'scipy', 'yaml'} & set(sys.modules); assert not heavy, heavy"
-    )
+    code = """
+import sys
+from dexstack.cli.main import main
+try:
+    main(["--help"])
+except SystemExit:
+    pass
+heavy = {"numpy", "jax", "mujoco", "rclpy", "rich", "scipy", "yaml"} & set(sys.modules)
+assert not heavy, heavy
+"""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert all(name in done.stdout for name in cli.COMMANDS)

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))  # for what the tests share
+here = Path(__file__).parent
+sys.path[:0] = [str(here), str(here.parents[1] / "acceptance")]  # for what the tests share
 from emulated import HAND, PATIENT, SERVO, Emulator, Tap, Watch
 
 from dexstack.hand.allegro.can_hand import CanHand

@@ -20,6 +20,7 @@ from dexstack.hand.allegro.bus import CanBus
 from dexstack.hand.allegro.can_hand import CanHand
 from dexstack.hand.allegro.protocol import Command, Frame, split_id
 from dexstack.hand.calibration import load_offsets, save_offsets
+from dexstack.hand.emulated.allegro_frames import POSITION
 from dexstack.hand.link import FaultKind, HandFault
 from dexstack.hand.params import BusParams, CanHandParams
 from dexstack.hand.servo import ServoMode
@@ -36,7 +37,7 @@ def story(frames) -> list[str]:
         elif command in (Command.SERVO_ON, Command.SERVO_OFF):
             word = Command(command).name
         elif command == Command.PERIOD:
-            word = f"period {protocol.read_period(frame.data)[0]}"
+            word = f"period {int.from_bytes(frame.data[:2], 'little')}"
         elif Command.TORQUE <= command < Command.TORQUE + 4:
             word = "torque" if any(frame.data) else "zero"
         if word is not None and (not words or words[-1] != word):
@@ -201,7 +202,7 @@ def test_a_motor_that_reports_an_error_takes_the_torque_away():
         hand.set(overloaded_motor=6)
         d.limp_within(start, 0.3)
         d.wait_fault(FaultKind.MOTOR)
-        assert str(d.fault) == "the motor of joint 6 reports: it is overloaded"
+        assert str(d.fault) == "the motor of joint 6 reports: overload"
 
 
 def test_a_v4_has_no_motors_that_report_errors():
@@ -241,7 +242,7 @@ def test_a_hand_that_must_not_be_driven_is_refused(who, faults, message, mend):
 
 
 def test_no_hand_is_one_sentence(driver):
-    with pytest.raises(HandFault, match="nobody on udp_multicast") as caught, driver():
+    with pytest.raises(HandFault, match="no hand on udp_multicast") as caught, driver():
         pass
     assert caught.value.kind is FaultKind.NO_ANSWER and "switch the hand on" in caught.value.mend
 
@@ -276,7 +277,7 @@ def test_frames_of_another_hand_are_ignored():
         d.push(0.1)
         before = d.turns[-1].feedback.q
         for finger in range(4):
-            hand.say(protocol.position(finger, (9000, 9000, 9000, 9000), device=1))
+            hand.say(POSITION.frame((9000, 9000, 9000, 9000), finger, device=1))
         hand.say(Frame(protocol.frame_id(Command.POSITION + 2), b"\1\2"))  # a broken one of our own
         d.push(0.1)
         assert (

@@ -120,12 +120,12 @@ IDENTITY = {
         FaultKind.WRONG_HAND,
         {"wrong_model": 5},
     ),
-    r"motor 13 \(th_axl\) turns the other way: its drive mode": (
+    r"motor 13 \(th_axl\) is reversed by its drive mode": (
         FaultKind.WRONG_HAND,
         {"reversed_motor": 13},
     ),
-    "nobody on pty /emulated answers at 4000000 baud": (FaultKind.NO_ANSWER, {"bus_off": True}),
-    "nobody on pty": (FaultKind.NO_ANSWER, {"silent": True}),
+    "no motor on pty /emulated answers at 4000000 baud": (FaultKind.NO_ANSWER, {"bus_off": True}),
+    "no motor on pty": (FaultKind.NO_ANSWER, {"silent": True}),
     r"motor 3 \(if_dip\) reports: overload": (FaultKind.MOTOR, {"failing_motor": 3}),
     r"motor 0 \(if_rot\) reports: overheating": (
         FaultKind.OVER_TEMPERATURE,
@@ -134,7 +134,7 @@ IDENTITY = {
     r"motor 1 \(if_mcp\) gets 4.1 V, 4.5 to 6 V": (FaultKind.MOTOR, {"supply": 4.1}),
     "gets 12.0 V": (FaultKind.MOTOR, {"supply": 12.0}),
     "is at 75 °C, 70 °C are allowed": (FaultKind.OVER_TEMPERATURE, {"motor_celsius": 75}),
-    "says 200 °C": (FaultKind.TEMPERATURE, {"motor_celsius": 200}),
+    "reports 200 °C": (FaultKind.TEMPERATURE, {"motor_celsius": 200}),
     "does not take its torque on": (FaultKind.SERVO_OFF, {"refuses_servo": True}),
 }
 
@@ -259,7 +259,7 @@ def test_an_answer_to_an_earlier_question_is_not_taken_for_a_new_one():
 def test_a_stop_while_it_is_started():
     on = line()
     hand = link(on)
-    with pytest.raises(HandFault, match="stopped while it was started") as caught:
+    with pytest.raises(HandFault, match="stopped during its start-up") as caught:
         hand.start(lambda: True)
     assert caught.value.kind is FaultKind.STOPPED and not on.hand.servo
     hand.close()
@@ -276,7 +276,9 @@ def test_a_motor_whose_torque_goes_on_with_a_goal_is_refused():
         measure(),
         on.hand._view(dynamixel.Table.DRIVE_MODE).__setitem__(7, dynamixel.ON_BY_GOAL),
     )
-    with pytest.raises(HandFault, match=r"the torque of motor 7 \(mf_dip\) goes on with any goal") as caught:
+    with pytest.raises(
+        HandFault, match=r"the drive mode of motor 7 \(mf_dip\) switches its torque on with any goal"
+    ) as caught:
         link(on).identify()
     assert caught.value.kind is FaultKind.WRONG_HAND
 

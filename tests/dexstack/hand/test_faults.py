@@ -34,7 +34,6 @@ from emulated import BACK, HAND, PUSH
 from wired import WITHIN, Driven, computer
 
 from dexstack.hand.allegro.bus import BusError, Trouble
-from dexstack.hand.fuzz import fuzz_commands
 from dexstack.hand.link import FaultKind, HandFault
 from dexstack.hand.servo import Fault, ServoMode
 
@@ -194,20 +193,12 @@ def test_stop_is_immediate_and_commands_do_not_undo_it():
         d.recover()
 
 
-def test_fuzzed_commands_never_exceed_a_limit():
-    """The full million: ``dexstack bench faults --fuzz 1000000``."""
-    result = fuzz_commands(HAND, 4_000, seed=1)
-    assert result.checked == 4_000 and result.failed == 0 and 0.9 < result.worst <= 1.0
-    assert result.refused > 1_000 and result.taken > 500, "both sides of the fence were visited"
-
-
 @pytest.mark.parametrize(
     ("changes", "kind", "seconds", "text"),
     [
         ({"latency": 0.04}, FaultKind.LATE, 0.6, "answers after"),
         ({"loss": 0.25}, FaultKind.FRAMES_LOST, 1.5, "incomplete"),
-        ({"celsius": [40, 41, -40, 43]}, FaultKind.TEMPERATURE, 0.6, "sensor 2 of the hand says -40"),
-        ({"celsius": [40, 41, 42, 90]}, FaultKind.OVER_TEMPERATURE, 0.6, "sensor 3 of the hand is at 90"),
+        ({"celsius": [40, 41, 42, 90]}, FaultKind.OVER_TEMPERATURE, 0.6, "sensor of joint 12 is at 90"),
         ({"refuses_servo": True}, FaultKind.SERVO_OFF, 0.6, "went off by itself"),
         ({"leap_joint": 3}, FaultKind.ENCODER, 0.3, "encoder of joint 3"),
     ],

@@ -4,11 +4,11 @@ commands stop."""
 import numpy as np
 import pytest
 
-from dexengines.mujoco import MujocoPlant
 from dexstack.hand.servo import ServoLaw, ServoMode, ServoParams
 from dexstack.model.gravity import GravityCompensation
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
+from dexstack.plants.mujoco import MujocoPlant
 
 AWAY = np.array([0.0, 0.0, -1.0, 1.0, 0.0, 0.0, 0.0])  # the object is not part of these tests
 

@@ -139,9 +139,9 @@ def test_an_inverted_motor_with_inertia_and_gravity(joint, dt):
     """On the simulated hand, the object out of the way. Where its step does not divide the servo's
     period, what is sampled between two steps moves by fits and starts, as on a hand that measures
     on a clock of its own."""
-    from dexengines.mujoco import MujocoPlant, MujocoPlantParams
     from dexstack.model.gravity import GravityCompensation
     from dexstack.model.objects import load_object
+    from dexstack.plants.mujoco import MujocoPlant, MujocoPlantParams
 
     plant = MujocoPlant(HAND, load_object("cube"), MujocoPlantParams(dt=dt))
     for faults, wrong in (({}, False), ({"motor_gain": gains(joint, -1.0)}, True)):

@@ -14,7 +14,7 @@ from dexstack.hand.allegro.can_hand import CanHand
 from dexstack.hand.driver import HandDriver, Turn
 from dexstack.hand.emulated.allegro import EmulatedHand
 from dexstack.hand.emulated.lockstep import LockstepComputer
-from dexstack.hand.emulated.plant import StandingPlant
+from dexstack.hand.emulated.plant import WEIGHTLESS, HandPlant
 from dexstack.hand.link import FaultKind
 from dexstack.hand.params import BusParams, CanHandParams, EmulatedHandParams, FaultParams
 from dexstack.hand.servo import ServoLaw, ServoMode, ServoParams
@@ -33,7 +33,7 @@ def computer(
     """A computer with an emulated hand of which ``faults`` are wrong."""
     hand, model = EmulatedHand(side, EmulatedHandParams(**(emulated or {}))), load_hand(side)
     hand.faults = FaultParams(**faults)
-    return LockstepComputer(hand, plant or StandingPlant(model.home, model.lower, model.upper))
+    return LockstepComputer(hand, plant or HandPlant(model, WEIGHTLESS))
 
 
 class Driven(HandDriver):

@@ -169,7 +169,7 @@ def test_a_plant_without_a_scene_is_rejected(palm, tmp_path):
         "from dataclasses import dataclass\n\n\n@dataclass\nclass Params:\n    pass\n\n\nclass PLANT:\n    "
         "Params = Params\n"
     )
-    with pytest.raises(ConfigError, match="makes no scene of a model"):
+    with pytest.raises(ConfigError, match="has no make_scene"):
         Predictor(*palm, Simulated(str(file)))
 
 

@@ -6,6 +6,7 @@ import pytest
 import trimesh
 
 from dexstack.control.models.implicit import ImplicitModel, _Context
+from dexstack.control.params import PlannerParams
 from dexstack.control.problem import FRICTION_DIRECTIONS, StepProblem
 from dexstack.errors import ConfigError
 from dexstack.graph.settings import Spec, make_task, read_settings
@@ -93,7 +94,7 @@ def test_the_blocks_of_unequal_chains_invert_the_matrix(chains):
         )
     Q, g = rng.uniform(1.0, 2.0, 6 + n).astype(np.float32), rng.normal(size=6 + n).astype(np.float32)
     slope = rng.uniform(0.1, 1.0, len(J)).astype(np.float32)
-    model = ImplicitModel(chains=chains)
+    model = ImplicitModel(PlannerParams(), chains)
     problem = StepProblem(*map(jnp.asarray, (Q, J[::each], J, np.zeros(len(chains), np.float32))))
     blocks = model._blocks(_Context(problem, jnp.ones(len(J))), jnp.asarray(slope))
     H = np.diag(Q) + J.T @ (slope[:, None] * J)

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import trimesh
 
-from dexengines.mujoco import MujocoPlant
 from dexstack.control.params import MpcParams
 from dexstack.errors import ConfigError
 from dexstack.graph.settings import Spec, make_task, read_settings
@@ -21,6 +20,7 @@ from dexstack.model.scene import JointLayout, build_scene
 from dexstack.model.strength import finger_forces
 from dexstack.onboarding.add_hand import HandWishes, add_hand
 from dexstack.onboarding.reaching import Finger
+from dexstack.plants.mujoco import MujocoPlant
 from dexstack.sim.loop import Loop
 from dexstack.tasks.base import World
 from tests.dexstack.model.generated_hand import LENGTH, write_hand

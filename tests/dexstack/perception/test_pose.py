@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 from studio import FRONTAL, TILTED, Studio, any_pose
 
-from dexstack.bench.tracking import CHI2_95
 from dexstack.errors import ConfigError
 from dexstack.geometry.rotations import rotation_matrix
 from dexstack.perception.bundle import Tag, TagBundle
@@ -15,6 +14,7 @@ from dexstack.perception.pose import solve_bundle
 from dexstack.perception.se3 import Transform, difference, exp, log, to_quaternion
 from dexstack.perception.tags import Detection, TagDetector, bitmap
 from experiments.perception.pictures import measure_static
+from tests.acceptance.tracking import CHI2_95
 
 
 def ideal(bundle: TagBundle, camera: CameraModel, X_CO: Transform, tags: tuple[int, ...]) -> list[Detection]:

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 
 from dexstack.config import param
 from dexstack.model.objects import load_object
-from dexstack.tasks.base import JudgeParams, Scene, Task
+from dexstack.tasks.base import JudgeParams, Setup, Task
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Lift(Task):
         from dexstack.model.hand import load_hand
 
         obj, hand = load_object(self._names[0]), load_hand(self._names[1])
-        return Scene(hand, obj, obj.start("allegro", hand.side))
+        return Setup(hand, obj, obj.start("allegro", hand.side))
 
     def stage(self, state, goal_WO, weights):
         return jnp.sqrt(weights.contact_weight) * (state.p_WTip - state.p_WO[None]).reshape(-1)

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from dexengines.soft.plant import LAW, SoftPlantParams
+from dexengines.soft.scene import LAW
+from dexstack.plants.soft import SoftPlantParams
 from experiments.soft import creep
 
 

@@ -14,7 +14,7 @@ from dexstack.cli.hand_access import add_hand_arguments, agreed, the_hand
 from dexstack.cli.output import add_json_argument, note, publish, table
 
 if TYPE_CHECKING:
-    from dexstack.hand.link import BusLink
+    from dexstack.hand.bus_hand import BusHand
     from dexstack.model.hand import HandModel
 
 JOINT = 15
@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
     return 0 if good else 1
 
 
-def _walk(args: argparse.Namespace, link: BusLink) -> list[Layer]:
+def _walk(args: argparse.Namespace, link: BusHand) -> list[Layer]:
     from dexstack.hand.link import HandFault
     from dexstack.model.hand import load_hand
 
@@ -112,12 +112,12 @@ def _walk(args: argparse.Namespace, link: BusLink) -> list[Layer]:
     return layers
 
 
-def _interface(link: BusLink) -> str:
+def _interface(link: BusHand) -> str:
     link.open()
     return f"{link.bus} is open"
 
 
-def _bus(link: BusLink) -> str:
+def _bus(link: BusHand) -> str:
     """Whether anybody answers, whoever it is."""
     from dexstack.hand.link import FaultKind, HandFault
 
@@ -129,12 +129,12 @@ def _bus(link: BusLink) -> str:
     return f"somebody on {link.bus} answers"
 
 
-def _identity(link: BusLink) -> str:
+def _identity(link: BusHand) -> str:
     link.identify()
     return link.introduction()
 
 
-def _stream(link: BusLink, hand: HandModel, seconds: float) -> str:
+def _stream(link: BusHand, hand: HandModel, seconds: float) -> str:
     import numpy as np
 
     from dexstack.hand.commissioning import check_at_rest
@@ -171,7 +171,7 @@ def _stream(link: BusLink, hand: HandModel, seconds: float) -> str:
     )
 
 
-def _motion(args: argparse.Namespace, link: BusLink, hand: HandModel) -> str:
+def _motion(args: argparse.Namespace, link: BusHand, hand: HandModel) -> str:
     from dexstack.hand.allegro.protocol import JOINTS
     from dexstack.hand.commissioning import check_at_rest, commission, save_commissioning
 

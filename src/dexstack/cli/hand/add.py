@@ -79,7 +79,7 @@ def _direction(text: str) -> tuple[float, ...]:
 def run(args: argparse.Namespace) -> int:
     """Make the hand; return 0."""
     from dexstack.onboarding.add_hand import HandWishes, add_hand
-    from dexstack.report.object_picture import draw_hand
+    from dexstack.onboarding.object_picture import draw_hand
 
     wishes = HandWishes(args.name, args.palm, args.tips, args.up, args.forward, args.effort, args.yes)
     added = add_hand(args.file, args.to, wishes, note)

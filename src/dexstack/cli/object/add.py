@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     """Make the object; return 0."""
     from dexstack.cli.object.facts import facts, views
     from dexstack.onboarding.add_object import Wishes, add_object
-    from dexstack.report.object_picture import draw_rests
+    from dexstack.onboarding.object_picture import draw_rests
 
     name = args.name or args.file.stem
     folder = args.to or Path(name)

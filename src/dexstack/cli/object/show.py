@@ -25,7 +25,7 @@ def run(args: argparse.Namespace) -> int:
     """Draw the object; return 0."""
     from dexstack.model.objects import load_object
     from dexstack.onboarding.add_object import inspect
-    from dexstack.report.object_picture import draw_object
+    from dexstack.onboarding.object_picture import draw_object
 
     obj = load_object(args.object)
     path = draw_object(args.output or Path(f"{obj.name}.png"), obj, inspect(obj, note).rests)

@@ -1,4 +1,4 @@
-"""ContactSDF-MPC [22]: box-constrained single shooting on a contact set, by a fixed number of
+"""ContactSDF-MPC [22]: box-constrained single shooting on a contact set by a fixed number of
 projected Gauss–Newton iterations."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from jax import Array
 from dexstack.config import numbers
 from dexstack.contact.contact import Contacts, empty_contacts
 from dexstack.contact.detector import DetectorParams
-from dexstack.control.base import Cost, Observation, Plan, PlannedState, Plans, Pull, SolveStatus
+from dexstack.control.base import Cost, LocalPlanner, Observation, Plan, PlannedState, Pull, SolveStatus
 from dexstack.control.contact_rule import ContactRule, PropagatedContacts
 from dexstack.control.horizon import Horizon, Present, Trajectory
 from dexstack.control.models.base import StepModel
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class _Inputs(NamedTuple):
-    """What changes from plan to plan."""
+    """Inputs that change with every plan."""
 
     pose_WO: Any
     q: Any
@@ -42,7 +42,7 @@ class _Inputs(NamedTuple):
 
 
 class _Tunable(NamedTuple):
-    """What a compiled solver takes as numbers and seldom changes."""
+    """Numeric inputs of the compiled solver that seldom change."""
 
     theta: ModelParams
     weights: dict[str, Any]
@@ -53,18 +53,17 @@ class _Tunable(NamedTuple):
 
 
 DAMPINGS = (1.0, 30.0, 300.0, 3000.0)
-"""Levenberg dampings tried in parallel, as multiples of the parameter: near the box and at kinks a
-shorter Newton step is no substitute. The largest make a step that is short and nearly downhill:
-without them a plan can be stuck where it is no minimum."""
+"""Levenberg dampings tried in parallel, as multiples of the parameter; near the box and at kinks a
+shorter Newton step is no substitute. The largest give a short step along nearly the steepest descent,
+without which a plan can get stuck where it is no minimum."""
 
 
-class Mpc:
-    """Finds u_0..u_{T−1} in a box that minimise a task's cost over a rollout predicted from the
-    contact set of the current state.
+class Mpc(LocalPlanner):
+    """Gauss–Newton planner on a time-stepping model, with the contact set of the current state.
 
-    What becomes of that set along the rollout is its rule's. Joint limits are imposed on the target
-    and on the prediction of every step. All arrays have fixed shapes: the solver is compiled once
-    per instance and shared by its forks. A :class:`~dexstack.control.base.LocalPlanner`.
+    The contact rule determines that set along the rollout. Joint limits are imposed on the target and
+    on the prediction of every step. All arrays have fixed shapes: the solver is compiled once per
+    instance and shared by its forks.
     """
 
     def __init__(
@@ -82,9 +81,9 @@ class Mpc:
         """
         Args:
             theta: θ of the model.
-            weights: the cost's, a parameter block of numbers.
-            rule: what becomes of the contacts along the plan; by default their distances follow it.
-            capacity: slots of the contact sets it plans from.
+            weights: parameter block of the cost, numbers only.
+            rule: contacts along the plan; None: propagated distances.
+            capacity: number of slots of a contact set.
         """
         self.robot, self._cost, self._model = robot, cost, model
         self._tree, self._rule = robot.kinematics(), rule or PropagatedContacts()
@@ -114,10 +113,6 @@ class Mpc:
         self.reset()
 
     @property
-    def u_max(self) -> float:
-        return self._params.u_max
-
-    @property
     def theta(self) -> ModelParams:
         return self._theta
 
@@ -139,7 +134,7 @@ class Mpc:
 
     @property
     def params(self) -> MpcParams:
-        """Horizon, step and iterations are compiled in and stay as they were."""
+        """Horizon, step and iterations are compiled in and do not change."""
         return self._params
 
     @params.setter
@@ -149,7 +144,7 @@ class Mpc:
             self._pack_tunable()
 
     def reset(self) -> None:
-        """Forget the warm start and the command held."""
+        """See :meth:`~dexstack.control.base.LocalPlanner.reset`."""
         self._plan = np.zeros((self._T, self._n), np.float32)
         self._q_des: np.ndarray | None = None
 
@@ -161,7 +156,7 @@ class Mpc:
         return other
 
     def warm_up(self) -> float:
-        """Compile; returns the seconds it took."""
+        """Compile; return the seconds it took."""
         start = time.perf_counter()
         pose = np.array([0, 0, 0.1, 1, 0, 0, 0], np.float32)
         side_by_side(
@@ -196,16 +191,16 @@ class Mpc:
             time.perf_counter() - wall,
         )
 
-    def plan_batch(self, observations: Observation, goals_WO: np.ndarray) -> Plans:
-        """Plans from B states at once, each from a cold start; nothing of this planner changes.
+    def plan_batch(self, observations: Observation, goals_WO: np.ndarray) -> Plan:
+        """Plan from B states at once, each from a cold start, without changing this planner.
 
         Args:
             observations: every array with a leading axis (B, …).
             goals_WO: (B, 7)
 
         Returns:
-            The plans; a state that cannot be planned from has BAD_INPUT, NaN predictions and the
-            robot's home as command.
+            One plan whose arrays have a leading axis (B, …); a state with unusable input has BAD_INPUT,
+            NaN predictions and the robot's home as command.
         """
         wall, cpu = time.perf_counter(), time.process_time()
         B = len(goals_WO)
@@ -229,7 +224,7 @@ class Mpc:
             for k in np.flatnonzero(usable & np.isfinite(out).all(axis=1)):
                 plan[k], q_des[k], prediction[k], cost[k], improved = self._split(out[k])
                 status[k] = SolveStatus.OK if improved else SolveStatus.NO_DESCENT
-        return Plans(
+        return Plan(
             status, q_des, plan, prediction, cost, time.process_time() - cpu, time.perf_counter() - wall
         )
 
@@ -249,15 +244,13 @@ class Mpc:
     def _pack(
         self, observation: Observation, goal_WO: np.ndarray, plan: np.ndarray, pull: Pull | None
     ) -> np.ndarray | None:
-        """All inputs as one vector; None if one is unusable."""
+        """Return all inputs as one vector, or None if one is unusable."""
         _, pose_WO, q, contacts = observation
         pull = pull or Pull(np.zeros(self._n), self._params.effort_weight)
         packed = self._inputs.pack(_Inputs(pose_WO, q, goal_WO, plan, pull, contacts))
-        return (
-            packed
-            if packed is not None and np.all(np.isfinite(packed)) and np.dot(pose_WO[3:], pose_WO[3:]) > 1e-6
-            else None
-        )
+        if packed is None or not np.isfinite(packed).all() or np.dot(pose_WO[3:], pose_WO[3:]) <= 1e-6:
+            return None
+        return packed
 
     def _split(self, out: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, float, bool]:
         plan, q_des, predicted, (cost, improved) = np.split(
@@ -279,10 +272,10 @@ class Mpc:
     def _pack_tunable(self) -> None:
         vector = self._tunables.pack(self._tunable())
         if vector is None:
-            raise ValueError("θ or weights have another structure than those the planner was made with")
+            raise ValueError("θ or weights differ in structure from those at construction")
         self._tunable_vector = jnp.asarray(vector)
 
-    # --- traced -------------------------------------------------------------------------------------------------------------------
+    # --- traced -----------------------------------------------------------------------------------
 
     def _goal_cost(self, state: Array, tunable: Array) -> Array:
         pose_WO, q, goal_WO = jnp.split(state, [7, 7 + self._n])

@@ -122,7 +122,7 @@ def test_limits_hold_at_any_corner_of_the_joint_range(data, shared, resting):
     check_limits(shared, resting.hand, q, result)
 
 
-# --- bad input ------------------------------------------------------------------------------------------------------------------------
+# --- bad input ------------------------------------------------------------------------------------
 
 INPUTS = ("pose_WO", "q", "goal_WO", "p_W", "nhat_W", "phi")
 
@@ -227,7 +227,7 @@ def test_no_contact_is_no_problem(planner, resting):
     assert result.status in GOOD and np.all(np.isfinite(result.prediction))
 
 
-# --- the solver -----------------------------------------------------------------------------------------------------------------------
+# --- the solver -----------------------------------------------------------------------------------
 
 
 def test_a_warm_start_continues_where_the_last_solve_ended(planner, resting):

@@ -181,7 +181,7 @@ def test_where_time_does_not_wait_a_search_has_as_many_plans_as_end_in_time(rest
     )[1]
     plan = planner.plan(seen(resting, t=0.02), GOAL)
     assert planner._running[0] == pytest.approx(acts)
-    assert (f"{plans} of 32 plans" in plan.lack) == (plans < 16)
+    assert (f"{plans} of 32 plans" in plan.warning) == (plans < 16)
     answer = planner._running[1].result()
     assert rolled == [plans] and np.isfinite(answer.cost)
 

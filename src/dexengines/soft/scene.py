@@ -1,0 +1,348 @@
+"""A model with soft contact: geoms are oriented points, stepped linearly implicitly in double
+precision."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import jax
+import mujoco
+import numpy as np
+import trimesh
+from scipy.spatial import ConvexHull
+
+from dexengines.collision import Geom, body_name
+from dexengines.compilation import jit, joined, program
+from dexengines.couplings import reflected
+from dexengines.errors import EngineError
+from dexengines.forces import bare
+from dexengines.materials import Materials
+from dexengines.report import Contact
+from dexengines.scene import Scene, State, stack
+from dexengines.soft import cloud
+from dexengines.soft.cloud import Cloud
+from dexengines.soft.meshing import convex_hull, quads
+from dexengines.soft.scm import ContactParams, paper_dissipation, smooth_dissipation
+from dexengines.soft.system import JOINTS, Ground, Meeting, SoftSystem, Surface, SystemData
+
+DISSIPATIONS = {"paper": paper_dissipation, "smooth": smooth_dissipation}
+LAW = ContactParams(v_d=0.1, v_s=2e-5)
+ROOMY = 0.75
+"""Share of touching states that have room at first: room costs time at every step, and where it is
+too little there will be more."""
+POINTS = 2000
+"""Of a body, up to which it is as fine as what it meets."""
+
+
+class SoftScene(Scene):
+    """A model whose geoms are unions of oriented points, one for each body.
+
+    Args:
+        model, materials: see :class:`dexengines.scene.Scene`; the spacing of points of two that
+            meet is the finer one's, up to :data:`POINTS` for a body.
+        law: of contact; stiffness and friction come from the materials, √ε1 is ``roundness``
+            spacings.
+        dissipation: of :data:`DISSIPATIONS`.
+        tolerance: share of the load that what is too far away to count may carry together.
+
+    Raises:
+        EngineError: see :class:`~dexengines.scene.Scene`; a mesh without what makes points of it.
+    """
+
+    engine = "soft"
+    lacks = (
+        *JOINTS, "adhesion", "flexible body", "body moved from outside", "height field", "signed distance field", "ellipsoid",
+        "inertia that changes with the pose",
+        "moving plane", "tilted plane",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        model: mujoco.MjModel,
+        materials: Materials = None,
+        *,
+        law: ContactParams = LAW,
+        roundness: float = 0.2,
+        dissipation: str = "paper",
+        tolerance: float = 1e-6,
+    ) -> None:
+        super().__init__(model, materials)
+        if dissipation not in DISSIPATIONS:
+            raise EngineError(
+                f"parameter 'dissipation' of the soft engine must be {' or '.join(DISSIPATIONS)}, got '{dissipation}'"
+            )
+        self._law, self._roundness, self._tolerance = law, roundness, tolerance
+        self._clouds: dict[tuple[int, float], Cloud] = {}
+        inertance = self._forces.inertance + reflected(model)
+        self.system = SoftSystem(bare(model), *self._surfaces(), DISSIPATIONS[dissipation], inertance)
+        self.activation = np.zeros(model.na)
+        self._q, self._v, self._time = np.array(model.qpos0), np.zeros(model.nv), 0.0
+
+        with jax.enable_x64(True):
+            self._data = jax.device_put(self.system.data)
+        self._compile()
+
+    def _compile(self) -> None:
+        """The step, with as much room for what is near as the system has."""
+        system, dt = self.system, self.dt
+
+        def advance(
+            data: SystemData, q: jax.Array, v: jax.Array, tau: jax.Array
+        ) -> tuple[jax.Array, jax.Array]:
+            return system.implicit(data, q, v, tau, dt)
+
+        with jax.enable_x64(
+            True
+        ):  # the numbers are arguments: as constants, XLA would spend minutes on the lookup tables
+            self.program = program(
+                advance, self._data, *map(np.zeros, (self.model.nq, self.model.nv, self.model.nv))
+            )
+            self._needs = jit(system.needs)
+        self.batch_key = id(self.program)
+
+    def _make_room(self, q: np.ndarray) -> bool:
+        """Whether more is near at q than there was room for; there is from now on."""
+        needs = iter(np.asarray(x) for x in self._needs(self._data, q))
+        room = [old and old.for_all(next(needs)) for old in self.system.room]
+        if room == list(self.system.room):
+            return False
+        self.system = self.system.with_room(room)
+        self._compile()
+        return True
+
+    def _surfaces(self) -> tuple[list[Meeting], list[Ground]]:
+        """Pairs of bodies, sorted into meetings by whether one is fixed, and by stiffness; what is
+        over a plane."""
+        geoms, grounds, met = self.collision.geoms, {}, {}
+        unions: dict[tuple[int, int, int], list[Geom]] = {}
+        for g in geoms:
+            if g.kind != "plane":
+                unions.setdefault(self._union(g), []).append(g)
+        for a, b, friction in self.collision.pairs:
+            first, second = geoms[a], geoms[b]
+            stiffness = min(first.material.stiffness, second.material.stiffness)
+            if "plane" in (first.kind, second.kind):
+                plane, other = (first, second) if first.kind == "plane" else (second, first)
+                grounds[plane.name, self._union(other)] = (stiffness, friction, plane.p[2])
+            else:
+                x, y = sorted((self._union(first), self._union(second)))
+                group = met.setdefault((x[0] == 0, stiffness), {})
+                group[x, y] = max(friction, group.get((x, y), 0.0))
+        meetings = [self._meeting(unions, stiffness, pairs) for (_, stiffness), pairs in met.items()]
+        return meetings, [
+            Ground(self._surface(unions[key], unions[key]), self._law._replace(stiffness=k), friction, height)
+            for (_, key), (k, friction, height) in grounds.items()
+        ]
+
+    def _union(self, geom: Geom) -> tuple[int, int, int]:
+        """Geoms of one body that meet the same others are one surface."""
+        return geom.body, int(self.model.geom_contype[geom.id]), int(self.model.geom_conaffinity[geom.id])
+
+    def _surface(self, geoms: list[Geom], met: Iterable[Geom]) -> Surface:
+        """Geoms as points that are as fine as what they meet, but no more than :data:`POINTS` on
+        their boxes, unless asked to be finer."""
+        area = sum(8.0 * float(np.roll(g.half, 1) @ g.half) for g in geoms)
+        asked = min(g.material.resolution or np.inf for g in geoms)
+        spacing = max(min(g.resolution for g in met), min(asked, math.sqrt(area / POINTS)))
+        key = geoms[0].id, spacing
+        if key not in self._clouds:
+            self._clouds[key] = union(geoms, spacing)
+        return Surface(geoms[0].name, body_name(self.model, geoms[0].body), self._clouds[key], 0.0)
+
+    def _meeting(self, unions: dict, stiffness: float, pairs: dict) -> Meeting:
+        sides = [sorted({pair[k] for pair in pairs}) for k in (0, 1)]
+        spacing = min(g.resolution for side in sides for key in side for g in unions[key])
+        met: dict[tuple[int, int, int], list[Geom]] = {
+            key: list(unions[key]) for side in sides for key in side
+        }
+        for x, y in pairs:
+            met[x] += unions[y]
+            met[y] += unions[x]
+        a, b = ([self._surface(unions[key], met[key]) for key in side] for side in sides)
+        law = self._law._replace(stiffness=stiffness, eps1=(self._roundness * spacing) ** 2)
+        places = [(sides[0].index(x), sides[1].index(y), friction) for (x, y), friction in pairs.items()]
+        return Meeting(a, b, self._tolerance, law, places, roomy=ROOMY)
+
+    @property
+    def time(self) -> float:
+        return self._time
+
+    def values(self) -> tuple[np.ndarray, np.ndarray]:
+        return self._q, self._v
+
+    def place(
+        self, q: np.ndarray, v: np.ndarray, time: float = 0.0, activation: np.ndarray | None = None
+    ) -> None:
+        self._q, self._v, self._start, self._steps, self._time = q, v, time, 0, time
+        self.activation = np.zeros(self.model.na) if activation is None else activation
+
+    def advance(self, tau: np.ndarray) -> bool:
+        with jax.enable_x64(True):
+            q, v = map(np.asarray, self.program.one(self._data, self._q, self._v, tau))
+            while not np.isfinite(v).all() and self._make_room(self._q):
+                q, v = map(np.asarray, self.program.one(self._data, self._q, self._v, tau))
+        self._q, self._v = q, v
+        self._steps += 1
+        self._time = self._start + self._steps * self.dt
+        return bool(np.isfinite(self._v).all())
+
+    @classmethod
+    def rollout_many(
+        cls, scenes: Sequence[SoftScene], states: Sequence[State], controls: np.ndarray, threads: int
+    ) -> State:
+        """One program steps all; its threads are XLA's own."""
+        for scene, state in zip(scenes, states, strict=True):
+            scene._set_state(state)  # refuses what no scene takes
+        start, tau, steps = stack(states), np.zeros((len(scenes), scenes[0].model.nv)), controls.shape[1]
+        dry, driven = (any(getattr(s._forces, name) for s in scenes) for name in ("dry", "any"))
+        passed = [(start.q, start.v, start.activation)]
+        with jax.enable_x64(True):
+            data = joined([s._data for s in scenes])
+            for k in range(steps):
+                q, v, activation = passed[-1]
+                if driven or dry:
+                    q, v, activation, tau = (
+                        np.asarray(q),
+                        np.asarray(v),
+                        activation.copy(),
+                        np.empty_like(tau),
+                    )
+                    for i, scene in enumerate(scenes):
+                        tau[i], rate = scene._forces.at(q[i], v[i], controls[i, k], activation[i])
+                        activation[i] += scene.dt * rate
+                if dry:
+                    damping = np.stack(
+                        [
+                            s._forces.damping(x)[: s.system.tree.num_joints]
+                            for s, x in zip(scenes, v, strict=True)
+                        ]
+                    )
+                    data = data._replace(numbers=data.numbers._replace(damping=damping))
+                following = scenes[0].program.many(data, q, v, tau)
+                while cls._made_room(scenes, np.asarray(q), np.asarray(following[1])):
+                    following = scenes[0].program.many(data, q, v, tau)
+                passed.append((*following, activation))
+        times = start.time[:, None] + scenes[0].dt * np.arange(steps + 1)
+        return State(
+            times,
+            *(np.stack([np.asarray(x) for x in column], axis=1) for column in zip(*passed, strict=True)),
+        )
+
+    @staticmethod
+    def _made_room(scenes: Sequence[SoftScene], q: np.ndarray, v: np.ndarray) -> bool:
+        """Whether one of the scenes, at q (N, nq) before a step and with v (N, nv) after it, needed
+        more room; all have it from now on."""
+        made = False
+        for scene, before, failed in zip(scenes, q, ~np.isfinite(v).all(axis=1), strict=True):
+            if failed and scene._make_room(before):
+                made = True
+                for other in scenes:
+                    other.system = other.system.with_room(scene.system.room)
+                    other.program, other.batch_key, other._needs = (
+                        scene.program,
+                        scene.batch_key,
+                        scene._needs,
+                    )
+        return made
+
+    def damp(self, damping: np.ndarray) -> None:
+        numbers = self._data.numbers
+        self._data = self._data._replace(
+            numbers=numbers._replace(damping=np.asarray(damping)[: len(numbers.damping)])
+        )
+
+    def _contacts(self, control: np.ndarray) -> list[Contact]:
+        """Force and moment of a pair of bodies are told as the force, where their nearest geoms are
+        nearest."""
+        data = mujoco.MjData(self.model)
+        data.qpos[:] = self._q
+        mujoco.mj_kinematics(self.model, data)
+        with jax.enable_x64(True):
+            found = self._touching(self._data, self._q, self._v)
+        result = []
+        for a, b, wrench in zip(*map(np.asarray, found[:3]), strict=True) if found is not None else ():
+            near = min(
+                (self._contact(x, y, data, s * wrench[:3]) for x, y, s in self._between(int(a), int(b))),
+                key=lambda c: c.gap,
+            )
+            result += [near] if np.linalg.norm(near.force_W) > 1e-9 else []
+        return result
+
+    @functools.cached_property
+    def _touching(self) -> Callable[..., Any]:
+        """Contacts at a state, compiled when somebody first asks for them."""
+        system = self.system
+        return jit(lambda data, q, v: system.contact(data, system.tree.motion(data.numbers, q, v)))
+
+    def _between(self, a: int, b: int) -> list[tuple[Geom, Geom, float]]:
+        """Pairs of geoms on links a and b, and the sign of what the first does to the second."""
+        link, geoms = self.system.tree.link_of_body, self.collision.geoms
+        pairs = [(geoms[p.a], geoms[p.b]) for p in self.collision.pairs]
+        at = [(x, y, int(link[x.body]), int(link[y.body])) for x, y in pairs]
+        return [(x, y, 1.0 if k == a else -1.0) for x, y, k, m in at if {k, m} == {a, b}]
+
+
+def union(shapes: Sequence[Geom], spacing: float) -> Cloud:
+    """Oriented points of shapes that overlap or touch, without those that lie inside another
+    one."""
+    parts = []
+    for k, shape in enumerate(shapes):
+        part = cloud.moved(shape_cloud(shape, spacing), shape.R, shape.p)
+        outside = part.points + 1e-2 * spacing * part.normals  # so that two faces that touch are both inside
+        hidden = np.zeros(len(outside), bool)
+        for j, other in enumerate(shapes):
+            if j != k:
+                hidden |= inside(other, outside)
+        parts.append(Cloud(part.points[~hidden], part.normals[~hidden]))
+    return cloud.joined(*parts)
+
+
+def shape_cloud(shape: Geom, spacing: float) -> Cloud:
+    """A geom in its own frame."""
+    s = shape.size
+    if shape.kind == "box":
+        return cloud.box(s, spacing)
+    if shape.kind == "sphere":
+        return cloud.sphere(s[0], spacing)
+    if shape.kind == "capsule":
+        return cloud.capsule(s[0], s[1], spacing)
+    if shape.kind == "cylinder":
+        return cloud.cylinder(s[0], s[1], spacing)
+    return hull_cloud(shape.vertices, spacing, shape.name)
+
+
+def hull_cloud(vertices: np.ndarray, spacing: float, name: str) -> Cloud:
+    """The convex hull of points (V, 3): a box exactly, anything else remeshed in quads."""
+    hull = convex_hull(vertices, name)
+    for R, p, half in _boxes(hull):
+        if hull.volume > (1.0 - 1e-5) * np.prod(2.0 * half):
+            return cloud.moved(cloud.box(half, spacing), R, p)
+    return quads(hull, spacing, name)
+
+
+def _boxes(hull: trimesh.Trimesh) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Boxes about a hull, along its frame and along its edges: orientation, centre, half
+    extents."""
+    low, high = hull.bounds
+    yield np.eye(3), 0.5 * (low + high), 0.5 * (high - low)
+    T, extents = trimesh.bounds.oriented_bounds(hull)
+    X = np.linalg.inv(T)
+    yield X[:3, :3], X[:3, 3], 0.5 * extents
+
+
+def inside(shape: Geom, points: np.ndarray) -> np.ndarray:
+    """(I,) whether points (I, 3) in the frame of the body lie in the shape."""
+    p, s = (points - shape.p) @ shape.R, shape.size
+    if shape.kind == "box":
+        return (np.abs(p) < s).all(axis=1)
+    if shape.kind == "cylinder":
+        return (np.hypot(p[:, 0], p[:, 1]) < s[0]) & (np.abs(p[:, 2]) < s[1])
+    if shape.kind == "mesh":
+        plane = ConvexHull(shape.vertices).equations
+        return (p @ plane[:, :3].T + plane[:, 3] < 0.0).all(axis=1)
+    half = s[1] if shape.kind == "capsule" else 0.0
+    along = p - np.clip(p[:, 2:], -half, half) * [0.0, 0.0, 1.0]
+    return np.linalg.norm(along, axis=1) < s[0]

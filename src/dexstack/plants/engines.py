@@ -1,0 +1,10 @@
+"""The engines, for the rest of dexstack."""
+
+from __future__ import annotations
+
+from dexengines import load as load
+from dexengines.batch import rollout as rollout
+from dexengines.errors import EngineError as EngineError
+from dexengines.files import read_model as read_model
+from dexengines.scene import Scene as Scene
+from dexengines.scene import State as State

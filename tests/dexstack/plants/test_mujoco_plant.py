@@ -1,0 +1,198 @@
+"""The MuJoCo plant against closed forms: free fall, spin, power balance, rest, and
+repeatability."""
+
+import mujoco
+import numpy as np
+import pytest
+from scipy.spatial.transform import Rotation
+
+from dexstack.errors import ConfigError
+from dexstack.model import HANDS
+from dexstack.model.gravity import GravityCompensation
+from dexstack.model.hand import HandModel, load_hand
+from dexstack.model.objects import load_object, object_names
+from dexstack.plants.base import Plant
+from dexstack.plants.mujoco import MujocoPlant, MujocoPlantParams
+from dexstack.tasks.palm_turn import PalmTurn
+
+FAR = np.array([0.0, 0.0, 0.6, 1.0, 0.0, 0.0, 0.0])
+
+
+@pytest.fixture(scope="module")
+def hand() -> HandModel:
+    return load_hand("right")
+
+
+def hold(
+    plant: Plant, hand: HandModel, gravity: GravityCompensation, q_des: np.ndarray, seconds: float
+) -> None:
+    for _ in range(round(seconds / plant.dt)):
+        q = plant.joint_position
+        plant.step(np.clip(1.0 * (q_des - q) + gravity(q), -hand.effort, hand.effort))
+
+
+def test_free_fall(hand):
+    plant = MujocoPlant(hand, load_object("stick"))
+    plant.reset(hand.home, FAR)
+    n = 100
+    for _ in range(n):
+        plant.step(np.zeros(16))
+    assert plant.time == pytest.approx(n * plant.dt)
+    fall = 9.81 * plant.dt**2 * n * (n + 1) / 2  # semi-implicit Euler
+    np.testing.assert_allclose(plant.pose_WO[:3], FAR[:3] - (0, 0, fall), atol=1e-9)
+    np.testing.assert_allclose(plant.twist_WO, (0, 0, -9.81 * n * plant.dt, 0, 0, 0), atol=1e-9)
+
+
+def test_a_tumbling_object_keeps_its_angular_momentum_and_energy(hand):
+    obj = load_object("foambrick")
+    plant = MujocoPlant(hand, obj, MujocoPlantParams(dt=2e-4))
+    v = np.zeros(22)
+    v[19:] = (3.0, 5.0, -4.0)
+    plant.reset(hand.home, FAR, v)
+
+    def momentum_and_energy() -> tuple[np.ndarray, float]:
+        w_B = plant.twist_WO[3:]
+        R_WO = Rotation.from_quat(plant.pose_WO[3:], scalar_first=True).as_matrix()
+        return R_WO @ obj.inertia @ w_B, 0.5 * w_B @ obj.inertia @ w_B
+
+    h0, e0 = momentum_and_energy()
+    for _ in range(1000):
+        plant.step(np.zeros(16))
+    h1, e1 = momentum_and_energy()
+    assert np.linalg.norm(plant.twist_WO[3:] - v[19:]) > 0.5  # it does tumble
+    np.testing.assert_allclose(h1, h0, atol=2e-3 * np.linalg.norm(h0))
+    assert e1 == pytest.approx(e0, rel=2e-3)
+
+
+def test_angular_velocity_is_in_body_axes(hand):
+    plant = MujocoPlant(hand, load_object("cube"))
+    yawed = np.array([0.0, 0.0, 0.6, np.sqrt(0.5), 0.0, 0.0, np.sqrt(0.5)])
+    v = np.zeros(22)
+    v[16:] = (0.1, 0.2, 0.3, 1.0, 0.0, 0.0)
+    plant.reset(hand.home, yawed, v)
+    np.testing.assert_array_equal(plant.twist_WO, v[16:])
+    plant.step(np.zeros(16))
+    R0 = Rotation.from_quat(yawed[3:], scalar_first=True)
+    R1 = Rotation.from_quat(plant.pose_WO[3:], scalar_first=True)
+    np.testing.assert_allclose(
+        (R1 * R0.inv()).as_rotvec() / plant.dt, (0, 1, 0), atol=1e-6
+    )  # body x points along world y
+    np.testing.assert_allclose(
+        (plant.pose_WO[:3] - yawed[:3]) / plant.dt, (0.1, 0.2, 0.3 - 9.81 * plant.dt), atol=1e-9
+    )
+
+
+def test_power_balance_of_the_hand(hand):
+    """Energy gained = work of the torques − heat in the passive damping, with the hand swinging
+    freely of contacts."""
+    plant = MujocoPlant(hand, load_object("cube"), MujocoPlantParams(dt=2e-4))
+    plant.reset(hand.pose("flat") + 0.05, FAR + np.array([0, 0, 1.0, 0, 0, 0, 0]))
+    model, data = plant.model, plant.scene.data
+
+    def energy() -> float:
+        mujoco.mj_forward(model, data)
+        mujoco.mj_energyPos(model, data)
+        mujoco.mj_energyVel(model, data)
+        return data.energy.sum()
+
+    e0, work, heat = energy(), 0.0, 0.0
+    tau = np.tile([0.0, 0.06, 0.03, 0.01], 4)
+    for _ in range(500):
+        qd = plant.joint_velocity
+        plant.step(tau)
+        mean = 0.5 * (qd + plant.joint_velocity)
+        work += tau @ mean * plant.dt
+        heat += hand.damping @ mean**2 * plant.dt
+        assert not any(c.dist < 0 for c in data.contact)
+    assert heat > 0.002
+    assert energy() - e0 == pytest.approx(work - heat, abs=0.02 * (work + heat))
+
+
+@pytest.mark.parametrize("side", HANDS)
+@pytest.mark.parametrize("name", object_names())
+def test_the_object_rests_for_two_seconds(side, name):
+    hand, obj = load_hand(side), load_object(name)
+    plant, gravity, start = (
+        MujocoPlant(hand, obj),
+        GravityCompensation(hand),
+        PalmTurn(obj=name, hand=side).start(),
+    )
+    q_des = hand.pose(start.hand_pose)
+    plant.reset(q_des, start.pose_WO)
+    hold(plant, hand, gravity, q_des, 0.5)
+    settled = plant.pose_WO
+    hold(plant, hand, gravity, q_des, 2.0)
+    np.testing.assert_allclose(settled[:3], start.pose_WO[:3], atol=0.002)
+    np.testing.assert_allclose(plant.pose_WO[:3], settled[:3], atol=0.0005)
+    assert abs(plant.pose_WO[3:] @ settled[3:]) > np.cos(0.01 / 2)
+    assert np.linalg.norm(plant.twist_WO[:3]) < 0.002
+    weight = np.zeros(3)
+    force = np.zeros(6)
+    for i, contact in enumerate(plant.scene.data.contact):
+        bodies = [plant.model.body(plant.model.geom_bodyid[g]).name for g in contact.geom]
+        if "object" in bodies:
+            mujoco.mj_contactForce(plant.model, plant.scene.data, i, force)
+            weight += (1 if bodies[1] == "object" else -1) * contact.frame.reshape(3, 3).T @ force[:3]
+    np.testing.assert_allclose(weight, (0, 0, obj.mass * 9.81), atol=0.02 * obj.mass * 9.81)
+
+
+def test_the_cube_rests_on_the_palm(hand):
+    plant, gravity = MujocoPlant(hand, load_object("cube")), GravityCompensation(hand)
+    hold(plant, hand, gravity, hand.home, 1.0)
+    assert plant.pose_WO[2] == pytest.approx(0.0393, abs=0.0005)
+    touching = {
+        plant.model.body(plant.model.geom_bodyid[g]).name
+        for contact in plant.scene.data.contact
+        for g in contact.geom
+    }
+    assert {"palm_link", "object"} <= touching
+
+
+def test_same_reset_and_torques_give_the_same_states(hand):
+    obj = load_object("cube")
+    torques = np.random.default_rng(3).uniform(-0.1, 0.1, (300, 16))
+
+    def run(plant: MujocoPlant) -> np.ndarray:
+        plant.reset(hand.home, obj.start("allegro", hand.side).pose_WO)
+        rows = []
+        for tau in torques:
+            plant.step(tau)
+            rows.append(
+                np.concatenate([plant.joint_position, plant.joint_velocity, plant.pose_WO, plant.twist_WO])
+            )
+        return np.array(rows)
+
+    plant = MujocoPlant(hand, obj)
+    first = run(plant)
+    np.testing.assert_array_equal(run(plant), first)
+    np.testing.assert_array_equal(run(MujocoPlant(hand, obj)), first)
+    assert np.ptp(first, axis=0).max() > 0.1
+
+
+def test_getters_are_copies(hand):
+    plant = MujocoPlant(hand, load_object("cube"))
+    for name in ("joint_position", "joint_velocity", "pose_WO", "twist_WO"):
+        before = getattr(plant, name)
+        getattr(plant, name)[:] = 99.0
+        np.testing.assert_array_equal(getattr(plant, name), before)
+
+
+@pytest.mark.parametrize(
+    ("q", "pose", "v", "message"),
+    [
+        (np.zeros(15), FAR, None, "'q_hand' must be 16 finite numbers"),
+        (np.full(16, np.nan), FAR, None, "'q_hand' must be 16 finite numbers"),
+        (np.zeros(16), FAR[:6], None, "'pose_WO' must be 7 finite numbers"),
+        (np.zeros(16), np.array([0, 0, 0.1, 0, 0, 0, 0.0]), None, "must be a unit quaternion .* norm 0"),
+        (np.zeros(16), FAR, np.zeros(6), "'v' must be 22 finite numbers"),
+    ],
+)
+def test_a_bad_reset_is_refused(hand, q, pose, v, message):
+    with pytest.raises(ConfigError, match=message):
+        MujocoPlant(hand, load_object("cube")).reset(q, pose, v)
+
+
+@pytest.mark.parametrize("tau", (np.zeros(15), np.full(16, np.nan), np.zeros((16, 1))))
+def test_bad_torques_are_refused(hand, tau):
+    with pytest.raises(ConfigError, match="16 finite torques"):
+        MujocoPlant(hand, load_object("cube")).step(tau)

@@ -1,0 +1,98 @@
+"""One scene through every plant: the same hand, object and files, the same checks."""
+
+import numpy as np
+import pytest
+
+from dexstack.errors import ConfigError
+from dexstack.model.gravity import GravityCompensation
+from dexstack.model.hand import load_hand
+from dexstack.model.objects import load_object
+from dexstack.plants import PLANTS, make_plant, plant_params
+
+COMPILED = ("lcp", "soft")
+"""Plants whose kernels take a minute to compile; their own tests make one each."""
+FAR = np.array([0.0, 0.0, 0.6, 1.0, 0.0, 0.0, 0.0])
+
+
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(name, marks=[pytest.mark.slow] if name in COMPILED else []) for name in PLANTS],
+)
+def plant(request):
+    return make_plant(request.param, load_hand(), load_object("cube"))
+
+
+def test_the_object_falls_freely(plant):
+    plant.reset(load_hand().home, FAR)
+    n = 50
+    for _ in range(n):
+        plant.step(np.zeros(16))
+    assert plant.time == pytest.approx(n * plant.dt)
+    np.testing.assert_allclose(plant.twist_WO, (0, 0, -9.81 * n * plant.dt, 0, 0, 0), atol=1e-9)
+    np.testing.assert_allclose(plant.pose_WO[2], FAR[2] - 9.81 * plant.dt**2 * n * (n + 1) / 2, atol=1e-4)
+
+
+def test_the_cube_rests_on_the_palm_of_a_hand_that_holds_its_pose(plant):
+    hand, start = load_hand(), load_object("cube").start("allegro")
+    gravity = GravityCompensation(hand)
+    plant.reset(hand.home, start.pose_WO)
+    for k in range(round(1.5 / plant.dt)):
+        q = plant.joint_position
+        plant.step(np.clip(1.0 * (hand.home - q) + gravity(q), -hand.effort, hand.effort))
+        if k == round(1.0 / plant.dt):
+            settled = plant.pose_WO
+    np.testing.assert_allclose(settled[:3], start.pose_WO[:3], atol=0.002)
+    np.testing.assert_allclose(plant.pose_WO[:3], settled[:3], atol=5e-4)
+    assert np.linalg.norm(plant.twist_WO[:3]) < 0.002
+    np.testing.assert_allclose(plant.joint_position, hand.home, atol=0.05)
+
+
+def test_joint_stops_hold(plant):
+    hand = load_hand()
+    plant.reset(hand.home, FAR + np.array([0, 0, 1.0, 0, 0, 0, 0]))
+    push = np.zeros(16)
+    push[[1, 5, 9]] = 0.2
+    for _ in range(round(0.4 / plant.dt)):
+        plant.step(push - 0.02 * plant.joint_velocity)
+    assert (plant.joint_position < hand.upper + 0.02).all() and (
+        plant.joint_position > hand.lower - 0.02
+    ).all()
+
+
+def test_the_same_torques_give_the_same_states(plant):
+    start = load_object("cube").start("allegro")
+    torques = np.random.default_rng(3).uniform(-0.1, 0.1, (100, 16))
+
+    def run() -> np.ndarray:
+        plant.reset(load_hand().home, start.pose_WO)
+        for tau in torques:
+            plant.step(tau)
+        return np.concatenate([plant.joint_position, plant.joint_velocity, plant.pose_WO, plant.twist_WO])
+
+    np.testing.assert_array_equal(run(), run())
+
+
+def test_getters_are_copies(plant):
+    for name in ("joint_position", "joint_velocity", "pose_WO", "twist_WO"):
+        before = getattr(plant, name)
+        getattr(plant, name)[:] = 99.0
+        np.testing.assert_array_equal(getattr(plant, name), before)
+
+
+def test_bad_resets_and_torques_are_refused(plant):
+    with pytest.raises(ConfigError, match="'q_hand' must be 16 finite numbers"):
+        plant.reset(np.zeros(15), FAR)
+    with pytest.raises(ConfigError, match="unit quaternion"):
+        plant.reset(np.zeros(16), np.zeros(7))
+    with pytest.raises(ConfigError, match="16 finite"):
+        plant.step(np.full(16, np.nan))
+
+
+def test_unknown_plants_and_parameters_are_refused():
+    with pytest.raises(ConfigError, match=r"unknown plant 'bullet'.*known: hydroelastic, lcp, mujoco, soft"):
+        plant_params("bullet")
+    for wrong in ({"scheme": "magic"}, {"object_kind": "liquid"}):
+        with pytest.raises(ConfigError, match="of the hydroelastic (engine|plant) must be"):
+            make_plant(
+                "hydroelastic", load_hand(), load_object("cube"), plant_params("hydroelastic")(**wrong)
+            )
