@@ -41,7 +41,7 @@ class Overlap:
         deepest = 0.0
         for joints, pose in zip(q, pose_WO, strict=True):
             self.plant.reset(joints, pose)
-            contact = self.plant.data.contact
+            contact = self.plant.scene.data.contact
             of_object = self._of_object[contact.geom].any(axis=1)
             deepest = max(deepest, -float(np.min(contact.dist[of_object], initial=0.0)))
         return deepest

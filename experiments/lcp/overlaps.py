@@ -36,6 +36,7 @@ import mujoco
 import numpy as np
 import trimesh
 
+from dexengines.errors import EngineError
 from dexengines.lcp.record import BEGIN, MOVE
 from dexengines.lcp.roll import gaps_at
 from dexengines.lcp.shapes import Geometry, box, cylinder, plane
@@ -155,7 +156,7 @@ def _held(rng: np.random.Generator, depth: float) -> LcpSystem:
     quat = rng.normal(size=4)
     pose[3:] = quat / np.linalg.norm(quat)
     plant.reset(q_hand, pose)
-    system = plant.system
+    system = plant.scene.system
     fingers = {x.split("/")[0] for pair in system.gaps() for x in pair} - {OBJECT_BODY}
     _lower(system, q_hand.size + 2, OBJECT_BODY, fingers, depth)
     return system
@@ -242,7 +243,7 @@ def part(system: LcpSystem, seconds: float) -> End:
             return End.PARTED
     try:
         system.settle(0.0)
-    except ConfigError:
+    except EngineError:
         return End.REFUSED
     return End.PARTED
 

@@ -1,9 +1,9 @@
 """Derivatives of steps and rollouts with respect to state, control, masses, friction and
-restitution; as a JAX function, too.
+restitution.
 
-The derivative is that of the recorded decisions: exact wherever the active set is constant around
+The derivative is that of the recorded decisions, exact wherever the active set is constant around
 the point. On the boundary of two active sets (a contact that just touches without load, a force
-exactly at its friction bound, a grazing impact) it is the one-sided derivative of the side the
+exactly at its friction bound, a grazing impact) it is the one-sided derivative of the side that the
 simulation took: a contact without load counts as separated, friction at its bound as sliding.
 """
 
@@ -14,7 +14,7 @@ import os
 import queue
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     import jax
 
 INPUTS = ("q", "v", "tau", "mass", "friction", "restitution")
-"""What derivatives are taken with respect to: (Q,) and (V,) at the start, (T, V), (B,) of the
-bodies, (G,) of the geometries twice."""
+"""Inputs of a rollout with derivatives: (Q,) and (V,) at the start, (T, V), (B,) of the bodies, and
+twice (G,) as in :class:`.record.Parameters`."""
 
 
 class Rollout(NamedTuple):
@@ -48,8 +48,8 @@ class Rollout(NamedTuple):
 
 
 def rollout(system: LcpSystem, tau: np.ndarray) -> Rollout:
-    """Advance a system by ``len(tau)`` steps under generalised forces tau (T, V) and record what
-    was decided.
+    """Advance a system by ``len(tau)`` steps under generalised forces tau (T, V) and record its
+    decisions.
 
     Raises:
         EngineError: tau has the wrong size or is not finite.
@@ -80,14 +80,14 @@ def rollout(system: LcpSystem, tau: np.ndarray) -> Rollout:
 def vjp(
     system: LcpSystem, run: Rollout, cotangent: np.ndarray, wrt: Sequence[str] = INPUTS
 ) -> dict[str, np.ndarray]:
-    """Transposed derivative of the final state: ``cotangent`` (Q + V,) times the Jacobian, by a
-    sweep back over the tape.
+    """Multiply ``cotangent`` (Q + V,) by the Jacobian of the final state, by a sweep back over the
+    tape.
 
     Args:
-        wrt: of :data:`INPUTS`.
+        wrt: names in :data:`INPUTS`.
 
     Returns:
-        An array of the shape of each input by name.
+        Arrays of the shape of each input by name.
 
     Raises:
         EngineError: the system has other parameters, or another tape, than the rollout had.
@@ -98,14 +98,8 @@ def vjp(
         system.world.tree, len(run.tau), run.parameters.friction.size, run.parameters.restitution.size
     )
     pull_back(system.reference(), run.tau, state, refer(out))
-    parts = dict(
-        zip(
-            INPUTS,
-            (*np.split(state, [run.q.shape[1]]), out.tau, out.mass, out.friction, out.restitution),
-            strict=True,
-        )
-    )
-    return {k: parts[k] for k in wrt}
+    parts = *np.split(state, [run.q.shape[1]]), out.tau, out.mass, out.friction, out.restitution
+    return {k: x for k, x in zip(INPUTS, parts, strict=True) if k in wrt}
 
 
 def _check(system: LcpSystem, run: Rollout) -> None:
@@ -114,11 +108,12 @@ def _check(system: LcpSystem, run: Rollout) -> None:
 
 
 def directional(system: LcpSystem, run: Rollout, directions: dict[str, np.ndarray]) -> np.ndarray:
-    """Derivatives of the final state along n directions, before the system takes another step.
+    """Return derivatives of the final state along n directions, before the system takes another
+    step.
 
     Args:
-        directions: per entry of :data:`INPUTS` an array (n, *shape of the input); what is left out
-            stays constant.
+        directions: arrays (n, *shape of the input) by names in :data:`INPUTS`; inputs that are left
+            out stay constant.
 
     Returns:
         (n, Q + V)
@@ -139,16 +134,10 @@ def directional(system: LcpSystem, run: Rollout, directions: dict[str, np.ndarra
 
 
 def jacobian(system: LcpSystem, run: Rollout, wrt: Sequence[str] = ("q", "v")) -> dict[str, np.ndarray]:
-    """Derivatives of the final state (Q + V,) with respect to whole inputs: arrays (Q + V, *shape
-    of the input) by name."""
-    shapes = dict(
-        zip(
-            INPUTS,
-            (run.q[0].shape, run.v[0].shape, run.tau.shape, *(x.shape for x in run.parameters)),
-            strict=True,
-        )
-    )
-    result = {}
+    """Return derivatives of the final state (Q + V,) with respect to whole inputs: arrays (Q + V,
+    *shape of the input) by name."""
+    inputs = run.q[0], run.v[0], run.tau, *run.parameters
+    shapes, result = {k: x.shape for k, x in zip(INPUTS, inputs, strict=True)}, {}
     for name in wrt:
         size = int(np.prod(shapes[name]))
         columns = directional(system, run, {name: np.eye(size).reshape(size, *shapes[name])})
@@ -156,75 +145,83 @@ def jacobian(system: LcpSystem, run: Rollout, wrt: Sequence[str] = ("q", "v")) -
     return result
 
 
-def jax_rollout(system: LcpSystem, *, threads: int | None = None) -> Callable[..., jax.Array]:
-    """The engine as a JAX function ``(q, v, tau, mass, friction, restitution) → final state (Q +
-    V,)`` with a custom derivative.
+class _Twins:
+    """Copies of a system, one for each thread, on which a batch is worked."""
 
-    ``tau`` is (T, V); mass, friction and restitution are laid out as in
-    :class:`.record.Parameters`. Works under ``jit``, ``grad`` and
-    ``vmap``: rollouts of a batch run side by side in ``threads`` threads of this process (None: as
-        many as it has cores), each with a twin
-    of the system, which itself stays as it is. Derivatives are taken by the inputs that are asked
-    for. Warm starts are cleared before each rollout, so that it is a function.
-    """
-    import jax
-    import jax.numpy as jnp
+    def __init__(self, system: LcpSystem, count: int) -> None:
+        self._count = count
+        self._idle: queue.SimpleQueue[LcpSystem] = queue.SimpleQueue()
+        for _ in range(count):
+            self._idle.put(system.twin())
 
-    idle: queue.SimpleQueue[LcpSystem] = queue.SimpleQueue()
-    count = threads or len(os.sched_getaffinity(0))
-    for _ in range(count):
-        idle.put(system.twin())
-
-    def run(twin, inputs):
+    def run(self, twin: LcpSystem, inputs: Sequence[np.ndarray]) -> Rollout:
         twin.forget()
         twin.q[:], twin.v[:] = inputs[:2]
         twin.parameters = s.Parameters(*inputs[3:])
         return rollout(twin, inputs[2])
 
-    def each(work, inputs):
-        """Do work(twin, inputs) for all rows of a batch."""
+    def each(self, work: Callable[[LcpSystem, tuple], Any], inputs: Sequence[Any]) -> tuple[tuple, list]:
+        """Return the shape of a batch and ``work(twin, inputs)`` of each of its rows."""
 
-        def one(row):
-            twin = idle.get()
+        def one(row: tuple) -> Any:
+            twin = self._idle.get()
             try:
                 return work(twin, row)
             finally:
-                idle.put(twin)
+                self._idle.put(twin)
 
         batch = np.shape(inputs[1])[:-1]
         arrays = [np.array(x, float) for x in inputs]
         rows = list(zip(*(x.reshape(-1, *x.shape[len(batch) :]) for x in arrays), strict=True))
         if len(rows) == 1:
             return batch, [one(rows[0])]
-        with ThreadPoolExecutor(count) as pool:
+        with ThreadPoolExecutor(self._count) as pool:
             return batch, list(pool.map(one, rows))
 
-    def forward(*inputs):
-        def work(twin, row):
-            end = run(twin, row)
+    def forward(self, *inputs: Any) -> np.ndarray:
+        """Return the final states of a batch."""
+
+        def work(twin: LcpSystem, row: tuple) -> np.ndarray:
+            end = self.run(twin, row)
             return np.concatenate([end.q[-1], end.v[-1]])
 
-        batch, ends = each(work, inputs)
+        batch, ends = self.each(work, inputs)
         return np.reshape(ends, (*batch, -1)).astype(np.asarray(inputs[0]).dtype)
 
-    def backward(wrt, *inputs):
-        def work(twin, row):
-            return vjp(twin, run(twin, row[:-1]), row[-1], wrt)
+    def backward(self, wrt: tuple[str, ...], *inputs: Any) -> tuple[np.ndarray, ...]:
+        """Return the cotangents of inputs ``wrt``; the last of ``inputs`` is that of the final
+        state."""
 
-        batch, found = each(work, inputs)
+        def work(twin: LcpSystem, row: tuple) -> dict[str, np.ndarray]:
+            return vjp(twin, self.run(twin, row[:-1]), row[-1], wrt)
+
+        batch, found = self.each(work, inputs)
+        kinds = {k: np.asarray(x).dtype for k, x in zip(INPUTS, inputs, strict=False)}
         return tuple(
-            np.reshape([x[k] for x in found], (*batch, *found[0][k].shape)).astype(
-                np.asarray(inputs[INPUTS.index(k)]).dtype
-            )
-            for k in wrt
+            np.reshape([x[k] for x in found], (*batch, *found[0][k].shape)).astype(kinds[k]) for k in wrt
         )
+
+
+def jax_rollout(system: LcpSystem, *, threads: int | None = None) -> Callable[..., jax.Array]:
+    """Return the engine as a JAX function ``(q, v, tau, mass, friction, restitution) → final state
+    (Q + V,)`` with a custom derivative.
+
+    ``tau`` is (T, V); mass, friction and restitution are as in :class:`.record.Parameters`. Works
+    under ``jit``, ``grad`` and ``vmap``: rollouts of a batch run concurrently in ``threads``
+    threads of this process (None: one per core), each on a copy of the system, which itself is not
+    changed. Only the derivatives asked for are computed. Warm starts are reset before each rollout,
+    so that it is a function.
+    """
+    import jax
+    import jax.numpy as jnp
+
+    twins = _Twins(system, threads or len(os.sched_getaffinity(0)))
 
     @jax.custom_vjp
     def roll(q, v, tau, mass, friction, restitution):
         shape = jax.ShapeDtypeStruct((q.size + v.size,), q.dtype)
-        return jax.pure_callback(
-            forward, shape, q, v, tau, mass, friction, restitution, vmap_method="broadcast_all"
-        )
+        inputs = q, v, tau, mass, friction, restitution
+        return jax.pure_callback(twins.forward, shape, *inputs, vmap_method="broadcast_all")
 
     def push(*primals):
         inputs = tuple(x.value for x in primals)
@@ -237,10 +234,9 @@ def jax_rollout(system: LcpSystem, *, threads: int | None = None) -> Callable[..
             return tuple(result)
         at = [i for i, x in enumerate(asked) if x is not None]
         shapes = tuple(jax.ShapeDtypeStruct(inputs[i].shape, inputs[i].dtype) for i in at)
-        call = functools.partial(backward, tuple(INPUTS[i] for i in at))
-        for i, x in zip(
-            at, jax.pure_callback(call, shapes, *inputs, cotangent, vmap_method="broadcast_all"), strict=True
-        ):
+        call = functools.partial(twins.backward, tuple(INPUTS[i] for i in at))
+        found = jax.pure_callback(call, shapes, *inputs, cotangent, vmap_method="broadcast_all")
+        for i, x in zip(at, found, strict=True):
             result[i] = x
         return tuple(result)
 

@@ -1,8 +1,8 @@
-"""Contacts of cylinders: their rims against faces, edges, corners and rims; caps and sides count as
-faces and as a thick edge.
+"""Contacts of cylinders: their rims against faces, edges, corners and rims; caps are faces, the
+side is a thick edge.
 
-A cylinder that lies touches by the lowest points of its two rims, one that stands by points all
-around its rim, one in between by the lowest point of one rim, which moves as the cylinder turns.
+A lying cylinder touches at the lowest points of its two rims, a standing one at points around its
+rim, any other at the lowest point of one rim, which moves as the cylinder turns.
 """
 
 from __future__ import annotations
@@ -32,18 +32,17 @@ from dexengines.lcp.manifold import (
 from dexengines.lcp.vectors import across, crossed, divide, dot, minus, plus, put, rotated, times, unrotated
 
 AROUND = 8
-"""Points of a rim that stand for all of it where it lies flat on a face."""
+"""Points that represent a rim lying flat on a face."""
 TILTED = 1e-9
-"""Slope of a rim, times its radius, from which on it has a lowest point [m]."""
+"""Slope of a rim, times its radius, above which it has a lowest point [m]."""
 CROSSED = 1e-3
-"""Sine of the angle between rim and edge from which on the normal is the cross product of the
-two."""
+"""Sine of the angle between rim and edge above which the normal is their cross product."""
 
 
 @inner
 def rims_over_faces(shapes, o, c, Ro, po, Rc, pc, towards, margin, pair, feature, data, count):
-    """Faces of o, or o as a half-space, with the rims of cylinder c; only faces that look along
-    ``towards`` (world)."""
+    """Append contacts of faces of o that face along ``towards`` (world), or of o as a half-space,
+    with the rims of cylinder c."""
     rho, thick = shapes.disc[c], shapes.radius[o] + shapes.radius[c]
     w = times(rho, rotated(Rc, shapes.axis[c]))
     e, f = np.empty(3), np.empty(3)
@@ -74,23 +73,9 @@ def rims_over_faces(shapes, o, c, Ro, po, Rc, pc, towards, margin, pair, feature
                 if shapes.is_plane[o] or over_face(shapes, o, k, unrotated(Ro, minus(y, po))):
                     ra, rb = shapes.radius[o], shapes.radius[c]
                     count = add(
-                        feature,
-                        data,
-                        count,
-                        o,
-                        c,
-                        FACE_RIM,
-                        1,
-                        pair,
-                        k,
-                        i,
-                        x_B,
-                        normal_B,
-                        v_B,
-                        times(rho, shapes.axis[c]),
-                        ra,
-                        rb,
-                    )
+                        feature, data, count, o, c, FACE_RIM, 1, pair, k, i, x_B, normal_B, v_B,
+                        times(rho, shapes.axis[c]), ra, rb,
+                    )  # fmt: skip
             if gap + 2.0 * slope > margin or (along < 0.0) != (i == 1):
                 continue
             for j in range(AROUND):
@@ -102,29 +87,15 @@ def rims_over_faces(shapes, o, c, Ro, po, Rc, pc, towards, margin, pair, feature
                 if shapes.is_plane[o] or over_face(shapes, o, k, unrotated(Ro, minus(y, po))):
                     ra, rb, which = shapes.radius[o], shapes.radius[c], 2 + AROUND * i + j
                     count = add(
-                        feature,
-                        data,
-                        count,
-                        o,
-                        c,
-                        FACE_POINT,
-                        1,
-                        pair,
-                        k,
-                        which,
-                        x_B,
-                        normal_B,
-                        y_B,
-                        np.zeros(3),
-                        ra,
-                        rb,
-                    )
+                        feature, data, count, o, c, FACE_POINT, 1, pair, k, which, x_B, normal_B, y_B,
+                        np.zeros(3), ra, rb,
+                    )  # fmt: skip
     return count
 
 
 @inner
 def _reaches(shapes, g, R, p, n, x, slack):
-    """Whether no point of g's core lies farther along n than x, up to ``slack``."""
+    """Return whether no point of g's core lies farther along n than x, up to ``slack``."""
     y = np.empty(3)
     support(shapes, g, R, p, n, y)
     return dot(n, minus(y, x)) <= slack
@@ -154,13 +125,13 @@ def _try_rim(
     data,
     count,
 ):
-    """Append rim i of cylinder c with a feature of o if their nearest points, looked for from a
-    guess, face each other on both bodies."""
+    """Append rim i of cylinder c with a feature of o if their nearest points, found from a guess,
+    face each other on both bodies."""
     if count >= feature.shape[0]:
         return count + 1
     v = shapes.vertex[shapes.vertex_start[c] + i]
     w = times(shapes.disc[c], shapes.axis[c])
-    # written where the contact will stay if it is one
+    # written at its final place
     add(feature, data, count, c, o, kind, 0, pair, i, k, v, w, point, direction, shapes.radius[c], thick)
     row = data[count]
     row[14], row[15] = guess_rim, guess
@@ -196,8 +167,8 @@ def _angle(x, e, f):
 
 @inner
 def _rim_and_edges(shapes, c, o, Rc, pc, Ro, po, Xo, near_o, n, i, e, f, margin, pair, feature, data, count):
-    """Rim i of c with the edges of o: looked for where n points, and where the edge enters and
-    leaves the cylinder that the rim bounds."""
+    """Append contacts of rim i of c with the edges of o, searched for along n, and where the edge
+    enters and leaves the cylinder that the rim bounds."""
     so, rho = shapes.vertex_start[o], shapes.disc[c]
     centre = plus(pc, rotated(Rc, shapes.vertex[shapes.vertex_start[c] + i]))
     a = rotated(Rc, shapes.axis[c])
@@ -215,28 +186,9 @@ def _rim_and_edges(shapes, c, o, Rc, pc, Ro, po, Xo, near_o, n, i, e, f, margin,
             x = plus(times(np.cos(s), e), times(np.sin(s), f))
             t = min(max(dot(g, minus(x, u)) / dot(g, g), 0.0), 1.0)
             count = _try_rim(
-                shapes,
-                RIM_EDGE,
-                c,
-                o,
-                Rc,
-                pc,
-                Ro,
-                po,
-                i,
-                k,
-                v_B,
-                g_B,
-                thick,
-                s,
-                t,
-                slack,
-                margin,
-                pair,
-                feature,
-                data,
-                count,
-            )
+                shapes, RIM_EDGE, c, o, Rc, pc, Ro, po, i, k, v_B, g_B, thick, s, t, slack, margin, pair,
+                feature, data, count,
+            )  # fmt: skip
         ua, ga = across(u, a), across(g, a)
         A, B, C = dot(ga, ga), dot(ga, ua), dot(ua, ua) - rho * rho
         D = B * B - A * C
@@ -250,35 +202,16 @@ def _rim_and_edges(shapes, c, o, Rc, pc, Ro, po, Xo, near_o, n, i, e, f, margin,
                 continue
             s = _angle(plus(ua, times(t, ga)), e, f)
             count = _try_rim(
-                shapes,
-                RIM_EDGE,
-                c,
-                o,
-                Rc,
-                pc,
-                Ro,
-                po,
-                i,
-                k,
-                v_B,
-                g_B,
-                thick,
-                s,
-                t,
-                slack,
-                margin,
-                pair,
-                feature,
-                data,
-                count,
-            )
+                shapes, RIM_EDGE, c, o, Rc, pc, Ro, po, i, k, v_B, g_B, thick, s, t, slack, margin, pair,
+                feature, data, count,
+            )  # fmt: skip
     return count
 
 
 @inner
 def _rim_and_rims(shapes, c, o, Rc, pc, Ro, po, n, i, e, f, margin, pair, feature, data, count):
-    """Rim i of c with both rims of the cylinder o: looked for where n points, and where the two
-    cross if they lie in one plane."""
+    """Append contacts of rim i of c with both rims of the cylinder o, searched for along n, and
+    where the two cross if they lie in one plane."""
     a = rotated(Rc, shapes.axis[c])
     b = rotated(Ro, shapes.axis[o])
     w = times(shapes.disc[o], shapes.axis[o])
@@ -294,28 +227,9 @@ def _rim_and_rims(shapes, c, o, Rc, pc, Ro, po, n, i, e, f, margin, pair, featur
         if dot(flat, flat) > 1e-12 and dot(other, other) > 1e-12:
             s, t = _angle(flat, e, f), _angle(other, g, h)
             count = _try_rim(
-                shapes,
-                RIM_RIM,
-                c,
-                o,
-                Rc,
-                pc,
-                Ro,
-                po,
-                i,
-                k,
-                v_B,
-                w,
-                thick,
-                s,
-                t,
-                ON_HULL,
-                margin,
-                pair,
-                feature,
-                data,
-                count,
-            )
+                shapes, RIM_RIM, c, o, Rc, pc, Ro, po, i, k, v_B, w, thick, s, t, ON_HULL, margin, pair,
+                feature, data, count,
+            )  # fmt: skip
         flat_d = across(d, a)
         D = np.sqrt(dot(flat_d, flat_d))
         if abs(dot(a, b)) < 0.99 or not abs(ra - rb) < D < ra + rb:
@@ -325,28 +239,9 @@ def _rim_and_rims(shapes, c, o, Rc, pc, Ro, po, n, i, e, f, margin, pair, featur
             s = middle + sign * turn
             t = _angle(minus(plus(times(np.cos(s), e), times(np.sin(s), f)), d), g, h)
             count = _try_rim(
-                shapes,
-                RIM_RIM,
-                c,
-                o,
-                Rc,
-                pc,
-                Ro,
-                po,
-                i,
-                k,
-                v_B,
-                w,
-                thick,
-                s,
-                t,
-                ON_HULL,
-                margin,
-                pair,
-                feature,
-                data,
-                count,
-            )
+                shapes, RIM_RIM, c, o, Rc, pc, Ro, po, i, k, v_B, w, thick, s, t, ON_HULL, margin, pair,
+                feature, data, count,
+            )  # fmt: skip
     return count
 
 
@@ -356,7 +251,7 @@ def contacts_of_cylinder(shapes, c, o, Rc, pc, Ro, po, n, gap, margin, both, pai
 
     Args:
         n: (3,) direction of separation from c to o; gap: along it.
-        both: whether o is a cylinder whose other contacts with c are appended elsewhere.
+        both: whether o is a cylinder whose remaining contacts with c are appended by another call.
     """
     first = count
     Xc = np.empty((2, 3))
@@ -398,26 +293,7 @@ def contacts_of_cylinder(shapes, c, o, Rc, pc, Ro, po, n, gap, margin, both, pai
                 if near_o[k]:
                     s = _angle(minus(Xo[k], Xc[i]), e, f)
                     count = _try_rim(
-                        shapes,
-                        RIM_POINT,
-                        c,
-                        o,
-                        Rc,
-                        pc,
-                        Ro,
-                        po,
-                        i,
-                        k,
-                        shapes.vertex[so + k],
-                        np.zeros(3),
-                        shapes.radius[o],
-                        s,
-                        0.0,
-                        1e-9,
-                        margin,
-                        pair,
-                        feature,
-                        data,
-                        count,
-                    )
+                        shapes, RIM_POINT, c, o, Rc, pc, Ro, po, i, k, shapes.vertex[so + k], np.zeros(3),
+                        shapes.radius[o], s, 0.0, 1e-9, margin, pair, feature, data, count,
+                    )  # fmt: skip
     return count

@@ -8,7 +8,6 @@ import numpy as np
 from dexengines.collision import Geom, body_name
 from dexengines.couplings import reflected
 from dexengines.errors import EngineError
-from dexengines.explained import explained
 from dexengines.forces import bare
 from dexengines.lcp import record
 from dexengines.lcp.shapes import Geometry, box, capsule, cylinder, hull, plane, sphere
@@ -18,7 +17,7 @@ from dexengines.report import Contact
 from dexengines.scene import Scene
 
 DEEPEST = 0.02
-"""Depth up to which shapes may overlap where a scene starts [m]: the engine pushes them apart."""
+"""Depth up to which shapes may overlap in a start state [m]; the engine pushes them apart."""
 
 
 class LcpScene(Scene):
@@ -34,9 +33,8 @@ class LcpScene(Scene):
 
     engine = "lcp"
     lacks = (
-        *JOINTS, "adhesion", "flexible body", "body moved from outside", "height field", "signed distance field", "ellipsoid",
-        "inertia that changes with the pose",
-        "moving plane",
+        *JOINTS, "adhesion", "flexible body", "body moved from outside", "height field",
+        "signed distance field", "ellipsoid", "inertia that changes with the pose", "moving plane",
     )  # fmt: skip
 
     def __init__(self, model: mujoco.MjModel, materials: Materials = None, *, directions: int = 2) -> None:
@@ -56,7 +54,7 @@ class LcpScene(Scene):
     def place(
         self, q: np.ndarray, v: np.ndarray, time: float = 0.0, activation: np.ndarray | None = None
     ) -> None:
-        """What overlaps is pushed apart during the first steps.
+        """Set the state; shapes that overlap are pushed apart during the first steps.
 
         Raises:
             EngineError: shapes overlap by more than ``DEEPEST``.
@@ -68,12 +66,12 @@ class LcpScene(Scene):
         system.forget()
         for (first, second), depth in system.overlapping(DEEPEST).items():
             raise EngineError(
-                f"start of the lcp scene: '{first}' and '{second}' overlap by {1e3 * depth:.0f} mm, more than {1e3 * DEEPEST:.0f} mm"
+                f"start of the lcp scene: '{first}' and '{second}' overlap by {1e3 * depth:.0f} mm, "
+                f"more than {1e3 * DEEPEST:.0f} mm"
             )
 
     def advance(self, tau: np.ndarray) -> bool:
-        """What did not go as it should is counted in ``system.counts``; a step that fails raises as
-        the system does."""
+        """Advance by one step; see ``system.counts`` for contact problems left unsolved."""
         self.system.tau[:] = tau
         self.system.step()
         return True
@@ -85,21 +83,23 @@ class LcpScene(Scene):
         counts = self.system.counts
         stuck = self.system.overlapping() if counts[record.OVERLAPS] and self.time > SETTLED else {}
         unsolved = counts[record.UNSOLVED]
-        said = [f"counted {unsolved} contact problems without a valid solution"] if unsolved else []
-        said += [f"finds '{first}' and '{second}' overlapping" for first, second in stuck]
-        return f"the lcp engine {', and '.join(said)}" if said else ""
+        parts = [f"counted {unsolved} contact problems without a valid solution"] if unsolved else []
+        parts += [f"finds '{first}' and '{second}' overlapping" for first, second in stuck]
+        return f"the lcp engine {', and '.join(parts)}" if parts else ""
 
     def _contacts(self, control: np.ndarray) -> list[Contact]:
-        q, v = (x.copy() for x in self.values())
-        tau, _ = self._forces.at(q, v, control, self.activation)
+        """Return the contacts of the next step; forces are the solver's impulses over its
+        length."""
         self._drive(control)
-        geoms = {g.id: g for g in self.collision.geoms}
-        found = explained(self.model, self._forces, q, v, self.values()[1], tau)
-        return [self._report(geoms[e.a], geoms[e.b], e.point_W, e.normal_W, e.gap, e.force_W) for e in found]
+        geoms = self.collision.geoms
+        return [
+            self._report(geoms[t.a], geoms[t.b], t.point_W, t.normal_W, t.gap, t.impulse_W / self.dt)
+            for t in self.system.touches()
+        ]
 
 
 def geometry(geom: Geom, body: str) -> Geometry:
-    """A geom on its body; of a mesh, the convex hull."""
+    """Return the geometry of a geom on its body; of a mesh, the convex hull."""
     more = {"friction": geom.friction, "restitution": geom.material.restitution}
     s, where = geom.size, (geom.p, geom.R)
     if geom.kind == "plane":

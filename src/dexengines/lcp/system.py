@@ -1,10 +1,11 @@
-"""A scene that advances in steps: a MuJoCo model for joints, masses and gravity, geometries for
+"""Bodies advanced in steps: a MuJoCo model for joints, masses and gravity, geometries for
 contact."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import mujoco
 import numpy as np
@@ -20,25 +21,43 @@ from dexengines.lcp.shapes import Geometry, pack
 
 JOINTS = ("ball joint", "equality constraint", "tendon with a stop", "dry tendon friction")
 LACKS = (*JOINTS, *FORCES)
-"""Of :data:`dexengines.features.FEATURES`."""
+"""Features of :data:`dexengines.features.FEATURES` that the system does not support."""
 SETTLED = 1.0
-"""Time after which bodies that overlap at the start are to have parted [s]."""
+"""Time within which bodies that overlap at the start have to part [s]."""
+TOUCHING = 1e-4
+"""Gap up to which an unloaded contact is reported [m]."""
+
+
+class Touch(NamedTuple):
+    """Contact of features of two geometries during a step."""
+
+    a: int
+    b: int
+    """Places in ``geometries``, a < b."""
+    gap: float
+    """When it is first found in the step [m]."""
+    normal_W: np.ndarray
+    """(3,) unit vector from a to b."""
+    point_W: np.ndarray
+    """(3,) [m]"""
+    impulse_W: np.ndarray
+    """(3,) on b over the step [N s]."""
 
 
 class LcpSystem:
-    """Bodies that never meet, advanced in steps of ``model.opt.timestep``.
+    """Bodies in rigid contact, advanced in steps of ``model.opt.timestep``.
 
     Args:
-        model: a compiled scene; its own geoms, contacts and constraints are not read.
+        model: a compiled scene; its geoms, contacts and constraints are not read.
         geometries: shapes on its bodies.
-        directions: friction directions per contact, at least 2: the friction polygon has twice as
+        directions: friction directions per contact, at least 2; the friction polygon has twice as
             many corners.
-        pairs: what may touch, by places in ``geometries``; None: any two whose bodies may by
-            MuJoCo's rules.
-        inertance: (nv, nv) to add to the mass matrix; see :mod:`dexengines.couplings`.
+        pairs: pairs that may touch, by places in ``geometries``; None: by MuJoCo's rules for their
+            bodies.
+        inertance: (nv, nv) added to the mass matrix; see :mod:`dexengines.couplings`.
 
     Raises:
-        EngineError: a model or geometry this engine does not take.
+        EngineError: the model or a geometry is not supported.
     """
 
     def __init__(
@@ -98,11 +117,11 @@ class LcpSystem:
         )
 
     def enlarge(self) -> None:
-        """Twice the room for what a step or rollout records."""
+        """Double the size of the tape."""
         self._tape(2 * len(self.tape.op), 2 * len(self.tape.feature))
 
     def forget(self) -> None:
-        """Start counts and warm starts again."""
+        """Reset counts and warm starts."""
         P, L = len(self.world.shapes.pairs), self.world.limit_q.size
         self.counts = np.zeros(10, np.int64)
         """(10,) entries of :mod:`.record`."""
@@ -119,33 +138,23 @@ class LcpSystem:
             part.fill(0)
 
     def twin(self) -> LcpSystem:
-        """Another of the same bodies and state, with counts of its own, that may move at the same
-        time in another thread."""
+        """Return a copy with the same state and its own counts, which another thread may
+        advance."""
         other = copy.copy(self)
         other.q, other.v, other.tau = self.q.copy(), self.v.copy(), self.tau.copy()
-        other.motion, other.complex_motion = (
-            make_motion(self.world.tree, float),
-            make_motion(self.world.tree, complex),
-        )
+        other.motion = make_motion(self.world.tree, float)
+        other.complex_motion = make_motion(self.world.tree, complex)
         other._held, other._after, other.memory = None, tuple(x.copy() for x in self._after), None
         other.forget()
         other._tape(len(self.tape.op), len(self.tape.feature))
         return other
 
     def reference(self) -> Reference:
-        """What kernels take in place of a :class:`.roll.Simulation`; made anew where one of its
-        parts was replaced."""
-        held = self._held
-        if (
-            held is None
-            or held.parameters is not self.parameters
-            or held.tape is not self.tape
-            or held.memory is not self.memory
-            or held.world is not self.world
-        ):
-            self._held = Simulation(
-                self.world, self.parameters, self.tape, self.memory, self.motion, self.complex_motion
-            )
+        """Return the reference to the :class:`.roll.Simulation` that kernels take; it is renewed
+        when one of its parts was replaced."""
+        parts = self.world, self.parameters, self.tape, self.memory, self.motion, self.complex_motion
+        if self._held is None or any(x is not y for x, y in zip(self._held, parts, strict=True)):
+            self._held = Simulation(*parts)
             self._reference = refer(self._held)
         return self._reference
 
@@ -153,8 +162,8 @@ class LcpSystem:
         """Advance by one time step under gravity and ``tau``.
 
         Raises:
-            FloatingPointError: the simulation diverged, or bodies meet ever more often; the state
-                is that before the step.
+            FloatingPointError: the simulation diverged, or impacts accumulate; the state remains
+                that before the step.
         """
         dt = self.model.opt.timestep if dt is None else dt
         q, v = self.q.copy(), self.v.copy()
@@ -175,7 +184,7 @@ class LcpSystem:
         self.time += dt
 
     def failure(self, status: int) -> FloatingPointError:
-        """What to raise for a step that ended otherwise than with ``FITS``."""
+        """Return the error of a step that ended with another status than ``FITS``."""
         if status == s.NOT_FINITE:
             return FloatingPointError(f"the lcp engine diverged at {self.time:.3f} s")
         met = [k for k in self.tape.op[: self.tape.size[0], 6] if k >= 0][-2:]
@@ -190,17 +199,34 @@ class LcpSystem:
             f"the lcp engine does not get past {self.time:.3f} s: {names} meet ever more often"
         )
 
+    def touches(self) -> list[Touch]:
+        """Return the contacts of the last step that carried load or are closer than
+        :data:`TOUCHING`, with their impulses summed over its substeps."""
+        found: dict[bytes, Touch] = {}
+        for op in self.tape.op[: self.tape.size[0]]:
+            for k in range(op[1], op[2]) if op[0] != s.BEGIN else ():
+                feature, report = self.tape.feature[k], self.tape.report[k].copy()
+                touch = Touch(*feature[:2], report[0], report[1:4], report[4:7], report[7:])
+                touch = found.setdefault(feature.tobytes(), touch)
+                if touch.impulse_W.base is not report:
+                    touch.impulse_W[:] += report[7:]
+        loaded = [t for t in found.values() if t.gap <= TOUCHING or t.impulse_W.any()]
+        return [
+            t if t.a < t.b else t._replace(a=t.b, b=t.a, normal_W=-t.normal_W, impulse_W=-t.impulse_W)
+            for t in loaded
+        ]
+
     def gaps(self) -> dict[tuple[str, str], float]:
-        """Lower bounds of the distances of all pairs at the present configuration [m], exact where
-        they separate along one direction; negative where they overlap, by how far they have to move
-        to part."""
+        """Return lower bounds of the distances of all pairs [m] by name, exact where a direction
+        separates them; where they overlap, the negative distance that parts them."""
         pairs, names = self.world.shapes.pairs, [g.name for g in self.geometries]
         gaps = np.empty(len(pairs))
         gaps_at(self.reference(), self.q, gaps)
         return {(names[a], names[b]): float(gap) for (a, b), gap in zip(pairs, gaps, strict=True)}
 
     def overlapping(self, deeper: float = 0.0) -> dict[tuple[str, str], float]:
-        """Pairs that overlap by more than ``deeper``, and by how much [m], the deepest first."""
+        """Return the depths of pairs that overlap by more than ``deeper`` [m], the deepest
+        first."""
         return dict(
             sorted(
                 ((pair, -gap) for pair, gap in self.gaps().items() if gap <= -deeper),
@@ -209,10 +235,13 @@ class LcpSystem:
         )
 
     def settle(self, seconds: float = SETTLED) -> None:
-        """Advance until nothing overlaps, at most for so long.
+        """Advance until no pair overlaps.
+
+        Args:
+            seconds: longest simulated time [s].
 
         Raises:
-            EngineError: some still do, by name.
+            EngineError: some pairs still overlap, with their names.
             FloatingPointError: as :meth:`step`.
         """
         end = self.time + seconds
@@ -223,17 +252,17 @@ class LcpSystem:
             raise EngineError(f"{', '.join(stuck)} overlap and cannot be parted within {seconds:g} s")
 
     def energy(self) -> float:
-        """Kinetic and potential energy [J]."""
+        """Return the sum of kinetic and potential energy [J]."""
         return sum(self.energies())
 
     def energies(self) -> tuple[float, float]:
-        """Kinetic and potential energy [J]."""
+        """Return kinetic and potential energy [J]."""
         return energy_at(self.reference(), self.q, self.v)
 
 
 def _friction(geometries: Sequence[Geometry], pairs: Sequence[Pair]) -> tuple[np.ndarray, np.ndarray]:
-    """The geometries' friction, then what pairs have of their own; and which of these counts for
-    each pair (P,)."""
+    """Return the geometries' friction followed by that of pairs that have their own; and for each
+    pair (P,) the entry that it uses."""
     table = [g.friction for g in geometries]
     which = []
     for a, b, friction in pairs:

@@ -154,7 +154,7 @@ def hand_state(node) -> str:
 
 
 def state_of(node) -> str:
-    return node.node._state_machine.current_state[1]
+    return node.node.lifecycle_state
 
 
 def test_on_hardware_only_a_person_enables_the_hand(pair, bus, tmp_path, capfd):  # noqa: F811

@@ -37,7 +37,7 @@ def test_an_overlap_is_as_deep_as_the_object_is_sunk_into_the_palm(scene, overla
 def test_links_inside_each_other_do_not_count(scene, overlap):
     far, bent = sunk(scene, -0.5), scene.robot.upper
     overlap.plant.reset(bent, far[0])
-    assert np.min(overlap.plant.data.contact.dist) < -1e-3, "bent fingers reach into each other"
+    assert np.min(overlap.plant.scene.data.contact.dist) < -1e-3, "bent fingers reach into each other"
     assert overlap.deepest(bent[None], far) == 0.0
 
 
