@@ -131,7 +131,7 @@ class HandPlant:
 
     @joint_position.setter
     def joint_position(self, q: np.ndarray) -> None:
-        self._data.qpos[self._q] = q
+        self._data.qpos[self._q], self._data.qvel[self._v] = q, 0.0
 
     @property
     def joint_velocity(self) -> np.ndarray:
