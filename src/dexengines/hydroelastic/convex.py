@@ -163,7 +163,7 @@ def make_workspace(nv: int, pairs: int) -> Workspace:
 
 
 @inner(**KERNEL)
-def _pair_twists(p: Problem, v: np.ndarray, V: np.ndarray) -> None:
+def pair_twists(p: Problem, v: np.ndarray, V: np.ndarray) -> None:
     for k in range(p.counts[0]):
         for i in range(6):
             s = 0.0
@@ -191,7 +191,7 @@ def _rank_one(
 
 
 @inner(**KERNEL)
-def _pair_gradient_hessian(p: Problem, scheme: int, V: np.ndarray, G: np.ndarray) -> None:
+def pair_gradient_hessian(p: Problem, scheme: int, V: np.ndarray, G: np.ndarray) -> None:
     """Compute the impulse (6,) of each pair at relative twists V, and G = −∂impulse/∂V (6, 6)."""
     for k in range(p.counts[0]):
         Gk, Vk, out = G[k], V[k], p.impulse[k]
@@ -335,7 +335,7 @@ def _limit_slope(p: Problem, v: np.ndarray, dv: np.ndarray, alpha: float) -> tup
 
 
 @inner(**KERNEL)
-def _gradient(p: Problem, v: np.ndarray, gradient: np.ndarray, net: np.ndarray) -> tuple[float, float]:
+def cost_gradient(p: Problem, v: np.ndarray, gradient: np.ndarray, net: np.ndarray) -> tuple[float, float]:
     """Compute the gradient of the cost from the pairs' impulses; return its norm and that of the
     net contact impulse, each over √A_ii."""
     nv = v.size
@@ -379,7 +379,7 @@ def _momentum_norm(p: Problem, scratch: np.ndarray) -> float:
 
 
 @inner(**KERNEL)
-def _assemble(p: Problem, v: np.ndarray, w: Workspace) -> None:
+def assemble_hessian(p: Problem, v: np.ndarray, w: Workspace) -> None:
     """Compute H = A + Σ Jᵀ G J + limits, lower triangle inside the envelope."""
     nv = v.size
     H = w.H
@@ -409,7 +409,7 @@ def _assemble(p: Problem, v: np.ndarray, w: Workspace) -> None:
 
 
 @inner(**KERNEL)
-def _find_envelope(p: Problem, w: Workspace) -> None:
+def find_envelope(p: Problem, w: Workspace) -> None:
     for i in range(p.first.size):
         w.envelope[i] = p.first[i]
     for k in range(p.counts[0]):
@@ -493,9 +493,9 @@ def _line_search(
 def _newton(p: Problem, scheme: int, v: np.ndarray, w: Workspace, momentum: float) -> int:
     """Minimise for fixed n₀; ``w.V`` holds the pairs' twists of v on return."""
     nv = v.size
-    _pair_twists(p, v, w.V)
-    _pair_gradient_hessian(p, scheme, w.V, w.G)
-    norm, contact = _gradient(p, v, w.gradient, w.net)
+    pair_twists(p, v, w.V)
+    pair_gradient_hessian(p, scheme, w.V, w.G)
+    norm, contact = cost_gradient(p, v, w.gradient, w.net)
     best, stalled = np.inf, 0
     for _ in range(_MAX_ITERATIONS):
         scale = max(momentum, contact)
@@ -510,7 +510,7 @@ def _newton(p: Problem, scheme: int, v: np.ndarray, w: Workspace, momentum: floa
         best = min(best, residual)
         if residual <= TOLERANCE and stalled >= 1:
             return _SOLVED
-        _assemble(p, v, w)
+        assemble_hessian(p, v, w)
         if not factorise(w.H, w.envelope):
             return _NOT_FINITE
         w.info[0] += 1
@@ -522,9 +522,9 @@ def _newton(p: Problem, scheme: int, v: np.ndarray, w: Workspace, momentum: floa
             start += w.gradient[i] * w.dv[i]
             w.trial[i] = v[i] + w.dv[i]
         # the full step, nearly always accepted
-        _pair_twists(p, w.trial, w.V)
-        _pair_gradient_hessian(p, scheme, w.V, w.G)
-        norm, contact = _gradient(p, w.trial, w.gradient, w.net)
+        pair_twists(p, w.trial, w.V)
+        pair_gradient_hessian(p, scheme, w.V, w.G)
+        norm, contact = cost_gradient(p, w.trial, w.gradient, w.net)
         end = 0.0
         for i in range(nv):
             end += w.gradient[i] * w.dv[i]
@@ -539,14 +539,14 @@ def _newton(p: Problem, scheme: int, v: np.ndarray, w: Workspace, momentum: floa
                     else:
                         quad0 += a * ((v[i] - p.v_star[i]) * w.dv[j] + (v[j] - p.v_star[j]) * w.dv[i])
                         quad1 += 2.0 * a * w.dv[i] * w.dv[j]
-            _pair_twists(p, v, w.V)
-            _pair_twists(p, w.dv, w.dV)
+            pair_twists(p, v, w.V)
+            pair_twists(p, w.dv, w.dV)
             alpha = _line_search(p, scheme, v, w, start, end, quad0, quad1)
             for i in range(nv):
                 w.trial[i] = v[i] + alpha * w.dv[i]
-            _pair_twists(p, w.trial, w.V)
-            _pair_gradient_hessian(p, scheme, w.V, w.G)
-            norm, contact = _gradient(p, w.trial, w.gradient, w.net)
+            pair_twists(p, w.trial, w.V)
+            pair_gradient_hessian(p, scheme, w.V, w.G)
+            norm, contact = cost_gradient(p, w.trial, w.gradient, w.net)
         for i in range(nv):
             v[i] = w.trial[i]
     return _SOLVED if w.info[2] <= TOLERANCE else _NOT_CONVERGED
@@ -578,7 +578,7 @@ def solve(p: Problem, scheme: int, v: np.ndarray, w: Workspace) -> int:
         Jᵀγ‖), D = diag(A)^−½.
     """
     w.info[:] = 0.0
-    _find_envelope(p, w)
+    find_envelope(p, w)
     momentum = _momentum_norm(p, w.dv)
     status = _newton(p, scheme, v, w, momentum)
     if scheme == LAGGED:

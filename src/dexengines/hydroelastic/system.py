@@ -117,7 +117,7 @@ class HydroelasticSystem:
         self._state = State(d.qpos, d.qvel, *poses, d.M, *forces)
         self._overrun = np.zeros((len(self.geometries), 2), np.int64)
         self._unsettled = np.zeros(1, np.int64)
-        self._allocate(16, 512)
+        self.reserve(16, 512)
         mujoco.mj_kinematics(model, d)
 
     @property
@@ -172,7 +172,7 @@ class HydroelasticSystem:
             if status >= 0:
                 break
             pairs, faces = self.problem.pair_ndof.size, len(self.problem.faces)
-            self._allocate(*((2 * pairs, faces) if status == TOO_MANY_PAIRS else (pairs, 2 * faces)))
+            self.reserve(*((2 * pairs, faces) if status == TOO_MANY_PAIRS else (pairs, 2 * faces)))
         self.status = _STATUS[status]
         self.worst_residual = max(self.worst_residual, self.workspace.info[2])
         if status:
@@ -209,8 +209,8 @@ class HydroelasticSystem:
             result.append(Patch(w.a, w.b, s.vertex_W.copy(), s.start.copy(), s.pressure.copy(), *w[2:]))
         return result
 
-    def _allocate(self, pairs: int, faces: int) -> None:
-        """Allocate arrays for this many pairs and faces."""
+    def reserve(self, pairs: int, faces: int) -> None:
+        """Reserve arrays for this many pairs and faces; a step enlarges them if needed."""
         nv, limits = self.model.nv, 2 * self.static.limit_dof.size
         self.problem = make_problem(nv, pairs, faces, limits)
         self.workspace = make_workspace(nv, pairs)._replace(unsettled=self._unsettled)

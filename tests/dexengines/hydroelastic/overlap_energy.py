@@ -1,7 +1,5 @@
-"""Energy of a contact, U = ∫ p0 dV over the overlap, p0 the lesser of the two pressures (of A's
-alone where B is rigid).
-
-For checks, not for control loops: every pair of overlapping elements is cut up into tets.
+"""Energy of a contact, U = ∫ p0 dV over the overlap, p0 the lesser of the two pressures (A's if B
+is rigid), by cutting all pairs of overlapping elements into tets.
 """
 
 from __future__ import annotations
