@@ -48,7 +48,7 @@ def test_it_lists_every_command_argument_node_topic_and_parameter(text):
         "| `learner/theta` | String | latched | learner |",
         "| `task/restart` | Trigger | task |",
         "| `hand/torque` | JointState | servo | hand, servo |",
-        "| `joint_states` | JointState | recent, sensor, state | film, hand, servo |",
+        "| `joint_states` | JointState | recent, sensor, state | hand, servo |",
         "### palm_turn",
         "| `orientation_weight` | 100 | 0 … 1e+07 | yes |",
         "| `first_goals` | 3 | 1 … 1000 |",

@@ -87,7 +87,7 @@ def _exact_gradient(velocity: np.ndarray) -> np.ndarray:
     return np.array(parts)
 
 
-def _nimble_core(python: Path, velocity: np.ndarray) -> dict[str, Any]:
+def nimble_core(python: Path, velocity: np.ndarray) -> dict[str, Any]:
     script = Path(__file__).with_name("nimble_peer.py")
     try:
         done = subprocess.run(
@@ -177,7 +177,7 @@ def balls(tolerance: float = 1e-9, nimble: Path | None = None) -> Outcome:
         f"{np.abs(exact).max():.2f}",
     ]
     if nimble is not None:
-        core = _nimble_core(nimble, velocity)
+        core = nimble_core(nimble, velocity)
         miss = float(np.linalg.norm(np.array(core["end"])[2:4] - TARGET))
         off = float(np.abs(np.array(core["gradient"]) - exact).max())
         results |= {

@@ -36,12 +36,12 @@ import mujoco
 import numpy as np
 import trimesh
 
+from dexengines.errors import EngineError
 from dexengines.lcp.record import BEGIN, MOVE
 from dexengines.lcp.roll import gaps_at
 from dexengines.lcp.shapes import Geometry, box, cylinder, plane
 from dexengines.lcp.system import LcpSystem
 from dexstack.cli.output import note
-from dexengines.errors import EngineError
 from dexstack.errors import ConfigError
 from dexstack.geometry.decomposition import convex_parts
 from dexstack.model.hand import load_hand

@@ -17,11 +17,11 @@ import numpy as np
 from rich.console import Console
 from rich.progress import track
 
-from experiments.lcp.solvers import METHODS, Status, Way, solve
 from dexstack.cli import arguments
 from dexstack.cli.output import note, table
 from dexstack.report.statistics import times
 from experiments.harness import Outcome, run
+from experiments.lcp.solvers import METHODS, Status, Way, solve
 
 KINDS = ("random", "boxes", "stacks", "duplicates", "near-parallel", "opposing")
 MAX_CONTACTS = 64

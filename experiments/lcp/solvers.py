@@ -8,10 +8,10 @@ from enum import IntEnum
 
 import numpy as np
 
+from dexengines.errors import EngineError
 from dexengines.kernels import entry
 from dexengines.lcp.classes import CLAMP, HIGH, LOW, SEPARATE, STICK, relative
 from dexengines.lcp.solver import FAILED, FIRST, RETRY, TOLERANCE, WARM_START, accept, solve_lcp
-from dexengines.errors import EngineError
 from experiments.lcp.dantzig import dantzig
 
 METHODS = ("lemke", "dantzig", "pgs")

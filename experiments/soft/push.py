@@ -1,12 +1,10 @@
-"""A sphere pushes a T through five open-loop sequences, under both force laws: where it ends,
-against MuJoCo."""
+"""A sphere pushes a T through five open-loop sequences: the T's final pose against MuJoCo's."""
 
 from __future__ import annotations
 
-import functools
 import itertools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -16,11 +14,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from dexengines.soft.near import Room
-from dexengines.soft.system import SoftSystem
 from dexstack.process.compilation import jit
 from experiments.harness import BLUE, PINK, Outcome, run
 from experiments.soft import systems
-from experiments.soft.aware import AwareSystem
 
 SEQUENCES = (
     ((0.0, -0.20), (0.0, -0.12), (0.0, -0.20), (0.19, -0.15), (0.19, 0.07), (0.10, 0.07), (0.20, 0.07)),
@@ -39,22 +35,21 @@ SEQUENCES = (
 )
 """Way points (x, y) [m] of the pusher; each makes and breaks contact at least twice."""
 SPEED = 0.15
-"""Of the pusher's target [m/s]."""
+"""Speed of the pusher's target [m/s]."""
 PUBLISHED = {("rk4", 0.002): 0.012, ("euler", 0.002): 0.067, ("rk4", 0.016): 0.046}
-"""The paper's mean distance with 4000 points [m], by method and step [s]: what the first law is
-asked for, the largest in all other cells, without a T thrown."""
+"""The paper's mean distance with 4000 points [m], by method and step [s]: the threshold; in all other
+cells the largest of them. No T may be thrown."""
 SMOOTHING = {"stiffness": 2.5e3, "eps2": 8e-3, "eps3": 5e-4, "v_d": 0.6, "v_s": 0.05}
-"""Of the first law in all cells, chosen once, on these sequences: steps of 16 ms follow k, the load
-over ε2 and that over v_s at the mass and size of the T; √ε1 is a fifth of the spacing of the
+"""Contact parameters of all cells, chosen once, on these sequences, so that steps of 16 ms follow k, the
+load over ε2 and that over v_s at the mass and size of the T; √ε1 is a fifth of the spacing of the
 points."""
 ROOM = Room(1, 64, 32)
-"""For what is near under the second law."""
 LOST = 1.0
-"""A T that ends so far from MuJoCo's [m] was thrown, not pushed."""
+"""Distance from MuJoCo's T [m] from which on a T counts as thrown."""
 
 
 def path(sequence: tuple[tuple[float, float], ...], dt: float, seconds: float) -> np.ndarray:
-    """(K, 2) targets of the pusher every ``dt`` [s], the last one held until ``seconds``."""
+    """Return (K, 2) targets of the pusher every ``dt`` [s], the last one held until ``seconds``."""
     points = np.array(sequence)
     arrive = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(points, axis=0), axis=1) / SPEED)])
     t = dt * np.arange(round(seconds / dt))
@@ -62,7 +57,7 @@ def path(sequence: tuple[tuple[float, float], ...], dt: float, seconds: float) -
 
 
 def duration() -> float:
-    """Of the longest sequence, and half a second to come to rest [s]."""
+    """Return the time of the longest sequence, and half a second to come to rest [s]."""
     return (
         max(float(np.linalg.norm(np.diff(np.array(s), axis=0), axis=1).sum()) for s in SEQUENCES) / SPEED
         + 0.5
@@ -72,7 +67,7 @@ def duration() -> float:
 def pushed_in_mujoco(
     sequence: tuple[tuple[float, float], ...], dt: float, rk4: bool
 ) -> tuple[np.ndarray, int]:
-    """The T's track (K, 3) x, y, yaw, and how often contact was made."""
+    """Return the T's track (K, 3) x, y, yaw, and the number of times that contact was made."""
     model = systems.pusher_spec(dt, rk4=rk4).compile()
     data = mujoco.MjData(model)
     data.qpos[:] = systems.pusher_start()[0]
@@ -89,27 +84,15 @@ def pushed_in_mujoco(
 
 
 def yaw(quat: np.ndarray) -> Any:
-    """[rad] of a quaternion wxyz (…, 4)."""
+    """Return the yaw of a quaternion wxyz (…, 4) [rad]."""
     w, x, y, z = np.moveaxis(np.asarray(quat), -1, 0)
     return np.arctan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))
 
 
-def aware(dt: float) -> Callable[..., SoftSystem]:
-    """The law of :mod:`experiments.soft.aware` with MuJoCo's time constant, as far as steps of
-    ``dt`` [s] can follow it."""
-    return functools.partial(AwareSystem, time_constant=max(0.02, 2.0 * dt), stick_time=max(0.005, dt))
-
-
-LAWS: dict[str, Callable[[float], Callable[..., SoftSystem]]] = {"scm": lambda dt: SoftSystem, "aware": aware}
-"""Force laws, by the step [s]."""
-
-
-def pushed_softly(points: int, dt: float, method: str, law: str = "scm") -> np.ndarray:
-    """(S, K, 3) tracks of the T under all sequences at once; float32."""
-    params = systems.pusher_params(points)
-    if law == "scm":
-        params = params._replace(**SMOOTHING)
-    system = systems.pusher_system(points, room=ROOM, params=params, law=LAWS[law](dt))
+def pushed_softly(points: int, dt: float, method: str) -> np.ndarray:
+    """Return (S, K, 3) tracks of the T under all sequences, in float32."""
+    params = systems.pusher_params(points)._replace(**SMOOTHING)
+    system = systems.pusher_system(points, room=ROOM, params=params)
     data = jax.device_put(system.data)
     step = getattr(system, method)
     q0, v0 = systems.pusher_start()
@@ -129,43 +112,36 @@ def pushed_softly(points: int, dt: float, method: str, law: str = "scm") -> np.n
 
 
 def push(steps_ms: tuple[int, ...] = (2, 8, 16), methods: tuple[str, ...] = ("rk4", "euler")) -> Outcome:
-    """Open-loop pushing against MuJoCo (2 ms, the same integrator) under both force laws: where the
-    T ends."""
+    """Push open-loop and compare the T's final pose with MuJoCo's (2 ms, the same integrator)."""
     truth = {rk4: [pushed_in_mujoco(s, 0.002, rk4) for s in SEQUENCES] for rk4 in (True, False)}
     made = [n for _, n in truth[True]]
     rows, lines, shown = [], [], None
-    for method, points, ms, law in itertools.product(methods, (26, 4000), steps_ms, LAWS):
-        tracks = pushed_softly(points, 1e-3 * ms, method, law)
+    for method, points, ms in itertools.product(methods, (26, 4000), steps_ms):
+        tracks = pushed_softly(points, 1e-3 * ms, method)
         ends = np.array([t[-1] for t, _ in truth[method == "rk4"]])
         d = np.linalg.norm(tracks[:, -1, :2] - ends[:, :2], axis=1)
         turn = np.abs((tracks[:, -1, 2] - ends[:, 2] + np.pi) % (2 * np.pi) - np.pi)
         kept = np.isfinite(d) & (d < LOST)
-        if (method, points, ms, law) == ("rk4", 4000, steps_ms[0], "scm"):
+        if (method, points, ms) == ("rk4", 4000, steps_ms[0]):
             shown = tracks
-        row = {
-            "law": law,
-            "method": method,
-            "points": points,
-            "step_s": 1e-3 * ms,
-            "lost": int((~kept).sum()),
-        }
+        row = {"law": "scm", "method": method, "points": points, "step_s": 1e-3 * ms}
+        row["lost"] = int((~kept).sum())
         means = {
             "mean_m": float(d[kept].mean()) if kept.any() else None,
             "mean_rad": float(turn[kept].mean()) if kept.any() else None,
         }
         rows.append(row | {"position_error_m": d, "orientation_error_rad": turn} | means)
-        line = f"{law:5s} {method:5s} {ms:2d} ms {points:4d} points: "
+        line = f"{method:5s} {ms:2d} ms {points:4d} points: "
         if kept.any():
             near, turned = 100 * d[kept], np.degrees(turn[kept])
             line += f"Δd {near.mean():5.1f} ± {near.std():.1f} cm, Δθ {turned.mean():5.1f} ± {turned.std():.1f}°, "
         lines.append(line + f"{(~kept).sum()} diverged")
-    judged = [r for r in rows if r["law"] == "scm"]
-    for row in judged:
+    for row in rows:
         key = row["method"], row["step_s"]
         row["published_m"] = PUBLISHED.get(key) if row["points"] == 4000 else None
         row["limit_m"] = row["published_m"] or max(PUBLISHED.values())
         row["reached"] = bool(row["lost"] == 0 and np.mean(row["position_error_m"]) <= row["limit_m"])
-    passed = bool(min(made) >= 2 and judged and all(row["reached"] for row in judged))
+    passed = bool(min(made) >= 2 and all(row["reached"] for row in rows))
     figure = Figure(figsize=(12.0, 3.2), layout="constrained")
     for k, ax in enumerate(figure.subplots(1, len(SEQUENCES))):
         ax.plot(*np.array(SEQUENCES[k]).T, ":", color="0.6", label="pusher")
@@ -182,7 +158,7 @@ def push(steps_ms: tuple[int, ...] = (2, 8, 16), methods: tuple[str, ...] = ("rk
     lines += [
         f"{r['method']} {1e3 * r['step_s']:g} ms, 4000 points: the paper's {100 * r['published_m']:.1f} cm "
         + ("reached" if r["reached"] else "not reached")
-        for r in judged
+        for r in rows
         if r["published_m"]
     ]
     lines.append(f"contacts made per sequence (MuJoCo): {made}")

@@ -1,9 +1,7 @@
-"""Scenes of the engine's checks: a sphere that pushes a T over the ground, and two spheres; each as
-one MuJoCo spec for every engine."""
+"""Scenes: a sphere that pushes a T over the ground, as one MuJoCo spec for every engine; a pair of
+clouds."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import jax.numpy as jnp
 import mujoco
@@ -17,23 +15,23 @@ from dexengines.soft.scm import ContactParams, Dissipation, Law, PairWrench, mee
 from dexengines.soft.system import Ground, Meeting, SoftSystem, Surface
 
 BAR, STEM, HEIGHT = (0.25, 0.05), (0.05, 0.15), 0.04
-"""The T [m]: its bar over its stem, 25 × 20 cm, and how thick it is."""
+"""The T [m]: its bar over its stem, 25 × 20 cm, and its thickness."""
 T_MASS, T_FRICTION = 0.5, 0.5
 PUSHER_RADIUS, PUSHER_MASS = 0.02, 0.2
 PUSHER_GAIN, PUSHER_DAMPING = 200.0, 12.0
 """Position control of the pusher [N/m, N s/m]."""
 APART = 1.0
-"""From one T to the next, where there are several [m]."""
+"""Distance between several Ts [m]."""
 T_SPACING = {26: 0.15, 4000: 0.00448}
-"""Largest quad [m] that gives the T about so many points."""
+"""Largest quad of the T [m] by its approximate number of points."""
 ROOM = Room(1, 16, 12)
-"""For what is near of the pusher and the T, in an inner corner too."""
+"""Room for the pusher and the T, also in an inner corner."""
 SPHERE_SPACING = {26: 0.016, 4000: 0.0040}
 
 
 def t_rectangles() -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
-    """Centre of mass (2,) in the drawing's frame, and the T's plan as rectangles (low, high) in the
-    body's frame."""
+    """Return the centre of mass (2,) in the drawing's frame, and the T's plan as rectangles (low, high)
+    in the body's frame."""
     bar = (np.array([-BAR[0] / 2, 0.0]), np.array([BAR[0] / 2, BAR[1]]))
     stem = (np.array([-STEM[0] / 2, -STEM[1]]), np.array([STEM[0] / 2, 0.0]))
     areas = [np.prod(h - low) for low, h in (bar, stem)]
@@ -42,7 +40,7 @@ def t_rectangles() -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
 
 
 def t_cloud(spacing: float) -> Cloud:
-    """The T's surface in quads of at most ``spacing`` [m]: 26 where that is no limit."""
+    """Return the T's surface in quads of at most ``spacing`` [m], at least 26."""
     _, ((bar_low, bar_high), (stem_low, stem_high)) = t_rectangles()
     x = [bar_low[0], stem_low[0], stem_high[0], bar_high[0]]
     thirds = np.linspace(stem_low[1], stem_high[1], 4)
@@ -72,8 +70,8 @@ def t_cloud(spacing: float) -> Cloud:
 
 
 def pusher_spec(dt: float, *, rk4: bool = False, count: int = 1) -> mujoco.MjSpec:
-    """Ts on the ground, each with a sphere beside it on two slides, position-controlled; q: spheres
-    (x, y), Ts (position, quaternion)."""
+    """Return Ts on the ground, each with a position-controlled sphere on two slides; q: spheres (x, y),
+    Ts (position, quaternion)."""
     spec = mujoco.MjSpec()
     spec.option.timestep = dt
     spec.option.integrator = mujoco.mjtIntegrator.mjINT_RK4 if rk4 else mujoco.mjtIntegrator.mjINT_EULER
@@ -124,13 +122,9 @@ def pusher_system(
     tolerance: float | None = 1e-6,
     room: Room | None = None,
     params: ContactParams | None = None,
-    law: Callable[..., SoftSystem] = SoftSystem,
 ) -> SoftSystem:
-    """The soft engine's version under a force law; ``points`` is a key of T_SPACING. Where there
-    are several, Ts meet Ts, too.
-
-    The ground meets a T in at most 300 points (see :func:`t_cloud`).
-    """
+    """Return the scene in the soft engine; ``points`` is a key of T_SPACING. Several Ts meet each
+    other, too. The ground meets a T in at most 300 points (see :func:`t_cloud`)."""
     model = pusher_spec(0.002, count=count).compile()
     t, ball = t_cloud(T_SPACING[points]), cloud.sphere(PUSHER_RADIUS, SPHERE_SPACING[points])
     params = params or pusher_params(points)
@@ -144,7 +138,7 @@ def pusher_system(
     if count > 1:
         pairs = [(i, j, T_FRICTION) for i in range(count) for j in range(i)]
         meetings.append(Meeting(ts, ts, tolerance, params, pairs, room=room))
-    return law(
+    return SoftSystem(
         model,
         meetings,
         [Ground(Surface(f"underside of {t.name}", t.body, base, T_FRICTION), params) for t in ts],
@@ -152,7 +146,7 @@ def pusher_system(
 
 
 def pusher_params(points: int) -> ContactParams:
-    """Smoothing that fits the spacing of the points."""
+    """Return parameters that fit the spacing of the points."""
     return ContactParams(
         stiffness=5e3,
         eps1=1e-6 if points > 26 else 1e-4,
@@ -164,8 +158,7 @@ def pusher_params(points: int) -> ContactParams:
 
 
 def pusher_force(q: np.ndarray, v: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """(nv,) force of the pushers' position control towards ``target`` (2 for each) [m]; for numpy
-    and JAX alike."""
+    """Return the force (nv,) of the pushers' position control towards ``target`` (2 for each) [m]."""
     n = len(target)
     return jnp.concatenate(
         [PUSHER_GAIN * (target - q[:n]) - PUSHER_DAMPING * v[:n], jnp.zeros(len(v) - n, v.dtype)]
@@ -173,8 +166,8 @@ def pusher_force(q: np.ndarray, v: np.ndarray, target: np.ndarray) -> np.ndarray
 
 
 def pusher_start(count: int = 1) -> tuple[np.ndarray, np.ndarray]:
-    """q (9 count,) and v (8 count,): the first T lies at the origin, each pusher stands behind the
-    end of its stem."""
+    """Return q (9 count,) and v (8 count,): the first T lies at the origin, each pusher stands behind
+    the end of its stem."""
     ts = [[k * APART, 0.0, HEIGHT / 2, 1.0, 0.0, 0.0, 0.0] for k in range(count)]
     return np.concatenate([np.tile([0.0, -0.20], count), *ts]), np.zeros(8 * count)
 
@@ -183,7 +176,7 @@ def dense_pair(
     points_a: Array, normals_a: Array, points_b: Array, normals_b: Array, R_AB: Array, p_AB: Array, twist: Array, c: ContactParams,
     dissipation: Dissipation = paper_dissipation,
 ) -> PairWrench:  # fmt: skip
-    """:func:`~dexengines.soft.scm.meet` of two whole clouds (I, 3)."""
+    """Return the contact of two whole clouds (I, 3); see :func:`~dexengines.soft.scm.meet`."""
     rows = [
         jnp.concatenate([p, n, jnp.zeros((len(p), 2))], axis=1).astype(p_AB.dtype)
         for p, n in ((points_a, normals_a), (points_b, normals_b))

@@ -25,7 +25,7 @@ P = TypeVar("P")
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """The safe loader, ten times as fast with libyaml; every block reads its file again."""
+    """Safe loader, ten times as fast with libyaml; every block reads its file again."""
 
 
 # PyYAML reads 20e-6 (without a dot) as a string, ROS 2 as a number

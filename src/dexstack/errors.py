@@ -1,4 +1,4 @@
-"""The exception that every invalid input raises."""
+"""Errors of invalid input."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from dexstack.hand.allegro.protocol import Frame
 from dexstack.hand.driver import HandDriver
 from dexstack.hand.emulated.allegro import EmulatedHand
 from dexstack.hand.emulated.lockstep import LockstepComputer
-from dexstack.hand.emulated.plant import StandingPlant
+from dexstack.hand.emulated.plant import WEIGHTLESS, HandPlant
 from dexstack.hand.link import HandFault
 from dexstack.hand.params import BusParams, CanHandParams, FaultParams
 from dexstack.hand.servo import ServoLaw, ServoParams
@@ -128,7 +128,7 @@ def fuzz_hand(hand: HandModel, frames: int, seed: int) -> HandFuzzResult:
     """
     rng = np.random.default_rng(seed)
     firmware = EmulatedHand(hand.side, seed=seed)
-    on = LockstepComputer(firmware, StandingPlant(hand.home, hand.lower, hand.upper))
+    on = LockstepComputer(firmware, HandPlant(hand, WEIGHTLESS))
     link = CanHand(
         hand.side,
         BusParams("virtual"),

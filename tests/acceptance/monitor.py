@@ -94,7 +94,7 @@ def _solves(folder: Path, watched: bool, seconds: float, seed: int) -> tuple[Any
 
 
 class _Visitor(threading.Thread):
-    """A browser on the page that receives and discards everything while the graph runs."""
+    """Browser on the page that receives and discards everything while the graph runs."""
 
     def __init__(self, url: str, graph: subprocess.Popen) -> None:
         super().__init__(daemon=True)

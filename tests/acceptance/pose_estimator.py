@@ -184,7 +184,7 @@ def _views(r: dict[str, Any]) -> list[Any]:
         table("pose_estimator on one core, planner on another", ("", "p50 [ms]", "p99 [ms]", "n"), rows),
         film_table(r),
         f"{r['frames']} pictures at 30 Hz, {r['dropped']} dropped, cube hidden in {r['hidden']}; "
-        f"{r['rate_hz']:.1f} poses/s; without a pose {r['without_pose']}, {r['unanswered']} of them not hidden; "
+        f"{r['rate_hz']:.1f} poses/s; without a pose {r['without_pose']} ({r['unanswered']} not hidden); "
         f"{r['wrong_jumps']} wrong jumps; normalised error within its 95 % bound "
         f"{100 * r['within_bound']:.1f} % of the time",
     ]

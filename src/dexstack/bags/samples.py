@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from mcap.records import Schema
+from mcap_ros2.decoder import DecoderFactory
 
 from dexstack.bags.file import ENCODING, SCHEMA, BagReader, Topic
 from dexstack.errors import ConfigError
@@ -140,17 +142,12 @@ class _Decoder:
     """Decoder of messages by the definitions in the bag."""
 
     def __init__(self) -> None:
-        from mcap_ros2.decoder import DecoderFactory
-
         self._factory = DecoderFactory()
         self._known: dict[str, Any] = {}
 
     def __call__(self, topic: Topic, data: bytes) -> Any:
-        from mcap.records import Schema
-
         if topic.type_name not in self._known:
-            schema = Schema(
-                id=len(self._known) + 1, name=topic.type_name, encoding=SCHEMA, data=topic.definition.encode()
-            )
+            number, text = len(self._known) + 1, topic.definition.encode()
+            schema = Schema(id=number, name=topic.type_name, encoding=SCHEMA, data=text)
             self._known[topic.type_name] = self._factory.decoder_for(ENCODING, schema)
         return self._known[topic.type_name](data)

@@ -1,4 +1,4 @@
-"""``dexstack doctor``: what is installed and usable on this computer, and how to fix the rest."""
+"""``dexstack doctor``: check the installation and this computer, and say how to fix them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ import shlex
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,9 +23,7 @@ from dexstack.process.kept import cache_folder, usable
 
 GIB = 2**30
 PROBE_TIMEOUT = 120.0
-"""Longest time of an import in another process [s]."""
-DDS_TIMEOUT = 20.0
-"""Longest time of discovery, 0.1 s, with the start of two Python processes on a busy machine [s]."""
+"""Longest time of a probe [s]."""
 SYSTEM = Path("/")
 PIP = f"{shlex.quote(sys.executable)} -m pip install"
 VARIABLES = (
@@ -37,7 +34,6 @@ VARIABLES = (
     "ROS_AUTOMATIC_DISCOVERY_RANGE",
     "FASTRTPS_DEFAULT_PROFILES_FILE",
     "CYCLONEDDS_URI",
-    "MUJOCO_GL",
     "JAX_PLATFORMS",
     "XLA_FLAGS",
 )
@@ -53,7 +49,7 @@ class Finding:
     name: str
     usable: bool
     detail: str
-    """What was found."""
+    """Result, as a version or an error."""
     fix: str | None = None
     """The command, or instruction, that makes it usable."""
     needed: bool = False
@@ -64,9 +60,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add ``doctor``."""
     parser = subparsers.add_parser(
         "doctor",
-        help="check what is installed and usable, and how to fix the rest",
-        description="Check what is installed and usable on this computer, and print the command that fixes "
-        "the rest. Exit code 0 if simulation can run.",
+        help="check the installation, and how to fix it",
+        description="Check the installation and this computer, and print the commands that fix "
+        "them. Exit code 0 if simulation can run.",
     )
     output.add_json_argument(parser)
 
@@ -134,18 +130,12 @@ class Probe(NamedTuple):
 
 
 def probe(code: str) -> Probe:
-    """Run Python code in another process; if it fails, find out whether an environment variable is
-    the cause."""
-    return _blame(lambda environment: _python(code, environment))
-
-
-def _blame(attempt: Callable[[Mapping[str, str]], tuple[bool, str]]) -> Probe:
-    """Make an attempt; if it fails, repeat it without each of :data:`VARIABLES` that is set."""
-    good, said = attempt(os.environ)
+    """Run Python code in another process; if it fails, repeat it without each of :data:`VARIABLES`."""
+    good, said = _python(code, os.environ)
     if good:
         return Probe(said, "", "")
     for name in VARIABLES:
-        if name in os.environ and attempt({k: v for k, v in os.environ.items() if k != name})[0]:
+        if name in os.environ and _python(code, {k: v for k, v in os.environ.items() if k != name})[0]:
             return Probe("", f"{said}; it works without {name}={os.environ[name]}", f"unset {name}")
     return Probe("", said, "")
 
@@ -169,12 +159,10 @@ def _run(
     )
 
 
-def _probed(name: str, code: str, extra: str = "", *, needed: bool = False) -> Finding:
-    """Return a finding from :func:`probe`, whose output is the detail."""
+def _probed(name: str, code: str, fix: str, *, needed: bool = False) -> Finding:
+    """Return a finding whose detail is the output or fault of a probe."""
     found = probe(code)
-    return Finding(
-        name, not found.fault, found.fault or found.output, found.fix or install(extra), needed=needed
-    )
+    return Finding(name, not found.fault, found.fault or found.output, found.fix or fix, needed=needed)
 
 
 # --- what simulation needs
@@ -221,13 +209,13 @@ print(f"{hand.name} with cube, {scene.ngeom} geoms")
 
 def check_models() -> Iterator[Finding]:
     """Check that hand and object files compile to a scene."""
-    yield _probed("models", MODELS, needed=True)
+    yield _probed("models", MODELS, install(), needed=True)
 
 
 def check_pictures() -> Iterator[Finding]:
     """Check what plots and films need."""
     code = "import matplotlib, PIL, dexstack.report.run; print('ray-cast, no OpenGL')"
-    yield _probed("plot and film", code, needed=True)
+    yield _probed("plot and film", code, install(), needed=True)
 
 
 JAX = """
@@ -240,7 +228,7 @@ print(*(d.device_kind for d in devices if d.platform in ("gpu", "cuda", "rocm"))
 
 def check_jax() -> Iterator[Finding]:
     """Check JAX and its devices."""
-    finding = _probed("JAX", JAX, needed=True)
+    finding = _probed("JAX", JAX, install(), needed=True)
     if not finding.usable:
         yield finding
         return
@@ -263,15 +251,14 @@ print(rclpy.utilities.get_rmw_implementation_identifier())
 
 
 def check_ros() -> Iterator[Finding]:
-    """Check rclpy, the middleware and the interface packages."""
-    found = probe(ROS)
-    if found.fault:
-        installed = sorted((SYSTEM / "opt/ros").glob("*/setup.bash"))
-        fix = f"source {installed[-1]}" if installed else install("ros")
-        yield Finding("ROS 2", False, found.fault, found.fix or fix, needed=True)
+    """Check rclpy, the middleware, the interface packages, and messages between processes."""
+    setups = sorted((SYSTEM / "opt/ros").glob("*/setup.bash"))
+    finding = _probed("ROS 2", ROS, f"source {setups[-1]}" if setups else install("ros"), needed=True)
+    if not finding.usable:
+        yield finding
         return
     distribution = os.environ.get("ROS_DISTRO") or _wheel_distribution()
-    yield Finding("ROS 2", True, f"{distribution}, {found.output}", needed=True)
+    yield replace(finding, detail=f"{distribution}, {finding.detail}")
     yield from check_dds()
 
 
@@ -283,61 +270,39 @@ def _wheel_distribution() -> str:
     return "unknown distribution"
 
 
-PEER = """
-import sys, time
+DDS = """
+import os, subprocess, sys, time
+os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
 import rclpy
 from std_msgs.msg import String
-role, topic, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])
+topic, start = f"/dexstack_doctor_{os.getpid()}", time.monotonic()
+talker = subprocess.Popen([sys.executable, "-c", '''
+import os, sys, time, rclpy
+from std_msgs.msg import String
 rclpy.init()
-node = rclpy.create_node(f"doctor_{role}")
-end = time.monotonic() + seconds
-heard = []
-if role == "listener":
-    node.create_subscription(String, topic, lambda m: heard.append(m.data), 10)
-    while not heard and time.monotonic() < end:
-        rclpy.spin_once(node, timeout_sec=0.1)
-    print("heard" if heard else "silence")
-else:
-    publisher = node.create_publisher(String, topic, 10)
-    while time.monotonic() < end:
-        publisher.publish(String(data="knock"))
-        time.sleep(0.05)
-node.destroy_node()
-rclpy.try_shutdown()
+publisher = rclpy.create_node("doctor_talker").create_publisher(String, sys.argv[1], 10)
+while os.getppid() == int(sys.argv[2]):
+    publisher.publish(String(data="knock"))
+    time.sleep(0.05)
+''', topic, str(os.getpid())])
+rclpy.init()
+node, heard = rclpy.create_node("doctor_listener"), []
+node.create_subscription(String, topic, heard.append, 10)
+while not heard and time.monotonic() < start + 20.0:
+    rclpy.spin_once(node, timeout_sec=0.1)
+talker.kill()
+talker.wait()
+if not heard:
+    sys.exit("no message arrived")
+print(f"two processes communicate, {time.monotonic() - start:.1f} s after their start", flush=True)
+os._exit(0)
 """
-"""Listener or talker of :func:`check_dds`."""
+"""Discovery takes 0.1 s, starting Python on a busy machine several seconds."""
 
 
 def check_dds() -> Iterator[Finding]:
     """Check that a message goes from one process to another on this machine."""
-    found = _blame(_exchange)
-    fix = found.fix or "sudo ip link set lo up multicast on"
-    yield Finding("DDS on this machine", not found.fault, found.fault or found.output, fix, needed=True)
-
-
-def _exchange(environment: Mapping[str, str]) -> tuple[bool, str]:
-    topic, start = f"/dexstack_doctor_{os.getpid()}", time.monotonic()
-    listener, talker = (
-        subprocess.Popen(
-            [sys.executable, "-c", PEER, role, topic, str(DDS_TIMEOUT)],
-            env={**environment, "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for role in ("listener", "talker")
-    )
-    try:
-        said, complaint = listener.communicate(timeout=DDS_TIMEOUT + 10.0)
-    except subprocess.TimeoutExpired:
-        said, complaint = "", "no answer"
-    finally:
-        for peer in (listener, talker):
-            peer.kill()
-            peer.communicate()
-    if "heard" in said:
-        return True, f"two processes communicate, {time.monotonic() - start:.1f} s after their start"
-    return False, (complaint.strip().splitlines() or ["silence"])[-1]
+    yield _probed("DDS on this machine", DDS, "sudo ip link set lo up multicast on", needed=True)
 
 
 def check_computer() -> Iterator[Finding]:
@@ -384,7 +349,7 @@ def _usb_vendors() -> set[str]:
 def check_can() -> Iterator[Finding]:
     """Check python-can (with msgpack, for the emulated hand) and the CAN interface."""
     code = "import can, msgpack; print(getattr(can, '__version__', 'installed'))"
-    yield _probed("python-can", code, "hardware")
+    yield _probed("python-can", code, install("hardware"))
     interfaces = {}
     for folder in sorted((SYSTEM / "sys/class/net").glob("*")):
         kind = folder / "type"
@@ -410,7 +375,7 @@ def check_can() -> Iterator[Finding]:
 def check_tags() -> Iterator[Finding]:
     """Check what detects tags and draws pictures."""
     code = "import cv2, pupil_apriltags; print(f'OpenCV {cv2.__version__}, pictures without OpenGL')"
-    yield _probed("tags in pictures", code, "camera")
+    yield _probed("tags in pictures", code, install("camera"))
 
 
 CAMERA = """
@@ -423,11 +388,9 @@ RULES = "99-realsense-libusb.rules"
 
 def check_camera() -> Iterator[Finding]:
     """Check pyrealsense2 and that a camera can be opened."""
-    found = probe(CAMERA)
-    if found.fault:
-        yield Finding("camera", False, found.fault, found.fix or install("realsense"))
-    elif found.output:
-        yield Finding("camera", True, found.output)
+    finding = _probed("camera", CAMERA, install("camera"))
+    if finding.detail:
+        yield finding
     elif _INTEL in _usb_vendors():
         source = f"https://raw.githubusercontent.com/IntelRealSense/librealsense/master/config/{RULES}"
         fix = f"sudo curl -Lo /etc/udev/rules.d/{RULES} {source} && sudo udevadm control --reload"
@@ -437,23 +400,18 @@ def check_camera() -> Iterator[Finding]:
         yield Finding("camera", False, "no RealSense camera found", "connect the camera to a USB 3 port")
 
 
-EXTRAS = {
-    "decompose": ("objects that are not convex, and adding objects", ("coacd", "manifold3d", "pymeshfix")),
-    "hydroelastic": ("the plant 'hydroelastic'", ("numba", "pytetwild")),
-    "lcp": ("the plant 'lcp'", ("numba",)),
-    "soft": ("the plant 'soft'", ("numba", "pynanoinstantmeshes")),
-    "learn": ("learning", ("optax",)),
-    "bags": ("bags", ("mcap", "mcap_ros2")),
-    "monitor": ("the browser page", ("viser",)),
-    "leap": ("a LEAP hand", ("dynamixel_sdk", "serial")),
-    "ray": ("trials over a cluster", ("ray",)),
-}
-"""Purpose and modules of the extras that have no check of their own."""
+OPTIONAL = (
+    ("engines", "the engines hydroelastic, lcp and soft", ("numba", "pytetwild", "pynanoinstantmeshes")),
+    ("objects", "import of objects that are not convex", ("coacd", "manifold3d", "pymeshfix")),
+    ("hardware", "a LEAP hand", ("dynamixel_sdk", "serial")),
+    ("ray", "trials over a cluster", ("ray",)),
+)
+"""Extra, purpose and modules of what has no check of its own."""
 
 
 def check_extras() -> Iterator[Finding]:
     """Check whether optional libraries are installed, without importing them, which takes seconds."""
-    for extra, (use, modules) in EXTRAS.items():
+    for extra, use, modules in OPTIONAL:
         missing = [name for name in modules if importlib.util.find_spec(name) is None]
         detail = f"{', '.join(missing)} not installed" if missing else ", ".join(modules)
         yield Finding(use, not missing, detail, install(extra))

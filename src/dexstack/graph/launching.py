@@ -26,8 +26,7 @@ def launch_description(mode: str) -> LaunchDescription:
     def nodes(context: LaunchContext) -> list[Node | LogInfo]:
         values = {a.name: context.launch_configurations[a.name] for a in arguments}
         MODES[mode].check(values)
-        said = [f"'{name}' has no effect in the mode '{mode}'" for name in MODES[mode].ignored(values)]
-        said += MODES[mode].unmatched_sections(values)
+        said = MODES[mode].notes(values)
         graph = MODES[mode].describe(values)
         chosen = {a.name: a.parse(context.launch_configurations[a.name]) for a in LAUNCH_ARGUMENTS}
         simulated = "plant" not in MODES[mode].without_effect

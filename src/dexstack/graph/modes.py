@@ -18,8 +18,14 @@ from typing import Any
 from dexstack.config import share_dir
 from dexstack.errors import ConfigError
 from dexstack.graph.arguments import ARGUMENTS, HARDWARE_PERCEPTION, OPTIONAL_NUMBERS, Argument, Value
-from dexstack.graph.check import check_run
-from dexstack.graph.settings import Spec, chosen_planner, node_parameters, parameter_files, unmatched_sections
+from dexstack.graph.settings import (
+    Spec,
+    check_run,
+    chosen_planner,
+    node_parameters,
+    parameter_files,
+    unmatched_sections,
+)
 from dexstack.hand.links import interface_of, wiring_of
 from dexstack.model.hand import HandModel, load_hand
 from dexstack.perception import require_camera
@@ -78,18 +84,14 @@ class Mode:
             for a in (own.get(a.name, a) for a in ARGUMENTS)
         )
 
-    def ignored(self, values: Mapping[str, Any]) -> list[str]:
-        """Return the names of given values that have no effect in this mode."""
-        return [
-            a.name
-            for a in self.arguments
-            if a.name in self.without_effect and a.parse(values.get(a.name, a.default)) != a.default
-        ]
-
-    def unmatched_sections(self, values: Mapping[str, Any]) -> list[str]:
-        """Return one sentence per section of the parameter files that applies to another namespace."""
-        spec = _spec(self._parse(values))
-        return unmatched_sections(parameter_files(spec), spec.namespace)
+    def notes(self, values: Mapping[str, Any]) -> list[str]:
+        """Return one sentence per given value without effect, and per section of the parameter files
+        that applies to another namespace."""
+        a, spec = self._parse(values), _spec(self._parse(values))
+        unused = [x.name for x in self.arguments if x.name in self.without_effect and a[x.name] != x.default]
+        return [f"'{name}' has no effect in this mode" for name in unused] + unmatched_sections(
+            parameter_files(spec), spec.namespace
+        )
 
     def describe(self, values: Mapping[str, Any]) -> list[NodeDescription]:
         """Return the nodes for the given values; other arguments take their defaults.

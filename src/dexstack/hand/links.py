@@ -50,10 +50,10 @@ class Emulation:
 
 @dataclass(frozen=True)
 class Wiring:
-    """How the hands of one family are connected."""
+    """Connections of the hands of one family."""
 
     interfaces: tuple[str, ...]
-    """Of :class:`BusParams`; the first is the usual one of a real hand."""
+    """Interfaces of :class:`BusParams`; the first is the usual one of a real hand."""
     emulated: str
     """The interface of an emulated hand in real time."""
     link: Callable[[HandModel, BusParams, Settings], BusHand]
@@ -102,7 +102,7 @@ def _can_simulated(hand: HandModel, bus: BusParams, settings: Settings, argument
     from dexstack.hand.emulated.allegro import from_arguments
     from dexstack.hand.emulated.lockstep import LockstepComputer
 
-    firmware, plant, _ = from_arguments(["--plant", "standing", "--device", str(bus.device), *arguments])
+    firmware, plant, _ = from_arguments(["--plant", "hand", "--device", str(bus.device), *arguments])
     return CanHand(
         hand.side, BusParams("virtual", EMULATED, bus.device), settings.can, LockstepComputer(firmware, plant)
     )
@@ -130,7 +130,7 @@ def _leap_simulated(hand: HandModel, bus: BusParams, settings: Settings, argumen
     from dexstack.hand.emulated.leap import SimulatedLine, from_arguments
     from dexstack.hand.leap.dynamixel_hand import LeapHand
 
-    firmware, plant, _ = from_arguments(["--plant", "standing", "--hand", hand.name, *arguments])
+    firmware, plant, _ = from_arguments(["--plant", "hand", "--hand", hand.name, *arguments])
     return LeapHand(
         hand, BusParams("pty", EMULATED), settings.can, settings.motors, SimulatedLine(firmware, plant).open
     )
@@ -153,7 +153,8 @@ def wiring_of(hand: HandModel) -> Wiring:
     """
     if hand.family not in WIRINGS:
         raise ConfigError(
-            f"the hand '{hand.name}' is simulated only: drivers know hands of the families {', '.join(WIRINGS)}"
+            f"the hand '{hand.name}' is simulated only: drivers know hands of the families "
+            f"{', '.join(WIRINGS)}"
         )
     return WIRINGS[hand.family]
 
@@ -169,7 +170,8 @@ def interface_of(hand: HandModel, interface: str) -> str:
         return wiring.interfaces[0]
     if interface not in wiring.interfaces:
         raise ConfigError(
-            f"the hand '{hand.name}' is not reached by {interface}: its interfaces are {', '.join(wiring.interfaces)}"
+            f"the hand '{hand.name}' is not reached by {interface}: its interfaces are "
+            f"{', '.join(wiring.interfaces)}"
         )
     return interface
 

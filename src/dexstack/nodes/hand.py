@@ -367,7 +367,7 @@ class HandNode(StackNode):
 
     def _deactivate_after_fault(self) -> None:
         """Deactivate the node after a fault of the hand."""
-        if self._left and self._state_machine.current_state[1] == "active":
+        if self._left and self.lifecycle_state == "active":
             self._left = False
             self.trigger_deactivate()
 
@@ -425,10 +425,7 @@ class HandNode(StackNode):
         self._driver.allow()
         if self._left:
             self._deactivate_after_fault()
-        if (
-            self._state_machine.current_state[1] == "inactive"
-            and self.trigger_activate() != TransitionCallbackReturn.SUCCESS
-        ):
+        if self.lifecycle_state == "inactive" and self.trigger_activate() != TransitionCallbackReturn.SUCCESS:
             fault = self._driver.fault
             response.success = False
             response.message = fault.advice if fault is not None else "there is no hand"

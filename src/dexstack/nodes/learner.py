@@ -43,6 +43,67 @@ from dexstack.process.compilation import use_compilation_cache
 from dexstack.process.history import JointHistory, JointSample
 
 
+class Samples:
+    """Samples of running rollouts (pose, joint angles, joint command), cut into chunks for learning.
+
+    Args:
+        step: time step of the learned transitions [s].
+    """
+
+    def __init__(self, step: float) -> None:
+        self.joints = JointHistory()
+        self.command: JointSample | None = None
+        self.fresh = 0
+        """Number of samples since the last chunk."""
+        self._step, self._start, self._rollout = step, math.nan, ()
+        self._rows: list[tuple[float, np.ndarray, np.ndarray, np.ndarray]] = []
+
+    def take_state(self, state: dict[str, Any]) -> dict[str, np.ndarray] | None:
+        """Start a new sequence of samples when a rollout begins; return the last chunk of the old one."""
+        rollout = (state["phase"], state["attempt"])
+        if rollout == self._rollout:
+            return None
+        chunk = self.chunk(keep=False)
+        self._start = state["t"] if state["phase"] == "running" else math.nan
+        self._rollout = rollout
+        return chunk
+
+    def take_pose(self, pose: PoseSample, timeout: float) -> None:
+        """Add a sample if a rollout is running and a command and joint angles are known.
+
+        Args:
+            timeout: largest age of the joint angles relative to the pose [s].
+        """
+        running = pose.t >= self._start  # the start is NaN without a rollout
+        if not running or self.command is None or (self._rows and pose.t <= self._rows[-1][0]):
+            return
+        joints = self.joints.at(pose.t, timeout)
+        if joints is None:
+            return
+        command = self.command.values
+        command = np.full_like(command, np.nan) if joints.limp else command
+        self._rows.append((pose.t, pose.pose, joints.values, command))
+        self.fresh += 1
+
+    def chunk(self, *, keep: bool) -> dict[str, np.ndarray] | None:
+        """Return all samples of the sequence; None without fresh ones.
+
+        Args:
+            keep: whether samples less than a step old start the next chunk.
+        """
+        chunk = None
+        if self.fresh:
+            t, pose, q, command = (np.array(column) for column in zip(*self._rows, strict=True))
+            chunk = {"t": t, "pose_WO": pose, "q": q, "q_command": command}
+        last = self._rows[-1][0] if self._rows else 0.0
+        # A transition starts at each sample that has a later one a step away; the sample before the
+        # first gives the velocity.
+        started = [i for i, row in enumerate(self._rows) if row[0] <= last - (1 - MATCH) * self._step]
+        self._rows = self._rows[started[-1] :] if keep and started else []
+        self.fresh = 0
+        return chunk
+
+
 class LearnerNode(SceneNode):
     LIVE = frozenset({"update_every", "input_timeout"})
 
@@ -78,12 +139,7 @@ class LearnerNode(SceneNode):
         self._to_theta = self.create_publisher(String, THETA_TOPIC, LATCHED)
 
     def begin(self) -> None:
-        self._angles = JointHistory()
-        self._command: JointSample | None = None
-        self._start = math.nan
-        self._rollout: tuple[Any, ...] = ()
-        self._samples: list[tuple[float, np.ndarray, np.ndarray, np.ndarray]] = []
-        self._fresh = 0
+        self._samples = Samples(self._step)
         self._transitions = self._updates = self._refused = 0
         self._loss = math.nan
         self._chunks: queue.SimpleQueue[dict[str, np.ndarray] | None] = queue.SimpleQueue()
@@ -92,15 +148,23 @@ class LearnerNode(SceneNode):
 
     def work(self) -> None:
         self._wait.wait(PATIENCE)
+        samples, p = self._samples, self.params(LearnerNodeParams)
         state = self._states.take()
         if state is not None:
-            self._take_state(state)
+            self._hand_over(samples.take_state(state))
         for angles in self._joints.take_all():
-            self._angles.add(angles)
-        self._command = self._commands.take() or self._command
+            samples.joints.add(angles)
+        samples.command = self._commands.take() or samples.command
         pose = self._poses.take()
         if pose is not None:
-            self._take_pose(pose)
+            self.time = pose.t
+            samples.take_pose(pose, p.input_timeout)
+            if samples.fresh >= p.update_every:
+                self._hand_over(samples.chunk(keep=True))
+
+    def _hand_over(self, chunk: dict[str, np.ndarray] | None) -> None:
+        if chunk is not None:
+            self._chunks.put(chunk)
 
     def finish(self) -> None:
         self._chunks.put(None)
@@ -117,50 +181,6 @@ class LearnerNode(SceneNode):
             return OK, "no update yet", values
         level = OK if math.isfinite(self._loss) else WARN
         return level, f"update {self._updates}, loss {self._loss:.3g}", values
-
-    def _take_state(self, state: dict[str, Any]) -> None:
-        """Start a new sequence of samples when a rollout begins; close it when it ends."""
-        rollout = (state["phase"], state["attempt"])
-        if rollout == self._rollout:
-            return
-        self._hand_over(keep=False)
-        self._start = state["t"] if state["phase"] == "running" else math.nan
-        self._rollout = rollout
-
-    def _take_pose(self, pose: PoseSample) -> None:
-        """Keep a sample if a rollout is running and joint angles and a command are known."""
-        p = self.params(LearnerNodeParams)
-        self.time = pose.t
-        running = pose.t >= self._start  # the start is NaN without a rollout
-        if not running or self._command is None or (self._samples and pose.t <= self._samples[-1][0]):
-            return
-        joints = self._angles.at(pose.t, p.input_timeout)
-        if joints is None:
-            return
-        command = self._command.values
-        command = np.full_like(command, np.nan) if joints.limp else command
-        self._samples.append((pose.t, pose.pose, joints.values, command))
-        self._fresh += 1
-        if self._fresh >= p.update_every:
-            self._hand_over(keep=True)
-
-    def _hand_over(self, *, keep: bool) -> None:
-        """Give the samples to the learning thread.
-
-        Args:
-            keep: whether samples less than a step old start the next sequence.
-        """
-        if self._fresh:
-            t, pose, q, command = (np.array(column) for column in zip(*self._samples, strict=True))
-            self._chunks.put({"t": t, "pose_WO": pose, "q": q, "q_command": command})
-        last = self._samples[-1][0] if self._samples else 0.0
-        # A transition starts at each sample that has a later one a step away; the sample before the
-        # first gives the velocity.
-        started = [
-            i for i, sample in enumerate(self._samples) if sample[0] <= last - (1 - MATCH) * self._step
-        ]
-        self._samples = self._samples[started[-1] :] if keep and started else []
-        self._fresh = 0
 
     def _learn(self) -> None:
         """Run the learning thread."""

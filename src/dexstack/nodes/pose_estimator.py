@@ -29,7 +29,7 @@ from dexstack.model.frames import Frame
 from dexstack.model.hand import load_hand
 from dexstack.nodes.common import OK, PATIENCE, WARN, StackNode, run_node
 from dexstack.nodes.images import OPTICAL_FRAME, GreyImage, image_message, read_camera, read_image
-from dexstack.nodes.tf import StaticFrames, frame_prefix, tf_message, transforms
+from dexstack.nodes.tf import StaticFrames, frame_prefix, frames_message, tf_message
 from dexstack.nodes.wire import (
     COMMAND,
     LATCHED,
@@ -203,9 +203,8 @@ class PoseEstimatorNode(StackNode):
                 )
             else:
                 X_WR = self._X_WC.compose(X_RC.inverse)
-                self._to_static.publish(
-                    self._message(transforms=transforms(0.0, [Frame(WORLD, root, X_WR.p, X_WR.pose[3:])]))
-                )
+                frame = Frame(WORLD, root, X_WR.p, X_WR.pose[3:])
+                self._to_static.publish(frames_message(self._message, 0.0, [frame]))
         return ""
 
     # --- one picture -----------------------------------------------------------------------------

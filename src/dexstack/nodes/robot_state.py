@@ -26,7 +26,7 @@ from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object
 from dexstack.nodes.common import OK, PATIENCE, WARN, StackNode, run_node
 from dexstack.nodes.markers import object_marker
-from dexstack.nodes.tf import OBJECT, frame_prefix, tf_message, transforms
+from dexstack.nodes.tf import OBJECT, frame_prefix, frames_message, tf_message, transforms
 from dexstack.nodes.wire import (
     COMMAND,
     LATCHED,
@@ -96,7 +96,7 @@ class RobotStateNode(StackNode):
             self._to_description.publish(self._description)
         if self._to_static is not None:
             fixed = self._tree.fixed if self._links else self._tree.mount
-            self._to_static.publish(self._message(transforms=transforms(0.0, fixed, self._prefix)))
+            self._to_static.publish(frames_message(self._message, 0.0, fixed, self._prefix))
 
     def work(self) -> None:
         self._wait.wait(PATIENCE)

@@ -36,6 +36,11 @@ def frame_prefix(node: Node) -> str:
     return f"{namespace}/" if namespace else ""
 
 
+def frames_message(kind: Any, t: float, frames: Iterable[Frame], prefix: str = "") -> Any:
+    """Return :func:`transforms` as one message of type TFMessage, ``kind``."""
+    return kind(transforms=transforms(t, frames, prefix))
+
+
 def transforms(t: float, frames: Iterable[Frame], prefix: str = "") -> list[TransformStamped]:
     """Return frames as messages, stamped ``t`` [s], with ``prefix`` before all names but ``world``."""
 

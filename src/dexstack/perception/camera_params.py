@@ -12,21 +12,20 @@ from dexstack.perception.camera import CameraModel
 from dexstack.perception.se3 import Transform
 
 MOUNT = Transform.look_at((-0.10, 0.28, 0.32), (0.0, 0.0, 0.03))
-"""Where the camera stands unless somebody says otherwise, in the world: opposite the thumb, so that
-palm, object and base are in view."""
+"""Default pose of the camera in the world: opposite the thumb, with palm, object and base in view."""
 MOUNT_LEFT = Transform.look_at((-0.10, -0.28, 0.32), (0.0, 0.0, 0.03))
-"""The same for a left hand."""
+"""Default pose of the camera for a left hand."""
 
 
 def usual_mount(side: str) -> Transform:
-    """Where the camera usually stands beside a hand of this side."""
+    """Return the default pose of the camera for a hand of this side."""
     return MOUNT_LEFT if side == "left" else MOUNT
 
 
 @dataclass(frozen=True)
 class MountParams:
-    """Where the camera stands: one for the estimator and for the simulated camera. The defaults are
-    a right hand's."""
+    """Pose of the camera, for the estimator and the simulated camera. The defaults are for a right
+    hand."""
 
     camera_position: tuple[float, ...] = param(
         tuple(np.round(MOUNT.pose[:3], 6).tolist()), "optical frame in the world: origin [m]", -3.0, 3.0
@@ -39,11 +38,10 @@ class MountParams:
     )
 
     def X_WC(self, side: str) -> Transform:
-        """The optical frame in the world, for a hand of this side: where nobody says anything, it
-        is the other way round for a left one.
+        """Return the optical frame in the world; for a left hand the defaults are mirrored.
 
         Raises:
-            ConfigError: the quaternion has no direction.
+            ConfigError: the quaternion is not of unit length.
         """
         if self == MountParams():
             return usual_mount(side)
@@ -64,10 +62,10 @@ class SimulatedCameraParams:
     pixel_noise: float = param(2.0, "standard deviation of every colour value of 0 to 255", 0.0, 50.0)
     lens_blur: float = param(0.5, "standard deviation of the simulated lens' blur [px]", 0.0, 10.0)
     exposure_time: float = param(
-        0.005, "time over which the simulated sensor gathers light: blurs what moves [s]", 0.0, 0.1
+        0.005, "exposure time of the simulated sensor, which blurs motion [s]", 0.0, 0.1
     )
     image_delay: float = param(0.040, "least age of a simulated picture when it is published [s]", 0.0, 1.0)
-    image_jitter: float = param(0.030, "random further age, up to this [s]", 0.0, 1.0)
+    image_jitter: float = param(0.030, "largest random age in addition [s]", 0.0, 1.0)
 
     @property
     def camera(self) -> CameraModel:
@@ -76,41 +74,32 @@ class SimulatedCameraParams:
 
 @dataclass(frozen=True)
 class CameraFaultParams:
-    """What is wrong with the simulated camera; may change at any time."""
+    """Faults of the simulated camera, which may be changed at any time."""
 
-    further_delay: float = param(0.0, "pictures come later by this, beside image_delay [s]", 0.0, 10.0)
-    clock_offset: float = param(
-        0.0, "their stamps are off by this; positive: from the future [s]", -100.0, 100.0
-    )
-    frozen_picture: bool = param(False, "every picture has the pixels of the one before, and a new stamp")
+    further_delay: float = param(0.0, "delay of pictures in addition to image_delay [s]", 0.0, 10.0)
+    clock_offset: float = param(0.0, "offset of their stamps; positive: in the future [s]", -100.0, 100.0)
+    frozen_picture: bool = param(False, "every picture repeats the last one's pixels with a new stamp")
 
 
 @dataclass(frozen=True)
 class EstimatorParams:
-    """From pictures to poses."""
+    """Pose estimation from pictures."""
 
-    decimate: float = param(1.0, "tags are searched for in a picture this many times smaller", 1.0, 8.0)
-    acceleration_noise: float = param(
-        0.2, "how fast the object's velocity wanders [m/s per sqrt(s)]", 0.0, 1e3
-    )
-    turn_noise: float = param(
-        8.0, "how fast the object's angular velocity wanders [rad/s per sqrt(s)]", 0.0, 1e4
-    )
+    decimate: float = param(1.0, "factor by which pictures are reduced for the tag search", 1.0, 8.0)
+    acceleration_noise: float = param(0.2, "random walk of the object's velocity [m/s per sqrt(s)]", 0.0, 1e3)
+    turn_noise: float = param(8.0, "random walk of its angular velocity [rad/s per sqrt(s)]", 0.0, 1e4)
     velocity_memory: float = param(
-        0.05, "time in which an unseen object's velocity is forgotten [s]", 0.001, 10.0
+        0.05, "time constant with which an unseen object's velocity decays [s]", 0.001, 10.0
     )
     coast: float = param(0.3, "longest time without a tag for which a pose is predicted [s]", 0.0, 10.0)
     frozen_after: float = param(
-        0.1,
-        "pictures of the same pixels, bit by bit, are not used for longer: sensors have noise [s]",
-        0.0,
-        1e5,
+        0.1, "time after which identical pictures are not used, since sensors have noise [s]", 0.0, 1e5
     )
 
 
 @dataclass(frozen=True)
 class RealSenseParams:
-    """Which camera, and how it is set."""
+    """Selection and settings of a RealSense."""
 
     serial: str = param("", "serial number of the RealSense; empty: the first one found")
     camera_width: int = param(640, "columns of its colour picture [px]", 64, 4096)
@@ -118,8 +107,5 @@ class RealSenseParams:
     camera_fps: int = param(30, "its frames per second", 1, 300)
     exposure_us: int = param(0, "its exposure time [µs]; 0: automatic", 0, 1000000)
     least_delay: float = param(
-        0.04,
-        "least time from a picture to its arrival, where the camera's own clock stamps it: read out, sent, unpacked [s]",
-        0.0,
-        0.5,
+        0.04, "least delay of a picture's arrival, where the camera's own clock stamps it [s]", 0.0, 0.5
     )

@@ -1,4 +1,4 @@
-"""Tags on an object that has none: one on every flat outer face that is large enough."""
+"""Placing of tags on an object: one on every flat outer face that is large enough."""
 
 from __future__ import annotations
 
@@ -15,19 +15,18 @@ if TYPE_CHECKING:
     import trimesh
 
 FIRST = 100
-"""Number of the first tag; those of the objects that come with dexstack, of base and fingertips are
-smaller."""
+"""Number of the first tag, above those of packaged objects, base and fingertips."""
 LEAST, LARGEST = 0.016, 0.04
-"""Edge of a tag [m]: no smaller one is seen well, no larger one is needed."""
+"""Bounds of a tag's edge [m]."""
 BORDER = (MODULES + 2) / MODULES
-"""Side of a tag with its white border over its edge."""
+"""Ratio of a tag's side with its white border to its edge."""
 _FLAT = 2e-3
 _GRID = 24
 _STEP = 5e-4
 
 
 def place_tags(name: str, mesh: trimesh.Trimesh, first: int = FIRST) -> TagBundle | None:
-    """The largest square tag, with its border, on each flat face, largest first; None where no face
+    """Place the largest tag, with its border, on each flat face, largest face first; None if no face
     is large enough.
 
     Args:
@@ -35,7 +34,7 @@ def place_tags(name: str, mesh: trimesh.Trimesh, first: int = FIRST) -> TagBundl
         first: number of the first tag; the others follow.
 
     Raises:
-        ConfigError: there are not so many tags.
+        ConfigError: the family has too few tags.
     """
     tags: dict[int, Tag] = {}
     for triangles in _flat_faces(mesh):
@@ -44,14 +43,15 @@ def place_tags(name: str, mesh: trimesh.Trimesh, first: int = FIRST) -> TagBundl
             continue
         number = first + len(tags)
         if number >= COUNT:
-            raise ConfigError(f"tags have numbers up to {COUNT - 1}; '{name}' would need {number}")
+            raise ConfigError(f"'{name}' would need the tag {number}; the last one is {COUNT - 1}")
         edge, X_OT = found
         tags[number] = Tag(number, edge, X_OT)
     return TagBundle(name, tags) if tags else None
 
 
 def _flat_faces(mesh: trimesh.Trimesh) -> list[np.ndarray]:
-    """Triangles (n, 3, 3) of each flat face whose area could hold a tag, largest first."""
+    """Return the triangles (n, 3, 3) of each flat outer face with the area of a tag, largest
+    first."""
     from scipy.sparse import coo_matrix
     from scipy.sparse.csgraph import connected_components
 
@@ -67,32 +67,28 @@ def _flat_faces(mesh: trimesh.Trimesh) -> list[np.ndarray]:
 
 
 def _is_outer(triangles: np.ndarray, corners: np.ndarray) -> bool:
-    """Whether nothing of the object lies before a face, as inside a cup."""
-    normal = np.cross(triangles[:, 1] - triangles[:, 0], triangles[:, 2] - triangles[:, 0]).sum(axis=0)
-    normal /= np.linalg.norm(normal)
+    """Return true if no part of the object lies in front of a face, as it does inside a cup."""
+    normal = _normal(triangles)
     return bool((corners @ normal).max() < float(triangles[0, 0] @ normal) + _STEP)
 
 
+def _normal(triangles: np.ndarray) -> np.ndarray:
+    normal = np.cross(triangles[:, 1] - triangles[:, 0], triangles[:, 2] - triangles[:, 0]).sum(axis=0)
+    return normal / np.linalg.norm(normal)
+
+
 def _largest_square(triangles: np.ndarray) -> tuple[float, Transform] | None:
-    """Edge, in whole millimetres, and pose of the largest tag on a flat face, its sides along the
-    face's longest side."""
-    cross = np.cross(triangles[:, 1] - triangles[:, 0], triangles[:, 2] - triangles[:, 0]).sum(axis=0)
-    z = cross / np.linalg.norm(cross)
+    """Return the edge, in whole millimetres [m], and the pose of the largest tag on a flat face, its
+    sides along the face's longest side."""
+    z = _normal(triangles)
     ends = _border(triangles)
     sides = ends[:, 1] - ends[:, 0]
     x = sides[int(np.argmax(np.linalg.norm(sides, axis=1)))]
     x = x - (x @ z) * z
     x /= np.linalg.norm(x)
     R = np.column_stack([x, np.cross(z, x), z])
-    rim = (
-        np.concatenate(
-            [
-                a + np.linspace(0, 1, max(2, int(np.linalg.norm(b - a) / _STEP)))[:, None] * (b - a)
-                for a, b in ends
-            ]
-        )
-        @ R[:, :2]
-    )
+    shares = (np.linspace(0, 1, max(2, int(np.linalg.norm(b - a) / _STEP)))[:, None] for a, b in ends)
+    rim = np.concatenate([a + s * (b - a) for s, (a, b) in zip(shares, ends, strict=True)]) @ R[:, :2]
     flat = triangles @ R[:, :2]
     low, high = rim.min(axis=0), rim.max(axis=0)
     steps = [np.linspace(low[k], high[k], _GRID + 1) for k in range(2)]
@@ -110,17 +106,16 @@ def _largest_square(triangles: np.ndarray) -> tuple[float, Transform] | None:
 
 
 def _border(triangles: np.ndarray) -> np.ndarray:
-    """Edges (n, 2, 3) that belong to one triangle only."""
+    """Return the edges (n, 2, 3) of one triangle only."""
     edges = np.concatenate([triangles[:, [k, (k + 1) % 3]] for k in range(3)])
-    keys = np.sort(
-        np.unique(np.round(edges.reshape(-1, 3), 9), axis=0, return_inverse=True)[1].reshape(-1, 2), axis=1
-    )
+    _, corner = np.unique(np.round(edges.reshape(-1, 3), 9), axis=0, return_inverse=True)
+    keys = np.sort(corner.reshape(-1, 2), axis=1)
     _, which, count = np.unique(keys, axis=0, return_inverse=True, return_counts=True)
     return edges[count[which.ravel()] == 1]
 
 
 def _inside(triangles: np.ndarray, point: np.ndarray) -> bool:
-    """Whether a point (2,) lies in one of the triangles (n, 3, 2)."""
+    """Return true if a point (2,) lies in one of the triangles (n, 3, 2)."""
     to = triangles - point
     turn = [to[:, k, 0] * to[:, (k + 1) % 3, 1] - to[:, k, 1] * to[:, (k + 1) % 3, 0] for k in range(3)]
     return bool((np.min(turn, axis=0) >= -1e-12).any())

@@ -155,7 +155,7 @@ class Renderer:
     def render(self, data: mujoco.MjData) -> np.ndarray:
         """Return the picture (height, width, 3) uint8 of the scene at ``data``, whose kinematics must
         be up to date (``mj_forward``)."""
-        changed = self._tiles_touched(data)
+        changed = self.changed_pixels(data)
         picture = _Picture(*(x.copy() for x in self._still))
         colour = self._still_colour.copy()
         picture.put(changed, self._shade(self.model, data, self._uv[changed], self._rays[changed]))
@@ -170,7 +170,7 @@ class Renderer:
         along = self._rays @ self.camera.R_WC[:, 2]
         return np.where(distance < 0, np.inf, distance * along).reshape(self.camera.height, self.camera.width)
 
-    def _tiles_touched(self, data: mujoco.MjData) -> np.ndarray:
+    def changed_pixels(self, data: mujoco.MjData) -> np.ndarray:
         """Return the indices of pixels in tiles that may show a moving geom or its shadow."""
         h, w = self.camera.height, self.camera.width
         p_W, radius = data.geom_xpos[self._moving], self.model.geom_rbound[self._moving]

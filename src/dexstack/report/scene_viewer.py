@@ -34,7 +34,7 @@ class SceneViewer(Canvas):
     ) -> None:
         super().__init__(host, port, token, model)
         gui = self.server.gui
-        self._summary = gui.add_markdown("**waiting**")
+        self.summary = gui.add_markdown("**waiting**")
         self.engine_menu = gui.add_dropdown(
             "engine",
             controls.engines,
@@ -42,7 +42,7 @@ class SceneViewer(Canvas):
         )
         self.restart_button = gui.add_button("Start again", hint="back to the start of the scene")
         self.pause_box = gui.add_checkbox("pause", initial_value=False)
-        self._said = gui.add_markdown("")
+        self.message = gui.add_markdown("")
         self._shown: tuple[str, str] = "", ""
         extent, centre = model.stat.extent, np.array(model.stat.center)
         self._weight = float(model.body_mass.sum() * np.linalg.norm(model.opt.gravity)) or 1.0
@@ -88,10 +88,10 @@ class SceneViewer(Canvas):
 
     def tell(self, lines: Sequence[str], engine: str, said: str) -> None:
         """Show the summary as lines of markdown, and changes of the engine and of the message."""
-        self._summary.content = "  \n".join(lines)
+        self.summary.content = "  \n".join(lines)
         if (engine, said) != self._shown:
             self._shown = engine, said
-            self.engine_menu.value, self._said.content = engine, said
+            self.engine_menu.value, self.message.content = engine, said
 
 
 def _quaternion(R: np.ndarray) -> np.ndarray:

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from experiments.lcp.solvers import METHODS, Status, Way, solve
 from dexengines.errors import EngineError
 from experiments.lcp.random_problems import KINDS, independent_error, problem
+from experiments.lcp.solvers import METHODS, Status, Way, solve
 
 NORMAL = np.array([-1])
 

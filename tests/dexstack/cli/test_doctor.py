@@ -1,10 +1,12 @@
 """``dexstack doctor``: each check with its failure injected, and the exit code."""
 
+import configparser
 import importlib.metadata
 import json
 import os
 import resource
 import types
+from pathlib import Path
 
 import pytest
 
@@ -149,12 +151,11 @@ def test_ros_missing(probed, system, tmp_path, sourced):
     )
 
 
-def test_dds_silence(monkeypatch):
-    monkeypatch.setattr(doctor, "PEER", "import sys; sys.exit('no interface is up')")
-    monkeypatch.setattr(doctor, "VARIABLES", ())
+def test_dds_silence(probed):
+    probed(fault="no message arrived")
     [finding] = doctor.check_dds()
     assert not finding.usable and finding.needed
-    assert finding.detail == "no interface is up" and finding.fix.startswith("sudo ip link")
+    assert finding.detail == "no message arrived" and finding.fix.startswith("sudo ip link")
 
 
 def test_small_computer(system, monkeypatch, tmp_path):
@@ -224,14 +225,14 @@ def test_python_can_missing(probed, system):
     assert not finding.usable and finding.fix == doctor.install("hardware")
 
 
-@pytest.mark.parametrize("missing", ["coacd", "numba", "pytetwild", "optax", "mcap_ros2", "viser", None])
-def test_every_extra_is_checked(monkeypatch, missing):
+@pytest.mark.parametrize("missing", ["coacd", "numba", "pytetwild", "serial", "ray", None])
+def test_optional_libraries(monkeypatch, missing):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == missing else name)
     findings = by_name(doctor.check_extras())
-    expected = {use for use, modules in doctor.EXTRAS.values() if missing in modules}
+    expected = {use for _, use, modules in doctor.OPTIONAL if missing in modules}
     assert {name for name, f in findings.items() if not f.usable} == expected
     assert bool(expected) == (missing is not None)
-    for extra, (use, _) in doctor.EXTRAS.items():
+    for extra, use, _ in doctor.OPTIONAL:
         assert not findings[use].needed and findings[use].fix == doctor.install(extra)
 
 
@@ -251,17 +252,17 @@ def test_the_install_command_fits_checkout_or_wheel(monkeypatch, tmp_path, check
 
 
 def test_the_extras_are_those_of_the_package():
-    """Each extra has a check, in EXTRAS or with its device; those for development need none."""
-    extras = set(importlib.metadata.metadata("dexstack").get_all("Provides-Extra"))
-    elsewhere = {"ros", "hardware", "camera", "realsense"}
-    assert extras - set(doctor.EXTRAS) - elsewhere <= {"all", "peers", "baseline", "test", "docs"}
-    assert set(doctor.EXTRAS) <= extras
+    """Each extra has a check, in OPTIONAL or of its own; those for development need none."""
+    setup = configparser.ConfigParser()
+    setup.read(Path(__file__).parents[3] / "setup.cfg")
+    checked = {extra for extra, *_ in doctor.OPTIONAL} | {"ros", "hardware", "camera"}
+    assert set(setup["options.extras_require"]) == checked | {"all", "dev", "peers"}
 
 
 @pytest.mark.parametrize(
     ("probe", "files", "detail", "fix"),
     [
-        ({"fault": "No module named 'pyrealsense2'"}, {}, "No module named", doctor.install("realsense")),
+        ({"fault": "No module named 'pyrealsense2'"}, {}, "No module named", doctor.install("camera")),
         ({"output": "D435"}, {}, "D435", None),
         ({}, {}, "no RealSense camera", "connect the camera"),
         ({}, {"sys/bus/usb/devices/2-1/idVendor": "8086\n"}, "may open", "sudo curl"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from dexstack.hand.allegro.protocol import Command, Frame, split_id
 from dexstack.hand.emulated import allegro_frames as frames
 from dexstack.hand.emulated.allegro import EmulatedHand
 from dexstack.hand.emulated.lockstep import LockstepComputer
-from dexstack.hand.emulated.plant import StandingPlant
+from dexstack.hand.emulated.plant import WEIGHTLESS, HandPlant
 from dexstack.hand.params import BusParams, FaultParams
 from dexstack.hand.servo import ServoMode
 
@@ -39,7 +40,9 @@ def replayed(recorded: dict[int, list[bytes]], q: np.ndarray, **faults) -> Locks
     """An emulated hand that answers with recorded frames."""
     hand = EmulatedHand("right", recorded=recorded)
     hand.inject(FaultParams(**faults))
-    return LockstepComputer(hand, StandingPlant(q, np.minimum(q, HAND.lower), HAND.upper))
+    plant = HandPlant(HAND, replace(WEIGHTLESS, stops=False))
+    plant.joint_position = q
+    return LockstepComputer(hand, plant)
 
 
 def test_the_values_of_a_captured_v4():

@@ -1,16 +1,14 @@
-"""Contact patches in rviz: the markers, and the simulator's topic for plants that have patches."""
+"""Markers of contact patches, and the simulator's topic for plants with patches."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 import rclpy
-from harness import wait_until
-from rclpy.executors import SingleThreadedExecutor
+from harness import spinning, wait_until
 from visualization_msgs.msg import Marker, MarkerArray
 
-from dexstack.nodes.monitor import read_patches
-from dexstack.nodes.markers import patch_markers
+from dexstack.nodes.markers import patch_markers, read_patches
 from dexstack.nodes.simulator import SimulatorNode
 from dexstack.nodes.wire import COMMAND, WORLD, BadMessage
 from dexstack.plants.base import Patch
@@ -29,7 +27,7 @@ PATCH = Patch(
 )
 
 
-def test_the_page_reads_what_rviz_draws():
+def test_the_page_reads_the_markers_of_rviz():
     read = read_patches(patch_markers(0.0, [PATCH, PATCH]))
     (_, surface, arrow, *_) = patch_markers(0.0, [PATCH]).markers
     assert read.corners_W.shape == read.colours.shape == (18, 3) and read.arrows_W.shape == (2, 2, 3)
@@ -51,40 +49,28 @@ def test_a_patch_becomes_coloured_triangles_and_an_arrow_along_its_force():
     assert clear.action == Marker.DELETEALL
     assert len(surface.points) == len(surface.colors) == 3 * (2 + 1)
     first, last = surface.colors[0], surface.colors[-1]
-    assert first.r > last.r and first.g > last.g, "the greater pressure is the brighter"
+    assert first.r > last.r and first.g > last.g, "the greater pressure is brighter"
     tail, tip = ([p.x, p.y, p.z] for p in arrow.points)
     np.testing.assert_allclose(tail, PATCH.point_W)
     np.testing.assert_allclose(np.subtract(tip, tail), (0, 0, 0.06))
-    assert {m.header.frame_id for m in (surface, arrow)} == {
-        WORLD
-    } and surface.header.stamp.nanosec == 500_000_000
+    assert {m.header.frame_id for m in (surface, arrow)} == {WORLD}
+    assert surface.header.stamp.nanosec == 500_000_000
 
 
 @pytest.mark.parametrize("pressure", ([], [0.0, 0.0]))
-def test_patches_without_pressure_are_drawn_too(pressure):
+def test_patches_without_pressure_are_drawn(pressure):
     patch = PATCH._replace(
         pressure=np.array(pressure), start=PATCH.start[: len(pressure) + 1], force_W=np.zeros(3)
     )
     assert len(patch_markers(0.0, [patch]).markers) == 3
-    assert len(patch_markers(0.0, []).markers) == 1, "what was shown before goes"
+    assert len(patch_markers(0.0, []).markers) == 1, "earlier markers are deleted"
 
 
-def test_the_simulator_shows_the_patches_of_a_plant_that_has_them(domain, monkeypatch):
+def test_the_simulator_publishes_the_patches_of_its_plant(domain, monkeypatch):
     monkeypatch.setattr(MujocoPlant, "patches", lambda _: [PATCH], raising=False)
-    rclpy.init(domain_id=domain)
-    simulator, peer = SimulatorNode(), rclpy.create_node("peer")
-    executor = SingleThreadedExecutor()
-    executor.add_node(simulator)
-    executor.add_node(peer)
     seen: list[MarkerArray] = []
-    try:
+    with spinning(domain, SimulatorNode, lambda: rclpy.create_node("peer")) as (simulator, peer):
         peer.create_subscription(MarkerArray, "contact_patch", seen.append, COMMAND)
         assert simulator.autostart()
-        wait_until(lambda: executor.spin_once(timeout_sec=0.05) or len(seen) > 2, 10, "three messages")
-        assert [m.ns for m in seen[-1].markers] == ["", "pressure", "force"]
-    finally:
-        simulator.stop_worker()
-        executor.shutdown()
-        for node in (simulator, peer):
-            node.destroy_node()
-        rclpy.try_shutdown()
+        wait_until(lambda: len(seen) > 2, 10, "three messages")
+    assert [m.ns for m in seen[-1].markers] == ["", "pressure", "force"]

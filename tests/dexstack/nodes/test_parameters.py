@@ -1,37 +1,22 @@
-"""Every node's parameters are described, typed and bounded, and refuse what is out of range,
-without any other node running."""
+"""Parameters of every node: description, type, range, and the rejection of values out of range."""
 
 from __future__ import annotations
 
 import dataclasses
 
 import pytest
-import rclpy
-from harness import NODES, node_class
+from harness import NODES, node_class, spinning
 from rclpy.parameter import Parameter
 
 from dexstack.nodes.common import StackNode
 
+OTHERS = ("servo", "learner", "recorder", "player", "monitor", "robot_state", "camera", "pose_estimator")
 
-@pytest.fixture(
-    params=(
-        *NODES,
-        "servo",
-        "learner",
-        "recorder",
-        "player",
-        "monitor",
-        "robot_state",
-        "camera",
-        "pose_estimator",
-    )
-)
+
+@pytest.fixture(scope="module", params=(*NODES, *OTHERS))
 def node(request, domain):
-    rclpy.init(domain_id=domain)
-    made = node_class(f"dexstack.nodes.{request.param}")()
-    yield made
-    made.destroy_node()
-    rclpy.shutdown()
+    with spinning(domain, node_class(f"dexstack.nodes.{request.param}")) as (made,):
+        yield made
 
 
 def fields(node: StackNode):
@@ -45,7 +30,7 @@ def test_every_parameter_is_described(node):
         assert len(described.description) > 10, described.name
 
 
-def test_values_outside_the_range_are_refused_and_change_nothing(node):
+def test_values_out_of_range_are_rejected_and_change_nothing(node):
     tried = 0
     for field in fields(node):
         before = node.get_parameter(field.name).value
@@ -61,7 +46,7 @@ def test_values_outside_the_range_are_refused_and_change_nothing(node):
     assert tried >= 1
 
 
-def test_wrong_types_and_non_finite_values_are_refused(node):
+def test_wrong_types_and_non_finite_values_are_rejected(node):
     for field in fields(node):
         if isinstance(field.default, float):
             for wrong in ("many", float("nan")):

@@ -1,4 +1,4 @@
-"""Tags are put on flat outer faces, as large as these hold."""
+"""Placing of tags: on flat outer faces, as large as possible."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ def test_a_box_gets_one_on_each_side(tmp_path):
     np.testing.assert_allclose(again.points, bundle.points, atol=1e-6)
 
 
-def test_a_face_in_a_hollow_and_round_bodies_get_none():
+def test_inner_faces_and_round_bodies_get_no_tags():
     ring = trimesh.creation.annulus(0.03, 0.035, 0.05, sections=64)
     assert place_tags("ring", ring) is None
     assert place_tags("ball", trimesh.creation.icosphere(subdivisions=3, radius=0.03)) is None

@@ -1,4 +1,4 @@
-"""The experiments that move bodies as a user types them, the quick ones."""
+"""The quick experiments that move bodies, from their command lines."""
 
 import json
 import sys
@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from dexstack.errors import ConfigError
 from experiments.harness import Outcome
-from experiments.lcp import balls, bounce, cubes, cylinder, intersections, plate, prisms, rest, tumble
+from experiments.lcp import balls, bounce, cubes, intersections, plate, rest
 
 
 def _run(tmp_path, module):
@@ -39,16 +39,10 @@ def test_quick_experiments_reach_their_figures(module, tmp_path):
     assert code == 0, results
 
 
-@pytest.mark.parametrize(("check", "seconds"), ((rest.rest, 0.2), (tumble.tumble, 0.1)))
-def test_boxes_rest_and_tumble(check, seconds):
-    results = check(seconds).results
+def test_boxes_rest():
+    results = rest.rest(0.2).results
     assert results["passed"], results
     assert all(run["intersections"]["checked"] >= run["steps"] for run in results["runs"].values())
-
-
-def test_prisms_and_cylinders_move_as_the_closed_forms_say():
-    for check in (prisms.prisms(steps=20), cylinder.cylinder(seconds=0.2, tumbling=0.1)):
-        assert check.results["passed"], check.lines
 
 
 @pytest.mark.parametrize("failed", (0, 1))
@@ -63,7 +57,7 @@ def test_intersections_of_all_checks_are_added_up(failed, monkeypatch):
     assert check.results["passed"] == (failed == 0)
 
 
-def test_random_scenes_are_looked_at_until_there_are_enough(monkeypatch):
+def test_random_scenes_are_simulated_until_enough_are_checked(monkeypatch):
     monkeypatch.setattr(intersections, "CHECKS", {})
     results = intersections.intersections(Namespace(configurations=150, seed=0)).results
     assert results["passed"] and results["configurations"] >= 150
@@ -71,8 +65,8 @@ def test_random_scenes_are_looked_at_until_there_are_enough(monkeypatch):
     assert all(0.0 < c["worst"] < 0.01 for c in results["checks"].values())
 
 
-def test_a_python_without_nimble_is_named(tmp_path):
+def test_a_python_without_nimble_is_reported(tmp_path):
     with pytest.raises(ConfigError, match="cannot run"):
-        balls._nimble_core(tmp_path / "python", np.ones(2))
+        balls.nimble_core(tmp_path / "python", np.ones(2))
     with pytest.raises(ConfigError, match="No module named"):
-        balls._nimble_core(sys.executable, np.ones(2))
+        balls.nimble_core(sys.executable, np.ones(2))

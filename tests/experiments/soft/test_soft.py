@@ -1,11 +1,11 @@
-"""The experiments of soft contact as a user types them, the quick ones."""
+"""The quick experiments on soft contact, from their command lines."""
 
 import json
 
 import numpy as np
 import pytest
 
-from experiments.soft import derivatives, gradient, growth, isosurfaces, memory, push, speed, weights
+from experiments.soft import gradient, growth, isosurfaces, push, speed, weights
 
 pytestmark = pytest.mark.slow
 
@@ -27,12 +27,6 @@ def test_every_pushing_sequence_makes_contact_at_least_twice_and_moves_the_t():
         assert np.linalg.norm(track[-1, :2]) > 0.01 or abs(track[-1, 2]) > 0.1
 
 
-def test_memory_of_patches_is_a_fraction_of_the_dense_formulations(capsys):
-    assert memory.main(["--json", "-"]) == 0
-    results = json.loads(capsys.readouterr().out)["results"]
-    assert results["ratio"] >= 20
-
-
 def test_growth_is_measured_and_drawn(tmp_path, monkeypatch):
     monkeypatch.setattr(growth, "POINTS", (384,))
     monkeypatch.setattr(growth, "MOST_DENSE", 384)
@@ -44,12 +38,6 @@ def test_growth_is_measured_and_drawn(tmp_path, monkeypatch):
     near, dense = results["cases"][:2]
     assert results["memory_ratio"] == dense["temporaries_bytes"] / near["temporaries_bytes"] >= 20
     assert near["contact_s"] < dense["contact_s"]
-
-
-def test_derivatives_equal_finite_differences_in_random_states(capsys):
-    assert derivatives.main(["--states", "60", "--json", "-"]) == 0
-    results = json.loads(capsys.readouterr().out)["results"]
-    assert results["checked"] == 60 and len(results["cases"]) == 6 and 0.0 < results["worst"] <= 1e-6
 
 
 def test_the_gradient_is_that_of_whole_rollouts_and_so_is_mujocos_where_nothing_comes_or_goes():
