@@ -10,8 +10,8 @@ import numpy as np
 
 from dexengines.forces import contactless
 from dexengines.hydroelastic import shapes
-from dexengines.hydroelastic.convex import LAGGED, SAP
 from dexengines.hydroelastic.fields import RigidMesh
+from dexengines.hydroelastic.problem import LAGGED, SAP
 from dexengines.hydroelastic.system import Geometry, HydroelasticSystem
 
 SCHEMES = {"lagged": LAGGED, "sap": SAP}

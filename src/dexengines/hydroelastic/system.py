@@ -19,7 +19,6 @@ from dexengines.collision import Pair, body_name, touching_bodies
 from dexengines.couplings import entries
 from dexengines.errors import EngineError
 from dexengines.features import refuse
-from dexengines.hydroelastic.convex import LAGGED, SolveStatus, make_problem, make_workspace
 from dexengines.hydroelastic.discrete import (
     BUNDLE,
     TOO_MANY_PAIRS,
@@ -30,6 +29,7 @@ from dexengines.hydroelastic.discrete import (
     velocity_step,
 )
 from dexengines.hydroelastic.fields import CompliantMesh, RigidMesh
+from dexengines.hydroelastic.problem import LAGGED, SolveStatus, make_problem, make_workspace
 from dexengines.hydroelastic.surface import query
 from dexengines.hydroelastic.workspace import Workspace as SurfaceArrays
 from dexengines.hydroelastic.workspace import workspace
@@ -82,7 +82,7 @@ class HydroelasticSystem:
     Args:
         model: from :func:`dexengines.forces.contactless`.
         geometries: meshes on its bodies.
-        scheme: :data:`~dexengines.hydroelastic.convex.LAGGED` or ``SAP``.
+        scheme: :data:`~dexengines.hydroelastic.problem.LAGGED` or ``SAP``.
         pairs: geometries that may touch, as indices; None: all whose bodies may touch by MuJoCo's
             rules. Two rigid geometries never touch.
         inertance: (nv, nv) to add to the mass matrix; see :mod:`dexengines.couplings`.
@@ -161,7 +161,7 @@ class HydroelasticSystem:
     def step(self) -> SolveStatus:
         """Advance by one time step under gravity and ``data.qfrc_applied``.
 
-        After :data:`~dexengines.hydroelastic.convex.SolveStatus.NOT_FINITE` nothing has moved.
+        After :data:`~dexengines.hydroelastic.problem.SolveStatus.NOT_FINITE` nothing has moved.
         """
         model, data = self.model, self.data
         mujoco.mj_fwdPosition(model, data)

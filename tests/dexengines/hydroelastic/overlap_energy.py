@@ -30,8 +30,8 @@ def _put(stack, at, a, b, c, d):
 
 @njit
 def _integrate(stack, top, plane, planes, p, q, cap):
-    """∫ of the lesser of two linear functions over the tets on the stack, where planes[:planes] are
-    all ≥ 0.
+    """Return ∫ of the lesser of two linear functions over the tets on the stack, where all planes are
+    ≥ 0; in one piece because the stack is shared.
 
     Args:
         stack: (DEPTH, 4, 3) tets; the first ``top`` wait, each with the number of planes already

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from dexengines.hydroelastic import convex
-from dexengines.hydroelastic.convex import LAGGED, SAP, Problem, SolveStatus, make_problem, make_workspace
+from dexengines.hydroelastic.problem import LAGGED, SAP, Problem, SolveStatus, make_problem, make_workspace
 from dexengines.kernels import KERNEL, entry
 
 SCHEMES = (SAP, LAGGED)

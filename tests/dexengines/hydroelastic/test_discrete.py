@@ -11,7 +11,8 @@ import pytest
 from dexengines.errors import EngineError
 from dexengines.forces import contactless
 from dexengines.hydroelastic import shapes
-from dexengines.hydroelastic.convex import LAGGED, SAP, TOLERANCE, SolveStatus
+from dexengines.hydroelastic.convex import TOLERANCE
+from dexengines.hydroelastic.problem import LAGGED, SAP, SolveStatus
 from dexengines.hydroelastic.system import Geometry, HydroelasticSystem
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import load_object

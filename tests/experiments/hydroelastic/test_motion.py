@@ -6,7 +6,8 @@ import pytest
 
 from dexengines.forces import contactless
 from dexengines.hydroelastic import shapes
-from dexengines.hydroelastic.convex import LAGGED, SAP, TOLERANCE
+from dexengines.hydroelastic.convex import TOLERANCE
+from dexengines.hydroelastic.problem import LAGGED, SAP
 from dexengines.hydroelastic.system import Geometry, HydroelasticSystem
 from experiments.hydroelastic import coin as demo
 from experiments.hydroelastic import systems
