@@ -26,7 +26,7 @@ torque of a joint that has obeyed explains the motion of no other joint.
 Whether a torque explains a motion is decided by speed and torque since the motion began: by slope
 and correlation through zero and by the same about their means. Both pass the same low-pass first,
 because a hand measures on its own clock: the age of a set of angles varies, and steady motion
-appears uneven. docs/hand.md has measurements of hands in order.
+appears uneven.
 """
 
 from __future__ import annotations
