@@ -92,7 +92,7 @@ def test_unknown_plants_and_parameters_are_rejected():
     with pytest.raises(ConfigError, match=r"unknown plant 'bullet'.*known: hydroelastic, lcp, mujoco, soft"):
         plant_params("bullet")
     for wrong in ({"scheme": "magic"}, {"object_kind": "liquid"}):
-        with pytest.raises(ConfigError, match="of the hydroelastic (engine|plant) must be"):
+        with pytest.raises(ConfigError, match=r"of the hydroelastic (engine|plant) must be"):
             make_plant(
                 "hydroelastic", load_hand(), load_object("cube"), plant_params("hydroelastic")(**wrong)
             )
