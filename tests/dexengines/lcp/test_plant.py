@@ -12,6 +12,7 @@ from dexengines.lcp import record
 from dexengines.lcp.scene import geometry
 from dexengines.lcp.shapes import Geometry, box, plane, sphere
 from dexengines.lcp.system import SETTLED, LcpSystem
+from dexstack.errors import ConfigError
 from dexstack.geometry.decomposition import Surface
 from dexstack.model.hand import load_hand
 from dexstack.model.objects import ObjectModel, load_object
@@ -68,7 +69,7 @@ def test_an_object_that_starts_inside_a_finger_comes_out_of_it():
     for _ in range(round(SETTLED / plant.dt)):
         plant.step(2.0 * (held - plant.joint_position) - 0.05 * plant.joint_velocity)
     assert min(system.gaps().values()) > 0.0 and plant.trouble() == ""
-    with pytest.raises(EngineError, match=r"'object' overlap by [0-9]+ mm, more than 20 mm"):
+    with pytest.raises(ConfigError, match=r"'object' overlap by [0-9]+ mm, more than 20 mm"):
         plant.reset(hand.pose(start.hand_pose), np.array([0.0, 0.0, -0.02, 1.0, 0.0, 0.0, 0.0]))
 
 
