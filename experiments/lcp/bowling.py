@@ -1,4 +1,4 @@
-"""A ball at 10 m/s into ten pins: no intersection at any sub-step, no energy gained."""
+"""A ball at 10 m/s into ten pins: no intersection at any substep, no energy gained."""
 
 from __future__ import annotations
 

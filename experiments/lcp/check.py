@@ -1,4 +1,4 @@
-"""Exact distances by an independent library, at the end of every sub-step; runs watched by them."""
+"""Exact distances by an independent library, at the end of every substep; runs watched by them."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def panel(width: float = 6.5, height: float = 3.8) -> tuple[Figure, Any]:
 def watched(
     system: LcpSystem, steps: int, drive: Callable[[int], None] | None = None
 ) -> tuple[np.ndarray, np.ndarray, SubstepCheck]:
-    """Simulate with every sub-step's distances checked. Configurations (steps + 1, Q), velocities,
+    """Simulate with every substep's distances checked. Configurations (steps + 1, Q), velocities,
     the check."""
     check = SubstepCheck(system)
     q, v = [system.q.copy()], [system.v.copy()]

@@ -102,7 +102,7 @@ def intersections(args: argparse.Namespace) -> Outcome:
     figure = Figure(figsize=(6.5, 4.4), layout="constrained")
     ax = figure.subplots()
     ax.barh(list(results), np.maximum(worst, 1e-18), color=[GREY if w > 0.0 else PINK for w in worst])
-    ax.set(xscale="log", xlabel="smallest distance [m]", title="distances at every sub-step, by coal")
+    ax.set(xscale="log", xlabel="smallest distance [m]", title="distances at every substep, by coal")
     total = sum(r["checked"] for r in results.values())
     passed = not any(r["failed"] for r in results.values()) and total >= args.configurations
     return Outcome({"configurations": total, "checks": results, "passed": passed}, figure, lines, args.seed)

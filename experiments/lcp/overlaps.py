@@ -8,8 +8,8 @@ forces put in, by more than 1e-6 of it or 1e-6 J, and no pair was ever deeper th
 A jammed box, in a slot narrower than it is, cannot come
 out: that scene passes if it is refused by the names of box and walls.
 
-What forces F put in is counted sub-step by sub-step. With h of a step left, contacts would leave
-the velocity u at its end; a sub-step of length s moves bodies by s u, and takes their velocity from
+What forces F put in is counted substep by substep. With h of a step left, contacts would leave
+the velocity u at its end; a substep of length s moves bodies by s u, and takes their velocity from
 v to v + s/h (u − v). That changes the kinetic energy by at most s/h of u·M(u − v), which is s F·u
 and the work of contacts along u, of which there is none. At start and end of a whole step
 velocities may be small that were not so in between, where a contact was met. The push moves bodies,

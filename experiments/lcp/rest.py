@@ -1,4 +1,4 @@
-"""A box and a stack of five stay where they are: sub-steps, drift, energy."""
+"""A box and a stack of five stay where they are: substeps, drift, energy."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def rest(seconds: float = 10.0) -> Outcome:
                 },
             }
             lines.append(
-                f"{name}: {substeps:.4f} sub-steps per step, drift {drift.max():.1e} m, energy at most {gain:.1e} J above the start, "
+                f"{name}: {substeps:.4f} substeps per step, drift {drift.max():.1e} m, energy at most {gain:.1e} J above the start, "
                 f"{1e6 * seconds_stepping / steps:.0f} µs per step"
             )
             ax.semilogy(

@@ -136,7 +136,7 @@ def test_the_derivative_through_passes_equals_the_sweep_back(friction):
 
 @pytest.mark.parametrize("restitution", (0.0, 0.6))
 def test_every_move_is_its_velocity_times_its_time(restitution):
-    """q⁺ = q ⊕ s u, v⁺ = v + s/h (u − v) with one u, in whatever sub-step that opens no contact
+    """q⁺ = q ⊕ s u, v⁺ = v + s/h (u − v) with one u, in whatever substep that opens no contact
     again."""
     rng, compared, bent, opened = np.random.default_rng(4), 0, 0, 0
     system = scenes.boxes(3, restitution=restitution)
