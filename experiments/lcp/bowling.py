@@ -43,8 +43,10 @@ def bowling(steps: int = 100) -> Outcome:
     )
     ax.legend(fontsize=8)
     lines = [
-        f"{fallen} pins fall; {check.checked} configurations checked, smallest distance {check.smallest:.1e} m",
-        f"energy: {100 * energy[-1] / energy[0]:.1f} % left, never above the start; largest rise within the run {100 * gain:.2g} %",
+        f"{fallen} pins fall; {check.checked} configurations checked, "
+        f"smallest distance {check.smallest:.1e} m",
+        f"energy: {100 * energy[-1] / energy[0]:.1f} % left, never above the start; "
+        f"largest rise within the run {100 * gain:.2g} %",
     ]
     return Outcome(results, figure, lines)
 

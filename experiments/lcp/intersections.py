@@ -1,8 +1,8 @@
 """Distances by coal at every substep of the experiments of this folder that move bodies.
 
-With ``--configurations N`` random scenes follow until N configurations were checked: boxes, cylinders,
-hulls, concave bodies, stacks, and a cube over the hand that is to hold it, 10 µm to 10 mm apart. They
-fall, tip, slide and come to rest.
+With ``--configurations N`` random scenes follow until N configurations were checked: boxes,
+cylinders, hulls, concave bodies, stacks, and a cube over the hand that is to hold it, 10 µm to 10
+mm apart. They fall, tip, slide and come to rest.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def _gap(rng: np.random.Generator) -> float:
 
 
 def random_scenes(configurations: int, seed: int) -> dict[str, dict]:
-    """Simulate random scenes, the kinds in turn, until a number of configurations were checked; return
-    ``scenes``, ``checked``, ``failed`` and ``worst`` by kind."""
+    """Simulate random scenes, the kinds in turn, until a number of configurations were checked;
+    return ``scenes``, ``checked``, ``failed`` and ``worst`` by kind."""
     found = {kind: {"scenes": 0, "checked": 0, "failed": 0, "worst": np.inf} for kind in KINDS}
     scene, total, said = 0, 0, time.monotonic()
     while total < configurations:
@@ -71,8 +71,8 @@ def random_scenes(configurations: int, seed: int) -> dict[str, dict]:
 
 
 def _counted(results: dict) -> list[tuple[int, int, float]]:
-    """Return every ``intersections`` entry of nested results: configurations checked, failed, smallest
-    distance."""
+    """Return every ``intersections`` entry of nested results: configurations checked, failed,
+    smallest distance."""
     found = []
     for key, value in results.items():
         if key == "intersections":

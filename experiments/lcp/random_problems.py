@@ -38,7 +38,7 @@ class Lcp:
 
 
 def _frame(n: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """(3, 3) rows: the normal and two tangents."""
+    """Return (3, 3) rows: the normal and two tangents."""
     t = np.cross(n, rng.normal(size=3))
     t /= np.linalg.norm(t)
     return np.array([n, t, np.cross(n, t)])
@@ -50,7 +50,8 @@ def _unit(rng: np.random.Generator) -> np.ndarray:
 
 
 def problem(kind: str, contacts: int, rng: np.random.Generator) -> Lcp:
-    """A random problem of rigid bodies: A = J M⁻¹ Jᵀ, b = J v plus a gap that is not negative.
+    """Return a random problem of rigid bodies: A = J M⁻¹ Jᵀ, b = J v plus a gap that is not
+    negative.
 
     Args:
         kind: one of :data:`KINDS`. random: points and normals anywhere on a few bodies; boxes: four
@@ -134,22 +135,22 @@ def problem(kind: str, contacts: int, rng: np.random.Generator) -> Lcp:
 
 @dataclass
 class Tally:
-    """What one solver did with the problems it was given."""
+    """Results of one solver."""
 
     problems: int = 0
     unsolved: dict[str, int] = field(default_factory=lambda: dict.fromkeys(KINDS, 0))
     worst: float = 0.0
     """Largest relative residual among solutions called solved."""
     invalid: int = 0
-    """Solutions called solved that an independent check refuses."""
+    """Solutions called solved that an independent check rejects."""
     ways: dict[str, int] = field(default_factory=lambda: {w.name.lower(): 0 for w in Way})
     seconds: list[float] = field(default_factory=list)
     contacts: list[int] = field(default_factory=list)
 
 
 def independent_error(p: Lcp, f: np.ndarray) -> float:
-    """Largest violation of sign, cone and complementarity, written down anew in numpy, relative to
-    1 + |f|."""
+    """Return the largest violation of sign, cone and complementarity relative to 1 + |f|, by
+    separate NumPy code."""
     w = p.A @ f + p.b
     normal = p.owner < 0
     error = np.minimum(f[normal], w[normal])
@@ -198,11 +199,11 @@ def solve_all(
 
 
 SIZES = ((1, 1), (5, 7), (18, 22), (60, 64))
-"""Ranges of contacts that times are printed for."""
+"""Ranges of contacts for which times are printed."""
 
 
 def random_problems(args: argparse.Namespace) -> Outcome:
-    """Solve them all."""
+    """Solve all problems."""
     note(f"core {args.core}: {args.random} problems; the first solve compiles or loads the kernels")
     tallies = solve_all(
         args.random,
@@ -246,7 +247,7 @@ def random_problems(args: argparse.Namespace) -> Outcome:
     columns += [f"{lo if lo == hi else f'{lo}–{hi}'} contacts [µs]" for lo, hi in SIZES]
     lines = [
         table(f"frictional LCPs, residual ≤ {args.tolerance:g} (1 + |f|)", columns, rows),
-        "invalid: called solved, refused by the check; unsolved: said so",
+        "invalid: called solved, rejected by the check; unsolved: reported as such",
     ]
     return Outcome(results, None, lines, args.seed)
 
@@ -258,7 +259,7 @@ def _arguments(p: argparse.ArgumentParser) -> None:
         type=arguments.positive_int,
         default=50,
         metavar="K",
-        help="Dantzig and PGS take every K-th of each kind",
+        help="Dantzig and PGS solve every K-th of each kind",
     )
     p.add_argument(
         "--tolerance",
@@ -267,7 +268,7 @@ def _arguments(p: argparse.ArgumentParser) -> None:
         metavar="R",
         help="largest residual, relative to 1 + |f|",
     )
-    p.add_argument("--seed", type=arguments.natural, default=0, metavar="S", help="draws the problems")
+    p.add_argument("--seed", type=arguments.natural, default=0, metavar="S", help="seed of the problems")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,5 +1,5 @@
-"""Three solvers of the frictional LCP behind one function: Lemke's method as the engine runs it, the
-paper's Dantzig method, and projected Gauss–Seidel."""
+"""Three solvers of the frictional LCP behind one function: Lemke's method as the engine runs it,
+the paper's Dantzig method, and projected Gauss–Seidel."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""A sphere pushes a T to a goal pose by gradients through the engine, beside CEM and finite
+"""A sphere pushes a T to a goal pose by gradients through the engine, compared with CEM and finite
 differences through MuJoCo.
 
 One push at a time: from places around the T's outline the sphere follows a path of a few way
-points. All places are optimised side by side, each from a straight path along its normal; the best
+points. All places are optimised in parallel, each from a straight path along its normal; the best
 push is made in MuJoCo, the sphere goes around the T to the next place, and the next push is planned
-for where the T then lies. What plans it is
+from the T's new pose. Planners:
 
 - ``gradient``: Adam on ``jax.grad`` through the soft engine, from every place;
 - ``differences``: the same Adam on central differences through MuJoCo;

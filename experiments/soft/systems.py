@@ -30,8 +30,8 @@ SPHERE_SPACING = {26: 0.016, 4000: 0.0040}
 
 
 def t_rectangles() -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
-    """Return the centre of mass (2,) in the drawing's frame, and the T's plan as rectangles (low, high)
-    in the body's frame."""
+    """Return the centre of mass (2,) in the drawing's frame, and the T's plan as rectangles (low,
+    high) in the body's frame."""
     bar = (np.array([-BAR[0] / 2, 0.0]), np.array([BAR[0] / 2, BAR[1]]))
     stem = (np.array([-STEM[0] / 2, -STEM[1]]), np.array([STEM[0] / 2, 0.0]))
     areas = [np.prod(h - low) for low, h in (bar, stem)]
@@ -70,8 +70,8 @@ def t_cloud(spacing: float) -> Cloud:
 
 
 def pusher_spec(dt: float, *, rk4: bool = False, count: int = 1) -> mujoco.MjSpec:
-    """Return Ts on the ground, each with a position-controlled sphere on two slides; q: spheres (x, y),
-    Ts (position, quaternion)."""
+    """Return Ts on the ground, each with a position-controlled sphere on two slides; q: spheres (x,
+    y), Ts (position, quaternion)."""
     spec = mujoco.MjSpec()
     spec.option.timestep = dt
     spec.option.integrator = mujoco.mjtIntegrator.mjINT_RK4 if rk4 else mujoco.mjtIntegrator.mjINT_EULER
@@ -158,7 +158,8 @@ def pusher_params(points: int) -> ContactParams:
 
 
 def pusher_force(q: np.ndarray, v: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """Return the force (nv,) of the pushers' position control towards ``target`` (2 for each) [m]."""
+    """Return the force (nv,) of the pushers' position control towards ``target`` (2 for each)
+    [m]."""
     n = len(target)
     return jnp.concatenate(
         [PUSHER_GAIN * (target - q[:n]) - PUSHER_DAMPING * v[:n], jnp.zeros(len(v) - n, v.dtype)]
@@ -166,8 +167,8 @@ def pusher_force(q: np.ndarray, v: np.ndarray, target: np.ndarray) -> np.ndarray
 
 
 def pusher_start(count: int = 1) -> tuple[np.ndarray, np.ndarray]:
-    """Return q (9 count,) and v (8 count,): the first T lies at the origin, each pusher stands behind
-    the end of its stem."""
+    """Return q (9 count,) and v (8 count,): the first T lies at the origin, each pusher stands
+    behind the end of its stem."""
     ts = [[k * APART, 0.0, HEIGHT / 2, 1.0, 0.0, 0.0, 0.0] for k in range(count)]
     return np.concatenate([np.tile([0.0, -0.20], count), *ts]), np.zeros(8 * count)
 

@@ -3,10 +3,9 @@ distribution.
 
 A plane's share falls with d = ‖p − p_i‖² + (β − 1) φ², φ along its normal; β = 1 is isotropic. For
 a T of 26 quads, each β: how far the soft distance is from the true one outside the T, where the T
-is after a push of half a second, against MuJoCo, and whether derivatives are those of differences;
-nothing stands there where the step diverges. Top-K points are picked one after another, each a
-softmax over what the ones before have left: of a box on a slab, level and tilted, it is said how
-far they are from each other.
+is after a push of half a second, against MuJoCo, and the error of derivatives against differences
+(empty where the step diverges). Top-K points are picked one after another, each a softmax over the
+remaining ones: for a box on a slab, level and tilted, their distances are measured.
 """
 
 from __future__ import annotations
@@ -127,7 +126,7 @@ def _right(case: dict[str, Any]) -> bool:
 
 
 def weights() -> Outcome:
-    """Both."""
+    """Measure weights and top-K points."""
     truth = MujocoCase(False).end()
     cases = []
     for weight in WEIGHTS:

@@ -68,7 +68,7 @@ def test_derivatives_through_impacts(names, restitution, compare_derivatives):
         system.q[:], system.v[:] = q, v
         for name, shape in INPUTS.items() if kinds else ():
             if name == "restitution" and restitution == 0.0:
-                continue  # from zero on it changes what is an impact
+                continue  # at zero it changes the set of impacts
             ours, theirs, same = compare_derivatives(system, forces, {name: rng.uniform(-1.0, 1.0, shape)})
             if theirs is not None:
                 compared += 1
@@ -78,7 +78,8 @@ def test_derivatives_through_impacts(names, restitution, compare_derivatives):
             else:
                 other += 1
     print(
-        f"{names}, e = {restitution}: {compared} compared, {void} void by rounding, {other} beside another active set"
+        f"{names}, e = {restitution}: {compared} compared, {void} void by rounding, "
+        f"{other} at a change of the active set"
     )
     assert compared >= 25 and void + other <= 0.4 * compared and len(met) >= 10
     if names == "boxes":

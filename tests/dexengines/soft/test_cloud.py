@@ -7,7 +7,7 @@ from scipy.spatial import cKDTree
 
 from dexengines.errors import EngineError
 from dexengines.soft import cloud
-from dexengines.soft.meshing import filled, check_mesh, onto, remesh
+from dexengines.soft.meshing import check_mesh, filled, onto, remesh
 from dexstack.model.objects import load_object
 from experiments.soft import systems
 

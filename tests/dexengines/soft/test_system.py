@@ -1,5 +1,5 @@
-"""Systems: the near set against the dense formulation, momentum, stability, derivatives of rollouts,
-batches of different bodies."""
+"""Systems: the near set against the dense formulation, momentum, stability, derivatives of
+rollouts, batches of different bodies."""
 
 import dataclasses
 
