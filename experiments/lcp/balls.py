@@ -170,7 +170,8 @@ def balls(tolerance: float = 1e-9, nimble: Path | None = None) -> Outcome:
     )
     ax.legend(fontsize=8)
     lines = [
-        f"start velocity ({velocity[0]:.7f}, {velocity[1]:.7f}) m/s after {iterations} Gauss–Newton iterations; "
+        f"start velocity ({velocity[0]:.7f}, {velocity[1]:.7f}) m/s after {iterations} Gauss–Newton "
+        "iterations; "
         f"the struck ball ends {misses[-1]:.1e} m from the target in continuous time",
         f"the same with balls of 320 triangles: {mesh_miss:.1e} m",
         f"Nelder–Mead from the same start: {len(searched)} rollouts to {min(searched):.1e} m",
@@ -187,7 +188,8 @@ def balls(tolerance: float = 1e-9, nimble: Path | None = None) -> Outcome:
         }
         results |= {"peer_error_m": miss, "peer_gradient_error": off, "ratio": core["seconds"] / ours}
         lines.append(
-            f"Nimble's compiled part, the same: {1e6 * core['seconds']:.0f} µs, {results['ratio']:.1f} times ours, "
+            f"Nimble's compiled part, the same: {1e6 * core['seconds']:.0f} µs, {results['ratio']:.1f} "
+            "times ours, "
             f"off by {off:.1e}; from the same velocity its ball ends {miss:.1e} m from the target"
         )
     return Outcome(results, figure, lines)

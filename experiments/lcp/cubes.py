@@ -44,8 +44,10 @@ def cubes(steps: int = 150) -> Outcome:
     ax.set(xlabel="time [s]", ylabel="speed [m/s]", title="a cube hits a cube at 0.5 m")
     ax.legend()
     lines = [
-        f"deceleration within {before:.1e} m/s per step before the impact, {after:.1e} after it; at rest at the end within {rest:.1e} m/s",
-        f"sum of speeds over the step of the impact: {impulse:.1e} m/s besides one cube's friction; smallest gap {check.smallest:.1e} m",
+        f"deceleration within {before:.1e} m/s per step before the impact, {after:.1e} after it; at rest "
+        f"at the end within {rest:.1e} m/s",
+        f"sum of speeds over the step of the impact: {impulse:.1e} m/s besides one cube's friction; "
+        f"smallest gap {check.smallest:.1e} m",
     ]
     return Outcome(results, figure, lines)
 

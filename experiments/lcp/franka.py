@@ -156,9 +156,10 @@ def held(made: Any, grasped: Grasp) -> dict[str, Any]:
     height = states.q[:, 11] - states.q[0, 11]
     rise = float(height[-1])
     return {
-        "risen_m": rise, "slip_m": slip, "turn_rad": turn, "held": rise >= RISEN and slip <= SLIPPED and turn <= TURNED,
-        "depth_worst_m": float(depths(made, states.q).max()), "step_s": spent / len(grasped.controls), "trouble": made.trouble(),
-        "height_m": height,
+        "risen_m": rise, "slip_m": slip, "turn_rad": turn,
+        "held": rise >= RISEN and slip <= SLIPPED and turn <= TURNED,
+        "depth_worst_m": float(depths(made, states.q).max()), "step_s": spent / len(grasped.controls),
+        "trouble": made.trouble(), "height_m": height,
     }  # fmt: skip
 
 
@@ -193,8 +194,8 @@ def franka() -> Outcome:
     )
     shown = [
         [
-            1e3 * r["plate_m"], r["clamp_n"], r["engine"], r["held"], 1e3 * r["risen_m"], 1e3 * r["slip_m"], 1e3 * r["turn_rad"],
-            1e6 * r["depth_worst_m"], 1e6 * r["step_s"],
+            1e3 * r["plate_m"], r["clamp_n"], r["engine"], r["held"], 1e3 * r["risen_m"],
+            1e3 * r["slip_m"], 1e3 * r["turn_rad"], 1e6 * r["depth_worst_m"], 1e6 * r["step_s"],
         ]
         for r in rows
     ]  # fmt: skip

@@ -136,7 +136,8 @@ def impacts(args: argparse.Namespace) -> Outcome:
         for name, rows in found.items()
     }
     lines = [
-        f"{name}: {r['scenes']} scenes, {r['impacts']} impacts, momentum within {r['momentum']:.1e}, energy at most {r['energy_gain']:+.1e}"
+        f"{name}: {r['scenes']} scenes, {r['impacts']} impacts, momentum within {r['momentum']:.1e}, "
+        f"energy at most {r['energy_gain']:+.1e}"
         for name, r in runs.items()
     ]
     lines.append(f"cradle: speeds within {cradle:.1e} m/s of the textbook's")

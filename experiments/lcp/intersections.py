@@ -65,7 +65,8 @@ def random_scenes(configurations: int, seed: int) -> dict[str, dict]:
         if time.monotonic() - said > EVERY:
             said = time.monotonic()
             note(
-                f"{total} of {configurations} configurations, {sum(r['failed'] for r in found.values())} scenes with intersections"
+                f"{total} of {configurations} configurations, {sum(r['failed'] for r in found.values())} "
+                "scenes with intersections"
             )
     return {f"random {kind}": row for kind, row in found.items() if row["scenes"]}
 

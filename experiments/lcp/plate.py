@@ -47,7 +47,8 @@ def plate() -> Outcome:
                 **contact_results(system, check),
             }
             lines.append(
-                f"{name}: lifted {1e3 * rise[-1]:.1f} mm, slipped {lag:.1e} m, turned {turn:.1e} rad, smallest gap {check.smallest:.1e} m"
+                f"{name}: lifted {1e3 * rise[-1]:.1f} mm, slipped {lag:.1e} m, turned {turn:.1e} rad, "
+                f"smallest gap {check.smallest:.1e} m"
             )
             ax.plot(0.01 * np.arange(101), 1e3 * rise, label=f"{clamp:g} N then {again:g} N")
         ax.set(xlabel="time [s]", title=f"plate of {1e3 * thickness:g} mm")

@@ -182,8 +182,10 @@ def sweep(args: argparse.Namespace) -> Outcome:
             row["growth"] = row["both_s"] * STEPS[0] / (steps * rows[0]["both_s"]) - 1.0
             runs[f"{name}, {steps} steps"] = row
             lines.append(
-                f"{name}, {steps} steps: {row['passes']:.1f} forward passes of {1e3 * row['forward_s']:.1f} ms, {row['growth']:+.0%}; "
-                f"off the replay by {row['off_replay']:.0e}, differences by {row['off_differences'] or np.nan:.0e} "
+                f"{name}, {steps} steps: {row['passes']:.1f} forward passes of "
+                f"{1e3 * row['forward_s']:.1f} ms, {row['growth']:+.0%}; "
+                f"off the replay by {row['off_replay']:.0e}, differences by "
+                f"{row['off_differences'] or np.nan:.0e} "
                 f"({', '.join(str(row[f'compared_{k}']) for k in WRT)} of {DIRECTIONS} by {', '.join(WRT)})"
             )
     passed = all(

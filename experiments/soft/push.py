@@ -134,7 +134,8 @@ def push(steps_ms: tuple[int, ...] = (2, 8, 16), methods: tuple[str, ...] = ("rk
         line = f"{method:5s} {ms:2d} ms {points:4d} points: "
         if kept.any():
             near, turned = 100 * d[kept], np.degrees(turn[kept])
-            line += f"Δd {near.mean():5.1f} ± {near.std():.1f} cm, Δθ {turned.mean():5.1f} ± {turned.std():.1f}°, "
+            line += f"Δd {near.mean():5.1f} ± {near.std():.1f} cm, "
+            line += f"Δθ {turned.mean():5.1f} ± {turned.std():.1f}°, "
         lines.append(line + f"{(~kept).sum()} diverged")
     for row in rows:
         key = row["method"], row["step_s"]

@@ -215,8 +215,8 @@ def speed(args: argparse.Namespace) -> Outcome:
     versions = {"mujoco": mujoco.__version__, "mjx": version_of_mjx}
     results = {"core": args.core, "method": method, "cases": cases, "peers": peers, "versions": versions}
     rows = [
-        [c["name"], c["compile_s"], 1e6 * c["scan_s"]["p50"], c.get("mujoco_ratio"), c.get("mjx_ratio"), c.get("wrench_error"),
-         1e6 * c["call_s"]["p50"], 1e3 * c["end_difference_m"]]
+        [c["name"], c["compile_s"], 1e6 * c["scan_s"]["p50"], c.get("mujoco_ratio"), c.get("mjx_ratio"),
+         c.get("wrench_error"), 1e6 * c["call_s"]["p50"], 1e3 * c["end_difference_m"]]
         for c in (*cases.values(), *peers.values())
     ]  # fmt: skip
     columns = (

@@ -174,8 +174,8 @@ def pusher_start(count: int = 1) -> tuple[np.ndarray, np.ndarray]:
 
 
 def dense_pair(
-    points_a: Array, normals_a: Array, points_b: Array, normals_b: Array, R_AB: Array, p_AB: Array, twist: Array, c: ContactParams,
-    dissipation: Dissipation = paper_dissipation,
+    points_a: Array, normals_a: Array, points_b: Array, normals_b: Array, R_AB: Array, p_AB: Array,
+    twist: Array, c: ContactParams, dissipation: Dissipation = paper_dissipation,
 ) -> PairWrench:  # fmt: skip
     """Return the contact of two whole clouds (I, 3); see :func:`~dexengines.soft.scm.meet`."""
     rows = [

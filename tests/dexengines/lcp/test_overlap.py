@@ -79,7 +79,8 @@ def test_what_cannot_be_parted_is_refused_by_name():
     system = draw("jammed", np.random.default_rng(0))
     with pytest.raises(
         EngineError,
-        match=r"^'box0' and 'wall[01]' \(by [0-9.]+ mm\), 'box0' and 'wall[01]' .* overlap and cannot be parted within 0.1 s",
+        match=r"^'box0' and 'wall[01]' \(by [0-9.]+ mm\), 'box0' and 'wall[01]' .* overlap and "
+        r"cannot be parted within 0.1 s",
     ):
         system.settle(0.1)
 

@@ -12,9 +12,12 @@ from dexengines.soft.near import Room
 
 pytestmark = pytest.mark.slow
 
-PLATES = """<mujoco><option timestep="0.002"/><worldbody><geom name="table" type="box" size="0.15 0.05 0.02" pos="0 0 -0.02"/>
-  <body pos="0 0 0.0198"><freejoint/><geom name="plate" type="box" size="0.03 0.03 0.02" mass="0.2" contype="2"/></body>
-  <body pos="0.08 0 0.0198"><freejoint/><geom name="other" type="box" size="0.03 0.03 0.02" mass="0.2" contype="2"/></body>
+PLATES = """<mujoco><option timestep="0.002"/><worldbody>
+    <geom name="table" type="box" size="0.15 0.05 0.02" pos="0 0 -0.02"/>
+  <body pos="0 0 0.0198"><freejoint/>
+    <geom name="plate" type="box" size="0.03 0.03 0.02" mass="0.2" contype="2"/></body>
+  <body pos="0.08 0 0.0198"><freejoint/>
+    <geom name="other" type="box" size="0.03 0.03 0.02" mass="0.2" contype="2"/></body>
   </worldbody></mujoco>"""
 REST = np.array([0.0, 0, 0.0198, 1, 0, 0, 0, 0.08, 0, 0.0198, 1, 0, 0, 0])
 APART = np.array([0.0, 0, 0.1, 1, 0, 0, 0, 0.08, 0, 0.1, 1, 0, 0, 0])
